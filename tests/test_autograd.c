@@ -308,7 +308,8 @@ static void test_of_values_on_the_way(void **state)
     assert_int_equal(weft_gradients(1, &c, &ones, 4, inputs, false, gradients), WEFT_OK);
     assert_all(gradients[0], 6);
     assert_all(gradients[1], 18);
-    assert_ptr_equal(gradients[2], gradients[0]);
+    assert_ptr_not_equal(gradients[2], gradients[0]);
+    assert_all(gradients[2], 6);
     assert_null(gradients[3]);
     assert_null(weft_grad(a));
     assert_no_error();
@@ -346,6 +347,58 @@ static void test_many_slices(void **state)
     }
 }
 
+/* A slice's gradient beside one that is Partial. */
+static void test_slices_beside_products(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_placement rows = weft_shard(0);
+    weft_tensor *b = leaf_of(line(), NULL, 6), *x = weft_ones(WEFT_F64, 2, (int64_t[]){ 5, 6 }, line(), &rows);
+    weft_tensor *scaled = weft_scale(b, 1), *part = weft_sum(weft_slice(scaled, 0, 1, 4), WEFT_ALL_DIMS, false);
+    weft_tensor *product = weft_sum(weft_matmul(x, scaled), WEFT_ALL_DIMS, false);
+    assert_int_equal(weft_backward(weft_add(part, product)), WEFT_OK);
+    double values[6][3];
+    assert_int_equal(weft_to_host(weft_grad(b), values, sizeof(values)), WEFT_OK);
+    for (int i = 0; i < 6; i++) {
+        assert_float_equal(values[i][0], i >= 1 && i < 4 ? 6 : 5, 1e-12);
+    }
+    weft_scope_close();
+    assert_no_error();
+}
+
+/* Gradients that a program gets are its own, also where one is the gradient that it gave. */
+static void test_results_are_new(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_tensor *a = leaf_of(line(), NULL, 2), *b = leaf_of(line(), NULL, 2), *inputs[] = { a, b }, *gradients[2];
+    weft_tensor *y = weft_add(a, b), *given = weft_ones_like(y);
+    assert_int_equal(weft_gradients(1, &y, &given, 2, inputs, false, gradients), WEFT_OK);
+    weft_scale_inplace(gradients[0], 3);
+    assert_all(gradients[1], 1);
+    assert_all(given, 1);
+    weft_scope_close();
+    assert_no_error();
+}
+
+/* A gathered leaf that was changed since is not gathered anew. */
+static void test_regather_after_a_change(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_placement rows = weft_shard(0);
+    weft_tensor *w = leaf_of(line(), &rows, 3), *x = leaf_of(line(), NULL, 2);
+    weft_set_regather(w, true);
+    weft_tensor *whole = weft_redistribute(w, NULL, NULL);
+    weft_no_grad_begin();
+    weft_scale_inplace(whole, 5);
+    weft_no_grad_end();
+    assert_int_equal(weft_backward(weft_sum(weft_matmul(x, whole), WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_all(weft_grad(x), 15);
+    weft_scope_close();
+    assert_no_error();
+}
+
 /* A chain of calls is released without recursion, also where nobody passes backward. */
 static void test_long_chains(void **state)
 {
@@ -369,7 +422,8 @@ int main(int count, char *arguments[])
         cmocka_unit_test(test_e1_programs),          cmocka_unit_test(test_e2_gradient_layouts),
         cmocka_unit_test(test_regather),             cmocka_unit_test(test_second_derivatives),
         cmocka_unit_test(test_of_values_on_the_way), cmocka_unit_test(test_many_slices),
-        cmocka_unit_test(test_long_chains),
+        cmocka_unit_test(test_long_chains),          cmocka_unit_test(test_slices_beside_products),
+        cmocka_unit_test(test_results_are_new),      cmocka_unit_test(test_regather_after_a_change),
     };
     return RUN_ON_RANKS(count, tests);
 }

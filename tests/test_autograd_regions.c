@@ -127,6 +127,71 @@ static void test_segments(void **state)
     }
 }
 
+static weft_status add_named(void *context, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                             weft_tensor *outputs[])
+{
+    (void)context, (void)num_inputs, (void)num_outputs;
+    weft_random_state_use("dropout");
+    outputs[0] = weft_dropout(weft_sin(inputs[0]), 0.5, true, NULL);
+    weft_random_state_use(NULL);
+    return WEFT_OK;
+}
+
+/* One variable for input and output; random numbers of a named state. */
+static void test_segments_in_a_chain(void **state)
+{
+    (void)state;
+    double plain[COLUMNS * COLUMNS], again[COLUMNS * COLUMNS];
+    weft_random_state_create("dropout", 3);
+    for (int n = 0; n < 2; n++) {
+        weft_random_state_set("dropout", (weft_random_state){ 3, 0 });
+        weft_scope_open();
+        weft_tensor *leaf_x = leaf(WEFT_F64, ROWS, COLUMNS, 0, 0), *x = leaf_x;
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(n == 0 ? add_named(NULL, 1, &x, 1, &x) : weft_recompute(add_named, NULL, 0, 1, &x, 1, &x),
+                             WEFT_OK);
+        }
+        assert_int_equal(weft_backward(weft_sum(x, WEFT_ALL_DIMS, false)), WEFT_OK);
+        values_of(weft_grad(leaf_x), n == 0 ? plain : again);
+        weft_random_state now;
+        weft_random_state_get("dropout", &now);
+        assert_int_equal(now.offset, 3);
+        weft_scope_close();
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_float_equal(plain[i], again[i], 1e-13);
+    }
+    assert_no_error();
+}
+
+static weft_status give_back(void *context, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                             weft_tensor *outputs[])
+{
+    (void)num_inputs, (void)num_outputs;
+    outputs[0] = inputs[0];
+    outputs[1] = *(weft_tensor **)context;
+    return WEFT_OK;
+}
+
+/* The function returns its input, and a constant: the leaf remains one, and the constant needs no gradient. */
+static void test_segments_that_compute_nothing(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_tensor *x = leaf(WEFT_F64, ROWS, COLUMNS, 0, 0), *constant = weft_ones_like(x), *y[2];
+    assert_int_equal(weft_recompute(give_back, &constant, sizeof(constant), 1, &x, 2, y), WEFT_OK);
+    assert_true(weft_is_leaf(x));
+    assert_false(weft_requires_grad(constant));
+    assert_int_equal(weft_backward(weft_sum(weft_mul(y[0], y[1]), WEFT_ALL_DIMS, false)), WEFT_OK);
+    double values[COLUMNS * COLUMNS];
+    values_of(weft_grad(x), values);
+    for (int i = 0; i < COUNT; i++) {
+        assert_float_equal(values[i], 1, 0);
+    }
+    weft_scope_close();
+    assert_no_error();
+}
+
 static void test_segments_refuse(void **state)
 {
     (void)state;
@@ -227,6 +292,31 @@ static void test_e4_types(void **state)
     assert_no_error();
 }
 
+/* Several passes within one region use one conversion of the leaf. */
+static void test_e4_passes(void **state)
+{
+    (void)state;
+    double values[2][COLUMNS * COLUMNS];
+    for (int n = 0; n < 2; n++) {
+        weft_scope_open();
+        weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *w = leaf(WEFT_F32, COLUMNS, COLUMNS, -1, 1);
+        weft_autocast_begin(WEFT_BF16);
+        for (int i = 0; i < 3; i++) {
+            weft_tensor *loss = weft_sum(weft_scale(weft_matmul(x, w), i + 1), WEFT_ALL_DIMS, false);
+            assert_int_equal(weft_backward(loss), WEFT_OK);
+            if (n == 1) {
+                weft_autocast_end();
+                weft_autocast_begin(WEFT_BF16);
+            }
+        }
+        weft_autocast_end();
+        values_of(weft_grad(w), values[n]);
+        weft_scope_close();
+    }
+    assert_memory_equal(values[0], values[1], sizeof(values[0]));
+    assert_no_error();
+}
+
 /* A leaf is converted once, unless it has been written to; its gradient has its type. */
 static void test_e4_gradients(void **state)
 {
@@ -257,7 +347,7 @@ static void test_e4_gradients(void **state)
     weft_autocast_begin(WEFT_BF16);
     weft_tensor *first = weft_matmul(x, w);
     weft_no_grad_begin();
-    weft_scale_inplace(w, 2);
+    weft_copy_inplace(w, weft_scale(w, 2));
     weft_no_grad_end();
     double once[COLUMNS * COLUMNS], twice[COLUMNS * COLUMNS];
     values_of(first, once);
@@ -325,7 +415,8 @@ int main(int count, char *arguments[])
         cmocka_unit_test(test_segments),  cmocka_unit_test(test_segments_refuse),
         cmocka_unit_test(test_segments_save_little),
         cmocka_unit_test(test_e4_types),  cmocka_unit_test(test_e4_gradients),
-        cmocka_unit_test(test_e4_list),   cmocka_unit_test(test_loss_scaling),
+        cmocka_unit_test(test_e4_list),   cmocka_unit_test(test_e4_passes),
+        cmocka_unit_test(test_segments_in_a_chain), cmocka_unit_test(test_segments_that_compute_nothing),   cmocka_unit_test(test_loss_scaling),
     };
     return RUN_ON_RANKS(count, tests);
 }

@@ -1,7 +1,7 @@
 /** \file
  * Gradients. Calls on a tensor that requires a gradient are recorded on a tape; weft_backward() walks the
  * tape back. The gradients' computations are calls like any other: tasks, in any layout, which overlap with
- * what else runs. Nothing here waits.
+ * other tasks. Only weft_unscale_gradients() waits.
  *
  *     weft_set_requires_grad(w, true);
  *     weft_scope_open();
@@ -11,10 +11,10 @@
  *     weft_zero_grad(1, &w);
  *     weft_scope_close();
  *
- * A leaf is a tensor that requires a gradient by weft_set_requires_grad(). What is computed from leaves
- * requires a gradient too; its values that gradients read are saved: shares of its memory, copied when the
- * program writes to it. Memory of the program's own (weft_from_local() without WEFT_COPY) cannot be shared:
- * weft_backward() refuses (WEFT_ERR_STATE) after a write to it.
+ * A leaf is a tensor that requires a gradient by weft_set_requires_grad(). Results computed from leaves
+ * require gradients too. Values that gradients need are saved: shares of their memory, copied when the
+ * program writes to it. Memory of the program's own (weft_from_local() without WEFT_COPY) cannot be shared: it is copied
+ * at once.
  *
  * All processes make the same calls in the same order; ranks outside a mesh too. */
 #ifndef WEFT_AUTOGRAD_H
@@ -28,7 +28,7 @@ WEFT_BEGIN_DECLS
 
 /* ---- leaves ---------------------------------------------------------------------------------------------- */
 
-/** Makes a tensor a leaf (on), or a constant again (off; its gradient is dropped). WEFT_ERR_DTYPE: not of a
+/** Makes a tensor a leaf (on), or a constant again (off: its gradient, hook and settings below are dropped). WEFT_ERR_DTYPE: not of a
  * floating type. WEFT_ERR_STATE: computed from leaves (weft_detach() gives its values without). */
 WEFT_API weft_status weft_set_requires_grad(weft_tensor *leaf, bool on);
 /** Whether it is a leaf or was computed from leaves. */
@@ -37,7 +37,8 @@ WEFT_API bool weft_requires_grad(const weft_tensor *tensor);
 WEFT_API bool weft_is_leaf(const weft_tensor *tensor);
 
 /** The accumulated gradient of a leaf: its shape and type, in its layout (Replicate in place of Partial) or
- * that of weft_set_grad_placements(). Borrowed: valid until weft_zero_grad() or the leaf's end. NULL where
+ * that of weft_set_grad_placements(). Borrowed: valid until weft_zero_grad(), a
+ * pass with create_graph, or the leaf's end. NULL where
  * there is none yet; with the error kept where the tensor is no leaf. */
 WEFT_API weft_tensor *weft_grad(weft_tensor *leaf);
 /** Drops the gradients of n leaves. */
@@ -49,7 +50,8 @@ WEFT_API weft_status weft_set_grad_placements(weft_tensor *leaf, const weft_plac
 
 /** Hook: called in weft_backward() by the submitting thread, without recording, as soon as the leaf's gradient
  * is complete: all its contributions have been submitted and added to weft_grad(leaf). The rest of the backward
- * pass is submitted after it, so an optimiser's step in a hook overlaps with that. An error ends the pass with it. */
+ * pass is submitted after it, so an optimiser's step in a hook overlaps with that. An error ends the pass with it: some leaves have their gradients then, and the
+ * tape is released in part. New tensors belong to the pass's scope: weft_scope_keep() keeps one. */
 typedef weft_status (*weft_grad_hook)(weft_tensor *leaf, weft_tensor *gradient, void *context);
 /** One hook of each leaf; NULL: none. */
 WEFT_API weft_status weft_set_grad_hook(weft_tensor *leaf, weft_grad_hook hook, void *context);
@@ -62,13 +64,17 @@ WEFT_API weft_status weft_set_regather(weft_tensor *leaf, bool on);
 /* ---- the backward pass ----------------------------------------------------------------------------------- */
 
 /** Adds the gradients of a loss of one element to those of all leaves that it was computed from. Its tape is
- * released on the way: a second pass over it is WEFT_ERR_STATE. */
+ * released on the way: a second pass over it is WEFT_ERR_STATE, as is a loss that was not computed from leaves.
+ * WEFT_ERR_SHAPE: several elements; WEFT_ERR_UNSUPPORTED: a call on the way has no known gradient. These change
+ * nothing. */
 WEFT_API weft_status weft_backward(weft_tensor *loss);
 
 typedef struct weft_backward_options {
     weft_tensor *output_gradient; /**< NULL: one, for a loss of one element */
     bool retain;                  /**< keep the tape for another pass */
-    bool create_graph;            /**< record the pass, so that gradients can be differentiated; retains */
+    /** Record the pass, so that gradients can be differentiated; retains. The gradients of leaves refer to the tape then,
+     * and it to the leaves: weft_zero_grad() ends that. */
+    bool create_graph;
     size_t size;                  /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_backward_options;
 
@@ -87,14 +93,20 @@ WEFT_API weft_status weft_backward_ex(weft_tensor *loss, const weft_backward_opt
  * leaves. Adds nothing to weft_grad(), calls no hooks. gradients[i] is new, in the input's layout (Replicate in
  * place of Partial); NULL where the outputs do not depend on the input.
  * \param output_gradients  NULL: ones, for outputs of one element; an entry NULL likewise
- * \param create_graph      the results can be differentiated again; else the tape is released, as by weft_backward() */
+ * \param create_graph      the results can be differentiated again; else the tape is released, as by weft_backward()
+ * \return as weft_backward_ex(); WEFT_ERR_INVALID for a NULL or negative argument. On error all gradients are NULL.
+ *
+ * Example: the gradient of a loss by an activation h and a weight w.
+ *
+ *     weft_tensor *inputs[] = { h, w }, *gradients[2];
+ *     weft_gradients(1, &loss, NULL, 2, inputs, false, gradients); */
 WEFT_API weft_status weft_gradients(int num_outputs, weft_tensor *const outputs[],
                                     weft_tensor *const output_gradients[], int num_inputs,
                                     weft_tensor *const inputs[], bool create_graph, weft_tensor *gradients[]);
 
 /* ---- without recording ------------------------------------------------------------------------------------ */
 
-/** The same values as a constant: a new tensor on the same memory. */
+/** The same values as a constant: a new tensor, which shares memory until one of them is written to. */
 WEFT_API weft_tensor *weft_detach(weft_tensor *tensor);
 /** Calls between these are not recorded, and leaves may be changed in place. They nest. \{ */
 WEFT_API void weft_no_grad_begin(void);
@@ -109,6 +121,8 @@ typedef weft_status (*weft_segment_function)(void *context, int num_inputs, weft
                                              int num_outputs, weft_tensor *outputs[]);
 /** Calls the function, and saves nothing but its inputs: the backward pass calls it again, with the same random
  * numbers (PyTorch: torch.utils.checkpoint). Leaves that it uses beside its inputs get their gradients.
+ * Tensors that it uses beside its inputs must live until then. Passes through it with create_graph are
+ * WEFT_ERR_UNSUPPORTED.
  * \param context       must stay valid until the backward pass, or until the outputs are released
  * \param context_size  > 0: so many bytes are copied instead */
 WEFT_API weft_status weft_recompute(weft_segment_function function, void *context, size_t context_size, int num_inputs,

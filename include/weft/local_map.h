@@ -60,7 +60,7 @@ typedef struct weft_local_map_options {
     const weft_placement *const *in_placements;
     /** Computes the gradients of the inputs (<weft/autograd.h>): a function like the region's own, with the same
      * context. Its inputs: those of the region, then a gradient for each output, with that output's type and
-     * placements (Replicate for Partial; zeros where the loss does not depend on it). Its outputs: a gradient for each
+     * placements (Replicate for Partial, also for Partial(avg): it is that of the value, not of the addends; zeros where the loss does not depend on it). Its outputs: a gradient for each
      * floating input, in their order. NULL: a backward pass that needs one is WEFT_ERR_UNSUPPORTED. */
     weft_local_function gradient;
     /** One entry per input: the placements in which `gradient` writes that input's gradient (PyTorch:
@@ -69,7 +69,8 @@ typedef struct weft_local_map_options {
     const weft_placement *const *grad_placements;
     void *context;       /**< for the function */
     size_t context_size; /**< > 0: so many bytes, at most 2^20, are copied before the call returns; 0: the pointer is
-                              passed on, and its target must stay valid until weft_wait() has returned */
+                              passed on, and its target must stay valid until weft_wait() has returned; with
+                              `gradient` until that has run, or the outputs are released */
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_local_map_options;
 

@@ -111,6 +111,9 @@ static weft_tensor *convert_leaf(weft_tape *tape, weft_tensor_impl *tensor, weft
         weft_tensor_unreference(former->tensor);
     }
     former->tensor = weft_tensor_get(result);
+    if (former->tensor->tape != NULL) {
+        former->tensor->tape->node->stays = true;
+    }
     former->tensor->references++;
     former->version = tensor->version;
     return result;

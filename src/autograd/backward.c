@@ -174,11 +174,20 @@ static bool take_chosen(request *r, bool done)
         weft_tape_value *value = weft_tensor_get(r->inputs[i])->tape;
         const weft_layout *layout =
             done ? weft_layout_like(r->pass.function, value->layout, value->layout->dtype) : NULL;
-        if (value->chosen == 1 + i) {
-            done = layout != NULL && weft_sums_take(&r->pass, value, layout, &r->gradients[i]);
-        } else if (done && r->gradients[value->chosen - 1] != NULL) {
-            r->gradients[i] = weft_tensor_handle(weft_tensor_share(weft_tensor_get(r->gradients[value->chosen - 1])));
-            done = r->gradients[i] != NULL;
+        weft_tensor *sum = NULL;
+        int first = value->chosen - 1; /* of the same inputs */
+        if (first == i) {
+            done = layout != NULL && weft_sums_take(&r->pass, value, layout, &sum);
+        } else {
+            sum = r->gradients[first];
+        }
+        if (done && sum != NULL) {
+            weft_tensor_impl *own = weft_own_gradient(&r->pass, weft_tensor_get(sum));
+            r->gradients[i] = weft_tensor_handle(own);
+            done = own != NULL;
+        }
+        if (r->gradients[i] != NULL) {
+            weft_tensor_unreference(weft_tensor_get(r->gradients[i])); /* the scope has a reference */
         }
     }
     for (int i = 0; i < r->num_inputs; i++) {

@@ -206,7 +206,7 @@ void weft_no_grad_end(void)
         return;
     }
     weft_tape *tape = weft_runtime.tape;
-    if (tape == NULL || tape->no_grad <= tape->no_grad_least) {
+    if (tape == NULL || tape->no_grad <= tape->no_grad_min) {
         weft_fail(WEFT_ERR_STATE, function, "no weft_no_grad_begin() is open");
         return;
     }

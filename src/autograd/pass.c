@@ -20,7 +20,7 @@ static bool is_wanted(const weft_pass *pass, const weft_tape_value *value)
                          : value->node->pass == pass->number && value->node->needed);
 }
 
-/* ---- what is to be visited ------------------------------------------------------------------------------- */
+/* ---- nodes to visit -------------------------------------------------------------------------------------- */
 
 static int reach(const weft_pass *pass, const weft_tape_value *value)
 {
@@ -115,14 +115,7 @@ static bool check(const weft_pass *pass, const weft_tape_node *node)
                   missing);
         return false;
     }
-    bool right = true;
-    for (int i = 0; i < node->num_inputs && right; i++) {
-        right = weft_saved_check(pass->function, &node->inputs[i].saved, "an input", name);
-    }
-    for (int i = 0; i < node->num_outputs && right; i++) {
-        right = weft_saved_check(pass->function, &node->outputs[i].saved, "the result", name);
-    }
-    return right;
+    return true;
 }
 
 static bool check_all(const weft_pass *pass)
@@ -136,28 +129,6 @@ static bool check_all(const weft_pass *pass)
 
 /* ---- leaves ---------------------------------------------------------------------------------------------- */
 
-/* A gradient that nothing else shares: as a share, with a reference of the leaf's. NULL with the error kept. */
-static weft_tensor_impl *own_gradient(const weft_pass *pass, weft_tensor_impl *sum)
-{
-    weft_tensor_impl *own;
-    if (sum->borrowed) {
-        own = weft_tensor_new(pass->function, sum->layout);
-        if (own == NULL || !weft_tensor_copy_into(pass->function, own, sum)) {
-            return NULL;
-        }
-        own->references++;
-    } else {
-        own = weft_tensor_save(pass->function, sum);
-        if (own == NULL || !weft_tensor_register(pass->function, own)) {
-            return NULL;
-        }
-    }
-    if (pass->create_graph) {
-        weft_tape_set(own, sum->tape);
-    }
-    return own;
-}
-
 static bool add_to_leaf(const weft_pass *pass, weft_tape_leaf *leaf, weft_tensor *sum)
 {
     weft_tensor_impl *former = leaf->gradient;
@@ -167,7 +138,7 @@ static bool add_to_leaf(const weft_pass *pass, weft_tape_leaf *leaf, weft_tensor
     if (former != NULL) {
         sum = weft_add(former->handle, sum);
     }
-    leaf->gradient = sum == NULL ? former : own_gradient(pass, weft_tensor_get(sum));
+    leaf->gradient = sum == NULL ? former : weft_own_gradient(pass, weft_tensor_get(sum));
     if (leaf->gradient == NULL) {
         leaf->gradient = former;
         return false;
@@ -186,10 +157,10 @@ static bool call_hook(const weft_pass *pass, weft_tape_leaf *leaf)
     weft_tape *tape = weft_runtime.tape;
     leaf->node.references++; /* the hook may release the leaf */
     int no_grad = tape->no_grad;
-    tape->no_grad_least = ++tape->no_grad;
+    tape->no_grad_min = ++tape->no_grad;
     weft_status status = leaf->hook(leaf->tensor->handle, leaf->gradient->handle, leaf->hook_context);
     tape->no_grad = no_grad;
-    tape->no_grad_least = 0;
+    tape->no_grad_min = 0;
     weft_tape_node_release(&leaf->node);
     if (status != WEFT_OK) {
         weft_fail(status, pass->function, "a hook of a leaf's gradient returned an error");
@@ -276,9 +247,8 @@ static weft_tensor *restored(const visit *v, weft_saved *saved, const weft_layou
     if (saved->tensor == NULL) {
         return weft_tensor_handle(weft_tensor_fake(function, layout));
     }
-    bool itself = saved->versioned && saved->gathered == NULL;
     weft_tensor_impl *tensor = weft_saved_restore(function, saved, !v->pass->retain);
-    if (tensor != NULL && v->pass->create_graph && value != NULL && (!itself || tensor->tape == NULL)) {
+    if (tensor != NULL && v->pass->create_graph && value != NULL) {
         weft_tape_set(tensor, value);
     }
     return weft_tensor_handle(tensor);
@@ -400,7 +370,7 @@ static bool run_visit(visit *v)
         done = compute(v);
         weft_scope_close_keeping(0, NULL, NULL, NULL);
     }
-    if (done && v->node->needed && !v->pass->retain) {
+    if (v->node->needed && !v->pass->retain && !v->node->stays) { /* also after an error: its values may be gone */
         weft_tape_node_spend(v->node);
     }
     for (int i = 0; i < v->num_complete; i++) {
@@ -426,7 +396,7 @@ static bool complete_outputs(const weft_pass *pass, int num_outputs, weft_tape_v
     return done;
 }
 
-/* What an interrupted pass has left. */
+/* Clears the state that a pass, perhaps interrupted, leaves in values. */
 static void clear(const weft_pass *pass)
 {
     for (size_t n = 0; n < pass->nodes.count; n++) {

@@ -60,17 +60,7 @@ static unsigned reads_of(const weft_call *call)
     return weft_call_gradient_reads(call, wanted);
 }
 
-static bool changes_input(const weft_call *call, const weft_tensor_impl *tensor)
-{
-    for (int i = 0; i < weft_call_num_outputs(call); i++) {
-        if (weft_call_changes(call, i) && input_of(call, i) == tensor) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A leaf that is to be gathered again: the redistribution keeps its values, for those who save the result. */
+/* A leaf that is to be gathered again: the redistribution keeps its values, from which its result is made again. */
 static bool regathers(const weft_call *call)
 {
     bool moves = call->action != NULL && call->action->moves;
@@ -95,9 +85,19 @@ static bool save_inputs(weft_tape_node *node, const weft_call *call)
             input->value->node->references++;
         }
         bool read = all || (i < call->num_inputs && (reads & WEFT_READS_INPUT(i)) != 0);
-        done = !read || tensor->fake || weft_save(call->function, tensor, changes_input(call, tensor), &input->saved);
+        done = !read || tensor->fake || weft_save(call->function, tensor, &input->saved);
     }
     return done;
+}
+
+/* Whether the gradient reads outputs that the program has not asked for. */
+static bool reads_omitted(const weft_call *call, int num_outputs)
+{
+    if (call->operation == NULL || call->attributes.omitted == 0) {
+        return false;
+    }
+    unsigned asked = (1u << (WEFT_MAX_INPUTS + num_outputs - (int)call->attributes.omitted)) - 1;
+    return (reads_of(call) & ~asked) != 0;
 }
 
 static const weft_call *prepare(weft_recorder *self, const weft_call *call, weft_call *own)
@@ -131,8 +131,7 @@ static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
         return;
     }
     weft_call *copy = weft_call_copy_to(room, call);
-    unsigned kept = (1u << (WEFT_MAX_INPUTS + num_outputs - (int)call->attributes.omitted)) - 1;
-    if (call->operation != NULL && call->attributes.omitted > 0 && (reads_of(call) & ~kept) != 0) {
+    if (reads_omitted(call, num_outputs)) {
         tape->pending.fills_omitted = true;
         copy->attributes.omitted = 0;
     }
@@ -172,7 +171,7 @@ static bool attach(weft_tape_node *node, const weft_call *call, weft_tensor *con
         bool listed = i >= WEFT_MAX_OUTPUTS;
         value->layout = tensor->layout;
         if (!listed && (reads & WEFT_READS_OUTPUT(i)) != 0 && !tensor->fake) {
-            done = weft_save(call->function, tensor, true, &value->saved); /* itself would be held by its node */
+            done = weft_save(call->function, tensor, &value->saved);
         }
     }
     for (int i = 0; i < node->num_outputs && done; i++) {

@@ -1,13 +1,27 @@
 /* Values that are saved for the backward pass. */
 #include "autograd/tape.h"
+#include "ops/ops.h"
 
-/* The tensor that this one was gathered from, if it is to be gathered again; NULL: it is saved itself. */
-static const weft_saved *source_of(const weft_tensor_impl *tensor)
+/* What a redistribution of a leaf that is to be gathered again has saved: the leaf's share. NULL: of others. */
+static const weft_saved *source_of_value(const weft_tape_value *value)
 {
-    const weft_tape_node *node = tensor->tape == NULL ? NULL : tensor->tape->node;
+    const weft_tape_node *node = value == NULL ? NULL : value->node;
     bool regathered = node != NULL && node->kind == WEFT_TAPE_CALL && node->call->action != NULL &&
                       node->call->action->moves && !node->spent && node->inputs[0].saved.tensor != NULL;
     return regathered ? &node->inputs[0].saved : NULL;
+}
+
+/* The same for a tensor that nobody has written to since; *gathered: the redistribution's result, of which the tensor may be
+ * a conversion to another type. */
+static const weft_saved *source_of(const weft_tensor_impl *tensor, const weft_layout **gathered)
+{
+    const weft_tape_value *value = tensor->version > 0 ? NULL : tensor->tape;
+    const weft_tape_node *node = value == NULL ? NULL : value->node;
+    if (node != NULL && node->kind == WEFT_TAPE_CALL && !node->spent && weft_is_conversion(node->call)) {
+        value = node->inputs[0].value;
+    }
+    *gathered = value == NULL ? NULL : value->layout;
+    return source_of_value(value);
 }
 
 /* The same values in memory of the library's, as a share. NULL with the error kept. */
@@ -23,31 +37,19 @@ static weft_tensor_impl *copy_of(const char *function, weft_tensor_impl *tensor)
     return share;
 }
 
-static void refer_to(weft_tensor_impl *borrowed)
+/* The program's own memory cannot be shared, and writes to it are not noticed on other processes: it is copied. */
+bool weft_save(const char *function, weft_tensor_impl *tensor, weft_saved *saved)
 {
-    borrowed->references++;
-    borrowed->saved_references++;
-}
-
-bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, weft_saved *saved)
-{
-    const weft_saved *source = source_of(tensor);
+    const weft_layout *gathered;
+    const weft_saved *source = source_of(tensor, &gathered);
+    *saved = (weft_saved){ .gathered = source == NULL ? NULL : gathered, .dtype = tensor->layout->dtype };
     if (source != NULL) {
-        *saved = *source;
-        saved->gathered = tensor->layout;
-        if (saved->versioned) {
-            refer_to(saved->tensor);
-        } else {
-            saved->tensor = weft_tensor_save(function, source->tensor);
-        }
-        return saved->tensor != NULL;
-    }
-    *saved = (weft_saved){ .versioned = tensor->borrowed && !changes, .version = tensor->version };
-    if (saved->versioned) {
-        refer_to(tensor);
-        saved->tensor = tensor;
+        saved->tensor = weft_tensor_save(function, source->tensor);
+    } else if (tensor->borrowed) {
+        weft_runtime.counters.views_copied++;
+        saved->tensor = copy_of(function, tensor);
     } else {
-        saved->tensor = tensor->borrowed ? copy_of(function, tensor) : weft_tensor_save(function, tensor);
+        saved->tensor = weft_tensor_save(function, tensor);
     }
     return saved->tensor != NULL;
 }
@@ -55,32 +57,15 @@ bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, wef
 void weft_saved_release(weft_saved *saved)
 {
     weft_tensor_impl *tensor = saved->tensor;
-    if (tensor != NULL && saved->versioned) {
-        tensor->saved_references--;
-    }
     *saved = (weft_saved){ .tensor = NULL };
     if (tensor != NULL) {
         weft_tensor_unreference(tensor);
     }
 }
 
-bool weft_saved_check(const char *function, const weft_saved *saved, const char *what, const char *of)
-{
-    bool same = saved->tensor == NULL || !saved->versioned || saved->tensor->version == saved->version;
-    if (!same) {
-        weft_fail(WEFT_ERR_STATE, function,
-                  "%s of %s, which its gradient reads, is in the program's memory and has been written to since",
-                  what, of);
-    }
-    return same;
-}
-
 /* The saved tensor as one of the innermost scope. */
 static weft_tensor_impl *itself(const char *function, weft_saved *saved, bool last)
 {
-    if (saved->versioned) {
-        return weft_tensor_share(saved->tensor);
-    }
     weft_tensor_impl *tensor = last ? saved->tensor : weft_tensor_save(function, saved->tensor);
     if (last) {
         saved->tensor = NULL;
@@ -95,12 +80,16 @@ static weft_tensor_impl *itself(const char *function, weft_saved *saved, bool la
 weft_tensor_impl *weft_saved_restore(const char *function, weft_saved *saved, bool last)
 {
     const weft_layout *gathered = saved->gathered;
+    weft_dtype dtype = saved->dtype;
     weft_tensor_impl *tensor = itself(function, saved, last);
     if (tensor == NULL || gathered == NULL) {
         return tensor;
     }
     weft_runtime.tape->no_grad++;
     weft_tensor *whole = weft_redistribute(tensor->handle, gathered->mesh->handle, gathered->placements);
+    if (whole != NULL && dtype != gathered->dtype) {
+        whole = weft_to_type(whole, dtype);
+    }
     weft_runtime.tape->no_grad--;
     return whole == NULL ? NULL : weft_tensor_get(whole);
 }

@@ -10,11 +10,19 @@ typedef struct segment {
     weft_segment_function function;
     void *context;
     size_t context_size;
-    weft_random_state random;
     weft_dtype cast; /* of the region of mixed precision; WEFT_F32: none */
     int num_inputs;  /* of the function */
-    char bytes[];    /* of the context */
+    weft_tape_input *inputs; /* as before the first run; the node takes them over */
+    /* All states of random numbers as before the first run, and the one in use. */
+    size_t num_states, state_in_use;
+    weft_random_state *states;
+    char *bytes; /* of the context */
 } segment;
+
+static weft_named_state *named_states(void)
+{
+    return weft_runtime.tensors->random_states.items;
+}
 
 /* ---- the first run --------------------------------------------------------------------------------------- */
 
@@ -63,54 +71,84 @@ static weft_dtype cast_in_use(const weft_tape *tape)
     return tape->casts.count == 0 ? WEFT_F32 : ((const weft_dtype *)tape->casts.items)[tape->casts.count - 1];
 }
 
+/* Saves what the second run begins with. False with the error kept. */
+static bool save_start(const char *function, segment *s, weft_tensor *const inputs[])
+{
+    s->num_states = weft_runtime.tensors->random_states.count;
+    s->state_in_use = weft_runtime.tensors->random_in_use;
+    s->inputs = calloc((size_t)s->num_inputs + 1, sizeof(*s->inputs));
+    s->states = calloc(s->num_states, sizeof(*s->states));
+    if (s->inputs == NULL || s->states == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a segment");
+        return false;
+    }
+    for (size_t i = 0; i < s->num_states; i++) {
+        s->states[i] = named_states()[i].state;
+    }
+    bool done = true;
+    for (int i = 0; i < s->num_inputs && done; i++) {
+        weft_tensor_impl *tensor = weft_tensor_get(inputs[i]);
+        s->inputs[i] = (weft_tape_input){ .value = tensor->tape, .layout = tensor->layout };
+        if (tensor->tape != NULL) {
+            tensor->tape->node->references++;
+        }
+        done = weft_save(function, tensor, &s->inputs[i].saved);
+    }
+    return done;
+}
+
+static void forget_start(segment *s)
+{
+    for (int i = 0; i < s->num_inputs && s->inputs != NULL; i++) {
+        weft_saved_release(&s->inputs[i].saved);
+        if (s->inputs[i].value != NULL) {
+            weft_tape_node_release(s->inputs[i].value->node);
+        }
+    }
+    free(s->inputs);
+    free(s->states);
+}
+
 /* The node: inputs of the function, then the other values used. NULL with the error kept. */
-static weft_tape_node *make_node(const char *function, const segment *s, weft_tensor *const inputs[], int num_outputs)
+static weft_tape_node *make_node(const char *function, segment *s, int num_outputs)
 {
     weft_tape *tape = weft_runtime.tape;
+    size_t states = s->num_states * sizeof(*s->states);
     void *room;
     weft_tape_node *node = weft_tape_node_new(function, WEFT_TAPE_SEGMENT, s->num_inputs + (int)tape->used.count,
-                                              num_outputs, sizeof(*s) + s->context_size, &room);
+                                              num_outputs, sizeof(*s) + states + s->context_size, &room);
     if (node == NULL) {
         return NULL;
     }
     segment *own = room;
-    memcpy(own, s, sizeof(*s));
+    *own = *s;
+    own->states = memcpy(own + 1, s->states, states);
+    own->bytes = (char *)(own + 1) + states;
+    own->inputs = NULL;
     if (s->context_size > 0) {
         memcpy(own->bytes, s->context, s->context_size);
     }
     node->segment = own;
-    bool done = true;
-    for (int i = 0; i < s->num_inputs && done; i++) {
-        weft_tensor_impl *tensor = weft_tensor_get(inputs[i]);
-        node->inputs[i].layout = tensor->layout;
-        node->inputs[i].value = tensor->tape;
-        if (tensor->tape != NULL) {
-            tensor->tape->node->references++;
-        }
-        done = weft_save(function, tensor, false, &node->inputs[i].saved);
-    }
+    memcpy(node->inputs, s->inputs, (size_t)s->num_inputs * sizeof(*s->inputs));
+    memset(s->inputs, 0, (size_t)s->num_inputs * sizeof(*s->inputs));
     weft_tape_value **used = tape->used.items;
     for (size_t i = 0; i < tape->used.count; i++) {
         node->inputs[s->num_inputs + (int)i].value = used[i]; /* with its reference */
         node->inputs[s->num_inputs + (int)i].layout = used[i]->layout;
     }
     tape->used.count = 0;
-    if (!done) {
-        weft_tape_node_release(node);
-    }
-    return done ? node : NULL;
+    return node;
 }
 
-static bool any_value(const weft_tape *tape, int num_inputs, weft_tensor *const inputs[])
+static bool any_value(const weft_tape *tape, const segment *s)
 {
     bool any = tape->used.count > 0;
-    for (int i = 0; i < num_inputs; i++) {
-        any |= weft_tensor_get(inputs[i])->tape != NULL;
+    for (int i = 0; i < s->num_inputs; i++) {
+        any |= s->inputs[i].value != NULL;
     }
     return any;
 }
 
-/* Inputs of the function are constants in the first run: they are noted as such, not among the values used. */
 static weft_status run_unrecorded(const segment *s, weft_tensor *const inputs[], int num_outputs,
                                   weft_tensor *outputs[])
 {
@@ -134,33 +172,47 @@ static bool check_outputs(const char *function, int num_outputs, weft_tensor *co
     return right;
 }
 
-static weft_status record(const char *function, const segment *s, weft_tensor *const inputs[], int num_outputs,
-                          weft_tensor *outputs[])
+/* The outputs as values of the node: shares, because the function may have returned a tensor that was there before, such
+ * as a leaf. */
+static bool attach(weft_tape_node *node, weft_tensor *outputs[])
 {
-    weft_tape *tape = weft_runtime.tape;
-    weft_status status = run_unrecorded(s, inputs, num_outputs, outputs);
-    if (status == WEFT_OK && !check_outputs(function, num_outputs, outputs)) {
-        status = weft_latest_status();
-    }
-    /* The inputs themselves are noted where calls read them; they are the first inputs of the node already. */
-    if (status != WEFT_OK || !any_value(tape, s->num_inputs, inputs)) {
-        forget_used(tape);
-        return status;
-    }
-    weft_tape_node *node = make_node(function, s, inputs, num_outputs);
-    forget_used(tape);
-    if (node == NULL) {
-        return weft_latest_status();
-    }
-    for (int i = 0; i < num_outputs; i++) {
-        weft_tensor_impl *tensor = weft_tensor_get(outputs[i]);
-        if (weft_dtype_is_floating(tensor->layout->dtype)) {
+    bool done = true;
+    for (int i = 0; i < node->num_outputs && done; i++) {
+        weft_runtime.tape->no_grad++;
+        outputs[i] = weft_detach(outputs[i]);
+        weft_runtime.tape->no_grad--;
+        weft_tensor_impl *tensor = outputs[i] == NULL ? NULL : weft_tensor_get(outputs[i]);
+        done = tensor != NULL;
+        if (done && weft_dtype_is_floating(tensor->layout->dtype)) {
             node->outputs[i].layout = tensor->layout;
             weft_tape_set(tensor, &node->outputs[i]);
         }
     }
-    weft_tape_node_release(node);
-    return WEFT_OK;
+    return done;
+}
+
+static weft_status record(const char *function, segment *s, weft_tensor *const inputs[], int num_outputs,
+                          weft_tensor *outputs[])
+{
+    weft_tape *tape = weft_runtime.tape;
+    if (!save_start(function, s, inputs)) {
+        forget_start(s);
+        return weft_latest_status();
+    }
+    weft_status status = run_unrecorded(s, inputs, num_outputs, outputs);
+    if (status == WEFT_OK && !check_outputs(function, num_outputs, outputs)) {
+        status = weft_latest_status();
+    }
+    if (status == WEFT_OK && any_value(tape, s)) {
+        weft_tape_node *node = make_node(function, s, num_outputs);
+        status = node != NULL && attach(node, outputs) ? WEFT_OK : weft_latest_status();
+        if (node != NULL) {
+            weft_tape_node_release(node);
+        }
+    }
+    forget_used(tape);
+    forget_start(s);
+    return status;
 }
 
 weft_status weft_recompute(weft_segment_function run, void *context, size_t context_size, int num_inputs,
@@ -188,12 +240,11 @@ weft_status weft_recompute(weft_segment_function run, void *context, size_t cont
     if (tape == NULL || tape->no_grad > 0) { /* nothing is recorded; within another segment, that one's */
         return run(context, num_inputs, inputs, num_outputs, outputs);
     }
-    const segment s = { .function = run,
-                        .context = context,
-                        .context_size = context_size,
-                        .random = *weft_random_in_use(),
-                        .cast = cast_in_use(tape),
-                        .num_inputs = num_inputs };
+    segment s = { .function = run,
+                  .context = context,
+                  .context_size = context_size,
+                  .cast = cast_in_use(tape),
+                  .num_inputs = num_inputs };
     return record(function, &s, inputs, num_outputs, outputs);
 }
 
@@ -231,13 +282,8 @@ static bool restore_inputs(const weft_pass *pass, weft_tape_node *node, const bo
 {
     bool done = true;
     for (int i = 0; i < node->segment->num_inputs && done; i++) {
-        weft_tensor_impl *tensor = weft_saved_restore(pass->function, &node->inputs[i].saved,
-                                                      !pass->retain && !node->inputs[i].saved.versioned);
+        weft_tensor_impl *tensor = weft_saved_restore(pass->function, &node->inputs[i].saved, !pass->retain);
         inputs[i] = weft_tensor_handle(tensor);
-        bool own = tensor != NULL && tensor->tape == NULL && !tensor->borrowed;
-        if (tensor != NULL && !own) { /* the program's tensor itself */
-            inputs[i] = weft_detach(inputs[i]);
-        }
         done = inputs[i] != NULL && (!wanted[i] || weft_set_requires_grad(inputs[i], true) == WEFT_OK);
     }
     return done;
@@ -249,20 +295,30 @@ static bool run_again(const weft_pass *pass, const weft_tape_node *node, weft_te
 {
     weft_tape *tape = weft_runtime.tape;
     const segment *s = node->segment;
-    weft_random_state *state = weft_random_in_use(), now = *state;
     int no_grad = tape->no_grad;
     bool in_segment = tape->in_segment;
-    void *context = s->context_size > 0 ? (void *)(uintptr_t)s->bytes : s->context;
-    if (weft_autocast_begin(s->cast) != WEFT_OK) {
+    void *context = s->context_size > 0 ? s->bytes : s->context;
+    size_t in_use = weft_runtime.tensors->random_in_use;
+    weft_random_state *now = malloc(s->num_states * sizeof(*now));
+    if (now == NULL || weft_autocast_begin(s->cast) != WEFT_OK) {
+        free(now);
         return false;
     }
-    *state = s->random;
+    for (size_t i = 0; i < s->num_states; i++) {
+        now[i] = named_states()[i].state;
+        named_states()[i].state = s->states[i];
+    }
+    weft_runtime.tensors->random_in_use = s->state_in_use;
     tape->no_grad = 0;
     tape->in_segment = true;
     weft_status status = s->function(context, s->num_inputs, inputs, node->num_outputs, outputs);
     tape->in_segment = in_segment;
     tape->no_grad = no_grad;
-    *weft_random_in_use() = now;
+    for (size_t i = 0; i < s->num_states; i++) {
+        named_states()[i].state = now[i];
+    }
+    free(now);
+    weft_runtime.tensors->random_in_use = in_use;
     weft_autocast_end();
     if (status != WEFT_OK) {
         weft_fail(status, pass->function, "the function of weft_recompute() returned an error in the backward pass");

@@ -62,12 +62,24 @@ bool weft_sums_add(const weft_pass *pass, weft_tape_value *value, weft_tensor *g
     return added != NULL;
 }
 
+/* Whether the gradient can be added in place: a Partial sum takes addends alone. */
+static bool takes_addends(const weft_layout *sum, const weft_layout *gradient)
+{
+    bool takes = true;
+    for (int m = 0; m < sum->mesh->ndim && takes; m++) {
+        takes = sum->placements[m].kind != WEFT_PARTIAL ||
+                (gradient->placements[m].kind == WEFT_PARTIAL && gradient->placements[m].op == sum->placements[m].op);
+    }
+    return takes;
+}
+
 bool weft_sums_add_part(const weft_pass *pass, weft_tape_value *value, const weft_call *call, weft_tensor *gradient,
                         bool *added)
 {
     weft_partial_sum *sum = &value->first;
     *added = !pass->create_graph && sum->sum != NULL && sum->own && sum->next == NULL &&
-             sum->sum->layout->mesh == weft_layout_of(gradient)->mesh && weft_is_slice(call);
+             sum->sum->layout->mesh == weft_layout_of(gradient)->mesh && weft_is_slice(call) &&
+             takes_addends(sum->sum->layout, weft_layout_of(gradient));
     return !*added || weft_add_to_slice(call, sum->sum->handle, gradient);
 }
 
@@ -137,4 +149,25 @@ bool weft_sums_take(const weft_pass *pass, weft_tape_value *value, const weft_la
     }
     weft_sums_drop(value);
     return done;
+}
+
+weft_tensor_impl *weft_own_gradient(const weft_pass *pass, weft_tensor_impl *sum)
+{
+    weft_tensor_impl *own;
+    if (sum->borrowed) {
+        own = weft_tensor_new(pass->function, sum->layout);
+        if (own == NULL || !weft_tensor_copy_into(pass->function, own, sum)) {
+            return NULL;
+        }
+        own->references++;
+    } else {
+        own = weft_tensor_save(pass->function, sum);
+        if (own == NULL || !weft_tensor_register(pass->function, own)) {
+            return NULL;
+        }
+    }
+    if (pass->create_graph) {
+        weft_tape_set(own, sum->tape);
+    }
+    return own;
 }

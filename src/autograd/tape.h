@@ -20,11 +20,8 @@ struct weft_tape_node;
 /* A value for the backward pass: a share of the tensor, or what it can be made from again. */
 typedef struct weft_saved {
     weft_tensor_impl *tensor; /* NULL: nothing; with a reference */
-    /* The program's memory, of which there are no shares: `tensor` is the tensor itself, and may not have been
-     * written to since. */
-    bool versioned;
-    uint64_t version;
     const weft_layout *gathered; /* the value is the tensor in this layout; NULL: in its own */
+    weft_dtype dtype;            /* and of this type */
 } weft_saved;
 
 /* The sum of the gradients of a value that have come in one layout. */
@@ -58,6 +55,7 @@ typedef struct weft_tape_node {
     uint64_t number; /* of creation */
     int references;  /* by tensors, inputs of later nodes, and passes */
     bool spent;      /* a pass has released what it saved */
+    bool stays;      /* in use by several passes: a cached conversion, which saves nothing */
     /* Of the pass in progress. */
     uint64_t pass; /* the last one that has reached it */
     bool needed;   /* a wanted gradient passes through it */
@@ -96,7 +94,7 @@ typedef struct weft_tape {
     weft_recorder recorder; /* first member */
     uint64_t numbers, passes;
     int no_grad; /* depth of weft_no_grad_begin() and of passes that are not recorded */
-    int no_grad_least; /* depth at which a hook was called, which must not end what it has not begun */
+    int no_grad_min; /* depth at which a hook was called, which must not end what it has not begun */
     bool in_pass;
     weft_tape_node *newest;
     weft_tape_leaf *leaves;
@@ -114,7 +112,7 @@ typedef struct weft_tape {
 weft_tape *weft_tape_obtain(const char *function);
 /* Fills in its functions (record.c). */
 void weft_tape_record_with(weft_recorder *recorder);
-/* Drops everything. Called by the roof, before tensors stop. */
+/* Drops everything. weft_finalize() calls it before tensors stop. */
 void weft_autograd_stop(void);
 
 /* ---- nodes and values (node.c) --------------------------------------------------------------------------- */
@@ -134,11 +132,9 @@ void weft_tape_set(weft_tensor_impl *tensor, weft_tape_value *value);
 
 /* ---- saved values (saved.c) ------------------------------------------------------------------------------ */
 
-/* `changes`: the call writes to the tensor, or gives it. False with the error kept. */
-bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, weft_saved *saved);
+/* False with the error kept. */
+bool weft_save(const char *function, weft_tensor_impl *tensor, weft_saved *saved);
 void weft_saved_release(weft_saved *saved);
-/* Whether the value is still what was saved; false with the error kept that names `what` and the call. */
-bool weft_saved_check(const char *function, const weft_saved *saved, const char *what, const char *of);
 /* The value as a tensor of the innermost scope; `last`: the saved share itself, which is given up. NULL with the error kept. */
 weft_tensor_impl *weft_saved_restore(const char *function, weft_saved *saved, bool last);
 
@@ -163,6 +159,9 @@ bool weft_pass_run(weft_pass *pass, int num_outputs, weft_tape_value *const outp
  * the error kept. */
 const weft_layout *weft_dual_layout(const char *function, const weft_layout *layout, int num_gradients,
                                     const weft_layout *const gradients[]);
+/* A gradient as a tensor that nothing else shares, with a reference of the caller's: the sum's values, on its memory if
+ * possible. NULL with the error kept. */
+weft_tensor_impl *weft_own_gradient(const weft_pass *pass, weft_tensor_impl *sum);
 /* Adds a gradient to a value's sums. `computed`: by the pass, so that it may be changed if nothing else refers to it.
  * False with the error kept. */
 bool weft_sums_add(const weft_pass *pass, weft_tape_value *value, weft_tensor *gradient, bool computed);

@@ -226,6 +226,7 @@ static bool obtain_outputs(operands *o)
             (in_place && !weft_tensor_make_writable(call->function, o->outputs[i], !operation->overwrites))) {
             return false;
         }
+        o->outputs[i]->version += in_place;
     }
     return true;
 }

@@ -209,6 +209,11 @@ static const weft_operation operation_to_type = {
     .kernel = WEFT_KERNEL_convert,
 };
 
+bool weft_is_conversion(const weft_call *call)
+{
+    return call->operation != NULL && weft_operation_is(call->operation, &operation_to_type);
+}
+
 weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype)
 {
     static const char function[] = "weft_to_type";

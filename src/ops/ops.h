@@ -52,6 +52,8 @@ weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
 /* Writes `part` into `target` from index `start` of a dimension on. False with the error kept. */
 bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part, int dim, int64_t start);
 
+/* Whether a call converts to another type (weft_to_type()). */
+bool weft_is_conversion(const weft_call *call);
 /* Whether a call takes consecutive indices of a dimension (weft_slice(), weft_select()). */
 bool weft_is_slice(const weft_call *call);
 /* For the gradient of such a call: adds `part`, of the result's shape, to the slice of `whole`, of the input's. False

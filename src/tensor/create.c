@@ -114,7 +114,6 @@ static bool shard_detach(const char *function, weft_tensor_impl *tensor, weft_lo
 
 bool weft_tensor_make_writable(const char *function, weft_tensor_impl *tensor, bool keep)
 {
-    tensor->version++;
     for (int i = 0; i < tensor->num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
         if (shard->count > 0 && shard->buffer->references > 1 &&
@@ -155,6 +154,7 @@ bool weft_tensor_take(weft_tensor_impl *target, weft_tensor_impl *source)
             free(old.view_panels);
         }
     }
+    target->version += possible;
     if (possible && weft_runtime.trace != NULL) {
         weft_tensor_trace_renamed(target);
     }

@@ -57,8 +57,6 @@ void weft_tensor_unreference(weft_tensor_impl *tensor)
 {
     if (--tensor->references == 0) {
         weft_tensor_delete(tensor);
-    } else if (tensor->references == tensor->saved_references && tensor->tape != NULL) {
-        weft_runtime.drop_tape(tensor); /* no call can have it as an input any more: else it might hold itself */
     }
 }
 

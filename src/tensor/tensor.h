@@ -32,14 +32,13 @@ typedef struct weft_tensor_impl {
     const weft_layout *layout;
     int references;        /* of the caller, the scopes, and those who have saved it */
     int caller_references; /* the caller's own part of these */
-    int saved_references;  /* of backward passes to come, to borrowed memory (src/autograd) */
     char *name;            /* NULL: none */
     const char *origin;    /* name of the operation or tensor it comes from; NULL: not tracing */
     int num_shards;        /* number of hosted ranks */
     bool fake;             /* no data and no shards: actions.h */
     int number;            /* of one without data: its number in the expansion */
     bool borrowed;         /* on the program's memory (weft_from_local()), also on ranks whose shard is empty */
-    uint64_t version;      /* number of calls that have written to it */
+    uint64_t version;      /* number of operations that have written to it: the same on every process */
     struct weft_tape_value *tape; /* src/autograd: the value that it is of the tape; NULL: a constant */
     struct weft_tensor_impl *newer, *older; /* list of all live tensors */
     weft_local_shard shards[];
