@@ -128,16 +128,34 @@ static const weft_layout *dual_of_sums(const char *function, const weft_tape_val
     return weft_dual_layout(function, value->layout, count, layouts);
 }
 
+/* The layout in which a single gradient on the value's mesh goes on: its own. But where a sharded value has a gradient
+ * that is not sharded anywhere, each rank takes its part, which moves nothing and saves computing it everywhere. */
+static const weft_layout *layout_of_single(const char *function, const weft_layout *value, const weft_layout *gradient)
+{
+    weft_placement placements[WEFT_MAX_DIMS];
+    bool any = false;
+    for (int m = 0; m < value->mesh->ndim; m++) {
+        if (gradient->placements[m].kind == WEFT_SHARD) {
+            return gradient;
+        }
+        bool takes_part = gradient->placements[m].kind == WEFT_REPLICATE && value->placements[m].kind == WEFT_SHARD;
+        placements[m] = takes_part ? value->placements[m] : gradient->placements[m];
+        any |= takes_part;
+    }
+    return !any ? gradient
+                : weft_check_layout(function, value->mesh, placements, value->ndim, value->shape, value->dtype);
+}
+
 bool weft_sums_take(const weft_pass *pass, weft_tape_value *value, const weft_layout *layout, weft_tensor **sum)
 {
     *sum = NULL;
     if (value->first.sum == NULL) {
         return true;
     }
-    /* One sum, on the value's mesh, may have any layout. */
-    bool stays = value->first.next == NULL && value->first.sum->layout->mesh == value->layout->mesh;
-    const weft_layout *target = layout != NULL ? layout
-                                : stays      ? value->first.sum->layout
+    bool single = value->first.next == NULL && value->first.sum->layout->mesh == value->layout->mesh;
+    const weft_layout *first = value->first.sum->layout,
+                      *target = layout != NULL ? layout
+                                : single       ? layout_of_single(pass->function, value->layout, first)
                                                : dual_of_sums(pass->function, value);
     bool done = target != NULL;
     for (const weft_partial_sum *part = &value->first; part != NULL && done; part = part->next) {
