@@ -176,7 +176,9 @@ typedef enum weft_access { WEFT_READ = 1, WEFT_WRITE = 2, WEFT_READ_WRITE = 3 } 
 
 /**
  * BLOCKS: a pointer to a hosted rank's shard (contiguous, row-major), valid until weft_local_release(). Tasks
- * that need the shard wait meanwhile. Do not dereference the pointer of an empty shard. NULL on error, also
+ * that need the shard wait meanwhile. Do not dereference the pointer of an empty shard. Writing to a tensor that
+ * was computed from leaves (<weft/autograd.h>) is WEFT_ERR_STATE outside weft_no_grad_begin(): its gradient would
+ * not know; a leaf may be written to. NULL on error, also
  * an earlier task's; WEFT_ERR_STATE if the shard is acquired already. A program may hold several shards; but
  * a call that would wait for a held one (for its memory, or for a task that needs it) is WEFT_ERR_STATE, here
  * and in weft_local_to_host(), weft_to_host() and the like: it would deadlock. */
