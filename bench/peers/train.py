@@ -10,6 +10,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import time
 
 import torch
@@ -188,7 +189,10 @@ def main():
             "least_step_s": round(min(steady), 4), "seconds": round(sum(times), 3), "losses": losses,
         }), flush=True)
     if options.parallel:
-        dist.destroy_process_group()
+        # Gloo's threads may still run when Python ends, which aborts the process at times: end it here.
+        dist.barrier()
+        sys.stdout.flush()
+        os._exit(0)
 
 
 if __name__ == "__main__":
