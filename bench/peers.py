@@ -4,7 +4,7 @@ optimiser. Prints one JSON object per line. Called by script/bench.
 
     peers.py BUILD             all cases, seven turns of each: half an hour
     peers.py BUILD --quick     two turns
-    peers.py BUILD --case tp   one case: operations, losses, one, tp, fsdp
+    peers.py BUILD --case tp   one case: operations, losses, one, tp, tp-alike, fsdp
 
 In a turn weft and PyTorch run one after the other, so that both meet the same machine; where PyTorch has several ways that
 users choose from, all of them run, and the fastest counts. least: ratio of the best runs; median: of the medians.
@@ -28,6 +28,8 @@ PACKAGES = ["torch==2.15.0", "safetensors", "numpy"]
 # computing and communicating take about as long as each other at 1 Gbit/s: 16 exchanges of 4 MB of activations for tp, three
 # times half of 48 MB of weights and gradients for fsdp.
 SPEED = {"layers": 4, "width": 512, "heads": 8, "kv-heads": 4, "context": 256, "batch": 8, "steps": 6}
+# Half as wide: on two hosts tensor parallelism computes about as long as it communicates.
+ALIKE = {**SPEED, "width": 256, "steps": 8}
 # Small, so that 100 steps take seconds.
 LOSSES = {"layers": 3, "width": 128, "heads": 4, "kv-heads": 2, "context": 64, "batch": 8, "steps": 100}
 SCHEDULE = {"seed": 3, "warmup": 20, "lr": 1e-3, "text": "/usr/share/common-licenses/GPL-3"}
@@ -37,6 +39,8 @@ CASES = {
     "losses": (LOSSES, [], [[]], 0),
     "one": (SPEED, [], [[]], 0),
     "tp": (SPEED, ["--mesh", "tp=2", "--parallel", "tp"], [["--parallel", "tp"], ["--parallel", "tp", "--whole-rows"]], 2),
+    "tp-alike": (ALIKE, ["--mesh", "tp=2", "--parallel", "sequence"],
+                 [["--parallel", "tp"], ["--parallel", "tp", "--whole-rows"]], 2),
     "fsdp": (SPEED, ["--mesh", "dp=2", "--parallel", "fsdp"],
              [["--parallel", "fsdp"], ["--parallel", "fsdp", "--keep-gathered"]], 2),
 }
