@@ -33,37 +33,15 @@ static void keep_least(times *least, double us, double submit_us)
     least->submit_us = submit_us < least->submit_us ? submit_us : least->submit_us;
 }
 
-static void run_weft(weft_mesh *mesh, int ranks, times *least)
+/* `recorded`: on a tape, which forgets each addition with its result. */
+static void run_weft(weft_mesh *mesh, int ranks, bool recorded, times *least)
 {
     int64_t shape[] = { ELEMENTS * ranks };
     weft_placement split = weft_shard(0);
     weft_scope_open();
     weft_tensor *a = weft_ones(WEFT_F32, 1, shape, mesh, &split),
                 *b = weft_ones(WEFT_F32, 1, shape, mesh, &split);
-    weft_wait();
-    double start = bench_now_us(), thread = thread_us();
-    for (int i = 0; i < OPERATIONS; i++) {
-        weft_scope_open();
-        weft_add(a, b);
-        weft_scope_close();
-    }
-    double submit_us = thread_us() - thread;
-    weft_wait();
-    double us = bench_now_us() - start;
-    weft_scope_close();
-    bench_check();
-    keep_least(least, us / OPERATIONS, submit_us / OPERATIONS);
-}
-
-/* Additions on the tape, which forgets them with their results. */
-static void run_recorded(weft_mesh *mesh, int ranks, times *least)
-{
-    int64_t shape[] = { ELEMENTS * ranks };
-    weft_placement split = weft_shard(0);
-    weft_scope_open();
-    weft_tensor *a = weft_ones(WEFT_F32, 1, shape, mesh, &split),
-                *b = weft_ones(WEFT_F32, 1, shape, mesh, &split);
-    weft_set_requires_grad(b, true);
+    weft_set_requires_grad(b, recorded);
     weft_wait();
     double start = bench_now_us(), thread = thread_us();
     for (int i = 0; i < OPERATIONS; i++) {
@@ -108,8 +86,8 @@ static void show_tape(weft_mesh *mesh, int ranks)
 {
     times recorded = { 1e9, 1e9 }, plain = { 1e9, 1e9 }, back = { 1e9, 1e9 };
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
-        run_weft(mesh, ranks, &plain);
-        run_recorded(mesh, ranks, &recorded);
+        run_weft(mesh, ranks, false, &plain);
+        run_weft(mesh, ranks, true, &recorded);
         run_backward(mesh, ranks, &back);
     }
     printf("{\"bench\": \"overhead\", \"case\": \"add, %d rank%s, recorded\", \"us_per_op\": %.3f, "
@@ -268,7 +246,7 @@ static void show(int ranks)
     weft_mesh *mesh = weft_mesh_create(1, &size, NULL);
     times ours = { 1e9, 1e9 }, raw = { 1e9, 1e9 };
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
-        run_weft(mesh, ranks, &ours);
+        run_weft(mesh, ranks, false, &ours);
         run_by_hand(ranks, &raw);
     }
     const char *tunables = getenv("GLIBC_TUNABLES");

@@ -282,7 +282,7 @@ static weft_tensor *logits_of(training *t, int32_t *tokens, int64_t count)
     return weft_module_call(t->model, rows_of(tokens, count));
 }
 
-/* Of the batch that the data hold. With bf16, products are in 16 bits, and norms and the loss in 32. */
+/* The loss of the current batch. With bf16, products are in 16 bits, and norms and the loss in 32. */
 static weft_tensor *loss_of(training *t)
 {
     weft_autocast_begin(o.dtype);

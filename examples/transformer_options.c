@@ -77,7 +77,7 @@ static bool read_dtype(const char *text, void *into)
     return half || strcmp(text, "f32") == 0;
 }
 
-/* What options alone do not say: an error message, or NULL. */
+/* Checks options against one another. Returns an error message, or NULL. */
 static const char *conflict(const transformer_options *o)
 {
     bool tensor = o->parallel != DATA && o->parallel != FULLY_SHARDED;

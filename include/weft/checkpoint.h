@@ -116,7 +116,7 @@ WEFT_API weft_status weft_checkpoint_load(const char *path, int n, const char *c
 
 /* ---- contents -------------------------------------------------------------------------------------------- */
 
-/** What a file holds: its header, read. */
+/** The header of a file: names, types, shapes and metadata. */
 typedef struct weft_checkpoint_file weft_checkpoint_file;
 
 /** Reads and checks the header. Local: one process may call it. NULL on error: WEFT_ERR_INVALID, WEFT_ERR_IO. The

@@ -148,8 +148,8 @@ WEFT_API weft_status weft_module_add_hook(weft_module *module, weft_module_when 
 typedef weft_status (*weft_partition_function)(const char *name, weft_module *module, weft_mesh *mesh, void *context);
 
 /**
- * Distributes all parameters and buffers over a mesh (PyTorch: torch.distributed.tensor.distribute_module). Those that
- * the partition function leaves become Replicate, and so do all without one; empty slots stay empty; tied parameters
+ * Distributes all parameters and buffers over a mesh (PyTorch: torch.distributed.tensor.distribute_module). Tensors
+ * that the partition function leaves, or all without one, become Replicate; empty slots stay empty; tied parameters
  * stay tied. Parameters that require a gradient still do.
  *
  * A part of the tree may have been distributed before, over this mesh or another: its layouts, where the partition

@@ -2,7 +2,7 @@
 #include "autograd/tape.h"
 #include "ops/ops.h"
 
-/* What a redistribution of a leaf that is to be gathered again has saved: the leaf's share. NULL: of others. */
+/* The share of a leaf that its redistribution has saved, if the leaf is to be gathered again; else NULL. */
 static const weft_saved *source_of_value(const weft_tape_value *value)
 {
     const weft_tape_node *node = value == NULL ? NULL : value->node;

@@ -116,7 +116,7 @@ const weft_layout *weft_dual_layout(const char *function, const weft_layout *lay
     return weft_check_layout(function, layout->mesh, placements, layout->ndim, layout->shape, layout->dtype);
 }
 
-/* Of all sums, if there are several layouts. */
+/* The dual layout for all sums of a value. */
 static const weft_layout *dual_of_sums(const char *function, const weft_tape_value *value)
 {
     enum { SOME = 16 };

@@ -36,7 +36,7 @@ typedef struct weft_tape_value {
     struct weft_tape_node *node;
     const weft_layout *layout; /* NULL: the output was not asked for, or is no floating tensor */
     weft_saved saved;
-    /* Of the pass in progress. */
+    /* State of the pass in progress. */
     weft_partial_sum first; /* sum NULL: none yet */
     int chosen;             /* its gradient is wanted: 1 + its number among the inputs; 0: not */
 } weft_tape_value;
@@ -56,7 +56,7 @@ typedef struct weft_tape_node {
     int references;  /* by tensors, inputs of later nodes, and passes */
     bool spent;      /* a pass has released what it saved */
     bool stays;      /* in use by several passes: a cached conversion, which saves nothing */
-    /* Of the pass in progress. */
+    /* State of the pass in progress. */
     uint64_t pass; /* the last one that has reached it */
     bool needed;   /* a wanted gradient passes through it */
     int num_inputs, num_outputs;
