@@ -126,7 +126,7 @@ weft_module *network_new(bool cross_entropy)
                           with_weight("table", embed, integers(&random, 2, (int64_t[]){ VOCABULARY, WIDTH })));
     weft_module_add_child(root, "layers", layers);
     for (int i = 0; i < LAYERS; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof(name), "%d", i);
         weft_module_add_child(layers, name, block_new(&random));
     }
