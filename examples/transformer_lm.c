@@ -14,11 +14,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <weft/weft.h>
 
 #include "arguments.h"
 #include "batches.h"
+#include "checkpoints.h"
 #include "report.h"
 #include "sample.h"
 #include "terminal.h"
@@ -27,6 +29,7 @@
 
 enum {
     BYTES = 256,
+    MAX_PARAMETERS = 9 * 256 + 3, /* of the most layers */
     IN_FLIGHT = 4 /* submitted steps that may be unfinished: keeps the ranks busy within limited memory */
 };
 
@@ -124,41 +127,40 @@ static weft_module *add(weft_module *parent, const char *name, formula **f)
     return m;
 }
 
-/* Normal values of mean 0; they depend on the seed and on the order of calls, not on the mesh. */
-static weft_tensor *normal(int64_t rows, int64_t columns, double deviation)
+/* A weight's shape alone: it gets memory once it is distributed. */
+static void add_weight(weft_module *m, int ndim, int64_t rows, int64_t columns)
 {
-    return weft_scale(weft_randn(WEFT_F32, 2, (int64_t[]){ rows, columns }, NULL, NULL), deviation);
+    weft_module_add_parameter(m, "weight", weft_fake(WEFT_F32, ndim, (int64_t[]){ rows, columns }, NULL, NULL));
 }
 
-static void add_linear(weft_module *parent, const char *name, int64_t in, int64_t out, double gain)
+static void add_linear(weft_module *parent, const char *name, int64_t in, int64_t out)
 {
     static formula *f = linear;
-    weft_module_add_parameter(add(parent, name, &f), "weight", normal(in, out, gain / sqrt((double)in)));
+    add_weight(add(parent, name, &f), 2, in, out);
 }
 
 static void add_norm(weft_module *parent, const char *name)
 {
     static formula *f = norm;
-    weft_module_add_parameter(add(parent, name, &f), "weight", weft_ones(WEFT_F32, 1, &o.width, NULL, NULL));
+    add_weight(add(parent, name, &f), 1, o.width, 0);
 }
 
 static void add_layer(weft_module *parent, const char *name)
 {
     static formula *fs[] = { layer, attention, mlp };
     const int64_t kv_width = o.width / o.heads * o.kv_heads;
-    const double residual = 1 / sqrt(2.0 * (double)o.layers); /* x is the sum of so many outputs */
     weft_module *m = add(parent, name, &fs[0]);
     add_norm(m, "attention_norm");
     weft_module *attend = add(m, "attention", &fs[1]);
-    add_linear(attend, "wq", o.width, o.width, 1);
-    add_linear(attend, "wk", o.width, kv_width, 1);
-    add_linear(attend, "wv", o.width, kv_width, 1);
-    add_linear(attend, "wo", o.width, o.width, residual);
+    add_linear(attend, "wq", o.width, o.width);
+    add_linear(attend, "wk", o.width, kv_width);
+    add_linear(attend, "wv", o.width, kv_width);
+    add_linear(attend, "wo", o.width, o.width);
     add_norm(m, "mlp_norm");
     weft_module *gated = add(m, "mlp", &fs[2]);
-    add_linear(gated, "w1", o.width, o.hidden, 1);
-    add_linear(gated, "w2", o.hidden, o.width, residual);
-    add_linear(gated, "w3", o.width, o.hidden, 1);
+    add_linear(gated, "w1", o.width, o.hidden);
+    add_linear(gated, "w2", o.hidden, o.width);
+    add_linear(gated, "w3", o.width, o.hidden);
 }
 
 static weft_module *transformer_new(void)
@@ -166,8 +168,7 @@ static weft_module *transformer_new(void)
     static formula *fs[] = { transformer, embedding };
     weft_scope_open();
     weft_module *m = add(NULL, "transformer", &fs[0]);
-    weft_tensor *table = normal(BYTES, o.width, 1 / sqrt((double)o.width));
-    weft_module_add_parameter(add(m, "embed", &fs[1]), "weight", table);
+    add_weight(add(m, "embed", &fs[1]), 2, BYTES, o.width);
     weft_module *layers = add(m, "layers", NULL);
     for (int64_t i = 0; i < o.layers; i++) {
         char name[24];
@@ -175,7 +176,7 @@ static weft_module *transformer_new(void)
         add_layer(layers, name);
     }
     add_norm(m, "norm");
-    add_linear(m, "head", o.width, BYTES, 1);
+    add_linear(m, "head", o.width, BYTES);
     weft_scope_close();
     return m;
 }
@@ -222,9 +223,35 @@ static weft_status distribute(weft_module *m)
     return weft_parallelize(m, NULL, count, entries);
 }
 
-/* ---- training -------------------------------------------------------------------------------------------- */
+/* ---- its first values ------------------------------------------------------------------------------------ */
 
-enum { MAX_PARAMETERS = 9 * 256 + 3 }; /* of the most layers */
+/* Of x W, whose elements are sums over W's rows; those of wo and w2 are summed in x. */
+static double deviation(const char *name, weft_tensor *weight)
+{
+    bool is_table = strcmp(name, "embed.weight") == 0;
+    bool adds_to_x = strstr(name, ".wo.") != NULL || strstr(name, ".w2.") != NULL;
+    double gain = adds_to_x ? 1 / sqrt(2.0 * (double)o.layers) : 1;
+    return gain / sqrt((double)weft_tensor_size(weight, is_table ? 1 : 0));
+}
+
+/* Each rank makes its part alone. The values depend on the seed and on the order of calls, not on the mesh. */
+static void initialize(weft_module *m)
+{
+    const char *names[MAX_PARAMETERS];
+    weft_tensor *weights[MAX_PARAMETERS];
+    int count = weft_module_parameters(m, MAX_PARAMETERS, names, weights);
+    weft_no_grad_begin();
+    for (int i = 0; i < count; i++) {
+        if (weft_tensor_ndim(weights[i]) == 1) {
+            weft_fill_inplace(weights[i], 1);
+        } else {
+            weft_scale_inplace(weft_normal_inplace(weights[i], 0, 1), deviation(names[i], weights[i]));
+        }
+    }
+    weft_no_grad_end();
+}
+
+/* ---- training -------------------------------------------------------------------------------------------- */
 
 typedef struct training {
     weft_module *model;
@@ -232,9 +259,9 @@ typedef struct training {
     int n, matrices;  /* parameters; matrices, which have weight decay, come first */
     int64_t elements; /* of all parameters */
     int64_t step;
-    weft_checkpoint_saving *saving;           /* the last one, under way or ended; NULL: none */
     weft_tensor *tensors[3 * MAX_PARAMETERS]; /* parameters, first moments, second ones */
     const char *names[3 * MAX_PARAMETERS];    /* of these, in checkpoints */
+    checkpoints files;
     char moments[2 * MAX_PARAMETERS][64];
 } training;
 
@@ -259,6 +286,7 @@ static void training_start(training *t)
         t->names[t->n + i] = t->moments[i];
         t->tensors[t->n + i] = weft_zeros_like(t->tensors[i % t->n]);
     }
+    t->files = (checkpoints){ t->n, 3 * t->n, t->names, t->tensors, NULL };
 }
 
 /* Rises for `warmup` steps, then falls to a tenth along a cosine. */
@@ -352,51 +380,6 @@ static void train_until(training *t, int64_t until, double losses[], progress *l
     }
 }
 
-/* ---- checkpoints ----------------------------------------------------------------------------------------- */
-
-/* BLOCKS until the last save has ended. */
-static void save_end(training *t)
-{
-    if (t->saving != NULL) {
-        weft_checkpoint_wait(t->saving);
-        t->saving = NULL;
-    }
-}
-
-/* The values of this moment; the training goes on meanwhile. Before the first step: the weights alone. */
-static void save(training *t)
-{
-    char step[24];
-    const char *keys[] = { "step" }, *values[] = { step };
-    const weft_checkpoint_options options = { 1, keys, values, true, 0 }; /* random states too */
-    bool all = t->step > 0;
-    snprintf(step, sizeof(step), "%lld", (long long)t->step);
-    save_end(t);
-    t->saving = weft_checkpoint_save_async(o.save, all ? 3 * t->n : t->n, t->names, t->tensors,
-                                           all ? &options : NULL);
-}
-
-/* BLOCKS. A file of weights alone: the training begins with these. False: an error, kept by weft or after a message. */
-static bool load(training *t)
-{
-    weft_checkpoint_file *file = weft_checkpoint_open(o.load);
-    const char *step = weft_checkpoint_metadata(file, "step");
-    bool resumes = step != NULL, known = !resumes || integer_read(step, 0, o.steps, &t->step);
-    if (resumes && known) {
-        weft_checkpoint_random_states(file);
-    } else if (!known && weft_process_index() == 0) {
-        fprintf(stderr, "transformer_lm: --load %s: %s steps were made, and --steps is %lld\n", o.load, step,
-                (long long)o.steps);
-    }
-    weft_checkpoint_close(file);
-    if (known && weft_last_status() == WEFT_OK) {
-        weft_no_grad_begin();
-        weft_checkpoint_load(o.load, resumes ? 3 * t->n : t->n, t->names, t->tensors);
-        weft_no_grad_end();
-    }
-    return known && weft_last_status() == WEFT_OK;
-}
-
 /* ---- writing --------------------------------------------------------------------------------------------- */
 
 /* BLOCKS: the logits of the byte after a window of the text. */
@@ -440,7 +423,7 @@ static void train(training *t, int64_t stop, double losses[], summary *s)
         progress_end(&line);
         validation_print(until, losses[until - 1], s->validation_loss);
         if (o.save != NULL && weft_last_status() == WEFT_OK) {
-            save(t);
+            checkpoints_save(&t->files, o.save, t->step);
         }
     }
     s->steps = t->step - start;
@@ -453,8 +436,10 @@ static bool run(training *t, double losses[])
     const int64_t stop = o.stop > 0 ? o.stop : o.steps;
     t->model = transformer_new();
     distribute(t->model);
+    weft_module_materialize(t->model);
+    initialize(t->model);
     training_start(t);
-    if (o.load != NULL && !load(t)) {
+    if (o.load != NULL && !checkpoints_load(&t->files, o.load, o.steps, &t->step, "transformer_lm")) {
         return false;
     }
     weft_wait(); /* the clock measures steps only */
@@ -468,9 +453,9 @@ static bool run(training *t, double losses[])
     train(t, stop, losses, &s);
     work_count(s.work);
     if (s.steps == 0 && o.save != NULL && weft_last_status() == WEFT_OK) {
-        save(t);
+        checkpoints_save(&t->files, o.save, t->step);
     }
-    save_end(t);
+    checkpoints_end(&t->files);
     if (o.sample > 0 && s.steps > 0) {
         write_sample(t);
     }

@@ -61,22 +61,39 @@ static weft_status stack_forward(weft_module *self, int num_inputs, weft_tensor 
     return WEFT_OK;
 }
 
-static weft_module *stack_new(void)
+/* Its weights are made as every program does, or are shapes alone at first (weft_fake()). */
+static weft_module *stack_new(bool of_shapes)
 {
+    const int64_t shape[] = { WIDTH, WIDTH };
     weft_module *root = weft_module_new("stack");
     for (int i = 0; i < LAYERS; i++) {
         char name[16];
         snprintf(name, sizeof(name), "%d", i);
         weft_scope_open();
         weft_module *layer = weft_module_new("layer");
-        weft_tensor *weight = weft_randn(WEFT_F32, 2, (int64_t[]){ WIDTH, WIDTH }, NULL, NULL);
-        weft_module_add_parameter(layer, "weight", weft_scale(weight, 1 / sqrt(WIDTH)));
+        weft_tensor *weight = of_shapes ? weft_fake(WEFT_F32, 2, shape, NULL, NULL)
+                                        : weft_scale(weft_randn(WEFT_F32, 2, shape, NULL, NULL), 1 / sqrt(WIDTH));
+        weft_module_add_parameter(layer, "weight", weight);
         weft_module_set_forward(layer, layer_forward, NULL);
         weft_module_add_child(root, name, layer);
         weft_scope_close();
     }
     weft_module_set_forward(root, stack_forward, NULL);
     return root;
+}
+
+/* The same values for a stack of shapes that has been distributed. */
+static void stack_fill(weft_module *root)
+{
+    weft_tensor *parameters[LAYERS];
+    assert_int_equal(weft_module_materialize(root), WEFT_OK);
+    assert_int_equal(weft_module_parameters(root, LAYERS, NULL, parameters), LAYERS);
+    weft_no_grad_begin();
+    for (int i = 0; i < LAYERS; i++) {
+        weft_scale_inplace(weft_normal_inplace(parameters[i], 0, 1), 1 / sqrt(WIDTH));
+    }
+    weft_no_grad_end();
+    assert_no_error();
 }
 
 /* ---- AdamW in hooks -------------------------------------------------------------------------------------- */
@@ -126,7 +143,7 @@ static void peak_of_training(int num_entries, const weft_parallel plan[], int64_
 {
     static states all[LAYERS];
     weft_scope_open();
-    weft_module *root = stack_new();
+    weft_module *root = stack_new(false);
     assert_int_equal(weft_parallelize(root, mesh, num_entries, plan), WEFT_OK);
     add_hooks(root, all);
     train(root);
@@ -163,6 +180,43 @@ static void test_g3_fully_sharded_memory(void **state)
     assert_true(fabs(loss - replicated_loss) < 1e-5);
 }
 
+/* A model that is distributed before it has values is never whole on a rank, and gets the values of any other. */
+static void test_g3_fully_sharded_memory_at_the_start(void **state)
+{
+    (void)state;
+    static const weft_parallel plan[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED } };
+    int64_t peaks[2], own;
+    double losses[2];
+    weft_random_state weights;
+    assert_int_equal(weft_random_state_get(weft_random_state_current(), &weights), WEFT_OK);
+    for (int of_shapes = 0; of_shapes < 2; of_shapes++) {
+        weft_random_state_set(weft_random_state_current(), weights);
+        weft_scope_open();
+        assert_int_equal(weft_wait(), WEFT_OK);
+        weft_pool_trim(weft_runtime.pool);
+        weft_pool_collect(weft_runtime.pool);
+        weft_pool_peak(weft_runtime.pool, &peaks[of_shapes], &own);
+        weft_module *root = stack_new(of_shapes);
+        assert_int_equal(weft_parallelize(root, mesh, 1, plan), WEFT_OK);
+        if (of_shapes) {
+            stack_fill(root);
+        }
+        assert_int_equal(weft_wait(), WEFT_OK);
+        weft_pool_peak(weft_runtime.pool, &peaks[of_shapes], &own);
+        losses[of_shapes] = train(root);
+        weft_module_free(root);
+        weft_scope_close();
+    }
+    int64_t most = weft_local_ranks() * (int64_t)(1.2 * (ALL_BYTES / RANKS));
+    print_message("# at the start: used %lld of whole parameters, %lld by shards, allowed %lld\n", (long long)peaks[0],
+                  (long long)peaks[1], (long long)most);
+    print_message("# with free buffers %lld\n", (long long)own);
+    assert_true(peaks[1] <= most && own <= most);
+    assert_true(peaks[0] > most); /* it can fail */
+    assert_true(losses[0] == losses[1]);
+    assert_no_error();
+}
+
 /* ---- bytes ----------------------------------------------------------------------------------------------- */
 
 /* Bytes that this process's ranks have got from others in a region. */
@@ -196,7 +250,7 @@ static void test_g3_fully_sharded_bytes(void **state)
     const weft_placement rows = weft_shard(0);
     const int64_t shape[] = { ROWS, WIDTH };
     weft_scope_open();
-    weft_module *root = stack_new();
+    weft_module *root = stack_new(false);
     assert_int_equal(weft_parallelize(root, mesh, 1, plan), WEFT_OK);
     weft_tensor *inputs[] = { weft_ones(WEFT_F32, 2, shape, mesh, &rows), weft_ones(WEFT_F32, 2, shape, mesh, &rows) };
     weft_tensor *loss;
@@ -286,6 +340,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_g3_fully_sharded_memory),
+        cmocka_unit_test(test_g3_fully_sharded_memory_at_the_start),
         cmocka_unit_test(test_g3_fully_sharded_bytes),
         cmocka_unit_test(test_g3_tensor_parallel_bytes),
     };

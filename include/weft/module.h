@@ -172,6 +172,22 @@ WEFT_API weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh
  * mesh: as of weft_empty()), in all slots that it is in. Does nothing to an empty slot. */
 WEFT_API weft_status weft_module_place(weft_module *module, const char *path, weft_mesh *mesh,
                                        const weft_placement *placements);
+/**
+ * Gives memory to all parameters and buffers below a module that have no data (weft_fake()): new tensors of undefined values
+ * in the layouts that they have by now (PyTorch: to_empty() after the "meta" device). A model is larger than the memory of
+ * one rank if it is distributed first, and gets its values afterwards; random ones do not depend on layouts:
+ *
+ *     weft_module_add_parameter(layer, "weight", weft_fake(WEFT_F32, 2, shape, NULL, NULL));
+ *     ...
+ *     weft_parallelize(model, mesh, num_entries, plan);
+ *     weft_module_materialize(model);
+ *     weft_no_grad_begin();
+ *     weft_normal_inplace(weft_module_parameter(model, "layers.0.weight"), 0, deviation);
+ *
+ * Leaves stay leaves, tied tensors tied, and uses as they are; gradient hooks are to be set afterwards. On an error all slots
+ * have their former tensors again; the message names the parameter.
+ */
+WEFT_API weft_status weft_module_materialize(weft_module *module);
 /** The layout that weft_module_use() brings a parameter or buffer to, on its mesh. NULL: its own again. A parameter's
  * gathered copies are not kept for the backward pass; with weft_set_regather(parameter, false) they are. Does nothing to an empty slot. */
 WEFT_API weft_status weft_module_set_use(weft_module *module, const char *path, const weft_placement *placements);

@@ -161,9 +161,7 @@ typedef struct weft_saved_tree {
     weft_vec modules; /* weft_saved_module */
 } weft_saved_tree;
 
-/* All of the root's tree: tied parameters may be outside of what is distributed. False: no memory; to be freed all the
- * same. */
-static bool tree_save(weft_saved_tree *saved, const weft_module_impl *root)
+static bool tree_copy(weft_saved_tree *saved, const weft_module_impl *root)
 {
     for (const weft_module_impl *at = root; at != NULL; at = weft_module_next(root, at)) {
         weft_saved_module *module = weft_vec_push(&saved->modules, sizeof(*module));
@@ -184,6 +182,14 @@ static bool tree_save(weft_saved_tree *saved, const weft_module_impl *root)
         weft_module_hold(&one->former, slot->tensor);
     }
     return true;
+}
+
+/* All of the root's tree: tied parameters may be outside of what is changed. To be ended also after an error. */
+static weft_status tree_save(const char *function, weft_saved_tree *saved, const weft_module_impl *module)
+{
+    return tree_copy(saved, weft_module_root(module))
+               ? WEFT_OK
+               : weft_fail(WEFT_ERR_NOMEM, function, "no memory for the state before");
 }
 
 static void tree_restore(const weft_saved_tree *saved)
@@ -210,6 +216,48 @@ static void tree_saved_free(weft_saved_tree *saved)
     }
     weft_vec_free(&saved->slots);
     weft_vec_free(&saved->modules);
+}
+
+/* ---- memory for what has none ---------------------------------------------------------------------------- */
+
+/* An empty tensor in a slot's layout takes the place of one without data. A status with the error kept. */
+static weft_status materialize_slot(const char *function, const weft_module_impl *module, weft_module_slot *slot)
+{
+    const weft_layout *layout = slot->tensor->layout;
+    weft_status status = weft_scope_open();
+    if (status != WEFT_OK) {
+        return status;
+    }
+    bool leaf = weft_is_leaf(slot->tensor->handle);
+    weft_tensor *made = weft_empty(layout->dtype, layout->ndim, layout->shape, layout->mesh->handle, layout->placements);
+    status = made == NULL ? weft_latest_status() : leaf ? weft_set_requires_grad(made, true) : WEFT_OK;
+    status = status == WEFT_OK && leaf && slot->has_use ? weft_set_regather(made, true) : status;
+    status = status == WEFT_OK ? replace_everywhere(module, slot, made) : status;
+    if (status != WEFT_OK) {
+        weft_fail(status, function, "%s \"%s\" gets no memory", kind_of(slot), slot->path);
+    }
+    weft_scope_close();
+    return status;
+}
+
+weft_status weft_module_materialize(weft_module *handle)
+{
+    static const char function[] = "weft_module_materialize";
+    const weft_module_impl *module = weft_check_module(function, "module", handle);
+    weft_saved_tree saved = { 0 };
+    if (module == NULL) {
+        return weft_latest_status();
+    }
+    weft_status status = tree_save(function, &saved, module);
+    weft_slot_walk walk = { module, module, 0 };
+    for (weft_module_slot *slot; status == WEFT_OK && (slot = weft_slot_next(&walk)) != NULL;) {
+        status = slot->tensor != NULL && slot->tensor->fake ? materialize_slot(function, module, slot) : WEFT_OK;
+    }
+    if (status != WEFT_OK) {
+        tree_restore(&saved);
+    }
+    tree_saved_free(&saved);
+    return status;
 }
 
 /* ---- the tree -------------------------------------------------------------------------------------------- */
@@ -274,9 +322,7 @@ weft_status weft_module_distribute(const char *function, weft_module_impl *modul
         return weft_latest_status();
     }
     weft_saved_tree saved = { 0 };
-    weft_status status = tree_save(&saved, weft_module_root(module))
-                             ? WEFT_OK
-                             : weft_fail(WEFT_ERR_NOMEM, function, "no memory for the state before");
+    weft_status status = tree_save(function, &saved, module);
     module->distributing = true;
     module->running++;
     if (status == WEFT_OK && partition != NULL) {

@@ -1,0 +1,45 @@
+#include "checkpoints.h"
+
+#include <stdio.h>
+
+#include "arguments.h"
+
+void checkpoints_end(checkpoints *c)
+{
+    if (c->saving != NULL) {
+        weft_checkpoint_wait(c->saving);
+        c->saving = NULL;
+    }
+}
+
+void checkpoints_save(checkpoints *c, const char *path, int64_t step)
+{
+    char text[24];
+    const char *keys[] = { "step" }, *values[] = { text };
+    const weft_checkpoint_options options = { 1, keys, values, true, 0 }; /* random states too */
+    bool all = step > 0;
+    snprintf(text, sizeof(text), "%lld", (long long)step);
+    checkpoints_end(c);
+    c->saving = weft_checkpoint_save_async(path, all ? c->num_tensors : c->num_weights, c->names, c->tensors,
+                                           all ? &options : NULL);
+}
+
+bool checkpoints_load(checkpoints *c, const char *path, int64_t steps, int64_t *step, const char *program)
+{
+    weft_checkpoint_file *file = weft_checkpoint_open(path);
+    const char *made = weft_checkpoint_metadata(file, "step");
+    bool resumes = made != NULL, known = !resumes || integer_read(made, 0, steps, step);
+    if (resumes && known) {
+        weft_checkpoint_random_states(file);
+    } else if (!known && weft_process_index() == 0) {
+        fprintf(stderr, "%s: --load %s: %s steps were made, and --steps is %lld\n", program, path, made,
+                (long long)steps);
+    }
+    weft_checkpoint_close(file);
+    if (known && weft_last_status() == WEFT_OK) {
+        weft_no_grad_begin();
+        weft_checkpoint_load(path, resumes ? c->num_tensors : c->num_weights, c->names, c->tensors);
+        weft_no_grad_end();
+    }
+    return known && weft_last_status() == WEFT_OK;
+}
