@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_ARGUMENTS = 32 };
 
@@ -18,6 +19,25 @@ bool integer_read(const char *text, int64_t min, int64_t max, int64_t *value)
     }
     *value = number;
     return true;
+}
+
+bool mesh_read(const char *text, int64_t *first, int64_t *second)
+{
+    enum { MOST = 64 }; /* limit of each size: without mpirun all share one machine */
+    const char *cross = strchr(text, 'x');
+    char before[8] = "";
+    if (cross == NULL || cross == text || (size_t)(cross - text) >= sizeof(before)) {
+        return false;
+    }
+    memcpy(before, text, (size_t)(cross - text));
+    return integer_read(before, 1, MOST, first) && integer_read(cross + 1, 1, MOST, second);
+}
+
+bool float_type_read(const char *text, void *into)
+{
+    bool single = strcmp(text, "f32") == 0;
+    *(weft_dtype *)into = single ? WEFT_F32 : WEFT_F64;
+    return single || strcmp(text, "f64") == 0;
 }
 
 static bool read_positive(const char *text, double *value)

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <weft/base.h>
+
 typedef enum argument_kind {
     ARGUMENT_FLAG,    /* into: bool; takes no value */
     ARGUMENT_INTEGER, /* into: int64_t, min .. max */
@@ -25,6 +27,11 @@ typedef struct argument {
 
 /* A whole number of min .. max. */
 bool integer_read(const char *text, int64_t min, int64_t max, int64_t *value);
+
+/* "2x3": the sizes of a mesh of two dimensions, 1 to 64 each. */
+bool mesh_read(const char *text, int64_t *first, int64_t *second);
+/* "f32" or "f64", into a weft_dtype. For ARGUMENT_OTHER. */
+bool float_type_read(const char *text, void *into);
 
 /* Reads argv; --help prints `introduction` and the table. Returns -1 to continue; else the exit status: 0 after --help,
  * 2 after a message on an invalid argument. */

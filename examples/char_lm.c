@@ -160,7 +160,7 @@ static bool train(const model *m, const options *o, const text *t, dice *d, doub
     int32_t *context = malloc((size_t)(o->batch * CONTEXT) * sizeof(int32_t));
     int32_t *next = malloc((size_t)o->batch * sizeof(int32_t));
     bool good = context != NULL && next != NULL;
-    progress line = progress_start(o->steps, weft_process_index() == 0);
+    progress line = progress_start("step", o->steps, "loss", weft_process_index() == 0);
     weft_tensor *pending[IN_FLIGHT];
     for (int64_t step = 0; good && step < o->steps + IN_FLIGHT; step++) {
         int64_t read = step - IN_FLIGHT; /* the step whose loss is read now */
@@ -249,7 +249,7 @@ int main(int argc, char *argv[])
     }
     text t;
     double *losses = calloc((size_t)o.steps, sizeof(*losses));
-    bool good = world_start("char_lm", o.dp, o.tp, o.seed) && losses != NULL &&
+    bool good = world_start("char_lm", (const char *[]){ "dp", "tp" }, o.dp, o.tp, o.seed) && losses != NULL &&
                 text_load(&t, o.text, CONTEXT + 1, weft_process_index() == 0 ? "char_lm" : NULL);
     if (good) {
         weft_scope_open();

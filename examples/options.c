@@ -1,7 +1,5 @@
 #include "options.h"
 
-#include <string.h>
-
 #include "arguments.h"
 
 static const options defaults = {
@@ -23,25 +21,10 @@ static const char introduction[] =
     "Trains a next-character model on a mesh of ranks, and lets it write. All ranks live in this\n"
     "process; under mpirun they are spread over the processes, and every loss stays what it was.\n";
 
-/* "2x2": exactly two sizes. */
 static bool read_mesh(const char *text, void *into)
 {
-    enum { MOST = 64 }; /* limit of each size: without mpirun all share one machine */
     options *o = into;
-    const char *cross = strchr(text, 'x');
-    char first[8] = "";
-    if (cross == NULL || cross == text || (size_t)(cross - text) >= sizeof(first)) {
-        return false;
-    }
-    memcpy(first, text, (size_t)(cross - text));
-    return integer_read(first, 1, MOST, &o->dp) && integer_read(cross + 1, 1, MOST, &o->tp);
-}
-
-static bool read_dtype(const char *text, void *into)
-{
-    bool single = strcmp(text, "f32") == 0;
-    *(weft_dtype *)into = single ? WEFT_F32 : WEFT_F64;
-    return single || strcmp(text, "f64") == 0;
+    return mesh_read(text, &o->dp, &o->tp);
 }
 
 int options_read(options *o, int argc, char *argv[])
@@ -56,7 +39,7 @@ int options_read(options *o, int argc, char *argv[])
         { "hidden", ARGUMENT_INTEGER, &o->hidden, "N", "width of the two hidden layers", 1, MOST },
         { "embed", ARGUMENT_INTEGER, &o->embed, "N", "numbers per character", 1, MOST },
         { "lr", ARGUMENT_NUMBER, &o->rate, "X", "learning rate of plain gradient descent" },
-        { "dtype", ARGUMENT_OTHER, &o->dtype, "f32|f64", "(f32)", .read = read_dtype },
+        { "dtype", ARGUMENT_OTHER, &o->dtype, "f32|f64", "(f32)", .read = float_type_read },
         { "text", ARGUMENT_STRING, &o->text, "FILE", "what to learn" },
         { "sample", ARGUMENT_INTEGER, &o->sample, "N", "characters to write at the end", 0, MOST },
         { "temperature", ARGUMENT_NUMBER, &o->temperature, "X", "of that writing: low is cautious" },

@@ -8,23 +8,22 @@
 
 enum { MAX_RANKS = 64 * 64 };
 
-bool world_start(const char *program, int64_t dp, int64_t tp, int64_t seed)
+bool world_start(const char *program, const char *const names[2], int64_t first, int64_t second, int64_t seed)
 {
     weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = (int)(dp * tp); /* spread over the processes */
+    config.ranks = (int)(first * second); /* spread over the processes */
     config.seed = (uint64_t)seed;
     if (weft_init(&config) != WEFT_OK) {
         return false;
     }
     if (weft_world_size() != config.ranks) {
         if (weft_process_index() == 0) {
-            fprintf(stderr, "%s: --mesh %dx%d has %d ranks, too few for %d processes\n", program, (int)dp,
-                    (int)tp, config.ranks, weft_num_processes());
+            fprintf(stderr, "%s: --mesh %dx%d has %d ranks, too few for %d processes\n", program, (int)first,
+                    (int)second, config.ranks, weft_num_processes());
         }
         return false;
     }
-    return weft_mesh_push(weft_mesh_create(2, (int64_t[]){ dp, tp }, (const char *const[]){ "dp", "tp" })) ==
-           WEFT_OK;
+    return weft_mesh_push(weft_mesh_create(2, (int64_t[]){ first, second }, names)) == WEFT_OK;
 }
 
 int world_end(const char *program, bool good)

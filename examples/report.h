@@ -7,9 +7,9 @@
 
 #include <weft/weft.h>
 
-/* weft_init() with dp * tp ranks, spread over the processes, and a mesh of them as the current one. False: an error, kept
- * by weft, or after a message of its own. */
-bool world_start(const char *program, int64_t dp, int64_t tp, int64_t seed);
+/* weft_init() with first * second ranks, spread over the processes, and a mesh of them, with these names, as the current
+ * one. False: an error, kept by weft, or after a message of its own. */
+bool world_start(const char *program, const char *const names[2], int64_t first, int64_t second, int64_t seed);
 /* weft_finalize(), after weft's message if the program has failed. The exit status. */
 int world_end(const char *program, bool good);
 

@@ -11,12 +11,12 @@ double seconds_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-progress progress_start(int64_t steps, bool shown)
+progress progress_start(const char *unit, int64_t count, const char *value, bool shown)
 {
-    return (progress){ shown && isatty(STDERR_FILENO), steps, seconds_now(), 0 };
+    return (progress){ shown && isatty(STDERR_FILENO), unit, value, count, seconds_now(), 0 };
 }
 
-void progress_update(progress *p, int64_t done, double loss)
+void progress_update(progress *p, int64_t done, double value)
 {
     double now = seconds_now(), elapsed = now - p->started;
     if (!p->shown || now - p->printed < 0.1) {
@@ -24,8 +24,13 @@ void progress_update(progress *p, int64_t done, double loss)
     }
     p->printed = now;
     double rate = (double)done / elapsed;
-    fprintf(stderr, "\r\033[K  step %lld of %lld   %.0f steps/s   loss %.3f   %.0f s left", (long long)done,
-            (long long)p->steps, rate, loss, (double)(p->steps - done) / rate);
+    if (p->count > 0) {
+        fprintf(stderr, "\r\033[K  %s %lld of %lld   %.0f %ss/s   %s %.3f   %.0f s left", p->unit, (long long)done,
+                (long long)p->count, rate, p->unit, p->value, value, (double)(p->count - done) / rate);
+    } else {
+        fprintf(stderr, "\r\033[K  %s %lld   %.0f %ss/s   %s %.2e", p->unit, (long long)done, rate, p->unit, p->value,
+                value);
+    }
     fflush(stderr);
 }
 
@@ -37,13 +42,23 @@ void progress_end(progress *p)
     }
 }
 
-/* Mean of the values that fall into a column. */
-static double column_mean(int64_t n, const double values[], int column, int columns)
+/* What a chart shows of n values: `scale` of each, and what stands beside a row of that height. */
+typedef struct curve {
+    int64_t n;
+    const double *values;
+    int columns;
+    double (*scale)(double);
+    void (*print_label)(FILE *file, double height);
+    double bottom, top;
+} curve;
+
+/* Mean of the scaled values that fall into a column. */
+static double column_mean(const curve *c, int column)
 {
-    int64_t first = n * column / columns, last = n * (column + 1) / columns;
+    int64_t first = c->n * column / c->columns, last = c->n * (column + 1) / c->columns;
     double sum = 0;
     for (int64_t i = first; i < last; i++) {
-        sum += values[i];
+        sum += c->scale(c->values[i]);
     }
     return sum / (double)(last - first);
 }
@@ -55,19 +70,16 @@ static int cell_eighths(double column_height, int row)
     return (int)lround(8 * filled);
 }
 
-void chart_print(FILE *file, int64_t n, const double values[], int width, int height)
+static void print_curve(FILE *file, const curve *c, int height, int64_t end)
 {
     static const char *const eighths[] = { "", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
-    int columns = n < width ? (int)n : width;
-    double top = 0;
-    for (int column = 0; column < columns; column++) {
-        top = fmax(top, column_mean(n, values, column, columns));
-    }
+    double range = c->top - c->bottom;
     for (int row = height - 1; row >= 0; row--) {
-        fprintf(file, "  %5.2f │", top * (row + 1) / height);
+        c->print_label(file, c->bottom + range * (row + 1) / height);
+        fputs(" │", file);
         int blanks = 0; /* printed only before other characters */
-        for (int column = 0; column < columns; column++) {
-            int filled = cell_eighths(column_mean(n, values, column, columns) / top * height, row);
+        for (int column = 0; column < c->columns; column++) {
+            int filled = cell_eighths((column_mean(c, column) - c->bottom) / range * height, row);
             if (filled == 0) {
                 blanks++;
                 continue;
@@ -77,9 +89,53 @@ void chart_print(FILE *file, int64_t n, const double values[], int width, int he
         }
         fputc('\n', file);
     }
-    fputs("   0.00 └", file);
-    for (int column = 0; column < columns; column++) {
+    c->print_label(file, c->bottom);
+    fputs(" └", file);
+    for (int column = 0; column < c->columns; column++) {
         fputs("─", file);
     }
-    fprintf(file, " %lld\n", (long long)n);
+    fprintf(file, " %lld\n", (long long)end);
+}
+
+static double as_it_is(double value)
+{
+    return value;
+}
+
+static void print_number(FILE *file, double height)
+{
+    fprintf(file, "  %5.2f", height);
+}
+
+void chart_print(FILE *file, int64_t n, const double values[], int width, int height)
+{
+    curve c = { n, values, n < width ? (int)n : width, as_it_is, print_number, 0, 0 };
+    for (int column = 0; column < c.columns; column++) {
+        c.top = fmax(c.top, column_mean(&c, column));
+    }
+    print_curve(file, &c, height, n);
+}
+
+/* 0 has no logarithm: it lies at the bottom of all charts. */
+static double decades(double value)
+{
+    return log10(fmax(value, 1e-300));
+}
+
+static void print_power(FILE *file, double height)
+{
+    fprintf(file, "  %5.0e", pow(10, height));
+}
+
+void chart_print_log(FILE *file, int64_t n, const double values[], int width, int max_height, int64_t end)
+{
+    curve c = { n, values, n < width ? (int)n : width, decades, print_power, 0, -300 };
+    for (int64_t i = 0; i < n; i++) {
+        c.bottom = fmin(c.bottom, floor(decades(values[i])));
+        c.top = fmax(c.top, ceil(decades(values[i])));
+    }
+    double in_a_row = fmax(ceil((c.top - c.bottom) / max_height), 1); /* powers of ten */
+    int height = (int)fmax(ceil((c.top - c.bottom) / in_a_row), 1);
+    c.bottom = c.top - height * in_a_row;
+    print_curve(file, &c, height, end);
 }

@@ -411,7 +411,7 @@ static void write_sample(training *t)
 static void train(training *t, int64_t stop, double losses[], summary *s)
 {
     const int64_t start = t->step, interval = o.validate > 0 ? o.validate : stop;
-    progress line = progress_start(stop, weft_process_index() == 0);
+    progress line = progress_start("step", stop, "loss", weft_process_index() == 0);
     while (t->step < stop && weft_last_status() == WEFT_OK) {
         int64_t until = t->step - t->step % interval + interval;
         until = until < stop ? until : stop;
@@ -471,7 +471,7 @@ int main(int argc, char *argv[])
     static training t;
     t.data = (batches){ .context = o.context, .rows = o.batch, .seed = o.seed };
     double *losses = calloc((size_t)o.steps + 1, sizeof(*losses));
-    bool good = world_start("transformer_lm", o.dp, o.tp, o.seed) && losses != NULL &&
+    bool good = world_start("transformer_lm", (const char *[]){ "dp", "tp" }, o.dp, o.tp, o.seed) && losses != NULL &&
                 batches_load(&t.data, o.text, weft_process_index() == 0 ? "transformer_lm" : NULL);
     if (good) {
         weft_scope_open();
