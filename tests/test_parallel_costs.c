@@ -120,7 +120,8 @@ static void add_hooks(weft_module *root, states all[])
     }
 }
 
-static double train(weft_module *root)
+/* Products in `dtype`. */
+static double train(weft_module *root, weft_dtype dtype)
 {
     const weft_placement rows = weft_shard(0);
     const int64_t shape[] = { ROWS, WIDTH };
@@ -128,7 +129,9 @@ static double train(weft_module *root)
     double value;
     weft_scope_open();
     weft_tensor *inputs[] = { weft_full(WEFT_F32, 2, shape, 0.5, mesh, &rows), weft_full(WEFT_F32, 2, shape, 0.25, mesh, &rows) };
+    weft_autocast_begin(dtype);
     assert_int_equal(weft_module_forward(root, 2, inputs, 1, &loss), WEFT_OK);
+    weft_autocast_end();
     assert_int_equal(weft_backward(loss), WEFT_OK);
     int count = weft_module_parameters(root, LAYERS, NULL, parameters);
     assert_int_equal(weft_zero_grad(count, parameters), WEFT_OK);
@@ -139,18 +142,19 @@ static double train(weft_module *root)
 }
 
 /* The most that steps after the first hold, referenced and in all, on this process. */
-static void peak_of_training(int num_entries, const weft_parallel plan[], int64_t *used, int64_t *own, double *loss)
+static void peak_of_training(int num_entries, const weft_parallel plan[], weft_dtype dtype, int64_t *used, int64_t *own,
+                             double *loss)
 {
     static states all[LAYERS];
     weft_scope_open();
     weft_module *root = stack_new(false);
     assert_int_equal(weft_parallelize(root, mesh, num_entries, plan), WEFT_OK);
     add_hooks(root, all);
-    train(root);
+    train(root, dtype);
     assert_int_equal(weft_wait(), WEFT_OK);
     weft_pool_peak(weft_runtime.pool, used, own);
     for (int i = 0; i < STEPS; i++) {
-        *loss = train(root);
+        *loss = train(root, dtype);
     }
     weft_pool_peak(weft_runtime.pool, used, own);
     weft_module_free(root);
@@ -167,17 +171,23 @@ static void test_g3_fully_sharded_memory(void **state)
     double loss, replicated_loss;
     weft_random_state weights;
     assert_int_equal(weft_random_state_get(weft_random_state_current(), &weights), WEFT_OK);
-    peak_of_training(1, plan, &used, &own, &loss);
+    peak_of_training(1, plan, WEFT_F32, &used, &own, &loss);
     /* Parameter, gradient, two moments; on each hosted rank its part of them, and two gathered layers. */
     int64_t most = weft_local_ranks() * (int64_t)(1.2 * (4 * ALL_BYTES / RANKS) + 2 * LAYER_BYTES);
     print_message("# used %lld, with free buffers %lld, allowed %lld\n", (long long)used, (long long)own, (long long)most);
     weft_random_state_set(weft_random_state_current(), weights);
-    peak_of_training(1, replicated, &replicated_used, &replicated_own, &replicated_loss);
+    peak_of_training(1, replicated, WEFT_F32, &replicated_used, &replicated_own, &replicated_loss);
     print_message("# replicated: used %lld, with free buffers %lld\n", (long long)replicated_used, (long long)replicated_own);
     assert_true(used <= most);
     assert_true(own <= most);
     assert_true(replicated_used > most); /* it can fail */
     assert_true(fabs(loss - replicated_loss) < 1e-5);
+    weft_random_state_set(weft_random_state_current(), weights);
+    peak_of_training(1, plan, WEFT_BF16, &used, &own, &loss);
+    print_message("# products in bf16: used %lld, with free buffers %lld\n", (long long)used, (long long)own);
+    assert_true(used <= most);
+    assert_true(own <= most);
+    assert_true(fabs(loss - replicated_loss) < 0.02 * replicated_loss);
 }
 
 /* A model that is distributed before it has values is never whole on a rank, and gets the values of any other. */
@@ -203,7 +213,7 @@ static void test_g3_fully_sharded_memory_at_the_start(void **state)
         }
         assert_int_equal(weft_wait(), WEFT_OK);
         weft_pool_peak(weft_runtime.pool, &peaks[of_shapes], &own);
-        losses[of_shapes] = train(root);
+        losses[of_shapes] = train(root, WEFT_F32);
         weft_module_free(root);
         weft_scope_close();
     }

@@ -132,7 +132,7 @@ WEFT_API weft_status weft_recompute(weft_segment_function function, void *contex
 
 /** Region in which products, convolutions and attention convert floating inputs to `dtype` (WEFT_BF16 or
  * WEFT_F16), and reductions, norms, softmax and losses convert 16-bit inputs to WEFT_F32 (PyTorch: torch.amp.autocast).
- * A leaf is converted once in a region. They nest; dtype WEFT_F32: none within. \{ */
+ * A leaf is converted once in a region; parameters that weft_module_use() gathers are converted before. They nest; dtype WEFT_F32: none within. \{ */
 WEFT_API weft_status weft_autocast_begin(weft_dtype dtype);
 WEFT_API weft_status weft_autocast_end(void);
 /** \} */

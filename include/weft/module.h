@@ -77,8 +77,11 @@ WEFT_API weft_tensor *weft_module_parameter(const weft_module *module, const cha
 WEFT_API weft_tensor *weft_module_buffer(const weft_module *module, const char *path);
 /** \} */
 /** The tensor to compute with, to be called in forward functions: a parameter or buffer in the layout that its style
- * uses it in. That of a fully sharded parameter is gathered here: a new tensor of the innermost scope, whose rows
- * arrive as tasks. All others: the tensor itself. NULL: as weft_module_parameter(). */
+ * uses it in. That of a fully sharded parameter is gathered: a new tensor of the innermost scope, whose rows
+ * arrive as tasks; also a frozen one, which requires no gradient, is gathered again in the backward pass. Between
+ * weft_autocast_begin() and _end() it is gathered when a call first reads it: by calls that take 16 bits in 16 bits, which
+ * gives the same values (PyTorch: FSDP2's MixedPrecisionPolicy). All others: the tensor itself. NULL: as
+ * weft_module_parameter(). */
 WEFT_API weft_tensor *weft_module_use(weft_module *module, const char *path);
 /** NULL with WEFT_ERR_INVALID: there is no such path. */
 WEFT_API weft_module *weft_module_child(const weft_module *module, const char *path);

@@ -121,8 +121,14 @@ static weft_tensor *convert_leaf(weft_tape *tape, weft_tensor_impl *tensor, weft
 
 static weft_tensor *convert(weft_tape *tape, weft_tensor_impl *tensor, weft_dtype dtype)
 {
-    bool leaf = tensor->tape != NULL && weft_tape_leaf_of(tensor->tape) != NULL;
-    return leaf ? convert_leaf(tape, tensor, dtype) : weft_to_type(tensor->handle, dtype);
+    if (weft_is_deferred(tensor)) {
+        return weft_gather_converted(tensor, dtype);
+    }
+    if (tensor->tape != NULL && weft_tape_leaf_of(tensor->tape) != NULL) {
+        return convert_leaf(tape, tensor, dtype);
+    }
+    weft_tensor *result = weft_to_type(tensor->handle, dtype);
+    return result != NULL && weft_gathered_like("weft_to_type", weft_tensor_get(result), tensor) ? result : NULL;
 }
 
 static bool is_16_bit(weft_dtype dtype)
@@ -147,13 +153,28 @@ static bool is_changed(const weft_call *call, int input)
     return input < weft_call_num_outputs(call) && weft_call_changes(call, input);
 }
 
-const weft_call *weft_autocast(weft_tape *tape, const weft_call *call, weft_call *own)
+bool weft_autocast_narrows(const weft_tape *tape)
 {
-    if (tape->casts.count == 0 || call->operation == NULL || (tape->in_pass && !tape->in_segment)) {
-        return call;
+    return tape->casts.count > 0 && (!tape->in_pass || tape->in_segment) && is_16_bit(region_type(tape));
+}
+
+/* Gathers the inputs that the call reads as they are. False with the error kept. */
+static bool gather_inputs(const weft_call *call)
+{
+    bool reads = call->action == NULL || !call->action->keeps, done = true;
+    for (int i = 0, count = reads ? weft_call_num_tensors(call) : 0; i < count && done; i++) {
+        const weft_tensor *handle = weft_call_tensor(call, i);
+        weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
+        done = tensor == NULL || !weft_is_deferred(tensor) || weft_gather_now(tensor);
     }
+    return done;
+}
+
+/* The call with its inputs in other types, in `own`; or the call. NULL with the error kept. */
+static const weft_call *cast_inputs(weft_tape *tape, const weft_call *call, weft_call *own)
+{
     weft_dtype narrow_type = region_type(tape);
-    cast how = is_16_bit(narrow_type) ? cast_of(tape, call->operation) : CAST_NONE;
+    cast how = cast_of(tape, call->operation);
     for (int i = 0; i < call->num_inputs && how != CAST_NONE; i++) {
         weft_tensor_impl *tensor = call->inputs[i] == NULL ? NULL : weft_tensor_get(call->inputs[i]);
         weft_dtype dtype = tensor == NULL ? WEFT_F32 : tensor->layout->dtype, type = type_for(how, dtype, narrow_type);
@@ -174,6 +195,17 @@ const weft_call *weft_autocast(weft_tape *tape, const weft_call *call, weft_call
         }
     }
     return call;
+}
+
+const weft_call *weft_autocast(weft_tape *tape, const weft_call *call, weft_call *own)
+{
+    if (tape->casts.count == 0 && tape->deferred == 0) {
+        return call;
+    }
+    if (call->operation != NULL && weft_autocast_narrows(tape)) {
+        call = cast_inputs(tape, call, own);
+    }
+    return call == NULL || tape->deferred == 0 || gather_inputs(call) ? call : NULL;
 }
 
 /* ---- regions --------------------------------------------------------------------------------------------- */

@@ -18,7 +18,10 @@ static bool check_outside_pass(const char *function)
 /* A tensor's value on the tape. NULL with the error kept. */
 static weft_tape_value *check_value(const char *function, const char *argument, const weft_tensor *handle)
 {
-    const weft_tensor_impl *tensor = weft_check_tensor(function, argument, handle);
+    weft_tensor_impl *tensor = weft_check_tensor(function, argument, handle);
+    if (tensor != NULL && weft_is_deferred(tensor) && !weft_gather_now(tensor)) {
+        return NULL;
+    }
     if (tensor != NULL && tensor->tape == NULL) {
         weft_fail(WEFT_ERR_STATE, function, "%s requires no gradient: it was not computed from leaves", argument);
     }

@@ -67,8 +67,9 @@ weft_status weft_set_requires_grad(weft_tensor *handle, bool on)
 
 bool weft_requires_grad(const weft_tensor *handle)
 {
-    const weft_tensor_impl *tensor = weft_check_tensor("weft_requires_grad", "tensor", handle);
-    return tensor != NULL && tensor->tape != NULL;
+    weft_tensor_impl *tensor = weft_check_tensor("weft_requires_grad", "tensor", handle);
+    bool gathered = tensor != NULL && (!weft_is_deferred(tensor) || weft_gather_now(tensor));
+    return gathered && tensor->tape != NULL;
 }
 
 bool weft_is_leaf(const weft_tensor *handle)

@@ -152,6 +152,7 @@ void weft_tape_set(weft_tensor_impl *tensor, weft_tape_value *value)
 
 static void drop(weft_tensor_impl *tensor)
 {
+    weft_gathering_drop(tensor);
     weft_tape_set(tensor, NULL);
 }
 
@@ -167,6 +168,7 @@ weft_tape *weft_tape_obtain(const char *function)
     }
     weft_runtime.tape = tape;
     weft_runtime.drop_tape = drop;
+    weft_runtime.gather_now = weft_gather_now;
     weft_tape_record_with(&tape->recorder);
     weft_recorder_install(&tape->recorder);
     return tape;
@@ -183,9 +185,9 @@ void weft_autograd_stop(void)
     /* Saved tensors and gradients go with the nodes; tensors may be in any order. */
     for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL;) {
         weft_tensor_impl *older = tensor->older;
-        if (tensor->tape != NULL) {
+        if (tensor->tape != NULL || tensor->gathering != NULL) {
             tensor->references++; /* a node may have the last one */
-            weft_tape_set(tensor, NULL);
+            drop(tensor);
             older = tensor->older;
             weft_tensor_unreference(tensor);
         }
@@ -195,4 +197,5 @@ void weft_autograd_stop(void)
     free(tape);
     weft_runtime.tape = NULL;
     weft_runtime.drop_tape = NULL;
+    weft_runtime.gather_now = NULL;
 }

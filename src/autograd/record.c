@@ -63,8 +63,7 @@ static unsigned reads_of(const weft_call *call)
 /* A leaf that is to be gathered again: the redistribution keeps its values, from which its result is made again. */
 static bool regathers(const weft_call *call)
 {
-    bool moves = call->action != NULL && call->action->moves;
-    const weft_tensor_impl *tensor = moves ? input_of(call, 0) : NULL;
+    const weft_tensor_impl *tensor = weft_is_gather(call) ? input_of(call, 0) : NULL;
     const weft_tape_leaf *leaf = tensor == NULL || tensor->tape == NULL ? NULL : weft_tape_leaf_of(tensor->tape);
     return leaf != NULL && leaf->regathers;
 }

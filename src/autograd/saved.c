@@ -3,18 +3,22 @@
 #include "ops/ops.h"
 
 /* The share of a leaf that its redistribution has saved, if the leaf is to be gathered again; else NULL. */
-static const weft_saved *source_of_value(const weft_tape_value *value)
+static const weft_tensor_impl *source_of_value(const weft_tape_value *value)
 {
     const weft_tape_node *node = value == NULL ? NULL : value->node;
-    bool regathered = node != NULL && node->kind == WEFT_TAPE_CALL && node->call->action != NULL &&
-                      node->call->action->moves && !node->spent && node->inputs[0].saved.tensor != NULL;
-    return regathered ? &node->inputs[0].saved : NULL;
+    bool regathered = node != NULL && node->kind == WEFT_TAPE_CALL && weft_is_gather(node->call) && !node->spent;
+    return regathered ? node->inputs[0].saved.tensor : NULL;
 }
 
 /* The same for a tensor that nobody has written to since; *gathered: the redistribution's result, of which the tensor may be
  * a conversion to another type. */
-static const weft_saved *source_of(const weft_tensor_impl *tensor, const weft_layout **gathered)
+static const weft_tensor_impl *source_of(const weft_tensor_impl *tensor, const weft_layout **gathered)
 {
+    const weft_tensor_impl *source = weft_gathered_from(tensor);
+    if (source != NULL) {
+        *gathered = tensor->layout;
+        return source;
+    }
     const weft_tape_value *value = tensor->version > 0 ? NULL : tensor->tape;
     const weft_tape_node *node = value == NULL ? NULL : value->node;
     if (node != NULL && node->kind == WEFT_TAPE_CALL && !node->spent && weft_is_conversion(node->call)) {
@@ -41,10 +45,10 @@ static weft_tensor_impl *copy_of(const char *function, weft_tensor_impl *tensor)
 bool weft_save(const char *function, weft_tensor_impl *tensor, weft_saved *saved)
 {
     const weft_layout *gathered;
-    const weft_saved *source = source_of(tensor, &gathered);
+    const weft_tensor_impl *source = source_of(tensor, &gathered);
     *saved = (weft_saved){ .gathered = source == NULL ? NULL : gathered, .dtype = tensor->layout->dtype };
     if (source != NULL) {
-        saved->tensor = weft_tensor_save(function, source->tensor);
+        saved->tensor = weft_tensor_save(function, source);
     } else if (tensor->borrowed) {
         weft_runtime.counters.views_copied++;
         saved->tensor = copy_of(function, tensor);
@@ -85,11 +89,12 @@ weft_tensor_impl *weft_saved_restore(const char *function, weft_saved *saved, bo
     if (tensor == NULL || gathered == NULL) {
         return tensor;
     }
+    /* The smaller type is gathered. Partial is summed in its own. */
+    bool first = weft_dtype_size(dtype) < weft_dtype_size(tensor->layout->dtype) && !tensor->layout->has_partial;
     weft_runtime.tape->no_grad++;
-    weft_tensor *whole = weft_redistribute(tensor->handle, gathered->mesh->handle, gathered->placements);
-    if (whole != NULL && dtype != gathered->dtype) {
-        whole = weft_to_type(whole, dtype);
-    }
+    weft_tensor *part = first ? weft_to_type(tensor->handle, dtype) : tensor->handle;
+    weft_tensor *whole = part == NULL ? NULL : weft_redistribute(part, gathered->mesh->handle, gathered->placements);
+    whole = whole == NULL ? NULL : weft_to_type(whole, dtype);
     weft_runtime.tape->no_grad--;
     return whole == NULL ? NULL : weft_tensor_get(whole);
 }

@@ -44,7 +44,7 @@ static bool check_gradients(const char *function, int n, weft_tensor *const grad
     for (int i = 0; i < n; i++) {
         char name[32];
         snprintf(name, sizeof(name), "gradients[%d]", i);
-        const weft_tensor_impl *tensor = weft_check_tensor(function, name, gradients[i]);
+        weft_tensor_impl *tensor = weft_check_tensor(function, name, gradients[i]);
         if (tensor != NULL && !weft_dtype_is_floating(tensor->layout->dtype)) {
             weft_fail(WEFT_ERR_DTYPE, function, "%s is %s, expected a floating type", name,
                       weft_dtype_name(tensor->layout->dtype));

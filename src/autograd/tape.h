@@ -96,6 +96,7 @@ typedef struct weft_tape {
     int no_grad; /* depth of weft_no_grad_begin() and of passes that are not recorded */
     int no_grad_min; /* depth at which a hook was called, which must not end what it has not begun */
     bool in_pass;
+    int64_t deferred; /* live tensors that are gathered when they are used */
     weft_tape_node *newest;
     weft_tape_leaf *leaves;
     weft_tape_pending pending;
@@ -137,6 +138,27 @@ bool weft_save(const char *function, weft_tensor_impl *tensor, weft_saved *saved
 void weft_saved_release(weft_saved *saved);
 /* The value as a tensor of the innermost scope; `last`: the saved share itself, which is given up. NULL with the error kept. */
 weft_tensor_impl *weft_saved_restore(const char *function, weft_saved *saved, bool last);
+
+/* ---- gathered tensors (gathered.c) -------------------------------------------------------------------------- */
+
+/* weft_redistribute() of a sharded tensor on its mesh, for calls that use it so: in a region of mixed precision gathered when it
+ * is used, and a constant again in the backward pass. NULL with the error kept. */
+weft_tensor *weft_gather_for_use(const char *function, weft_tensor *sharded, const weft_placement *placements);
+/* Whether it is still to be gathered: it has no data, and is a value of no tape until then. */
+bool weft_is_deferred(const weft_tensor_impl *tensor);
+/* Gathers it: from now on as any other tensor. False with the error kept. */
+bool weft_gather_now(weft_tensor_impl *tensor);
+/* Its values in another type, in the innermost scope: converted first, then gathered. It stays deferred. NULL with the
+ * error kept. */
+weft_tensor *weft_gather_converted(weft_tensor_impl *tensor, weft_dtype dtype);
+/* The sharded tensor that a constant was gathered from; NULL: none, or it was written to since. */
+const weft_tensor_impl *weft_gathered_from(const weft_tensor_impl *tensor);
+/* For a conversion of another gathered constant: it can be made from the same. False with the error kept. */
+bool weft_gathered_like(const char *function, weft_tensor_impl *tensor, const weft_tensor_impl *other);
+/* Whether a call gathers: a redistribution, or one with a conversion. */
+bool weft_is_gather(const weft_call *call);
+/* Forgets where its values come from. */
+void weft_gathering_drop(weft_tensor_impl *tensor);
 
 /* ---- passes (pass.c, sums.c) ------------------------------------------------------------------------------ */
 
@@ -187,5 +209,7 @@ bool weft_segment_gradients(const weft_pass *pass, weft_tape_node *node, const b
 /* The call with converted inputs, in `own`, or the call itself. NULL with the error kept. */
 const weft_call *weft_autocast(weft_tape *tape, const weft_call *call, weft_call *own);
 void weft_autocast_stop(weft_tape *tape);
+/* Whether calls get 16 bits now. */
+bool weft_autocast_narrows(const weft_tape *tape);
 
 #endif

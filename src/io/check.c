@@ -26,7 +26,7 @@ static bool check_entry(const weft_file_call *call, int i)
     if (call->tensors[i] == NULL) { /* a NULL tensor as an argument */
         return refuse(call->function, name, "NULL");
     }
-    const weft_tensor_impl *tensor = weft_check_tensor(call->function, name, call->tensors[i]);
+    weft_tensor_impl *tensor = weft_check_tensor(call->function, name, call->tensors[i]);
     return tensor != NULL && weft_check_data(call->function, name, tensor);
 }
 

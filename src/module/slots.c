@@ -1,6 +1,7 @@
 /* The tensors of modules: references, names, walking the tree. */
 #include <weft/autograd.h>
 
+#include "autograd/tape.h"
 #include "base/map.h"
 #include "module/module.h"
 #include "sharding/types.h"
@@ -140,7 +141,7 @@ weft_tensor *weft_module_use(weft_module *module, const char *path)
 {
     const weft_module_slot *slot = check_slot("weft_module_use", module, path);
     weft_tensor *tensor = slot == NULL ? NULL : weft_tensor_handle(slot->tensor);
-    return tensor == NULL || !slot->has_use ? tensor : weft_redistribute(tensor, NULL, slot->use);
+    return tensor == NULL || !slot->has_use ? tensor : weft_gather_for_use("weft_module_use", tensor, slot->use);
 }
 
 weft_status weft_module_set_tensor(weft_module *handle, const char *path, weft_tensor *tensor)

@@ -71,8 +71,10 @@ typedef struct weft_runtime_state {
     struct weft_recorder *recorder; /* the newest recorder; NULL: none */
     int call_depth;                 /* depth of recorded public calls */
     struct weft_tape *tape;         /* src/autograd; NULL: no tensor has required a gradient */
-    /* Drops the tape's reference that a tensor has (weft_tensor_impl.tape). Set where there is a tape. */
+    /* Set where there is a tape: drops what a tensor has of src/autograd (weft_tensor_impl.tape and .gathering); gathers
+     * the data of one that is gathered when it is used (false with the error kept). */
     void (*drop_tape)(struct weft_tensor_impl *tensor);
+    bool (*gather_now)(struct weft_tensor_impl *tensor);
     struct weft_steps *steps;       /* calls are collected instead of executed; NULL: executed */
     struct weft_explained *explained; /* tensor/explained.c; NULL: none yet */
     struct weft_regions *regions;   /* tensor/regions.c; NULL: none yet */

@@ -14,8 +14,11 @@ weft_tensor_impl *weft_tensor_fake(const char *function, const weft_layout *layo
     return tensor;
 }
 
-bool weft_check_data(const char *function, const char *argument, const weft_tensor_impl *tensor)
+bool weft_check_data(const char *function, const char *argument, weft_tensor_impl *tensor)
 {
+    if (tensor->fake && tensor->gathering != NULL) {
+        return weft_runtime.gather_now(tensor);
+    }
     if (tensor->fake) {
         weft_fail(WEFT_ERR_STATE, function, "%s has no data: it is a layout alone (weft_fake())", argument);
     }
@@ -29,7 +32,7 @@ static bool is_without_data(const weft_call *call, bool *valid)
     *valid = true;
     for (int i = 0, count = weft_call_num_tensors(call); i < count && *valid; i++) {
         const weft_tensor *handle = weft_call_tensor(call, i);
-        const weft_tensor_impl *input = handle == NULL ? NULL : weft_tensor_get(handle);
+        weft_tensor_impl *input = handle == NULL ? NULL : weft_tensor_get(handle);
         if (input != NULL) { /* else the action reports it */
             fake |= input->fake;
             *valid = !call->action->needs_data || weft_check_data(call->function, "tensor", input);

@@ -22,8 +22,8 @@ typedef struct weft_steps {
 
 /* A new tensor without data, owned by the innermost scope; NULL with the error kept. */
 weft_tensor_impl *weft_tensor_fake(const char *function, const weft_layout *layout);
-/* False with the error kept: the tensor has no data. */
-bool weft_check_data(const char *function, const char *argument, const weft_tensor_impl *tensor);
+/* False with the error kept: the tensor has no data. One that is gathered when it is used gets its data here. */
+bool weft_check_data(const char *function, const char *argument, weft_tensor_impl *tensor);
 
 /* Carries out the call of an action and tells the recorders; call->inputs are live. */
 weft_status weft_act(const weft_call *call, weft_tensor *outputs[]);

@@ -90,6 +90,25 @@ weft_tensor_impl *weft_tensor_save(const char *function, const weft_tensor_impl 
     return saved;
 }
 
+bool weft_tensor_give_data(const char *function, weft_tensor_impl *tensor, const weft_tensor_impl *source)
+{
+    weft_tensor_impl *shared = weft_tensor_save(function, source);
+    if (shared == NULL) {
+        return false;
+    }
+    tensor->fake = false;
+    tensor->num_shards = shared->num_shards;
+    for (int i = 0; i < shared->num_shards; i++) {
+        weft_local_shard *shard = &tensor->shards[i];
+        bool own_view = shared->shards[i].panels == &shared->shards[i].view_panel;
+        *shard = shared->shards[i];
+        shard->panels = own_view ? &shard->view_panel : shard->panels;
+    }
+    shared->num_shards = 0; /* the tensor has them now */
+    weft_tensor_unreference(shared);
+    return true;
+}
+
 /* Gives one shard memory of its own; `keep`: with its values. */
 static bool shard_detach(const char *function, weft_tensor_impl *tensor, weft_local_shard *shard, bool keep)
 {

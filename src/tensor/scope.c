@@ -204,7 +204,7 @@ static weft_status perform_keep(const weft_call *call, weft_tensor *outputs[])
 weft_tensor *weft_scope_keep(weft_tensor *handle)
 {
     static const char function[] = "weft_scope_keep";
-    static const weft_action action = { .name = "scope_keep", .perform = perform_keep, .num_outputs = 1 };
+    static const weft_action action = { .name = "scope_keep", .perform = perform_keep, .num_outputs = 1, .keeps = true };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return NULL;
@@ -228,7 +228,7 @@ static weft_status perform_retain(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_tensor_retain(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_retain";
-    static const weft_action action = { .name = "retain", .perform = perform_retain };
+    static const weft_action action = { .name = "retain", .perform = perform_retain, .keeps = true };
     return weft_check_tensor(function, "tensor", handle) == NULL
                ? weft_latest_status()
                : weft_act(&(weft_call){ .function = function,
@@ -250,7 +250,7 @@ static weft_status perform_release(const weft_call *call, weft_tensor *outputs[]
 weft_status weft_tensor_release(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_release";
-    static const weft_action action = { .name = "release", .perform = perform_release };
+    static const weft_action action = { .name = "release", .perform = perform_release, .keeps = true };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();

@@ -178,7 +178,7 @@ weft_tensor_impl *weft_tensor_allocate_fake(const char *function, const weft_lay
 void weft_tensor_delete(weft_tensor_impl *tensor)
 {
     weft_tensors *tensors = weft_runtime.tensors;
-    if (tensor->tape != NULL) {
+    if (tensor->tape != NULL || tensor->gathering != NULL) {
         weft_runtime.drop_tape(tensor);
     }
     if (weft_handle_remove(&weft_runtime.handles.tensors, tensor->handle)) {

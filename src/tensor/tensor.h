@@ -40,6 +40,7 @@ typedef struct weft_tensor_impl {
     bool borrowed;         /* on the program's memory (weft_from_local()), also on ranks whose shard is empty */
     uint64_t version;      /* number of operations that have written to it: the same on every process */
     struct weft_tape_value *tape; /* src/autograd: the value that it is of the tape; NULL: a constant */
+    struct weft_gathering *gathering; /* src/autograd: the sharded tensor that has its values; NULL: none is known */
     struct weft_tensor_impl *newer, *older; /* list of all live tensors */
     weft_local_shard shards[];
 } weft_tensor_impl;
@@ -92,6 +93,9 @@ bool weft_tensor_make_writable(const char *function, weft_tensor_impl *tensor, b
 /* The target gets the source's values by sharing memory, and gives up its own. False with no error kept:
  * impossible, and nothing changed but shards that share already; copying all is correct then. */
 bool weft_tensor_take(weft_tensor_impl *target, weft_tensor_impl *source);
+
+/* A tensor without data gets that of another one in its layout, by sharing memory. False with the error kept: no memory. */
+bool weft_tensor_give_data(const char *function, weft_tensor_impl *tensor, const weft_tensor_impl *source);
 
 /* A public call made of other calls: opens a scope for its intermediate tensors, within which submission
  * neither waits nor is refused (runtime/pending.h). Call it before the first call and the first
