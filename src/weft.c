@@ -16,9 +16,11 @@
 #include "comm/handshake.h"
 #include "comm/launcher.h"
 #include "dispatch/dispatch.h"
+#include "graph/graph.h"
 #include "io/contents.h"
 #include "io/saving.h"
 #include "module/module.h"
+#include "runtime/deferral.h"
 #include "runtime/failures.h"
 #include "runtime/pool.h"
 #include "runtime/task_memory.h"
@@ -223,6 +225,9 @@ weft_status weft_wait(void)
             "weft_local_acquire() holds %d of the shards: tasks may wait for weft_local_release()",
             weft_tensors_acquired());
     }
+    if (weft_runtime.deferral != NULL && (status = weft_runtime.deferral->finish(weft_runtime.deferral)) != WEFT_OK) {
+        return status;
+    }
     /* Transfers first: the tasks that are left then wait for nothing but tasks. */
     if (weft_runtime.comm != NULL) {
         weft_comm_wait(weft_runtime.comm);
@@ -240,6 +245,9 @@ weft_status weft_finalize(void)
     if (status != WEFT_OK) {
         return status;
     }
+    if (weft_runtime.deferral != NULL) {
+        return weft_fail(WEFT_ERR_STATE, "weft_finalize", "called from within the function of a graph");
+    }
     if (weft_runtime.tells_left_over) {
         weft_tensors_tell_left_over(stderr);
     }
@@ -254,6 +262,7 @@ weft_status weft_finalize(void)
         weft_failures_forget();
     }
     weft_failures_tell(stderr);
+    weft_graphs_stop();
     weft_modules_stop();
     weft_autograd_stop();
     weft_savings_stop();

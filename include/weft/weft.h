@@ -8,6 +8,7 @@
 #include <weft/base.h>
 #include <weft/checkpoint.h>
 #include <weft/explain.h>
+#include <weft/graph.h>
 #include <weft/local_map.h>
 #include <weft/mesh.h>
 #include <weft/module.h>

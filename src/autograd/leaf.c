@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "autograd/tape.h"
+#include "runtime/deferral.h"
 
 static weft_tape_leaf *leaf_of(const weft_tensor_impl *tensor)
 {
@@ -164,6 +165,9 @@ weft_status weft_set_regather(weft_tensor *handle, bool on)
 static weft_status perform_detach(const weft_call *call, weft_tensor *outputs[])
 {
     weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]), *constant;
+    if (tensor->borrowed && tensor->promised && weft_runtime.deferral->finish(weft_runtime.deferral) != WEFT_OK) {
+        return weft_latest_status();
+    }
     if (tensor->borrowed) {
         constant = weft_tensor_new(call->function, tensor->layout);
         if (constant != NULL && !weft_tensor_copy_into(call->function, constant, tensor)) {
@@ -184,7 +188,7 @@ static weft_status perform_detach(const weft_call *call, weft_tensor *outputs[])
 weft_tensor *weft_detach(weft_tensor *handle)
 {
     static const char function[] = "weft_detach";
-    static const weft_action action = { .name = "detach", .perform = perform_detach, .num_outputs = 1 };
+    static const weft_action action = { .name = "detach", .perform = perform_detach, .leaves_values = true, .num_outputs = 1 };
     return weft_check_tensor(function, "tensor", handle) == NULL
                ? NULL
                : weft_act_for_tensor(&(weft_call){

@@ -1,6 +1,7 @@
 /* Values that are saved for the backward pass. */
 #include "autograd/tape.h"
 #include "ops/ops.h"
+#include "runtime/deferral.h"
 
 /* The share of a leaf that its redistribution has saved, if the leaf is to be gathered again; else NULL. */
 static const weft_tensor_impl *source_of_value(const weft_tape_value *value)
@@ -46,6 +47,9 @@ bool weft_save(const char *function, weft_tensor_impl *tensor, weft_saved *saved
 {
     const weft_layout *gathered;
     const weft_tensor_impl *source = source_of(tensor, &gathered);
+    if (tensor->borrowed && tensor->promised && weft_runtime.deferral->finish(weft_runtime.deferral) != WEFT_OK) {
+        return false;
+    }
     *saved = (weft_saved){ .gathered = source == NULL ? NULL : gathered, .dtype = tensor->layout->dtype };
     if (source != NULL) {
         saved->tensor = weft_tensor_save(function, source);

@@ -20,6 +20,7 @@ typedef enum weft_handle_kind {
     WEFT_HANDLE_TENSOR = 5,
     WEFT_HANDLE_FILE = 7,
     WEFT_HANDLE_MESH = 9,
+    WEFT_HANDLE_GRAPH = 11,
     WEFT_HANDLE_OPERATION = 13
 } weft_handle_kind;
 

@@ -5,6 +5,7 @@
 #include "dispatch/cache.h"
 #include "dispatch/check.h"
 #include "dispatch/inputs.h"
+#include "runtime/deferral.h"
 #include "tensor/regions.h"
 #include "tensor/run.h"
 
@@ -452,6 +453,10 @@ weft_tensor *weft_dispatch_itself(const weft_call *call)
 
 static weft_status carry_out(const weft_call *given, weft_tensor *outputs[])
 {
+    weft_status status;
+    if (weft_runtime.deferral != NULL && weft_runtime.deferral->take(weft_runtime.deferral, given, outputs, &status)) {
+        return status;
+    }
     weft_call own;
     const weft_call *call = call_in_use(given, &own);
     bool done = weft_call_expands(call) ? weft_composite_call(call, outputs) : weft_dispatch_itself_all(call, outputs);

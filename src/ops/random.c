@@ -382,6 +382,7 @@ static const weft_operation operation_dropout = {
     .inputs = { { "a", WEFT_TYPES_FLOAT, false } },
     .expand = expand_dropout,
     .passes_scalars = true,
+    .draws = true, /* one of its calls does */
     .num_outputs = 2,
 };
 

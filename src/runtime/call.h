@@ -22,6 +22,7 @@ typedef struct weft_action {
     bool makes;
     bool moves; /* as `makes`, with input 0's values; may return input 0 itself */
     const weft_gradient_entry *gradient; /* NULL: that of `moves` is the output's, and others have none */
+    bool leaves_values; /* neither reads nor writes values of tensors: executed at once also where calls are deferred */
     bool lends; /* the program may write to input 0's memory from now on */
     bool keeps; /* concerns references to input 0, not its values */
 } weft_action;

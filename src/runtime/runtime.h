@@ -75,6 +75,8 @@ typedef struct weft_runtime_state {
      * the data of one that is gathered when it is used (false with the error kept). */
     void (*drop_tape)(struct weft_tensor_impl *tensor);
     bool (*gather_now)(struct weft_tensor_impl *tensor);
+    struct weft_deferral *deferral; /* calls are deferred (src/graph); NULL: executed at once */
+    uint64_t graph_runs;            /* segments of runs of graphs, ever */
     struct weft_steps *steps;       /* calls are collected instead of executed; NULL: executed */
     struct weft_explained *explained; /* tensor/explained.c; NULL: none yet */
     struct weft_regions *regions;   /* tensor/regions.c; NULL: none yet */
@@ -99,7 +101,7 @@ typedef struct weft_runtime_state {
     struct weft_trace *trace; /* NULL: StarPU does not trace */
     /* Survive weft_finalize(): handles of an earlier world stay invalid. */
     struct {
-        weft_handle_table tensors, meshes, operations, modules, savings, files;
+        weft_handle_table tensors, meshes, operations, modules, savings, files, graphs;
     } handles;
 } weft_runtime_state;
 

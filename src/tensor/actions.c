@@ -1,5 +1,6 @@
 #include "tensor/actions.h"
 
+#include "runtime/deferral.h"
 #include "tensor/explained.h"
 #include "tensor/regions.h"
 #include "tensor/state.h"
@@ -77,6 +78,10 @@ static weft_status make_without_data(const weft_call *call, weft_tensor *outputs
 static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
 {
     bool valid;
+    weft_status status;
+    if (weft_runtime.deferral != NULL && weft_runtime.deferral->take(weft_runtime.deferral, call, outputs, &status)) {
+        return status;
+    }
     if (is_without_data(call, &valid)) {
         return make_without_data(call, outputs);
     }

@@ -1,6 +1,7 @@
 /* New tensors, views of others, and unsharing of memory before writes. */
 #include <stdlib.h>
 
+#include "tensor/promised.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
 
@@ -61,9 +62,8 @@ weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *sourc
     return tensor == NULL ? NULL : finish(function, tensor);
 }
 
-/* Like weft_shard_view() of the whole shard; without an allocation if the source is no view. */
-static bool share_shard(const weft_layout *layout, weft_local_shard *shard, const weft_tensor_impl *source,
-                        const weft_local_shard *from)
+bool weft_shard_share(const weft_layout *layout, weft_local_shard *shard, const weft_tensor_impl *source,
+                      const weft_local_shard *from)
 {
     if (from->panels != from->buffer->panels) {
         return weft_shard_view(layout, shard, source, from, 0);
@@ -72,13 +72,31 @@ static bool share_shard(const weft_layout *layout, weft_local_shard *shard, cons
     return weft_shard_attach(shard, from->buffer);
 }
 
+/* Another promise of the same value. */
+static weft_tensor_impl *save_promised(const char *function, const weft_tensor_impl *tensor)
+{
+    weft_tensor_impl *saved = weft_tensor_allocate(function, tensor->layout);
+    if (saved != NULL) {
+        saved->references = 1;
+        saved->number = tensor->number;
+        saved->graph_run = tensor->graph_run;
+        weft_promised_add(saved);
+    }
+    return saved;
+}
+
 weft_tensor_impl *weft_tensor_save(const char *function, const weft_tensor_impl *tensor)
+{
+    return tensor->promised ? save_promised(function, tensor) : weft_tensor_save_memory(function, tensor);
+}
+
+weft_tensor_impl *weft_tensor_save_memory(const char *function, const weft_tensor_impl *tensor)
 {
     weft_tensor_impl *saved = tensor->fake ? weft_tensor_allocate_fake(function, tensor->layout)
                                            : weft_tensor_allocate(function, tensor->layout);
     for (int i = 0; saved != NULL && i < saved->num_shards; i++) {
         if (saved->shards[i].count > 0 &&
-            !share_shard(tensor->layout, &saved->shards[i], tensor, &tensor->shards[i])) {
+            !weft_shard_share(tensor->layout, &saved->shards[i], tensor, &tensor->shards[i])) {
             weft_fail(WEFT_ERR_NOMEM, function, "no memory for a share of a tensor");
             weft_tensor_delete(saved);
             return NULL;

@@ -282,7 +282,7 @@ static weft_status perform_from_local(const weft_call *call, weft_tensor *output
 
 static weft_tensor *call_from_local(weft_import *import, const weft_mesh *mesh)
 {
-    static const weft_action action = { .name = "from_local", .perform = perform_from_local, .num_outputs = 1 };
+    static const weft_action action = { .name = "from_local", .perform = perform_from_local, .leaves_values = true, .num_outputs = 1 };
     import->mesh = weft_check_mesh(import->function, mesh);
     return import->mesh == NULL
                ? NULL

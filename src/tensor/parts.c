@@ -22,7 +22,7 @@ static weft_status perform_flatten(const weft_call *call, weft_tensor *outputs[]
 weft_status weft_tensor_flatten(weft_tensor *handle, weft_tensor_shard shards[], weft_tensor_layout *layout)
 {
     static const char function[] = "weft_tensor_flatten";
-    static const weft_action action = { .name = "tensor_flatten", .perform = perform_flatten };
+    static const weft_action action = { .name = "tensor_flatten", .perform = perform_flatten, .leaves_values = true };
     const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();

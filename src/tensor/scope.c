@@ -88,7 +88,7 @@ static weft_status open_scope(const weft_call *call, weft_tensor *outputs[])
 
 weft_status weft_scope_open(void)
 {
-    static const weft_action action = { .name = "scope_open", .perform = open_scope };
+    static const weft_action action = { .name = "scope_open", .perform = open_scope, .leaves_values = true };
     return act("weft_scope_open", &action);
 }
 
@@ -113,7 +113,7 @@ static weft_status close_scope(const weft_call *call, weft_tensor *outputs[])
 
 weft_status weft_scope_close(void)
 {
-    static const weft_action action = { .name = "scope_close", .perform = close_scope };
+    static const weft_action action = { .name = "scope_close", .perform = close_scope, .leaves_values = true };
     return act("weft_scope_close", &action);
 }
 
@@ -204,7 +204,7 @@ static weft_status perform_keep(const weft_call *call, weft_tensor *outputs[])
 weft_tensor *weft_scope_keep(weft_tensor *handle)
 {
     static const char function[] = "weft_scope_keep";
-    static const weft_action action = { .name = "scope_keep", .perform = perform_keep, .num_outputs = 1, .keeps = true };
+    static const weft_action action = { .name = "scope_keep", .perform = perform_keep, .num_outputs = 1, .keeps = true, .leaves_values = true };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return NULL;
@@ -228,7 +228,7 @@ static weft_status perform_retain(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_tensor_retain(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_retain";
-    static const weft_action action = { .name = "retain", .perform = perform_retain, .keeps = true };
+    static const weft_action action = { .name = "retain", .perform = perform_retain, .keeps = true, .leaves_values = true };
     return weft_check_tensor(function, "tensor", handle) == NULL
                ? weft_latest_status()
                : weft_act(&(weft_call){ .function = function,
@@ -250,7 +250,7 @@ static weft_status perform_release(const weft_call *call, weft_tensor *outputs[]
 weft_status weft_tensor_release(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_release";
-    static const weft_action action = { .name = "release", .perform = perform_release, .keeps = true };
+    static const weft_action action = { .name = "release", .perform = perform_release, .keeps = true, .leaves_values = true };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();

@@ -32,6 +32,7 @@ typedef struct weft_acquired {
 
 typedef struct weft_tensors {
     weft_tensor_impl *newest;
+    weft_tensor_impl *promised; /* newest promised tensor */
     weft_tensor_impl *spare; /* deleted tensors of one size, for reuse */
     int num_spare;
     struct weft_room *rooms; /* unused */
@@ -148,6 +149,10 @@ weft_status weft_tensor_gather(const char *function, weft_tensor_impl *tensor, v
 weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard);
 /* Gives a shard its buffer and takes over the reference. False: the buffer is NULL (no memory). */
 bool weft_shard_attach(weft_local_shard *shard, weft_buffer *buffer);
+/* Gives a shard the whole memory of another one of the same layout; without an allocation if that is no view. False: no
+ * memory. */
+bool weft_shard_share(const weft_layout *layout, weft_local_shard *shard, const weft_tensor_impl *source,
+                      const weft_local_shard *from);
 /* Whether views may share a shard's memory: not if it is the program's, which reads the tensor's values
  * there. Such a view is a copy, and counted. */
 bool weft_shard_may_be_viewed(const weft_local_shard *shard);

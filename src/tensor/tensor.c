@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/promised.h"
 #include "tensor/state.h"
 
 weft_tensor_impl *weft_check_tensor(const char *function, const char *argument, const weft_tensor *tensor)
@@ -180,6 +181,9 @@ void weft_tensor_delete(weft_tensor_impl *tensor)
     weft_tensors *tensors = weft_runtime.tensors;
     if (tensor->tape != NULL || tensor->gathering != NULL) {
         weft_runtime.drop_tape(tensor);
+    }
+    if (tensor->promised) {
+        weft_promised_remove(tensor);
     }
     if (weft_handle_remove(&weft_runtime.handles.tensors, tensor->handle)) {
         *(tensor->newer ? &tensor->newer->older : &tensors->newest) = tensor->older;

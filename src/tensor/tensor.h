@@ -36,12 +36,15 @@ typedef struct weft_tensor_impl {
     const char *origin;    /* name of the operation or tensor it comes from; NULL: not tracing */
     int num_shards;        /* number of hosted ranks */
     bool fake;             /* no data and no shards: actions.h */
-    int number;            /* of one without data: its number in the expansion */
+    bool promised;         /* output of a deferred call: promised.h */
+    int number;            /* of one without data: its number in the expansion; else its value's in the graph */
+    uint64_t graph_run;    /* the run of a graph that `number` belongs to; 0: none */
     bool borrowed;         /* on the program's memory (weft_from_local()), also on ranks whose shard is empty */
     uint64_t version;      /* number of operations that have written to it: the same on every process */
     struct weft_tape_value *tape; /* src/autograd: the value that it is of the tape; NULL: a constant */
     struct weft_gathering *gathering; /* src/autograd: the sharded tensor that has its values; NULL: none is known */
     struct weft_tensor_impl *newer, *older; /* list of all live tensors */
+    struct weft_tensor_impl *next_promised, *former_promised; /* list of all promised tensors */
     weft_local_shard shards[];
 } weft_tensor_impl;
 

@@ -1,0 +1,87 @@
+/** \file
+ * Captured graphs: a function of tensors and numbers, whose calls are collected and run together.
+ *
+ *     weft_status step(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+ *     {
+ *         weft_tensor *w = inputs[0], *x = inputs[1];
+ *         outputs[0] = weft_add_scaled(w, weft_matmul(x, w), -scalars[0]);
+ *         return WEFT_OK;
+ *     }
+ *     ...
+ *     weft_graph *graph = weft_graph_new("step", step, NULL, 2, 1, 1);
+ *     for (int i = 0; i < steps; i++) {
+ *         weft_graph_call(graph, (weft_tensor *[]){ w, x }, &rate, &w);
+ *     }
+ *
+ * The first call captures: the function runs, and each of its calls is recorded with its arguments, and executed when
+ * the function has returned. Later calls replay: the function runs again, each of its calls is compared with the
+ * recorded one (its GUARD) and gives its outputs without looking up or computing anything, and what was recorded is
+ * executed. C code between the calls is therefore always right: numbers may change from run to run, and so may the
+ * path through the function. At the first call that differs from the recorded one (another function, shape, layout,
+ * tensor or attribute) the rest of the run is captured as another TRACE of the same graph.
+ *
+ * Inside the function all of weft may be used. Tensors that were not passed as inputs (parameters, by way of
+ * `context`) are inputs too. What reads values (weft_tensor_item(), weft_to_host(), weft_local_acquire(), ...) or runs
+ * code of the program's on them (weft_local_map()) executes all calls before it first: a trace ends there, and another
+ * one begins. Memory lent by weft_from_local() must not be changed until the graph's call has returned, but through
+ * weft_local_acquire(). Results are bit for bit those of the same function called without a graph.
+ *
+ * All processes call the same graphs in the same order. */
+#ifndef WEFT_GRAPH_H
+#define WEFT_GRAPH_H
+
+#include <stdio.h>
+
+#include <weft/base.h>
+#include <weft/tensor.h>
+
+WEFT_BEGIN_DECLS
+
+/** A handle, not an address: that of a freed graph is refused (WEFT_ERR_INVALID). */
+typedef struct weft_graph weft_graph;
+
+/** The function of a graph. New tensors belong to a scope of the call; outputs[] are handed to the scope around it. A status
+ * other than WEFT_OK is that of weft_graph_call(); calls made until then are executed, as they would have been
+ * without a graph. */
+typedef weft_status (*weft_graph_function)(void *context, weft_tensor *const inputs[], const double scalars[],
+                                           weft_tensor *outputs[]);
+
+/** A graph without traces. `name`: for messages; copied. `context`: passed to the function. Any number of inputs, scalars and
+ * outputs, at least 0. Freed by weft_graph_free(). NULL on error. */
+WEFT_API weft_graph *weft_graph_new(const char *name, weft_graph_function function, void *context, int num_inputs,
+                                    int num_scalars, int num_outputs);
+/** WEFT_ERR_STATE: called from within its function. weft_finalize() frees graphs that are left. */
+WEFT_API weft_status weft_graph_free(weft_graph *graph);
+
+/** Runs the function on these inputs and scalars (arrays of the numbers given to weft_graph_new(); NULL where that is 0).
+ * outputs[]: new references of the innermost scope; NULL after an error. An output may be an input, or a tensor of the
+ * program's. Within the function of another graph it belongs to that graph's trace. Waits for nothing, but that a
+ * capture BLOCKS until all processes have captured the same calls: WEFT_ERR_MISMATCH on every process where they differ. */
+WEFT_API weft_status weft_graph_call(weft_graph *graph, weft_tensor *const inputs[], const double scalars[],
+                                     weft_tensor *outputs[]);
+
+/** Counts since weft_graph_new(). */
+typedef struct weft_graph_info {
+    uint64_t runs;     /**< of weft_graph_call() */
+    uint64_t captures; /**< traces captured */
+    uint64_t replays;  /**< traces replayed whole */
+    uint64_t guards_failed; /**< calls that differed from the recorded one */
+    int num_traces;    /**< kept */
+    int num_calls;     /**< recorded in the newest trace */
+    size_t bytes;      /**< memory of all traces */
+    /** The guard that failed last: the call, what was recorded, what came; "": none. Valid until the next call of the
+     * graph. */
+    const char *failed_guard;
+} weft_graph_info;
+
+WEFT_API weft_status weft_graph_get_info(const weft_graph *graph, weft_graph_info *info);
+
+/** Writes the calls of the newest run's traces, a line each:
+ *     %3 = weft_matmul(%0, %1) : f32[8, 4] [S0] on 2 */
+WEFT_API weft_status weft_graph_print(const weft_graph *graph, FILE *file);
+/** The same into a buffer, as weft_tensor_print_text() does. */
+WEFT_API weft_status weft_graph_print_text(const weft_graph *graph, char *text, size_t size, size_t *length);
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,626 @@
+/* Runs: which calls are deferred, how their tensors are numbered, and what they are compared with. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/random.h"
+#include "dispatch/dispatch.h"
+#include "graph/graph.h"
+#include "tensor/actions.h"
+#include "tensor/promised.h"
+#include "tensor/state.h"
+
+enum { FEW = 16 };
+
+/* Tensors of the call being taken. */
+typedef struct taking {
+    const weft_call *call;
+    int num_inputs, num_outputs;
+    weft_tensor_impl **inputs; /* NULL: none was given */
+    int *numbers;              /* of the inputs; -1: none was given */
+    int former_values;         /* number of values before the call */
+    weft_tensor_impl *few_inputs[FEW];
+    int few_numbers[FEW];
+} taking;
+
+static weft_tensor_impl **bound_at(const weft_graph_run *run, int number)
+{
+    return (weft_tensor_impl **)run->bound.items + number;
+}
+
+static weft_status fail_memory(const weft_graph_run *run)
+{
+    return weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for a call of graph %s", run->graph->name);
+}
+
+/* ---- which calls are deferred ---------------------------------------------------------------------------- */
+
+/* Makes tensors from tensors, and depends on nothing else that may change until it is executed. */
+static bool is_deferrable(const weft_call *call)
+{
+    if (call->details != NULL && call->details->memory != NULL) {
+        return false;
+    }
+    bool has_layout = call->details != NULL && call->details->layout != NULL;
+    return call->operation != NULL ? weft_call_num_tensors(call) > 0 || has_layout : call->action->makes && has_layout;
+}
+
+/* False: a tensor is not live or has no data: the call is executed as ever, which says so. */
+static bool find_inputs(taking *t)
+{
+    for (int i = 0; i < t->num_inputs; i++) {
+        const weft_tensor *handle = weft_call_tensor(t->call, i);
+        t->inputs[i] = handle == NULL ? NULL : weft_tensor_get(handle);
+        if (t->inputs[i] == NULL || t->inputs[i]->fake) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------------------- */
+
+/* A new number; `input`: its tensor from before the segment, or NULL. -1: no memory. */
+static int add_value(weft_graph_run *run, weft_tensor_impl *input)
+{
+    weft_tensor_impl **place = weft_vec_push(&run->bound, sizeof(*place));
+    if (place == NULL) {
+        return -1;
+    }
+    *place = input;
+    if (input != NULL) {
+        input->references++;
+    }
+    return run->num_values++;
+}
+
+static void set_number(const weft_graph_run *run, weft_tensor_impl *tensor, int number)
+{
+    tensor->number = number;
+    tensor->graph_run = run->number;
+}
+
+/* False: no memory. */
+static bool number_inputs(weft_graph_run *run, taking *t)
+{
+    t->former_values = run->num_values;
+    for (int i = 0; i < t->num_inputs; i++) {
+        weft_tensor_impl *input = t->inputs[i];
+        if (input->graph_run != run->number) {
+            int number = add_value(run, input);
+            if (number < 0) {
+                return false;
+            }
+            set_number(run, input, number);
+        }
+        t->numbers[i] = input->number;
+    }
+    return true;
+}
+
+/* The call is refused: its tensors have no numbers from it. */
+static void forget_inputs(weft_graph_run *run, const taking *t)
+{
+    while (run->num_values > t->former_values) {
+        weft_tensor_impl *input = *bound_at(run, --run->num_values);
+        input->graph_run = 0;
+        weft_tensor_unreference(input);
+        run->bound.count--;
+    }
+}
+
+/* ---- comparing with a trace ------------------------------------------------------------------------------ */
+
+/* Whether the call is the trace's node; `why`: the difference in words, or NULL. */
+static bool matches(const weft_graph_run *run, const weft_graph_trace *trace, const taking *t, char *why, size_t size)
+{
+    size_t next = run->calls.count;
+    if (next >= trace->nodes.count) {
+        if (why != NULL) {
+            snprintf(why, size, "recorded the end, came %s", t->call->function);
+        }
+        return false;
+    }
+    const weft_graph_node *node = weft_trace_node(trace, next);
+    if (!weft_node_is(node, t->call, why, size)) {
+        return false;
+    }
+    for (int i = 0; i < t->num_inputs; i++) {
+        int number = t->numbers[i];
+        bool is_new = number >= t->former_values;
+        if (number != node->inputs[i]) {
+            if (why != NULL) {
+                snprintf(why, size, "%s: tensor %d was value %%%d, is %%%d", t->call->function, i, node->inputs[i], number);
+            }
+            return false;
+        }
+        if (is_new && weft_trace_value(trace, number)->layout != t->inputs[i]->layout) {
+            char before[200], now[200];
+            if (why != NULL) {
+                snprintf(why, size, "%s: tensor %d was %s, is %s", t->call->function, i,
+                         weft_layout_format(weft_trace_value(trace, number)->layout, before, sizeof(before)),
+                         weft_layout_format(t->inputs[i]->layout, now, sizeof(now)));
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+static weft_graph_segment *segment_of(const weft_graph_run *run)
+{
+    return (weft_graph_segment *)run->graph->segments.items + run->position;
+}
+
+/* Another trace that agrees with all calls so far and with this one; NULL: none. */
+static weft_graph_trace *find_other(const weft_graph_run *run, const taking *t)
+{
+    const weft_graph_segment *segment = segment_of(run);
+    for (int i = 0; i < segment->num_traces; i++) {
+        weft_graph_trace *trace = segment->traces[i];
+        if (trace != run->replayed && trace->whole && matches(run, trace, t, NULL, 0) &&
+            weft_trace_begins_like(trace, run->replayed, run->calls.count)) {
+            return trace;
+        }
+    }
+    return NULL;
+}
+
+static void note_failed_guard(const weft_graph_run *run, const taking *t)
+{
+    weft_graph_impl *graph = run->graph;
+    if (run->replayed == NULL) {
+        return;
+    }
+    graph->info.guards_failed++;
+    int used = snprintf(graph->failed_guard, sizeof(graph->failed_guard), "call %zu: ", run->calls.count);
+    matches(run, run->replayed, t, graph->failed_guard + used, sizeof(graph->failed_guard) - (size_t)used);
+}
+
+/* ---- capturing ------------------------------------------------------------------------------------------- */
+
+/* Captures from here on, behind the calls that agreed with the replayed trace. False: no memory. */
+static bool begin_capture(weft_graph_run *run, int former_values)
+{
+    if (run->captured == NULL) {
+        run->captured = run->replayed == NULL
+                            ? weft_trace_new()
+                            : weft_trace_begin_like(run->replayed, run->calls.count, former_values);
+        run->replayed = NULL;
+    }
+    return run->captured != NULL;
+}
+
+/* Inputs without data in place of the call's. False with the error kept. */
+static bool make_twins(const taking *t, weft_tensor *twins[])
+{
+    for (int i = 0; i < t->num_inputs; i++) {
+        twins[i] = NULL;
+        for (int k = 0; k < i && twins[i] == NULL; k++) {
+            twins[i] = t->inputs[k] == t->inputs[i] ? twins[k] : NULL;
+        }
+        if (twins[i] == NULL) {
+            twins[i] = weft_tensor_handle(weft_tensor_fake(t->call->function, t->inputs[i]->layout));
+        }
+        if (twins[i] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* An output of a call as found without data. */
+typedef struct foreseen {
+    const weft_layout *layout; /* NULL: not asked for */
+    int input;                 /* it is this input; -1: a new tensor */
+} foreseen;
+
+static foreseen foresee_output(const taking *t, weft_tensor *const twins[], const weft_tensor *output)
+{
+    foreseen result = { .input = -1 };
+    if (output == NULL) {
+        return result;
+    }
+    result.layout = weft_layout_of(output);
+    for (int i = t->num_inputs; i-- > 0;) {
+        result.input = twins[i] == output ? i : result.input;
+    }
+    return result;
+}
+
+/* Makes the call on tensors without data: it is checked as ever, and tells the layouts of its outputs. */
+static weft_status foresee(const taking *t, foreseen results[])
+{
+    if (t->num_inputs == 0) {
+        results[0] = (foreseen){ .layout = t->call->details->layout, .input = -1 };
+        return WEFT_OK;
+    }
+    weft_tensor **twins = calloc((size_t)(t->num_inputs + t->num_outputs), sizeof(weft_tensor *));
+    if (twins == NULL || !weft_scope_open_unrecorded()) {
+        free(twins);
+        return weft_fail(WEFT_ERR_NOMEM, t->call->function, "no memory for %d tensors", t->num_inputs);
+    }
+    weft_tensor **outputs = twins + t->num_inputs;
+    weft_deferral *deferral = weft_runtime.deferral;
+    weft_runtime.deferral = NULL;
+    weft_call call = *t->call;
+    weft_call_details details;
+    weft_status status = make_twins(t, twins) ? WEFT_OK : weft_latest_status();
+    if (status == WEFT_OK) {
+        memcpy(call.inputs, twins, (size_t)call.num_inputs * sizeof(twins[0]));
+        if (call.details != NULL) {
+            details = *call.details;
+            details.tensors = twins + call.num_inputs;
+            call.details = &details;
+        }
+        status = weft_invoke(&call, outputs);
+    }
+    for (int i = 0; i < t->num_outputs && status == WEFT_OK; i++) {
+        results[i] = foresee_output(t, twins, outputs[i]);
+    }
+    weft_runtime.deferral = deferral;
+    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    free(twins);
+    return status;
+}
+
+/* Records the call with the outputs that are foreseen, behind the calls that agreed with the replayed trace. False: no
+ * memory. */
+static bool record(weft_graph_run *run, const taking *t, const foreseen results[], int numbers[])
+{
+    if (!begin_capture(run, t->former_values)) {
+        return false;
+    }
+    weft_graph_trace *trace = run->captured;
+    bool done = true;
+    for (int i = 0; i < t->num_inputs && done; i++) {
+        bool known = t->numbers[i] < (int)trace->values.count;
+        done = known || weft_trace_add_value(trace, t->inputs[i]->layout, true);
+    }
+    for (int i = 0; i < t->num_outputs && done; i++) {
+        bool itself = results[i].input >= 0 && !weft_call_changes(t->call, i);
+        numbers[i] = results[i].layout == NULL ? -1
+                     : itself                  ? t->numbers[results[i].input]
+                                               : (int)trace->values.count;
+        done = numbers[i] < (int)trace->values.count || weft_trace_add_value(trace, results[i].layout, false);
+    }
+    return done && weft_trace_add_node(trace, t->call, t->numbers, t->num_outputs, numbers);
+}
+
+/* Captures the call, unless it is refused. A status with the error kept. */
+static weft_status capture(weft_graph_run *run, const taking *t)
+{
+    foreseen few[FEW], *results = few;
+    int few_numbers[FEW], *numbers = few_numbers;
+    bool many = t->num_outputs > FEW;
+    if (many) {
+        results = malloc((size_t)t->num_outputs * sizeof(*results));
+        numbers = malloc((size_t)t->num_outputs * sizeof(*numbers));
+    }
+    weft_status status = results == NULL || numbers == NULL ? fail_memory(run) : foresee(t, results);
+    if (status == WEFT_OK) {
+        note_failed_guard(run, t);
+        status = record(run, t, results, numbers) ? WEFT_OK : fail_memory(run);
+    }
+    if (many) {
+        free(results);
+        free(numbers);
+    }
+    return status;
+}
+
+/* ---- outputs --------------------------------------------------------------------------------------------- */
+
+/* A call that changes a tensor gives it a new number, bound to it if it has memory: the call is to change that. False: no
+ * memory. */
+static bool change(weft_graph_run *run, weft_tensor_impl *tensor, int number)
+{
+    bool has_memory = !tensor->promised || *bound_at(run, tensor->number) == tensor;
+    if (add_value(run, has_memory ? tensor : NULL) < 0) {
+        return false;
+    }
+    set_number(run, tensor, number);
+    tensor->version++;
+    if (!tensor->promised) {
+        weft_promised_add(tensor);
+    }
+    return true;
+}
+
+/* A new tensor. NULL: no memory. */
+static weft_tensor_impl *promise(weft_graph_run *run, const weft_graph_trace *trace, const weft_call *call, int number)
+{
+    weft_tensor_impl *tensor = weft_tensor_promise(call->function, weft_trace_value(trace, number)->layout);
+    if (tensor == NULL || add_value(run, NULL) < 0) {
+        return NULL;
+    }
+    set_number(run, tensor, number);
+    return tensor;
+}
+
+/* False: no memory. */
+static bool promise_output(weft_graph_run *run, const weft_graph_trace *trace, const taking *t, int output, int number,
+                           weft_tensor **handle)
+{
+    if (number < 0) {
+        *handle = NULL;
+        return true;
+    }
+    if (number < run->num_values) { /* an input as it is */
+        int i = 0;
+        while (t->numbers[i] != number) {
+            i++;
+        }
+        *handle = weft_tensor_handle(weft_tensor_share(t->inputs[i]));
+        return *handle != NULL;
+    }
+    weft_tensor_impl *tensor = t->inputs[output];
+    if (!weft_call_changes(t->call, output)) {
+        tensor = promise(run, trace, t->call, number);
+    } else if (!change(run, tensor, number)) {
+        tensor = NULL;
+    }
+    *handle = weft_tensor_handle(tensor);
+    return tensor != NULL;
+}
+
+/* The deferred call's own arguments. The random state moves on as if it were executed. False: no memory. */
+static bool add_call(weft_graph_run *run, const weft_graph_node *node, const weft_call *call)
+{
+    weft_deferred_call *deferred = weft_vec_push(&run->calls, sizeof(*deferred));
+    if (deferred == NULL) {
+        return false;
+    }
+    memcpy(deferred->scalars, call->scalars, sizeof(deferred->scalars));
+    if (node->draws) {
+        weft_random_state *state = weft_random_in_use();
+        deferred->random = *state;
+        state->offset++;
+    }
+    return true;
+}
+
+static weft_status defer(weft_graph_run *run, const taking *t, weft_tensor *outputs[])
+{
+    const weft_graph_trace *trace = run->replayed != NULL ? run->replayed : run->captured;
+    const weft_graph_node *node = weft_trace_node(trace, run->calls.count);
+    bool done = add_call(run, node, t->call);
+    for (int i = 0; i < node->num_outputs && done; i++) {
+        done = promise_output(run, trace, t, i, node->outputs[i], &outputs[i]);
+    }
+    return done ? WEFT_OK : fail_memory(run);
+}
+
+/* ---- taking a call --------------------------------------------------------------------------------------- */
+
+static weft_status take_tensors(weft_graph_run *run, taking *t, weft_tensor *outputs[])
+{
+    if (!number_inputs(run, t)) {
+        return fail_memory(run);
+    }
+    bool matched = run->replayed != NULL && matches(run, run->replayed, t, NULL, 0);
+    weft_graph_trace *other = matched || run->replayed == NULL ? NULL : find_other(run, t);
+    if (other != NULL) {
+        run->replayed = other;
+    }
+    weft_status status = matched || other != NULL ? WEFT_OK : capture(run, t);
+    if (status != WEFT_OK) {
+        forget_inputs(run, t);
+        return status;
+    }
+    return defer(run, t, outputs);
+}
+
+/* A call that is executed now ends the segment, unless it leaves values alone. */
+static bool pass(weft_graph_run *run, const weft_call *call, weft_status *status)
+{
+    if (call->action != NULL && call->action->leaves_values) {
+        return false;
+    }
+    *status = weft_run_end_segment(run);
+    return *status != WEFT_OK;
+}
+
+static bool take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status)
+{
+    weft_graph_run *run = (weft_graph_run *)self;
+    if (weft_runtime.steps != NULL) {
+        return false;
+    }
+    if (!is_deferrable(call)) {
+        return pass(run, call, status);
+    }
+    taking t = { .call = call, .num_inputs = weft_call_num_tensors(call), .num_outputs = weft_call_num_outputs(call) };
+    bool many = t.num_inputs > FEW;
+    t.inputs = many ? malloc((size_t)t.num_inputs * sizeof(weft_tensor_impl *)) : t.few_inputs;
+    t.numbers = many ? malloc((size_t)t.num_inputs * sizeof(int)) : t.few_numbers;
+    bool taken = true;
+    if (t.inputs == NULL || t.numbers == NULL) {
+        *status = fail_memory(run);
+    } else if (!find_inputs(&t)) {
+        taken = pass(run, call, status);
+    } else {
+        *status = take_tensors(run, &t, outputs);
+    }
+    if (many) {
+        free(t.inputs);
+        free(t.numbers);
+    }
+    return taken;
+}
+
+/* ---- segments -------------------------------------------------------------------------------------------- */
+
+/* Numbers of an ended segment mean nothing. */
+static void begin_segment(weft_graph_run *run)
+{
+    run->number = ++weft_runtime.graph_runs;
+    run->num_values = 0;
+    run->calls.count = 0;
+    run->captured = NULL;
+    run->replayed = NULL;
+    if (run->position < run->graph->segments.count) {
+        run->replayed = segment_of(run)->newest;
+    }
+}
+
+static void release_bound(weft_graph_run *run)
+{
+    for (size_t i = 0; i < run->bound.count; i++) {
+        if (*bound_at(run, (int)i) != NULL) {
+            weft_tensor_unreference(*bound_at(run, (int)i));
+        }
+    }
+    run->bound.count = 0;
+}
+
+static weft_graph_segment *obtain_segment(weft_graph_run *run)
+{
+    if (run->position == run->graph->segments.count) {
+        weft_graph_segment *added = weft_vec_push(&run->graph->segments, sizeof(*added));
+        if (added == NULL) {
+            return NULL;
+        }
+        memset(added, 0, sizeof(*added));
+    }
+    return segment_of(run);
+}
+
+static void drop_oldest(weft_graph_run *run, weft_graph_segment *segment)
+{
+    int oldest = 0;
+    for (int i = 1; i < segment->num_traces; i++) {
+        oldest = segment->traces[i]->last_run < segment->traces[oldest]->last_run ? i : oldest;
+    }
+    run->graph->info.bytes -= segment->traces[oldest]->bytes;
+    run->graph->info.num_traces--;
+    weft_trace_free(segment->traces[oldest]);
+    segment->traces[oldest] = segment->traces[--segment->num_traces];
+}
+
+/* All processes have captured the same calls. BLOCKS. */
+static weft_status check_same(const weft_graph_run *run, const weft_graph_trace *trace)
+{
+    static const char function[] = "weft_graph_call";
+    int64_t mine = (int64_t)weft_trace_digest(trace), *all;
+    if (weft_runtime.num_processes == 1) {
+        return WEFT_OK;
+    }
+    all = malloc((size_t)weft_runtime.num_processes * sizeof(*all));
+    if (all == NULL) {
+        return fail_memory(run);
+    }
+    weft_status status = weft_numbers_gather(function, 1, &mine, all) ? WEFT_OK : weft_latest_status();
+    for (int i = 0; i < weft_runtime.num_processes && status == WEFT_OK; i++) {
+        if (all[i] != all[0]) {
+            status = weft_fail(WEFT_ERR_MISMATCH, function,
+                               "graph %s: process %d has captured other calls than process 0", run->graph->name, i);
+        }
+    }
+    free(all);
+    return status;
+}
+
+/* Keeps the captured trace. A status with the error kept. */
+static weft_status keep_captured(weft_graph_run *run)
+{
+    weft_graph_segment *segment = obtain_segment(run);
+    if (segment == NULL) {
+        return fail_memory(run);
+    }
+    if (segment->num_traces == WEFT_MAX_TRACES) {
+        drop_oldest(run, segment);
+    }
+    weft_trace_finish(run->captured);
+    segment->traces[segment->num_traces++] = run->captured;
+    segment->newest = run->captured;
+    run->graph->info.captures++;
+    run->graph->info.num_traces++;
+    run->graph->info.bytes += run->captured->bytes;
+    run->captured = NULL;
+    return WEFT_OK;
+}
+
+/* The run was shorter than the replayed trace: its calls are a trace of their own. */
+static weft_status capture_end(weft_graph_run *run)
+{
+    weft_graph_impl *graph = run->graph;
+    const weft_graph_segment *segment = segment_of(run);
+    for (int i = 0; i < segment->num_traces; i++) {
+        weft_graph_trace *trace = segment->traces[i];
+        if (trace->nodes.count == run->calls.count && weft_trace_begins_like(trace, run->replayed, run->calls.count)) {
+            run->replayed = trace;
+            return WEFT_OK;
+        }
+    }
+    graph->info.guards_failed++;
+    snprintf(graph->failed_guard, sizeof(graph->failed_guard), "call %zu: recorded %s, came the end", run->calls.count,
+             weft_trace_node(run->replayed, run->calls.count)->call->function);
+    return begin_capture(run, run->num_values) ? WEFT_OK : fail_memory(run);
+}
+
+static weft_status finish_trace(weft_graph_run *run, const weft_graph_trace **trace)
+{
+    weft_status status = WEFT_OK;
+    if (run->replayed != NULL && run->calls.count < run->replayed->nodes.count) {
+        status = capture_end(run);
+    }
+    if (status == WEFT_OK && run->captured != NULL) {
+        status = check_same(run, run->captured);
+        status = status == WEFT_OK ? keep_captured(run) : status;
+    } else if (status == WEFT_OK && run->replayed != NULL) {
+        segment_of(run)->newest = run->replayed;
+        run->graph->info.replays++;
+    }
+    if (status == WEFT_OK) {
+        segment_of(run)->newest->last_run = run->graph->info.runs;
+        *trace = segment_of(run)->newest;
+    }
+    return status;
+}
+
+static void break_promises(void)
+{
+    while (weft_runtime.tensors->promised != NULL) {
+        weft_tensor_break_promise(weft_runtime.tensors->promised);
+    }
+}
+
+weft_status weft_run_end_segment(weft_graph_run *run)
+{
+    const weft_graph_trace *trace = NULL;
+    weft_status status = WEFT_OK;
+    if (run->calls.count > 0) {
+        weft_deferral *deferral = weft_runtime.deferral;
+        weft_runtime.deferral = NULL;
+        status = finish_trace(run, &trace);
+        status = status == WEFT_OK ? weft_run_execute(run, trace) : status;
+        weft_runtime.deferral = deferral;
+        run->position++;
+    }
+    if (status != WEFT_OK) {
+        break_promises();
+    }
+    weft_trace_free(run->captured);
+    release_bound(run);
+    begin_segment(run);
+    return status;
+}
+
+static weft_status finish(weft_deferral *self)
+{
+    return weft_run_end_segment((weft_graph_run *)self);
+}
+
+void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph)
+{
+    *run = (weft_graph_run){ .deferral = { take, finish }, .graph = graph };
+    begin_segment(run);
+}
+
+void weft_run_free(weft_graph_run *run)
+{
+    weft_trace_free(run->captured);
+    release_bound(run);
+    weft_vec_free(&run->bound);
+    weft_vec_free(&run->calls);
+}

@@ -1,0 +1,260 @@
+/* The public functions of graphs. */
+#include "graph/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/state.h"
+
+/* NULL with the error kept. */
+static weft_graph_impl *check_graph(const char *function, const weft_graph *graph)
+{
+    if (weft_require_init(function) != WEFT_OK) {
+        return NULL;
+    }
+    weft_graph_impl *alive = graph == NULL ? NULL : weft_handle_get(&weft_runtime.handles.graphs, graph);
+    if (alive == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, graph == NULL ? "graph is NULL" : "graph is not a live graph: it was freed");
+    }
+    return alive;
+}
+
+static void delete_graph(weft_graph_impl *graph)
+{
+    for (size_t i = 0; i < graph->segments.count; i++) {
+        weft_graph_segment *segment = (weft_graph_segment *)graph->segments.items + i;
+        for (int k = 0; k < segment->num_traces; k++) {
+            weft_trace_free(segment->traces[k]);
+        }
+    }
+    weft_handle_remove(&weft_runtime.handles.graphs, graph->handle);
+    weft_vec_free(&graph->segments);
+    free(graph->name);
+    free(graph);
+}
+
+void weft_graphs_stop(void)
+{
+    const weft_vec *slots = &weft_runtime.handles.graphs.slots;
+    for (size_t i = 0; i < slots->count; i++) {
+        weft_graph_impl *graph = ((weft_handle_slot *)slots->items)[i].object;
+        if (graph != NULL) {
+            delete_graph(graph);
+        }
+    }
+}
+
+static bool check_numbers(const char *function, int num_inputs, int num_scalars, int num_outputs)
+{
+    const char *wrong = num_inputs < 0 ? "num_inputs" : num_scalars < 0 ? "num_scalars" : num_outputs < 0 ? "num_outputs" : NULL;
+    if (wrong != NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is negative", wrong);
+    }
+    return wrong == NULL;
+}
+
+weft_graph *weft_graph_new(const char *name, weft_graph_function run, void *context, int num_inputs, int num_scalars,
+                           int num_outputs)
+{
+    static const char function[] = "weft_graph_new";
+    if (weft_require_init(function) != WEFT_OK) {
+        return NULL;
+    }
+    if (name == NULL || run == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", name == NULL ? "name" : "function");
+        return NULL;
+    }
+    if (!check_numbers(function, num_inputs, num_scalars, num_outputs)) {
+        return NULL;
+    }
+    weft_graph_impl *graph = calloc(1, sizeof(*graph));
+    if (graph != NULL) {
+        *graph = (weft_graph_impl){ .function = run, .context = context, .num_inputs = num_inputs,
+                                    .num_scalars = num_scalars, .num_outputs = num_outputs };
+        graph->name = malloc(strlen(name) + 1);
+        graph->handle = weft_handle_add(&weft_runtime.handles.graphs, WEFT_HANDLE_GRAPH, graph);
+    }
+    if (graph == NULL || graph->name == NULL || graph->handle == NULL) {
+        if (graph != NULL) {
+            delete_graph(graph);
+        }
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a graph");
+        return NULL;
+    }
+    strcpy(graph->name, name);
+    return graph->handle;
+}
+
+weft_status weft_graph_free(weft_graph *handle)
+{
+    static const char function[] = "weft_graph_free";
+    weft_graph_impl *graph = check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    if (graph->running > 0) {
+        return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
+    }
+    delete_graph(graph);
+    return WEFT_OK;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------------------- */
+
+/* False with the error kept. */
+static bool check_arguments(const weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                            weft_tensor *outputs[])
+{
+    static const char function[] = "weft_graph_call";
+    const char *missing = graph->num_inputs > 0 && inputs == NULL      ? "inputs"
+                          : graph->num_scalars > 0 && scalars == NULL ? "scalars"
+                          : graph->num_outputs > 0 && outputs == NULL ? "outputs"
+                                                                       : NULL;
+    if (missing != NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", missing);
+        return false;
+    }
+    for (int i = 0; i < graph->num_inputs; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "inputs[%d]", i);
+        if (weft_check_tensor(function, name, inputs[i]) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static size_t num_scopes(void)
+{
+    return weft_runtime.tensors->scopes.count + (size_t)weft_runtime.tensors->unopened;
+}
+
+/* Calls the function. A status with the error kept. */
+static weft_status call_function(const weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                 weft_tensor *outputs[])
+{
+    static const char function[] = "weft_graph_call";
+    size_t before = num_scopes();
+    weft_status status = graph->function(graph->context, inputs, scalars, outputs);
+    if (num_scopes() < before) {
+        return weft_fail(WEFT_ERR_STATE, function, "the function of graph %s has closed a scope that it has not opened",
+                         graph->name);
+    }
+    while (num_scopes() > before) {
+        weft_scope_close();
+    }
+    if (status != WEFT_OK) {
+        return weft_fail(status, function, "the function of graph %s returned an error", graph->name);
+    }
+    for (int i = 0; i < graph->num_outputs; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "outputs[%d]", i);
+        if (weft_check_tensor(function, name, outputs[i]) == NULL) {
+            return weft_latest_status();
+        }
+    }
+    return WEFT_OK;
+}
+
+/* In a scope of its own, which hands the outputs to the scope around it. */
+static weft_status call_in_scope(const weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                 weft_tensor *outputs[])
+{
+    if (!weft_scope_open_unrecorded()) {
+        return weft_latest_status();
+    }
+    weft_status status = call_function(graph, inputs, scalars, outputs);
+    if (status == WEFT_ERR_STATE && weft_runtime.tensors->scopes.count == 0) {
+        return status; /* the function has closed this scope too */
+    }
+    bool kept = weft_scope_close_keeping(status == WEFT_OK ? graph->num_outputs : 0, outputs, NULL, NULL);
+    return status == WEFT_OK && !kept ? weft_latest_status() : status;
+}
+
+static weft_status run_graph(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                             weft_tensor *outputs[])
+{
+    weft_graph_run run;
+    weft_run_begin(&run, graph);
+    weft_runtime.deferral = &run.deferral;
+    weft_status status = call_in_scope(graph, inputs, scalars, outputs);
+    weft_status ended = weft_run_end_segment(&run);
+    weft_runtime.deferral = NULL;
+    graph->num_newest = run.position;
+    weft_run_free(&run);
+    return status == WEFT_OK ? ended : status;
+}
+
+weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    weft_graph_impl *graph = check_graph("weft_graph_call", handle);
+    if (graph == NULL || !check_arguments(graph, inputs, scalars, outputs)) {
+        return weft_latest_status();
+    }
+    for (int i = 0; i < graph->num_outputs; i++) {
+        outputs[i] = NULL;
+    }
+    graph->info.runs++;
+    graph->running++;
+    /* Regions and explanations are about calls where they are made; calls of a graph within a graph belong to that. */
+    bool at_once = weft_runtime.deferral != NULL || weft_runtime.steps != NULL || weft_runtime.regions != NULL ||
+                   weft_runtime.explained != NULL;
+    weft_status status = at_once ? call_in_scope(graph, inputs, scalars, outputs) : run_graph(graph, inputs, scalars, outputs);
+    graph->running--;
+    for (int i = 0; i < graph->num_outputs && status != WEFT_OK; i++) {
+        outputs[i] = NULL;
+    }
+    return status;
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------- */
+
+weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *info)
+{
+    static const char function[] = "weft_graph_get_info";
+    const weft_graph_impl *graph = check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    if (info == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "info is NULL");
+    }
+    *info = graph->info;
+    info->failed_guard = graph->failed_guard;
+    info->num_calls = 0;
+    for (size_t i = 0; i < graph->num_newest; i++) {
+        info->num_calls += (int)((weft_graph_segment *)graph->segments.items)[i].newest->nodes.count;
+    }
+    return WEFT_OK;
+}
+
+static weft_status print(const char *function, const void *printed, FILE *file)
+{
+    const weft_graph_impl *graph = printed;
+    (void)function;
+    fprintf(file, "graph %s:\n", graph->name);
+    for (size_t i = 0; i < graph->num_newest; i++) {
+        if (i > 0) {
+            fprintf(file, "  ---- values are read ----\n");
+        }
+        weft_trace_print(((weft_graph_segment *)graph->segments.items)[i].newest, file);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_graph_print(const weft_graph *handle, FILE *file)
+{
+    static const char function[] = "weft_graph_print";
+    const weft_graph_impl *graph = check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    return file == NULL ? weft_fail(WEFT_ERR_INVALID, function, "file is NULL") : print(function, graph, file);
+}
+
+weft_status weft_graph_print_text(const weft_graph *handle, char *text, size_t size, size_t *length)
+{
+    static const char function[] = "weft_graph_print_text";
+    const weft_graph_impl *graph = check_graph(function, handle);
+    return graph == NULL ? weft_latest_status() : weft_print_to_text(function, print, graph, text, size, length);
+}

@@ -1,0 +1,136 @@
+/* src/graph: functions whose calls are collected, compared with recorded ones, and executed together.
+ *
+ * A RUN is the state of one weft_graph_call(). Calls that only make tensors from tensors are deferred: their outputs are
+ * promised (tensor/promised.h). What reads values ends a SEGMENT: the deferred calls are executed, promises are
+ * fulfilled, and a new segment begins. A TRACE records the calls of one segment. The first segment of every run is
+ * compared with the traces that first segments have had, and so on.
+ *
+ * Tensors are numbered within a segment: by the order in which they are met (tensors from before it: its inputs) or
+ * promised. A call that changes a tensor in place gives it a new number: a number stands for one value, a tensor for
+ * one after the other. */
+#ifndef WEFT_SRC_GRAPH_H
+#define WEFT_SRC_GRAPH_H
+
+#include <weft/graph.h>
+
+#include "runtime/deferral.h"
+#include "tensor/tensor.h"
+
+/* ---- traces (trace.c) ------------------------------------------------------------------------------------ */
+
+/* A recorded call. */
+typedef struct weft_graph_node {
+    weft_call *call; /* its tensors are not used */
+    size_t bytes;    /* of the copy */
+    int num_inputs, num_outputs;
+    int *inputs;     /* numbers; -1: NULL. The outputs' follow */
+    int *outputs;    /* -1: not asked for */
+    bool draws;      /* takes random numbers */
+    bool implicit;   /* within weft_implicit_replication_begin() */
+} weft_graph_node;
+
+typedef struct weft_graph_value {
+    const weft_layout *layout;
+    bool is_input;
+    int last_use; /* the last node that reads it; -1: none */
+} weft_graph_value;
+
+typedef struct weft_graph_trace {
+    weft_vec nodes;  /* weft_graph_node */
+    weft_vec values; /* weft_graph_value, by number */
+    size_t bytes;
+    uint64_t last_run; /* of the graph: the least recently used trace goes first */
+    bool whole;        /* captured until the end of its segment */
+} weft_graph_trace;
+
+static inline weft_graph_node *weft_trace_node(const weft_graph_trace *trace, size_t i)
+{
+    return (weft_graph_node *)trace->nodes.items + i;
+}
+
+static inline weft_graph_value *weft_trace_value(const weft_graph_trace *trace, int number)
+{
+    return (weft_graph_value *)trace->values.items + number;
+}
+
+/* NULL: no memory. */
+weft_graph_trace *weft_trace_new(void);
+void weft_trace_free(weft_graph_trace *trace);
+/* A new trace with the first nodes and values of another one. NULL: no memory. */
+weft_graph_trace *weft_trace_begin_like(const weft_graph_trace *trace, size_t num_nodes, int num_values);
+/* False: no memory. */
+bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bool is_input);
+/* Records a call with the numbers of its tensors: weft_call_num_tensors() and num_outputs of them. False: no memory. */
+bool weft_trace_add_node(weft_graph_trace *trace, const weft_call *call, const int inputs[], int num_outputs,
+                         const int outputs[]);
+/* Finds the values' last uses. */
+void weft_trace_finish(weft_graph_trace *trace);
+/* Whether a node is this call, but for its scalars and tensors. Otherwise, if `why` is not NULL, the first difference
+ * in words. */
+bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why, size_t size);
+/* Whether the first `count` nodes of two traces are the same calls on the same values. */
+bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count);
+/* Equal on processes whose traces are; equal traces have equal digests. */
+uint64_t weft_trace_digest(const weft_graph_trace *trace);
+void weft_trace_print(const weft_graph_trace *trace, FILE *file);
+
+/* ---- graphs (graph.c) ------------------------------------------------------------------------------------ */
+
+enum { WEFT_MAX_TRACES = 16 }; /* of one position */
+
+/* Traces of the segments at one position of the function's runs. */
+typedef struct weft_graph_segment {
+    weft_graph_trace *traces[WEFT_MAX_TRACES];
+    int num_traces;
+    weft_graph_trace *newest; /* used last */
+} weft_graph_segment;
+
+/* The object behind a weft_graph handle. */
+typedef struct weft_graph_impl {
+    weft_graph *handle;
+    char *name;
+    weft_graph_function function;
+    void *context;
+    int num_inputs, num_scalars, num_outputs;
+    weft_vec segments; /* weft_graph_segment */
+    size_t num_newest; /* segments of the newest run */
+    int running;
+    weft_graph_info info;
+    char failed_guard[512];
+} weft_graph_impl;
+
+/* Frees all graphs. */
+void weft_graphs_stop(void);
+
+/* ---- runs (defer.c, execute.c) --------------------------------------------------------------------------- */
+
+/* Arguments of a deferred call that are no part of its record. */
+typedef struct weft_deferred_call {
+    double scalars[WEFT_MAX_SCALARS];
+    weft_random_state random; /* if the node draws */
+} weft_deferred_call;
+
+typedef struct weft_graph_run {
+    weft_deferral deferral; /* must be the first member */
+    weft_graph_impl *graph;
+    uint64_t number;   /* of the segment, unique: weft_tensor_impl.graph_run */
+    size_t position;   /* of the segment in the run */
+    weft_graph_trace *replayed; /* the trace that the calls are compared with; NULL: they are captured */
+    weft_graph_trace *captured; /* the trace that is captured, or NULL */
+    int num_values;    /* of the segment up to now */
+    weft_vec bound;    /* weft_tensor_impl *, by number, with a reference: tensors from before the segment, as they were and
+                          changed; NULL: a value that is promised alone */
+    weft_vec calls;    /* weft_deferred_call: one for each node up to now */
+} weft_graph_run;
+
+/* Begins the run's first segment; ends the last one. */
+void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph);
+void weft_run_free(weft_graph_run *run);
+
+/* Executes the segment's calls and begins the next segment. A status with the error kept. */
+weft_status weft_run_end_segment(weft_graph_run *run);
+
+/* Executes the deferred calls, and fulfils all promises of the segment (execute.c). A status with the error kept. */
+weft_status weft_run_execute(weft_graph_run *run, const weft_graph_trace *trace);
+
+#endif
