@@ -14,6 +14,13 @@ static void no_kernel(const weft_kernel_call *call)
     (void)call;
 }
 
+static weft_status no_graph(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context, (void)scalars;
+    outputs[0] = inputs[0];
+    return WEFT_OK;
+}
+
 static weft_status no_segment(void *context, int num_inputs, weft_tensor *const inputs[], int num_outputs,
                               weft_tensor *outputs[])
 {
@@ -82,6 +89,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     weft_module *module = weft_module_new("type"), *other_module = weft_module_new("type"),
                 *third_module = weft_module_new("type");
     weft_module *modules[2];
+    weft_graph *graph = weft_graph_new("graph", no_graph, NULL, 1, 0, 1);
+    weft_graph_info graph_info;
     const weft_parallel plan = { "", WEFT_PARALLEL_DATA, NULL };
     weft_clear_error();
     weft_tensor_layout layout = { WEFT_F32, 2, { 2, 2 }, mesh, { placements == NULL ? weft_replicate() : placements[0] } };
@@ -218,6 +227,12 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_scale_loss, &scaler, tensor);
     TRY(weft_unscale_gradients, &scaler, 1, list, &truth_value);
     TRY(weft_recompute, no_segment, NULL, 0, 1, list, 1, outputs);
+    TRY(weft_graph_new, "graph", no_graph, NULL, 0, 0, 0);
+    TRY(weft_graph_call, graph, list, NULL, outputs);
+    TRY(weft_graph_get_info, graph, &graph_info);
+    TRY(weft_graph_print, graph, stdout);
+    TRY(weft_graph_print_text, graph, text, sizeof(text), NULL);
+    TRY(weft_graph_free, graph);
     TRY(weft_autocast_begin, WEFT_BF16);
     TRY(weft_autocast_end, );
     TRY(weft_autocast_dtype, );

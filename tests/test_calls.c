@@ -217,6 +217,7 @@ static bool only_asks(const char *function)
                                         "weft_tensor_write_items", "weft_tensor_chunks", "weft_tensor_shard_at",
                                         "weft_local_box", "weft_local_bytes", "weft_visualize", "weft_operation_re",
                                         "weft_random_state_current", "weft_random_state_get", "weft_random_states",
+                                        "weft_graph_new", "weft_graph_free", "weft_graph_get_info", "weft_graph_print",
                                         "weft_region_", "weft_print_regions", "weft_explain",
                                         "weft_wait", "weft_finalize", "weft_init",
                                         "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_set_grad_",
@@ -239,7 +240,7 @@ static bool is_transparent(const char *function)
            strncmp(function, "weft_module_", strlen("weft_module_")) == 0 ||
            strcmp(function, "weft_distribute_module") == 0 || strcmp(function, "weft_parallelize") == 0 ||
            strcmp(function, "weft_recompute") == 0 || strcmp(function, "weft_scale_loss") == 0 ||
-           strcmp(function, "weft_unscale_gradients") == 0;
+           strcmp(function, "weft_unscale_gradients") == 0 || strcmp(function, "weft_graph_call") == 0;
 }
 
 static void after(row_place row, const char *function, void *argument)

@@ -74,6 +74,7 @@ typedef struct weft_graph_info {
     const char *failed_guard;
 } weft_graph_info;
 
+/** Copies the counts. */
 WEFT_API weft_status weft_graph_get_info(const weft_graph *graph, weft_graph_info *info);
 
 /** Writes the calls of the newest run's traces, a line each:

@@ -22,16 +22,6 @@ typedef struct taking {
     int few_numbers[FEW];
 } taking;
 
-static weft_tensor_impl **bound_at(const weft_graph_run *run, int number)
-{
-    return (weft_tensor_impl **)run->bound.items + number;
-}
-
-static weft_status fail_memory(const weft_graph_run *run)
-{
-    return weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for a call of graph %s", run->graph->name);
-}
-
 /* ---- which calls are deferred ---------------------------------------------------------------------------- */
 
 /* Makes tensors from tensors, and depends on nothing else that may change until it is executed. */
@@ -101,7 +91,7 @@ static bool number_inputs(weft_graph_run *run, taking *t)
 static void forget_inputs(weft_graph_run *run, const taking *t)
 {
     while (run->num_values > t->former_values) {
-        weft_tensor_impl *input = *bound_at(run, --run->num_values);
+        weft_tensor_impl *input = *weft_run_bound(run, --run->num_values);
         input->graph_run = 0;
         weft_tensor_unreference(input);
         run->bound.count--;
@@ -146,15 +136,10 @@ static bool matches(const weft_graph_run *run, const weft_graph_trace *trace, co
     return true;
 }
 
-static weft_graph_segment *segment_of(const weft_graph_run *run)
-{
-    return (weft_graph_segment *)run->graph->segments.items + run->position;
-}
-
 /* Another trace that agrees with all calls so far and with this one; NULL: none. */
 static weft_graph_trace *find_other(const weft_graph_run *run, const taking *t)
 {
-    const weft_graph_segment *segment = segment_of(run);
+    const weft_graph_segment *segment = weft_run_segment(run);
     for (int i = 0; i < segment->num_traces; i++) {
         weft_graph_trace *trace = segment->traces[i];
         if (trace != run->replayed && trace->whole && matches(run, trace, t, NULL, 0) &&
@@ -177,18 +162,6 @@ static void note_failed_guard(const weft_graph_run *run, const taking *t)
 }
 
 /* ---- capturing ------------------------------------------------------------------------------------------- */
-
-/* Captures from here on, behind the calls that agreed with the replayed trace. False: no memory. */
-static bool begin_capture(weft_graph_run *run, int former_values)
-{
-    if (run->captured == NULL) {
-        run->captured = run->replayed == NULL
-                            ? weft_trace_new()
-                            : weft_trace_begin_like(run->replayed, run->calls.count, former_values);
-        run->replayed = NULL;
-    }
-    return run->captured != NULL;
-}
 
 /* Inputs without data in place of the call's. False with the error kept. */
 static bool make_twins(const taking *t, weft_tensor *twins[])
@@ -267,7 +240,7 @@ static weft_status foresee(const taking *t, foreseen results[])
  * memory. */
 static bool record(weft_graph_run *run, const taking *t, const foreseen results[], int numbers[])
 {
-    if (!begin_capture(run, t->former_values)) {
+    if (!weft_run_begin_capture(run, t->former_values)) {
         return false;
     }
     weft_graph_trace *trace = run->captured;
@@ -296,10 +269,10 @@ static weft_status capture(weft_graph_run *run, const taking *t)
         results = malloc((size_t)t->num_outputs * sizeof(*results));
         numbers = malloc((size_t)t->num_outputs * sizeof(*numbers));
     }
-    weft_status status = results == NULL || numbers == NULL ? fail_memory(run) : foresee(t, results);
+    weft_status status = results == NULL || numbers == NULL ? weft_run_fail_memory(run) : foresee(t, results);
     if (status == WEFT_OK) {
         note_failed_guard(run, t);
-        status = record(run, t, results, numbers) ? WEFT_OK : fail_memory(run);
+        status = record(run, t, results, numbers) ? WEFT_OK : weft_run_fail_memory(run);
     }
     if (many) {
         free(results);
@@ -314,7 +287,7 @@ static weft_status capture(weft_graph_run *run, const taking *t)
  * memory. */
 static bool change(weft_graph_run *run, weft_tensor_impl *tensor, int number)
 {
-    bool has_memory = !tensor->promised || *bound_at(run, tensor->number) == tensor;
+    bool has_memory = !tensor->promised || *weft_run_bound(run, tensor->number) == tensor;
     if (add_value(run, has_memory ? tensor : NULL) < 0) {
         return false;
     }
@@ -387,7 +360,7 @@ static weft_status defer(weft_graph_run *run, const taking *t, weft_tensor *outp
     for (int i = 0; i < node->num_outputs && done; i++) {
         done = promise_output(run, trace, t, i, node->outputs[i], &outputs[i]);
     }
-    return done ? WEFT_OK : fail_memory(run);
+    return done ? WEFT_OK : weft_run_fail_memory(run);
 }
 
 /* ---- taking a call --------------------------------------------------------------------------------------- */
@@ -395,7 +368,7 @@ static weft_status defer(weft_graph_run *run, const taking *t, weft_tensor *outp
 static weft_status take_tensors(weft_graph_run *run, taking *t, weft_tensor *outputs[])
 {
     if (!number_inputs(run, t)) {
-        return fail_memory(run);
+        return weft_run_fail_memory(run);
     }
     bool matched = run->replayed != NULL && matches(run, run->replayed, t, NULL, 0);
     weft_graph_trace *other = matched || run->replayed == NULL ? NULL : find_other(run, t);
@@ -420,7 +393,7 @@ static bool pass(weft_graph_run *run, const weft_call *call, weft_status *status
     return *status != WEFT_OK;
 }
 
-static bool take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status)
+bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status)
 {
     weft_graph_run *run = (weft_graph_run *)self;
     if (weft_runtime.steps != NULL) {
@@ -435,7 +408,7 @@ static bool take(weft_deferral *self, const weft_call *call, weft_tensor *output
     t.numbers = many ? malloc((size_t)t.num_inputs * sizeof(int)) : t.few_numbers;
     bool taken = true;
     if (t.inputs == NULL || t.numbers == NULL) {
-        *status = fail_memory(run);
+        *status = weft_run_fail_memory(run);
     } else if (!find_inputs(&t)) {
         taken = pass(run, call, status);
     } else {
@@ -446,181 +419,4 @@ static bool take(weft_deferral *self, const weft_call *call, weft_tensor *output
         free(t.numbers);
     }
     return taken;
-}
-
-/* ---- segments -------------------------------------------------------------------------------------------- */
-
-/* Numbers of an ended segment mean nothing. */
-static void begin_segment(weft_graph_run *run)
-{
-    run->number = ++weft_runtime.graph_runs;
-    run->num_values = 0;
-    run->calls.count = 0;
-    run->captured = NULL;
-    run->replayed = NULL;
-    if (run->position < run->graph->segments.count) {
-        run->replayed = segment_of(run)->newest;
-    }
-}
-
-static void release_bound(weft_graph_run *run)
-{
-    for (size_t i = 0; i < run->bound.count; i++) {
-        if (*bound_at(run, (int)i) != NULL) {
-            weft_tensor_unreference(*bound_at(run, (int)i));
-        }
-    }
-    run->bound.count = 0;
-}
-
-static weft_graph_segment *obtain_segment(weft_graph_run *run)
-{
-    if (run->position == run->graph->segments.count) {
-        weft_graph_segment *added = weft_vec_push(&run->graph->segments, sizeof(*added));
-        if (added == NULL) {
-            return NULL;
-        }
-        memset(added, 0, sizeof(*added));
-    }
-    return segment_of(run);
-}
-
-static void drop_oldest(weft_graph_run *run, weft_graph_segment *segment)
-{
-    int oldest = 0;
-    for (int i = 1; i < segment->num_traces; i++) {
-        oldest = segment->traces[i]->last_run < segment->traces[oldest]->last_run ? i : oldest;
-    }
-    run->graph->info.bytes -= segment->traces[oldest]->bytes;
-    run->graph->info.num_traces--;
-    weft_trace_free(segment->traces[oldest]);
-    segment->traces[oldest] = segment->traces[--segment->num_traces];
-}
-
-/* All processes have captured the same calls. BLOCKS. */
-static weft_status check_same(const weft_graph_run *run, const weft_graph_trace *trace)
-{
-    static const char function[] = "weft_graph_call";
-    int64_t mine = (int64_t)weft_trace_digest(trace), *all;
-    if (weft_runtime.num_processes == 1) {
-        return WEFT_OK;
-    }
-    all = malloc((size_t)weft_runtime.num_processes * sizeof(*all));
-    if (all == NULL) {
-        return fail_memory(run);
-    }
-    weft_status status = weft_numbers_gather(function, 1, &mine, all) ? WEFT_OK : weft_latest_status();
-    for (int i = 0; i < weft_runtime.num_processes && status == WEFT_OK; i++) {
-        if (all[i] != all[0]) {
-            status = weft_fail(WEFT_ERR_MISMATCH, function,
-                               "graph %s: process %d has captured other calls than process 0", run->graph->name, i);
-        }
-    }
-    free(all);
-    return status;
-}
-
-/* Keeps the captured trace. A status with the error kept. */
-static weft_status keep_captured(weft_graph_run *run)
-{
-    weft_graph_segment *segment = obtain_segment(run);
-    if (segment == NULL) {
-        return fail_memory(run);
-    }
-    if (segment->num_traces == WEFT_MAX_TRACES) {
-        drop_oldest(run, segment);
-    }
-    weft_trace_finish(run->captured);
-    segment->traces[segment->num_traces++] = run->captured;
-    segment->newest = run->captured;
-    run->graph->info.captures++;
-    run->graph->info.num_traces++;
-    run->graph->info.bytes += run->captured->bytes;
-    run->captured = NULL;
-    return WEFT_OK;
-}
-
-/* The run was shorter than the replayed trace: its calls are a trace of their own. */
-static weft_status capture_end(weft_graph_run *run)
-{
-    weft_graph_impl *graph = run->graph;
-    const weft_graph_segment *segment = segment_of(run);
-    for (int i = 0; i < segment->num_traces; i++) {
-        weft_graph_trace *trace = segment->traces[i];
-        if (trace->nodes.count == run->calls.count && weft_trace_begins_like(trace, run->replayed, run->calls.count)) {
-            run->replayed = trace;
-            return WEFT_OK;
-        }
-    }
-    graph->info.guards_failed++;
-    snprintf(graph->failed_guard, sizeof(graph->failed_guard), "call %zu: recorded %s, came the end", run->calls.count,
-             weft_trace_node(run->replayed, run->calls.count)->call->function);
-    return begin_capture(run, run->num_values) ? WEFT_OK : fail_memory(run);
-}
-
-static weft_status finish_trace(weft_graph_run *run, const weft_graph_trace **trace)
-{
-    weft_status status = WEFT_OK;
-    if (run->replayed != NULL && run->calls.count < run->replayed->nodes.count) {
-        status = capture_end(run);
-    }
-    if (status == WEFT_OK && run->captured != NULL) {
-        status = check_same(run, run->captured);
-        status = status == WEFT_OK ? keep_captured(run) : status;
-    } else if (status == WEFT_OK && run->replayed != NULL) {
-        segment_of(run)->newest = run->replayed;
-        run->graph->info.replays++;
-    }
-    if (status == WEFT_OK) {
-        segment_of(run)->newest->last_run = run->graph->info.runs;
-        *trace = segment_of(run)->newest;
-    }
-    return status;
-}
-
-static void break_promises(void)
-{
-    while (weft_runtime.tensors->promised != NULL) {
-        weft_tensor_break_promise(weft_runtime.tensors->promised);
-    }
-}
-
-weft_status weft_run_end_segment(weft_graph_run *run)
-{
-    const weft_graph_trace *trace = NULL;
-    weft_status status = WEFT_OK;
-    if (run->calls.count > 0) {
-        weft_deferral *deferral = weft_runtime.deferral;
-        weft_runtime.deferral = NULL;
-        status = finish_trace(run, &trace);
-        status = status == WEFT_OK ? weft_run_execute(run, trace) : status;
-        weft_runtime.deferral = deferral;
-        run->position++;
-    }
-    if (status != WEFT_OK) {
-        break_promises();
-    }
-    weft_trace_free(run->captured);
-    release_bound(run);
-    begin_segment(run);
-    return status;
-}
-
-static weft_status finish(weft_deferral *self)
-{
-    return weft_run_end_segment((weft_graph_run *)self);
-}
-
-void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph)
-{
-    *run = (weft_graph_run){ .deferral = { take, finish }, .graph = graph };
-    begin_segment(run);
-}
-
-void weft_run_free(weft_graph_run *run)
-{
-    weft_trace_free(run->captured);
-    release_bound(run);
-    weft_vec_free(&run->bound);
-    weft_vec_free(&run->calls);
 }

@@ -102,7 +102,7 @@ typedef struct weft_graph_impl {
 /* Frees all graphs. */
 void weft_graphs_stop(void);
 
-/* ---- runs (defer.c, execute.c) --------------------------------------------------------------------------- */
+/* ---- runs (segment.c, defer.c, execute.c) ------------------------------------------------------------------ */
 
 /* Arguments of a deferred call that are no part of its record. */
 typedef struct weft_deferred_call {
@@ -123,9 +123,27 @@ typedef struct weft_graph_run {
     weft_vec calls;    /* weft_deferred_call: one for each node up to now */
 } weft_graph_run;
 
-/* Begins the run's first segment; ends the last one. */
+static inline weft_graph_segment *weft_run_segment(const weft_graph_run *run)
+{
+    return (weft_graph_segment *)run->graph->segments.items + run->position;
+}
+
+/* The entry of weft_graph_run.bound. */
+static inline weft_tensor_impl **weft_run_bound(const weft_graph_run *run, int number)
+{
+    return (weft_tensor_impl **)run->bound.items + number;
+}
+
+/* weft_deferral.take (defer.c). */
+bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status);
+
+/* Begins the run's first segment (segment.c). To be freed after its last one has ended. */
 void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph);
 void weft_run_free(weft_graph_run *run);
+/* WEFT_ERR_NOMEM, kept. */
+weft_status weft_run_fail_memory(const weft_graph_run *run);
+/* Captures from here on, behind the calls that agreed with the replayed trace. False: no memory. */
+bool weft_run_begin_capture(weft_graph_run *run, int former_values);
 
 /* Executes the segment's calls and begins the next segment. A status with the error kept. */
 weft_status weft_run_end_segment(weft_graph_run *run);
