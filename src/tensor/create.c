@@ -123,6 +123,11 @@ bool weft_tensor_give_data(const char *function, weft_tensor_impl *tensor, const
         shard->panels = own_view ? &shard->view_panel : shard->panels;
     }
     shared->num_shards = 0; /* the tensor has them now */
+    if (shared->promised) {
+        tensor->number = shared->number;
+        tensor->graph_run = shared->graph_run;
+        weft_promised_add(tensor);
+    }
     weft_tensor_unreference(shared);
     return true;
 }
