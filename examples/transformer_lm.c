@@ -54,6 +54,12 @@ static weft_tensor *embedding(weft_module *m, weft_tensor *tokens)
     return weft_embedding(weft_module_use(m, "weight"), tokens);
 }
 
+/* With the table's rows as columns. */
+static weft_tensor *tied_head(weft_module *m, weft_tensor *x)
+{
+    return weft_matmul_ex(x, false, weft_module_use(m, "weight"), true);
+}
+
 static weft_tensor *norm(weft_module *m, weft_tensor *x)
 {
     return weft_rms_norm(x, weft_module_use(m, "weight"), 1e-5);
@@ -165,7 +171,7 @@ static void add_layer(weft_module *parent, const char *name)
 
 static weft_module *transformer_new(void)
 {
-    static formula *fs[] = { transformer, embedding };
+    static formula *fs[] = { transformer, embedding, tied_head };
     weft_scope_open();
     weft_module *m = add(NULL, "transformer", &fs[0]);
     add_weight(add(m, "embed", &fs[1]), 2, BYTES, o.width);
@@ -176,7 +182,11 @@ static weft_module *transformer_new(void)
         add_layer(layers, name);
     }
     add_norm(m, "norm");
-    add_linear(m, "head", o.width, BYTES);
+    if (o.tie) {
+        weft_module_add_parameter(add(m, "head", &fs[2]), "weight", weft_module_parameter(m, "embed.weight"));
+    } else {
+        add_linear(m, "head", o.width, BYTES);
+    }
     weft_scope_close();
     return m;
 }

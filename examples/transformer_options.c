@@ -109,6 +109,7 @@ int transformer_options_read(transformer_options *o, int argc, char *argv[])
         { "width", ARGUMENT_INTEGER, &o->width, "N", "numbers per byte of the text", 2, LARGE },
         { "heads", ARGUMENT_INTEGER, &o->heads, "N", "of queries", 1, LARGE },
         { "kv-heads", ARGUMENT_INTEGER, &o->kv_heads, "N", "of keys and values", 1, LARGE },
+        { "tie", ARGUMENT_FLAG, &o->tie, NULL, "the head's weight is the embedding's" },
         { "context", ARGUMENT_INTEGER, &o->context, "N", "bytes in a sequence", 1, LARGE },
         { "batch", ARGUMENT_INTEGER, &o->batch, "N", "sequences in a step", 1, LARGE },
         { "steps", ARGUMENT_INTEGER, &o->steps, "N", "updates of the weights", 0, MOST },

@@ -15,6 +15,7 @@ typedef struct transformer_options {
     parallel parallel;
     int64_t layers, width, heads, kv_heads;
     int64_t hidden;         /* width of the MLP: 8 / 3 of the width, rounded up to a multiple of 64 */
+    bool tie;               /* the head is the embedding's table */
     int64_t context, batch; /* bytes in a sequence, sequences in a batch */
     int64_t steps, warmup;
     int64_t stop; /* the step before which the run ends; 0: steps */

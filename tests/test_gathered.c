@@ -162,6 +162,97 @@ static void test_16_bits_are_gathered(void **state)
     assert_no_error();
 }
 
+/* ---- tied weights ------------------------------------------------------------------------------------------ */
+
+static weft_status table(weft_module *self, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                         weft_tensor *outputs[], void *context)
+{
+    (void)num_inputs, (void)num_outputs, (void)context;
+    outputs[0] = weft_embedding(weft_module_use(self, "weight"), inputs[0]);
+    return weft_last_status();
+}
+
+static weft_status head(weft_module *self, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                        weft_tensor *outputs[], void *context)
+{
+    (void)num_inputs, (void)num_outputs, (void)context;
+    outputs[0] = weft_matmul_ex(inputs[0], false, weft_module_use(self, "weight"), true);
+    return weft_last_status();
+}
+
+static weft_status language(weft_module *self, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                            weft_tensor *outputs[], void *context)
+{
+    (void)num_inputs, (void)num_outputs, (void)context;
+    weft_tensor *x = weft_tanh(weft_module_call(weft_module_child(self, "table"), inputs[0]));
+    outputs[0] = weft_module_call(weft_module_child(self, "head"), x);
+    return weft_last_status();
+}
+
+/* A table of WIDTH words, and a head which is the table, or equal to it. */
+static weft_module *language_new(bool tied)
+{
+    weft_module *root = weft_module_new("language"), *first = module_of(table), *last = weft_module_new("head");
+    weft_tensor *weight = weft_module_parameter(first, "weight");
+    weft_no_grad_begin();
+    weft_module_add_parameter(last, "weight", tied ? weight : weft_scale(weight, 1));
+    weft_no_grad_end();
+    weft_module_set_forward(last, head, NULL);
+    weft_module_add_child(root, "table", first);
+    weft_module_add_child(root, "head", last);
+    weft_module_set_forward(root, language, NULL);
+    assert_int_equal(weft_parallelize(root, mesh, 1, fsdp), WEFT_OK);
+    return root;
+}
+
+static void train_language(weft_module *root, weft_dtype dtype, const char *backward)
+{
+    const weft_placement rows = weft_shard(0);
+    weft_tensor *tokens = weft_randint(0, WIDTH, WEFT_I32, 1, (int64_t[]){ 4 * ROWS }, mesh, &rows);
+    weft_tensor *targets = weft_randint(0, WIDTH, WEFT_I32, 1, (int64_t[]){ 4 * ROWS }, mesh, &rows);
+    weft_autocast_begin(dtype);
+    weft_tensor *loss = weft_cross_entropy(weft_module_call(root, tokens), targets);
+    weft_autocast_end();
+    weft_region_begin(backward, 0);
+    assert_int_equal(weft_backward(loss), WEFT_OK);
+    weft_region_end();
+}
+
+/* Both gradients are added on each rank, and their sum is reduced. (Products of 16 bits reduce their own sums, in 32 bits,
+ * before they round them.) */
+static void test_a_tied_weight_has_one_reduction(void **state)
+{
+    (void)state;
+    static const char *const regions[2][2] = { { "apart", "tied" }, { "apart bf16", "tied bf16" } };
+    for (int narrow = 0; narrow < 2; narrow++) {
+        weft_tensor *gradients[2];
+        weft_random_state random;
+        weft_random_state_get(NULL, &random);
+        weft_scope_open();
+        for (int tied = 0; tied < 2; tied++) {
+            weft_random_state_set(NULL, random);
+            weft_module *root = language_new(tied);
+            weft_tensor *first = weft_module_parameter(root, "table.weight"), *last = weft_module_parameter(root, "head.weight");
+            assert_int_equal(first == last, tied);
+            train_language(root, narrow ? WEFT_BF16 : WEFT_F32, regions[narrow][tied]);
+            gradients[tied] = tied ? weft_scale(weft_grad(first), 1) : weft_add(weft_grad(first), weft_grad(last));
+            weft_module_free(root);
+        }
+        float apart[WIDTH * WIDTH], together[WIDTH * WIDTH];
+        assert_int_equal(weft_to_host(gradients[0], apart, sizeof(apart)), WEFT_OK);
+        assert_int_equal(weft_to_host(gradients[1], together, sizeof(together)), WEFT_OK);
+        for (int i = 0; i < WIDTH * WIDTH; i++) {
+            assert_true(fabsf(together[i] - apart[i]) <= 1e-6F); /* sums in another order */
+        }
+        weft_scope_close();
+        /* The head is gathered again; the table is not, since no gradient of an embedding reads it. */
+        int64_t gathered = narrow ? LAYER_BYTES / 2 : LAYER_BYTES;
+        assert_bytes(regions[narrow][0], gathered + 2 * LAYER_BYTES);
+        assert_bytes(regions[narrow][1], gathered + (narrow ? 2 : 1) * LAYER_BYTES);
+        assert_no_error();
+    }
+}
+
 /* ---- the same values as of a redistribution ---------------------------------------------------------------- */
 
 /* Several uses of a weight: each in its type, also of one tensor. */
@@ -404,6 +495,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_16_bits_are_gathered),
+        cmocka_unit_test(test_a_tied_weight_has_one_reduction),
         cmocka_unit_test(test_values_are_those_of_a_redistribution),
         cmocka_unit_test(test_any_function_takes_it),
         cmocka_unit_test(test_frozen_parameters_are_released),

@@ -122,6 +122,29 @@ static void groups_of_heads(void **state)
     compare_with_one_rank(0, "--mesh tp=4", "--kv-heads 4");
 }
 
+static long long parameters_printed(void)
+{
+    long long count = 0;
+    const char *line = strstr(example_output("out"), "parameters");
+    assert_true(line != NULL && sscanf(line, "parameters %lld", &count) == 1);
+    return count;
+}
+
+/* One weight, sharded by the embedding's entry of the plan, with two uses. */
+static void tied_head(void **state)
+{
+    (void)state;
+    double losses[STEPS];
+    train(0, "", STEPS, losses);
+    long long untied = parameters_printed();
+    train(0, "--tie", STEPS, losses);
+    assert_int_equal(untied - parameters_printed(), 32 * 256);
+    compare_with_one_rank(0, "--mesh dp=2 --parallel fsdp", "--tie");
+    compare_with_one_rank(0, "--mesh dp=2,tp=2 --parallel tp", "--tie");
+    compare_with_one_rank(0, "--mesh dp=2,tp=2 --parallel tp+fsdp", "--tie");
+    compare_with_one_rank(0, "--mesh dp=2,tp=2 --parallel sequence", "--tie");
+}
+
 #ifdef WEFT_HAVE_MPI
 /* The number of processes changes no bit: the order of sums is the same. */
 static void spreading_changes_nothing(void **state)
@@ -311,6 +334,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(uneven_batch),
         cmocka_unit_test(sequence_parallel_with_an_uneven_batch),
         cmocka_unit_test(groups_of_heads),
+        cmocka_unit_test(tied_head),
 #ifdef WEFT_HAVE_MPI
         cmocka_unit_test(spreading_changes_nothing),
 #endif
