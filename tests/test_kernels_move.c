@@ -121,19 +121,21 @@ static void test_copy(void **state)
     }
 }
 
-/* Rows long enough to go past the caches, wherever they begin; nothing beside them is written. */
-static void test_streamed_rows(void **state)
+/* Long rows, past the caches or not, wherever they begin; nothing beside them is written. Half of them move by less
+ * than 100 bytes modulo a page. */
+static void test_long_rows(void **state)
 {
     (void)state;
-    enum { ROWS = 3, ROOM = 3000 };
-    static unsigned char source[ROWS * ROOM], target[ROWS * ROOM], expected[ROWS * ROOM];
+    enum { PAGE = 4096, ROWS = 3, ROOM = 3 * PAGE };
+    static _Alignas(PAGE) unsigned char source[ROWS * ROOM], target[ROWS * ROOM], expected[ROWS * ROOM];
     prng random = prng_start(6);
     for (int64_t k = 0; k < ROWS * ROOM; k++) {
         source[k] = (unsigned char)prng_next(&random);
     }
     for (int i = 0; i < 500; i++) {
-        int64_t length = 500 + prng_below(&random, 2000), from = prng_below(&random, 100),
+        int64_t length = 500 + prng_below(&random, i % 4 == 0 ? 10000 : 2000), from = prng_below(&random, 100),
                 to = prng_below(&random, 100);
+        bool streams = prng_below(&random, 2) == 0;
         memset(target, 1, sizeof(target));
         memset(expected, 1, sizeof(expected));
         for (int row = 0; row < ROWS; row++) {
@@ -142,7 +144,7 @@ static void test_streamed_rows(void **state)
         weft_strided_box box = {
             .ndim = 2, .extent = { ROWS, length }, .source_stride = { ROOM, 1 }, .target_stride = { ROOM, 1 }
         };
-        weft_cpu_copy_box(target + to, source + from, &box, 1, true);
+        weft_cpu_copy_box(target + to, source + from, &box, 1, streams);
         assert_memory_equal(target, expected, sizeof(target));
     }
 }
@@ -422,7 +424,7 @@ int main(void)
         cmocka_unit_test(test_half_round_trip),
         cmocka_unit_test(test_half_rounds_to_nearest_even),
         cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_streamed_rows),
+        cmocka_unit_test(test_long_rows),
         cmocka_unit_test(test_copy_turned),
         cmocka_unit_test(test_copy_turned_far),
         cmocka_unit_test(test_reduce),
