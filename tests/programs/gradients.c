@@ -152,20 +152,48 @@ static quotient first_quotient(const checker *c, int leaf, int64_t which)
     return (quotient){ half, kink ? (double)INFINITY : 4 * (fabs(value - half) + fabs(near - half)) + bend + noise };
 }
 
-static double mixed(const checker *c, int leaf, int64_t which, double h)
+/* The quotients by the steps +-h from the point: mixed differences in each of the four quadrants. Their mean is the central
+ * quotient. */
+static void quadrants(const checker *c, int leaf, int64_t which, double h, double of[4])
 {
-    return (loss_near(c, leaf, which, h, h) - loss_near(c, leaf, which, h, -h) -
-            loss_near(c, leaf, which, -h, h) + loss_near(c, leaf, which, -h, -h)) /
-           (4 * h * h);
+    double at[3][3];
+    for (int i = 0; i < 9; i++) {
+        at[i / 3][i % 3] = loss_near(c, leaf, which, (i / 3 - 1) * h, (i % 3 - 1) * h);
+    }
+    for (int i = 0; i < 4; i++) {
+        int a = i / 2 * 2, b = i % 2 * 2;
+        of[i] = (a - 1) * (b - 1) * (at[a][b] - at[a][1] - at[1][b] + at[1][1]) / (h * h);
+    }
+}
+
+static double mean(const double of[4])
+{
+    return (of[0] + of[1] + of[2] + of[3]) / 4;
+}
+
+/* How far the limits of the quadrants' quotients are apart: 0, but where the loss or its gradient has a kink. Then the
+ * central quotients may agree with each other, with the mean of the sides. */
+static double kink(const double whole[4], const double half[4])
+{
+    double least = (double)INFINITY, most = -(double)INFINITY;
+    for (int i = 0; i < 4; i++) {
+        double limit = 2 * half[i] - whole[i];
+        least = fmin(least, limit);
+        most = fmax(most, limit);
+    }
+    return most - least;
 }
 
 static quotient second_quotient(const checker *c, int leaf, int64_t which)
 {
     const double h = 0x1p-9;
-    double first = mixed(c, leaf, which, h), half = mixed(c, leaf, which, h / 2),
-           quarter = mixed(c, leaf, which, h / 4);
-    return (quotient){ half, 4 * (fabs(first - half) + fabs(half - quarter)) + 1e-3 * (1 + fabs(half)) +
-                                 1e-14 * c->mass / (h * h) };
+    double whole[4], half[4], quarter[4];
+    quadrants(c, leaf, which, h, whole);
+    quadrants(c, leaf, which, h / 2, half);
+    quadrants(c, leaf, which, h / 4, quarter);
+    double value = mean(half), bend = fmax(kink(whole, half), kink(half, quarter));
+    return (quotient){ value, 4 * (fabs(mean(whole) - value) + fabs(value - mean(quarter))) + bend +
+                                  1e-3 * (1 + fabs(value)) + 1e-14 * c->mass / (h * h) };
 }
 
 /* What the element should be. */
@@ -258,25 +286,61 @@ static bool is_second(const program *p, const step *s)
     return false;
 }
 
-/* The weights of gradients in the loss of a second pass. */
-static void find_direction(checker *c)
+/* The step that has computed a value; NULL: none. */
+static const step *source_of(const program *p, int value)
 {
-    const program *p = c->program;
-    const step *pass = c->first_pass < 0 ? NULL : &p->steps[c->first_pass];
-    for (int i = c->first_pass + 1; pass != NULL && i < p->num_steps; i++) {
-        const step *s = &p->steps[i];
-        for (int k = 0; k < pass->num_outputs && strcmp(s->operation->name, "loss_weigh") == 0; k++) {
-            if (s->inputs[0] != pass->outputs[k]) {
-                continue;
+    for (int i = 0; i < p->num_steps; i++) {
+        for (int k = 0; k < p->steps[i].num_outputs; k++) {
+            if (p->steps[i].outputs[k] == value) {
+                return &p->steps[i];
             }
-            const dense *weights = c->base.values[s->inputs[1]];
-            double **direction = &c->direction[pass->inputs[1 + k]];
-            if (*direction == NULL) {
-                *direction = calloc((size_t)weights->count + 1, sizeof(double));
-            }
-            for (int64_t n = 0; n < weights->count; n++) {
-                (*direction)[n] += weights->at[n].real;
-            }
+        }
+    }
+    return NULL;
+}
+
+/* A term of the second pass's loss: a gradient with weights. */
+static void add_direction(checker *c, const step *weigh)
+{
+    const step *pass = &c->program->steps[c->first_pass];
+    for (int k = 0; k < pass->num_outputs; k++) {
+        if (weigh->inputs[0] != pass->outputs[k]) {
+            continue;
+        }
+        const dense *weights = c->base.values[weigh->inputs[1]];
+        double **direction = &c->direction[pass->inputs[1 + k]];
+        if (*direction == NULL) {
+            *direction = calloc((size_t)weights->count + 1, sizeof(double));
+        }
+        for (int64_t n = 0; n < weights->count; n++) {
+            (*direction)[n] += weights->at[n].real;
+        }
+    }
+}
+
+/* The weights of gradients in the loss of a second pass, as far as it is a sum of them: a program that is made smaller
+ * may lose terms. */
+static void find_direction(checker *c, int loss)
+{
+    const step *s = source_of(c->program, loss);
+    if (s == NULL) {
+        return;
+    }
+    if (strcmp(s->operation->name, "loss_weigh") == 0) {
+        add_direction(c, s);
+    }
+    bool sums = strcmp(s->operation->name, "loss_add") == 0 || strcmp(s->operation->name, "loss_sum") == 0;
+    for (int i = 0; i < s->num_inputs && sums; i++) {
+        find_direction(c, s->inputs[i]);
+    }
+}
+
+static void find_directions(checker *c)
+{
+    for (int i = c->first_pass + 1; c->first_pass >= 0 && i < c->program->num_steps; i++) {
+        const step *s = &c->program->steps[i];
+        if (s->operation->flags & DIFFERENTIATES) {
+            find_direction(c, s->inputs[0]);
         }
     }
 }
@@ -433,7 +497,7 @@ void run_gradients(const program *p, tally *counts)
     c->program = p;
     c->tally = counts;
     prepare(c);
-    find_direction(c);
+    find_directions(c);
     observe_all(c);
     run_once(c, p, false);
     program *one = on_one_rank(p);

@@ -52,13 +52,16 @@ static void tidy(program *p)
 static bool try(shrinker *s)
 {
     evaluation e;
+    if (time(NULL) > s->until) {
+        return false;
+    }
     tidy(s->next);
     bool valid =
         s->next->num_steps > 0 && memcmp(s->next, s->best, sizeof(*s->next)) != 0 && evaluate(&e, s->next);
     if (s->next->num_steps > 0 && valid) {
         evaluation_end(&e);
     }
-    if (!valid || time(NULL) > s->until) {
+    if (!valid) {
         return false;
     }
     s->tries++;
