@@ -358,6 +358,7 @@ static bool compute(visit *v)
                                                  .outputs = v->outputs,
                                                  .output_gradients = v->output_gradients,
                                                  .wanted = v->wanted,
+                                                 .differentiated = v->pass->create_graph,
                                                  .gradients = v->gradients }) == WEFT_OK &&
            deliver(v);
 }

@@ -96,19 +96,15 @@ static weft_tensor *share_of_angle(weft_tensor *gradient, weft_tensor *a, weft_t
     return zero_where(origin, weft_div(weft_mul(gradient, a), weft_masked_fill(squares, origin, 1)));
 }
 
-static weft_tensor *is_not_below_zero(weft_tensor *a)
-{
-    return weft_eq(a, weft_relu(a));
-}
-
 GRADIENTS(sub, g, weft_neg(g))
 GRADIENTS(mul, weft_mul(g, b), weft_mul(g, a))
 GRADIENTS(div, weft_div(g, b), weft_neg(weft_div(weft_mul(g, y), b)))
 GRADIENTS(remainder, g, weft_neg(weft_mul(g, weft_floor_div(a, b))))
 GRADIENTS(fmod, g, weft_neg(weft_mul(g, weft_trunc(weft_div(a, b)))))
-/* As PyTorch's: a^0 does not depend on a, nor 0^b on b. */
-GRADIENTS(pow, zero_where(is_zero(b), weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1))))),
-          zero_where(weft_logical_and(is_zero(a), is_not_below_zero(b)), weft_mul(g, weft_mul(y, weft_log(a)))))
+/* As PyTorch's: a^0 does not depend on a, nor 0^b on b where b is not below 0. */
+GRADIENTS(pow, of->differentiated ? weft_base_gradient(g, a, b)
+                                  : zero_where(is_zero(b), weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1))))),
+          zero_where(weft_logical_and(is_zero(a), weft_eq(b, weft_relu(b))), weft_mul(g, weft_mul(y, weft_log(a)))))
 GRADIENTS(maximum, maximum_backward(g, as_computed(g, a), as_computed(g, b), 0, 0),
           maximum_backward(g, as_computed(g, b), as_computed(g, a), 0, 0))
 GRADIENTS(minimum, minimum_backward(g, as_computed(g, a), as_computed(g, b), 0, 0),

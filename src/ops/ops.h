@@ -52,6 +52,12 @@ weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
 /* Writes `part` into `target` from index `start` of a dimension on. False with the error kept. */
 bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part, int dim, int64_t start);
 
+/* For gradients that are differentiated again (gradients_second.c): the product of the other elements along a dimension,
+ * cumprod's gradient, that of pow by its base. */
+weft_tensor *weft_products_of_others(weft_tensor *a, int dim);
+weft_tensor *weft_cumprod_gradient(weft_tensor *gradient, weft_tensor *a, int dim);
+weft_tensor *weft_base_gradient(weft_tensor *gradient, weft_tensor *a, weft_tensor *b);
+
 /* Whether a call converts to another type (weft_to_type()). */
 bool weft_is_conversion(const weft_call *call);
 /* Whether a call takes consecutive indices of a dimension (weft_slice(), weft_select()). */

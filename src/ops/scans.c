@@ -67,6 +67,9 @@ static bool gradient_of_cumprod(const weft_gradient *of)
 {
     weft_tensor *gradient = weft_gradient_of_output(of, 0), *a = of->call->inputs[0];
     int dim = (int)of->call->attributes.numbers[0];
+    if (of->differentiated) {
+        return weft_give_gradient(of, 0, weft_cumprod_gradient(gradient, a, dim));
+    }
     weft_tensor *zero = weft_logical_not(a);
     weft_tensor *first = weft_logical_and(zero, weft_eq(weft_cumsum(zero, dim), zero));
     weft_tensor *without_first = weft_cumprod(weft_masked_fill(a, first, 1), dim);

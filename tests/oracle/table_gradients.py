@@ -6,8 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from drafts import WIDE, Draft, any_type, binary, reduction
-from table_indexing import along
+from drafts import WIDE, Draft, any_type, binary
 from table_nn import cross_entropy, loss_draft, mse, nll
 from table_products import convolved
 from values import Domain, Operand
@@ -139,11 +138,6 @@ SAMPLES = {"to_type": narrow_conversion}
 POSITIVE = Domain(8, 240, 64)
 
 
-def factors(form):
-    """Products of what is not 0: their second derivatives by a 0 are not those of PyTorch."""
-    return reduction(WIDE, form, domains=[POSITIVE])
-
-
 def counting_all(sample):
     """Losses of rows that are all ignored are 0 / 0; PyTorch's second derivatives then NaN, here 0."""
     def counting(random):
@@ -157,8 +151,6 @@ SECOND_SAMPLES = {
     "cross_entropy_ex": counting_all(loss_draft(True, False)),
     "nll": counting_all(loss_draft(False, False, True)),
     "pow": binary(WIDE, [POSITIVE]),  # at 0 some of PyTorch's are NaN
-    "prod": factors("dim"), "prod_all": factors("all"),
-    "cumprod": along(WIDE, [POSITIVE], 0),
 }
 SECOND_FILLED = {"cross_entropy", "cross_entropy_ex", "nll"}  # 0 where PyTorch's are NaN
 # ---- named cases ----------------------------------------------------------------------------------------
@@ -264,8 +256,8 @@ NAMED = {
     "rms_norm": [("zero rows", [literal(0.0, 0.0, 1.0, 2.0, shape=(2, 2))], {"gain": 0, "bias": 0, "epsilon": 1e-5})],
 }
 
-# Named cases, or rows, without second derivatives: zeros of products, and where PyTorch's are NaN, here 0.
-SECOND_NOT_NAMED = {"prod", "prod_all", "cumprod", "pow", "logaddexp", "norm", "norm_all", "softplus", "cross_entropy_ex",
+# Named cases, or rows, without second derivatives: where PyTorch's are NaN, here 0.
+SECOND_NOT_NAMED = {"pow", "logaddexp", "norm", "norm_all", "softplus", "cross_entropy_ex",
                     "atan2"}
 
 # ---- second derivatives ---------------------------------------------------------------------------------
@@ -274,7 +266,7 @@ SECOND = set("""
 add sub mul div pow maximum minimum atan2 hypot logaddexp scale pow_scalar clamp addcmul addcdiv lerp where to_type
 masked_fill square reciprocal sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan tanh asin acos atan sinh cosh
 abs erf erfc sigmoid silu relu gelu softplus hardswish leaky_relu elu
-mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_all prod_all
+mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_all prod_all prod_over
 embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
 matmul matmul_ex dot outer addmm linear conv2d conv1d attention attention_with_log_sums
