@@ -19,7 +19,7 @@ static weft_tensor *products_before(weft_tensor *a, int dim)
     return ones == NULL || parts[1] == NULL ? NULL : weft_cumprod(weft_cat(2, parts, dim), dim);
 }
 
-weft_tensor *weft_products_of_others(weft_tensor *a, int dim)
+static weft_tensor *products_of_others(weft_tensor *a, int dim)
 {
     if (size_of(a, dim) < 2) {
         return weft_ones_like(a);
@@ -27,6 +27,16 @@ weft_tensor *weft_products_of_others(weft_tensor *a, int dim)
     weft_tensor *reversed = weft_flip(a, 1, &dim);
     weft_tensor *behind = reversed == NULL ? NULL : weft_flip(products_before(reversed, dim), 1, &dim);
     return weft_mul(products_before(a, dim), behind);
+}
+
+/* One dimension after the other. */
+weft_tensor *weft_prod_gradient(weft_tensor *gradient, weft_tensor *a, int num_dims, const int dims[])
+{
+    for (int i = num_dims - 1; i >= 0 && gradient != NULL && a != NULL; i--) {
+        gradient = weft_mul(gradient, products_of_others(a, dims[i]));
+        a = i == 0 ? a : weft_prod(a, dims[i], true);
+    }
+    return a == NULL ? NULL : gradient;
 }
 
 /* r(j) = g(j) + a(j + 1) r(j + 1), the sum over i >= j of g(i) times the product of elements j + 1 to i. Each round knows

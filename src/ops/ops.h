@@ -52,9 +52,9 @@ weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
 /* Writes `part` into `target` from index `start` of a dimension on. False with the error kept. */
 bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part, int dim, int64_t start);
 
-/* For gradients that are differentiated again (gradients_second.c): the product of the other elements along a dimension,
- * cumprod's gradient, that of pow by its base. */
-weft_tensor *weft_products_of_others(weft_tensor *a, int dim);
+/* For gradients that are differentiated again (gradients_second.c): those of prod, of cumprod, of pow by its base.
+ * `gradient` has size 1 in prod's dimensions. */
+weft_tensor *weft_prod_gradient(weft_tensor *gradient, weft_tensor *a, int num_dims, const int dims[]);
 weft_tensor *weft_cumprod_gradient(weft_tensor *gradient, weft_tensor *a, int dim);
 weft_tensor *weft_base_gradient(weft_tensor *gradient, weft_tensor *a, weft_tensor *b);
 

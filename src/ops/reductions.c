@@ -146,17 +146,6 @@ static bool gradient_of_sum(const weft_gradient *of)
     return give_repeated(of, scales ? weft_scale(gradient, scale) : gradient);
 }
 
-/* The same by products alone, one dimension after the other. */
-static bool gradient_of_prod_again(const weft_gradient *of, weft_tensor *gradient, int num_dims, const int dims[])
-{
-    weft_tensor *a = of->call->inputs[0];
-    for (int i = num_dims - 1; i >= 0 && gradient != NULL && a != NULL; i--) {
-        gradient = weft_mul(gradient, weft_products_of_others(a, dims[i]));
-        a = i == 0 ? a : weft_prod(a, dims[i], true);
-    }
-    return a != NULL && weft_give_gradient(of, 0, gradient);
-}
-
 /* The product of the other elements: the product of all divided by the element; beside one 0, the product
  * of the rest at that element; 0 everywhere if several are 0. */
 static bool gradient_of_prod(const weft_gradient *of)
@@ -167,7 +156,7 @@ static bool gradient_of_prod(const weft_gradient *of)
         return weft_give_gradient(of, 0, gradient); /* the element itself */
     }
     if (of->differentiated) {
-        return gradient_of_prod_again(of, gradient, num_dims, dims);
+        return weft_give_gradient(of, 0, weft_prod_gradient(gradient, a, num_dims, dims));
     }
     weft_tensor *zero = weft_logical_not(a), *others = weft_masked_fill(a, zero, 1);
     weft_tensor *product = others == NULL ? NULL : weft_prod_over(others, num_dims, dims, true);
