@@ -144,19 +144,26 @@ static weft_tensor *apply(weft_tensor *v, weft_tensor *inside)
     return weft_addcmul(v, inside, weft_add(above_below, left_right), -0.25); /* v - inside * sum / 4 */
 }
 
-/* The state of the iteration: solution, residual, direction, and the square of the residual's norm. */
-enum { X, R, P, RHO, NUM_STATES };
+/* |a|, likewise on the ranks. */
+static weft_tensor *norm(weft_tensor *a)
+{
+    return weft_redistribute(weft_norm(a, 2, WEFT_ALL_DIMS, false), NULL, NULL);
+}
+
+/* The state of the iteration: solution, residual and its norm, direction. */
+enum { X, R, NORM, P, NUM_STATES };
 
 /* An iteration: new tensors from old ones. Tensors are values, so x + alpha p is a new one; its memory is that of
  * values that are needed no more. The direction is 0 on the border, so the solution keeps its values there. */
 static weft_status iteration(void *inside, weft_tensor *const in[], weft_tensor *out[])
 {
     weft_tensor *ap = apply(in[P], inside);
-    weft_tensor *alpha = quotient(in[RHO], dot(in[P], ap));
+    weft_tensor *alpha = quotient(weft_square(in[NORM]), dot(in[P], ap));
     out[X] = weft_addcmul(in[X], in[P], alpha, 1); /* x + alpha p */
     out[R] = weft_addcmul(in[R], ap, alpha, -1);
-    out[RHO] = dot(out[R], out[R]);
-    out[P] = weft_addcmul(out[R], in[P], quotient(out[RHO], in[RHO]), 1); /* r + beta p */
+    out[NORM] = norm(out[R]);
+    weft_tensor *beta = weft_square(quotient(out[NORM], in[NORM]));
+    out[P] = weft_addcmul(out[R], in[P], beta, 1);
     return weft_last_status();
 }
 
@@ -183,15 +190,15 @@ typedef struct convergence {
 } convergence;
 
 /* BLOCKS: the only wait in the solver. The value is that of all ranks, so all processes decide alike. */
-static bool is_over(convergence *c, weft_tensor *rho)
+static bool is_over(convergence *c, weft_tensor *residual_norm)
 {
-    double square = NAN;
-    weft_tensor_item(rho, &square);
-    c->first = c->tests == 0 ? sqrt(square) : c->first;
-    double norm = c->first > 0 ? sqrt(square) / c->first : sqrt(square);
-    c->norms[c->tests++] = norm;
-    c->reached = norm <= o.tolerance;
-    return c->reached || !isfinite(norm) || c->iterations >= o.iterations;
+    double value = NAN;
+    weft_tensor_item(residual_norm, &value);
+    c->first = c->tests == 0 ? value : c->first;
+    double relative = c->first > 0 ? value / c->first : value;
+    c->norms[c->tests++] = relative;
+    c->reached = relative <= o.tolerance;
+    return c->reached || !isfinite(relative) || c->iterations >= o.iterations;
 }
 
 /* Solves for the points inside, from the first guess in `solution`, which gets the result. */
@@ -201,12 +208,12 @@ static void solve(weft_tensor *solution, weft_tensor *source_term, weft_tensor *
     weft_scope_open();
     state[X] = solution;
     state[R] = state[P] = weft_mul(inside, weft_sub(source_term, apply(solution, inside)));
-    state[RHO] = dot(state[R], state[R]);
+    state[NORM] = norm(state[R]);
     for (int i = 0; i < NUM_STATES; i++) {
         weft_tensor_retain(state[i]);
     }
     progress line = progress_start("iteration", 0, "residual", weft_process_index() == 0 && !o.quiet);
-    while (!is_over(c, state[RHO])) {
+    while (!is_over(c, state[NORM])) {
         for (int i = 0; i < o.check && c->iterations < o.iterations; i++, c->iterations++) {
             iterate(inside, state);
         }

@@ -213,20 +213,20 @@ static void in_f32(void **state)
 static void on_processes(void **state)
 {
     (void)state;
-    equals_plain_c(2, 40, "--mesh 2x1", 1e-9);
-    equals_plain_c(3, 41, "--mesh 3x1", 1e-9);
-    equals_plain_c(3, 40, "--mesh 2x2", 1e-9); /* two ranks in one of them */
+    equals_plain_c(2, 20, "--mesh 2x1", 1e-9);
+    equals_plain_c(3, 20, "--mesh 3x1", 1e-9);
+    equals_plain_c(3, 20, "--mesh 2x2", 1e-9); /* two ranks in one of them */
 }
 
 /* The number of processes changes no bit: the order of sums is the same. */
 static void spreading_changes_nothing(void **state)
 {
     (void)state;
-    solve_with_weft(0, 33, "--mesh 2x2", &expected);
+    solve_with_weft(0, 21, "--mesh 2x2", &expected);
     for (int processes = 2; processes <= 4; processes++) {
-        solve_with_weft(processes, 33, "--mesh 2x2", &got);
+        solve_with_weft(processes, 21, "--mesh 2x2", &got);
         assert_int_equal(got.iterations, expected.iterations);
-        assert_memory_equal(got.u, expected.u, sizeof(double) * 33 * 33);
+        assert_memory_equal(got.u, expected.u, sizeof(double) * 21 * 21);
     }
 }
 #endif
