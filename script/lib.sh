@@ -18,13 +18,38 @@ show_usage() {
     sed -n '2,/^$/s/^# \{0,1\}//p' "$1"
 }
 
-# step LOG ABOUT COMMAND...: runs a long command with its output added to LOG; says what it does and how long it
-# took. When it fails, shows the end of LOG and returns 1.
+# show_progress LOG: says every half minute, on a terminal every second, where ninja is: the last "[12/345]" in LOG.
+# Ends with the script.
+show_progress() {
+    local line interval=30 start=$SECONDS next
+    [ ! -t 2 ] || interval=1
+    next=$((start + interval))
+    # The sleep holds no pipe open when this ends before it.
+    while sleep 1 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+        [ $SECONDS -ge $next ] || continue
+        next=$((SECONDS + interval))
+        line=$(tail -c 2000 "$1" | sed -n 's/^\[\([0-9]*\)\/\([0-9]*\)\].*/\1 of \2/p' | tail -n 1)
+        [ -n "$line" ] || continue
+        if [ -t 2 ]; then
+            printf '\r\033[Kweft:   %s, %d s' "$line" $((SECONDS - start)) >&2
+        else
+            say "  $line after $((SECONDS - start)) s"
+        fi
+    done
+}
+
+# step LOG ABOUT COMMAND...: runs a long command with its output added to LOG; says what it does, how far it is, and how
+# long it took. When it fails, shows the end of LOG and returns 1.
 step() {
-    local log=$1 about=$2 start=$SECONDS
+    local log=$1 about=$2 start=$SECONDS status=0 watcher
     shift 2
     say "$about"
-    if "$@" >>"$log" 2>&1 </dev/null; then
+    show_progress "$log" &
+    watcher=$!
+    "$@" >>"$log" 2>&1 </dev/null || status=$?
+    { kill "$watcher" && wait "$watcher"; } 2>/dev/null || true
+    [ ! -t 2 ] || printf '\r\033[K' >&2
+    if [ $status = 0 ]; then
         say "  done in $((SECONDS - start)) s"
     else
         say "  failed after $((SECONDS - start)) s; the end of $log:"
@@ -42,7 +67,8 @@ use_starpu() {
 }
 
 # build FOLDER [MESON-OPTION...]: sets FOLDER of the checkout up when it is new, or was set up with other options or
-# another StarPU, and compiles there. Says nothing when there is nothing to do. Two at once take turns.
+# another StarPU, and compiles there: all of it, or the target $build_only. Says nothing when there is nothing to do. Two
+# at once take turns.
 build() {
     local directory=$weft_root/$1 status=0
     shift
@@ -71,8 +97,11 @@ build_locked() {
             meson setup "${again[@]}" "$directory" "$weft_root" "${options[@]}" || return 1
         printf '%s\n' "${options[*]}" >"$stamp"
     fi
-    if ! ninja -C "$directory" -n 2>/dev/null | grep -q 'no work to do'; then
-        step "$log" "compiling in $directory (when all is new, three minutes divided by free cores)" ninja -C "$directory" || return 1
+    local target=${build_only:-all} time='three minutes'
+    [ "$target" = all ] || time='a minute'
+    if ! ninja -C "$directory" -n "$target" 2>/dev/null | grep -q 'no work to do'; then
+        step "$log" "compiling in $directory (when all is new, $time divided by free cores)" \
+            ninja -C "$directory" "$target" || return 1
         grep -A 4 'warning:' "$log" >&2 || true
     fi
 }
