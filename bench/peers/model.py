@@ -85,12 +85,14 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    def __init__(self, sizes):
+    def __init__(self, sizes, tie=False):
         super().__init__()
         self.embed = nn.Embedding(VOCABULARY, sizes.width)
         self.layers = nn.ModuleList(Layer(sizes) for _ in range(sizes.layers))
         self.norm = nn.RMSNorm(sizes.width, eps=1e-5)
         self.head = nn.Linear(sizes.width, VOCABULARY, bias=False)
+        if tie:
+            self.head.weight = self.embed.weight
         cosine, sine = rotary_table(sizes)
         self.register_buffer("cosine", cosine, persistent=False)
         self.register_buffer("sine", sine, persistent=False)

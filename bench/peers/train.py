@@ -36,6 +36,7 @@ def parse():
                         "warmup": 20, "threads": 2}.items():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--lr", type=float, default=1e-3, help="highest learning rate")
+    parser.add_argument("--tie", action="store_true", help="the head's weight is the embedding's")
     parser.add_argument("--text", required=True)
     parser.add_argument("--load", help="initial weights")
     parser.add_argument("--parallel", choices=["tp", "fsdp"])
@@ -105,7 +106,7 @@ class Training:
     def __init__(self, options):
         self.options = options
         sizes = Sizes(options.layers, options.width, options.heads, options.kv_heads, options.context)
-        self.model = Transformer(sizes)
+        self.model = Transformer(sizes, options.tie)
         if options.load:
             load_weights(self.model, options.load)
         self.rows = (0, options.batch)
