@@ -147,6 +147,29 @@ weft_tensor *network_tokens(int seed)
     return weft_distribute(WEFT_I32, 2, (int64_t[]){ BATCH, SEQUENCE }, values, alone(), NULL);
 }
 
+weft_status network_forward(weft_module *root, weft_mesh *mesh, weft_tensor *outputs[2])
+{
+    weft_tensor *inputs[2];
+    for (int i = 0; i < 2; i++) {
+        weft_tensor *tokens = network_tokens(i + 1);
+        inputs[i] = mesh == NULL ? tokens : weft_redistribute(tokens, mesh, NULL);
+    }
+    return weft_module_forward(root, 2, inputs, 2, outputs);
+}
+
+int network_world_start(void **state)
+{
+    (void)state;
+    weft_config config = { .ranks = NETWORK_RANKS };
+    return weft_init(&config) == WEFT_OK ? 0 : -1;
+}
+
+int network_world_stop(void **state)
+{
+    (void)state;
+    return weft_finalize() == WEFT_OK ? 0 : -1;
+}
+
 /* ---- plans ----------------------------------------------------------------------------------------------- */
 
 #define TENSOR_PARALLEL                                                                                      \
@@ -207,4 +230,16 @@ weft_mesh *mesh_for(const named_plan *plan, const int64_t shape[])
 {
     int ndim = plan->mesh_names[1] == NULL ? 1 : 2;
     return weft_mesh_create(ndim, shape, plan->mesh_names);
+}
+
+static const int64_t lines[][2] = { { 2, 1 }, { 3, 1 }, { 6, 1 } }, grids[][2] = { { 2, 3 }, { 3, 2 }, { 1, 4 }, { 6, 1 } };
+
+int num_meshes(const named_plan *plan)
+{
+    return plan->mesh_names[1] == NULL ? (int)(sizeof(lines) / sizeof(*lines)) : (int)(sizeof(grids) / sizeof(*grids));
+}
+
+weft_mesh *mesh_number(const named_plan *plan, int number)
+{
+    return mesh_for(plan, plan->mesh_names[1] == NULL ? lines[number] : grids[number]);
 }

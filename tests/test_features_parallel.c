@@ -7,33 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS = 6, LOGITS = BATCH * SEQUENCE * VOCABULARY };
-
-static const int64_t lines[][2] = { { 2, 1 }, { 3, 1 }, { 6, 1 } }, grids[][2] = { { 2, 3 }, { 3, 2 }, { 1, 4 }, { 6, 1 } };
-
-static int start(void **state)
-{
-    (void)state;
-    weft_config config = { .ranks = RANKS };
-    return weft_init(&config) == WEFT_OK ? 0 : -1;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    return weft_finalize() == WEFT_OK ? 0 : -1;
-}
-
-/* Meshes for a plan: their number, and one of them. */
-static int num_meshes(const named_plan *plan)
-{
-    return plan->mesh_names[1] == NULL ? 3 : 4;
-}
-
-static weft_mesh *mesh_number(const named_plan *plan, int number)
-{
-    return mesh_for(plan, plan->mesh_names[1] == NULL ? lines[number] : grids[number]);
-}
+enum { LOGITS = BATCH * SEQUENCE * VOCABULARY };
 
 static void assert_layout(const char *what, weft_tensor *tensor, const char *placements)
 {
@@ -52,18 +26,6 @@ static weft_module *parallel_network(const named_plan *plan, weft_mesh *mesh, bo
     return root;
 }
 
-/* Logits and loss of a network; `mesh` NULL: on rank 0 alone. */
-static void run(weft_module *root, weft_mesh *mesh, weft_tensor *outputs[2])
-{
-    weft_tensor *inputs[2];
-    for (int i = 0; i < 2; i++) {
-        weft_tensor *tokens = network_tokens(i + 1);
-        inputs[i] = mesh == NULL ? tokens : weft_redistribute(tokens, mesh, NULL);
-    }
-    assert_int_equal(weft_module_forward(root, 2, inputs, 2, outputs), WEFT_OK);
-    assert_no_error();
-}
-
 static void to_host(weft_tensor *tensor, double values[], int count)
 {
     assert_int_equal(weft_tensor_num_elements(tensor), count);
@@ -80,7 +42,7 @@ static void test_g3_all_styles_give_the_values_of_one_rank(void **state)
     double expected_loss, loss;
     weft_scope_open();
     weft_module *alone = network_new(false);
-    run(alone, NULL, outputs);
+    assert_int_equal(network_forward(alone, NULL, outputs), WEFT_OK);
     to_host(outputs[0], expected, LOGITS);
     to_host(outputs[1], &expected_loss, 1);
     for (const named_plan *plan = plans; plan->name != NULL; plan++) {
@@ -88,7 +50,7 @@ static void test_g3_all_styles_give_the_values_of_one_rank(void **state)
             weft_scope_open();
             weft_mesh *mesh = mesh_number(plan, m);
             weft_module *root = parallel_network(plan, mesh, false);
-            run(root, mesh, outputs);
+            assert_int_equal(network_forward(root, mesh, outputs), WEFT_OK);
             to_host(outputs[0], values, LOGITS);
             to_host(outputs[1], &loss, 1);
             if (memcmp(values, expected, sizeof(values)) != 0 || loss != expected_loss) {
@@ -202,7 +164,7 @@ static void test_g3_layouts_of_activations(void **state)
         assert_int_equal(weft_module_add_hook(module, WEFT_BEFORE_FORWARD, see, input), WEFT_OK);
         assert_int_equal(weft_module_add_hook(module, WEFT_AFTER_FORWARD, see, output), WEFT_OK);
         weft_tensor *outputs[2];
-        run(root, mesh, outputs);
+        assert_int_equal(network_forward(root, mesh, outputs), WEFT_OK);
         snprintf(what, sizeof(what), "%s: %s: %s to %s", rows[i].plan, rows[i].path, input, output);
         if (strcmp(input, rows[i].input) != 0 || strcmp(output, rows[i].output) != 0) {
             fail_msg("%s, expected %s to %s", what, rows[i].input, rows[i].output);
@@ -328,7 +290,7 @@ static void test_g3_wrong_plans_change_nothing(void **state)
     assert_error(WEFT_ERR_INVALID, "plan is NULL");
     /* No hook is left either. */
     weft_tensor *outputs[2];
-    run(root, NULL, outputs);
+    assert_int_equal(network_forward(root, NULL, outputs), WEFT_OK);
     weft_module_free(root);
     weft_scope_close();
     assert_no_error();
@@ -373,5 +335,5 @@ int main(void)
         cmocka_unit_test(test_g3_wrong_plans_change_nothing),
         cmocka_unit_test(test_g3_tree_as_text),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, network_world_start, network_world_stop);
 }

@@ -7,43 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS = 6, MOST = HIDDEN * VOCABULARY };
-
-static const int64_t lines[][2] = { { 2, 1 }, { 6, 1 } }, grids[][2] = { { 2, 3 }, { 3, 2 }, { 1, 4 } };
-
-static int start(void **state)
-{
-    (void)state;
-    weft_config config = { .ranks = RANKS };
-    return weft_init(&config) == WEFT_OK ? 0 : -1;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    return weft_finalize() == WEFT_OK ? 0 : -1;
-}
-
-static int num_meshes(const named_plan *plan)
-{
-    return plan->mesh_names[1] == NULL ? 2 : 3;
-}
-
-static weft_mesh *mesh_number(const named_plan *plan, int number)
-{
-    return mesh_for(plan, plan->mesh_names[1] == NULL ? lines[number] : grids[number]);
-}
+enum { MOST = HIDDEN * VOCABULARY };
 
 /* Adds the gradients of the network's loss to its parameters; `mesh` NULL: on rank 0 alone. */
 static void run_backward(weft_module *root, weft_mesh *mesh)
 {
-    weft_tensor *inputs[2], *outputs[2];
+    weft_tensor *outputs[2];
     weft_scope_open();
-    for (int i = 0; i < 2; i++) {
-        weft_tensor *tokens = network_tokens(i + 1);
-        inputs[i] = mesh == NULL ? tokens : weft_redistribute(tokens, mesh, NULL);
-    }
-    assert_int_equal(weft_module_forward(root, 2, inputs, 2, outputs), WEFT_OK);
+    assert_int_equal(network_forward(root, mesh, outputs), WEFT_OK);
     assert_int_equal(weft_backward(outputs[1]), WEFT_OK);
     weft_scope_close();
     assert_no_error();
@@ -388,7 +359,7 @@ static void test_issue_149768_epsilon_of_clipping_is_added_once(void **state)
     static const weft_parallel plan[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED } };
     static gradients expected, found;
     weft_scope_open();
-    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ NETWORK_RANKS }, NULL);
     weft_module *alone = network_new(false), *root = network_new(false);
     double norm, sharded_norm;
     assert_int_equal(weft_parallelize(root, mesh, 1, plan), WEFT_OK);
@@ -490,5 +461,5 @@ int main(void)
         cmocka_unit_test(test_issue_149768_epsilon_of_clipping_is_added_once),
         cmocka_unit_test(test_issue_180346_clipping_over_several_meshes),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, network_world_start, network_world_stop);
 }

@@ -6,20 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS = 6, CASES = 80, MOST_ENTRIES = 24, MOST_VALUES = 128 };
-
-static int start(void **state)
-{
-    (void)state;
-    weft_config config = { .ranks = RANKS };
-    return weft_init(&config) == WEFT_OK ? 0 : -1;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    return weft_finalize() == WEFT_OK ? 0 : -1;
-}
+enum { CASES = 80, MOST_ENTRIES = 24, MOST_VALUES = 128 };
 
 /* ---- plans ----------------------------------------------------------------------------------------------- */
 
@@ -67,13 +54,9 @@ typedef struct results {
 
 static void run(weft_module *root, weft_mesh *mesh, results *r)
 {
-    weft_tensor *inputs[2], *outputs[2], *parameters[MAX_PARAMETERS];
+    weft_tensor *outputs[2], *parameters[MAX_PARAMETERS];
     memset(r, 0, sizeof(*r));
-    for (int i = 0; i < 2; i++) {
-        weft_tensor *tokens = network_tokens(i + 1);
-        inputs[i] = mesh == NULL ? tokens : weft_redistribute(tokens, mesh, NULL);
-    }
-    if (weft_module_forward(root, 2, inputs, 2, outputs) != WEFT_OK || weft_backward(outputs[1]) != WEFT_OK) {
+    if (network_forward(root, mesh, outputs) != WEFT_OK || weft_backward(outputs[1]) != WEFT_OK) {
         return;
     }
     assert_int_equal(weft_tensor_item(outputs[1], &r->loss), WEFT_OK);
@@ -125,5 +108,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_g3_random_plans),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, network_world_start, network_world_stop);
 }
