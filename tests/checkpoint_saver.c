@@ -1,5 +1,6 @@
 /* No test: what test_checkpoint_kill.c kills. Saves generation after generation to the path of its first argument,
- * and prints each that is saved. All elements of a generation have its number. */
+ * and prints each that is saved. All elements of a generation have its number. With a second argument it saves in the
+ * background, and goes on changing the tensors meanwhile. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,20 +8,30 @@
 
 enum { TENSORS = 6, MESH = 2 };
 
-static weft_status save(const char *path, int generation, weft_tensor *const tensors[])
+static void fill(weft_tensor *const tensors[], double value)
+{
+    for (int i = 0; i < TENSORS; i++) {
+        weft_fill_inplace(tensors[i], value);
+    }
+}
+
+static weft_status save(const char *path, int generation, bool in_background, weft_tensor *const tensors[])
 {
     static const char *const names[TENSORS] = { "a", "b", "c", "d", "e", "f" };
     char number[16];
     const char *const keys[] = { "generation" }, *const values[] = { number };
     const weft_checkpoint_options options = { .num_entries = 1, .keys = keys, .values = values };
     snprintf(number, sizeof(number), "%d", generation);
-    for (int i = 0; i < TENSORS; i++) {
-        weft_fill_inplace(tensors[i], generation);
-    }
-    if (generation % 2 == 0) {
+    fill(tensors, generation);
+    if (!in_background) {
         return weft_checkpoint_save_ex(path, TENSORS, names, tensors, &options);
     }
-    return weft_checkpoint_wait(weft_checkpoint_save_async(path, TENSORS, names, tensors, &options));
+    weft_checkpoint_saving *saving = weft_checkpoint_save_async(path, TENSORS, names, tensors, &options);
+    for (int step = 1; step <= 3; step++) {
+        fill(tensors, -step); /* no file may have these values */
+        weft_wait();
+    }
+    return weft_checkpoint_wait(saving);
 }
 
 int main(int argc, char *argv[])
@@ -39,7 +50,7 @@ int main(int argc, char *argv[])
     }
     weft_status status = WEFT_OK;
     for (int generation = 1; status == WEFT_OK; generation++) {
-        status = save(argv[1], generation, tensors);
+        status = save(argv[1], generation, argc > 2, tensors);
         if (status == WEFT_OK && weft_process_index() == 0) {
             printf("%d\n", generation);
             fflush(stdout);

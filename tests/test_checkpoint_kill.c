@@ -13,9 +13,9 @@
 
 /* A process starts slowly under a sanitizer. */
 #ifdef __SANITIZE_ADDRESS__
-enum { KILLS = 30 };
+enum { KILLS = 15 };
 #else
-enum { KILLS = 100 };
+enum { KILLS = 50 };
 #endif
 enum { TENSORS = 6 };
 
@@ -40,7 +40,7 @@ typedef struct victim {
     FILE *output;
 } victim;
 
-static victim start_saver(void)
+static victim start_saver(bool in_background)
 {
     int ends[2];
     const char *path = checkpoint_path(); /* of this process */
@@ -54,7 +54,7 @@ static victim start_saver(void)
         close(ends[0]);
         close(ends[1]);
         setenv("WEFT_WORKERS", "1", 1);
-        execl(saver, saver, path, (char *)NULL);
+        execl(saver, saver, path, in_background ? "background" : (char *)NULL, (char *)NULL);
         _exit(127);
     }
     close(ends[1]);
@@ -104,14 +104,13 @@ static int loaded_generation(void)
 }
 
 /* Each saver goes on where its path has a file of the one before, whose leavings it writes over. */
-static void test_killed_at_random_moments(void **state)
+static void kill_at_random_moments(int kills, bool in_background)
 {
-    (void)state;
     prng random = prng_start(20261122);
     int newer = 0;
-    for (int round = 0; round < KILLS; round++) {
+    for (int round = 0; round < kills; round++) {
         char line[32];
-        victim v = start_saver();
+        victim v = start_saver(in_background);
         assert_non_null(fgets(line, sizeof(line), v.output)); /* it has saved once */
         nanosleep(&(struct timespec){ 0, (long)prng_below(&random, 12000000) }, NULL);
         int reported = kill_saver(v, atoi(line));
@@ -121,13 +120,28 @@ static void test_killed_at_random_moments(void **state)
         }
         newer += generation > reported;
     }
-    printf("# %d kills, %d between the commit and its report\n", KILLS, newer);
+    printf("# %d kills, %d between the commit and its report\n", kills, newer);
+}
+
+static void test_killed_at_random_moments(void **state)
+{
+    (void)state;
+    kill_at_random_moments(KILLS, false);
+}
+
+static void test_killed_while_training_goes_on(void **state)
+{
+    (void)state;
+    kill_at_random_moments(2 * KILLS, true);
 }
 
 int main(int argc, char *argv[])
 {
     assert_true(argc > 1);
     saver = argv[1];
-    const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(test_killed_at_random_moments, start, stop) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_killed_at_random_moments, start, stop),
+        cmocka_unit_test_setup_teardown(test_killed_while_training_goes_on, start, stop),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

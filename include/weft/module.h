@@ -119,7 +119,9 @@ WEFT_API weft_status weft_module_print_text(const weft_module *module, char *tex
 /* ---- forward --------------------------------------------------------------------------------------------- */
 
 /** Computes the outputs. Runs in a scope of its own: all tensors but the outputs are released when it ends, gathered
- * parameters among them. An output left NULL is an error. */
+ * parameters among them. An output left NULL is an error; WEFT_ERR_STATE: scopes, or regions of weft_no_grad_begin() or
+ * weft_autocast_begin(), were left open (a hook before may open one that a hook after closes). After an error they are as
+ * before the call. */
 typedef weft_status (*weft_forward_function)(weft_module *module, int num_inputs, weft_tensor *const inputs[],
                                              int num_outputs, weft_tensor *outputs[], void *context);
 /** \param context  the program's, for the function; must outlive the module */

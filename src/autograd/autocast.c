@@ -265,6 +265,32 @@ weft_status weft_autocast_end(void)
     return WEFT_OK;
 }
 
+weft_tape_regions weft_tape_regions_open(void)
+{
+    const weft_tape *tape = weft_runtime.tape;
+    return tape == NULL ? (weft_tape_regions){ .no_grad = 0 }
+                        : (weft_tape_regions){ tape->no_grad, tape->casts.count,
+                                               tape->casts.count == 0 ? WEFT_F32 : region_type(tape) };
+}
+
+bool weft_tape_regions_restore(const weft_tape_regions *regions)
+{
+    weft_tape *tape = weft_runtime.tape;
+    if (tape == NULL) {
+        return true;
+    }
+    const weft_tape_regions found = weft_tape_regions_open();
+    bool same = found.no_grad == regions->no_grad && found.casts == regions->casts && found.cast == regions->cast;
+    tape->no_grad = regions->no_grad;
+    tape->casts.count = regions->casts; /* the room for those that were closed is there */
+    if (regions->casts > 0) {
+        ((weft_dtype *)tape->casts.items)[regions->casts - 1] = regions->cast;
+    } else {
+        forget_converted(tape);
+    }
+    return same;
+}
+
 weft_dtype weft_autocast_dtype(void)
 {
     /* Tensors are on CPUs. */

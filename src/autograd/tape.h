@@ -116,6 +116,19 @@ void weft_tape_record_with(weft_recorder *recorder);
 /* Drops everything. weft_finalize() calls it before tensors stop. */
 void weft_autograd_stop(void);
 
+/* ---- open regions (autocast.c) ----------------------------------------------------------------------------- */
+
+/* The regions without recording, and of mixed precision, that are open at a moment. */
+typedef struct weft_tape_regions {
+    int no_grad;
+    size_t casts;
+    weft_dtype cast; /* of the innermost one */
+} weft_tape_regions;
+
+weft_tape_regions weft_tape_regions_open(void);
+/* Back to those; false: others were open. */
+bool weft_tape_regions_restore(const weft_tape_regions *regions);
+
 /* ---- nodes and values (node.c) --------------------------------------------------------------------------- */
 
 /* With room for the arrays and `extra` bytes behind them at *room. NULL with the error kept. */

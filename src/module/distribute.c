@@ -22,12 +22,12 @@ static weft_status check_placements(const char *function, const weft_module_slot
     weft_status status = weft_placements_normalize(placements, mesh->ndim, slot->tensor->layout->ndim, canonical, why,
                                                    sizeof(why));
     if (status != WEFT_OK) {
-        return weft_fail(status, function, "%s \"%s\": placements: %s", kind_of(slot), slot->path, why);
+        return weft_fail(status, function, "%s \"%s\": placements: %s", kind_of(slot), weft_path_end(slot->path), why);
     }
     for (int d = 0; d < mesh->ndim; d++) {
         if (canonical[d].kind == WEFT_PARTIAL) {
-            return weft_fail(WEFT_ERR_LAYOUT, function, "%s \"%s\": placements[%d] is Partial", kind_of(slot), slot->path,
-                             d);
+            return weft_fail(WEFT_ERR_LAYOUT, function, "%s \"%s\": placements[%d] is Partial", kind_of(slot),
+                             weft_path_end(slot->path), d);
         }
     }
     return WEFT_OK;
@@ -93,7 +93,7 @@ weft_status weft_module_place_slot(const char *function, const weft_module_impl 
     weft_tensor *made = redistribute_leaf(function, slot->tensor->handle, mesh, canonical);
     if (made == NULL) {
         status = weft_latest_status();
-        weft_fail(status, function, "%s \"%s\" cannot be redistributed", kind_of(slot), slot->path);
+        weft_fail(status, function, "%s \"%s\" cannot be redistributed", kind_of(slot), weft_path_end(slot->path));
     } else {
         status = replace_everywhere(module, slot, made);
     }
@@ -234,7 +234,7 @@ static weft_status materialize_slot(const char *function, const weft_module_impl
     status = status == WEFT_OK && leaf && slot->has_use ? weft_set_regather(made, true) : status;
     status = status == WEFT_OK ? replace_everywhere(module, slot, made) : status;
     if (status != WEFT_OK) {
-        weft_fail(status, function, "%s \"%s\" gets no memory", kind_of(slot), slot->path);
+        weft_fail(status, function, "%s \"%s\" gets no memory", kind_of(slot), weft_path_end(slot->path));
     }
     weft_scope_close();
     return status;

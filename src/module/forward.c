@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "module/module.h"
 #include "tensor/state.h"
 
@@ -158,7 +159,14 @@ static weft_status run_in_scope(weft_forward *pass)
         return status;
     }
     pass->scopes = open_scopes();
+    const weft_tape_regions regions = weft_tape_regions_open();
     status = call_all(pass);
+    if (!weft_tape_regions_restore(&regions) && status == WEFT_OK) {
+        status = weft_fail(WEFT_ERR_STATE, pass->function,
+                           "%s: the forward function leaves regions of weft_no_grad_begin() or weft_autocast_begin() open, "
+                           "or has closed others",
+                           weft_module_label(pass->module));
+    }
     status = status == WEFT_OK ? keep_outputs(pass) : status;
     while (open_scopes() >= pass->scopes) {
         weft_scope_close();

@@ -67,6 +67,8 @@ weft_module_impl *weft_module_next(const weft_module_impl *top, const weft_modul
 weft_module_impl *weft_module_root(const weft_module_impl *module);
 /* The path from `top` of something below it, of which this is the path from the root. */
 const char *weft_module_path_from(const weft_module_impl *top, const char *path);
+/* A path for messages: the end of a long one, so that the reason has room. */
+const char *weft_path_end(const char *path);
 /* The path of a module for messages: "the root" for "". */
 const char *weft_module_label(const weft_module_impl *module);
 /* The slot of a path; NULL with the error kept. */

@@ -107,7 +107,7 @@ static bool check_pattern(const char *function, int number, const weft_module_im
             return true;
         }
     }
-    weft_fail(WEFT_ERR_INVALID, function, "plan[%d].modules is \"%s\", which no module matches", number, pattern);
+    weft_fail(WEFT_ERR_INVALID, function, "plan[%d].modules is \"%s\", which no module matches", number, weft_path_end(pattern));
     return false;
 }
 

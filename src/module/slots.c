@@ -67,7 +67,7 @@ bool weft_module_check_tensor(const char *function, const char *path, bool is_pa
     }
     if (is_parameter && !weft_dtype_is_floating(given->layout->dtype)) {
         weft_fail(WEFT_ERR_DTYPE, function, "tensor is of type %s, but parameters (\"%s\") are floating; buffers are of any type",
-                  weft_dtype_name(given->layout->dtype), path);
+                  weft_dtype_name(given->layout->dtype), weft_path_end(path));
         return false;
     }
     return true;
@@ -121,7 +121,7 @@ static weft_tensor *tensor_at(const char *function, const weft_module *module, c
 {
     const weft_module_slot *slot = check_slot(function, module, path);
     if (slot != NULL && slot->is_parameter != is_parameter) {
-        weft_fail(WEFT_ERR_INVALID, function, "\"%s\" is a %s", slot->path, is_parameter ? "buffer" : "parameter");
+        weft_fail(WEFT_ERR_INVALID, function, "\"%s\" is a %s", weft_path_end(slot->path), is_parameter ? "buffer" : "parameter");
         return NULL;
     }
     return slot == NULL ? NULL : weft_tensor_handle(slot->tensor);

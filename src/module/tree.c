@@ -49,9 +49,16 @@ const char *weft_module_path_from(const weft_module_impl *top, const char *path)
     return length > 0 && rest[0] == '.' ? rest + 1 : rest;
 }
 
+const char *weft_path_end(const char *path)
+{
+    enum { MOST = 200 };
+    size_t length = strlen(path);
+    return length > MOST ? path + length - MOST : path;
+}
+
 const char *weft_module_label(const weft_module_impl *module)
 {
-    return module->path[0] == '\0' ? "the root" : module->path;
+    return module->path[0] == '\0' ? "the root" : weft_path_end(module->path);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -156,7 +163,7 @@ weft_status weft_module_free(weft_module *handle)
         return weft_latest_status();
     }
     if (module->parent != NULL) {
-        return weft_fail(WEFT_ERR_STATE, function, "%s is a child: free the root of its tree", module->path);
+        return weft_fail(WEFT_ERR_STATE, function, "%s is a child: free the root of its tree", weft_path_end(module->path));
     }
     if (!check_idle(function, module)) {
         return weft_latest_status();
@@ -283,7 +290,7 @@ static bool check_new_name(const char *function, const weft_module_impl *module,
         return false;
     }
     if (name[0] == '\0' || strchr(name, '.') != NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "name is \"%s\", expected one without '.', not empty", name);
+        weft_fail(WEFT_ERR_INVALID, function, "name is \"%s\", expected one without '.', not empty", weft_path_end(name));
         return false;
     }
     named found = find_name(module, name, strlen(name));
@@ -303,7 +310,7 @@ weft_module_slot *weft_module_find_slot(const char *function, const weft_module_
     }
     weft_module_slot *slot = find_path(module, path).slot;
     if (slot == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "%s has no parameter or buffer \"%s\"", weft_module_label(module), path);
+        weft_fail(WEFT_ERR_INVALID, function, "%s has no parameter or buffer \"%s\"", weft_module_label(module), weft_path_end(path));
     }
     return slot;
 }
@@ -321,7 +328,7 @@ weft_module *weft_module_child(const weft_module *handle, const char *path)
     }
     const weft_module_impl *child = find_path(module, path).child;
     if (child == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "%s has no child \"%s\"", weft_module_label(module), path);
+        weft_fail(WEFT_ERR_INVALID, function, "%s has no child \"%s\"", weft_module_label(module), weft_path_end(path));
         return NULL;
     }
     return child->handle;
@@ -333,7 +340,7 @@ weft_module *weft_module_child(const weft_module *handle, const char *path)
 static bool check_child(const char *function, const weft_module_impl *module, const weft_module_impl *child)
 {
     if (child->parent != NULL) {
-        weft_fail(WEFT_ERR_STATE, function, "child is \"%s\" of another module already", child->path);
+        weft_fail(WEFT_ERR_STATE, function, "child is \"%s\" of another module already", weft_path_end(child->path));
         return false;
     }
     if (weft_module_root(module) == child) {
