@@ -66,6 +66,7 @@ typedef struct weft_graph_info {
     uint64_t captures; /**< traces captured */
     uint64_t replays;  /**< traces replayed whole */
     uint64_t guards_failed; /**< calls that differed from the recorded one */
+    uint64_t clusters, clustered_calls; /**< executed: several calls that became one task of each rank, and their calls */
     int num_traces;    /**< kept */
     int num_calls;     /**< recorded in the newest trace */
     size_t bytes;      /**< memory of all traces */

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "codelets/random.h"
-#include "dispatch/dispatch.h"
-#include "graph/graph.h"
+#include "dispatch/cache.h"
+#include "graph/cluster.h"
+#include "runtime/pending.h"
 #include "tensor/actions.h"
 #include "tensor/promised.h"
 #include "tensor/state.h"
@@ -12,7 +13,7 @@
 /* The values of the segment while it is executed. */
 typedef struct executing {
     weft_graph_run *run;
-    const weft_graph_trace *trace;
+    weft_graph_trace *trace;
     weft_tensor_impl **values; /* by number, each with a reference; NULL: not computed yet, or not needed any more */
     bool *is_promised;         /* by number: a promised tensor waits for it */
 } executing;
@@ -190,6 +191,106 @@ static weft_status execute_node(const executing *e, int number, made_call *made)
     return status;
 }
 
+/* ---- clusters -------------------------------------------------------------------------------------------- */
+
+enum { MAX_BUILDS = 4 };
+
+/* The trace's clusters for the values that are promised now: built at its second run, and again if other values are
+ * needed. NULL: each call is executed on its own. */
+static weft_clusters *clusters_of(const executing *e)
+{
+    weft_graph_trace *trace = e->trace;
+    weft_clusters *known = trace->clusters;
+    /* WEFT_CHECK compares calls, and forced layouts are for single calls. */
+    if (trace->runs++ == 0 || weft_runtime.check || weft_runtime.replaced.count > 0 || weft_forced()->active) {
+        return NULL;
+    }
+    if (known != NULL && memcmp(known->is_promised, e->is_promised, known->num_values * sizeof(bool)) == 0) {
+        return known;
+    }
+    if (trace->num_builds == MAX_BUILDS) {
+        return NULL;
+    }
+    weft_clusters_free(known);
+    trace->num_builds++;
+    trace->clusters = weft_clusters_build(trace, e->is_promised);
+    return trace->clusters;
+}
+
+/* Tensors of a cluster's values: its outputs are new ones of the innermost scope. False with the error kept. */
+static bool find_tensors(const executing *e, const weft_cluster *cluster, weft_tensor_impl *tensors[])
+{
+    for (int i = 0; i < cluster->num_inputs + cluster->num_outputs; i++) {
+        int value = cluster->values[i];
+        tensors[i] = i < cluster->num_inputs
+                         ? e->values[value]
+                         : weft_tensor_new("weft_graph_call", weft_trace_value(e->trace, value)->layout);
+        if (tensors[i] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool submit_cluster(const executing *e, weft_cluster *cluster)
+{
+    static const char function[] = "weft_graph_call";
+    size_t num_tensors = (size_t)(cluster->num_inputs + cluster->num_outputs);
+    size_t num_calls = (size_t)weft_cluster_num_calls(cluster);
+    weft_tensor_impl **tensors = malloc((num_tensors + 1) * sizeof(*tensors));
+    double *scalars = malloc(num_calls * sizeof(deferred_at(e, 0)->scalars));
+    bool done = tensors != NULL && scalars != NULL;
+    if (!done) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a cluster of calls");
+    }
+    for (size_t i = 0; i < num_calls && done; i++) {
+        memcpy(scalars + i * WEFT_MAX_SCALARS, deferred_at(e, cluster->first + (int)i)->scalars,
+               sizeof(deferred_at(e, 0)->scalars));
+    }
+    done = done && find_tensors(e, cluster, tensors) && weft_cluster_submit(cluster, tensors, scalars);
+    for (int i = cluster->num_inputs; i < (int)num_tensors && done; i++) {
+        set_value(e, cluster->values[i], tensors[i]);
+    }
+    free(tensors);
+    free(scalars);
+    return done;
+}
+
+static weft_status execute_cluster(const executing *e, weft_cluster *cluster)
+{
+    if (!weft_pending_admit(weft_runtime.pending, "weft_graph_call") || !weft_scope_open_unrecorded()) {
+        return weft_latest_status();
+    }
+    bool done = submit_cluster(e, cluster);
+    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    for (int i = 0; i < cluster->num_inputs + cluster->num_outputs && done; i++) {
+        if (!is_needed(e, cluster->values[i], cluster->last)) {
+            set_value(e, cluster->values[i], NULL);
+        }
+    }
+    e->run->graph->info.clusters++;
+    e->run->graph->info.clustered_calls += (uint64_t)weft_cluster_num_calls(cluster);
+    return done ? WEFT_OK : weft_latest_status();
+}
+
+static weft_status execute_calls(const executing *e, made_call *made)
+{
+    const weft_clusters *clusters = clusters_of(e);
+    size_t next = 0, num_clusters = clusters == NULL ? 0 : clusters->clusters.count;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < (int)e->trace->nodes.count && status == WEFT_OK; i++) {
+        weft_cluster *cluster = next < num_clusters ? ((weft_cluster **)clusters->clusters.items)[next] : NULL;
+        if (cluster == NULL || cluster->first != i) {
+            status = execute_node(e, i, made);
+            continue;
+        }
+        status = execute_cluster(e, cluster);
+        i = cluster->last;
+        next++;
+    }
+    return status;
+}
+
 /* ---- promises -------------------------------------------------------------------------------------------- */
 
 static void find_promised(const executing *e)
@@ -231,9 +332,7 @@ static weft_status execute_all(const executing *e, made_call *made)
     }
     find_promised(e);
     weft_runtime.call_depth++;
-    for (int i = 0; i < (int)e->trace->nodes.count && status == WEFT_OK; i++) {
-        status = execute_node(e, i, made);
-    }
+    status = execute_calls(e, made);
     weft_runtime.call_depth--;
     status = status == WEFT_OK ? fulfil_all(e) : status;
     for (int i = 0; i < (int)e->trace->values.count; i++) {
@@ -242,7 +341,7 @@ static weft_status execute_all(const executing *e, made_call *made)
     return status;
 }
 
-weft_status weft_run_execute(weft_graph_run *run, const weft_graph_trace *trace)
+weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace)
 {
     int num_inputs, num_outputs;
     size_t count = trace->values.count;

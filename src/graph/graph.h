@@ -41,6 +41,9 @@ typedef struct weft_graph_trace {
     size_t bytes;
     uint64_t last_run; /* of the graph: the least recently used trace goes first */
     bool whole;        /* captured until the end of its segment */
+    uint64_t runs;     /* how often it was executed */
+    int num_builds;    /* of its clusters */
+    struct weft_clusters *clusters; /* NULL: none yet */
 } weft_graph_trace;
 
 static inline weft_graph_node *weft_trace_node(const weft_graph_trace *trace, size_t i)
@@ -149,6 +152,6 @@ bool weft_run_begin_capture(weft_graph_run *run, int former_values);
 weft_status weft_run_end_segment(weft_graph_run *run);
 
 /* Executes the deferred calls, and fulfils all promises of the segment (execute.c). A status with the error kept. */
-weft_status weft_run_execute(weft_graph_run *run, const weft_graph_trace *trace);
+weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace);
 
 #endif

@@ -130,7 +130,7 @@ static weft_status capture_end(weft_graph_run *run)
     return weft_run_begin_capture(run, run->num_values) ? WEFT_OK : weft_run_fail_memory(run);
 }
 
-static weft_status finish_trace(weft_graph_run *run, const weft_graph_trace **trace)
+static weft_status finish_trace(weft_graph_run *run, weft_graph_trace **trace)
 {
     weft_status status = WEFT_OK;
     if (run->replayed != NULL && run->calls.count < run->replayed->nodes.count) {
@@ -159,7 +159,7 @@ static void break_promises(void)
 
 weft_status weft_run_end_segment(weft_graph_run *run)
 {
-    const weft_graph_trace *trace = NULL;
+    weft_graph_trace *trace = NULL;
     weft_status status = WEFT_OK;
     if (run->calls.count > 0) {
         weft_deferral *deferral = weft_runtime.deferral;

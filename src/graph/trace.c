@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/cluster.h"
 #include "runtime/recorder.h"
 
 weft_graph_trace *weft_trace_new(void)
@@ -21,6 +21,7 @@ void weft_trace_free(weft_graph_trace *trace)
         free(weft_trace_node(trace, i)->inputs);
     }
     if (trace != NULL) {
+        weft_clusters_free(trace->clusters);
         weft_vec_free(&trace->nodes);
         weft_vec_free(&trace->values);
     }

@@ -95,7 +95,7 @@ typedef struct own_codelet {
     char name[];
 } own_codelet;
 
-weft_kernel_id weft_codelet_register(const char *name, weft_kernel views)
+static weft_kernel_id register_own(const char *name, weft_cpu_kernel cpu, weft_kernel_footprint own_footprint)
 {
     weft_runtime_state *state = &weft_runtime;
     size_t size = strlen(name) + 1;
@@ -108,9 +108,21 @@ weft_kernel_id weft_codelet_register(const char *name, weft_kernel views)
     memcpy(own->name, name, size);
     own->info = *weft_kernel_info_of(WEFT_KERNEL_COUNT);
     own->info.name = own->name;
-    fill_in(&own->codelet, &own->info, (weft_cpu_kernel){ weft_cpu_views, views }, state->codelet_nodes);
+    own->info.footprint = own_footprint == NULL ? own->info.footprint : own_footprint;
+    fill_in(&own->codelet, &own->info, cpu, state->codelet_nodes);
     *slot = &own->codelet;
     return (weft_kernel_id)(WEFT_KERNEL_COUNT + state->own_codelets.count - 1);
+}
+
+weft_kernel_id weft_codelet_register(const char *name, weft_kernel views)
+{
+    return register_own(name, (weft_cpu_kernel){ weft_cpu_views, views }, NULL);
+}
+
+weft_kernel_id weft_codelet_register_run(const char *name, void (*run)(const weft_task_run *run),
+                                         weft_kernel_footprint own_footprint)
+{
+    return register_own(name, (weft_cpu_kernel){ .run = run }, own_footprint);
 }
 
 /* ---- running ------------------------------------------------------------------------------------------- */

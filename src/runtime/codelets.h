@@ -40,6 +40,10 @@ void weft_codelets_stop(void);
 /* A kernel of the program's; WEFT_KERNEL_NONE: no memory. Lives until weft_codelets_stop(). */
 weft_kernel_id weft_codelet_register(const char *name, weft_kernel views);
 
+/* A kernel of the library's outside the table, with a structure of arguments of its own. */
+weft_kernel_id weft_codelet_register_run(const char *name, void (*run)(const weft_task_run *run),
+                                         weft_kernel_footprint footprint);
+
 static inline weft_codelet *weft_codelet_of(weft_kernel_id kernel)
 {
     const weft_runtime_state *state = &weft_runtime;
