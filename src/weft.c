@@ -248,6 +248,9 @@ weft_status weft_finalize(void)
     if (weft_runtime.deferral != NULL) {
         return weft_fail(WEFT_ERR_STATE, "weft_finalize", "called from within the function of a graph");
     }
+    if (weft_runtime.in_program > 0) {
+        return weft_fail(WEFT_ERR_STATE, "weft_finalize", "called from within a function that the library has called");
+    }
     if (weft_runtime.tells_left_over) {
         weft_tensors_tell_left_over(stderr);
     }

@@ -114,7 +114,8 @@ WEFT_API weft_status weft_init(const weft_config *config);
  * weft_clear_error() afterwards, a line on standard error reports their number and the first error. Calls
  * that returned a status count too, as it may have been dropped. WEFT_SILENT=1: no such line; nor with
  * WEFT_ON_ERROR=print, which has shown each. With WEFT_CHECK=1 another line counts the shards still
- * acquired, the caller's tensors and the open scopes. */
+ * acquired, the caller's tensors and the open scopes. WEFT_ERR_STATE: called from within a function that the
+ * library has called (a hook, a segment, a forward function, that of a graph). */
 WEFT_API weft_status weft_finalize(void);
 
 /** BLOCKS until everything submitted has ended. Returns WEFT_OK, or the error of a task or transfer;

@@ -52,6 +52,7 @@ static bool find_rules(const char *function, weft_vec *rules)
             cast how = cast_by_name((*o)->name);
             cast_rule *rule = how == CAST_NONE ? NULL : weft_vec_push(rules, sizeof(*rule));
             if (how != CAST_NONE && rule == NULL) {
+                rules->count = 0; /* no part of the list is used */
                 weft_fail(WEFT_ERR_NOMEM, function, "no memory for a list of operations");
                 return false;
             }

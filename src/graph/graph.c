@@ -135,7 +135,9 @@ static weft_status call_function(const weft_graph_impl *graph, weft_tensor *cons
 {
     static const char function[] = "weft_graph_call";
     size_t before = num_scopes();
+    weft_runtime.in_program++;
     weft_status status = graph->function(graph->context, inputs, scalars, outputs);
+    weft_runtime.in_program--;
     if (num_scopes() < before) {
         return weft_fail(WEFT_ERR_STATE, function, "the function of graph %s has closed a scope that it has not opened",
                          graph->name);

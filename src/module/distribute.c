@@ -267,7 +267,9 @@ static weft_status call_partition(const char *function, const weft_module_impl *
 {
     weft_status status = WEFT_OK;
     for (const weft_module_impl *at = top; at != NULL && status == WEFT_OK; at = weft_module_next(top, at)) {
+        weft_runtime.in_program++;
         status = partition(weft_module_path_from(top, at->path), at->handle, mesh->handle, context);
+        weft_runtime.in_program--;
         if (status != WEFT_OK) {
             weft_fail(status, function, "the partition function has failed for %s", weft_module_label(at));
         }

@@ -115,7 +115,10 @@ static bool ask_program(const weft_gradient *of)
                                             .output_gradients = of->output_gradients,
                                             .wanted = of->wanted,
                                             .options = &options };
+    weft_visit visit;
+    weft_visit_begin(&visit);
     weft_status status = call->operation->gradient.by_program(&request, of->gradients);
+    weft_visit_end(&visit);
     if (status != WEFT_OK) {
         weft_fail(status, call->function, "the gradient of %s failed", call->operation->name);
         return false;

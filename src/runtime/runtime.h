@@ -70,6 +70,7 @@ typedef struct weft_runtime_state {
     bool check;      /* WEFT_CHECK */
     struct weft_recorder *recorder; /* the newest recorder; NULL: none */
     int call_depth;                 /* depth of recorded public calls */
+    int in_program; /* depth of functions of the program that the library calls on the submitting thread */
     struct weft_tape *tape;         /* src/autograd; NULL: no tensor has required a gradient */
     /* Set where there is a tape: drops what a tensor has of src/autograd (weft_tensor_impl.tape and .gathering); gathers
      * the data of one that is gathered when it is used (false with the error kept). */

@@ -101,9 +101,6 @@ static weft_status close_scope(const weft_call *call, weft_tensor *outputs[])
         tensors->unopened--;
         return WEFT_OK;
     }
-    if (tensors->scopes.count == 0) {
-        return weft_fail(WEFT_ERR_STATE, "weft_scope_close", "no scope is open");
-    }
     size_t begin = scopes()[--tensors->scopes.count];
     while (tensors->references.count > begin) {
         weft_tensor_unreference(references()[--tensors->references.count]);
@@ -111,10 +108,39 @@ static weft_status close_scope(const weft_call *call, weft_tensor *outputs[])
     return WEFT_OK;
 }
 
+/* A function that the library calls closes no scope of the library's, or of the program's outside. */
+static weft_status close_own_scope(const weft_call *call, weft_tensor *outputs[])
+{
+    const weft_tensors *tensors = weft_runtime.tensors;
+    if (tensors->unopened == 0 && tensors->scopes.count <= tensors->scopes_below) {
+        return weft_fail(WEFT_ERR_STATE, "weft_scope_close", "no scope is open%s",
+                         tensors->scopes_below == 0 ? "" : " that was opened in this function");
+    }
+    return close_scope(call, outputs);
+}
+
 weft_status weft_scope_close(void)
 {
-    static const weft_action action = { .name = "scope_close", .perform = close_scope, .leaves_values = true };
+    static const weft_action action = { .name = "scope_close", .perform = close_own_scope, .leaves_values = true };
     return act("weft_scope_close", &action);
+}
+
+void weft_visit_begin(weft_visit *visit)
+{
+    weft_tensors *tensors = weft_runtime.tensors;
+    *visit = (weft_visit){ tensors->scopes_below, tensors->scopes.count, tensors->unopened };
+    tensors->scopes_below = tensors->scopes.count;
+    weft_runtime.in_program++;
+}
+
+void weft_visit_end(const weft_visit *visit)
+{
+    weft_tensors *tensors = weft_runtime.tensors;
+    while (tensors->unopened > visit->unopened || tensors->scopes.count > visit->scopes) {
+        close_scope(NULL, NULL);
+    }
+    tensors->scopes_below = visit->scopes_below;
+    weft_runtime.in_program--;
 }
 
 bool weft_scope_open_unrecorded(void)

@@ -39,6 +39,7 @@ typedef struct weft_tensors {
     weft_vec references; /* weft_tensor_impl *: references of all scopes, outermost first */
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     int64_t unopened;    /* further open scopes, which got no memory */
+    size_t scopes_below; /* open scopes that the program must not close now (weft_visit) */
     weft_map plans; /* weft_cached_plan */
     weft_acquired held;
     weft_vec random_states; /* weft_named_state, the default state first */

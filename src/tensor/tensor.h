@@ -182,6 +182,15 @@ weft_status weft_tensors_start(void);
 int weft_tensors_acquired(void);
 /* Releases them all. */
 void weft_tensors_let_go(void);
+/* A function of the program that the library calls in the midst of its work: a hook, a segment, a gradient. Until it
+ * returns it can close its own scopes alone, and not call weft_finalize(). Scopes that it leaves open are closed. */
+typedef struct weft_visit {
+    size_t scopes_below, scopes;
+    int64_t unopened;
+} weft_visit;
+void weft_visit_begin(weft_visit *visit);
+void weft_visit_end(const weft_visit *visit);
+
 /* Warns in weft_finalize() of resources left open: acquired shards, the caller's tensors, open scopes. */
 void weft_tensors_tell_left_over(FILE *file);
 /* Releases all remaining tensors and scopes. */
