@@ -78,7 +78,7 @@ static weft_tensor *parameter(options *o, weft_tensor *values, const char *name)
 {
     weft_tensor_set_name(values, name);
     weft_set_requires_grad(values, true);
-    weft_set_grad_hook(values, descend, &o->rate);
+    weft_set_grad_hook(values, descend, &o->run.rate);
     return values;
 }
 
@@ -142,8 +142,8 @@ static weft_tensor *train_step(const model *m, const options *o, int32_t context
                                int32_t next_symbols[])
 {
     weft_scope_open();
-    weft_tensor *context = rows_of(context_symbols, 2, (int64_t[]){ o->batch, CONTEXT });
-    weft_tensor *next = rows_of(next_symbols, 1, &o->batch);
+    weft_tensor *context = rows_of(context_symbols, 2, (int64_t[]){ o->run.batch, CONTEXT });
+    weft_tensor *next = rows_of(next_symbols, 1, &o->run.batch);
     weft_tensor *loss = weft_redistribute(weft_cross_entropy(forward(m, context), next), NULL, everywhere);
     weft_backward(loss); /* with the updates: descend() */
     weft_zero_grad(NUM_PARAMETERS,
@@ -157,19 +157,19 @@ static weft_tensor *train_step(const model *m, const options *o, int32_t context
 /* Fills losses[steps]. False: an error, kept by weft. */
 static bool train(const model *m, const options *o, const text *t, dice *d, double losses[])
 {
-    int32_t *context = malloc((size_t)(o->batch * CONTEXT) * sizeof(int32_t));
-    int32_t *next = malloc((size_t)o->batch * sizeof(int32_t));
+    int32_t *context = malloc((size_t)(o->run.batch * CONTEXT) * sizeof(int32_t));
+    int32_t *next = malloc((size_t)o->run.batch * sizeof(int32_t));
     bool good = context != NULL && next != NULL;
-    progress line = progress_start("step", o->steps, "loss", weft_process_index() == 0);
+    progress line = progress_start("step", o->run.steps, "loss", weft_process_index() == 0);
     weft_tensor *pending[IN_FLIGHT];
-    for (int64_t step = 0; good && step < o->steps + IN_FLIGHT; step++) {
+    for (int64_t step = 0; good && step < o->run.steps + IN_FLIGHT; step++) {
         int64_t read = step - IN_FLIGHT; /* the step whose loss is read now */
-        if (read >= 0 && read < o->steps) {
+        if (read >= 0 && read < o->run.steps) {
             losses[read] = read_loss(pending[read % IN_FLIGHT]);
             progress_update(&line, read + 1, losses[read]);
         }
-        if (step < o->steps) {
-            draw_batch(d, t, o->batch, context, next);
+        if (step < o->run.steps) {
+            draw_batch(d, t, o->run.batch, context, next);
             pending[step % IN_FLIGHT] = train_step(m, o, context, next);
         }
         good = weft_last_status() == WEFT_OK;
@@ -206,10 +206,10 @@ static void predict(void *trained, int32_t context[], double logits[])
 /* Continues from a random position of the text. */
 static bool write_sample(model *m, const options *o, const text *t, dice *d)
 {
-    const sampler writer = { CONTEXT, NUM_SYMBOLS, o->temperature, predict, m, text_character };
+    const sampler writer = { CONTEXT, NUM_SYMBOLS, o->run.temperature, predict, m, text_character };
     int32_t context[CONTEXT], next = 0;
     draw_batch(d, t, 1, context, &next);
-    sample_write(&writer, o->sample, context, d);
+    sample_write(&writer, o->run.sample, context, d);
     return weft_last_status() == WEFT_OK;
 }
 
@@ -218,7 +218,7 @@ static bool write_sample(model *m, const options *o, const text *t, dice *d)
 static bool run(options *o, const text *t, double losses[])
 {
     model m = model_new(o);
-    dice d = { (uint64_t)o->seed };
+    dice d = { (uint64_t)o->run.seed };
     weft_wait(); /* the clock measures steps only */
     double start = seconds_now();
     if (!train(&m, o, t, &d, losses)) {
@@ -228,16 +228,16 @@ static bool run(options *o, const text *t, double losses[])
                   .dp = o->dp,
                   .tp = o->tp,
                   .parameters = model_parameters(o),
-                  .steps = o->steps,
-                  .tokens = o->steps * o->batch,
+                  .steps = o->run.steps,
+                  .tokens = o->run.steps * o->run.batch,
                   .token = "characters",
                   .losses = losses,
                   .validation_loss = NAN,
                   .seconds = seconds_now() - start };
-    if (!work_count(s.work) || (o->sample > 0 && !write_sample(&m, o, t, &d))) {
+    if (!work_count(s.work) || (o->run.sample > 0 && !write_sample(&m, o, t, &d))) {
         return false;
     }
-    return summary_print(&s, o->curve, o->json);
+    return summary_print(&s, o->run.curve, o->run.json);
 }
 
 int main(int argc, char *argv[])
@@ -248,9 +248,9 @@ int main(int argc, char *argv[])
         return code;
     }
     text t;
-    double *losses = calloc((size_t)o.steps, sizeof(*losses));
-    bool good = world_start("char_lm", (const char *[]){ "dp", "tp" }, o.dp, o.tp, o.seed) && losses != NULL &&
-                text_load(&t, o.text, CONTEXT + 1, weft_process_index() == 0 ? "char_lm" : NULL);
+    double *losses = calloc((size_t)o.run.steps, sizeof(*losses));
+    bool good = world_start("char_lm", (const char *[]){ "dp", "tp" }, o.dp, o.tp, o.run.seed) && losses != NULL &&
+                text_load(&t, o.run.text, CONTEXT + 1, weft_process_index() == 0 ? "char_lm" : NULL);
     if (good) {
         weft_scope_open();
         good = run(&o, &t, losses);

@@ -7,17 +7,13 @@
 
 #include <weft/base.h>
 
+#include "training_options.h"
+
 typedef struct options {
     int64_t dp, tp; /* sizes of the mesh's two dimensions */
-    int64_t steps, batch, hidden, embed;
-    int64_t sample; /* characters to generate after the training; 0: none */
-    double rate;
-    double temperature;
-    const char *text;
-    int64_t seed;
+    int64_t hidden, embed;
     weft_dtype dtype;
-    bool json;
-    const char *curve; /* file for the losses; NULL: none */
+    training_options run;
 } options;
 
 /* Reads the arguments into *o, beginning with defaults. Returns -1 to continue; else the exit status: 0

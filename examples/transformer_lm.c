@@ -303,10 +303,10 @@ static void training_start(training *t)
 static double learning_rate(int64_t step)
 {
     if (step < o.warmup) {
-        return o.rate * (double)(step + 1) / (double)o.warmup;
+        return o.run.rate * (double)(step + 1) / (double)o.warmup;
     }
-    double part = (double)(step - o.warmup) / (double)(o.steps - o.warmup);
-    return o.rate * (0.1 + 0.9 * (1 + cos(acos(-1) * part)) / 2);
+    double part = (double)(step - o.warmup) / (double)(o.run.steps - o.warmup);
+    return o.run.rate * (0.1 + 0.9 * (1 + cos(acos(-1) * part)) / 2);
 }
 
 static weft_tensor *rows_of(int32_t *bytes, int64_t count)
@@ -409,10 +409,10 @@ static void predict(void *context, int32_t window[], double logits[])
 /* Continues the first sequence of the next batch. */
 static void write_sample(training *t)
 {
-    const sampler writer = { o.context, BYTES, o.temperature, predict, t, text_byte };
-    dice d = { (uint64_t)o.seed };
+    const sampler writer = { o.context, BYTES, o.run.temperature, predict, t, text_byte };
+    dice d = { (uint64_t)o.run.seed };
     batches_draw(&t->data, t->step);
-    sample_write(&writer, o.sample, t->data.tokens, &d);
+    sample_write(&writer, o.run.sample, t->data.tokens, &d);
 }
 
 /* ---- the program ----------------------------------------------------------------------------------------- */
@@ -438,18 +438,18 @@ static void train(training *t, int64_t stop, double losses[], summary *s)
     }
     s->steps = t->step - start;
     s->losses = losses + start;
-    s->tokens = s->steps * o.batch * o.context;
+    s->tokens = s->steps * o.run.batch * o.context;
 }
 
 static bool run(training *t, double losses[])
 {
-    const int64_t stop = o.stop > 0 ? o.stop : o.steps;
+    const int64_t stop = o.stop > 0 ? o.stop : o.run.steps;
     t->model = transformer_new();
     distribute(t->model);
     weft_module_materialize(t->model);
     initialize(t->model);
     training_start(t);
-    if (o.load != NULL && !checkpoints_load(&t->files, o.load, o.steps, &t->step, "transformer_lm")) {
+    if (o.load != NULL && !checkpoints_load(&t->files, o.load, o.run.steps, &t->step, "transformer_lm")) {
         return false;
     }
     weft_wait(); /* the clock measures steps only */
@@ -466,10 +466,10 @@ static bool run(training *t, double losses[])
         checkpoints_save(&t->files, o.save, t->step);
     }
     checkpoints_end(&t->files);
-    if (o.sample > 0 && s.steps > 0) {
+    if (o.run.sample > 0 && s.steps > 0) {
         write_sample(t);
     }
-    return summary_print(&s, o.curve, o.json);
+    return summary_print(&s, o.run.curve, o.run.json);
 }
 
 int main(int argc, char *argv[])
@@ -479,10 +479,10 @@ int main(int argc, char *argv[])
         return code;
     }
     static training t;
-    t.data = (batches){ .context = o.context, .rows = o.batch, .seed = o.seed };
-    double *losses = calloc((size_t)o.steps + 1, sizeof(*losses));
-    bool good = world_start("transformer_lm", (const char *[]){ "dp", "tp" }, o.dp, o.tp, o.seed) && losses != NULL &&
-                batches_load(&t.data, o.text, weft_process_index() == 0 ? "transformer_lm" : NULL);
+    t.data = (batches){ .context = o.context, .rows = o.run.batch, .seed = o.run.seed };
+    double *losses = calloc((size_t)o.run.steps + 1, sizeof(*losses));
+    bool good = world_start("transformer_lm", (const char *[]){ "dp", "tp" }, o.dp, o.tp, o.run.seed) && losses != NULL &&
+                batches_load(&t.data, o.run.text, weft_process_index() == 0 ? "transformer_lm" : NULL);
     if (good) {
         weft_scope_open();
         good = run(&t, losses);

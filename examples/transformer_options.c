@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "arguments.h"
-
 static const transformer_options defaults = {
     .dp = 1,
     .tp = 1,
@@ -14,16 +12,16 @@ static const transformer_options defaults = {
     .heads = 4,
     .kv_heads = 2,
     .context = 128,
-    .batch = 16,
-    .steps = 200,
     .warmup = 40,
-    .rate = 3e-3,
     .dtype = WEFT_F32,
-    .seed = 1,
     .validate = 50,
-    .sample = 320,
-    .temperature = 0.6,
-    .text = "/usr/share/common-licenses/GPL-3",
+    .run = { .steps = 200,
+             .batch = 16,
+             .seed = 1,
+             .sample = 320,
+             .rate = 3e-3,
+             .temperature = 0.6,
+             .text = "/usr/share/common-licenses/GPL-3" },
 };
 
 static const char introduction[] =
@@ -90,7 +88,7 @@ static const char *conflict(const transformer_options *o)
     if (tensor && o->kv_heads % o->tp != 0) {
         return "--kv-heads must be a multiple of the mesh's tp: each rank has whole heads";
     }
-    if (o->stop > o->steps) {
+    if (o->stop > o->run.steps) {
         return "--stop must not be above --steps";
     }
     return NULL;
@@ -111,26 +109,16 @@ int transformer_options_read(transformer_options *o, int argc, char *argv[])
         { "kv-heads", ARGUMENT_INTEGER, &o->kv_heads, "N", "of keys and values", 1, LARGE },
         { "tie", ARGUMENT_FLAG, &o->tie, NULL, "the head's weight is the embedding's" },
         { "context", ARGUMENT_INTEGER, &o->context, "N", "bytes in a sequence", 1, LARGE },
-        { "batch", ARGUMENT_INTEGER, &o->batch, "N", "sequences in a step", 1, LARGE },
-        { "steps", ARGUMENT_INTEGER, &o->steps, "N", "updates of the weights", 0, MOST },
-        { "stop", ARGUMENT_INTEGER, &o->stop, "N", "end before this step of them; 0: after all", 0, MOST },
-        { "lr", ARGUMENT_NUMBER, &o->rate, "X", "highest learning rate" },
-        { "warmup", ARGUMENT_INTEGER, &o->warmup, "N", "steps until that is reached", 0, MOST },
+        { "stop", ARGUMENT_INTEGER, &o->stop, "N", "end before this step; 0: after all", 0, MOST },
+        { "warmup", ARGUMENT_INTEGER, &o->warmup, "N", "steps until the learning rate is reached", 0, MOST },
         { "dtype", ARGUMENT_OTHER, &o->dtype, "f32|bf16", "of products; weights are f32 (f32)",
           .read = read_dtype },
-        { "seed", ARGUMENT_INTEGER, &o->seed, "N", "of the weights, the batches and the writing", 0,
-          UINT32_MAX },
-        { "text", ARGUMENT_STRING, &o->text, "FILE", "what to learn; the last tenth is for validation" },
         { "validate", ARGUMENT_INTEGER, &o->validate, "N", "steps between validations; 0: one at the end", 0,
           MOST },
         { "load", ARGUMENT_STRING, &o->load, "FILE", "begin with these weights, or resume that run" },
         { "save", ARGUMENT_STRING, &o->save, "FILE", "write a checkpoint at each validation and at the end" },
-        { "sample", ARGUMENT_INTEGER, &o->sample, "N", "bytes to write at the end", 0, MOST },
-        { "temperature", ARGUMENT_NUMBER, &o->temperature, "X", "of that writing: low is cautious" },
-        { "curve", ARGUMENT_STRING, &o->curve, "FILE", "write the loss of every step, one per line" },
-        { "json", ARGUMENT_FLAG, &o->json, NULL, "last line of the output: the summary as one JSON object" },
     };
-    int code = arguments_read((int)(sizeof(table) / sizeof(*table)), table, introduction, argc, argv);
+    int code = training_options_read(&o->run, (int)(sizeof(table) / sizeof(*table)), table, introduction, argc, argv);
     if (code >= 0) {
         return code;
     }
