@@ -137,26 +137,42 @@ static void draw_batch(dice *d, const text *t, int64_t batch, int32_t context[],
     }
 }
 
-/* Submits one step. The loss, Replicate, is the caller's to release. */
-static weft_tensor *train_step(const model *m, const options *o, int32_t context_symbols[],
-                               int32_t next_symbols[])
+/* A step, as a weft_graph_function: from contexts and next symbols to the loss, Replicate. */
+static weft_status step_on(void *trained, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
-    weft_scope_open();
-    weft_tensor *context = rows_of(context_symbols, 2, (int64_t[]){ o->run.batch, CONTEXT });
-    weft_tensor *next = rows_of(next_symbols, 1, &o->run.batch);
-    weft_tensor *loss = weft_redistribute(weft_cross_entropy(forward(m, context), next), NULL, everywhere);
+    const model *m = trained;
+    (void)scalars;
+    weft_tensor *loss = weft_redistribute(weft_cross_entropy(forward(m, inputs[0]), inputs[1]), NULL, everywhere);
     weft_backward(loss); /* with the updates: descend() */
     weft_zero_grad(NUM_PARAMETERS,
                    (weft_tensor *[]){ m->table, m->first.weight, m->first.bias, m->second.weight,
                                       m->second.bias, m->last.weight, m->last.bias });
+    outputs[0] = loss;
+    return weft_last_status();
+}
+
+/* Submits one step; `graph`: captured, or NULL. The loss is the caller's to release. */
+static weft_tensor *train_step(model *m, const options *o, weft_graph *graph, int32_t context_symbols[],
+                               int32_t next_symbols[])
+{
+    weft_scope_open();
+    weft_tensor *inputs[] = { rows_of(context_symbols, 2, (int64_t[]){ o->run.batch, CONTEXT }),
+                              rows_of(next_symbols, 1, &o->run.batch) };
+    weft_tensor *loss;
+    if (graph != NULL) {
+        weft_graph_call(graph, inputs, NULL, &loss);
+    } else {
+        step_on(m, inputs, NULL, &loss);
+    }
     weft_tensor_retain(loss);
     weft_scope_close();
     return loss;
 }
 
 /* Fills losses[steps]. False: an error, kept by weft. */
-static bool train(const model *m, const options *o, const text *t, dice *d, double losses[])
+static bool train(model *m, const options *o, const text *t, dice *d, double losses[])
 {
+    weft_graph *graph = o->run.graph ? weft_graph_new("step", step_on, m, 2, 0, 1) : NULL;
     int32_t *context = malloc((size_t)(o->run.batch * CONTEXT) * sizeof(int32_t));
     int32_t *next = malloc((size_t)o->run.batch * sizeof(int32_t));
     bool good = context != NULL && next != NULL;
@@ -170,12 +186,15 @@ static bool train(const model *m, const options *o, const text *t, dice *d, doub
         }
         if (step < o->run.steps) {
             draw_batch(d, t, o->run.batch, context, next);
-            pending[step % IN_FLIGHT] = train_step(m, o, context, next);
+            pending[step % IN_FLIGHT] = train_step(m, o, graph, context, next);
         }
         good = weft_last_status() == WEFT_OK;
     }
     good = weft_wait() == WEFT_OK && good;
     progress_end(&line);
+    if (graph != NULL) {
+        weft_graph_free(graph);
+    }
     free(context);
     free(next);
     return good;

@@ -15,6 +15,7 @@ int training_options_read(training_options *t, int num_own, const argument own[]
         { "text", ARGUMENT_STRING, &t->text, "FILE", "what to learn" },
         { "sample", ARGUMENT_INTEGER, &t->sample, "N", "bytes to write at the end", 0, MOST },
         { "temperature", ARGUMENT_NUMBER, &t->temperature, "X", "of that writing: low is cautious" },
+        { "graph", ARGUMENT_FLAG, &t->graph, NULL, "capture the first step and replay it: the same numbers, sooner" },
         { "curve", ARGUMENT_STRING, &t->curve, "FILE", "write the loss of every step, one per line" },
         { "json", ARGUMENT_FLAG, &t->json, NULL, "last line of the output: the summary as one JSON object" },
     };

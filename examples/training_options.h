@@ -11,6 +11,7 @@ typedef struct training_options {
     int64_t sample; /* bytes to write at the end; 0: none */
     double rate, temperature;
     const char *text, *curve; /* curve: file for the losses; NULL: none */
+    bool graph; /* steps are captured */
     bool json;
 } training_options;
 

@@ -265,6 +265,7 @@ static void initialize(weft_module *m)
 
 typedef struct training {
     weft_module *model;
+    weft_graph *graph; /* steps are captured; NULL: they are not */
     batches data;
     int n, matrices;  /* parameters; matrices, which have weight decay, come first */
     int64_t elements; /* of all parameters */
@@ -348,14 +349,28 @@ static void update(training *t)
     weft_zero_grad(n, parameters);
 }
 
-/* Submits one step. The loss, Replicate, is the caller's to release. */
+/* A step on the current batch, as a weft_graph_function. outputs[0]: the loss, Replicate. */
+static weft_status step_on(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    training *t = context;
+    (void)inputs, (void)scalars;
+    outputs[0] = loss_of(t);
+    weft_backward(outputs[0]);
+    update(t);
+    return weft_last_status();
+}
+
+/* Submits one step. The loss is the caller's to release. */
 static weft_tensor *train_step(training *t)
 {
+    weft_tensor *loss;
     weft_scope_open();
     batches_draw(&t->data, t->step);
-    weft_tensor *loss = loss_of(t);
-    weft_backward(loss);
-    update(t);
+    if (t->graph != NULL) {
+        weft_graph_call(t->graph, NULL, NULL, &loss);
+    } else {
+        step_on(t, NULL, NULL, &loss);
+    }
     weft_tensor_retain(loss);
     weft_scope_close();
     return loss;
@@ -460,6 +475,7 @@ static bool run(training *t, double losses[])
                   .validation_loss = NAN,
                   .parameters = t->elements,
                   .all_losses = true };
+    t->graph = o.run.graph ? weft_graph_new("step", step_on, t, 0, 0, 1) : NULL;
     train(t, stop, losses, &s);
     work_count(s.work);
     if (s.steps == 0 && o.save != NULL && weft_last_status() == WEFT_OK) {

@@ -16,6 +16,7 @@ typedef struct executing {
     weft_graph_trace *trace;
     weft_tensor_impl **values; /* by number, each with a reference; NULL: not computed yet, or not needed any more */
     bool *is_promised;         /* by number: a promised tensor waits for it */
+    bool *is_outside;          /* by number: it is in a tensor from before the segment */
 } executing;
 
 static void set_value(const executing *e, int number, weft_tensor_impl *tensor)
@@ -78,7 +79,7 @@ static bool choose_target(const executing *e, const weft_graph_node *node, int n
     int input = node->inputs[output];
     weft_tensor_impl *holder = e->values[input], *meant = bound_at(e, node->outputs[output]);
     bool needed = is_needed(e, input, number);
-    if (!needed && (meant != NULL || bound_at(e, input) == NULL)) {
+    if (!needed && (meant != NULL || !e->is_outside[input])) {
         return true;
     }
     weft_tensor_impl *other = keep_aside(made->call.function, holder);
@@ -324,12 +325,25 @@ static void find_most(const weft_graph_trace *trace, int *inputs, int *outputs)
     }
 }
 
+/* The run's references of inputs become those of the values: the last use releases them, so that a value that only the
+ * run knows does not keep a tensor from being changed where it is. */
+static void take_inputs(const executing *e)
+{
+    for (int i = 0; i < (int)e->trace->values.count; i++) {
+        weft_tensor_impl **bound = weft_run_bound(e->run, i), *input = *bound;
+        e->is_outside[i] = input != NULL;
+        if (weft_trace_value(e->trace, i)->is_input) {
+            set_value(e, i, input);
+            *bound = NULL;
+            weft_tensor_unreference(input);
+        }
+    }
+}
+
 static weft_status execute_all(const executing *e, made_call *made)
 {
     weft_status status = WEFT_OK;
-    for (int i = 0; i < (int)e->trace->values.count; i++) {
-        set_value(e, i, weft_trace_value(e->trace, i)->is_input ? bound_at(e, i) : NULL);
-    }
+    take_inputs(e);
     find_promised(e);
     weft_runtime.call_depth++;
     status = execute_calls(e, made);
@@ -349,7 +363,8 @@ weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace)
     executing e = { .run = run, .trace = trace };
     made_call made;
     e.values = calloc(count + 1, sizeof(weft_tensor_impl *));
-    e.is_promised = calloc(count + 1, sizeof(bool));
+    e.is_promised = calloc(2 * count + 1, sizeof(bool));
+    e.is_outside = e.is_promised + count;
     made.tensors = calloc((size_t)(num_inputs + num_outputs), sizeof(weft_tensor *));
     made.outputs = made.tensors + num_inputs;
     weft_status status = e.values == NULL || e.is_promised == NULL || made.tensors == NULL
