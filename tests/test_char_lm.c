@@ -119,6 +119,19 @@ static void spreading_changes_nothing(void **state)
 }
 #endif
 
+static void captured_steps_are_the_same(void **state)
+{
+    (void)state;
+    double eager[STEPS], captured[STEPS];
+    train(0, "2x2", "", eager);
+    train(0, "2x2", "--graph", captured);
+    assert_memory_equal(eager, captured, sizeof(eager));
+#ifdef WEFT_HAVE_MPI
+    train(3, "2x2", "--graph", captured);
+    assert_memory_equal(eager, captured, sizeof(eager));
+#endif
+}
+
 /* Other batches for another seed. */
 static void seed_matters(void **state)
 {
@@ -233,6 +246,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(curve_3x1_on_3_processes),
         cmocka_unit_test(spreading_changes_nothing),
 #endif
+        cmocka_unit_test(captured_steps_are_the_same),
         cmocka_unit_test(seed_matters),
         cmocka_unit_test(last_line_is_json),
         cmocka_unit_test(bad_arguments_are_named),

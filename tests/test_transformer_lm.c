@@ -215,6 +215,24 @@ static void initial_weights(void **state)
     assert_near("loaded", loaded, seed_one, STEPS, 1e-4);
 }
 
+static void captured_steps_are_the_same(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = { "", "--mesh dp=2,tp=2 --parallel tp+fsdp", "--mesh tp=2 --parallel sequence --dtype bf16" };
+    for (int i = 0; i < 3; i++) {
+        double eager[STEPS], captured[STEPS];
+        char more[256];
+        train(0, layouts[i], STEPS, eager);
+        snprintf(more, sizeof(more), "%s --graph", layouts[i]);
+        train(0, more, STEPS, captured);
+        assert_memory_equal(eager, captured, sizeof(eager));
+#ifdef WEFT_HAVE_MPI
+        train(2, more, STEPS, captured);
+        assert_memory_equal(eager, captured, sizeof(eager));
+#endif
+    }
+}
+
 static void seed_matters(void **state)
 {
     (void)state;
@@ -341,6 +359,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(resumed_run_is_the_same),
         cmocka_unit_test(initial_weights),
         cmocka_unit_test(other_weights_are_refused),
+        cmocka_unit_test(captured_steps_are_the_same),
         cmocka_unit_test(seed_matters),
         cmocka_unit_test(bf16_ends_near_f32),
         cmocka_unit_test(last_line_is_json),
