@@ -218,7 +218,7 @@ static void initial_weights(void **state)
 static void captured_steps_are_the_same(void **state)
 {
     (void)state;
-    static const char *const layouts[] = { "", "--mesh dp=2,tp=2 --parallel tp+fsdp", "--mesh tp=2 --parallel sequence --dtype bf16" };
+    static const char *const layouts[] = { "--mesh dp=2", "--mesh dp=2,tp=2 --parallel tp+fsdp", "--mesh tp=2 --parallel sequence --dtype bf16" };
     for (int i = 0; i < 3; i++) {
         double eager[STEPS], captured[STEPS];
         char more[256];
