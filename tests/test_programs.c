@@ -9,7 +9,10 @@
  *   test-programs --from SEED --count N, --seconds S, --processes P, --only add,sub    some of them
  *   test-programs --seed SEED           one, which is made smaller and printed as C if it fails
  *   test-programs --seed SEED --print   one, as C
+ *   test-programs graphs [gradients] COUNT PROCESSES
+ *                                       in captured graphs (programs/graphs.h)
  *   --gradients                         programs with gradients
+ *   --graphs                            in captured graphs
  *   --shrink SECONDS                    for making a program smaller, at most
  *   test-programs --file FILE           one, as it is printed (--print: as C)
  */
@@ -45,7 +48,7 @@ static void test_programs(void **state)
     if (!drive(&test_driver, FIRST_SEED, test_count, 0)) {
         fail_msg("program %" PRIu64 " failed", test_driver.failed_seed);
     }
-    if (test_driver.gradients) {
+    if (test_driver.gradients && !test_driver.graphs) {
         print_message("# %" PRId64 " programs, %" PRId64 " refused; %" PRId64 " gradients of %" PRId64
                       " elements compared, %" PRId64 " elements with differences, %" PRId64 " are not smooth\n",
                       test_driver.total.programs, test_driver.total.tally.refused, test_driver.total.tally.tensors,
@@ -280,6 +283,8 @@ static void read_options(int count, char *arguments[], given_options *o)
         { "seed", required_argument, NULL, 'i' },
         { "gradients", no_argument, NULL, 'g' },
         { "no-gradients", no_argument, NULL, 'G' },
+        { "graphs", no_argument, NULL, 'r' },
+        { "no-graphs", no_argument, NULL, 'R' },
         { "print", no_argument, NULL, 'P' },
         { "shrink", required_argument, NULL, 'S' },
         { NULL, 0, NULL, 0 },
@@ -324,6 +329,10 @@ static void read_options(int count, char *arguments[], given_options *o)
         case 'G':
             o->order.gradients = c == 'g';
             break;
+        case 'r':
+        case 'R':
+            o->order.graphs = c == 'r';
+            break;
         case 'P':
             o->print = true;
             break;
@@ -340,6 +349,7 @@ static int run_one(driver *d, const given_options *o)
     if (o->order.file == NULL) {
         choose_world(&p, o->seed, d->processes);
         p.gradients = d->gradients;
+        p.graphs = d->graphs;
         generate(&p, d->only);
     } else if (!read_file(&p, o->order.file)) {
         return 2;
@@ -378,6 +388,12 @@ int main(int count, char *arguments[])
     test_driver.self = arguments[0];
     test_driver.only = o.order.only;
     test_driver.gradients = o.order.gradients;
+    test_driver.graphs = o.order.graphs;
+    if (as_test && strcmp(arguments[1], "graphs") == 0) {
+        test_driver.graphs = true;
+        arguments++;
+        count--;
+    }
     if (as_test && strcmp(arguments[1], "gradients") == 0) {
         test_driver.gradients = true;
         arguments++;

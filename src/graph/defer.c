@@ -399,6 +399,11 @@ bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outp
     if (weft_runtime.steps != NULL) {
         return false;
     }
+    bool leaves_values = call->action != NULL && call->action->leaves_values;
+    if (run->failed != WEFT_OK && !leaves_values) {
+        *status = weft_fail(run->failed, call->function, "calls before it in graph %s have failed", run->graph->name);
+        return true;
+    }
     if (!is_deferrable(call)) {
         return pass(run, call, status);
     }

@@ -121,6 +121,7 @@ typedef struct weft_graph_run {
     weft_graph_trace *replayed; /* the trace that the calls are compared with; NULL: they are captured */
     weft_graph_trace *captured; /* the trace that is captured, or NULL */
     int num_values;    /* of the segment up to now */
+    weft_status failed; /* a segment has: nothing is executed any more. Or WEFT_OK */
     weft_vec bound;    /* weft_tensor_impl *, by number, with a reference: tensors from before the segment, as they were and
                           changed; NULL: a value that is promised alone */
     weft_vec calls;    /* weft_deferred_call: one for each node up to now */

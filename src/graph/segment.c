@@ -170,6 +170,7 @@ weft_status weft_run_end_segment(weft_graph_run *run)
         run->position++;
     }
     if (status != WEFT_OK) {
+        run->failed = status;
         break_promises();
     }
     weft_trace_free(run->captured);

@@ -478,16 +478,22 @@ static bool gradient_of_var(const weft_gradient *of)
 COMPOSITE(operation_norm, "p_norm", WEFT_TYPES_FLOAT, expand_norm,
           WEFT_GRADIENT_BY(gradient_of_norm, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0)))
 
+/* `way`: which of the calls that a composite may expand into, where that depends on its scalar. */
 static weft_tensor *dispatch_composite(const char *function, const weft_operation *operation, weft_tensor *a,
-                                       int64_t mask, bool keepdim, double scalar)
+                                       int64_t mask, bool keepdim, double scalar, int way)
 {
-    return weft_dispatch(
-        &(weft_call){ .function = function,
-                      .operation = operation,
-                      .num_inputs = 1,
-                      .inputs = { a },
-                      .attributes = { .num_numbers = 2, .numbers = { [WEFT_REDUCTION_MASK] = mask, [WEFT_REDUCTION_KEEPS] = keepdim } },
-                      .scalars = { scalar } });
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = operation,
+                                       .num_inputs = 1,
+                                       .inputs = { a },
+                                       .attributes = { .num_numbers = 3, .numbers = { mask, keepdim, way } },
+                                       .scalars = { scalar } });
+}
+
+/* The layout of a norm depends on it. */
+static int way_of_norm(double p)
+{
+    return p == 0 ? 0 : p == 1 ? 1 : p == 2 ? 2 : isinf(p) ? 3 : 4;
 }
 
 static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num_dims, const int dims[],
@@ -502,7 +508,7 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
         return NULL;
     }
     bool right = !isinf(p) || weft_check_reduced_sizes(function, a, mask);
-    return right ? dispatch_composite(function, &operation_norm, a, mask, keepdim, p) : NULL;
+    return right ? dispatch_composite(function, &operation_norm, a, mask, keepdim, p, way_of_norm(p)) : NULL;
 }
 
 weft_tensor *weft_norm(weft_tensor *a, double p, int dim, bool keepdim)
@@ -559,7 +565,7 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
     if (mask < 0 || !check_floating(function, a)) {
         return NULL;
     }
-    return dispatch_composite(function, &operation_var, a, mask, keepdim, correction);
+    return dispatch_composite(function, &operation_var, a, mask, keepdim, correction, 0);
 }
 
 weft_tensor *weft_var(weft_tensor *a, int dim, double correction, bool keepdim)

@@ -75,6 +75,18 @@ static weft_status make_without_data(const weft_call *call, weft_tensor *outputs
     return done ? WEFT_OK : weft_latest_status();
 }
 
+/* What reads values may make calls to find them, which are not deferred. */
+static weft_status perform(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_deferral *deferral = weft_runtime.deferral;
+    if (!call->action->leaves_values) {
+        weft_runtime.deferral = NULL;
+    }
+    weft_status status = call->action->perform(call, outputs);
+    weft_runtime.deferral = deferral;
+    return status;
+}
+
 static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
 {
     bool valid;
@@ -85,7 +97,7 @@ static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
     if (is_without_data(call, &valid)) {
         return make_without_data(call, outputs);
     }
-    return valid ? call->action->perform(call, outputs) : weft_latest_status();
+    return valid ? perform(call, outputs) : weft_latest_status();
 }
 
 weft_status weft_act(const weft_call *call, weft_tensor *outputs[])

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/deferral.h"
 #include "tensor/state.h"
 
 /* One row of `count` numbers for each entry of the mesh; this process's are `mine`. Belongs to the
@@ -24,12 +25,22 @@ static weft_tensor_impl *numbers_tensor(const char *function, const weft_mesh_im
     return tensor;
 }
 
+/* Deferred calls may have messages of their own, which go first: on all processes in the same order. False with the
+ * error kept. */
+static bool finish_deferred(void)
+{
+    return weft_runtime.deferral == NULL || weft_runtime.deferral->finish(weft_runtime.deferral) == WEFT_OK;
+}
+
 bool weft_numbers_gather(const char *function, int count, const int64_t mine[], int64_t all[])
 {
     size_t bytes = (size_t)count * sizeof(*mine);
     if (weft_runtime.num_processes == 1) {
         memcpy(all, mine, bytes);
         return true;
+    }
+    if (!finish_deferred()) {
+        return false;
     }
     weft_scope_open();
     const weft_mesh_impl *mesh = weft_host_mesh();
@@ -61,6 +72,9 @@ bool weft_numbers_broadcast(const char *function, int process, int count, int64_
 {
     if (weft_runtime.num_processes == 1) {
         return true;
+    }
+    if (!finish_deferred()) {
+        return false;
     }
     weft_scope_open();
     const weft_mesh_impl *mesh = processes_from(function, process);

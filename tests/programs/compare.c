@@ -91,7 +91,7 @@ static void compare_whole(running *r, int value, const void *memory)
     }
 }
 
-/* ---- replicas ------------------------------------------------------------------------------------------ */
+/* ---- trails -------------------------------------------------------------------------------------------- */
 
 static uint64_t digest_of(const void *memory, size_t bytes, uint64_t begin)
 {
@@ -101,6 +101,39 @@ static uint64_t digest_of(const void *memory, size_t bytes, uint64_t begin)
     }
     return hash | 1; /* never 0 */
 }
+
+void trail_add(trail *t, entry added)
+{
+    if (t->count == t->capacity) {
+        t->capacity = 2 * t->capacity + 64;
+        t->entries = realloc(t->entries, t->capacity * sizeof(*t->entries));
+    }
+    t->entries[t->count++] = added;
+}
+
+void trail_clear(trail *t)
+{
+    free(t->entries);
+    *t = (trail){ 0 };
+}
+
+void note_tensor(running *r, int value, weft_tensor *tensor)
+{
+    entry added = { .step = r->step, .value = value };
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        size_t bytes = weft_local_bytes(tensor, i);
+        void *memory = malloc(bytes + 1);
+        if (bytes > 0 && weft_local_to_host(tensor, i, memory, bytes) != WEFT_OK) {
+            run_fail(r, "weft_local_to_host() of value %d: %s", value, weft_last_error());
+        }
+        added.bits = digest_of(memory, bytes, added.bits);
+        free(memory);
+    }
+    trail_add(r->trail, added);
+    r->tally->tensors++;
+}
+
+/* ---- replicas ------------------------------------------------------------------------------------------ */
 
 /* The same for all ranks that must have the same: their part of the tensor, and of addends. */
 static uint64_t box_of(const running *r, int value, weft_tensor *tensor, int rank)

@@ -156,6 +156,7 @@ static void explain(driver *d, uint64_t from, outcome result, const char *log)
     program *p = malloc(sizeof(*p));
     choose_world(p, d->failed_seed, d->processes);
     p->gradients = d->gradients;
+    p->graphs = d->graphs;
     generate(p, d->only);
     printf("\nprogram %" PRIu64 " on %d processes %s:\n%.4000s\n", d->failed_seed, d->processes,
            texts[result], log);
@@ -209,6 +210,7 @@ static bool drive_some(driver *d, uint64_t from, uint64_t count)
                                       "--count",
                                       texts[2],
                                       d->gradients ? "--gradients" : "--no-gradients",
+                                      d->graphs ? "--graphs" : "--no-graphs",
                                       d->only == NULL ? NULL : "--only",
                                       d->only,
                                       NULL };

@@ -11,6 +11,7 @@ typedef struct driver {
     const char *only;
     int processes; /* 1: no mpirun */
     bool gradients; /* programs with gradients */
+    bool graphs;    /* in captured graphs */
     bool verbose;  /* says how far it is */
     int shrink_seconds;
     worker_page total; /* of all workers */

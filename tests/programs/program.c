@@ -47,6 +47,34 @@ const char *placements_text(int count, const weft_placement placements[], char *
     return text;
 }
 
+/* ---- fewer steps --------------------------------------------------------------------------------------- */
+
+void program_tidy(program *p)
+{
+    int numbers[MAX_VALUES], steps = 0, values = 0;
+    for (int v = 0; v < MAX_VALUES; v++) {
+        numbers[v] = NO_VALUE;
+    }
+    for (int i = 0; i < p->num_steps; i++) {
+        step s = p->steps[i];
+        bool good = s.operation != NULL;
+        for (int k = 0; k < s.num_inputs && good; k++) {
+            good = s.inputs[k] == NO_VALUE || numbers[s.inputs[k]] != NO_VALUE;
+            s.inputs[k] = good && s.inputs[k] != NO_VALUE ? numbers[s.inputs[k]] : NO_VALUE;
+        }
+        for (int k = 0; k < s.num_outputs && good; k++) {
+            int *number = &numbers[s.outputs[k]];
+            *number = *number == NO_VALUE ? values++ : *number;
+            s.outputs[k] = *number;
+        }
+        if (good) {
+            p->steps[steps++] = s;
+        }
+    }
+    p->num_steps = steps;
+    p->num_values = values;
+}
+
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
 static void write_wholes(FILE *file, const char *key, int count, const int64_t numbers[])
@@ -95,8 +123,8 @@ void program_write(const program *p, FILE *file)
 {
     fprintf(file, "world seed %" PRIu64 " processes %d ranks %d panel_rows %d plan %d", p->seed, p->processes,
             p->ranks, p->panel_rows, p->plan);
-    fprintf(file, " cache %d compares %d packs %d implicit %d scoped %d gradients %d\n", p->cache, p->compares,
-            p->packs, p->implicit, p->scoped, p->gradients);
+    fprintf(file, " cache %d compares %d packs %d implicit %d scoped %d gradients %d graphs %d\n", p->cache, p->compares,
+            p->packs, p->implicit, p->scoped, p->gradients, p->graphs);
     for (int m = 0; m < p->num_meshes; m++) {
         const mesh_plan *mesh = &p->meshes[m];
         fprintf(file, "mesh %d of %d %d %d", (int)mesh->kind, mesh->of, mesh->first, mesh->last);
@@ -260,6 +288,8 @@ static bool read_world(program *p, words *w)
             p->scoped = number != 0;
         } else if (strcmp(key, "gradients") == 0) {
             p->gradients = number != 0;
+        } else if (strcmp(key, "graphs") == 0) {
+            p->graphs = number != 0;
         } else if (strcmp(key, "seed") == 0) {
             p->seed = text == NULL ? 0 : strtoull(text, NULL, 10);
         } else {

@@ -80,6 +80,7 @@ typedef struct program {
     bool implicit;  /* all of it in weft_implicit_replication_begin() */
     bool scoped;    /* everything is in a scope; else the program releases its tensors */
     bool gradients; /* it has leaves, and ends with a loss and a backward pass (gradients.h) */
+    bool graphs;    /* it is run in captured graphs (graphs.h) */
     int num_meshes, num_steps, num_values;
     mesh_plan meshes[MAX_MESHES];
     step steps[MAX_STEPS];
@@ -95,6 +96,9 @@ int mesh_count(const mesh_plan *mesh);
 /* The number of a rank in a mesh; -1: it is not in it. */
 int mesh_index(const mesh_plan *mesh, int rank);
 void mesh_coordinate(const mesh_plan *mesh, int index, int64_t coordinate[]);
+
+/* Leaves out steps without an operation, and those that need their values; numbers the values anew. */
+void program_tidy(program *p);
 
 /* As text, one line a step; false where it cannot be read (`why` says). */
 void program_write(const program *p, FILE *file);

@@ -26,6 +26,20 @@ typedef struct digest {
 
 enum { MAX_DIGESTS = 400, MAX_HELD = 4 };
 
+/* What a run has read, in order: to be compared with another run. */
+typedef struct entry {
+    int step, value; /* NO_VALUE: a number */
+    uint64_t bits;   /* of the shards that are hosted here */
+} entry;
+
+typedef struct trail {
+    size_t count, capacity;
+    entry *entries;
+} trail;
+
+void trail_add(trail *t, entry added);
+void trail_clear(trail *t);
+
 typedef struct running {
     const program *program;
     evaluation evaluation;
@@ -41,6 +55,7 @@ typedef struct running {
     size_t live;   /* tensors, and bytes of the pool, at the beginning */
     int64_t bytes;
     bool plain;         /* values are not compared with their reference */
+    trail *trail;       /* then, what is read goes there; or NULL */
     bool refused;       /* a backward pass was, and the rest has not been done */
     char refusal[1000]; /* with this status and error */
 } running;
@@ -52,6 +67,8 @@ enum { RUN_FAILED = 3 };
 running *run_begin(const program *p, tally *counts);
 void run_step(running *r, const step *s);
 void run_end(running *r);
+/* Reads and compares all that is left, and ends. */
+void run_finish(running *r);
 
 /* ---- what run.c and compare.c share -------------------------------------------------------------------- */
 
@@ -64,6 +81,8 @@ void run_expect_no_error(const running *r, const char *what);
 void let_shards_go(running *r);
 /* Compares a value with its reference: shape, type, mesh, each hosted shard. BLOCKS. */
 void compare_value(running *r, int value);
+/* Adds a tensor's hosted shards to the trail; `value`: that it stands for. */
+void note_tensor(running *r, int value, weft_tensor *tensor);
 /* Replaces the reference's inexact values by weft's. BLOCKS; on all processes. */
 void adopt_value(running *r, int value);
 /* Compares replicas across processes; on all of them. */

@@ -21,33 +21,6 @@ typedef struct shrinker {
 
 /* ---- one try ------------------------------------------------------------------------------------------- */
 
-/* Steps without the values that they need go too; values are numbered anew. */
-static void tidy(program *p)
-{
-    int numbers[MAX_VALUES], steps = 0, values = 0;
-    for (int v = 0; v < MAX_VALUES; v++) {
-        numbers[v] = NO_VALUE;
-    }
-    for (int i = 0; i < p->num_steps; i++) {
-        step s = p->steps[i];
-        bool good = s.operation != NULL;
-        for (int k = 0; k < s.num_inputs && good; k++) {
-            good = s.inputs[k] == NO_VALUE || numbers[s.inputs[k]] != NO_VALUE;
-            s.inputs[k] = good && s.inputs[k] != NO_VALUE ? numbers[s.inputs[k]] : NO_VALUE;
-        }
-        for (int k = 0; k < s.num_outputs && good; k++) {
-            int *number = &numbers[s.outputs[k]];
-            *number = *number == NO_VALUE ? values++ : *number;
-            s.outputs[k] = *number;
-        }
-        if (good) {
-            p->steps[steps++] = s;
-        }
-    }
-    p->num_steps = steps;
-    p->num_values = values;
-}
-
 /* Whether `next`, as it has been changed, is valid and still fails; then it is the best. */
 static bool try(shrinker *s)
 {
@@ -55,7 +28,7 @@ static bool try(shrinker *s)
     if (time(NULL) > s->until) {
         return false;
     }
-    tidy(s->next);
+    program_tidy(s->next);
     bool valid =
         s->next->num_steps > 0 && memcmp(s->next, s->best, sizeof(*s->next)) != 0 && evaluate(&e, s->next);
     if (s->next->num_steps > 0 && valid) {

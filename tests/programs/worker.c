@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "gradients.h"
+#include "graphs.h"
 #include "make.h"
 #include "ops/ops.h"
 
@@ -123,7 +124,7 @@ static int run_file(const char *path)
     if (!start_world(&p)) {
         return RUN_FAILED;
     }
-    (p.gradients ? run_gradients : run_program)(&p, &counts);
+    (p.graphs ? run_in_graphs : p.gradients ? run_gradients : run_program)(&p, &counts);
     return weft_finalize() == WEFT_OK ? 0 : RUN_FAILED;
 }
 
@@ -147,8 +148,9 @@ static int run_seeds(const order *o)
         }
         shown->seed = seed;
         p.gradients = o->gradients;
+        p.graphs = o->graphs;
         generate(&p, o->only);
-        (p.gradients ? run_gradients : run_program)(&p, &counts);
+        (p.graphs ? run_in_graphs : p.gradients ? run_gradients : run_program)(&p, &counts);
         count_calls(&p);
         shown->tally = counts;
         shown->programs++;

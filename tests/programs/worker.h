@@ -24,6 +24,7 @@ typedef struct order {
     int processes;
     uint64_t from, count; /* seeds */
     bool gradients;       /* programs with gradients */
+    bool graphs;          /* in captured graphs */
     bool checks;          /* every world has WEFT_TASK_CACHE=check */
 } order;
 

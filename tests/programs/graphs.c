@@ -1,0 +1,356 @@
+#include "graphs.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "calls.h"
+
+enum { MAX_PIECE = 12, MAX_GRAPH_OUTPUTS = 2 };
+
+/* Steps that follow each other: one call of a graph, or not in any. */
+typedef struct piece {
+    int number, first, end;
+    bool in_graph;
+    int num_new, fresh[MAX_VALUES]; /* values that it hands to the scope around it */
+    int num_outputs;                /* so many of these are the graph's outputs; others are kept by weft_scope_keep() */
+} piece;
+
+/* A program's pieces. */
+typedef struct partition {
+    int num_pieces;
+    piece pieces[MAX_STEPS];
+    /* The program as it runs: before each step. */
+    int depth[MAX_STEPS + 1];
+    life lives[MAX_STEPS + 1][MAX_VALUES];
+    int maker[MAX_VALUES]; /* the step that makes a value */
+} partition;
+
+/* A graph, and what its function is to run now. */
+typedef struct graph_of_piece {
+    weft_graph *graph;
+    running *running;
+    const piece *piece;
+} graph_of_piece;
+
+typedef struct checker {
+    const program *program; /* that is being run */
+    const char *run;        /* which run, for messages */
+    tally *tally;
+    graph_of_piece graphs[MAX_STEPS][MAX_GRAPH_OUTPUTS + 1]; /* by the piece's number and its outputs */
+    partition plan;
+} checker;
+
+static _Noreturn void fail(const checker *c, const char *format, ...)
+{
+    char text[1000];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    fprintf(stderr, "FAILED seed %llu, process %d, %s: %s\n", (unsigned long long)c->program->seed,
+            weft_process_index(), c->run, text);
+    fflush(NULL);
+    _exit(RUN_FAILED);
+}
+
+/* ---- pieces ----------------------------------------------------------------------------------------------- */
+
+static void follow(checker *c, const program *p)
+{
+    partition *plan = &c->plan;
+    evaluation e;
+    evaluation_start(&e, p);
+    for (int i = 0; i <= p->num_steps; i++) {
+        scene now;
+        plan->depth[i] = e.depth;
+        memcpy(plan->lives[i], e.lives, sizeof(e.lives));
+        if (i == p->num_steps) {
+            break;
+        }
+        if (!evaluate_step(&e, &p->steps[i], &now)) {
+            fail(c, "step %d is not valid", i);
+        }
+        for (int k = 0; k < p->steps[i].num_outputs; k++) {
+            int value = p->steps[i].outputs[k];
+            bool new = e.lives[value].owner < 0 && e.lives[value].retained == 0;
+            plan->maker[value] = new ? i : plan->maker[value];
+        }
+        evaluation_commit(&e, &now);
+    }
+    evaluation_end(&e);
+}
+
+/* Whether a step may be inside a function that begins with step `first`: it does not concern the scope around that. */
+static bool may_be_inside(const partition *plan, const program *p, int first, int i)
+{
+    const step *s = &p->steps[i];
+    int flags = s->operation->flags;
+    const life *l = s->num_inputs > 0 && s->inputs[0] >= 0 ? &plan->lives[i][s->inputs[0]] : NULL;
+    bool closes = flags & CLOSES && plan->depth[i] == plan->depth[first];
+    bool keeps = flags & KEEPS && l->owner == plan->depth[first];
+    bool releases = flags & RELEASES && l->retained == 0 && plan->maker[s->inputs[0]] >= first;
+    return !closes && !keeps && !releases;
+}
+
+/* The end of a piece of about so many steps; scopes that it opens, it closes. */
+static int end_of_piece(const partition *plan, const program *p, int first, int length)
+{
+    int end = first;
+    for (int i = first; i < p->num_steps && (i < first + length || plan->depth[i] > plan->depth[first]); i++) {
+        if (!may_be_inside(plan, p, first, i)) {
+            break;
+        }
+        end = plan->depth[i + 1] == plan->depth[first] ? i + 1 : end;
+    }
+    return end;
+}
+
+static void find_new(const partition *plan, const program *p, piece *one)
+{
+    for (int v = 0; v < p->num_values; v++) {
+        const life *l = &plan->lives[one->end][v];
+        if (l->owner == plan->depth[one->first] && plan->maker[v] >= one->first && plan->maker[v] < one->end) {
+            one->fresh[one->num_new++] = v;
+        }
+    }
+    int wanted = (int)(hash3(p->seed, (uint64_t)one->number, 901) % (MAX_GRAPH_OUTPUTS + 1));
+    one->num_outputs = wanted < one->num_new ? wanted : one->num_new;
+}
+
+static void choose_pieces(checker *c, const program *p)
+{
+    partition *plan = &c->plan;
+    memset(plan, 0, sizeof(*plan));
+    follow(c, p);
+    for (int i = 0; i < p->num_steps;) {
+        piece *one = &plan->pieces[plan->num_pieces];
+        uint64_t random = hash3(p->seed, (uint64_t)plan->num_pieces, 900);
+        *one = (piece){ .number = plan->num_pieces++, .first = i };
+        one->end = random % 8 == 0 ? i : end_of_piece(plan, p, i, 1 + (int)(random / 8 % MAX_PIECE));
+        one->in_graph = one->end > i;
+        one->end = one->in_graph ? one->end : i + 1;
+        if (one->in_graph) {
+            find_new(plan, p, one);
+        }
+        i = one->end;
+    }
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------- */
+
+static weft_status run_inside(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    const graph_of_piece *own = context;
+    running *r = own->running;
+    (void)inputs, (void)scalars;
+    for (; r->step < own->piece->end && !r->refused; r->step++) {
+        run_step(r, &r->program->steps[r->step]);
+    }
+    if (r->refused) {
+        return WEFT_ERR_STATE;
+    }
+    for (int i = 0; i < own->piece->num_new; i++) {
+        weft_tensor *tensor = r->tensors[own->piece->fresh[i]];
+        if (i < own->piece->num_outputs) {
+            outputs[i] = tensor;
+        } else {
+            weft_scope_keep(tensor);
+        }
+    }
+    run_expect_no_error(r, "keeping the function's tensors");
+    return WEFT_OK;
+}
+
+/* Values that have not come to be, or that the function has not handed over. */
+static void forget_values(running *r, const program *p, int first)
+{
+    for (int i = first; i < p->num_steps; i++) {
+        for (int k = 0; k < p->steps[i].num_outputs; k++) {
+            r->evaluation.lives[p->steps[i].outputs[k]].owner = -1;
+        }
+    }
+}
+
+static void call_graph(checker *c, running *r, const piece *one)
+{
+    graph_of_piece *own = &c->graphs[one->number][one->num_outputs];
+    weft_tensor *outputs[MAX_GRAPH_OUTPUTS + 1] = { NULL };
+    if (own->graph == NULL) {
+        own->graph = weft_graph_new("piece", run_inside, own, 0, 0, one->num_outputs);
+    }
+    own->running = r;
+    own->piece = one;
+    if (weft_graph_call(own->graph, NULL, NULL, outputs) != WEFT_OK && r->refused) {
+        weft_clear_error();
+    }
+    run_expect_no_error(r, "weft_graph_call()");
+    for (int i = 0; i < one->num_outputs && !r->refused; i++) {
+        if (outputs[i] != r->tensors[one->fresh[i]]) {
+            run_fail(r, "output %d of a graph is not the tensor that its function gave", i);
+        }
+    }
+}
+
+static void run_piece(checker *c, running *r, const piece *one, bool in_graphs)
+{
+    if (in_graphs && one->in_graph) {
+        call_graph(c, r, one);
+        return;
+    }
+    for (; r->step < one->end && !r->refused; r->step++) {
+        run_step(r, &r->program->steps[r->step]);
+    }
+}
+
+/* A run whose backward pass was refused: the same of all runs, and nothing else. */
+static void end_refused(checker *c, running *r, bool in_graphs, trail *seen, const piece *last)
+{
+    const program *p = r->program;
+    bool inside = in_graphs && last->in_graph;
+    forget_values(r, p, inside ? last->first : r->step - 1);
+    r->evaluation.depth = inside ? c->plan.depth[last->first] : r->evaluation.depth;
+    trail_clear(seen);
+    for (const char *at = r->refusal; *at != '\0'; at++) {
+        trail_add(seen, (entry){ .value = NO_VALUE, .bits = (uint64_t)*at });
+    }
+    run_end(r);
+}
+
+/* Runs a program; `seen`: all that can be read goes there, and nothing is compared; NULL: it is compared with its
+ * reference. */
+static void run_pieces(checker *c, const program *p, bool in_graphs, trail *seen, const char *name)
+{
+    c->program = p;
+    c->run = name;
+    choose_pieces(c, p);
+    running *r = run_begin(p, c->tally);
+    r->plain = seen != NULL;
+    r->trail = seen;
+    for (int i = 0; i < c->plan.num_pieces; i++) {
+        run_piece(c, r, &c->plan.pieces[i], in_graphs);
+        if (r->refused) {
+            end_refused(c, r, in_graphs, seen, &c->plan.pieces[i]);
+            return;
+        }
+    }
+    run_finish(r);
+}
+
+static uint64_t num_captures(const checker *c)
+{
+    uint64_t captures = 0;
+    for (int i = 0; i < MAX_STEPS; i++) {
+        for (int k = 0; k <= MAX_GRAPH_OUTPUTS; k++) {
+            weft_graph_info info;
+            if (c->graphs[i][k].graph != NULL && weft_graph_get_info(c->graphs[i][k].graph, &info) == WEFT_OK) {
+                captures += info.captures;
+            }
+        }
+    }
+    return captures;
+}
+
+static void compare_trails(const checker *c, const trail *expected, const trail *got)
+{
+    size_t count = expected->count < got->count ? expected->count : got->count;
+    for (size_t i = 0; i < count; i++) {
+        const entry *e = &expected->entries[i], *g = &got->entries[i];
+        if (e->step != g->step || e->value != g->value || e->bits != g->bits) {
+            fail(c, "value %d, read at step %d: other bits than without graphs (value %d at step %d)", g->value, g->step,
+                 e->value, e->step);
+        }
+    }
+    if (expected->count != got->count) {
+        fail(c, "%zu values were read, without graphs %zu", got->count, expected->count);
+    }
+}
+
+/* Without graphs, and in graphs. */
+static void run_both(checker *c, const program *p, const char *name)
+{
+    trail expected = { 0 }, got = { 0 };
+    run_pieces(c, p, false, &expected, "without graphs");
+    run_pieces(c, p, true, &got, name);
+    compare_trails(c, &expected, &got);
+    trail_clear(&expected);
+    trail_clear(&got);
+}
+
+/* ---- other programs ------------------------------------------------------------------------------------------ */
+
+/* The same calls with other values and, where that is valid, other numbers. */
+static bool change_values(const program *p, program *changed)
+{
+    evaluation e;
+    bool valid = true;
+    *changed = *p;
+    evaluation_start(&e, changed);
+    for (int i = 0; i < changed->num_steps && valid; i++) {
+        step *s = &changed->steps[i];
+        scene now;
+        s->salt = hash3(s->salt, p->seed, 902);
+        for (int k = 0; k < s->num_reals; k++) {
+            s->reals[k] *= 0.5;
+        }
+        if (!evaluate_step(&e, s, &now)) {
+            memcpy(s->reals, p->steps[i].reals, sizeof(s->reals));
+            valid = evaluate_step(&e, s, &now);
+        }
+        if (valid) {
+            evaluation_commit(&e, &now);
+        }
+    }
+    evaluation_end(&e);
+    return valid;
+}
+
+/* A step is left out, with all that depend on it. */
+static bool leave_out(const program *p, program *changed)
+{
+    evaluation e;
+    bool valid = false;
+    for (uint64_t tries = 0; tries < 5 && p->num_steps > 1 && !valid; tries++) {
+        *changed = *p;
+        changed->steps[hash3(p->seed, tries, 903) % (uint64_t)p->num_steps].operation = NULL;
+        program_tidy(changed);
+        valid = changed->num_steps > 0 && evaluate(&e, changed);
+        if (changed->num_steps > 0) {
+            evaluation_end(&e);
+        }
+    }
+    return valid;
+}
+
+void run_in_graphs(const program *p, tally *counts)
+{
+    checker *c = calloc(1, sizeof(*c));
+    program *changed = malloc(sizeof(*changed));
+    c->tally = counts;
+    run_both(c, p, "captured");
+    uint64_t captures = num_captures(c);
+    run_both(c, p, "replayed");
+    if (num_captures(c) != captures) {
+        fail(c, "%d traces were captured", (int)(num_captures(c) - captures));
+    }
+    if (change_values(p, changed)) {
+        run_both(c, changed, "with other values");
+    }
+    if (leave_out(p, changed)) {
+        run_both(c, changed, "with other steps");
+    }
+    if (!p->gradients) {
+        run_pieces(c, p, true, NULL, "against the reference");
+    }
+    run_both(c, p, "again");
+    for (int i = 0; i < MAX_STEPS; i++) {
+        for (int k = 0; k <= MAX_GRAPH_OUTPUTS; k++) {
+            if (c->graphs[i][k].graph != NULL && weft_graph_free(c->graphs[i][k].graph) != WEFT_OK) {
+                fail(c, "a graph is not freed: %s", weft_last_error());
+            }
+        }
+    }
+    free(changed);
+    free(c);
+}
