@@ -5,6 +5,7 @@
 #define WEFT_SRC_RUNTIME_DEFERRAL_H
 
 #include "runtime/call.h"
+#include "runtime/runtime.h"
 
 typedef struct weft_deferral {
     /* A call whose arguments have been checked. True: it is deferred or has failed, *status and outputs[] are filled
@@ -13,5 +14,13 @@ typedef struct weft_deferral {
     /* Executes all deferred calls. A status with the error kept. */
     weft_status (*finish)(struct weft_deferral *self);
 } weft_deferral;
+
+/* For calls that send messages and are executed at once: those of deferred calls go first, so that they have one order
+ * on all processes. False with the error kept. */
+static inline bool weft_deferral_finish(void)
+{
+    weft_deferral *deferral = weft_runtime.deferral;
+    return deferral == NULL || deferral->finish(deferral) == WEFT_OK;
+}
 
 #endif

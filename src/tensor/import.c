@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "comm/check_spmd.h"
+#include "runtime/deferral.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
 
@@ -266,7 +267,7 @@ static weft_tensor *from_local(weft_import *import)
     bool copy = (import->flags & WEFT_COPY) != 0;
     weft_tensor_impl *tensor =
         import_shards(function, import->layout, import->locals, copy, copy ? import->strides : NULL);
-    if (tensor != NULL && check && !weft_tensor_replicate_first(function, tensor)) {
+    if (tensor != NULL && check && (!weft_deferral_finish() || !weft_tensor_replicate_first(function, tensor))) {
         return NULL;
     }
     return weft_tensor_handle(tensor);

@@ -25,13 +25,6 @@ static weft_tensor_impl *numbers_tensor(const char *function, const weft_mesh_im
     return tensor;
 }
 
-/* Deferred calls may have messages of their own, which go first: on all processes in the same order. False with the
- * error kept. */
-static bool finish_deferred(void)
-{
-    return weft_runtime.deferral == NULL || weft_runtime.deferral->finish(weft_runtime.deferral) == WEFT_OK;
-}
-
 bool weft_numbers_gather(const char *function, int count, const int64_t mine[], int64_t all[])
 {
     size_t bytes = (size_t)count * sizeof(*mine);
@@ -39,7 +32,7 @@ bool weft_numbers_gather(const char *function, int count, const int64_t mine[], 
         memcpy(all, mine, bytes);
         return true;
     }
-    if (!finish_deferred()) {
+    if (!weft_deferral_finish()) {
         return false;
     }
     weft_scope_open();
@@ -73,7 +66,7 @@ bool weft_numbers_broadcast(const char *function, int process, int count, int64_
     if (weft_runtime.num_processes == 1) {
         return true;
     }
-    if (!finish_deferred()) {
+    if (!weft_deferral_finish()) {
         return false;
     }
     weft_scope_open();

@@ -120,6 +120,7 @@ void trail_clear(trail *t)
 void note_tensor(running *r, int value, weft_tensor *tensor)
 {
     entry added = { .step = r->step, .value = value };
+    end_segment(r);
     for (int i = 0; i < weft_local_ranks(); i++) {
         size_t bytes = weft_local_bytes(tensor, i);
         void *memory = malloc(bytes + 1);
@@ -221,6 +222,7 @@ static void compare_shards(running *r, int value, weft_tensor *tensor, const mes
 {
     const dense *x = r->evaluation.values[value];
     bool addends = is_partial(tensor);
+    end_segment(r);
     digest *d = (x->slack != NULL && !x->undefined) || addends ? new_digest(r, value, tensor) : NULL;
     for (int i = 0; i < weft_local_ranks(); i++) {
         int rank = weft_first_rank() + i;

@@ -164,11 +164,11 @@ static weft_status run_inside(void *context, weft_tensor *const inputs[], const 
 }
 
 /* Values that have not come to be, or that the function has not handed over. */
-static void forget_values(running *r, const program *p, int first)
+static void forget_values(const checker *c, running *r, int first)
 {
-    for (int i = first; i < p->num_steps; i++) {
-        for (int k = 0; k < p->steps[i].num_outputs; k++) {
-            r->evaluation.lives[p->steps[i].outputs[k]].owner = -1;
+    for (int v = 0; v < r->program->num_values; v++) {
+        if (c->plan.maker[v] >= first) {
+            r->evaluation.lives[v].owner = -1;
         }
     }
 }
@@ -207,9 +207,8 @@ static void run_piece(checker *c, running *r, const piece *one, bool in_graphs)
 /* A run whose backward pass was refused: the same of all runs, and nothing else. */
 static void end_refused(checker *c, running *r, bool in_graphs, trail *seen, const piece *last)
 {
-    const program *p = r->program;
     bool inside = in_graphs && last->in_graph;
-    forget_values(r, p, inside ? last->first : r->step - 1);
+    forget_values(c, r, inside ? last->first : r->step - 1);
     r->evaluation.depth = inside ? c->plan.depth[last->first] : r->evaluation.depth;
     trail_clear(seen);
     for (const char *at = r->refusal; *at != '\0'; at++) {

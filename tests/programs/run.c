@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "calls.h"
+#include "runtime/deferral.h"
 #include "runtime/runtime.h"
 #include "tensor/tensor.h"
 
@@ -121,8 +122,16 @@ static void note_given(const program *p, int mesh, const weft_placement placemen
     x->unit = unit;
 }
 
+void end_segment(const running *r)
+{
+    if (!weft_deferral_finish()) {
+        run_fail(r, "the calls of a graph: %s", weft_last_error());
+    }
+}
+
 static void write_shards(running *r, const step *s, const dense *x)
 {
+    end_segment(r);
     weft_tensor *tensor = r->tensors[s->inputs[0]];
     const mesh_plan *mesh = &r->program->meshes[r->evaluation.meshes[s->inputs[0]]];
     const weft_placement *placements = weft_tensor_placements(tensor);
@@ -157,6 +166,7 @@ static void hold_shards(running *r, int value)
         }
     }
     const mesh_plan *mesh = &r->program->meshes[r->evaluation.meshes[value]];
+    end_segment(r);
     for (int i = 0; i < weft_local_ranks(); i++) {
         if (mesh_index(mesh, weft_first_rank() + i) >= 0) {
             weft_local_acquire(r->tensors[value], i, WEFT_READ);
@@ -170,6 +180,9 @@ static void hold_shards(running *r, int value)
 /* Before anything that waits: it would wait for these. */
 void let_shards_go(running *r)
 {
+    if (r->num_held > 0) {
+        end_segment(r);
+    }
     for (int k = 0; k < r->num_held; k++) {
         int value = r->held[k];
         const mesh_plan *mesh = &r->program->meshes[r->evaluation.meshes[value]];

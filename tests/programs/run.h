@@ -77,6 +77,8 @@ _Noreturn void run_fail(const running *r, const char *format, ...);
 /* Ends the process where weft has kept an error. */
 void run_expect_no_error(const running *r, const char *what);
 
+/* Before shards are read or written here: that ends a segment of a graph, on all processes alike. */
+void end_segment(const running *r);
 /* Releases the shards that the program holds: before anything that waits. */
 void let_shards_go(running *r);
 /* Compares a value with its reference: shape, type, mesh, each hosted shard. BLOCKS. */
