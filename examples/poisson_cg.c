@@ -259,7 +259,8 @@ static void print_table(const result *r)
            ranks > 1 ? "s" : "", processes, processes > 1 ? "es" : "");
     printf("  iterations   %lld in %.2f s, %.3f ms each\n", (long long)c->iterations, r->seconds,
            c->iterations > 0 ? 1e3 * r->seconds / (double)c->iterations : 0);
-    printf("  residual     %.2e of the first one%s\n", c->norms[c->tests - 1], c->reached ? "" : ": not converged");
+    printf("  residual     %.2e of the first one%s\n", c->norms[c->tests - 1],
+           c->reached || o.tolerance == 0 ? "" : ": not converged");
     printf("  error        %.2e at most; of the discretisation up to %.2e\n", r->error, discretisation_error());
     printf("  work         %lld tasks, %lld transfers, %.1f MB moved between ranks\n", (long long)r->work[0],
            (long long)r->work[1], 1e-6 * (double)r->work[2]);
