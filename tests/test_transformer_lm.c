@@ -180,6 +180,16 @@ static void resumed_run_is_the_same(void **state)
     snprintf(more, sizeof(more), "--mesh tp=2,dp=2 --parallel tp+fsdp --load %s", example_path("checkpoint"));
     train(0, more, STEPS - 8, rest);
     assert_near("resumed in another layout", rest, whole + 8, STEPS - 8, 1e-4);
+    /* From 2x2 to 3, 1 and 4x1. */
+    static const char *const others[] = { "--mesh dp=3 --parallel fsdp", "--mesh dp=1", "--mesh dp=4 --parallel fsdp" };
+    snprintf(more, sizeof(more), "--mesh dp=2,tp=2 --parallel tp+fsdp --stop 8 --save %s", example_path("grid"));
+    train(0, more, 8, first);
+    assert_near("2x2", first, whole, 8, 1e-4);
+    for (int i = 0; i < 3; i++) {
+        snprintf(more, sizeof(more), "%s --load %s", others[i], example_path("grid"));
+        train(0, more, STEPS - 8, rest);
+        assert_near(others[i], rest, whole + 8, STEPS - 8, 1e-4);
+    }
 }
 
 /* --steps 0 --save: only the model, which another run begins with. */
