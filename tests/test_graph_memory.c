@@ -1,0 +1,134 @@
+/* Graphs without memory: whichever allocation fails, a run is refused, or has done all that it does; the next ones are
+ * right, and nothing is left over. */
+#include <stdlib.h>
+
+#include "autograd_support.h"
+#include "runtime/runtime.h"
+#include "tensor/tensor.h"
+
+static _Thread_local int64_t countdown; /* allocations of the library by this thread until one fails; 0: none does */
+static int64_t failed;
+
+static bool fails(void)
+{
+    bool now = countdown > 0 && --countdown == 0;
+    failed += now;
+    return now;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return fails() ? NULL : __real_realloc(memory, size);
+}
+
+/* A call that is refused for want of memory ends the function. */
+static weft_status few_calls(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context;
+    weft_tensor *x = weft_add_scaled(inputs[0], inputs[1], scalars[0]), *before = x == NULL ? NULL : weft_detach(x);
+    weft_tensor *changed = before == NULL ? NULL : weft_scale_inplace(x, 3);
+    weft_tensor *sum = changed == NULL ? NULL : weft_sum(weft_tanh(changed), 0, true);
+    outputs[0] = sum == NULL ? NULL : weft_add(before, weft_redistribute(sum, NULL, NULL));
+    outputs[1] = outputs[0] == NULL ? NULL : weft_mul(x, before);
+    return outputs[1] == NULL ? weft_last_status() : WEFT_OK;
+}
+
+typedef struct made {
+    weft_tensor *inputs[2], *expected[2];
+} made;
+
+static made make_tensors(void)
+{
+    const weft_placement rows = weft_shard(0);
+    made m;
+    weft_random_seed(7);
+    m.inputs[0] = weft_randn(WEFT_F64, 2, (int64_t[]){ 6, 3 }, line(), &rows);
+    m.inputs[1] = weft_randn(WEFT_F64, 2, (int64_t[]){ 6, 3 }, line(), &rows);
+    assert_int_equal(few_calls(NULL, m.inputs, &(double){ 0.5 }, m.expected), WEFT_OK);
+    return m;
+}
+
+/* One run of these has one allocation that fails. */
+static bool run_without(const made *m, weft_graph *graph, int64_t which)
+{
+    weft_tensor *outputs[2] = { NULL };
+    weft_scope_open();
+    failed = 0;
+    countdown = which;
+    weft_status status = weft_graph_call(graph, m->inputs, &(double){ 0.5 }, outputs);
+    countdown = 0;
+    bool any = failed > 0;
+    if (status == WEFT_OK) {
+        assert_same_shards(outputs[0], m->expected[0], "output 0");
+        assert_same_shards(outputs[1], m->expected[1], "output 1");
+    } else {
+        assert_int_equal(status, WEFT_ERR_NOMEM);
+        assert_null(outputs[0]);
+        weft_clear_error();
+    }
+    weft_scope_close();
+    return any;
+}
+
+/* `former_runs`: a capture, a replay, a replay with clusters. */
+static void fail_each(int former_runs)
+{
+    weft_scope_open();
+    made m = make_tensors();
+    int64_t which = 1;
+    for (bool any = true; any; which++) {
+        size_t tensors = weft_runtime.handles.tensors.num_objects;
+        weft_graph *graph = weft_graph_new("few", few_calls, NULL, 2, 1, 2);
+        for (int i = 0; i < former_runs; i++) {
+            run_without(&m, graph, 0);
+        }
+        any = run_without(&m, graph, which);
+        run_without(&m, graph, 0);
+        run_without(&m, graph, 0);
+        weft_graph_free(graph);
+        assert_int_equal(weft_runtime.handles.tensors.num_objects, tensors);
+        assert_no_error();
+    }
+    print_message("# %d allocations failed, one in each run\n", (int)which - 2);
+    assert_true(which > 10);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    weft_scope_close();
+}
+
+static void test_captures(void **state)
+{
+    (void)state;
+    fail_each(0);
+}
+
+static void test_replays(void **state)
+{
+    (void)state;
+    fail_each(1);
+    fail_each(2);
+    fail_each(3);
+}
+
+int main(int count, char *arguments[])
+{
+    (void)arguments;
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_captures), cmocka_unit_test(test_replays) };
+    return RUN_ON_RANKS(count, tests);
+}
