@@ -11,6 +11,7 @@
  *   test-programs --seed SEED --print   one, as C
  *   test-programs graphs [gradients] COUNT PROCESSES
  *                                       in captured graphs (programs/graphs.h)
+ *   test-programs --seed SEED --text    one, as text, which --file reads
  *   --gradients                         programs with gradients
  *   --graphs                            in captured graphs
  *   --shrink SECONDS                    for making a program smaller, at most
@@ -90,6 +91,39 @@ static void test_what_was_found(void **state)
         free(log);
     }
     print_message("# %d programs\n", num_found);
+}
+
+/* Broken files are refused, by the reader or by the evaluation. */
+static void test_broken_files(void **state)
+{
+    (void)state;
+    static const char world[] = "world seed 1 processes 1 ranks 2\n", mesh[] = "mesh 1 of 0 0 0 shape 2 ranks 0 1\n",
+                      given[] = "from_local out 0 whole 1 0 type 0 shape 4 mesh 0 placements S0 salt 3\n";
+    static const char *const broken[] = {
+        "from_local out 0 whole 1 0 type 0 shape 4 mesh 1 placements S0\n", /* no such mesh */
+        "from_local out 0 whole 1 0 type 0 shape 4 mesh 0 placements S1\n", /* no such dimension */
+        "from_local out 200 whole 1 0 type 0 shape 4 mesh 0 placements R\n",
+        "add in 0 out 1\n",   "add in 0 7 out 1\n", "add in 0 0\n",   "add in 0 0 out 1 2\n", "add in 0 0 out -1\n",
+        "add in -5 0 out 1\n", "leaf\n",             "leaf in -1\n",   "backward\n",           "tensor_release\n",
+        "sum in 0 out 1\n",   "nothing in 0 out 1\n", "add in 0 0 out 1 salt\n add in 1 1\n",
+        "mesh 3 of 5 0 0 shape 2 ranks 0 1\n", "mesh 1 of 0 0 0 shape 2 ranks 0 0\n", "mesh 1 of 0 0 0 shape 2 ranks 0 9\n",
+    };
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        char text[500], why[100];
+        static program p;
+        evaluation e;
+        snprintf(text, sizeof(text), "%s%s%s%s", world, mesh, given, broken[i]);
+        FILE *file = fmemopen(text, strlen(text), "r");
+        bool valid = program_read(&p, file, why, sizeof(why));
+        fclose(file);
+        if (valid) {
+            valid = evaluate(&e, &p);
+            evaluation_end(&e);
+        }
+        if (valid) {
+            fail_msg("this is no program: %s", broken[i]);
+        }
+    }
 }
 
 /* Programs as C, which this build has compiled: they compare their own values. */
@@ -249,6 +283,7 @@ static int run_as_test(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_broken_files),
         cmocka_unit_test(test_what_was_found),
         cmocka_unit_test(test_printed_programs),
         cmocka_unit_test(test_everything_was_called),
@@ -263,7 +298,7 @@ static int run_as_test(void)
 
 typedef struct given_options {
     order order;
-    bool worker, one, print;
+    bool worker, one, print, text;
     uint64_t seed;
     int seconds;
 } given_options;
@@ -286,6 +321,7 @@ static void read_options(int count, char *arguments[], given_options *o)
         { "graphs", no_argument, NULL, 'r' },
         { "no-graphs", no_argument, NULL, 'R' },
         { "print", no_argument, NULL, 'P' },
+        { "text", no_argument, NULL, 'T' },
         { "shrink", required_argument, NULL, 'S' },
         { NULL, 0, NULL, 0 },
     };
@@ -336,6 +372,9 @@ static void read_options(int count, char *arguments[], given_options *o)
         case 'P':
             o->print = true;
             break;
+        case 'T':
+            o->text = true;
+            break;
         default:
             exit(2);
         }
@@ -356,6 +395,10 @@ static int run_one(driver *d, const given_options *o)
     }
     if (o->print) {
         print_program(&p, stdout);
+        return 0;
+    }
+    if (o->text) {
+        program_write(&p, stdout);
         return 0;
     }
     char *log = NULL;

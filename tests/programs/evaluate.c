@@ -210,6 +210,9 @@ bool evaluate_step(evaluation *e, const step *s, scene *seen)
     }
     for (int i = 0; i < s->num_outputs; i++) {
         dense *out = seen->out[i];
+        if (out == NULL) { /* more outputs than the call has */
+            return false;
+        }
         out->derived = false;
         for (int k = 0; k < s->num_inputs && !(s->operation->flags & WRITES); k++) {
             out->derived |= seen->in[k] != NULL && seen->in[k]->inexact;

@@ -199,6 +199,58 @@ static int read_reals(words *w, double reals[])
     return count;
 }
 
+/* How many entries of an argument ("in", "out") a row's call names one by one. */
+static int entries_named(const char *text, const char *argument)
+{
+    size_t length = strlen(argument);
+    int count = 0;
+    for (const char *at = strstr(text, argument); at != NULL; at = strstr(at + length, argument)) {
+        bool own = (at == text || strchr(" (,&*!{-+", at[-1]) != NULL) && at[length] == '[';
+        int number = own && at[length + 1] >= '0' && at[length + 1] <= '9' ? atoi(at + length + 1) + 1 : 0;
+        count = number > count ? number : count;
+    }
+    return count;
+}
+
+/* Whether a value is the output of a former step. */
+static bool is_given(const program *p, int value)
+{
+    for (int i = 0; i < p->num_steps; i++) {
+        for (int k = 0; k < p->steps[i].num_outputs; k++) {
+            if (p->steps[i].outputs[k] == value) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whether a step has what its call needs, of the program before it: what the evaluation relies on. */
+static bool is_complete(const program *p, const step *s)
+{
+    const char *text = s->operation->text;
+    const int of_input = CHECKS | WRITES | KEEPS | RETAINS | RELEASES | HOLDS | LEAVES | OF_LEAVES | DIFFERENTIATES |
+                         MAY_BE_SAME | IN_PLACE;
+    bool complete = s->num_inputs >= entries_named(text, "in") && s->num_outputs >= entries_named(text, "out") &&
+                    s->num_wholes >= entries_named(text, "whole") && s->num_reals >= entries_named(text, "real") &&
+                    (!(s->operation->flags & of_input) || (s->num_inputs > 0 && s->inputs[0] != NO_VALUE)) &&
+                    (!(s->operation->flags & GIVES) || (s->mesh >= 0 && s->num_outputs == 1 && s->num_wholes > 0)) &&
+                    s->mesh >= -1 && s->mesh < p->num_meshes && s->dtype >= 0 && s->dtype <= WEFT_BOOL;
+    for (int i = 0; i < s->num_inputs && complete; i++) {
+        complete = s->inputs[i] == NO_VALUE || is_given(p, s->inputs[i]);
+    }
+    for (int i = 0; i < s->num_outputs && complete; i++) {
+        complete = s->outputs[i] >= 0 && s->outputs[i] < MAX_VALUES;
+    }
+    for (int d = 0; d < s->ndim && complete; d++) {
+        complete = s->shape[d] < 1 << 16;
+    }
+    for (int m = 0; complete && s->operation->flags & GIVES && m < p->meshes[s->mesh].ndim; m++) {
+        complete = s->placements[m].kind != WEFT_SHARD || s->placements[m].dim < s->ndim;
+    }
+    return complete;
+}
+
 static bool read_step(program *p, const char *name, words *w)
 {
     step *s = &p->steps[p->num_steps];
@@ -228,16 +280,20 @@ static bool read_step(program *p, const char *name, words *w)
                 return false;
             }
         } else if (strcmp(key, "salt") == 0) {
-            s->salt = strtoull(word(w), NULL, 10);
+            const char *text = word(w);
+            s->salt = text == NULL ? 0 : strtoull(text, NULL, 10);
         } else {
             return false;
         }
+    }
+    if (!is_complete(p, s)) {
+        return false;
     }
     for (int i = 0; i < s->num_outputs; i++) {
         p->num_values = s->outputs[i] >= p->num_values ? s->outputs[i] + 1 : p->num_values;
     }
     p->num_steps++;
-    return p->num_values <= MAX_VALUES;
+    return true;
 }
 
 static bool read_mesh(program *p, words *w)
@@ -260,7 +316,21 @@ static bool read_mesh(program *p, words *w)
             return false;
         }
     }
-    return mesh->ndim > 0;
+    bool right = mesh->ndim > 0 && mesh->kind <= MESH_SLICE && mesh->of >= 0 &&
+                 (mesh->kind < MESH_FLATTENED || mesh->of + 1 < p->num_meshes);
+    int64_t count = 1;
+    for (int d = 0; d < mesh->ndim && right; d++) {
+        right = mesh->shape[d] > 0 && mesh->shape[d] <= MAX_RANKS;
+        count *= mesh->shape[d];
+    }
+    right = right && count <= MAX_RANKS;
+    for (int i = 0; i < count && right; i++) {
+        right = mesh->ranks[i] >= 0 && mesh->ranks[i] < p->ranks;
+        for (int k = 0; k < i; k++) {
+            right &= mesh->ranks[k] != mesh->ranks[i];
+        }
+    }
+    return right;
 }
 
 static bool read_world(program *p, words *w)
