@@ -16,6 +16,8 @@ typedef enum deed {
     CLOSE_SCOPE,
     OPEN_SCOPE,
     END_NO_GRAD,
+    END_AUTOCAST,
+    BEGIN_AUTOCAST,
     BEGIN_NO_GRAD,
     RELEASE_OTHER,
     CONSTANT_OTHER,
@@ -82,6 +84,12 @@ static weft_status act(visitor *v)
         weft_no_grad_end();
         expect_refused(weft_last_status(), "no weft_no_grad_begin() is open");
         break;
+    case END_AUTOCAST:
+        expect_refused(weft_autocast_end(), "no weft_autocast_begin() is open");
+        break;
+    case BEGIN_AUTOCAST:
+        assert_int_equal(weft_autocast_begin(WEFT_F16), WEFT_OK);
+        break;
     case BEGIN_NO_GRAD:
         weft_no_grad_begin();
         break;
@@ -147,7 +155,10 @@ static void check_hook(deed d)
     weft_scope_open();
     size_t scopes = weft_runtime.tensors->scopes.count;
     weft_tensor *loss = sum_all(weft_mul(own, weft_exp(weft_scale(other, 0))));
+    weft_autocast_begin(WEFT_BF16);
     expect_pass(d, weft_backward(loss));
+    assert_int_equal(weft_autocast_end(), WEFT_OK);
+    expect_refused(weft_autocast_end(), "no weft_autocast_begin() is open");
     assert_int_equal(v.visits, 1);
     assert_int_equal(weft_runtime.tensors->scopes.count, scopes);
     if (d != CONSTANT_OWN && d != DROP_OWN) {
@@ -197,10 +208,13 @@ static void check_segment(deed d)
     size_t scopes = weft_runtime.tensors->scopes.count;
     weft_tensor *a = leaf_of(line(), NULL, 2), *in[] = { weft_scale(a, 2) }, *out[1];
     visitor v = { .deed = d, .own = a, .other = a };
+    weft_autocast_begin(WEFT_BF16);
     assert_int_equal(weft_recompute(segment, &v, 0, 1, in, 1, out), WEFT_OK);
     assert_no_error();
     assert_int_equal(weft_runtime.tensors->scopes.count, scopes);
     expect_pass(d, weft_backward(sum_all(out[0])));
+    assert_int_equal(weft_autocast_end(), WEFT_OK);
+    expect_refused(weft_autocast_end(), "no weft_autocast_begin() is open");
     assert_int_equal(v.visits, 2);
     assert_int_equal(weft_runtime.tensors->scopes.count, scopes);
     if (d != FAIL && d != BAD_CALL) {

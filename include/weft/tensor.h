@@ -150,7 +150,8 @@ WEFT_API weft_tensor *weft_from_local_ex(weft_dtype dtype, int ndim, void *const
 /**
  * The same values in another layout, on the same mesh or another. Any layout to any layout; to Partial only
  * where the tensor is Partial with the same op already (WEFT_ERR_LAYOUT). The layout it has: the same tensor,
- * one more reference.
+ * one more reference; so a leaf stays one, also between weft_no_grad_begin() and weft_no_grad_end() (weft_detach() gives
+ * a constant).
  * \param mesh        NULL: the tensor's own, whatever mesh is the current one
  * \param placements  one per dimension of that mesh; NULL: Replicate everywhere
  */

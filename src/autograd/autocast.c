@@ -257,7 +257,7 @@ weft_status weft_autocast_end(void)
         return weft_latest_status();
     }
     weft_tape *tape = weft_runtime.tape;
-    if (tape == NULL || tape->casts.count == 0) {
+    if (tape == NULL || tape->casts.count <= tape->casts_min) {
         return weft_fail(WEFT_ERR_STATE, function, "no weft_autocast_begin() is open");
     }
     if (--tape->casts.count == 0) {

@@ -148,6 +148,39 @@ void weft_tape_set(weft_tensor_impl *tensor, weft_tape_value *value)
     }
 }
 
+/* ---- functions of the program ---------------------------------------------------------------------------- */
+
+void weft_tape_visit_begin(weft_tape_visit *visit, int no_grad)
+{
+    weft_tape *tape = weft_runtime.tape;
+    *visit = (weft_tape_visit){ .no_grad = 0 };
+    if (tape != NULL) {
+        *visit = (weft_tape_visit){ .no_grad = tape->no_grad,
+                                    .no_grad_min = tape->no_grad_min,
+                                    .casts = tape->casts.count,
+                                    .casts_min = tape->casts_min };
+        tape->no_grad_min = tape->no_grad = no_grad;
+        tape->casts_min = tape->casts.count;
+    }
+    weft_visit_begin(&visit->scopes);
+}
+
+void weft_tape_visit_end(const weft_tape_visit *visit)
+{
+    weft_tape *tape = weft_runtime.tape;
+    weft_visit_end(&visit->scopes);
+    if (tape == NULL) {
+        return;
+    }
+    tape->casts_min = visit->casts;
+    while (tape->casts.count > visit->casts) {
+        weft_autocast_end();
+    }
+    tape->no_grad = visit->no_grad;
+    tape->no_grad_min = visit->no_grad_min;
+    tape->casts_min = visit->casts_min;
+}
+
 /* ---- the tape's life --------------------------------------------------------------------------------------- */
 
 static void drop(weft_tensor_impl *tensor)

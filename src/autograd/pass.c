@@ -156,14 +156,10 @@ static bool call_hook(const weft_pass *pass, weft_tape_leaf *leaf)
     }
     weft_tape *tape = weft_runtime.tape;
     leaf->node.references++; /* the hook may release the leaf */
-    int no_grad = tape->no_grad, no_grad_min = tape->no_grad_min;
-    tape->no_grad_min = ++tape->no_grad;
-    weft_visit visit;
-    weft_visit_begin(&visit);
+    weft_tape_visit visit;
+    weft_tape_visit_begin(&visit, tape->no_grad + 1);
     weft_status status = leaf->hook(leaf->tensor->handle, leaf->gradient->handle, leaf->hook_context);
-    weft_visit_end(&visit);
-    tape->no_grad = no_grad;
-    tape->no_grad_min = no_grad_min;
+    weft_tape_visit_end(&visit);
     weft_tape_node_release(&leaf->node);
     if (status != WEFT_OK) {
         weft_fail(status, pass->function, "a hook of a leaf's gradient returned an error");
@@ -427,10 +423,12 @@ bool weft_pass_run(weft_pass *pass, int num_outputs, weft_tape_value *const outp
 {
     weft_tape *tape = weft_runtime.tape;
     int no_grad = tape->no_grad, no_grad_min = tape->no_grad_min;
+    size_t casts_min = tape->casts_min;
     bool in_pass = tape->in_pass, in_segment = tape->in_segment;
     tape->in_pass = true;
     tape->in_segment = false;
     tape->no_grad_min = tape->no_grad = pass->create_graph ? 0 : no_grad + 1;
+    tape->casts_min = tape->casts.count;
     pass->number = ++tape->passes;
     bool done = collect(pass, num_outputs, outputs) && mark(pass) && check_all(pass);
     for (int i = 0; i < num_outputs && done; i++) {
@@ -446,6 +444,7 @@ bool weft_pass_run(weft_pass *pass, int num_outputs, weft_tape_value *const outp
     weft_vec_free(&pass->leaves);
     tape->no_grad = no_grad;
     tape->no_grad_min = no_grad_min;
+    tape->casts_min = casts_min;
     tape->in_pass = in_pass;
     tape->in_segment = in_segment;
     return done;

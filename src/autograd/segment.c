@@ -149,13 +149,13 @@ static bool any_value(const weft_tape *tape, const segment *s)
     return any;
 }
 
-static weft_status call_function(const segment *s, void *context, weft_tensor *const inputs[], int num_outputs,
-                                 weft_tensor *outputs[])
+static weft_status call_function(const segment *s, void *context, int no_grad, weft_tensor *const inputs[],
+                                 int num_outputs, weft_tensor *outputs[])
 {
-    weft_visit visit;
-    weft_visit_begin(&visit);
+    weft_tape_visit visit;
+    weft_tape_visit_begin(&visit, no_grad);
     weft_status status = s->function(context, s->num_inputs, inputs, num_outputs, outputs);
-    weft_visit_end(&visit);
+    weft_tape_visit_end(&visit);
     return status;
 }
 
@@ -163,13 +163,9 @@ static weft_status run_unrecorded(const segment *s, weft_tensor *const inputs[],
                                   weft_tensor *outputs[])
 {
     weft_tape *tape = weft_runtime.tape;
-    int no_grad_min = tape->no_grad_min;
-    tape->no_grad_min = ++tape->no_grad;
     tape->in_first_run = true;
-    weft_status status = call_function(s, s->context, inputs, num_outputs, outputs);
+    weft_status status = call_function(s, s->context, tape->no_grad + 1, inputs, num_outputs, outputs);
     tape->in_first_run = false;
-    tape->no_grad = tape->no_grad_min - 1;
-    tape->no_grad_min = no_grad_min;
     return status;
 }
 
@@ -251,7 +247,7 @@ weft_status weft_recompute(weft_segment_function run, void *context, size_t cont
     weft_tape *tape = weft_runtime.tape;
     if (tape == NULL || tape->no_grad > 0) { /* nothing is recorded; within another segment, that one's */
         const segment unrecorded = { .function = run, .num_inputs = num_inputs };
-        return call_function(&unrecorded, context, inputs, num_outputs, outputs);
+        return call_function(&unrecorded, context, tape == NULL ? 0 : tape->no_grad, inputs, num_outputs, outputs);
     }
     segment s = { .function = run,
                   .context = context,
@@ -308,7 +304,6 @@ static bool run_again(const weft_pass *pass, const weft_tape_node *node, weft_te
 {
     weft_tape *tape = weft_runtime.tape;
     const segment *s = node->segment;
-    int no_grad = tape->no_grad, no_grad_min = tape->no_grad_min;
     bool in_segment = tape->in_segment;
     void *context = s->context_size > 0 ? s->bytes : s->context;
     size_t in_use = weft_runtime.tensors->random_in_use;
@@ -326,12 +321,9 @@ static bool run_again(const weft_pass *pass, const weft_tape_node *node, weft_te
         named_states()[i].state = s->states[i];
     }
     weft_runtime.tensors->random_in_use = s->state_in_use;
-    tape->no_grad_min = tape->no_grad = 0;
     tape->in_segment = true;
-    weft_status status = call_function(s, context, inputs, node->num_outputs, outputs);
+    weft_status status = call_function(s, context, 0, inputs, node->num_outputs, outputs);
     tape->in_segment = in_segment;
-    tape->no_grad = no_grad;
-    tape->no_grad_min = no_grad_min;
     for (size_t i = 0; i < s->num_states; i++) {
         named_states()[i].state = now[i];
     }

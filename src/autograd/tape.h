@@ -94,7 +94,7 @@ typedef struct weft_tape {
     weft_recorder recorder; /* first member */
     uint64_t numbers, passes;
     int no_grad; /* depth of weft_no_grad_begin() and of passes that are not recorded */
-    int no_grad_min; /* depth at which a hook was called, which must not end what it has not begun */
+    int no_grad_min; /* depth at which a function of the program was called, which must not end what it has not begun */
     bool in_pass;
     int64_t deferred; /* live tensors that are gathered when they are used */
     weft_tape_node *newest;
@@ -102,6 +102,7 @@ typedef struct weft_tape {
     weft_tape_pending pending;
     /* Regions of mixed precision (autocast.c). */
     weft_vec casts; /* weft_dtype: of the open regions */
+    size_t casts_min; /* as no_grad_min */
     weft_vec cast_rules, converted;
     /* Segments (segment.c). */
     bool in_first_run; /* of a segment's function: values used are noted */
@@ -143,6 +144,19 @@ static inline weft_tape_leaf *weft_tape_leaf_of(const weft_tape_value *value)
 }
 /* Makes the tensor refer to another value; NULL: to none. */
 void weft_tape_set(weft_tensor_impl *tensor, weft_tape_value *value);
+
+/* ---- functions of the program that are called within a pass or a segment (node.c) ------------------------- */
+
+typedef struct weft_tape_visit {
+    weft_visit scopes;
+    int no_grad, no_grad_min;
+    size_t casts, casts_min;
+} weft_tape_visit;
+
+/* `no_grad`: the depth of regions without recording in the function. It can end regions of its own alone; others that it
+ * leaves open end with it. Without a tape `no_grad` is not used: the function may make the first leaf. */
+void weft_tape_visit_begin(weft_tape_visit *visit, int no_grad);
+void weft_tape_visit_end(const weft_tape_visit *visit);
 
 /* ---- saved values (saved.c) ------------------------------------------------------------------------------ */
 
