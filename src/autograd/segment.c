@@ -37,23 +37,39 @@ static bool is_noted(const weft_tape *tape, const weft_tape_value *value)
     return false;
 }
 
+static bool note(weft_tape *tape, const char *function, const weft_tensor *handle)
+{
+    const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
+    if (tensor == NULL || tensor->tape == NULL || is_noted(tape, tensor->tape)) {
+        return true;
+    }
+    weft_tape_value **entry = weft_vec_push(&tape->used, sizeof(*entry));
+    if (entry == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory to record the call for its gradient");
+        return false;
+    }
+    *entry = tensor->tape;
+    tensor->tape->node->references++;
+    return true;
+}
+
 bool weft_segment_note(weft_tape *tape, const weft_call *call)
 {
-    for (int i = 0; i < weft_call_num_tensors(call); i++) {
-        const weft_tensor *handle = weft_call_tensor(call, i);
-        const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
-        if (tensor == NULL || tensor->tape == NULL || is_noted(tape, tensor->tape)) {
-            continue;
-        }
-        weft_tape_value **entry = weft_vec_push(&tape->used, sizeof(*entry));
-        if (entry == NULL) {
-            weft_fail(WEFT_ERR_NOMEM, call->function, "no memory to record the call for its gradient");
-            return false;
-        }
-        *entry = tensor->tape;
-        tensor->tape->node->references++;
+    bool done = true;
+    for (int i = 0; i < weft_call_num_tensors(call) && done; i++) {
+        done = note(tape, call->function, weft_call_tensor(call, i));
     }
-    return true;
+    return done;
+}
+
+/* A value may be returned without having been used in a call: a leaf. */
+static bool note_outputs(weft_tape *tape, const char *function, int num_outputs, weft_tensor *const outputs[])
+{
+    bool done = true;
+    for (int i = 0; i < num_outputs && done; i++) {
+        done = note(tape, function, outputs[i]);
+    }
+    return done;
 }
 
 /* Gives up the list of values used. */
@@ -208,7 +224,8 @@ static weft_status record(const char *function, segment *s, weft_tensor *const i
         return weft_latest_status();
     }
     weft_status status = run_unrecorded(s, inputs, num_outputs, outputs);
-    if (status == WEFT_OK && !check_outputs(function, num_outputs, outputs)) {
+    if (status == WEFT_OK &&
+        !(check_outputs(function, num_outputs, outputs) && note_outputs(tape, function, num_outputs, outputs))) {
         status = weft_latest_status();
     }
     if (status == WEFT_OK && any_value(tape, s)) {
