@@ -10,13 +10,12 @@ import torch
 import layouts
 from drafts import WIDE, Draft
 from table_core import largest
-from table_gradients import (FILLED, FUNCTIONS, MARGINS, NAMED, SAMPLES, SECOND, SECOND_FILLED, SECOND_NOT_NAMED,
+from table_gradients import (FILLED, FUNCTIONS, MARGINS, NAMED, NOT_NARROW, SAMPLES, SECOND, SECOND_FILLED, SECOND_NOT_NAMED,
                              SECOND_SAMPLES, WITHOUT)
-from values import FLOATING, NAMES, Operand, answer_text
+from values import FLOATING, NAMES, TYPES, Operand, answer_text
 
-CASES, SECOND_CASES = 24, 8  # of each operation
+CASES, SECOND_CASES, NARROW_CASES = 24, 8, 4  # of each operation
 TRIES = 3000
-UNIT = torch.finfo(torch.float32).eps
 
 
 # ---- drafts ---------------------------------------------------------------------------------------------
@@ -57,6 +56,21 @@ def sampled(row, source, is_second):
         if is_fitting(draft) and is_differentiable(row, draft):
             return draft
     raise RuntimeError("no case that is differentiable")
+
+
+def narrowed(row, source, type_name):
+    """A draft with this type of 16 bits in place of floating ones; None: PyTorch cannot compute it."""
+    for _ in range(20):
+        draft = sampled(row, source, False)
+        draft.inputs = [dataclasses.replace(o, type=type_name) if o.type in FLOATING else o for o in draft.inputs]
+        try:
+            leaves = dense_leaves(draft)
+            outputs = evaluated(row, draft, leaves)
+            differentiated(outputs, [torch.ones_like(o) for o in outputs], leaves)
+        except (RuntimeError, NotImplementedError):
+            continue
+        return draft
+    return None
 
 
 # ---- PyTorch --------------------------------------------------------------------------------------------
@@ -137,22 +151,28 @@ def all_gradients(row, draft, seeds, directions, dtype):
     return differentiated(firsts, along, variables), terms(firsts, along, variables)
 
 
-def error_in_f32(gradient, narrow):
+def own_type(draft):
+    """In which PyTorch's own errors are found: f32, or that of 16 bits."""
+    types = {TYPES[o.type] for o in draft.inputs if o.type in FLOATING}
+    return next((t for t in types if t.itemsize == 2), torch.float32)
+
+
+def error_in(dtype, gradient, narrow):
     """PyTorch's: the largest, and the largest in units of the last place of the element."""
     error = (gradient - narrow.double()).abs().nan_to_num(0, 0, 0)
     if not error.numel():
         return 0.0, 0.0
-    units = error / (gradient.abs().clamp(min=torch.finfo(torch.float32).tiny) * UNIT)
+    units = error / (gradient.abs().clamp(min=torch.finfo(dtype).tiny) * torch.finfo(dtype).eps)
     return float(error.amax()), float(units.nan_to_num(0, 0, 0).amax())
 
 
-def magnitude(gradient, narrow, found, is_partial, margin, product):
+def magnitude(dtype, gradient, narrow, found, is_partial, margin, product):
     """What errors are measured by where the element itself is too small: its terms; and the conditioning, as PyTorch's
-    own error in f32 shows it. `product`: of the largest inputs, where there is a margin and nothing else."""
-    error, units = error_in_f32(gradient, narrow)
+    own error in `dtype` shows it. `product`: of the largest inputs, where there is a margin and nothing else."""
+    error, units = error_in(dtype, gradient, narrow)
     size = 0.0
     if found.most > 1 or units > 4 or margin > 1:
-        size = margin * max(found.size, error / UNIT) or (product if margin > 1 else 0.0)
+        size = margin * max(found.size, error / torch.finfo(dtype).eps) or (product if margin > 1 else 0.0)
     if is_partial:
         finite = gradient[gradient.isfinite()].abs()
         size = max(size, float(finite.amax()) if finite.numel() else 0.0) + 1
@@ -160,12 +180,13 @@ def magnitude(gradient, narrow, found, is_partial, margin, product):
 
 
 def magnitudes(row, draft, seeds, directions, mesh, gradients, found):
-    narrow, _ = all_gradients(row, draft, seeds, directions, torch.float32)
+    dtype = own_type(draft)
+    narrow, _ = all_gradients(row, draft, seeds, directions, dtype)
     is_partial = any(layouts.parts(mesh, o.placements) > 1
                      for o in draft.inputs + list(seeds) + list(directions or []) if o is not None)
     margin = MARGINS.get(row.name, 1)
     product = math.prod(1 + float(largest(o.dense())) for o in draft.inputs + list(seeds) if o is not None)
-    return [0.0 if g is None else magnitude(g.detach(), n.detach(), f, is_partial, margin, product)
+    return [0.0 if g is None else magnitude(dtype, g.detach(), n.detach(), f, is_partial, margin, product)
             for g, n, f in zip(gradients, narrow, found)]
 
 
@@ -222,7 +243,7 @@ def line(row, draft, mesh, source, is_second, attribute_text):
 
 
 def row_lines(row, lay_out, attribute_text):
-    """Of one row: named cases, then random ones, then second derivatives."""
+    """Of one row: named cases, then random ones, then second derivatives, then 16 bits."""
     lines = []
     if row.name in WITHOUT:
         return lines
@@ -240,4 +261,11 @@ def row_lines(row, lay_out, attribute_text):
         mesh = source.choice(layouts.MESHES)
         lay_out(source, mesh, draft)
         lines.append(line(row, draft, mesh, source, number >= CASES, attribute_text))
+    for number in range(0 if row.name in NOT_NARROW else NARROW_CASES):
+        source = random.Random(f"narrow gradient {row.name} {number}")
+        draft = narrowed(row, source, ("bf16", "f16")[number % 2])
+        if draft is not None:
+            mesh = source.choice(layouts.MESHES)
+            lay_out(source, mesh, draft)
+            lines.append(line(row, draft, mesh, source, False, attribute_text))
     return lines

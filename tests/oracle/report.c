@@ -328,8 +328,8 @@ void oracle_write_report(FILE *file)
             "compared with those of PyTorch's DTensor for the same inputs: a difference is no error. If "
             "PyTorch refuses\n"
             "a case, weft's result must be right all the same. Gradients are those of PyTorch's autograd, in "
-            "f32 and\n"
-            "f64; %d ulps are allowed, of the element or of the magnitude of its terms.\n\n",
+            "f32, f64\n"
+            "and types of 16 bits; %d ulps are allowed, of the element or of the magnitude of its terms.\n\n",
             ORACLE_GRADIENT_ULPS);
     write_operations(file);
     write_tolerances(file);
