@@ -9,9 +9,9 @@
  *   test-programs --from SEED --count N, --seconds S, --processes P, --only add,sub    some of them
  *   test-programs --seed SEED           one, which is made smaller and printed as C if it fails
  *   test-programs --seed SEED --print   one, as C
+ *   test-programs --seed SEED --text    one, as text, which --file reads
  *   test-programs graphs [gradients] COUNT PROCESSES
  *                                       in captured graphs (programs/graphs.h)
- *   test-programs --seed SEED --text    one, as text, which --file reads
  *   --gradients                         programs with gradients
  *   --graphs                            in captured graphs
  *   --shrink SECONDS                    for making a program smaller, at most
