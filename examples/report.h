@@ -25,11 +25,11 @@ typedef struct summary {
     const char *example;
     int64_t dp, tp; /* sizes of the mesh */
     int64_t parameters, steps;
-    int64_t tokens;         /* in all steps */
-    const char *token;      /* their name in the plural */
+    const char *token;      /* name of what it reads, in the plural */
+    int64_t tokens;         /* of them, in `seconds` */
     const double *losses;   /* of the steps */
     double validation_loss; /* NAN: none */
-    double seconds;         /* of the steps */
+    double seconds;         /* of the steps, or of the later ones */
     int64_t work[3];        /* of work_count(), after the steps */
     bool all_losses;        /* in the JSON object */
 } summary;

@@ -199,8 +199,7 @@ static weft_module *transformer_new(void)
 #define AT(parallel) (1u << (parallel))
 static const unsigned replicated = AT(DATA) | AT(TENSOR) | AT(SEQUENCE);
 static const unsigned sharded = AT(FULLY_SHARDED) | AT(TENSOR_AND_FULLY_SHARDED);
-static const unsigned tensor = AT(TENSOR) | AT(TENSOR_AND_FULLY_SHARDED);
-static const unsigned sequence = AT(SEQUENCE);
+static const unsigned tensor = AT(TENSOR) | AT(TENSOR_AND_FULLY_SHARDED), sequence = AT(SEQUENCE);
 
 static weft_status distribute(weft_module *m)
 {
@@ -432,18 +431,22 @@ static void write_sample(training *t)
 
 /* ---- the program ----------------------------------------------------------------------------------------- */
 
-/* Trains until `stop`, with pauses for validation and checkpoints, which the clock leaves out. */
+/* Trains until `stop`, with pauses for validation and checkpoints, which the clock leaves out, as the first steps. */
 static void train(training *t, int64_t stop, double losses[], summary *s)
 {
-    const int64_t start = t->step, interval = o.validate > 0 ? o.validate : stop;
+    const int64_t start = t->step, timed = start + o.untimed, interval = o.validate > 0 ? o.validate : stop;
     progress line = progress_start("step", stop, "loss", weft_process_index() == 0);
     while (t->step < stop && weft_last_status() == WEFT_OK) {
-        int64_t until = t->step - t->step % interval + interval;
-        until = until < stop ? until : stop;
+        const int64_t from = t->step, next = from - from % interval + interval, pause = next < stop ? next : stop;
+        const int64_t until = from < timed && timed < pause ? timed : pause;
         double began = seconds_now();
         train_until(t, until, losses, &line);
         weft_wait();
-        s->seconds += seconds_now() - began;
+        s->seconds += from < timed ? 0 : seconds_now() - began;
+        s->tokens += from < timed ? 0 : (until - from) * o.run.batch * o.context;
+        if (until < pause) {
+            continue;
+        }
         s->validation_loss = validation_loss(t);
         progress_end(&line);
         validation_print(until, losses[until - 1], s->validation_loss);
@@ -453,7 +456,6 @@ static void train(training *t, int64_t stop, double losses[], summary *s)
     }
     s->steps = t->step - start;
     s->losses = losses + start;
-    s->tokens = s->steps * o.run.batch * o.context;
 }
 
 static bool run(training *t, double losses[])
@@ -468,13 +470,8 @@ static bool run(training *t, double losses[])
         return false;
     }
     weft_wait(); /* the clock measures steps only */
-    summary s = { .example = "transformer_lm",
-                  .dp = o.dp,
-                  .tp = o.tp,
-                  .token = "bytes",
-                  .validation_loss = NAN,
-                  .parameters = t->elements,
-                  .all_losses = true };
+    summary s = { .example = "transformer_lm", .dp = o.dp, .tp = o.tp, .token = "bytes", .validation_loss = NAN,
+                  .parameters = t->elements, .all_losses = true };
     t->graph = o.run.graph ? weft_graph_new("step", step_on, t, 0, 0, 1) : NULL;
     train(t, stop, losses, &s);
     work_count(s.work);

@@ -110,6 +110,7 @@ int transformer_options_read(transformer_options *o, int argc, char *argv[])
         { "tie", ARGUMENT_FLAG, &o->tie, NULL, "the head's weight is the embedding's" },
         { "context", ARGUMENT_INTEGER, &o->context, "N", "bytes in a sequence", 1, LARGE },
         { "stop", ARGUMENT_INTEGER, &o->stop, "N", "end before this step; 0: after all", 0, MOST },
+        { "untimed", ARGUMENT_INTEGER, &o->untimed, "N", "first steps, which the seconds leave out", 0, MOST },
         { "warmup", ARGUMENT_INTEGER, &o->warmup, "N", "steps until the learning rate is reached", 0, MOST },
         { "dtype", ARGUMENT_OTHER, &o->dtype, "f32|bf16", "of products; weights are f32 (f32)",
           .read = read_dtype },

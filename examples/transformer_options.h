@@ -20,7 +20,8 @@ typedef struct transformer_options {
     bool tie;               /* the head is the embedding's table */
     int64_t context;        /* bytes in a sequence; a batch has run.batch sequences */
     int64_t warmup;
-    int64_t stop; /* the step before which the run ends; 0: steps */
+    int64_t stop;    /* the step before which the run ends; 0: steps */
+    int64_t untimed; /* first steps, which are not in the summary's seconds */
     weft_dtype dtype; /* of products; weights and their updates are WEFT_F32 */
     int64_t validate; /* steps from one validation to the next; 0: only at the end */
     const char *load, *save;

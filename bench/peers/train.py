@@ -33,7 +33,7 @@ from torch.distributed.tensor.parallel import (
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in {"layers": 4, "width": 512, "heads": 8, "kv-heads": 4, "context": 256, "batch": 8, "steps": 10, "seed": 0,
-                        "warmup": 20, "threads": 2}.items():
+                        "warmup": 20, "threads": 2, "untimed": 2}.items():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--lr", type=float, default=1e-3, help="highest learning rate")
     parser.add_argument("--tie", action="store_true", help="the head's weight is the embedding's")
@@ -184,7 +184,7 @@ def main():
     losses = training.numbers_of(losses)
     if not options.parallel or dist.get_rank() == 0:
         tokens = options.batch * options.context
-        steady = times[2:] or times  # the first steps allocate
+        steady = times[options.untimed:] or times
         print(json.dumps({
             "tokens_per_s": round(tokens * len(steady) / sum(steady), 1), "median_step_s": round(statistics.median(steady), 4),
             "least_step_s": round(min(steady), 4), "seconds": round(sum(times), 3), "losses": losses,
