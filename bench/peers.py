@@ -6,8 +6,9 @@ optimiser. Prints one JSON object per line. Called by script/bench.
     peers.py BUILD --quick     two turns
     peers.py BUILD --case tp   one case: operations, losses, one, tp, tp-alike, fsdp
 
-In a turn weft and PyTorch run one after the other, so that both meet the same machine; where PyTorch has several ways that
-users choose from, all of them run, and the fastest counts. least: ratio of the best runs; median: of the medians.
+The first two steps, which allocate, are not timed. In a turn weft and PyTorch run one after the other, so that both meet
+the same machine; where PyTorch has several ways that users choose from, all of them run, and the fastest counts. least:
+ratio of the best runs; median: of the medians.
 
 PyTorch comes from a virtual environment outside the repository, which is made here if it does not exist (WEFT_PEERS_PYTHON: a
 Python that has torch, safetensors and numpy instead).

@@ -344,6 +344,20 @@ static void other_weights_are_refused(void **state)
     refused(more, 1, "8 steps");
 }
 
+/* The losses stay; the clock counts nothing where no step is timed. */
+static void untimed_steps_are_not_in_the_rate(void **state)
+{
+    (void)state;
+    double all[STEPS], some[STEPS], none[STEPS];
+    train(0, "--mesh tp=2", STEPS, all);
+    train(0, "--mesh tp=2 --untimed 2", STEPS, some);
+    assert_memory_equal(all, some, sizeof(all));
+    assert_null(strstr(example_last_line(), "\"tokens_per_s\": null"));
+    train(0, "--mesh tp=2 --untimed 20", STEPS, none);
+    assert_memory_equal(all, none, sizeof(all));
+    assert_non_null(strstr(example_last_line(), "\"seconds\": 0.000, \"tokens_per_s\": null"));
+}
+
 int main(int argc, char *argv[])
 {
     if (argc != 3) {
@@ -373,6 +387,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(seed_matters),
         cmocka_unit_test(bf16_ends_near_f32),
         cmocka_unit_test(last_line_is_json),
+        cmocka_unit_test(untimed_steps_are_not_in_the_rate),
         cmocka_unit_test(bad_arguments_are_named),
     };
     return cmocka_run_group_tests(tests, example_folder_make, example_folder_remove);
