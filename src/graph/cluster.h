@@ -57,7 +57,7 @@ typedef struct weft_clusters {
     bool is_promised[];
 } weft_clusters;
 
-/* Builds the clusters of a trace (cluster_build.c). NULL: no memory, and the trace is executed call by call. */
+/* Builds the clusters of a trace (cluster_build.c). NULL with the error kept: no memory. */
 weft_clusters *weft_clusters_build(const weft_graph_trace *trace, const bool is_promised[]);
 /* May be NULL. */
 void weft_clusters_free(weft_clusters *clusters);

@@ -22,6 +22,7 @@ typedef struct building {
     const weft_graph_trace *trace;
     const bool *is_promised;
     lowered *calls; /* by node */
+    bool failed;    /* an error is kept */
     int *defined;   /* by value: the node that makes it; -1: an input of the segment */
 } building;
 
@@ -99,8 +100,8 @@ static bool has_separate_ranks(const weft_task_list *tasks)
     return separate;
 }
 
-/* The call's tasks, on tensors without data. False: it is not clustered. */
-static bool lower(const building *b, const weft_graph_node *node, weft_task_list *tasks)
+/* The call's tasks, on tensors without data. False: it is not clustered, or (b->failed) with the error kept. */
+static bool lower(building *b, const weft_graph_node *node, weft_task_list *tasks)
 {
     weft_call call = *node->call;
     weft_tensor_impl *inputs[WEFT_MAX_INPUTS];
@@ -108,6 +109,7 @@ static bool lower(const building *b, const weft_graph_node *node, weft_task_list
     for (int i = 0; i < node->num_inputs; i++) {
         inputs[i] = weft_tensor_fake(call.function, weft_trace_value(b->trace, node->inputs[i])->layout);
         if (inputs[i] == NULL) {
+            b->failed = true;
             return false;
         }
         call.inputs[i] = inputs[i]->handle;
@@ -121,6 +123,7 @@ static bool lower(const building *b, const weft_graph_node *node, weft_task_list
     const weft_sharding *sharding = weft_obtain_layouts(&call, inputs, &own, &guessed, &cached);
     bool done = sharding != NULL && works_in_place(b, node, sharding) &&
                 weft_dispatch_lower(&call, sharding, layouts, tasks) && has_separate_ranks(tasks);
+    b->failed |= sharding == NULL || tasks->failed;
     weft_cache_release(cached);
     return done;
 }
@@ -130,7 +133,11 @@ static void lower_all(building *b)
     for (size_t i = 0; i < b->trace->nodes.count; i++) {
         const weft_graph_node *node = weft_trace_node(b->trace, i);
         lowered *call = &b->calls[i];
-        if (is_plain(node) && is_small(b, node, &call->bytes) && weft_scope_open_unrecorded()) {
+        if (b->failed || !is_plain(node) || !is_small(b, node, &call->bytes)) {
+            continue;
+        }
+        b->failed = !weft_scope_open_unrecorded();
+        if (!b->failed) {
             call->fits = lower(b, node, &call->tasks);
             weft_scope_close_keeping(0, NULL, NULL, NULL);
         }
@@ -422,6 +429,7 @@ static weft_cluster *build_cluster(const building *b, int first, int last)
     }
     if (done) {
         find_values(b, cluster, cluster->values);
+        done = cluster->num_inputs >= 0;
     }
     for (int i = 0; i < ranks && done; i++) {
         done = write_program(b, cluster, i);
@@ -507,7 +515,7 @@ weft_clusters *weft_clusters_build(const weft_graph_trace *trace, const bool is_
         memcpy(clusters->is_promised, is_promised, num_values * sizeof(bool));
         find_definitions(&b);
         lower_all(&b);
-        done = build_all(&b, clusters);
+        done = !b.failed && build_all(&b, clusters);
     }
     for (size_t i = 0; i < num_nodes && b.calls != NULL; i++) {
         weft_task_list_free(&b.calls[i].tasks);
@@ -516,6 +524,9 @@ weft_clusters *weft_clusters_build(const weft_graph_trace *trace, const bool is_
     free(b.defined);
     if (!done) {
         weft_clusters_free(clusters);
+    }
+    if (!done && !b.failed) {
+        weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for clusters of calls");
     }
     return done ? clusters : NULL;
 }

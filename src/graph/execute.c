@@ -197,25 +197,27 @@ static weft_status execute_node(const executing *e, int number, made_call *made)
 enum { MAX_BUILDS = 4 };
 
 /* The trace's clusters for the values that are promised now: built at its second run, and again if other values are
- * needed. NULL: each call is executed on its own. */
-static weft_clusters *clusters_of(const executing *e)
+ * needed. NULL: each call is executed on its own. False with the error kept: no memory. */
+static bool find_clusters(const executing *e, weft_clusters **found)
 {
     weft_graph_trace *trace = e->trace;
     weft_clusters *known = trace->clusters;
+    *found = NULL;
     /* WEFT_CHECK compares calls, and forced layouts are for single calls. */
     if (trace->runs++ == 0 || weft_runtime.check || weft_runtime.replaced.count > 0 || weft_forced()->active) {
-        return NULL;
+        return true;
     }
     if (known != NULL && memcmp(known->is_promised, e->is_promised, known->num_values * sizeof(bool)) == 0) {
-        return known;
+        *found = known;
+        return true;
     }
     if (trace->num_builds == MAX_BUILDS) {
-        return NULL;
+        return true;
     }
     weft_clusters_free(known);
     trace->num_builds++;
-    trace->clusters = weft_clusters_build(trace, e->is_promised);
-    return trace->clusters;
+    *found = trace->clusters = weft_clusters_build(trace, e->is_promised);
+    return *found != NULL;
 }
 
 /* Tensors of a cluster's values: its outputs are new ones of the innermost scope. False with the error kept. */
@@ -276,7 +278,10 @@ static weft_status execute_cluster(const executing *e, weft_cluster *cluster)
 
 static weft_status execute_calls(const executing *e, made_call *made)
 {
-    const weft_clusters *clusters = clusters_of(e);
+    weft_clusters *clusters;
+    if (!find_clusters(e, &clusters)) {
+        return weft_latest_status();
+    }
     size_t next = 0, num_clusters = clusters == NULL ? 0 : clusters->clusters.count;
     weft_status status = WEFT_OK;
     for (int i = 0; i < (int)e->trace->nodes.count && status == WEFT_OK; i++) {
