@@ -144,8 +144,8 @@ bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outp
 /* Begins the run's first segment (segment.c). To be freed after its last one has ended. */
 void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph);
 void weft_run_free(weft_graph_run *run);
-/* WEFT_ERR_NOMEM, kept. */
-weft_status weft_run_fail_memory(const weft_graph_run *run);
+/* WEFT_ERR_NOMEM, kept: what is recorded may lack a part, so the run has failed. */
+weft_status weft_run_fail_memory(weft_graph_run *run);
 /* Captures from here on, behind the calls that agreed with the replayed trace. False: no memory. */
 bool weft_run_begin_capture(weft_graph_run *run, int former_values);
 

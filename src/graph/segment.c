@@ -6,8 +6,9 @@
 #include "tensor/promised.h"
 #include "tensor/state.h"
 
-weft_status weft_run_fail_memory(const weft_graph_run *run)
+weft_status weft_run_fail_memory(weft_graph_run *run)
 {
+    run->failed = WEFT_ERR_NOMEM;
     return weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for a call of graph %s", run->graph->name);
 }
 
@@ -70,7 +71,7 @@ static void drop_oldest(weft_graph_run *run, weft_graph_segment *segment)
 }
 
 /* All processes have captured the same calls. BLOCKS. */
-static weft_status check_same(const weft_graph_run *run, const weft_graph_trace *trace)
+static weft_status check_same(weft_graph_run *run, const weft_graph_trace *trace)
 {
     static const char function[] = "weft_graph_call";
     int64_t mine = (int64_t)weft_trace_digest(trace), *all;
@@ -160,8 +161,8 @@ static void break_promises(void)
 weft_status weft_run_end_segment(weft_graph_run *run)
 {
     weft_graph_trace *trace = NULL;
-    weft_status status = WEFT_OK;
-    if (run->calls.count > 0) {
+    weft_status status = run->failed;
+    if (run->calls.count > 0 && status == WEFT_OK) {
         weft_deferral *deferral = weft_runtime.deferral;
         weft_runtime.deferral = NULL;
         status = finish_trace(run, &trace);
