@@ -125,7 +125,8 @@ static weft_status norm_inside(void *context, weft_tensor *const inputs[], const
     const state *s = context;
     (void)scalars;
     outputs[0] = weft_norm(inputs[0], orders[s->round], 1, true);
-    outputs[1] = weft_norm(weft_add(inputs[0], s->parameter), orders[s->round], 1, false);
+    outputs[1] = s->round % 2 == 0 ? weft_norm(weft_add(inputs[0], s->parameter), orders[s->round], 1, false)
+                                   : weft_var(inputs[0], 1, s->round == 1 ? 1 : 5, false);
     return WEFT_OK;
 }
 

@@ -565,7 +565,8 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
     if (mask < 0 || !check_floating(function, a)) {
         return NULL;
     }
-    return dispatch_composite(function, &operation_var, a, mask, keepdim, correction, 0);
+    double count = weft_count_along(weft_layout_of(a), mask);
+    return dispatch_composite(function, &operation_var, a, mask, keepdim, correction, count > 0 && count > correction);
 }
 
 weft_tensor *weft_var(weft_tensor *a, int dim, double correction, bool keepdim)

@@ -91,7 +91,9 @@ static bool may_be_inside(const partition *plan, const program *p, int first, in
     bool closes = flags & CLOSES && plan->depth[i] == plan->depth[first];
     bool keeps = flags & KEEPS && l->owner == plan->depth[first];
     bool releases = flags & RELEASES && l->retained == 0 && plan->maker[s->inputs[0]] >= first;
-    return !closes && !keeps && !releases;
+    /* A capture waits for the other processes, which is refused while shards are held. */
+    bool holds = flags & HOLDS && p->processes > 1;
+    return !closes && !keeps && !releases && !holds;
 }
 
 /* The end of a piece of about so many steps; scopes that it opens, it closes. */
@@ -179,6 +181,9 @@ static void call_graph(checker *c, running *r, const piece *one)
     weft_tensor *outputs[MAX_GRAPH_OUTPUTS + 1] = { NULL };
     if (own->graph == NULL) {
         own->graph = weft_graph_new("piece", run_inside, own, 0, 0, one->num_outputs);
+    }
+    if (r->program->processes > 1) {
+        let_shards_go(r);
     }
     own->running = r;
     own->piece = one;
