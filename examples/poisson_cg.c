@@ -32,7 +32,7 @@ static struct {
     double tolerance;
     weft_dtype type;
     const char *save;
-    bool quiet, json;
+    bool graph, quiet, json;
 } o = { .size = 256, .rows = 2, .columns = 2, .iterations = 10000, .check = 10, .tolerance = 1e-8, .type = WEFT_F64 };
 
 /* ---- the program's own arrays ---------------------------------------------------------------------------- */
@@ -153,10 +153,11 @@ static weft_tensor *norm(weft_tensor *a)
 /* The state of the iteration: solution, residual and its norm, direction. */
 enum { X, R, NORM, P, NUM_STATES };
 
-/* An iteration: new tensors from old ones. Tensors are values, so x + alpha p is a new one; its memory is that of
+/* An iteration, as a weft_graph_function: new tensors from old ones. Tensors are values, so x + alpha p is a new one; its memory is that of
  * values that are needed no more. The direction is 0 on the border, so the solution keeps its values there. */
-static weft_status iteration(void *inside, weft_tensor *const in[], weft_tensor *out[])
+static weft_status iteration(void *inside, weft_tensor *const in[], const double scalars[], weft_tensor *out[])
 {
+    (void)scalars;
     weft_tensor *ap = apply(in[P], inside);
     weft_tensor *alpha = quotient(weft_square(in[NORM]), dot(in[P], ap));
     out[X] = weft_addcmul(in[X], in[P], alpha, 1); /* x + alpha p */
@@ -168,12 +169,16 @@ static weft_status iteration(void *inside, weft_tensor *const in[], weft_tensor 
 }
 
 /* The next state takes the place of the former one. What else the iteration made ends with its scope: tasks that still
- * read it keep its memory. */
-static void iterate(weft_tensor *inside, weft_tensor *state[])
+ * read it keep its memory. `graph`: the iteration, captured; NULL: its calls are made one by one. */
+static void iterate(weft_graph *graph, weft_tensor *inside, weft_tensor *state[])
 {
     weft_tensor *next[NUM_STATES] = { NULL };
     weft_scope_open();
-    iteration(inside, state, next);
+    if (graph != NULL) {
+        weft_graph_call(graph, state, NULL, next);
+    } else {
+        iteration(inside, state, NULL, next);
+    }
     for (int i = 0; i < NUM_STATES; i++) {
         weft_tensor_release(state[i]);
         state[i] = next[i];
@@ -212,14 +217,18 @@ static void solve(weft_tensor *solution, weft_tensor *source_term, weft_tensor *
     for (int i = 0; i < NUM_STATES; i++) {
         weft_tensor_retain(state[i]);
     }
+    weft_graph *graph = o.graph ? weft_graph_new("iteration", iteration, inside, NUM_STATES, 0, NUM_STATES) : NULL;
     progress line = progress_start("iteration", 0, "residual", weft_process_index() == 0 && !o.quiet);
     while (!is_over(c, state[NORM])) {
         for (int i = 0; i < o.check && c->iterations < o.iterations; i++, c->iterations++) {
-            iterate(inside, state);
+            iterate(graph, inside, state);
         }
         progress_update(&line, c->iterations, c->norms[c->tests - 1]);
     }
     progress_end(&line);
+    if (graph != NULL) {
+        weft_graph_free(graph);
+    }
     weft_copy_inplace(solution, state[X]); /* into the program's arrays */
     for (int i = 0; i < NUM_STATES; i++) {
         weft_tensor_release(state[i]);
@@ -353,6 +362,7 @@ int main(int argc, char *argv[])
         { "iterations", ARGUMENT_INTEGER, &o.iterations, "N", "at most", 0, 1 << 24 },
         { "check", ARGUMENT_INTEGER, &o.check, "N", "iterations between two looks at the residual", 1, 1 << 24 },
         { "save", ARGUMENT_STRING, &o.save, "FILE", "write the solution: a safetensors file with a tensor \"u\"" },
+        { "graph", ARGUMENT_FLAG, &o.graph, NULL, "capture the first iteration and replay it: the same bits" },
         { "quiet", ARGUMENT_FLAG, &o.quiet, NULL, "no chart, no table" },
         { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
     };

@@ -299,16 +299,6 @@ static void training_start(training *t)
     t->files = (checkpoints){ t->n, 3 * t->n, t->names, t->tensors, NULL };
 }
 
-/* Rises for `warmup` steps, then falls to a tenth along a cosine. */
-static double learning_rate(int64_t step)
-{
-    if (step < o.warmup) {
-        return o.run.rate * (double)(step + 1) / (double)o.warmup;
-    }
-    double part = (double)(step - o.warmup) / (double)(o.run.steps - o.warmup);
-    return o.run.rate * (0.1 + 0.9 * (1 + cos(acos(-1) * part)) / 2);
-}
-
 static weft_tensor *rows_of(int32_t *bytes, int64_t count)
 {
     const weft_placement on_dp[] = { weft_shard(0), weft_replicate() };
@@ -340,7 +330,7 @@ static void update(training *t)
         gradients[i] = weft_grad(parameters[i]);
     }
     weft_clip_grad_norm(n, gradients, 1, 2, NULL);
-    weft_adam_options adam = { learning_rate(t->step), 0.9, 0.95, 1e-8, 0.1, 0 };
+    weft_adam_options adam = { transformer_learning_rate(&o, t->step), 0.9, 0.95, 1e-8, 0.1, 0 };
     t->step++;
     weft_adamw(m, parameters, gradients, first, second, t->step, &adam);
     adam.weight_decay = 0;

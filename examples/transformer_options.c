@@ -1,5 +1,6 @@
 #include "transformer_options.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -133,4 +134,13 @@ int transformer_options_read(transformer_options *o, int argc, char *argv[])
     }
     o->hidden = ((8 * o->width + 2) / 3 + 63) / 64 * 64;
     return -1;
+}
+
+double transformer_learning_rate(const transformer_options *o, int64_t step)
+{
+    if (step < o->warmup) {
+        return o->run.rate * (double)(step + 1) / (double)o->warmup;
+    }
+    double part = (double)(step - o->warmup) / (double)(o->run.steps - o->warmup);
+    return o->run.rate * (0.1 + 0.9 * (1 + cos(acos(-1) * part)) / 2);
 }

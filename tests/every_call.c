@@ -195,6 +195,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_module_set_use, module, "weight", NULL);
     TRY(weft_distribute_module, module, mesh, NULL, NULL, NULL, NULL);
     TRY(weft_parallelize, third_module, mesh, 1, &plan);
+    TRY(weft_module_materialize, module);
     TRY(weft_module_free, module);
     /* <weft/tensor.h> */
     TRY(weft_tensor_retain, tensor);

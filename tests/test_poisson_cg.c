@@ -240,6 +240,22 @@ static void twice_the_same_bits(void **state)
     assert_memory_equal(got.residuals, again.residuals, sizeof(double) * (size_t)got.num_residuals);
 }
 
+static void captured_iterations_are_the_same(void **state)
+{
+    (void)state;
+    static const int sizes[] = { 21, 8 };
+    for (int i = 0; i < 2; i++) {
+        solve_with_weft(0, sizes[i], "--mesh 2x2", &expected);
+        solve_with_weft(0, sizes[i], "--mesh 2x2 --graph", &got);
+        assert_memory_equal(got.u, expected.u, sizeof(double) * (size_t)(sizes[i] * sizes[i]));
+        assert_memory_equal(got.residuals, expected.residuals, sizeof(double) * (size_t)got.num_residuals);
+#ifdef WEFT_HAVE_MPI
+        solve_with_weft(3, sizes[i], "--mesh 2x2 --graph", &got);
+        assert_memory_equal(got.u, expected.u, sizeof(double) * (size_t)(sizes[i] * sizes[i]));
+#endif
+    }
+}
+
 /* Half the width, a quarter of the error. */
 static void error_is_that_of_the_grid(void **state)
 {
@@ -353,6 +369,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(spreading_changes_nothing),
 #endif
         cmocka_unit_test(twice_the_same_bits),
+        cmocka_unit_test(captured_iterations_are_the_same),
         cmocka_unit_test(error_is_that_of_the_grid),
         cmocka_unit_test(looks_change_nothing),
         cmocka_unit_test(output_is_as_asked_for),

@@ -222,7 +222,8 @@ static const char *const not_in_the_table[] = {
     "weft_checkpoint_num_keys", "weft_checkpoint_key", "weft_checkpoint_random_states",
     "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_grad", "weft_zero_grad", "weft_backward",
     "weft_backward_ex", "weft_gradients", "weft_detach", "weft_no_grad_begin", "weft_no_grad_end",
-    "weft_set_grad_placements", "weft_set_grad_hook", "weft_set_regather", "weft_recompute", "weft_graph_call", "weft_scale_loss", "weft_unscale_gradients", "weft_autocast_begin",
+    "weft_set_grad_placements", "weft_set_grad_hook", "weft_set_regather", "weft_recompute", "weft_graph_new", "weft_graph_call", "weft_graph_free", "weft_graph_get_info", "weft_graph_print",
+    "weft_graph_print_text", "weft_scale_loss", "weft_unscale_gradients", "weft_autocast_begin",
     "weft_autocast_end", "weft_autocast_dtype", "weft_autocast_print",
     "weft_fake", "weft_fake_like", "weft_tensor_is_fake", "weft_print_pending", "weft_print_pending_text",
     "weft_print_machine_text", "weft_tensor_print_text", "weft_visualize_sharding_text", "weft_version",
@@ -242,7 +243,7 @@ static const char *const not_in_the_table[] = {
     "weft_module_set_tensor", "weft_module_parameter", "weft_module_buffer", "weft_module_use", "weft_module_child",
     "weft_module_parameters", "weft_module_buffers", "weft_module_modules", "weft_module_type", "weft_module_name",
     "weft_module_mesh", "weft_module_print", "weft_module_print_text", "weft_module_set_forward", "weft_module_context",
-    "weft_module_forward", "weft_module_call", "weft_module_add_hook", "weft_distribute_module", "weft_module_place",
+    "weft_module_forward", "weft_module_call", "weft_module_add_hook", "weft_distribute_module", "weft_module_materialize", "weft_module_place",
     "weft_module_set_use", "weft_parallelize",
     /* Programs have no operations of their own, and their tensors of several elements are on one mesh. */
     "weft_operation_register", "weft_operation_replace", "weft_operation_restore",

@@ -84,11 +84,13 @@ static bool map_shared(weft_mesh *mesh)
         fclose(file);
     }
     shared = memory == MAP_FAILED ? NULL : memory;
-    /* All have it open. */
+    /* All have it open: the sum needs a number of each. */
     double all = 0;
-    weft_tensor *here = weft_ones(WEFT_F64, 0, NULL, mesh, NULL);
-    bool met = weft_tensor_item(here, &all) == WEFT_OK;
-    weft_tensor_release(here);
+    int64_t size = weft_mesh_size(mesh, 0);
+    weft_scope_open();
+    weft_tensor *here = weft_ones(WEFT_F64, 1, &size, mesh, &(weft_placement){ .kind = WEFT_SHARD });
+    bool met = weft_tensor_item(weft_sum(here, WEFT_ALL_DIMS, false), &all) == WEFT_OK && all == (double)size;
+    weft_scope_close();
     if (first_process) {
         remove(name);
     }
