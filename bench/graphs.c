@@ -39,11 +39,8 @@ static weft_status wide(void *context, weft_tensor *const inputs[], const double
     return WEFT_OK;
 }
 
-typedef struct measured {
-    double eager, captured, submission, raw;
-} measured;
-
-static double run_eager(weft_graph_function function, weft_tensor *const inputs[])
+/* RUNS calls of the graph, or of the function if that is NULL, to the end of their tasks; until the calls return. */
+static double run(weft_graph *graph, weft_graph_function function, weft_tensor *const inputs[], double *submission)
 {
     const double number = 0.01;
     weft_wait();
@@ -51,22 +48,11 @@ static double run_eager(weft_graph_function function, weft_tensor *const inputs[
     for (int i = 0; i < RUNS; i++) {
         weft_tensor *output;
         weft_scope_open();
-        function(NULL, inputs, &number, &output);
-        weft_scope_close();
-    }
-    weft_wait();
-    return bench_now_us() - start;
-}
-
-static double run_captured(weft_graph *graph, weft_tensor *const inputs[], double *submission)
-{
-    const double number = 0.01;
-    weft_wait();
-    double start = bench_now_us();
-    for (int i = 0; i < RUNS; i++) {
-        weft_tensor *output;
-        weft_scope_open();
-        weft_graph_call(graph, inputs, &number, &output);
+        if (graph != NULL) {
+            weft_graph_call(graph, inputs, &number, &output);
+        } else {
+            function(NULL, inputs, &number, &output);
+        }
         weft_scope_close();
     }
     *submission = bench_now_us() - start;
@@ -117,10 +103,10 @@ static void measure(const char *name, weft_graph_function function, int calls, i
     weft_tensor *inputs[] = { weft_full(WEFT_F32, 1, &elements, 1, mesh, &rows),
                               weft_full(WEFT_F32, 1, &elements, 0.99, mesh, &rows) };
     weft_graph *graph = weft_graph_new(name, function, NULL, 2, 1, 1);
-    run_captured(graph, inputs, &submission[0]);
+    run(graph, NULL, inputs, &submission[0]);
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
-        eager[i] = run_eager(function, inputs);
-        captured[i] = run_captured(graph, inputs, &submission[i]);
+        eager[i] = run(NULL, function, inputs, &submission[i]);
+        captured[i] = run(graph, NULL, inputs, &submission[i]);
         raw[i] = run_raw(ranks, calls);
     }
     bench_check();

@@ -40,7 +40,7 @@ static struct {
 /* Dimension 0 of the grid is cut over the mesh's first dimension, dimension 1 over its second. */
 static const weft_placement blocks[2] = { { .kind = WEFT_SHARD, .dim = 0 }, { .kind = WEFT_SHARD, .dim = 1 } };
 
-/* What an HPC code has in its own memory: for each rank that this process hosts a block of each array, row-major. The
+/* Arrays of an HPC code, in its own memory: for each rank that this process hosts a block of each array, row-major. The
  * program may host one rank in each process, as with MPI, or all of them in one. */
 typedef struct arrays {
     void *solution[MAX_RANKS], *source[MAX_RANKS], *inside[MAX_RANKS], *exact[MAX_RANKS];

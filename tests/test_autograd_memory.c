@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failing_memory.h"
 #include "runtime/pool.h"
 #include "tensor/state.h"
 
@@ -16,7 +17,7 @@ static int64_t countdown;          /* allocations until one fails; 0: none does 
 static bool more;                  /* all that follow fail as well */
 static int64_t failed;
 
-static bool fails(void)
+bool allocation_fails(void)
 {
     if (!watched || countdown == 0 || --countdown > 0) {
         return false;
@@ -24,28 +25,6 @@ static bool fails(void)
     failed++;
     countdown = more;
     return true;
-}
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __real_realloc(memory, size);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "comm/comm.h"
+#include "failing_memory.h"
 #include "runtime/task_memory.h"
 #include "tensor/state.h"
 
@@ -17,7 +18,7 @@ static int64_t countdown;          /* allocations until one fails; 0: none does 
 static int64_t failed, late, lists;
 static bool failed_late; /* the last failure was between two submissions of a list */
 
-static bool fails(void)
+bool allocation_fails(void)
 {
     if (!watched) {
         return false;
@@ -29,28 +30,6 @@ static bool fails(void)
     failed_late = in_list && submitted;
     late += failed_late;
     return true;
-}
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __real_realloc(memory, size);
 }
 
 /* A list is bound: its tasks get their memory. Single tasks do not come here. */

@@ -3,39 +3,18 @@
 #include <stdlib.h>
 
 #include "autograd_support.h"
+#include "failing_memory.h"
 #include "runtime/runtime.h"
 #include "tensor/tensor.h"
 
 static _Thread_local int64_t countdown; /* allocations of the library by this thread until one fails; 0: none does */
 static int64_t failed;
 
-static bool fails(void)
+bool allocation_fails(void)
 {
     bool now = countdown > 0 && --countdown == 0;
     failed += now;
     return now;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __real_realloc(memory, size);
 }
 
 /* A call that is refused for want of memory ends the function. */

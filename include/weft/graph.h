@@ -21,9 +21,9 @@
  * tensor or attribute) the rest of the run is captured as another TRACE of the same graph.
  *
  * Inside the function all of weft may be used. Tensors that were not passed as inputs (parameters, by way of
- * `context`) are inputs too. What reads values (weft_tensor_item(), weft_to_host(), weft_local_acquire(), ...) or runs
- * code of the program's on them (weft_local_map()) executes all calls before it first: a trace ends there, and another
- * one begins. All processes read at the same places, also those that host no shard of the tensor; where one process
+ * `context`) are inputs too. A call that reads values (weft_tensor_item(), weft_to_host(), weft_local_acquire(), ...) or
+ * runs code of the program's on them (weft_local_map()) executes all calls before it first: a trace ends there, and
+ * another one begins. All processes read at the same places, also those that host no shard of the tensor; where one process
  * alone is to read, all call weft_wait() before. Memory lent by weft_from_local() must not be changed until the graph's
  * call has returned, but through weft_local_acquire(). Results are bit for bit those of the same function called
  * without a graph.

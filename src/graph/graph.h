@@ -1,7 +1,7 @@
 /* src/graph: functions whose calls are collected, compared with recorded ones, and executed together.
  *
  * A RUN is the state of one weft_graph_call(). Calls that only make tensors from tensors are deferred: their outputs are
- * promised (tensor/promised.h). What reads values ends a SEGMENT: the deferred calls are executed, promises are
+ * promised (tensor/promised.h). A call that reads values ends a SEGMENT: the deferred calls are executed, promises are
  * fulfilled, and a new segment begins. A TRACE records the calls of one segment. The first segment of every run is
  * compared with the traces that first segments have had, and so on.
  *
