@@ -168,7 +168,7 @@ static weft_status iteration(void *inside, weft_tensor *const in[], const double
     return weft_last_status();
 }
 
-/* The next state takes the place of the former one. What else the iteration made ends with its scope: tasks that still
+/* The next state takes the place of the former one. Other tensors of the iteration end with its scope: tasks that still
  * read it keep its memory. `graph`: the iteration, captured; NULL: its calls are made one by one. */
 static void iterate(weft_graph *graph, weft_tensor *inside, weft_tensor *state[])
 {

@@ -42,7 +42,7 @@ void progress_end(progress *p)
     }
 }
 
-/* What a chart shows of n values: `scale` of each, and what stands beside a row of that height. */
+/* Contents of a chart: n values, each drawn at the height `scale` of it, and the label beside a row of a height. */
 typedef struct curve {
     int64_t n;
     const double *values;

@@ -234,7 +234,7 @@ static weft_status distribute(weft_module *m)
 
 /* ---- its first values ------------------------------------------------------------------------------------ */
 
-/* Of x W, whose elements are sums over W's rows; those of wo and w2 are summed in x. */
+/* Standard deviation of a weight W: elements of x W are sums over W's rows; results of wo and w2 are summed in x. */
 static double deviation(const char *name, weft_tensor *weight)
 {
     bool is_table = strcmp(name, "embed.weight") == 0;

@@ -31,7 +31,7 @@ typedef struct transformer_options {
 /* As options_read(). */
 int transformer_options_read(transformer_options *o, int argc, char *argv[]);
 
-/* Of a step: rises for `warmup` steps, then falls to a tenth along a cosine. */
+/* Learning rate of a step: rises for `warmup` steps, then falls to a tenth along a cosine. */
 double transformer_learning_rate(const transformer_options *o, int64_t step);
 
 #endif

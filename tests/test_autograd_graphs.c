@@ -29,7 +29,7 @@ static void test_losses_that_share_values(void **state)
         weft_tensor *second = sum_all(shared);
         assert_int_equal(weft_backward(second), WEFT_OK);
         assert_all(weft_grad(a), 14);
-        /* What the second pass has released is refused, and changes nothing. */
+        /* A pass over nodes that the second pass has released is refused, and changes nothing. */
         assert_int_equal(weft_backward(sum_all(weft_square(shared))), WEFT_ERR_STATE);
         assert_error(WEFT_ERR_STATE, "released by a former backward pass");
         assert_all(weft_grad(a), 14);

@@ -144,7 +144,7 @@ static void test_lengths_of_products(void **state)
         for (int64_t i = 0; i < length; i++) {
             assert_float_equal(got[i], (double)(length - i), 0);
         }
-        /* Of the pairs of elements up to k, those with i, both ways. */
+        /* The pairs of elements up to k that have i, both ways. */
         for (int64_t i = 0; i < length && length > 1; i++) {
             double expected = 0;
             for (int64_t k = i; k < length; k++) {

@@ -75,7 +75,7 @@ static weft_status make_without_data(const weft_call *call, weft_tensor *outputs
     return done ? WEFT_OK : weft_latest_status();
 }
 
-/* What reads values may make calls to find them, which are not deferred. */
+/* An action that reads values may make calls of its own: these are not deferred. */
 static weft_status perform(const weft_call *call, weft_tensor *outputs[])
 {
     weft_deferral *deferral = weft_runtime.deferral;

@@ -26,7 +26,7 @@ typedef struct digest {
 
 enum { MAX_DIGESTS = 400, MAX_HELD = 4 };
 
-/* What a run has read, in order: to be compared with another run. */
+/* Values that a run has read, in order: to be compared with another run. */
 typedef struct entry {
     int step, value; /* NO_VALUE: a number */
     uint64_t bits;   /* of the shards that are hosted here */
@@ -60,7 +60,7 @@ typedef struct running {
     char refusal[1000]; /* with this status and error */
 } running;
 
-/* Runs it in the world that is there. What is wrong is printed, and ends the process with RUN_FAILED. */
+/* Runs it in the world that is there. A difference is printed, and ends the process with RUN_FAILED. */
 void run_program(const program *p, tally *counts);
 enum { RUN_FAILED = 3 };
 /* Its parts, for those who compare something else. */
