@@ -28,6 +28,9 @@
  * call has returned, but through weft_local_acquire(). Results are bit for bit those of the same function called
  * without a graph.
  *
+ * Tensors without data (weft_fake(), and all of a fake world) are captured too, for a world of any size and without MPI: their
+ * calls are guarded and printed, and a replay executes nothing.
+ *
  * All processes call the same graphs in the same order. */
 #ifndef WEFT_GRAPH_H
 #define WEFT_GRAPH_H

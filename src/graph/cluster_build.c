@@ -60,7 +60,8 @@ static bool is_plain(const weft_graph_node *node)
     const weft_call *call = node->call;
     const weft_operation *operation = call->operation;
     bool plain = operation != NULL && !operation->overwrites && !operation->views && !operation->draws &&
-                 call->details == NULL && call->attributes.omitted == 0 && node->num_inputs > 0 && !node->implicit;
+                 call->details == NULL && call->attributes.omitted == 0 && node->num_inputs > 0 && !node->implicit &&
+                 !node->without_data;
     for (int i = 0; i < node->num_outputs && plain; i++) {
         plain = !weft_call_changes(call, i);
         for (int k = 0; k < node->num_inputs && plain; k++) {

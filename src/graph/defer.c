@@ -18,6 +18,7 @@ typedef struct taking {
     weft_tensor_impl **inputs; /* NULL: none was given */
     int *numbers;              /* of the inputs; -1: none was given */
     int former_values;         /* number of values before the call */
+    bool has_fake;             /* an input has no data, so the outputs have none */
     weft_tensor_impl *few_inputs[FEW];
     int few_numbers[FEW];
 } taking;
@@ -34,17 +35,29 @@ static bool is_deferrable(const weft_call *call)
     return call->operation != NULL ? weft_call_num_tensors(call) > 0 || has_layout : call->action->makes && has_layout;
 }
 
-/* False: a tensor is not live or has no data: the call is executed as ever, which says so. */
+/* A tensor without data cannot change one with data. */
+static bool changes_data(const taking *t)
+{
+    bool changes = false;
+    for (int i = 0; i < t->num_outputs; i++) {
+        changes |= weft_call_changes(t->call, i) && !t->inputs[i]->fake;
+    }
+    return changes;
+}
+
+/* False: a tensor is not live, is gathered when it is used, or lacks data: the call is executed as ever, which says so. */
 static bool find_inputs(taking *t)
 {
     for (int i = 0; i < t->num_inputs; i++) {
         const weft_tensor *handle = weft_call_tensor(t->call, i);
-        t->inputs[i] = handle == NULL ? NULL : weft_tensor_get(handle);
-        if (t->inputs[i] == NULL || t->inputs[i]->fake) {
+        weft_tensor_impl *input = handle == NULL ? NULL : weft_tensor_get(handle);
+        if (input == NULL || (input->fake && input->gathering != NULL)) {
             return false;
         }
+        t->inputs[i] = input;
+        t->has_fake |= input->fake;
     }
-    return true;
+    return !t->has_fake || !changes_data(t);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------------------- */
@@ -120,6 +133,13 @@ static bool matches(const weft_graph_run *run, const weft_graph_trace *trace, co
         if (number != node->inputs[i]) {
             if (why != NULL) {
                 snprintf(why, size, "%s: tensor %d was value %%%d, is %%%d", t->call->function, i, node->inputs[i], number);
+            }
+            return false;
+        }
+        if (is_new && weft_trace_value(trace, number)->is_fake != t->inputs[i]->fake) {
+            if (why != NULL) {
+                snprintf(why, size, "%s: tensor %d had %s, has %s", t->call->function, i, t->inputs[i]->fake ? "data" : "no data",
+                         t->inputs[i]->fake ? "none" : "data");
             }
             return false;
         }
@@ -236,6 +256,27 @@ static weft_status foresee(const taking *t, foreseen results[])
     return status;
 }
 
+/* False: no memory. */
+static bool add_traced_value(weft_graph_trace *trace, const weft_layout *layout, bool is_input, bool is_fake)
+{
+    bool done = weft_trace_add_value(trace, layout, is_input);
+    if (done) {
+        weft_trace_value(trace, (int)trace->values.count - 1)->is_fake = is_fake;
+    }
+    return done;
+}
+
+static bool add_traced_node(weft_graph_trace *trace, const taking *t, const int outputs[])
+{
+    bool done = weft_trace_add_node(trace, t->call, t->numbers, t->num_outputs, outputs);
+    if (done) {
+        weft_graph_node *node = weft_trace_node(trace, trace->nodes.count - 1);
+        node->draws = node->draws && !t->has_fake;
+        node->without_data = t->has_fake || weft_runtime.world == WEFT_WORLD_FAKE;
+    }
+    return done;
+}
+
 /* Records the call with the outputs that are foreseen, behind the calls that agreed with the replayed trace. False: no
  * memory. */
 static bool record(weft_graph_run *run, const taking *t, const foreseen results[], int numbers[])
@@ -247,16 +288,16 @@ static bool record(weft_graph_run *run, const taking *t, const foreseen results[
     bool done = true;
     for (int i = 0; i < t->num_inputs && done; i++) {
         bool known = t->numbers[i] < (int)trace->values.count;
-        done = known || weft_trace_add_value(trace, t->inputs[i]->layout, true);
+        done = known || add_traced_value(trace, t->inputs[i]->layout, true, t->inputs[i]->fake);
     }
     for (int i = 0; i < t->num_outputs && done; i++) {
         bool itself = results[i].input >= 0 && !weft_call_changes(t->call, i);
         numbers[i] = results[i].layout == NULL ? -1
                      : itself                  ? t->numbers[results[i].input]
                                                : (int)trace->values.count;
-        done = numbers[i] < (int)trace->values.count || weft_trace_add_value(trace, results[i].layout, false);
+        done = numbers[i] < (int)trace->values.count || add_traced_value(trace, results[i].layout, false, t->has_fake);
     }
-    return done && weft_trace_add_node(trace, t->call, t->numbers, t->num_outputs, numbers);
+    return done && add_traced_node(trace, t, numbers);
 }
 
 /* Captures the call, unless it is refused. A status with the error kept. */
@@ -302,7 +343,8 @@ static bool change(weft_graph_run *run, weft_tensor_impl *tensor, int number)
 /* A new tensor. NULL: no memory. */
 static weft_tensor_impl *promise(weft_graph_run *run, const weft_graph_trace *trace, const weft_call *call, int number)
 {
-    weft_tensor_impl *tensor = weft_tensor_promise(call->function, weft_trace_value(trace, number)->layout);
+    const weft_graph_value *value = weft_trace_value(trace, number);
+    weft_tensor_impl *tensor = weft_tensor_promise(call->function, value->layout, value->is_fake);
     if (tensor == NULL || add_value(run, NULL) < 0) {
         return NULL;
     }

@@ -178,6 +178,9 @@ static void drop_unneeded(const executing *e, const weft_graph_node *node, int n
 static weft_status execute_node(const executing *e, int number, made_call *made)
 {
     const weft_graph_node *node = weft_trace_node(e->trace, (size_t)number);
+    if (node->without_data) {
+        return WEFT_OK;
+    }
     if (!weft_scope_open_unrecorded()) {
         return weft_latest_status();
     }

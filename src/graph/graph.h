@@ -27,11 +27,13 @@ typedef struct weft_graph_node {
     int *outputs;    /* -1: not asked for */
     bool draws;      /* takes random numbers */
     bool implicit;   /* within weft_implicit_replication_begin() */
+    bool without_data; /* its outputs have none: nothing is executed */
 } weft_graph_node;
 
 typedef struct weft_graph_value {
     const weft_layout *layout;
     bool is_input;
+    bool is_fake; /* the tensor has no data (weft_fake()) */
     int last_use; /* the last node that reads it; -1: none */
 } weft_graph_value;
 

@@ -68,12 +68,17 @@ weft_graph_trace *weft_trace_begin_like(const weft_graph_trace *trace, size_t nu
     for (int i = 0; i < num_values && done; i++) {
         const weft_graph_value *value = weft_trace_value(trace, i);
         done = weft_trace_add_value(like, value->layout, value->is_input);
+        if (done) {
+            weft_trace_value(like, i)->is_fake = value->is_fake;
+        }
     }
     for (size_t i = 0; i < num_nodes && done; i++) {
         const weft_graph_node *node = weft_trace_node(trace, i);
         done = weft_trace_add_node(like, node->call, node->inputs, node->num_outputs, node->outputs);
         if (done) {
             weft_trace_node(like, i)->implicit = node->implicit;
+            weft_trace_node(like, i)->draws = node->draws;
+            weft_trace_node(like, i)->without_data = node->without_data;
         }
     }
     if (!done) {
@@ -156,6 +161,11 @@ bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why,
     return difference == NULL;
 }
 
+static bool same_value(const weft_graph_value *a, const weft_graph_value *b)
+{
+    return a->layout == b->layout && a->is_fake == b->is_fake;
+}
+
 bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count)
 {
     bool same = a->nodes.count >= count && b->nodes.count >= count;
@@ -166,7 +176,7 @@ bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b
                memcmp(one->inputs, other->inputs, (size_t)(one->num_inputs + one->num_outputs) * sizeof(int)) == 0;
         for (int k = 0; k < one->num_inputs && same; k++) {
             int number = one->inputs[k];
-            same = number < 0 || weft_trace_value(a, number)->layout == weft_trace_value(b, number)->layout;
+            same = number < 0 || same_value(weft_trace_value(a, number), weft_trace_value(b, number));
         }
     }
     return same;

@@ -72,10 +72,16 @@ bool weft_shard_share(const weft_layout *layout, weft_local_shard *shard, const 
     return weft_shard_attach(shard, from->buffer);
 }
 
+static weft_tensor_impl *allocate_like(const char *function, const weft_tensor_impl *tensor)
+{
+    return tensor->fake ? weft_tensor_allocate_fake(function, tensor->layout)
+                        : weft_tensor_allocate(function, tensor->layout);
+}
+
 /* Another promise of the same value. */
 static weft_tensor_impl *save_promised(const char *function, const weft_tensor_impl *tensor)
 {
-    weft_tensor_impl *saved = weft_tensor_allocate(function, tensor->layout);
+    weft_tensor_impl *saved = allocate_like(function, tensor);
     if (saved != NULL) {
         saved->references = 1;
         saved->number = tensor->number;
@@ -92,8 +98,7 @@ weft_tensor_impl *weft_tensor_save(const char *function, const weft_tensor_impl 
 
 weft_tensor_impl *weft_tensor_save_memory(const char *function, const weft_tensor_impl *tensor)
 {
-    weft_tensor_impl *saved = tensor->fake ? weft_tensor_allocate_fake(function, tensor->layout)
-                                           : weft_tensor_allocate(function, tensor->layout);
+    weft_tensor_impl *saved = allocate_like(function, tensor);
     for (int i = 0; saved != NULL && i < saved->num_shards; i++) {
         if (saved->shards[i].count > 0 &&
             !weft_shard_share(tensor->layout, &saved->shards[i], tensor, &tensor->shards[i])) {

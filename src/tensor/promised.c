@@ -27,9 +27,10 @@ void weft_promised_remove(weft_tensor_impl *tensor)
     tensor->promised = false;
 }
 
-weft_tensor_impl *weft_tensor_promise(const char *function, const weft_layout *layout)
+weft_tensor_impl *weft_tensor_promise(const char *function, const weft_layout *layout, bool fake)
 {
-    weft_tensor_impl *tensor = weft_tensor_allocate(function, layout);
+    weft_tensor_impl *tensor =
+        fake ? weft_tensor_allocate_fake(function, layout) : weft_tensor_allocate(function, layout);
     if (tensor != NULL && !weft_tensor_register(function, tensor)) {
         weft_tensor_delete(tensor);
         return NULL;

@@ -6,9 +6,10 @@
 
 #include "tensor/tensor.h"
 
-/* A new promised tensor of the innermost scope. NULL with the error kept: no memory. */
-weft_tensor_impl *weft_tensor_promise(const char *function, const weft_layout *layout);
-/* Gives it the values of a tensor of the same layout, by sharing memory; or of itself, changed. False with the error kept: no memory; it is
+/* A new promised tensor of the innermost scope; `fake`: it will have no data. NULL with the error kept: no memory. */
+weft_tensor_impl *weft_tensor_promise(const char *function, const weft_layout *layout, bool fake);
+/* Gives it the values of a tensor of the same layout, by sharing memory; or of itself, changed. One without shards takes
+ * NULL too. False with the error kept: no memory; it is
  * promised still. */
 bool weft_tensor_fulfil(const char *function, weft_tensor_impl *promised, const weft_tensor_impl *values);
 /* The values will not come: a new one becomes a tensor without data, a changed one keeps its former values. */
