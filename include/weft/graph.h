@@ -83,10 +83,17 @@ typedef struct weft_graph_info {
 /** Copies the counts. */
 WEFT_API weft_status weft_graph_get_info(const weft_graph *graph, weft_graph_info *info);
 
-/** Writes the calls of the newest run's traces, a line each:
- *     %3 = weft_matmul(%0, %1) : f32[8, 4] [S0] on 2 */
+/** Writes the inputs and calls of the newest run's traces, a line each. Tensors that the function makes of its own memory, and
+ * redistributions, have their mesh and placements as arguments; memory k is given anew in each run:
+ *     %0 = input : f32[4, 6] [R] on 2
+ *     %1 = weft_from_local(memory 0) mesh (dp 2) [S0] : f32[8, 4]
+ *     %2 = weft_matmul(%1, %0) : f32[8, 6] [S0] on 2
+ *     %3 = weft_redistribute(%2) mesh (dp 2) [R] : f32[8, 6] */
 WEFT_API weft_status weft_graph_print(const weft_graph *graph, FILE *file);
-/** The same into a buffer, as weft_tensor_print_text() does. */
+/** The same as a picture for Graphviz (dot -Tsvg): calls are boxes, redistributions coloured ones; values are edges, with
+ * their layouts. */
+WEFT_API weft_status weft_graph_print_dot(const weft_graph *graph, FILE *file);
+/** The listing into a buffer, as weft_tensor_print_text() does. */
 WEFT_API weft_status weft_graph_print_text(const weft_graph *graph, char *text, size_t size, size_t *length);
 
 WEFT_END_DECLS

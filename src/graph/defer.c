@@ -113,6 +113,33 @@ static void forget_inputs(weft_graph_run *run, const taking *t)
 
 /* ---- comparing with a trace ------------------------------------------------------------------------------ */
 
+/* Whether a tensor that is met now can be a recorded input. */
+static bool is_like(const weft_graph_run *run, const weft_graph_value *value, const weft_tensor_impl *input)
+{
+    return value->layout == input->layout && value->is_fake == input->fake &&
+           value->is_memory == (input->imported_in == run->number);
+}
+
+/* The difference of such a tensor from the recorded one, in words. */
+static void compare_inputs(const weft_graph_run *run, const weft_graph_trace *trace, const taking *t, int input, char *why,
+                           size_t size)
+{
+    char before[200], now[200];
+    const weft_graph_value *value = weft_trace_value(trace, t->numbers[input]);
+    const weft_tensor_impl *tensor = t->inputs[input];
+    if (value->is_fake != tensor->fake) {
+        snprintf(why, size, "%s: tensor %d had %s, has %s", t->call->function, input, tensor->fake ? "data" : "no data",
+                 tensor->fake ? "none" : "data");
+    } else if (value->is_memory != (tensor->imported_in == run->number)) {
+        snprintf(why, size, "%s: tensor %d was %s, is %s", t->call->function, input,
+                 value->is_memory ? "of weft_from_local()" : "an input", value->is_memory ? "an input" : "of weft_from_local()");
+    } else {
+        snprintf(why, size, "%s: tensor %d was %s, is %s", t->call->function, input,
+                 weft_layout_format(value->layout, before, sizeof(before)),
+                 weft_layout_format(tensor->layout, now, sizeof(now)));
+    }
+}
+
 /* Whether the call is the trace's node; `why`: the difference in words, or NULL. */
 static bool matches(const weft_graph_run *run, const weft_graph_trace *trace, const taking *t, char *why, size_t size)
 {
@@ -136,19 +163,9 @@ static bool matches(const weft_graph_run *run, const weft_graph_trace *trace, co
             }
             return false;
         }
-        if (is_new && weft_trace_value(trace, number)->is_fake != t->inputs[i]->fake) {
+        if (is_new && !is_like(run, weft_trace_value(trace, number), t->inputs[i])) {
             if (why != NULL) {
-                snprintf(why, size, "%s: tensor %d had %s, has %s", t->call->function, i, t->inputs[i]->fake ? "data" : "no data",
-                         t->inputs[i]->fake ? "none" : "data");
-            }
-            return false;
-        }
-        if (is_new && weft_trace_value(trace, number)->layout != t->inputs[i]->layout) {
-            char before[200], now[200];
-            if (why != NULL) {
-                snprintf(why, size, "%s: tensor %d was %s, is %s", t->call->function, i,
-                         weft_layout_format(weft_trace_value(trace, number)->layout, before, sizeof(before)),
-                         weft_layout_format(t->inputs[i]->layout, now, sizeof(now)));
+                compare_inputs(run, trace, t, i, why, size);
             }
             return false;
         }
@@ -257,9 +274,20 @@ static weft_status foresee(const taking *t, foreseen results[])
 }
 
 /* False: no memory. */
-static bool add_traced_value(weft_graph_trace *trace, const weft_layout *layout, bool is_input, bool is_fake)
+static bool add_traced_input(const weft_graph_run *run, weft_graph_trace *trace, const weft_tensor_impl *input)
 {
-    bool done = weft_trace_add_value(trace, layout, is_input);
+    bool done = weft_trace_add_value(trace, input->layout, true);
+    if (done) {
+        weft_graph_value *value = weft_trace_value(trace, (int)trace->values.count - 1);
+        value->is_fake = input->fake;
+        value->is_memory = input->imported_in == run->number;
+    }
+    return done;
+}
+
+static bool add_traced_output(weft_graph_trace *trace, const weft_layout *layout, bool is_fake)
+{
+    bool done = weft_trace_add_value(trace, layout, false);
     if (done) {
         weft_trace_value(trace, (int)trace->values.count - 1)->is_fake = is_fake;
     }
@@ -288,14 +316,14 @@ static bool record(weft_graph_run *run, const taking *t, const foreseen results[
     bool done = true;
     for (int i = 0; i < t->num_inputs && done; i++) {
         bool known = t->numbers[i] < (int)trace->values.count;
-        done = known || add_traced_value(trace, t->inputs[i]->layout, true, t->inputs[i]->fake);
+        done = known || add_traced_input(run, trace, t->inputs[i]);
     }
     for (int i = 0; i < t->num_outputs && done; i++) {
         bool itself = results[i].input >= 0 && !weft_call_changes(t->call, i);
         numbers[i] = results[i].layout == NULL ? -1
                      : itself                  ? t->numbers[results[i].input]
                                                : (int)trace->values.count;
-        done = numbers[i] < (int)trace->values.count || add_traced_value(trace, results[i].layout, false, t->has_fake);
+        done = numbers[i] < (int)trace->values.count || add_traced_output(trace, results[i].layout, t->has_fake);
     }
     return done && add_traced_node(trace, t, numbers);
 }

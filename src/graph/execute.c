@@ -79,6 +79,10 @@ static bool choose_target(const executing *e, const weft_graph_node *node, int n
     int input = node->inputs[output];
     weft_tensor_impl *holder = e->values[input], *meant = bound_at(e, node->outputs[output]);
     bool needed = is_needed(e, input, number);
+    if (meant != NULL && meant != holder) { /* a copy that shares the holder's memory (weft_detach()) */
+        made->tensors[output] = meant->handle;
+        return true;
+    }
     if (!needed && (meant != NULL || !e->is_outside[input])) {
         return true;
     }

@@ -254,6 +254,25 @@ weft_status weft_graph_print(const weft_graph *handle, FILE *file)
     return file == NULL ? weft_fail(WEFT_ERR_INVALID, function, "file is NULL") : print(function, graph, file);
 }
 
+weft_status weft_graph_print_dot(const weft_graph *handle, FILE *file)
+{
+    static const char function[] = "weft_graph_print_dot";
+    const weft_graph_impl *graph = check_graph(function, handle);
+    if (graph == NULL || file == NULL) {
+        return graph == NULL ? weft_latest_status() : weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
+    }
+    fprintf(file, "digraph \"");
+    for (const char *c = graph->name; *c != '\0'; c++) {
+        fprintf(file, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    }
+    fprintf(file, "\" {\n");
+    for (size_t i = 0; i < graph->num_newest; i++) {
+        weft_trace_print_dot(((weft_graph_segment *)graph->segments.items)[i].newest, i, file);
+    }
+    fprintf(file, "}\n");
+    return WEFT_OK;
+}
+
 weft_status weft_graph_print_text(const weft_graph *handle, char *text, size_t size, size_t *length)
 {
     static const char function[] = "weft_graph_print_text";

@@ -34,6 +34,7 @@ typedef struct weft_graph_value {
     const weft_layout *layout;
     bool is_input;
     bool is_fake; /* the tensor has no data (weft_fake()) */
+    bool is_memory; /* an input that weft_from_local() has made within the segment */
     int last_use; /* the last node that reads it; -1: none */
 } weft_graph_value;
 
@@ -77,7 +78,12 @@ bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why,
 bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count);
 /* Equal on processes whose traces are; equal traces have equal digests. */
 uint64_t weft_trace_digest(const weft_graph_trace *trace);
+
+/* ---- as text (print.c) ------------------------------------------------------------------------------------ */
+
 void weft_trace_print(const weft_graph_trace *trace, FILE *file);
+/* Its calls and inputs as nodes and its values as edges of a graph in DOT, in a cluster with this number. */
+void weft_trace_print_dot(const weft_graph_trace *trace, size_t number, FILE *file);
 
 /* ---- graphs (graph.c) ------------------------------------------------------------------------------------ */
 

@@ -70,6 +70,7 @@ weft_graph_trace *weft_trace_begin_like(const weft_graph_trace *trace, size_t nu
         done = weft_trace_add_value(like, value->layout, value->is_input);
         if (done) {
             weft_trace_value(like, i)->is_fake = value->is_fake;
+            weft_trace_value(like, i)->is_memory = value->is_memory;
         }
     }
     for (size_t i = 0; i < num_nodes && done; i++) {
@@ -163,7 +164,7 @@ bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why,
 
 static bool same_value(const weft_graph_value *a, const weft_graph_value *b)
 {
-    return a->layout == b->layout && a->is_fake == b->is_fake;
+    return a->layout == b->layout && a->is_fake == b->is_fake && a->is_memory == b->is_memory;
 }
 
 bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count)
@@ -203,35 +204,4 @@ uint64_t weft_trace_digest(const weft_graph_trace *trace)
         hash = weft_hash_bytes(node->inputs, (size_t)(node->num_inputs + node->num_outputs) * sizeof(int), hash);
     }
     return hash;
-}
-
-/* ---- as text --------------------------------------------------------------------------------------------- */
-
-static void print_numbers(const int numbers[], int count, FILE *file)
-{
-    for (int i = 0; i < count; i++) {
-        fprintf(file, i > 0 ? ", " : "");
-        fprintf(file, numbers[i] < 0 ? "-" : "%%%d", numbers[i]);
-    }
-}
-
-void weft_trace_print(const weft_graph_trace *trace, FILE *file)
-{
-    char text[200];
-    for (size_t i = 0; i < trace->values.count; i++) {
-        const weft_graph_value *value = weft_trace_value(trace, (int)i);
-        if (value->is_input) {
-            fprintf(file, "  %%%zu = input : %s\n", i, weft_layout_format(value->layout, text, sizeof(text)));
-        }
-    }
-    for (size_t i = 0; i < trace->nodes.count; i++) {
-        const weft_graph_node *node = weft_trace_node(trace, i);
-        fprintf(file, "  ");
-        print_numbers(node->outputs, node->num_outputs, file);
-        fprintf(file, "%s%s(", node->num_outputs > 0 ? " = " : "", node->call->function);
-        print_numbers(node->inputs, node->num_inputs, file);
-        int first = node->num_outputs > 0 ? node->outputs[0] : -1;
-        fprintf(file, ")%s%s\n", first < 0 ? "" : " : ",
-                first < 0 ? "" : weft_layout_format(weft_trace_value(trace, first)->layout, text, sizeof(text)));
-    }
 }

@@ -84,8 +84,6 @@ static weft_tensor_impl *save_promised(const char *function, const weft_tensor_i
     weft_tensor_impl *saved = allocate_like(function, tensor);
     if (saved != NULL) {
         saved->references = 1;
-        saved->number = tensor->number;
-        saved->graph_run = tensor->graph_run;
         weft_promised_add(saved);
     }
     return saved;
@@ -93,7 +91,13 @@ static weft_tensor_impl *save_promised(const char *function, const weft_tensor_i
 
 weft_tensor_impl *weft_tensor_save(const char *function, const weft_tensor_impl *tensor)
 {
-    return tensor->promised ? save_promised(function, tensor) : weft_tensor_save_memory(function, tensor);
+    weft_tensor_impl *saved =
+        tensor->promised ? save_promised(function, tensor) : weft_tensor_save_memory(function, tensor);
+    if (saved != NULL) { /* the same value in a graph, too */
+        saved->number = tensor->number;
+        saved->graph_run = tensor->graph_run;
+    }
+    return saved;
 }
 
 weft_tensor_impl *weft_tensor_save_memory(const char *function, const weft_tensor_impl *tensor)

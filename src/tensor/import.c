@@ -83,6 +83,7 @@ static weft_tensor_impl *import_shards(const char *function, const weft_layout *
     }
     if (tensor != NULL) {
         tensor->borrowed = !copy;
+        tensor->imported_in = weft_runtime.deferral == NULL ? 0 : weft_runtime.graph_runs;
     }
     return tensor;
 }

@@ -39,6 +39,7 @@ typedef struct weft_tensor_impl {
     bool promised;         /* output of a deferred call: promised.h */
     int number;            /* of one without data: its number in the expansion; else its value's in the graph */
     uint64_t graph_run;    /* the run of a graph that `number` belongs to; 0: none */
+    uint64_t imported_in;  /* the run of a graph in which weft_from_local() made it; 0: none */
     bool borrowed;         /* on the program's memory (weft_from_local()), also on ranks whose shard is empty */
     uint64_t version;      /* number of operations that have written to it: the same on every process */
     struct weft_tape_value *tape; /* src/autograd: the value that it is of the tape; NULL: a constant */
