@@ -231,7 +231,9 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_graph_new, "graph", no_graph, NULL, 0, 0, 0);
     TRY(weft_graph_call, graph, list, NULL, outputs);
     TRY(weft_graph_get_info, graph, &graph_info);
+    TRY(weft_graph_set_passes, graph, WEFT_PASS_ALL);
     TRY(weft_graph_print, graph, stdout);
+    TRY(weft_graph_print_body, graph, stdout);
     TRY(weft_graph_print_text, graph, text, sizeof(text), NULL);
     TRY(weft_graph_print_dot, graph, NULL);
     TRY(weft_graph_free, graph);

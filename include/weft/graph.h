@@ -65,6 +65,24 @@ WEFT_API weft_status weft_graph_free(weft_graph *graph);
 WEFT_API weft_status weft_graph_call(weft_graph *graph, weft_tensor *const inputs[], const double scalars[],
                                      weft_tensor *outputs[]);
 
+/** Changes of a trace before it is executed. From a trace's second run on a BODY is executed in its place, which passes
+ * make of it. Guards compare with the recorded trace, and results are bit for bit those of the recorded calls. */
+typedef enum weft_graph_pass {
+    WEFT_PASS_REDUNDANT = 1, /**< redistributions to the layout that a value has, or has been brought to before */
+    WEFT_PASS_COMMON = 2,    /**< a call that was made before on the same tensors, without scalars and random numbers */
+    WEFT_PASS_DEAD = 4,      /**< calls whose outputs nothing needs, and which cannot report a wrong value */
+    WEFT_PASS_BUCKET = 8,    /**< small redistributions of one kind travel in one message for each process */
+    WEFT_PASS_CLUSTER = 32,  /**< small calls that follow each other become one task of each rank */
+    WEFT_PASS_NONE = 0,
+    WEFT_PASS_ALL = 1 | 2 | 4 | 8 | 32
+} weft_graph_pass;
+
+/** Passes of the traces that the graph executes from now on: a sum of weft_graph_pass. A new graph has those of the
+ * variable WEFT_GRAPH_PASSES: "all" (the default), "none", or names separated by commas: redundant, common, dead, bucket,
+ * cluster. All processes make the same choice: WEFT_ERR_MISMATCH at the next run where they differ.
+ * WEFT_ERR_INVALID: `passes` has other bits; WEFT_ERR_STATE: called from within the graph's function. */
+WEFT_API weft_status weft_graph_set_passes(weft_graph *graph, unsigned passes);
+
 /** Counts since weft_graph_new(). */
 typedef struct weft_graph_info {
     uint64_t runs;     /**< of weft_graph_call() */
@@ -73,8 +91,12 @@ typedef struct weft_graph_info {
     uint64_t guards_failed; /**< calls that differed from the recorded one */
     uint64_t clusters, clustered_calls; /**< executed: several calls that became one task of each rank, and their calls */
     int num_traces;    /**< kept */
-    int num_calls;     /**< recorded in the newest trace */
-    size_t bytes;      /**< memory of all traces */
+    int num_calls;     /**< recorded in the newest run's traces */
+    int num_body_calls; /**< executed in their place: num_calls where nothing was changed */
+    /** What passes have done in the newest run's bodies: calls removed by each; redistributions within calls that became
+     * calls; redistributions that travel together, and as how many. */
+    int redundant, common, dead, explicit_moves, bucketed, buckets;
+    size_t bytes;      /**< memory of all traces and bodies */
     /** The guard that failed last: the call, what was recorded, what came; "": none. Valid until the next call of the
      * graph. */
     const char *failed_guard;
@@ -93,7 +115,10 @@ WEFT_API weft_status weft_graph_print(const weft_graph *graph, FILE *file);
 /** The same as a picture for Graphviz (dot -Tsvg): calls are boxes, redistributions coloured ones; values are edges, with
  * their layouts. */
 WEFT_API weft_status weft_graph_print_dot(const weft_graph *graph, FILE *file);
-/** The listing into a buffer, as weft_tensor_print_text() does. */
+/** The same of the calls that are executed in their place: of the bodies that the newest run has executed, or of the
+ * recorded traces where it has none. */
+WEFT_API weft_status weft_graph_print_body(const weft_graph *graph, FILE *file);
+/** weft_graph_print() into a buffer, as weft_tensor_print_text() does. */
 WEFT_API weft_status weft_graph_print_text(const weft_graph *graph, char *text, size_t size, size_t *length);
 
 WEFT_END_DECLS

@@ -4,6 +4,7 @@
 
 #include "codelets/random.h"
 #include "dispatch/cache.h"
+#include "graph/body.h"
 #include "graph/cluster.h"
 #include "runtime/pending.h"
 #include "tensor/actions.h"
@@ -13,9 +14,10 @@
 /* The values of the segment while it is executed. */
 typedef struct executing {
     weft_graph_run *run;
-    weft_graph_trace *trace;
+    const weft_graph_body *body; /* executed in its place; NULL: none */
+    const weft_graph_trace *executed; /* the body's trace, or the recorded one; numbers below are of its values */
     weft_tensor_impl **values; /* by number, each with a reference; NULL: not computed yet, or not needed any more */
-    bool *is_promised;         /* by number: a promised tensor waits for it */
+    const bool *is_promised;   /* by number: a promised tensor waits for it */
     bool *is_outside;          /* by number: it is in a tensor from before the segment */
 } executing;
 
@@ -31,20 +33,24 @@ static void set_value(const executing *e, int number, weft_tensor_impl *tensor)
     }
 }
 
+/* The tensor from before the segment that a value is in, or that a call is to change; NULL: none. */
 static weft_tensor_impl *bound_at(const executing *e, int number)
 {
-    return ((weft_tensor_impl *const *)e->run->bound.items)[number];
+    int recorded = weft_trace_value(e->executed, number)->recorded;
+    return recorded < 0 ? NULL : ((weft_tensor_impl *const *)e->run->bound.items)[recorded];
 }
 
-static const weft_deferred_call *deferred_at(const executing *e, int number)
+/* A node's own arguments in this run. */
+static const weft_deferred_call *deferred_of(const executing *e, const weft_graph_node *node)
 {
-    return (const weft_deferred_call *)e->run->calls.items + number;
+    static const weft_deferred_call none = { .scalars = { 0 } };
+    return node->source < 0 ? &none : (const weft_deferred_call *)e->run->calls.items + node->source;
 }
 
 /* Whether a value is needed behind a node. */
 static bool is_needed(const executing *e, int number, int node)
 {
-    return e->is_promised[number] || weft_trace_value(e->trace, number)->last_use > node;
+    return e->is_promised[number] || weft_trace_value(e->executed, number)->last_use > node;
 }
 
 /* Another tensor with the same values. NULL with the error kept. */
@@ -110,9 +116,9 @@ static bool choose_targets(const executing *e, const weft_graph_node *node, int 
 
 static bool make_call(const executing *e, int number, made_call *made)
 {
-    const weft_graph_node *node = weft_trace_node(e->trace, (size_t)number);
+    const weft_graph_node *node = weft_trace_node(e->executed, (size_t)number);
     made->call = *node->call;
-    memcpy(made->call.scalars, deferred_at(e, number)->scalars, sizeof(made->call.scalars));
+    memcpy(made->call.scalars, deferred_of(e, node)->scalars, sizeof(made->call.scalars));
     for (int i = 0; i < node->num_inputs; i++) {
         made->tensors[i] = weft_tensor_handle(e->values[node->inputs[i]]);
     }
@@ -158,7 +164,7 @@ static bool take_outputs(const executing *e, const weft_graph_node *node, const 
             continue;
         }
         weft_tensor_impl *output = weft_tensor_get(made->outputs[i]);
-        if (output->layout != weft_trace_value(e->trace, number)->layout) {
+        if (output->layout != weft_trace_value(e->executed, number)->layout) {
             weft_fail_alone(WEFT_ERR_STATE, made->call.function,
                             "the output's layout is another than when it was captured: has an operation been replaced?");
             return false;
@@ -181,14 +187,14 @@ static void drop_unneeded(const executing *e, const weft_graph_node *node, int n
 
 static weft_status execute_node(const executing *e, int number, made_call *made)
 {
-    const weft_graph_node *node = weft_trace_node(e->trace, (size_t)number);
+    const weft_graph_node *node = weft_trace_node(e->executed, (size_t)number);
     if (node->without_data) {
         return WEFT_OK;
     }
     if (!weft_scope_open_unrecorded()) {
         return weft_latest_status();
     }
-    weft_status status = make_call(e, number, made) ? invoke(node, deferred_at(e, number), made) : weft_latest_status();
+    weft_status status = make_call(e, number, made) ? invoke(node, deferred_of(e, node), made) : weft_latest_status();
     if (status == WEFT_OK && !take_outputs(e, node, made)) {
         status = weft_latest_status();
     }
@@ -201,32 +207,6 @@ static weft_status execute_node(const executing *e, int number, made_call *made)
 
 /* ---- clusters -------------------------------------------------------------------------------------------- */
 
-enum { MAX_BUILDS = 4 };
-
-/* The trace's clusters for the values that are promised now: built at its second run, and again if other values are
- * needed. NULL: each call is executed on its own. False with the error kept: no memory. */
-static bool find_clusters(const executing *e, weft_clusters **found)
-{
-    weft_graph_trace *trace = e->trace;
-    weft_clusters *known = trace->clusters;
-    *found = NULL;
-    /* WEFT_CHECK compares calls, and forced layouts are for single calls. */
-    if (trace->runs++ == 0 || weft_runtime.check || weft_runtime.replaced.count > 0 || weft_forced()->active) {
-        return true;
-    }
-    if (known != NULL && memcmp(known->is_promised, e->is_promised, known->num_values * sizeof(bool)) == 0) {
-        *found = known;
-        return true;
-    }
-    if (trace->num_builds == MAX_BUILDS) {
-        return true;
-    }
-    weft_clusters_free(known);
-    trace->num_builds++;
-    *found = trace->clusters = weft_clusters_build(trace, e->is_promised);
-    return *found != NULL;
-}
-
 /* Tensors of a cluster's values: its outputs are new ones of the innermost scope. False with the error kept. */
 static bool find_tensors(const executing *e, const weft_cluster *cluster, weft_tensor_impl *tensors[])
 {
@@ -234,7 +214,7 @@ static bool find_tensors(const executing *e, const weft_cluster *cluster, weft_t
         int value = cluster->values[i];
         tensors[i] = i < cluster->num_inputs
                          ? e->values[value]
-                         : weft_tensor_new("weft_graph_call", weft_trace_value(e->trace, value)->layout);
+                         : weft_tensor_new("weft_graph_call", weft_trace_value(e->executed, value)->layout);
         if (tensors[i] == NULL) {
             return false;
         }
@@ -248,14 +228,14 @@ static bool submit_cluster(const executing *e, weft_cluster *cluster)
     size_t num_tensors = (size_t)(cluster->num_inputs + cluster->num_outputs);
     size_t num_calls = (size_t)weft_cluster_num_calls(cluster);
     weft_tensor_impl **tensors = malloc((num_tensors + 1) * sizeof(*tensors));
-    double *scalars = malloc(num_calls * sizeof(deferred_at(e, 0)->scalars));
+    double *scalars = malloc(num_calls * WEFT_MAX_SCALARS * sizeof(*scalars));
     bool done = tensors != NULL && scalars != NULL;
     if (!done) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a cluster of calls");
     }
     for (size_t i = 0; i < num_calls && done; i++) {
-        memcpy(scalars + i * WEFT_MAX_SCALARS, deferred_at(e, cluster->first + (int)i)->scalars,
-               sizeof(deferred_at(e, 0)->scalars));
+        const weft_graph_node *node = weft_trace_node(e->executed, (size_t)cluster->first + i);
+        memcpy(scalars + i * WEFT_MAX_SCALARS, deferred_of(e, node)->scalars, WEFT_MAX_SCALARS * sizeof(*scalars));
     }
     done = done && find_tensors(e, cluster, tensors) && weft_cluster_submit(cluster, tensors, scalars);
     for (int i = cluster->num_inputs; i < (int)num_tensors && done; i++) {
@@ -283,16 +263,16 @@ static weft_status execute_cluster(const executing *e, weft_cluster *cluster)
     return done ? WEFT_OK : weft_latest_status();
 }
 
+/* Messages carry the number of their node, so that they match on processes that cluster other calls. */
 static weft_status execute_calls(const executing *e, made_call *made)
 {
-    weft_clusters *clusters;
-    if (!find_clusters(e, &clusters)) {
-        return weft_latest_status();
-    }
+    const weft_clusters *clusters = e->body == NULL ? NULL : e->body->clusters;
     size_t next = 0, num_clusters = clusters == NULL ? 0 : clusters->clusters.count;
+    uint64_t digest = weft_runtime.digest;
     weft_status status = WEFT_OK;
-    for (int i = 0; i < (int)e->trace->nodes.count && status == WEFT_OK; i++) {
+    for (int i = 0; i < (int)e->executed->nodes.count && status == WEFT_OK; i++) {
         weft_cluster *cluster = next < num_clusters ? ((weft_cluster **)clusters->clusters.items)[next] : NULL;
+        weft_runtime.digest = weft_digest_add(digest, (uint64_t)i);
         if (cluster == NULL || cluster->first != i) {
             status = execute_node(e, i, made);
             continue;
@@ -301,15 +281,17 @@ static weft_status execute_calls(const executing *e, made_call *made)
         i = cluster->last;
         next++;
     }
+    weft_runtime.digest = weft_digest_add(digest, e->executed->nodes.count);
     return status;
 }
 
 /* ---- promises -------------------------------------------------------------------------------------------- */
 
-static void find_promised(const executing *e)
+/* The values that are promised, by recorded number. */
+static void find_promised(bool wanted[])
 {
-    for (weft_tensor_impl *p = weft_runtime.tensors->promised; p != NULL; p = p->next_promised) {
-        e->is_promised[p->number] = true;
+    for (const weft_tensor_impl *p = weft_runtime.tensors->promised; p != NULL; p = p->next_promised) {
+        wanted[p->number] = true;
     }
 }
 
@@ -318,7 +300,8 @@ static weft_status fulfil_all(const executing *e)
 {
     while (weft_runtime.tensors->promised != NULL) {
         weft_tensor_impl *promised = weft_runtime.tensors->promised;
-        if (!weft_tensor_fulfil("weft_graph_call", promised, e->values[promised->number])) {
+        int number = e->body == NULL ? promised->number : e->body->values[promised->number];
+        if (!weft_tensor_fulfil("weft_graph_call", promised, e->values[number])) {
             return weft_latest_status();
         }
     }
@@ -341,11 +324,13 @@ static void find_most(const weft_graph_trace *trace, int *inputs, int *outputs)
  * run knows does not keep a tensor from being changed where it is. */
 static void take_inputs(const executing *e)
 {
-    for (int i = 0; i < (int)e->trace->values.count; i++) {
-        weft_tensor_impl **bound = weft_run_bound(e->run, i), *input = *bound;
-        e->is_outside[i] = input != NULL;
-        if (weft_trace_value(e->trace, i)->is_input) {
-            set_value(e, i, input);
+    for (int i = 0; i < (int)e->executed->values.count; i++) {
+        const weft_graph_value *value = weft_trace_value(e->executed, i);
+        e->is_outside[i] = bound_at(e, i) != NULL;
+        if (value->is_input) {
+            weft_tensor_impl **bound = weft_run_bound(e->run, value->recorded), *input = *bound;
+            bool needed = value->last_use >= 0 || e->is_promised[i];
+            set_value(e, i, needed ? input : NULL);
             *bound = NULL;
             weft_tensor_unreference(input);
         }
@@ -356,35 +341,50 @@ static weft_status execute_all(const executing *e, made_call *made)
 {
     weft_status status = WEFT_OK;
     take_inputs(e);
-    find_promised(e);
     weft_runtime.call_depth++;
     status = execute_calls(e, made);
     weft_runtime.call_depth--;
     status = status == WEFT_OK ? fulfil_all(e) : status;
-    for (int i = 0; i < (int)e->trace->values.count; i++) {
+    for (int i = 0; i < (int)e->executed->values.count; i++) {
         set_value(e, i, NULL);
     }
     return status;
 }
 
-weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace)
+/* The trace or its body, with memory for its values. */
+static weft_status execute(executing *e)
 {
     int num_inputs, num_outputs;
-    size_t count = trace->values.count;
-    find_most(trace, &num_inputs, &num_outputs);
-    executing e = { .run = run, .trace = trace };
+    size_t count = e->executed->values.count;
+    find_most(e->executed, &num_inputs, &num_outputs);
     made_call made;
-    e.values = calloc(count + 1, sizeof(weft_tensor_impl *));
-    e.is_promised = calloc(2 * count + 1, sizeof(bool));
-    e.is_outside = e.is_promised + count;
+    e->values = calloc(count + 1, sizeof(weft_tensor_impl *));
+    e->is_outside = calloc(count + 1, sizeof(bool));
     made.tensors = calloc((size_t)(num_inputs + num_outputs), sizeof(weft_tensor *));
     made.outputs = made.tensors + num_inputs;
-    weft_status status = e.values == NULL || e.is_promised == NULL || made.tensors == NULL
+    weft_status status = e->values == NULL || e->is_outside == NULL || made.tensors == NULL
                              ? weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for the calls of graph %s",
-                                         run->graph->name)
-                             : execute_all(&e, &made);
+                                         e->run->graph->name)
+                             : execute_all(e, &made);
     free(made.tensors);
-    free(e.is_promised);
-    free(e.values);
+    free(e->is_outside);
+    free(e->values);
+    return status;
+}
+
+weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace)
+{
+    bool *wanted = calloc(trace->values.count + 1, sizeof(bool));
+    if (wanted == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for the calls of graph %s", run->graph->name);
+    }
+    find_promised(wanted);
+    weft_graph_body *body;
+    weft_status status = weft_body_obtain(run, trace, wanted, &body);
+    executing e = { .run = run, .body = body };
+    e.executed = body == NULL ? trace : body->trace;
+    e.is_promised = body == NULL ? wanted : body->is_promised;
+    status = status == WEFT_OK ? execute(&e) : status;
+    free(wanted);
     return status;
 }

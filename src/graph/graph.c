@@ -1,5 +1,5 @@
 /* The public functions of graphs. */
-#include "graph/graph.h"
+#include "graph/body.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,8 @@ weft_graph *weft_graph_new(const char *name, weft_graph_function run, void *cont
     weft_graph_impl *graph = calloc(1, sizeof(*graph));
     if (graph != NULL) {
         *graph = (weft_graph_impl){ .function = run, .context = context, .num_inputs = num_inputs,
-                                    .num_scalars = num_scalars, .num_outputs = num_outputs };
+                                    .num_scalars = num_scalars, .num_outputs = num_outputs,
+                                    .passes = weft_runtime.graph_passes };
         graph->name = malloc(strlen(name) + 1);
         graph->handle = weft_handle_add(&weft_runtime.handles.graphs, WEFT_HANDLE_GRAPH, graph);
     }
@@ -96,6 +97,31 @@ weft_status weft_graph_free(weft_graph *handle)
         return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
     }
     delete_graph(graph);
+    return WEFT_OK;
+}
+
+weft_status weft_graph_set_passes(weft_graph *handle, unsigned passes)
+{
+    static const char function[] = "weft_graph_set_passes";
+    weft_graph_impl *graph = check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    if ((passes & ~(unsigned)WEFT_PASS_ALL) != 0) {
+        return weft_fail(WEFT_ERR_INVALID, function, "passes is %#x, which has bits of no weft_graph_pass", passes);
+    }
+    if (graph->running > 0) {
+        return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
+    }
+    graph->passes = passes;
+    for (size_t i = 0; i < graph->segments.count; i++) {
+        weft_graph_segment *segment = (weft_graph_segment *)graph->segments.items + i;
+        for (int k = 0; k < segment->num_traces; k++) {
+            graph->info.bytes -= segment->traces[k]->bytes;
+            weft_bodies_drop(segment->traces[k]);
+            graph->info.bytes += segment->traces[k]->bytes;
+        }
+    }
     return WEFT_OK;
 }
 
@@ -211,6 +237,21 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
 
 /* ---- reading --------------------------------------------------------------------------------------------- */
 
+static const weft_graph_trace *newest_trace(const weft_graph_impl *graph, size_t position)
+{
+    return ((const weft_graph_segment *)graph->segments.items)[position].newest;
+}
+
+static void add_counts(weft_graph_info *info, const weft_body_counts *counts)
+{
+    info->redundant += counts->redundant;
+    info->common += counts->common;
+    info->dead += counts->dead;
+    info->explicit_moves += counts->explicit_moves;
+    info->bucketed += counts->bucketed;
+    info->buckets += counts->buckets;
+}
+
 weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *info)
 {
     static const char function[] = "weft_graph_get_info";
@@ -223,35 +264,53 @@ weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *info)
     }
     *info = graph->info;
     info->failed_guard = graph->failed_guard;
-    info->num_calls = 0;
     for (size_t i = 0; i < graph->num_newest; i++) {
-        info->num_calls += (int)((weft_graph_segment *)graph->segments.items)[i].newest->nodes.count;
+        const weft_graph_trace *trace = newest_trace(graph, i);
+        info->num_calls += (int)trace->nodes.count;
+        info->num_body_calls += (int)(trace->executed == NULL ? trace : trace->executed->trace)->nodes.count;
+        if (trace->executed != NULL) {
+            add_counts(info, &trace->executed->counts);
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status print_traces(const weft_graph_impl *graph, bool bodies, FILE *file)
+{
+    fprintf(file, "graph %s:\n", graph->name);
+    for (size_t i = 0; i < graph->num_newest; i++) {
+        const weft_graph_trace *trace = newest_trace(graph, i);
+        if (i > 0) {
+            fprintf(file, "  ---- values are read ----\n");
+        }
+        weft_trace_print(bodies && trace->executed != NULL ? trace->executed->trace : trace, file);
     }
     return WEFT_OK;
 }
 
 static weft_status print(const char *function, const void *printed, FILE *file)
 {
-    const weft_graph_impl *graph = printed;
     (void)function;
-    fprintf(file, "graph %s:\n", graph->name);
-    for (size_t i = 0; i < graph->num_newest; i++) {
-        if (i > 0) {
-            fprintf(file, "  ---- values are read ----\n");
-        }
-        weft_trace_print(((weft_graph_segment *)graph->segments.items)[i].newest, file);
-    }
-    return WEFT_OK;
+    return print_traces(printed, false, file);
 }
 
-weft_status weft_graph_print(const weft_graph *handle, FILE *file)
+static weft_status print_checked(const char *function, const weft_graph *handle, bool bodies, FILE *file)
 {
-    static const char function[] = "weft_graph_print";
     const weft_graph_impl *graph = check_graph(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
     }
-    return file == NULL ? weft_fail(WEFT_ERR_INVALID, function, "file is NULL") : print(function, graph, file);
+    return file == NULL ? weft_fail(WEFT_ERR_INVALID, function, "file is NULL") : print_traces(graph, bodies, file);
+}
+
+weft_status weft_graph_print(const weft_graph *handle, FILE *file)
+{
+    return print_checked("weft_graph_print", handle, false, file);
+}
+
+weft_status weft_graph_print_body(const weft_graph *handle, FILE *file)
+{
+    return print_checked("weft_graph_print_body", handle, true, file);
 }
 
 weft_status weft_graph_print_dot(const weft_graph *handle, FILE *file)

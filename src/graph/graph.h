@@ -28,6 +28,9 @@ typedef struct weft_graph_node {
     bool draws;      /* takes random numbers */
     bool implicit;   /* within weft_implicit_replication_begin() */
     bool without_data; /* its outputs have none: nothing is executed */
+    bool shares_call; /* `call` is another trace's */
+    bool removed;    /* by a pass */
+    int source;      /* the recorded call that it takes scalars and random state from; -1: none */
 } weft_graph_node;
 
 typedef struct weft_graph_value {
@@ -35,8 +38,13 @@ typedef struct weft_graph_value {
     bool is_input;
     bool is_fake; /* the tensor has no data (weft_fake()) */
     bool is_memory; /* an input that weft_from_local() has made within the segment */
+    bool is_promised; /* of a body: a promised tensor waits for it */
     int last_use; /* the last node that reads it; -1: none */
+    int recorded; /* its number in the recorded trace; -1: it is a body's alone */
+    int replaced; /* of a body: the value that takes its place; -1: none */
 } weft_graph_value;
+
+enum { WEFT_MAX_BODIES = 4 }; /* of one trace */
 
 typedef struct weft_graph_trace {
     weft_vec nodes;  /* weft_graph_node */
@@ -45,8 +53,9 @@ typedef struct weft_graph_trace {
     uint64_t last_run; /* of the graph: the least recently used trace goes first */
     bool whole;        /* captured until the end of its segment */
     uint64_t runs;     /* how often it was executed */
-    int num_builds;    /* of its clusters */
-    struct weft_clusters *clusters; /* NULL: none yet */
+    struct weft_graph_body *executed; /* by the newest run; NULL: the trace itself */
+    int num_bodies;
+    struct weft_graph_body *bodies[WEFT_MAX_BODIES]; /* for sets of promised values (graph/body.h) */
 } weft_graph_trace;
 
 static inline weft_graph_node *weft_trace_node(const weft_graph_trace *trace, size_t i)
@@ -69,6 +78,13 @@ bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bo
 /* Records a call with the numbers of its tensors: weft_call_num_tensors() and num_outputs of them. False: no memory. */
 bool weft_trace_add_node(weft_graph_trace *trace, const weft_call *call, const int inputs[], int num_outputs,
                          const int outputs[]);
+/* Appends a node of another trace, which keeps the call. False: no memory. */
+bool weft_trace_share_node(weft_graph_trace *trace, const weft_graph_trace *other, size_t number);
+/* A node by itself: its call is copied. False: no memory. */
+bool weft_node_make(weft_graph_node *node, const weft_call *call, const int inputs[], int num_outputs,
+                    const int outputs[]);
+void weft_node_free(weft_graph_node *node);
+size_t weft_node_bytes(const weft_graph_node *node);
 /* Finds the values' last uses. */
 void weft_trace_finish(weft_graph_trace *trace);
 /* Whether a node is this call, but for its scalars and tensors. Otherwise, if `why` is not NULL, the first difference
@@ -103,6 +119,7 @@ typedef struct weft_graph_impl {
     weft_graph_function function;
     void *context;
     int num_inputs, num_scalars, num_outputs;
+    unsigned passes;
     weft_vec segments; /* weft_graph_segment */
     size_t num_newest; /* segments of the newest run */
     int running;
@@ -156,6 +173,10 @@ void weft_run_free(weft_graph_run *run);
 weft_status weft_run_fail_memory(weft_graph_run *run);
 /* Captures from here on, behind the calls that agreed with the replayed trace. False: no memory. */
 bool weft_run_begin_capture(weft_graph_run *run, int former_values);
+
+/* Whether a number is the same on all processes: the first process that has another one than process 0, else 0. BLOCKS.
+ * A status with the error kept. */
+weft_status weft_run_compare(int64_t mine, int *process);
 
 /* Executes the segment's calls and begins the next segment. A status with the error kept. */
 weft_status weft_run_end_segment(weft_graph_run *run);

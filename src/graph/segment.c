@@ -70,26 +70,35 @@ static void drop_oldest(weft_graph_run *run, weft_graph_segment *segment)
     segment->traces[oldest] = segment->traces[--segment->num_traces];
 }
 
-/* All processes have captured the same calls. BLOCKS. */
-static weft_status check_same(weft_graph_run *run, const weft_graph_trace *trace)
+weft_status weft_run_compare(int64_t mine, int *process)
 {
     static const char function[] = "weft_graph_call";
-    int64_t mine = (int64_t)weft_trace_digest(trace), *all;
-    if (weft_runtime.num_processes == 1) {
+    int count = weft_runtime.num_processes;
+    *process = 0;
+    if (count == 1) {
         return WEFT_OK;
     }
-    all = malloc((size_t)weft_runtime.num_processes * sizeof(*all));
+    int64_t *all = malloc((size_t)count * sizeof(*all));
     if (all == NULL) {
-        return weft_run_fail_memory(run);
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory to compare %d processes", count);
     }
     weft_status status = weft_numbers_gather(function, 1, &mine, all) ? WEFT_OK : weft_latest_status();
-    for (int i = 0; i < weft_runtime.num_processes && status == WEFT_OK; i++) {
-        if (all[i] != all[0]) {
-            status = weft_fail(WEFT_ERR_MISMATCH, function,
-                               "graph %s: process %d has captured other calls than process 0", run->graph->name, i);
-        }
+    for (int i = count - 1; i > 0 && status == WEFT_OK; i--) {
+        *process = all[i] != all[0] ? i : *process;
     }
     free(all);
+    return status;
+}
+
+/* All processes have captured the same calls. BLOCKS. */
+static weft_status check_same(const weft_graph_run *run, const weft_graph_trace *trace)
+{
+    int process = 0;
+    weft_status status = weft_run_compare((int64_t)weft_trace_digest(trace), &process);
+    if (status == WEFT_OK && process > 0) {
+        status = weft_fail(WEFT_ERR_MISMATCH, "weft_graph_call",
+                           "graph %s: process %d has captured other calls than process 0", run->graph->name, process);
+    }
     return status;
 }
 

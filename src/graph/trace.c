@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/cluster.h"
+#include "graph/body.h"
 #include "runtime/recorder.h"
 
 weft_graph_trace *weft_trace_new(void)
@@ -17,11 +17,10 @@ weft_graph_trace *weft_trace_new(void)
 void weft_trace_free(weft_graph_trace *trace)
 {
     for (size_t i = 0; trace != NULL && i < trace->nodes.count; i++) {
-        free(weft_trace_node(trace, i)->call);
-        free(weft_trace_node(trace, i)->inputs);
+        weft_node_free(weft_trace_node(trace, i));
     }
     if (trace != NULL) {
-        weft_clusters_free(trace->clusters);
+        weft_bodies_drop(trace);
         weft_vec_free(&trace->nodes);
         weft_vec_free(&trace->values);
     }
@@ -32,33 +31,86 @@ bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bo
 {
     weft_graph_value *value = weft_vec_push(&trace->values, sizeof(*value));
     if (value != NULL) {
-        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .last_use = -1 };
+        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .last_use = -1, .replaced = -1 };
+        value->recorded = (int)trace->values.count - 1;
         trace->bytes += sizeof(*value);
     }
     return value != NULL;
 }
 
+/* Memory for the numbers of a node's tensors. False: no memory. */
+static bool set_numbers(weft_graph_node *node, const int inputs[], const int outputs[])
+{
+    size_t num_inputs = (size_t)node->num_inputs, num_outputs = (size_t)node->num_outputs;
+    node->inputs = malloc((num_inputs + num_outputs + 1) * sizeof(int));
+    if (node->inputs == NULL) {
+        return false;
+    }
+    node->outputs = node->inputs + num_inputs;
+    memcpy(node->inputs, inputs, num_inputs * sizeof(int));
+    memcpy(node->outputs, outputs, num_outputs * sizeof(int));
+    return true;
+}
+
+bool weft_node_make(weft_graph_node *node, const weft_call *call, const int inputs[], int num_outputs,
+                    const int outputs[])
+{
+    *node = (weft_graph_node){ .num_inputs = weft_call_num_tensors(call), .num_outputs = num_outputs, .source = -1 };
+    bool done = set_numbers(node, inputs, outputs);
+    node->call = done ? weft_call_copy(call, &node->bytes) : NULL;
+    if (node->call == NULL) {
+        free(node->inputs);
+        return false;
+    }
+    node->implicit = weft_runtime.implicit_replications > 0;
+    node->draws = call->operation != NULL && call->operation->draws;
+    return true;
+}
+
+void weft_node_free(weft_graph_node *node)
+{
+    if (!node->shares_call) {
+        free(node->call);
+    }
+    free(node->inputs);
+}
+
+size_t weft_node_bytes(const weft_graph_node *node)
+{
+    return sizeof(*node) + (node->shares_call ? 0 : node->bytes) +
+           (size_t)(node->num_inputs + node->num_outputs) * sizeof(int);
+}
+
+/* Takes over the node. False: no memory, and it is freed. */
+static bool append(weft_graph_trace *trace, weft_graph_node *node)
+{
+    weft_graph_node *added = weft_vec_push(&trace->nodes, sizeof(*node));
+    if (added == NULL) {
+        weft_node_free(node);
+        return false;
+    }
+    *added = *node;
+    trace->bytes += weft_node_bytes(node);
+    return true;
+}
+
 bool weft_trace_add_node(weft_graph_trace *trace, const weft_call *call, const int inputs[], int num_outputs,
                          const int outputs[])
 {
-    weft_graph_node node = { .num_inputs = weft_call_num_tensors(call), .num_outputs = num_outputs };
-    size_t num_inputs = (size_t)node.num_inputs, count = num_inputs + (size_t)num_outputs;
-    node.inputs = malloc((count + 1) * sizeof(int));
-    node.call = node.inputs == NULL ? NULL : weft_call_copy(call, &node.bytes);
-    weft_graph_node *added = node.call == NULL ? NULL : weft_vec_push(&trace->nodes, sizeof(node));
-    if (added == NULL) {
-        free(node.call);
-        free(node.inputs);
+    weft_graph_node node;
+    if (!weft_node_make(&node, call, inputs, num_outputs, outputs)) {
         return false;
     }
-    node.outputs = node.inputs + num_inputs;
-    memcpy(node.inputs, inputs, num_inputs * sizeof(int));
-    memcpy(node.outputs, outputs, (size_t)num_outputs * sizeof(int));
-    node.implicit = weft_runtime.implicit_replications > 0;
-    node.draws = call->operation != NULL && call->operation->draws;
-    *added = node;
-    trace->bytes += node.bytes + count * sizeof(int) + sizeof(node);
-    return true;
+    node.source = (int)trace->nodes.count;
+    return append(trace, &node);
+}
+
+bool weft_trace_share_node(weft_graph_trace *trace, const weft_graph_trace *other, size_t number)
+{
+    const weft_graph_node *shared = weft_trace_node(other, number);
+    weft_graph_node node = *shared;
+    node.shares_call = true;
+    return set_numbers(&node, shared->inputs, shared->outputs) && append(trace, &node);
 }
 
 weft_graph_trace *weft_trace_begin_like(const weft_graph_trace *trace, size_t num_nodes, int num_values)

@@ -78,6 +78,8 @@ typedef struct weft_runtime_state {
     bool (*gather_now)(struct weft_tensor_impl *tensor);
     struct weft_deferral *deferral; /* calls are deferred (src/graph); NULL: executed at once */
     uint64_t graph_runs;            /* segments of runs of graphs, ever */
+    unsigned graph_passes;          /* weft_graph_pass: of new graphs */
+    uint64_t cluster_seed; /* for tests: where clusters end at random; 0: they do not */
     struct weft_steps *steps;       /* calls are collected instead of executed; NULL: executed */
     struct weft_explained *explained; /* tensor/explained.c; NULL: none yet */
     struct weft_regions *regions;   /* tensor/regions.c; NULL: none yet */
@@ -210,6 +212,7 @@ typedef struct weft_settings { /* weft_config after environment and defaults */
     weft_algorithm algorithm;        /* of transfers to several ranks */
     weft_calibration calibration;
     weft_task_cache task_cache;
+    unsigned graph_passes; /* weft_graph_pass: of new graphs */
 } weft_settings;
 
 /* Reads config (may be NULL) and the environment. Errors are kept; world and time-out are then the valid

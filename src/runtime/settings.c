@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include <weft/graph.h>
+
 #include "runtime/failures.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
@@ -115,6 +117,50 @@ static bool read_algorithm(const char *function, weft_algorithm *algorithm)
     weft_fail(WEFT_ERR_INVALID, function, "WEFT_PLAN is \"%s\", expected auto, direct, chain, tree or once",
               text);
     return false;
+}
+
+/* The pass of a name of `size` bytes; 0: there is none. */
+static unsigned find_pass(const char *name, size_t size)
+{
+    static const struct {
+        const char *name;
+        unsigned passes;
+    } known[] = { { "redundant", WEFT_PASS_REDUNDANT }, { "common", WEFT_PASS_COMMON },   { "dead", WEFT_PASS_DEAD },
+                  { "bucket", WEFT_PASS_BUCKET },       { "cluster", WEFT_PASS_CLUSTER }, { "all", WEFT_PASS_ALL } };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(known); i++) {
+        if (strlen(known[i].name) == size && strncasecmp(known[i].name, name, size) == 0) {
+            return known[i].passes;
+        }
+    }
+    return 0;
+}
+
+/* Names with commas between them, or "none". */
+static bool read_passes(const char *function, unsigned *passes)
+{
+    const char *text = weft_variable_text(WEFT_VARIABLE_GRAPH_PASSES);
+    if (text == NULL) {
+        return true;
+    }
+    bool none = strcasecmp(text, "none") == 0, right = true;
+    unsigned sum = 0;
+    for (const char *at = text; !none && right;) {
+        size_t size = strcspn(at, ",");
+        unsigned pass = find_pass(at, size);
+        sum |= pass;
+        right = pass != 0;
+        if (at[size] == '\0') {
+            break;
+        }
+        at += size + 1;
+    }
+    if (!right) {
+        weft_fail(WEFT_ERR_INVALID, function, "WEFT_GRAPH_PASSES is \"%s\", expected all, none, or names of passes, as in "
+                                              "\"dead,cluster\"",
+                  text);
+    }
+    *passes = right ? sum : *passes;
+    return right;
 }
 
 static bool read_calibration(const char *function, weft_calibration *calibration)
@@ -230,7 +276,8 @@ static bool read_environment(const char *function, weft_settings *settings)
     settings->timeout_s = timeout;
     bool right = meets && read_algorithm(function, &settings->algorithm) &&
                  read_calibration(function, &settings->calibration) &&
-                 read_task_cache(function, &settings->task_cache) && check_on_error(function) &&
+                 read_task_cache(function, &settings->task_cache) &&
+                 read_passes(function, &settings->graph_passes) && check_on_error(function) &&
                  read_int(function, WEFT_VARIABLE_LOCAL_RANKS, 1, &settings->local_ranks) &&
                  read_int(function, WEFT_VARIABLE_RANKS, 1, &settings->ranks) &&
                  read_int(function, WEFT_VARIABLE_FAKE_SIZE, 1, &settings->fake_size) &&
@@ -258,7 +305,8 @@ weft_status weft_settings_read(const char *function, const weft_config *given, w
     *settings = (weft_settings){ .algorithm = WEFT_ALGORITHM_AUTO,
                                  .cache_bytes = DEFAULT_CACHE_BYTES,
                                  .calibration = WEFT_CALIBRATE_ONCE,
-                                 .pack_bytes = -1 };
+                                 .pack_bytes = -1,
+                                 .graph_passes = WEFT_PASS_ALL };
     bool right = taken && (config == NULL || check_config(function, config));
     right = read_environment(function, settings) && right;
     if (config != NULL) {

@@ -212,6 +212,7 @@ weft_status weft_runtime_configure(const char *function, const weft_settings *se
     weft_machine machine = measured ? weft_machine_rounded(&state->machine) : state->machine;
     state->cost = weft_machine_cost(&machine, state->spread);
     state->cost.algorithm = settings->algorithm;
+    state->graph_passes = settings->graph_passes;
     state->panels = weft_machine_prescribed_panels(&machine, settings->panel_bytes, settings->panel_rows);
     state->messages = weft_machine_messages(&machine, state->spread);
     state->layouts = weft_layout_table_new(state->panels);

@@ -1,0 +1,347 @@
+/* Bodies: building one by passes, and which one a run executes. */
+#include "graph/body.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/check_spmd.h"
+#include "dispatch/cache.h"
+#include "graph/cluster.h"
+#include "runtime/recorder.h"
+#include "tensor/state.h"
+
+/* ---- changes --------------------------------------------------------------------------------------------- */
+
+typedef struct insertion {
+    size_t before, number; /* number: of the insertion */
+    weft_graph_node node;
+} insertion;
+
+int weft_body_add_value(weft_graph_body *body, const weft_layout *layout)
+{
+    weft_graph_trace *trace = body->trace;
+    if (!weft_trace_add_value(trace, layout, false)) {
+        return -1;
+    }
+    int number = (int)trace->values.count - 1;
+    weft_trace_value(trace, number)->recorded = -1;
+    return number;
+}
+
+bool weft_body_insert(weft_graph_body *body, size_t before, const weft_call *call, const int inputs[], int num_outputs,
+                      const int outputs[])
+{
+    insertion added = { .before = before, .number = body->inserted.count };
+    if (!weft_node_make(&added.node, call, inputs, num_outputs, outputs)) {
+        return false;
+    }
+    added.node.implicit = false;
+    added.node.without_data = weft_runtime.world == WEFT_WORLD_FAKE;
+    insertion *place = weft_vec_push(&body->inserted, sizeof(added));
+    if (place == NULL) {
+        weft_node_free(&added.node);
+        return false;
+    }
+    *place = added;
+    body->trace->bytes += weft_node_bytes(&added.node);
+    return true;
+}
+
+void weft_body_replace(weft_graph_body *body, int value, int by)
+{
+    weft_trace_value(body->trace, value)->replaced = by;
+}
+
+/* The value that has taken a value's place, or itself. */
+static int replacement(const weft_graph_trace *trace, int value)
+{
+    while (value >= 0 && weft_trace_value(trace, value)->replaced >= 0) {
+        value = weft_trace_value(trace, value)->replaced;
+    }
+    return value;
+}
+
+static int compare_insertions(const void *a, const void *b)
+{
+    const insertion *one = a, *other = b;
+    if (one->before != other->before) {
+        return one->before < other->before ? -1 : 1;
+    }
+    return one->number < other->number ? -1 : 1;
+}
+
+/* The nodes that are left and the inserted ones, in their order. False: no memory. */
+static bool merge_nodes(weft_graph_body *body)
+{
+    weft_vec merged = { 0 };
+    weft_vec *nodes = &body->trace->nodes;
+    insertion *inserted = body->inserted.items;
+    if (!weft_vec_reserve(&merged, nodes->count + body->inserted.count, sizeof(weft_graph_node))) {
+        return false;
+    }
+    if (body->inserted.count > 1) {
+        qsort(inserted, body->inserted.count, sizeof(*inserted), compare_insertions);
+    }
+    weft_graph_node *to = merged.items;
+    size_t next = 0;
+    for (size_t i = 0; i <= nodes->count; i++) {
+        while (next < body->inserted.count && inserted[next].before == i) {
+            to[merged.count++] = inserted[next++].node;
+        }
+        weft_graph_node *node = i < nodes->count ? weft_trace_node(body->trace, i) : NULL;
+        if (node != NULL && node->removed) {
+            weft_node_free(node);
+        } else if (node != NULL) {
+            to[merged.count++] = *node;
+        }
+    }
+    weft_vec_free(nodes);
+    *nodes = merged;
+    body->inserted.count = 0;
+    return true;
+}
+
+bool weft_body_apply(weft_graph_body *body)
+{
+    weft_graph_trace *trace = body->trace;
+    if (!merge_nodes(body)) {
+        return false;
+    }
+    for (size_t i = 0; i < trace->nodes.count; i++) {
+        weft_graph_node *node = weft_trace_node(trace, i);
+        for (int k = 0; k < node->num_inputs; k++) {
+            node->inputs[k] = replacement(trace, node->inputs[k]);
+        }
+    }
+    for (size_t i = 0; i < body->recorded->values.count; i++) {
+        body->values[i] = replacement(trace, body->values[i]);
+        if (body->values[i] >= 0) {
+            weft_trace_value(trace, body->values[i])->is_promised |= body->wanted[i];
+        }
+    }
+    for (size_t i = 0; i < trace->values.count; i++) {
+        weft_trace_value(trace, (int)i)->last_use = -1;
+        weft_trace_value(trace, (int)i)->replaced = -1;
+    }
+    weft_trace_finish(trace);
+    return true;
+}
+
+bool weft_node_changes_inputs(const weft_graph_node *node)
+{
+    bool changes = false;
+    for (int i = 0; i < node->num_outputs && !changes; i++) {
+        changes = weft_call_changes(node->call, i);
+    }
+    return changes;
+}
+
+/* ---- building -------------------------------------------------------------------------------------------- */
+
+/* In the order in which they are made. Clusters are built over the body that these leave. */
+static const struct {
+    weft_graph_pass pass;
+    weft_graph_pass_function *run;
+} passes[] = {
+    { 0, NULL },
+};
+
+static bool has_passes(unsigned chosen)
+{
+    bool any = false;
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(passes) && !any; i++) {
+        any = passes[i].run != NULL && (chosen & passes[i].pass) != 0;
+    }
+    return any;
+}
+
+/* A copy of the recorded trace, which shares its calls. NULL: no memory. */
+static weft_graph_trace *copy_trace(const weft_graph_trace *recorded, const bool wanted[])
+{
+    weft_graph_trace *copy = weft_trace_new();
+    bool done = copy != NULL;
+    for (size_t i = 0; i < recorded->values.count && done; i++) {
+        const weft_graph_value *value = weft_trace_value(recorded, (int)i);
+        done = weft_trace_add_value(copy, value->layout, value->is_input);
+        if (done) {
+            weft_graph_value *added = weft_trace_value(copy, (int)i);
+            added->is_fake = value->is_fake;
+            added->is_memory = value->is_memory;
+            added->is_promised = wanted[i];
+        }
+    }
+    for (size_t i = 0; i < recorded->nodes.count && done; i++) {
+        done = weft_trace_share_node(copy, recorded, i);
+    }
+    if (!done) {
+        weft_trace_free(copy);
+        return NULL;
+    }
+    weft_trace_finish(copy);
+    return copy;
+}
+
+static bool run_passes(weft_graph_body *body)
+{
+    body->trace = copy_trace(body->recorded, body->wanted);
+    bool done = body->trace != NULL;
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(passes) && done; i++) {
+        if (passes[i].run != NULL && (body->passes & passes[i].pass) != 0) {
+            done = passes[i].run(body) && weft_body_apply(body);
+        }
+    }
+    return done;
+}
+
+/* Of everything that messages depend on. */
+static uint64_t digest_of(const weft_graph_body *body)
+{
+    uint64_t digest = weft_trace_digest(body->trace) ^ body->passes;
+    return weft_hash_bytes(body->wanted, body->recorded->values.count * sizeof(bool), digest);
+}
+
+static bool make(weft_graph_body *body, const bool wanted[])
+{
+    size_t count = body->recorded->values.count;
+    body->wanted = malloc((count + 1) * sizeof(bool));
+    body->values = malloc((count + 1) * sizeof(int));
+    if (body->wanted == NULL || body->values == NULL) {
+        return false;
+    }
+    memcpy(body->wanted, wanted, count * sizeof(bool));
+    for (size_t i = 0; i < count; i++) {
+        body->values[i] = (int)i;
+    }
+    bool own = has_passes(body->passes);
+    if (own && !run_passes(body)) {
+        return false;
+    }
+    body->trace = own ? body->trace : (weft_graph_trace *)body->recorded;
+    size_t num_values = body->trace->values.count;
+    body->is_promised = malloc((num_values + 1) * sizeof(bool));
+    for (size_t i = 0; i < num_values && body->is_promised != NULL; i++) {
+        body->is_promised[i] = own ? weft_trace_value(body->trace, (int)i)->is_promised : wanted[i];
+    }
+    body->digest = digest_of(body);
+    body->bytes = sizeof(*body) + count * (sizeof(bool) + sizeof(int)) + num_values + (own ? body->trace->bytes : 0);
+    return body->is_promised != NULL;
+}
+
+weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wanted[], unsigned chosen)
+{
+    weft_graph_body *body = calloc(1, sizeof(*body));
+    bool done = body != NULL;
+    if (done) {
+        body->recorded = recorded;
+        body->passes = chosen;
+        done = make(body, wanted);
+    }
+    if (!done) {
+        weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for passes over captured calls");
+    } else if ((chosen & WEFT_PASS_CLUSTER) != 0) {
+        body->clusters = weft_clusters_build(body->trace, body->is_promised);
+        done = body->clusters != NULL;
+    }
+    if (!done) {
+        weft_body_free(body);
+    }
+    return done ? body : NULL;
+}
+
+void weft_body_free(weft_graph_body *body)
+{
+    if (body == NULL) {
+        return;
+    }
+    weft_clusters_free(body->clusters);
+    insertion *left = body->inserted.items;
+    for (size_t i = 0; i < body->inserted.count; i++) {
+        weft_node_free(&left[i].node);
+    }
+    weft_vec_free(&body->inserted);
+    if (body->trace != body->recorded) {
+        weft_trace_free(body->trace);
+    }
+    free(body->wanted);
+    free(body->values);
+    free(body->is_promised);
+    free(body);
+}
+
+/* ---- which one is executed ------------------------------------------------------------------------------- */
+
+void weft_bodies_drop(weft_graph_trace *trace)
+{
+    for (int i = 0; i < trace->num_bodies; i++) {
+        trace->bytes -= trace->bodies[i]->bytes;
+        weft_body_free(trace->bodies[i]);
+    }
+    trace->num_bodies = 0;
+    trace->executed = NULL;
+}
+
+/* All processes have built the same body. BLOCKS. */
+static weft_status check_same(const weft_graph_run *run, const weft_graph_body *body)
+{
+    static const char function[] = "weft_graph_call";
+    int process = 0;
+    weft_status status = weft_run_compare((int64_t)body->digest, &process);
+    if (status == WEFT_OK && process > 0) {
+        status = weft_fail(WEFT_ERR_MISMATCH, function,
+                           "graph %s: process %d needs other values of its calls than process 0, or has other passes: have "
+                           "processes released different tensors?",
+                           run->graph->name, process);
+    }
+    return status;
+}
+
+/* Messages from here on match those of processes alone that execute the same body. False with the error kept. */
+static bool tell(const weft_graph_body *body)
+{
+    return weft_check_spmd_number("weft_graph_call", body->digest, true);
+}
+
+static weft_status build(weft_graph_run *run, weft_graph_trace *trace, const bool wanted[], weft_graph_body **built)
+{
+    weft_graph_body *body = weft_body_build(trace, wanted, run->graph->passes);
+    bool told = body != NULL && tell(body);
+    weft_status status = told ? check_same(run, body) : weft_latest_status();
+    if (status != WEFT_OK) {
+        weft_body_free(body);
+        return status;
+    }
+    trace->bodies[trace->num_bodies++] = *built = body;
+    trace->bytes += body->bytes;
+    run->graph->info.bytes += body->bytes;
+    return WEFT_OK;
+}
+
+/* The body for these values; NULL: none is known. */
+static weft_graph_body *find(const weft_graph_trace *trace, const bool wanted[])
+{
+    for (int i = 0; i < trace->num_bodies; i++) {
+        if (memcmp(trace->bodies[i]->wanted, wanted, trace->values.count * sizeof(bool)) == 0) {
+            return trace->bodies[i];
+        }
+    }
+    return NULL;
+}
+
+weft_status weft_body_obtain(weft_graph_run *run, weft_graph_trace *trace, const bool wanted[], weft_graph_body **body)
+{
+    *body = trace->executed = NULL;
+    /* WEFT_CHECK compares calls, and forced layouts are for single calls. */
+    if (trace->runs++ == 0 || run->graph->passes == 0 || weft_runtime.check || weft_runtime.replaced.count > 0 ||
+        weft_forced()->active) {
+        return WEFT_OK;
+    }
+    weft_status status = WEFT_OK;
+    *body = find(trace, wanted);
+    if (*body != NULL) {
+        status = tell(*body) ? WEFT_OK : weft_latest_status();
+    } else if (trace->num_bodies < WEFT_MAX_BODIES) {
+        status = build(run, trace, wanted, body);
+    }
+    trace->executed = *body;
+    return status;
+}

@@ -1,0 +1,69 @@
+/* Bodies: what is executed in place of a recorded trace. A body is a trace made from the recorded one by PASSES, for a set
+ * of promised values. It is a pure function of the trace, that set and the passes' switches, so that all processes find
+ * the same one.
+ *
+ * A pass reads body->trace, marks nodes as removed, values as replaced by others, adds values, and inserts nodes;
+ * weft_body_apply() then carries this out. Nodes keep the number of the recorded call that they take scalars, random state
+ * and region from (weft_graph_node.source); values, that of the recorded value that they are (weft_graph_value.recorded). */
+#ifndef WEFT_SRC_GRAPH_BODY_H
+#define WEFT_SRC_GRAPH_BODY_H
+
+#include "graph/graph.h"
+
+/* Counts of what passes have done to one body. */
+typedef struct weft_body_counts {
+    int redundant, common, dead; /* calls removed by these passes */
+    int explicit_moves;          /* redistributions within calls that became calls */
+    int bucketed, buckets;       /* redistributions that travel together, and as how many */
+} weft_body_counts;
+
+typedef struct weft_graph_body {
+    const weft_graph_trace *recorded;
+    weft_graph_trace *trace; /* executed; `recorded` itself if there are no passes but clustering */
+    unsigned passes;
+    bool *wanted;      /* by recorded value: it is promised */
+    int *values;       /* by recorded value: its number in `trace`; -1: nothing needs it */
+    bool *is_promised; /* by value of `trace` */
+    uint64_t digest;   /* equal on all processes */
+    size_t bytes;
+    weft_body_counts counts;
+    struct weft_clusters *clusters; /* NULL: none */
+    weft_vec inserted;              /* by weft_body_insert(), until weft_body_apply() */
+} weft_graph_body;
+
+/* Makes the body. NULL with the error kept: no memory. */
+weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wanted[], unsigned passes);
+/* May be NULL. */
+void weft_body_free(weft_graph_body *body);
+
+/* The body of the run's trace for the values that are promised now. NULL in *body: the trace is executed as it was
+ * recorded. At a trace's second run with several processes it BLOCKS to compare what they have built. A status with the
+ * error kept. */
+weft_status weft_body_obtain(weft_graph_run *run, weft_graph_trace *trace, const bool wanted[], weft_graph_body **body);
+/* Frees all bodies of a trace. */
+void weft_bodies_drop(weft_graph_trace *trace);
+
+/* ---- for passes ------------------------------------------------------------------------------------------ */
+
+/* A pass. False: no memory. */
+typedef bool weft_graph_pass_function(weft_graph_body *body);
+
+/* A new value of the body; -1: no memory. */
+int weft_body_add_value(weft_graph_body *body, const weft_layout *layout);
+/* A call (copied) before the node `before`; those inserted before one node keep their order. False: no memory. */
+bool weft_body_insert(weft_graph_body *body, size_t before, const weft_call *call, const int inputs[], int num_outputs,
+                      const int outputs[]);
+/* All uses of a value become uses of another one, which is computed before them. */
+void weft_body_replace(weft_graph_body *body, int value, int by);
+static inline void weft_body_remove(weft_graph_node *node)
+{
+    node->removed = true;
+}
+
+/* Carries out the changes, and finds the last uses anew. False: no memory. */
+bool weft_body_apply(weft_graph_body *body);
+
+/* Whether the call changes one of its inputs in place. */
+bool weft_node_changes_inputs(const weft_graph_node *node);
+
+#endif
