@@ -72,14 +72,15 @@ typedef enum weft_graph_pass {
     WEFT_PASS_COMMON = 2,    /**< a call that was made before on the same tensors, without scalars and random numbers */
     WEFT_PASS_DEAD = 4,      /**< calls whose outputs nothing needs, and which cannot report a wrong value */
     WEFT_PASS_BUCKET = 8,    /**< small redistributions of one kind travel in one message for each process */
+    WEFT_PASS_FUSE = 16,     /**< calls by rows that follow each other become one task for each panel, tile by tile */
     WEFT_PASS_CLUSTER = 32,  /**< small calls that follow each other become one task of each rank */
     WEFT_PASS_NONE = 0,
-    WEFT_PASS_ALL = 1 | 2 | 4 | 8 | 32
+    WEFT_PASS_ALL = 1 | 2 | 4 | 8 | 16 | 32
 } weft_graph_pass;
 
 /** Passes of the traces that the graph executes from now on: a sum of weft_graph_pass. A new graph has those of the
  * variable WEFT_GRAPH_PASSES: "all" (the default), "none", or names separated by commas: redundant, common, dead, bucket,
- * cluster. All processes make the same choice: WEFT_ERR_MISMATCH at the next run where they differ.
+ * fuse, cluster. All processes make the same choice: WEFT_ERR_MISMATCH at the next run where they differ.
  * WEFT_ERR_INVALID: `passes` has other bits; WEFT_ERR_STATE: called from within the graph's function. */
 WEFT_API weft_status weft_graph_set_passes(weft_graph *graph, unsigned passes);
 
@@ -90,6 +91,10 @@ typedef struct weft_graph_info {
     uint64_t replays;  /**< traces replayed whole */
     uint64_t guards_failed; /**< calls that differed from the recorded one */
     uint64_t clusters, clustered_calls; /**< executed: several calls that became one task of each rank, and their calls */
+    /** Executed: several calls by rows that became one task for each panel, which goes through memory once, and their calls.
+     * Bytes that these tasks have read and written on the ranks of this process; and those that the calls would have read
+     * and written beside that, each on its own. */
+    uint64_t fused, fused_calls, fused_bytes, saved_bytes;
     int num_traces;    /**< kept */
     int num_calls;     /**< recorded in the newest run's traces */
     int num_body_calls; /**< executed in their place: num_calls where nothing was changed */

@@ -1,9 +1,12 @@
 /* Running clusters. */
 #include "graph/cluster.h"
 
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/elementwise.h"
+#include "codelets/kernel.h"
 #include "runtime/pending.h"
 #include "tensor/state.h"
 #include "tensor/submit.h"
@@ -20,28 +23,102 @@ enum { FEW_PLACES = 64 };
 
 /* ---- the kernel ------------------------------------------------------------------------------------------ */
 
-static void run_step(const weft_task_run *run, const cluster_args *args, const weft_cluster_step *step, void *operands[])
+/* A cluster's task while it runs. */
+typedef struct running {
+    const weft_task_run *run;
+    const cluster_args *args;
+    char *scratch;
+    void **operands; /* of the current kernel */
+} running;
+
+static void run_kernel(const running *r, const weft_cluster_step *step, const void *arguments)
 {
-    const weft_cluster_program *program = args->program;
-    const weft_cluster_place *places = (const weft_cluster_place *)program->places.items + step->first_place;
-    for (uint32_t i = 0; i < step->num_places; i++) {
-        operands[i] = (char *)run->operands[places[i].operand] + places[i].offset;
-    }
     const weft_codelet *codelet = weft_codelet_of(step->kernel);
     weft_kernel_error error;
     error.status = WEFT_OK;
     weft_task_run own = { .kernel = step->kernel,
                           .cpu = &codelet->cpu,
-                          .arguments = (const char *)program->arguments.items + step->arguments,
+                          .arguments = arguments,
                           .num_operands = (int)step->num_places,
-                          .operands = operands,
+                          .operands = r->operands,
                           .function = step->function,
-                          .operation = run->operation,
+                          .operation = r->run->operation,
                           .error = &error };
-    memcpy(own.scalars, args->scalars + (size_t)step->call * WEFT_MAX_SCALARS, sizeof(own.scalars));
+    memcpy(own.scalars, r->args->scalars + (size_t)step->call * WEFT_MAX_SCALARS, sizeof(own.scalars));
     codelet->cpu.run(&own);
     if (error.status != WEFT_OK) {
         weft_task_run_report(&own, step->operation);
+    }
+}
+
+/* The kernel's operands, from unit `first` on. */
+static void find_operands(const running *r, const weft_cluster_step *step, int64_t first)
+{
+    const weft_cluster_place *places = (const weft_cluster_place *)r->args->program->places.items + step->first_place;
+    for (uint32_t i = 0; i < step->num_places; i++) {
+        const weft_cluster_place *place = &places[i];
+        char *base = place->operand == WEFT_CLUSTER_SCRATCH ? r->scratch : r->run->operands[place->operand];
+        r->operands[i] = base + place->offset + first * place->unit_bytes;
+    }
+}
+
+static const void *arguments_of(const running *r, const weft_cluster_step *step)
+{
+    return (const char *)r->args->cluster->arguments.items + step->arguments;
+}
+
+/* The arguments of a fused call for `count` units from `first` on; in `own`, which has room for them. */
+static void narrow(const weft_cluster_step *step, int64_t first, int64_t count, void *own)
+{
+    if (weft_kernel_is_elementwise(step->kernel)) {
+        ((weft_elementwise_args *)own)->extent[0] = count;
+        return;
+    }
+    weft_kernel_args *args = own;
+    for (int i = 0; i < args->num_outputs + args->num_inputs; i++) {
+        if (step->moving >> i & 1) {
+            args->operands[i].offset[0] += first;
+            args->operands[i].extent[0] = count;
+        }
+    }
+}
+
+static void run_tile(const running *r, int64_t first, int64_t count)
+{
+    alignas(16) char memory[WEFT_MAX_TILE_ARGUMENTS];
+    const weft_cluster_program *program = r->args->program;
+    const weft_cluster_step *steps = program->steps.items;
+    for (size_t i = 0; i < program->steps.count; i++) {
+        const void *arguments = arguments_of(r, &steps[i]);
+        if (count < program->num_units) {
+            memcpy(memory, arguments, steps[i].arguments_size);
+            narrow(&steps[i], first, count, memory);
+            arguments = memory;
+        }
+        find_operands(r, &steps[i], first);
+        run_kernel(r, &steps[i], arguments);
+    }
+}
+
+static void run_tiles(running r)
+{
+    alignas(64) char scratch[WEFT_MAX_TILE_BYTES];
+    const weft_cluster_program *program = r.args->program;
+    r.scratch = scratch;
+    for (int64_t first = 0; first < program->num_units; first += program->tile_units) {
+        run_tile(&r, first, weft_min_i64(program->tile_units, program->num_units - first));
+    }
+}
+
+/* Calls that are not fused, one after the other. */
+static void run_steps(running r)
+{
+    const weft_cluster_program *program = r.args->program;
+    const weft_cluster_step *steps = program->steps.items;
+    r.scratch = program->scratch_bytes > 0 ? r.run->operands[r.run->num_operands - 1] : NULL;
+    for (size_t i = 0; i < program->steps.count; i++) {
+        find_operands(&r, &steps[i], 0);
+        run_kernel(&r, &steps[i], arguments_of(&r, &steps[i]));
     }
 }
 
@@ -57,10 +134,9 @@ static void run_cluster(const weft_task_run *run)
         run->error->status = WEFT_ERR_NOMEM;
         run->error->problem = 0;
         snprintf(run->error->message, sizeof(run->error->message), "no memory for a cluster's operands");
-    }
-    const weft_cluster_step *steps = program->steps.items;
-    for (size_t i = 0; i < program->steps.count && operands != NULL; i++) {
-        run_step(run, args, &steps[i], operands);
+    } else {
+        running r = { .run = run, .args = args, .operands = operands };
+        (program->num_units > 0 ? run_tiles : run_steps)(r);
     }
     if (operands != few) {
         free(operands);
@@ -85,99 +161,142 @@ static weft_kernel_id kernel(void)
 
 /* ---- submission ------------------------------------------------------------------------------------------ */
 
-/* A task of the cluster before its submission. */
+/* Memory of a task, obtained before the first submission. */
 typedef struct ready_task {
-    weft_single_task task;
     weft_task_block *block;
     weft_buffer *scratch;
-    weft_bound_operand *operands;
-    cluster_args *args;
-    uint32_t *table;
 } ready_task;
 
-static void forget(ready_task *r)
+/* A cluster on its way to StarPU. */
+typedef struct submission {
+    weft_cluster *cluster;
+    weft_tensor_impl *const *tensors;
+    weft_room *room; /* memory of the next ones */
+    ready_task *ready; /* by program */
+    weft_bound_operand *operands; /* of the current task */
+    uint32_t *table;
+    cluster_args *args;
+    size_t args_size;
+} submission;
+
+static size_t aligned(size_t bytes)
 {
-    if (r->block != NULL) {
-        weft_task_give_back(weft_runtime.task_memory, r->block);
-    }
-    weft_buffer_release(r->scratch);
-    free(r->operands);
-    free(r->args);
-    free(r->table);
-    *r = (ready_task){ .block = NULL };
+    return (bytes + 15) / 16 * 16;
 }
 
-static void bind(const weft_cluster *cluster, int shard, weft_tensor_impl *const tensors[], ready_task *r)
+static int64_t pool_bytes(const weft_cluster_program *program)
 {
-    int count = 0;
-    for (int i = 0; i < cluster->num_inputs + cluster->num_outputs; i++) {
-        const weft_local_shard *local = &tensors[i]->shards[shard];
-        for (int panel = 0; local->count > 0 && panel < (int)local->num_panels; panel++) {
-            r->operands[count++] = weft_bound(&local->panels[panel], 0, i < cluster->num_inputs ? STARPU_R : STARPU_W);
-        }
-    }
-    if (r->scratch != NULL) {
-        r->operands[count] = weft_bound(&r->scratch->panels[0], 0, STARPU_W);
-    }
+    return program->num_units > 0 ? 0 : program->scratch_bytes;
 }
 
-/* All memory of a task. False: no memory. */
-static bool prepare(weft_cluster *cluster, int shard, weft_tensor_impl *const tensors[], const double scalars[],
-                    ready_task *r)
+static int num_operands(const weft_cluster_program *program)
 {
-    const weft_cluster_program *program = &cluster->programs[shard];
+    return (int)program->operands.count + (pool_bytes(program) > 0);
+}
+
+/* Working memory, which is kept for the next calls. False: no memory. */
+static bool obtain_room(submission *s, const double scalars[])
+{
+    const weft_cluster *cluster = s->cluster;
+    int most = 0;
+    for (int i = 0; i < cluster->num_programs; i++) {
+        most = num_operands(&cluster->programs[i]) > most ? num_operands(&cluster->programs[i]) : most;
+    }
     size_t count = (size_t)weft_cluster_num_calls(cluster) * WEFT_MAX_SCALARS * sizeof(double);
-    size_t size = sizeof(cluster_args) + count, table = weft_task_table_size((size_t)program->num_operands);
-    int64_t bytes = program->scratch_bytes;
-    r->operands = malloc((size_t)program->num_operands * sizeof(*r->operands));
-    r->args = calloc(1, size);
-    r->table = table == 0 ? NULL : malloc(table * sizeof(*r->table));
-    r->scratch = bytes == 0 ? NULL : weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes });
-    r->block = weft_task_prepare(program->num_operands, size);
-    if (r->operands == NULL || r->args == NULL || (table > 0 && r->table == NULL) || (bytes > 0 && r->scratch == NULL) ||
-        r->block == NULL || kernel() == WEFT_KERNEL_NONE) {
+    size_t ready = aligned((size_t)cluster->num_programs * sizeof(ready_task));
+    size_t operands = aligned((size_t)most * sizeof(weft_bound_operand));
+    size_t table = aligned(weft_task_table_size((size_t)most) * sizeof(uint32_t));
+    s->args_size = sizeof(cluster_args) + count;
+    s->room = weft_room_obtain(ready + operands + table + s->args_size);
+    if (s->room == NULL) {
         return false;
     }
-    r->args->cluster = cluster;
-    r->args->program = program;
-    memcpy(r->args->scalars, scalars, count);
-    bind(cluster, shard, tensors, r);
-    r->task = (weft_single_task){ .kernel = kernel(),
-                                  .name = "graph",
-                                  .function = "weft_graph_call",
-                                  .arguments = r->args,
-                                  .arguments_size = size,
-                                  .num_operands = program->num_operands,
-                                  .operands = r->operands };
+    char *memory = s->room->memory;
+    s->ready = memset(memory, 0, ready);
+    s->operands = (void *)(memory + ready);
+    s->table = (void *)(memory + ready + operands);
+    s->args = memset(memory + ready + operands + table, 0, sizeof(cluster_args));
+    s->args->cluster = s->cluster;
+    memcpy(s->args->scalars, scalars, count);
     return true;
+}
+
+/* False: no memory. */
+static bool prepare(const submission *s, int number)
+{
+    const weft_cluster_program *program = &s->cluster->programs[number];
+    ready_task *r = &s->ready[number];
+    int64_t bytes = pool_bytes(program);
+    r->scratch = bytes == 0 ? NULL : weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes });
+    r->block = weft_task_prepare(num_operands(program), s->args_size);
+    return (bytes == 0 || r->scratch != NULL) && r->block != NULL;
+}
+
+static void bind(const submission *s, int number)
+{
+    static const enum starpu_data_access_mode modes[] = { [WEFT_SLOT_READ] = STARPU_R,
+                                                          [WEFT_SLOT_WRITE] = STARPU_W,
+                                                          [WEFT_SLOT_READ_WRITE] = STARPU_RW };
+    const weft_cluster_program *program = &s->cluster->programs[number];
+    const weft_cluster_operand *operands = program->operands.items;
+    size_t count = program->operands.count;
+    for (size_t i = 0; i < count; i++) {
+        const weft_local_shard *local = &s->tensors[operands[i].value]->shards[program->shard];
+        s->operands[i] = weft_bound(&local->panels[operands[i].panel], 0, modes[operands[i].access]);
+    }
+    if (s->ready[number].scratch != NULL) {
+        s->operands[count] = weft_bound(&s->ready[number].scratch->panels[0], 0, STARPU_W);
+    }
+}
+
+static bool submit(const submission *s, int number)
+{
+    const weft_cluster_program *program = &s->cluster->programs[number];
+    bind(s, number);
+    s->args->program = program;
+    weft_single_task task = { .kernel = kernel(),
+                              .name = "graph",
+                              .function = "weft_graph_call",
+                              .arguments = s->args,
+                              .arguments_size = s->args_size,
+                              .num_operands = num_operands(program),
+                              .operands = s->operands,
+                              .position = program->position };
+    weft_task_block *block = s->ready[number].block;
+    s->ready[number].block = NULL;
+    atomic_fetch_add(&s->cluster->references, 1);
+    bool done = weft_task_submit_prepared(&task, block, s->table);
+    if (!done) {
+        weft_cluster_release(s->cluster);
+    }
+    return done;
+}
+
+static void give_back(const submission *s)
+{
+    for (int i = 0; i < s->cluster->num_programs && s->room != NULL; i++) {
+        if (s->ready[i].block != NULL) {
+            weft_task_give_back(weft_runtime.task_memory, s->ready[i].block);
+        }
+        weft_buffer_release(s->ready[i].scratch);
+    }
+    weft_room_give_back(s->room);
 }
 
 bool weft_cluster_submit(weft_cluster *cluster, weft_tensor_impl *const tensors[], const double scalars[])
 {
-    ready_task *ready = calloc((size_t)cluster->num_programs + 1, sizeof(*ready));
-    bool done = ready != NULL;
+    submission s = { .cluster = cluster, .tensors = tensors };
+    bool done = kernel() != WEFT_KERNEL_NONE && obtain_room(&s, scalars);
     for (int i = 0; i < cluster->num_programs && done; i++) {
-        done = cluster->programs[i].steps.count == 0 || prepare(cluster, i, tensors, scalars, &ready[i]);
+        done = cluster->programs[i].steps.count == 0 || prepare(&s, i);
     }
     if (!done) {
         weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for tasks");
     }
     weft_runtime.operations += done;
     for (int i = 0; i < cluster->num_programs && done; i++) {
-        if (ready[i].block == NULL) {
-            continue;
-        }
-        atomic_fetch_add(&cluster->references, 1);
-        weft_task_block *block = ready[i].block;
-        ready[i].block = NULL;
-        done = weft_task_submit_prepared(&ready[i].task, block, ready[i].table);
-        if (!done) {
-            weft_cluster_release(cluster);
-        }
+        done = cluster->programs[i].steps.count == 0 || submit(&s, i);
     }
-    for (int i = 0; i < cluster->num_programs && ready != NULL; i++) {
-        forget(&ready[i]);
-    }
-    free(ready);
+    give_back(&s);
     return done;
 }

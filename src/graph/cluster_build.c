@@ -1,228 +1,188 @@
-/* Building clusters: which calls are clustered, and where their values lie. */
+/* Building clusters: what they read and leave behind, and the tasks of small calls. */
+#include "graph/cluster_build.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch/cache.h"
-#include "graph/cluster.h"
-#include "tensor/actions.h"
 #include "tensor/state.h"
 
-/* Limits of a clustered call, which all processes find alike: bytes of each tensor on a rank. A call of a cluster waits
- * for the calls before it, so that larger ones are better apart, where workers share them. */
-enum { MAX_BYTES = 65536, MAX_BYTES_OF_PRODUCTS = 8192, MAX_CLUSTER_BYTES = 4 << 20, MAX_PANELS = 4 };
+enum { MAX_CLUSTER_BYTES = 4 << 20 };
 
-/* A call as it would be clustered. */
-typedef struct lowered {
-    bool fits;
-    int64_t bytes;        /* of all its tensors */
-    weft_task_list tasks; /* of all hosted ranks */
-} lowered;
+/* ---- values ---------------------------------------------------------------------------------------------- */
 
-typedef struct building {
-    const weft_graph_trace *trace;
-    const bool *is_promised;
-    lowered *calls; /* by node */
-    bool failed;    /* an error is kept */
-    int *defined;   /* by value: the node that makes it; -1: an input of the segment */
-} building;
-
-/* ---- which calls ----------------------------------------------------------------------------------------- */
-
-/* Bytes on the mesh's first rank, which has as many as any. */
-static int64_t bytes_on_rank(const weft_layout *layout, int64_t *num_panels)
+static bool is_between(const weft_cluster_building *b, int first, int last, int value)
 {
-    weft_shard_info shard = weft_layout_shard(layout, weft_mesh_rank_at(layout->mesh, 0));
-    *num_panels = shard.num_panels;
-    return shard.count * (int64_t)weft_dtype_size(layout->dtype);
+    return b->defined[value] >= first && b->defined[value] <= last;
 }
 
-static bool is_small(const building *b, const weft_graph_node *node, int64_t *bytes)
+int weft_cluster_home(const weft_cluster_building *b, int first, int last, int value)
 {
-    bool elementwise = weft_kernel_is_elementwise(node->call->operation->kernel);
-    int64_t most = elementwise ? MAX_BYTES : MAX_BYTES_OF_PRODUCTS, num_panels;
-    *bytes = 0;
-    for (int i = 0; i < node->num_inputs + node->num_outputs; i++) {
-        if (node->inputs[i] < 0) {
-            continue;
+    while (is_between(b, first, last, value) && b->takes[value] >= 0) {
+        value = b->takes[value];
+    }
+    return value;
+}
+
+/* Whether nothing behind the cluster needs a value. */
+static bool is_inner(const weft_cluster_building *b, const weft_cluster *cluster, int value)
+{
+    return !b->is_promised[value] && weft_trace_value(b->trace, value)->last_use <= cluster->last;
+}
+
+/* Whether the cluster has a value from outside, or makes it in new memory for what is behind. */
+static bool is_wanted(const weft_cluster_building *b, const weft_cluster *cluster, int value, bool output)
+{
+    bool inside = is_between(b, cluster->first, cluster->last, value);
+    int home = weft_cluster_home(b, cluster->first, cluster->last, value);
+    return !output ? !inside
+                   : inside && is_between(b, cluster->first, cluster->last, home) && !is_inner(b, cluster, value);
+}
+
+/* The values that a cluster reads from outside, and those that are needed behind it; counts them if `values` is NULL. False: no
+ * memory. */
+static bool find_values(const weft_cluster_building *b, weft_cluster *cluster, int *values)
+{
+    int count = 0;
+    bool *found = calloc(b->trace->values.count + 1, sizeof(bool));
+    for (int pass = 0; pass < 2 && found != NULL; pass++) {
+        int before = count;
+        for (int n = cluster->first; n <= cluster->last; n++) {
+            const weft_graph_node *node = weft_trace_node(b->trace, (size_t)n);
+            const int *numbers = pass == 0 ? node->inputs : node->outputs;
+            for (int i = 0; i < (pass == 0 ? node->num_inputs : node->num_outputs); i++) {
+                int value = numbers[i];
+                if (value < 0 || found[value] || !is_wanted(b, cluster, value, pass == 1)) {
+                    continue;
+                }
+                found[value] = true;
+                if (values != NULL) {
+                    values[count] = value;
+                }
+                count++;
+            }
         }
-        int64_t own = bytes_on_rank(weft_trace_value(b->trace, node->inputs[i])->layout, &num_panels);
-        *bytes += own;
-        if (own > most || num_panels > MAX_PANELS) {
-            return false;
+        *(pass == 0 ? &cluster->num_inputs : &cluster->num_outputs) = count - before;
+    }
+    free(found);
+    return found != NULL;
+}
+
+static void find_changes(const weft_cluster_building *b, weft_cluster *cluster)
+{
+    for (int i = 0; i < cluster->num_inputs; i++) {
+        cluster->becomes[i] = -1;
+    }
+    for (int n = cluster->first; n <= cluster->last; n++) {
+        const weft_graph_node *node = weft_trace_node(b->trace, (size_t)n);
+        for (int o = 0; o < node->num_outputs; o++) {
+            int home = weft_cluster_home(b, cluster->first, cluster->last, node->outputs[o]);
+            for (int i = 0; i < cluster->num_inputs; i++) {
+                cluster->becomes[i] = cluster->values[i] == home ? node->outputs[o] : cluster->becomes[i];
+            }
         }
     }
+}
+
+weft_cluster *weft_cluster_new(const weft_cluster_building *b, int first, int last, int num_programs)
+{
+    weft_cluster *cluster = calloc(1, sizeof(*cluster) + (size_t)num_programs * sizeof(cluster->programs[0]));
+    if (cluster == NULL) {
+        return NULL;
+    }
+    atomic_init(&cluster->references, 1);
+    cluster->first = first;
+    cluster->last = last;
+    cluster->num_programs = num_programs;
+    bool done = find_values(b, cluster, NULL);
+    cluster->values = malloc((size_t)(cluster->num_inputs + cluster->num_outputs + 1) * sizeof(int));
+    cluster->becomes = malloc((size_t)(cluster->num_inputs + 1) * sizeof(int));
+    done = done && cluster->values != NULL && cluster->becomes != NULL && find_values(b, cluster, cluster->values);
+    if (!done) {
+        weft_cluster_release(cluster);
+        return NULL;
+    }
+    find_changes(b, cluster);
+    return cluster;
+}
+
+void weft_cluster_index(const weft_cluster_building *b, const weft_cluster *cluster, int index[])
+{
+    for (size_t i = 0; i < b->trace->values.count; i++) {
+        index[i] = -1;
+    }
+    for (int i = 0; i < cluster->num_inputs + cluster->num_outputs; i++) {
+        index[weft_cluster_home(b, cluster->first, cluster->last, cluster->values[i])] = i;
+    }
+}
+
+void weft_cluster_release(weft_cluster *cluster)
+{
+    if (atomic_fetch_sub(&cluster->references, 1) > 1) {
+        return;
+    }
+    for (int i = 0; i < cluster->num_programs; i++) {
+        weft_vec_free(&cluster->programs[i].operands);
+        weft_vec_free(&cluster->programs[i].steps);
+        weft_vec_free(&cluster->programs[i].places);
+    }
+    weft_vec_free(&cluster->arguments);
+    free(cluster->values);
+    free(cluster->becomes);
+    free(cluster);
+}
+
+/* ---- programs -------------------------------------------------------------------------------------------- */
+
+/* A kernel that reads behind one that has written reads values of the task itself. */
+static unsigned add_access(unsigned former, weft_slot_access access)
+{
+    return former | ((former & WEFT_SLOT_WRITE) ? access & WEFT_SLOT_WRITE : access);
+}
+
+int weft_cluster_add_operand(weft_cluster_program *program, int value, int64_t panel, weft_slot_access access)
+{
+    weft_cluster_operand *operands = program->operands.items;
+    size_t place = 0;
+    while (place < program->operands.count && (operands[place].value != value || operands[place].panel != panel)) {
+        place++;
+    }
+    if (place == program->operands.count) {
+        weft_cluster_operand *added = weft_vec_push(&program->operands, sizeof(*added));
+        if (added == NULL) {
+            return -1;
+        }
+        *added = (weft_cluster_operand){ value, (int32_t)panel, 0 };
+        operands = program->operands.items;
+    }
+    operands[place].access = add_access(operands[place].access, access);
+    return (int)place;
+}
+
+bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_step *step)
+{
+    weft_cluster_step *added = weft_vec_push(&program->steps, sizeof(*step));
+    if (added == NULL) {
+        return false;
+    }
+    *added = *step;
+    program->max_places = step->num_places > program->max_places ? step->num_places : program->max_places;
+    program->footprint = (uint32_t)weft_hash_u64(program->footprint ^ (uint64_t)step->kernel << 32 ^ step->arguments);
     return true;
 }
 
-/* Calls of tasks alone, that make new tensors. */
-static bool is_plain(const weft_graph_node *node)
-{
-    const weft_call *call = node->call;
-    const weft_operation *operation = call->operation;
-    bool plain = operation != NULL && !operation->overwrites && !operation->views && !operation->draws &&
-                 call->details == NULL && call->attributes.omitted == 0 && node->num_inputs > 0 && !node->implicit &&
-                 !node->without_data;
-    for (int i = 0; i < node->num_outputs && plain; i++) {
-        plain = !weft_call_changes(call, i);
-        for (int k = 0; k < node->num_inputs && plain; k++) {
-            plain = node->outputs[i] != node->inputs[k];
-        }
-    }
-    for (int i = 0; i < call->num_inputs && plain; i++) {
-        plain = call->access_map[i] == NULL;
-    }
-    return plain;
-}
+/* ---- the program of one rank's small calls --------------------------------------------------------------- */
 
-/* Whether all inputs are in the layouts that the call works on. */
-static bool works_in_place(const building *b, const weft_graph_node *node, const weft_sharding *sharding)
-{
-    bool right = !sharding->has_access_maps;
-    for (int i = 0; i < node->num_inputs && right; i++) {
-        right = sharding->inputs[i] == weft_trace_value(b->trace, node->inputs[i])->layout;
-    }
-    return right;
-}
-
-/* All tasks, each on one rank. */
-static bool has_separate_ranks(const weft_task_list *tasks)
-{
-    bool separate = tasks->num_transfers == 0;
-    for (size_t i = 0; i < tasks->tasks.count && separate; i++) {
-        const weft_task *task = weft_task_list_tasks(tasks) + i;
-        int shard = -1;
-        for (uint32_t k = 0; k < task->num_operands && separate; k++) {
-            const weft_slot *slot = &weft_task_list_slots(tasks)[weft_task_operand_at(tasks, task, k)->slot];
-            separate = slot->tensor == WEFT_TEMPORARY || shard < 0 || shard == slot->shard;
-            shard = slot->tensor == WEFT_TEMPORARY ? shard : slot->shard;
-        }
-        separate = separate && shard >= 0;
-    }
-    return separate;
-}
-
-/* The call's tasks, on tensors without data. False: it is not clustered, or (b->failed) with the error kept. */
-static bool lower(building *b, const weft_graph_node *node, weft_task_list *tasks)
-{
-    weft_call call = *node->call;
-    weft_tensor_impl *inputs[WEFT_MAX_INPUTS];
-    const weft_layout *layouts[WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS];
-    for (int i = 0; i < node->num_inputs; i++) {
-        inputs[i] = weft_tensor_fake(call.function, weft_trace_value(b->trace, node->inputs[i])->layout);
-        if (inputs[i] == NULL) {
-            b->failed = true;
-            return false;
-        }
-        call.inputs[i] = inputs[i]->handle;
-    }
-    if (weft_call_expands(&call)) {
-        return false;
-    }
-    weft_sharding own;
-    weft_cached_call *cached;
-    int guessed;
-    const weft_sharding *sharding = weft_obtain_layouts(&call, inputs, &own, &guessed, &cached);
-    bool done = sharding != NULL && works_in_place(b, node, sharding) &&
-                weft_dispatch_lower(&call, sharding, layouts, tasks) && has_separate_ranks(tasks);
-    b->failed |= sharding == NULL || tasks->failed;
-    weft_cache_release(cached);
-    return done;
-}
-
-static void lower_all(building *b)
-{
-    for (size_t i = 0; i < b->trace->nodes.count; i++) {
-        const weft_graph_node *node = weft_trace_node(b->trace, i);
-        lowered *call = &b->calls[i];
-        if (b->failed || !is_plain(node) || !is_small(b, node, &call->bytes)) {
-            continue;
-        }
-        b->failed = !weft_scope_open_unrecorded();
-        if (!b->failed) {
-            call->fits = lower(b, node, &call->tasks);
-            weft_scope_close_keeping(0, NULL, NULL, NULL);
-        }
-    }
-}
-
-/* ---- where values lie ------------------------------------------------------------------------------------ */
-
-static bool is_inner(const building *b, const weft_cluster *cluster, int value)
-{
-    int defined = b->defined[value];
-    return defined >= cluster->first && defined <= cluster->last && !b->is_promised[value] &&
-           weft_trace_value(b->trace, value)->last_use <= cluster->last;
-}
-
-/* Scratch memory in use. */
-typedef struct block {
-    int64_t offset, bytes;
-    int value; /* or -1: a temporary of the call */
-} block;
-
-typedef struct scratch {
-    weft_vec blocks; /* by offset */
-    int64_t bytes;
-} scratch;
-
-/* Memory between the blocks that are in use. -1: no memory. */
-static int64_t allocate(scratch *s, int64_t bytes, int value)
-{
-    int64_t at = 0;
-    size_t place = 0;
-    bytes = (bytes + 63) / 64 * 64;
-    block *blocks = s->blocks.items;
-    while (place < s->blocks.count && blocks[place].offset - at < bytes) {
-        at = blocks[place].offset + blocks[place].bytes;
-        place++;
-    }
-    if (weft_vec_push(&s->blocks, sizeof(block)) == NULL) {
-        return -1;
-    }
-    blocks = s->blocks.items;
-    memmove(blocks + place + 1, blocks + place, (s->blocks.count - 1 - place) * sizeof(block));
-    blocks[place] = (block){ at, bytes, value };
-    s->bytes = at + bytes > s->bytes ? at + bytes : s->bytes;
-    return at;
-}
-
-/* Temporaries of a node, and the values that it was the last to use. */
-static void release(const building *b, scratch *s, int node)
-{
-    size_t kept = 0;
-    block *blocks = s->blocks.items;
-    for (size_t i = 0; i < s->blocks.count; i++) {
-        bool last = blocks[i].value < 0 || weft_trace_value(b->trace, blocks[i].value)->last_use <= node;
-        if (!last) {
-            blocks[kept++] = blocks[i];
-        }
-    }
-    s->blocks.count = kept;
-}
-
-/* State of building the program of one rank. */
+/* State of building it. */
 typedef struct writing {
-    const building *b;
+    const weft_cluster_building *b;
     weft_cluster *cluster;
     weft_cluster_program *program;
-    int shard, rank;
-    int *operands;     /* by value: its first operand; -1: none */
-    int64_t *offsets;  /* by value: in the scratch memory; -1: none */
-    scratch scratch;
+    int rank;
+    const int *index; /* see weft_cluster_index() */
+    int64_t *offsets; /* by value: of its home in the scratch memory; -1: none */
+    weft_scratch scratch;
     int64_t *temporaries; /* by buffer of the current call */
 } writing;
-
-static void number_operands(writing *w)
-{
-    const weft_cluster *cluster = w->cluster;
-    int count = 0;
-    for (int i = 0; i < cluster->num_inputs + cluster->num_outputs; i++) {
-        weft_shard_info shard = weft_layout_shard(weft_trace_value(w->b->trace, cluster->values[i])->layout, w->rank);
-        w->operands[cluster->values[i]] = count;
-        count += shard.count > 0 ? (int)shard.num_panels : 0;
-    }
-    w->program->num_operands = count;
-}
 
 /* Bytes from the start of the rank's shard to a panel. */
 static int64_t panel_start(const weft_layout *layout, int rank, int64_t panel)
@@ -237,21 +197,29 @@ static int64_t panel_start(const weft_layout *layout, int rank, int64_t panel)
     return rows * weft_row_elements(layout->ndim, &shard.box) * (int64_t)weft_dtype_size(layout->dtype);
 }
 
-static weft_cluster_place place_of(const writing *w, const weft_graph_node *node, const weft_task_list *tasks,
-                                   const weft_task_operand *operand)
+static int home_of(const writing *w, int value)
+{
+    return weft_cluster_home(w->b, w->cluster->first, w->cluster->last, value);
+}
+
+/* False: no memory. */
+static bool place_operand(const writing *w, const weft_graph_node *node, const weft_task_list *tasks,
+                          const weft_task_operand *operand, weft_cluster_place *place)
 {
     const weft_slot *slot = &weft_task_list_slots(tasks)[operand->slot];
-    int scratch_operand = w->program->num_operands;
+    *place = (weft_cluster_place){ .offset = operand->offset, .operand = WEFT_CLUSTER_SCRATCH };
     if (slot->tensor == WEFT_TEMPORARY) {
         const weft_temporary *temporary = (const weft_temporary *)tasks->temporaries.items + slot->panel;
-        return (weft_cluster_place){ w->temporaries[temporary->buffer] + operand->offset, scratch_operand };
+        place->offset += w->temporaries[temporary->buffer];
+        return true;
     }
-    int value = node->inputs[slot->tensor]; /* outputs follow the inputs */
-    if (w->operands[value] >= 0) {
-        return (weft_cluster_place){ operand->offset, w->operands[value] + (int)slot->panel };
+    int value = node->inputs[slot->tensor], home = home_of(w, value); /* outputs follow the inputs */
+    if (w->index[home] >= 0) {
+        place->operand = weft_cluster_add_operand(w->program, w->index[home], slot->panel, operand->access);
+        return place->operand >= 0;
     }
-    int64_t start = panel_start(weft_trace_value(w->b->trace, value)->layout, w->rank, slot->panel);
-    return (weft_cluster_place){ w->offsets[value] + start + operand->offset, scratch_operand };
+    place->offset += w->offsets[home] + panel_start(weft_layout_of_value(w->b, value), w->rank, slot->panel);
+    return true;
 }
 
 static int shard_of(const weft_task_list *tasks, const weft_task *task)
@@ -265,20 +233,31 @@ static int shard_of(const weft_task_list *tasks, const weft_task *task)
     return -1;
 }
 
-/* False: no memory. */
-static bool add_arguments(writing *w, const weft_task_list *tasks, const weft_task *task, size_t *offset)
+const weft_task *weft_lowered_task(const weft_lowered *call, int shard)
 {
+    const weft_task *found = NULL;
+    for (size_t i = 0; i < call->tasks.tasks.count && found == NULL; i++) {
+        const weft_task *task = weft_task_list_tasks(&call->tasks) + i;
+        found = shard_of(&call->tasks, task) == shard ? task : NULL;
+    }
+    return found;
+}
+
+/* False: no memory. */
+static bool add_arguments(const writing *w, const weft_task_list *tasks, const weft_task *task, size_t *offset)
+{
+    weft_vec *arguments = &w->cluster->arguments;
     size_t words = (weft_task_block_of(tasks, task)->size + 15) / 16 * 2;
-    *offset = w->program->arguments.count * 8;
-    if (!weft_vec_reserve(&w->program->arguments, w->program->arguments.count + words, 8)) {
+    *offset = arguments->count * 8;
+    if (!weft_vec_reserve(arguments, arguments->count + words, 8)) {
         return false;
     }
-    w->program->arguments.count += words;
-    weft_task_arguments(tasks, task, (char *)w->program->arguments.items + *offset);
+    arguments->count += words;
+    weft_task_arguments(tasks, task, (char *)arguments->items + *offset);
     return true;
 }
 
-static bool add_step(writing *w, int number, const weft_task_list *tasks, const weft_task *task)
+static bool add_step(const writing *w, int number, const weft_task_list *tasks, const weft_task *task)
 {
     const weft_graph_node *node = weft_trace_node(w->b->trace, (size_t)number);
     weft_cluster_program *program = w->program;
@@ -288,27 +267,15 @@ static bool add_step(writing *w, int number, const weft_task_list *tasks, const 
                                .call = number - w->cluster->first,
                                .first_place = (uint32_t)program->places.count,
                                .num_places = task->num_operands };
-    if (!add_arguments(w, tasks, task, &step.arguments)) {
-        return false;
-    }
-    for (uint32_t k = 0; k < task->num_operands; k++) {
+    bool done = add_arguments(w, tasks, task, &step.arguments);
+    for (uint32_t k = 0; k < task->num_operands && done; k++) {
         weft_cluster_place *place = weft_vec_push(&program->places, sizeof(*place));
-        if (place == NULL) {
-            return false;
-        }
-        *place = place_of(w, node, tasks, weft_task_operand_at(tasks, task, k));
+        done = place != NULL && place_operand(w, node, tasks, weft_task_operand_at(tasks, task, k), place);
     }
-    weft_cluster_step *added = weft_vec_push(&program->steps, sizeof(step));
-    if (added == NULL) {
-        return false;
-    }
-    *added = step;
-    program->max_places = step.num_places > program->max_places ? step.num_places : program->max_places;
-    program->footprint = (uint32_t)weft_hash_u64(program->footprint ^ (uint64_t)step.kernel << 32 ^ step.arguments);
-    return true;
+    return done && weft_cluster_add_step(program, &step);
 }
 
-static bool allocate_temporaries(writing *w, const weft_task_list *tasks)
+static bool allocate_temporaries(writing *w, int number, const weft_task_list *tasks)
 {
     const weft_temporary *all = tasks->temporaries.items;
     free(w->temporaries);
@@ -318,7 +285,7 @@ static bool allocate_temporaries(writing *w, const weft_task_list *tasks)
     }
     for (size_t i = 0; w->temporaries != NULL && i < tasks->temporaries.count; i++) {
         int64_t *offset = &w->temporaries[all[i].buffer];
-        *offset = *offset >= 0 ? *offset : allocate(&w->scratch, all[i].bytes, -1);
+        *offset = *offset >= 0 ? *offset : weft_scratch_allocate(&w->scratch, all[i].bytes, number);
         if (*offset < 0) {
             return false;
         }
@@ -326,134 +293,81 @@ static bool allocate_temporaries(writing *w, const weft_task_list *tasks)
     return w->temporaries != NULL;
 }
 
-static bool write_call(writing *w, int number)
+/* Scratch memory for outputs that nothing behind the cluster needs. False: no memory. */
+static bool allocate_outputs(writing *w, int number)
 {
     const weft_graph_node *node = weft_trace_node(w->b->trace, (size_t)number);
-    const weft_task_list *tasks = &w->b->calls[number].tasks;
-    for (int i = 0; i < node->num_outputs; i++) {
-        int value = node->outputs[i];
-        if (value >= 0 && w->operands[value] < 0) {
-            const weft_layout *layout = weft_trace_value(w->b->trace, value)->layout;
-            int64_t bytes = weft_layout_shard(layout, w->rank).count * (int64_t)weft_dtype_size(layout->dtype);
-            w->offsets[value] = allocate(&w->scratch, bytes, value);
-            if (w->offsets[value] < 0) {
-                return false;
-            }
+    bool done = true;
+    for (int i = 0; i < node->num_outputs && done; i++) {
+        int value = node->outputs[i], home = home_of(w, value);
+        int last_use = weft_trace_value(w->b->trace, value)->last_use;
+        last_use = last_use < number ? number : last_use;
+        if (w->index[home] >= 0) {
+            continue;
         }
+        if (home != value) {
+            weft_scratch_prolong(&w->scratch, w->offsets[home], last_use);
+            continue;
+        }
+        const weft_layout *layout = weft_layout_of_value(w->b, value);
+        int64_t bytes = weft_layout_shard(layout, w->rank).count * (int64_t)weft_dtype_size(layout->dtype);
+        w->offsets[value] = weft_scratch_allocate(&w->scratch, bytes, last_use);
+        done = w->offsets[value] >= 0;
     }
-    bool done = allocate_temporaries(w, tasks);
-    for (size_t i = 0; i < tasks->tasks.count && done; i++) {
-        const weft_task *task = weft_task_list_tasks(tasks) + i;
-        done = shard_of(tasks, task) != w->shard || add_step(w, number, tasks, task);
-    }
-    release(w->b, &w->scratch, number);
     return done;
 }
 
-static bool write_program(const building *b, weft_cluster *cluster, int shard)
+static bool write_call(writing *w, int number)
+{
+    const weft_task_list *tasks = &w->b->calls[number].tasks;
+    bool done = allocate_outputs(w, number) && allocate_temporaries(w, number, tasks);
+    for (size_t i = 0; i < tasks->tasks.count && done; i++) {
+        const weft_task *task = weft_task_list_tasks(tasks) + i;
+        done = shard_of(tasks, task) != w->program->shard || add_step(w, number, tasks, task);
+    }
+    weft_scratch_release(&w->scratch, number);
+    return done;
+}
+
+static bool write_program(const weft_cluster_building *b, weft_cluster *cluster, int shard, const int index[])
 {
     size_t count = b->trace->values.count + 1;
-    writing w = { .b = b, .cluster = cluster, .program = &cluster->programs[shard], .shard = shard,
+    writing w = { .b = b, .cluster = cluster, .program = &cluster->programs[shard], .index = index,
                   .rank = weft_runtime.first_rank + shard };
-    w.operands = malloc(count * sizeof(int));
+    w.program->shard = shard;
     w.offsets = malloc(count * sizeof(int64_t));
-    bool done = w.operands != NULL && w.offsets != NULL;
-    for (size_t i = 0; i < count && done; i++) {
-        w.operands[i] = -1;
-        w.offsets[i] = -1;
-    }
-    if (done) {
-        number_operands(&w);
-    }
+    bool done = w.offsets != NULL;
     for (int i = cluster->first; i <= cluster->last && done; i++) {
         done = write_call(&w, i);
     }
     w.program->scratch_bytes = w.scratch.bytes;
-    w.program->num_operands += w.scratch.bytes > 0;
-    weft_vec_free(&w.scratch.blocks);
+    weft_scratch_free(&w.scratch);
     free(w.temporaries);
-    free(w.operands);
     free(w.offsets);
     return done;
 }
 
-/* ---- clusters -------------------------------------------------------------------------------------------- */
-
-/* The values that a cluster reads from outside, and those that are needed behind it; counts them if `values` is NULL. */
-static void find_values(const building *b, weft_cluster *cluster, int *values)
-{
-    int count = 0;
-    bool *found = calloc(b->trace->values.count + 1, sizeof(bool));
-    for (int pass = 0; pass < 2 && found != NULL; pass++) {
-        int before = count;
-        for (int n = cluster->first; n <= cluster->last; n++) {
-            const weft_graph_node *node = weft_trace_node(b->trace, (size_t)n);
-            const int *numbers = pass == 0 ? node->inputs : node->outputs;
-            for (int i = 0; i < (pass == 0 ? node->num_inputs : node->num_outputs); i++) {
-                int value = numbers[i];
-                bool outside = value >= 0 && (b->defined[value] < cluster->first || b->defined[value] > cluster->last);
-                bool wanted = value >= 0 && (pass == 0 ? outside : !is_inner(b, cluster, value));
-                if (wanted && !found[value]) {
-                    found[value] = true;
-                    if (values != NULL) {
-                        values[count] = value;
-                    }
-                    count++;
-                }
-            }
-        }
-        *(pass == 0 ? &cluster->num_inputs : &cluster->num_outputs) = count - before;
-    }
-    if (found == NULL) {
-        cluster->num_inputs = -1;
-    }
-    free(found);
-}
-
 /* NULL: no memory. */
-static weft_cluster *build_cluster(const building *b, int first, int last)
+static weft_cluster *build_cluster(const weft_cluster_building *b, int first, int last)
 {
     int ranks = weft_runtime.local_ranks;
-    weft_cluster *cluster = calloc(1, sizeof(*cluster) + (size_t)ranks * sizeof(cluster->programs[0]));
-    if (cluster == NULL) {
-        return NULL;
-    }
-    atomic_init(&cluster->references, 1);
-    cluster->first = first;
-    cluster->last = last;
-    cluster->num_programs = ranks;
-    find_values(b, cluster, NULL);
-    bool done = cluster->num_inputs >= 0;
+    weft_cluster *cluster = weft_cluster_new(b, first, last, ranks);
+    int *index = malloc((b->trace->values.count + 1) * sizeof(int));
+    bool done = cluster != NULL && index != NULL;
     if (done) {
-        cluster->values = malloc((size_t)(cluster->num_inputs + cluster->num_outputs + 1) * sizeof(int));
-        done = cluster->values != NULL;
-    }
-    if (done) {
-        find_values(b, cluster, cluster->values);
-        done = cluster->num_inputs >= 0;
+        weft_cluster_index(b, cluster, index);
     }
     for (int i = 0; i < ranks && done; i++) {
-        done = write_program(b, cluster, i);
+        done = write_program(b, cluster, i, index);
     }
-    if (!done) {
+    free(index);
+    if (!done && cluster != NULL) {
         weft_cluster_release(cluster);
     }
     return done ? cluster : NULL;
 }
 
-void weft_cluster_release(weft_cluster *cluster)
-{
-    if (atomic_fetch_sub(&cluster->references, 1) > 1) {
-        return;
-    }
-    for (int i = 0; i < cluster->num_programs; i++) {
-        weft_vec_free(&cluster->programs[i].steps);
-        weft_vec_free(&cluster->programs[i].places);
-        weft_vec_free(&cluster->programs[i].arguments);
-    }
-    free(cluster->values);
-    free(cluster);
-}
+/* ---- all clusters ---------------------------------------------------------------------------------------- */
 
 /* For tests: a third of all calls, others on each process. */
 static bool ends_at_random(int call)
@@ -462,8 +376,8 @@ static bool ends_at_random(int call)
     return seed != 0 && weft_hash_u64(seed + (uint64_t)call) % 3 == 0;
 }
 
-/* The last call of a cluster that begins with `first`; less than `first`: that call is not clustered. */
-static int find_last(const building *b, int first)
+/* The last call of a cluster of small calls that begins with `first`; less than `first`: that call is not clustered. */
+static int find_last(const weft_cluster_building *b, int first)
 {
     int64_t bytes = 0;
     int last = first;
@@ -474,30 +388,49 @@ static int find_last(const building *b, int first)
     return last - 1;
 }
 
-static bool build_all(const building *b, weft_clusters *clusters)
+/* The cluster that begins with a call, or NULL with *done true: it is executed on its own. *last: the last of its calls. */
+static weft_cluster *find_cluster(const weft_cluster_building *b, int first, int *last, bool *done)
+{
+    weft_cluster *cluster = NULL;
+    *done = true;
+    *last = find_last(b, first);
+    if (*last > first) {
+        cluster = build_cluster(b, first, *last);
+        *done = cluster != NULL;
+        return cluster;
+    }
+    *last = weft_fuse_find(b, first);
+    if (*last > first) {
+        bool possible;
+        cluster = weft_fuse_build(b, first, *last, &possible);
+        *done = cluster != NULL || !possible;
+    }
+    *last = cluster == NULL ? first : *last;
+    return cluster;
+}
+
+static bool build_all(const weft_cluster_building *b, weft_clusters *clusters)
 {
     bool done = true;
     for (int first = 0, last; first < (int)b->trace->nodes.count && done; first = last + 1) {
-        last = find_last(b, first);
-        if (last <= first) { /* a single call is executed as ever */
-            last = first;
-            continue;
+        weft_cluster *cluster = find_cluster(b, first, &last, &done);
+        if (cluster != NULL) {
+            weft_cluster **place = weft_vec_push(&clusters->clusters, sizeof(*place));
+            done = place != NULL;
+            if (done) {
+                *place = cluster;
+            } else {
+                weft_cluster_release(cluster);
+            }
         }
-        weft_cluster **place = weft_vec_push(&clusters->clusters, sizeof(*place));
-        if (place == NULL) {
-            return false;
-        }
-        *place = build_cluster(b, first, last);
-        done = *place != NULL;
-        clusters->clusters.count -= !done;
     }
     return done;
 }
 
-static void find_definitions(const building *b)
+static void find_definitions(const weft_cluster_building *b)
 {
     for (size_t i = 0; i < b->trace->values.count; i++) {
-        b->defined[i] = -1;
+        b->defined[i] = b->takes[i] = -1;
     }
     for (size_t n = 0; n < b->trace->nodes.count; n++) {
         const weft_graph_node *node = weft_trace_node(b->trace, n);
@@ -511,19 +444,20 @@ static void find_definitions(const building *b)
     }
 }
 
-weft_clusters *weft_clusters_build(const weft_graph_trace *trace, const bool is_promised[])
+weft_clusters *weft_clusters_build(const weft_graph_trace *trace, const bool is_promised[], unsigned passes)
 {
     size_t num_values = trace->values.count, num_nodes = trace->nodes.count;
     weft_clusters *clusters = calloc(1, sizeof(*clusters) + num_values * sizeof(bool));
-    building b = { .trace = trace, .is_promised = is_promised };
+    weft_cluster_building b = { .trace = trace, .is_promised = is_promised, .passes = passes };
     b.calls = calloc(num_nodes + 1, sizeof(*b.calls));
-    b.defined = malloc((num_values + 1) * sizeof(int));
+    b.defined = malloc((num_values + 1) * 2 * sizeof(int));
+    b.takes = b.defined + num_values + 1;
     bool done = clusters != NULL && b.calls != NULL && b.defined != NULL;
     if (done) {
         clusters->num_values = num_values;
         memcpy(clusters->is_promised, is_promised, num_values * sizeof(bool));
         find_definitions(&b);
-        lower_all(&b);
+        weft_cluster_lower_all(&b);
         done = !b.failed && build_all(&b, clusters);
     }
     for (size_t i = 0; i < num_nodes && b.calls != NULL; i++) {

@@ -207,19 +207,45 @@ static weft_status execute_node(const executing *e, int number, made_call *made)
 
 /* ---- clusters -------------------------------------------------------------------------------------------- */
 
+/* The tensor of a value that a cluster changes where it is. NULL with the error kept. */
+static weft_tensor_impl *find_changed(const executing *e, int value, int becomes)
+{
+    static const char function[] = "weft_graph_call";
+    weft_tensor_impl *tensor = e->values[value];
+    if (bound_at(e, becomes) == NULL && e->is_outside[value]) { /* a tensor of the program's that is not meant */
+        tensor = keep_aside(function, tensor);
+    }
+    return tensor != NULL && weft_tensor_make_writable(function, tensor, true) ? tensor : NULL;
+}
+
 /* Tensors of a cluster's values: its outputs are new ones of the innermost scope. False with the error kept. */
 static bool find_tensors(const executing *e, const weft_cluster *cluster, weft_tensor_impl *tensors[])
 {
     for (int i = 0; i < cluster->num_inputs + cluster->num_outputs; i++) {
         int value = cluster->values[i];
-        tensors[i] = i < cluster->num_inputs
-                         ? e->values[value]
-                         : weft_tensor_new("weft_graph_call", weft_trace_value(e->executed, value)->layout);
+        tensors[i] = i >= cluster->num_inputs ? weft_tensor_new("weft_graph_call", weft_trace_value(e->executed, value)->layout)
+                     : cluster->becomes[i] < 0 ? e->values[value]
+                                               : find_changed(e, value, cluster->becomes[i]);
         if (tensors[i] == NULL) {
             return false;
         }
     }
     return true;
+}
+
+/* The scalars of a cluster's calls, and the states of random numbers that they take. */
+static void find_scalars(const executing *e, const weft_cluster *cluster, double scalars[])
+{
+    for (int i = 0; i < weft_cluster_num_calls(cluster); i++) {
+        const weft_graph_node *node = weft_trace_node(e->executed, (size_t)(cluster->first + i));
+        const weft_deferred_call *deferred = deferred_of(e, node);
+        double *own = scalars + (size_t)i * WEFT_MAX_SCALARS;
+        memcpy(own, deferred->scalars, sizeof(deferred->scalars));
+        if (node->draws) {
+            weft_random_pack(own + WEFT_RANDOM_SEED, deferred->random.seed);
+            weft_random_pack(own + WEFT_RANDOM_OFFSET, deferred->random.offset);
+        }
+    }
 }
 
 static bool submit_cluster(const executing *e, weft_cluster *cluster)
@@ -233,17 +259,37 @@ static bool submit_cluster(const executing *e, weft_cluster *cluster)
     if (!done) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a cluster of calls");
     }
-    for (size_t i = 0; i < num_calls && done; i++) {
-        const weft_graph_node *node = weft_trace_node(e->executed, (size_t)cluster->first + i);
-        memcpy(scalars + i * WEFT_MAX_SCALARS, deferred_of(e, node)->scalars, WEFT_MAX_SCALARS * sizeof(*scalars));
+    if (done) {
+        find_scalars(e, cluster, scalars);
     }
     done = done && find_tensors(e, cluster, tensors) && weft_cluster_submit(cluster, tensors, scalars);
-    for (int i = cluster->num_inputs; i < (int)num_tensors && done; i++) {
-        set_value(e, cluster->values[i], tensors[i]);
+    for (int i = 0; i < (int)num_tensors && done; i++) {
+        int value = i >= cluster->num_inputs ? cluster->values[i] : cluster->becomes[i];
+        if (value >= 0) {
+            set_value(e, value, tensors[i]);
+        }
     }
     free(tensors);
     free(scalars);
     return done;
+}
+
+static void drop_if_unneeded(const executing *e, int value, int node)
+{
+    if (value >= 0 && !is_needed(e, value, node)) {
+        set_value(e, value, NULL);
+    }
+}
+
+static void count_cluster(weft_graph_info *info, const weft_cluster *cluster)
+{
+    uint64_t calls = (uint64_t)weft_cluster_num_calls(cluster);
+    info->clusters += !cluster->fused;
+    info->clustered_calls += cluster->fused ? 0 : calls;
+    info->fused += cluster->fused;
+    info->fused_calls += cluster->fused ? calls : 0;
+    info->fused_bytes += (uint64_t)cluster->bytes;
+    info->saved_bytes += (uint64_t)cluster->saved_bytes;
 }
 
 static weft_status execute_cluster(const executing *e, weft_cluster *cluster)
@@ -254,12 +300,10 @@ static weft_status execute_cluster(const executing *e, weft_cluster *cluster)
     bool done = submit_cluster(e, cluster);
     weft_scope_close_keeping(0, NULL, NULL, NULL);
     for (int i = 0; i < cluster->num_inputs + cluster->num_outputs && done; i++) {
-        if (!is_needed(e, cluster->values[i], cluster->last)) {
-            set_value(e, cluster->values[i], NULL);
-        }
+        drop_if_unneeded(e, cluster->values[i], cluster->last);
+        drop_if_unneeded(e, i < cluster->num_inputs ? cluster->becomes[i] : -1, cluster->last);
     }
-    e->run->graph->info.clusters++;
-    e->run->graph->info.clustered_calls += (uint64_t)weft_cluster_num_calls(cluster);
+    count_cluster(&e->run->graph->info, cluster);
     return done ? WEFT_OK : weft_latest_status();
 }
 
