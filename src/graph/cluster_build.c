@@ -369,20 +369,13 @@ static weft_cluster *build_cluster(const weft_cluster_building *b, int first, in
 
 /* ---- all clusters ---------------------------------------------------------------------------------------- */
 
-/* For tests: a third of all calls, others on each process. */
-static bool ends_at_random(int call)
-{
-    uint64_t seed = weft_runtime.cluster_seed;
-    return seed != 0 && weft_hash_u64(seed + (uint64_t)call) % 3 == 0;
-}
-
 /* The last call of a cluster of small calls that begins with `first`; less than `first`: that call is not clustered. */
 static int find_last(const weft_cluster_building *b, int first)
 {
     int64_t bytes = 0;
     int last = first;
     while (last < (int)b->trace->nodes.count && b->calls[last].fits && bytes < MAX_CLUSTER_BYTES &&
-           (last == first || !ends_at_random(last))) {
+           (last == first || !weft_cluster_ends_at_random(last))) {
         bytes += b->calls[last++].bytes;
     }
     return last - 1;

@@ -41,6 +41,13 @@ static inline const weft_layout *weft_layout_of_value(const weft_cluster_buildin
     return weft_trace_value(b->trace, value)->layout;
 }
 
+/* For tests: a third of all calls, others on each process. */
+static inline bool weft_cluster_ends_at_random(int call)
+{
+    uint64_t seed = weft_runtime.cluster_seed;
+    return seed != 0 && weft_hash_u64(seed + (uint64_t)call) % 3 == 0;
+}
+
 /* ---- cluster_calls.c ------------------------------------------------------------------------------------- */
 
 /* Lowers the calls that may be clustered or fused. */

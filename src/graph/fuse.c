@@ -194,7 +194,7 @@ int weft_fuse_find(const weft_cluster_building *b, int first)
     int last = first, count = (int)b->trace->nodes.count;
     bool fits = b->calls[first].fuses, shares;
     for (int n = first + 1; n < count && n - first < WEFT_MAX_FUSED_CALLS && fits; n++) {
-        fits = fits_behind(b, first, n, &shares);
+        fits = !weft_cluster_ends_at_random(n) && fits_behind(b, first, n, &shares);
         last = fits && shares ? n : last;
     }
     return last;
