@@ -236,6 +236,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_graph_print_body, graph, stdout);
     TRY(weft_graph_print_text, graph, text, sizeof(text), NULL);
     TRY(weft_graph_print_dot, graph, NULL);
+    TRY(weft_graph_freeze, graph, true);
     TRY(weft_graph_free, graph);
     TRY(weft_autocast_begin, WEFT_BF16);
     TRY(weft_autocast_end, );

@@ -84,6 +84,28 @@ typedef enum weft_graph_pass {
  * WEFT_ERR_INVALID: `passes` has other bits; WEFT_ERR_STATE: called from within the graph's function. */
 WEFT_API weft_status weft_graph_set_passes(weft_graph *graph, unsigned passes);
 
+enum { WEFT_MAX_FROZEN_SCALARS = 64 };
+
+/** Freezes a graph: once two replays in turn, and two values of each entry of scalars[], have shown where the numbers of its calls
+ * come from, the function is not called any more, and its calls are executed as they were recorded. Each number is then
+ *  - a constant,
+ *  - an entry of scalars[], bit for bit, or
+ *  - a number that weft derives from these, as the corrections of weft_adam() and weft_adamw(), whose step is one more in each
+ *    run. Random numbers are drawn as in a checked run.
+ * The function is called again where an input has another layout, or inputs are the same tensor that were not, or a number may be
+ * one of two entries that were equal until now. WEFT_ERR_STATE instead, where it passes a step that it counts itself, since its
+ * count stood still.
+ *
+ * Tensors that the function gets by way of `context` are bound now: WEFT_ERR_STATE from weft_graph_call() where one was freed.
+ * Nothing but its calls is repeated: counters, prints and decisions of the function's own are not.
+ *
+ * WEFT_ERR_STATE from weft_graph_call(), before anything is done, where the runs that were observed cannot be repeated so; the
+ * message, also in weft_graph_info.not_frozen, names the call: a number that changed and is none of these (`2 * scalars[0]`); a
+ * value that is read, memory that is lent or a tensor that is distributed inside; tensors that the function leaves behind and are
+ * no outputs; outputs that require gradients. `on` false: the function is called as ever. WEFT_ERR_STATE: called from within the
+ * function; WEFT_ERR_UNSUPPORTED: more than WEFT_MAX_FROZEN_SCALARS scalars. */
+WEFT_API weft_status weft_graph_freeze(weft_graph *graph, bool on);
+
 /** Counts since weft_graph_new(). */
 typedef struct weft_graph_info {
     uint64_t runs;     /**< of weft_graph_call() */
@@ -95,6 +117,7 @@ typedef struct weft_graph_info {
      * Bytes that these tasks have read and written on the ranks of this process; and those that the calls would have read
      * and written beside that, each on its own. */
     uint64_t fused, fused_calls, fused_bytes, saved_bytes;
+    uint64_t frozen_replays; /**< of these, those without the function */
     int num_traces;    /**< kept */
     int num_calls;     /**< recorded in the newest run's traces */
     int num_body_calls; /**< executed in their place: num_calls where nothing was changed */
@@ -105,6 +128,8 @@ typedef struct weft_graph_info {
     /** The guard that failed last: the call, what was recorded, what came; "": none. Valid until the next call of the
      * graph. */
     const char *failed_guard;
+    bool frozen; /**< the function is called no more (weft_graph_freeze()) */
+    const char *not_frozen; /**< why it cannot be; "": it can, or was not asked for. Valid as failed_guard */
 } weft_graph_info;
 
 /** Copies the counts. */

@@ -62,24 +62,26 @@ static bool find_inputs(taking *t)
 
 /* ---- numbers --------------------------------------------------------------------------------------------- */
 
-/* A new number; `input`: its tensor from before the segment, or NULL. -1: no memory. */
-static int add_value(weft_graph_run *run, weft_tensor_impl *input)
+int weft_run_add_value(weft_graph_run *run, weft_tensor_impl *tensor)
 {
     weft_tensor_impl **place = weft_vec_push(&run->bound, sizeof(*place));
     if (place == NULL) {
         return -1;
     }
-    *place = input;
-    if (input != NULL) {
-        input->references++;
+    *place = tensor;
+    if (tensor != NULL) {
+        tensor->references++;
     }
     return run->num_values++;
 }
 
-static void set_number(const weft_graph_run *run, weft_tensor_impl *tensor, int number)
+/* The number of the tensor that the input is a copy of, if that has one, and the same value still; else -1. */
+static int number_of_original(const weft_graph_run *run, const weft_tensor_impl *input)
 {
-    tensor->number = number;
-    tensor->graph_run = run->number;
+    const weft_tensor_impl *original = input->saved_from == NULL ? NULL : weft_tensor_get(input->saved_from);
+    bool same = original != NULL && original->graph_run == run->number && original->version == input->saved_version &&
+                input->version == 0;
+    return same ? original->number : -1;
 }
 
 /* False: no memory. */
@@ -89,11 +91,12 @@ static bool number_inputs(weft_graph_run *run, taking *t)
     for (int i = 0; i < t->num_inputs; i++) {
         weft_tensor_impl *input = t->inputs[i];
         if (input->graph_run != run->number) {
-            int number = add_value(run, input);
+            int number = number_of_original(run, input);
+            number = number >= 0 ? number : weft_run_add_value(run, input);
             if (number < 0) {
                 return false;
             }
-            set_number(run, input, number);
+            weft_run_set_number(run, input, number);
         }
         t->numbers[i] = input->number;
     }
@@ -103,10 +106,13 @@ static bool number_inputs(weft_graph_run *run, taking *t)
 /* The call is refused: its tensors have no numbers from it. */
 static void forget_inputs(weft_graph_run *run, const taking *t)
 {
+    for (int i = 0; i < t->num_inputs; i++) {
+        if (t->numbers[i] >= t->former_values) {
+            t->inputs[i]->graph_run = 0;
+        }
+    }
     while (run->num_values > t->former_values) {
-        weft_tensor_impl *input = *weft_run_bound(run, --run->num_values);
-        input->graph_run = 0;
-        weft_tensor_unreference(input);
+        weft_tensor_unreference(*weft_run_bound(run, --run->num_values));
         run->bound.count--;
     }
 }
@@ -352,19 +358,24 @@ static weft_status capture(weft_graph_run *run, const taking *t)
 
 /* ---- outputs --------------------------------------------------------------------------------------------- */
 
+void weft_run_set_changed(const weft_graph_run *run, weft_tensor_impl *tensor, int number)
+{
+    weft_run_set_number(run, tensor, number);
+    tensor->version++;
+    if (!tensor->promised) {
+        weft_promised_add(tensor);
+    }
+}
+
 /* A call that changes a tensor gives it a new number, bound to it if it has memory: the call is to change that. False: no
  * memory. */
 static bool change(weft_graph_run *run, weft_tensor_impl *tensor, int number)
 {
     bool has_memory = !tensor->promised || *weft_run_bound(run, tensor->number) == tensor;
-    if (add_value(run, has_memory ? tensor : NULL) < 0) {
+    if (weft_run_add_value(run, has_memory ? tensor : NULL) < 0) {
         return false;
     }
-    set_number(run, tensor, number);
-    tensor->version++;
-    if (!tensor->promised) {
-        weft_promised_add(tensor);
-    }
+    weft_run_set_changed(run, tensor, number);
     return true;
 }
 
@@ -373,10 +384,10 @@ static weft_tensor_impl *promise(weft_graph_run *run, const weft_graph_trace *tr
 {
     const weft_graph_value *value = weft_trace_value(trace, number);
     weft_tensor_impl *tensor = weft_tensor_promise(call->function, value->layout, value->is_fake);
-    if (tensor == NULL || add_value(run, NULL) < 0) {
+    if (tensor == NULL || weft_run_add_value(run, NULL) < 0) {
         return NULL;
     }
-    set_number(run, tensor, number);
+    weft_run_set_number(run, tensor, number);
     return tensor;
 }
 
@@ -406,6 +417,17 @@ static bool promise_output(weft_graph_run *run, const weft_graph_trace *trace, c
     return tensor != NULL;
 }
 
+/* False: no memory. */
+static bool add_derived(weft_graph_run *run, const weft_call_details *details)
+{
+    weft_derived_call *derived = run->graph->frozen == NULL ? NULL : weft_vec_push(&run->derived, sizeof(*derived));
+    if (derived != NULL) {
+        derived->node = run->calls.count - 1;
+        memcpy(derived->origins, details->origins, (size_t)details->derivation->num_origins * sizeof(double));
+    }
+    return derived != NULL || run->graph->frozen == NULL;
+}
+
 /* The deferred call's own arguments. The random state moves on as if it were executed. False: no memory. */
 static bool add_call(weft_graph_run *run, const weft_graph_node *node, const weft_call *call)
 {
@@ -414,6 +436,9 @@ static bool add_call(weft_graph_run *run, const weft_graph_node *node, const wef
         return false;
     }
     memcpy(deferred->scalars, call->scalars, sizeof(deferred->scalars));
+    if (call->details != NULL && call->details->derivation != NULL && !add_derived(run, call->details)) {
+        return false;
+    }
     if (node->draws) {
         weft_random_state *state = weft_random_in_use();
         deferred->random = *state;
@@ -453,9 +478,25 @@ static weft_status take_tensors(weft_graph_run *run, taking *t, weft_tensor *out
     return defer(run, t, outputs);
 }
 
+/* Concerns references, or regions that the calls' records tell. */
+static bool has_no_effect(const weft_action *action)
+{
+    static const char *const names[] = { "detach", "scope_open", "scope_close", "tensor_flatten", "implicit_replication_begin",
+                                         "implicit_replication_end" };
+    bool found = action->keeps;
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(names) && !found; i++) {
+        found = strcmp(action->name, names[i]) == 0;
+    }
+    return found;
+}
+
 /* A call that is executed now ends the segment, unless it leaves values alone. */
 static bool pass(weft_graph_run *run, const weft_call *call, weft_status *status)
 {
+    bool has_effect = call->action == NULL || !call->action->leaves_values || !has_no_effect(call->action);
+    if (run->graph->frozen != NULL && run->at_once == NULL && has_effect) {
+        run->at_once = call->function;
+    }
     if (call->action != NULL && call->action->leaves_values) {
         return false;
     }

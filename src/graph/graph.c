@@ -27,6 +27,7 @@ static void delete_graph(weft_graph_impl *graph)
             weft_trace_free(segment->traces[k]);
         }
     }
+    weft_frozen_free(graph->frozen);
     weft_handle_remove(&weft_runtime.handles.graphs, graph->handle);
     weft_vec_free(&graph->segments);
     free(graph->name);
@@ -199,13 +200,16 @@ static weft_status call_in_scope(const weft_graph_impl *graph, weft_tensor *cons
     return status == WEFT_OK && !kept ? weft_latest_status() : status;
 }
 
-static weft_status run_graph(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
-                             weft_tensor *outputs[])
+weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                   weft_tensor *outputs[])
 {
     weft_graph_run run;
     weft_run_begin(&run, graph);
     weft_runtime.deferral = &run.deferral;
     weft_status status = call_in_scope(graph, inputs, scalars, outputs);
+    if (graph->frozen != NULL && status == WEFT_OK) {
+        weft_frozen_observe(&run, inputs, scalars, outputs);
+    }
     weft_status ended = weft_run_end_segment(&run);
     weft_runtime.deferral = NULL;
     graph->num_newest = run.position;
@@ -227,12 +231,39 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
     /* Regions and explanations are about calls where they are made; calls of a graph within a graph belong to that. */
     bool at_once = weft_runtime.deferral != NULL || weft_runtime.steps != NULL || weft_runtime.regions != NULL ||
                    weft_runtime.explained != NULL;
-    weft_status status = at_once ? call_in_scope(graph, inputs, scalars, outputs) : run_graph(graph, inputs, scalars, outputs);
+    weft_status status = at_once                ? call_in_scope(graph, inputs, scalars, outputs)
+                         : graph->frozen != NULL ? weft_frozen_call(graph, inputs, scalars, outputs)
+                                                 : weft_graph_run_checked(graph, inputs, scalars, outputs);
     graph->running--;
     for (int i = 0; i < graph->num_outputs && status != WEFT_OK; i++) {
         outputs[i] = NULL;
     }
     return status;
+}
+
+weft_status weft_graph_freeze(weft_graph *handle, bool on)
+{
+    static const char function[] = "weft_graph_freeze";
+    weft_graph_impl *graph = check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    if (graph->running > 0) {
+        return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
+    }
+    if (on && graph->num_scalars > WEFT_MAX_FROZEN_SCALARS) {
+        return weft_fail(WEFT_ERR_UNSUPPORTED, function, "graph %s has %d scalars, expected at most %d", graph->name,
+                         graph->num_scalars, WEFT_MAX_FROZEN_SCALARS);
+    }
+    if (on && graph->frozen == NULL) {
+        graph->frozen = weft_frozen_new(graph);
+        return graph->frozen == NULL ? weft_fail(WEFT_ERR_NOMEM, function, "no memory to freeze a graph") : WEFT_OK;
+    }
+    if (!on) {
+        weft_frozen_free(graph->frozen);
+        graph->frozen = NULL;
+    }
+    return WEFT_OK;
 }
 
 /* ---- reading --------------------------------------------------------------------------------------------- */
@@ -264,6 +295,8 @@ weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *info)
     }
     *info = graph->info;
     info->failed_guard = graph->failed_guard;
+    info->frozen = graph->frozen != NULL && weft_frozen_is_ready(graph->frozen, &info->not_frozen);
+    info->not_frozen = info->not_frozen == NULL ? "" : info->not_frozen;
     for (size_t i = 0; i < graph->num_newest; i++) {
         const weft_graph_trace *trace = newest_trace(graph, i);
         info->num_calls += (int)trace->nodes.count;

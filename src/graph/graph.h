@@ -123,10 +123,14 @@ typedef struct weft_graph_impl {
     weft_vec segments; /* weft_graph_segment */
     size_t num_newest; /* segments of the newest run */
     int running;
+    struct weft_frozen *frozen; /* NULL: weft_graph_freeze() was not asked for */
     weft_graph_info info;
     char failed_guard[512];
 } weft_graph_impl;
 
+/* Calls the function, its calls being deferred. */
+weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                   weft_tensor *outputs[]);
 /* Frees all graphs. */
 void weft_graphs_stop(void);
 
@@ -137,6 +141,12 @@ typedef struct weft_deferred_call {
     double scalars[WEFT_MAX_SCALARS];
     weft_random_state random; /* if the node draws */
 } weft_deferred_call;
+
+/* Numbers of the program's behind the scalars of a deferred call (weft_derivation). */
+typedef struct weft_derived_call {
+    size_t node;
+    double origins[WEFT_MAX_SCALARS];
+} weft_derived_call;
 
 typedef struct weft_graph_run {
     weft_deferral deferral; /* must be the first member */
@@ -150,6 +160,8 @@ typedef struct weft_graph_run {
     weft_vec bound;    /* weft_tensor_impl *, by number, with a reference: tensors from before the segment, as they were and
                           changed; NULL: a value that is promised alone */
     weft_vec calls;    /* weft_deferred_call: one for each node up to now */
+    weft_vec derived;  /* weft_derived_call, while the graph is observed to be frozen */
+    const char *at_once; /* the first function that was executed at once, and has effects of its own; NULL: none */
 } weft_graph_run;
 
 static inline weft_graph_segment *weft_run_segment(const weft_graph_run *run)
@@ -178,10 +190,36 @@ bool weft_run_begin_capture(weft_graph_run *run, int former_values);
  * A status with the error kept. */
 weft_status weft_run_compare(int64_t mine, int *process);
 
+/* Binds the next value to a tensor from before the segment, or to none (NULL). Its number; -1: no memory (defer.c). */
+int weft_run_add_value(weft_graph_run *run, weft_tensor_impl *tensor);
+/* The call that changes a tensor to the value of this number has been deferred. */
+void weft_run_set_changed(const weft_graph_run *run, weft_tensor_impl *tensor, int number);
+static inline void weft_run_set_number(const weft_graph_run *run, weft_tensor_impl *tensor, int number)
+{
+    tensor->number = number;
+    tensor->graph_run = run->number;
+}
+
 /* Executes the segment's calls and begins the next segment. A status with the error kept. */
 weft_status weft_run_end_segment(weft_graph_run *run);
 
 /* Executes the deferred calls, and fulfils all promises of the segment (execute.c). A status with the error kept. */
 weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace);
+
+/* ---- frozen graphs (frozen.c) ------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+struct weft_frozen *weft_frozen_new(const weft_graph_impl *graph);
+void weft_frozen_free(struct weft_frozen *frozen);
+/* Whether the graph is replayed without its function; a refusal: in *why, or NULL. */
+bool weft_frozen_is_ready(const struct weft_frozen *frozen, const char **why);
+/* A call of a graph to be frozen: replayed if nothing is unknown, else checked, and observed. */
+weft_status weft_frozen_call(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                             weft_tensor *outputs[]);
+/* Learns from a checked run whose function has returned, before its calls are executed. */
+void weft_frozen_observe(weft_graph_run *run, weft_tensor *const inputs[], const double scalars[],
+                         weft_tensor *const outputs[]);
+/* The trace is about to be freed. */
+void weft_frozen_forget(struct weft_frozen *frozen, const weft_graph_trace *trace);
 
 #endif

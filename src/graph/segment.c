@@ -29,6 +29,7 @@ static void begin_segment(weft_graph_run *run)
     run->number = ++weft_runtime.graph_runs;
     run->num_values = 0;
     run->calls.count = 0;
+    run->derived.count = 0;
     run->captured = NULL;
     run->replayed = NULL;
     if (run->position < run->graph->segments.count) {
@@ -66,6 +67,9 @@ static void drop_oldest(weft_graph_run *run, weft_graph_segment *segment)
     }
     run->graph->info.bytes -= segment->traces[oldest]->bytes;
     run->graph->info.num_traces--;
+    if (run->graph->frozen != NULL) {
+        weft_frozen_forget(run->graph->frozen, segment->traces[oldest]);
+    }
     weft_trace_free(segment->traces[oldest]);
     segment->traces[oldest] = segment->traces[--segment->num_traces];
 }
@@ -206,4 +210,5 @@ void weft_run_free(weft_graph_run *run)
     release_bound(run);
     weft_vec_free(&run->bound);
     weft_vec_free(&run->calls);
+    weft_vec_free(&run->derived);
 }

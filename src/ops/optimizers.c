@@ -274,8 +274,8 @@ static int write_lists(const stepping *s, weft_tensor *tensors[])
     return count;
 }
 
-/* `call`: complete but for its tensors. */
-static weft_status step_all(const stepping *s, weft_call call)
+/* `call`: complete but for its tensors. `derivation`: of its scalars, or NULL. */
+static weft_status step_all(const stepping *s, weft_call call, const weft_derivation *derivation, const double origins[])
 {
     enum { FEW = 64 };
     size_t most = (2 + MAX_STATES) * (size_t)s->n + 1;
@@ -285,7 +285,8 @@ static weft_status step_all(const stepping *s, weft_call call)
     }
     int count = write_lists(s, tensors), changed = count - s->n;
     const weft_call_details details = {
-        .num_outputs = changed, .num_changed = changed, .num_tensors = count, .tensors = tensors
+        .num_outputs = changed, .num_changed = changed, .num_tensors = count, .tensors = tensors,
+        .derivation = derivation, .origins = origins
     };
     call.function = s->function;
     call.details = &details;
@@ -352,7 +353,7 @@ weft_status weft_sgd(int n, weft_tensor *const parameters[], weft_tensor *const 
         s.states[0] = momenta;
         s.state_names[0] = "momenta";
     }
-    return check_step(&s) ? step_all(&s, call_of_sgd(&own)) : refuse(s.function);
+    return check_step(&s) ? step_all(&s, call_of_sgd(&own), NULL, NULL) : refuse(s.function);
 }
 
 /* ---- Adam ---------------------------------------------------------------------------------------------- */
@@ -380,25 +381,45 @@ static bool take_adam(const char *function, int64_t step, weft_adam_options *o, 
            check_not_negative(function, "weight_decay", o->weight_decay);
 }
 
+enum { ORIGIN_RATE, ORIGIN_BETA1, ORIGIN_BETA2, ORIGIN_EPSILON, ORIGIN_DECAY, ORIGIN_STEP, NUM_ORIGINS };
+
+static void derive_adam(const double origins[], double scalars[])
+{
+    double correction1 = 1 - pow(origins[ORIGIN_BETA1], origins[ORIGIN_STEP]);
+    double correction2 = 1 - pow(origins[ORIGIN_BETA2], origins[ORIGIN_STEP]);
+    scalars[WEFT_ADAM_BETA1] = origins[ORIGIN_BETA1];
+    scalars[WEFT_ADAM_BETA2] = origins[ORIGIN_BETA2];
+    scalars[WEFT_ADAM_DECAY] = origins[ORIGIN_DECAY];
+    scalars[WEFT_ADAM_RATE] = origins[ORIGIN_RATE] / correction1;
+    scalars[WEFT_ADAM_EPSILON] = origins[ORIGIN_EPSILON];
+    scalars[WEFT_ADAM_SCALE] = 1 / sqrt(correction2);
+    scalars[WEFT_ADAM_FACTOR] = 1;
+}
+
+static void derive_adamw(const double origins[], double scalars[])
+{
+    derive_adam(origins, scalars);
+    scalars[WEFT_ADAM_DECAY] = 0;
+    scalars[WEFT_ADAM_FACTOR] = 1 - origins[ORIGIN_RATE] * origins[ORIGIN_DECAY];
+}
+
 static weft_status adam(stepping s, int64_t step, const weft_adam_options *options, bool decoupled)
 {
+    static const weft_derivation coupled_numbers = { NUM_ORIGINS, ORIGIN_STEP, derive_adam },
+                                 decoupled_numbers = { NUM_ORIGINS, ORIGIN_STEP, derive_adamw };
     s.state_names[0] = "first_moments";
     s.state_names[1] = "second_moments";
     weft_adam_options own;
     if (!take_adam(s.function, step, &own, options) || !check_step(&s)) {
         return refuse(s.function);
     }
-    double correction1 = 1 - pow(own.beta1, (double)step), correction2 = 1 - pow(own.beta2, (double)step);
-    return step_all(
-        &s, (weft_call){ .operation = &operation_adam_all,
-                         .scalars = { [WEFT_ADAM_BETA1] = own.beta1,
-                                      [WEFT_ADAM_BETA2] = own.beta2,
-                                      [WEFT_ADAM_DECAY] = decoupled ? 0 : own.weight_decay,
-                                      [WEFT_ADAM_RATE] = own.learning_rate / correction1,
-                                      [WEFT_ADAM_EPSILON] = own.epsilon,
-                                      [WEFT_ADAM_SCALE] = 1 / sqrt(correction2),
-                                      [WEFT_ADAM_FACTOR] =
-                                          decoupled ? 1 - own.learning_rate * own.weight_decay : 1 } });
+    const double origins[NUM_ORIGINS] = { [ORIGIN_RATE] = own.learning_rate, [ORIGIN_BETA1] = own.beta1,
+                                          [ORIGIN_BETA2] = own.beta2,        [ORIGIN_EPSILON] = own.epsilon,
+                                          [ORIGIN_DECAY] = own.weight_decay, [ORIGIN_STEP] = (double)step };
+    const weft_derivation *derivation = decoupled ? &decoupled_numbers : &coupled_numbers;
+    weft_call call = { .operation = &operation_adam_all };
+    derivation->derive(origins, call.scalars);
+    return step_all(&s, call, derivation, origins);
 }
 
 weft_status weft_adam(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],

@@ -27,6 +27,13 @@ typedef struct weft_action {
     bool keeps; /* concerns references to input 0, not its values */
 } weft_action;
 
+/* How the scalars of a call follow from numbers that the program gave to the public function (their ORIGINS). */
+typedef struct weft_derivation {
+    int num_origins; /* at most WEFT_MAX_SCALARS */
+    int counter;     /* the origin that counts the program's calls, one more each time; -1: none */
+    void (*derive)(const double origins[], double scalars[]);
+} weft_derivation;
+
 /* Arguments that few calls have; zero or NULL: none. */
 typedef struct weft_call_details {
     int num_outputs;         /* if the call determines it; 0: the operation or action does */
@@ -37,6 +44,8 @@ typedef struct weft_call_details {
     const int64_t *numbers;
     const weft_layout *layout; /* of the output, if the call determines it */
     const char *text;        /* a name; may be NULL */
+    const weft_derivation *derivation; /* NULL: the scalars are numbers of the program's */
+    const double *origins;   /* of it; not in copies of the call */
     void *memory;            /* the program's: to read, or for results that are no tensor */
     size_t bytes;            /* of `memory`, if the program gives it */
 } weft_call_details;

@@ -111,6 +111,7 @@ static size_t copy_into(char *block, const weft_call *call)
         own->tensors = tensors;
         own->numbers = numbers;
         own->text = text;
+        own->origins = NULL;
         copy->details = own;
     }
     return used;

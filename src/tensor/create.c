@@ -96,6 +96,8 @@ weft_tensor_impl *weft_tensor_save(const char *function, const weft_tensor_impl 
     if (saved != NULL) { /* the same value in a graph, too */
         saved->number = tensor->number;
         saved->graph_run = tensor->graph_run;
+        saved->saved_from = tensor->handle != NULL ? tensor->handle : tensor->saved_from;
+        saved->saved_version = tensor->handle != NULL ? tensor->version : tensor->saved_version;
     }
     return saved;
 }
