@@ -7,6 +7,7 @@
 #include "comm/check_spmd.h"
 #include "dispatch/cache.h"
 #include "graph/cluster.h"
+#include "graph/pass_expand.h"
 #include "runtime/recorder.h"
 #include "tensor/state.h"
 
@@ -45,6 +46,28 @@ bool weft_body_insert(weft_graph_body *body, size_t before, const weft_call *cal
     *place = added;
     body->trace->bytes += weft_node_bytes(&added.node);
     return true;
+}
+
+bool weft_body_insert_step(weft_graph_body *body, size_t before, int source, const weft_call *call, const int inputs[],
+                           int num_outputs, const int outputs[])
+{
+    if (!weft_body_insert(body, before, call, inputs, num_outputs, outputs)) {
+        return false;
+    }
+    weft_graph_node *node = &((insertion *)body->inserted.items)[body->inserted.count - 1].node;
+    node->source = source;
+    node->is_step = true;
+    return true;
+}
+
+bool weft_body_fix_scalars(weft_graph_body *body, int source)
+{
+    weft_fixed_scalars *fixed = weft_vec_push(&body->fixed_scalars, sizeof(*fixed));
+    if (fixed != NULL) {
+        fixed->call = source;
+        memcpy(fixed->scalars, body->calls[source].scalars, sizeof(fixed->scalars));
+    }
+    return fixed != NULL;
 }
 
 void weft_body_replace(weft_graph_body *body, int value, int by)
@@ -140,10 +163,10 @@ bool weft_node_changes_inputs(const weft_graph_node *node)
 
 /* In the order in which they are made. Clusters are built over the body that these leave. */
 static const struct {
-    weft_graph_pass pass;
+    unsigned pass;
     weft_graph_pass_function *run;
 } passes[] = {
-    { 0, NULL },
+    { WEFT_PASS_FUSE | WEFT_PASS_CLUSTER, weft_pass_expand },
 };
 
 static bool has_passes(unsigned chosen)
@@ -227,13 +250,15 @@ static bool make(weft_graph_body *body, const bool wanted[])
     return body->is_promised != NULL;
 }
 
-weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wanted[], unsigned chosen)
+weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wanted[], const weft_deferred_call calls[],
+                                 unsigned chosen)
 {
     weft_graph_body *body = calloc(1, sizeof(*body));
     bool done = body != NULL;
     if (done) {
         body->recorded = recorded;
         body->passes = chosen;
+        body->calls = calls;
         done = make(body, wanted);
     }
     if (!done) {
@@ -259,6 +284,7 @@ void weft_body_free(weft_graph_body *body)
         weft_node_free(&left[i].node);
     }
     weft_vec_free(&body->inserted);
+    weft_vec_free(&body->fixed_scalars);
     if (body->trace != body->recorded) {
         weft_trace_free(body->trace);
     }
@@ -303,7 +329,7 @@ static bool tell(const weft_graph_body *body)
 
 static weft_status build(weft_graph_run *run, weft_graph_trace *trace, const bool wanted[], weft_graph_body **built)
 {
-    weft_graph_body *body = weft_body_build(trace, wanted, run->graph->passes);
+    weft_graph_body *body = weft_body_build(trace, wanted, run->calls.items, run->graph->passes);
     bool told = body != NULL && tell(body);
     weft_status status = told ? check_same(run, body) : weft_latest_status();
     if (status != WEFT_OK) {
@@ -316,11 +342,25 @@ static weft_status build(weft_graph_run *run, weft_graph_trace *trace, const boo
     return WEFT_OK;
 }
 
-/* The body for these values; NULL: none is known. */
-static weft_graph_body *find(const weft_graph_trace *trace, const bool wanted[])
+/* Whether the body is for a run with these scalars; if not, later bodies do not depend on those that differ. */
+static bool has_scalars(const weft_graph_body *body, const weft_deferred_call calls[])
+{
+    bool has = true;
+    const weft_fixed_scalars *fixed = body->fixed_scalars.items;
+    for (size_t i = 0; i < body->fixed_scalars.count; i++) {
+        bool same = memcmp(fixed[i].scalars, calls[fixed[i].call].scalars, sizeof(fixed[i].scalars)) == 0;
+        weft_trace_node(body->recorded, (size_t)fixed[i].call)->scalars_vary |= !same;
+        has = has && same;
+    }
+    return has;
+}
+
+/* The body for these values and scalars; NULL: none is known. */
+static weft_graph_body *find(const weft_graph_trace *trace, const bool wanted[], const weft_deferred_call calls[])
 {
     for (int i = 0; i < trace->num_bodies; i++) {
-        if (memcmp(trace->bodies[i]->wanted, wanted, trace->values.count * sizeof(bool)) == 0) {
+        if (memcmp(trace->bodies[i]->wanted, wanted, trace->values.count * sizeof(bool)) == 0 &&
+            has_scalars(trace->bodies[i], calls)) {
             return trace->bodies[i];
         }
     }
@@ -336,7 +376,7 @@ weft_status weft_body_obtain(weft_graph_run *run, weft_graph_trace *trace, const
         return WEFT_OK;
     }
     weft_status status = WEFT_OK;
-    *body = find(trace, wanted);
+    *body = find(trace, wanted, run->calls.items);
     if (*body != NULL) {
         status = tell(*body) ? WEFT_OK : weft_latest_status();
     } else if (trace->num_bodies < WEFT_MAX_BODIES) {

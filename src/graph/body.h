@@ -28,11 +28,20 @@ typedef struct weft_graph_body {
     size_t bytes;
     weft_body_counts counts;
     struct weft_clusters *clusters; /* NULL: none */
+    weft_vec fixed_scalars; /* weft_fixed_scalars: the body is for runs with these */
+    const weft_deferred_call *calls; /* while it is built: of the run, by recorded call */
     weft_vec inserted;              /* by weft_body_insert(), until weft_body_apply() */
 } weft_graph_body;
 
-/* Makes the body. NULL with the error kept: no memory. */
-weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wanted[], unsigned passes);
+/* A recorded call whose scalars have become part of the body. */
+typedef struct weft_fixed_scalars {
+    int call;
+    double scalars[WEFT_MAX_SCALARS];
+} weft_fixed_scalars;
+
+/* Makes the body; calls[]: of the run that it is built in. NULL with the error kept: no memory. */
+weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wanted[], const weft_deferred_call calls[],
+                                 unsigned passes);
 /* May be NULL. */
 void weft_body_free(weft_graph_body *body);
 
@@ -53,6 +62,11 @@ int weft_body_add_value(weft_graph_body *body, const weft_layout *layout);
 /* A call (copied) before the node `before`; those inserted before one node keep their order. False: no memory. */
 bool weft_body_insert(weft_graph_body *body, size_t before, const weft_call *call, const int inputs[], int num_outputs,
                       const int outputs[]);
+/* The same for a call that the recorded call `source` is made of. */
+bool weft_body_insert_step(weft_graph_body *body, size_t before, int source, const weft_call *call, const int inputs[],
+                           int num_outputs, const int outputs[]);
+/* The body depends on the scalars of a recorded call. False: no memory. */
+bool weft_body_fix_scalars(weft_graph_body *body, int source);
 /* All uses of a value become uses of another one, which is computed before them. */
 void weft_body_replace(weft_graph_body *body, int value, int by);
 static inline void weft_body_remove(weft_graph_node *node)

@@ -114,7 +114,7 @@ static bool lower(weft_cluster_building *b, const weft_graph_node *node, weft_lo
         }
         call.inputs[i] = inputs[i]->handle;
     }
-    if (weft_call_expands(&call)) {
+    if (!node->is_step && weft_call_expands(&call)) {
         return false;
     }
     weft_sharding own;

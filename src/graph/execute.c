@@ -114,11 +114,21 @@ static bool choose_targets(const executing *e, const weft_graph_node *node, int 
     return done;
 }
 
+/* A call that a composite is made of has scalars of its own, and some of the composite's. */
+static void find_call_scalars(const executing *e, const weft_graph_node *node, double scalars[])
+{
+    const weft_deferred_call *deferred = deferred_of(e, node);
+    for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
+        bool own = node->is_step && !(node->call->inherited >> i & 1);
+        scalars[i] = own ? node->call->scalars[i] : deferred->scalars[i];
+    }
+}
+
 static bool make_call(const executing *e, int number, made_call *made)
 {
     const weft_graph_node *node = weft_trace_node(e->executed, (size_t)number);
     made->call = *node->call;
-    memcpy(made->call.scalars, deferred_of(e, node)->scalars, sizeof(made->call.scalars));
+    find_call_scalars(e, node, made->call.scalars);
     for (int i = 0; i < node->num_inputs; i++) {
         made->tensors[i] = weft_tensor_handle(e->values[node->inputs[i]]);
     }
@@ -134,6 +144,15 @@ static bool make_call(const executing *e, int number, made_call *made)
     return true;
 }
 
+/* The calls of a composite are executed as such, whether or not they are composites. */
+static weft_status invoke_step(const weft_call *call, weft_tensor *outputs[])
+{
+    if (call->action != NULL) {
+        return call->action->perform(call, outputs);
+    }
+    return weft_dispatch_itself_all(call, outputs) ? WEFT_OK : weft_latest_status();
+}
+
 /* The call with the random state and the region that it was made in. */
 static weft_status invoke(const weft_graph_node *node, const weft_deferred_call *deferred, made_call *made)
 {
@@ -144,7 +163,7 @@ static weft_status invoke(const weft_graph_node *node, const weft_deferred_call 
     }
     uint64_t drawn = state->offset + node->draws;
     weft_runtime.implicit_replications = node->implicit;
-    weft_status status = weft_invoke(&made->call, made->outputs);
+    weft_status status = (node->is_step ? invoke_step : weft_invoke)(&made->call, made->outputs);
     weft_runtime.implicit_replications = implicit;
     drawn -= state->offset;
     *state = former;
@@ -240,7 +259,7 @@ static void find_scalars(const executing *e, const weft_cluster *cluster, double
         const weft_graph_node *node = weft_trace_node(e->executed, (size_t)(cluster->first + i));
         const weft_deferred_call *deferred = deferred_of(e, node);
         double *own = scalars + (size_t)i * WEFT_MAX_SCALARS;
-        memcpy(own, deferred->scalars, sizeof(deferred->scalars));
+        find_call_scalars(e, node, own);
         if (node->draws) {
             weft_random_pack(own + WEFT_RANDOM_SEED, deferred->random.seed);
             weft_random_pack(own + WEFT_RANDOM_OFFSET, deferred->random.offset);

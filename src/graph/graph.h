@@ -31,6 +31,8 @@ typedef struct weft_graph_node {
     bool shares_call; /* `call` is another trace's */
     bool removed;    /* by a pass */
     int source;      /* the recorded call that it takes scalars and random state from; -1: none */
+    bool is_step;    /* of a body: one of the calls that a composite is made of */
+    bool scalars_vary; /* of a recorded composite whose calls depend on its scalars: these differ from run to run */
 } weft_graph_node;
 
 typedef struct weft_graph_value {
