@@ -159,6 +159,14 @@ static weft_kernel_id kernel(void)
     return state->cluster_kernel;
 }
 
+/* ---- for predictions ------------------------------------------------------------------------------------- */
+
+weft_cluster *weft_cluster_of(const void *arguments, const weft_cluster_program **program)
+{
+    *program = ((const cluster_args *)arguments)->program;
+    return ((const cluster_args *)arguments)->cluster;
+}
+
 /* ---- submission ------------------------------------------------------------------------------------------ */
 
 /* Memory of a task, obtained before the first submission. */
@@ -266,7 +274,7 @@ static bool submit(const submission *s, int number)
     s->ready[number].block = NULL;
     atomic_fetch_add(&s->cluster->references, 1);
     bool done = weft_task_submit_prepared(&task, block, s->table);
-    if (!done) {
+    if (!done || weft_runtime.rehearsal != NULL) { /* the kernel does not run */
         weft_cluster_release(s->cluster);
     }
     return done;

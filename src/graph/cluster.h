@@ -94,4 +94,7 @@ void weft_cluster_release(weft_cluster *cluster);
  * (cluster.c). False with the error kept. */
 bool weft_cluster_submit(weft_cluster *cluster, weft_tensor_impl *const tensors[], const double scalars[]);
 
+/* From the arguments of a task: its cluster and program, for predictions. */
+weft_cluster *weft_cluster_of(const void *arguments, const weft_cluster_program **program);
+
 #endif

@@ -167,7 +167,7 @@ static weft_status invoke(const weft_graph_node *node, const weft_deferred_call 
     weft_runtime.implicit_replications = implicit;
     drawn -= state->offset;
     *state = former;
-    if (status == WEFT_OK && drawn != 0) {
+    if (status == WEFT_OK && drawn != 0 && weft_runtime.rehearsal == NULL) {
         status = weft_fail_alone(WEFT_ERR_STATE, made->call.function,
                                  "draws other random numbers than foreseen when it was captured");
     }
@@ -207,7 +207,7 @@ static void drop_unneeded(const executing *e, const weft_graph_node *node, int n
 static weft_status execute_node(const executing *e, int number, made_call *made)
 {
     const weft_graph_node *node = weft_trace_node(e->executed, (size_t)number);
-    if (node->without_data) {
+    if (node->without_data && weft_runtime.rehearsal == NULL) {
         return WEFT_OK;
     }
     if (!weft_scope_open_unrecorded()) {
@@ -437,17 +437,17 @@ static weft_status execute(executing *e)
 
 weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace)
 {
-    bool *wanted = calloc(trace->values.count + 1, sizeof(bool));
+    size_t bytes = (trace->values.count + 1) * sizeof(bool);
+    bool *wanted = trace->wanted = trace->wanted == NULL ? malloc(bytes) : trace->wanted;
     if (wanted == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for the calls of graph %s", run->graph->name);
     }
+    memset(wanted, 0, bytes);
     find_promised(wanted);
     weft_graph_body *body;
     weft_status status = weft_body_obtain(run, trace, wanted, &body);
     executing e = { .run = run, .body = body };
     e.executed = body == NULL ? trace : body->trace;
     e.is_promised = body == NULL ? wanted : body->is_promised;
-    status = status == WEFT_OK ? execute(&e) : status;
-    free(wanted);
-    return status;
+    return status == WEFT_OK ? execute(&e) : status;
 }

@@ -55,6 +55,7 @@ typedef struct weft_graph_trace {
     uint64_t last_run; /* of the graph: the least recently used trace goes first */
     bool whole;        /* captured until the end of its segment */
     uint64_t runs;     /* how often it was executed */
+    bool *wanted;      /* by value: promised in the newest run; NULL: not executed yet */
     struct weft_graph_body *executed; /* by the newest run; NULL: the trace itself */
     int num_bodies;
     struct weft_graph_body *bodies[WEFT_MAX_BODIES]; /* for sets of promised values (graph/body.h) */

@@ -21,6 +21,7 @@ void weft_trace_free(weft_graph_trace *trace)
     }
     if (trace != NULL) {
         weft_bodies_drop(trace);
+        free(trace->wanted);
         weft_vec_free(&trace->nodes);
         weft_vec_free(&trace->values);
     }

@@ -168,23 +168,28 @@ bool weft_machine_possible(const weft_machine *machine)
 /* Without the formats for real numbers: the program's locale may use a comma. */
 enum { FRACTION_DIGITS = 3, FRACTIONS = 1000 };
 
-static bool write_figure(FILE *file, const char *name, double value)
+bool weft_machine_write_figure(FILE *file, const char *name, double value)
 {
     long long fractions = llround(value * FRACTIONS);
     return fprintf(file, "%s %lld.%0*lld\n", name, fractions / FRACTIONS, FRACTION_DIGITS,
                    fractions % FRACTIONS) > 0;
 }
 
-bool weft_machine_write(const weft_machine *machine, FILE *file)
+bool weft_machine_write_figures(const weft_machine *machine, FILE *file)
 {
     weft_machine copy = *machine;
     figure figures[NUM_FIGURES];
     figures_of(&copy, figures);
     bool written = weft_machine_possible(machine) && fprintf(file, "weft-machine %d\n", VERSION) > 0;
     for (int i = 0; i < NUM_FIGURES && written; i++) {
-        written = write_figure(file, figures[i].name, *figures[i].value);
+        written = weft_machine_write_figure(file, figures[i].name, *figures[i].value);
     }
-    return written && fprintf(file, "end\n") > 0 && fflush(file) == 0;
+    return written;
+}
+
+bool weft_machine_write(const weft_machine *machine, FILE *file)
+{
+    return weft_machine_write_figures(machine, file) && fprintf(file, "end\n") > 0 && fflush(file) == 0;
 }
 
 /* "12.345": digits, a point, and three digits. */
@@ -205,7 +210,7 @@ static bool parse_figure(const char *text, double *value)
     return true;
 }
 
-bool weft_machine_read(FILE *file, weft_machine *machine)
+bool weft_machine_read_figures(FILE *file, weft_machine *machine)
 {
     weft_machine read = { 0 };
     figure figures[NUM_FIGURES];
@@ -221,7 +226,18 @@ bool weft_machine_read(FILE *file, weft_machine *machine)
             return false;
         }
     }
-    if (fscanf(file, "%63s", name) != 1 || strcmp(name, "end") != 0 || !weft_machine_possible(&read)) {
+    if (!weft_machine_possible(&read)) {
+        return false;
+    }
+    *machine = read;
+    return true;
+}
+
+bool weft_machine_read(FILE *file, weft_machine *machine)
+{
+    weft_machine read;
+    char end[8];
+    if (!weft_machine_read_figures(file, &read) || fscanf(file, "%7s", end) != 1 || strcmp(end, "end") != 0) {
         return false;
     }
     *machine = read;

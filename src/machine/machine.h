@@ -76,6 +76,10 @@ bool weft_machine_write(const weft_machine *machine, FILE *file);
 /* False, with *machine unchanged, for anything but a complete file of this version with possible figures.
  * Links may be unknown, other figures not. */
 bool weft_machine_read(FILE *file, weft_machine *machine);
+/* The same without the last line, for files that have more (model.h); and one line. */
+bool weft_machine_write_figures(const weft_machine *machine, FILE *file);
+bool weft_machine_read_figures(FILE *file, weft_machine *machine);
+bool weft_machine_write_figure(FILE *file, const char *name, double value);
 
 /* ---- which machine (identity.c) ------------------------------------------------------------------------ */
 

@@ -21,6 +21,7 @@ struct weft_dispatch; /* src/dispatch */
 struct weft_trace;    /* runtime/trace.h */
 struct weft_recorder; /* runtime/recorder.h */
 struct weft_steps;    /* tensor/actions.h */
+struct weft_rehearsal; /* tensor/rehearsal.h */
 struct weft_explained; /* tensor/explained.c */
 struct weft_regions;  /* tensor/regions.c */
 struct weft_saving;   /* src/io */
@@ -81,6 +82,7 @@ typedef struct weft_runtime_state {
     unsigned graph_passes;          /* weft_graph_pass: of new graphs */
     uint64_t cluster_seed; /* for tests: where clusters end at random; 0: they do not */
     struct weft_steps *steps;       /* calls are collected instead of executed; NULL: executed */
+    struct weft_rehearsal *rehearsal; /* is told of tasks and transfers instead of StarPU; NULL: they are submitted */
     struct weft_explained *explained; /* tensor/explained.c; NULL: none yet */
     struct weft_regions *regions;   /* tensor/regions.c; NULL: none yet */
     int expanded;                   /* depth of expansions that are run: their calls are not public */

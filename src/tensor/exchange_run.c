@@ -5,6 +5,7 @@
 #include "tasks/check.h"
 #include "tensor/claimed_stage.h"
 #include "tensor/exchange.h"
+#include "tensor/rehearsal.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
 
@@ -142,7 +143,9 @@ static void reserve_tags(weft_tag_range ranges[], bool receive)
 {
     for (int p = 0; p < weft_runtime.num_processes; p++) {
         if (ranges[p].count > 0) {
-            ranges[p].first = weft_comm_reserve(weft_runtime.comm, p, receive, ranges[p].count);
+            ranges[p].first = weft_runtime.rehearsal != NULL
+                                  ? 0
+                                  : weft_comm_reserve(weft_runtime.comm, p, receive, ranges[p].count);
         }
     }
 }
@@ -210,6 +213,12 @@ void weft_transfer_submit(const weft_bound_list *bound, const weft_task *transfe
                                       .target_rank = message->target_rank,
                                       .calls = calls };
         messages[i].region.offset += panel->offset;
+    }
+    if (weft_runtime.rehearsal != NULL) {
+        weft_runtime.rehearsal->transfer(weft_runtime.rehearsal, panel->handle, receives, (int)transfer->num_items,
+                                         messages, weft_tensor_label(source));
+        weft_comm_discard(prepared);
+        return;
     }
     weft_acquired_follow_transfer(panel->handle, receives, weft_comm_pending_tasks((int)transfer->num_items));
     bool of_target = slot->tensor == WEFT_EXCHANGE_TARGET;

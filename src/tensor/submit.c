@@ -8,6 +8,7 @@
 #include "codelets/copy.h"
 #include "runtime/pending.h"
 #include "sched/sched.h"
+#include "tensor/rehearsal.h"
 #include "tensor/state.h"
 
 /* ---- buffers ------------------------------------------------------------------------------------------- */
@@ -156,6 +157,11 @@ bool weft_task_submit_prepared(const weft_single_task *task, weft_task_block *bl
     starpu->name = weft_runtime.trace == NULL ? task->name : weft_task_trace_name(task->name, all.handles[0]);
     starpu->nbuffers = all.count;
     starpu->priority = weft_sched_priority(weft_runtime.operations, task->position);
+    if (weft_runtime.rehearsal != NULL) {
+        weft_runtime.rehearsal->task(weft_runtime.rehearsal, task, run, starpu);
+        weft_task_give_back(weft_runtime.task_memory, block);
+        return true;
+    }
     weft_acquired_follow_task(all.count, all.handles, all.modes);
     weft_pending_begin(weft_runtime.pending, 1);
     int failed = starpu_task_submit(starpu);

@@ -1,0 +1,103 @@
+/* Times of kernels: each is run on the memory that its task would have, where its time is not known well enough. */
+#include <stdlib.h>
+
+#include "graph/cluster.h"
+#include "predict/predict.h"
+
+void weft_kernel_costs_free(weft_kernel_costs *costs)
+{
+    weft_vec_free(&costs->all);
+    weft_map_free(&costs->index);
+}
+
+static weft_kernel_cost *cost_at(const weft_kernel_costs *costs, int64_t number)
+{
+    return (weft_kernel_cost *)costs->all.items + number;
+}
+
+static int64_t find(weft_kernel_costs *costs, weft_kernel_id kernel, uint32_t footprint)
+{
+    uint64_t hash = weft_hash_u64((uint64_t)kernel << 32 | footprint);
+    for (weft_map_slot *slot = weft_map_first(&costs->index, hash); slot != NULL; slot = weft_map_next(&costs->index, slot)) {
+        int64_t number = (int64_t)(uintptr_t)slot->value - 1;
+        if (cost_at(costs, number)->kernel == kernel && cost_at(costs, number)->footprint == footprint) {
+            return number;
+        }
+    }
+    weft_kernel_cost *added = weft_vec_push(&costs->all, sizeof(*added));
+    if (added == NULL || !weft_map_add(&costs->index, hash, (void *)(uintptr_t)costs->all.count)) {
+        return -1;
+    }
+    *added = (weft_kernel_cost){ .kernel = kernel, .footprint = footprint };
+    return (int64_t)costs->all.count - 1;
+}
+
+static double run_once(const weft_codelet *codelet, const weft_submitted_run *submitted, const struct starpu_task *starpu)
+{
+    weft_kernel_error error;
+    weft_task_run run = submitted->run;
+    error.status = WEFT_OK;
+    run.error = &error;
+    struct starpu_task *task = (struct starpu_task *)(uintptr_t)starpu;
+    for (int i = 0; i < run.num_operands; i++) {
+        const weft_run_place *place = &submitted->places[i];
+        run.operands[i] =
+            (char *)starpu_data_get_local_ptr(STARPU_TASK_GET_HANDLE(task, (unsigned)place->buffer)) + place->offset;
+    }
+    if (run.kernel == weft_runtime.cluster_kernel) {
+        weft_cluster_hold(run.arguments); /* which a run gives up */
+    }
+    double begin_us = starpu_timing_now();
+    codelet->cpu.run(&run);
+    return starpu_timing_now() - begin_us;
+}
+
+/* By rates; functions of the program are not called out of their turn. */
+static double rated(const weft_kernel_costs *costs, const weft_task_run *run)
+{
+    weft_machine_model own = weft_machine_model_of(&weft_runtime.machine);
+    const weft_machine_model *rates = costs->rates != NULL ? costs->rates : &own;
+    return run->kernel == weft_runtime.cluster_kernel && weft_runtime.cluster_kernel != WEFT_KERNEL_NONE
+               ? weft_cluster_rated_us(rates, run->arguments)
+               : weft_rated_us(rates, run->kernel, run->arguments, run->num_operands);
+}
+
+/* A first run, which may meet memory that has never been touched, is not counted. */
+int64_t weft_kernel_cost_of(weft_kernel_costs *costs, const weft_submitted_run *submitted, const struct starpu_task *starpu)
+{
+    const weft_task_run *run = &submitted->run;
+    const weft_codelet *codelet = weft_codelet_of(run->kernel);
+    int64_t number = find(costs, run->kernel, codelet->info->footprint(run));
+    if (number < 0) {
+        return -1;
+    }
+    weft_kernel_cost *cost = cost_at(costs, number);
+    bool timed = costs->rates == NULL && run->kernel != WEFT_KERNEL_local_map;
+    if (!timed && cost->num_samples == 0) {
+        cost->samples[cost->num_samples++] = rated(costs, run);
+    }
+    if (timed && cost->num_samples == 0) {
+        run_once(codelet, submitted, starpu);
+    }
+    if (timed && cost->num_samples < WEFT_COST_SAMPLES) {
+        cost->samples[cost->num_samples++] = run_once(codelet, submitted, starpu);
+    }
+    return number;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double one = *(const double *)a, other = *(const double *)b;
+    return (one > other) - (one < other);
+}
+
+/* The median. */
+double weft_kernel_cost_us(const weft_kernel_costs *costs, int64_t number)
+{
+    weft_kernel_cost *cost = cost_at(costs, number);
+    if (cost->num_samples == 0) {
+        return 0;
+    }
+    qsort(cost->samples, (size_t)cost->num_samples, sizeof(cost->samples[0]), compare);
+    return cost->samples[(cost->num_samples - 1) / 2];
+}
