@@ -91,6 +91,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     weft_module *modules[2];
     weft_graph *graph = weft_graph_new("graph", no_graph, NULL, 1, 0, 1);
     weft_graph_info graph_info;
+    weft_prediction prediction;
     const weft_parallel plan = { "", WEFT_PARALLEL_DATA, NULL };
     weft_clear_error();
     weft_tensor_layout layout = { WEFT_F32, 2, { 2, 2 }, mesh, { placements == NULL ? weft_replicate() : placements[0] } };
@@ -237,6 +238,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_graph_print_text, graph, text, sizeof(text), NULL);
     TRY(weft_graph_print_dot, graph, NULL);
     TRY(weft_graph_freeze, graph, true);
+    TRY(weft_graph_predict, graph, NULL, &prediction);
     TRY(weft_graph_free, graph);
     TRY(weft_autocast_begin, WEFT_BF16);
     TRY(weft_autocast_end, );

@@ -338,6 +338,7 @@ static void test_environment(void **state)
         { THIS_ROW, "WEFT_LOCAL_RANKS", "0" },
         { THIS_ROW, "WEFT_LOCAL_RANKS", "two" },
         { THIS_ROW, "WEFT_FAKE_SIZE", "-3" },
+        { THIS_ROW, "WEFT_FAKE_PROCESSES", "0" },
         { THIS_ROW, "WEFT_RANKS", "1e3" },
         { THIS_ROW, "WEFT_SEED", "-1" },
         { THIS_ROW, "WEFT_SEED", "abc" },

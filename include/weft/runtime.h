@@ -40,7 +40,9 @@ typedef enum weft_world {
 typedef struct weft_config {
     weft_world world; /**< WEFT_WORLD: "auto", "self", "mpi", "fake" */
     int local_ranks;  /**< WEFT_LOCAL_RANKS: ranks that each process hosts; default 1 */
-    int fake_size;    /**< WEFT_FAKE_SIZE: number of ranks of the fake world; default 1 */
+    int fake_size;    /**< WEFT_FAKE_SIZE: number of ranks of the fake world; default 1. Costs are those of so many
+                           processes as WEFT_FAKE_PROCESSES says (default 1), each on a host of its own, and of the machine
+                           whose figures the file WEFT_MACHINE has (docs/machine.md) */
     uint64_t seed;    /**< WEFT_SEED: of rand and randn; default 0. Must be the same on every process */
     int ranks;   /**< WEFT_RANKS: number of ranks in all, spread over the processes as evenly as can be (the
                       first ones host one more); at least one per process. Instead of local_ranks: a program

@@ -14,6 +14,7 @@
 #include <weft/module.h>
 #include <weft/ops.h>
 #include <weft/placement.h>
+#include <weft/predict.h>
 #include <weft/regions.h>
 #include <weft/runtime.h>
 #include <weft/tensor.h>

@@ -1,9 +1,14 @@
 /* The connection between processes over which src/machine measures and agrees on figures. */
 #include "comm/calibrate.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+#include "machine/model.h"
+#include "runtime/variables.h"
 
 typedef struct way {
     const char *function;
@@ -115,6 +120,32 @@ static bool broadcast(void *state, void *bytes, size_t size)
     return !weft_is_broken();
 }
 
+/* The machine and the processes of a fake world. */
+static weft_status describe_fake(const char *function, weft_machine_found *found)
+{
+    const char *path = weft_variable_text(WEFT_VARIABLE_MACHINE);
+    char why[200] = "";
+    weft_machine_model model;
+    int processes = weft_runtime.topology.num_processes;
+    found->spread = (weft_spread){ processes, processes };
+    if (path == NULL) {
+        return WEFT_OK;
+    }
+    FILE *file = fopen(path, "r");
+    bool read = file != NULL && weft_machine_model_read(file, &model, why, sizeof(why));
+    if (!read) {
+        weft_fail(WEFT_ERR_IO, function, "%s, %s: %s", weft_variable_name(WEFT_VARIABLE_MACHINE), path,
+                  file == NULL ? strerror(errno) : why);
+    } else {
+        found->machine = model.machine;
+        found->source = "file";
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return read ? WEFT_OK : WEFT_ERR_IO;
+}
+
 weft_status weft_calibrate(const char *function, const weft_settings *settings,
                            const weft_transport *transport)
 {
@@ -130,6 +161,9 @@ weft_status weft_calibrate(const char *function, const weft_settings *settings,
     weft_machine_found found;
     weft_status status =
         weft_machine_agree(&peers, fake ? WEFT_CALIBRATE_OFF : settings->calibration, &found);
+    if (fake && status == WEFT_OK && describe_fake(function, &found) != WEFT_OK) {
+        return WEFT_ERR_IO;
+    }
     weft_runtime.machine = found.machine;
     weft_runtime.machine_source = found.source;
     weft_runtime.spread = found.spread;

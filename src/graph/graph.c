@@ -6,8 +6,7 @@
 
 #include "tensor/state.h"
 
-/* NULL with the error kept. */
-static weft_graph_impl *check_graph(const char *function, const weft_graph *graph)
+weft_graph_impl *weft_check_graph(const char *function, const weft_graph *graph)
 {
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
@@ -90,7 +89,7 @@ weft_graph *weft_graph_new(const char *name, weft_graph_function run, void *cont
 weft_status weft_graph_free(weft_graph *handle)
 {
     static const char function[] = "weft_graph_free";
-    weft_graph_impl *graph = check_graph(function, handle);
+    weft_graph_impl *graph = weft_check_graph(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
     }
@@ -104,7 +103,7 @@ weft_status weft_graph_free(weft_graph *handle)
 weft_status weft_graph_set_passes(weft_graph *handle, unsigned passes)
 {
     static const char function[] = "weft_graph_set_passes";
-    weft_graph_impl *graph = check_graph(function, handle);
+    weft_graph_impl *graph = weft_check_graph(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
     }
@@ -219,7 +218,7 @@ weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const in
 
 weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
-    weft_graph_impl *graph = check_graph("weft_graph_call", handle);
+    weft_graph_impl *graph = weft_check_graph("weft_graph_call", handle);
     if (graph == NULL || !check_arguments(graph, inputs, scalars, outputs)) {
         return weft_latest_status();
     }
@@ -286,7 +285,7 @@ static void add_counts(weft_graph_info *info, const weft_body_counts *counts)
 weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *info)
 {
     static const char function[] = "weft_graph_get_info";
-    const weft_graph_impl *graph = check_graph(function, handle);
+    const weft_graph_impl *graph = weft_check_graph(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
     }
@@ -329,7 +328,7 @@ static weft_status print(const char *function, const void *printed, FILE *file)
 
 static weft_status print_checked(const char *function, const weft_graph *handle, bool bodies, FILE *file)
 {
-    const weft_graph_impl *graph = check_graph(function, handle);
+    const weft_graph_impl *graph = weft_check_graph(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
     }
@@ -349,7 +348,7 @@ weft_status weft_graph_print_body(const weft_graph *handle, FILE *file)
 weft_status weft_graph_print_dot(const weft_graph *handle, FILE *file)
 {
     static const char function[] = "weft_graph_print_dot";
-    const weft_graph_impl *graph = check_graph(function, handle);
+    const weft_graph_impl *graph = weft_check_graph(function, handle);
     if (graph == NULL || file == NULL) {
         return graph == NULL ? weft_latest_status() : weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
     }
@@ -368,6 +367,6 @@ weft_status weft_graph_print_dot(const weft_graph *handle, FILE *file)
 weft_status weft_graph_print_text(const weft_graph *handle, char *text, size_t size, size_t *length)
 {
     static const char function[] = "weft_graph_print_text";
-    const weft_graph_impl *graph = check_graph(function, handle);
+    const weft_graph_impl *graph = weft_check_graph(function, handle);
     return graph == NULL ? weft_latest_status() : weft_print_to_text(function, print, graph, text, size, length);
 }

@@ -134,6 +134,8 @@ typedef struct weft_graph_impl {
 /* Calls the function, its calls being deferred. */
 weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
                                    weft_tensor *outputs[]);
+/* A live graph of the program's; NULL with the error kept. */
+weft_graph_impl *weft_check_graph(const char *function, const weft_graph *graph);
 /* Frees all graphs. */
 void weft_graphs_stop(void);
 

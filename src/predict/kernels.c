@@ -32,24 +32,55 @@ static int64_t find(weft_kernel_costs *costs, weft_kernel_id kernel, uint32_t fo
     return (int64_t)costs->all.count - 1;
 }
 
-static double run_once(const weft_codelet *codelet, const weft_submitted_run *submitted, const struct starpu_task *starpu)
+static bool is_cluster(const weft_task_run *run)
+{
+    return run->kernel == weft_runtime.cluster_kernel && run->kernel != WEFT_KERNEL_NONE;
+}
+
+/* A cluster's kernels are told by its own footprint, the sizes that they work on by its memory. */
+static uint32_t footprint_of(const weft_codelet *codelet, const weft_task_run *run, struct starpu_task *starpu)
+{
+    uint64_t footprint = codelet->info->footprint(run);
+    for (unsigned i = 0; i < (unsigned)starpu->nbuffers && is_cluster(run); i++) {
+        footprint = weft_hash_u64(footprint ^ starpu_variable_get_elemsize(STARPU_TASK_GET_HANDLE(starpu, i)));
+    }
+    return (uint32_t)footprint;
+}
+
+static double run_once(const weft_codelet *codelet, const weft_submitted_run *submitted, struct starpu_task *starpu)
 {
     weft_kernel_error error;
     weft_task_run run = submitted->run;
     error.status = WEFT_OK;
     run.error = &error;
-    struct starpu_task *task = (struct starpu_task *)(uintptr_t)starpu;
     for (int i = 0; i < run.num_operands; i++) {
         const weft_run_place *place = &submitted->places[i];
         run.operands[i] =
-            (char *)starpu_data_get_local_ptr(STARPU_TASK_GET_HANDLE(task, (unsigned)place->buffer)) + place->offset;
+            (char *)starpu_data_get_local_ptr(STARPU_TASK_GET_HANDLE(starpu, (unsigned)place->buffer)) + place->offset;
     }
-    if (run.kernel == weft_runtime.cluster_kernel) {
-        weft_cluster_hold(run.arguments); /* which a run gives up */
+    if (is_cluster(&run)) { /* a run gives up a reference */
+        const weft_cluster_program *program;
+        atomic_fetch_add(&weft_cluster_of(run.arguments, &program)->references, 1);
     }
     double begin_us = starpu_timing_now();
     codelet->cpu.run(&run);
     return starpu_timing_now() - begin_us;
+}
+
+/* The sum of its kernels; of fused ones, which work in the cache, a quarter of it, and the memory that they read and write. */
+static double rated_cluster(const weft_machine_model *rates, const void *arguments)
+{
+    const weft_cluster_program *program;
+    const weft_cluster *cluster = weft_cluster_of(arguments, &program);
+    const weft_cluster_step *steps = program->steps.items;
+    double us = 0;
+    for (size_t i = 0; i < program->steps.count; i++) {
+        us += weft_rated_us(rates, steps[i].kernel, (const char *)cluster->arguments.items + steps[i].arguments,
+                            (int)steps[i].num_places);
+    }
+    const double in_cache = 0.25;
+    return cluster->fused ? in_cache * us + (double)cluster->bytes / cluster->num_programs / rates->elementwise_bytes_per_us
+                          : us;
 }
 
 /* By rates; functions of the program are not called out of their turn. */
@@ -57,17 +88,17 @@ static double rated(const weft_kernel_costs *costs, const weft_task_run *run)
 {
     weft_machine_model own = weft_machine_model_of(&weft_runtime.machine);
     const weft_machine_model *rates = costs->rates != NULL ? costs->rates : &own;
-    return run->kernel == weft_runtime.cluster_kernel && weft_runtime.cluster_kernel != WEFT_KERNEL_NONE
-               ? weft_cluster_rated_us(rates, run->arguments)
+    return is_cluster(run)
+               ? rated_cluster(rates, run->arguments)
                : weft_rated_us(rates, run->kernel, run->arguments, run->num_operands);
 }
 
 /* A first run, which may meet memory that has never been touched, is not counted. */
-int64_t weft_kernel_cost_of(weft_kernel_costs *costs, const weft_submitted_run *submitted, const struct starpu_task *starpu)
+int64_t weft_kernel_cost_of(weft_kernel_costs *costs, const weft_submitted_run *submitted, struct starpu_task *starpu)
 {
     const weft_task_run *run = &submitted->run;
     const weft_codelet *codelet = weft_codelet_of(run->kernel);
-    int64_t number = find(costs, run->kernel, codelet->info->footprint(run));
+    int64_t number = find(costs, run->kernel, footprint_of(codelet, run, starpu));
     if (number < 0) {
         return -1;
     }

@@ -36,7 +36,7 @@ typedef struct weft_kernel_costs {
 
 void weft_kernel_costs_free(weft_kernel_costs *costs);
 /* The number of a task's cost, which is found where it is not known well enough. -1: no memory. */
-int64_t weft_kernel_cost_of(weft_kernel_costs *costs, const weft_submitted_run *run, const struct starpu_task *starpu);
+int64_t weft_kernel_cost_of(weft_kernel_costs *costs, const weft_submitted_run *run, struct starpu_task *starpu);
 double weft_kernel_cost_us(const weft_kernel_costs *costs, int64_t number);
 /* By rates: microseconds of a kernel on one worker. */
 double weft_rated_us(const weft_machine_model *rates, weft_kernel_id kernel, const void *arguments, int num_operands);

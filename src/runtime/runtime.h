@@ -201,7 +201,7 @@ static inline weft_mesh *weft_mesh_handle(const weft_mesh_impl *mesh)
 
 typedef struct weft_settings { /* weft_config after environment and defaults */
     weft_world world;
-    int local_ranks, fake_size, ranks, workers;
+    int local_ranks, fake_size, fake_processes, ranks, workers;
     uint64_t seed;
     int64_t pool_bytes;        /* 0: default */
     int64_t cache_bytes;       /* limit of cached shardings, plans and task lists */

@@ -46,8 +46,9 @@ static weft_status spread_ranks(const char *function, const weft_settings *setti
     int64_t processes = place.num_processes;
     int64_t ranks = settings->ranks > 0 ? settings->ranks : settings->local_ranks * processes;
     ranks = weft_max_i64(ranks, processes);
-    if (settings->world == WEFT_WORLD_FAKE) {
+    if (settings->world == WEFT_WORLD_FAKE) { /* this process takes the place of all */
         ranks = settings->fake_size;
+        processes = weft_min_i64(ranks, weft_max_i64(settings->fake_processes, 1));
     }
     enum { MAX_RANKS = 1 << 20 };
     if (ranks > MAX_RANKS) {
@@ -65,7 +66,7 @@ static weft_status spread_ranks(const char *function, const weft_settings *setti
     }
     state->process = place.process;
     state->num_processes = place.num_processes;
-    state->topology = (weft_topology){ (int)ranks, place.num_processes, state->first_rank_of };
+    state->topology = (weft_topology){ (int)ranks, (int)processes, state->first_rank_of };
     bool fake = settings->world == WEFT_WORLD_FAKE;
     state->first_rank = state->first_rank_of[place.process];
     state->local_ranks = fake ? 0 : state->first_rank_of[place.process + 1] - state->first_rank;

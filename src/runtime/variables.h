@@ -10,9 +10,11 @@
 #define WEFT_VARIABLES(each) \
     each(CALIBRATE) \
     each(CHECK) \
+    each(FAKE_PROCESSES) \
     each(FAKE_SIZE) \
     each(GRAPH_PASSES) \
     each(LOCAL_RANKS) \
+    each(MACHINE) \
     each(MAX_PENDING_TASKS) \
     each(ON_ERROR) \
     each(PACK_BYTES) \
