@@ -75,10 +75,9 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     double memory[16] = { 0 }, number = 0;
     void *locals[] = { memory, memory, memory, memory };
     bool truth_value = false;
-    const char *const names_of_list[] = { "name" };
+    const char *names[WEFT_MAX_DIMS], *const names_of_list[] = { "name" };
     const int64_t origin[] = { 0, 0 };
     weft_checkpoint_chunk chunk;
-    const char *names[WEFT_MAX_DIMS];
     char text[64];
     int ranks[64];
     const weft_sgd_options sgd = { .learning_rate = 0.5, .momentum = 0.5 };
@@ -86,9 +85,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     weft_counters counters;
     weft_loss_scaler scaler = WEFT_LOSS_SCALER_DEFAULT;
     const weft_placement *placements = weft_tensor_placements(tensor); /* NULL: it is none, or may not be asked for */
-    weft_module *module = weft_module_new("type"), *other_module = weft_module_new("type"),
-                *third_module = weft_module_new("type");
-    weft_module *modules[2];
+    weft_module *module = weft_module_new("type"), *other_module = weft_module_new("type");
+    weft_module *third_module = weft_module_new("type"), *modules[2];
     weft_graph *graph = weft_graph_new("graph", no_graph, NULL, 1, 0, 1);
     weft_graph_info graph_info;
     weft_prediction prediction;
@@ -580,9 +578,8 @@ void assert_everything_is_called(int num_headers, char *const headers[])
     /* Functions that any thread may call at any time; and weft_init(). */
     static char names[1 << 14] = "weft_last_status weft_last_error weft_clear_error weft_print_pending "
                                  "weft_tensor_describe weft_version weft_placements_format weft_print_pending_text "
-                                 "weft_status_string weft_dtype_size "
-                                 "weft_dtype_name weft_shard weft_replicate weft_partial "
-                                 "weft_placements_parse weft_init weft_init_mpi ";
+                                 "weft_status_string weft_dtype_size weft_dtype_name weft_shard weft_replicate "
+                                 "weft_partial weft_placements_parse weft_init weft_init_mpi ";
     call_everything(&(call_arguments){ 0 }, note, names);
     weft_clear_error();
     int declared = 0;
