@@ -24,9 +24,7 @@ static weft_status no_graph(void *context, weft_tensor *const inputs[], const do
 static weft_status no_segment(void *context, int num_inputs, weft_tensor *const inputs[], int num_outputs,
                               weft_tensor *outputs[])
 {
-    (void)context;
-    (void)num_inputs;
-    (void)num_outputs;
+    (void)context, (void)num_inputs, (void)num_outputs;
     outputs[0] = inputs[0];
     return WEFT_OK;
 }
@@ -237,6 +235,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_graph_print_dot, graph, NULL);
     TRY(weft_graph_freeze, graph, true);
     TRY(weft_graph_predict, graph, NULL, &prediction);
+    TRY(weft_graph_donate, graph, 1, true);
+    TRY(weft_graph_opaque, "opaque", WEFT_OPAQUE_CALLED, NULL, NULL, 1, list, 1, outputs);
     TRY(weft_graph_free, graph);
     TRY(weft_autocast_begin, WEFT_BF16);
     TRY(weft_autocast_end, );

@@ -219,7 +219,7 @@ static bool only_asks(const char *function)
                                         "weft_random_state_current", "weft_random_state_get", "weft_random_states",
                                         "weft_graph_new", "weft_graph_free", "weft_graph_get_info", "weft_graph_print",
                                         "weft_graph_set_passes",
-                                        "weft_graph_freeze", "weft_graph_predict",
+                                        "weft_graph_freeze", "weft_graph_predict", "weft_graph_donate",
                                         "weft_region_", "weft_print_regions", "weft_explain",
                                         "weft_wait", "weft_finalize", "weft_init",
                                         "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_set_grad_",
@@ -242,7 +242,8 @@ static bool is_transparent(const char *function)
            strncmp(function, "weft_module_", strlen("weft_module_")) == 0 ||
            strcmp(function, "weft_distribute_module") == 0 || strcmp(function, "weft_parallelize") == 0 ||
            strcmp(function, "weft_recompute") == 0 || strcmp(function, "weft_scale_loss") == 0 ||
-           strcmp(function, "weft_unscale_gradients") == 0 || strcmp(function, "weft_graph_call") == 0;
+           strcmp(function, "weft_unscale_gradients") == 0 || strcmp(function, "weft_graph_call") == 0 ||
+           strcmp(function, "weft_graph_opaque") == 0;
 }
 
 static void after(row_place row, const char *function, void *argument)

@@ -84,6 +84,38 @@ typedef enum weft_graph_pass {
  * WEFT_ERR_INVALID: `passes` has other bits; WEFT_ERR_STATE: called from within the graph's function. */
 WEFT_API weft_status weft_graph_set_passes(weft_graph *graph, unsigned passes);
 
+/** Whether calls of the graph take over the memory of an input: it is free again behind the last call that reads it, or holds
+ * what a call changes in place. After weft_graph_call() the handle is not live any more, as if the program had given up its
+ * references; tensors that share its memory (views, weft_detach(), saved values) stay as they are. An input that is an output too
+ * stays. An error of weft_graph_call() leaves it, unless it came from the execution. WEFT_ERR_INVALID: no such input;
+ * WEFT_ERR_STATE: called from within the function, or from weft_graph_call(): the tensor requires a gradient, is on memory of the
+ * program's, is acquired, or is another input too. Within the function of another graph nothing is donated. */
+WEFT_API weft_status weft_graph_donate(weft_graph *graph, int input, bool on);
+
+/** A function of the program's that is not captured. Its outputs are new references of the innermost scope. */
+typedef weft_status (*weft_opaque_function)(void *context, weft_tensor *const inputs[], weft_tensor *outputs[]);
+
+typedef enum weft_opaque_kind {
+    /** Safe to be called while capturing: called once, and its results are constants of the graph, which must not be
+     * changed. */
+    WEFT_OPAQUE_CONSTANT = 0,
+    /** Called in each run, between two traces: calls before it are executed first, and its results are inputs of the
+     * calls behind it. */
+    WEFT_OPAQUE_CALLED = 1
+} weft_opaque_kind;
+
+/** Within the function of a graph: calls a function whose own calls are not part of the graph; elsewhere simply calls it. Its
+ * status. Constants belong to the graph, and to the position among its constants: another function or context there is called
+ * again. All processes call it.
+ *
+ *     weft_graph_opaque("table", WEFT_OPAQUE_CONSTANT, read_table, file, 0, NULL, 1, &table);
+ *
+ * \param name  for messages
+ * WEFT_ERR_STATE: an input of a constant is computed in the graph. */
+WEFT_API weft_status weft_graph_opaque(const char *name, weft_opaque_kind kind, weft_opaque_function function, void *context,
+                                       int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                                       weft_tensor *outputs[]);
+
 enum { WEFT_MAX_FROZEN_SCALARS = 64 };
 
 /** Freezes a graph: once two replays in turn, and two values of each entry of scalars[], have shown where the numbers of its calls

@@ -207,6 +207,9 @@ static weft_status execute(struct weft_frozen *f, weft_graph_run *run, weft_tens
 {
     draw(f, run);
     weft_status status = bind(f, run, inputs) ? make_outputs(f, run, inputs, outputs) : weft_run_fail_memory(run);
+    if (status == WEFT_OK && !weft_run_donate(run, inputs, outputs)) {
+        status = weft_run_fail_memory(run);
+    }
     run->failed = status;
     weft_status ended = weft_run_end_segment(run);
     run->graph->num_newest = run->position;

@@ -27,6 +27,8 @@ static void delete_graph(weft_graph_impl *graph)
         }
     }
     weft_frozen_free(graph->frozen);
+    weft_graph_forget_constants(graph);
+    free(graph->donated);
     weft_handle_remove(&weft_runtime.handles.graphs, graph->handle);
     weft_vec_free(&graph->segments);
     free(graph->name);
@@ -209,6 +211,9 @@ weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const in
     if (graph->frozen != NULL && status == WEFT_OK) {
         weft_frozen_observe(&run, inputs, scalars, outputs);
     }
+    if (status == WEFT_OK && !weft_run_donate(&run, inputs, outputs)) {
+        status = weft_run_fail_memory(&run);
+    }
     weft_status ended = weft_run_end_segment(&run);
     weft_runtime.deferral = NULL;
     graph->num_newest = run.position;
@@ -220,6 +225,9 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
 {
     weft_graph_impl *graph = weft_check_graph("weft_graph_call", handle);
     if (graph == NULL || !check_arguments(graph, inputs, scalars, outputs)) {
+        return weft_latest_status();
+    }
+    if (!weft_graph_check_donated(graph, inputs)) {
         return weft_latest_status();
     }
     for (int i = 0; i < graph->num_outputs; i++) {
@@ -238,6 +246,30 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
         outputs[i] = NULL;
     }
     return status;
+}
+
+weft_status weft_graph_donate(weft_graph *handle, int input, bool on)
+{
+    static const char function[] = "weft_graph_donate";
+    weft_graph_impl *graph = check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    if (graph->running > 0) {
+        return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
+    }
+    if (input < 0 || input >= graph->num_inputs) {
+        return weft_fail(WEFT_ERR_INVALID, function, "input is %d, but graph %s has %d inputs", input, graph->name,
+                         graph->num_inputs);
+    }
+    if (graph->donated == NULL) {
+        graph->donated = calloc((size_t)graph->num_inputs, sizeof(bool));
+    }
+    if (graph->donated == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %d inputs", graph->num_inputs);
+    }
+    graph->donated[input] = on;
+    return WEFT_OK;
 }
 
 weft_status weft_graph_freeze(weft_graph *handle, bool on)

@@ -126,6 +126,8 @@ typedef struct weft_graph_impl {
     weft_vec segments; /* weft_graph_segment */
     size_t num_newest; /* segments of the newest run */
     int running;
+    bool *donated; /* by input; NULL: none is */
+    weft_vec constants; /* results of opaque functions (opaque.c) */
     struct weft_frozen *frozen; /* NULL: weft_graph_freeze() was not asked for */
     weft_graph_info info;
     char failed_guard[512];
@@ -166,6 +168,8 @@ typedef struct weft_graph_run {
                           changed; NULL: a value that is promised alone */
     weft_vec calls;    /* weft_deferred_call: one for each node up to now */
     weft_vec derived;  /* weft_derived_call, while the graph is observed to be frozen */
+    weft_vec donated;  /* weft_tensor_impl *: inputs that the segment's execution takes the memory of */
+    size_t num_constants; /* results of opaque functions up to now */
     const char *at_once; /* the first function that was executed at once, and has effects of its own; NULL: none */
 } weft_graph_run;
 
@@ -210,6 +214,17 @@ weft_status weft_run_end_segment(weft_graph_run *run);
 
 /* Executes the deferred calls, and fulfils all promises of the segment (execute.c). A status with the error kept. */
 weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace);
+
+/* ---- donated inputs (donate.c), opaque functions (opaque.c) --------------------------------------------------- */
+
+/* False with the error kept: an input may not be donated. */
+bool weft_graph_check_donated(const weft_graph_impl *graph, weft_tensor *const inputs[]);
+/* Notes the donated inputs that are no outputs. False: no memory. */
+bool weft_run_donate(weft_graph_run *run, weft_tensor *const inputs[], weft_tensor *const outputs[]);
+/* Takes their memory. False with the error kept. */
+bool weft_run_take_donated(weft_graph_run *run);
+/* Frees the results that are kept. */
+void weft_graph_forget_constants(weft_graph_impl *graph);
 
 /* ---- frozen graphs (frozen.c) ------------------------------------------------------------------------------- */
 

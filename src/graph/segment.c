@@ -179,9 +179,12 @@ weft_status weft_run_end_segment(weft_graph_run *run)
         weft_deferral *deferral = weft_runtime.deferral;
         weft_runtime.deferral = NULL;
         status = finish_trace(run, &trace);
+        status = status == WEFT_OK && !weft_run_take_donated(run) ? weft_latest_status() : status;
         status = status == WEFT_OK ? weft_run_execute(run, trace) : status;
         weft_runtime.deferral = deferral;
         run->position++;
+    } else if (status == WEFT_OK && !weft_run_take_donated(run)) {
+        status = weft_latest_status();
     }
     if (status != WEFT_OK) {
         run->failed = status;
@@ -211,4 +214,5 @@ void weft_run_free(weft_graph_run *run)
     weft_vec_free(&run->bound);
     weft_vec_free(&run->calls);
     weft_vec_free(&run->derived);
+    weft_vec_free(&run->donated);
 }

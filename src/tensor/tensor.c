@@ -17,7 +17,7 @@ weft_tensor_impl *weft_check_tensor(const char *function, const char *argument, 
     weft_tensor_impl *alive = weft_tensor_get(tensor);
     if (alive == NULL) {
         weft_fail(WEFT_ERR_INVALID, function,
-                  "%s (%p) is not a live tensor: released, or its scope was closed", argument,
+                  "%s (%p) is not a live tensor: released, donated to a graph, or its scope was closed", argument,
                   (const void *)tensor);
     }
     return alive;
@@ -176,7 +176,8 @@ weft_tensor_impl *weft_tensor_allocate_fake(const char *function, const weft_lay
     return tensor;
 }
 
-void weft_tensor_delete(weft_tensor_impl *tensor)
+/* Ends the handle, and what belongs to a tensor that has one. */
+static void unregister(weft_tensor_impl *tensor)
 {
     weft_tensors *tensors = weft_runtime.tensors;
     if (tensor->tape != NULL || tensor->gathering != NULL) {
@@ -191,12 +192,33 @@ void weft_tensor_delete(weft_tensor_impl *tensor)
             tensor->older->newer = tensor->newer;
         }
     }
+    tensor->handle = NULL;
+}
+
+static void release_shards(weft_tensor_impl *tensor)
+{
     for (int i = 0; i < tensor->num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
         weft_shard_let_go(shard);
         weft_buffer_release(shard->buffer);
         free(shard->view_panels);
     }
+    tensor->num_shards = 0;
+}
+
+void weft_tensor_give_up(weft_tensor_impl *tensor)
+{
+    unregister(tensor);
+    release_shards(tensor);
+    tensor->fake = true;
+    tensor->references -= tensor->caller_references;
+    tensor->caller_references = 0;
+}
+
+void weft_tensor_delete(weft_tensor_impl *tensor)
+{
+    unregister(tensor);
+    release_shards(tensor);
     free(tensor->name);
     give_memory_back(tensor);
 }

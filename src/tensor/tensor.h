@@ -80,6 +80,8 @@ weft_tensor_impl *weft_tensor_new(const char *function, const weft_layout *layou
  * see weft_tensor_make_writable(). NULL with no error kept: impossible; NULL with an error: no memory. */
 weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *source, int64_t first_row,
                                    const weft_layout *layout);
+/* Its handle ends, with the caller's references, and so does its part of the memory; scopes keep their references. */
+void weft_tensor_give_up(weft_tensor_impl *tensor);
 /* One more reference for the innermost scope. Returns it. */
 weft_tensor_impl *weft_tensor_share(weft_tensor_impl *tensor);
 /* An unregistered tensor on the same memory with one reference, the caller's: another handle-less object with
