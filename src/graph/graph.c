@@ -251,7 +251,7 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
 weft_status weft_graph_donate(weft_graph *handle, int input, bool on)
 {
     static const char function[] = "weft_graph_donate";
-    weft_graph_impl *graph = check_graph(function, handle);
+    weft_graph_impl *graph = weft_check_graph(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
     }
