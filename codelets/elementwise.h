@@ -37,6 +37,47 @@ typedef struct weft_elementwise_args {
     int64_t stride[1 + WEFT_MAX_ELEMENTWISE_INPUTS][WEFT_MAX_DIMS];
 } weft_elementwise_args;
 
+/* The index box without dimensions of size 1, neighbours merged that are contiguous for every operand. At
+ * least one dimension. */
+typedef struct weft_elementwise_box {
+    int num_operands, ndim;
+    int64_t extent[WEFT_MAX_DIMS], stride[1 + WEFT_MAX_ELEMENTWISE_INPUTS][WEFT_MAX_DIMS];
+} weft_elementwise_box;
+
+static inline void weft_elementwise_add_dimension(weft_elementwise_box *box, const weft_elementwise_args *args,
+                                                  int d)
+{
+    int last = box->ndim - 1;
+    bool joins = last >= 0;
+    for (int k = 0; k < box->num_operands && joins; k++) {
+        joins = box->stride[k][last] == args->extent[d] * args->stride[k][d];
+    }
+    int place = joins ? last : box->ndim++;
+    box->extent[place] = joins ? box->extent[place] * args->extent[d] : args->extent[d];
+    for (int k = 0; k < box->num_operands; k++) {
+        box->stride[k][place] = args->stride[k][d];
+    }
+}
+
+static inline void weft_elementwise_merge(weft_elementwise_box *box, const weft_elementwise_args *args,
+                                          int num_operands)
+{
+    box->num_operands = num_operands;
+    box->ndim = 0;
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->extent[d] != 1) {
+            weft_elementwise_add_dimension(box, args, d);
+        }
+    }
+    if (box->ndim == 0) {
+        box->ndim = 1;
+        box->extent[0] = 1;
+        for (int k = 0; k < num_operands; k++) {
+            box->stride[k][0] = 1;
+        }
+    }
+}
+
 /* The CPU function of all elementwise kernels. */
 void weft_cpu_elementwise(const weft_task_run *run);
 uint32_t weft_elementwise_footprint(const weft_task_run *run);

@@ -17,6 +17,12 @@ WEFT_INLINE int64_t whole(double x)
     return x != x ? 0 : x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : (int64_t)x;
 }
 
+/* A number inside bounds; NaN is 0. */
+WEFT_INLINE double clamped(double x, double least, double most)
+{
+    return x != x ? 0 : x < least ? least : x > most ? most : x;
+}
+
 /* ... and as T. */
 #define AS_float(x) ((float)(x))
 #define AS_double(x) (x)

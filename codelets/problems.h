@@ -8,6 +8,7 @@ typedef enum weft_problem {
     WEFT_PROBLEM_NONE,
     WEFT_PROBLEM_RANGE,  /* input `input` has `value`, expected 0 to `bound` */
     WEFT_PROBLEM_CHANCE, /* input `input` has `number`, expected 0 to 1 */
+    WEFT_PROBLEM_DEVICE, /* the kernel's launch failed with the cudaError_t `value` */
     /* No memory: */
     WEFT_PROBLEM_SORT, /* for `value` values */
     WEFT_PROBLEM_RESULTS,
@@ -45,6 +46,13 @@ static inline void weft_problem_chance(weft_kernel_error *error, int input, doub
     if (weft_problem_is_first(error, WEFT_ERR_INVALID, WEFT_PROBLEM_CHANCE)) {
         error->input = input;
         error->number = number;
+    }
+}
+
+static inline void weft_problem_device(weft_kernel_error *error, int64_t cuda_error)
+{
+    if (weft_problem_is_first(error, WEFT_ERR_UNSUPPORTED, WEFT_PROBLEM_DEVICE)) {
+        error->value = cuda_error;
     }
 }
 

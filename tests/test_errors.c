@@ -343,6 +343,7 @@ static void test_environment(void **state)
         { THIS_ROW, "WEFT_SEED", "-1" },
         { THIS_ROW, "WEFT_SEED", "abc" },
         { THIS_ROW, "WEFT_WORKERS", "0" },
+        { THIS_ROW, "WEFT_DEVICES", "-1" },
         { THIS_ROW, "WEFT_POOL_BYTES", "-1" },
         { THIS_ROW, "WEFT_CACHE_BYTES", "-1" },
         { THIS_ROW, "WEFT_TIMEOUT_S", "soon" },
@@ -365,6 +366,10 @@ static void test_environment(void **state)
     }
     leave_rows();
     setenv("WEFT_CALIBRATE", "off", 1);
+    setenv("WEFT_DEVICES", "1000000", 1); /* no machine has them */
+    assert_int_equal(weft_init(NULL), WEFT_ERR_UNSUPPORTED);
+    assert_error(WEFT_ERR_UNSUPPORTED, "WEFT_DEVICES");
+    unsetenv("WEFT_DEVICES");
     static const struct {
         row_place place;
         weft_config config;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "codelets/cuda/kernels.h"
 #include "codelets/elementwise.h"
 #include "codelets/kernel.h"
 #include "codelets/linear.h"
@@ -40,6 +41,19 @@ static void test_rows_are_complete(void **state)
             assert_string_not_equal(info->name, weft_kernel_infos[k].name);
         }
     }
+}
+
+/* All elementwise kernels have a CUDA function in a build with CUDA, and none has one in another. */
+static void test_cuda_functions(void **state)
+{
+    (void)state;
+    bool built = weft_cuda_count_devices() >= 0;
+    for (weft_kernel_id i = WEFT_KERNEL_NONE + 1; i < WEFT_KERNEL_COUNT; i++) {
+        if (weft_kernel_is_elementwise(i) || !built) {
+            assert_true((weft_cuda_kernels[i] != NULL) == built);
+        }
+    }
+    assert_null(weft_cuda_kernels[WEFT_KERNEL_NONE]);
 }
 
 static void test_operations_have_kernels(void **state)
@@ -216,7 +230,8 @@ static void test_models_are_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_are_complete),          cmocka_unit_test(test_operations_have_kernels),
+        cmocka_unit_test(test_rows_are_complete),          cmocka_unit_test(test_cuda_functions),
+        cmocka_unit_test(test_operations_have_kernels),
         cmocka_unit_test(test_codelets_and_models),        cmocka_unit_test(test_footprints),
         cmocka_unit_test(test_tasks_are_of_their_kernels), cmocka_unit_test(test_models_are_kept),
     };

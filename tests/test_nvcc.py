@@ -28,7 +28,7 @@ class Nvcc(unittest.TestCase):
             output = os.path.join(folder, "elementwise.ptx")
             done = subprocess.run(
                 [nvcc, "-std=c++17", "-fmad=false", "-Werror", "all-warnings", "--ptx", "-I", root, "-I", os.path.join(root, "include"),
-                 "-o", output, os.path.join(root, "tests", "cuda", "elementwise.cu")],
+                 "-o", output, os.path.join(root, "codelets", "cuda", "elementwise.cu")],
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
             self.assertEqual(done.returncode, 0, done.stdout)
             with open(output, encoding="utf-8") as file:

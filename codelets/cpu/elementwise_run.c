@@ -42,49 +42,20 @@ bool weft_conversion_matters(weft_dtype type, weft_dtype common)
 
 /* ---- index space --------------------------------------------------------------------------------------- */
 
-/* The box without dimensions of size 1, and with dimensions merged that are contiguous for every operand:
- * rows along the last one. */
+/* Rows along the last dimension of the merged box. */
 typedef struct rows {
-    int num_operands, ndim; /* at least 1 */
-    int64_t extent[WEFT_MAX_DIMS], stride[MAX_OPERANDS][WEFT_MAX_DIMS];
+    weft_elementwise_box box;
     int64_t index[WEFT_MAX_DIMS], place[MAX_OPERANDS]; /* of the current row; elements */
 } rows;
-
-static void add_dimension(rows *r, const weft_elementwise_args *args, int d)
-{
-    int last = r->ndim - 1;
-    bool joins = last >= 0;
-    for (int k = 0; k < r->num_operands && joins; k++) {
-        joins = r->stride[k][last] == args->extent[d] * args->stride[k][d];
-    }
-    int place = joins ? last : r->ndim++;
-    r->extent[place] = joins ? r->extent[place] * args->extent[d] : args->extent[d];
-    for (int k = 0; k < r->num_operands; k++) {
-        r->stride[k][place] = args->stride[k][d];
-    }
-}
 
 static rows begin_rows(const weft_elementwise_args *args, int num_operands)
 {
     rows r;
-    r.num_operands = num_operands;
-    r.ndim = 0;
-    for (int d = 0; d < args->ndim; d++) {
-        if (args->extent[d] != 1) {
-            add_dimension(&r, args, d);
-        }
-    }
-    if (r.ndim == 0) {
-        r.ndim = 1;
-        r.extent[0] = 1;
-        for (int k = 0; k < r.num_operands; k++) {
-            r.stride[k][0] = 1;
-        }
-    }
-    for (int d = 0; d < r.ndim; d++) {
+    weft_elementwise_merge(&r.box, args, num_operands);
+    for (int d = 0; d < r.box.ndim; d++) {
         r.index[d] = 0;
     }
-    for (int k = 0; k < r.num_operands; k++) {
+    for (int k = 0; k < num_operands; k++) {
         r.place[k] = 0;
     }
     return r;
@@ -92,11 +63,11 @@ static rows begin_rows(const weft_elementwise_args *args, int num_operands)
 
 static bool next_row(rows *r)
 {
-    for (int d = r->ndim - 2; d >= 0; d--) {
-        bool more = ++r->index[d] < r->extent[d];
-        int64_t steps = more ? 1 : 1 - r->extent[d];
-        for (int k = 0; k < r->num_operands; k++) {
-            r->place[k] += steps * r->stride[k][d];
+    for (int d = r->box.ndim - 2; d >= 0; d--) {
+        bool more = ++r->index[d] < r->box.extent[d];
+        int64_t steps = more ? 1 : 1 - r->box.extent[d];
+        for (int k = 0; k < r->box.num_operands; k++) {
+            r->place[k] += steps * r->box.stride[k][d];
         }
         if (more) {
             return true;
@@ -136,7 +107,7 @@ static bool has_loop_type(const weft_elementwise_args *args, int k)
 static const void *load(runner *run, const rows *r, int k, int64_t first, int64_t n)
 {
     const weft_elementwise_args *args = run->args;
-    int64_t stride = r->stride[k][r->ndim - 1];
+    int64_t stride = r->box.stride[k][r->box.ndim - 1];
     const char *source = run->pointers[k] + (r->place[k] + first * stride) * run->sizes[k];
     if (has_loop_type(args, k) && (stride == 1 || n == 1)) {
         return source;
@@ -154,17 +125,17 @@ static const void *load(runner *run, const rows *r, int k, int64_t first, int64_
 static void run_row(runner *run, const rows *r)
 {
     const weft_elementwise_args *args = run->args;
-    int64_t length = r->extent[r->ndim - 1], stride = r->stride[0][r->ndim - 1];
+    int64_t length = r->box.extent[r->box.ndim - 1], stride = r->box.stride[0][r->box.ndim - 1];
     bool direct = args->types[0] == run->result && (stride == 1 || length == 1);
     bool converts = !direct;
-    for (int k = 1; k < r->num_operands && !converts; k++) {
-        converts = !has_loop_type(args, k) || (r->stride[k][r->ndim - 1] != 1 && length > 1);
+    for (int k = 1; k < r->box.num_operands && !converts; k++) {
+        converts = !has_loop_type(args, k) || (r->box.stride[k][r->box.ndim - 1] != 1 && length > 1);
     }
     int64_t step = converts ? BLOCK : length;
     for (int64_t first = 0, n; first < length; first += n) {
         n = length - first < step ? length - first : step;
         const void *inputs[WEFT_MAX_ELEMENTWISE_INPUTS] = { NULL, NULL, NULL };
-        for (int k = 1; k < r->num_operands; k++) {
+        for (int k = 1; k < r->box.num_operands; k++) {
             inputs[k - 1] = load(run, r, k, first, n);
         }
         char *target = run->pointers[0] + (r->place[0] + first * stride) * run->sizes[0];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codelets/kernel.h"
+#include "runtime/cuda.h"
 
 static uint32_t footprint(struct starpu_task *task)
 {
@@ -52,6 +53,7 @@ weft_status weft_codelets_start(const char *function)
     }
     for (weft_kernel_id i = WEFT_KERNEL_NONE + 1; i < WEFT_KERNEL_COUNT; i++) {
         fill_in(&state->codelets[i], &weft_kernel_infos[i], weft_cpu_kernels[i], state->codelet_nodes);
+        weft_cuda_fill_in(&state->codelets[i].starpu, i);
     }
     return WEFT_OK;
 }
@@ -134,10 +136,7 @@ void weft_task_run_cpu(void *buffers[], void *argument)
     weft_kernel_error error;
     error.status = WEFT_OK; /* the other members are set only with an error */
     run->error = &error;
-    for (int i = 0; i < run->num_operands; i++) {
-        const weft_run_place *place = &submitted->places[i];
-        run->operands[i] = (char *)STARPU_VARIABLE_GET_PTR(buffers[place->buffer]) + place->offset;
-    }
+    weft_task_run_place(submitted, buffers);
     run->cpu->run(run);
     if (error.status != WEFT_OK) {
         weft_task_run_report(run, submitted->operation);

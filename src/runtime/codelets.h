@@ -52,6 +52,16 @@ static inline weft_codelet *weft_codelet_of(weft_kernel_id kernel)
                : ((weft_codelet *const *)state->own_codelets.items)[kernel - WEFT_KERNEL_COUNT];
 }
 
+/* Sets the kernel's pointers, from StarPU's interfaces of the task's buffers on the node where it runs. */
+static inline void weft_task_run_place(weft_submitted_run *submitted, void *buffers[])
+{
+    weft_task_run *run = &submitted->run;
+    for (int i = 0; i < run->num_operands; i++) {
+        const weft_run_place *place = &submitted->places[i];
+        run->operands[i] = (char *)STARPU_VARIABLE_GET_PTR(buffers[place->buffer]) + place->offset;
+    }
+}
+
 /* Keeps the error of a failed run, with the message of its error word (problems.c). */
 void weft_task_run_report(const weft_task_run *run, const weft_operation *operation);
 

@@ -41,6 +41,10 @@ void weft_task_run_report(const weft_task_run *run, const weft_operation *operat
         weft_fail_later(run->operation, error->status, run->function, "%s has %g, expected 0 to 1",
                         input_name(error->input, operation), error->number);
         break;
+    case WEFT_PROBLEM_DEVICE:
+        weft_fail_later(run->operation, error->status, run->function, "the device does not run the kernel: CUDA's error %lld",
+                        (long long)error->value);
+        break;
     case WEFT_PROBLEM_SORT:
         weft_fail_later(run->operation, error->status, run->function, "no memory to sort %lld values",
                         (long long)error->value);

@@ -91,6 +91,7 @@ typedef struct weft_runtime_state {
     struct weft_pending *pending;
     struct weft_pool *pool;
     struct weft_task_memory *task_memory;
+    int64_t device_bytes; /* memory of the smallest CUDA device that StarPU drives; 0: it drives none (cuda.c) */
     struct weft_codelet *codelets; /* by kernel id (codelets.c) */
     weft_vec own_codelets;         /* weft_codelet *: the program's kernels */
     uint32_t cluster_kernel;       /* src/graph: the id of the clusters' kernel; 0: none yet */
@@ -215,6 +216,7 @@ typedef struct weft_settings { /* weft_config after environment and defaults */
     weft_calibration calibration;
     weft_task_cache task_cache;
     unsigned graph_passes; /* weft_graph_pass: of new graphs */
+    int devices; /* CUDA devices of this process */
 } weft_settings;
 
 /* Reads config (may be NULL) and the environment. Errors are kept; world and time-out are then the valid

@@ -284,6 +284,7 @@ static bool read_environment(const char *function, weft_settings *settings)
                  read_int(function, WEFT_VARIABLE_FAKE_SIZE, 1, &settings->fake_size) &&
                  read_int(function, WEFT_VARIABLE_FAKE_PROCESSES, 1, &settings->fake_processes) &&
                  read_int(function, WEFT_VARIABLE_WORKERS, 1, &settings->workers) &&
+                 read_int(function, WEFT_VARIABLE_DEVICES, 0, &settings->devices) &&
                  read_seed(function, &settings->seed) &&
                  read_integer(function, WEFT_VARIABLE_POOL_BYTES, 0, INT64_MAX, &settings->pool_bytes) &&
                  read_integer(function, WEFT_VARIABLE_CACHE_BYTES, 0, INT64_MAX, &settings->cache_bytes) &&

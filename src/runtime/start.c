@@ -8,6 +8,7 @@
 
 #include "machine/models.h"
 #include "runtime/codelets.h"
+#include "runtime/cuda.h"
 #include "runtime/pending.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
@@ -147,7 +148,6 @@ static weft_status start_starpu(const char *function, const weft_settings *setti
     int workers = weft_devices_choose(wanted, place, units, STARPU_MAXCPUS, &bind);
     /* STARPU_NCPU in the environment wins. */
     conf.ncpus = workers;
-    conf.ncuda = 0;
     conf.nopencl = 0;
     conf.sched_policy = weft_sched_policy();
     if (bind && getenv("STARPU_WORKERS_NOBIND") == NULL && getenv("STARPU_NCPU") == NULL) {
@@ -157,11 +157,16 @@ static weft_status start_starpu(const char *function, const weft_settings *setti
         setenv("STARPU_WORKERS_NOBIND", "1", 0);
     }
     starpu_malloc_set_align(64); /* a cache line, and the widest vector */
-    weft_status status = init_starpu(function, settings, place, &conf);
+    weft_status status = weft_cuda_choose(function, settings, place, &conf);
+    status = status == WEFT_OK ? init_starpu(function, settings, place, &conf) : status;
     if (status != WEFT_OK) {
         return status;
     }
     weft_runtime.owns_starpu = true;
+    status = weft_cuda_started(function, &conf);
+    if (status != WEFT_OK) {
+        return status;
+    }
     if (conf.sched_policy != NULL && !weft_sched_has_started()) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the queue of tasks");
     }

@@ -11,6 +11,7 @@
     each(CALIBRATE) \
     each(CHECK) \
     each(FAKE_PROCESSES) \
+    each(DEVICES) \
     each(FAKE_SIZE) \
     each(GRAPH_PASSES) \
     each(LOCAL_RANKS) \

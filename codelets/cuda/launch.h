@@ -1,0 +1,39 @@
+/* Launching kernels: the one place that does. A kernel takes one structure by value, and goes through `count`
+ * indices by for (int64_t i = weft_first_index(); i < count; i += weft_index_step()). */
+#ifndef WEFT_CODELETS_CUDA_LAUNCH_H
+#define WEFT_CODELETS_CUDA_LAUNCH_H
+
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+template <typename Work>
+static int weft_launch_on(void (*kernel)(Work), unsigned blocks, unsigned threads, void *stream, const Work &work)
+{
+    kernel<<<blocks, threads, 0, (cudaStream_t)stream>>>(work);
+    return (int)cudaGetLastError();
+}
+#else
+#include "stand_in_kernels.h" /* of tests/device: the same files compiled for a device that is not there */
+#endif
+
+static __device__ inline int64_t weft_first_index()
+{
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static __device__ inline int64_t weft_index_step()
+{
+    return (int64_t)gridDim.x * blockDim.x;
+}
+
+/* A thread for each of `count` indices, at least 1, up to a limit from which on threads take several. */
+template <typename Work>
+static int weft_launch(void (*kernel)(Work), int64_t count, void *stream, const Work &work)
+{
+    const int64_t threads = 256, most = 1 << 16;
+    int64_t blocks = (count + threads - 1) / threads;
+    return weft_launch_on(kernel, (unsigned)(blocks < most ? blocks : most), (unsigned)threads, stream, work);
+}
+
+#endif

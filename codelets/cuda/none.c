@@ -1,0 +1,9 @@
+/* The table of a build without CUDA. */
+#include "codelets/cuda/kernels.h"
+
+const weft_cuda_run weft_cuda_kernels[WEFT_KERNEL_COUNT] = { NULL };
+
+int weft_cuda_count_devices(void)
+{
+    return -1;
+}

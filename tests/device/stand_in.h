@@ -1,0 +1,55 @@
+/* device: a stand-in for CUDA devices, test code only. A library that takes libcudart's place (cudart.cpp), a process
+ * that stands for the devices (device_process.cpp), and the header by which the C++ compiler compiles kernels
+ * (stand_in_kernels.h).
+ *
+ * Device memory is mapped at the same addresses in this process, where it cannot be read or written, and in the
+ * devices' process, which was forked before main(): a pointer to host memory made later means nothing there. So host
+ * code that touches device memory, and kernels that are given host pointers, crash, as with a device.
+ *
+ *     STAND_IN_DEVICES    their number, 0 to 8 (0)
+ *     STAND_IN_BYTES      memory of each (268435456)
+ *     STAND_IN_DELAY_US   each stream waits at random before what it does, at most so long (0)
+ *     STAND_IN_ORDER      of the threads of a kernel: forwards, backwards, shuffled (forwards)
+ *     STAND_IN_SEED       of the two (0) */
+#ifndef WEFT_TESTS_STAND_IN_H
+#define WEFT_TESTS_STAND_IN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { STAND_IN_MAX_DEVICES = 8, STAND_IN_MAX_ARGUMENT = 4096 }; /* bytes of a kernel's arguments, as CUDA's limit */
+
+/* What a device has done. */
+typedef struct stand_in_counts {
+    int64_t launches;
+    int64_t bytes_in, bytes_out; /* copied from and to host memory */
+    int64_t bytes_peer;          /* received from other devices */
+    int64_t peak_bytes;          /* memory in use at once */
+} stand_in_counts;
+
+stand_in_counts stand_in_device_counts(int device);
+
+/* ---- between the parts of the stand-in ----------------------------------------------------------------- */
+
+typedef struct stand_in_order {
+    int direction; /* 1: forwards, -1: backwards, 0: shuffled */
+    uint64_t seed;
+} stand_in_order;
+
+/* Goes through all threads of a kernel, in the devices' process. */
+typedef void (*stand_in_runner)(void (*kernel)(void), const void *argument, unsigned blocks, unsigned threads,
+                                stand_in_order order);
+
+/* Puts a kernel into a stream. A cudaError_t. */
+int stand_in_launch(stand_in_runner runner, void (*kernel)(void), const void *argument, size_t size, unsigned blocks,
+                    unsigned threads, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
