@@ -211,6 +211,23 @@ static weft_status adam(void *context, weft_tensor *const inputs[], const double
     return WEFT_OK;
 }
 
+enum { PARAMETERS = 3 };
+
+/* A step of Adam behind clipping: inputs[]: parameters, first and second moments, gradients. */
+static weft_status clipped_adam(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context;
+    weft_tensor *gradients[PARAMETERS];
+    for (int i = 0; i < PARAMETERS; i++) {
+        gradients[i] = weft_scale(inputs[3 * PARAMETERS + i], scalars[0]);
+    }
+    weft_clip_grad_norm(PARAMETERS, gradients, 1, 2, NULL);
+    weft_adam_options options = WEFT_ADAMW_DEFAULT;
+    weft_adam(PARAMETERS, inputs, gradients, inputs + PARAMETERS, inputs + 2 * PARAMETERS, 1, &options);
+    outputs[0] = inputs[0];
+    return weft_last_status();
+}
+
 /* What one pass needs: tensors read once, or written once, in units of one tensor; and its calls. */
 static void check_traffic(const char *name, weft_graph_function function, int num_inputs, bool row, int passes_of_memory,
                           int num_calls)
@@ -247,6 +264,48 @@ static void check_traffic(const char *name, weft_graph_function function, int nu
     assert_no_error();
 }
 
+/* Clipping reads the gradients for their norm first; behind that, one pass scales them and makes the step. The norm's
+ * greatest value is part of the calls that clipping is made of; the step's scalars are not. */
+static void test_f9_clipping_and_adam(void **state)
+{
+    (void)state;
+    enum { INPUTS_OF_STEP = 4 * PARAMETERS };
+    start(NULL);
+    weft_scope_open();
+    const weft_placement rows[] = { weft_shard(0) };
+    weft_tensor *mine[INPUTS_OF_STEP], *theirs[INPUTS_OF_STEP], *output;
+    for (int i = 0; i < INPUTS_OF_STEP; i++) {
+        int64_t shape[] = { ROWS + 8 * (i % PARAMETERS), COLUMNS };
+        mine[i] = weft_rand(WEFT_F32, 2, shape, line(), rows);
+        theirs[i] = weft_scale(mine[i], 1);
+    }
+    weft_graph *graph = weft_graph_new("step", clipped_adam, NULL, INPUTS_OF_STEP, 1, 1);
+    weft_graph_info info, former = { .runs = 0 };
+    for (int turn = 0; turn < 4; turn++) {
+        double scale = 0.5 + turn;
+        weft_graph_get_info(graph, &former);
+        assert_int_equal(weft_graph_call(graph, mine, &scale, &output), WEFT_OK);
+        assert_int_equal(clipped_adam(NULL, theirs, &scale, &output), WEFT_OK);
+        for (int i = 0; i < INPUTS_OF_STEP; i++) {
+            assert_same_shards(mine[i], theirs[i], "step");
+        }
+    }
+    weft_graph_get_info(graph, &info);
+    print_message("# step: %lld bytes, of %lld\n", (long long)(info.fused_bytes - former.fused_bytes),
+                  (long long)(info.fused_bytes - former.fused_bytes + info.saved_bytes - former.saved_bytes));
+    int64_t bytes = 0; /* of all parameters: each is read and written with its moments, and its gradient is read */
+    for (int i = 0; i < PARAMETERS; i++) {
+        bytes += (int64_t)(ROWS + 8 * i) * COLUMNS * 4;
+    }
+    bytes /= processes > 0 ? weft_world_size() : 1;
+    assert_int_equal(info.fused_calls - former.fused_calls, 2 * PARAMETERS);
+    assert_int_equal(info.fused_bytes - former.fused_bytes, 7 * bytes);
+    weft_graph_free(graph);
+    weft_scope_close();
+    assert_no_error();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 static void test_f9_one_pass_over_memory(void **state)
 {
     (void)state;
@@ -257,6 +316,39 @@ static void test_f9_one_pass_over_memory(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+static weft_status mixed(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context, (void)scalars;
+    weft_tensor *wide = weft_softmax(weft_to_type(inputs[0], WEFT_F64), -1);
+    outputs[0] = weft_add(weft_to_type(wide, WEFT_F16), inputs[1]);
+    return WEFT_OK;
+}
+
+/* Panels of wider types are lower: rows of several panels are one tile. */
+static void test_f9_types_with_other_panels(void **state)
+{
+    (void)state;
+    start(NULL);
+    weft_scope_open();
+    const weft_placement rows[] = { weft_shard(0) };
+    int64_t shape[] = { 20001, 64 };
+    weft_tensor *inputs[] = { weft_randn(WEFT_BF16, 2, shape, line(), rows), weft_randn(WEFT_F32, 2, shape, line(), rows) };
+    weft_graph *graph = weft_graph_new("mixed", mixed, NULL, 2, 0, 1);
+    for (int turn = 0; turn < 3; turn++) {
+        weft_tensor *output, *expected;
+        assert_int_equal(weft_graph_call(graph, inputs, NULL, &output), WEFT_OK);
+        assert_int_equal(mixed(NULL, inputs, NULL, &expected), WEFT_OK);
+        assert_same_shards(output, expected, "mixed");
+    }
+    weft_graph_info info;
+    weft_graph_get_info(graph, &info);
+    assert_int_equal(info.fused_calls, 2 * 4);
+    weft_graph_free(graph);
+    weft_scope_close();
+    assert_no_error();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(int count, char *arguments[])
 {
     processes = count > 1;
@@ -264,6 +356,8 @@ int main(int count, char *arguments[])
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f9_random_graphs),
         cmocka_unit_test(test_f9_one_pass_over_memory),
+        cmocka_unit_test(test_f9_clipping_and_adam),
+        cmocka_unit_test(test_f9_types_with_other_panels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

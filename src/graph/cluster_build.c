@@ -382,7 +382,7 @@ static int find_last(const weft_cluster_building *b, int first)
 }
 
 /* The cluster that begins with a call, or NULL with *done true: it is executed on its own. *last: the last of its calls. */
-static weft_cluster *find_cluster(const weft_cluster_building *b, int first, int *last, bool *done)
+static weft_cluster *find_cluster(weft_cluster_building *b, int first, int *last, bool *done)
 {
     weft_cluster *cluster = NULL;
     *done = true;
@@ -395,6 +395,7 @@ static weft_cluster *find_cluster(const weft_cluster_building *b, int first, int
     *last = weft_fuse_find(b, first);
     if (*last > first) {
         bool possible;
+        weft_fuse_drop_changes(b, first, *last);
         cluster = weft_fuse_build(b, first, *last, &possible);
         *done = cluster != NULL || !possible;
     }
@@ -402,7 +403,7 @@ static weft_cluster *find_cluster(const weft_cluster_building *b, int first, int
     return cluster;
 }
 
-static bool build_all(const weft_cluster_building *b, weft_clusters *clusters)
+static bool build_all(weft_cluster_building *b, weft_clusters *clusters)
 {
     bool done = true;
     for (int first = 0, last; first < (int)b->trace->nodes.count && done; first = last + 1) {
@@ -422,9 +423,6 @@ static bool build_all(const weft_cluster_building *b, weft_clusters *clusters)
 
 static void find_definitions(const weft_cluster_building *b)
 {
-    for (size_t i = 0; i < b->trace->values.count; i++) {
-        b->defined[i] = b->takes[i] = -1;
-    }
     for (size_t n = 0; n < b->trace->nodes.count; n++) {
         const weft_graph_node *node = weft_trace_node(b->trace, n);
         for (int i = 0; i < node->num_outputs; i++) {
@@ -437,7 +435,22 @@ static void find_definitions(const weft_cluster_building *b)
     }
 }
 
-weft_clusters *weft_clusters_build(const weft_graph_trace *trace, const bool is_promised[], unsigned passes)
+/* False: no memory. */
+static bool arrange(weft_cluster_building *b, weft_graph_trace *trace)
+{
+    if (!(b->passes & WEFT_PASS_FUSE)) {
+        return true;
+    }
+    bool done = weft_fuse_arrange(b, trace);
+    weft_trace_finish(trace);
+    for (size_t i = 0; i < trace->values.count; i++) {
+        b->defined[i] = -1;
+    }
+    find_definitions(b);
+    return done;
+}
+
+weft_clusters *weft_clusters_build(weft_graph_trace *trace, const bool is_promised[], unsigned passes)
 {
     size_t num_values = trace->values.count, num_nodes = trace->nodes.count;
     weft_clusters *clusters = calloc(1, sizeof(*clusters) + num_values * sizeof(bool));
@@ -445,19 +458,22 @@ weft_clusters *weft_clusters_build(const weft_graph_trace *trace, const bool is_
     b.calls = calloc(num_nodes + 1, sizeof(*b.calls));
     b.defined = malloc((num_values + 1) * 2 * sizeof(int));
     b.takes = b.defined + num_values + 1;
-    bool done = clusters != NULL && b.calls != NULL && b.defined != NULL;
+    b.is_changed = calloc(num_values + 1, sizeof(bool));
+    bool done = clusters != NULL && b.calls != NULL && b.defined != NULL && b.is_changed != NULL;
     if (done) {
         clusters->num_values = num_values;
         memcpy(clusters->is_promised, is_promised, num_values * sizeof(bool));
+        memset(b.defined, -1, (num_values + 1) * 2 * sizeof(int));
         find_definitions(&b);
         weft_cluster_lower_all(&b);
-        done = !b.failed && build_all(&b, clusters);
+        done = !b.failed && arrange(&b, trace) && build_all(&b, clusters);
     }
     for (size_t i = 0; i < num_nodes && b.calls != NULL; i++) {
         weft_task_list_free(&b.calls[i].tasks);
     }
     free(b.calls);
     free(b.defined);
+    free(b.is_changed);
     if (!done) {
         weft_clusters_free(clusters);
     }

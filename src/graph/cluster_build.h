@@ -1,5 +1,5 @@
 /* Building clusters: which calls are lowered (cluster_calls.c), what a cluster reads and leaves behind, and the tasks of small
- * calls (cluster_build.c); which calls are fused (fuse.c), and their tasks (fuse_build.c). */
+ * calls (cluster_build.c); which calls are fused (fuse.c), in which order (fuse_arrange.c), and their tasks (fuse_build.c). */
 #ifndef WEFT_SRC_GRAPH_CLUSTER_BUILD_H
 #define WEFT_SRC_GRAPH_CLUSTER_BUILD_H
 
@@ -34,6 +34,7 @@ typedef struct weft_cluster_building {
     bool failed;         /* an error is kept */
     int *defined;        /* by value: the node that makes it; -1: an input of the segment */
     int *takes;          /* by value: the value in whose memory it is made, by a change in place; -1: none */
+    bool *is_changed;    /* by value: some call changes it in place */
 } weft_cluster_building;
 
 static inline const weft_layout *weft_layout_of_value(const weft_cluster_building *b, int value)
@@ -68,13 +69,17 @@ bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_ste
 /* The first task of a call on a rank; NULL: none. */
 const weft_task *weft_lowered_task(const weft_lowered *call, int shard);
 
-/* ---- fuse.c, fuse_build.c -------------------------------------------------------------------------------- */
+/* ---- fuse.c, fuse_arrange.c, fuse_build.c -------------------------------------------------------------------------------- */
 
 /* Finds out whether a call in these layouts may be fused: sets the members of weft_lowered. */
 void weft_fuse_examine(const weft_cluster_building *b, const weft_graph_node *node, const weft_sharding *sharding,
                        weft_lowered *call);
+/* Brings calls that are fused together next to each other. False: no memory. */
+bool weft_fuse_arrange(weft_cluster_building *b, weft_graph_trace *trace);
 /* The last call of those that are fused from `first` on; `first`: none. */
 int weft_fuse_find(const weft_cluster_building *b, int first);
+/* Changes in place of values from outside, which nothing behind the calls needs, become new values of the tiles. */
+void weft_fuse_drop_changes(weft_cluster_building *b, int first, int last);
 /* The cluster of fused calls. NULL: no memory, or (*possible false) a row is too large for a tile. */
 weft_cluster *weft_fuse_build(const weft_cluster_building *b, int first, int last, bool *possible);
 

@@ -148,8 +148,21 @@ static void note_changes(weft_cluster_building *b, const weft_graph_node *node)
     }
 }
 
+static void find_changed(const weft_cluster_building *b)
+{
+    for (size_t n = 0; n < b->trace->nodes.count; n++) {
+        const weft_graph_node *node = weft_trace_node(b->trace, n);
+        for (int i = 0; i < node->num_outputs && i < node->num_inputs; i++) {
+            if (weft_call_changes(node->call, i) && node->inputs[i] >= 0) {
+                b->is_changed[node->inputs[i]] = true;
+            }
+        }
+    }
+}
+
 void weft_cluster_lower_all(weft_cluster_building *b)
 {
+    find_changed(b);
     for (size_t i = 0; i < b->trace->nodes.count; i++) {
         const weft_graph_node *node = weft_trace_node(b->trace, i);
         weft_lowered *call = &b->calls[i];

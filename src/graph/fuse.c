@@ -154,48 +154,89 @@ void weft_fuse_examine(const weft_cluster_building *b, const weft_graph_node *no
 
 /* ---- which calls together -------------------------------------------------------------------------------- */
 
-/* Whether one of the calls from `first` to `last` has the value, by rows; or reads it whole (`moves` false). */
-static bool has_operand(const weft_cluster_building *b, int first, int last, int end, int value, bool moves)
+/* Whether one of the calls from `from` to `to` has the value, by rows; or reads it whole (`moves` false). [first, last]: those
+ * considered together. */
+static bool has_operand(const weft_cluster_building *b, int first, int from, int to, int last, int value, bool moves)
 {
     bool found = false;
-    int home = weft_cluster_home(b, first, end, value);
-    for (int n = first; n <= last && !found; n++) {
+    int home = weft_cluster_home(b, first, last, value);
+    for (int n = from; n <= to && !found; n++) {
         const weft_lowered *call = &b->calls[n];
         for (int i = 0; i < call->num_operands && !found; i++) {
             found = call->operands[i].moves == moves &&
-                    weft_cluster_home(b, first, end, call->operands[i].value) == home;
+                    weft_cluster_home(b, first, last, call->operands[i].value) == home;
         }
     }
     return found;
 }
 
-/* Whether a call has the rows of those before it, and reads whole no value that they, or it, make by rows; *shares: it has a
- * value in common with them. */
-static bool fits_behind(const weft_cluster_building *b, int first, int number, bool *shares)
+/* Whether two calls have a value in common by rows. `last`: of those considered together. */
+static bool share_value(const weft_cluster_building *b, int first, int last, int one, int other)
+{
+    const weft_lowered *call = &b->calls[other];
+    bool share = false;
+    for (int i = 0; i < call->num_operands && !share; i++) {
+        share = call->operands[i].moves && has_operand(b, first, one, one, last, call->operands[i].value, true);
+    }
+    return share;
+}
+
+/* Whether a call has the rows of those before it, and reads whole no value that they, or it, make by rows. */
+static bool fits_behind(const weft_cluster_building *b, int first, int number)
 {
     const weft_lowered *call = &b->calls[number], *leader = &b->calls[first];
     bool fits = call->fuses && weft_layouts_share_rows(weft_fused_layout(b, &leader->operands[0]),
                                                        weft_fused_layout(b, &call->operands[0]));
-    *shares = false;
     for (int i = 0; i < call->num_operands && fits; i++) {
         const weft_fused_operand *operand = &call->operands[i];
-        *shares |= operand->moves && has_operand(b, first, number - 1, number, operand->value, true);
         bool clashes = operand->moves ? (operand->access & WEFT_SLOT_WRITE) &&
-                                            has_operand(b, first, number, number, operand->value, false)
-                                      : has_operand(b, first, number, number, operand->value, true);
+                                            has_operand(b, first, first, number, number, operand->value, false)
+                                      : has_operand(b, first, first, number, number, operand->value, true);
         fits = !clashes;
     }
     return fits;
 }
 
-/* Calls that share nothing with those before them are fused if a later one joins them. */
+/* All calls are connected by values. A call that shares none with those before it is fused if a later one connects it. */
 int weft_fuse_find(const weft_cluster_building *b, int first)
 {
-    int last = first, count = (int)b->trace->nodes.count;
-    bool fits = b->calls[first].fuses, shares;
-    for (int n = first + 1; n < count && n - first < WEFT_MAX_FUSED_CALLS && fits; n++) {
-        fits = !weft_cluster_ends_at_random(n) && fits_behind(b, first, n, &shares);
-        last = fits && shares ? n : last;
+    int last = first, count = (int)b->trace->nodes.count, num_parts = 1;
+    int parts[WEFT_MAX_FUSED_CALLS] = { 0 }; /* by call: its connected part, numbered by one of its calls */
+    for (int n = first + 1; b->calls[first].fuses && n < count && n - first < WEFT_MAX_FUSED_CALLS; n++) {
+        if (weft_cluster_ends_at_random(n) || !fits_behind(b, first, n)) {
+            break;
+        }
+        int own = parts[n - first] = n - first;
+        num_parts++;
+        for (int m = first; m < n; m++) {
+            int other = parts[m - first];
+            if (other == own || !share_value(b, first, n, m, n)) {
+                continue;
+            }
+            num_parts--;
+            for (int k = first; k <= n; k++) {
+                parts[k - first] = parts[k - first] == other ? own : parts[k - first];
+            }
+        }
+        last = num_parts == 1 ? n : last;
     }
     return last;
+}
+
+/* Elementwise kernels read the target as an input, so that they can write somewhere else. */
+void weft_fuse_drop_changes(weft_cluster_building *b, int first, int last)
+{
+    for (int n = first; n <= last; n++) {
+        const weft_graph_node *node = weft_trace_node(b->trace, (size_t)n);
+        weft_lowered *call = &b->calls[n];
+        int value = node->outputs[0];
+        bool drops = weft_kernel_is_elementwise(node->call->operation->kernel) && b->takes[value] >= 0 &&
+                     b->defined[b->takes[value]] < first && !b->is_promised[value] && !b->is_changed[value] &&
+                     weft_trace_value(b->trace, value)->last_use <= last;
+        if (drops) {
+            b->takes[value] = -1;
+            call->operands[0].access = WEFT_SLOT_WRITE;
+            call->operands[1].value = node->inputs[0];
+        }
+    }
 }

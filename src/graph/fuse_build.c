@@ -261,10 +261,8 @@ static unsigned narrow_views(const fusing *f, const weft_lowered *call, const pi
         moving |= 1u << i;
         operand->extent[0] = units;
         operand->offset[0] = f->flat ? 0 : rows->first;
-        if (f->flat) {
-            operand->ndim = 1;
-            operand->panel_rows = INT64_MAX / 2;
-        }
+        operand->panel_rows = INT64_MAX / 2; /* a piece is one panel, also in the scratch memory */
+        operand->ndim = f->flat ? 1 : operand->ndim;
     }
     return moving;
 }
