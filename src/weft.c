@@ -20,6 +20,7 @@
 #include "io/contents.h"
 #include "io/saving.h"
 #include "module/module.h"
+#include "predict/predict.h"
 #include "runtime/deferral.h"
 #include "runtime/failures.h"
 #include "runtime/pool.h"
@@ -140,6 +141,7 @@ static weft_status start_floors(const char *function, const weft_settings *setti
     status = status == WEFT_OK ? start_comm(function, settings, *transport) : status;
     status = status == WEFT_OK ? weft_tensors_start() : status;
     status = status == WEFT_OK ? weft_dispatch_start() : status;
+    status = status == WEFT_OK ? weft_predict_start(function) : status;
     if (status != WEFT_OK) {
         give_up_world(function, status, transport);
     }

@@ -242,6 +242,9 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
                          : graph->frozen != NULL ? weft_frozen_call(graph, inputs, scalars, outputs)
                                                  : weft_graph_run_checked(graph, inputs, scalars, outputs);
     graph->running--;
+    if (weft_runtime.has_run != NULL && status == WEFT_OK && !at_once) {
+        status = weft_runtime.has_run(graph);
+    }
     for (int i = 0; i < graph->num_outputs && status != WEFT_OK; i++) {
         outputs[i] = NULL;
     }

@@ -34,6 +34,8 @@ typedef struct weft_kernel_costs {
     weft_map index;                  /* 1 + number in `all` */
 } weft_kernel_costs;
 
+/* Time that this thread has had a core. */
+double weft_processor_us(void);
 void weft_kernel_costs_free(weft_kernel_costs *costs);
 /* The number of a task's cost, which is found where it is not known well enough. -1: no memory. */
 int64_t weft_kernel_cost_of(weft_kernel_costs *costs, const weft_submitted_run *run, struct starpu_task *starpu);
@@ -118,5 +120,10 @@ bool weft_predict_path(const weft_simulation *simulation, char *text, size_t siz
 /* A status with the error kept. */
 weft_status weft_predict_timeline(const weft_simulation *simulation, const weft_process_classes *classes,
                                   const char *path);
+
+/* ---- WEFT_PREDICT (hook.c) --------------------------------------------------------------------------------- */
+
+/* Has graphs predicted when they have run, if the variable is set. A status with the error kept. */
+weft_status weft_predict_start(const char *function);
 
 #endif

@@ -63,9 +63,9 @@ static void record_task(weft_rehearsal *self, const weft_single_task *task, cons
                         struct starpu_task *starpu)
 {
     rehearsing *r = (rehearsing *)self;
-    double begin_us = starpu_timing_now();
+    double begin_us = weft_processor_us();
     int64_t cost = weft_kernel_cost_of(r->costs, run, starpu);
-    r->kernels_us += starpu_timing_now() - begin_us;
+    r->kernels_us += weft_processor_us() - begin_us;
     weft_recorded *record = add_record(r, WEFT_SIMULATED_TASK);
     r->failed |= cost < 0;
     if (r->failed) {
@@ -311,9 +311,9 @@ static weft_status record_twice(weft_graph_impl *graph, rehearsing *r)
     r->kernels_us = 0;
     int64_t used = weft_pool_bytes_in_use(weft_runtime.pool), peak, own;
     weft_pool_peak(weft_runtime.pool, &peak, &own);
-    double begin_us = starpu_timing_now();
+    double begin_us = weft_processor_us();
     status = rehearse_segments(graph, r);
-    r->recording->call_us = starpu_timing_now() - begin_us - r->kernels_us;
+    r->recording->call_us = weft_processor_us() - begin_us - r->kernels_us;
     weft_pool_peak(weft_runtime.pool, &peak, &own);
     r->recording->peak_bytes = peak - used;
     return status;

@@ -21,6 +21,7 @@ struct weft_dispatch; /* src/dispatch */
 struct weft_trace;    /* runtime/trace.h */
 struct weft_recorder; /* runtime/recorder.h */
 struct weft_steps;    /* tensor/actions.h */
+struct weft_graph_impl; /* src/graph */
 struct weft_rehearsal; /* tensor/rehearsal.h */
 struct weft_explained; /* tensor/explained.c */
 struct weft_regions;  /* tensor/regions.c */
@@ -78,6 +79,7 @@ typedef struct weft_runtime_state {
     void (*drop_tape)(struct weft_tensor_impl *tensor);
     bool (*gather_now)(struct weft_tensor_impl *tensor);
     struct weft_deferral *deferral; /* calls are deferred (src/graph); NULL: executed at once */
+    weft_status (*has_run)(struct weft_graph_impl *graph); /* src/predict: a graph's call has ended; NULL: nobody asks */
     uint64_t graph_runs;            /* segments of runs of graphs, ever */
     unsigned graph_passes;          /* weft_graph_pass: of new graphs */
     uint64_t cluster_seed; /* for tests: where clusters end at random; 0: they do not */

@@ -24,6 +24,7 @@
     each(PLAN) \
     each(POOL_BYTES) \
     each(CACHE_BYTES) \
+    each(PREDICT) \
     each(RANKS) \
     each(REPORT) \
     each(SEED) \

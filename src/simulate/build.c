@@ -205,7 +205,7 @@ void weft_simulation_transfer(weft_simulation *simulation, int process, bool rec
             message->record = number;
             message->start_us = message->end_us = -1;
             message->cause = WEFT_CAUSE_NONE;
-            message->other = message->next_receive = -1;
+            message->other = message->next_receive = message->after = -1;
             message->posted = false;
         }
     }

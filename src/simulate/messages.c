@@ -144,9 +144,6 @@ static void start_send(weft_simulation *simulation, weft_simulated_lane *lane, u
     weft_simulated_message *message = weft_simulated_message_at(simulation, number);
     lane->busy = true;
     message->start_us = running->now_us;
-    if (running->cause != WEFT_CAUSE_NONE) {
-        message->cause = running->cause;
-    }
     weft_simulation_at(simulation, running->now_us + time_on_link(simulation, message), WEFT_EVENT_SENT, number);
     for (int32_t i = message->other; i >= 0; i = weft_simulated_message_at(simulation, (size_t)i)->next_receive) {
         const weft_simulated_message *receive = weft_simulated_message_at(simulation, (size_t)i);
@@ -187,7 +184,7 @@ void weft_message_sent(weft_simulation *simulation, uint32_t number)
     if (lane->waiting.count > 0) {
         uint32_t next;
         weft_heap_pop(simulation, &lane->waiting, sizeof(next), &next, is_older);
-        simulation->running->cause = (int32_t)record;
+        weft_simulated_message_at(simulation, next)->after = (int32_t)number;
         start_send(simulation, lane, next);
     }
     if (--weft_simulated_record_at(simulation, record)->unfinished == 0) {

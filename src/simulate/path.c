@@ -3,29 +3,36 @@
 
 #include <stdlib.h>
 
-static bool add_part(weft_vec *parts, uint32_t label, int kind, double us)
+typedef struct walk {
+    const weft_simulation *simulation;
+    weft_vec *parts;
+    double until;  /* the path is known from here on */
+    int64_t at;    /* the record that ended then; -1: the beginning */
+    bool failed;   /* no memory */
+} walk;
+
+/* The path from `since` to `until` belongs to a label. */
+static void add(walk *w, uint32_t label, int kind, double since)
 {
-    weft_path_part *all = parts->items, *found = NULL;
-    for (size_t i = 0; i < parts->count && found == NULL; i++) {
+    if (since >= w->until) {
+        return;
+    }
+    weft_path_part *all = w->parts->items, *found = NULL;
+    for (size_t i = 0; i < w->parts->count && found == NULL; i++) {
         found = all[i].label == label && (int)all[i].kind == kind ? &all[i] : NULL;
     }
     if (found == NULL) {
-        found = weft_vec_push(parts, sizeof(*found));
+        found = weft_vec_push(w->parts, sizeof(*found));
         if (found == NULL) {
-            return false;
+            w->failed = true;
+            return;
         }
         found->label = label;
         found->kind = kind;
     }
-    found->us += us;
+    found->us += w->until - since;
     found->count++;
-    return true;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double one = ((const weft_path_part *)a)->us, other = ((const weft_path_part *)b)->us;
-    return (one < other) - (one > other);
+    w->until = since;
 }
 
 /* The message of a transfer that ended last. NULL: it has none. */
@@ -39,73 +46,88 @@ static const weft_simulated_message *last_message(const weft_simulation *simulat
     return last;
 }
 
-/* The record that the message of a transfer waited for: of a receive, that which let its send begin. */
-static int32_t cause_of_message(const weft_simulation *simulation, const weft_simulated_message *message, double *began)
+/* A message, and those that the link carried before it. Returns the first of these. */
+static const weft_simulated_message *follow_link(walk *w, const weft_simulated_message *message)
 {
-    if (message == NULL) {
-        return WEFT_CAUSE_NONE;
-    }
-    bool receives = weft_simulated_record_at(simulation, message->record)->kind == WEFT_SIMULATED_RECEIVE;
-    if (receives && message->other >= 0) {
+    const weft_simulation *simulation = w->simulation;
+    uint32_t label = weft_simulated_record_at(simulation, message->record)->label;
+    if (message->other >= 0 && weft_simulated_record_at(simulation, message->record)->kind == WEFT_SIMULATED_RECEIVE) {
         const weft_simulated_message *send = weft_simulated_message_at(simulation, (size_t)message->other);
-        message = send->start_us >= 0 && send->start_us <= message->end_us ? send : message;
+        message = send->start_us >= 0 && send->start_us <= w->until ? send : message;
     }
-    *began = message->start_us;
-    return message->cause;
+    add(w, label, WEFT_PATH_MESSAGES, message->start_us);
+    while (message->after >= 0) {
+        message = weft_simulated_message_at(simulation, (size_t)message->after);
+        add(w, weft_simulated_record_at(simulation, message->record)->label, WEFT_PATH_MESSAGES, message->start_us);
+    }
+    return message;
+}
+
+/* A record began when it was submitted: the submitting thread has worked since its last wait. */
+static void follow_submission(walk *w, uint32_t of_process, int64_t before)
+{
+    const weft_simulation *simulation = w->simulation;
+    const weft_simulated_process *process = weft_simulated_process_at(simulation, of_process);
+    const uint32_t *numbers = process->records.items;
+    const weft_simulated_record *wait = NULL;
+    for (size_t i = 0; i < process->records.count && numbers[i] <= before; i++) {
+        const weft_simulated_record *other = weft_simulated_record_at(simulation, numbers[i]);
+        wait = other->kind == WEFT_SIMULATED_WAIT && other->cause >= 0 && other->end_us <= w->until ? other : wait;
+    }
+    add(w, 0, WEFT_PATH_SUBMISSION, wait == NULL ? 0 : wait->end_us);
+    w->at = wait == NULL ? -1 : wait->cause;
+}
+
+static void step(walk *w)
+{
+    const weft_simulation *simulation = w->simulation;
+    const weft_simulated_record *record = weft_simulated_record_at(simulation, (size_t)w->at);
+    const weft_simulated_message *message = last_message(simulation, record);
+    int32_t cause = record->cause;
+    if (record->kind == WEFT_SIMULATED_TASK) {
+        add(w, record->label, WEFT_PATH_TASKS, record->start_us);
+    } else if (message != NULL) {
+        message = follow_link(w, message);
+        cause = message->cause;
+        record = weft_simulated_record_at(simulation, message->record);
+    }
+    const double rounding = 1e-6;
+    double ended = cause < 0 ? 0 : weft_simulated_record_at(simulation, (size_t)cause)->end_us;
+    if (cause >= 0 && cause != w->at && ended <= w->until + rounding) {
+        add(w, 0, WEFT_PATH_SUBMISSION, ended); /* between the end of the cause and the start: a transfer's */
+        w->at = cause;
+    } else {
+        follow_submission(w, record->process, message == NULL ? w->at : (int64_t)message->record);
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    double one = ((const weft_path_part *)a)->us, other = ((const weft_path_part *)b)->us;
+    return (one < other) - (one > other);
+}
+
+static int64_t last_record(const weft_simulation *simulation)
+{
+    int64_t last = -1;
+    for (size_t i = 0; i < simulation->records.count; i++) {
+        const weft_simulated_record *record = weft_simulated_record_at(simulation, i);
+        bool later = last < 0 || record->end_us > weft_simulated_record_at(simulation, (size_t)last)->end_us;
+        last = record->ended && later ? (int64_t)i : last;
+    }
+    return last;
 }
 
 bool weft_simulation_path(const weft_simulation *simulation, weft_vec *parts)
 {
-    int64_t at = -1;
-    for (size_t i = 0; i < simulation->records.count; i++) {
-        const weft_simulated_record *record = weft_simulated_record_at(simulation, i);
-        bool later = record->ended && (at < 0 || record->end_us > weft_simulated_record_at(simulation, (size_t)at)->end_us);
-        at = later ? (int64_t)i : at;
+    walk w = { .simulation = simulation, .parts = parts, .until = simulation->end_us, .at = last_record(simulation) };
+    size_t most = 2 * simulation->records.count; /* times of 0 could make a circle */
+    for (size_t steps = 0; w.at >= 0 && w.until > 0 && !w.failed && steps < most; steps++) {
+        step(&w);
     }
-    double until = simulation->end_us;
-    bool done = true;
-    for (size_t steps = 0; at >= 0 && until > 0 && done && steps <= 2 * simulation->records.count; steps++) {
-        const weft_simulated_record *record = weft_simulated_record_at(simulation, (size_t)at);
-        bool is_task = record->kind == WEFT_SIMULATED_TASK;
-        bool submits = record->kind == WEFT_SIMULATED_SPEND || record->kind == WEFT_SIMULATED_WAIT;
-        double began = record->start_us;
-        int32_t cause = is_task || submits ? record->cause
-                                           : cause_of_message(simulation, last_message(simulation, record), &began);
-        if (began < until) {
-            done = add_part(parts, submits ? 0 : record->label,
-                            is_task   ? WEFT_PATH_TASKS
-                            : submits ? WEFT_PATH_SUBMISSION
-                                      : WEFT_PATH_MESSAGES,
-                            until - began);
-            until = began;
-        }
-        if (cause >= 0 && weft_simulated_record_at(simulation, (size_t)cause)->end_us <= until + 1e-9) {
-            double ended = weft_simulated_record_at(simulation, (size_t)cause)->end_us;
-            if (ended < until) { /* between a record's data being ready and its start */
-                done = done && add_part(parts, 0, WEFT_PATH_SUBMISSION, until - ended);
-                until = ended;
-            }
-            at = cause;
-            continue;
-        }
-        /* Its submission: the submitting thread has worked since its last wait. */
-        const weft_simulated_process *process = weft_simulated_process_at(simulation, record->process);
-        const uint32_t *numbers = process->records.items;
-        int64_t wait = -1;
-        for (size_t i = 0; i < process->records.count && numbers[i] <= (uint32_t)at; i++) {
-            const weft_simulated_record *other = weft_simulated_record_at(simulation, numbers[i]);
-            wait = other->kind == WEFT_SIMULATED_WAIT && other->cause >= 0 && other->end_us <= until ? numbers[i] : wait;
-        }
-        double since = wait < 0 ? 0 : weft_simulated_record_at(simulation, (size_t)wait)->end_us;
-        done = done && (since >= until || add_part(parts, 0, WEFT_PATH_SUBMISSION, until - since));
-        until = since;
-        at = wait < 0 ? -1 : weft_simulated_record_at(simulation, (size_t)wait)->cause;
-    }
-    if (done && until > 0) {
-        done = add_part(parts, 0, WEFT_PATH_SUBMISSION, until);
-    }
-    if (done && parts->count > 0) {
+    add(&w, 0, WEFT_PATH_SUBMISSION, 0);
+    if (parts->count > 0) {
         qsort(parts->items, parts->count, sizeof(weft_path_part), compare);
     }
-    return done;
+    return !w.failed;
 }

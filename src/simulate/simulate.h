@@ -65,7 +65,8 @@ typedef struct weft_simulated_message {
     /* Set by the simulation. Of a send: on the link; of a receive: from the send's start to its arrival. Negative: not. */
     double start_us, end_us;
     uint32_t record;
-    int32_t cause;  /* what made it start, as weft_simulated_record.cause */
+    int32_t cause;  /* the record whose end let it start, if no other message was on the link; WEFT_CAUSE_NONE: submission */
+    int32_t after;  /* the message that it had to wait for on the link; -1: none */
     int32_t other;  /* of a receive: its send; of a send: its first receive; -1: none */
     int32_t next_receive; /* of a receive: another one of the same send; -1: none */
     bool posted;
