@@ -6,7 +6,9 @@
 
 #include "comm/check_spmd.h"
 #include "dispatch/cache.h"
+#include "graph/bucket.h"
 #include "graph/cluster.h"
+#include "graph/pass.h"
 #include "graph/pass_expand.h"
 #include "runtime/recorder.h"
 #include "tensor/state.h"
@@ -70,18 +72,34 @@ bool weft_body_fix_scalars(weft_graph_body *body, int source)
     return fixed != NULL;
 }
 
-void weft_body_replace(weft_graph_body *body, int value, int by)
+bool weft_body_move(weft_graph_body *body, size_t number, size_t before)
 {
-    weft_trace_value(body->trace, value)->replaced = by;
+    weft_graph_node *node = weft_trace_node(body->trace, number);
+    insertion *place = weft_vec_push(&body->inserted, sizeof(*place));
+    if (place == NULL) {
+        return false;
+    }
+    *place = (insertion){ .before = before, .number = body->inserted.count - 1, .node = *node };
+    *node = (weft_graph_node){ .removed = true };
+    return true;
 }
 
-/* The value that has taken a value's place, or itself. */
-static int replacement(const weft_graph_trace *trace, int value)
+bool weft_body_add_bucket(weft_graph_body *body, struct weft_bucket *bucket)
 {
-    while (value >= 0 && weft_trace_value(trace, value)->replaced >= 0) {
-        value = weft_trace_value(trace, value)->replaced;
+    weft_bucket **place = weft_vec_push(&body->buckets, sizeof(*place));
+    if (place == NULL) {
+        weft_bucket_release(bucket);
+        return false;
     }
-    return value;
+    *place = bucket;
+    return true;
+}
+
+void weft_body_replace(weft_graph_body *body, int value, int by)
+{
+    weft_graph_value *replaced = weft_trace_value(body->trace, value);
+    replaced->replaced = by;
+    weft_trace_value(body->trace, by)->is_promised |= replaced->is_promised;
 }
 
 static int compare_insertions(const void *a, const void *b)
@@ -133,11 +151,11 @@ bool weft_body_apply(weft_graph_body *body)
     for (size_t i = 0; i < trace->nodes.count; i++) {
         weft_graph_node *node = weft_trace_node(trace, i);
         for (int k = 0; k < node->num_inputs; k++) {
-            node->inputs[k] = replacement(trace, node->inputs[k]);
+            node->inputs[k] = weft_body_value(body, node->inputs[k]);
         }
     }
     for (size_t i = 0; i < body->recorded->values.count; i++) {
-        body->values[i] = replacement(trace, body->values[i]);
+        body->values[i] = weft_body_value(body, body->values[i]);
         if (body->values[i] >= 0) {
             weft_trace_value(trace, body->values[i])->is_promised |= body->wanted[i];
         }
@@ -159,21 +177,48 @@ bool weft_node_changes_inputs(const weft_graph_node *node)
     return changes;
 }
 
+/* ---- scalars --------------------------------------------------------------------------------------------- */
+
+static bool equal_scalars(const weft_deferred_call calls[], int one, int other)
+{
+    return memcmp(calls[one].scalars, calls[other].scalars, sizeof(calls[one].scalars)) == 0;
+}
+
+bool weft_body_has_equal_scalars(const weft_graph_body *body, const weft_graph_node *a, const weft_graph_node *b)
+{
+    bool may = a->source >= 0 && b->source >= 0 && !weft_trace_node(body->recorded, (size_t)b->source)->scalars_differ;
+    return may && equal_scalars(body->calls, a->source, b->source);
+}
+
+bool weft_body_add_equal_scalars(weft_graph_body *body, int one, int other)
+{
+    weft_equal_scalars *added = weft_vec_push(&body->equal_scalars, sizeof(*added));
+    if (added != NULL) {
+        *added = (weft_equal_scalars){ one, other };
+    }
+    return added != NULL;
+}
+
 /* ---- building -------------------------------------------------------------------------------------------- */
 
 /* In the order in which they are made. Clusters are built over the body that these leave. */
 static const struct {
-    unsigned pass;
+    unsigned passes; /* weft_graph_pass: if one of them is on */
     weft_graph_pass_function *run;
 } passes[] = {
+    { WEFT_PASS_REDUNDANT | WEFT_PASS_BUCKET, weft_pass_moves },
+    { WEFT_PASS_REDUNDANT, weft_pass_redundant },
+    { WEFT_PASS_COMMON, weft_pass_common },
+    { WEFT_PASS_DEAD, weft_pass_dead },
     { WEFT_PASS_FUSE | WEFT_PASS_CLUSTER, weft_pass_expand },
+    { WEFT_PASS_BUCKET, weft_pass_bucket },
 };
 
 static bool has_passes(unsigned chosen)
 {
     bool any = false;
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(passes) && !any; i++) {
-        any = passes[i].run != NULL && (chosen & passes[i].pass) != 0;
+        any = (chosen & passes[i].passes) != 0;
     }
     return any;
 }
@@ -209,7 +254,7 @@ static bool run_passes(weft_graph_body *body)
     body->trace = copy_trace(body->recorded, body->wanted);
     bool done = body->trace != NULL;
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(passes) && done; i++) {
-        if (passes[i].run != NULL && (body->passes & passes[i].pass) != 0) {
+        if ((body->passes & passes[i].passes) != 0) {
             done = passes[i].run(body) && weft_body_apply(body);
         }
     }
@@ -269,8 +314,10 @@ weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wa
     }
     if (!done) {
         weft_body_free(body);
+        return NULL;
     }
-    return done ? body : NULL;
+    body->calls = NULL;
+    return body;
 }
 
 void weft_body_free(weft_graph_body *body)
@@ -285,6 +332,11 @@ void weft_body_free(weft_graph_body *body)
     }
     weft_vec_free(&body->inserted);
     weft_vec_free(&body->fixed_scalars);
+    weft_vec_free(&body->equal_scalars);
+    for (size_t i = 0; i < body->buckets.count; i++) {
+        weft_bucket_release(((weft_bucket **)body->buckets.items)[i]);
+    }
+    weft_vec_free(&body->buckets);
     if (body->trace != body->recorded) {
         weft_trace_free(body->trace);
     }
@@ -350,6 +402,12 @@ static bool has_scalars(const weft_graph_body *body, const weft_deferred_call ca
     for (size_t i = 0; i < body->fixed_scalars.count; i++) {
         bool same = memcmp(fixed[i].scalars, calls[fixed[i].call].scalars, sizeof(fixed[i].scalars)) == 0;
         weft_trace_node(body->recorded, (size_t)fixed[i].call)->scalars_vary |= !same;
+        has = has && same;
+    }
+    const weft_equal_scalars *pairs = body->equal_scalars.items;
+    for (size_t i = 0; i < body->equal_scalars.count; i++) {
+        bool same = equal_scalars(calls, pairs[i].one, pairs[i].other);
+        weft_trace_node(body->recorded, (size_t)pairs[i].other)->scalars_differ |= !same;
         has = has && same;
     }
     return has;

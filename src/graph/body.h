@@ -29,7 +29,9 @@ typedef struct weft_graph_body {
     weft_body_counts counts;
     struct weft_clusters *clusters; /* NULL: none */
     weft_vec fixed_scalars; /* weft_fixed_scalars: the body is for runs with these */
+    weft_vec equal_scalars; /* weft_equal_scalars: and for runs where these are equal */
     const weft_deferred_call *calls; /* while it is built: of the run, by recorded call */
+    weft_vec buckets;               /* struct weft_bucket * */
     weft_vec inserted;              /* by weft_body_insert(), until weft_body_apply() */
 } weft_graph_body;
 
@@ -38,6 +40,11 @@ typedef struct weft_fixed_scalars {
     int call;
     double scalars[WEFT_MAX_SCALARS];
 } weft_fixed_scalars;
+
+/* Two recorded calls that became one. */
+typedef struct weft_equal_scalars {
+    int one, other;
+} weft_equal_scalars;
 
 /* Makes the body; calls[]: of the run that it is built in. NULL with the error kept: no memory. */
 weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wanted[], const weft_deferred_call calls[],
@@ -67,8 +74,25 @@ bool weft_body_insert_step(weft_graph_body *body, size_t before, int source, con
                            int num_outputs, const int outputs[]);
 /* The body depends on the scalars of a recorded call. False: no memory. */
 bool weft_body_fix_scalars(weft_graph_body *body, int source);
+/* A node goes to before another one; it comes behind those inserted there. False: no memory. */
+bool weft_body_move(weft_graph_body *body, size_t number, size_t before);
+/* The body takes over a bucket, whether or not there is memory. False: no memory. */
+struct weft_bucket;
+bool weft_body_add_bucket(weft_graph_body *body, struct weft_bucket *bucket);
 /* All uses of a value become uses of another one, which is computed before them. */
 void weft_body_replace(weft_graph_body *body, int value, int by);
+/* The value that has taken a value's place, or itself. */
+static inline int weft_body_value(const weft_graph_body *body, int value)
+{
+    while (value >= 0 && weft_trace_value(body->trace, value)->replaced >= 0) {
+        value = weft_trace_value(body->trace, value)->replaced;
+    }
+    return value;
+}
+/* Whether the calls of two nodes have the same scalars in the run that builds the body; and notes that the body depends on
+ * that (false: no memory). */
+bool weft_body_has_equal_scalars(const weft_graph_body *body, const weft_graph_node *a, const weft_graph_node *b);
+bool weft_body_add_equal_scalars(weft_graph_body *body, int one, int other);
 static inline void weft_body_remove(weft_graph_node *node)
 {
     node->removed = true;

@@ -32,6 +32,7 @@ typedef struct weft_graph_node {
     bool removed;    /* by a pass */
     int source;      /* the recorded call that it takes scalars and random state from; -1: none */
     bool is_step;    /* of a body: one of the calls that a composite is made of */
+    bool scalars_differ; /* of a recorded call that was made before in some runs: in others with other scalars */
     bool scalars_vary; /* of a recorded composite whose calls depend on its scalars: these differ from run to run */
 } weft_graph_node;
 
@@ -90,6 +91,8 @@ void weft_node_free(weft_graph_node *node);
 size_t weft_node_bytes(const weft_graph_node *node);
 /* Finds the values' last uses. */
 void weft_trace_finish(weft_graph_trace *trace);
+/* Whether two calls are the same but for their scalars and tensors. */
+bool weft_call_is_like(const weft_call *a, const weft_call *b);
 /* Whether a node is this call, but for its scalars and tensors. Otherwise, if `why` is not NULL, the first difference
  * in words. */
 bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why, size_t size);

@@ -203,6 +203,11 @@ static const char *compare(const weft_call *a, const weft_call *b)
                                                                                   : compare_details(a->details, b->details);
 }
 
+bool weft_call_is_like(const weft_call *a, const weft_call *b)
+{
+    return compare(a, b) == NULL;
+}
+
 bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why, size_t size)
 {
     const char *difference = compare(node->call, call);

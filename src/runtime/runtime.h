@@ -97,6 +97,7 @@ typedef struct weft_runtime_state {
     struct weft_codelet *codelets; /* by kernel id (codelets.c) */
     weft_vec own_codelets;         /* weft_codelet *: the program's kernels */
     uint32_t cluster_kernel;       /* src/graph: the id of the clusters' kernel; 0: none yet */
+    uint32_t bucket_kernel;        /* the same of the tasks that pack and unpack */
     int *codelet_nodes;            /* all 0; read by StarPU for tasks with many buffers */
     struct weft_comm *comm;
     /* weft_comm_give_up(), to be called after the submitting thread has broken the world. */
