@@ -69,7 +69,7 @@ WEFT_API weft_status weft_graph_call(weft_graph *graph, weft_tensor *const input
  * make of it. Guards compare with the recorded trace, and results are bit for bit those of the recorded calls. */
 typedef enum weft_graph_pass {
     WEFT_PASS_REDUNDANT = 1, /**< redistributions to the layout that a value has, or has been brought to before */
-    WEFT_PASS_COMMON = 2,    /**< a call that was made before on the same tensors, without scalars and random numbers */
+    WEFT_PASS_COMMON = 2,    /**< a call that was made before on the same tensors with the same scalars, and draws no random numbers */
     WEFT_PASS_DEAD = 4,      /**< calls whose outputs nothing needs, and which cannot report a wrong value */
     WEFT_PASS_BUCKET = 8,    /**< small redistributions of one kind travel in one message for each process */
     WEFT_PASS_FUSE = 16,     /**< calls by rows that follow each other become one task for each panel, tile by tile */
