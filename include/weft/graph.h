@@ -59,9 +59,10 @@ WEFT_API weft_graph *weft_graph_new(const char *name, weft_graph_function functi
 WEFT_API weft_status weft_graph_free(weft_graph *graph);
 
 /** Runs the function on these inputs and scalars (arrays of the numbers given to weft_graph_new(); NULL where that is 0).
- * outputs[]: new references of the innermost scope; NULL after an error. An output may be an input, or a tensor of the
- * program's. Within the function of another graph it belongs to that graph's trace. Waits for nothing, but that a
- * capture BLOCKS until all processes have captured the same calls: WEFT_ERR_MISMATCH on every process where they differ. */
+ * outputs[]: new references of the innermost scope; NULL after an error. It may be the array inputs[]. An output may be an
+ * input, or a tensor of the program's. Within the function of another graph it belongs to that graph's trace. Waits for
+ * nothing, but that a capture BLOCKS until all processes have captured the same calls: WEFT_ERR_MISMATCH on every process
+ * where they differ. */
 WEFT_API weft_status weft_graph_call(weft_graph *graph, weft_tensor *const inputs[], const double scalars[],
                                      weft_tensor *outputs[]);
 
@@ -124,8 +125,8 @@ enum { WEFT_MAX_FROZEN_SCALARS = 64 };
  *  - an entry of scalars[], bit for bit, or
  *  - a number that weft derives from these, as the corrections of weft_adam() and weft_adamw(), whose step is one more in each
  *    run. Random numbers are drawn as in a checked run.
- * The function is called again where an input has another layout, or inputs are the same tensor that were not, or a number may be
- * one of two entries that were equal until now. WEFT_ERR_STATE instead, where it passes a step that it counts itself, since its
+ * The function is called again where an input has another layout, inputs are the same tensor that were not, a tensor requires or has
+ * a gradient and did not, or a number may be one of two entries that were equal until now. WEFT_ERR_STATE instead, where it passes a step that it counts itself, since its
  * count stood still.
  *
  * Tensors that the function gets by way of `context` are bound now: WEFT_ERR_STATE from weft_graph_call() where one was freed.
@@ -133,7 +134,8 @@ enum { WEFT_MAX_FROZEN_SCALARS = 64 };
  *
  * WEFT_ERR_STATE from weft_graph_call(), before anything is done, where the runs that were observed cannot be repeated so; the
  * message, also in weft_graph_info.not_frozen, names the call: a number that changed and is none of these (`2 * scalars[0]`); a
- * value that is read, memory that is lent or a tensor that is distributed inside; tensors that the function leaves behind and are
+ * value that is read, memory that is lent or a tensor that is distributed inside; a copy of a tensor from before the run
+ * (weft_detach()), beside that tensor; tensors that the function leaves behind and are
  * no outputs; outputs that require gradients. `on` false: the function is called as ever. WEFT_ERR_STATE: called from within the
  * function; WEFT_ERR_UNSUPPORTED: more than WEFT_MAX_FROZEN_SCALARS scalars. */
 WEFT_API weft_status weft_graph_freeze(weft_graph *graph, bool on);

@@ -10,6 +10,12 @@ static weft_tape_leaf *leaf_of(const weft_tensor_impl *tensor)
     return tensor->tape == NULL ? NULL : weft_tape_leaf_of(tensor->tape);
 }
 
+bool weft_tape_has_gradient(const weft_tensor_impl *tensor)
+{
+    const weft_tape_leaf *leaf = leaf_of(tensor);
+    return leaf != NULL && leaf->gradient != NULL;
+}
+
 /* NULL with the error kept: not a live tensor, or not a leaf. */
 static weft_tape_leaf *check_leaf(const char *function, const char *argument, const weft_tensor *handle)
 {

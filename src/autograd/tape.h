@@ -114,6 +114,8 @@ typedef struct weft_tape {
 weft_tape *weft_tape_obtain(const char *function);
 /* Fills in its functions (record.c). */
 void weft_tape_record_with(weft_recorder *recorder);
+/* The tensor is a leaf that has a gradient. */
+bool weft_tape_has_gradient(const weft_tensor_impl *tensor);
 /* Drops everything. weft_finalize() calls it before tensors stop. */
 void weft_autograd_stop(void);
 

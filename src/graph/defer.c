@@ -92,6 +92,7 @@ static bool number_inputs(weft_graph_run *run, taking *t)
         weft_tensor_impl *input = t->inputs[i];
         if (input->graph_run != run->number) {
             int number = number_of_original(run, input);
+            run->saved_before = number >= 0 && input->saved_in != run->number ? number : run->saved_before;
             number = number >= 0 ? number : weft_run_add_value(run, input);
             if (number < 0) {
                 return false;

@@ -21,8 +21,8 @@ struct weft_frozen *weft_frozen_new(const weft_graph_impl *graph)
     f->scalars = calloc((size_t)f->num_scalars + 1, sizeof(double));
     f->outputs = calloc((size_t)f->num_outputs + 1, sizeof(weft_source));
     f->input_numbers = calloc((size_t)f->num_inputs + 1, sizeof(int));
-    f->input_requires = calloc((size_t)f->num_inputs + 1, sizeof(bool));
-    if (f->scalars == NULL || f->outputs == NULL || f->input_numbers == NULL || f->input_requires == NULL) {
+    f->input_gradients = calloc((size_t)f->num_inputs + 1, sizeof(weft_gradient_state));
+    if (f->scalars == NULL || f->outputs == NULL || f->input_numbers == NULL || f->input_gradients == NULL) {
         weft_frozen_free(f);
         return NULL;
     }
@@ -53,7 +53,7 @@ void weft_frozen_free(struct weft_frozen *f)
     free(f->scalars);
     free(f->outputs);
     free(f->input_numbers);
-    free(f->input_requires);
+    free(f->input_gradients);
     free(f);
 }
 
@@ -170,7 +170,13 @@ static bool list_live(struct weft_frozen *f)
 
 static bool same_source(const weft_source *a, const weft_source *b)
 {
-    return a->kind == b->kind && a->index == b->index && a->same_as == b->same_as && a->handle == b->handle;
+    return a->kind == b->kind && a->index == b->index && a->same_as == b->same_as && a->handle == b->handle &&
+           a->gradient == b->gradient;
+}
+
+weft_gradient_state weft_frozen_gradient_state(const weft_tensor_impl *tensor)
+{
+    return tensor->tape == NULL ? REQUIRES_NONE : weft_tape_has_gradient(tensor) ? HAS_GRADIENT : REQUIRES_GRADIENT;
 }
 
 /* A tensor from before the run. */
@@ -181,7 +187,7 @@ static weft_source source_of(const struct weft_frozen *f, const weft_tensor_impl
             return (weft_source){ .kind = OF_INPUT, .index = i };
         }
     }
-    return (weft_source){ .kind = OF_PROGRAM, .handle = tensor->handle };
+    return (weft_source){ .kind = OF_PROGRAM, .handle = tensor->handle, .gradient = weft_frozen_gradient_state(tensor) };
 }
 
 static weft_source source_of_output(const struct weft_frozen *f, const weft_graph_run *run, const weft_tensor *handle,
@@ -208,6 +214,9 @@ static void refuse_value(struct weft_frozen *f, int value, const char *what)
 
 static void learn_bound(struct weft_frozen *f, const weft_graph_run *run, weft_tensor *const inputs[])
 {
+    if (run->saved_before >= 0) {
+        refuse_value(f, run->saved_before, "is read also by way of a copy from before the run (weft_detach())");
+    }
     for (int i = 0; i < (int)run->bound.count && !f->refused; i++) {
         const weft_tensor_impl *tensor = *weft_run_bound(run, i);
         const weft_graph_value *value = weft_trace_value(f->trace, i);
@@ -263,9 +272,10 @@ static bool learn_inputs(struct weft_frozen *f, const weft_graph_run *run, weft_
         for (int k = 0; k < (int)run->bound.count && found < 0; k++) {
             found = *weft_run_bound(run, k) == tensor && weft_trace_value(f->trace, k)->is_input ? k : -1;
         }
-        same = same && (f->observations == 0 || (f->input_numbers[i] == found && f->input_requires[i] == (tensor->tape != NULL)));
+        weft_gradient_state gradient = weft_frozen_gradient_state(tensor);
+        same = same && (f->observations == 0 || (f->input_numbers[i] == found && f->input_gradients[i] == gradient));
         f->input_numbers[i] = found;
-        f->input_requires[i] = tensor->tape != NULL;
+        f->input_gradients[i] = gradient;
     }
     return same;
 }

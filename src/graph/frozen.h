@@ -24,12 +24,16 @@ typedef struct weft_frozen_derived {
 
 typedef enum weft_source_kind { NO_TENSOR, OF_INPUT, OF_PROGRAM, OF_CALLS } weft_source_kind;
 
+/* Parts of a tensor's state that decide which calls a backward pass makes. */
+typedef enum weft_gradient_state { REQUIRES_NONE, REQUIRES_GRADIENT, HAS_GRADIENT } weft_gradient_state;
+
 /* Where a tensor comes from. */
 typedef struct weft_source {
     weft_source_kind kind;
     int index;           /* of the input, or the value's number */
     int same_as;         /* OF_CALLS: the first output that is the same tensor */
     weft_tensor *handle; /* OF_PROGRAM */
+    weft_gradient_state gradient; /* OF_PROGRAM: when the run has ended */
 } weft_source;
 
 struct weft_frozen {
@@ -44,7 +48,7 @@ struct weft_frozen {
     weft_vec bound;   /* source: of each value that is bound to a tensor */
     weft_source *outputs;
     int *input_numbers;     /* of the values that inputs are; -1: no call reads it */
-    bool *input_requires;   /* a gradient */
+    weft_gradient_state *input_gradients; /* when the run has ended */
     weft_tape_regions regions;
     int implicit_replications;
     uint64_t replays; /* since the newest observation */
@@ -57,6 +61,7 @@ static inline bool weft_same_bits(double a, double b)
     return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
+weft_gradient_state weft_frozen_gradient_state(const weft_tensor_impl *tensor);
 /* Whether the regions that are open now are those of the observed runs. */
 bool weft_frozen_in_same_regions(const struct weft_frozen *f);
 

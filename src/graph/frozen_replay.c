@@ -35,8 +35,8 @@ static bool number_inputs(const struct weft_frozen *f, const weft_graph_run *run
         int at = f->input_numbers[i];
         const weft_graph_value *value = at < 0 ? NULL : weft_trace_value(f->trace, at);
         bool alike = value == NULL || (value->layout == tensor->layout && value->is_fake == tensor->fake);
-        if (!alike || f->input_requires[i] != (tensor->tape != NULL)) {
-            snprintf(why, size, "inputs[%d] %s", i, alike ? "requires a gradient, or did" : "has another layout");
+        if (!alike || f->input_gradients[i] != weft_frozen_gradient_state(tensor)) {
+            snprintf(why, size, "inputs[%d] %s", i, alike ? "requires or has a gradient, or did" : "has another layout");
             return false;
         }
         if (at >= 0 && tensor->graph_run == run->number && tensor->number != at) {
@@ -64,7 +64,7 @@ static weft_tensor_impl *tensor_of(const weft_source *s, weft_tensor *const inpu
     return weft_tensor_get(s->kind == OF_INPUT ? inputs[s->index] : s->handle);
 }
 
-/* A tensor of the program's may not be an input as well. */
+/* A tensor of the program's may not be an input as well, and requires and has a gradient as ever. */
 static weft_status check_program_tensors(const struct weft_frozen *f, const weft_graph_run *run, bool *alike)
 {
     for (int i = 0; i < (int)f->bound.count; i++) {
@@ -76,7 +76,8 @@ static weft_status check_program_tensors(const struct weft_frozen *f, const weft
                              run->graph->name, i);
         }
         if (tensor != NULL && weft_trace_value(f->trace, i)->is_input) {
-            *alike = *alike && (tensor->graph_run != run->number || tensor->number == i);
+            *alike = *alike && (tensor->graph_run != run->number || tensor->number == i) &&
+                     s->gradient == weft_frozen_gradient_state(tensor);
             weft_run_set_number(run, tensor, i);
         }
     }
@@ -234,7 +235,7 @@ static bool replay(weft_graph_impl *graph, weft_tensor *const inputs[], const do
     bool apart = true;
     *status = alike ? check_program_tensors(f, &run, &apart) : WEFT_OK;
     if (alike && !apart) {
-        snprintf(why, size, "an input is a tensor that is bound to the graph");
+        snprintf(why, size, "a tensor that is bound to the graph is an input, or requires or has a gradient, or did");
     }
     if (*status == WEFT_OK && alike && apart) {
         *status = add_calls(f, &run) ? WEFT_OK : weft_run_fail_memory(&run);

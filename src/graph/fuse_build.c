@@ -60,6 +60,17 @@ static int64_t unit_bytes(const fusing *f, const weft_layout *layout)
     return (f->flat ? 1 : row_elements(f, layout)) * (int64_t)weft_dtype_size(layout->dtype);
 }
 
+/* Whether each rank has the same elements of two tensors. */
+static bool has_same_elements(const weft_layout *a, const weft_layout *b)
+{
+    bool same = a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(a->shape[0])) == 0;
+    for (int d = 0; same && d < a->mesh->ndim; d++) {
+        const weft_placement *one = &a->placements[d], *other = &b->placements[d];
+        same = (one->kind == WEFT_SHARD) == (other->kind == WEFT_SHARD) && (one->kind != WEFT_SHARD || one->dim == other->dim);
+    }
+    return same;
+}
+
 /* Whether no kernel needs rows: all operands have all elements of the rows, or one element for all. */
 static bool is_flat(const weft_cluster_building *b, int first, int last)
 {
@@ -70,10 +81,7 @@ static bool is_flat(const weft_cluster_building *b, int first, int last)
         flat = call->pointwise;
         for (int i = 0; i < call->num_operands && flat; i++) {
             const weft_layout *own = weft_fused_layout(b, &call->operands[i]);
-            flat = call->operands[i].moves
-                       ? own->ndim == leader->ndim &&
-                             memcmp(own->shape, leader->shape, (size_t)own->ndim * sizeof(own->shape[0])) == 0
-                       : has_one_element(own);
+            flat = call->operands[i].moves ? has_same_elements(own, leader) : has_one_element(own);
         }
     }
     return flat;
@@ -368,18 +376,19 @@ static fusing begin(const weft_cluster_building *b, weft_cluster *cluster, int s
     return f;
 }
 
-/* Whether all values that go by rows have elements on the rank, and all calls have a task there. */
-static bool has_all_parts(const fusing *f)
+/* Whether all values that go by rows have elements on the rank, and all calls have a task there; or, on a rank without
+ * pieces, none of the values has elements. */
+static bool has_fitting_parts(const fusing *f, bool any)
 {
-    bool has = true;
-    for (int n = f->cluster->first; n <= f->cluster->last && has; n++) {
+    bool fits = true;
+    for (int n = f->cluster->first; n <= f->cluster->last && fits; n++) {
         const weft_lowered *call = &f->b->calls[n];
-        has = f->tasks[n - f->cluster->first] != NULL;
-        for (int i = 0; i < call->num_operands && has; i++) {
-            has = !call->operands[i].moves || shard_of(f, weft_fused_layout(f->b, &call->operands[i])).count > 0;
+        fits = !any || f->tasks[n - f->cluster->first] != NULL;
+        for (int i = 0; i < call->num_operands && fits; i++) {
+            fits = !call->operands[i].moves || (shard_of(f, weft_fused_layout(f->b, &call->operands[i])).count > 0) == any;
         }
     }
-    return has;
+    return fits;
 }
 
 static bool write_rank(fusing *f, int *next)
@@ -399,7 +408,7 @@ static int64_t count_tasks(const weft_cluster_building *b, weft_cluster *values,
     for (int shard = 0; shard < weft_runtime.local_ranks && count >= 0; shard++) {
         fusing f = begin(b, values, shard, index, NULL);
         int64_t own = count_pieces(&f);
-        count = own > 0 && !has_all_parts(&f) ? -1 : count + own;
+        count = has_fitting_parts(&f, own > 0) ? count + own : -1;
     }
     return count <= MAX_PIECES && values->num_inputs + values->num_outputs <= MAX_VALUES ? count : -1;
 }

@@ -221,15 +221,9 @@ weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const in
     return status == WEFT_OK ? ended : status;
 }
 
-weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                weft_tensor *outputs[])
 {
-    weft_graph_impl *graph = weft_check_graph("weft_graph_call", handle);
-    if (graph == NULL || !check_arguments(graph, inputs, scalars, outputs)) {
-        return weft_latest_status();
-    }
-    if (!weft_graph_check_donated(graph, inputs)) {
-        return weft_latest_status();
-    }
     for (int i = 0; i < graph->num_outputs; i++) {
         outputs[i] = NULL;
     }
@@ -249,6 +243,32 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
         outputs[i] = NULL;
     }
     return status;
+}
+
+/* Inputs and outputs in one array: inputs[] is to stay as it is while the function writes its outputs. */
+static weft_status call_with_copy(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                  weft_tensor *outputs[])
+{
+    size_t bytes = (size_t)graph->num_inputs * sizeof(*inputs);
+    weft_tensor **copy = malloc(bytes);
+    if (copy == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for %d inputs", graph->num_inputs);
+    }
+    memcpy(copy, inputs, bytes);
+    weft_status status = call_graph(graph, copy, scalars, outputs);
+    free(copy);
+    return status;
+}
+
+weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    weft_graph_impl *graph = weft_check_graph("weft_graph_call", handle);
+    if (graph == NULL || !check_arguments(graph, inputs, scalars, outputs) || !weft_graph_check_donated(graph, inputs)) {
+        return weft_latest_status();
+    }
+    uintptr_t in = (uintptr_t)inputs, out = (uintptr_t)outputs;
+    bool overlap = in < out + (size_t)graph->num_outputs * sizeof(*outputs) && out < in + (size_t)graph->num_inputs * sizeof(*inputs);
+    return (overlap ? call_with_copy : call_graph)(graph, inputs, scalars, outputs);
 }
 
 weft_status weft_graph_donate(weft_graph *handle, int input, bool on)

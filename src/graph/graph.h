@@ -173,6 +173,7 @@ typedef struct weft_graph_run {
     weft_vec derived;  /* weft_derived_call, while the graph is observed to be frozen */
     weft_vec donated;  /* weft_tensor_impl *: inputs that the segment's execution takes the memory of */
     size_t num_constants; /* results of opaque functions up to now */
+    int saved_before;  /* a value that was read by way of a copy from before the run (weft_detach()); -1: none */
     const char *at_once; /* the first function that was executed at once, and has effects of its own; NULL: none */
 } weft_graph_run;
 

@@ -203,7 +203,7 @@ static weft_status finish(weft_deferral *self)
 
 void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph)
 {
-    *run = (weft_graph_run){ .deferral = { weft_run_take, finish }, .graph = graph };
+    *run = (weft_graph_run){ .deferral = { weft_run_take, finish }, .graph = graph, .saved_before = -1 };
     begin_segment(run);
 }
 
