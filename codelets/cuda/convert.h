@@ -4,6 +4,7 @@
 
 #include <weft/base.h>
 
+#include "codelets/cuda/launch.h"
 #include "codelets/expressions.h"
 
 #define CONVERT(name, from, to, expression)                                                                  \

@@ -108,12 +108,12 @@ size_t setting(const char *name, size_t otherwise)
     return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
 }
 
-__attribute__((constructor)) void fork_devices()
+int fork_devices()
 {
     size_t wanted = setting("STAND_IN_DEVICES", 0);
     num_devices = static_cast<int>(std::min<size_t>(wanted, STAND_IN_MAX_DEVICES));
     if (num_devices == 0) {
-        return;
+        return 0;
     }
     /* Addresses in abundance: memory that is never touched costs nothing, and freed memory is not used again soon. */
     size_t bytes = (setting("STAND_IN_BYTES", 256u << 20) + 4095) / 4096 * 4096;
@@ -143,13 +143,17 @@ __attribute__((constructor)) void fork_devices()
         close(socket);
     }
     free_lines.assign(here, here + NUM_LINES);
+    return num_devices;
 }
+
+/* When the library is loaded, and behind the variables above. */
+const int forked = fork_devices();
 
 }
 
 int device_process::count_devices()
 {
-    return num_devices;
+    return forked;
 }
 
 const device_process::memory &device_process::memory_of(int device)

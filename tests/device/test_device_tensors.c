@@ -1,0 +1,127 @@
+/* Elementwise calls on tensors, whose tasks StarPU runs on two stand-in devices with less memory than the tensors: the
+ * same bits as on CPUs, both devices work, and panels are evicted. */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+#include "stand_in.h"
+
+enum { ROWS = 512, COLUMNS = 512, TENSORS = 6, ROUNDS = 3 };
+
+static const size_t bytes = (size_t)ROWS * COLUMNS * sizeof(double);
+
+static void start_on(const char *devices)
+{
+    setenv("WEFT_DEVICES", devices, 1);
+    weft_config config = { .world = WEFT_WORLD_SELF, .ranks = 2, .seed = 7 };
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    assert_int_equal(weft_mesh_push(weft_mesh_create(1, (int64_t[]){ 2 }, NULL)), WEFT_OK);
+}
+
+/* Each tensor is changed in turn, together with its neighbours. */
+static weft_tensor *next_value(weft_tensor *const all[], int i)
+{
+    weft_tensor *x = all[i], *y = all[(i + 1) % TENSORS], *z = all[(i + 2) % TENSORS];
+    switch (i % 3) {
+    case 0:
+        return weft_tanh(weft_add(weft_mul(x, y), z));
+    case 1:
+        return weft_where(weft_lt(x, y), weft_exp(weft_neg(weft_abs(x))), z);
+    default:
+        return weft_addcmul(x, weft_sigmoid(y), z, 0.5);
+    }
+}
+
+static void compute(double *results)
+{
+    weft_placement rows;
+    assert_int_equal(weft_placements_parse("S0", 1, &rows), WEFT_OK);
+    weft_tensor *all[TENSORS];
+    for (int i = 0; i < TENSORS; i++) {
+        all[i] = weft_randn(WEFT_F64, 2, (int64_t[]){ ROWS, COLUMNS }, NULL, &rows);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < TENSORS; i++) {
+            assert_int_equal(weft_scope_open(), WEFT_OK);
+            weft_tensor *next = next_value(all, i);
+            assert_non_null(weft_copy_inplace(all[i], next));
+            assert_int_equal(weft_scope_close(), WEFT_OK);
+        }
+    }
+    for (int i = 0; i < TENSORS; i++) {
+        assert_int_equal(weft_to_host(all[i], results + (size_t)i * ROWS * COLUMNS, bytes), WEFT_OK);
+        weft_tensor_release(all[i]);
+    }
+    assert_no_error();
+}
+
+static void test_same_bits_with_eviction(void **state)
+{
+    (void)state;
+    double *on_cpus = malloc(TENSORS * bytes), *on_devices = malloc(TENSORS * bytes);
+    assert_true(on_cpus != NULL && on_devices != NULL);
+    start_on("0");
+    assert_true(weft_runtime.device_bytes == 0);
+    compute(on_cpus);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    start_on("2");
+    int64_t memory = atoll(getenv("STAND_IN_BYTES"));
+    assert_true(weft_runtime.device_bytes > 0 && weft_runtime.device_bytes <= memory);
+    assert_true((int64_t)(TENSORS * bytes) > 2 * memory); /* all do not fit on both */
+    compute(on_devices);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    assert_memory_equal(on_cpus, on_devices, TENSORS * bytes);
+    int64_t launches = 0, out = 0;
+    for (int d = 0; d < 2; d++) {
+        stand_in_counts counts = stand_in_device_counts(d);
+        printf("# device %d: %lld kernels, %lld bytes in, %lld out, %lld from the other, %lld at once\n", d,
+               (long long)counts.launches, (long long)counts.bytes_in, (long long)counts.bytes_out,
+               (long long)counts.bytes_peer, (long long)counts.peak_bytes);
+        assert_true(counts.launches > 0 && counts.bytes_in > 0 && counts.peak_bytes <= memory);
+        launches += counts.launches;
+        out += counts.bytes_out;
+    }
+    assert_true(launches >= ROUNDS * TENSORS * 2 * 2); /* calls, ranks */
+    assert_true(out > (int64_t)(TENSORS * bytes));    /* more than the results: evicted */
+    free(on_cpus);
+    free(on_devices);
+}
+
+/* A task that does not fit on a device runs on a CPU. */
+static void test_too_large(void **state)
+{
+    (void)state;
+    setenv("WEFT_PANEL_ROWS", "1000000", 1);
+    start_on("1");
+    int64_t before = stand_in_device_counts(0).launches + stand_in_device_counts(1).launches;
+    int64_t size = weft_runtime.device_bytes / (int64_t)sizeof(float);
+    weft_tensor *x = weft_full(WEFT_F32, 1, &size, 3, NULL, NULL), *y = weft_add(x, x);
+    int64_t corner = size - 1;
+    weft_tensor *last = weft_slice(y, 0, corner, size);
+    double value = 0;
+    assert_int_equal(weft_tensor_item(last, &value), WEFT_OK);
+    assert_true(value == 6);
+    assert_int_equal(stand_in_device_counts(0).launches + stand_in_device_counts(1).launches, before);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    unsetenv("WEFT_PANEL_ROWS");
+}
+
+static void test_too_many(void **state)
+{
+    (void)state;
+    setenv("WEFT_DEVICES", "3", 1);
+    assert_int_equal(weft_init(NULL), WEFT_ERR_UNSUPPORTED);
+    assert_error(WEFT_ERR_UNSUPPORTED, "CUDA finds 2 devices");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bits_with_eviction),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_too_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
