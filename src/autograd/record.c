@@ -156,11 +156,35 @@ static bool is_identity(const weft_call *call, weft_tensor *const outputs[])
     return call->num_inputs > 0 && outputs[0] == call->inputs[0] && !weft_call_changes(call, 0);
 }
 
+static bool is_changed(const weft_call *call, const weft_tensor *handle)
+{
+    bool changed = false;
+    for (int i = 0; i < weft_call_num_outputs(call); i++) {
+        changed |= weft_call_changes(call, i) && weft_call_tensor(call, i) == handle;
+    }
+    return changed;
+}
+
+/* Inputs were saved before the call, in which a graph has numbered them: the saved ones are the same values. */
+static void number_saved(const weft_tape_node *node, const weft_call *call)
+{
+    for (int i = 0; i < node->num_inputs; i++) {
+        const weft_saved *saved = &node->inputs[i].saved;
+        const weft_tensor_impl *tensor = saved->tensor == NULL ? NULL : input_of(call, i);
+        if (tensor != NULL && tensor->graph_run != 0 && saved->gathered == NULL && !tensor->borrowed &&
+            !is_changed(call, weft_call_tensor(call, i))) {
+            saved->tensor->number = tensor->number;
+            saved->tensor->graph_run = tensor->graph_run;
+        }
+    }
+}
+
 /* Makes the outputs values of the node. False with the error kept. */
 static bool attach(weft_tape_node *node, const weft_call *call, weft_tensor *const outputs[])
 {
     unsigned reads = reads_of(node->call);
     bool done = true;
+    number_saved(node, call);
     for (int i = 0; i < node->num_outputs && done; i++) {
         weft_tensor_impl *tensor = outputs[i] == NULL ? NULL : weft_tensor_get(outputs[i]);
         if (tensor == NULL) {

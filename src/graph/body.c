@@ -10,6 +10,7 @@
 #include "graph/cluster.h"
 #include "graph/pass.h"
 #include "graph/pass_expand.h"
+#include "graph/shard.h"
 #include "runtime/recorder.h"
 #include "tensor/state.h"
 
@@ -252,7 +253,7 @@ static weft_graph_trace *copy_trace(const weft_graph_trace *recorded, const bool
 static bool run_passes(weft_graph_body *body)
 {
     body->trace = copy_trace(body->recorded, body->wanted);
-    bool done = body->trace != NULL;
+    bool done = body->trace != NULL && weft_pass_shard(body) && weft_body_apply(body);
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(passes) && done; i++) {
         if ((body->passes & passes[i].passes) != 0) {
             done = passes[i].run(body) && weft_body_apply(body);
@@ -280,7 +281,7 @@ static bool make(weft_graph_body *body, const bool wanted[])
     for (size_t i = 0; i < count; i++) {
         body->values[i] = (int)i;
     }
-    bool own = has_passes(body->passes);
+    bool own = has_passes(body->passes) || body->recorded->sharding != NULL;
     if (own && !run_passes(body)) {
         return false;
     }
@@ -428,8 +429,12 @@ static weft_graph_body *find(const weft_graph_trace *trace, const bool wanted[],
 weft_status weft_body_obtain(weft_graph_run *run, weft_graph_trace *trace, const bool wanted[], weft_graph_body **body)
 {
     *body = trace->executed = NULL;
+    trace->run_number = run->number;
+    if (trace->runs++ == 0) {
+        return WEFT_OK;
+    }
     /* WEFT_CHECK compares calls, and forced layouts are for single calls. */
-    if (trace->runs++ == 0 || run->graph->passes == 0 || weft_runtime.check || weft_runtime.replaced.count > 0 ||
+    if ((run->graph->passes == 0 && trace->sharding == NULL) || weft_runtime.check || weft_runtime.replaced.count > 0 ||
         weft_forced()->active) {
         return WEFT_OK;
     }

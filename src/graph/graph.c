@@ -102,6 +102,13 @@ weft_status weft_graph_free(weft_graph *handle)
     return WEFT_OK;
 }
 
+void weft_graph_forget_bodies(weft_graph_impl *graph, weft_graph_trace *trace)
+{
+    graph->info.bytes -= trace->bytes;
+    weft_bodies_drop(trace);
+    graph->info.bytes += trace->bytes;
+}
+
 weft_status weft_graph_set_passes(weft_graph *handle, unsigned passes)
 {
     static const char function[] = "weft_graph_set_passes";
@@ -119,9 +126,7 @@ weft_status weft_graph_set_passes(weft_graph *handle, unsigned passes)
     for (size_t i = 0; i < graph->segments.count; i++) {
         weft_graph_segment *segment = (weft_graph_segment *)graph->segments.items + i;
         for (int k = 0; k < segment->num_traces; k++) {
-            graph->info.bytes -= segment->traces[k]->bytes;
-            weft_bodies_drop(segment->traces[k]);
-            graph->info.bytes += segment->traces[k]->bytes;
+            weft_graph_forget_bodies(graph, segment->traces[k]);
         }
     }
     return WEFT_OK;

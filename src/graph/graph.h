@@ -57,6 +57,8 @@ typedef struct weft_graph_trace {
     bool whole;        /* captured until the end of its segment */
     uint64_t runs;     /* how often it was executed */
     bool *wanted;      /* by value: promised in the newest run; NULL: not executed yet */
+    uint64_t run_number; /* weft_graph_run.number of the newest of these */
+    struct weft_trace_sharding *sharding; /* chosen layouts (graph/shard.h); NULL: those of the capture */
     struct weft_graph_body *executed; /* by the newest run; NULL: the trace itself */
     int num_bodies;
     struct weft_graph_body *bodies[WEFT_MAX_BODIES]; /* for sets of promised values (graph/body.h) */
@@ -141,6 +143,8 @@ weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const in
                                    weft_tensor *outputs[]);
 /* A live graph of the program's; NULL with the error kept. */
 weft_graph_impl *weft_check_graph(const char *function, const weft_graph *graph);
+/* Bodies are made anew. */
+void weft_graph_forget_bodies(weft_graph_impl *graph, weft_graph_trace *trace);
 /* Frees all graphs. */
 void weft_graphs_stop(void);
 

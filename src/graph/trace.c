@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/body.h"
+#include "graph/shard.h"
 #include "runtime/recorder.h"
 
 weft_graph_trace *weft_trace_new(void)
@@ -21,6 +22,7 @@ void weft_trace_free(weft_graph_trace *trace)
     }
     if (trace != NULL) {
         weft_bodies_drop(trace);
+        weft_trace_sharding_free(trace->sharding);
         free(trace->wanted);
         weft_vec_free(&trace->nodes);
         weft_vec_free(&trace->values);

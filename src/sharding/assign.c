@@ -115,6 +115,26 @@ int64_t weft_assign_memory(const weft_assign *problem, const int choices[])
     return sum;
 }
 
+/* The part of the cost that depends on one variable. */
+static int64_t cost_around(const weft_assign *problem, const int choices[], int v, int choice)
+{
+    const weft_assign_variable *variable = weft_assign_variable_at(problem, v);
+    int64_t sum = variable->cost[choice];
+    for (size_t i = 0; i < variable->pairs.count; i++) {
+        const weft_assign_pair *pair = weft_assign_pair_at(problem, ((const int *)variable->pairs.items)[i]);
+        size_t row = (size_t)(pair->u == v ? choice : choices[pair->u]);
+        size_t column = (size_t)(pair->v == v ? choice : choices[pair->v]);
+        sum = weft_assign_add(sum, pair->table->cost[row * pair->table->columns + column]);
+    }
+    return sum;
+}
+
+int64_t weft_assign_change(const weft_assign *problem, const int choices[], int variable, int choice)
+{
+    int64_t other = cost_around(problem, choices, variable, choice);
+    return other >= WEFT_ASSIGN_IMPOSSIBLE ? other : other - cost_around(problem, choices, variable, choices[variable]);
+}
+
 /* ---- one price ------------------------------------------------------------------------------------------- */
 
 typedef struct solver {

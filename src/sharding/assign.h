@@ -58,5 +58,7 @@ weft_status weft_assign_solve(const weft_assign *problem, const weft_assign_opti
 /* The cost of given choices; WEFT_ASSIGN_IMPOSSIBLE: impossible. And their memory. */
 int64_t weft_assign_cost(const weft_assign *problem, const int choices[]);
 int64_t weft_assign_memory(const weft_assign *problem, const int choices[]);
+/* The change of the cost if one variable alone had another choice; WEFT_ASSIGN_IMPOSSIBLE: that is impossible. */
+int64_t weft_assign_change(const weft_assign *problem, const int choices[], int variable, int choice);
 
 #endif

@@ -179,7 +179,7 @@ static weft_status list_windows(const weft_call_layouts *call, const weft_bindin
     return WEFT_OK;
 }
 
-static void list_outputs(const weft_call_layouts *call, int num_outputs, weft_output_kind outputs[])
+void weft_call_outputs(const weft_call_layouts *call, int num_outputs, weft_output_kind outputs[])
 {
     for (int o = 0; o < num_outputs; o++) {
         const weft_operation_output *described = &call->operation->outputs[o];
@@ -193,9 +193,8 @@ static void list_outputs(const weft_call_layouts *call, int num_outputs, weft_ou
     }
 }
 
-/* Binds the operation's rule for the call. */
-static weft_status bind_rule(const weft_sharding_world *world, const weft_call_layouts *call, weft_binding *binding,
-                             char *why, size_t why_size)
+weft_status weft_call_bind(const weft_sharding_world *world, const weft_call_layouts *call, weft_binding *binding,
+                           char *why, size_t why_size)
 {
     weft_rule written;
     const weft_rule *rule;
@@ -243,7 +242,7 @@ static weft_status check_replaced_rule(const weft_sharding_world *world, const w
     weft_call_layouts original = *call;
     weft_binding own;
     original.operation = call->operation->replaces;
-    weft_status status = bind_rule(world, &original, &own, why, why_size);
+    weft_status status = weft_call_bind(world, &original, &own, why, why_size);
     if (status == WEFT_OK && !same_dims(binding, &own)) {
         snprintf(why, why_size, "rule \"%s\" in the place of that of %s has other dimensions, or shards more of them, "
                  "and the kernel is still weft's", call->operation->rules[0], original.operation->name);
@@ -256,7 +255,7 @@ static weft_status shard_by_rule(const weft_sharding_world *world, const weft_ca
                                  weft_sharding *sharding, char *why, size_t why_size)
 {
     weft_binding binding;
-    weft_status status = bind_rule(world, call, &binding, why, why_size);
+    weft_status status = weft_call_bind(world, call, &binding, why, why_size);
     if (status == WEFT_OK && call->operation->keeps_kernel && call->operation->replaces->choose == NULL) {
         status = check_replaced_rule(world, call, &binding, why, why_size);
     }
@@ -280,7 +279,7 @@ static weft_status shard_by_rule(const weft_sharding_world *world, const weft_ca
         .access_map = windows,
     };
     weft_output_kind outputs[WEFT_MAX_OUTPUTS];
-    list_outputs(call, binding.num_outputs, outputs);
+    weft_call_outputs(call, binding.num_outputs, outputs);
     return weft_strategy_search(&search, &binding, outputs, call->inputs, sharding, why, why_size);
 }
 

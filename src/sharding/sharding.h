@@ -46,6 +46,21 @@ weft_status weft_check_one_mesh(const char *first_name, const weft_layout *first
 weft_status weft_call_shard(const weft_sharding_world *world, const weft_call_layouts *call,
                             weft_sharding *sharding, char *why, size_t why_size);
 
+/* The rule of a call, bound to its shapes; and what its outputs are before their layouts are chosen. For operations with a
+ * rule. A status with why, as weft_call_shard(). */
+weft_status weft_call_bind(const weft_sharding_world *world, const weft_call_layouts *call, weft_binding *binding,
+                           char *why, size_t why_size);
+void weft_call_outputs(const weft_call_layouts *call, int num_outputs, weft_output_kind outputs[]);
+
+/* The layouts that a call could work on, if its inputs were in them: those of all combinations of strategies that cut each
+ * factor into at least as many indices as ranks, and pass no Partial placements but sums. Appends arrays of
+ * WEFT_MAX_INPUTS layouts to `choices`, without doubles. A status with why, as weft_call_shard() (choices.c). */
+weft_status weft_call_list_choices(const weft_sharding_world *world, const weft_call_layouts *call, weft_vec *choices,
+                                   char *why, size_t why_size);
+/* Index points of the loop nest on the busiest rank, where the inputs lie like this. */
+double weft_binding_work(const weft_binding *binding, const weft_layout *const inputs[],
+                         const weft_layout *const outputs[]);
+
 /* The access map of an input in the layouts of a sharding, along the dimensions that it is sharded in and the rule reads
  * through one; `cut` NULL: there is none. False: no memory. */
 bool weft_sharding_access(weft_layout_table *table, const weft_call_layouts *call,

@@ -1,0 +1,141 @@
+/* Automatic shardings (weft_graph_shard()): training steps in a fake world, on machines that do not exist. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+enum { RANKS = 8 };
+
+static int start_fake(void **state)
+{
+    (void)state;
+    const weft_config config = { .world = WEFT_WORLD_FAKE, .fake_size = RANKS };
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    weft_finalize();
+    return 0;
+}
+
+/* ---- machines -------------------------------------------------------------------------------------------- */
+
+/* A file of figures: computing in floating-point operations, and links in bytes, per microsecond. */
+static void write_machine(char path[64], double flops, double link_bytes)
+{
+    strcpy(path, "/tmp/weft-machine-XXXXXX");
+    int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    FILE *file = fdopen(descriptor, "w");
+    assert_non_null(file);
+    fprintf(file, "weft-machine 2\ntask_us 2.000\ncopy_bytes_per_us %.3f\nproduct_flops_per_us %.3f\n", flops / 4, flops);
+    fprintf(file, "near_latency_us 5.000\nnear_message_us 2.000\nnear_bytes_per_us %.3f\n", link_bytes);
+    fprintf(file, "far_latency_us 5.000\nfar_message_us 2.000\nfar_bytes_per_us %.3f\nend\n", link_bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* ---- an MLP ---------------------------------------------------------------------------------------------- */
+
+typedef struct mlp {
+    weft_tensor *x, *target, *w1, *w2;
+} mlp;
+
+static weft_status train_mlp(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    const mlp *m = context;
+    (void)inputs;
+    weft_tensor *y = weft_matmul(weft_relu(weft_matmul(m->x, m->w1)), m->w2);
+    weft_tensor *loss = weft_mse(y, m->target, WEFT_LOSS_MEAN);
+    weft_backward(loss);
+    weft_tensor *weights[] = { m->w1, m->w2 }, *gradients[] = { weft_grad(m->w1), weft_grad(m->w2) };
+    weft_sgd_options options = { .learning_rate = scalars[0] };
+    weft_sgd(2, weights, gradients, &options, NULL);
+    weft_zero_grad(2, weights);
+    outputs[0] = loss;
+    return weft_last_status();
+}
+
+static weft_tensor *parameter(weft_mesh *mesh, int64_t rows, int64_t columns)
+{
+    weft_tensor *w = weft_zeros(WEFT_F32, 2, (int64_t[]){ rows, columns }, mesh, NULL);
+    weft_set_requires_grad(w, true);
+    return w;
+}
+
+/* A captured step with everything Replicate. */
+static weft_graph *capture_mlp(mlp *m, weft_mesh *mesh, int64_t batch, int64_t width, int64_t hidden)
+{
+    const int64_t rows[] = { batch, width };
+    m->x = weft_zeros(WEFT_F32, 2, rows, mesh, NULL);
+    m->target = weft_zeros(WEFT_F32, 2, rows, mesh, NULL);
+    m->w1 = parameter(mesh, width, hidden);
+    m->w2 = parameter(mesh, hidden, width);
+    weft_graph *graph = weft_graph_new("mlp", train_mlp, m, 0, 1, 1);
+    assert_non_null(graph);
+    weft_tensor *loss;
+    assert_int_equal(weft_graph_call(graph, NULL, &(double){ 0.1 }, &loss), WEFT_OK);
+    return graph;
+}
+
+static void assert_placements(const weft_graph *graph, const weft_tensor *tensor, const char *expected)
+{
+    weft_placement placements[WEFT_MAX_DIMS];
+    char text[100];
+    assert_int_equal(weft_graph_get_placements(graph, tensor, placements), WEFT_OK);
+    assert_int_equal(weft_placements_format(placements, weft_mesh_ndim(weft_tensor_mesh(tensor)), text, sizeof(text)), WEFT_OK);
+    const char *found = strstr(expected, text);
+    size_t length = strlen(text);
+    if (found == NULL || (found[length] != '\0' && found[length] != '|')) {
+        fail_msg("expected %s, is %s", expected, text);
+    }
+}
+
+/* Few rows and large weights: Megatron's column and row, as sums of activations are smaller than those of gradients. Many
+ * rows and small weights: data parallel. */
+static void mlp_on_a_line(void **state)
+{
+    (void)state;
+    const struct {
+        int64_t batch, width, hidden;
+        double flops, link;
+        const char *x, *w1, *w2; /* w1, w2: one of these, separated by "|" */
+    } rows[] = {
+        { 256, 4096, 16384, 1e6, 1000, "R", "S1", "S0" },
+        { 65536, 256, 512, 1e5, 1000, "S0", "R|S0", "R|S0" }, /* S0: whole where it is used, its gradient's sum in parts */
+        { 256, 64, 64, 1e7, 1, "R", "R", "R" }, /* links cost more than computing everything everywhere */
+    };
+    char path[64];
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        weft_scope_open();
+        weft_mesh *line = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);
+        mlp m;
+        weft_graph *graph = capture_mlp(&m, line, rows[i].batch, rows[i].width, rows[i].hidden);
+        write_machine(path, rows[i].flops, rows[i].link);
+        weft_tensor *const movable[] = { m.x, m.target, m.w1, m.w2 };
+        weft_graph_shard_options options = { .num_movable = 4, .movable = movable, .machine = path };
+        assert_int_equal(weft_graph_shard(graph, &options), WEFT_OK);
+        assert_placements(graph, m.x, rows[i].x);
+        assert_placements(graph, m.w1, rows[i].w1);
+        assert_placements(graph, m.w2, rows[i].w2);
+        weft_graph_shard_info info;
+        assert_int_equal(weft_graph_get_shard_info(graph, &info), WEFT_OK);
+        assert_true(info.proved);
+        assert_true(info.us <= info.recorded_us);
+        assert_int_equal(info.moves_inputs, i < 2);
+        remove(path);
+        assert_int_equal(weft_graph_free(graph), WEFT_OK);
+        weft_scope_close();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(mlp_on_a_line, start_fake, stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
