@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "machine_file.h"
 #include "support.h"
 
 enum { RANKS = 8 };
@@ -20,22 +21,6 @@ static int stop(void **state)
     (void)state;
     weft_finalize();
     return 0;
-}
-
-/* ---- machines -------------------------------------------------------------------------------------------- */
-
-/* A file of figures: computing in floating-point operations, and links in bytes, per microsecond. */
-static void write_machine(char path[64], double flops, double link_bytes)
-{
-    strcpy(path, "/tmp/weft-machine-XXXXXX");
-    int descriptor = mkstemp(path);
-    assert_true(descriptor >= 0);
-    FILE *file = fdopen(descriptor, "w");
-    assert_non_null(file);
-    fprintf(file, "weft-machine 2\ntask_us 2.000\ncopy_bytes_per_us %.3f\nproduct_flops_per_us %.3f\n", flops / 4, flops);
-    fprintf(file, "near_latency_us 5.000\nnear_message_us 2.000\nnear_bytes_per_us %.3f\n", link_bytes);
-    fprintf(file, "far_latency_us 5.000\nfar_message_us 2.000\nfar_bytes_per_us %.3f\nend\n", link_bytes);
-    assert_int_equal(fclose(file), 0);
 }
 
 /* ---- an MLP ---------------------------------------------------------------------------------------------- */
@@ -108,7 +93,7 @@ static void mlp_on_a_line(void **state)
         { 65536, 256, 512, 1e5, 1000, "S0", "R|S0", "R|S0" }, /* S0: whole where it is used, its gradient's sum in parts */
         { 256, 64, 64, 1e7, 1, "R", "R", "R" }, /* links cost more than computing everything everywhere */
     };
-    char path[64];
+    char path[MACHINE_PATH_BYTES];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         weft_scope_open();
         weft_mesh *line = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);

@@ -49,7 +49,16 @@ typedef struct weft_graph_shard_options {
     /** Receives the table of tensors: where each was in the capture, where it is now, and what the best other layout of it
      * alone would cost more. NULL: none. */
     FILE *table;
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_graph_shard_options;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_graph_shard_options_init(weft_graph_shard_options *options)
+{
+    const weft_graph_shard_options all = { 0, 0, NULL, 0, NULL, NULL, NULL, 0 };
+    *options = all;
+    options->size = sizeof(*options);
+}
 
 /** Chooses for the traces of the newest run; local, but all processes make the same call. options: NULL: defaults. The
  * search is exact, unless the graph is too wide for it: then the table says "not proved". Replaces what an earlier call has

@@ -177,11 +177,11 @@ static double find_ranks_per_worker(void)
     return workers > 0 ? ranks / workers : ranks;
 }
 
-/* In a fake world each rank is a machine of its own. */
+/* In a fake world of one process each rank is a machine of its own. */
 static void set_costs(weft_shard_world *world)
 {
     weft_spread spread = weft_runtime.spread;
-    if (weft_runtime.world == WEFT_WORLD_FAKE) {
+    if (weft_runtime.world == WEFT_WORLD_FAKE && weft_runtime.topology.num_processes == 1) {
         int ranks = weft_runtime.topology.num_ranks;
         world->topology = (weft_topology){ ranks, ranks, NULL };
         spread = (weft_spread){ ranks, ranks };
@@ -254,11 +254,11 @@ static void take_solutions(weft_graph_impl *graph, weft_trace_sharding *solution
 weft_status weft_graph_shard(weft_graph *handle, const weft_graph_shard_options *options)
 {
     static const char function[] = "weft_graph_shard";
-    static const weft_graph_shard_options defaults = { .table = NULL };
-    const weft_graph_shard_options *o = options == NULL ? &defaults : options;
+    weft_graph_shard_options own = { .table = NULL }, *o = &own;
     weft_graph_impl *graph = check_graph_has_run(function, handle);
     weft_shard_world world;
-    if (graph == NULL || check_numbers(function, o) != WEFT_OK || find_figures(function, o->machine, &world) != WEFT_OK) {
+    if (graph == NULL || (options != NULL && !WEFT_TAKE_OPTIONS(function, o, options)) ||
+        check_numbers(function, o) != WEFT_OK || find_figures(function, o->machine, &world) != WEFT_OK) {
         return weft_latest_status();
     }
     weft_trace_sharding **solutions = calloc(graph->num_newest, sizeof(*solutions));

@@ -2,7 +2,7 @@
  *
  *   shard_cost.c     the time of calls and redistributions: what a call does is found by making it on tensors without data
  *   shard_choices.c  the layouts that a call could work on
- *   shard_solve.c    all calls together, as a problem of sharding/assign.h
+ *   shard_solve.c    all calls together, as a problem of sharding/assign.h; shard_result.c: what a solution says
  *   shard_print.c    the table
  *   pass_shard.c     the body: the recorded calls on the chosen layouts, with the redistributions between them
  *   shard.c          the public functions */
