@@ -151,6 +151,9 @@ typedef struct weft_graph_info {
      * Bytes that these tasks have read and written on the ranks of this process; and those that the calls would have read
      * and written beside that, each on its own. */
     uint64_t fused, fused_calls, fused_bytes, saved_bytes;
+    /** Of the newest run: the most bytes that tensors made by its calls have taken at once in this process, and the most that
+     * their lifetimes foresee (without memory that calls use within themselves; 0: not before the trace's second run). */
+    int64_t peak_bytes, foreseen_bytes;
     uint64_t frozen_replays; /**< of these, those without the function */
     int num_traces;    /**< kept */
     int num_calls;     /**< recorded in the newest run's traces */

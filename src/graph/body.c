@@ -8,6 +8,7 @@
 #include "dispatch/cache.h"
 #include "graph/bucket.h"
 #include "graph/cluster.h"
+#include "graph/lifetimes.h"
 #include "graph/pass.h"
 #include "graph/pass_expand.h"
 #include "graph/shard.h"
@@ -312,6 +313,9 @@ weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wa
     } else if ((chosen & (WEFT_PASS_CLUSTER | WEFT_PASS_FUSE)) != 0) {
         body->clusters = weft_clusters_build(body->trace, body->is_promised, chosen);
         done = body->clusters != NULL;
+    }
+    if (done) {
+        body->peak_bytes = weft_max_i64(0, weft_trace_peak(body->trace, body->is_promised, body->clusters));
     }
     if (!done) {
         weft_body_free(body);

@@ -26,6 +26,7 @@ typedef struct weft_graph_body {
     bool *is_promised; /* by value of `trace` */
     uint64_t digest;   /* equal on all processes */
     size_t bytes;
+    int64_t peak_bytes; /* weft_trace_peak() */
     weft_body_counts counts;
     struct weft_clusters *clusters; /* NULL: none */
     weft_vec fixed_scalars; /* weft_fixed_scalars: the body is for runs with these */

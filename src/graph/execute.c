@@ -269,27 +269,24 @@ static void find_scalars(const executing *e, const weft_cluster *cluster, double
 
 static bool submit_cluster(const executing *e, weft_cluster *cluster)
 {
-    static const char function[] = "weft_graph_call";
     size_t num_tensors = (size_t)(cluster->num_inputs + cluster->num_outputs);
-    size_t num_calls = (size_t)weft_cluster_num_calls(cluster);
-    weft_tensor_impl **tensors = malloc((num_tensors + 1) * sizeof(*tensors));
-    double *scalars = malloc(num_calls * WEFT_MAX_SCALARS * sizeof(*scalars));
-    bool done = tensors != NULL && scalars != NULL;
-    if (!done) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a cluster of calls");
+    size_t num_scalars = (size_t)weft_cluster_num_calls(cluster) * WEFT_MAX_SCALARS;
+    weft_room *room = weft_room_obtain(num_scalars * sizeof(double) + num_tensors * sizeof(weft_tensor_impl *));
+    if (room == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for a cluster of calls");
+        return false;
     }
-    if (done) {
-        find_scalars(e, cluster, scalars);
-    }
-    done = done && find_tensors(e, cluster, tensors) && weft_cluster_submit(cluster, tensors, scalars);
+    double *scalars = (double *)(void *)room->memory;
+    weft_tensor_impl **tensors = (weft_tensor_impl **)(void *)(scalars + num_scalars);
+    find_scalars(e, cluster, scalars);
+    bool done = find_tensors(e, cluster, tensors) && weft_cluster_submit(cluster, tensors, scalars);
     for (int i = 0; i < (int)num_tensors && done; i++) {
         int value = i >= cluster->num_inputs ? cluster->values[i] : cluster->becomes[i];
         if (value >= 0) {
             set_value(e, value, tensors[i]);
         }
     }
-    free(tensors);
-    free(scalars);
+    weft_room_give_back(room);
     return done;
 }
 
@@ -418,20 +415,26 @@ static weft_status execute_all(const executing *e, made_call *made)
 static weft_status execute(executing *e)
 {
     int num_inputs, num_outputs;
-    size_t count = e->executed->values.count;
+    size_t count = e->executed->values.count + 1;
     find_most(e->executed, &num_inputs, &num_outputs);
+    size_t pointers = (count + (size_t)(num_inputs + num_outputs)) * sizeof(void *);
+    weft_room *room = weft_room_obtain(pointers + count * sizeof(bool));
+    if (room == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for the calls of graph %s", e->run->graph->name);
+    }
+    memset(room->memory, 0, pointers + count * sizeof(bool));
+    e->values = (weft_tensor_impl **)(void *)room->memory;
+    e->is_outside = (bool *)(room->memory + pointers);
     made_call made;
-    e->values = calloc(count + 1, sizeof(weft_tensor_impl *));
-    e->is_outside = calloc(count + 1, sizeof(bool));
-    made.tensors = calloc((size_t)(num_inputs + num_outputs), sizeof(weft_tensor *));
+    made.tensors = (weft_tensor **)(void *)(room->memory + count * sizeof(void *));
     made.outputs = made.tensors + num_inputs;
-    weft_status status = e->values == NULL || e->is_outside == NULL || made.tensors == NULL
-                             ? weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for the calls of graph %s",
-                                         e->run->graph->name)
-                             : execute_all(e, &made);
-    free(made.tensors);
-    free(e->is_outside);
-    free(e->values);
+    int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
+    weft_pool_mark(weft_runtime.pool);
+    weft_status status = execute_all(e, &made);
+    weft_graph_info *info = &e->run->graph->info;
+    info->peak_bytes = weft_max_i64(info->peak_bytes, weft_pool_marked_peak(weft_runtime.pool) - before);
+    info->foreseen_bytes = weft_max_i64(info->foreseen_bytes, e->body == NULL ? 0 : e->body->peak_bytes);
+    weft_room_give_back(room);
     return status;
 }
 

@@ -31,6 +31,8 @@ static void delete_graph(weft_graph_impl *graph)
     free(graph->donated);
     weft_handle_remove(&weft_runtime.handles.graphs, graph->handle);
     weft_vec_free(&graph->segments);
+    weft_vec_free(&graph->spare_bound);
+    weft_vec_free(&graph->spare_calls);
     free(graph->name);
     free(graph);
 }
@@ -233,6 +235,7 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
         outputs[i] = NULL;
     }
     graph->info.runs++;
+    graph->info.peak_bytes = graph->info.foreseen_bytes = 0;
     graph->running++;
     /* Regions and explanations are about calls where they are made; calls of a graph within a graph belong to that. */
     bool at_once = weft_runtime.deferral != NULL || weft_runtime.steps != NULL || weft_runtime.regions != NULL ||

@@ -129,6 +129,7 @@ typedef struct weft_graph_impl {
     int num_inputs, num_scalars, num_outputs;
     unsigned passes;
     weft_vec segments; /* weft_graph_segment */
+    weft_vec spare_bound, spare_calls; /* memory of runs that have ended, for the next one */
     size_t num_newest; /* segments of the newest run */
     int running;
     bool *donated; /* by input; NULL: none is */

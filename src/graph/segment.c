@@ -203,7 +203,9 @@ static weft_status finish(weft_deferral *self)
 
 void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph)
 {
-    *run = (weft_graph_run){ .deferral = { weft_run_take, finish }, .graph = graph, .saved_before = -1 };
+    *run = (weft_graph_run){ .deferral = { weft_run_take, finish }, .graph = graph, .bound = graph->spare_bound,
+                             .calls = graph->spare_calls, .saved_before = -1 };
+    graph->spare_bound = graph->spare_calls = (weft_vec){ 0 };
     begin_segment(run);
 }
 
@@ -211,8 +213,10 @@ void weft_run_free(weft_graph_run *run)
 {
     weft_trace_free(run->captured);
     release_bound(run);
-    weft_vec_free(&run->bound);
-    weft_vec_free(&run->calls);
+    weft_vec_free(&run->graph->spare_bound);
+    weft_vec_free(&run->graph->spare_calls);
+    run->graph->spare_bound = run->bound;
+    run->graph->spare_calls = run->calls;
     weft_vec_free(&run->derived);
     weft_vec_free(&run->donated);
 }

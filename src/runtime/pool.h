@@ -66,6 +66,9 @@ void weft_pool_trim(weft_pool *pool);
 int64_t weft_pool_bytes_in_use(const weft_pool *pool);
 /* The most of these since the last call, and the most bytes of values in all buffers of its own memory. For tests. */
 void weft_pool_peak(weft_pool *pool, int64_t *used, int64_t *own);
+/* The most bytes of values in referenced buffers since the last weft_pool_mark(). */
+void weft_pool_mark(weft_pool *pool);
+int64_t weft_pool_marked_peak(const weft_pool *pool);
 /* To be called before the first submission of a call. BLOCKS while too much retired memory waits for its
  * tasks, until half has been freed. False with the error kept (WEFT_ERR_STATE): too much of it waits for
  * the program. */
