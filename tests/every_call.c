@@ -47,11 +47,7 @@ static weft_status pass_on(weft_module *module, int num_inputs, weft_tensor *con
 
 static weft_status no_hook(weft_module *module, weft_mesh *mesh, int num_tensors, weft_tensor *tensors[], void *context)
 {
-    (void)module;
-    (void)mesh;
-    (void)num_tensors;
-    (void)tensors;
-    (void)context;
+    (void)module, (void)mesh, (void)num_tensors, (void)tensors, (void)context;
     return WEFT_OK;
 }
 
@@ -234,6 +230,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_graph_freeze, graph, true);
     TRY(weft_graph_predict, graph, NULL, NULL);
     TRY(weft_graph_donate, graph, 1, true);
+    TRY(weft_graph_require, graph, "i0.0 >= 0");
+    TRY(weft_graph_omit_requirements, graph, true);
     TRY(weft_graph_opaque, "opaque", WEFT_OPAQUE_CALLED, NULL, NULL, 1, list, 1, outputs);
     TRY(weft_graph_shard, graph, NULL);
     TRY(weft_graph_get_placements, graph, tensor, layout.placements);

@@ -221,6 +221,7 @@ static bool only_asks(const char *function)
                                         "weft_graph_set_passes",
                                         "weft_graph_freeze", "weft_graph_predict", "weft_graph_donate",
                                         "weft_graph_shard", "weft_graph_get_placements", "weft_graph_get_shard_info",
+                                        "weft_graph_require", "weft_graph_omit",
                                         "weft_region_", "weft_print_regions", "weft_explain",
                                         "weft_wait", "weft_finalize", "weft_init",
                                         "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_set_grad_",

@@ -93,6 +93,19 @@ WEFT_API weft_status weft_graph_set_passes(weft_graph *graph, unsigned passes);
  * program's, is acquired, or is another input too. Within the function of another graph nothing is donated. */
 WEFT_API weft_status weft_graph_donate(weft_graph *graph, int input, bool on);
 
+/** Requires a relation of the inputs' sizes, which the function relies on: iK.D is the size of dimension D of inputs[K]. Sums of
+ * products of numbers and sizes, compared by ==, !=, <=, >=, < or >; or a sum, % and a number, compared by == or !=:
+ *
+ *     weft_graph_require(graph, "i1.0 == 2*i0.0 + 3");
+ *     weft_graph_require(graph, "i0.1 % 8 == 0");
+ *     weft_graph_require(graph, "i0.0*i0.1 <= 4096");
+ *
+ * weft_graph_call() checks them before anything is done: WEFT_ERR_SHAPE with the relation and the sizes. One that follows from
+ * a relation that was required before is not kept. WEFT_ERR_INVALID: it cannot be read, or names no input. */
+WEFT_API weft_status weft_graph_require(weft_graph *graph, const char *relation);
+/** Whether these checks are omitted. */
+WEFT_API weft_status weft_graph_omit_requirements(weft_graph *graph, bool omit);
+
 /** A function of the program's that is not captured. Its outputs are new references of the innermost scope. */
 typedef weft_status (*weft_opaque_function)(void *context, weft_tensor *const inputs[], weft_tensor *outputs[]);
 
@@ -177,7 +190,16 @@ WEFT_API weft_status weft_graph_get_info(const weft_graph *graph, weft_graph_inf
  *     %0 = input : f32[4, 6] [R] on 2
  *     %1 = weft_from_local(memory 0) mesh (dp 2) [S0] : f32[8, 4]
  *     %2 = weft_matmul(%1, %0) : f32[8, 6] [S0] on 2
- *     %3 = weft_redistribute(%2) mesh (dp 2) [R] : f32[8, 6] */
+ *     %3 = weft_redistribute(%2) mesh (dp 2) [R] : f32[8, 6]
+ *
+ * Once a size of an input has changed from call to call, the inputs come first, with symbols for such sizes, and what has held for
+ * them in all calls: their range, linear dependence (three points or more), a common divisor, that they were never 1; and
+ * the required relations:
+ *     inputs[0] : f32[s0, 6]
+ *     inputs[1] : f32[s1]
+ *       s0 in 4..64, % 4 == 0, != 1
+ *       s1 in 9..129, == 2*s0 + 1, != 1
+ *       requires i0.0 % 4 == 0 */
 WEFT_API weft_status weft_graph_print(const weft_graph *graph, FILE *file);
 /** The same as a picture for Graphviz (dot -Tsvg): calls are boxes, redistributions coloured ones; values are edges, with
  * their layouts. */

@@ -78,7 +78,8 @@ int weft_run_add_value(weft_graph_run *run, weft_tensor_impl *tensor)
 /* The number of the tensor that the input is a copy of, if that has one, and the same value still; else -1. */
 static int number_of_original(const weft_graph_run *run, const weft_tensor_impl *input)
 {
-    const weft_tensor_impl *original = input->saved_from == NULL ? NULL : weft_tensor_get(input->saved_from);
+    bool is_own = input->saved_in == run->number; /* else the program may have written to it since */
+    const weft_tensor_impl *original = is_own && input->saved_from != NULL ? weft_tensor_get(input->saved_from) : NULL;
     bool same = original != NULL && original->graph_run == run->number && original->version == input->saved_version &&
                 input->version == 0;
     return same ? original->number : -1;
@@ -92,7 +93,6 @@ static bool number_inputs(weft_graph_run *run, taking *t)
         weft_tensor_impl *input = t->inputs[i];
         if (input->graph_run != run->number) {
             int number = number_of_original(run, input);
-            run->saved_before = number >= 0 && input->saved_in != run->number ? number : run->saved_before;
             number = number >= 0 ? number : weft_run_add_value(run, input);
             if (number < 0) {
                 return false;

@@ -214,9 +214,6 @@ static void refuse_value(struct weft_frozen *f, int value, const char *what)
 
 static void learn_bound(struct weft_frozen *f, const weft_graph_run *run, weft_tensor *const inputs[])
 {
-    if (run->saved_before >= 0) {
-        refuse_value(f, run->saved_before, "is read also by way of a copy from before the run (weft_detach())");
-    }
     for (int i = 0; i < (int)run->bound.count && !f->refused; i++) {
         const weft_tensor_impl *tensor = *weft_run_bound(run, i);
         const weft_graph_value *value = weft_trace_value(f->trace, i);

@@ -28,6 +28,7 @@ static void delete_graph(weft_graph_impl *graph)
     }
     weft_frozen_free(graph->frozen);
     weft_graph_forget_constants(graph);
+    weft_graph_free_shapes(graph);
     free(graph->donated);
     weft_handle_remove(&weft_runtime.handles.graphs, graph->handle);
     weft_vec_free(&graph->segments);
@@ -271,7 +272,8 @@ static weft_status call_with_copy(weft_graph_impl *graph, weft_tensor *const inp
 weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     weft_graph_impl *graph = weft_check_graph("weft_graph_call", handle);
-    if (graph == NULL || !check_arguments(graph, inputs, scalars, outputs) || !weft_graph_check_donated(graph, inputs)) {
+    if (graph == NULL || !check_arguments(graph, inputs, scalars, outputs) || !weft_graph_check_donated(graph, inputs) ||
+        !weft_graph_check_shapes_of(graph, inputs)) {
         return weft_latest_status();
     }
     uintptr_t in = (uintptr_t)inputs, out = (uintptr_t)outputs;
@@ -373,6 +375,7 @@ weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *info)
 static weft_status print_traces(const weft_graph_impl *graph, bool bodies, FILE *file)
 {
     fprintf(file, "graph %s:\n", graph->name);
+    weft_graph_print_shapes(graph, file);
     for (size_t i = 0; i < graph->num_newest; i++) {
         const weft_graph_trace *trace = newest_trace(graph, i);
         if (i > 0) {

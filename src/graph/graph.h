@@ -13,6 +13,8 @@
 
 #include <weft/graph.h>
 
+#include "graph/shapes.h"
+
 #include "runtime/deferral.h"
 #include "tensor/tensor.h"
 
@@ -134,6 +136,10 @@ typedef struct weft_graph_impl {
     int running;
     bool *donated; /* by input; NULL: none is */
     weft_vec constants; /* results of opaque functions (opaque.c) */
+    weft_shape_history *shapes; /* of the inputs; NULL: nothing has changed */
+    const weft_layout **input_layouts; /* of the newest call; NULL: none */
+    weft_vec requirements; /* weft_shape_relation, with texts of their own */
+    bool omits_requirements, requirements_hold; /* of input_layouts */
     struct weft_frozen *frozen; /* NULL: weft_graph_freeze() was not asked for */
     weft_graph_info info;
     char failed_guard[512];
@@ -178,7 +184,6 @@ typedef struct weft_graph_run {
     weft_vec derived;  /* weft_derived_call, while the graph is observed to be frozen */
     weft_vec donated;  /* weft_tensor_impl *: inputs that the segment's execution takes the memory of */
     size_t num_constants; /* results of opaque functions up to now */
-    int saved_before;  /* a value that was read by way of a copy from before the run (weft_detach()); -1: none */
     const char *at_once; /* the first function that was executed at once, and has effects of its own; NULL: none */
 } weft_graph_run;
 
@@ -223,6 +228,13 @@ weft_status weft_run_end_segment(weft_graph_run *run);
 
 /* Executes the deferred calls, and fulfils all promises of the segment (execute.c). A status with the error kept. */
 weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace);
+
+/* ---- sizes of inputs (relations.c) --------------------------------------------------------------------------------- */
+
+/* Checks the required relations, and notes the sizes. False with the error kept. */
+bool weft_graph_check_shapes_of(weft_graph_impl *graph, weft_tensor *const inputs[]);
+void weft_graph_print_shapes(const weft_graph_impl *graph, FILE *file);
+void weft_graph_free_shapes(weft_graph_impl *graph);
 
 /* ---- donated inputs (donate.c), opaque functions (opaque.c) --------------------------------------------------- */
 

@@ -204,7 +204,7 @@ static weft_status finish(weft_deferral *self)
 void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph)
 {
     *run = (weft_graph_run){ .deferral = { weft_run_take, finish }, .graph = graph, .bound = graph->spare_bound,
-                             .calls = graph->spare_calls, .saved_before = -1 };
+                             .calls = graph->spare_calls };
     graph->spare_bound = graph->spare_calls = (weft_vec){ 0 };
     begin_segment(run);
 }

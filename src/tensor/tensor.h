@@ -39,8 +39,8 @@ typedef struct weft_tensor_impl {
     bool promised;         /* output of a deferred call: promised.h */
     int number;            /* of one without data: its number in the expansion; else its value's in the graph */
     uint64_t graph_run;    /* the run of a graph that `number` belongs to; 0: none */
-    weft_tensor *saved_from; /* the tensor that it is a copy of by weft_tensor_save(), and that one's version then; NULL: none */
-    uint64_t saved_version;
+    weft_tensor *saved_from; /* the tensor that it is a copy of by weft_tensor_save(); NULL: none */
+    uint64_t saved_version; /* that one's version then */
     uint64_t saved_in;     /* the run of a graph in which it was made, as imported_in */
     uint64_t imported_in;  /* the run of a graph in which weft_from_local() made it; 0: none */
     bool borrowed;         /* on the program's memory (weft_from_local()), also on ranks whose shard is empty */

@@ -1,0 +1,78 @@
+/* Row F5 of what weft must do: processes capture the same graphs, or all fail. One process passes another shape to a captured
+ * graph, takes another branch, calls it once less, or dies in it: all others end with a status and a message that names it.
+ *
+ * Argument: the program diverge_graph. */
+#include "launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct scenario {
+    const char *way; /* of the last process */
+    int processes;
+    const char *word; /* in the message of each process */
+} scenario;
+
+static const char *program;
+
+static int run(const scenario *s)
+{
+    launch l = { .program = program, .processes = s->processes, .arguments = { s->way }, .settings = { "WEFT_TIMEOUT_S=2" } };
+    l.recovers = strcmp(s->way, "dies") == 0;
+    return launch_run(&l);
+}
+
+static void test_f5_all_fail(void **state)
+{
+    const scenario *s = *state;
+    bool dies = strcmp(s->way, "dies") == 0;
+    char named[64], line[2048];
+    snprintf(named, sizeof(named), "process %d", s->processes - 1);
+    int code = run(s);
+    assert_true(code != 0 || dies); /* mpirun may take another process's status */
+    for (int p = 0; p < s->processes - dies; p++) {
+        if (!launch_line(p, "ends: ", line, sizeof(line))) {
+            fail_msg("process %d has met no error:\n%s", p, launch_output);
+        }
+        const char *message = strstr(line, "ends: ");
+        if (strstr(message, "ranks differ") == NULL && strstr(message, "timed out") == NULL) {
+            fail_msg("expected \"ranks differ\" or \"timed out\" in \"%s\" of:\n%s", message, launch_output);
+        }
+        bool is_odd = p == s->processes - 1; /* it waits for the others */
+        if ((strstr(message, named) == NULL && !is_odd) || strstr(message, s->word) == NULL) {
+            fail_msg("expected \"%s\" and \"%s\" in \"%s\" of:\n%s", named, s->word, message, launch_output);
+        }
+        if (!launch_line(p, "finalized: ", line, sizeof(line))) {
+            fail_msg("process %d was not finalized:\n%s", p, launch_output);
+        }
+    }
+}
+
+static const scenario scenarios[] = {
+    { "first", 3, "has captured other calls than process 0" },
+    { "shape", 3, "call" },
+    { "branch", 3, "call" },
+    { "less", 2, "call" },
+    { "dies", 3, "call" },
+};
+
+int main(int argc, char **argv)
+{
+    enum { COUNT = sizeof(scenarios) / sizeof(scenarios[0]) };
+    static struct CMUnitTest tests[COUNT];
+    static char names[COUNT][100];
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s DIVERGE_GRAPH\n", argv[0]);
+        return 2;
+    }
+    program = argv[1];
+    for (int i = 0; i < COUNT; i++) {
+        const scenario *s = &scenarios[i];
+        snprintf(names[i], sizeof(names[i]), "f5_%s_on_%d_processes", s->way, s->processes);
+        tests[i] = (struct CMUnitTest){ .name = names[i],
+                                        .test_func = test_f5_all_fail,
+                                        .initial_state = (void *)(uintptr_t)s };
+    }
+    return cmocka_run_group_tests(tests, launch_setup, launch_teardown);
+}
