@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws the pictures of the pages: docs/placements.svg and docs/call.svg.
+"""Draws the pictures of the pages: docs/placements.svg, docs/call.svg and docs/graph.svg.
 
-Usage: docs/pictures.py          writes both beside this file
+Usage: docs/pictures.py          writes them beside this file
 
 The numbers in placements.svg are computed: chunks as torch.chunk cuts them, addends that add up to the tensor.
 """
@@ -154,6 +154,55 @@ def draw_call():
     picture.save("call.svg", "From a call to tasks: sharding, plan, task list, run; StarPU, engine, kernels")
 
 
+# ---- graph.svg -----------------------------------------------------------------------------------------------
+
+# What weft_graph_print() and weft_graph_print_body() write for a small function on two ranks: value, call, values read,
+# layout.
+RECORDED = [
+    ("%2", "weft_matmul", "%0, %1", "[P(sum)]"),
+    ("%3", "weft_redistribute", "%2", "[R]"),
+    ("%4", "weft_exp", "%3", "[R]"),
+    ("%5", "weft_redistribute", "%2", "[R]"),
+    ("%6", "weft_add_scalar", "%5", "[R]"),
+    ("%4", "weft_redistribute", "%4", "[R]"),
+    ("%7", "weft_neg", "%4", "[R]"),
+    ("%8", "weft_mul", "%4, %6", "[R]"),
+]
+GONE = {3: "brought there before: redundant", 5: "has this layout: redundant", 6: "nothing needs it: dead"}
+BODY = [
+    ("%2", "weft_matmul", "%0, %1", "[P(sum)]"),
+    ("%3", "weft_redistribute", "%2", "[R]"),
+    ("%4", "weft_exp", "%3", "[R]"),
+    ("%6", "weft_add_scalar", "%3", "[R]"),
+    ("%8", "weft_mul", "%4, %6", "[R]"),
+]
+
+
+def draw_listing(picture, x, y, title, calls, gone):
+    width, height = 330, 34
+    picture.text(x, y, title, 14, bold=True)
+    for number, (value, call, read, layout) in enumerate(calls):
+        top = y + 16 + number * (height + 10)
+        moves = call == "weft_redistribute"
+        removed = number in gone
+        fill = WHITE if removed else "#ffcc80" if moves else "#e9f1f8"
+        picture.rectangle(x, top, width, height, fill, radius=5, dashed=removed)
+        picture.text(x + 10, top + 22, f"{value} = {call}({read})", 12, PALE if removed else INK, mono=True)
+        picture.text(x + width - 10, top + 22, layout, 12, PALE, anchor="end", mono=True)
+        if removed:
+            picture.text(x + width + 10, top + 22, gone[number], 12, PALE)
+    return y + 16 + len(calls) * (height + 10)
+
+
+def draw_graph():
+    picture = Picture(1010, 420)
+    draw_listing(picture, 24, 34, "as it was recorded", RECORDED, GONE)
+    draw_listing(picture, 640, 34, "its body: what is executed", BODY, {})
+    picture.text(24, 412, "Orange: data moves between ranks. Behind each call the placements of its output.", 12, PALE)
+    picture.save("graph.svg", "A trace as it was recorded, and its body after the passes")
+
+
 if __name__ == "__main__":
     draw_placements()
     draw_call()
+    draw_graph()
