@@ -26,7 +26,12 @@ static weft_status few_calls(void *context, weft_tensor *const inputs[], const d
     weft_tensor *x = weft_add_scaled(inputs[0], inputs[1], scalars[0]), *before = x == NULL ? NULL : weft_detach(x);
     weft_tensor *changed = before == NULL ? NULL : weft_scale_inplace(x, 3);
     weft_tensor *sum = changed == NULL ? NULL : weft_sum(weft_tanh(changed), 0, true);
-    outputs[0] = sum == NULL ? NULL : weft_add(before, weft_redistribute(sum, NULL, NULL));
+    weft_tensor *other = sum == NULL ? NULL : weft_sum(weft_tanh(changed), 0, true); /* equal calls */
+    weft_tensor *third = other == NULL ? NULL : weft_sum(changed, 0, true);          /* these travel together */
+    weft_tensor *here = third == NULL ? NULL : weft_redistribute(sum, NULL, NULL);
+    weft_tensor *there = here == NULL ? NULL : weft_redistribute(third, NULL, NULL);
+    weft_tensor *again = there == NULL ? NULL : weft_redistribute(other, NULL, NULL);
+    outputs[0] = again == NULL ? NULL : weft_add(weft_add(before, here), weft_mul(there, again));
     outputs[1] = outputs[0] == NULL ? NULL : weft_mul(x, before);
     return outputs[1] == NULL ? weft_last_status() : WEFT_OK;
 }
