@@ -1,5 +1,5 @@
-/* Many small all-reduces that are ready together, one tensor each, relative to as many MPI_Iallreduce, and
- * to weft without packing (WEFT_PACK_BYTES=0), in one run. One rank per process; for mpirun on one
+/* Many small all-reduces that are ready together, one tensor each, relative to as many MPI_Iallreduce, to weft without
+ * packing (WEFT_PACK_BYTES=0), and to the same calls in a captured graph, whose passes let them travel together, in one run. One rank per process; for mpirun on one
  * machine, or on hosts with links of their own (bench/cluster). */
 #include <mpi.h>
 #include <string.h>
@@ -46,14 +46,27 @@ static double run_mpi(const small_case *c)
     return slowest(start);
 }
 
-static double run_weft(weft_tensor *sources[], int count)
+/* A weft_graph_function: inputs and outputs are as many as the case has. */
+static weft_status reduce_all(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
-    weft_placement everywhere = weft_replicate();
+    (void)scalars;
+    for (int i = 0; i < *(const int *)context; i++) {
+        outputs[i] = weft_redistribute(inputs[i], NULL, NULL);
+    }
+    return WEFT_OK;
+}
+
+/* `graph`: captured, or NULL. */
+static double run_weft(weft_tensor *sources[], int count, weft_graph *graph)
+{
+    static weft_tensor *outputs[MAX_TENSORS];
     MPI_Barrier(MPI_COMM_WORLD);
     weft_scope_open();
     double start = bench_now_us();
-    for (int i = 0; i < count; i++) {
-        weft_redistribute(sources[i], NULL, &everywhere);
+    if (graph != NULL) {
+        weft_graph_call(graph, sources, NULL, outputs);
+    } else {
+        reduce_all(&count, sources, NULL, outputs);
     }
     weft_wait();
     double us = slowest(start);
@@ -62,8 +75,22 @@ static double run_weft(weft_tensor *sources[], int count)
     return us;
 }
 
-/* In a world of its own: packing is decided at the start. */
-static void run_world(const small_case *c, const char *pack_bytes, double us[RUNS], int64_t *messages)
+static void run_many(const small_case *c, weft_tensor *sources[], weft_graph *graph, double us[RUNS], int64_t *messages)
+{
+    weft_counters before, after;
+    for (int i = 0; i < 3; i++) { /* warm-up: plan, buffers, connections; capture, body */
+        run_weft(sources, c->tensors, graph);
+    }
+    weft_get_counters(&before);
+    for (int i = 0; i < RUNS; i++) {
+        us[i] = run_weft(sources, c->tensors, graph);
+    }
+    weft_get_counters(&after);
+    *messages = (int64_t)(after.messages - before.messages) / RUNS;
+}
+
+/* In a world of its own: packing is decided at the start. `captured`: of run number `run`; NULL: not measured. */
+static void run_world(const small_case *c, const char *pack_bytes, times *eager, times *captured, int run)
 {
     static weft_tensor *sources[MAX_TENSORS];
     if (pack_bytes != NULL) {
@@ -83,26 +110,23 @@ static void run_world(const small_case *c, const char *pack_bytes, double us[RUN
         memset(values, 0, (size_t)c->elements * sizeof(float));
         weft_local_release(sources[i], 0);
     }
-    weft_counters before, after;
-    for (int i = 0; i < 2; i++) { /* warm-up: plan, buffers, connections */
-        run_weft(sources, c->tensors);
+    run_many(c, sources, NULL, &eager->us[run * RUNS], &eager->messages);
+    if (captured != NULL) {
+        int count = c->tensors;
+        weft_graph *graph = weft_graph_new("reductions", reduce_all, &count, count, 0, count);
+        run_many(c, sources, graph, &captured->us[run * RUNS], &captured->messages);
+        weft_graph_free(graph);
     }
-    weft_get_counters(&before);
-    for (int i = 0; i < RUNS; i++) {
-        us[i] = run_weft(sources, c->tensors);
-    }
-    weft_get_counters(&after);
-    *messages = (int64_t)(after.messages - before.messages) / RUNS;
     weft_finalize();
 }
 
 static void measure(const small_case *c, const char *pack_bytes)
 {
-    static times packed, plain, theirs;
+    static times packed, plain, captured, theirs;
     run_mpi(c);
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
-        run_world(c, pack_bytes, &packed.us[i * RUNS], &packed.messages);
-        run_world(c, "0", &plain.us[i * RUNS], &plain.messages);
+        run_world(c, pack_bytes, &packed, &captured, i);
+        run_world(c, "0", &plain, NULL, i);
         for (int k = 0; k < RUNS; k++) {
             theirs.us[i * RUNS + k] = run_mpi(c);
         }
@@ -111,14 +135,16 @@ static void measure(const small_case *c, const char *pack_bytes)
     MPI_Comm_rank(MPI_COMM_WORLD, &process);
     MPI_Comm_size(MPI_COMM_WORLD, &hosts);
     double us = bench_median(packed.us, TIMES), plain_us = bench_median(plain.us, TIMES);
-    double mpi_us = bench_median(theirs.us, TIMES); /* which have sorted the times */
+    double captured_us = bench_median(captured.us, TIMES), mpi_us = bench_median(theirs.us, TIMES); /* which have sorted the times */
     if (process == 0) {
         printf("{\"bench\": \"small\", \"case\": \"%s\", \"hosts\": %d, \"ms\": %.2f, \"plain_ms\": %.2f, "
                "\"mpi_ms\": %.2f, \"least_ms\": %.2f, \"least_plain_ms\": %.2f, \"least_mpi_ms\": %.2f, "
-               "\"vs_plain\": %.3f, \"vs_mpi\": %.3f, \"messages\": %lld, \"messages_per_ms\": %.0f}\n",
+               "\"vs_plain\": %.3f, \"vs_mpi\": %.3f, \"messages\": %lld, \"messages_per_ms\": %.0f, \"captured_ms\": %.2f, "
+               "\"least_captured_ms\": %.2f, \"captured_vs_mpi\": %.3f, \"captured_messages\": %lld}\n",
                c->name, hosts, us * 1e-3, plain_us * 1e-3, mpi_us * 1e-3, packed.us[0] * 1e-3,
                plain.us[0] * 1e-3, theirs.us[0] * 1e-3, plain_us / us, mpi_us / us,
-               (long long)packed.messages, (double)packed.messages / us * 1e3);
+               (long long)packed.messages, (double)packed.messages / us * 1e3, captured_us * 1e-3, captured.us[0] * 1e-3,
+               mpi_us / captured_us, (long long)captured.messages);
         fflush(stdout);
     }
 }

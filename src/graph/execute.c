@@ -323,16 +323,19 @@ static weft_status execute_cluster(const executing *e, weft_cluster *cluster)
     return done ? WEFT_OK : weft_latest_status();
 }
 
-/* Messages carry the number of their node, so that they match on processes that cluster other calls. */
+/* Calls are numbered, and messages carry a digest, as if each node were executed by itself: so they match on processes that
+ * cluster other calls. */
 static weft_status execute_calls(const executing *e, made_call *made)
 {
     const weft_clusters *clusters = e->body == NULL ? NULL : e->body->clusters;
     size_t next = 0, num_clusters = clusters == NULL ? 0 : clusters->clusters.count;
-    uint64_t digest = weft_runtime.digest;
+    const uint64_t numbered = weft_runtime.comm != NULL;
+    uint64_t digest = weft_runtime.digest, number = weft_runtime.call_number;
     weft_status status = WEFT_OK;
     for (int i = 0; i < (int)e->executed->nodes.count && status == WEFT_OK; i++) {
         weft_cluster *cluster = next < num_clusters ? ((weft_cluster **)clusters->clusters.items)[next] : NULL;
         weft_runtime.digest = weft_digest_add(digest, (uint64_t)i);
+        weft_runtime.call_number = number + (uint64_t)i * numbered;
         if (cluster == NULL || cluster->first != i) {
             status = execute_node(e, i, made);
             continue;
@@ -342,6 +345,7 @@ static weft_status execute_calls(const executing *e, made_call *made)
         next++;
     }
     weft_runtime.digest = weft_digest_add(digest, e->executed->nodes.count);
+    weft_runtime.call_number = number + (uint64_t)e->executed->nodes.count * numbered;
     return status;
 }
 
