@@ -146,17 +146,28 @@ static bool insert(weft_graph_body *body, const inner_move *move)
     return true;
 }
 
+static bool is_useful(const weft_graph_body *body, const weft_map *counts, const inner_move *move)
+{
+    const weft_layout *from = weft_trace_value(body->trace, move->value)->layout;
+    bool shared = (body->passes & WEFT_PASS_REDUNDANT) != 0 && find(counts, move->value, move->to)->count > 1;
+    return shared || ((body->passes & WEFT_PASS_BUCKET) != 0 && weft_bucket_takes(from, move->to));
+}
+
+/* All redistributions within a call, or none: with some it might work on other layouts. */
 bool weft_pass_moves(weft_graph_body *body)
 {
     weft_vec moves = { 0 };
     weft_map counts = { 0 };
     bool done = find_all(body->trace, &moves, &counts);
     const inner_move *all = moves.items;
-    for (size_t i = 0; i < moves.count && done; i++) {
-        const weft_layout *from = weft_trace_value(body->trace, all[i].value)->layout;
-        bool shared = (body->passes & WEFT_PASS_REDUNDANT) != 0 && find(&counts, all[i].value, all[i].to)->count > 1;
-        bool small = (body->passes & WEFT_PASS_BUCKET) != 0 && weft_bucket_takes(from, all[i].to);
-        done = !(shared || small) || insert(body, &all[i]);
+    for (size_t begin = 0, end; begin < moves.count && done; begin = end) {
+        bool useful = false;
+        for (end = begin; end < moves.count && all[end].node == all[begin].node; end++) {
+            useful |= is_useful(body, &counts, &all[end]);
+        }
+        for (size_t i = begin; i < end && useful && done; i++) {
+            done = insert(body, &all[i]);
+        }
     }
     free_counts(&counts);
     weft_vec_free(&moves);
