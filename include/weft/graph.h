@@ -62,7 +62,8 @@ WEFT_API weft_status weft_graph_free(weft_graph *graph);
  * outputs[]: new references of the innermost scope; NULL after an error. It may be the array inputs[]. An output may be an
  * input, or a tensor of the program's. Within the function of another graph it belongs to that graph's trace. Waits for
  * nothing, but that a capture BLOCKS until all processes have captured the same calls: WEFT_ERR_MISMATCH on every process
- * where they differ. */
+ * where they differ.
+ * So does the run that builds a body (weft_graph_pass), mostly a trace's second one. */
 WEFT_API weft_status weft_graph_call(weft_graph *graph, weft_tensor *const inputs[], const double scalars[],
                                      weft_tensor *outputs[]);
 
