@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include "calls.h"
+#include "runtime/runtime.h"
 
-enum { MAX_PIECE = 12, MAX_GRAPH_OUTPUTS = 2 };
+enum { MAX_PIECE = 12, MAX_GRAPH_OUTPUTS = 2, MOST_HELD = 64 };
 
 /* Steps that follow each other: one call of a graph, or not in any. */
 typedef struct piece {
@@ -32,11 +33,15 @@ typedef struct graph_of_piece {
     weft_graph *graph;
     running *running;
     const piece *piece;
+    bool holds; /* tensors of the function live on behind it, in this run */
+    int num_held;
+    weft_tensor *held[MOST_HELD];
 } graph_of_piece;
 
 typedef struct checker {
     const program *program; /* that is being run */
     const char *run;        /* which run, for messages */
+    int runs;               /* in graphs, up to now */
     tally *tally;
     graph_of_piece graphs[MAX_STEPS][MAX_GRAPH_OUTPUTS + 1]; /* by the piece's number and its outputs */
     partition plan;
@@ -142,13 +147,33 @@ static void choose_pieces(checker *c, const program *p)
 
 /* ---- running ----------------------------------------------------------------------------------------------- */
 
+/* Some tensors of a step that no scope keeps: which values of a trace are needed differs from run to run. */
+static void hold_some(graph_of_piece *own, const running *r, const step *s)
+{
+    for (int i = 0; i < s->num_outputs && own->holds && own->num_held < MOST_HELD; i++) {
+        weft_tensor *tensor = s->outputs[i] < 0 ? NULL : r->tensors[s->outputs[i]];
+        bool live = tensor != NULL && r->evaluation.lives[s->outputs[i]].owner >= 0;
+        if (live && hash3(r->program->seed, (uint64_t)r->step, 905) % 2 == 0 && weft_tensor_retain(tensor) == WEFT_OK) {
+            own->held[own->num_held++] = tensor;
+        }
+    }
+}
+
+static void release_held(graph_of_piece *own)
+{
+    while (own->num_held > 0) {
+        weft_tensor_release(own->held[--own->num_held]);
+    }
+}
+
 static weft_status run_inside(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
-    const graph_of_piece *own = context;
+    graph_of_piece *own = context;
     running *r = own->running;
     (void)inputs, (void)scalars;
     for (; r->step < own->piece->end && !r->refused; r->step++) {
         run_step(r, &r->program->steps[r->step]);
+        hold_some(own, r, &r->program->steps[r->step]);
     }
     if (r->refused) {
         return WEFT_ERR_STATE;
@@ -175,21 +200,34 @@ static void forget_values(const checker *c, running *r, int first)
     }
 }
 
+/* Half of the graphs have any of the passes, unless WEFT_GRAPH_PASSES chooses. */
+static weft_graph *make_graph(graph_of_piece *own, const program *p, const piece *one)
+{
+    uint64_t random = hash3(p->seed, (uint64_t)one->number, 904);
+    weft_graph *graph = weft_graph_new("piece", run_inside, own, 0, 0, one->num_outputs);
+    if (graph != NULL && random % 2 == 0 && getenv("WEFT_GRAPH_PASSES") == NULL) {
+        weft_graph_set_passes(graph, (unsigned)(random / 2) & WEFT_PASS_ALL);
+    }
+    return graph;
+}
+
 static void call_graph(checker *c, running *r, const piece *one)
 {
     graph_of_piece *own = &c->graphs[one->number][one->num_outputs];
     weft_tensor *outputs[MAX_GRAPH_OUTPUTS + 1] = { NULL };
     if (own->graph == NULL) {
-        own->graph = weft_graph_new("piece", run_inside, own, 0, 0, one->num_outputs);
+        own->graph = make_graph(own, r->program, one);
     }
     if (r->program->processes > 1) {
         let_shards_go(r);
     }
     own->running = r;
     own->piece = one;
+    own->holds = c->runs % 3 == 2;
     if (weft_graph_call(own->graph, NULL, NULL, outputs) != WEFT_OK && r->refused) {
         weft_clear_error();
     }
+    release_held(own);
     run_expect_no_error(r, "weft_graph_call()");
     for (int i = 0; i < one->num_outputs && !r->refused; i++) {
         if (outputs[i] != r->tensors[one->fresh[i]]) {
@@ -277,6 +315,7 @@ static void run_both(checker *c, const program *p, const char *name)
     trail expected = { 0 }, got = { 0 };
     run_pieces(c, p, false, &expected, "without graphs");
     run_pieces(c, p, true, &got, name);
+    c->runs++;
     compare_trails(c, &expected, &got);
     trail_clear(&expected);
     trail_clear(&got);
@@ -332,6 +371,8 @@ void run_in_graphs(const program *p, tally *counts)
     checker *c = calloc(1, sizeof(*c));
     program *changed = malloc(sizeof(*changed));
     c->tally = counts;
+    /* Clusters may end anywhere, elsewhere on each process. */
+    weft_runtime.cluster_seed = p->seed % 3 == 0 ? hash3(p->seed, (uint64_t)weft_process_index(), 906) : 0;
     run_both(c, p, "captured");
     uint64_t captures = num_captures(c);
     run_both(c, p, "replayed");
@@ -348,6 +389,7 @@ void run_in_graphs(const program *p, tally *counts)
         run_pieces(c, p, true, NULL, "against the reference");
     }
     run_both(c, p, "again");
+    run_both(c, p, "once more");
     for (int i = 0; i < MAX_STEPS; i++) {
         for (int k = 0; k <= MAX_GRAPH_OUTPUTS; k++) {
             if (c->graphs[i][k].graph != NULL && weft_graph_free(c->graphs[i][k].graph) != WEFT_OK) {
