@@ -117,10 +117,58 @@ static void mlp_on_a_line(void **state)
     }
 }
 
+/* Two dimensions, a pin, a bound on memory, and what is refused. */
+static void bounds_and_pins(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, RANKS / 2 }, (const char *const[]){ "dp", "tp" });
+    mlp m;
+    weft_graph *graph = capture_mlp(&m, mesh, 1024, 512, 2048);
+    weft_tensor *const movable[] = { m.x, m.target, m.w1, m.w2 };
+    weft_graph_pin pin = { m.x, "dp", weft_shard(0) };
+    weft_graph_shard_options options = { .num_movable = 4, .movable = movable, .num_pins = 1, .pins = &pin };
+    assert_int_equal(weft_graph_shard(graph, &options), WEFT_OK);
+    weft_placement placements[2];
+    weft_graph_shard_info any, bounded;
+    assert_int_equal(weft_graph_get_placements(graph, m.x, placements), WEFT_OK);
+    assert_true(placements[0].kind == WEFT_SHARD && placements[0].dim == 0);
+    assert_int_equal(weft_graph_get_shard_info(graph, &any), WEFT_OK);
+    assert_true(any.proved && any.recorded_us < 0 && any.bytes < any.recorded_bytes);
+    options.max_bytes = any.bytes - 1;
+    assert_int_equal(weft_graph_shard(graph, &options), WEFT_OK);
+    assert_int_equal(weft_graph_get_shard_info(graph, &bounded), WEFT_OK);
+    assert_true(bounded.bytes < any.bytes && bounded.us >= any.us);
+    const struct {
+        weft_graph_shard_options options;
+        const char *message;
+    } refused[] = {
+        { { .max_bytes = 1000 }, "the least possible" },
+        { { .max_bytes = -1 }, "max_bytes" },
+        { { .num_pins = 1 }, "pins" },
+        { { .num_pins = 1, .pins = &pin }, "pins[0].tensor" },
+        { { .num_pins = 1, .pins = &(weft_graph_pin){ m.x, "pp", weft_shard(0) } }, "pins[0].mesh_dim" },
+        { { .num_pins = 1, .pins = &(weft_graph_pin){ m.x, "dp", weft_shard(2) } }, "pins[0].placement" },
+        { { .num_movable = 1, .movable = (weft_tensor *[]){ weft_zeros_like(m.x) } }, "movable[0]" },
+        { { .machine = "/no/such/file" }, "machine" },
+    };
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        assert_int_equal(weft_graph_shard(graph, &refused[i].options), WEFT_ERR_INVALID);
+        assert_non_null(strstr(weft_last_error(), refused[i].message));
+        weft_clear_error();
+        weft_graph_shard_info after;
+        assert_int_equal(weft_graph_get_shard_info(graph, &after), WEFT_OK);
+        assert_true(after.us == bounded.us); /* nothing has changed */
+    }
+    assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    weft_scope_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(mlp_on_a_line, start_fake, stop),
+        cmocka_unit_test_setup_teardown(bounds_and_pins, start_fake, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

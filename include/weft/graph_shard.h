@@ -76,7 +76,7 @@ WEFT_API weft_status weft_graph_get_placements(const weft_graph *graph, const we
 
 /** What weft_graph_shard() has predicted for the traces of the newest run, in microseconds and bytes. */
 typedef struct weft_graph_shard_info {
-    double us, recorded_us;         /**< with the chosen layouts; with those of the capture (negative: not known) */
+    double us, recorded_us;         /**< with the chosen layouts; with those of the capture (negative: pins exclude these) */
     int64_t bytes, recorded_bytes;  /**< of a rank, where most are live */
     bool proved;                    /**< no other layouts are predicted to take less */
     bool moves_inputs;              /**< some movable input lies better elsewhere: replays keep the captured layouts */
