@@ -289,6 +289,40 @@ static void test_frozen_and_called_again(void **state)
     assert_no_error();
 }
 
+/* A donated input: its memory goes to each run, and copies keep their values. */
+static weft_status change_and_combine(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context;
+    weft_add_inplace(inputs[0], inputs[1], scalars[0]);
+    outputs[0] = weft_exp(weft_mul(inputs[0], inputs[1]));
+    return WEFT_OK;
+}
+
+static void test_frozen_with_donated_input(void **state)
+{
+    (void)state;
+    const weft_placement rows = weft_shard(0);
+    weft_graph *graph = weft_graph_new("donated", change_and_combine, NULL, 2, 1, 1);
+    weft_graph_donate(graph, 0, true);
+    weft_graph_freeze(graph, true);
+    for (int run = 0; run < 7; run++) {
+        weft_scope_open();
+        double number = 0.1 * run;
+        weft_tensor *a = numbers(4, 9, &rows), *b = numbers(5, 9, &rows), *same = numbers(4, 9, &rows), *copy = weft_detach(a);
+        weft_tensor *output, *expected;
+        assert_int_equal(weft_graph_call(graph, (weft_tensor *[]){ a, b }, &number, &output), WEFT_OK);
+        assert_int_equal(change_and_combine(NULL, (weft_tensor *[]){ same, b }, &number, &expected), WEFT_OK);
+        assert_same_shards(output, expected, "output");
+        assert_same_shards(copy, numbers(4, 9, &rows), "copy");
+        assert_null(weft_neg(a));
+        assert_error(WEFT_ERR_INVALID, "donated to a graph");
+        weft_scope_close();
+    }
+    assert_int_equal(info_of(graph).frozen_replays, 4);
+    weft_graph_free(graph);
+    assert_no_error();
+}
+
 static void test_freeze_arguments(void **state)
 {
     (void)state;
@@ -301,6 +335,27 @@ static void test_freeze_arguments(void **state)
     assert_error(WEFT_ERR_INVALID, "weft_graph_freeze: graph is not a live graph");
 }
 
+/* Regions call the function, which counts its steps. The last test: regions stay. */
+static void test_frozen_within_a_region(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    training eager = begin_training(NULL), captured = begin_training(NULL);
+    weft_graph *graph = weft_graph_new("train", train, &captured, 1, 2, 5);
+    weft_graph_freeze(graph, true);
+    compare_training(graph, &captured, &eager, 5);
+    assert_true(info_of(graph).frozen);
+    weft_tensor *x = numbers(1, 8, &(weft_placement){ .kind = WEFT_SHARD }), *outputs[5];
+    const double scalars[] = { 0.1, 0.2 };
+    assert_int_equal(weft_region_begin("around", 0), WEFT_OK);
+    assert_int_equal(weft_graph_call(graph, &x, scalars, outputs), WEFT_ERR_STATE);
+    assert_error(WEFT_ERR_STATE, "within a region or another graph");
+    assert_int_equal(weft_region_end(), WEFT_OK);
+    assert_int_equal(captured.calls, 3);
+    weft_graph_free(graph);
+    weft_scope_close();
+}
+
 int main(int count, char *arguments[])
 {
     (void)arguments;
@@ -308,7 +363,9 @@ int main(int count, char *arguments[])
         cmocka_unit_test(test_frozen_training),
         cmocka_unit_test(test_frozen_refusals),
         cmocka_unit_test(test_frozen_and_called_again),
+        cmocka_unit_test(test_frozen_with_donated_input),
         cmocka_unit_test(test_freeze_arguments),
+        cmocka_unit_test(test_frozen_within_a_region),
     };
     return RUN_ON_RANKS(count, tests);
 }

@@ -249,6 +249,17 @@ static bool replay(weft_graph_impl *graph, weft_tensor *const inputs[], const do
     return taken;
 }
 
+weft_status weft_frozen_check_call(const weft_graph_impl *graph, const char *why)
+{
+    const struct weft_frozen *f = graph->frozen;
+    if (f == NULL || f->replays == 0 || !counts(f)) {
+        return WEFT_OK;
+    }
+    return weft_fail(WEFT_ERR_STATE, "weft_graph_call",
+                     "graph %s is frozen, and its function would have to be called again (%s), but it counts its calls itself",
+                     graph->name, why);
+}
+
 weft_status weft_frozen_call(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
                              weft_tensor *outputs[])
 {
@@ -264,10 +275,9 @@ weft_status weft_frozen_call(weft_graph_impl *graph, weft_tensor *const inputs[]
         if (replay(graph, inputs, scalars, outputs, &status, why, sizeof(why))) {
             return status;
         }
-        if (f->replays > 0 && counts(f)) {
-            return weft_fail(WEFT_ERR_STATE, function,
-                             "graph %s is frozen, and its function would have to be called again (%s), but it counts its calls itself",
-                             graph->name, why);
+        status = weft_frozen_check_call(graph, why);
+        if (status != WEFT_OK) {
+            return status;
         }
     }
     return weft_graph_run_checked(graph, inputs, scalars, outputs);

@@ -241,9 +241,11 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
     /* Regions and explanations are about calls where they are made; calls of a graph within a graph belong to that. */
     bool at_once = weft_runtime.deferral != NULL || weft_runtime.steps != NULL || weft_runtime.regions != NULL ||
                    weft_runtime.explained != NULL;
-    weft_status status = at_once                ? call_in_scope(graph, inputs, scalars, outputs)
-                         : graph->frozen != NULL ? weft_frozen_call(graph, inputs, scalars, outputs)
-                                                 : weft_graph_run_checked(graph, inputs, scalars, outputs);
+    weft_status status = at_once ? weft_frozen_check_call(graph, "within a region or another graph") : WEFT_OK;
+    status = status != WEFT_OK        ? status
+             : at_once                ? call_in_scope(graph, inputs, scalars, outputs)
+             : graph->frozen != NULL ? weft_frozen_call(graph, inputs, scalars, outputs)
+                                      : weft_graph_run_checked(graph, inputs, scalars, outputs);
     graph->running--;
     if (weft_runtime.has_run != NULL && status == WEFT_OK && !at_once) {
         status = weft_runtime.has_run(graph);

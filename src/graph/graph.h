@@ -257,6 +257,8 @@ bool weft_frozen_is_ready(const struct weft_frozen *frozen, const char **why);
 /* A call of a graph to be frozen: replayed if nothing is unknown, else checked, and observed. */
 weft_status weft_frozen_call(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
                              weft_tensor *outputs[]);
+/* WEFT_ERR_STATE, kept: its function counts its calls, and was not called in each run; `why` it would be called now. */
+weft_status weft_frozen_check_call(const weft_graph_impl *graph, const char *why);
 /* Learns from a checked run whose function has returned, before its calls are executed. */
 void weft_frozen_observe(weft_graph_run *run, weft_tensor *const inputs[], const double scalars[],
                          weft_tensor *const outputs[]);
