@@ -3,7 +3,9 @@
  * The inner width is chosen so that computation takes as long as communication, twice as long, and half as
  * long.
  *
- *     bench-overlap [--repetitions N] [--ratio COMPUTING/COMMUNICATING | --inner WIDTH]
+ *     bench-overlap [--repetitions N] [--ratio COMPUTING/COMMUNICATING | --inner WIDTH] [--graph 1]
+ *
+ * --graph 1: the step is a captured graph, which WEFT_PREDICT predicts.
  *
  * Computation alone (comp_ms): the same products on rows that every rank has already, whose addends stay.
  * Communication alone (comm_ms): gather and reduce-scatter of existing tensors, at once. Free (free_ms):
@@ -26,6 +28,7 @@ typedef struct block {
     weft_tensor *gathered;  /* the same, replicated */
     weft_tensor *up, *down; /* WIDTH x inner by columns, inner x WIDTH by rows */
     weft_tensor *sums;      /* TOKENS x WIDTH, addends */
+    weft_graph *graph;      /* the step; NULL: it is not captured */
 } block;
 
 static weft_tensor *random_matrix(const block *b, int64_t rows, int64_t columns, weft_placement placement)
@@ -68,9 +71,23 @@ static void free_of_dependencies(const block *b)
     compute(b);
 }
 
+static weft_status step_of(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    const block *b = context;
+    (void)inputs;
+    (void)scalars;
+    outputs[0] = scatter(b, products(b, gather(b)));
+    return weft_last_status();
+}
+
 static void step(const block *b)
 {
-    scatter(b, products(b, gather(b)));
+    weft_tensor *rows;
+    if (b->graph != NULL) {
+        weft_graph_call(b->graph, NULL, NULL, &rows);
+    } else {
+        step_of((block *)(size_t)b, NULL, NULL, &rows);
+    }
 }
 
 /* Milliseconds, maximum over the processes. */
@@ -125,11 +142,12 @@ static int64_t choose_inner(weft_mesh *mesh, double ratio)
     return inner < grain ? grain : inner;
 }
 
-static void measure(weft_mesh *mesh, const char *name, int64_t inner, int repetitions)
+static void measure(weft_mesh *mesh, const char *name, int64_t inner, int repetitions, bool graph)
 {
     block b;
     weft_scope_open();
     make_block(&b, mesh, inner);
+    b.graph = graph ? weft_graph_new("overlap", step_of, &b, 0, 0, 1) : NULL;
     double computing[MAX_REPETITIONS], communicating[MAX_REPETITIONS], steps[MAX_REPETITIONS],
         free[MAX_REPETITIONS];
     run(compute, &b);
@@ -143,6 +161,9 @@ static void measure(weft_mesh *mesh, const char *name, int64_t inner, int repeti
         free[i] = run(free_of_dependencies, &b);
     }
     weft_scope_close();
+    if (b.graph != NULL) {
+        weft_graph_free(b.graph);
+    }
     size_t count = (size_t)repetitions;
     double comp = bench_median(computing, count), comm = bench_median(communicating, count);
     double ms = bench_median(steps, count), free_ms = bench_median(free, count);
@@ -163,6 +184,7 @@ int main(int argc, char **argv)
     int provided, repetitions = BENCH_REPETITIONS;
     double ratio = 0;
     int64_t inner = 0;
+    bool graph = false;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--repetitions") == 0) {
             repetitions = atoi(argv[i + 1]);
@@ -170,6 +192,8 @@ int main(int argc, char **argv)
             ratio = atof(argv[i + 1]);
         } else if (strcmp(argv[i], "--inner") == 0) {
             inner = atoll(argv[i + 1]);
+        } else if (strcmp(argv[i], "--graph") == 0) {
+            graph = atoi(argv[i + 1]) != 0;
         }
     }
     repetitions = repetitions < 1 ? 1 : repetitions > MAX_REPETITIONS ? MAX_REPETITIONS : repetitions;
@@ -185,7 +209,7 @@ int main(int argc, char **argv)
         if (inner == 0) {
             snprintf(name, sizeof(name), "computing %g of communicating", wanted);
         }
-        measure(mesh, name, inner > 0 ? inner : choose_inner(mesh, wanted), repetitions);
+        measure(mesh, name, inner > 0 ? inner : choose_inner(mesh, wanted), repetitions, graph);
     }
     weft_status status = weft_finalize();
     MPI_Finalize();

@@ -218,6 +218,44 @@ static void runs_follow_each_other(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* Rows of tasks and of messages, by how they begin. */
+static int count_rows(const char *name, const char *begin)
+{
+    FILE *file = fopen(name, "r");
+    assert_non_null(file);
+    char line[512];
+    int rows = 0;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        rows += strncmp(line, begin, strlen(begin)) == 0;
+    }
+    fclose(file);
+    return rows;
+}
+
+static void options_count(void **state)
+{
+    (void)state;
+    assert_int_equal(weft_init(&(weft_config){ .world = WEFT_WORLD_SELF, .ranks = RANKS }), WEFT_OK);
+    model m = make_model();
+    weft_tensor *batch = make_batch(&m);
+    weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
+    call(graph, batch);
+    call(graph, batch);
+    write_machine(0.01, "cores 4\n");
+    char timeline[sizeof(path) + 8];
+    snprintf(timeline, sizeof(timeline), "%s.json", path);
+    weft_prediction one = predict(graph, &(weft_predict_options){ .machine = path, .workers = 1, .timeline = timeline });
+    assert_int_equal(count_rows(timeline, "   ["), one.tasks);
+    assert_int_equal(count_rows(timeline, "  ["), 0); /* messages */
+    weft_prediction two = predict(graph, &(weft_predict_options){ .machine = path, .workers = 2 });
+    weft_prediction shared = predict(graph, &(weft_predict_options){ .machine = path, .workers = 1, .sharing = 4 });
+    assert_true(two.step_us < 0.8 * one.step_us); /* four ranks of equal work */
+    assert_true(shared.step_us > 3 * one.step_us && shared.step_us < 5 * one.step_us);
+    assert_true(one.busy <= 1 && two.busy <= 1 && two.busy > 0.5);
+    unlink(timeline);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 /* ---- worlds ---------------------------------------------------------------------------------------------- */
 
 static weft_prediction of_fake_world(const char *size, const char *processes, const weft_predict_options *options)
@@ -351,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_prediction_changes_nothing),
         cmocka_unit_test(rates_of_a_file_give_the_times_of_kernels),
         cmocka_unit_test(runs_follow_each_other),
+        cmocka_unit_test(options_count),
         cmocka_unit_test(a_fake_world_predicts_any_number_of_processes),
         cmocka_unit_test(a_fake_world_has_the_messages_of_a_real_one),
         cmocka_unit_test(wrong_arguments_are_refused),

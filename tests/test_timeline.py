@@ -368,4 +368,53 @@ class Timeline(unittest.TestCase):
         self.assertEqual(self.run_inside(), f"weft profile: {path}: No such file or directory")
 
 
-cases.main(Arithmetic, Timeline)
+class Predicted(unittest.TestCase):
+    """Timelines of predictions, drawn by the same program."""
+
+    def draw(self, text):
+        """(What it says when it gives up, figures, page)."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "prediction.json")
+            with open(path, "w") as file:
+                file.write(text)
+            command = [sys.executable, tool, "--output", folder, "--json", "--predicted", path]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                return done.stderr, None, None
+            with open(os.path.join(folder, "timeline.html")) as file:
+                return None, json.loads(done.stdout), file.read()
+
+    def prediction(self):
+        return {
+            "weft-timeline": 1,
+            "processes": [
+                {"process": 0, "workers": 2, "tasks": [["matmul", "product", 0, 0, 10], ["add", "other", 1, 5, 10]]},
+                {"process": 3, "workers": 2, "tasks": [["gelu", "other", 0, 15, 20]]},
+            ],
+            "messages": [[0, 1, 1000, "h", 5, 15]],
+        }
+
+    def test_figures_and_page(self):
+        said, found, page = self.draw(json.dumps(self.prediction()))
+        self.assertIsNone(said)
+        self.assertEqual(found["window_ms"], [0, 20])
+        self.assertEqual([own["tasks"] for own in found["processes"]], [2, 1])
+        self.assertEqual([own["bytes"] for own in found["processes"]], [0, 1000])
+        self.assertAlmostEqual(found["processes"][0]["computing"], 50)
+        self.assertAlmostEqual(found["processes"][0]["both"], 25)
+        self.assertAlmostEqual(found["processes"][1]["exposed"], 50)
+        self.assertIn("matmul", page)
+
+    def test_other_files_are_refused(self):
+        for wrong in ("", "[]", "{}", '{"weft-timeline": 2}'):
+            said, _, _ = self.draw(wrong)
+            self.assertIn("weft profile: ", said)
+            self.assertNotIn("Traceback", said)
+        for key, value in [("messages", [[0, 2, 1, "", 0, 1]]), ("processes", [{"process": 0}]), ("messages", 3)]:
+            broken = dict(self.prediction())
+            broken[key] = value
+            said, _, _ = self.draw(json.dumps(broken))
+            self.assertIn("no timeline of a prediction", said)
+
+
+cases.main(Arithmetic, Timeline, Predicted)

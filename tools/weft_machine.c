@@ -4,23 +4,33 @@
 
 #include <weft/weft.h>
 
+#include "machine/model.h"
+#include "runtime/runtime.h"
+
 static const char usage[] =
-    "usage: weft-machine\n"
+    "usage: weft-machine [--figures]\n"
     "Prints the measured figures of this machine, and the same rounded to powers of two, as panel heights, plans\n"
     "and messages use them. Under mpirun, with one process on each of some machines or several on one, it\n"
     "measures the links as well. WEFT_CALIBRATE=again measures all anew; docs/machine.md says where the figures\n"
-    "are kept.\n";
+    "are kept.\n"
+    "--figures: as a file that weft-predict reads, with the rates of kernels that follow from them, to be changed.\n";
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) {
+    bool figures = argc == 2 && strcmp(argv[1], "--figures") == 0;
+    if (argc > 1 && !figures) {
         bool asked = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
         fputs(usage, asked ? stdout : stderr);
         return asked ? 0 : 2;
     }
     if (weft_init(NULL) == WEFT_OK) {
         if (weft_process_index() == 0) {
-            weft_print_machine(stdout);
+            weft_machine_model model = weft_machine_model_of(&weft_runtime.machine);
+            if (!figures) {
+                weft_print_machine(stdout);
+            } else if (!weft_machine_model_write(&model, stdout)) {
+                fprintf(stderr, "weft-machine: the figures cannot be written\n");
+            }
         }
         weft_finalize();
     }

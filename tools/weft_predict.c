@@ -24,6 +24,7 @@ static const char usage[] =
     "  --workers N, --cores N    of each process (default: as in the machine's file, else 1)\n"
     "  --machine FILE    the machine's figures (docs/machine.md; weft-machine --figures writes those of this one).\n"
     "                    Without it links have the built-in figures, and kernels are timed here\n"
+    "  --timed           kernels are timed here, also where FILE has rates\n"
     "  --runs N          steps that follow each other without a wait (default 1)\n"
     "  --run N           predicts the N-th run of each graph (default 1)\n"
     "  --timeline FILE   writes the timeline; script/profile --predicted FILE draws it\n"
@@ -39,7 +40,7 @@ static const char usage[] =
 
 typedef struct arguments {
     const char *mesh, *ranks, *processes, *hosts, *workers, *cores, *machine, *runs, *run, *timeline;
-    bool json, verbose;
+    bool json, verbose, timed;
     char **program;
 } arguments;
 
@@ -95,7 +96,7 @@ static long ranks_of(const char *mesh)
 static arguments read_arguments(int argc, char **argv)
 {
     arguments a = { .mesh = NULL };
-    enum { MESH = 256, RANKS, PROCESSES, HOSTS, WORKERS, CORES, MACHINE, RUNS, RUN, TIMELINE, JSON, VERBOSE };
+    enum { MESH = 256, RANKS, PROCESSES, HOSTS, WORKERS, CORES, MACHINE, RUNS, RUN, TIMELINE, JSON, VERBOSE, TIMED };
     static const struct option options[] = {
         { "mesh", required_argument, NULL, MESH },       { "ranks", required_argument, NULL, RANKS },
         { "processes", required_argument, NULL, PROCESSES }, { "hosts", required_argument, NULL, HOSTS },
@@ -103,6 +104,7 @@ static arguments read_arguments(int argc, char **argv)
         { "machine", required_argument, NULL, MACHINE }, { "runs", required_argument, NULL, RUNS },
         { "run", required_argument, NULL, RUN },         { "timeline", required_argument, NULL, TIMELINE },
         { "json", no_argument, NULL, JSON },             { "verbose", no_argument, NULL, VERBOSE },
+        { "timed", no_argument, NULL, TIMED },
         { "help", no_argument, NULL, 'h' },              { NULL, 0, NULL, 0 },
     };
     const char **texts[] = { &a.mesh, &a.ranks, &a.processes, &a.hosts, &a.workers, &a.cores, &a.machine, &a.runs, &a.run,
@@ -118,6 +120,7 @@ static arguments read_arguments(int argc, char **argv)
         }
         a.json |= option == JSON;
         a.verbose |= option == VERBOSE;
+        a.timed |= option == TIMED;
         if (option < JSON) {
             *texts[option - MESH] = optarg;
         }
@@ -172,7 +175,8 @@ static void set_environment(const arguments *a, const char *results)
     add_number(words, sizeof(words), "cores", a->cores);
     add_number(words, sizeof(words), "runs", a->runs);
     add_number(words, sizeof(words), "run", a->run);
-    strcat(words, a->json ? "json" : "on"); /* there is room: add_word() has left some */
+    strcat(words, a->json ? "json" : "on"); /* there is room: no file's name is that long */
+    strcat(words, a->timed ? ",timed" : "");
     setenv("WEFT_WORLD", "fake", 1);
     setenv("WEFT_FAKE_SIZE", ranks, 1);
     setenv("WEFT_FAKE_PROCESSES", a->processes != NULL ? a->processes : ranks, 1);

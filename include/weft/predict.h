@@ -27,6 +27,9 @@ typedef struct weft_predict_options {
     int workers;   /**< of each process; 0: as in the machine's file, else as here */
     int cores;     /**< of each process: the submitting thread and messages delay tasks where there are no more than
                         workers; 0: as in the machine's file, else as many as workers */
+    int sharing;   /**< processes that share each core, as on one machine that stands for several: kernels take so many times
+                        as long; 0: 1 */
+    bool timed;    /**< kernels are timed here, also where a file has rates */
     int runs;      /**< that follow each other without a wait; 0: 1 */
     const char *timeline; /**< a file that is written: docs/profiling.md draws it; NULL: none */
     size_t size;   /**< 0, or sizeof of this struct */
@@ -34,7 +37,7 @@ typedef struct weft_predict_options {
 
 #define WEFT_PREDICT_DEFAULT                                                                                 \
     {                                                                                                        \
-        NULL, 0, 0, 0, 0, 0, NULL, 0                                                                         \
+        NULL, 0, 0, 0, 0, 0, false, 0, NULL, 0                                                               \
     }
 
 /** Sets all fields to 0, and `size`. */

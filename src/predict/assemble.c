@@ -121,7 +121,7 @@ static void add_run(adding *d, const weft_kernel_costs *costs)
     weft_map_free(&d->received);
     d->sent = d->received = (weft_map){ 0 };
     size_t count = d->recording->records.count;
-    double each_us = count == 0 ? 0 : d->recording->call_us / (double)count;
+    double sharing = d->a->world->sharing, each_us = count == 0 ? 0 : sharing * d->recording->call_us / (double)count;
     enum { TOGETHER = 16 }; /* the submitting thread's own time, in parts */
     for (size_t i = 0; i < count; i++) {
         if (i % TOGETHER == 0) {
@@ -129,7 +129,7 @@ static void add_run(adding *d, const weft_kernel_costs *costs)
         }
         switch (records[i].kind) {
         case WEFT_SIMULATED_TASK: {
-            const weft_simulated_task task = { .us = weft_kernel_cost_us(costs, records[i].cost),
+            const weft_simulated_task task = { .us = sharing * weft_kernel_cost_us(costs, records[i].cost),
                                                .priority = records[i].priority,
                                                .label = records[i].label,
                                                .family = records[i].family };

@@ -10,7 +10,7 @@
 
 enum { MAX_TEXT = 4096 };
 
-/* WEFT_PREDICT: words separated by commas, "NAME=VALUE" or "json". */
+/* WEFT_PREDICT: words separated by commas, "NAME=VALUE", "json" or "timed". */
 typedef struct wish {
     char text[MAX_TEXT]; /* with zeros for the commas */
     weft_predict_options options;
@@ -39,12 +39,13 @@ static bool read_word(wish *w, char *word)
         int *number;
         const char **text;
     } all[] = { { "processes", &o->processes, NULL }, { "hosts", &o->hosts, NULL }, { "workers", &o->workers, NULL },
-                { "cores", &o->cores, NULL },         { "runs", &o->runs, NULL },   { "run", &w->run, NULL },
+                { "cores", &o->cores, NULL },         { "sharing", &o->sharing, NULL }, { "runs", &o->runs, NULL },   { "run", &w->run, NULL },
                 { "machine", NULL, &o->machine },     { "timeline", NULL, &o->timeline }, { "to", NULL, &w->to } };
     char *value = strchr(word, '=');
     if (value == NULL) {
         w->json |= strcmp(word, "json") == 0;
-        return strcmp(word, "json") == 0 || strcmp(word, "on") == 0;
+        o->timed |= strcmp(word, "timed") == 0;
+        return strcmp(word, "json") == 0 || strcmp(word, "timed") == 0 || strcmp(word, "on") == 0;
     }
     *value++ = '\0';
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(all); i++) {
@@ -160,7 +161,7 @@ weft_status weft_predict_start(const char *function)
     weft_runtime.has_run = has_run;
     return read_wish(&w) ? WEFT_OK
                          : weft_fail(WEFT_ERR_INVALID, function,
-                                     "%s is \"%s\", expected on, json, to=FILE, timeline=FILE, machine=FILE, run=N, runs=N, "
-                                     "processes=N, hosts=N, workers=N, cores=N, with commas between them",
+                                     "%s is \"%s\", expected on, json, timed, to=FILE, timeline=FILE, machine=FILE, run=N, runs=N, "
+                                     "processes=N, hosts=N, workers=N, cores=N, sharing=N, with commas between them",
                                      weft_variable_name(WEFT_VARIABLE_PREDICT), weft_variable_text(WEFT_VARIABLE_PREDICT));
 }

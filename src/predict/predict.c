@@ -28,7 +28,7 @@ static weft_status read_machine(const char *path, const char *given_by, weft_mac
 static weft_status find_machine(const weft_predict_options *options, weft_machine_model *model, bool *from_file)
 {
     const char *variable = weft_variable_text(WEFT_VARIABLE_MACHINE);
-    *from_file = options->machine != NULL || variable != NULL;
+    *from_file = (options->machine != NULL || variable != NULL) && !options->timed;
     *model = weft_machine_model_of(&weft_runtime.machine);
     return options->machine != NULL ? read_machine(options->machine, "options.machine", model)
            : variable != NULL       ? read_machine(variable, weft_variable_name(WEFT_VARIABLE_MACHINE), model)
@@ -58,6 +58,7 @@ static weft_status check_numbers(const weft_predict_options *options)
                 { "hosts", options->hosts, processes },
                 { "workers", options->workers, MAX_WORKERS },
                 { "cores", options->cores, MAX_WORKERS },
+                { "sharing", options->sharing, MAX_WORKERS },
                 { "runs", options->runs, MAX_RUNS } };
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(all) && status == WEFT_OK; i++) {
@@ -87,6 +88,7 @@ static weft_status make_world(const weft_predict_options *options, weft_predicte
     world->hosts = first_of(options->hosts, state->world == WEFT_WORLD_FAKE ? world->processes : machines, 1);
     world->workers = first_of(options->workers, (int)world->model.workers, workers > 0 ? workers : 1);
     world->cores = first_of(options->cores, (int)world->model.cores, world->workers);
+    world->sharing = first_of(options->sharing, 0, 1);
     world->runs = first_of(options->runs, 0, 1);
     bool same = world->processes == state->topology.num_processes;
     weft_machine rounded = weft_machine_rounded(&world->model.machine);

@@ -75,7 +75,7 @@ typedef struct weft_recording {
 
 /* The world that is predicted. */
 typedef struct weft_predicted_world {
-    int processes, hosts, workers, cores, runs;
+    int processes, hosts, workers, cores, sharing, runs;
     int *first_rank_of; /* processes + 1 entries */
     weft_topology topology;
     weft_cost_model cost;

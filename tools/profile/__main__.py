@@ -13,6 +13,7 @@ import sys
 import drawing
 import figures as arithmetic
 import merge
+import predicted
 import traces
 
 
@@ -24,8 +25,12 @@ def arguments():
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     parser.add_argument("--merge", action="store_true", help="write StarPU's files for all processes too")
     parser.add_argument("--title", default="weft timeline")
-    parser.add_argument("folders", nargs="+", metavar="FOLDER")
-    return parser.parse_args()
+    parser.add_argument("--predicted", metavar="FILE", help="draw the timeline of a prediction instead")
+    parser.add_argument("folders", nargs="*", metavar="FOLDER")
+    given = parser.parse_args()
+    if (given.predicted is None) == (not given.folders):
+        parser.error("give folders, or --predicted FILE")
+    return given
 
 
 def window_of(given, whole):
@@ -90,19 +95,22 @@ def main():
     except OSError as error:
         sys.exit(f"weft profile: {error.filename}: {error.strerror}")
     except (ValueError, LookupError, ArithmeticError, TypeError) as error:
-        folders = ", ".join(given.folders)
+        folders = ", ".join(given.folders) or given.predicted
         sys.exit(f"weft profile: the traces in {folders} do not fit together: {error}")
 
 
 def profile(given):
-    processes, messages, unmatched = traces.read_run(given.folders)
+    if given.predicted is None:
+        processes, messages, unmatched = traces.read_run(given.folders)
+    else:
+        (processes, messages), unmatched = predicted.read(given.predicted), 0
     whole = arithmetic.whole_window(processes, messages)
     if whole[0] == whole[1]:
         sys.exit("weft profile: the traces have no task and no message")
     figures = arithmetic.of_run(processes, messages, *window_of(given, whole))
     figures["unmatched_messages"] = unmatched
     write_timeline(given.output, given.title, processes, messages, figures, whole)
-    if given.merge:
+    if given.merge and given.predicted is None:
         merge.merge_all(processes, messages, given.output)
     if given.json:
         print(json.dumps(figures))
