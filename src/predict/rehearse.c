@@ -159,6 +159,7 @@ static void leave(const kept_state *kept)
 {
     weft_runtime_state *state = &weft_runtime;
     drop_caches();
+    weft_pool_trim(state->pool); /* the ranks of a rehearsal may have needed much */
     state->rehearsal = NULL;
     state->process = kept->process;
     state->num_processes = kept->num_processes;
@@ -210,8 +211,19 @@ static void find_changed(const weft_graph_trace *trace, int changed_from[])
     }
 }
 
+/* Zeros are valid indices, and no kernel is slow on them. */
+static void clear(const weft_tensor_impl *tensor)
+{
+    for (int i = 0; i < tensor->num_shards; i++) {
+        const weft_local_shard *shard = &tensor->shards[i];
+        if (shard->count > 0) {
+            memset(shard->buffer->memory, 0, (size_t)shard->buffer->cut.total);
+        }
+    }
+}
+
 /* Values in the program's tensors are in one that is made for them; those that were promised are promised again. */
-static bool make_tensors(const weft_graph_trace *trace, const int changed_from[], weft_graph_run *run)
+static bool make_tensors(const weft_graph_trace *trace, const int changed_from[], bool timed, weft_graph_run *run)
 {
     static const char function[] = "weft_graph_predict";
     bool done = true;
@@ -221,6 +233,9 @@ static bool make_tensors(const weft_graph_trace *trace, const int changed_from[]
                                    : changed_from[i] >= 0 ? *weft_run_bound(run, changed_from[i])
                                                           : NULL;
         done = (!value->is_input || tensor != NULL) && bind(run, tensor);
+        if (done && value->is_input && timed) {
+            clear(tensor);
+        }
         if (!done || !trace->wanted[i] || value->is_input) {
             continue;
         }
@@ -248,7 +263,7 @@ static void break_promises(void)
 }
 
 /* In a scope. A status with the error kept. */
-static weft_status rehearse_trace(weft_graph_impl *graph, const weft_graph_trace *trace)
+static weft_status rehearse_trace(weft_graph_impl *graph, const weft_graph_trace *trace, bool timed)
 {
     weft_graph_run run = { .graph = graph };
     weft_graph_trace own = *trace; /* bodies belong to the hosted ranks */
@@ -261,7 +276,7 @@ static weft_status rehearse_trace(weft_graph_impl *graph, const weft_graph_trace
     if (done) {
         memcpy(wanted, trace->wanted, trace->values.count * sizeof(bool));
         find_changed(trace, changed_from);
-        done = make_tensors(trace, changed_from, &run);
+        done = make_tensors(trace, changed_from, timed, &run);
     }
     own.wanted = wanted;
     weft_status status = done ? weft_run_execute(&run, &own)
@@ -283,7 +298,7 @@ static weft_status rehearse_segments(weft_graph_impl *graph, rehearsing *r)
         if (!weft_scope_open_unrecorded()) {
             return weft_latest_status();
         }
-        status = trace->wanted == NULL ? WEFT_OK : rehearse_trace(graph, trace);
+        status = trace->wanted == NULL ? WEFT_OK : rehearse_trace(graph, trace, r->costs->rates == NULL);
         weft_scope_close_keeping(0, NULL, NULL, NULL);
         if (i + 1 < graph->num_newest) {
             add_record(r, WEFT_SIMULATED_WAIT);
