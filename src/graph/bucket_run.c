@@ -60,6 +60,11 @@ static weft_kernel_id kernel(void)
     return state->bucket_kernel;
 }
 
+void weft_bucket_hold(const void *arguments)
+{
+    atomic_fetch_add(&((const bucket_args *)arguments)->bucket->references, 1);
+}
+
 /* ---- submission ------------------------------------------------------------------------------------------ */
 
 static int bind_panels(const weft_local_shard *shard, enum starpu_data_access_mode mode, weft_bound_operand operands[])
@@ -98,7 +103,7 @@ static bool submit_part(const char *function, weft_bucket *bucket, const weft_bu
                                                       .arguments_size = sizeof(args),
                                                       .num_operands = part->num_operands,
                                                       .operands = operands });
-    if (!done) {
+    if (!done || weft_runtime.rehearsal != NULL) { /* the kernel does not run */
         weft_bucket_release(bucket);
     }
     free(operands);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "graph/bucket.h"
 #include "graph/cluster.h"
 #include "predict/predict.h"
 
@@ -46,6 +47,20 @@ static bool is_cluster(const weft_task_run *run)
     return run->kernel == weft_runtime.cluster_kernel && run->kernel != WEFT_KERNEL_NONE;
 }
 
+static bool is_bucket(const weft_task_run *run)
+{
+    return run->kernel == weft_runtime.bucket_kernel && run->kernel != WEFT_KERNEL_NONE;
+}
+
+static double bytes_of(struct starpu_task *starpu)
+{
+    double bytes = 0;
+    for (unsigned i = 0; i < (unsigned)starpu->nbuffers; i++) {
+        bytes += (double)starpu_variable_get_elemsize(STARPU_TASK_GET_HANDLE(starpu, i));
+    }
+    return bytes;
+}
+
 /* A cluster's kernels are told by its own footprint, the sizes that they work on by its memory. */
 static uint32_t footprint_of(const weft_codelet *codelet, const weft_task_run *run, struct starpu_task *starpu)
 {
@@ -70,6 +85,8 @@ static double run_once(const weft_codelet *codelet, const weft_submitted_run *su
     if (is_cluster(&run)) { /* a run gives up a reference */
         const weft_cluster_program *program;
         atomic_fetch_add(&weft_cluster_of(run.arguments, &program)->references, 1);
+    } else if (is_bucket(&run)) {
+        weft_bucket_hold(run.arguments);
     }
     double begin_us = weft_processor_us();
     codelet->cpu.run(&run);
@@ -93,13 +110,13 @@ static double rated_cluster(const weft_machine_model *rates, const void *argumen
 }
 
 /* By rates; functions of the program are not called out of their turn. */
-static double rated(const weft_kernel_costs *costs, const weft_task_run *run)
+static double rated(const weft_kernel_costs *costs, const weft_task_run *run, struct starpu_task *starpu)
 {
     weft_machine_model own = weft_machine_model_of(&weft_runtime.machine);
     const weft_machine_model *rates = costs->rates != NULL ? costs->rates : &own;
-    return is_cluster(run)
-               ? rated_cluster(rates, run->arguments)
-               : weft_rated_us(rates, run->kernel, run->arguments, run->num_operands);
+    return is_cluster(run)  ? rated_cluster(rates, run->arguments)
+           : is_bucket(run) ? bytes_of(starpu) / (2 * rates->machine.copy_bytes_per_us)
+                            : weft_rated_us(rates, run->kernel, run->arguments, run->num_operands);
 }
 
 /* A first run, which may meet memory that has never been touched, is not counted. */
@@ -114,7 +131,7 @@ int64_t weft_kernel_cost_of(weft_kernel_costs *costs, const weft_submitted_run *
     weft_kernel_cost *cost = cost_at(costs, number);
     bool timed = costs->rates == NULL && run->kernel != WEFT_KERNEL_local_map;
     if (!timed && cost->num_samples == 0) {
-        cost->samples[cost->num_samples++] = rated(costs, run);
+        cost->samples[cost->num_samples++] = rated(costs, run, starpu);
     }
     if (timed && cost->num_samples == 0) {
         run_once(codelet, submitted, starpu);
