@@ -337,7 +337,8 @@ static weft_status record_twice(weft_graph_impl *graph, rehearsing *r)
 weft_status weft_rehearse(const weft_graph_impl *given, const weft_predicted_world *world, int process,
                           weft_kernel_costs *costs, weft_simulation *simulation, weft_recording *recording)
 {
-    weft_graph_impl graph = *given; /* its counts stay */
+    weft_graph_impl graph = *given; /* its counts and its spare memory stay */
+    graph.spare_bound = graph.spare_calls = (weft_vec){ 0 };
     rehearsing r = { .base = { record_task, record_transfer },
                      .costs = costs,
                      .simulation = simulation,
@@ -346,6 +347,8 @@ weft_status weft_rehearse(const weft_graph_impl *given, const weft_predicted_wor
     kept_state kept = enter(world, process, &r.base);
     weft_status status = record_twice(&graph, &r);
     leave(&kept);
+    weft_vec_free(&graph.spare_bound);
+    weft_vec_free(&graph.spare_calls);
     if (status == WEFT_OK && (r.failed || simulation->failed)) {
         status = weft_fail(WEFT_ERR_NOMEM, "weft_graph_predict", "no memory for a prediction");
     }
