@@ -162,6 +162,18 @@ static weft_status compare_then_scale(void *context, weft_tensor *const inputs[]
     return WEFT_OK;
 }
 
+/* The vector is read by a call of other rows before it is changed. */
+static weft_status read_then_change(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context, (void)scalars;
+    weft_tensor *vector = weft_scale(inputs[1], 1), *twice = weft_add(inputs[2], inputs[2]);
+    outputs[1] = weft_add(inputs[0], vector);
+    weft_tensor *negative = weft_neg(vector);
+    outputs[2] = weft_add_inplace(vector, negative, 0.5);
+    outputs[0] = weft_mul(negative, twice);
+    return WEFT_OK;
+}
+
 static void compare_fused(weft_graph_function function, weft_tensor *const inputs[])
 {
     weft_graph *graph = weft_graph_new("fused", function, NULL, 3, 0, 3);
@@ -190,6 +202,8 @@ static void test_f9_other_columns(void **state)
     weft_tensor *one = numbers(1, 4, (int64_t[]){ 1, 1, 1, 1 }, weft_replicate());
     compare_fused(compare_then_scale, (weft_tensor *[]){ numbers(2, 4, (int64_t[]){ 1, 1, 1, 2 }, weft_shard(3)), one,
                                                          numbers(3, 4, (int64_t[]){ 1, 1, 1, 1 }, weft_replicate()) });
+    weft_tensor *a = numbers(1, 1, (int64_t[]){ 6 }, weft_replicate()), *b = numbers(2, 1, (int64_t[]){ 6 }, weft_replicate());
+    compare_fused(read_then_change, (weft_tensor *[]){ numbers(3, 2, (int64_t[]){ 5, 6 }, weft_replicate()), a, b });
     weft_scope_close();
     assert_no_error();
 }

@@ -32,16 +32,30 @@ static int group_of(const arranging *a, int group)
     return group;
 }
 
+/* The last group, but for one, with a call before this one that reads a value; -1: none. */
+static int find_reader(const arranging *a, int number, int value, int but)
+{
+    int last = -1;
+    for (int n = a->first; n < number; n++) {
+        const weft_graph_node *node = weft_trace_node(a->trace, (size_t)n);
+        int group = group_of(a, a->groups[n - a->first]);
+        for (int i = 0; i < node->num_inputs && group != but; i++) {
+            last = node->inputs[i] == value ? max(last, group) : last;
+        }
+    }
+    return last;
+}
+
 /* The last group, but for one, that a call depends on; -1: none. */
 static int find_earliest(const arranging *a, int number, int but)
 {
     const weft_graph_node *node = weft_trace_node(a->trace, (size_t)number);
     int earliest = -1;
     for (int i = 0; i < node->num_inputs; i++) {
-        int made = group_of(a, a->made[node->inputs[i]]), read = group_of(a, a->read[node->inputs[i]]);
+        int made = group_of(a, a->made[node->inputs[i]]);
         bool changes = i < node->num_outputs && weft_call_changes(node->call, i);
         earliest = made != but ? max(earliest, made) : earliest;
-        earliest = changes && read != but ? max(earliest, read) : earliest;
+        earliest = changes ? max(earliest, find_reader(a, number, node->inputs[i], but)) : earliest;
     }
     return earliest;
 }
