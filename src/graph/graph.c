@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/regions.h"
 #include "tensor/state.h"
 
 weft_graph_impl *weft_check_graph(const char *function, const weft_graph *graph)
@@ -239,7 +240,7 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
     graph->info.peak_bytes = graph->info.foreseen_bytes = 0;
     graph->running++;
     /* Regions and explanations are about calls where they are made; calls of a graph within a graph belong to that. */
-    bool at_once = weft_runtime.deferral != NULL || weft_runtime.steps != NULL || weft_runtime.regions != NULL ||
+    bool at_once = weft_runtime.deferral != NULL || weft_runtime.steps != NULL || weft_in_region() ||
                    weft_runtime.explained != NULL;
     weft_status status = at_once ? weft_frozen_check_call(graph, "within a region or another graph") : WEFT_OK;
     status = status != WEFT_OK        ? status

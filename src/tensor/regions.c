@@ -83,6 +83,11 @@ static void end(weft_recorder *self, const weft_call *call, int num_outputs, wef
 
 /* ---- what moves ---------------------------------------------------------------------------------------- */
 
+bool weft_in_region(void)
+{
+    return innermost() != NULL;
+}
+
 bool weft_is_strict(void)
 {
     const open_region *region = innermost();

@@ -4,6 +4,8 @@
 
 #include "tensor/tensor.h"
 
+/* Whether a region is open. */
+bool weft_in_region(void);
 bool weft_is_strict(void);
 /* False with the error kept: a strict region is open, and `what` would be redistributed implicitly. */
 bool weft_check_explicit(const char *function, const char *what, const weft_layout *from, const weft_layout *to);
