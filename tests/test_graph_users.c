@@ -166,7 +166,7 @@ static weft_status compare_then_scale(void *context, weft_tensor *const inputs[]
 static weft_status read_then_change(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     (void)context, (void)scalars;
-    weft_tensor *vector = weft_scale(inputs[1], 1), *twice = weft_add(inputs[2], inputs[2]);
+    weft_tensor *vector = weft_sum(inputs[0], 0, false), *twice = weft_add(inputs[2], inputs[2]);
     outputs[1] = weft_add(inputs[0], vector);
     weft_tensor *negative = weft_neg(vector);
     outputs[2] = weft_add_inplace(vector, negative, 0.5);
