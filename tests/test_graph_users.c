@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "autograd_support.h"
+#include "runtime/pool.h"
+#include "runtime/runtime.h"
 
 static weft_tensor *numbers(uint64_t seed, int ndim, const int64_t shape[], weft_placement placement)
 {
@@ -208,6 +210,49 @@ static void test_f9_other_columns(void **state)
     assert_no_error();
 }
 
+/* ---- copies ------------------------------------------------------------------------------------------------- */
+
+static weft_status change_copy(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context;
+    weft_tensor *product = weft_mul(inputs[0], inputs[1]), *copy = weft_detach(inputs[0]);
+    weft_scale_inplace(copy, scalars[0]);
+    outputs[0] = weft_mul(copy, product);
+    outputs[1] = copy;
+    return WEFT_OK;
+}
+
+/* The copy is changed, not the original; the memory that both had is left to the original alone. */
+static void test_f9_copies_that_are_changed(void **state)
+{
+    (void)state;
+    static const unsigned passes[] = { WEFT_PASS_ALL, WEFT_PASS_CLUSTER, WEFT_PASS_FUSE, WEFT_PASS_NONE };
+    for (int i = 0; i < 4; i++) {
+        weft_scope_open();
+        weft_tensor *inputs[] = { matrix(1), matrix(2) };
+        weft_graph *graph = weft_graph_new("change", change_copy, NULL, 2, 1, 2);
+        assert_int_equal(weft_graph_set_passes(graph, passes[i]), WEFT_OK);
+        assert_int_equal(weft_wait(), WEFT_OK);
+        int64_t bytes = weft_pool_bytes_in_use(weft_runtime.pool);
+        for (int round = 0; round < 5; round++) {
+            double scalar = 2 + round;
+            weft_tensor *outputs[2], *expected[2];
+            weft_scope_open();
+            assert_int_equal(weft_graph_call(graph, inputs, &scalar, outputs), WEFT_OK);
+            assert_int_equal(change_copy(NULL, inputs, &scalar, expected), WEFT_OK);
+            assert_same_shards(outputs[0], expected[0], "product");
+            assert_same_shards(outputs[1], expected[1], "copy");
+            assert_same_shards(inputs[0], matrix(1), "original");
+            weft_scope_close();
+        }
+        assert_int_equal(weft_wait(), WEFT_OK);
+        assert_true(weft_pool_bytes_in_use(weft_runtime.pool) == bytes);
+        assert_int_equal(weft_graph_free(graph), WEFT_OK);
+        weft_scope_close();
+    }
+    assert_no_error();
+}
+
 int main(int count, char *arguments[])
 {
     (void)arguments;
@@ -216,6 +261,7 @@ int main(int count, char *arguments[])
         cmocka_unit_test(test_frozen_copies_of_weights),
         cmocka_unit_test(test_frozen_gradients_from_outside),
         cmocka_unit_test(test_f9_other_columns),
+        cmocka_unit_test(test_f9_copies_that_are_changed),
     };
     return RUN_ON_RANKS(count, tests);
 }

@@ -230,8 +230,10 @@ static weft_status execute_node(const executing *e, int number, made_call *made)
 static weft_tensor_impl *find_changed(const executing *e, int value, int becomes)
 {
     static const char function[] = "weft_graph_call";
-    weft_tensor_impl *tensor = e->values[value];
-    if (bound_at(e, becomes) == NULL && e->is_outside[value]) { /* a tensor of the program's that is not meant */
+    weft_tensor_impl *tensor = e->values[value], *meant = bound_at(e, becomes);
+    if (meant != NULL) { /* the tensor itself, or a copy that shares its memory (weft_detach()) */
+        tensor = meant;
+    } else if (e->is_outside[value]) { /* a tensor of the program's that is not meant */
         tensor = keep_aside(function, tensor);
     }
     return tensor != NULL && weft_tensor_make_writable(function, tensor, true) ? tensor : NULL;
