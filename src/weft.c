@@ -141,10 +141,10 @@ static weft_status start_floors(const char *function, const weft_settings *setti
     status = status == WEFT_OK ? start_comm(function, settings, *transport) : status;
     status = status == WEFT_OK ? weft_tensors_start() : status;
     status = status == WEFT_OK ? weft_dispatch_start() : status;
-    status = status == WEFT_OK ? weft_predict_start(function) : status;
     if (status != WEFT_OK) {
         give_up_world(function, status, transport);
     }
+    weft_predict_start();
     return status;
 }
 
@@ -170,6 +170,7 @@ static weft_status start(const char *function, const weft_config *config, const 
 {
     weft_settings settings;
     weft_status status = weft_settings_read(function, config, &settings);
+    status = status == WEFT_OK ? weft_predict_check(function) : status;
     if (opener != NULL) {
         settings.world = WEFT_WORLD_MPI;
     }

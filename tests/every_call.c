@@ -17,6 +17,13 @@ static void no_kernel(const weft_kernel_call *call)
 static weft_status no_graph(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     (void)context, (void)scalars;
+    outputs[0] = weft_neg(inputs[0]);
+    return WEFT_OK;
+}
+
+static weft_status no_opaque(void *context, weft_tensor *const inputs[], weft_tensor *outputs[])
+{
+    (void)context;
     outputs[0] = inputs[0];
     return WEFT_OK;
 }
@@ -82,6 +89,9 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     weft_module *module = weft_module_new("type"), *other_module = weft_module_new("type");
     weft_module *third_module = weft_module_new("type"), *modules[2];
     weft_graph *graph = weft_graph_new("graph", no_graph, NULL, 1, 0, 1);
+    weft_graph_info graph_info;
+    weft_graph_shard_info graph_shard_info;
+    weft_prediction prediction;
     const weft_parallel plan = { "", WEFT_PARALLEL_DATA, NULL };
     weft_clear_error();
     weft_tensor_layout layout = { WEFT_F32, 2, { 2, 2 }, mesh, { placements == NULL ? weft_replicate() : placements[0] } };
@@ -101,22 +111,17 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     /* <weft/runtime.h> */
     TRY(weft_wait, );
     TRY(weft_world_size, );
-    TRY(weft_first_rank, );
-    TRY(weft_local_ranks, );
-    TRY(weft_num_processes, );
-    TRY(weft_process_index, );
-    TRY(weft_scope_open, );
-    TRY(weft_scope_close, );
+    TRY(weft_first_rank, ); TRY(weft_local_ranks, );
+    TRY(weft_num_processes, ); TRY(weft_process_index, );
+    TRY(weft_scope_open, ); TRY(weft_scope_close, );
     TRY(weft_get_counters, &counters);
     TRY(weft_print_machine, stderr);
     /* <weft/regions.h> */
-    TRY(weft_region_begin, "name", WEFT_REGION_STRICT);
-    TRY(weft_region_end, );
+    TRY(weft_region_begin, "name", WEFT_REGION_STRICT); TRY(weft_region_end, );
     TRY(weft_region_counts, 0, NULL);
     TRY(weft_print_regions, stderr);
     TRY(weft_print_regions_text, text, sizeof(text), NULL);
-    TRY(weft_explain_begin, );
-    TRY(weft_explain_end, );
+    TRY(weft_explain_begin, ); TRY(weft_explain_end, );
     TRY(weft_explain, stderr);
     TRY(weft_explain_text, text, sizeof(text), NULL);
     TRY(weft_print_machine_text, text, sizeof(text), NULL);
@@ -155,8 +160,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_mesh_ranks, mesh, ranks);
     TRY(weft_mesh_names, mesh, names);
     TRY(weft_mesh_coordinate, mesh, 0, place);
-    TRY(weft_mesh_push, mesh);
-    TRY(weft_mesh_pop, );
+    TRY(weft_mesh_push, mesh); TRY(weft_mesh_pop, );
     TRY(weft_mesh_current, );
     TRY(weft_shard_box, mesh, NULL, 2, shape, 0, place, place);
     /* <weft/module.h> */
@@ -202,8 +206,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_full_like, tensor, 0.5);
     TRY(weft_fake, WEFT_F32, 2, shape, mesh, NULL);
     TRY(weft_set_requires_grad, scalar, true);
-    TRY(weft_requires_grad, scalar);
-    TRY(weft_is_leaf, scalar);
+    TRY(weft_requires_grad, scalar); TRY(weft_is_leaf, scalar);
     TRY(weft_set_grad_placements, scalar, NULL);
     TRY(weft_set_grad_hook, scalar, NULL, NULL);
     TRY(weft_set_regather, scalar, false);
@@ -213,32 +216,29 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_grad, scalar);
     TRY(weft_zero_grad, 1, scalars);
     TRY(weft_detach, scalar);
-    TRY(weft_no_grad_begin, );
-    TRY(weft_no_grad_end, );
+    TRY(weft_no_grad_begin, ); TRY(weft_no_grad_end, );
     TRY(weft_set_requires_grad, scalar, false);
     TRY(weft_scale_loss, &scaler, tensor);
     TRY(weft_unscale_gradients, &scaler, 1, list, &truth_value);
     TRY(weft_recompute, no_segment, NULL, 0, 1, list, 1, outputs);
     TRY(weft_graph_new, "graph", no_graph, NULL, 0, 0, 0);
     TRY(weft_graph_call, graph, list, NULL, outputs);
-    TRY(weft_graph_get_info, graph, NULL);
+    TRY(weft_graph_get_info, graph, &graph_info);
     TRY(weft_graph_set_passes, graph, WEFT_PASS_ALL);
-    TRY(weft_graph_print, graph, stdout);
-    TRY(weft_graph_print_body, graph, stdout);
+    TRY(weft_graph_print, graph, stdout); TRY(weft_graph_print_body, graph, stdout);
     TRY(weft_graph_print_text, graph, text, sizeof(text), NULL);
-    TRY(weft_graph_print_dot, graph, NULL);
+    TRY(weft_graph_print_dot, graph, stdout);
     TRY(weft_graph_freeze, graph, true);
-    TRY(weft_graph_predict, graph, NULL, NULL);
-    TRY(weft_graph_donate, graph, 1, true);
+    TRY(weft_graph_predict, graph, NULL, &prediction);
+    TRY(weft_graph_donate, graph, 0, true);
     TRY(weft_graph_require, graph, "i0.0 >= 0");
     TRY(weft_graph_omit_requirements, graph, true);
-    TRY(weft_graph_opaque, "opaque", WEFT_OPAQUE_CALLED, NULL, NULL, 1, list, 1, outputs);
+    TRY(weft_graph_opaque, "opaque", WEFT_OPAQUE_CALLED, no_opaque, NULL, 1, list, 1, outputs);
     TRY(weft_graph_shard, graph, NULL);
     TRY(weft_graph_get_placements, graph, tensor, layout.placements);
-    TRY(weft_graph_get_shard_info, graph, NULL);
+    TRY(weft_graph_get_shard_info, graph, &graph_shard_info);
     TRY(weft_graph_free, graph);
-    TRY(weft_autocast_begin, WEFT_BF16);
-    TRY(weft_autocast_end, );
+    TRY(weft_autocast_begin, WEFT_BF16); TRY(weft_autocast_end, );
     TRY(weft_autocast_dtype, );
     TRY(weft_autocast_print, stdout);
     TRY(weft_fake_like, tensor);
@@ -253,8 +253,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_to_host, tensor, memory, sizeof(memory));
     TRY(weft_tensor_item, tensor, &number);
     TRY(weft_local_to_host, tensor, 0, memory, sizeof(memory));
-    TRY(weft_local_acquire, tensor, 0, WEFT_READ);
-    TRY(weft_local_release, tensor, 0);
+    TRY(weft_local_acquire, tensor, 0, WEFT_READ); TRY(weft_local_release, tensor, 0);
     TRY(weft_tensor_ndim, tensor);
     TRY(weft_tensor_size, tensor, 0);
     TRY(weft_tensor_shape, tensor);
@@ -501,8 +500,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_adamw, 1, first, list, second, third, 1, &adam);
     TRY(weft_clip_grad_norm, 1, list, 0.5, 0.5, &other);
     /* <weft/ops.h> */
-    TRY(weft_implicit_replication_begin, );
-    TRY(weft_implicit_replication_end, );
+    TRY(weft_implicit_replication_begin, ); TRY(weft_implicit_replication_end, );
     TRY(weft_implicit_replication, );
     /* The last, for where it does not fail. */
     TRY(weft_finalize, );

@@ -351,6 +351,10 @@ static void test_frozen_within_a_region(void **state)
     assert_int_equal(weft_graph_call(graph, &x, scalars, outputs), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "within a region or another graph");
     assert_int_equal(weft_region_end(), WEFT_OK);
+    assert_int_equal(weft_explain_begin(), WEFT_OK);
+    assert_int_equal(weft_graph_call(graph, &x, scalars, outputs), WEFT_ERR_STATE);
+    assert_error(WEFT_ERR_STATE, "within a region or another graph");
+    assert_int_equal(weft_explain_end(), WEFT_OK);
     assert_int_equal(captured.calls, 3);
     compare_training(graph, &captured, &eager, 2);
     assert_int_equal(captured.calls, 3);

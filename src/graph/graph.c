@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/explained.h"
 #include "tensor/regions.h"
 #include "tensor/state.h"
 
@@ -241,7 +242,7 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
     graph->running++;
     /* Regions and explanations are about calls where they are made; calls of a graph within a graph belong to that. */
     bool at_once = weft_runtime.deferral != NULL || weft_runtime.steps != NULL || weft_in_region() ||
-                   weft_runtime.explained != NULL;
+                   weft_is_explaining();
     weft_status status = at_once ? weft_frozen_check_call(graph, "within a region or another graph") : WEFT_OK;
     status = status != WEFT_OK        ? status
              : at_once                ? call_in_scope(graph, inputs, scalars, outputs)

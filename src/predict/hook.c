@@ -152,16 +152,18 @@ static weft_status has_run(weft_graph_impl *graph)
     return status == WEFT_OK ? write_found(&w, graph->name, &found) : status;
 }
 
-weft_status weft_predict_start(const char *function)
+weft_status weft_predict_check(const char *function)
 {
     wish w;
-    if (weft_variable_text(WEFT_VARIABLE_PREDICT) == NULL) {
-        return WEFT_OK;
-    }
-    weft_runtime.has_run = has_run;
-    return read_wish(&w) ? WEFT_OK
-                         : weft_fail(WEFT_ERR_INVALID, function,
-                                     "%s is \"%s\", expected on, json, timed, to=FILE, timeline=FILE, machine=FILE, run=N, runs=N, "
-                                     "processes=N, hosts=N, workers=N, cores=N, sharing=N, with commas between them",
-                                     weft_variable_name(WEFT_VARIABLE_PREDICT), weft_variable_text(WEFT_VARIABLE_PREDICT));
+    return weft_variable_text(WEFT_VARIABLE_PREDICT) == NULL || read_wish(&w)
+               ? WEFT_OK
+               : weft_fail(WEFT_ERR_INVALID, function,
+                           "%s is \"%s\", expected on, json, timed, to=FILE, timeline=FILE, machine=FILE, run=N, runs=N, "
+                           "processes=N, hosts=N, workers=N, cores=N, sharing=N, with commas between them",
+                           weft_variable_name(WEFT_VARIABLE_PREDICT), weft_variable_text(WEFT_VARIABLE_PREDICT));
+}
+
+void weft_predict_start(void)
+{
+    weft_runtime.has_run = weft_variable_text(WEFT_VARIABLE_PREDICT) == NULL ? NULL : has_run;
 }

@@ -123,7 +123,9 @@ weft_status weft_predict_timeline(const weft_simulation *simulation, const weft_
 
 /* ---- WEFT_PREDICT (hook.c) --------------------------------------------------------------------------------- */
 
-/* Has graphs predicted when they have run, if the variable is set. A status with the error kept. */
-weft_status weft_predict_start(const char *function);
+/* Whether the variable, where it is set, can be understood: WEFT_ERR_INVALID with the error kept. Before a world starts. */
+weft_status weft_predict_check(const char *function);
+/* Has graphs predicted when they have run, if the variable is set. */
+void weft_predict_start(void);
 
 #endif

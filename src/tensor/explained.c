@@ -25,6 +25,11 @@ static FILE *write_call(weft_explained *e)
     return e->text.file;
 }
 
+bool weft_is_explaining(void)
+{
+    return weft_runtime.explained != NULL && weft_runtime.explained->open;
+}
+
 FILE *weft_explained_file(void)
 {
     weft_explained *e = weft_runtime.explained;

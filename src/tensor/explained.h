@@ -4,6 +4,8 @@
 
 #include "tensor/tensor.h"
 
+/* Between weft_explain_begin() and weft_explain_end(). */
+bool weft_is_explaining(void);
 /* Where calls are explained; NULL: they are not. The calls of an expansion are when it is run, not when it is made. */
 FILE *weft_explained_file(void);
 /* Explains a redistribution that was asked for, or is a part of a call. */
