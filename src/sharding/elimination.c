@@ -208,7 +208,9 @@ static bool push_record(eliminator *e, int v, const int scope[], const weft_sum_
         return false;
     }
     *added = (record){ .variable = v, .step = done };
-    memcpy(added->scope, scope, (size_t)(done == NULL ? 0 : done->num_axes) * sizeof(int));
+    if (done != NULL) {
+        memcpy(added->scope, scope, (size_t)done->num_axes * sizeof(int));
+    }
     return true;
 }
 
