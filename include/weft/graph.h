@@ -164,14 +164,14 @@ typedef struct weft_graph_info {
      * Bytes that these tasks have read and written on the ranks of this process; and those that the calls would have read
      * and written beside that, each on its own. */
     uint64_t fused, fused_calls, fused_bytes, saved_bytes;
-    /** Of the newest run: the most bytes that tensors made by its calls have taken at once in this process, and the most that
+    /** Peak bytes of tensors made by the newest run's calls in this process: as found, and as
      * their lifetimes foresee (without memory that calls use within themselves; 0: not before the trace's second run). */
     int64_t peak_bytes, foreseen_bytes;
     uint64_t frozen_replays; /**< of these, those without the function */
     int num_traces;    /**< kept */
     int num_calls;     /**< recorded in the newest run's traces */
     int num_body_calls; /**< executed in their place: num_calls where nothing was changed */
-    /** What passes have done in the newest run's bodies: calls removed by each; redistributions within calls that became
+    /** Effects of the passes on the newest run's bodies: calls removed by each; redistributions within calls that became
      * calls; redistributions that travel together, and as how many. */
     int redundant, common, dead, explicit_moves, bucketed, buckets;
     size_t bytes;      /**< memory of all traces and bodies */

@@ -11,8 +11,8 @@
  * program: tensors that it sees have the layouts of the capture, and where the chosen ones differ the graph redistributes.
  * Sums over ranks may be rounded differently, as with any other layouts.
  *
- * Inputs stay where they are, because they are the program's. Those that it declares movable are chosen too:
- * weft_graph_get_placements() then says where each lies best. A program that lays its parameters out accordingly captures
+ * Inputs stay where they are, because they are the program's. Layouts of movable inputs are chosen too:
+ * weft_graph_get_placements() tells the best one of each. A program that lays its parameters out accordingly captures
  * another trace, to which a second weft_graph_shard() applies the rest. In a fake world (WEFT_WORLD=fake) this plans
  * a program for any mesh, without executing anything. */
 #ifndef WEFT_GRAPH_SHARD_H
@@ -74,7 +74,7 @@ WEFT_API weft_status weft_graph_shard(weft_graph *graph, const weft_graph_shard_
 WEFT_API weft_status weft_graph_get_placements(const weft_graph *graph, const weft_tensor *tensor,
                                                weft_placement placements[]);
 
-/** What weft_graph_shard() has predicted for the traces of the newest run, in microseconds and bytes. */
+/** Predictions of weft_graph_shard() for the traces of the newest run, in microseconds and bytes. */
 typedef struct weft_graph_shard_info {
     double us, recorded_us;         /**< with the chosen layouts; with those of the capture (negative: pins exclude these) */
     int64_t bytes, recorded_bytes;  /**< of a rank, where most are live */

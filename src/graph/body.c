@@ -263,7 +263,7 @@ static bool run_passes(weft_graph_body *body)
     return done;
 }
 
-/* Of everything that messages depend on. */
+/* A digest of everything that messages depend on. */
 static uint64_t digest_of(const weft_graph_body *body)
 {
     uint64_t digest = weft_trace_digest(body->trace) ^ body->passes;

@@ -1,4 +1,4 @@
-/* What a bucket copies. Sizes and offsets follow from layouts, so that all processes find the same flat tensor. */
+/* Copies into and out of buckets. Sizes and offsets follow from layouts, so that all processes find the same flat tensor. */
 #include "graph/bucket.h"
 
 #include <stdlib.h>

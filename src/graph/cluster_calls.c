@@ -131,7 +131,7 @@ static bool lower(weft_cluster_building *b, const weft_graph_node *node, weft_lo
     return done;
 }
 
-/* What a call may be fused by is found out from its layouts; the rest is for calls that are small. */
+/* Candidates for fusing, of any size: calls of one kernel. weft_fuse_examine() looks at their layouts. */
 static bool may_fuse(const weft_graph_node *node)
 {
     weft_kernel_id kernel = node->call->operation->kernel;
