@@ -6,7 +6,7 @@
 #include "tensor/promised.h"
 #include "tensor/state.h"
 
-/* What the number is now. False: its possible sources disagree. */
+/* The number's value in this run. False: its possible sources disagree. */
 static bool find_value(const weft_number *n, const double scalars[], double *value)
 {
     bool agree = true, found = !n->changed;

@@ -82,7 +82,7 @@ static double attention_flops(const weft_call_layouts *call, const weft_sharding
     return (strstr(call->operation->name, "backward") != NULL ? 10 : 4) * elements * rows;
 }
 
-/* Of an operation with a rule: two for each point of its loop nest. */
+/* Flops of an operation with a rule: two for each point of its loop nest. */
 static double flops_of(const weft_call_layouts *call, const weft_sharding *sharding)
 {
     const weft_operation *operation = call->operation;

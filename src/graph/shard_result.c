@@ -1,4 +1,4 @@
-/* What a solution says: layouts of calls and values, bytes, alternatives. */
+/* Results of a solution: layouts of calls and values, bytes, alternatives. */
 #include <stdlib.h>
 
 #include "graph/shard_problem.h"
@@ -149,7 +149,7 @@ weft_trace_sharding *weft_shard_read_solution(const weft_shard_problem *s)
     return to;
 }
 
-/* What the best other layout of a value alone would cost more. */
+/* Extra cost of the best other layout of one value. */
 static int64_t alternative(const weft_shard_problem *s, int number, const weft_trace_sharding *solution)
 {
     const weft_shard_value *v = &s->values[number];

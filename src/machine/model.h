@@ -8,7 +8,7 @@
 
 typedef struct weft_machine_model {
     weft_machine machine;
-    /* Of one worker. */
+    /* Rates of one worker. */
     double f64_flops_per_us, f16_flops_per_us; /* matrix products; of single precision: machine.product_flops_per_us */
     double attention_flops_per_us, convolution_flops_per_us;
     double elementwise_bytes_per_us, row_bytes_per_us, random_bytes_per_us; /* read and written */

@@ -1,6 +1,6 @@
 /* From recordings to a simulation. Messages between processes that are all simulated have the same exchange, processes and
- * tag on both sides. Of a class, a process stands for others too: what it receives in an exchange comes from those messages
- * that the sender's class sends in it, in their order, or that it sends itself. */
+ * tag on both sides. A process stands for its class: its receives in an exchange are matched with the sends of the
+ * sender's class, in their order, or with its own. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -34,7 +34,7 @@ static int64_t find(weft_kernel_costs *costs, weft_kernel_id kernel, uint32_t fo
     return (int64_t)costs->all.count - 1;
 }
 
-/* Of this thread: a busy machine does not count. */
+/* Processor time of this thread: other programs do not count. */
 double weft_processor_us(void)
 {
     struct timespec now;

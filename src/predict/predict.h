@@ -61,7 +61,7 @@ typedef struct weft_recorded {
     uint32_t first_access, num_accesses, first_message, num_messages;
 } weft_recorded;
 
-/* What one process does in a run. */
+/* Tasks and messages of one process in a run. */
 typedef struct weft_recording {
     int process;
     weft_vec records;  /* weft_recorded */

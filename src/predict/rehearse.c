@@ -107,7 +107,7 @@ static void record_transfer(weft_rehearsal *self, starpu_data_handle_t handle, b
 
 /* ---- the other world ------------------------------------------------------------------------------------- */
 
-/* What of the library's state a rehearsal changes. */
+/* The library's state that a rehearsal changes and restores. */
 typedef struct kept_state {
     int process, num_processes, first_rank, local_ranks, *first_rank_of;
     weft_topology topology;

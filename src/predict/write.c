@@ -75,7 +75,7 @@ static void write_tasks(const weft_simulation *simulation, const weft_simulated_
     }
 }
 
-/* Of receives: [from, to, bytes, tensor, start, end]; `from` is the process that stands for the sender. */
+/* Each receive as [from, to, bytes, tensor, start, end]; `from` is the process that stands for the sender. */
 static void write_messages(const weft_simulation *simulation, const weft_process_classes *classes, FILE *file)
 {
     bool first = true;

@@ -25,7 +25,7 @@ static bool passes_sums_alone(const lister *l, const weft_strategy *strategy)
     return sums;
 }
 
-/* What is changed in place keeps its layout. */
+/* Tensors that are changed in place keep their layouts. */
 static bool keeps_targets(const lister *l, const weft_strategy *strategy)
 {
     bool keeps = true;

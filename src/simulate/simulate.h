@@ -62,7 +62,7 @@ typedef struct weft_simulated_message {
     int64_t bytes;
     bool far; /* to another host */
     int32_t peer; /* for drawings */
-    /* Set by the simulation. Of a send: on the link; of a receive: from the send's start to its arrival. Negative: not. */
+    /* Set by the simulation: a send's time on the link; a receive's from the send's start to its arrival. Negative: never. */
     double start_us, end_us;
     uint32_t record;
     int32_t cause;  /* the record whose end let it start, if no other message was on the link; WEFT_CAUSE_NONE: submission */
