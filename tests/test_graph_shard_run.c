@@ -182,12 +182,61 @@ static void inputs_that_move(void **state)
     weft_scope_close();
 }
 
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) {
+        count++;
+    }
+    return count;
+}
+
+/* Inputs and calls of a captured step. */
+static void count_step(network *n, int *inputs, int *calls)
+{
+    enum { ROOM = 1 << 16 };
+    weft_tensor *outputs[2];
+    double rate = 0.01;
+    char *text = malloc(ROOM);
+    assert_non_null(text);
+    weft_graph *graph = weft_graph_new("network", train, n, 1, 1, 2);
+    assert_int_equal(weft_graph_call(graph, &n->x, &rate, outputs), WEFT_OK);
+    assert_int_equal(weft_graph_print_text(graph, text, ROOM, NULL), WEFT_OK);
+    assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    *inputs = count_of(text, " = input");
+    *calls = count_of(text, " = weft_");
+    free(text);
+}
+
+/* A step of shapes alone is the same graph: the backward pass reads the values of the forward pass, not others. */
+static void shapes_alone(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    network n = make_network(line());
+    network shapes = { .x = weft_fake_like(n.x), .target = weft_fake_like(n.target) };
+    for (int i = 0; i < NUM_WEIGHTS; i++) {
+        shapes.weights[i] = weft_fake_like(n.weights[i]);
+        weft_set_requires_grad(shapes.weights[i], true);
+        shapes.first[i] = weft_fake_like(n.first[i]);
+        shapes.second[i] = weft_fake_like(n.second[i]);
+    }
+    int inputs, calls, fake_inputs, fake_calls;
+    count_step(&n, &inputs, &calls);
+    count_step(&shapes, &fake_inputs, &fake_calls);
+    assert_int_equal(inputs, 2 + 3 * NUM_WEIGHTS);
+    assert_int_equal(fake_inputs, inputs + 1); /* the gradient that a pass begins with, else a call */
+    assert_int_equal(fake_calls, calls - 1);
+    weft_scope_close();
+}
+
 int main(int count, char *arguments[])
 {
     (void)arguments;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs_that_stay),
         cmocka_unit_test(inputs_that_move),
+        cmocka_unit_test(shapes_alone),
     };
     return RUN_ON_RANKS(count, tests);
 }

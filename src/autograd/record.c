@@ -68,6 +68,12 @@ static bool regathers(const weft_call *call)
     return leaf != NULL && leaf->regathers;
 }
 
+/* Without data there is nothing to save, but a graph's calls tell the values apart. */
+static bool is_saved(const weft_tensor_impl *tensor)
+{
+    return !tensor->fake || weft_runtime.deferral != NULL;
+}
+
 static bool save_inputs(weft_tape_node *node, const weft_call *call)
 {
     unsigned reads = reads_of(call) | (regathers(call) ? WEFT_READS_INPUT(0) : 0);
@@ -84,7 +90,7 @@ static bool save_inputs(weft_tape_node *node, const weft_call *call)
             input->value->node->references++;
         }
         bool read = all || (i < call->num_inputs && (reads & WEFT_READS_INPUT(i)) != 0);
-        done = !read || tensor->fake || weft_save(call->function, tensor, &input->saved);
+        done = !read || !is_saved(tensor) || weft_save(call->function, tensor, &input->saved);
     }
     return done;
 }
@@ -193,7 +199,7 @@ static bool attach(weft_tape_node *node, const weft_call *call, weft_tensor *con
         weft_tape_value *value = &node->outputs[i];
         bool listed = i >= WEFT_MAX_OUTPUTS;
         value->layout = tensor->layout;
-        if (!listed && (reads & WEFT_READS_OUTPUT(i)) != 0 && !tensor->fake) {
+        if (!listed && (reads & WEFT_READS_OUTPUT(i)) != 0 && is_saved(tensor)) {
             done = weft_save(call->function, tensor, &value->saved);
         }
     }
