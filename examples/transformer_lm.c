@@ -21,6 +21,7 @@
 #include "arguments.h"
 #include "batches.h"
 #include "checkpoints.h"
+#include "layouts.h"
 #include "report.h"
 #include "sample.h"
 #include "terminal.h"
@@ -265,6 +266,7 @@ static void initialize(weft_module *m)
 typedef struct training {
     weft_module *model;
     weft_graph *graph; /* steps are captured; NULL: they are not */
+    bool is_sharded;   /* the graph's layouts have been chosen */
     batches data;
     int n, matrices;  /* parameters; matrices, which have weight decay, come first */
     int64_t elements; /* of all parameters */
@@ -357,6 +359,10 @@ static weft_tensor *train_step(training *t)
     batches_draw(&t->data, t->step);
     if (t->graph != NULL) {
         weft_graph_call(t->graph, NULL, NULL, &loss);
+        if (o.parallel == AUTOMATIC && !t->is_sharded) {
+            weft_graph_shard(t->graph, NULL); /* the layouts between the weights, too */
+            t->is_sharded = true;
+        }
     } else {
         step_on(t, NULL, NULL, &loss);
     }
@@ -376,6 +382,24 @@ static double validation_loss(training *t)
     weft_no_grad_end();
     weft_scope_close();
     return loss;
+}
+
+/* --parallel auto: the weights are placed where a captured step takes the least predicted time. The model has shapes alone
+ * by then, all Replicate. */
+static void choose_layouts(training *t)
+{
+    weft_tensor *loss;
+    weft_scope_open();
+    training_start(t);
+    batches_draw(&t->data, 0);
+    weft_graph *graph = weft_graph_new("step", step_on, t, 0, 0, 1);
+    weft_graph_call(graph, NULL, NULL, &loss);
+    FILE *table = o.table && weft_process_index() == 0 ? stdout : NULL;
+    layouts_choose(graph, t->model, 3 * t->n, t->tensors, table);
+    weft_graph_free(graph);
+    weft_scope_close();
+    t->n = 0;
+    t->elements = t->step = 0;
 }
 
 /* Trains until step `until`; losses[step] gets those of the steps. */
@@ -452,7 +476,11 @@ static bool run(training *t, double losses[])
 {
     const int64_t stop = o.stop > 0 ? o.stop : o.run.steps;
     t->model = transformer_new();
-    distribute(t->model);
+    if (o.parallel == AUTOMATIC) {
+        choose_layouts(t);
+    } else {
+        distribute(t->model);
+    }
     weft_module_materialize(t->model);
     initialize(t->model);
     training_start(t);

@@ -10,11 +10,12 @@
 #include "training_options.h"
 
 /* How the model is spread over the mesh: see the plan in transformer_lm.c. */
-typedef enum parallel { DATA, TENSOR, SEQUENCE, FULLY_SHARDED, TENSOR_AND_FULLY_SHARDED, DEFAULT } parallel;
+typedef enum parallel { DATA, TENSOR, SEQUENCE, FULLY_SHARDED, TENSOR_AND_FULLY_SHARDED, AUTOMATIC, DEFAULT } parallel;
 
 typedef struct transformer_options {
     int64_t dp, tp; /* sizes of the mesh's two dimensions */
     parallel parallel;
+    bool table;               /* prints the reasons of AUTOMATIC */
     int64_t layers, width, heads, kv_heads;
     int64_t hidden;         /* width of the MLP: 8 / 3 of the width, rounded up to a multiple of 64 */
     bool tie;               /* the head is the embedding's table */

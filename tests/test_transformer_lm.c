@@ -101,6 +101,21 @@ static void sequence_parallel(void **state)
     compare_with_one_rank(0, "--mesh dp=2,tp=2 --parallel sequence", "");
 }
 
+/* Layouts that the program has not named; other ones on other numbers of processes. */
+static void chosen_layouts(void **state)
+{
+    (void)state;
+    compare_with_one_rank(0, "--mesh dp=2,tp=2 --parallel auto", "");
+    compare_with_one_rank(0, "--mesh tp=3 --parallel auto", "--tie");
+#ifdef WEFT_HAVE_MPI
+    compare_with_one_rank(2, "--mesh dp=2,tp=2 --parallel auto", "");
+#endif
+    double losses[STEPS];
+    train(0, "--mesh dp=2,tp=2 --parallel auto --table", STEPS, losses);
+    assert_non_null(strstr(example_output("out"), "predicted: "));
+    assert_non_null(strstr(example_output("out"), "weft_cross_entropy"));
+}
+
 /* Sequences of one batch on two ranks: three and two. */
 static void uneven_batch(void **state)
 {
@@ -320,6 +335,7 @@ static void bad_arguments_are_named(void **state)
     refused("--width 36 --heads 4", 2, "--width");
     refused("--lr fast", 2, "--lr");
     refused("--dtype f64", 2, "--dtype");
+    refused("--mesh tp=2 --table", 2, "--table");
     refused("--stop 100", 2, "--stop");
     refused("--context 60000", 1, "too short");
     refused("--load /nonexistent/file", 1, "/nonexistent/file");
@@ -373,6 +389,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(fully_sharded),
         cmocka_unit_test(tensor_parallel_and_fully_sharded),
         cmocka_unit_test(sequence_parallel),
+        cmocka_unit_test(chosen_layouts),
         cmocka_unit_test(uneven_batch),
         cmocka_unit_test(sequence_parallel_with_an_uneven_batch),
         cmocka_unit_test(groups_of_heads),
