@@ -10,6 +10,13 @@ enum { MAX_LAYOUTS = 256, MAX_CHOICES = 512 };
 
 /* ---- layouts of a tensor --------------------------------------------------------------------------------- */
 
+/* Along a mesh dimension of one rank all placements are the same: the tensor keeps its own. */
+static bool is_own(const weft_layout *like, int mesh_dim, weft_placement placement)
+{
+    weft_placement own = like->placements[mesh_dim];
+    return own.kind == WEFT_SHARD ? weft_placement_equal(placement, own) : placement.kind == WEFT_REPLICATE;
+}
+
 /* Whether a tensor dimension has at least as many rows as the ranks that would share them. */
 static bool fits(const weft_layout *like, const weft_placement placements[])
 {
@@ -22,7 +29,7 @@ static bool fits(const weft_layout *like, const weft_placement placements[])
         if (placements[m].kind == WEFT_SHARD) {
             parts[placements[m].dim] *= like->mesh->shape[m];
         }
-        fit &= placements[m].kind == WEFT_REPLICATE || like->mesh->shape[m] > 1;
+        fit &= like->mesh->shape[m] > 1 || is_own(like, m, placements[m]);
     }
     for (int d = 0; d < like->ndim && fit; d++) {
         fit = parts[d] == 1 || parts[d] <= like->shape[d];
@@ -170,6 +177,46 @@ static bool has_rule(const weft_graph_node *node)
            node->num_inputs == node->call->num_inputs;
 }
 
+static bool is_whole(const weft_layout *const inputs[], int count, int mesh_dim)
+{
+    bool whole = inputs[0]->mesh->shape[mesh_dim] > 1;
+    for (int i = 0; i < count; i++) {
+        whole &= inputs[i]->placements[mesh_dim].kind == WEFT_REPLICATE;
+    }
+    return whole;
+}
+
+/* A composite's rule does not tell in which inputs it is linear, but its calls do: asks with a sum over ranks in place of each
+ * input, along the mesh dimensions from `first` on that shard nothing. False: no memory. */
+static bool add_sums(const listing *l, weft_shard_unit *unit, const weft_layout *const inputs[], int first)
+{
+    int count = l->node->num_inputs;
+    for (int m = first; m < inputs[0]->mesh->ndim; m++) {
+        for (int i = 0; i < count && is_whole(inputs, count, m) && unit->num_choices + 1 < MAX_CHOICES; i++) {
+            const weft_layout *sums[WEFT_MAX_INPUTS];
+            weft_placement placements[WEFT_MAX_DIMS];
+            memcpy(sums, inputs, (size_t)count * sizeof(*inputs));
+            memcpy(placements, inputs[i]->placements, sizeof(placements));
+            placements[m] = weft_partial(WEFT_SUM);
+            sums[i] = weft_layout_intern(weft_runtime.layouts, inputs[i]->mesh, placements, inputs[i]->ndim, inputs[i]->shape,
+                                         inputs[i]->dtype);
+            if (sums[i] == NULL) {
+                return false;
+            }
+            memcpy(l->layouts, sums, (size_t)count * sizeof(*sums));
+            int before = unit->num_choices;
+            ask_choice(l, unit);
+            const weft_layout *output = unit->num_choices > before ? l->layouts[count] : NULL;
+            bool passes = output != NULL && output->placements[m].kind == WEFT_PARTIAL;
+            unit->num_choices -= unit->num_choices > before && !passes;
+            if (passes && !add_sums(l, unit, sums, m + 1)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static bool add_rule_choices(const listing *l, weft_shard_unit *unit)
 {
     weft_sharding_world world = { .table = weft_runtime.layouts, .topology = &l->world->topology,
@@ -186,6 +233,9 @@ static bool add_rule_choices(const listing *l, weft_shard_unit *unit)
     for (size_t c = 0; status == WEFT_OK && c < choices.count && unit->num_choices + 1 < MAX_CHOICES; c++) {
         memcpy(l->layouts, inputs + c * WEFT_MAX_INPUTS, (size_t)call.num_inputs * sizeof(*inputs));
         ask_choice(l, unit);
+        if (call.operation->expand != NULL && !add_sums(l, unit, inputs + c * WEFT_MAX_INPUTS, 0)) {
+            status = WEFT_ERR_NOMEM;
+        }
     }
     weft_vec_free(&choices);
     return status != WEFT_ERR_NOMEM;
