@@ -12,6 +12,7 @@
 
 #include "prng.h"
 #include "sharding/assign.h"
+#include "sharding/integer.h"
 
 enum { MOST = 9, MOST_CHOICES = 5 };
 
@@ -167,8 +168,41 @@ static void too_wide_is_not_proved(void **state)
         }
         weft_assign_free(problem);
     }
-    assert_true(num_wide > 10);
+    assert_true(num_wide > 10 || weft_integer_is_there()); /* else GLPK has proved them */
     assert_true(sum <= sum_of_least * 11 / 10);
+}
+
+/* Too wide for elimination, with bounds on memory and without: GLPK finds the least. */
+static void integer_programs(void **state)
+{
+    (void)state;
+    prng r = prng_start(15);
+    int num_wide = 0, num_bound = 0;
+    if (!weft_integer_is_there()) {
+        skip();
+    }
+    for (int problem_number = 0; problem_number < 100; problem_number++) {
+        int num_choices[MOST], choices[MOST];
+        weft_assign *problem = random_problem(&r, MOST, num_choices);
+        int64_t bound = problem_number % 2 == 0 ? -1 : 40 + prng_below(&r, 60);
+        least expected = brute_force(problem, MOST, num_choices, bound);
+        weft_integer_end end = weft_integer_solve(problem, bound, choices);
+        assert_int_equal(end, expected.cost < WEFT_ASSIGN_IMPOSSIBLE ? WEFT_INTEGER_PROVED : WEFT_INTEGER_NONE);
+        if (end == WEFT_INTEGER_PROVED) {
+            assert_int_equal(weft_assign_cost(problem, choices), expected.cost);
+            assert_true(bound < 0 || weft_assign_memory(problem, choices) <= bound);
+            weft_assignment result;
+            weft_assign_options narrow = { .max_memory = bound, .max_entries = 4 };
+            assert_int_equal(solve(problem, narrow, choices, &result), WEFT_OK);
+            assert_true(result.proved);
+            assert_int_equal(result.cost, expected.cost);
+            num_wide += result.widest <= 4;
+            num_bound += bound >= 0;
+        }
+        weft_assign_free(problem);
+    }
+    assert_true(num_wide > 20);
+    assert_true(num_bound > 10);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------------------- */
@@ -267,6 +301,7 @@ int main(void)
         cmocka_unit_test(equal_to_brute_force),
         cmocka_unit_test(bounds_on_memory_hold),
         cmocka_unit_test(too_wide_is_not_proved),
+        cmocka_unit_test(integer_programs),
         cmocka_unit_test(repeated_blocks_are_solved_once),
         cmocka_unit_test(a_thousand_calls),
     };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sharding/elimination.h"
+#include "sharding/integer.h"
 
 enum { DEFAULT_ENTRIES = 1 << 20, MAX_ROUNDS = 24, PATIENCE = 4 };
 
@@ -328,6 +329,18 @@ static int64_t branch(solver *s, int fixed[])
 
 /* ---- all ------------------------------------------------------------------------------------------------- */
 
+/* Of what is not proved: as an integer program. */
+static void solve_as_integers(solver *s)
+{
+    weft_integer_end end = weft_integer_solve(s->problem, s->options->max_memory, s->scratch);
+    if (end != WEFT_INTEGER_NONE) {
+        take(s, s->scratch);
+    }
+    if (end == WEFT_INTEGER_PROVED) {
+        s->result->least_cost = s->result->cost;
+    }
+}
+
 static weft_status solve(solver *s, int fixed[], char *why, size_t why_size)
 {
     weft_elimination_result found;
@@ -352,6 +365,9 @@ static weft_status solve(solver *s, int fixed[], char *why, size_t why_size)
     }
     if (s->out_of_memory) {
         return WEFT_ERR_NOMEM;
+    }
+    if (result->least_cost < result->cost) {
+        solve_as_integers(s);
     }
     if (result->cost >= WEFT_ASSIGN_IMPOSSIBLE) {
         snprintf(why, why_size, "no choices fit together");
