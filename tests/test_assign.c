@@ -205,6 +205,39 @@ static void integer_programs(void **state)
     assert_true(num_bound > 10);
 }
 
+/* A change with all that must follow is possible, and costs at least as much as the best choices with it. Variables that must be
+ * equal follow in any case. */
+static void ties_are_followed(void **state)
+{
+    (void)state;
+    prng r = prng_start(16);
+    int num_followed = 0;
+    for (int problem_number = 0; problem_number < 200; problem_number++) {
+        int num_choices[MOST], choices[MOST];
+        weft_assign *problem = random_problem(&r, MOST - 1, num_choices);
+        int tied = (int)prng_below(&r, MOST - 1), count = num_choices[tied];
+        int64_t equal[MOST_CHOICES * MOST_CHOICES], nothing[MOST_CHOICES] = { 0 };
+        for (int i = 0; i < count * count; i++) {
+            equal[i] = i / count == i % count ? 0 : WEFT_ASSIGN_IMPOSSIBLE;
+        }
+        assert_int_equal(weft_assign_add_variable(problem, count, nothing, NULL), MOST - 1);
+        assert_true(weft_assign_add_pair(problem, tied, MOST - 1, equal));
+        weft_assignment result;
+        if (solve(problem, (weft_assign_options){ .max_memory = -1 }, choices, &result) == WEFT_OK) {
+            for (int i = 0; i < count; i++) {
+                int64_t alone = weft_assign_change(problem, choices, tied, i);
+                int64_t together = weft_assign_change_tied(problem, choices, tied, i);
+                int64_t other = weft_assign_change_tied(problem, choices, MOST - 1, i);
+                assert_true((i == choices[tied]) == (alone < WEFT_ASSIGN_IMPOSSIBLE));
+                assert_true(together >= 0 && other >= 0);
+                num_followed += i != choices[tied] && together < WEFT_ASSIGN_IMPOSSIBLE;
+            }
+        }
+        weft_assign_free(problem);
+    }
+    assert_true(num_followed > 100);
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------------------- */
 
 enum { WIDTH = 12, CHOICES = 9 };
@@ -301,6 +334,7 @@ int main(void)
         cmocka_unit_test(equal_to_brute_force),
         cmocka_unit_test(bounds_on_memory_hold),
         cmocka_unit_test(too_wide_is_not_proved),
+        cmocka_unit_test(ties_are_followed),
         cmocka_unit_test(integer_programs),
         cmocka_unit_test(repeated_blocks_are_solved_once),
         cmocka_unit_test(a_thousand_calls),

@@ -79,6 +79,21 @@ static void assert_placements(const weft_graph *graph, const weft_tensor *tensor
     }
 }
 
+/* Each input has a best other layout: weights with what their optimiser changes. */
+static void assert_alternatives(FILE *table, int num_inputs)
+{
+    char line[300];
+    int num_rows = 0;
+    rewind(table);
+    while (fgets(line, sizeof(line), table) != NULL) {
+        bool is_input = strstr(line, " input ") != NULL;
+        num_rows += is_input;
+        assert_true(!is_input || strstr(line, " +") != NULL);
+    }
+    assert_int_equal(num_rows, num_inputs);
+    fclose(table);
+}
+
 /* Few rows and large weights: Megatron's column and row, as sums of activations are smaller than those of gradients. Many
  * rows and small weights: data parallel. */
 static void mlp_on_a_line(void **state)
@@ -101,8 +116,11 @@ static void mlp_on_a_line(void **state)
         weft_graph *graph = capture_mlp(&m, line, rows[i].batch, rows[i].width, rows[i].hidden);
         write_machine(path, rows[i].flops, rows[i].link);
         weft_tensor *const movable[] = { m.x, m.target, m.w1, m.w2 };
-        weft_graph_shard_options options = { .num_movable = 4, .movable = movable, .machine = path };
+        FILE *table = tmpfile();
+        assert_non_null(table);
+        weft_graph_shard_options options = { .num_movable = 4, .movable = movable, .machine = path, .table = table };
         assert_int_equal(weft_graph_shard(graph, &options), WEFT_OK);
+        assert_alternatives(table, 4);
         assert_placements(graph, m.x, rows[i].x);
         assert_placements(graph, m.w1, rows[i].w1);
         assert_placements(graph, m.w2, rows[i].w2);

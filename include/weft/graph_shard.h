@@ -46,8 +46,9 @@ typedef struct weft_graph_shard_options {
     /** A file of figures of the machine to choose for, as weft keeps one (docs/machine.md); NULL: this world's figures. In a
      * fake world each rank is taken to be a machine of its own. */
     const char *machine;
-    /** Receives the table of tensors: where each was in the capture, where it is now, and what the best other layout of it
-     * alone would cost more. NULL: none. */
+    /** Receives the table of tensors: where each was in the capture, where it is now, and what the best other layout would
+     * cost more, of it alone or, where others must lie alike (a weight and its optimiser's moments), of these together. NULL:
+     * none. */
     FILE *table;
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_graph_shard_options;

@@ -149,8 +149,10 @@ weft_trace_sharding *weft_shard_read_solution(const weft_shard_problem *s)
     return to;
 }
 
+typedef int64_t change_function(const weft_assign *problem, const int choices[], int variable, int choice);
+
 /* Extra cost of the best other layout of one value. */
-static int64_t alternative(const weft_shard_problem *s, int number, const weft_trace_sharding *solution)
+static int64_t least_change(const weft_shard_problem *s, int number, const weft_trace_sharding *solution, change_function *change)
 {
     const weft_shard_value *v = &s->values[number];
     const weft_shard_unit *unit = v->unit >= 0 ? weft_shard_unit_at(s, v->unit) : NULL;
@@ -160,10 +162,18 @@ static int64_t alternative(const weft_shard_problem *s, int number, const weft_t
     for (int c = 0; c < count; c++) {
         const weft_layout *layout = by_unit ? weft_shard_unit_layout(unit, c, v->slot) : weft_shard_layout_at(v, c);
         if (layout != solution->passed[number]) {
-            int64_t change = weft_assign_change(s->problem, s->choices, variable, c);
-            best = change < best ? change : best;
+            int64_t cost = change(s->problem, s->choices, variable, c);
+            best = cost < best ? cost : best;
         }
     }
+    return best;
+}
+
+/* Of the value alone, or with the tensors that must lie as it does. */
+static int64_t alternative(const weft_shard_problem *s, int number, const weft_trace_sharding *solution)
+{
+    int64_t best = least_change(s, number, solution, weft_assign_change);
+    best = best >= WEFT_ASSIGN_IMPOSSIBLE ? least_change(s, number, solution, weft_assign_change_tied) : best;
     return best >= WEFT_ASSIGN_IMPOSSIBLE ? -1 : best;
 }
 

@@ -136,6 +136,93 @@ int64_t weft_assign_change(const weft_assign *problem, const int choices[], int 
     return other >= WEFT_ASSIGN_IMPOSSIBLE ? other : other - cost_around(problem, choices, variable, choices[variable]);
 }
 
+/* Variables that are given other choices one after the other. */
+typedef struct chain {
+    const weft_assign *problem;
+    int *choices;
+    bool *changed;
+    int *order; /* of the changes */
+    int count;
+} chain;
+
+static int64_t pair_cost(const weft_assign_pair *pair, int v, int choice, int other)
+{
+    size_t row = (size_t)(pair->u == v ? choice : other), column = (size_t)(pair->u == v ? other : choice);
+    return pair->table->cost[row * pair->table->columns + column];
+}
+
+/* The choice of v that goes with the changed variables, breaks fewest pairs with others, and then costs least. -1: none. */
+static int best_with_changed(const chain *c, int v)
+{
+    const weft_assign_variable *variable = weft_assign_variable_at(c->problem, v);
+    int best = -1, fewest = 0;
+    int64_t least = 0;
+    for (int i = 0; i < variable->num_choices; i++) {
+        int64_t sum = variable->cost[i];
+        int broken = 0;
+        for (size_t n = 0; n < variable->pairs.count && sum < WEFT_ASSIGN_IMPOSSIBLE; n++) {
+            const weft_assign_pair *pair = weft_assign_pair_at(c->problem, ((const int *)variable->pairs.items)[n]);
+            int w = pair->u == v ? pair->v : pair->u;
+            int64_t cost = pair_cost(pair, v, i, c->choices[w]);
+            bool breaks = cost >= WEFT_ASSIGN_IMPOSSIBLE && !c->changed[w];
+            broken += breaks;
+            sum = weft_assign_add(sum, breaks ? 0 : cost);
+        }
+        if (sum < WEFT_ASSIGN_IMPOSSIBLE && (best < 0 || broken < fewest || (broken == fewest && sum < least))) {
+            best = i;
+            fewest = broken;
+            least = sum;
+        }
+    }
+    return best;
+}
+
+static void change(chain *c, int v, int choice)
+{
+    c->choices[v] = choice;
+    c->changed[v] = true;
+    c->order[c->count++] = v;
+}
+
+/* Changes the variables that do not go with the changed ones, until all go together. False: they cannot. */
+static bool follow(chain *c)
+{
+    for (int at = 0; at < c->count; at++) {
+        int v = c->order[at];
+        const weft_assign_variable *variable = weft_assign_variable_at(c->problem, v);
+        for (size_t n = 0; n < variable->pairs.count; n++) {
+            const weft_assign_pair *pair = weft_assign_pair_at(c->problem, ((const int *)variable->pairs.items)[n]);
+            int w = pair->u == v ? pair->v : pair->u;
+            if (pair_cost(pair, v, c->choices[v], c->choices[w]) < WEFT_ASSIGN_IMPOSSIBLE) {
+                continue;
+            }
+            int choice = c->changed[w] ? -1 : best_with_changed(c, w);
+            if (choice < 0) {
+                return false;
+            }
+            change(c, w, choice);
+        }
+    }
+    return true;
+}
+
+int64_t weft_assign_change_tied(const weft_assign *problem, const int choices[], int variable, int choice)
+{
+    size_t count = problem->variables.count;
+    int *numbers = malloc((2 * count + 1) * sizeof(int));
+    bool *changed = calloc(count + 1, sizeof(bool));
+    int64_t cost = WEFT_ASSIGN_IMPOSSIBLE;
+    if (numbers != NULL && changed != NULL) {
+        chain c = { .problem = problem, .choices = numbers, .changed = changed, .order = numbers + count };
+        memcpy(numbers, choices, count * sizeof(int));
+        change(&c, variable, choice);
+        cost = follow(&c) ? weft_assign_cost(problem, numbers) : cost;
+    }
+    free(numbers);
+    free(changed);
+    return cost >= WEFT_ASSIGN_IMPOSSIBLE ? cost : cost - weft_assign_cost(problem, choices);
+}
+
 /* ---- one price ------------------------------------------------------------------------------------------- */
 
 typedef struct solver {

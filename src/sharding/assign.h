@@ -61,5 +61,8 @@ int64_t weft_assign_cost(const weft_assign *problem, const int choices[]);
 int64_t weft_assign_memory(const weft_assign *problem, const int choices[]);
 /* The change of the cost if one variable alone had another choice; WEFT_ASSIGN_IMPOSSIBLE: that is impossible. */
 int64_t weft_assign_change(const weft_assign *problem, const int choices[], int variable, int choice);
+/* The same where variables that cannot stay as they are follow it, each with the choice that is best for it then: not always the
+ * least change. */
+int64_t weft_assign_change_tied(const weft_assign *problem, const int choices[], int variable, int choice);
 
 #endif
