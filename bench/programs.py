@@ -3,6 +3,8 @@
 
     programs.py sched BUILD    bench-overlap, and examples/char_lm, on two hosts of bench/cluster, under weft's policy and StarPU's
     programs.py train BUILD    tokens per second of examples/char_lm: in one process, under mpirun, on two hosts
+    programs.py auto BUILD     tokens per second of examples/transformer_lm with the layouts of --parallel auto, over those of each
+                               style that is written by hand: on two hosts, and as two ranks of one process
 
 What is compared alternates; medians of --repetitions runs (default 5).
 """
@@ -19,6 +21,14 @@ ON_HOSTS = [os.path.join(HERE, "cluster"), "run", "2"]
 POLICIES = ["weft", "eager", "lws", "prio", "dmdas"]
 # Large enough that a step is milliseconds on two hosts.
 TRAINING = ["--mesh", "2x1", "--batch", "1024", "--hidden", "1024", "--steps", "30", "--sample", "0", "--json"]
+
+# Captured steps of two models: sums of activations are smaller than those of gradients; larger.
+TRANSFORMERS = {
+    "wide": ["--width", "512", "--heads", "8", "--kv-heads", "8", "--layers", "2", "--context", "64", "--batch", "2"],
+    "narrow": ["--width", "128", "--heads", "4", "--kv-heads", "4", "--layers", "2", "--context", "128", "--batch", "32"],
+}
+CAPTURED = ["--graph", "--steps", "24", "--untimed", "4", "--validate", "0", "--sample", "0", "--json"]
+STYLES = {"dp": "dp=2", "fsdp": "dp=2", "tp": "tp=2", "sequence": "tp=2", "auto": "tp=2"}
 
 
 def last_object(command, variables=None):
@@ -77,18 +87,36 @@ def train(build, repetitions, only=None):
         show("train", case=case, tokens_per_s=round(statistics.median(values), 1))
 
 
+def auto(build, repetitions, only=None):
+    program = os.path.join(build, "examples/transformer_lm")
+    for where, start in {"two hosts": ON_HOSTS, "one machine": []}.items():
+        for model, sizes in TRANSFORMERS.items():
+            case = f"{where}, {model}"
+            if only not in (None, case):
+                continue
+            rates = {style: [] for style in STYLES}
+            for _ in range(repetitions):
+                for style, mesh in STYLES.items():
+                    command = start + [program, "--mesh", mesh, "--parallel", style, *sizes, *CAPTURED]
+                    rates[style].append(last_object(command)["tokens_per_s"])
+            medians = {style: statistics.median(values) for style, values in rates.items()}
+            best = max((style for style in STYLES if style != "auto"), key=medians.get)
+            for style, rate in medians.items():
+                show("auto", case=case, parallel=style, tokens_per_s=round(rate, 1), vs_best_by_hand=round(rate / medians[best], 3))
+
+
 def show(name, **fields):
     print(json.dumps({"bench": name, **fields}), flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("benchmark", choices=["sched", "train"])
+    parser.add_argument("benchmark", choices=["sched", "train", "auto"])
     parser.add_argument("build")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--case", help="this one alone")
     arguments = parser.parse_args()
-    {"sched": sched, "train": train}[arguments.benchmark](arguments.build, arguments.repetitions, arguments.case)
+    {"sched": sched, "train": train, "auto": auto}[arguments.benchmark](arguments.build, arguments.repetitions, arguments.case)
 
 
 if __name__ == "__main__":
