@@ -130,7 +130,7 @@ static uint64_t run_random(uint64_t seed, int most_rows)
     }
     weft_dtype dtype = dtypes[prng_below(&random, 4)];
     weft_graph *graph = weft_graph_new("random", run, &g, INPUTS, 1, KEPT);
-    weft_graph_set_passes(graph, WEFT_PASS_FUSE);
+    weft_graph_set_passes(graph, WEFT_PASS_FUSE | (seed % 2 ? WEFT_PASS_MEMORY : 0));
     weft_tensor *inputs[INPUTS];
     make_inputs(&random, mesh, dtype, ndim, shape, inputs);
     for (int turn = 0; turn < 3; turn++) {

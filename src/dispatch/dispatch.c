@@ -215,6 +215,19 @@ static bool share_memory(operands *o)
     return o->outputs[0] != NULL;
 }
 
+/* A new tensor; in the memory of an input that nothing needs any more, if it fits. NULL with the error kept. */
+static weft_tensor_impl *obtain_output(const operands *o, int output)
+{
+    const weft_layout *layout = o->sharding->outputs[output];
+    weft_tensor_impl *dying = weft_runtime.dying;
+    for (int i = 0; dying != NULL && i < o->call->num_inputs; i++) {
+        if (o->inputs[i] == dying && dying->layout == layout) {
+            return weft_tensor_new_over(o->call->function, dying);
+        }
+    }
+    return weft_tensor_new(o->call->function, layout);
+}
+
 /* Allocates all outputs. False with the error kept. */
 static bool obtain_outputs(operands *o)
 {
@@ -222,7 +235,7 @@ static bool obtain_outputs(operands *o)
     const weft_operation *operation = call->operation;
     for (int i = 0; i < o->num_outputs; i++) {
         bool in_place = operation->outputs[i].in_place;
-        o->outputs[i] = in_place ? o->inputs[i] : weft_tensor_new(call->function, o->sharding->outputs[i]);
+        o->outputs[i] = in_place ? o->inputs[i] : obtain_output(o, i);
         if (o->outputs[i] == NULL ||
             (in_place && !weft_tensor_make_writable(call->function, o->outputs[i], !operation->overwrites))) {
             return false;

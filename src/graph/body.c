@@ -297,6 +297,29 @@ static bool make(weft_graph_body *body, const bool wanted[])
     return body->is_promised != NULL;
 }
 
+/* False with the error kept. */
+static bool find_memory(weft_graph_body *body)
+{
+    size_t bytes = (body->trace->values.count + 1) * sizeof(int);
+    bool takes = (body->passes & WEFT_PASS_MEMORY) != 0, done = true;
+    if (takes) {
+        body->takes = malloc(bytes);
+        done = body->takes != NULL;
+        body->bytes += bytes;
+    }
+    if (takes && done) {
+        memset(body->takes, -1, bytes);
+    }
+    if (done) {
+        body->peak_bytes = weft_trace_peak(body->trace, body->is_promised, body->clusters, body->takes);
+        done = body->peak_bytes >= 0;
+    }
+    if (!done) {
+        weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for passes over captured calls");
+    }
+    return done;
+}
+
 weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wanted[], const weft_deferred_call calls[],
                                  unsigned chosen)
 {
@@ -315,7 +338,7 @@ weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wa
         done = body->clusters != NULL;
     }
     if (done) {
-        body->peak_bytes = weft_max_i64(0, weft_trace_peak(body->trace, body->is_promised, body->clusters));
+        done = find_memory(body);
     }
     if (!done) {
         weft_body_free(body);
@@ -346,6 +369,7 @@ void weft_body_free(weft_graph_body *body)
         weft_trace_free(body->trace);
     }
     free(body->wanted);
+    free(body->takes);
     free(body->values);
     free(body->is_promised);
     free(body);

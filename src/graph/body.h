@@ -27,6 +27,7 @@ typedef struct weft_graph_body {
     uint64_t digest;   /* equal on all processes */
     size_t bytes;
     int64_t peak_bytes; /* weft_trace_peak() */
+    int *takes; /* by value of `trace`: the value whose memory it takes over; -1: none. NULL: none does */
     weft_body_counts counts;
     struct weft_clusters *clusters; /* NULL: none */
     weft_vec fixed_scalars; /* weft_fixed_scalars: the body is for runs with these */

@@ -70,6 +70,13 @@ static weft_tensor_impl *keep_aside(const char *function, weft_tensor_impl *tens
     return registered ? kept : NULL;
 }
 
+/* The tensor whose memory a value takes over; NULL: none. */
+static weft_tensor_impl *find_dying(const executing *e, int number)
+{
+    int taken = e->body == NULL || e->body->takes == NULL || number < 0 ? -1 : e->body->takes[number];
+    return taken < 0 ? NULL : e->values[taken];
+}
+
 /* The node's call on the values. */
 typedef struct made_call {
     weft_call call;
@@ -213,7 +220,10 @@ static weft_status execute_node(const executing *e, int number, made_call *made)
     if (!weft_scope_open_unrecorded()) {
         return weft_latest_status();
     }
-    weft_status status = make_call(e, number, made) ? invoke(node, deferred_of(e, node), made) : weft_latest_status();
+    bool can = make_call(e, number, made);
+    weft_runtime.dying = node->num_outputs == 1 ? find_dying(e, node->outputs[0]) : NULL;
+    weft_status status = can ? invoke(node, deferred_of(e, node), made) : weft_latest_status();
+    weft_runtime.dying = NULL;
     if (status == WEFT_OK && !take_outputs(e, node, made)) {
         status = weft_latest_status();
     }
@@ -239,12 +249,20 @@ static weft_tensor_impl *find_changed(const executing *e, int value, int becomes
     return tensor != NULL && weft_tensor_make_writable(function, tensor, true) ? tensor : NULL;
 }
 
+static weft_tensor_impl *make_output(const executing *e, int value)
+{
+    static const char function[] = "weft_graph_call";
+    weft_tensor_impl *dying = find_dying(e, value);
+    return dying != NULL ? weft_tensor_new_over(function, dying)
+                         : weft_tensor_new(function, weft_trace_value(e->executed, value)->layout);
+}
+
 /* Tensors of a cluster's values: its outputs are new ones of the innermost scope. False with the error kept. */
 static bool find_tensors(const executing *e, const weft_cluster *cluster, weft_tensor_impl *tensors[])
 {
     for (int i = 0; i < cluster->num_inputs + cluster->num_outputs; i++) {
         int value = cluster->values[i];
-        tensors[i] = i >= cluster->num_inputs ? weft_tensor_new("weft_graph_call", weft_trace_value(e->executed, value)->layout)
+        tensors[i] = i >= cluster->num_inputs ? make_output(e, value)
                      : cluster->becomes[i] < 0 ? e->values[value]
                                                : find_changed(e, value, cluster->becomes[i]);
         if (tensors[i] == NULL) {

@@ -87,6 +87,8 @@ typedef struct weft_runtime_state {
     struct weft_rehearsal *rehearsal; /* is told of tasks and transfers instead of StarPU; NULL: they are submitted */
     struct weft_explained *explained; /* tensor/explained.c; NULL: none yet */
     struct weft_regions *regions;   /* tensor/regions.c; NULL: none yet */
+    struct weft_tensor_impl *dying; /* an input of the elementwise call that is made, whose memory the output may take over:
+                                       nothing needs it behind the call; NULL: none */
     int expanded;                   /* depth of expansions that are run: their calls are not public */
     weft_counters counters;
     uint64_t operations; /* number of operations and redistributions submitted: orders tasks */

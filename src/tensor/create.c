@@ -120,6 +120,29 @@ weft_tensor_impl *weft_tensor_save_memory(const char *function, const weft_tenso
     return saved;
 }
 
+static bool has_memory_alone(const weft_tensor_impl *tensor)
+{
+    bool alone = tensor->references == 1 && !tensor->borrowed;
+    for (int i = 0; i < tensor->num_shards && alone; i++) {
+        const weft_buffer *buffer = tensor->shards[i].buffer;
+        alone = buffer == NULL || (buffer->references == 1 && !buffer->borrowed && tensor->shards[i].hold == NULL);
+    }
+    return alone;
+}
+
+weft_tensor_impl *weft_tensor_new_over(const char *function, weft_tensor_impl *dying)
+{
+    if (!has_memory_alone(dying)) {
+        return weft_tensor_new(function, dying->layout);
+    }
+    weft_tensor_impl *tensor = weft_tensor_save_memory(function, dying);
+    bool registered = tensor != NULL && weft_tensor_register(function, tensor);
+    if (tensor != NULL) {
+        weft_tensor_unreference(tensor); /* the scope has one */
+    }
+    return registered ? tensor : NULL;
+}
+
 bool weft_tensor_give_data(const char *function, weft_tensor_impl *tensor, const weft_tensor_impl *source)
 {
     weft_tensor_impl *shared = weft_tensor_save(function, source);

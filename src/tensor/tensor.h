@@ -76,6 +76,9 @@ static inline weft_tensor *weft_tensor_handle(const weft_tensor_impl *tensor)
 
 /* A new tensor with undefined values, owned by the innermost scope; NULL with the error kept: no memory. */
 weft_tensor_impl *weft_tensor_new(const char *function, const weft_layout *layout);
+/* The same in the memory of a tensor of this layout, whose values nobody needs any more but the tasks that write to the new
+ * one, if nothing else has that memory. */
+weft_tensor_impl *weft_tensor_new_over(const char *function, weft_tensor_impl *dying);
 /* A new tensor on the same memory: the elements of each hosted rank from row `first_row` of its shard on,
  * as many as `layout` gives it, in panels that each lie inside one panel of the source. Value semantics:
  * see weft_tensor_make_writable(). NULL with no error kept: impossible; NULL with an error: no memory. */
