@@ -262,14 +262,20 @@ static void break_promises(void)
     }
 }
 
-/* In a scope. A status with the error kept. */
-static weft_status rehearse_trace(weft_graph_impl *graph, const weft_graph_trace *trace, bool timed)
+/* A trace with bodies of its own: those of the graph belong to the hosted ranks. */
+static weft_graph_trace begin_trace(const weft_graph_trace *trace)
 {
-    weft_graph_run run = { .graph = graph };
-    weft_graph_trace own = *trace; /* bodies belong to the hosted ranks */
+    weft_graph_trace own = *trace;
     own.num_bodies = 0;
     own.executed = NULL;
     own.runs = 1;
+    return own;
+}
+
+/* In a scope. A status with the error kept. */
+static weft_status rehearse_trace(weft_graph_impl *graph, const weft_graph_trace *trace, weft_graph_trace *own, bool timed)
+{
+    weft_graph_run run = { .graph = graph };
     int *changed_from = malloc((trace->values.count + 1) * sizeof(int));
     bool *wanted = malloc((trace->values.count + 1) * sizeof(bool));
     bool done = changed_from != NULL && wanted != NULL;
@@ -278,19 +284,18 @@ static weft_status rehearse_trace(weft_graph_impl *graph, const weft_graph_trace
         find_changed(trace, changed_from);
         done = make_tensors(trace, changed_from, timed, &run);
     }
-    own.wanted = wanted;
-    weft_status status = done ? weft_run_execute(&run, &own)
+    own->wanted = wanted;
+    weft_status status = done ? weft_run_execute(&run, own)
                               : weft_fail(WEFT_ERR_NOMEM, "weft_graph_predict", "no memory for the tensors of graph %s",
                                           graph->name);
     break_promises();
-    weft_bodies_drop(&own);
     weft_run_free(&run);
     free(wanted);
     free(changed_from);
     return status;
 }
 
-static weft_status rehearse_segments(weft_graph_impl *graph, rehearsing *r)
+static weft_status rehearse_segments(weft_graph_impl *graph, weft_graph_trace own[], rehearsing *r)
 {
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < graph->num_newest && status == WEFT_OK; i++) {
@@ -298,7 +303,7 @@ static weft_status rehearse_segments(weft_graph_impl *graph, rehearsing *r)
         if (!weft_scope_open_unrecorded()) {
             return weft_latest_status();
         }
-        status = trace->wanted == NULL ? WEFT_OK : rehearse_trace(graph, trace, r->costs->rates == NULL);
+        status = trace->wanted == NULL ? WEFT_OK : rehearse_trace(graph, trace, &own[i], r->costs->rates == NULL);
         weft_scope_close_keeping(0, NULL, NULL, NULL);
         if (i + 1 < graph->num_newest) {
             add_record(r, WEFT_SIMULATED_WAIT);
@@ -314,23 +319,42 @@ static void forget_records(weft_recording *recording)
     recording->bytes = 0;
 }
 
-/* Twice: the first time fills the caches of calls; the second one takes the submitting thread as long as a replay. */
-static weft_status record_twice(weft_graph_impl *graph, rehearsing *r)
+/* Twice: the first time builds bodies and fills the caches of calls; the second one takes the submitting thread as long as a
+ * replay. */
+static weft_status record_twice(weft_graph_impl *graph, weft_graph_trace own[], rehearsing *r)
 {
-    weft_status status = rehearse_segments(graph, r);
+    weft_status status = rehearse_segments(graph, own, r);
     if (status != WEFT_OK || r->failed) {
         return status;
     }
     forget_records(r->recording);
     weft_runtime.operations = 0;
     r->kernels_us = 0;
-    int64_t used = weft_pool_bytes_in_use(weft_runtime.pool), peak, own;
-    weft_pool_peak(weft_runtime.pool, &peak, &own);
+    int64_t used = weft_pool_bytes_in_use(weft_runtime.pool), peak, all;
+    weft_pool_peak(weft_runtime.pool, &peak, &all);
     double begin_us = weft_processor_us();
-    status = rehearse_segments(graph, r);
+    status = rehearse_segments(graph, own, r);
     r->recording->call_us = weft_processor_us() - begin_us - r->kernels_us;
-    weft_pool_peak(weft_runtime.pool, &peak, &own);
+    weft_pool_peak(weft_runtime.pool, &peak, &all);
     r->recording->peak_bytes = peak - used;
+    return status;
+}
+
+/* The same with traces of its own. */
+static weft_status record(weft_graph_impl *graph, rehearsing *r)
+{
+    weft_graph_trace *own = calloc(graph->num_newest + 1, sizeof(*own));
+    if (own == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, "weft_graph_predict", "no memory for a prediction");
+    }
+    for (size_t i = 0; i < graph->num_newest; i++) {
+        own[i] = begin_trace(((weft_graph_segment *)graph->segments.items)[i].newest);
+    }
+    weft_status status = record_twice(graph, own, r);
+    for (size_t i = 0; i < graph->num_newest; i++) {
+        weft_bodies_drop(&own[i]);
+    }
+    free(own);
     return status;
 }
 
@@ -345,7 +369,7 @@ weft_status weft_rehearse(const weft_graph_impl *given, const weft_predicted_wor
                      .recording = recording };
     recording->process = process;
     kept_state kept = enter(world, process, &r.base);
-    weft_status status = record_twice(&graph, &r);
+    weft_status status = record(&graph, &r);
     leave(&kept);
     weft_vec_free(&graph.spare_bound);
     weft_vec_free(&graph.spare_calls);
