@@ -1,11 +1,15 @@
 /* Passes over captured graphs that change nothing but memory and the order of tasks: outputs that take over the memory of
- * inputs.
+ * inputs, and priorities by the longest path. That any order gives the same bits is part of test_graph_passes.c.
  *
  * Argument under mpirun: "processes". */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <weft/predict.h>
 
 #include "autograd_support.h"
+#include "machine_file.h"
 
 /* ---- runs of a graph ------------------------------------------------------------------------------------- */
 
@@ -127,9 +131,97 @@ static void f9_memory(void **state)
     check_memory(fused_norm, WEFT_PASS_FUSE, 2, 2);
 }
 
+/* ---- order ----------------------------------------------------------------------------------------------- */
+
+enum { LAYERS = 4, TOKENS = 512, WIDTH = 256, HIDDEN = 1024 };
+
+typedef struct mlps {
+    weft_tensor *up[LAYERS], *down[LAYERS];
+} mlps;
+
+/* A step of layers whose sums all ranks need before they go on, or not. */
+static weft_status train(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    const mlps *m = context;
+    weft_tensor *x = inputs[0], *leaves[2 * LAYERS], *gradients[2 * LAYERS];
+    for (int i = 0; i < LAYERS; i++) {
+        x = weft_redistribute(weft_matmul(weft_tanh(weft_matmul(x, m->up[i])), m->down[i]), NULL,
+                              weft_tensor_placements(inputs[0]));
+        leaves[i] = m->up[i];
+        leaves[i + LAYERS] = m->down[i];
+    }
+    weft_tensor *loss = weft_mean(weft_mul(x, x), WEFT_ALL_DIMS, false);
+    weft_status status = weft_backward(loss);
+    for (int i = 0; i < 2 * LAYERS; i++) {
+        gradients[i] = weft_grad(leaves[i]);
+    }
+    status = status == WEFT_OK
+                 ? weft_sgd(2 * LAYERS, leaves, gradients, &(weft_sgd_options){ .learning_rate = scalars[0] }, NULL)
+                 : status;
+    status = status == WEFT_OK ? weft_zero_grad(2 * LAYERS, leaves) : status;
+    outputs[0] = weft_detach(loss);
+    return status;
+}
+
+static weft_tensor *make_leaf(int64_t rows, int64_t columns, weft_placement placement)
+{
+    weft_tensor *leaf = weft_randn(WEFT_F32, 2, (int64_t[]){ rows, columns }, line(), &placement);
+    assert_int_equal(weft_set_requires_grad(leaf, true), WEFT_OK);
+    return leaf;
+}
+
+/* Of two processes on two machines with slow links. */
+static double predicted_us(const char *machine, bool tensor_parallel, unsigned passes)
+{
+    mlps m;
+    weft_prediction found;
+    weft_tensor *loss;
+    weft_scope_open();
+    for (int i = 0; i < LAYERS; i++) {
+        m.up[i] = make_leaf(WIDTH, HIDDEN, tensor_parallel ? weft_shard(1) : weft_replicate());
+        m.down[i] = make_leaf(HIDDEN, WIDTH, tensor_parallel ? weft_shard(0) : weft_replicate());
+    }
+    const weft_placement placement = tensor_parallel ? weft_replicate() : weft_shard(0);
+    weft_tensor *x = weft_randn(WEFT_F32, 2, (int64_t[]){ TOKENS, WIDTH }, line(), &placement);
+    weft_graph *graph = weft_graph_new("train", train, &m, 1, 1, 1);
+    assert_int_equal(weft_graph_set_passes(graph, passes), WEFT_OK);
+    assert_int_equal(weft_graph_call(graph, &x, &(double){ 0.1 }, &loss), WEFT_OK);
+    assert_int_equal(weft_graph_predict(graph, &(weft_predict_options){ .machine = machine }, &found), WEFT_OK);
+    weft_graph_free(graph);
+    weft_scope_close();
+    assert_no_error();
+    return found.step_us;
+}
+
+/* The chain of layers waits for messages, and meanwhile the gradients of weights are computed. Where messages are those of
+ * gradients alone, nothing is delayed. */
+static void f9_order(void **state)
+{
+    (void)state;
+    char machine[MACHINE_PATH_BYTES];
+    write_machine(machine, 20000, 20);
+    setenv("WEFT_MACHINE", machine, 1);
+    setenv("WEFT_FAKE_SIZE", "2", 1);
+    setenv("WEFT_FAKE_PROCESSES", "2", 1);
+    assert_int_equal(weft_init(&(weft_config){ .world = WEFT_WORLD_FAKE }), WEFT_OK);
+    const unsigned without = WEFT_PASS_ALL & ~(unsigned)WEFT_PASS_ORDER;
+    for (int parallel = 0; parallel < 2; parallel++) {
+        double plain = predicted_us(machine, parallel == 1, without), ordered = predicted_us(machine, parallel == 1, WEFT_PASS_ALL);
+        print_message("# %s: %.0f us, ordered %.0f us\n", parallel == 1 ? "tp" : "dp", plain, ordered);
+        assert_true(ordered < (parallel == 1 ? 0.985 : 1.01) * plain);
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    unsetenv("WEFT_MACHINE");
+    unsetenv("WEFT_FAKE_SIZE");
+    unsetenv("WEFT_FAKE_PROCESSES");
+    unlink(machine);
+}
+
 int main(int count, char *arguments[])
 {
     (void)arguments;
-    const struct CMUnitTest tests[] = { cmocka_unit_test(f9_memory) };
-    return RUN_ON_RANKS(count, tests);
+    const struct CMUnitTest in_a_world[] = { cmocka_unit_test(f9_memory) };
+    const struct CMUnitTest in_others[] = { cmocka_unit_test(f9_order) };
+    int failed = RUN_ON_RANKS(count, in_a_world);
+    return count > 1 ? failed : failed + cmocka_run_group_tests(in_others, NULL, NULL);
 }

@@ -77,13 +77,14 @@ typedef enum weft_graph_pass {
     WEFT_PASS_FUSE = 16,     /**< calls by rows that follow each other become one task for each panel, tile by tile */
     WEFT_PASS_CLUSTER = 32,  /**< small calls that follow each other become one task of each rank */
     WEFT_PASS_MEMORY = 64,   /**< an elementwise output takes over the memory of an input that nothing needs any more */
+    WEFT_PASS_ORDER = 128,   /**< tasks with the longest path to the end behind them run first, in several processes */
     WEFT_PASS_NONE = 0,
-    WEFT_PASS_ALL = 1 | 2 | 4 | 8 | 16 | 32 | 64
+    WEFT_PASS_ALL = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128
 } weft_graph_pass;
 
 /** Passes of the traces that the graph executes from now on: a sum of weft_graph_pass. A new graph has those of the
  * variable WEFT_GRAPH_PASSES: "all" (the default), "none", or names separated by commas: redundant, common, dead, bucket,
- * fuse, cluster, memory. All processes make the same choice: WEFT_ERR_MISMATCH at the next run where they differ.
+ * fuse, cluster, memory, order. All processes make the same choice: WEFT_ERR_MISMATCH at the next run where they differ.
  * WEFT_ERR_INVALID: `passes` has other bits; WEFT_ERR_STATE: called from within the graph's function. */
 WEFT_API weft_status weft_graph_set_passes(weft_graph *graph, unsigned passes);
 

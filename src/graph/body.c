@@ -9,6 +9,7 @@
 #include "graph/bucket.h"
 #include "graph/cluster.h"
 #include "graph/lifetimes.h"
+#include "graph/order.h"
 #include "graph/pass.h"
 #include "graph/pass_expand.h"
 #include "graph/shard.h"
@@ -320,6 +321,20 @@ static bool find_memory(weft_graph_body *body)
     return done;
 }
 
+/* False with the error kept. */
+static bool find_order(weft_graph_body *body)
+{
+    if (!(body->passes & WEFT_PASS_ORDER)) {
+        return true;
+    }
+    bool done = weft_pass_order(body);
+    body->bytes += body->places == NULL ? 0 : body->trace->nodes.count * sizeof(*body->places);
+    if (!done) {
+        weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for passes over captured calls");
+    }
+    return done;
+}
+
 weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wanted[], const weft_deferred_call calls[],
                                  unsigned chosen)
 {
@@ -338,7 +353,7 @@ weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wa
         done = body->clusters != NULL;
     }
     if (done) {
-        done = find_memory(body);
+        done = find_memory(body) && find_order(body);
     }
     if (!done) {
         weft_body_free(body);
@@ -370,6 +385,7 @@ void weft_body_free(weft_graph_body *body)
     }
     free(body->wanted);
     free(body->takes);
+    free(body->places);
     free(body->values);
     free(body->is_promised);
     free(body);

@@ -28,6 +28,10 @@ typedef struct weft_graph_body {
     size_t bytes;
     int64_t peak_bytes; /* weft_trace_peak() */
     int *takes; /* by value of `trace`: the value whose memory it takes over; -1: none. NULL: none does */
+    bool is_ordered;  /* messages of other processes are waited for: the pass order has looked at it */
+    uint32_t *places; /* by node: its place in the order of priorities; of a cluster: its first node's. NULL: they run in the
+                         order of their calls */
+    uint32_t num_places;
     weft_body_counts counts;
     struct weft_clusters *clusters; /* NULL: none */
     weft_vec fixed_scalars; /* weft_fixed_scalars: the body is for runs with these */

@@ -343,6 +343,29 @@ static weft_status execute_cluster(const executing *e, weft_cluster *cluster)
     return done ? WEFT_OK : weft_latest_status();
 }
 
+/* Tasks may run in another order than they are submitted. */
+static void begin_places(const executing *e)
+{
+    weft_pool_reuse_later(weft_runtime.pool, e->body != NULL && e->body->is_ordered);
+}
+
+/* Tasks submitted from here on are those of this node: their place among the body's. */
+static void set_place(const executing *e, int node, uint64_t operations_before)
+{
+    if (e->body != NULL && e->body->places != NULL) {
+        weft_runtime.delay = operations_before + e->body->places[node] - weft_runtime.operations;
+    }
+}
+
+/* The next tasks run behind all places. */
+static void end_places(const executing *e, uint64_t operations_before)
+{
+    uint64_t end = operations_before + (e->body == NULL ? 0 : e->body->num_places);
+    weft_runtime.operations = end > weft_runtime.operations ? end : weft_runtime.operations;
+    weft_runtime.delay = 0;
+    weft_pool_reuse_later(weft_runtime.pool, false);
+}
+
 /* Calls are numbered, and messages carry a digest, as if each node were executed by itself: so they match on processes that
  * cluster other calls. */
 static weft_status execute_calls(const executing *e, made_call *made)
@@ -351,11 +374,14 @@ static weft_status execute_calls(const executing *e, made_call *made)
     size_t next = 0, num_clusters = clusters == NULL ? 0 : clusters->clusters.count;
     const uint64_t numbered = weft_runtime.comm != NULL;
     uint64_t digest = weft_runtime.digest, number = weft_runtime.call_number;
+    const uint64_t operations = weft_runtime.operations;
     weft_status status = WEFT_OK;
+    begin_places(e);
     for (int i = 0; i < (int)e->executed->nodes.count && status == WEFT_OK; i++) {
         weft_cluster *cluster = next < num_clusters ? ((weft_cluster **)clusters->clusters.items)[next] : NULL;
         weft_runtime.digest = weft_digest_add(digest, (uint64_t)i);
         weft_runtime.call_number = number + (uint64_t)i * numbered;
+        set_place(e, i, operations);
         if (cluster == NULL || cluster->first != i) {
             status = execute_node(e, i, made);
             continue;
@@ -364,6 +390,7 @@ static weft_status execute_calls(const executing *e, made_call *made)
         i = cluster->last;
         next++;
     }
+    end_places(e, operations);
     weft_runtime.digest = weft_digest_add(digest, e->executed->nodes.count);
     weft_runtime.call_number = number + (uint64_t)e->executed->nodes.count * numbered;
     return status;

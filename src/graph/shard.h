@@ -24,6 +24,7 @@ typedef struct weft_shard_world {
     weft_topology topology;
     double ranks_per_worker; /* ranks of a process share its workers */
     weft_map moves;          /* known costs of redistributions */
+    int64_t asked;           /* picoseconds of redistributions asked for (weft_shard_move_cost()), summed up */
     bool out_of_memory;
 } weft_shard_world;
 

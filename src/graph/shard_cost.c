@@ -40,12 +40,14 @@ int64_t weft_shard_move_cost(weft_shard_world *world, const weft_layout *from, c
          slot = weft_map_next(&world->moves, slot)) {
         const known_move *known = slot->value;
         if (known->from == from && known->to == to) {
+            world->asked += known->cost;
             return known->cost;
         }
     }
     double us = weft_plan_cost(weft_runtime.layouts, &world->topology, &world->cost, from, to);
     known_move *new = malloc(sizeof(*new));
     int64_t cost = us < 0 ? WEFT_ASSIGN_IMPOSSIBLE : picoseconds(us);
+    world->asked += cost;
     if (new == NULL || !weft_map_add(&world->moves, hash, new)) {
         free(new);
         world->out_of_memory = true;

@@ -20,7 +20,12 @@ enum { FEWEST_RETIRED_BYTES = 64 << 20 };
  * many for each panel, so that its cost is small. */
 enum { TASKS_PER_RENEWAL = 1 << 17, TASKS_PER_RENEWED_PANEL = 16 };
 
+/* Where tasks run in another order than they are submitted (weft_pool_reuse_later()): so many free buffers that are newer
+ * stay free. Measured: docs/performance.md; with 2 to 64 predicted times are the same. */
+enum { NEWER_BUFFERS_LEFT = 4 };
+
 struct weft_pool {
+    bool reuses_later;
     weft_map free_lists;                /* by cut: the newest free buffer, linked to the others */
     weft_buffer *newest, *oldest;       /* free buffers by time of release */
     int64_t free_bytes, max_free_bytes; /* of free buffers */
@@ -236,11 +241,19 @@ static bool free_list_add(weft_pool *pool, weft_buffer *buffer)
     return true;
 }
 
+void weft_pool_reuse_later(weft_pool *pool, bool on)
+{
+    pool->reuses_later = on;
+}
+
 weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut)
 {
     weft_map_slot *slot = free_list_of(pool, &cut, hash_cut(&cut));
     if (slot != NULL) {
         weft_buffer *buffer = slot->value;
+        for (int left = 0; pool->reuses_later && left < NEWER_BUFFERS_LEFT && buffer->next != NULL; left++) {
+            buffer = buffer->next;
+        }
         free_list_remove(pool, slot, buffer);
         buffer->references = 1;
         count_used(pool, buffer, 1);

@@ -92,6 +92,7 @@ typedef struct weft_runtime_state {
     int expanded;                   /* depth of expansions that are run: their calls are not public */
     weft_counters counters;
     uint64_t operations; /* number of operations and redistributions submitted: orders tasks */
+    uint64_t delay; /* added to that number where tasks are to run in another order (src/graph); modulo 2^64 */
     struct weft_pending *pending;
     struct weft_pool *pool;
     struct weft_task_memory *task_memory;

@@ -127,7 +127,7 @@ static unsigned find_pass(const char *name, size_t size)
         unsigned passes;
     } known[] = { { "redundant", WEFT_PASS_REDUNDANT }, { "common", WEFT_PASS_COMMON },   { "dead", WEFT_PASS_DEAD },
                   { "bucket", WEFT_PASS_BUCKET },       { "fuse", WEFT_PASS_FUSE },       { "cluster", WEFT_PASS_CLUSTER },
-                  { "memory", WEFT_PASS_MEMORY },
+                  { "memory", WEFT_PASS_MEMORY },       { "order", WEFT_PASS_ORDER },
                   { "all", WEFT_PASS_ALL } };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(known); i++) {
         if (strlen(known[i].name) == size && strncasecmp(known[i].name, name, size) == 0) {

@@ -156,7 +156,7 @@ bool weft_task_submit_prepared(const weft_single_task *task, weft_task_block *bl
     struct starpu_task *starpu = &block->starpu;
     starpu->name = weft_runtime.trace == NULL ? task->name : weft_task_trace_name(task->name, all.handles[0]);
     starpu->nbuffers = all.count;
-    starpu->priority = weft_sched_priority(weft_runtime.operations, task->position);
+    starpu->priority = weft_sched_priority(weft_runtime.operations + weft_runtime.delay, task->position);
     if (weft_runtime.rehearsal != NULL) {
         weft_runtime.rehearsal->task(weft_runtime.rehearsal, task, run, starpu);
         weft_task_give_back(weft_runtime.task_memory, block);
