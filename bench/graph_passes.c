@@ -1,10 +1,14 @@
-/* Each pass over captured graphs on and off, alternating: time of a run, bytes moved between ranks, calls, tasks.
+/* Each pass over captured graphs on and off, alternating: time of a run, bytes moved between ranks, bytes that fused tasks read and
+ * write and would have read and written apart, the most bytes of tensors at once, calls, tasks.
  *
  *   parameters       a data-parallel step with 200 small parameters, each updated as soon as its gradient is complete
  *   redistributions  values that are moved to layouts twice, back, and through others
  *   chain            200 elementwise calls, one after the other
  *   mlp              a gelu MLP, forward
  *   layer            a layer of a transformer, forward: attention, norms, MLP
+ *   large_chain      12 elementwise calls on 4 MB
+ *   large_mlp        the elementwise part of a gelu MLP of 4 MB, behind a product: bias, gelu, scale, residual
+ *   adam             Adam by elementwise calls, of four parameters of 1 MB
  *
  * In one process with four ranks, or under mpirun with one for each process. "without": all passes but this one; "none": no
  * pass; "all": all of them. */
@@ -12,12 +16,14 @@
 
 #include "bench.h"
 
+enum { LARGE_CALLS = 12, LARGE_ROWS = 4096, LARGE_COLUMNS = 256, ADAM_PARAMETERS = 4, ADAM_ROWS = 1024 };
 enum { PARAMETERS = 200, CALLS = 200, WIDTH = 64, HEADS = 4, RUNS = 10, MAX_TENSORS = 2 * PARAMETERS };
 
 typedef struct program {
     const char *name;
     weft_graph_function run;
     int num_inputs;
+    bool is_large;
 } program;
 
 /* ---- programs -------------------------------------------------------------------------------------------- */
@@ -96,6 +102,41 @@ static weft_status layer(void *context, weft_tensor *const inputs[], const doubl
     return WEFT_OK;
 }
 
+static weft_status large_chain(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context;
+    weft_tensor *x = weft_cumsum(inputs[0], 1); /* not fused */
+    for (int i = 0; i < LARGE_CALLS; i += 2) {
+        x = weft_mul(weft_add_scaled(x, inputs[0], scalars[0]), inputs[0]);
+    }
+    outputs[0] = x;
+    return WEFT_OK;
+}
+
+/* Inputs: x, a product's weights, a bias. */
+static weft_status large_mlp(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context;
+    weft_tensor *h = weft_add(weft_matmul(inputs[0], inputs[1]), inputs[2]);
+    outputs[0] = weft_add(inputs[0], weft_scale(weft_gelu(h), scalars[0]));
+    return WEFT_OK;
+}
+
+/* Inputs: an unused one, then parameters, gradients, first moments, second moments. */
+static weft_status adam(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context;
+    for (int i = 1; i <= ADAM_PARAMETERS; i++) {
+        weft_tensor *parameter = inputs[i], *gradient = inputs[ADAM_PARAMETERS + i];
+        weft_tensor *first = inputs[2 * ADAM_PARAMETERS + i], *second = inputs[3 * ADAM_PARAMETERS + i];
+        weft_add_inplace(weft_scale_inplace(first, 0.9), gradient, 0.1);
+        weft_add_inplace(weft_scale_inplace(second, 0.999), weft_mul(gradient, gradient), 0.001);
+        weft_add_inplace(parameter, weft_div(first, weft_add_scalar(weft_sqrt(second), 1e-8)), -scalars[0]);
+    }
+    outputs[0] = inputs[0];
+    return WEFT_OK;
+}
+
 /* ---- measurement ----------------------------------------------------------------------------------------- */
 
 static double run(weft_graph *graph, weft_tensor *const inputs[])
@@ -119,23 +160,46 @@ typedef struct variant {
     weft_graph *graph;
     double us[BENCH_REPETITIONS];
     weft_counters used; /* by RUNS runs */
+    uint64_t fused_bytes, saved_bytes;
 } variant;
 
 static void count(variant *v, weft_tensor *const inputs[], int turn)
 {
     weft_counters before, after;
+    weft_graph_info former, info;
     weft_get_counters(&before);
+    weft_graph_get_info(v->graph, &former);
     v->us[turn] = run(v->graph, inputs);
     weft_get_counters(&after);
+    weft_graph_get_info(v->graph, &info);
+    v->fused_bytes = info.fused_bytes - former.fused_bytes;
+    v->saved_bytes = info.saved_bytes - former.saved_bytes;
     v->used.tasks = after.tasks - before.tasks;
     v->used.bytes_moved = after.bytes_moved - before.bytes_moved;
     v->used.messages = after.messages - before.messages;
+}
+
+/* Of adam all have one size; else x, weights, and a bias. Small values, so that many runs stay finite. */
+static void make_large_inputs(const program *p, weft_tensor *inputs[])
+{
+    const weft_placement rows = weft_shard(0);
+    const int64_t large[] = { p->run == adam ? ADAM_ROWS : LARGE_ROWS, LARGE_COLUMNS };
+    const int64_t weights[] = { LARGE_COLUMNS, LARGE_COLUMNS };
+    for (int i = 0; i < p->num_inputs; i++) {
+        bool whole = p->run == large_mlp && i > 0;
+        inputs[i] = whole && i == 2 ? weft_full(WEFT_F32, 1, large + 1, 0.01, NULL, NULL)
+                                    : weft_full(WEFT_F32, 2, whole ? weights : large, 0.01, NULL, whole ? NULL : &rows);
+    }
 }
 
 static void make_inputs(const program *p, weft_tensor *inputs[])
 {
     const weft_placement rows = weft_shard(0);
     bool small = p->run == parameters;
+    if (p->is_large) {
+        make_large_inputs(p, inputs);
+        return;
+    }
     inputs[0] = weft_randn(WEFT_F32, 2, (int64_t[]){ 64, WIDTH }, NULL, &rows);
     for (int i = 1; i < p->num_inputs; i++) {
         int64_t shape[] = { i == 2 ? 4 * WIDTH : WIDTH, i == 1 ? 4 * WIDTH : WIDTH };
@@ -154,7 +218,9 @@ static void measure(const program *p)
                            { "without dead", WEFT_PASS_ALL & ~WEFT_PASS_DEAD },
                            { "without bucket", WEFT_PASS_ALL & ~WEFT_PASS_BUCKET },
                            { "without fuse", WEFT_PASS_ALL & ~WEFT_PASS_FUSE },
-                           { "without cluster", WEFT_PASS_ALL & ~WEFT_PASS_CLUSTER } };
+                           { "without cluster", WEFT_PASS_ALL & ~WEFT_PASS_CLUSTER },
+                           { "without memory", WEFT_PASS_ALL & ~WEFT_PASS_MEMORY },
+                           { "without order", WEFT_PASS_ALL & ~WEFT_PASS_ORDER } };
     enum { VARIANTS = sizeof(variants) / sizeof(variants[0]) };
     weft_tensor *inputs[MAX_TENSORS];
     weft_scope_open();
@@ -179,10 +245,13 @@ static void measure(const program *p)
         if (weft_process_index() == 0) {
             printf("{\"benchmark\": \"graph_passes\", \"program\": \"%s\", \"passes\": \"%s\", \"us\": %.0f, "
                    "\"time_over_all\": %.2f, \"calls\": %d, \"recorded_calls\": %d, \"bytes_moved\": %llu, \"tasks\": %llu, "
-                   "\"messages\": %llu, \"bucketed\": %d, \"buckets\": %d}\n",
+                   "\"messages\": %llu, \"bucketed\": %d, \"buckets\": %d, \"fused_bytes\": %llu, \"fused_bytes_apart\": %llu, "
+                   "\"peak_bytes\": %lld, \"foreseen_bytes\": %lld}\n",
                    p->name, v->name, us, us / all, info.num_body_calls, info.num_calls,
                    (unsigned long long)v->used.bytes_moved / RUNS, (unsigned long long)v->used.tasks / RUNS,
-                   (unsigned long long)v->used.messages / RUNS, info.bucketed, info.buckets);
+                   (unsigned long long)v->used.messages / RUNS, info.bucketed, info.buckets,
+                   (unsigned long long)v->fused_bytes / RUNS, (unsigned long long)(v->fused_bytes + v->saved_bytes) / RUNS,
+                   (long long)info.peak_bytes, (long long)info.foreseen_bytes);
             fflush(stdout);
         }
         weft_graph_free(v->graph);
@@ -196,7 +265,10 @@ int main(int count_of_arguments, char **arguments)
                                         { "redistributions", redistributions, 1 },
                                         { "chain", chain, 1 },
                                         { "mlp", mlp, 3 },
-                                        { "layer", layer, 7 } };
+                                        { "layer", layer, 7 },
+                                        { "large_chain", large_chain, 1, true },
+                                        { "large_mlp", large_mlp, 3, true },
+                                        { "adam", adam, 1 + 4 * ADAM_PARAMETERS, true } };
     weft_config config = { .ranks = 0, .local_ranks = getenv("OMPI_COMM_WORLD_SIZE") == NULL ? 4 : 1 };
     if (weft_init(&config) != WEFT_OK) {
         bench_check();
