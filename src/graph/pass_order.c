@@ -19,6 +19,9 @@
 /* The other order must be faster by so much, in the schedules tried here. */
 static const double LEAST_GAIN = 0.01;
 
+/* Of larger bodies the calls' own order stays: a schedule takes up to the square of the number of items. */
+enum { MAX_ITEMS = 1 << 13 };
+
 /* Calls that are executed together: a cluster, or one by itself. First its messages, then its tasks. */
 typedef struct item {
     int first, last; /* nodes */
@@ -423,7 +426,7 @@ bool weft_pass_order(weft_graph_body *body)
     if (done) {
         memset(o.maker, -1, 2 * values * sizeof(int));
         o.newest = o.maker + values;
-        done = find_items(&o) && find_dependencies(&o) && !o.world.out_of_memory && choose_places(&o);
+        done = find_items(&o) && find_dependencies(&o) && !o.world.out_of_memory && (o.count > MAX_ITEMS || choose_places(&o));
     }
     free_all(&o);
     return done;
