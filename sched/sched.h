@@ -16,7 +16,7 @@ struct starpu_sched_policy *weft_sched_policy(void);
 /* After starpu_init() with that policy. False: no memory for its queue; then no task may be submitted. */
 bool weft_sched_has_started(void);
 
-/* The priority of a task of operation number `operation`, in the order of submission, whose rows begin at
+/* The priority of a task of operation number `operation`, in the order of submission or of a graph's pass "order", whose rows begin at
  * `position` of the tensor's (0: the first, below 1). */
 int weft_sched_priority(uint64_t operation, double position);
 
