@@ -1,5 +1,6 @@
-/* weft-predict: how long the steps of a program would take on another mesh, another number of processes, or another
- * machine. The program runs here, in a fake world (docs/graphs.md): it makes its graphs, and no data. */
+/* weft-predict: how long the steps of a program, or a graph that a program has saved, would take on another mesh, another number
+ * of processes, or another machine. The program runs here, in a fake world (docs/graphs.md): it makes its graphs, and no data.
+ * A saved graph's calls are made again in such a world. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -11,11 +12,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weft/weft.h>
+
+#include "graph/saved.h"
+
 static const char usage[] =
     "weft-predict [OPTION...] [--] PROGRAM [ARGUMENT...]\n"
+    "weft-predict GRAPH [OPTION...]\n"
     "\n"
-    "Runs PROGRAM without data and predicts the first run of each of its graphs (weft_graph_call()): the time of a step,\n"
-    "exposed communication, memory, the critical path.\n"
+    "GRAPH is a file of weft_graph_save(): its calls are made again on meshes of the sizes of --mesh (default: its own).\n"
+    "Otherwise runs PROGRAM without data and predicts the first run of each of its graphs (weft_graph_call()): the time of a step,\n"
+    "exposed communication, memory, the critical path. Behind -- is always a PROGRAM.\n"
     "\n"
     "  --mesh MESH       as dp=64,tp=8 or 64x8: so many ranks. An ARGUMENT {} is replaced by it\n"
     "  --ranks N         the number of ranks, instead of --mesh\n"
@@ -31,8 +38,9 @@ static const char usage[] =
     "  --json            one JSON object for each graph\n"
     "  --verbose         shows what PROGRAM prints\n"
     "\n"
-    "Example: weft-predict --mesh dp=64,tp=8 --machine cluster.txt -- build/examples/transformer_lm --graph --mesh {}\n"
-    "         --parallel tp --batch 256\n"
+    "Examples: weft-predict step.graph --mesh dp=64,tp=8 --machine cluster.txt\n"
+    "          weft-predict --mesh dp=64,tp=8 --machine cluster.txt -- build/examples/transformer_lm --graph --mesh {}\n"
+    "          --parallel tp --batch 256\n"
     "\n"
     "PROGRAM must choose its world by the environment (weft_config.world AUTO). It need not survive its first step: where it\n"
     "reads values, which a fake world does not have, it ends with an error, which is not shown. Exits with 1 if no graph was\n"
@@ -41,6 +49,7 @@ static const char usage[] =
 typedef struct arguments {
     const char *mesh, *ranks, *processes, *hosts, *workers, *cores, *machine, *runs, *run, *timeline;
     bool json, verbose, timed;
+    const char *graph; /* NULL: a program */
     char **program;
 } arguments;
 
@@ -66,21 +75,35 @@ static long number_of(const char *option, const char *text)
     return number;
 }
 
-/* The product of the numbers in "dp=64,tp=8" or "64x8". */
-static long ranks_of(const char *mesh)
+/* The numbers in "dp=64,tp=8" or "64x8", and their names, in `space`. Their product. */
+static long read_mesh(const char *mesh, weft_mesh_sizes *sizes, char *space)
 {
     long ranks = 1;
     bool any = false;
     const char *c = mesh;
+    *sizes = (weft_mesh_sizes){ .count = 0 };
     while (*c != '\0') {
-        const char *equals = c + strcspn(c, "=,x");
-        c = *equals == '=' ? equals + 1 : c;
+        if (sizes->count == WEFT_MAX_DIMS) {
+            refuse("--mesh: \"%s\" has more than %d dimensions", mesh, WEFT_MAX_DIMS);
+        }
+        int at = sizes->count++;
+        const char *equals = c + strcspn(c, "=,");
+        if (*equals == '=') {
+            sizes->names[at] = memcpy(space, c, (size_t)(equals - c));
+            space[equals - c] = '\0';
+            space += equals - c + 1;
+            c = equals + 1;
+        }
         size_t digits = strspn(c, "0123456789");
         bool last = c[digits] == '\0', more = !last && strchr(",x", c[digits]) != NULL && c[digits + 1] != '\0';
         if (digits == 0 || digits > 7 || !(last || more)) {
             refuse("--mesh: \"%s\", expected as dp=64,tp=8 or 64x8", mesh);
         }
-        ranks *= strtol(c, NULL, 10);
+        sizes->sizes[at] = strtol(c, NULL, 10);
+        ranks *= sizes->sizes[at];
+        if ((sizes->names[at] == NULL) != (sizes->names[0] == NULL)) {
+            refuse("--mesh: \"%s\" names some of its dimensions, and others not", mesh);
+        }
         any = true;
         if (ranks < 1 || ranks > 1 << 20) {
             refuse("--mesh: \"%s\" has no or too many ranks", mesh);
@@ -91,6 +114,29 @@ static long ranks_of(const char *mesh)
         refuse("--mesh is empty");
     }
     return ranks;
+}
+
+/* Whether the argument that stands where options are expected is a saved graph: not behind "--". */
+static bool is_graph(char **argv, const arguments *a)
+{
+    bool behind = strcmp(argv[optind - 1], "--") == 0;
+    return a->graph == NULL && !behind && argv[optind] != NULL && weft_saved_graph_is(argv[optind]);
+}
+
+static void check_arguments(arguments *a)
+{
+    if (a->graph != NULL && *a->program != NULL) {
+        refuse("%s is a saved graph: it takes no argument %s", a->graph, *a->program);
+    }
+    if (a->graph == NULL && *a->program == NULL) {
+        refuse("which program?");
+    }
+    if (a->graph != NULL && a->ranks != NULL) {
+        refuse("--ranks: a saved graph needs --mesh");
+    }
+    if (a->graph == NULL && (a->mesh == NULL) == (a->ranks == NULL)) {
+        refuse("give one of --mesh and --ranks");
+    }
 }
 
 static arguments read_arguments(int argc, char **argv)
@@ -109,7 +155,11 @@ static arguments read_arguments(int argc, char **argv)
     };
     const char **texts[] = { &a.mesh, &a.ranks, &a.processes, &a.hosts, &a.workers, &a.cores, &a.machine, &a.runs, &a.run,
                              &a.timeline };
-    for (int option; (option = getopt_long(argc, argv, "+h", options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, "+h", options, NULL)) != -1 || is_graph(argv, &a);) {
+        if (option == -1) {
+            a.graph = argv[optind++];
+            continue;
+        }
         if (option == 'h') {
             fputs(usage, stdout);
             exit(0);
@@ -126,12 +176,7 @@ static arguments read_arguments(int argc, char **argv)
         }
     }
     a.program = argv + optind;
-    if (*a.program == NULL) {
-        refuse("which program?");
-    }
-    if ((a.mesh == NULL) == (a.ranks == NULL)) {
-        refuse("give one of --mesh and --ranks");
-    }
+    check_arguments(&a);
     return a;
 }
 
@@ -160,10 +205,10 @@ static void add_number(char *text, size_t size, const char *name, const char *va
     add_word(text, size, name, value);
 }
 
-static void set_environment(const arguments *a, const char *results)
+/* `results` NULL: standard output. */
+static void set_environment(const arguments *a, long count, const char *results)
 {
     char words[4000] = "", ranks[32];
-    long count = a->mesh != NULL ? ranks_of(a->mesh) : number_of("--ranks", a->ranks);
     snprintf(ranks, sizeof(ranks), "%ld", count);
     if (a->processes != NULL && number_of("--processes", a->processes) > count) {
         refuse("--processes: %s for %ld ranks", a->processes, count);
@@ -184,7 +229,7 @@ static void set_environment(const arguments *a, const char *results)
     if (a->machine != NULL) {
         setenv("WEFT_MACHINE", a->machine, 1);
     }
-    for (char **argument = a->program; a->mesh != NULL && *argument != NULL; argument++) {
+    for (char **argument = a->program; a->graph == NULL && a->mesh != NULL && *argument != NULL; argument++) {
         *argument = strcmp(*argument, "{}") == 0 ? (char *)(size_t)a->mesh : *argument;
     }
 }
@@ -234,23 +279,82 @@ static int run(const arguments *a, int output)
     return child < 0 ? 127 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int main(int argc, char **argv)
+/* ---- saved graphs ---------------------------------------------------------------------------------------- */
+
+/* WEFT_PREDICT predicts it after the run that is asked for. */
+static weft_status call_saved(const arguments *a, weft_saved_graph *saved, const weft_mesh_sizes *sizes)
 {
-    arguments a = read_arguments(argc, argv);
+    weft_graph *graph = weft_saved_graph_make("weft-predict", saved, sizes);
+    long runs = a->run == NULL ? 1 : number_of("--run", a->run);
+    weft_status status = graph == NULL ? weft_last_status() : WEFT_OK;
+    for (long i = 0; i < runs && status == WEFT_OK; i++) {
+        status = weft_graph_call(graph, NULL, NULL, NULL);
+    }
+    return status;
+}
+
+static int predict_saved(const arguments *a)
+{
+    char *names = calloc(1, a->mesh == NULL ? 1 : strlen(a->mesh) + 1);
+    weft_mesh_sizes sizes = { .count = 0 };
+    if (names == NULL) {
+        refuse("no memory");
+    }
+    if (a->mesh != NULL) {
+        read_mesh(a->mesh, &sizes, names);
+    }
+    weft_saved_graph *saved = weft_saved_graph_read("weft-predict", a->graph);
+    weft_status status = saved == NULL ? weft_last_status() : WEFT_OK;
+    if (saved != NULL) {
+        int64_t ranks = weft_saved_graph_ranks(saved, &sizes);
+        if (ranks > 1 << 20) {
+            refuse("the meshes of %s have more than %d ranks", a->graph, 1 << 20);
+        }
+        set_environment(a, (long)ranks, NULL);
+        status = weft_init(NULL);
+    }
+    if (saved != NULL && status == WEFT_OK) {
+        status = call_saved(a, saved, &sizes);
+    }
+    if (status != WEFT_OK) {
+        fprintf(stderr, "%s\n", weft_last_error());
+    }
+    weft_finalize();
+    weft_saved_graph_free(saved);
+    free(names);
+    return status == WEFT_OK && fflush(stdout) == 0 ? 0 : 1;
+}
+
+/* ---- programs -------------------------------------------------------------------------------------------- */
+
+static int predict_program(const arguments *a)
+{
     char results[] = "/tmp/weft-predict-XXXXXX", printed[] = "/tmp/weft-predict-XXXXXX";
     close(make_file(results));
     int output = make_file(printed);
-    set_environment(&a, results);
-    int status = run(&a, output);
+    weft_mesh_sizes sizes;
+    char *names = calloc(1, a->mesh == NULL ? 1 : strlen(a->mesh) + 1);
+    if (names == NULL) {
+        refuse("no memory");
+    }
+    set_environment(a, a->mesh != NULL ? read_mesh(a->mesh, &sizes, names) : number_of("--ranks", a->ranks), results);
+    free(names);
+    int status = run(a, output);
     close(output);
     bool any = show(results, stdout);
     if (!any) {
-        if (!a.verbose) {
+        if (!a->verbose) {
             show(printed, stderr);
         }
-        fprintf(stderr, "weft-predict: %s has not run a graph (weft_graph_call()); it ended with %d\n", a.program[0], status);
+        fprintf(stderr, "weft-predict: %s has not run a graph (weft_graph_call()); it ended with %d\n", a->program[0], status);
     }
     unlink(results);
     unlink(printed);
     return any && fflush(stdout) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    arguments a = read_arguments(argc, argv);
+    return a.graph != NULL ? predict_saved(&a) : predict_program(&a);
 }

@@ -209,6 +209,11 @@ WEFT_API weft_status weft_graph_print_dot(const weft_graph *graph, FILE *file);
 /** The same of the calls that are executed in their place: of the bodies that the newest run has executed, or of the
  * recorded traces where it has none. */
 WEFT_API weft_status weft_graph_print_body(const weft_graph *graph, FILE *file);
+/** Writes the newest run's traces as a file, from which weft-predict makes the same calls on meshes of other sizes
+ * (docs/graphs.md): operations with their attributes and numbers, inputs with shapes, meshes and placements; no values. The file is
+ * that of this process, and equal on all. WEFT_ERR_INVALID: path is NULL; WEFT_ERR_STATE: the graph has not run, or its function is
+ * running; WEFT_ERR_UNSUPPORTED: a call cannot be made elsewhere, as an operation of the program's; WEFT_ERR_IO. */
+WEFT_API weft_status weft_graph_save(const weft_graph *graph, const char *path);
 /** weft_graph_print() into a buffer, as weft_tensor_print_text() does. */
 WEFT_API weft_status weft_graph_print_text(const weft_graph *graph, char *text, size_t size, size_t *length);
 

@@ -89,13 +89,13 @@ static weft_status perform_gather(const weft_call *call, weft_tensor *outputs[])
 
 /* The gradient gets the input's type before it is reduced. */
 static const weft_gradient_entry gradient_of_gather = WEFT_GRADIENT_SAME;
-static const weft_action action_gather = {
+const weft_action weft_action_gather = {
     .name = "gather", .perform = perform_gather, .num_outputs = 1, .makes = true, .gradient = &gradient_of_gather
 };
 
 bool weft_is_gather(const weft_call *call)
 {
-    return call->action != NULL && (call->action->moves || call->action == &action_gather);
+    return call->action != NULL && (call->action->moves || call->action == &weft_action_gather);
 }
 
 static weft_tensor *gather(const char *function, weft_tensor *sharded, const weft_layout *to)
@@ -103,7 +103,7 @@ static weft_tensor *gather(const char *function, weft_tensor *sharded, const wef
     return weft_layout_of(sharded)->dtype == to->dtype
                ? weft_redistribute(sharded, to->mesh->handle, to->placements)
                : weft_act_for_tensor(&(weft_call){ .function = function,
-                                                   .action = &action_gather,
+                                                   .action = &weft_action_gather,
                                                    .num_inputs = 1,
                                                    .inputs = { sharded },
                                                    .details = &(weft_call_details){ .layout = to } });

@@ -88,9 +88,20 @@ static void write_number(FILE *file, const char *before, double value, const cha
             llabs(millionths) % 1000000, after);
 }
 
+/* A string of JSON. */
+static void write_string(const char *text, FILE *file)
+{
+    fputc('"', file);
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
+        fprintf(file, *c < ' ' ? "\\u%04x" : *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    }
+    fputc('"', file);
+}
+
 static void write_json(const char *graph, const weft_prediction *p, FILE *file)
 {
-    fprintf(file, "{\"graph\": \"%s\"", graph);
+    fprintf(file, "{\"graph\": ");
+    write_string(graph, file);
     write_number(file, ", \"step_us\": ", p->step_us, "");
     write_number(file, ", \"computing\": ", p->computing, "");
     write_number(file, ", \"communicating\": ", p->communicating, "");

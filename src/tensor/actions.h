@@ -34,5 +34,7 @@ weft_tensor *weft_act_for_tensor(const weft_call *call);
  * (weft_tensor_to_layout()); a new tensor of this layout with undefined values; what ranks read of a tensor through
  * access_map[0] (weft_tensor_access()), in the layout details->layout. */
 extern const weft_action weft_action_to_layout, weft_action_new, weft_action_access;
+/* weft_redistribute(), weft_empty(), weft_full() and those that are made of it. */
+extern const weft_action weft_action_redistribute, weft_action_empty, weft_action_full;
 
 #endif

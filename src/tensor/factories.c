@@ -116,7 +116,7 @@ static weft_status perform_empty(const weft_call *call, weft_tensor *outputs[])
     return check_spmd(call->function, call->details->layout, 0) ? perform_new(call, outputs) : weft_latest_status();
 }
 
-static const weft_action action_empty = {
+const weft_action weft_action_empty = {
     .name = "empty", .perform = perform_empty, .num_outputs = 1, .makes = true
 };
 
@@ -137,7 +137,7 @@ static weft_status perform_full(const weft_call *call, weft_tensor *outputs[])
     return tensor == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-static const weft_action action_full = { .name = "full", .perform = perform_full, .num_outputs = 1, .makes = true };
+const weft_action weft_action_full = { .name = "full", .perform = perform_full, .num_outputs = 1, .makes = true };
 
 /* `layout` NULL: the arguments are wrong, and the error is kept. `like`: the tensor whose layout it is, or
  * NULL. */
@@ -160,21 +160,21 @@ weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t shape[], weft_
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_empty", dtype, ndim, shape, mesh, placements, .partial_allowed = true };
-    return make(request.function, &action_empty, weft_factory_layout(&request), 0, NULL);
+    return make(request.function, &weft_action_empty, weft_factory_layout(&request), 0, NULL);
 }
 
 weft_tensor *weft_zeros(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_zeros", dtype, ndim, shape, mesh, placements, false };
-    return make(request.function, &action_full, weft_factory_layout(&request), 0, NULL);
+    return make(request.function, &weft_action_full, weft_factory_layout(&request), 0, NULL);
 }
 
 weft_tensor *weft_ones(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                        const weft_placement *placements)
 {
     weft_factory request = { "weft_ones", dtype, ndim, shape, mesh, placements, false };
-    return make(request.function, &action_full, weft_factory_layout(&request), 1, NULL);
+    return make(request.function, &weft_action_full, weft_factory_layout(&request), 1, NULL);
 }
 
 weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double value, weft_mesh *mesh,
@@ -183,7 +183,7 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double
     weft_factory request = { "weft_full", dtype, ndim, shape, mesh, placements, false };
     const weft_layout *layout = weft_factory_layout(&request);
     bool fits = layout != NULL && weft_check_number(request.function, "value", dtype, value);
-    return make(request.function, &action_full, fits ? layout : NULL, value, NULL);
+    return make(request.function, &weft_action_full, fits ? layout : NULL, value, NULL);
 }
 
 /* ---- like another tensor ------------------------------------------------------------------------------- */
@@ -197,17 +197,17 @@ static const weft_layout *layout_like(const char *function, const weft_tensor *a
 
 weft_tensor *weft_empty_like(weft_tensor *a)
 {
-    return make("weft_empty_like", &action_empty, layout_like("weft_empty_like", a), 0, a);
+    return make("weft_empty_like", &weft_action_empty, layout_like("weft_empty_like", a), 0, a);
 }
 
 weft_tensor *weft_zeros_like(weft_tensor *a)
 {
-    return make("weft_zeros_like", &action_full, layout_like("weft_zeros_like", a), 0, a);
+    return make("weft_zeros_like", &weft_action_full, layout_like("weft_zeros_like", a), 0, a);
 }
 
 weft_tensor *weft_ones_like(weft_tensor *a)
 {
-    return make("weft_ones_like", &action_full, layout_like("weft_ones_like", a), 1, a);
+    return make("weft_ones_like", &weft_action_full, layout_like("weft_ones_like", a), 1, a);
 }
 
 weft_tensor *weft_full_like(weft_tensor *a, double value)
@@ -215,5 +215,5 @@ weft_tensor *weft_full_like(weft_tensor *a, double value)
     static const char function[] = "weft_full_like";
     const weft_layout *layout = layout_like(function, a);
     bool fits = layout != NULL && weft_check_number(function, "value", layout->dtype, value);
-    return make(function, &action_full, fits ? layout : NULL, value, a);
+    return make(function, &weft_action_full, fits ? layout : NULL, value, a);
 }

@@ -212,7 +212,7 @@ static weft_status perform_redistribute(const weft_call *call, weft_tensor *outp
     return weft_check_spmd(&signature) ? perform_to_layout(call, outputs) : weft_latest_status();
 }
 
-static const weft_action action_redistribute = {
+const weft_action weft_action_redistribute = {
     .name = "redistribute",
     .perform = perform_redistribute,
     .num_outputs = 1,
@@ -238,7 +238,7 @@ weft_tensor *weft_redistribute(weft_tensor *handle, weft_mesh *target, const wef
         return NULL;
     }
     return weft_act_for_tensor(&(weft_call){ .function = function,
-                                             .action = &action_redistribute,
+                                             .action = &weft_action_redistribute,
                                              .num_inputs = 1,
                                              .inputs = { handle },
                                              .details = &(weft_call_details){ .layout = to } });
