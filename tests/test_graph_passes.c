@@ -24,7 +24,7 @@ static random_function function_of(prng *random, weft_mesh *mesh, int ndim)
 {
     random_function f = { .num_calls = 4 + (int)prng_below(random, MOST - 4), .draws = prng_below(random, 3) == 0 };
     for (int i = 0; i < f.num_calls; i++) {
-        f.kind[i] = (int)prng_below(random, 17);
+        f.kind[i] = (int)prng_below(random, 18);
         /* few tensors, so that calls and redistributions are repeated */
         f.first[i] = (int)prng_below(random, prng_below(random, 2) ? INPUTS : i + INPUTS);
         f.second[i] = (int)prng_below(random, prng_below(random, 2) ? INPUTS : i + INPUTS);
@@ -66,6 +66,7 @@ static weft_tensor *make(const random_function *f, int i, weft_tensor *a, weft_t
     case 13: weft_add_inplace(target, weft_redistribute(sum_of_rows(a), NULL, NULL), -numbers[1]); return a;
     case 14: return f->draws ? weft_dropout(a, 0.25, true, NULL) : weft_redistribute(weft_add(a, b), NULL, placements);
     case 15: return weft_tensor_ndim(a) == 2 ? weft_tanh(weft_matmul(weft_matmul(a, weft_transpose(b, 0, 1)), b)) : weft_neg(a);
+    case 16: return weft_mul(a, weft_add(weft_ones_like(b), weft_full_like(a, numbers[1])));
     default: weft_tanh(weft_redistribute(a, NULL, placements)); return b; /* for nothing */
     }
 }
@@ -400,6 +401,33 @@ static void d5_f9_buckets(void **state)
     assert_no_error();
 }
 
+/* Of the first gradient and of a product the layouts are needed, and no values: the gradients still travel together, and the
+ * product is not made. */
+static weft_status layouts_alone(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context;
+    weft_tensor *x = inputs[0], *gradients[2], *ones = weft_ones_like(weft_exp(x));
+    gradients[0] = weft_redistribute(weft_sum(x, 0, true), NULL, NULL);
+    weft_tensor *moment = weft_full_like(gradients[0], scalars[0]);
+    weft_tensor *y = weft_mul(weft_add(x, weft_redistribute(weft_sum(moment, 0, true), NULL, NULL)), ones);
+    gradients[1] = weft_redistribute(weft_sum(y, 0, true), NULL, NULL);
+    outputs[0] = weft_add(weft_add(gradients[0], gradients[1]), weft_zeros_like(gradients[1]));
+    return weft_last_status();
+}
+
+static void f9_layouts_alone(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    counted c = run_counted(layouts_alone, random_rows(12, 30), WEFT_PASS_DEAD);
+    assert_int_equal(c.info.dead, 1);
+    c = run_counted(layouts_alone, random_rows(12, 30), WEFT_PASS_BUCKET);
+    assert_int_equal(c.info.bucketed, 2);
+    assert_int_equal(c.info.buckets, 1);
+    weft_scope_close();
+    assert_no_error();
+}
+
 /* ---- switches -------------------------------------------------------------------------------------------- */
 
 static void f9_switches(void **state)
@@ -484,6 +512,7 @@ int main(int count, char *arguments[])
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f9_random_functions), cmocka_unit_test(f9_redundant), cmocka_unit_test(f9_moved_once),
         cmocka_unit_test(f9_common),           cmocka_unit_test(f9_dead),      cmocka_unit_test(d5_f9_buckets),
+        cmocka_unit_test(f9_layouts_alone),
         cmocka_unit_test(f9_switches),         cmocka_unit_test(f9_processes_that_differ),
     };
     return RUN_ON_RANKS(count, tests);

@@ -209,6 +209,7 @@ static const struct {
     unsigned passes; /* weft_graph_pass: if one of them is on */
     weft_graph_pass_function *run;
 } passes[] = {
+    { WEFT_PASS_DEAD | WEFT_PASS_BUCKET, weft_pass_unread },
     { WEFT_PASS_REDUNDANT | WEFT_PASS_BUCKET, weft_pass_moves },
     { WEFT_PASS_REDUNDANT, weft_pass_redundant },
     { WEFT_PASS_COMMON, weft_pass_common },

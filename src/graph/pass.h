@@ -4,7 +4,8 @@
 
 #include "graph/body.h"
 
-weft_graph_pass_function weft_pass_moves, weft_pass_redundant, weft_pass_common, weft_pass_dead, weft_pass_bucket;
+weft_graph_pass_function weft_pass_moves, weft_pass_redundant, weft_pass_common, weft_pass_dead, weft_pass_bucket,
+    weft_pass_unread;
 
 /* ---- shared (pass.c) ------------------------------------------------------------------------------------- */
 

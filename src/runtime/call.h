@@ -24,6 +24,7 @@ typedef struct weft_action {
     const weft_gradient_entry *gradient; /* NULL: that of `moves` is the output's, and others have none */
     bool leaves_values; /* neither reads nor writes values of tensors: executed at once also where calls are deferred */
     bool lends; /* the program may write to input 0's memory from now on */
+    bool reads_layouts; /* of its inputs, and no values */
     bool keeps; /* concerns references to input 0, not its values */
 } weft_action;
 

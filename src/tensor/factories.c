@@ -117,7 +117,7 @@ static weft_status perform_empty(const weft_call *call, weft_tensor *outputs[])
 }
 
 const weft_action weft_action_empty = {
-    .name = "empty", .perform = perform_empty, .num_outputs = 1, .makes = true
+    .name = "empty", .perform = perform_empty, .num_outputs = 1, .makes = true, .reads_layouts = true
 };
 
 /* scalars[0]: the value. */
@@ -137,7 +137,9 @@ static weft_status perform_full(const weft_call *call, weft_tensor *outputs[])
     return tensor == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-const weft_action weft_action_full = { .name = "full", .perform = perform_full, .num_outputs = 1, .makes = true };
+const weft_action weft_action_full = {
+    .name = "full", .perform = perform_full, .num_outputs = 1, .makes = true, .reads_layouts = true
+};
 
 /* `layout` NULL: the arguments are wrong, and the error is kept. `like`: the tensor whose layout it is, or
  * NULL. */
