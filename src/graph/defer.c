@@ -6,6 +6,7 @@
 #include "dispatch/dispatch.h"
 #include "graph/graph.h"
 #include "tensor/actions.h"
+#include "tensor/explained.h"
 #include "tensor/promised.h"
 #include "tensor/state.h"
 
@@ -335,6 +336,16 @@ static bool record(weft_graph_run *run, const taking *t, const foreseen results[
     return done && add_traced_node(trace, t, numbers);
 }
 
+/* A replayed call is explained as when it was captured. A status with the error kept. */
+static weft_status explain(const taking *t)
+{
+    foreseen *results = malloc((size_t)(t->num_outputs + 1) * sizeof(*results));
+    weft_status status = results == NULL ? weft_fail(WEFT_ERR_NOMEM, t->call->function, "no memory for an explanation")
+                                         : foresee(t, results);
+    free(results);
+    return status;
+}
+
 /* Captures the call, unless it is refused. A status with the error kept. */
 static weft_status capture(weft_graph_run *run, const taking *t)
 {
@@ -471,7 +482,7 @@ static weft_status take_tensors(weft_graph_run *run, taking *t, weft_tensor *out
     if (other != NULL) {
         run->replayed = other;
     }
-    weft_status status = matched || other != NULL ? WEFT_OK : capture(run, t);
+    weft_status status = !matched && other == NULL ? capture(run, t) : weft_is_explaining() ? explain(t) : WEFT_OK;
     if (status != WEFT_OK) {
         forget_inputs(run, t);
         return status;
