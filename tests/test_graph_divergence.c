@@ -1,7 +1,7 @@
 /* Row F5 of what weft must do: processes capture the same graphs, or all fail. One process passes another shape to a captured
- * graph, takes another branch, calls it once less, or dies in it: all others end with a status and a message that names it.
+ * graph, takes another branch, calls it once less, keeps a tensor that the others do not, or dies in it: all others end with a status and a message that names it.
  *
- * Argument: the program diverge_graph. */
+ * Arguments: the program diverge_graph, and the ways that one process goes. */
 #include "launch.h"
 
 #include <stdio.h>
@@ -12,6 +12,7 @@ typedef struct scenario {
     const char *way; /* of the last process */
     int processes;
     const char *word; /* in the message of each process */
+    bool lives;       /* the world is not broken */
 } scenario;
 
 static const char *program;
@@ -43,6 +44,9 @@ static void test_f5_all_fail(void **state)
         if ((strstr(message, named) == NULL && !is_odd) || strstr(message, s->word) == NULL) {
             fail_msg("expected \"%s\" and \"%s\" in \"%s\" of:\n%s", named, s->word, message, launch_output);
         }
+        if (!launch_line(p, "again: ", line, sizeof(line)) || (strstr(line, "no error") != NULL) != s->lives) {
+            fail_msg("process %d: another call of the graph was not as expected:\n%s", p, launch_output);
+        }
         if (!launch_line(p, "finalized: ", line, sizeof(line))) {
             fail_msg("process %d was not finalized:\n%s", p, launch_output);
         }
@@ -50,29 +54,48 @@ static void test_f5_all_fail(void **state)
 }
 
 static const scenario scenarios[] = {
-    { "first", 3, "has captured other calls than process 0" },
-    { "shape", 3, "call" },
-    { "branch", 3, "call" },
-    { "less", 2, "call" },
-    { "dies", 3, "call" },
+    { "first", 3, "has captured other calls than process 0", true },
+    { "shape", 2, "call", false },
+    { "branch", 3, "call", false },
+    { "less", 2, "call", false },
+    { "keeps", 2, "call", false },
+    { "dies", 3, "call", false },
 };
+
+static bool is_asked(char *const ways[], const char *way)
+{
+    bool found = false;
+    for (; *ways != NULL && !found; ways++) {
+        found = strcmp(*ways, way) == 0;
+    }
+    return found;
+}
 
 int main(int argc, char **argv)
 {
     enum { COUNT = sizeof(scenarios) / sizeof(scenarios[0]) };
     static struct CMUnitTest tests[COUNT];
     static char names[COUNT][100];
-    if (argc != 2) {
-        fprintf(stderr, "usage: %s DIVERGE_GRAPH\n", argv[0]);
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s DIVERGE_GRAPH WAY...\n", argv[0]);
         return 2;
     }
     program = argv[1];
+    int count = 0;
     for (int i = 0; i < COUNT; i++) {
         const scenario *s = &scenarios[i];
-        snprintf(names[i], sizeof(names[i]), "f5_%s_on_%d_processes", s->way, s->processes);
-        tests[i] = (struct CMUnitTest){ .name = names[i],
-                                        .test_func = test_f5_all_fail,
-                                        .initial_state = (void *)(uintptr_t)s };
+        if (!is_asked(argv + 2, s->way)) {
+            continue;
+        }
+        snprintf(names[count], sizeof(names[count]), "f5_%s_on_%d_processes", s->way, s->processes);
+        tests[count] = (struct CMUnitTest){ .name = names[count],
+                                            .test_func = test_f5_all_fail,
+                                            .initial_state = (void *)(uintptr_t)s };
+        count++;
     }
-    return cmocka_run_group_tests(tests, launch_setup, launch_teardown);
+    if (count != argc - 2) {
+        fprintf(stderr, "%s: a way is unknown\n", argv[0]);
+        return 2;
+    }
+    return _cmocka_run_group_tests("graph_divergence", tests, (size_t)count, launch_setup, launch_teardown);
 }

@@ -1,4 +1,5 @@
-/* Rows F1, F6, F7, F8 of what weft must do: what a graph shows, takes and gives. */
+/* Rows F1, F6, F7, F8 of what weft must do: what a graph shows, takes and gives. Arguments under mpirun: "processes"; and
+ * "moved": only those cases that move data between ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -410,7 +411,14 @@ static void test_f8_opaque_functions(void **state)
 
 int main(int count, char *arguments[])
 {
-    (void)arguments;
+    const struct CMUnitTest moved[] = {
+        cmocka_unit_test(test_f1_program_of_the_seed),
+        cmocka_unit_test(test_f6_numbers_in_and_out),
+        cmocka_unit_test(test_f8_opaque_functions),
+    };
+    if (count > 2 && strcmp(arguments[2], "moved") == 0) {
+        return RUN_ON_RANKS(count, moved);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f1_program_of_the_seed),
         cmocka_unit_test(test_f1_memory_is_guarded),

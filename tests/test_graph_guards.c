@@ -85,6 +85,7 @@ static void test_f3_each_guard(void **state)
         { END, "came the end" },
         { MORE, "recorded the end, came weft_abs" },
         { ACCESS, "call 5: " },
+        { GRADIENT, "differs: recorded weft_neg, came weft_add" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         weft_scope_open();
