@@ -3,6 +3,7 @@
 #define WEFT_CODELETS_CONSTANT_H
 
 #include "codelets/args.h"
+#include "codelets/half.h"
 
 /* Sets `count` elements of base.dtype in operand 0 (W) to `value`, which the type can represent (WEFT_U8:
  * or its negative, which wraps around; WEFT_BOOL: value != 0). */
@@ -11,6 +12,28 @@ typedef struct weft_constant_args {
     int64_t count;
     double value;
 } weft_constant_args;
+
+/* The bits of `value` as an element of a type, in the lowest bytes. */
+static inline uint64_t weft_constant_bits(weft_dtype dtype, double value)
+{
+    uint64_t bits;
+    switch (dtype) {
+    case WEFT_F64:
+        memcpy(&bits, &value, sizeof(bits));
+        return bits;
+    case WEFT_F32:
+        return weft_bits_of_float((float)value);
+    case WEFT_BF16:
+        return weft_f32_to_bf16((float)value);
+    case WEFT_F16:
+        return weft_f32_to_f16((float)value);
+    case WEFT_BOOL:
+        return value != 0;
+    default:
+        return (uint64_t)(int64_t)value;
+    }
+}
+
 void weft_cpu_constant(const weft_task_run *run);
 uint32_t weft_constant_footprint(const weft_task_run *run);
 

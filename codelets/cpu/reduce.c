@@ -9,7 +9,7 @@
 /* One row of target = target op source, or (first) target = source. `load` and `store` convert between the
  * stored type and the type of the computation, `wide`. Rows are short enough to stay in a cache for all
  * sources. */
-#define DEFINE_REDUCE(name, type, wide, load, store, sum, prod, min, max)                                    \
+#define COMBINED(name, type, wide, load, store, sum, prod, min, max)                                         \
     static wide combine_##name(weft_combine how, wide a, wide b)                                             \
     {                                                                                                        \
         return how == WEFT_COMBINE_SUM    ? (sum)                                                            \
@@ -34,25 +34,7 @@
             target[i * target_stride] = store(scaled_##name(value, args->scale));                            \
         }                                                                                                    \
     }
-
-#define SAME(x) (x)
-/* NaN wins, as in PyTorch: a != a is true for NaN only. */
-#define FLOAT_MIN(a, b) ((a) != (a) || (a) < (b) ? (a) : (b))
-#define FLOAT_MAX(a, b) ((a) != (a) || (a) > (b) ? (a) : (b))
-
-DEFINE_REDUCE(f64, double, double, SAME, SAME, a + b, a *b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
-DEFINE_REDUCE(f32, float, float, SAME, SAME, a + b, a *b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
-DEFINE_REDUCE(bf16, uint16_t, float, weft_bf16_to_f32, weft_f32_to_bf16, a + b, a *b, FLOAT_MIN(a, b),
-              FLOAT_MAX(a, b))
-DEFINE_REDUCE(f16, uint16_t, float, weft_f16_to_f32, weft_f32_to_f16, a + b, a *b, FLOAT_MIN(a, b),
-              FLOAT_MAX(a, b))
-/* Integers wrap around: through unsigned arithmetic, where that is defined. */
-DEFINE_REDUCE(i64, int64_t, int64_t, SAME, SAME, (int64_t)((uint64_t)a + (uint64_t)b),
-              (int64_t)((uint64_t)a *(uint64_t)b), a<b ? a : b, a> b ? a : b)
-DEFINE_REDUCE(i32, int32_t, int32_t, SAME, SAME, (int32_t)((uint32_t)a + (uint32_t)b),
-              (int32_t)((uint32_t)a *(uint32_t)b), a<b ? a : b, a> b ? a : b)
-DEFINE_REDUCE(u8, uint8_t, uint8_t, SAME, SAME, (uint8_t)(a + b), (uint8_t)(a *b), a<b ? a : b, a> b ? a : b)
-DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
+#include "codelets/combinations.inc"
 
 /* Contiguous sums, as of gradients and partial products. Up to four addends are read in one loop, so that
  * each byte passes once between memory and registers; more are added in blocks whose sums stay in a cache.

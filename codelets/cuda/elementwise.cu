@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "codelets/cuda/box.h"
 #include "codelets/cuda/convert.h"
 #include "codelets/cuda/kernels.h"
-#include "codelets/cuda/launch.h"
 
 extern "C" {
 #include "codelets/elementwise.h"
@@ -26,30 +26,6 @@ struct elementwise_work {
     double scalars[WEFT_MAX_SCALARS];
 };
 
-/* Where element number `index` of the box, in row-major order, lies in each operand. Divides in 32 bits where it
- * can: a division in 64 is a long function on a GPU. */
-template <int operands>
-__device__ void find_places(const elementwise_work &work, int64_t index, int64_t place[operands])
-{
-    const weft_elementwise_box &box = work.box;
-    for (int k = 0; k < operands; k++) {
-        place[k] = 0;
-    }
-    for (int d = box.ndim - 1; d > 0; d--) {
-        int64_t extent = box.extent[d];
-        int64_t rest = index <= UINT32_MAX && extent <= UINT32_MAX ? (int64_t)((uint32_t)index / (uint32_t)extent)
-                                                                   : index / extent;
-        int64_t at = index - rest * extent;
-        for (int k = 0; k < operands; k++) {
-            place[k] += at * box.stride[k][d];
-        }
-        index = rest;
-    }
-    for (int k = 0; k < operands; k++) {
-        place[k] += index * box.stride[k][0];
-    }
-}
-
 template <typename T> __device__ T load(const elementwise_work &work, int k, int64_t place)
 {
     bool narrows = (work.converted >> k & 1) != 0;
@@ -67,7 +43,7 @@ template <typename Expression> __global__ void run_elementwise(const elementwise
     const int operands = 1 + Expression::inputs;
     for (int64_t i = weft_first_index(); i < work.count; i += weft_index_step()) {
         int64_t place[operands];
-        find_places<operands>(work, i, place);
+        weft_find_places<operands>(work.box, i, place);
         const T a = load<T>(work, 1, place[1]);
         const T b = operands > 2 ? load<T>(work, 2, place[operands > 2 ? 2 : 0]) : a;
         const T c = operands > 3 ? load<T>(work, 3, place[operands > 3 ? 3 : 0]) : a;
@@ -148,10 +124,7 @@ int weft_cuda_elementwise(const weft_task_run *run, void *stream)
     const weft_elementwise_args *args = (const weft_elementwise_args *)run->arguments;
     elementwise_work work;
     weft_elementwise_merge(&work.box, args, run->num_operands);
-    work.count = 1;
-    for (int d = 0; d < work.box.ndim; d++) {
-        work.count *= work.box.extent[d];
-    }
+    work.count = weft_box_count(work.box);
     if (work.count == 0) {
         return 0;
     }

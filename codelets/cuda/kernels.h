@@ -17,6 +17,9 @@ extern const weft_cuda_run weft_cuda_kernels[WEFT_KERNEL_COUNT];
 /* Devices of this machine, 0 without a driver; -1: a build without CUDA. */
 int weft_cuda_count_devices(void);
 
+int weft_cuda_copy(const weft_task_run *run, void *stream);
+int weft_cuda_reduce(const weft_task_run *run, void *stream);
+int weft_cuda_constant(const weft_task_run *run, void *stream);
 int weft_cuda_elementwise(const weft_task_run *run, void *stream);
 
 WEFT_END_DECLS

@@ -1,0 +1,102 @@
+#include "device_support.h"
+
+#include "codelets/cuda/kernels.h"
+#include "codelets/half.h"
+
+test_memory memory;
+
+int set_up_memory(void **state)
+{
+    (void)state;
+    memory.random = prng_start(20);
+    assert_int_equal(cudaSetDevice(1), cudaSuccess);
+    assert_int_equal(cudaStreamCreateWithFlags(&memory.stream, cudaStreamNonBlocking), cudaSuccess);
+    for (int k = 0; k < NUM_MEMORIES; k++) {
+        assert_int_equal(cudaMalloc(&memory.device[k], MEMORY_BYTES), cudaSuccess);
+    }
+    return 0;
+}
+
+int64_t below(int64_t n)
+{
+    return prng_below(&memory.random, n);
+}
+
+double any_number(void)
+{
+    static const double special[] = { 0, -0.0, 1, -1, 0.5, NAN, INFINITY, -INFINITY, 3e38, -1e-40, 1e300, 2147483648.5, -9.3e18 };
+    return below(4) == 0 ? special[below((int64_t)(sizeof(special) / sizeof(special[0])))] : (double)below(4001) / 64 - 31;
+}
+
+void fill_at_random(int k, weft_dtype dtype)
+{
+    size_t size = weft_dtype_size(dtype);
+    for (size_t i = 0; i + size <= MEMORY_BYTES; i += size) {
+        double number = any_number();
+        float narrow = (float)number;
+        uint64_t bits = below(8) == 0 ? prng_next(&memory.random) : (uint64_t)(below(21) - 10);
+        uint16_t half = dtype == WEFT_BF16 ? weft_f32_to_bf16(narrow) : weft_f32_to_f16(narrow);
+        uint8_t truth = (uint8_t)below(2);
+        const void *value = dtype == WEFT_F64    ? (const void *)&number
+                            : dtype == WEFT_F32  ? (const void *)&narrow
+                            : dtype == WEFT_BOOL ? (const void *)&truth
+                            : size == 2          ? (const void *)&half
+                                                 : (const void *)&bits; /* little-endian */
+        memcpy(memory.host[k] + i, value, size);
+    }
+    assert_int_equal(cudaMemcpyAsync(memory.device[k], memory.host[k], MEMORY_BYTES, cudaMemcpyHostToDevice,
+                                     memory.stream),
+                     cudaSuccess);
+}
+
+void run_on_both(const weft_task_run *run, void *host[], void *device[])
+{
+    weft_kernel_error error = { .status = WEFT_OK };
+    weft_task_run own = *run;
+    own.cpu = &weft_cpu_kernels[run->kernel];
+    own.function = "test";
+    own.error = &error;
+    own.operands = device;
+    assert_int_equal(weft_cuda_kernels[run->kernel](&own, memory.stream), cudaSuccess);
+    own.operands = host;
+    own.cpu->run(&own);
+    assert_int_equal(error.status, WEFT_OK);
+}
+
+/* ---- comparison ---------------------------------------------------------------------------------------- */
+
+static bool is_nan(weft_dtype dtype, const unsigned char *at)
+{
+    double f64;
+    float f32;
+    uint16_t half;
+    switch (dtype) {
+    case WEFT_F64:
+        memcpy(&f64, at, sizeof(f64));
+        return f64 != f64;
+    case WEFT_F32:
+        memcpy(&f32, at, sizeof(f32));
+        return f32 != f32;
+    case WEFT_BF16:
+    case WEFT_F16:
+        memcpy(&half, at, sizeof(half));
+        f32 = dtype == WEFT_BF16 ? weft_bf16_to_f32(half) : weft_f16_to_f32(half);
+        return f32 != f32;
+    default:
+        return false;
+    }
+}
+
+void compare(const char *name, int k, weft_dtype dtype, size_t shift)
+{
+    static unsigned char got[MEMORY_BYTES];
+    assert_int_equal(cudaMemcpyAsync(got, memory.device[k], MEMORY_BYTES, cudaMemcpyDeviceToHost, memory.stream), cudaSuccess);
+    assert_int_equal(cudaStreamSynchronize(memory.stream), cudaSuccess);
+    const unsigned char *expected = memory.host[k];
+    size_t size = weft_dtype_size(dtype);
+    for (size_t i = shift; i + size <= MEMORY_BYTES; i += size) {
+        if (memcmp(expected + i, got + i, size) != 0 && !(is_nan(dtype, expected + i) && is_nan(dtype, got + i))) {
+            fail_msg("%s: element %zu of type %s differs", name, i / size, weft_dtype_name(dtype));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+/* Memory of a stand-in device beside memory of this process, for tests that run a kernel on both and compare. */
+#ifndef WEFT_TESTS_DEVICE_SUPPORT_H
+#define WEFT_TESTS_DEVICE_SUPPORT_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <cuda_runtime_api.h>
+
+#include "codelets/args.h"
+#include "prng.h"
+#include "stand_in.h"
+
+enum { MEMORY_BYTES = 1 << 16, NUM_MEMORIES = 8 };
+
+typedef struct test_memory {
+    void *device[NUM_MEMORIES];
+    unsigned char host[NUM_MEMORIES][MEMORY_BYTES];
+    cudaStream_t stream; /* of device 1 */
+    prng random;
+} test_memory;
+
+extern test_memory memory;
+
+/* A group's set-up: the memory and the stream. */
+int set_up_memory(void **state);
+
+int64_t below(int64_t n);
+/* Small numbers, and special ones. */
+double any_number(void);
+/* Fills memory number k on both sides with values of a type. */
+void fill_at_random(int k, weft_dtype dtype);
+/* Launches the kernel on the device, and runs it here behind; `host` and `device` are its operands' addresses. */
+void run_on_both(const weft_task_run *run, void *host[], void *device[]);
+/* That memory number k has equal bits on both sides, from element 0 of the first `shift` bytes on. All of it, so that a
+ * write beside a box is seen too. All NaN are alike. */
+void compare(const char *name, int k, weft_dtype dtype, size_t shift);
+
+#endif
