@@ -24,7 +24,7 @@ template <typename T> __global__ void run_constant(const constant_work work)
 
 }
 
-int weft_cuda_constant(const weft_task_run *run, void *stream)
+int weft_cuda_constant(const weft_task_run *run, weft_cuda_queue *queue)
 {
     const weft_constant_args *args = (const weft_constant_args *)run->arguments;
     const constant_work work = { args->count, run->operands[0], weft_constant_bits(args->base.dtype, args->value) };
@@ -33,12 +33,12 @@ int weft_cuda_constant(const weft_task_run *run, void *stream)
     }
     switch (weft_dtype_size(args->base.dtype)) {
     case 1:
-        return weft_launch(run_constant<uint8_t>, work.count, stream, work);
+        return weft_launch(run_constant<uint8_t>, work.count, queue->stream, work);
     case 2:
-        return weft_launch(run_constant<uint16_t>, work.count, stream, work);
+        return weft_launch(run_constant<uint16_t>, work.count, queue->stream, work);
     case 4:
-        return weft_launch(run_constant<uint32_t>, work.count, stream, work);
+        return weft_launch(run_constant<uint32_t>, work.count, queue->stream, work);
     default:
-        return weft_launch(run_constant<uint64_t>, work.count, stream, work);
+        return weft_launch(run_constant<uint64_t>, work.count, queue->stream, work);
     }
 }

@@ -51,7 +51,7 @@ int launch_copy(const copy_work &work, size_t size, void *stream)
 
 }
 
-int weft_cuda_copy(const weft_task_run *run, void *stream)
+int weft_cuda_copy(const weft_task_run *run, weft_cuda_queue *queue)
 {
     const weft_copy_args *args = (const weft_copy_args *)run->arguments;
     int failed = 0;
@@ -66,7 +66,7 @@ int weft_cuda_copy(const weft_task_run *run, void *stream)
         work.count = weft_box_count(work.box);
         work.target = (char *)run->operands[0] + args->target_offset[i - 1];
         work.source = run->operands[i];
-        failed = work.count == 0 ? 0 : launch_copy(work, args->element_size, stream);
+        failed = work.count == 0 ? 0 : launch_copy(work, args->element_size, queue->stream);
     }
     return failed;
 }
@@ -156,7 +156,7 @@ reduce_kernel reduce_for(weft_dtype dtype)
 
 }
 
-int weft_cuda_reduce(const weft_task_run *run, void *stream)
+int weft_cuda_reduce(const weft_task_run *run, weft_cuda_queue *queue)
 {
     const weft_reduce_args *args = (const weft_reduce_args *)run->arguments;
     reduce_work work;
@@ -176,5 +176,5 @@ int weft_cuda_reduce(const weft_task_run *run, void *stream)
     work.combine = args->combine;
     work.accumulate = args->accumulate;
     work.scale = args->scale;
-    return work.count == 0 ? 0 : weft_launch(reduce_for(args->base.dtype), work.count, stream, work);
+    return work.count == 0 ? 0 : weft_launch(reduce_for(args->base.dtype), work.count, queue->stream, work);
 }

@@ -119,7 +119,7 @@ elementwise_kernel kernel_for(weft_kernel_id kernel, weft_dtype arithmetic)
 
 /* ---- launch -------------------------------------------------------------------------------------------- */
 
-int weft_cuda_elementwise(const weft_task_run *run, void *stream)
+int weft_cuda_elementwise(const weft_task_run *run, weft_cuda_queue *queue)
 {
     const weft_elementwise_args *args = (const weft_elementwise_args *)run->arguments;
     elementwise_work work;
@@ -138,5 +138,5 @@ int weft_cuda_elementwise(const weft_task_run *run, void *stream)
     for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
         work.scalars[i] = run->scalars[i];
     }
-    return weft_launch(kernel_for(run->kernel, args->base.dtype), work.count, stream, work);
+    return weft_launch(kernel_for(run->kernel, args->base.dtype), work.count, queue->stream, work);
 }

@@ -2,14 +2,34 @@
 #ifndef WEFT_CODELETS_CUDA_KERNELS_H
 #define WEFT_CODELETS_CUDA_KERNELS_H
 
-#include "codelets/args.h"
+#include "codelets/cuda/call.h"
 
 WEFT_BEGIN_DECLS
 
-/* Launches the kernel of a task whose operands are addresses in the device's memory; does not wait. `stream`
- * is a cudaStream_t. Returns a cudaError_t, 0 if it was launched. The task's arguments are read before it
- * returns; run->error is not written. */
-typedef int (*weft_cuda_run)(const weft_task_run *run, void *stream);
+enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_ERRORS = 16 };
+
+/* A stream, and memory for what its kernels need beside their operands: begins with the stream and zeros; used by one
+ * thread, with the stream's device as the current one. */
+typedef struct weft_cuda_queue {
+    void *stream; /* a cudaStream_t */
+    /* Panels' addresses on their way to the device: pinned memory used in turn, each with the event behind its copy. */
+    void **tables, *table;
+    void *copied[WEFT_CUDA_TABLES];
+    int next_table;
+    /* Error words in device memory, used in turn, and pinned memory to which they are copied behind their kernels. A
+     * stream has no more than so many kernels at once whose end has not been noted: StarPU has two. */
+    weft_device_error *device_errors, *errors;
+    int next_error;
+    /* Set by a launch whose kernel can find invalid values: that kernel's error, to be read behind the stream. */
+    weft_device_error *pending;
+} weft_cuda_queue;
+
+/* Gives the memory back, behind the stream's last kernel. */
+void weft_cuda_queue_free(weft_cuda_queue *queue);
+
+/* Launches the kernel of a task whose operands are addresses in the device's memory; does not wait. Returns a
+ * cudaError_t, 0 if it was launched. The task's arguments are read before it returns; run->error is not written. */
+typedef int (*weft_cuda_run)(const weft_task_run *run, weft_cuda_queue *queue);
 
 /* NULL: the kernel runs on CPUs only. All are NULL in a build without CUDA (none.c). */
 extern const weft_cuda_run weft_cuda_kernels[WEFT_KERNEL_COUNT];
@@ -17,10 +37,11 @@ extern const weft_cuda_run weft_cuda_kernels[WEFT_KERNEL_COUNT];
 /* Devices of this machine, 0 without a driver; -1: a build without CUDA. */
 int weft_cuda_count_devices(void);
 
-int weft_cuda_copy(const weft_task_run *run, void *stream);
-int weft_cuda_reduce(const weft_task_run *run, void *stream);
-int weft_cuda_constant(const weft_task_run *run, void *stream);
-int weft_cuda_elementwise(const weft_task_run *run, void *stream);
+#define WEFT_TASK_KERNEL(name, color, cuda) int weft_cuda_##name(const weft_task_run *run, weft_cuda_queue *queue);
+#define WEFT_VIEW_KERNEL(name, color, cuda) WEFT_TASK_KERNEL(name, color, cuda)
+#include "codelets/kernels.inc"
+#include "codelets/kernels_end.inc"
+int weft_cuda_elementwise(const weft_task_run *run, weft_cuda_queue *queue);
 
 WEFT_END_DECLS
 

@@ -7,3 +7,8 @@ int weft_cuda_count_devices(void)
 {
     return -1;
 }
+
+void weft_cuda_queue_free(weft_cuda_queue *queue)
+{
+    (void)queue;
+}

@@ -48,8 +48,13 @@ weft_status weft_cuda_started(const char *function, const struct starpu_conf *co
         return weft_fail(WEFT_ERR_UNSUPPORTED, function, "WEFT_DEVICES is %d, but StarPU drives %d CUDA devices",
                          conf->ncuda, count);
     }
-    weft_runtime.device_bytes = count > 0 ? smallest_memory(workers, count) : 0;
-    return WEFT_OK;
+    if (count == 0) {
+        return WEFT_OK;
+    }
+    weft_runtime.device_bytes = smallest_memory(workers, count);
+    weft_runtime.cuda_queues = calloc(STARPU_NMAXWORKERS, sizeof(*weft_runtime.cuda_queues));
+    return weft_runtime.cuda_queues != NULL ? WEFT_OK
+                                            : weft_fail(WEFT_ERR_NOMEM, function, "no memory for the devices' queues");
 }
 
 /* StarPU loads the operands of a task while others run, so each gets a part of the memory. */
@@ -70,28 +75,53 @@ static int can_execute(unsigned worker, struct starpu_task *task, unsigned imple
     return (starpu_worker_get_type((int)worker) == STARPU_CUDA_WORKER) == fits_on_device(task);
 }
 
+/* Behind the stream, before others get what the task has written. */
+static void report_found(void *argument)
+{
+    const weft_submitted_run *submitted = argument;
+    if (submitted->run.error->status != WEFT_OK) {
+        weft_task_run_report(&submitted->run, submitted->operation);
+    }
+}
+
 /* Launches the kernel, and returns. */
 static void run_cuda(void *buffers[], void *argument)
 {
     weft_submitted_run *submitted = argument;
     weft_task_run *run = &submitted->run;
+    weft_cuda_queue *queue = &weft_runtime.cuda_queues[starpu_worker_get_id()];
     weft_task_run_place(submitted, buffers);
-    int failed = weft_cuda_kernels[run->kernel](run, starpu_cuda_get_local_stream());
+    queue->stream = starpu_cuda_get_local_stream();
+    queue->pending = NULL;
+    int failed = weft_cuda_kernels[run->kernel](run, queue);
     if (failed != 0) {
         weft_kernel_error error = { .status = WEFT_OK };
         weft_problem_device(&error, failed);
         run->error = &error;
         weft_task_run_report(run, submitted->operation);
+    } else if (queue->pending != NULL) {
+        struct starpu_task *task = starpu_task_get_current();
+        run->error = &queue->pending->error;
+        task->epilogue_callback_func = report_found;
+        task->epilogue_callback_arg = submitted;
     }
 }
 
 void weft_cuda_fill_in(struct starpu_codelet *codelet, weft_kernel_id kernel)
 {
-    if (starpu_cuda_worker_get_count() > 0 && weft_cuda_kernels[kernel] != NULL) {
+    if (weft_runtime.cuda_queues != NULL && weft_cuda_kernels[kernel] != NULL) {
         codelet->cuda_funcs[0] = run_cuda;
         codelet->cuda_flags[0] = STARPU_CUDA_ASYNC;
         codelet->can_execute = can_execute;
     }
+}
+
+void weft_cuda_stop(void)
+{
+    for (int i = 0; i < STARPU_NMAXWORKERS && weft_runtime.cuda_queues != NULL; i++) {
+        weft_cuda_queue_free(&weft_runtime.cuda_queues[i]);
+    }
+    free(weft_runtime.cuda_queues);
 }
 
 #else
@@ -107,6 +137,10 @@ void weft_cuda_fill_in(struct starpu_codelet *codelet, weft_kernel_id kernel)
 {
     (void)codelet;
     (void)kernel;
+}
+
+void weft_cuda_stop(void)
+{
 }
 
 #endif

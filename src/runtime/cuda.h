@@ -13,5 +13,7 @@ weft_status weft_cuda_choose(const char *function, const weft_settings *settings
 weft_status weft_cuda_started(const char *function, const struct starpu_conf *conf);
 /* Gives a codelet the CUDA function of its kernel, if it has one and StarPU drives devices. */
 void weft_cuda_fill_in(struct starpu_codelet *codelet, weft_kernel_id kernel);
+/* Behind the last task, before starpu_shutdown(). */
+void weft_cuda_stop(void);
 
 #endif

@@ -241,6 +241,7 @@ void weft_runtime_stop(void)
     weft_vec_free(&state->meshes);
     weft_vec_free(&state->mesh_stack);
     free(state->first_rank_of);
+    weft_cuda_stop();
     if (state->owns_starpu) {
         starpu_shutdown();
     }

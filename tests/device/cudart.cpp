@@ -534,17 +534,23 @@ EXPORTED cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes,
     return result(cudaSuccess);
 }
 
-EXPORTED cudaError_t cudaMemset(void *pointer, int value, size_t size)
+EXPORTED cudaError_t cudaMemsetAsync(void *pointer, int value, size_t size, cudaStream_t given)
 {
     int number = device_of(pointer);
+    cudaStream_t stream = stream_of(given);
     if (number < 0 || !is_allocated(number, pointer, size)) {
         return result(cudaErrorInvalidValue);
     }
     char *at = view_of(number, static_cast<char *>(pointer));
-    cudaStream_t stream = stream_of(nullptr);
     stream->push([=] { std::memset(at, value, size); });
-    stream->wait();
     return result(cudaSuccess);
+}
+
+EXPORTED cudaError_t cudaMemset(void *pointer, int value, size_t size)
+{
+    cudaError_t error = cudaMemsetAsync(pointer, value, size, nullptr);
+    stream_of(nullptr)->wait();
+    return error == cudaSuccess ? result(cudaSuccess) : error;
 }
 
 /* ---- copies -------------------------------------------------------------------------------------------- */

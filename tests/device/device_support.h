@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <cuda_runtime_api.h>
 
-#include "codelets/args.h"
+#include "codelets/cuda/kernels.h"
 #include "prng.h"
 #include "stand_in.h"
 
@@ -23,16 +23,19 @@ typedef struct test_memory {
     void *device[NUM_MEMORIES];
     unsigned char host[NUM_MEMORIES][MEMORY_BYTES];
     cudaStream_t stream; /* of device 1 */
+    weft_cuda_queue queue;
     prng random;
+    bool calm; /* numbers are neither special nor large */
 } test_memory;
 
 extern test_memory memory;
 
-/* A group's set-up: the memory and the stream. */
+/* A group's set-up and tear-down: the memory and the stream. */
 int set_up_memory(void **state);
+int tear_down_memory(void **state);
 
 int64_t below(int64_t n);
-/* Small numbers, and special ones. */
+/* Small numbers, and special ones unless memory.calm. */
 double any_number(void);
 /* Fills memory number k on both sides with values of a type. */
 void fill_at_random(int k, weft_dtype dtype);

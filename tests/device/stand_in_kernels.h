@@ -20,6 +20,22 @@
 #define __device__
 #define __noinline__ __attribute__((noinline))
 
+static inline int atomicCAS(int *at, int expected, int value)
+{
+    __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return expected;
+}
+
+static inline int atomicExch(int *at, int value)
+{
+    return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);
+}
+
+static inline void __threadfence()
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 static thread_local struct {
     unsigned x;
 } threadIdx, blockIdx, blockDim, gridDim;

@@ -140,5 +140,5 @@ int main(void)
         cmocka_unit_test(test_reduce),
         cmocka_unit_test(test_constant),
     };
-    return cmocka_run_group_tests(tests, set_up_memory, NULL);
+    return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

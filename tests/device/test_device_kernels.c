@@ -1,6 +1,5 @@
 /* The kernels for CUDA, compiled for the stand-in, against those for CPUs: equal bits, for each kernel, type of
  * arithmetic, types of operands and strides. Without StarPU. */
-#include "codelets/cuda/kernels.h"
 #include "codelets/elementwise.h"
 #include "device_support.h"
 
@@ -122,7 +121,7 @@ static void test_wrong_stream(void **state)
     weft_elementwise_args args = { .base.dtype = WEFT_F64, .common = WEFT_F64, .types = { WEFT_F64, WEFT_F64, WEFT_F64 } };
     weft_task_run run = { .kernel = WEFT_KERNEL_add, .arguments = &args, .num_operands = 3, .operands = memory.device };
     assert_int_equal(cudaSetDevice(0), cudaSuccess); /* the stream is device 1's */
-    assert_int_equal(weft_cuda_kernels[WEFT_KERNEL_add](&run, memory.stream), cudaErrorInvalidResourceHandle);
+    assert_int_equal(weft_cuda_kernels[WEFT_KERNEL_add](&run, &memory.queue), cudaErrorInvalidResourceHandle);
     assert_int_equal(cudaSetDevice(1), cudaSuccess);
 }
 
@@ -135,7 +134,7 @@ static void test_kernel_with_host_pointer(void **state)
     assert_int_equal(cudaHostAlloc(&made_later, 64 << 20, 0), cudaSuccess);
     void *operands[] = { memory.device[0], made_later, memory.device[2] };
     weft_task_run run = { .kernel = WEFT_KERNEL_add, .arguments = &args, .num_operands = 3, .operands = operands };
-    assert_int_equal(weft_cuda_kernels[WEFT_KERNEL_add](&run, memory.stream), cudaSuccess);
+    assert_int_equal(weft_cuda_kernels[WEFT_KERNEL_add](&run, &memory.queue), cudaSuccess);
     assert_int_equal(cudaStreamSynchronize(memory.stream), cudaErrorIllegalAddress);
     assert_int_equal(cudaMemset(memory.device[0], 0, 8), cudaErrorIllegalAddress);
 }

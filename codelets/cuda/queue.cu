@@ -1,0 +1,97 @@
+/* Launching kernels on views: tables of panels, and error words. */
+#include <string.h>
+
+#include "codelets/cuda/views.h"
+
+namespace
+{
+
+const size_t table_bytes = WEFT_DEVICE_MAX_PANELS * sizeof(void *);
+
+int allocate_tables(weft_cuda_queue *queue)
+{
+    cudaError_t failed = queue->table == NULL ? cudaMalloc((void **)&queue->table, table_bytes) : cudaSuccess;
+    if (failed == cudaSuccess && queue->tables == NULL) {
+        failed = cudaHostAlloc((void **)&queue->tables, WEFT_CUDA_TABLES * table_bytes, cudaHostAllocDefault);
+    }
+    for (int i = 0; i < WEFT_CUDA_TABLES && failed == cudaSuccess; i++) {
+        failed = queue->copied[i] != NULL ? cudaSuccess : cudaEventCreateWithFlags((cudaEvent_t *)&queue->copied[i], cudaEventDisableTiming);
+    }
+    return (int)failed;
+}
+
+/* Copies the panels' addresses to the device. Its table is written behind the former kernel, which is on the same
+ * stream; only memory here is waited for. */
+int send_table(weft_cuda_queue *queue, const weft_task_run *run)
+{
+    int failed = queue->copied[WEFT_CUDA_TABLES - 1] != NULL ? 0 : allocate_tables(queue);
+    if (failed != 0) {
+        return failed;
+    }
+    int number = queue->next_table;
+    queue->next_table = (number + 1) % WEFT_CUDA_TABLES;
+    cudaEvent_t copied = (cudaEvent_t)queue->copied[number];
+    void **here = queue->tables + (size_t)number * WEFT_DEVICE_MAX_PANELS;
+    size_t bytes = (size_t)run->num_operands * sizeof(void *);
+    failed = (int)cudaEventSynchronize(copied);
+    if (failed == 0) {
+        memcpy(here, run->operands, bytes);
+        failed = (int)cudaMemcpyAsync(queue->table, here, bytes, cudaMemcpyHostToDevice, (cudaStream_t)queue->stream);
+    }
+    return failed != 0 ? failed : (int)cudaEventRecord(copied, (cudaStream_t)queue->stream);
+}
+
+}
+
+int weft_call_begin(weft_device_call *call, const weft_task_run *run, weft_cuda_queue *queue)
+{
+    weft_device_call_fill(call, run);
+    if (run->num_operands <= WEFT_DEVICE_PANELS) {
+        return 0;
+    }
+    int failed = send_table(queue, run);
+    call->table = (void *const *)queue->table;
+    return failed;
+}
+
+int weft_error_begin(weft_device_error **error, weft_cuda_queue *queue)
+{
+    const size_t bytes = WEFT_CUDA_ERRORS * sizeof(weft_device_error);
+    cudaError_t failed = cudaSuccess;
+    if (queue->device_errors == NULL) {
+        failed = cudaMalloc((void **)&queue->device_errors, bytes);
+    }
+    if (failed == cudaSuccess && queue->errors == NULL) {
+        failed = cudaHostAlloc((void **)&queue->errors, bytes, cudaHostAllocDefault);
+    }
+    if (failed != cudaSuccess) {
+        return (int)failed;
+    }
+    *error = queue->device_errors + queue->next_error;
+    return (int)cudaMemsetAsync(*error, 0, sizeof(**error), (cudaStream_t)queue->stream);
+}
+
+int weft_error_end(const weft_device_error *error, weft_cuda_queue *queue)
+{
+    queue->pending = queue->errors + queue->next_error;
+    queue->next_error = (queue->next_error + 1) % WEFT_CUDA_ERRORS;
+    return (int)cudaMemcpyAsync(queue->pending, error, sizeof(*error), cudaMemcpyDeviceToHost,
+                                (cudaStream_t)queue->stream);
+}
+
+void weft_cuda_queue_free(weft_cuda_queue *queue)
+{
+    for (int i = 0; i < WEFT_CUDA_TABLES; i++) {
+        if (queue->copied[i] != NULL) {
+            cudaEventDestroy((cudaEvent_t)queue->copied[i]);
+        }
+    }
+    cudaFree(queue->table); /* no memory: nothing */
+    cudaFree(queue->device_errors);
+    if (queue->tables != NULL) {
+        cudaFreeHost(queue->tables);
+    }
+    if (queue->errors != NULL) {
+        cudaFreeHost(queue->errors);
+    }
+}

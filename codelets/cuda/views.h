@@ -1,0 +1,252 @@
+/* Kernels on views: elements of the operands by their index, and the launch. Each thread computes elements, or vectors
+ * as a whole in the order in which a CPU does, so that results have the same bits. */
+#ifndef WEFT_CODELETS_CUDA_VIEWS_H
+#define WEFT_CODELETS_CUDA_VIEWS_H
+
+#include "codelets/cuda/box.h"
+#include "codelets/cuda/convert.h"
+#include "codelets/cuda/kernels.h"
+
+extern "C" {
+#include "codelets/problems.h"
+}
+
+/* ---- launch -------------------------------------------------------------------------------------------- */
+
+/* Fills in the argument. A cudaError_t, as all of these. */
+int weft_call_begin(weft_device_call *call, const weft_task_run *run, weft_cuda_queue *queue);
+/* Around a kernel that can find invalid values: clears its error, and copies it behind. */
+int weft_error_begin(weft_device_error **error, weft_cuda_queue *queue);
+int weft_error_end(const weft_device_error *error, weft_cuda_queue *queue);
+
+typedef void (*weft_device_kernel)(weft_device_call);
+
+/* With `count` indices: none, nothing is launched. */
+static inline int weft_call_launch(weft_device_kernel kernel, int64_t count, const weft_device_call &call,
+                                   weft_cuda_queue *queue)
+{
+    return count == 0 ? 0 : weft_launch(kernel, count, queue->stream, call);
+}
+
+/* The same of a kernel that reports invalid values. */
+static inline int weft_call_launch_checked(weft_device_kernel kernel, int64_t count, weft_device_call &call,
+                                           weft_cuda_queue *queue)
+{
+    int failed = count == 0 ? 0 : weft_error_begin(&call.error, queue);
+    failed = failed != 0 ? failed : weft_call_launch(kernel, count, call, queue);
+    return failed != 0 || count == 0 ? failed : weft_error_end(call.error, queue);
+}
+
+/* ---- elements ------------------------------------------------------------------------------------------ */
+
+/* The number of an input among the views. */
+static __device__ inline int weft_input(const weft_device_call &call, int number)
+{
+    return call.num_outputs + number;
+}
+
+/* The address of a row of view number k. */
+static __device__ inline char *weft_row_at(const weft_device_call &call, int k, int64_t row)
+{
+    const weft_device_view &view = call.views[k];
+    int64_t panel = 0, begin = 0;
+    if (view.ndim > 0) {
+        int64_t first = view.offset[0] + view.row_shift, number = weft_quotient(first, view.panel_rows);
+        panel = weft_quotient(first + row, view.panel_rows) - number;
+        begin = panel == 0 ? 0 : (number + panel) * view.panel_rows - first;
+    }
+    void *const *panels = call.table != NULL ? call.table : call.panels;
+    return (char *)panels[view.first_panel + panel] +
+           (size_t)((row - begin) * view.row_elements) * weft_size_of(view.dtype);
+}
+
+/* The memory and the place in it of an element, in the row-major order of the part. */
+typedef struct weft_device_place {
+    char *memory;
+    int64_t place;
+} weft_device_place;
+
+static __device__ inline weft_device_place weft_place_of(const weft_device_call &call, int k, int64_t index)
+{
+    int64_t row = call.views[k].ndim == 0 ? 0 : weft_quotient(index, call.views[k].row_elements);
+    weft_device_place at = { weft_row_at(call, k, row), index - row * call.views[k].row_elements };
+    return at;
+}
+
+template <typename T> __device__ T weft_get(const weft_device_call &call, int k, int64_t index)
+{
+    weft_device_place at = weft_place_of(call, k, index);
+    return weft_load_as(T(), call.views[k].dtype, at.memory, at.place);
+}
+
+template <typename T> __device__ void weft_set(const weft_device_call &call, int k, int64_t index, T value)
+{
+    weft_device_place at = weft_place_of(call, k, index);
+    weft_store_from(call.views[k].dtype, at.memory, at.place, value);
+}
+
+/* ---- vectors ------------------------------------------------------------------------------------------- */
+
+/* The elements of a view along some consecutive dimensions, one vector for each index of the others: as weft_vectors
+ * (cpu/vectors.h). T: the type of the arithmetic. */
+typedef struct weft_device_vectors {
+    int view, first;
+    weft_dtype dtype;
+    int64_t count, length, step, outer, per_row;
+} weft_device_vectors;
+
+static __device__ inline weft_device_vectors weft_device_vectors_along(const weft_device_call &call, int k, int first,
+                                                                       int last)
+{
+    const weft_device_view &view = call.views[k];
+    weft_device_vectors v = { k, first, view.dtype, 1, 1, 1, 1, 0 };
+    for (int d = 0; d < view.ndim; d++) {
+        v.length *= d >= first && d <= last ? view.extent[d] : 1;
+        v.count *= d >= first && d <= last ? 1 : view.extent[d];
+        v.step *= d > last ? view.extent[d] : 1;
+        v.outer *= d >= 1 && d < first ? view.extent[d] : 1;
+    }
+    v.per_row = first == 0 && view.ndim > 0 ? (v.step == 0 ? 0 : view.row_elements / v.step) : v.length;
+    return v;
+}
+
+/* Vector `index`. */
+template <typename T> struct weft_device_vector {
+    const weft_device_call &call;
+    const weft_device_vectors &along;
+    int64_t index;
+    char *memory; /* of its row, if it lies in one */
+    int64_t begin;
+
+    __device__ weft_device_vector(const weft_device_call &call_, const weft_device_vectors &along_, int64_t index_)
+        : call(call_), along(along_), index(index_), memory(NULL), begin(0)
+    {
+        if (along.first > 0) {
+            int64_t place = weft_quotient(index, along.step), row = weft_quotient(place, along.outer);
+            memory = weft_row_at(call, along.view, row);
+            begin = (place - row * along.outer) * along.length * along.step + (index - place * along.step);
+        }
+    }
+
+    __device__ weft_device_place at(int64_t k) const
+    {
+        if (memory != NULL) {
+            weft_device_place inside = { memory, begin + k * along.step };
+            return inside;
+        }
+        int64_t row = weft_quotient(k, along.per_row);
+        weft_device_place inside = { weft_row_at(call, along.view, row), index + (k - row * along.per_row) * along.step };
+        return inside;
+    }
+
+    __device__ T operator[](int64_t k) const
+    {
+        weft_device_place inside = at(k);
+        return weft_load_as(T(), along.dtype, inside.memory, inside.place);
+    }
+
+    __device__ void set(int64_t k, T value) const
+    {
+        weft_device_place inside = at(k);
+        weft_store_from(along.dtype, inside.memory, inside.place, value);
+    }
+};
+
+/* ---- reductions in the order of the CPU's -------------------------------------------------------------- */
+
+/* As IN_LANES of cpu/line_sums.c: whole groups of `lanes` values go to one lane each; then the lanes are combined
+ * pairwise, and the remaining values one by one. */
+template <int lanes, typename T, typename Value, typename Operation>
+__device__ T weft_in_lanes(T start, int64_t n, Value value, Operation operation)
+{
+    T lane[lanes], total = start;
+    int64_t first = 0;
+    if (n >= lanes) {
+        for (int i = 0; i < lanes; i++) {
+            lane[i] = start;
+        }
+        for (; first + lanes <= n; first += lanes) {
+            for (int i = 0; i < lanes; i++) {
+                lane[i] = operation(lane[i], value(first + i));
+            }
+        }
+        for (int half = lanes / 2; half > 0; half /= 2) {
+            for (int i = 0; i < half; i++) {
+                lane[i] = operation(lane[i], lane[i + half]);
+            }
+        }
+        total = lane[0];
+    }
+    for (; first < n; first++) {
+        total = operation(total, value(first));
+    }
+    return total;
+}
+
+template <typename Value> __device__ double weft_device_sum(int64_t n, Value value)
+{
+    return weft_in_lanes<16, double>(0.0, n, value, [](double a, double b) { return a + b; });
+}
+
+/* -INFINITY without values; NaN is ignored. */
+template <typename T, typename Value> __device__ double weft_device_max(int64_t n, Value value)
+{
+    return (double)weft_in_lanes<32, T>((T)-INFINITY, n, value, [](T a, T b) { return b > a ? b : a; });
+}
+
+static __device__ inline float weft_device_exp(float x)
+{
+    return weft_exp_f32(x);
+}
+
+static __device__ inline double weft_device_exp(double x)
+{
+    return weft_exp_f64(x);
+}
+
+/* The sum of e^(value - most), in the blocks of weft_line_sum_exp(). */
+template <typename T, typename Value> __device__ double weft_device_sum_exp(int64_t n, double most, Value value)
+{
+    const int64_t block = 512;
+    double total = 0;
+    for (int64_t first = 0; first < n; first += block) {
+        int64_t some = n - first < block ? n - first : block;
+        total += weft_device_sum(some, [&](int64_t i) { return (double)weft_device_exp((T)(value(first + i) - (T)most)); });
+    }
+    return total;
+}
+
+/* ---- errors -------------------------------------------------------------------------------------------- */
+
+/* Keeps what `fill` writes, if no error at an earlier position is there. */
+template <typename Fill> __device__ void weft_device_report(weft_device_error *error, uint64_t position, Fill fill)
+{
+    const uint64_t key = ~position;
+    volatile uint64_t *kept = &error->key;
+    if (*kept >= key) {
+        return;
+    }
+    while (atomicCAS(&error->lock, 0, 1) != 0) {
+    }
+    __threadfence();
+    if (*kept < key) {
+        error->error.status = WEFT_ERR_INVALID;
+        fill(&error->error);
+        *kept = key;
+    }
+    __threadfence();
+    atomicExch(&error->lock, 0);
+}
+
+static __device__ inline void weft_device_range(const weft_device_call &call, uint64_t position, int input,
+                                                int64_t value, int64_t bound)
+{
+    weft_device_report(call.error, position, [&](weft_kernel_error *error) {
+        error->problem = WEFT_PROBLEM_RANGE;
+        error->input = input;
+        error->value = value;
+        error->bound = bound;
+    });
+}
+
+#endif
