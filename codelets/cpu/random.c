@@ -6,35 +6,14 @@
 
 #include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
-#include "codelets/half.h"
 #include "codelets/problems.h"
+#include "codelets/random_words.h"
 
-enum { WORDS = 4, BLOCKS = 128 };
-
-/* ---- Philox4x32-10 ------------------------------------------------------------------------------------- */
-
-static inline void philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1,
-                          uint32_t out[WORDS])
-{
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = UINT64_C(0xD2511F53) * c0, p1 = UINT64_C(0xCD9E8D57) * c2;
-        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (uint32_t)p1;
-        c3 = (uint32_t)p0;
-        c0 = n0;
-        c2 = n2;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
-}
+enum { WORDS = WEFT_RANDOM_WORDS, BLOCKS = 128 };
 
 void weft_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
-    philox(counter[0], counter[1], counter[2], counter[3], key[0], key[1], out);
+    weft_philox(counter[0], counter[1], counter[2], counter[3], key[0], key[1], out);
 }
 
 typedef struct state {
@@ -52,8 +31,7 @@ WEFT_CLONES static void make_words(state s, uint64_t first, int64_t count, uint3
 {
     for (int64_t i = 0; i < count; i++) {
         uint64_t block = first + (uint64_t)i;
-        philox((uint32_t)block, (uint32_t)(block >> 32), (uint32_t)s.offset, (uint32_t)(s.offset >> 32),
-               (uint32_t)s.seed, (uint32_t)(s.seed >> 32), words + WORDS * i);
+        weft_random_block(s.seed, s.offset, block, words + WORDS * i);
     }
 }
 
@@ -146,13 +124,6 @@ static void run(const weft_kernel_call *call, const method *how, double own0, do
 
 /* ---- uniform ------------------------------------------------------------------------------------------- */
 
-/* Two words as a number in [0, 1). */
-static double unit_of_words(const uint32_t words[2])
-{
-    uint64_t bits = (uint64_t)words[1] << 32 | words[0];
-    return (double)(bits >> 11) * 0x1p-53;
-}
-
 static void uniform_f64(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
                         int64_t count)
 {
@@ -160,33 +131,9 @@ static void uniform_f64(const runner *r, void *out, const void *in, const uint32
     const double low = r->own[0], high = r->own[1];
     double *values = out;
     for (int64_t i = 0; i < count; i++) {
-        double value = low + (high - low) * unit_of_words(words + 2 * (skip + i));
+        double value = low + (high - low) * weft_unit_of_words(words + 2 * (skip + i));
         values[i] = value < high || low == high ? value : nextafter(high, low);
     }
-}
-
-/* The next smaller 16-bit number of either type, as bits. */
-static uint16_t half_below(uint16_t half)
-{
-    return half == 0 ? 0x8001u : (uint16_t)(half & 0x8000u ? half + 1 : half - 1);
-}
-
-static uint16_t f16_rounded_down(float value)
-{
-    uint16_t half = weft_f32_to_f16(value);
-    return weft_f16_to_f32(half) > value ? half_below(half) : half;
-}
-
-static uint16_t bf16_rounded_down(float value)
-{
-    uint16_t half = weft_f32_to_bf16(value);
-    return weft_bf16_to_f32(half) > value ? half_below(half) : half;
-}
-
-static float f32_rounded_down(double value)
-{
-    float rounded = (float)value;
-    return (double)rounded > value ? nextafterf(rounded, -INFINITY) : rounded;
 }
 
 /* In f64, where own[0] + u (own[1] - own[0]) for two f32 an ulp apart does not round to the upper one. */
@@ -196,11 +143,11 @@ static void uniform_f32(const runner *r, void *out, const void *in, const uint32
     (void)in;
     const double low = r->own[0], width = r->own[1] - r->own[0];
     for (int64_t i = 0; i < count; i++) {
-        float value = f32_rounded_down(low + width * ((double)(words[skip + i] >> 8) * 0x1p-24));
+        float value = weft_f32_rounded_down(low + width * ((double)(words[skip + i] >> 8) * 0x1p-24));
         if (r->type == WEFT_F32) {
             ((float *)out)[i] = value;
         } else {
-            ((uint16_t *)out)[i] = r->type == WEFT_BF16 ? bf16_rounded_down(value) : f16_rounded_down(value);
+            ((uint16_t *)out)[i] = r->type == WEFT_BF16 ? weft_bf16_rounded_down(value) : weft_f16_rounded_down(value);
         }
     }
 }
@@ -237,8 +184,8 @@ static void normal_f64(const runner *r, void *out, const void *in, const uint32_
     (void)in;
     double values[2 * BLOCKS];
     for (int64_t i = 0; i < skip + count; i += 2) {
-        double radius = sqrt(-2.0 * log(1.0 - unit_of_words(words + 2 * i)));
-        double angle = 2.0 * 3.14159265358979323846 * unit_of_words(words + 2 * i + 2);
+        double radius = sqrt(-2.0 * log(1.0 - weft_unit_of_words(words + 2 * i)));
+        double angle = 2.0 * 3.14159265358979323846 * weft_unit_of_words(words + 2 * i + 2);
         values[i] = r->own[0] + r->own[1] * (radius * cos(angle));
         values[i + 1] = r->own[0] + r->own[1] * (radius * sin(angle));
     }
@@ -273,14 +220,6 @@ void weft_kernel_normal(const weft_kernel_call *call)
 
 /* ---- whole numbers ------------------------------------------------------------------------------------- */
 
-/* The upper 64 bits of a product. */
-static uint64_t high_product(uint64_t a, uint64_t b)
-{
-    uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
-    uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (uint32_t)middle;
-    return a1 * b1 + (middle >> 32) + (other >> 32);
-}
-
 /* High part of a 64-bit random fraction times the count: probabilities differ by at most 2^-64. */
 static void write_whole(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
                         int64_t count)
@@ -291,7 +230,7 @@ static void write_whole(const runner *r, void *out, const void *in, const uint32
     int64_t values[2 * BLOCKS];
     for (int64_t i = 0; i < count; i++) {
         const uint32_t *pair = words + 2 * (skip + i);
-        values[i] = (int64_t)(low + high_product((uint64_t)pair[1] << 32 | pair[0], numbers));
+        values[i] = (int64_t)(low + weft_high_product((uint64_t)pair[1] << 32 | pair[0], numbers));
     }
     weft_store(r->type, out, 1, WEFT_I64, values, count);
 }
@@ -345,65 +284,19 @@ void weft_kernel_bernoulli(const weft_kernel_call *call)
 
 /* ---- permutations -------------------------------------------------------------------------------------- */
 
-/* A permutation of 0 .. 2^bits - 1 computed per element: a Feistel network, whose rounds add a random
- * function of one half of the bits to the other half. */
-enum { ROUNDS = 12, MIN_BITS = 8 };
-
-typedef struct network {
-    int right_bits;
-    uint64_t left_mask, right_mask;
-    uint64_t keys[ROUNDS];
-} network;
-
-/* The domain is at least twice the number of elements: values outside are skipped, which also makes even
- * and odd permutations equally probable. */
-static network make_network(state s, uint64_t n)
-{
-    int bits = MIN_BITS;
-    while (bits < 63 && (UINT64_C(1) << bits) < 2 * n) {
-        bits++;
-    }
-    network net = { .right_bits = bits / 2 };
-    net.right_mask = (UINT64_C(1) << net.right_bits) - 1;
-    net.left_mask = (UINT64_C(1) << (bits - net.right_bits)) - 1;
-    uint32_t words[2 * ROUNDS];
-    make_words(s, 0, ROUNDS / 2, words);
-    for (int i = 0; i < ROUNDS; i++) {
-        net.keys[i] = (uint64_t)words[2 * i + 1] << 32 | words[2 * i];
-    }
-    return net;
-}
-
-/* 64-bit mixing: two rounds of shift and odd factor. */
-static inline uint64_t mix(uint64_t x)
-{
-    x = (x ^ x >> 32) * UINT64_C(0xD2511F5309A2B4C5);
-    x = (x ^ x >> 29) * UINT64_C(0x9E3779B97F4A7C15);
-    return x ^ x >> 32;
-}
-
-static uint64_t permuted(const network *net, uint64_t x)
-{
-    uint64_t left = x >> net->right_bits, right = x & net->right_mask;
-    for (int i = 0; i < ROUNDS; i += 2) {
-        left ^= mix(right ^ net->keys[i]) & net->left_mask;
-        right ^= mix(left ^ net->keys[i + 1]) & net->right_mask;
-    }
-    return left << net->right_bits | right;
-}
-
 void weft_kernel_randperm(const weft_kernel_call *call)
 {
     const weft_view *out = &call->output;
     const uint64_t n = (uint64_t)out->shape[0];
-    const network net = make_network(state_of(call), n);
+    const state own = state_of(call);
+    const weft_network net = weft_network_of(own.seed, own.offset, n);
     for (int64_t row = 0, rows; row < weft_view_rows(out); row += rows) {
         int64_t *values = weft_view_row(out, row, &rows);
         for (int64_t i = 0; i < rows; i++) {
             /* Cycle walking: a cycle leads back into the range. */
             uint64_t x = (uint64_t)(out->offset[0] + row + i);
             do {
-                x = permuted(&net, x);
+                x = weft_permuted(&net, x);
             } while (x >= n);
             values[i] = (int64_t)x;
         }

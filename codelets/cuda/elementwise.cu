@@ -1,10 +1,6 @@
 /* Elementwise kernels: one for each expression of elementwise.inc and each type of arithmetic. */
-#include <float.h>
-#include <math.h>
-#include <stdint.h>
-
 #include "codelets/cuda/box.h"
-#include "codelets/cuda/convert.h"
+#include "codelets/cuda/expressions.h"
 #include "codelets/cuda/kernels.h"
 
 extern "C" {
@@ -54,40 +50,6 @@ template <typename Expression> __global__ void run_elementwise(const elementwise
             weft_store_from(work.types[0], work.operands[0], place[0], value);
         }
     }
-}
-
-template <typename T> struct dtype_of;
-template <> struct dtype_of<double> {
-    static const weft_dtype value = WEFT_F64;
-};
-template <> struct dtype_of<float> {
-    static const weft_dtype value = WEFT_F32;
-};
-template <> struct dtype_of<int64_t> {
-    static const weft_dtype value = WEFT_I64;
-};
-template <> struct dtype_of<uint8_t> {
-    static const weft_dtype value = WEFT_BOOL;
-};
-
-/* ---- the expressions ----------------------------------------------------------------------------------- */
-
-namespace expressions
-{
-#define LOOP(name, T_, R, count, expression)                                                                 \
-    struct name##_##T_ {                                                                                     \
-        typedef T_ type;                                                                                     \
-        typedef R result;                                                                                    \
-        static const int inputs = count;                                                                     \
-        static const weft_dtype result_type = dtype_of<R>::value;                                            \
-        static __device__ R of(const T_ a, const T_ b, const T_ c, const double *scalars)                    \
-        {                                                                                                    \
-            SCALARS(T_)                                                                                      \
-            (void)a, (void)b, (void)c;                                                                       \
-            return (R)(expression);                                                                          \
-        }                                                                                                    \
-    };
-#include "codelets/elementwise_loops.inc"
 }
 
 typedef void (*elementwise_kernel)(elementwise_work);

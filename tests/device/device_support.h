@@ -39,7 +39,8 @@ int64_t below(int64_t n);
 double any_number(void);
 /* Fills memory number k on both sides with values of a type. */
 void fill_at_random(int k, weft_dtype dtype);
-/* Launches the kernel on the device, and runs it here behind; `host` and `device` are its operands' addresses. */
+/* Launches the kernel on the device, and runs it here behind; `host` and `device` are its operands' addresses. Both find
+ * the same errors. */
 void run_on_both(const weft_task_run *run, void *host[], void *device[]);
 /* That memory number k has equal bits on both sides, from element 0 of the first `shift` bytes on. All of it, so that a
  * write beside a box is seen too. All NaN are alike. */

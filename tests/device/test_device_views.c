@@ -1,4 +1,6 @@
 /* Kernels on views on the stand-in against those for CPUs: equal bits for all types, parts and panels. Without StarPU. */
+#include "codelets/optimizers.h"
+#include "codelets/random.h"
 #include "view_cases.h"
 
 enum { CASES = 60 };
@@ -68,12 +70,94 @@ static void test_tables(void **state)
     }
 }
 
+/* Probabilities, some of them wrong. */
+static void fill_with_chances(int k, weft_dtype type, bool wrong)
+{
+    memory.calm = true;
+    fill_at_random(k, type);
+    for (size_t i = 0; i < MEMORY_BYTES / sizeof(double) && type == WEFT_F64; i++) {
+        double p = wrong && below(40) == 0 ? any_number() : (double)below(257) / 256;
+        memcpy(memory.host[k] + i * sizeof(p), &p, sizeof(p));
+    }
+    for (size_t i = 0; i < MEMORY_BYTES / sizeof(float) && type == WEFT_F32; i++) {
+        float p = wrong && below(40) == 0 ? (float)any_number() : (float)below(257) / 256;
+        memcpy(memory.host[k] + i * sizeof(p), &p, sizeof(p));
+    }
+    send_again(k);
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_uniform, WEFT_KERNEL_randint, WEFT_KERNEL_randperm,
+                                              WEFT_KERNEL_bernoulli_scalar, WEFT_KERNEL_bernoulli };
+    static const weft_dtype whole[] = { WEFT_I64, WEFT_I32, WEFT_U8, WEFT_BOOL };
+    int invalid = 0;
+    for (int i = 0; i < 5 * CASES; i++) {
+        view_case c;
+        begin_case(&c, kernels[i % 5]);
+        part of = any_part(0, 4, 5);
+        for (int s = 0; s < 4; s++) {
+            c.scalars[s] = (double)(uint32_t)prng_next(&memory.random);
+        }
+        double *own = c.scalars + WEFT_RANDOM_OWN;
+        own[0] = (double)below(1000) / 1000;
+        switch (c.kernel) {
+        case WEFT_KERNEL_uniform:
+            own[1] = below(4) == 0 ? own[0] : own[0] + (double)below(100);
+            add_output(&c, any_float(), &of, false);
+            break;
+        case WEFT_KERNEL_randint:
+            weft_random_pack(own, prng_next(&memory.random));
+            weft_random_pack(own + 2, below(3) == 0 ? prng_next(&memory.random) : (uint64_t)below(1000));
+            add_output(&c, whole[below(4)], &of, false);
+            break;
+        case WEFT_KERNEL_randperm:
+            of = any_part(1, 1, 700);
+            add_output(&c, WEFT_I64, &of, false);
+            break;
+        case WEFT_KERNEL_bernoulli_scalar:
+            add_output(&c, (weft_dtype)below(WEFT_DTYPE_COUNT), &of, false);
+            break;
+        default:
+            add_output(&c, (weft_dtype)below(WEFT_DTYPE_COUNT), &of, false);
+            fill_with_chances(add_input(&c, below(2) == 0 ? WEFT_F64 : WEFT_F32, &of, false),
+                              c.args->operands[1].dtype, below(3) == 0);
+            break;
+        }
+        run_case(&c);
+        invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
+    }
+    assert_true(invalid > 0);
+}
+
+static void test_optimizers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * CASES; i++) {
+        bool adam = i % 2 == 0, equal = below(2) == 0;
+        view_case c;
+        begin_case(&c, adam ? WEFT_KERNEL_adam : WEFT_KERNEL_sgd_momentum);
+        part of = any_part(0, 4, 6);
+        weft_dtype type = any_float();
+        for (int o = 0; o < (adam ? 3 : 2); o++) {
+            add_output(&c, equal ? type : any_float(), &of, false);
+        }
+        add_input(&c, equal ? type : any_float(), &of, false);
+        c.scalars[adam ? (int)WEFT_ADAM_DECAY : (int)WEFT_SGD_DECAY] *= (double)below(2);
+        c.args->numbers[0] = below(2);
+        run_case(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_sums_of_lines),
         cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_optimizers),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }
