@@ -90,20 +90,7 @@ typedef struct reduction {
         { name##_into_one_int64_t, name##_into_each_int64_t },                                               \
     };
 
-/* Integers wrap around. */
-#define WHOLE_SUM (int64_t)((uint64_t)a + (uint64_t)b)
-/* NaN wins. | instead of ||: no branches in the loops. */
-#define GREATER ((a != a) | (a > b) ? a : b)
-#define LESS ((a != a) | (a < b) ? a : b)
-REDUCTION(sum, 0, 0, b, a + b, WHOLE_SUM)
-REDUCTION(sum_abs, 0, 0, fabs(b), a + b, WHOLE_SUM)
-REDUCTION(sum_square, 0, 0, b *b, a + b, WHOLE_SUM)
-REDUCTION(prod, 1, 1, b, a *b, (int64_t)((uint64_t)a *(uint64_t)b))
-REDUCTION(max, -INFINITY, INT64_MIN, b, GREATER, (a > b ? a : b))
-REDUCTION(max_abs, -INFINITY, INT64_MIN, fabs(b), GREATER, (a > b ? a : b))
-REDUCTION(min, INFINITY, INT64_MAX, b, LESS, (a < b ? a : b))
-REDUCTION(any, 0, 0, b, ((a != 0) | (b != 0)), ((a != 0) | (b != 0)))
-REDUCTION(all, 1, 1, b, ((a != 0) & (b != 0)), ((a != 0) & (b != 0)))
+#include "codelets/reductions.inc"
 
 /* ---- what is done to the values before ----------------------------------------------------------------- */
 

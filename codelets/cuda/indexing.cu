@@ -1,0 +1,288 @@
+/* Look-ups, scattered sums, one-hot rows, triangles, cumulative sums: see cpu/indexing.c, shapes.c, scans.c. */
+#include "codelets/cuda/views.h"
+
+extern "C" {
+#include "codelets/indexing.h"
+}
+
+namespace
+{
+
+/* An element as it lies. */
+__device__ void copy_element(weft_device_place to, weft_device_place from, size_t size)
+{
+    switch (size) {
+    case 1:
+        ((uint8_t *)to.memory)[to.place] = ((const uint8_t *)from.memory)[from.place];
+        break;
+    case 2:
+        ((uint16_t *)to.memory)[to.place] = ((const uint16_t *)from.memory)[from.place];
+        break;
+    case 4:
+        ((uint32_t *)to.memory)[to.place] = ((const uint32_t *)from.memory)[from.place];
+        break;
+    default:
+        ((uint64_t *)to.memory)[to.place] = ((const uint64_t *)from.memory)[from.place];
+        break;
+    }
+}
+
+__device__ void clear_element(weft_device_place to, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        to.memory[(size_t)to.place * size + i] = 0;
+    }
+}
+
+/* Elements behind dimension `dim` for each of its indices. */
+__device__ int64_t inner_of(const weft_device_view &view, int dim)
+{
+    int64_t inner = 1;
+    for (int d = dim + 1; d < view.ndim; d++) {
+        inner *= view.extent[d];
+    }
+    return inner;
+}
+
+/* Local place of a global index along a dimension; -1: elsewhere, or, reported at `position`, out of range. */
+__device__ int64_t place_along(const weft_device_call &call, int k, int dim, int64_t index, uint64_t position)
+{
+    const weft_device_view &view = call.views[k];
+    if (index < 0 || index >= view.shape[dim]) {
+        weft_device_range(call, position, call.num_inputs - 1, index, view.shape[dim] - 1);
+        return -1;
+    }
+    int64_t place = index - view.offset[dim];
+    return place >= 0 && place < view.extent[dim] ? place : -1;
+}
+
+/* ---- look-ups ------------------------------------------------------------------------------------------ */
+
+__global__ void run_lookup(const weft_device_call call)
+{
+    const int dim = (int)call.numbers[WEFT_INDEXED_DIM], table = weft_input(call, 0);
+    const bool together = call.numbers[WEFT_INDEXED_TOGETHER] != 0;
+    const weft_device_view &out = call.views[0];
+    const int64_t inner = inner_of(out, dim), length = out.extent[dim];
+    const size_t size = weft_size_of(out.dtype);
+    for (int64_t i = weft_first_index(); i < out.count; i += weft_index_step()) {
+        const int64_t line = weft_quotient(i, inner), j = i - line * inner, outer = weft_quotient(line, length);
+        const int64_t index = weft_get<int64_t>(call, weft_input(call, 1), together ? line - outer * length : i);
+        const int64_t place = place_along(call, table, dim, index, (uint64_t)i);
+        const weft_device_place to = weft_place_of(call, 0, i);
+        if (place >= 0 && call.views[table].count > 0) {
+            copy_element(to, weft_place_of(call, table, (outer * call.views[table].extent[dim] + place) * inner + j), size);
+        } else {
+            clear_element(to, size);
+        }
+    }
+}
+
+/* Of an output without elements behind the dimension: indices are checked none the less. */
+__global__ void run_check_lookup(const weft_device_call call)
+{
+    const int indices = weft_input(call, 1), dim = (int)call.numbers[WEFT_INDEXED_DIM];
+    for (int64_t i = weft_first_index(); i < call.views[indices].count; i += weft_index_step()) {
+        place_along(call, weft_input(call, 0), dim, weft_get<int64_t>(call, indices, i), (uint64_t)i);
+    }
+}
+
+__global__ void run_check_indices(const weft_device_call call)
+{
+    const int indices = weft_input(call, 0);
+    for (int64_t i = weft_first_index(); i < call.views[indices].count; i += weft_index_step()) {
+        const int64_t index = weft_get<int64_t>(call, indices, i);
+        const bool fits = index >= 0 && index < call.numbers[0];
+        if (!fits) {
+            weft_device_range(call, (uint64_t)i, call.num_inputs - 1, index, call.numbers[0] - 1);
+        }
+        weft_set(call, 0, i, (uint8_t)fits);
+    }
+}
+
+__global__ void run_one_hot(const weft_device_call call)
+{
+    const int indices = weft_input(call, 0), dim = call.views[0].ndim - 1;
+    const int64_t length = call.views[0].extent[dim];
+    for (int64_t i = weft_first_index(); i < call.views[indices].count; i += weft_index_step()) {
+        const int64_t place = place_along(call, 0, dim, weft_get<int64_t>(call, indices, i), (uint64_t)i);
+        for (int64_t k = 0; k < length; k++) {
+            weft_set(call, 0, i * length + k, (int64_t)(k == place));
+        }
+    }
+}
+
+/* ---- scattered sums ------------------------------------------------------------------------------------ */
+
+static __device__ double added(weft_dtype, double a, double b)
+{
+    return a + b;
+}
+
+static __device__ float added(weft_dtype, float a, float b)
+{
+    return a + b;
+}
+
+/* Stores to narrower integers wrap around. */
+static __device__ int64_t added(weft_dtype type, int64_t a, int64_t b)
+{
+    return type == WEFT_BOOL ? a != 0 || b != 0 : (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/* A thread for each line of the output, which adds to it in index order. */
+template <typename T> __global__ void run_scatter(const weft_device_call call)
+{
+    const int dim = (int)call.numbers[WEFT_INDEXED_DIM], source = weft_input(call, 0);
+    const bool together = call.numbers[WEFT_INDEXED_TOGETHER] != 0;
+    const weft_device_view &out = call.views[0];
+    const int64_t inner = inner_of(call.views[source], dim), length = call.views[source].extent[dim];
+    const weft_device_vectors lines = weft_device_vectors_along(call, 0, dim, dim);
+    for (int64_t v = weft_first_index(); v < lines.count; v += weft_index_step()) {
+        const int64_t outer = weft_quotient(v, inner), j = v - outer * inner;
+        const weft_device_vector<T> line(call, lines, v);
+        for (int64_t k = 0; k < lines.length && call.first; k++) {
+            line.set(k, 0);
+        }
+        for (int64_t k = 0; k < length; k++) {
+            const int64_t i = (outer * length + k) * inner + j;
+            const int64_t index = weft_get<int64_t>(call, weft_input(call, 1), together ? k : i);
+            const int64_t place = place_along(call, 0, dim, index, (uint64_t)i);
+            if (place >= 0) {
+                line.set(place, added(out.dtype, line[place], weft_get<T>(call, source, i)));
+            }
+        }
+    }
+}
+
+/* ---- triangles ----------------------------------------------------------------------------------------- */
+
+template <bool lower> __global__ void run_triangle(const weft_device_call call)
+{
+    const weft_device_view &out = call.views[0];
+    const int last = out.ndim - 1;
+    const size_t size = weft_size_of(out.dtype);
+    for (int64_t i = weft_first_index(); i < out.count; i += weft_index_step()) {
+        const int64_t row = weft_quotient(i, out.extent[last]), column = i - row * out.extent[last];
+        const int64_t matrix_row = row - weft_quotient(row, out.extent[last - 1]) * out.extent[last - 1];
+        const int64_t above = out.offset[last] + column - (out.offset[last - 1] + matrix_row) - call.numbers[0];
+        if (lower ? above <= 0 : above >= 0) {
+            copy_element(weft_place_of(call, 0, i), weft_place_of(call, weft_input(call, 0), i), size);
+        } else {
+            clear_element(weft_place_of(call, 0, i), size);
+        }
+    }
+}
+
+/* ---- cumulative sums and products ---------------------------------------------------------------------- */
+
+template <bool product> __device__ double scanned(double a, double b)
+{
+    return product ? a * b : a + b;
+}
+
+template <bool product> __device__ int64_t scanned(int64_t a, int64_t b)
+{
+    return (int64_t)(product ? (uint64_t)a * (uint64_t)b : (uint64_t)a + (uint64_t)b);
+}
+
+template <typename T, bool product> __global__ void run_scan(const weft_device_call call)
+{
+    const int dim = (int)call.numbers[0];
+    const weft_device_vectors out = weft_device_vectors_along(call, 0, dim, dim);
+    const weft_device_vectors in = weft_device_vectors_along(call, weft_input(call, 0), dim, dim);
+    for (int64_t v = weft_first_index(); v < out.count; v += weft_index_step()) {
+        const weft_device_vector<T> to(call, out, v), from(call, in, v);
+        T total = product ? 1 : 0;
+        for (int64_t k = 0; k < out.length; k++) {
+            total = scanned<product>(total, from[k]);
+            to.set(k, total);
+        }
+    }
+}
+
+template <bool product> int launch_scan(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    weft_device_call call;
+    int failed = weft_call_begin(&call, run, queue);
+    const weft_device_view &out = call.views[0];
+    int64_t lines = out.count == 0 ? 0 : out.count / out.extent[call.numbers[0]];
+    weft_device_kernel kernel = out.dtype >= WEFT_I64 ? run_scan<int64_t, product> : run_scan<double, product>;
+    return failed != 0 ? failed : weft_call_launch(kernel, lines, call, queue);
+}
+
+/* ---- launch -------------------------------------------------------------------------------------------- */
+
+/* An index for each element of view `number`, counted from the first input. */
+int launch_each(weft_device_kernel kernel, int number, bool checked, const weft_task_run *run, weft_cuda_queue *queue)
+{
+    weft_device_call call;
+    int failed = weft_call_begin(&call, run, queue);
+    int64_t count = call.views[number < 0 ? 0 : call.num_outputs + number].count;
+    return failed != 0 ? failed
+           : checked   ? weft_call_launch_checked(kernel, count, call, queue)
+                       : weft_call_launch(kernel, count, call, queue);
+}
+
+}
+
+int weft_cuda_lookup(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    weft_device_call call;
+    int failed = weft_call_begin(&call, run, queue);
+    const weft_device_view &out = call.views[0];
+    int64_t before = 1, behind = 1;
+    for (int d = 0; d < out.ndim; d++) {
+        before *= d < call.numbers[WEFT_INDEXED_DIM] ? out.extent[d] : 1;
+        behind *= d > call.numbers[WEFT_INDEXED_DIM] ? out.extent[d] : 1;
+    }
+    bool only_checks = behind == 0 && before > 0 && call.numbers[WEFT_INDEXED_TOGETHER] != 0;
+    return failed != 0   ? failed
+           : only_checks ? weft_call_launch_checked(run_check_lookup, call.views[call.num_outputs + 1].count, call, queue)
+                         : weft_call_launch_checked(run_lookup, out.count, call, queue);
+}
+
+int weft_cuda_check_indices(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    return launch_each(run_check_indices, 0, true, run, queue);
+}
+
+int weft_cuda_one_hot(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    return launch_each(run_one_hot, 0, true, run, queue);
+}
+
+int weft_cuda_scatter(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    weft_device_call call;
+    int failed = weft_call_begin(&call, run, queue);
+    const weft_device_view &out = call.views[0];
+    int64_t lines = 1;
+    for (int d = 0; d < out.ndim; d++) {
+        lines *= d == call.numbers[WEFT_INDEXED_DIM] ? 1 : out.extent[d];
+    }
+    weft_device_kernel kernel = out.dtype == WEFT_F64   ? run_scatter<double>
+                                : out.dtype >= WEFT_I64 ? run_scatter<int64_t>
+                                                        : run_scatter<float>;
+    return failed != 0 ? failed : weft_call_launch_checked(kernel, lines, call, queue);
+}
+
+int weft_cuda_tril(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    return launch_each(run_triangle<true>, -1, false, run, queue);
+}
+
+int weft_cuda_triu(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    return launch_each(run_triangle<false>, -1, false, run, queue);
+}
+
+int weft_cuda_cumsum(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    return launch_scan<false>(run, queue);
+}
+
+int weft_cuda_cumprod(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    return launch_scan<true>(run, queue);
+}

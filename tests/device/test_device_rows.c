@@ -1,0 +1,275 @@
+/* Reductions, norms, look-ups, scans on the stand-in against those for CPUs: equal bits, and the same errors. Without
+ * StarPU. */
+#include "codelets/indexing.h"
+#include "codelets/norms.h"
+#include "view_cases.h"
+
+enum { CASES = 60 };
+
+static const weft_dtype whole_types[] = { WEFT_I64, WEFT_I32, WEFT_U8, WEFT_BOOL };
+
+static weft_dtype any_float(void)
+{
+    return (weft_dtype)below(WEFT_F16 + 1);
+}
+
+static weft_dtype any_whole(void)
+{
+    return whole_types[below(4)];
+}
+
+/* ---- reductions ---------------------------------------------------------------------------------------- */
+
+/* The part of the result: `keeps` reduced dimensions with size 1, or drops them. */
+static part reduced_part(const part *of, int64_t mask, bool keeps)
+{
+    part result = *of;
+    for (int d = of->ndim - 1; d >= 0; d--) {
+        if (mask >> d & 1) {
+            result = keeps ? part_with(result, d, 1) : part_without(result, d);
+        }
+    }
+    return result;
+}
+
+static part any_reduced_part(view_case *c)
+{
+    part of = any_part(0, 4, below(4) == 0 ? 2 : 4);
+    if (of.ndim > 0 && below(3) == 0) {
+        int dim = (int)below(of.ndim);
+        of.extent[dim] = 1 + below(of.ndim == 1 ? 1500 : 100);
+        of.shape[dim] = of.offset[dim] + of.extent[dim] + below(3);
+    }
+    c->args->numbers[0] = below(16) & ((1 << of.ndim) - 1);
+    c->args->numbers[1] = below(2);
+    c->scalars[0] *= (double)below(2);
+    return of;
+}
+
+static void test_reductions(void **state)
+{
+    (void)state;
+    const int kinds = WEFT_KERNEL_sum_square_difference - WEFT_KERNEL_sum + 1;
+    for (int i = 0; i < kinds * CASES; i++) {
+        view_case c;
+        begin_case(&c, (weft_kernel_id)(WEFT_KERNEL_sum + i % kinds));
+        bool floating = c.kernel >= WEFT_KERNEL_sum_pow || below(2) == 0;
+        bool truth = c.kernel == WEFT_KERNEL_any || c.kernel == WEFT_KERNEL_all;
+        part of = any_reduced_part(&c), kept = reduced_part(&of, c.args->numbers[0], true);
+        part result = c.args->numbers[1] != 0 ? kept : reduced_part(&of, c.args->numbers[0], false);
+        add_output(&c, truth ? WEFT_BOOL : floating ? any_float() : any_whole(), &result, true);
+        add_input(&c, floating ? any_float() : any_whole(), &of, false);
+        if (c.kernel == WEFT_KERNEL_sum_square_difference) {
+            add_input(&c, any_float(), &kept, false);
+        }
+        run_case(&c);
+    }
+}
+
+static void test_places(void **state)
+{
+    (void)state;
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_place, WEFT_KERNEL_max_with_indices, WEFT_KERNEL_min_with_indices };
+    for (int i = 0; i < 3 * CASES; i++) {
+        view_case c;
+        begin_case(&c, kernels[i % 3]);
+        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        part of = any_reduced_part(&c), kept = reduced_part(&of, c.args->numbers[0], true);
+        part result = c.args->numbers[1] != 0 ? kept : reduced_part(&of, c.args->numbers[0], false);
+        c.scalars[0] = 0;
+        if (c.kernel == WEFT_KERNEL_place) {
+            add_output(&c, WEFT_I64, &result, true);
+            add_input(&c, type, &of, false);
+            add_input(&c, type, &kept, true);
+        } else {
+            c.args->first = c.args->last = true;
+            add_output(&c, type, &result, true);
+            if (below(3) > 0) {
+                add_output(&c, WEFT_I64, &result, true);
+            }
+            add_input(&c, type, &of, false);
+        }
+        run_case(&c);
+    }
+}
+
+/* ---- norms --------------------------------------------------------------------------------------------- */
+
+static void add_norm_parts(view_case *c, const part *of, bool backward)
+{
+    int64_t *numbers = c->args->numbers;
+    int first = (int)numbers[WEFT_NORM_FIRST];
+    part statistics = *of, vector = { .ndim = of->ndim - first };
+    for (int d = first; d < of->ndim; d++) {
+        statistics = part_with(statistics, d, 1);
+        vector.extent[d - first] = vector.shape[d - first] = of->extent[d];
+    }
+    part sums = part_with(statistics, of->ndim - 1, 2);
+    if (below(2) == 0) {
+        numbers[WEFT_NORM_PARTS] |= WEFT_NORM_HAS_STATISTICS | (below(2) == 0 ? WEFT_NORM_HAS_RSTD : 0);
+        for (int i = numbers[WEFT_NORM_CENTRED] != 0 ? 0 : 1; i < 2; i++) {
+            add_input(c, WEFT_F64, &statistics, false);
+        }
+    }
+    if (c->kernel == WEFT_KERNEL_norm_backward && below(3) == 0) {
+        numbers[WEFT_NORM_PARTS] |= WEFT_NORM_HAS_SUMS;
+        add_input(c, WEFT_F64, &sums, false);
+    }
+    if (below(2) == 0) {
+        numbers[WEFT_NORM_PARTS] |= WEFT_NORM_HAS_GAIN;
+        add_input(c, any_float(), &vector, false);
+    }
+    if (!backward && below(2) == 0) {
+        numbers[WEFT_NORM_PARTS] |= WEFT_NORM_HAS_BIAS;
+        add_input(c, any_float(), &vector, false);
+    }
+}
+
+static void test_norms(void **state)
+{
+    (void)state;
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_norm, WEFT_KERNEL_norm_backward, WEFT_KERNEL_norm_sums };
+    for (int i = 0; i < 5 * CASES; i++) {
+        view_case c;
+        begin_case(&c, kernels[i % 3]);
+        part of = any_part(1, 4, 5);
+        int first = (int)below(of.ndim);
+        of = part_with(of, of.ndim - 1, 1 + below(60));
+        part statistics = of;
+        for (int d = first; d < of.ndim; d++) {
+            statistics = part_with(statistics, d, 1);
+        }
+        part sums = part_with(statistics, of.ndim - 1, 2);
+        c.args->numbers[WEFT_NORM_FIRST] = first;
+        c.args->numbers[WEFT_NORM_CENTRED] = below(2);
+        weft_dtype type = any_float();
+        add_output(&c, c.kernel == WEFT_KERNEL_norm_sums ? WEFT_F64 : type, c.kernel == WEFT_KERNEL_norm_sums ? &sums : &of,
+                   false);
+        for (int64_t more = c.kernel == WEFT_KERNEL_norm ? below(3) : 0; more > 0; more--) {
+            add_output(&c, WEFT_F64, &statistics, false);
+        }
+        add_input(&c, type, &of, false);
+        if (c.kernel != WEFT_KERNEL_norm) {
+            add_input(&c, any_float(), &of, false);
+        }
+        add_norm_parts(&c, &of, c.kernel != WEFT_KERNEL_norm);
+        run_case(&c);
+    }
+}
+
+/* ---- indices ------------------------------------------------------------------------------------------- */
+
+/* Mostly below `size`. */
+static void fill_with_indices(int k, weft_dtype type, int64_t size, bool wrong)
+{
+    size_t bytes = weft_dtype_size(type);
+    for (size_t i = 0; i + bytes <= MEMORY_BYTES; i += bytes) {
+        int64_t index = wrong && below(30) == 0 ? below(20) - 10 + size * below(2) : size > 0 ? below(size) : 0;
+        memcpy(memory.host[k] + i, &index, bytes); /* little-endian */
+    }
+    send_again(k);
+}
+
+static void add_indices(view_case *c, const part *of, int64_t size, bool wrong)
+{
+    weft_dtype type = below(2) == 0 ? WEFT_I64 : WEFT_I32;
+    fill_with_indices(add_input(c, type, of, false), type, size, wrong);
+}
+
+static void test_lookups(void **state)
+{
+    (void)state;
+    int invalid = 0;
+    for (int i = 0; i < 6 * CASES; i++) {
+        view_case c;
+        bool scatters = i % 2 == 0;
+        begin_case(&c, scatters ? WEFT_KERNEL_scatter : WEFT_KERNEL_lookup);
+        part table = any_part(1, 4, 5);
+        int dim = (int)below(table.ndim);
+        part many = part_with(table, dim, 1 + below(12)), line = { .ndim = 1, .shape = { 0 } };
+        line = part_with(line, 0, many.extent[dim]);
+        bool together = below(2) == 0, wrong = below(3) == 0;
+        c.args->numbers[WEFT_INDEXED_DIM] = dim;
+        c.args->numbers[WEFT_INDEXED_TOGETHER] = together;
+        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        if (scatters) {
+            add_output(&c, type == WEFT_BF16 || type == WEFT_F16 ? WEFT_F32 : type, &table, true);
+            add_input(&c, type, &many, false);
+        } else {
+            add_output(&c, type, &many, true);
+            add_input(&c, type, &table, false);
+        }
+        add_indices(&c, together ? &line : &many, table.shape[dim], wrong);
+        run_case(&c);
+        invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
+    }
+    assert_true(invalid > CASES / 4);
+}
+
+static void test_indices_alone(void **state)
+{
+    (void)state;
+    int invalid = 0;
+    for (int i = 0; i < 2 * CASES; i++) {
+        view_case c;
+        begin_case(&c, i % 2 == 0 ? WEFT_KERNEL_one_hot : WEFT_KERNEL_check_indices);
+        part indices = any_part(0, 3, 5), out = indices;
+        int64_t size = 1 + below(9);
+        if (c.kernel == WEFT_KERNEL_one_hot) {
+            out.ndim++;
+            out.extent[out.ndim - 1] = size - below(2);
+            out.offset[out.ndim - 1] = size - out.extent[out.ndim - 1];
+            out.shape[out.ndim - 1] = size;
+        }
+        c.args->numbers[0] = size;
+        add_output(&c, c.kernel == WEFT_KERNEL_one_hot ? WEFT_I64 : WEFT_BOOL, &out, true);
+        add_indices(&c, &indices, size, below(3) == 0);
+        run_case(&c);
+        invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
+    }
+    assert_true(invalid > 0);
+}
+
+/* ---- triangles and scans ------------------------------------------------------------------------------- */
+
+static void test_triangles(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        view_case c;
+        begin_case(&c, i % 2 == 0 ? WEFT_KERNEL_tril : WEFT_KERNEL_triu);
+        part of = any_part(2, 4, 6);
+        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        c.args->numbers[0] = below(13) - 6;
+        add_output(&c, type, &of, false);
+        add_input(&c, type, &of, false);
+        run_case(&c);
+    }
+}
+
+static void test_scans(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * CASES; i++) {
+        view_case c;
+        begin_case(&c, i % 2 == 0 ? WEFT_KERNEL_cumsum : WEFT_KERNEL_cumprod);
+        part of = any_part(1, 4, 6);
+        int dim = (int)below(of.ndim);
+        of = part_with(of, dim, 1 + below(30));
+        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT - 1); /* not WEFT_BOOL */
+        c.args->numbers[0] = dim;
+        add_output(&c, type, &of, false);
+        add_input(&c, type, &of, false);
+        run_case(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reductions), cmocka_unit_test(test_places),        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_lookups),    cmocka_unit_test(test_indices_alone), cmocka_unit_test(test_triangles),
+        cmocka_unit_test(test_scans),
+    };
+    return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
+}
