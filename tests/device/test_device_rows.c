@@ -1,6 +1,8 @@
 /* Reductions, norms, look-ups, scans on the stand-in against those for CPUs: equal bits, and the same errors. Without
  * StarPU. */
 #include "codelets/indexing.h"
+#include "codelets/lookup.h"
+#include "codelets/losses.h"
 #include "codelets/norms.h"
 #include "view_cases.h"
 
@@ -230,6 +232,80 @@ static void test_indices_alone(void **state)
     assert_true(invalid > 0);
 }
 
+static void test_embeddings(void **state)
+{
+    (void)state;
+    int invalid = 0;
+    for (int i = 0; i < 2 * CASES; i++) {
+        bool backward = i % 2 == 0, wide = below(2) == 0;
+        weft_dtype index_type = below(2) == 0 ? WEFT_I64 : WEFT_I32;
+        weft_dtype type = !backward ? (weft_dtype)below(WEFT_DTYPE_COUNT) : wide ? WEFT_F64 : WEFT_F32;
+        weft_dtype gradient = !backward ? type : wide ? WEFT_F64 : (weft_dtype)(WEFT_F32 + below(3));
+        weft_embedding_args args = { .base.dtype = type,
+                                     .index_type = index_type,
+                                     .gradient_type = gradient,
+                                     .count = below(40),
+                                     .width = below(12),
+                                     .first_row = below(3),
+                                     .num_rows = below(9),
+                                     .first = below(2) == 0,
+                                     .checks = below(3) > 0 };
+        args.total_rows = args.first_row + args.num_rows + below(4);
+        args.output_stride = args.width + below(3);
+        args.table_stride = args.width + below(3);
+        memory.calm = below(2) == 0;
+        fill_at_random(0, type);
+        fill_at_random(1, gradient);
+        fill_with_indices(2, index_type, args.total_rows, below(3) == 0);
+        void *host[] = { memory.host[0], memory.host[1], memory.host[2] };
+        weft_task_run run = { .kernel = backward ? WEFT_KERNEL_embedding_backward : WEFT_KERNEL_embedding,
+                              .arguments = &args,
+                              .num_operands = 3 };
+        run_on_both(&run, host, memory.device);
+        compare("embedding", 0, type, 0);
+        invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
+    }
+    assert_true(invalid > 0);
+}
+
+static void test_gradients_of_losses(void **state)
+{
+    (void)state;
+    int invalid = 0;
+    for (int i = 0; i < 4 * CASES; i++) {
+        view_case c;
+        begin_case(&c, i % 2 == 0 ? WEFT_KERNEL_cross_entropy_backward : WEFT_KERNEL_pick_backward);
+        int64_t *numbers = c.args->numbers;
+        bool gradients = c.kernel == WEFT_KERNEL_cross_entropy_backward;
+        part logits = any_part(2, 2, 20), none = { .ndim = 0 };
+        part rows = part_without(logits, 1), column = part_with(logits, 1, 1);
+        numbers[WEFT_LOSS_CLASSES] = logits.shape[1];
+        numbers[WEFT_LOSS_IGNORES] = below(2);
+        numbers[WEFT_LOSS_IGNORED] = below(5) - 1;
+        c.scalars[WEFT_LOSS_SMOOTHING] *= 0.1 * (double)below(2);
+        weft_dtype type = any_float();
+        add_output(&c, type, &logits, false);
+        add_input(&c, type, &logits, false);
+        add_indices(&c, &rows, logits.shape[1], below(3) == 0);
+        if (gradients && below(2) == 0) {
+            numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_STATISTICS;
+            add_input(&c, WEFT_F64, &column, false);
+            add_input(&c, WEFT_F64, &column, false);
+        }
+        if (below(2) == 0) {
+            numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_GRADIENT;
+            add_input(&c, any_float(), below(2) == 0 ? &rows : &none, false);
+        }
+        if (below(2) == 0) {
+            numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_COUNT;
+            add_input(&c, WEFT_F64, &none, false);
+        }
+        run_case(&c);
+        invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
+    }
+    assert_true(invalid > 0);
+}
+
 /* ---- triangles and scans ------------------------------------------------------------------------------- */
 
 static void test_triangles(void **state)
@@ -269,7 +345,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reductions), cmocka_unit_test(test_places),        cmocka_unit_test(test_norms),
         cmocka_unit_test(test_lookups),    cmocka_unit_test(test_indices_alone), cmocka_unit_test(test_triangles),
-        cmocka_unit_test(test_scans),
+        cmocka_unit_test(test_scans),      cmocka_unit_test(test_embeddings),    cmocka_unit_test(test_gradients_of_losses),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

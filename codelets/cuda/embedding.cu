@@ -1,0 +1,109 @@
+/* Table look-ups and their derivative: see cpu/embedding.c. */
+#include "codelets/cuda/views.h"
+
+extern "C" {
+#include "codelets/lookup.h"
+}
+
+namespace
+{
+
+enum { INDICES = 1 }; /* number of the input */
+
+struct embedding_work {
+    weft_embedding_args args;
+    void *target;
+    const void *source, *indices;
+    weft_device_error *error; /* NULL: indices out of range are not reported */
+};
+
+/* The row of this part of the table for index i; -1: in another part or out of range. */
+__device__ int64_t row_of(const embedding_work &work, int64_t i, bool reports)
+{
+    const weft_embedding_args &args = work.args;
+    const int64_t index = weft_load_as(int64_t(), args.index_type, work.indices, i);
+    const bool valid = index >= 0 && index < args.total_rows;
+    if (!valid && reports && work.error != NULL) {
+        weft_device_report(work.error, (uint64_t)i, [&](weft_kernel_error *error) {
+            error->problem = WEFT_PROBLEM_RANGE;
+            error->input = INDICES;
+            error->value = index;
+            error->bound = args.total_rows - 1;
+        });
+    }
+    const int64_t row = index - args.first_row;
+    return valid && row >= 0 && row < args.num_rows ? row : -1;
+}
+
+template <typename T> __global__ void run_embedding(const embedding_work work)
+{
+    const weft_embedding_args &args = work.args;
+    const int64_t width = args.width > 0 ? args.width : 1; /* indices are checked none the less */
+    for (int64_t i = weft_first_index(); i < args.count * width; i += weft_index_step()) {
+        const int64_t number = weft_quotient(i, width), column = i - number * width;
+        const int64_t row = row_of(work, number, column == 0);
+        if (args.width > 0 && (row >= 0 || args.first)) {
+            ((T *)work.target)[number * args.output_stride + column] =
+                row >= 0 ? ((const T *)work.source)[row * args.table_stride + column] : 0;
+        }
+    }
+}
+
+/* A thread for each column of the table, which adds to it in index order. */
+template <typename T> __global__ void run_embedding_backward(const embedding_work work)
+{
+    const weft_embedding_args &args = work.args;
+    for (int64_t column = weft_first_index(); column < (args.width > 0 ? args.width : 1); column += weft_index_step()) {
+        T *table = (T *)work.target + column;
+        for (int64_t row = 0; row < args.num_rows && args.first && args.width > 0; row++) {
+            table[row * args.table_stride] = 0;
+        }
+        for (int64_t i = 0; i < args.count; i++) {
+            const int64_t row = row_of(work, i, column == 0);
+            if (row >= 0 && args.width > 0) {
+                table[row * args.table_stride] +=
+                    weft_load_as(T(), args.gradient_type, work.source, i * args.output_stride + column);
+            }
+        }
+    }
+}
+
+int launch(void (*kernel)(embedding_work), int64_t count, const weft_task_run *run, weft_cuda_queue *queue)
+{
+    embedding_work work = { *(const weft_embedding_args *)run->arguments, run->operands[0], run->operands[1],
+                            run->operands[2], NULL };
+    int failed = count > 0 && work.args.checks ? weft_error_begin(&work.error, queue) : 0;
+    failed = failed != 0 || count == 0 ? failed : weft_launch(kernel, count, queue->stream, work);
+    return failed != 0 || work.error == NULL ? failed : weft_error_end(work.error, queue);
+}
+
+int64_t columns_of(const weft_task_run *run)
+{
+    const weft_embedding_args *args = (const weft_embedding_args *)run->arguments;
+    return args->width > 0 ? args->width : 1;
+}
+
+}
+
+int weft_cuda_embedding(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    const weft_embedding_args *args = (const weft_embedding_args *)run->arguments;
+    const int64_t count = args->count * columns_of(run);
+    switch (weft_dtype_size(args->base.dtype)) {
+    case 1:
+        return launch(run_embedding<uint8_t>, count, run, queue);
+    case 2:
+        return launch(run_embedding<uint16_t>, count, run, queue);
+    case 4:
+        return launch(run_embedding<uint32_t>, count, run, queue);
+    default:
+        return launch(run_embedding<uint64_t>, count, run, queue);
+    }
+}
+
+int weft_cuda_embedding_backward(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    const weft_embedding_args *args = (const weft_embedding_args *)run->arguments;
+    return launch(args->base.dtype == WEFT_F64 ? run_embedding_backward<double> : run_embedding_backward<float>,
+                  columns_of(run), run, queue);
+}
