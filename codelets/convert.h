@@ -15,8 +15,8 @@ void weft_load(weft_dtype arithmetic, void *target, weft_dtype type, const void 
 void weft_store(weft_dtype type, void *target, int64_t stride, weft_dtype arithmetic, const void *source,
                 int64_t n);
 
-/* Rounds n values of the arithmetic of `type` (WEFT_BF16, WEFT_F16: WEFT_F32; WEFT_I32, WEFT_U8: WEFT_I64)
- * to `type`: weft_store() and weft_load() in place. */
+/* Rounds n values of the arithmetic of `type` (WEFT_BF16, WEFT_F16: WEFT_F32; WEFT_I32, WEFT_U8,
+ * WEFT_BOOL: WEFT_I64) to `type`: weft_store() and weft_load() in place. */
 void weft_narrow(weft_dtype type, void *values, int64_t n);
 
 #endif

@@ -75,6 +75,7 @@ void weft_narrow(weft_dtype type, void *values, int64_t n)
         [WEFT_F16] = narrow_f16,
         [WEFT_I32] = narrow_i32,
         [WEFT_U8] = narrow_u8,
+        [WEFT_BOOL] = narrow_bool,
     };
     loops[type](values, n);
 }

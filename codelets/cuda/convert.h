@@ -99,7 +99,7 @@ static __device__ inline float weft_narrowed(weft_dtype type, float value)
 
 static __device__ inline int64_t weft_narrowed(weft_dtype type, int64_t value)
 {
-    return type == WEFT_I32 ? narrow_i32(value) : narrow_u8(value);
+    return type == WEFT_I32 ? narrow_i32(value) : type == WEFT_U8 ? narrow_u8(value) : narrow_bool(value);
 }
 
 #endif

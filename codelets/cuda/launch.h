@@ -13,6 +13,13 @@ static int weft_launch_on(void (*kernel)(Work), unsigned blocks, unsigned thread
     kernel<<<blocks, threads, 0, (cudaStream_t)stream>>>(work);
     return (int)cudaGetLastError();
 }
+
+/* Of a kernel with barriers or shuffles, which the stand-in runs differently. */
+template <typename Work>
+static int weft_launch_blocks(void (*kernel)(Work), unsigned blocks, unsigned threads, void *stream, const Work &work)
+{
+    return weft_launch_on(kernel, blocks, threads, stream, work);
+}
 #else
 #include "stand_in_kernels.h" /* of tests/device: the same files compiled for a device that is not there */
 #endif

@@ -692,6 +692,7 @@ EXPORTED int stand_in_launch(stand_in_runner runner, void (*kernel)(void), const
     if (stream->device != current_device) {
         return result(cudaErrorInvalidResourceHandle); /* a stream of another device */
     }
+    cudaError_t before = result(cudaSuccess); /* an error of this kernel is seen later */
     std::string bytes(static_cast<const char *>(argument), size);
     static std::atomic<uint64_t> launches{ 0 };
     stand_in_order order = { set().direction, set().seed * 1000003u + ++launches };
@@ -703,7 +704,7 @@ EXPORTED int stand_in_launch(stand_in_runner runner, void (*kernel)(void), const
         std::lock_guard<std::mutex> lock(devices[stream->device].mutex);
         devices[stream->device].counts.launches++;
     });
-    return result(cudaSuccess);
+    return before;
 }
 
 EXPORTED stand_in_counts stand_in_device_counts(int number)

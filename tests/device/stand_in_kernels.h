@@ -3,9 +3,14 @@
 #define WEFT_TESTS_STAND_IN_KERNELS_H
 
 #include <cuda_runtime_api.h>
+#include <ucontext.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <type_traits>
@@ -16,9 +21,11 @@
 #undef __global__
 #undef __device__
 #undef __noinline__
+#undef __shared__
 #define __global__
 #define __device__
 #define __noinline__ __attribute__((noinline))
+#define __shared__ static thread_local /* blocks of a kernel run one after the other */
 
 static inline int atomicCAS(int *at, int expected, int value)
 {
@@ -53,6 +60,106 @@ static inline std::vector<unsigned> stand_in_indices(unsigned count, int directi
     return indices;
 }
 
+/* ---- threads that wait for each other ------------------------------------------------------------------ */
+
+/* A block whose threads are fibres: each runs until it reaches a barrier, or its end, then the next one does. */
+struct stand_in_block {
+    enum { STACK = 1 << 16 };
+    ucontext_t scheduler;
+    std::vector<ucontext_t> threads;
+    std::vector<std::unique_ptr<char[]>> stacks;
+    std::vector<bool> ended;
+    std::vector<uint64_t> exchanged; /* by shuffles */
+    std::function<void()> body;
+};
+
+static thread_local stand_in_block *stand_in_this_block;
+
+static void stand_in_fibre()
+{
+    stand_in_this_block->body();
+    stand_in_this_block->ended[threadIdx.x] = true;
+}
+
+static inline void stand_in_wait()
+{
+    stand_in_block *block = stand_in_this_block;
+    if (block == nullptr) {
+        std::fputs("stand-in: a barrier in a kernel that was not launched by weft_launch_blocks()\n", stderr);
+        std::abort();
+    }
+    swapcontext(&block->threads[threadIdx.x], &block->scheduler);
+}
+
+static inline void __syncthreads()
+{
+    stand_in_wait();
+}
+
+/* The value of the thread `distance` behind in the warp; of one that is not there: its own. */
+template <typename T> static T __shfl_down_sync(unsigned, T value, unsigned distance)
+{
+    static_assert(sizeof(T) <= sizeof(uint64_t), "what a shuffle passes on");
+    stand_in_block *block = stand_in_this_block;
+    unsigned own = threadIdx.x, lane = own % 32, other = lane + distance < 32 && own + distance < blockDim.x ? own + distance : own;
+    stand_in_wait(); /* the former values have been read */
+    std::memcpy(&block->exchanged[own], &value, sizeof(T));
+    stand_in_wait();
+    std::memcpy(&value, &block->exchanged[other], sizeof(T));
+    return value;
+}
+
+/* All threads of the current block, each round in another order. */
+static inline void stand_in_run_block(stand_in_block &block, int direction, std::mt19937_64 &random)
+{
+    const unsigned count = blockDim.x;
+    stand_in_this_block = &block;
+    block.threads.resize(count);
+    block.stacks.resize(count);
+    block.ended.assign(count, false);
+    block.exchanged.resize(count);
+    for (unsigned i = 0; i < count; i++) {
+        if (block.stacks[i] == nullptr) {
+            block.stacks[i].reset(new char[stand_in_block::STACK]);
+        }
+        getcontext(&block.threads[i]);
+        block.threads[i].uc_stack.ss_sp = block.stacks[i].get();
+        block.threads[i].uc_stack.ss_size = stand_in_block::STACK;
+        block.threads[i].uc_link = &block.scheduler;
+        makecontext(&block.threads[i], stand_in_fibre, 0);
+    }
+    for (bool waiting = true; waiting;) {
+        waiting = false;
+        for (unsigned i : stand_in_indices(count, direction, random)) {
+            if (!block.ended[i]) {
+                threadIdx.x = i;
+                swapcontext(&block.scheduler, &block.threads[i]);
+                waiting = waiting || !block.ended[i];
+            }
+        }
+    }
+    stand_in_this_block = nullptr;
+}
+
+template <typename Work>
+static void stand_in_run_blocks(void (*kernel)(void), const void *argument, unsigned blocks, unsigned threads,
+                                stand_in_order order)
+{
+    Work work;
+    std::memcpy(static_cast<void *>(&work), argument, sizeof(work));
+    std::mt19937_64 random(order.seed);
+    gridDim.x = blocks;
+    blockDim.x = threads;
+    stand_in_block state;
+    state.body = [&] { reinterpret_cast<void (*)(Work)>(kernel)(work); };
+    for (unsigned block : stand_in_indices(blocks, order.direction, random)) {
+        blockIdx.x = block;
+        stand_in_run_block(state, order.direction, random);
+    }
+}
+
+/* ---- threads on their own ------------------------------------------------------------------------------ */
+
 template <typename Work>
 static void stand_in_run(void (*kernel)(void), const void *argument, unsigned blocks, unsigned threads,
                          stand_in_order order)
@@ -79,6 +186,16 @@ static int weft_launch_on(void (*kernel)(Work), unsigned blocks, unsigned thread
                   "a kernel's argument is plain data, within CUDA's limit");
     return stand_in_launch(stand_in_run<Work>, reinterpret_cast<void (*)(void)>(kernel), &work, sizeof(work), blocks,
                            threads, stream);
+}
+
+/* Of a kernel with barriers or shuffles. */
+template <typename Work>
+static int weft_launch_blocks(void (*kernel)(Work), unsigned blocks, unsigned threads, void *stream, const Work &work)
+{
+    static_assert(sizeof(Work) <= STAND_IN_MAX_ARGUMENT && std::is_trivially_copyable<Work>::value,
+                  "a kernel's argument is plain data, within CUDA's limit");
+    return stand_in_launch(stand_in_run_blocks<Work>, reinterpret_cast<void (*)(void)>(kernel), &work, sizeof(work),
+                           blocks, threads, stream);
 }
 
 #endif

@@ -25,13 +25,13 @@ static void any_strides(const weft_elementwise_args *args, bool repeats, int64_t
     }
 }
 
-/* What inputs may have in common; truth values are computed as integers. */
+/* A type that inputs may have in common. */
 static weft_dtype any_common(weft_dtype arithmetic)
 {
     weft_dtype type;
     do {
         type = (weft_dtype)below(WEFT_DTYPE_COUNT);
-    } while (weft_arithmetic_type(type) != arithmetic || type == WEFT_BOOL);
+    } while (weft_arithmetic_type(type) != arithmetic);
     return type;
 }
 
