@@ -48,6 +48,9 @@ void begin_case(view_case *c, weft_kernel_id kernel)
     for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
         c->scalars[i] = (double)below(1000) / 512;
     }
+    for (int i = 0; i < MAX_PANELS; i++) {
+        c->host[i] = memory.host[0]; /* of an output without elements, too */
+    }
     memory.calm = below(3) > 0;
 }
 
