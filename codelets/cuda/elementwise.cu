@@ -1,6 +1,6 @@
 /* Elementwise kernels: one for each expression of elementwise.inc and each type of arithmetic. */
 #include "codelets/cuda/box.h"
-#include "codelets/cuda/expressions.h"
+#include "codelets/cuda/expressions.cuh"
 #include "codelets/cuda/kernels.h"
 
 extern "C" {

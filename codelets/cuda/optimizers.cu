@@ -1,5 +1,5 @@
 /* Steps of optimisers, a thread for each element: see cpu/optimizers.c. */
-#include "codelets/cuda/expressions.h"
+#include "codelets/cuda/expressions.cuh"
 #include "codelets/cuda/views.h"
 
 extern "C" {

@@ -1,6 +1,6 @@
 /* The expressions of elementwise.inc as structures NAME_TYPE, for each type of arithmetic: `of` computes one. */
-#ifndef WEFT_CODELETS_CUDA_EXPRESSIONS_H
-#define WEFT_CODELETS_CUDA_EXPRESSIONS_H
+#ifndef WEFT_CODELETS_CUDA_EXPRESSIONS_CUH
+#define WEFT_CODELETS_CUDA_EXPRESSIONS_CUH
 
 #include <float.h>
 #include <math.h>
