@@ -228,7 +228,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_graph_print, graph, stdout); TRY(weft_graph_print_body, graph, stdout);
     TRY(weft_graph_print_text, graph, text, sizeof(text), NULL);
     TRY(weft_graph_print_dot, graph, stdout);
-    TRY(weft_graph_save, graph, NULL);
+    TRY(weft_graph_save, graph, "/dev/null");
     TRY(weft_graph_freeze, graph, true);
     TRY(weft_graph_predict, graph, NULL, &prediction);
     TRY(weft_graph_donate, graph, 0, true);

@@ -189,6 +189,30 @@ static void test_messages_are_lost(void **state)
     assert_int_equal(judge(3, 0).fault, WEFT_FAULT_LINK);
 }
 
+/* What 0 and 1 are to send to each other in call 31 waits for memory that messages to 2 are still sent from. */
+static void test_memory_is_still_sent(void **state)
+{
+    (void)state;
+    for (int circle = 0; circle < 2; circle++) {
+        start(3, 40);
+        wait_for(0, 1, 31);
+        if (circle) {
+            wait_for(1, 0, 31);
+        }
+        accounts[0].send = (weft_awaited){ true, 2, 27 };
+        accounts[1].send = (weft_awaited){ true, 2, 27 };
+        heard[2] = NULL;
+        expect(judge(3, 0), WEFT_FAULT_SILENT, 2, 27);
+        heard[2] = &accounts[2];
+        accounts[2].calls = 20;
+        expect(judge(3, 0), WEFT_FAULT_BEHIND, 2, 27);
+        accounts[2].calls = 40;
+        expect(judge(3, 0), WEFT_FAULT_COMPUTES, 2, 27);
+        wait_for(2, circle ? 0 : 1, 27);
+        expect(judge(3, 0), WEFT_FAULT_LINK, circle ? 0 : 1, 27);
+    }
+}
+
 /* A process that is in a meeting waits for another one to come, whatever its next call. */
 static void test_meetings(void **state)
 {
@@ -213,7 +237,8 @@ int main(void)
         cmocka_unit_test(test_calls_that_differ), cmocka_unit_test(test_differences_of_some),
         cmocka_unit_test(test_long_records),      cmocka_unit_test(test_silence),
         cmocka_unit_test(test_one_is_behind),     cmocka_unit_test(test_one_computes),
-        cmocka_unit_test(test_messages_are_lost), cmocka_unit_test(test_meetings),
+        cmocka_unit_test(test_messages_are_lost),
+        cmocka_unit_test(test_memory_is_still_sent), cmocka_unit_test(test_meetings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,29 +122,75 @@ static weft_finding end_of_waits(const weft_account *account, int at, int from, 
     return finding;
 }
 
-/* A message of a call can only wait for messages of that call or of earlier ones. So following the waits
- * leads to earlier calls, and at last to a process that waits for nobody; in a circle only if messages are
- * lost. */
-static weft_finding follow(int processes, const weft_account *const accounts[], int self, weft_awaited wait)
+/* A wait, from process to process. */
+typedef struct chain {
+    int processes;
+    const weft_account *const *accounts;
+    uint64_t made; /* calls made by the first process */
+    int from;      /* the process that waits */
+    weft_awaited wait;
+} chain;
+
+/* Follows the waits to the process at their end. Returns false if they lead in a circle. A wait for a receive
+ * is of the same call or an earlier one, that for a send of an earlier one: so a process comes twice at most,
+ * but in circles, which consist of receives of one call. */
+static bool follow(chain *c, weft_finding *finding)
 {
-    int from = self;
-    for (int steps = 0; steps <= processes; steps++) {
-        int at = wait.peer;
-        const weft_account *account = accounts[at];
+    for (int steps = 0; steps <= 2 * c->processes; steps++) {
+        int at = c->wait.peer;
+        const weft_account *account = c->accounts[at];
         if (account == NULL) {
-            return (weft_finding){ .fault = WEFT_FAULT_SILENT,
-                                   .process = at,
-                                   .other = from,
-                                   .count = count_silent(processes, accounts),
-                                   .call = wait.call };
+            *finding = (weft_finding){ .fault = WEFT_FAULT_SILENT,
+                                       .process = at,
+                                       .other = c->from,
+                                       .count = count_silent(c->processes, c->accounts),
+                                       .call = c->wait.call };
+            return true;
         }
-        if (!account->receive.waits || account->receive.call > wait.call) {
-            return end_of_waits(account, at, from, wait.call, accounts[self]->calls);
+        bool receives = account->receive.waits && account->receive.call <= c->wait.call;
+        bool sends = account->send.waits && account->send.call < c->wait.call && c->wait.call != UINT64_MAX;
+        if (!receives) {
+            *finding = end_of_waits(account, at, c->from, c->wait.call, c->made);
+            if (finding->fault != WEFT_FAULT_COMPUTES || !sends) {
+                return true;
+            }
         }
-        from = at;
-        wait = account->receive;
+        c->from = at;
+        c->wait = receives ? account->receive : account->send;
     }
-    return (weft_finding){ .fault = WEFT_FAULT_LINK, .process = wait.peer, .other = from, .call = wait.call };
+    *finding = (weft_finding){
+        .fault = WEFT_FAULT_LINK, .process = c->wait.peer, .other = c->from, .call = c->wait.call
+    };
+    return false;
+}
+
+/* From a circle to the oldest message that a process of it still sends, of an earlier call. False: none. */
+static bool leave_circle(chain *c)
+{
+    weft_awaited oldest = { false, 0, c->wait.call };
+    int at = c->wait.peer;
+    for (int steps = 0; steps < c->processes; steps++) {
+        if (c->accounts[at]->send.waits && c->accounts[at]->send.call < oldest.call) {
+            oldest = c->accounts[at]->send;
+            c->from = at;
+        }
+        at = c->accounts[at]->receive.peer;
+    }
+    c->wait = oldest.waits ? oldest : c->wait;
+    return oldest.waits;
+}
+
+/* A message of a call can only wait for messages of that call or of earlier ones: its panel is computed from
+ * what they bring, or takes memory that they are sent from. So following the waits, receives first, leads to
+ * earlier calls, and at last to a process that waits for nobody. A circle in which nothing older is sent means
+ * that messages are lost. */
+static weft_finding end_of_chain(int processes, const weft_account *const accounts[], int self, weft_awaited wait)
+{
+    chain c = { processes, accounts, accounts[self]->calls, self, wait };
+    weft_finding finding;
+    while (!follow(&c, &finding) && leave_circle(&c)) {
+    }
+    return finding;
 }
 
 weft_finding weft_judge(int processes, const weft_account *const accounts[], int self,
@@ -158,7 +204,7 @@ weft_finding weft_judge(int processes, const weft_account *const accounts[], int
         return finding;
     }
     if (wait->waits && wait->peer != self) {
-        return follow(processes, accounts, self, *wait);
+        return end_of_chain(processes, accounts, self, *wait);
     }
     return (weft_finding){ .fault = WEFT_FAULT_UNKNOWN, .process = -1, .other = -1 };
 }
