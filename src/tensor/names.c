@@ -36,12 +36,12 @@ static void label_shard(const weft_local_shard *shard, const char *tensor, const
     }
 }
 
-/* Shards in the memory of an older tensor keep that tensor's names. */
+/* Shards in the memory of an older tensor keep that tensor's names; promised ones have no memory yet. */
 static void label_panels(const weft_tensor_impl *tensor, const char *name)
 {
     for (int i = 0; i < tensor->num_shards; i++) {
         const weft_local_shard *shard = &tensor->shards[i];
-        if (shard->count > 0 && shard->buffer->references == 1) {
+        if (shard->count > 0 && shard->buffer != NULL && shard->buffer->references == 1) {
             label_shard(shard, name, tensor->origin != NULL ? tensor->origin : "");
         }
     }
