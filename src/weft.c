@@ -15,6 +15,7 @@
 #include "comm/comm.h"
 #include "comm/handshake.h"
 #include "comm/launcher.h"
+#include "comm/nccl_open.h"
 #include "dispatch/dispatch.h"
 #include "graph/graph.h"
 #include "io/contents.h"
@@ -120,25 +121,29 @@ static void stop_floors(const weft_transport *transport)
     weft_runtime_stop();
 }
 
-static weft_status start_comm(const char *function, const weft_settings *settings, weft_transport transport)
+static weft_status start_comm(const char *function, const weft_settings *settings, weft_transport *transport)
 {
-    if (transport.data.state == NULL) {
+    if (transport->data.state == NULL) {
         return WEFT_OK;
     }
-    if (transport.data.enable_packing != NULL) {
-        transport.data.enable_packing(transport.data.state);
+    weft_status status = weft_nccl_open(function, settings, transport);
+    if (status != WEFT_OK) {
+        return status;
     }
-    weft_runtime.comm = weft_comm_start(function, transport, settings->timeout_s);
+    if (transport->data.enable_packing != NULL) {
+        transport->data.enable_packing(transport->data.state);
+    }
+    weft_runtime.comm = weft_comm_start(function, *transport, settings->timeout_s);
     return weft_runtime.comm == NULL ? weft_latest_status() : WEFT_OK;
 }
 
 /* Above the runtime, which all processes have started. */
 static weft_status start_floors(const char *function, const weft_settings *settings,
-                                const weft_transport *transport)
+                                weft_transport *transport)
 {
     weft_status status = weft_calibrate(function, settings, transport);
     status = status == WEFT_OK ? weft_runtime_configure(function, settings) : status;
-    status = status == WEFT_OK ? start_comm(function, settings, *transport) : status;
+    status = status == WEFT_OK ? start_comm(function, settings, transport) : status;
     status = status == WEFT_OK ? weft_tensors_start() : status;
     status = status == WEFT_OK ? weft_dispatch_start() : status;
     if (status != WEFT_OK) {

@@ -86,6 +86,18 @@ typedef struct weft_stage_operand {
 bool weft_comm_submit_stage(weft_comm *comm, const weft_stage *stage, int count,
                             const weft_stage_operand operands[], const char *label);
 
+/* Whether the messages of a stage travel as a group: the same on every process (weft_data.groups). */
+bool weft_comm_groups(const weft_comm *comm, const weft_stage *stage);
+/* The next so many transfers, at least one, with so many messages in all, are a group: the part of this process in a
+ * stage (its digest). No two of them need one handle, but for reading, and none depends on another. False with the error
+ * kept: no memory. */
+bool weft_comm_group_open(weft_comm *comm, int transfers, int messages, uint64_t stage);
+/* Before the first of them. */
+void weft_comm_group_cancel(weft_comm *comm);
+/* Digest and number of the groups with messages to or from a process that have begun, in their order: both processes have
+ * the same once all have. Behind weft_comm_wait(). */
+uint64_t weft_comm_group_order(const weft_comm *comm, int process, uint64_t *count);
+
 /* The entries of a transfer of `count` messages in weft_pending. StarPU makes two tasks for an
  * acquisition; a message takes 0.2 KB more. */
 static inline int64_t weft_comm_pending_tasks(int count)

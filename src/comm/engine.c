@@ -109,6 +109,7 @@ static void give_up(weft_comm *comm)
     weft_inquiry_end(comm);
     comm->told = true;
     weft_claimed_clear(comm);
+    weft_groups_clear(comm);
     weft_start_queue_clear(comm->sends);
     if (comm->receives != NULL) {
         weft_start_queue_clear(comm->receives);
@@ -148,7 +149,7 @@ static void message_ended(weft_comm *comm, weft_posted *message, weft_status sta
 /* Returns the number of messages now under way; 0 on failure, after which the transfer may be freed. */
 static int start_message(weft_comm *comm, weft_comm_transfer *t, int i)
 {
-    void *memory = (void *)starpu_variable_get_local_ptr(t->handle);
+    void *memory = weft_comm_transfer_memory(t);
     weft_comm_trace(&t->messages[i], t->receive, false, t->label);
     const weft_data *data = &comm->transport.data;
     weft_status status = data->start(data->state, &t->messages[i], t->receive, memory, &t->posted[i]);
@@ -187,6 +188,9 @@ static int start_transfer(weft_comm *comm, weft_comm_transfer *t)
     }
     if (t->claimed != NULL) {
         return weft_claimed_granted(comm, t);
+    }
+    if (t->group != NULL) {
+        return weft_group_granted(comm, t);
     }
     int started = 0;
     int count = t->count; /* the last message to fail ends the transfer */
@@ -390,6 +394,7 @@ static void comm_free(weft_comm *comm)
     if (comm != NULL) {
         free(comm->next_send);
         free(comm->next_receive);
+        free(comm->group_orders);
         weft_start_queue_free(comm->sends);
         weft_start_queue_free(comm->receives);
         weft_flight_free(comm->flight);
@@ -406,11 +411,12 @@ static bool allocate(weft_comm *comm, const weft_transport *transport)
     bool ordered = transport->data.matching == WEFT_MATCH_ORDER;
     comm->next_send = calloc((size_t)processes, sizeof(uint32_t));
     comm->next_receive = calloc((size_t)processes, sizeof(uint32_t));
+    comm->group_orders = calloc((size_t)processes, sizeof(*comm->group_orders));
     comm->sends = weft_start_queue_new(process, processes, weft_runtime.messages.window_bytes, ordered);
     comm->receives = ordered ? weft_start_queue_new(process, processes, INT64_MAX, true) : NULL;
     comm->flight = weft_flight_new();
     comm->report_path = weft_report_path(process);
-    return comm->next_send != NULL && comm->next_receive != NULL && comm->sends != NULL &&
+    return comm->next_send != NULL && comm->next_receive != NULL && comm->group_orders != NULL && comm->sends != NULL &&
            (comm->receives != NULL) == ordered && comm->flight != NULL;
 }
 

@@ -8,6 +8,7 @@
 #include "comm/comm.h"
 #include "comm/flight.h"
 #include "comm/judge.h"
+#include "comm/sequencer.h"
 #include "comm/start_queue.h"
 
 enum { WEFT_LABEL_SIZE = 32 };
@@ -21,11 +22,15 @@ typedef struct weft_posted {
 } weft_posted;
 
 typedef struct weft_claimed_stage weft_claimed_stage; /* claimed_stage.c */
+typedef struct weft_comm_group weft_comm_group;       /* group.c */
 
 typedef struct weft_comm_transfer {
     weft_comm *comm;
     weft_claimed_stage *claimed; /* the claimed stage of the panel; NULL: a transfer of messages */
+    weft_comm_group *group;      /* NULL: its messages begin alone */
     starpu_data_handle_t handle;
+    int node; /* the memory node where it is granted */
+    int64_t device_bytes;
     bool receive;
     weft_phase phase;
     int count, unfinished; /* messages */
@@ -72,12 +77,20 @@ typedef struct weft_inquiry {
     weft_blame blame;
 } weft_inquiry;
 
+/* Groups with messages to or from one process. */
+typedef struct weft_group_order {
+    uint64_t digest, count;
+    uint64_t last; /* 1 + the number of the last one */
+} weft_group_order;
+
 struct weft_comm {
     weft_transport transport;
     double timeout_us;
     uint32_t *next_send, *next_receive; /* next tags, one per process; submitting thread only */
     uint64_t claimed_stages;            /* so far; submitting thread only */
     bool submits_in_background;         /* weft_comm_background(); submitting thread only */
+    weft_comm_group *open_group;        /* submitting thread only */
+    atomic_llong device_bytes;          /* of granted panels, on devices */
     weft_flight *flight;
     char *report_path;   /* file named by WEFT_REPORT; NULL: none */
     atomic_bool gathers; /* the submitting thread is in a gather or broadcast */
@@ -86,6 +99,7 @@ struct weft_comm {
     weft_start_queue *sends;
     weft_start_queue *receives; /* NULL where the transport matches by tags: messages start at once */
     weft_inquiry inquiry;
+    weft_group_order *group_orders; /* one per process */
     int active; /* messages under way */
     int64_t active_bytes;
     starpu_pthread_t thread;
@@ -96,6 +110,8 @@ struct weft_comm {
     weft_comm_transfer *first_ready, *last_ready;
     weft_comm_transfer *newest, *oldest;              /* pending transfers: from submitted to ended */
     weft_claimed_stage *first_claimed, *last_claimed; /* stages that have not begun */
+    weft_sequencer sequencer;                         /* groups that have not begun */
+    uint64_t groups;                                  /* so far */
     int pending;
     int in_background; /* of the pending */
     int granted; /* pending transfers whose handle is granted: these wait for messages */
@@ -113,6 +129,8 @@ weft_comm_transfer *weft_comm_transfer_new(weft_comm *comm, starpu_data_handle_t
                                            int count, const weft_message messages[],
                                            const weft_layout *layout, const char *label);
 void weft_comm_transfer_submit(weft_comm_transfer *t, bool whole);
+/* A granted panel's handle: its start, where it was granted. */
+void *weft_comm_transfer_memory(const weft_comm_transfer *t);
 /* Releases the panel, and with it the tasks behind it. */
 void weft_comm_transfer_end(weft_comm *comm, weft_comm_transfer *t);
 /* Ends transfers whose messages have been started: a list linked by `next`. They stay among the pending. */
@@ -132,6 +150,17 @@ void weft_claimed_end(weft_claimed_stage *claimed, weft_status status);
 void weft_claimed_panel_ended(weft_claimed_stage *claimed);
 /* In a broken world: forgets the stages that have not begun. Their panels end when they are granted. */
 void weft_claimed_clear(weft_comm *comm);
+
+/* ---- group.c ------------------------------------------------------------------------------------------- */
+
+/* Submitting thread: the transfer joins the open group. */
+void weft_group_join(weft_comm *comm, weft_comm_transfer *t);
+/* Progress thread. A transfer of a group is granted. Returns the number of messages that begin with it. */
+int weft_group_granted(weft_comm *comm, weft_comm_transfer *t);
+/* Called for each of its transfers. */
+void weft_group_transfer_ended(weft_comm_group *group);
+/* In a broken world: forgets the groups that have not begun. */
+void weft_groups_clear(weft_comm *comm);
 
 /* ---- report.c ------------------------------------------------------------------------------------------ */
 

@@ -97,12 +97,55 @@ weft_comm_transfer *weft_comm_transfer_new(weft_comm *comm, starpu_data_handle_t
     return t;
 }
 
+/* Whether a granted panel may lie in the transport's device memory. Granted panels are not evicted; as they wait for others
+ * there, they get a part of the memory alone, or tasks in between would find none. */
+static bool reserve_on_device(weft_comm_transfer *t)
+{
+    weft_comm *comm = t->comm;
+    long long bytes = (long long)starpu_data_get_size(t->handle);
+    if (comm->transport.data.device_bytes == 0) {
+        return false;
+    }
+    if (atomic_fetch_add(&comm->device_bytes, bytes) + bytes > comm->transport.data.device_bytes) {
+        atomic_fetch_sub(&comm->device_bytes, bytes);
+        return false;
+    }
+    t->device_bytes = bytes;
+    return true;
+}
+
+/* The dependencies are fulfilled: StarPU asks where it is to bring the values. Any thread. */
+static void choose_node(void *argument, int *node, enum starpu_data_access_mode mode)
+{
+    weft_comm_transfer *t = argument;
+    (void)mode;
+    if (t->group != NULL && reserve_on_device(t)) {
+        t->node = t->comm->transport.data.node;
+    }
+    *node = t->node;
+}
+
+void *weft_comm_transfer_memory(const weft_comm_transfer *t)
+{
+    const struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, (unsigned)t->node);
+    return (void *)panel->ptr;
+}
+
 void weft_comm_transfer_submit(weft_comm_transfer *t, bool whole)
 {
+    t->node = STARPU_MAIN_RAM;
+    if (t->comm->open_group != NULL) {
+        weft_group_join(t->comm, t);
+    }
     pending_add(t->comm, t);
     weft_pending_begin(weft_runtime.pending, weft_comm_pending_tasks(t->count));
     enum starpu_data_access_mode mode = !t->receive ? STARPU_R : whole ? STARPU_W : STARPU_RW;
-    starpu_data_acquire_on_node_cb(t->handle, STARPU_MAIN_RAM, mode, on_acquired, t);
+    if (t->comm->transport.data.device_bytes == 0) {
+        starpu_data_acquire_on_node_cb(t->handle, STARPU_MAIN_RAM, mode, on_acquired, t);
+        return;
+    }
+    starpu_data_acquire_on_node_cb_sequential_consistency_sync_jobids(t->handle, STARPU_MAIN_RAM, mode, choose_node, on_acquired,
+                                                                      t, 1, 0, NULL, NULL, STARPU_DEFAULT_PRIO);
 }
 
 void weft_comm_submit_prepared(weft_comm *comm, weft_comm_transfer *t, starpu_data_handle_t handle,
@@ -126,6 +169,9 @@ bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive
 
 void weft_comm_transfer_leave_memory(const weft_comm_transfer *t)
 {
+    if (t->node != STARPU_MAIN_RAM) { /* the transport has ended what uses it: weft_data.abandon */
+        return;
+    }
     struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, STARPU_MAIN_RAM);
     void *elsewhere = malloc(panel->elemsize);
     if (elsewhere != NULL) {
@@ -150,7 +196,8 @@ weft_comm_transfer *weft_comm_transfers_active(weft_comm *comm)
 
 void weft_comm_transfer_end(weft_comm *comm, weft_comm_transfer *t)
 {
-    starpu_data_release_on_node(t->handle, STARPU_MAIN_RAM);
+    starpu_data_release_on_node(t->handle, t->node);
+    atomic_fetch_sub(&comm->device_bytes, t->device_bytes);
     starpu_pthread_mutex_lock(&comm->mutex);
     comm->granted--;
     *(t->newer ? &t->newer->older : &comm->newest) = t->older;
@@ -163,7 +210,11 @@ void weft_comm_transfer_end(weft_comm *comm, weft_comm_transfer *t)
     starpu_pthread_mutex_unlock(&comm->mutex);
     weft_pending_end(weft_runtime.pending, weft_comm_pending_tasks(t->count));
     weft_claimed_stage *claimed = t->claimed;
+    weft_comm_group *group = t->group;
     free(t);
+    if (group != NULL) {
+        weft_group_transfer_ended(group);
+    }
     if (claimed != NULL) {
         weft_claimed_panel_ended(claimed);
     }

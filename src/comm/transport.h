@@ -77,7 +77,15 @@ typedef struct weft_stage_work {
     const weft_stage_panel *panels;
 } weft_stage_work;
 
-/* The progress thread alone calls all but claims() (before its start: the thread that starts it). */
+/* A message of a group. */
+typedef struct weft_group_message {
+    const weft_message *message;
+    bool receive, on_device;
+    void *memory; /* the handle's start */
+    void *token;
+} weft_group_message;
+
+/* The progress thread alone calls all but claims() and groups() (before its start: the thread that starts it). */
 typedef struct weft_data {
     void *state;
     /* Memory nodes in which panels may lie: bits 1u << STARPU_CPU_RAM, 1u << STARPU_CUDA_RAM. */
@@ -97,6 +105,15 @@ typedef struct weft_data {
     /* Begins a claimed stage, as start() begins a message: work and memory stay valid until its end.
      * Stages are begun in the order of their numbers. */
     weft_status (*start_stage)(void *state, const weft_stage_work *work, void *token);
+    /* Whether the messages of this stage travel as a group, which begins when all of them are ready, in the order of the
+     * calls, on every process. As claims() otherwise, but for any stage. Their panels lie in memory node `node`, as far
+     * as device_bytes reach, others in main memory. NULL: there are no groups. */
+    bool (*groups)(void *state, const weft_stage *stage, weft_stage_kind kind);
+    int node;
+    int64_t device_bytes; /* of panels that are granted, at most */
+    /* Begins a group: its messages by direction, process and tag, valid until they end, which poll reports one by one.
+     * An error: none has begun. */
+    weft_status (*start_group)(void *state, int count, const weft_group_message messages[]);
     /* In a broken world: cancels what can be cancelled, without waiting. poll is not called afterwards,
      * and nothing is started; the memory of the others may be read and written until the process ends. */
     void (*abandon)(void *state);

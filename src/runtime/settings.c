@@ -47,6 +47,15 @@ static bool read_int(const char *function, weft_variable variable, int min, int 
     return true;
 }
 
+/* 0 or 1; unset leaves *value as it is. */
+static bool read_switch(const char *function, weft_variable variable, int *value)
+{
+    int64_t wide = *value;
+    bool right = read_integer(function, variable, 0, 1, &wide);
+    *value = (int)wide;
+    return right;
+}
+
 static bool read_seed(const char *function, uint64_t *seed)
 {
     const char *text = weft_variable_text(WEFT_VARIABLE_SEED);
@@ -286,6 +295,8 @@ static bool read_environment(const char *function, weft_settings *settings)
                  read_int(function, WEFT_VARIABLE_FAKE_PROCESSES, 1, &settings->fake_processes) &&
                  read_int(function, WEFT_VARIABLE_WORKERS, 1, &settings->workers) &&
                  read_int(function, WEFT_VARIABLE_DEVICES, 0, &settings->devices) &&
+                 read_switch(function, WEFT_VARIABLE_NCCL, &settings->nccl) &&
+                 read_switch(function, WEFT_VARIABLE_MPI_DEVICES, &settings->mpi_devices) &&
                  read_seed(function, &settings->seed) &&
                  read_integer(function, WEFT_VARIABLE_POOL_BYTES, 0, INT64_MAX, &settings->pool_bytes) &&
                  read_integer(function, WEFT_VARIABLE_CACHE_BYTES, 0, INT64_MAX, &settings->cache_bytes) &&
@@ -310,6 +321,8 @@ weft_status weft_settings_read(const char *function, const weft_config *given, w
                                  .cache_bytes = DEFAULT_CACHE_BYTES,
                                  .calibration = WEFT_CALIBRATE_ONCE,
                                  .pack_bytes = -1,
+                                 .nccl = -1,
+                                 .mpi_devices = -1,
                                  .graph_passes = WEFT_PASS_ALL };
     bool right = taken && (config == NULL || check_config(function, config));
     right = read_environment(function, settings) && right;

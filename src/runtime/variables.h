@@ -17,6 +17,8 @@
     each(LOCAL_RANKS) \
     each(MACHINE) \
     each(MAX_PENDING_TASKS) \
+    each(MPI_DEVICES) \
+    each(NCCL) \
     each(ON_ERROR) \
     each(PACK_BYTES) \
     each(PANEL_BYTES) \

@@ -398,6 +398,7 @@ static bool outgrows_cache(const weft_layout *layout)
 bool weft_exchange_lower(weft_exchange *exchange, weft_task_list *list)
 {
     lowering l = { .stage = &exchange->stage, .list = list, .streams = outgrows_cache(exchange->stage.to) };
+    l.staging.grows = exchange->grouped;
     weft_vec sends = { 0 }, receives = { 0 };
     bool done = true;
     for (int i = 0; i < weft_runtime.local_ranks && done; i++) {

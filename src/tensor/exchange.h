@@ -21,6 +21,7 @@ typedef struct weft_tag_range {
 
 typedef struct weft_exchange {
     weft_stage stage;
+    bool grouped;    /* the transport may carry its messages as a group: no buffer is received into twice */
     uint64_t digest; /* of what both sides of a message agree on: layouts and ranks */
     weft_task_list list;
     weft_tag_range *sends, *receives; /* one per process */
@@ -32,9 +33,9 @@ weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage);
 void weft_exchange_free(weft_exchange *exchange);
 /* Memory in bytes, about. */
 size_t weft_exchange_bytes(const weft_exchange *exchange);
-/* Submits the stage's tasks and transfers. False with the error kept. */
+/* Submits the stage's tasks and transfers. is_new: the target shares no memory with the source, on no process. False with the error kept. */
 bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tensor_impl *source,
-                       weft_tensor_impl *target);
+                       weft_tensor_impl *target, bool is_new);
 
 /* With WEFT_TASK_CACHE=check: compares the list of a reused exchange with a newly built one. False with
  * the error kept. */

@@ -87,12 +87,24 @@ static bool check(const char *function, const weft_exchange *exchange)
     return status == WEFT_OK;
 }
 
+/* The same on every process. A group forwards nothing that it receives, so all boxes go directly, unless WEFT_PLAN
+ * prescribes another way. */
+static bool travels_as_group(const weft_stage *stage)
+{
+    bool direct = stage->reduces || stage->algorithm == WEFT_DIRECT || weft_runtime.cost.algorithm == WEFT_ALGORITHM_AUTO;
+    return direct && weft_runtime.comm != NULL && weft_comm_groups(weft_runtime.comm, stage);
+}
+
 weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage)
 {
     weft_exchange *exchange = calloc(1, sizeof(*exchange));
     if (exchange != NULL) {
         exchange->stage = *stage;
         exchange->digest = digest_of(stage);
+        exchange->grouped = travels_as_group(stage);
+        if (exchange->grouped && !stage->reduces) {
+            exchange->stage.algorithm = WEFT_DIRECT;
+        }
         exchange->sends = calloc((size_t)weft_runtime.num_processes, sizeof(weft_tag_range));
         exchange->receives = calloc((size_t)weft_runtime.num_processes, sizeof(weft_tag_range));
     }
@@ -161,8 +173,15 @@ static void renew_source(const weft_tensor_impl *source)
     }
 }
 
+/* All transfers of the list that will be submitted. */
+static bool open_group(const weft_exchange *exchange)
+{
+    const weft_task_list *list = &exchange->list;
+    return weft_comm_group_open(weft_runtime.comm, (int)list->num_transfers, (int)list->messages.count, exchange->digest);
+}
+
 bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tensor_impl *source,
-                       weft_tensor_impl *target)
+                       weft_tensor_impl *target, bool is_new)
 {
     if (weft_stage_is_claimed(&exchange->stage)) {
         weft_runtime.counters.bytes_moved += exchange->received.bytes;
@@ -171,7 +190,14 @@ bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tenso
     weft_tensor_impl *tensors[] = { [WEFT_EXCHANGE_SOURCE] = source, [WEFT_EXCHANGE_TARGET] = target };
     weft_bindings bindings = { .function = function, .tensors = tensors, .exchange = exchange };
     weft_bound_list bound;
+    bool groups = exchange->grouped && is_new && exchange->list.num_transfers > 0 && weft_runtime.rehearsal == NULL;
+    if (groups && !open_group(exchange)) {
+        return false;
+    }
     if (!weft_task_list_bind(&bound, &exchange->list, &bindings)) {
+        if (groups) {
+            weft_comm_group_cancel(weft_runtime.comm);
+        }
         return false;
     }
     weft_runtime.operations++;

@@ -159,7 +159,7 @@ static void keep_or_drop_exchanges(weft_cached_plan *plan)
 
 /* Runs all stages from `source` into `target`, which has the plan's last layout. */
 static bool run_stages(const char *function, const weft_cached_plan *plan, weft_tensor_impl *source,
-                       weft_tensor_impl *target)
+                       weft_tensor_impl *target, bool is_new)
 {
     weft_tensor_impl *current = source;
     bool done = true;
@@ -169,14 +169,15 @@ static bool run_stages(const char *function, const weft_cached_plan *plan, weft_
         if (next != NULL && next->name == NULL && weft_runtime.trace != NULL) {
             weft_tensor_trace_moved(next, source);
         }
-        done = next != NULL && weft_exchange_run(function, plan->exchanges[i], current, next);
+        done = next != NULL && weft_exchange_run(function, plan->exchanges[i], current, next, !last || is_new);
         current = next;
     }
     return done;
 }
 
 /* A scope of its own releases temporary tensors at once. */
-bool weft_plan_run(const char *function, weft_cached_plan *plan, weft_tensor_impl *source, weft_tensor_impl *target)
+bool weft_plan_run(const char *function, weft_cached_plan *plan, weft_tensor_impl *source, weft_tensor_impl *target,
+                   bool is_new)
 {
     if (weft_runtime.regions != NULL) {
         weft_print_move(function, &plan->plan);
@@ -187,7 +188,7 @@ bool weft_plan_run(const char *function, weft_cached_plan *plan, weft_tensor_imp
     }
     weft_runtime.counters.stages += (uint64_t)plan->plan.num_stages;
     weft_scope_open();
-    bool done = run_stages(function, plan, source, target);
+    bool done = run_stages(function, plan, source, target, is_new);
     weft_scope_close();
     if (!kept) {
         keep_or_drop_exchanges(plan);
@@ -199,7 +200,7 @@ bool weft_plan_move(const char *function, const weft_access_map *access_map, wef
                     weft_tensor_impl *target)
 {
     weft_cached_plan *plan = weft_plan_obtain(function, source->layout, target->layout, access_map);
-    bool done = plan != NULL && weft_plan_run(function, plan, source, target);
+    bool done = plan != NULL && weft_plan_run(function, plan, source, target, false);
     weft_plan_release(plan);
     return done;
 }

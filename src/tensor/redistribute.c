@@ -105,7 +105,7 @@ weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *
     }
     weft_cached_plan *plan = weft_plan_obtain(function, tensor->layout, layout, NULL);
     weft_tensor_impl *target = plan == NULL ? NULL : weft_tensor_new(function, layout);
-    bool done = target != NULL && weft_plan_run(function, plan, tensor, target);
+    bool done = target != NULL && weft_plan_run(function, plan, tensor, target, true);
     weft_plan_release(plan);
     return done ? target : NULL;
 }
@@ -131,7 +131,7 @@ weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *ten
     const weft_layout *from = tensor->layout, *to = weft_access_layout(function, from, access_map);
     weft_cached_plan *plan = to == NULL ? NULL : weft_plan_obtain(function, from, to, access_map);
     weft_tensor_impl *target = plan == NULL ? NULL : weft_tensor_new(function, to);
-    bool done = target != NULL && weft_plan_run(function, plan, tensor, target);
+    bool done = target != NULL && weft_plan_run(function, plan, tensor, target, true);
     weft_plan_release(plan);
     return done ? target : NULL;
 }

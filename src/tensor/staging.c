@@ -25,7 +25,7 @@ weft_slot weft_staging_obtain(weft_staging *staging, weft_task_list *list, int64
         size++;
     }
     weft_staging_ring *ring = &staging->rings[size];
-    bool enough = staging->bytes + bytes > weft_runtime.messages.staging_bytes;
+    bool enough = !staging->grows && staging->bytes + bytes > weft_runtime.messages.staging_bytes;
     if (enough && ring->slots.count > 0) {
         weft_slot oldest = ((weft_slot *)ring->slots.items)[ring->oldest];
         bool *read = (bool *)staging->read.items + oldest.panel;

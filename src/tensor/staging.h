@@ -16,10 +16,11 @@ typedef struct weft_staging_ring {
 typedef struct weft_staging {
     weft_staging_ring rings[63]; /* [i]: buffers of 2^i bytes */
     int64_t bytes;               /* total */
+    bool grows;                  /* buffers are not reused: all are received into at once */
     weft_vec read; /* bool, by temporary: the task that reads its next contents is there */
 } weft_staging;
 
-/* A temporary of at least so many bytes: a new one, or, above the limit, the one of its size that was read
+/* A temporary of at least so many bytes: a new one, or, above the limit and unless it grows, the one of its size that was read
  * first. Without memory the list has failed. */
 weft_slot weft_staging_obtain(weft_staging *staging, weft_task_list *list, int64_t bytes);
 /* A task that reads the slot (a staging buffer or not) has been added. */

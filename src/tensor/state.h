@@ -63,7 +63,8 @@ void weft_plan_release(weft_cached_plan *plan);
 bool weft_plan_check(const char *function, const weft_layout *from, const weft_layout *to);
 /* Submits all stages from `source` into `target`, which has the plan's last layout. False with the error
  * kept. */
-bool weft_plan_run(const char *function, weft_cached_plan *plan, weft_tensor_impl *source, weft_tensor_impl *target);
+bool weft_plan_run(const char *function, weft_cached_plan *plan, weft_tensor_impl *source, weft_tensor_impl *target,
+                   bool is_new);
 /* Obtains the plan between the tensors' layouts and runs it. */
 bool weft_plan_move(const char *function, const weft_access_map *access_map, weft_tensor_impl *source,
                     weft_tensor_impl *target);

@@ -712,3 +712,23 @@ EXPORTED stand_in_counts stand_in_device_counts(int number)
     std::lock_guard<std::mutex> lock(devices[number].mutex);
     return devices[number].counts;
 }
+
+/* ---- for the stand-in of NCCL -------------------------------------------------------------------------- */
+
+EXPORTED void stand_in_push(void *stream, void (*work)(void *), void *argument)
+{
+    static_cast<cudaStream_t>(stream)->push([=] { work(argument); });
+}
+
+EXPORTED int stand_in_device_of(void *stream)
+{
+    return static_cast<cudaStream_t>(stream)->device;
+}
+
+EXPORTED void *stand_in_view(int number, const void *pointer, size_t size)
+{
+    if (device_of(pointer) != number || !is_allocated(number, pointer, size)) {
+        return nullptr;
+    }
+    return view_of(number, static_cast<char *>(const_cast<void *>(pointer)));
+}

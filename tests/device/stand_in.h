@@ -48,6 +48,24 @@ typedef void (*stand_in_runner)(void (*kernel)(void), const void *argument, unsi
 int stand_in_launch(stand_in_runner runner, void (*kernel)(void), const void *argument, size_t size, unsigned blocks,
                     unsigned threads, void *stream);
 
+/* Puts a function into a stream. */
+void stand_in_push(void *stream, void (*work)(void *), void *argument);
+int stand_in_device_of(void *stream);
+/* Where the stand-in itself reads and writes memory of a device; NULL: not all of it is in use there. */
+void *stand_in_view(int device, const void *pointer, size_t size);
+
+/* ---- NCCL (nccl.cpp) ----------------------------------------------------------------------------------- */
+
+/* What the communicators of this process have done. */
+typedef struct stand_in_nccl_counts {
+    int64_t groups, messages, bytes; /* begun; sent */
+    int64_t mismatches;              /* messages that met one of another group or size */
+    int64_t communicators;           /* made so far */
+} stand_in_nccl_counts;
+
+/* Of libnccl's stand-in, found with dlsym(). */
+stand_in_nccl_counts stand_in_nccl_counted(void);
+
 #ifdef __cplusplus
 }
 #endif

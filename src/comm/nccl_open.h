@@ -1,0 +1,13 @@
+/* The NCCL transport: carries the messages of stages between processes that all compute on devices, in groups of ncclSend()
+ * and ncclRecv(), and leaves all else to the transport below. */
+#ifndef WEFT_SRC_COMM_NCCL_OPEN_H
+#define WEFT_SRC_COMM_NCCL_OPEN_H
+
+#include "comm/transport.h"
+
+/* Behind StarPU's start and weft_runtime_configure(). Collective: puts NCCL over the data table if all processes can have it
+ * and none sets WEFT_NCCL=0. Errors are kept, the same on every process: WEFT_NCCL=1 on one, and it cannot be had; or
+ * NCCL has failed. A build without NCCL changes nothing, and refuses WEFT_NCCL=1. */
+weft_status weft_nccl_open(const char *function, const weft_settings *settings, weft_transport *transport);
+
+#endif
