@@ -38,7 +38,8 @@ static const weft_transport no_transport = { .name = "self", .place = { 0, 1, 0,
 static weft_status open_mpi(const char *function, const weft_settings *settings, const void *communicator,
                             weft_transport *transport)
 {
-    return weft_mpi_open(function, communicator, settings->pack_bytes, settings->timeout_s, transport);
+    int takes_devices = settings->devices > 0 ? settings->mpi_devices : 0;
+    return weft_mpi_open(function, communicator, settings->pack_bytes, settings->timeout_s, takes_devices, transport);
 }
 #else
 static weft_status open_mpi(const char *function, const weft_settings *settings, const void *communicator,
@@ -121,11 +122,24 @@ static void stop_floors(const weft_transport *transport)
     weft_runtime_stop();
 }
 
+/* Where messages in device memory lie: a part of the first device's memory. Granted panels are not evicted. */
+static void use_device(weft_data *data)
+{
+    enum { GRANTED_PART = 4 };
+    int worker;
+    if (data->takes_devices && weft_runtime.cuda_queues != NULL &&
+        starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, &worker, 1) > 0) {
+        data->node = (int)starpu_worker_get_memory_node((unsigned)worker);
+        data->device_bytes = weft_runtime.device_bytes / GRANTED_PART;
+    }
+}
+
 static weft_status start_comm(const char *function, const weft_settings *settings, weft_transport *transport)
 {
     if (transport->data.state == NULL) {
         return WEFT_OK;
     }
+    use_device(&transport->data);
     weft_status status = weft_nccl_open(function, settings, transport);
     if (status != WEFT_OK) {
         return status;

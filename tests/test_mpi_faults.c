@@ -94,7 +94,7 @@ static void test_failure_of_a_test(void **state)
     weft_message messages[COUNT];
     weft_transport transport;
     weft_finished finished[16];
-    assert_int_equal(weft_mpi_open("test", NULL, 0, 0, &transport), WEFT_OK);
+    assert_int_equal(weft_mpi_open("test", NULL, 0, 0, 0, &transport), WEFT_OK);
     for (int i = 0; i < COUNT; i++) {
         messages[i] = plain_message((uint32_t)i, sizeof(int));
         assert_int_equal(transport.data.start(transport.data.state, &messages[i], true, &to[i], &to[i]), WEFT_OK);

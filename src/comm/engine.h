@@ -91,6 +91,7 @@ struct weft_comm {
     bool submits_in_background;         /* weft_comm_background(); submitting thread only */
     weft_comm_group *open_group;        /* submitting thread only */
     atomic_llong device_bytes;          /* of granted panels, on devices */
+    atomic_ullong on_devices;           /* panels granted there so far */
     weft_flight *flight;
     char *report_path;   /* file named by WEFT_REPORT; NULL: none */
     atomic_bool gathers; /* the submitting thread is in a gather or broadcast */

@@ -1,5 +1,8 @@
 /* The transport between processes: MPI, on duplicates of the program's communicator. */
 #include <mpi.h>
+#if defined(OPEN_MPI) && OPEN_MPI
+#include <mpi-ext.h>
+#endif
 
 #include "comm/mpi_control.h"
 #include "comm/mpi_data.h"
@@ -31,8 +34,18 @@ static weft_status open_tables(const char *function, const weft_mpi_common *comm
                  : weft_fail(WEFT_ERR_NOMEM, function, "no memory for small messages");
 }
 
+/* Whether MPI reads and writes CUDA's memory, by its own account. */
+static bool knows_devices(void)
+{
+#ifdef MPIX_CUDA_AWARE_SUPPORT
+    return MPIX_Query_cuda_support() == 1;
+#else
+    return false;
+#endif
+}
+
 weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
-                          double timeout_s, weft_transport *transport)
+                          double timeout_s, int takes_devices, weft_transport *transport)
 {
     /* Open MPI's handles are pointers, so "MPI_COMM_WORLD given before MPI_Init" can be told from a
      * communicator. */
@@ -45,11 +58,14 @@ weft_status weft_mpi_open(const char *function, const void *communicator, int64_
     if (comm == MPI_COMM_NULL) {
         return weft_fail(WEFT_ERR_INVALID, function, "comm is MPI_COMM_NULL");
     }
-    weft_mpi_common *common = weft_mpi_common_open(function, comm, pack_bytes, timeout_s);
+    bool devices = takes_devices < 0 ? knows_devices() : takes_devices == 1;
+    /* Packs are made in main memory, and both sides of a message must do alike: the least limit of all holds. */
+    weft_mpi_common *common = weft_mpi_common_open(function, comm, devices ? 0 : pack_bytes, timeout_s);
     if (common == NULL) {
         return weft_latest_status();
     }
     status = open_tables(function, common, transport);
     weft_mpi_common_free(common);
+    transport->data.takes_devices = devices;
     return status;
 }

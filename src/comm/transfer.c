@@ -111,6 +111,7 @@ static bool reserve_on_device(weft_comm_transfer *t)
         return false;
     }
     t->device_bytes = bytes;
+    comm->on_devices++;
     return true;
 }
 
@@ -118,11 +119,21 @@ static bool reserve_on_device(weft_comm_transfer *t)
 static void choose_node(void *argument, int *node, enum starpu_data_access_mode mode)
 {
     weft_comm_transfer *t = argument;
-    (void)mode;
-    if (t->group != NULL && reserve_on_device(t)) {
-        t->node = t->comm->transport.data.node;
+    const weft_data *data = &t->comm->transport.data;
+    int allocated, loading, requested, valid = mode != STARPU_R; /* what is received becomes so */
+    if (data->takes_devices && mode == STARPU_R) {
+        starpu_data_query_status2(t->handle, data->node, &allocated, &valid, &loading, &requested);
+    }
+    bool wanted = t->group != NULL || (data->takes_devices && valid);
+    if (wanted && reserve_on_device(t)) {
+        t->node = data->node;
     }
     *node = t->node;
+}
+
+uint64_t weft_comm_on_devices(const weft_comm *comm)
+{
+    return comm->on_devices;
 }
 
 void *weft_comm_transfer_memory(const weft_comm_transfer *t)
@@ -169,7 +180,7 @@ bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive
 
 void weft_comm_transfer_leave_memory(const weft_comm_transfer *t)
 {
-    if (t->node != STARPU_MAIN_RAM) { /* the transport has ended what uses it: weft_data.abandon */
+    if (t->node != STARPU_MAIN_RAM) { /* nothing takes over device memory in a broken world: StarPU gives it back */
         return;
     }
     struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, STARPU_MAIN_RAM);

@@ -91,6 +91,11 @@ typedef struct weft_data {
     /* Memory nodes in which panels may lie: bits 1u << STARPU_CPU_RAM, 1u << STARPU_CUDA_RAM. */
     unsigned memories;
     weft_matching matching;
+    /* Messages may lie in device memory: those of panels that are there are sent from there, and all are received there, as
+     * far as device_bytes reach. */
+    bool takes_devices;
+    int node;             /* the memory node of the device that is used */
+    int64_t device_bytes; /* of granted panels there, at most; 0: all lie in main memory */
     /* Begins a message from or to memory (the handle's start); poll reports `token` at its end, and until
      * then `message` and `memory` stay valid. Must not wait for the peer. An error: it has not begun. */
     weft_status (*start)(void *state, const weft_message *message, bool receive, void *memory, void *token);
@@ -109,8 +114,6 @@ typedef struct weft_data {
      * calls, on every process. As claims() otherwise, but for any stage. Their panels lie in memory node `node`, as far
      * as device_bytes reach, others in main memory. NULL: there are no groups. */
     bool (*groups)(void *state, const weft_stage *stage, weft_stage_kind kind);
-    int node;
-    int64_t device_bytes; /* of panels that are granted, at most */
     /* Begins a group: its messages by direction, process and tag, valid until they end, which poll reports one by one.
      * An error: none has begun. */
     weft_status (*start_group)(void *state, int count, const weft_group_message messages[]);
@@ -134,10 +137,11 @@ typedef struct weft_transport {
 /* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. pack_bytes: largest message that
  * travels in packs, the least of all processes (comm/mpi_packs.h); 0: none; -1: the default size, between
  * machines only; enable_packing() starts it. Collective: WEFT_ERR_TIMEOUT if a process does not come
- * within timeout_s (0: no limit). An error with *transport filled in: this process cannot go on, and can
+ * within timeout_s (0: no limit). takes_devices: messages in device memory; 1: MPI can, 0: it must not, -1: if it says so
+ * (MPIX_Query_cuda_support()); then nothing is packed. An error with *transport filled in: this process cannot go on, and can
  * report that to the others (comm/handshake.h). */
 weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
-                          double timeout_s, weft_transport *transport);
+                          double timeout_s, int takes_devices, weft_transport *transport);
 
 /* Sends abort notices and gives up all that is under way. */
 static inline void weft_transport_abort(const weft_transport *transport)

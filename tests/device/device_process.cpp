@@ -87,25 +87,26 @@ void serve(int socket)
     _exit(0);
 }
 
+size_t setting(const char *name, size_t otherwise)
+{
+    const char *text = std::getenv(name);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
+}
+
 void map_memory(device_process::memory &memory, size_t size)
 {
+    int here = setting("STAND_IN_MAPPED", 0) == 1 ? PROT_READ | PROT_WRITE : PROT_NONE;
     int file = memfd_create("device memory", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0) {
         stop("device memory");
     }
     memory.size = size;
-    memory.base = static_cast<char *>(mmap(nullptr, size, PROT_NONE, MAP_SHARED, file, 0));
+    memory.base = static_cast<char *>(mmap(nullptr, size, here, MAP_SHARED, file, 0));
     memory.view = static_cast<char *>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
     if (memory.base == MAP_FAILED || memory.view == MAP_FAILED) {
         stop("device memory");
     }
     close(file);
-}
-
-size_t setting(const char *name, size_t otherwise)
-{
-    const char *text = std::getenv(name);
-    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
 }
 
 int fork_devices()

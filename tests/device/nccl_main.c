@@ -1,7 +1,13 @@
 /* Around a test's main(), in each of several processes that mpirun has started, on devices: linked with
  * -Wl,--wrap=weft_finalize,--wrap=main. Before each world ends its processes compare, in pairs, the order in which they
- * have begun the groups with each other. At the end the program fails unless it had groups, or, with WEFT_NCCL=0, had
- * none. */
+ * have begun the groups with each other. WEFT_TEST_FILTER: the names of the tests to run, with *. At the end the program fails unless it had groups, or, with WEFT_NCCL=0, had
+ * none; and unless transfers lay in device memory where NCCL or MPI (WEFT_MPI_DEVICES=1) take them there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -19,6 +25,7 @@ weft_status __wrap_weft_finalize(void);
 enum { MAX_PROCESSES = 16 };
 
 static int differences;
+static uint64_t on_devices; /* transfers */
 
 /* All processes. */
 static void compare_orders(weft_comm *comm)
@@ -47,6 +54,7 @@ weft_status __wrap_weft_finalize(void)
         MPI_Comm_size(MPI_COMM_WORLD, &processes);
         if (processes == weft_runtime.num_processes && weft_wait() == WEFT_OK) {
             compare_orders(weft_runtime.comm);
+            on_devices += weft_comm_on_devices(weft_runtime.comm);
         }
     }
     return __real_weft_finalize();
@@ -67,11 +75,20 @@ int __wrap_main(int argc, char **argv)
     const char *setting = getenv("WEFT_NCCL");
     bool expected = setting != NULL && strcmp(setting, "1") == 0;
     dlopen("libnccl.so.2", RTLD_NOW); /* so that its counts outlive the world */
+    const char *filter = getenv("WEFT_TEST_FILTER");
+    if (filter != NULL) {
+        cmocka_set_test_filter(filter);
+    }
     int failed = __real_main(argc, argv);
     stand_in_nccl_counts counts = nccl_counts();
     if ((counts.groups > 0) != expected || counts.mismatches > 0) {
         fprintf(stderr, "%lld groups of messages, %lld messages that met others\n", (long long)counts.groups,
                 (long long)counts.mismatches);
+        failed++;
+    }
+    setting = getenv("WEFT_MPI_DEVICES");
+    if ((on_devices > 0) != (expected || (setting != NULL && strcmp(setting, "1") == 0))) {
+        fprintf(stderr, "%llu transfers between devices\n", (unsigned long long)on_devices);
         failed++;
     }
     if (getenv("STAND_IN_TELL") != NULL) {

@@ -8,6 +8,7 @@
  *
  *     STAND_IN_DEVICES    their number, 0 to 8 (0)
  *     STAND_IN_BYTES      memory of each (268435456)
+ *     STAND_IN_MAPPED     1: this process reads and writes device memory as well, as a device-aware MPI does (0)
  *     STAND_IN_DELAY_US   each stream waits at random before what it does, at most so long (0)
  *     STAND_IN_ORDER      of the threads of a kernel: forwards, backwards, shuffled (forwards)
  *     STAND_IN_SEED       of the two (0) */
