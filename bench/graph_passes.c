@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "graph_runs.h"
 
 enum { LARGE_CALLS = 12, LARGE_ROWS = 4096, LARGE_COLUMNS = 256, ADAM_PARAMETERS = 4, ADAM_ROWS = 1024 };
 enum { PARAMETERS = 200, CALLS = 200, WIDTH = 64, HEADS = 4, RUNS = 10, MAX_TENSORS = 2 * PARAMETERS };
@@ -60,11 +61,7 @@ static weft_status redistributions(void *context, weft_tensor *const inputs[], c
 static weft_status chain(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     (void)context;
-    weft_tensor *x = inputs[0];
-    for (int i = 0; i < CALLS; i += 2) {
-        x = weft_mul(weft_add_scaled(x, inputs[0], scalars[0]), inputs[0]);
-    }
-    outputs[0] = x;
+    outputs[0] = chain_of(inputs[0], inputs[0], CALLS, scalars[0]);
     return WEFT_OK;
 }
 
@@ -105,11 +102,7 @@ static weft_status layer(void *context, weft_tensor *const inputs[], const doubl
 static weft_status large_chain(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     (void)context;
-    weft_tensor *x = weft_cumsum(inputs[0], 1); /* not fused */
-    for (int i = 0; i < LARGE_CALLS; i += 2) {
-        x = weft_mul(weft_add_scaled(x, inputs[0], scalars[0]), inputs[0]);
-    }
-    outputs[0] = x;
+    outputs[0] = chain_of(weft_cumsum(inputs[0], 1), inputs[0], LARGE_CALLS, scalars[0]); /* cumsum is not fused */
     return WEFT_OK;
 }
 
@@ -141,17 +134,8 @@ static weft_status adam(void *context, weft_tensor *const inputs[], const double
 
 static double run(weft_graph *graph, weft_tensor *const inputs[])
 {
-    const double number = 0.01;
-    weft_wait();
-    double start = bench_now_us();
-    for (int i = 0; i < RUNS; i++) {
-        weft_tensor *output;
-        weft_scope_open();
-        weft_graph_call(graph, inputs, &number, &output);
-        weft_scope_close();
-    }
-    weft_wait();
-    return (bench_now_us() - start) / RUNS;
+    double submission;
+    return time_runs(RUNS, graph, NULL, inputs, &submission) / RUNS;
 }
 
 typedef struct variant {

@@ -10,17 +10,14 @@
 #include <starpu.h>
 
 #include "bench.h"
+#include "graph_runs.h"
 
 enum { CALLS = 200, CHAINS = 16, LENGTH = 12, RUNS = 10 };
 
 static weft_status chain(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     (void)context;
-    weft_tensor *x = inputs[0];
-    for (int i = 0; i < CALLS; i += 2) {
-        x = weft_mul(weft_add_scaled(x, inputs[1], scalars[0]), inputs[1]);
-    }
-    outputs[0] = x;
+    outputs[0] = chain_of(inputs[0], inputs[1], CALLS, scalars[0]);
     return WEFT_OK;
 }
 
@@ -37,27 +34,6 @@ static weft_status wide(void *context, weft_tensor *const inputs[], const double
     }
     outputs[0] = sum;
     return WEFT_OK;
-}
-
-/* RUNS calls of the graph, or of the function if that is NULL, to the end of their tasks; until the calls return. */
-static double run(weft_graph *graph, weft_graph_function function, weft_tensor *const inputs[], double *submission)
-{
-    const double number = 0.01;
-    weft_wait();
-    double start = bench_now_us();
-    for (int i = 0; i < RUNS; i++) {
-        weft_tensor *output;
-        weft_scope_open();
-        if (graph != NULL) {
-            weft_graph_call(graph, inputs, &number, &output);
-        } else {
-            function(NULL, inputs, &number, &output);
-        }
-        weft_scope_close();
-    }
-    *submission = bench_now_us() - start;
-    weft_wait();
-    return bench_now_us() - start;
 }
 
 static void do_nothing(void *buffers[], void *argument)
@@ -103,10 +79,10 @@ static void measure(const char *name, weft_graph_function function, int calls, i
     weft_tensor *inputs[] = { weft_full(WEFT_F32, 1, &elements, 1, mesh, &rows),
                               weft_full(WEFT_F32, 1, &elements, 0.99, mesh, &rows) };
     weft_graph *graph = weft_graph_new(name, function, NULL, 2, 1, 1);
-    run(graph, NULL, inputs, &submission[0]);
+    time_runs(RUNS, graph, NULL, inputs, &submission[0]);
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
-        eager[i] = run(NULL, function, inputs, &submission[i]);
-        captured[i] = run(graph, NULL, inputs, &submission[i]);
+        eager[i] = time_runs(RUNS, NULL, function, inputs, &submission[i]);
+        captured[i] = time_runs(RUNS, graph, NULL, inputs, &submission[i]);
         raw[i] = run_raw(ranks, calls);
     }
     bench_check();

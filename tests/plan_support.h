@@ -27,10 +27,6 @@ void random_placements(prng *random, const weft_mesh_impl *mesh, int ndim, bool 
  * on purpose. */
 int random_shape(prng *random, int max_ndim, int64_t max, int64_t max_count, int64_t shape[]);
 
-/* What a program prints with these arguments, as a shell takes them; `errors`: its messages, instead of its output.
- * *status: -1 where it has not returned one. To be freed. */
-char *output_of(const char *program, const char *arguments, bool errors, int *status);
-
 enum { MAX_WORLD = 144 };
 
 /* One process, one rank per process (first_rank NULL or written out), or processes of any numbers of

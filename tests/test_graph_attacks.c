@@ -3,20 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd_support.h"
+#include "graph_support.h"
 #include "runtime/runtime.h"
 #include "tensor/tensor.h"
-
-/* rows x 3 numbers. */
-static weft_tensor *numbers(uint64_t seed, int64_t rows, const weft_placement *placements)
-{
-    weft_random_state before;
-    weft_random_state_get(NULL, &before);
-    weft_random_seed(seed);
-    weft_tensor *made = weft_randn(WEFT_F64, 2, (int64_t[]){ rows, 3 }, line(), placements);
-    weft_random_state_set(NULL, before);
-    return made;
-}
 
 /* A function that is run in a graph, several times, and without one. */
 typedef struct attack {
@@ -44,14 +33,6 @@ static void end_state(state *s)
         if (s->kept[i] != NULL) {
             weft_tensor_release(s->kept[i]);
         }
-    }
-}
-
-static void assert_same_tensors(weft_tensor *a, weft_tensor *b, const char *what)
-{
-    assert_true((a == NULL) == (b == NULL));
-    if (a != NULL) {
-        assert_same_shards(without_partial(a), without_partial(b), what);
     }
 }
 

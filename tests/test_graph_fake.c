@@ -4,30 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support.h"
+#include "graph_support.h"
 
 static void start(weft_world world, int ranks)
 {
     weft_config config = { .world = world };
     *(world == WEFT_WORLD_FAKE ? &config.fake_size : &config.ranks) = ranks;
     assert_int_equal(weft_init(&config), WEFT_OK);
-}
-
-static weft_graph_info info_of(const weft_graph *graph)
-{
-    weft_graph_info info;
-    assert_int_equal(weft_graph_get_info(graph, &info), WEFT_OK);
-    return info;
-}
-
-static char *listing_of(const weft_graph *graph)
-{
-    size_t length;
-    assert_int_equal(weft_graph_print_text(graph, NULL, 0, &length), WEFT_OK);
-    char *text = malloc(length + 1);
-    assert_non_null(text);
-    assert_int_equal(weft_graph_print_text(graph, text, length + 1, NULL), WEFT_OK);
-    return text;
 }
 
 /* ---- a training step ------------------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
  * right, and nothing is left over. */
 #include <stdlib.h>
 
-#include "autograd_support.h"
+#include "graph_support.h"
 #include "failing_memory.h"
 #include "runtime/runtime.h"
 #include "tensor/tensor.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd_support.h"
+#include "graph_support.h"
 
 enum { STEPS = 40, EVERY = 10, ROWS = 12 };
 

@@ -5,59 +5,32 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support.h"
+#include "graph_support.h"
 
-enum { RANKS = 4, ROWS = 64, WIDTH = 32, HIDDEN = 256, NUM_WEIGHTS = 2 };
+enum { RANKS = 4 };
+
+/* The loss is read in the midst of the step. */
+static void read_loss(weft_tensor *loss)
+{
+    double value;
+    weft_tensor_item(weft_detach(loss), &value);
+}
 
 typedef struct model {
-    weft_mesh *mesh;
-    weft_tensor *weights[NUM_WEIGHTS], *first[NUM_WEIGHTS], *second[NUM_WEIGHTS];
-    int64_t step;
-    bool reads; /* the loss is read in the midst of the step */
+    trained_mlp mlp;
+    bool reads;
 } model;
 
 static model make_model(void)
 {
-    model m = { .mesh = weft_mesh_create(2, (int64_t[]){ weft_world_size() / 2, 2 }, (const char *const[]){ "dp", "tp" }) };
-    const weft_placement columns[] = { weft_replicate(), weft_shard(1) }, rows[] = { weft_replicate(), weft_shard(0) };
-    m.weights[0] = weft_randn(WEFT_F32, 2, (int64_t[]){ WIDTH, HIDDEN }, m.mesh, columns);
-    m.weights[1] = weft_randn(WEFT_F32, 2, (int64_t[]){ HIDDEN, WIDTH }, m.mesh, rows);
-    for (int i = 0; i < NUM_WEIGHTS; i++) {
-        m.first[i] = weft_zeros_like(m.weights[i]);
-        m.second[i] = weft_zeros_like(m.weights[i]);
-        weft_set_requires_grad(m.weights[i], true);
-    }
-    assert_no_error();
-    return m;
+    return (model){ .mlp = mlp_make() };
 }
 
 static weft_status train(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     model *m = context;
-    weft_tensor *h = weft_gelu(weft_matmul(inputs[0], m->weights[0]));
-    weft_tensor *y = weft_matmul(weft_dropout(h, 0.1, true, NULL), m->weights[1]);
-    weft_tensor *loss = weft_mse(y, inputs[0], WEFT_LOSS_MEAN), *gradients[NUM_WEIGHTS];
-    weft_status status = weft_backward(loss);
-    for (int i = 0; i < NUM_WEIGHTS; i++) {
-        gradients[i] = weft_grad(m->weights[i]);
-    }
-    double value;
-    if (m->reads) {
-        weft_tensor_item(weft_detach(loss), &value);
-    }
-    weft_adam_options options;
-    weft_adamw_options_init(&options);
-    options.learning_rate = scalars[0];
-    weft_adamw(NUM_WEIGHTS, m->weights, gradients, m->first, m->second, ++m->step, &options);
-    weft_zero_grad(NUM_WEIGHTS, m->weights);
-    outputs[0] = weft_detach(loss);
-    return status == WEFT_OK ? weft_last_status() : status;
-}
-
-static weft_tensor *make_batch(const model *m)
-{
-    const weft_placement over_dp[] = { weft_shard(0), weft_replicate() };
-    return weft_randn(WEFT_F32, 2, (int64_t[]){ ROWS, WIDTH }, m->mesh, over_dp);
+    weft_tensor *loss = weft_mse(mlp_forward(&m->mlp, inputs[0]), inputs[0], WEFT_LOSS_MEAN);
+    return mlp_descend(&m->mlp, loss, m->reads ? read_loss : NULL, scalars[0], &outputs[0]);
 }
 
 static void call(weft_graph *graph, weft_tensor *batch)
@@ -66,16 +39,6 @@ static void call(weft_graph *graph, weft_tensor *batch)
     weft_scope_open();
     assert_int_equal(weft_graph_call(graph, &batch, (double[]){ 0.01 }, &loss), WEFT_OK);
     weft_scope_close();
-}
-
-static weft_prediction predict(weft_graph *graph, const weft_predict_options *options)
-{
-    weft_prediction found;
-    weft_status status = weft_graph_predict(graph, options, &found);
-    if (status != WEFT_OK) {
-        fail_msg("%s", weft_last_error());
-    }
-    return found;
 }
 
 static void start(void)
@@ -93,7 +56,7 @@ static void a_replay_has_the_tasks_and_messages_that_were_predicted(void **state
         start();
         model m = make_model();
         m.reads = reads;
-        weft_tensor *batch = make_batch(&m);
+        weft_tensor *batch = mlp_batch(&m.mlp);
         weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
         for (int i = 0; i < 3; i++) {
             call(graph, batch);
@@ -126,11 +89,11 @@ static void a_replay_has_the_tasks_and_messages_that_were_predicted(void **state
 static void a_prediction_changes_nothing(void **state)
 {
     (void)state;
-    float weights[2][WIDTH * HIDDEN];
+    float weights[2][BATCH_WIDTH * MLP_HIDDEN];
     for (int predicted = 0; predicted < 2; predicted++) {
         start();
         model m = make_model();
-        weft_tensor *batch = make_batch(&m);
+        weft_tensor *batch = mlp_batch(&m.mlp);
         weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
         for (int i = 0; i < 4; i++) {
             call(graph, batch);
@@ -148,7 +111,7 @@ static void a_prediction_changes_nothing(void **state)
             assert_int_equal(known.clusters, now.clusters);
             assert_int_equal(known.bytes, now.bytes);
         }
-        assert_int_equal(weft_to_host(m.weights[0], weights[predicted], sizeof(weights[0])), WEFT_OK);
+        assert_int_equal(weft_to_host(m.mlp.weights[0], weights[predicted], sizeof(weights[0])), WEFT_OK);
         assert_int_equal(weft_finalize(), WEFT_OK);
     }
     assert_memory_equal(weights[0], weights[1], sizeof(weights[0]));
@@ -207,7 +170,7 @@ static void runs_follow_each_other(void **state)
     (void)state;
     start();
     model m = make_model();
-    weft_tensor *batch = make_batch(&m);
+    weft_tensor *batch = mlp_batch(&m.mlp);
     weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
     call(graph, batch);
     call(graph, batch);
@@ -237,7 +200,7 @@ static void options_count(void **state)
     (void)state;
     assert_int_equal(weft_init(&(weft_config){ .world = WEFT_WORLD_SELF, .ranks = RANKS }), WEFT_OK);
     model m = make_model();
-    weft_tensor *batch = make_batch(&m);
+    weft_tensor *batch = mlp_batch(&m.mlp);
     weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
     call(graph, batch);
     call(graph, batch);
@@ -260,13 +223,9 @@ static void options_count(void **state)
 
 static weft_prediction of_fake_world(const char *size, const char *processes, const weft_predict_options *options)
 {
-    setenv("WEFT_FAKE_SIZE", size, 1);
-    setenv("WEFT_FAKE_PROCESSES", processes, 1);
-    assert_int_equal(weft_init(&(weft_config){ .world = WEFT_WORLD_FAKE }), WEFT_OK);
-    unsetenv("WEFT_FAKE_SIZE");
-    unsetenv("WEFT_FAKE_PROCESSES");
+    start_fake_processes(size, processes);
     model m = make_model();
-    weft_tensor *batch = make_batch(&m);
+    weft_tensor *batch = mlp_batch(&m.mlp);
     weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
     call(graph, batch);
     call(graph, batch);
@@ -300,7 +259,7 @@ static void a_fake_world_has_the_messages_of_a_real_one(void **state)
     bool two = weft_num_processes() == 2;
     if (two) {
         model m = make_model();
-        weft_tensor *batch = make_batch(&m);
+        weft_tensor *batch = mlp_batch(&m.mlp);
         weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
         call(graph, batch);
         call(graph, batch);

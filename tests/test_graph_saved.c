@@ -8,9 +8,8 @@
 #include <weft/weft.h>
 
 #include "graph/saved.h"
-#include "plan_support.h"
-
-enum { ROWS = 64, WIDTH = 32, HIDDEN = 256, NUM_WEIGHTS = 2 };
+#include "graph_support.h"
+#include "output.h"
 
 static const char *tool;
 static char folder[] = "/tmp/weft-saved-XXXXXX";
@@ -19,34 +18,13 @@ static char path[sizeof(folder) + 16], other_path[sizeof(folder) + 16], machine_
 /* ---- a program ------------------------------------------------------------------------------------------- */
 
 typedef struct model {
-    weft_mesh *mesh;
-    weft_tensor *weights[NUM_WEIGHTS], *first[NUM_WEIGHTS], *second[NUM_WEIGHTS];
-    int64_t step;
+    trained_mlp mlp;
     bool splits; /* the step has two segments */
 } model;
 
 static model make_model(void)
 {
-    model m = { .mesh = weft_mesh_create(2, (int64_t[]){ weft_world_size() / 2, 2 }, (const char *const[]){ "dp", "tp" }) };
-    const weft_placement columns[] = { weft_replicate(), weft_shard(1) }, rows[] = { weft_replicate(), weft_shard(0) };
-    m.weights[0] = weft_randn(WEFT_F32, 2, (int64_t[]){ WIDTH, HIDDEN }, m.mesh, columns);
-    m.weights[1] = weft_randn(WEFT_F32, 2, (int64_t[]){ HIDDEN, WIDTH }, m.mesh, rows);
-    for (int i = 0; i < NUM_WEIGHTS; i++) {
-        m.first[i] = weft_zeros_like(m.weights[i]);
-        m.second[i] = weft_zeros_like(m.weights[i]);
-        weft_set_requires_grad(m.weights[i], true);
-    }
-    assert_int_equal(weft_last_status(), WEFT_OK);
-    return m;
-}
-
-static void assert_refused(weft_status expected, const char *text)
-{
-    assert_int_equal(weft_last_status(), expected);
-    if (strstr(weft_last_error(), text) == NULL) {
-        fail_msg("expected %s: %s", text, weft_last_error());
-    }
-    weft_clear_error();
+    return (model){ .mlp = mlp_make() };
 }
 
 static weft_status nothing(void *context, weft_tensor *const inputs[], weft_tensor *outputs[])
@@ -57,42 +35,24 @@ static weft_status nothing(void *context, weft_tensor *const inputs[], weft_tens
     return WEFT_OK;
 }
 
+static void split(weft_tensor *loss)
+{
+    (void)loss;
+    weft_graph_opaque("nothing", WEFT_OPAQUE_CALLED, nothing, NULL, 0, NULL, 0, NULL);
+}
+
 static weft_status train(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     model *m = context;
-    weft_tensor *h = weft_gelu(weft_matmul(inputs[0], m->weights[0]));
-    weft_tensor *y = weft_matmul(weft_dropout(h, 0.1, true, NULL), m->weights[1]);
+    weft_tensor *y = mlp_forward(&m->mlp, inputs[0]);
     y = weft_add(y, weft_ones_like(y));
-    weft_tensor *loss = weft_mse(weft_layer_norm(y, NULL, NULL, 1e-5), inputs[0], WEFT_LOSS_MEAN), *gradients[NUM_WEIGHTS];
-    weft_status status = weft_backward(loss);
-    for (int i = 0; i < NUM_WEIGHTS; i++) {
-        gradients[i] = weft_grad(m->weights[i]);
-    }
-    if (m->splits) {
-        weft_graph_opaque("nothing", WEFT_OPAQUE_CALLED, nothing, NULL, 0, NULL, 0, NULL);
-    }
-    weft_adam_options options;
-    weft_adamw_options_init(&options);
-    options.learning_rate = scalars[0];
-    weft_adamw(NUM_WEIGHTS, m->weights, gradients, m->first, m->second, ++m->step, &options);
-    weft_zero_grad(NUM_WEIGHTS, m->weights);
-    outputs[0] = weft_detach(loss);
-    return status == WEFT_OK ? weft_last_status() : status;
-}
-
-static void begin_world(const char *size, const char *processes)
-{
-    setenv("WEFT_FAKE_SIZE", size, 1);
-    setenv("WEFT_FAKE_PROCESSES", processes, 1);
-    assert_int_equal(weft_init(&(weft_config){ .world = WEFT_WORLD_FAKE }), WEFT_OK);
-    unsetenv("WEFT_FAKE_SIZE");
-    unsetenv("WEFT_FAKE_PROCESSES");
+    weft_tensor *loss = weft_mse(weft_layer_norm(y, NULL, NULL, 1e-5), inputs[0], WEFT_LOSS_MEAN);
+    return mlp_descend(&m->mlp, loss, m->splits ? split : NULL, scalars[0], &outputs[0]);
 }
 
 static weft_graph *run_program(model *m)
 {
-    weft_tensor *loss, *batch = weft_randn(WEFT_F32, 2, (int64_t[]){ ROWS, WIDTH }, m->mesh,
-                                           (const weft_placement[]){ weft_shard(0), weft_replicate() });
+    weft_tensor *loss, *batch = mlp_batch(&m->mlp);
     weft_graph *graph = weft_graph_new("a \"step\"", train, m, 1, 1, 1);
     if (weft_graph_call(graph, &batch, (double[]){ 0.01 }, &loss) != WEFT_OK) {
         fail_msg("%s", weft_last_error());
@@ -127,15 +87,6 @@ static void write_machine(void)
                                "near_latency_us 1.000\nnear_message_us 1.000\nnear_bytes_per_us 1000.000\n"
                                "far_latency_us 10.000\nfar_message_us 1.000\nfar_bytes_per_us 100.000\nend\n";
     write_text(machine_path, text, strlen(text));
-}
-
-static weft_prediction predict(weft_graph *graph)
-{
-    weft_prediction found;
-    if (weft_graph_predict(graph, NULL, &found) != WEFT_OK) {
-        fail_msg("%s", weft_last_error());
-    }
-    return found;
 }
 
 /* All that does not depend on the time that this thread has taken. */
@@ -177,21 +128,21 @@ static void a_saved_step_is_the_same_step(void **state)
     (void)state;
     static char before[1 << 16], after[1 << 16];
     for (int splits = 0; splits < 2; splits++) {
-        begin_world("4", "4");
+        start_fake_processes("4", "4");
         model m = make_model();
         m.splits = splits;
         weft_graph *graph = run_program(&m);
         assert_int_equal(weft_graph_save(graph, path), WEFT_OK);
         print_listing(graph, before, sizeof(before));
-        weft_prediction program = predict(graph);
+        weft_prediction program = predict(graph, NULL);
         assert_int_equal(weft_finalize(), WEFT_OK);
 
-        begin_world("4", "4");
+        start_fake_processes("4", "4");
         weft_saved_graph *saved;
         graph = make_again(&saved, path, &(weft_mesh_sizes){ .count = 0 });
         print_listing(graph, after, sizeof(after));
         assert_string_equal(before, after);
-        weft_prediction again = predict(graph);
+        weft_prediction again = predict(graph, NULL);
         assert_same(&program, &again);
         assert_true(again.messages > 0 && again.tasks > 0);
         assert_int_equal(weft_graph_save(graph, other_path), WEFT_OK);
@@ -209,22 +160,22 @@ static void a_saved_step_is_the_same_step(void **state)
 static void on_another_mesh_it_is_the_programs_step_there(void **state)
 {
     (void)state;
-    begin_world("4", "4");
+    start_fake_processes("4", "4");
     model m = make_model();
     assert_int_equal(weft_graph_save(run_program(&m), path), WEFT_OK);
     assert_int_equal(weft_finalize(), WEFT_OK);
     static const char *const ranks[] = { "2", "16", "64" };
     for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
         weft_mesh_sizes sizes = { .count = 2, .names = { "tp", "dp" }, .sizes = { 2, strtol(ranks[i], NULL, 10) / 2 } };
-        begin_world(ranks[i], ranks[i]);
+        start_fake_processes(ranks[i], ranks[i]);
         m = make_model();
-        weft_prediction program = predict(run_program(&m));
+        weft_prediction program = predict(run_program(&m), NULL);
         assert_int_equal(weft_finalize(), WEFT_OK);
-        begin_world(ranks[i], ranks[i]);
+        start_fake_processes(ranks[i], ranks[i]);
         weft_saved_graph *saved;
         weft_graph *graph = make_again(&saved, path, &sizes);
         assert_int_equal(weft_saved_graph_ranks(saved, &sizes), strtol(ranks[i], NULL, 10));
-        weft_prediction again = predict(graph);
+        weft_prediction again = predict(graph, NULL);
         assert_same(&program, &again);
         assert_int_equal(weft_finalize(), WEFT_OK);
         weft_saved_graph_free(saved);
@@ -260,12 +211,12 @@ static void weft_predict_takes_a_file(void **state)
 {
     (void)state;
     char options[256];
-    begin_world("16", "16");
+    start_fake_processes("16", "16");
     model m = make_model();
     weft_graph *graph = run_program(&m);
-    weft_prediction program = predict(graph);
+    weft_prediction program = predict(graph, NULL);
     assert_int_equal(weft_finalize(), WEFT_OK);
-    begin_world("4", "4");
+    start_fake_processes("4", "4");
     m = make_model();
     assert_int_equal(weft_graph_save(run_program(&m), path), WEFT_OK);
     assert_int_equal(weft_finalize(), WEFT_OK);
@@ -310,7 +261,7 @@ static void is_refused(const char *name, const char *text)
     if (saved != NULL) {
         fail_msg("was read, expected %s", text);
     }
-    assert_refused(WEFT_ERR_IO, text);
+    assert_error(WEFT_ERR_IO, text);
 }
 
 static uint32_t next_random(uint32_t *seed)
@@ -361,7 +312,7 @@ static size_t damage(char *text, size_t length, uint32_t *seed)
 static void damaged_files_are_refused_with_their_line(void **state)
 {
     (void)state;
-    begin_world("4", "4");
+    start_fake_processes("4", "4");
     model m = make_model();
     assert_int_equal(weft_graph_save(run_program(&m), path), WEFT_OK);
     assert_int_equal(weft_finalize(), WEFT_OK);
@@ -439,27 +390,27 @@ static weft_status own(void *context, weft_tensor *const inputs[], const double 
 static void what_cannot_be_saved_is_refused(void **state)
 {
     (void)state;
-    begin_world("2", "2");
+    start_fake_processes("2", "2");
     weft_operation_description description = { .name = "twice", .rule = "A->A", .kernel = twice };
     description.inputs[0] = (weft_operation_input){ "a", WEFT_TYPES_FLOAT, false };
     const weft_operation *operation = weft_operation_register(&description);
     assert_non_null(operation);
     weft_graph *graph = weft_graph_new("own", own, (void *)(uintptr_t)operation, 1, 0, 1);
     assert_int_equal(weft_graph_save(NULL, path), WEFT_ERR_INVALID);
-    assert_refused(WEFT_ERR_INVALID, "graph is NULL");
+    assert_error(WEFT_ERR_INVALID, "graph is NULL");
     assert_int_equal(weft_graph_save(graph, NULL), WEFT_ERR_INVALID);
-    assert_refused(WEFT_ERR_INVALID, "path is NULL");
+    assert_error(WEFT_ERR_INVALID, "path is NULL");
     assert_int_equal(weft_graph_save(graph, path), WEFT_ERR_STATE);
-    assert_refused(WEFT_ERR_STATE, "has not run");
+    assert_error(WEFT_ERR_STATE, "has not run");
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 2 }, NULL);
     weft_tensor *x = weft_zeros(WEFT_F32, 1, (int64_t[]){ 8 }, mesh, (weft_placement[]){ weft_shard(0) }), *y;
     assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
     assert_int_equal(weft_graph_save(graph, path), WEFT_ERR_UNSUPPORTED);
-    assert_refused(WEFT_ERR_UNSUPPORTED, "twice");
+    assert_error(WEFT_ERR_UNSUPPORTED, "twice");
     model m = make_model();
     graph = run_program(&m);
     assert_int_equal(weft_graph_save(graph, "/nowhere/graph"), WEFT_ERR_IO);
-    assert_refused(WEFT_ERR_IO, "/nowhere/graph");
+    assert_error(WEFT_ERR_IO, "/nowhere/graph");
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

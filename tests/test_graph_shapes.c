@@ -3,15 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd_support.h"
+#include "graph_support.h"
 #include "graph/shapes.h"
-
-static weft_graph_info info_of(const weft_graph *graph)
-{
-    weft_graph_info info;
-    assert_int_equal(weft_graph_get_info(graph, &info), WEFT_OK);
-    return info;
-}
 
 /* ---- relations as text ---------------------------------------------------------------------------------------------- */
 

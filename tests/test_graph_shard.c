@@ -3,25 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph_support.h"
 #include "machine_file.h"
-#include "support.h"
-
-enum { RANKS = 8 };
-
-static int start_fake(void **state)
-{
-    (void)state;
-    const weft_config config = { .world = WEFT_WORLD_FAKE, .fake_size = RANKS };
-    assert_int_equal(weft_init(&config), WEFT_OK);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    weft_finalize();
-    return 0;
-}
 
 /* ---- an MLP ---------------------------------------------------------------------------------------------- */
 
@@ -111,7 +94,7 @@ static void mlp_on_a_line(void **state)
     char path[MACHINE_PATH_BYTES];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         weft_scope_open();
-        weft_mesh *line = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);
+        weft_mesh *line = weft_mesh_create(1, (int64_t[]){ FAKE_RANKS }, NULL);
         mlp m;
         weft_graph *graph = capture_mlp(&m, line, rows[i].batch, rows[i].width, rows[i].hidden);
         write_machine(path, rows[i].flops, rows[i].link);
@@ -140,7 +123,7 @@ static void bounds_and_pins(void **state)
 {
     (void)state;
     weft_scope_open();
-    weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, RANKS / 2 }, (const char *const[]){ "dp", "tp" });
+    weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, FAKE_RANKS / 2 }, (const char *const[]){ "dp", "tp" });
     mlp m;
     weft_graph *graph = capture_mlp(&m, mesh, 1024, 512, 2048);
     weft_tensor *const movable[] = { m.x, m.target, m.w1, m.w2 };

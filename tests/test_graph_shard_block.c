@@ -4,25 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph_support.h"
 #include "machine_file.h"
-#include "support.h"
 
-enum { RANKS = 8, HEADS = 8 };
-
-static int start_fake(void **state)
-{
-    (void)state;
-    const weft_config config = { .world = WEFT_WORLD_FAKE, .fake_size = RANKS };
-    assert_int_equal(weft_init(&config), WEFT_OK);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    weft_finalize();
-    return 0;
-}
+enum { HEADS = 8 };
 
 /* ---- layouts written by hand ----------------------------------------------------------------------------- */
 
@@ -142,7 +127,7 @@ static weft_graph *capture(block *b, weft_mesh *mesh, const style *s, const size
 
 /* ---- predictions ----------------------------------------------------------------------------------------- */
 
-static weft_graph_shard_info info_of(weft_graph *graph, const weft_graph_shard_options *options)
+static weft_graph_shard_info sharded_info(weft_graph *graph, const weft_graph_shard_options *options)
 {
     weft_graph_shard_info info;
     assert_int_equal(weft_graph_shard(graph, options), WEFT_OK);
@@ -155,7 +140,7 @@ static double predicted(weft_mesh *mesh, const style *s, const sizes *z, const c
 {
     block b;
     weft_graph *graph = capture(&b, mesh, s, z);
-    weft_graph_shard_info info = info_of(graph, &(weft_graph_shard_options){ .machine = machine });
+    weft_graph_shard_info info = sharded_info(graph, &(weft_graph_shard_options){ .machine = machine });
     assert_int_equal(weft_graph_free(graph), WEFT_OK);
     return info.recorded_us;
 }
@@ -211,13 +196,13 @@ static void as_good_as_by_hand(void **state)
         const char *best; /* is among these */
         void (*check)(const weft_graph *graph, const block *b); /* or NULL */
     } rows[] = {
-        { { 1, RANKS }, &wide, 118, "tensor", assert_megatron },
-        { { 1, RANKS }, &wide, 8000, "sequence", assert_megatron },
-        { { 1, RANKS }, &narrow, 118, "data, fully sharded", assert_data_parallel },
-        { { 1, RANKS }, &narrow, 8000, "data, fully sharded", NULL },
-        { { 2, RANKS / 2 }, &wide, 118, "tensor", NULL },
-        { { 2, RANKS / 2 }, &wide, 8000, "sequence alone", NULL },
-        { { 2, RANKS / 2 }, &narrow, 118, "data, fully sharded", assert_data_parallel },
+        { { 1, FAKE_RANKS }, &wide, 118, "tensor", assert_megatron },
+        { { 1, FAKE_RANKS }, &wide, 8000, "sequence", assert_megatron },
+        { { 1, FAKE_RANKS }, &narrow, 118, "data, fully sharded", assert_data_parallel },
+        { { 1, FAKE_RANKS }, &narrow, 8000, "data, fully sharded", NULL },
+        { { 2, FAKE_RANKS / 2 }, &wide, 118, "tensor", NULL },
+        { { 2, FAKE_RANKS / 2 }, &wide, 8000, "sequence alone", NULL },
+        { { 2, FAKE_RANKS / 2 }, &narrow, 118, "data, fully sharded", assert_data_parallel },
     };
     char path[MACHINE_PATH_BYTES];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -230,7 +215,7 @@ static void as_good_as_by_hand(void **state)
         weft_graph *graph = capture(&b, mesh, &replicated, rows[i].sizes);
         weft_tensor *movable[2 + NUM_WEIGHTS] = { b.x, b.target };
         memcpy(movable + 2, b.weights, sizeof(b.weights));
-        weft_graph_shard_info info = info_of(
+        weft_graph_shard_info info = sharded_info(
             graph, &(weft_graph_shard_options){ .num_movable = 2 + NUM_WEIGHTS, .movable = movable, .machine = path });
         remove(path);
         assert_true(info.proved);

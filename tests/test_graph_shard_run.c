@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd_support.h"
+#include "graph_support.h"
 #include "machine_file.h"
 
 enum { BATCH = 32, WIDTH = 16, HIDDEN = 48, STEPS = 5, NUM_WEIGHTS = 3 };
@@ -15,7 +15,7 @@ typedef struct network {
     int64_t step;
 } network;
 
-static weft_tensor *numbers(weft_mesh *mesh, int64_t rows, int64_t columns, double scale)
+static weft_tensor *waves(weft_mesh *mesh, int64_t rows, int64_t columns, double scale)
 {
     double all[HIDDEN * HIDDEN];
     for (int64_t i = 0; i < rows * columns; i++) {
@@ -26,10 +26,10 @@ static weft_tensor *numbers(weft_mesh *mesh, int64_t rows, int64_t columns, doub
 
 static network make_network(weft_mesh *mesh)
 {
-    network n = { .x = numbers(mesh, BATCH, WIDTH, 1), .target = numbers(mesh, BATCH, WIDTH, 0.5) };
+    network n = { .x = waves(mesh, BATCH, WIDTH, 1), .target = waves(mesh, BATCH, WIDTH, 0.5) };
     const int64_t rows[] = { WIDTH, HIDDEN, HIDDEN }, columns[] = { HIDDEN, HIDDEN, WIDTH };
     for (int i = 0; i < NUM_WEIGHTS; i++) {
-        n.weights[i] = numbers(mesh, rows[i], columns[i], 0.1 * (i + 1));
+        n.weights[i] = waves(mesh, rows[i], columns[i], 0.1 * (i + 1));
         weft_set_requires_grad(n.weights[i], true);
         n.first[i] = weft_zeros_like(n.weights[i]);
         n.second[i] = weft_zeros_like(n.weights[i]);
@@ -182,29 +182,17 @@ static void inputs_that_move(void **state)
     weft_scope_close();
 }
 
-static int count_of(const char *text, const char *part)
-{
-    int count = 0;
-    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) {
-        count++;
-    }
-    return count;
-}
-
 /* Inputs and calls of a captured step. */
 static void count_step(network *n, int *inputs, int *calls)
 {
-    enum { ROOM = 1 << 16 };
     weft_tensor *outputs[2];
     double rate = 0.01;
-    char *text = malloc(ROOM);
-    assert_non_null(text);
     weft_graph *graph = weft_graph_new("network", train, n, 1, 1, 2);
     assert_int_equal(weft_graph_call(graph, &n->x, &rate, outputs), WEFT_OK);
-    assert_int_equal(weft_graph_print_text(graph, text, ROOM, NULL), WEFT_OK);
+    char *text = listing_of(graph);
     assert_int_equal(weft_graph_free(graph), WEFT_OK);
-    *inputs = count_of(text, " = input");
-    *calls = count_of(text, " = weft_");
+    *inputs = count_in(text, " = input");
+    *calls = count_in(text, " = weft_");
     free(text);
 }
 

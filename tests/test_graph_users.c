@@ -1,11 +1,11 @@
 /* Graphs as programs use them: arrays for inputs and outputs alike, copies of weights, gradients that are there already. */
 #include <string.h>
 
-#include "autograd_support.h"
+#include "graph_support.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 
-static weft_tensor *numbers(uint64_t seed, int ndim, const int64_t shape[], weft_placement placement)
+static weft_tensor *numbers_of(uint64_t seed, int ndim, const int64_t shape[], weft_placement placement)
 {
     weft_random_state before;
     weft_random_state_get(NULL, &before);
@@ -17,7 +17,7 @@ static weft_tensor *numbers(uint64_t seed, int ndim, const int64_t shape[], weft
 
 static weft_tensor *matrix(uint64_t seed)
 {
-    return numbers(seed, 2, (int64_t[]){ 5, 3 }, weft_shard(0));
+    return numbers_of(seed, 2, (int64_t[]){ 5, 3 }, weft_shard(0));
 }
 
 /* ---- arguments ---------------------------------------------------------------------------------------------- */
@@ -197,15 +197,15 @@ static void test_f9_other_columns(void **state)
     weft_scope_open();
     for (int narrow = 0; narrow < 2; narrow++) {
         int64_t shape[] = { 5, 6 };
-        compare_fused(add_each, (weft_tensor *[]){ numbers(1, 2, shape, narrow ? weft_replicate() : weft_shard(1)),
-                                                   numbers(2, 2, shape, narrow ? weft_shard(1) : weft_replicate()),
-                                                   numbers(3, 2, shape, weft_replicate()) });
+        compare_fused(add_each, (weft_tensor *[]){ numbers_of(1, 2, shape, narrow ? weft_replicate() : weft_shard(1)),
+                                                   numbers_of(2, 2, shape, narrow ? weft_shard(1) : weft_replicate()),
+                                                   numbers_of(3, 2, shape, weft_replicate()) });
     }
-    weft_tensor *one = numbers(1, 4, (int64_t[]){ 1, 1, 1, 1 }, weft_replicate());
-    compare_fused(compare_then_scale, (weft_tensor *[]){ numbers(2, 4, (int64_t[]){ 1, 1, 1, 2 }, weft_shard(3)), one,
-                                                         numbers(3, 4, (int64_t[]){ 1, 1, 1, 1 }, weft_replicate()) });
-    weft_tensor *a = numbers(1, 1, (int64_t[]){ 6 }, weft_replicate()), *b = numbers(2, 1, (int64_t[]){ 6 }, weft_replicate());
-    compare_fused(read_then_change, (weft_tensor *[]){ numbers(3, 2, (int64_t[]){ 5, 6 }, weft_replicate()), a, b });
+    weft_tensor *one = numbers_of(1, 4, (int64_t[]){ 1, 1, 1, 1 }, weft_replicate());
+    compare_fused(compare_then_scale, (weft_tensor *[]){ numbers_of(2, 4, (int64_t[]){ 1, 1, 1, 2 }, weft_shard(3)), one,
+                                                         numbers_of(3, 4, (int64_t[]){ 1, 1, 1, 1 }, weft_replicate()) });
+    weft_tensor *a = numbers_of(1, 1, (int64_t[]){ 6 }, weft_replicate()), *b = numbers_of(2, 1, (int64_t[]){ 6 }, weft_replicate());
+    compare_fused(read_then_change, (weft_tensor *[]){ numbers_of(3, 2, (int64_t[]){ 5, 6 }, weft_replicate()), a, b });
     weft_scope_close();
     assert_no_error();
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "output.h"
+
 static const char *program;
 
 /* The program's output, and its exit status. */

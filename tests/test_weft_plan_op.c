@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "output.h"
 #include "sharding/halos.h"
 #include "sharding/sharding.h"
 

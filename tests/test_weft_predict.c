@@ -1,6 +1,6 @@
 /* weft-predict: programs in fake worlds, its output, and its messages on bad input. Arguments: the tool, char_lm,
  * transformer_lm, a program without graphs, a text. */
-#include "plan_support.h"
+#include "output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
