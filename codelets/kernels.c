@@ -14,18 +14,21 @@
     [WEFT_KERNEL_##name_] = { .name = #name_,                                                                \
                               .color = WEFT_COLOR_##color_,                                                  \
                               .form = WEFT_FORM_TASK,                                                        \
+                              .on_devices = sizeof(#cuda) != sizeof("NULL"),                                 \
                               .footprint = weft_##name_##_footprint,                                        \
                               .accesses = weft_##name_##_accesses },
 #define WEFT_VIEW_KERNEL(name_, color_, cuda)                                                                \
     [WEFT_KERNEL_##name_] = { .name = #name_,                                                                \
                               .color = WEFT_COLOR_##color_,                                                  \
                               .form = WEFT_FORM_VIEWS,                                                       \
+                              .on_devices = sizeof(#cuda) != sizeof("NULL"),                                 \
                               .footprint = weft_views_footprint,                                             \
                               .accesses = weft_kernel_call_accesses },
 #define ELEMENTWISE(name_, inputs, truth_, integers_)                                                        \
     [WEFT_KERNEL_##name_] = { .name = #name_,                                                                \
                               .color = WEFT_COLOR_OTHER,                                                     \
                               .form = WEFT_FORM_ELEMENTWISE,                                                 \
+                              .on_devices = true,                                                            \
                               .footprint = weft_elementwise_footprint,                                       \
                               .accesses = weft_elementwise_accesses,                                       \
                               .num_inputs = inputs,                                                          \

@@ -56,6 +56,7 @@ typedef struct weft_kernel_info {
     const char *name; /* of the codelet; the performance model is "weft_" and this */
     uint32_t color;
     weft_kernel_form form;
+    bool on_devices; /* has a CUDA function, in builds with CUDA */
     weft_kernel_footprint footprint;
     weft_kernel_accesses accesses;
     /* for elementwise kernels: */

@@ -1,12 +1,12 @@
-/* One queue for all workers: a heap by priority, then by the order of arrival. */
+/* A queue for all CPUs, and one for each device: heaps by priority, then by the order of arrival. */
 #define _DEFAULT_SOURCE
 #include "sched/sched.h"
 
 #include <limits.h>
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
+
+#include "sched/heap.h"
 
 enum {
     /* The first rows of an operation go before the last rows of an operation submitted so many operations
@@ -18,124 +18,72 @@ enum {
     LOOKS_BEFORE_YIELDING = 8,
 };
 
-typedef struct entry {
-    struct starpu_task *task;
-    int priority;
-    uint64_t arrival;
-} entry;
-
 typedef struct queue {
     starpu_pthread_mutex_t mutex;
-    entry *heap;
-    size_t count, capacity;
-    uint64_t arrivals;
-    struct starpu_task_list unordered; /* without memory for the heap */
-    atomic_size_t waiting;             /* tasks in both; read without the mutex */
+    /* By memory node: 0 for CPUs, others for the devices there. A task is in one of them. */
+    weft_heap heaps[STARPU_MAXNODES];
+    unsigned num_devices, devices[STARPU_MAXNODES];       /* a worker of each device's */
+    unsigned char heap_of[STARPU_NMAXWORKERS];            /* number of the worker's heap */
     unsigned looks[STARPU_NMAXWORKERS]; /* unsuccessful ones; an entry is written by its worker */
 } queue;
 
-static bool goes_first(const entry *a, const entry *b)
-{
-    return a->priority != b->priority ? a->priority > b->priority : a->arrival < b->arrival;
-}
+/* ---- which heap ---------------------------------------------------------------------------------------- */
 
-static void swap(entry *a, entry *b)
+/* Of the operands that a task reads: those that are in a memory node, or on their way there. */
+static size_t bytes_there(struct starpu_task *task, unsigned node)
 {
-    entry c = *a;
-    *a = *b;
-    *b = c;
-}
-
-static void sift_up(queue *q, size_t i)
-{
-    for (; i > 0 && goes_first(&q->heap[i], &q->heap[(i - 1) / 2]); i = (i - 1) / 2) {
-        swap(&q->heap[i], &q->heap[(i - 1) / 2]);
+    size_t bytes = 0;
+    for (unsigned i = 0; i < (unsigned)STARPU_TASK_GET_NBUFFERS(task); i++) {
+        starpu_data_handle_t handle = STARPU_TASK_GET_HANDLE(task, i);
+        bool reads = STARPU_TASK_GET_MODE(task, i) & STARPU_R;
+        bytes += reads && starpu_data_is_on_node(handle, node) ? starpu_data_get_size(handle) : 0;
     }
+    return bytes;
 }
 
-static void sift_down(queue *q, size_t i)
+/* The device that can execute the task and has most of its operands; of equal ones that with the fewest tasks. 0, the
+ * CPUs': no device can. */
+static unsigned choose_heap(const queue *q, struct starpu_task *task)
 {
-    for (size_t child; (child = 2 * i + 1) < q->count; i = child) {
-        if (child + 1 < q->count && goes_first(&q->heap[child + 1], &q->heap[child])) {
-            child++;
+    unsigned best = 0;
+    size_t most = 0;
+    for (unsigned i = 0; i < q->num_devices; i++) {
+        unsigned node = q->heap_of[q->devices[i]];
+        if (!starpu_worker_can_execute_task_first_impl(q->devices[i], task, NULL)) {
+            continue;
         }
-        if (!goes_first(&q->heap[child], &q->heap[i])) {
-            return;
-        }
-        swap(&q->heap[i], &q->heap[child]);
-    }
-}
-
-static void add(queue *q, struct starpu_task *task)
-{
-    q->waiting++;
-    if (q->count == q->capacity) {
-        size_t capacity = q->capacity == 0 ? 256 : 2 * q->capacity;
-        entry *heap = realloc(q->heap, capacity * sizeof(*heap));
-        if (heap == NULL) {
-            starpu_task_list_push_back(&q->unordered, task);
-            return;
-        }
-        q->heap = heap;
-        q->capacity = capacity;
-    }
-    q->heap[q->count] = (entry){ task, task->priority, q->arrivals++ };
-    sift_up(q, q->count++);
-}
-
-static struct starpu_task *take(queue *q, size_t i)
-{
-    struct starpu_task *task = q->heap[i].task;
-    q->heap[i] = q->heap[--q->count];
-    if (i < q->count) {
-        sift_up(q, i);
-        sift_down(q, i);
-    }
-    return task;
-}
-
-static bool can_execute(unsigned worker, struct starpu_task *task)
-{
-    unsigned implementation;
-    if (!starpu_worker_can_execute_task_first_impl(worker, task, &implementation)) {
-        return false;
-    }
-    starpu_task_set_implementation(task, implementation);
-    return true;
-}
-
-/* The first task for this worker: nearly always the top. If kinds of workers differ and the top is for
- * another kind, the best of the others. */
-static struct starpu_task *find_for(queue *q, unsigned worker)
-{
-    if (q->count > 0 && can_execute(worker, q->heap[0].task)) {
-        return take(q, 0);
-    }
-    size_t best = 0; /* none: the top cannot be it */
-    for (size_t i = 1; i < q->count; i++) {
-        if ((best == 0 || goes_first(&q->heap[i], &q->heap[best])) && can_execute(worker, q->heap[i].task)) {
-            best = i;
+        size_t bytes = q->num_devices == 1 ? 0 : bytes_there(task, node);
+        if (best == 0 || bytes > most || (bytes == most && q->heaps[node].waiting < q->heaps[best].waiting)) {
+            best = node;
+            most = bytes;
         }
     }
-    if (best > 0) {
-        can_execute(worker, q->heap[best].task); /* says which implementation */
-        return take(q, best);
-    }
-    for (struct starpu_task *task = starpu_task_list_begin(&q->unordered); task != NULL;
-         task = starpu_task_list_next(task)) {
-        if (can_execute(worker, task)) {
-            starpu_task_list_erase(&q->unordered, task);
-            return task;
-        }
-    }
-    return NULL;
+    return best;
 }
 
-static struct starpu_task *take_for(queue *q, unsigned worker)
+/* A device without tasks takes one of another device that has more than it can soon begin. 0: there is none. */
+static unsigned busiest_other(const queue *q, unsigned own)
 {
-    struct starpu_task *task = find_for(q, worker);
-    q->waiting -= task != NULL;
-    return task;
+    enum { ENOUGH = 4 }; /* StarPU has two tasks of a device under way, and loads the operands of more */
+    unsigned busiest = 0;
+    for (unsigned i = 0; i < q->num_devices; i++) {
+        unsigned node = q->heap_of[q->devices[i]];
+        if (node != own && q->heaps[node].waiting > ENOUGH && (busiest == 0 || q->heaps[node].waiting > q->heaps[busiest].waiting)) {
+            busiest = node;
+        }
+    }
+    return busiest;
+}
+
+/* The heap that a worker takes its next task from; -1: there is none. Needs no mutex: the task may be gone. */
+static int heap_for(const queue *q, unsigned worker)
+{
+    unsigned own = q->heap_of[worker];
+    if (atomic_load_explicit(&q->heaps[own].waiting, memory_order_relaxed) > 0) {
+        return (int)own;
+    }
+    unsigned other = own == 0 ? 0 : busiest_other(q, own);
+    return other == 0 ? -1 : (int)other;
 }
 
 /* ---- what StarPU calls --------------------------------------------------------------------------------- */
@@ -148,7 +96,9 @@ static void start(unsigned context)
         q = NULL; /* read by weft_sched_has_started() */
     }
     if (q != NULL) {
-        starpu_task_list_init(&q->unordered);
+        for (int i = 0; i < STARPU_MAXNODES; i++) {
+            weft_heap_start(&q->heaps[i]);
+        }
     }
     starpu_sched_ctx_set_policy_data(context, q);
     if (!starpu_sched_ctx_min_priority_is_set(context)) {
@@ -166,8 +116,29 @@ static void stop(unsigned context)
         return;
     }
     starpu_pthread_mutex_destroy(&q->mutex);
-    free(q->heap);
+    for (int i = 0; i < STARPU_MAXNODES; i++) {
+        weft_heap_stop(&q->heaps[i]);
+    }
     free(q);
+}
+
+static void add_workers(unsigned context, int *workers, unsigned count)
+{
+    queue *q = starpu_sched_ctx_get_policy_data(context);
+    for (unsigned i = 0; i < count && q != NULL; i++) {
+        unsigned worker = (unsigned)workers[i], node = starpu_worker_get_memory_node(worker);
+        if (starpu_worker_get_type(workers[i]) == STARPU_CPU_WORKER || node >= STARPU_MAXNODES) {
+            continue;
+        }
+        bool is_known = false;
+        for (unsigned k = 0; k < q->num_devices; k++) {
+            is_known |= q->heap_of[q->devices[k]] == node;
+        }
+        q->heap_of[worker] = (unsigned char)node;
+        if (!is_known) {
+            q->devices[q->num_devices++] = worker;
+        }
+    }
 }
 
 static void lock(queue *q)
@@ -179,23 +150,26 @@ static void lock(queue *q)
 }
 
 #ifndef STARPU_NON_BLOCKING_DRIVERS
-/* Workers that can execute a task. */
+/* Workers that can execute a task, those of its heap first. */
 typedef struct helpers {
     int count;
     unsigned workers[STARPU_NMAXWORKERS];
 } helpers;
 
 /* The mutex is held: afterwards the task may be gone at any time. */
-static void find_helpers(struct starpu_task *task, helpers *out)
+static void find_helpers(const queue *q, struct starpu_task *task, unsigned heap, helpers *out)
 {
     struct starpu_worker_collection *workers = starpu_sched_ctx_get_worker_collection(task->sched_ctx);
     struct starpu_sched_ctx_iterator iterator;
     out->count = 0;
-    workers->init_iterator(workers, &iterator);
-    while (workers->has_next(workers, &iterator)) {
-        unsigned worker = (unsigned)workers->get_next(workers, &iterator);
-        if (starpu_worker_can_execute_task_first_impl(worker, task, NULL)) {
-            out->workers[out->count++] = worker;
+    for (int others = 0; others < (q->num_devices > 1 ? 2 : 1); others++) {
+        workers->init_iterator(workers, &iterator);
+        while (workers->has_next(workers, &iterator)) {
+            unsigned worker = (unsigned)workers->get_next(workers, &iterator);
+            if ((q->heap_of[worker] != heap) == (others == 1) &&
+                starpu_worker_can_execute_task_first_impl(worker, task, NULL)) {
+                out->workers[out->count++] = worker;
+            }
         }
     }
 }
@@ -216,11 +190,12 @@ static int push(struct starpu_task *task)
 {
     queue *q = starpu_sched_ctx_get_policy_data(task->sched_ctx);
     lock(q);
-    add(q, task);
+    unsigned heap = choose_heap(q, task);
+    weft_heap_add(&q->heaps[heap], task);
     starpu_push_task_end(task);
 #ifndef STARPU_NON_BLOCKING_DRIVERS
     helpers those;
-    find_helpers(task, &those);
+    find_helpers(q, task, heap, &those);
 #endif
     starpu_pthread_mutex_unlock(&q->mutex);
 #ifndef STARPU_NON_BLOCKING_DRIVERS
@@ -251,9 +226,10 @@ static struct starpu_task *pop(unsigned context)
     }
     unsigned worker = starpu_worker_get_id_check();
     struct starpu_task *task = NULL;
-    if (atomic_load_explicit(&q->waiting, memory_order_relaxed) > 0) {
+    int heap = heap_for(q, worker);
+    if (heap >= 0) {
         lock(q);
-        task = take_for(q, worker);
+        task = weft_heap_take(&q->heaps[heap], worker);
         starpu_pthread_mutex_unlock(&q->mutex);
     }
     if (task != NULL) {
@@ -267,10 +243,11 @@ static struct starpu_task *pop(unsigned context)
 static struct starpu_sched_policy policy = {
     .init_sched = start,
     .deinit_sched = stop,
+    .add_workers = add_workers,
     .push_task = push,
     .pop_task = pop,
     .policy_name = "weft",
-    .policy_description = "one queue, in the order of submission; workers without work yield their cores",
+    .policy_description = "a queue for CPUs and one for each device, in the order of submission; workers without work yield their cores",
     .worker_type = STARPU_WORKER_LIST,
 };
 

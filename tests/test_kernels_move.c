@@ -418,6 +418,35 @@ static void test_random_statistics(void **state)
     free(values);
 }
 
+/* The same words by the C library's functions. */
+static void test_normal_values(void **state)
+{
+    (void)state;
+    enum { COUNT = 20000 };
+    double *wide = malloc(COUNT * sizeof(*wide));
+    float *narrow = malloc(COUNT * sizeof(*narrow));
+    draw(WEFT_F64, true, COUNT, wide);
+    draw(WEFT_F32, true, COUNT, narrow);
+    const double turn = 2 * 3.14159265358979323846;
+    for (uint32_t i = 0; i < COUNT; i += 2) {
+        uint32_t words[4];
+        const uint32_t seed[2] = { 5, 0 };
+        weft_philox4x32((const uint32_t[]){ i / 2, 0, 9, 0 }, seed, words);
+        double u = ldexp((double)(((uint64_t)words[1] << 32 | words[0]) >> 11), -53);
+        double v = ldexp((double)(((uint64_t)words[3] << 32 | words[2]) >> 11), -53), radius = sqrt(-2 * log(1 - u));
+        assert_true(fabs(wide[i] - radius * cos(turn * v)) < 3e-15 * (1 + radius));
+        assert_true(fabs(wide[i + 1] - radius * sin(turn * v)) < 3e-15 * (1 + radius));
+        weft_philox4x32((const uint32_t[]){ i / 4, 0, 9, 0 }, seed, words);
+        u = ldexp((double)(words[i % 4] >> 8), -24);
+        v = ldexp((double)(words[i % 4 + 1] >> 8), -24);
+        radius = sqrt(-2 * log(1 - u));
+        assert_true(fabs((double)narrow[i] - radius * cos(turn * v)) < 4e-7 * (1 + radius));
+        assert_true(fabs((double)narrow[i + 1] - radius * sin(turn * v)) < 4e-7 * (1 + radius));
+    }
+    free(wide);
+    free(narrow);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +460,7 @@ int main(void)
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_philox),
         cmocka_unit_test(test_random_statistics),
+        cmocka_unit_test(test_normal_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,6 +161,15 @@ static const char *calls_text(const weft_operation *operation)
                                         : "; some calls: other calls";
 }
 
+/* Lowerings of their own that name no kernel copy, add up and fill. */
+static const char *gpu_text(const weft_operation *operation)
+{
+    bool has_tasks = operation->lower != NULL || operation->kernel != WEFT_KERNEL_NONE;
+    bool runs = operation->kernel == WEFT_KERNEL_NONE ? weft_kernel_infos[WEFT_KERNEL_copy].on_devices
+                                                      : weft_kernel_infos[operation->kernel].on_devices;
+    return !has_tasks ? "" : runs ? "yes" : "no";
+}
+
 static void print_operation(const weft_operation *operation)
 {
     int num_outputs = outputs_of(operation);
@@ -177,14 +186,14 @@ static void print_operation(const weft_operation *operation)
     print_linear(operation);
     printf(" | %s | ", contracts == WEFT_SUM ? "" : weft_reduce_op_name(contracts));
     print_gradient(operation);
-    printf(" | %s%s |\n", tasks_text(operation), calls_text(operation));
+    printf(" | %s%s | %s |\n", tasks_text(operation), calls_text(operation), gpu_text(operation));
 }
 
 int main(void)
 {
     printf("| operation | rule | types of input 0 | output | Partial that passes | contracted by | gradient from "
-           "| tasks |\n"
-           "| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+           "| tasks | GPU |\n"
+           "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for (const weft_operation *const *const *family = weft_operation_families; *family != NULL; family++) {
         for (const weft_operation *const *operation = *family; *operation != NULL; operation++) {
             print_operation(*operation);

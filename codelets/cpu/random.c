@@ -7,6 +7,7 @@
 #include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
 #include "codelets/problems.h"
+#include "codelets/random_normal.h"
 #include "codelets/random_words.h"
 
 enum { WORDS = WEFT_RANDOM_WORDS, BLOCKS = 128 };
@@ -177,24 +178,30 @@ void weft_kernel_uniform(const weft_kernel_call *call)
 
 /* ---- normal -------------------------------------------------------------------------------------------- */
 
-/* Box and Muller, 1958: two uniforms give two normals. 1 - u is in (0, 1], where the logarithm is finite. */
+WEFT_CLONES static void normals_f64(double values[], const uint32_t words[], int64_t pairs)
+{
+    for (int64_t i = 0; i < pairs; i++) {
+        weft_normals_f64(words + 4 * i, values + 2 * i);
+    }
+}
+
+WEFT_CLONES static void normals_f32(float values[], const uint32_t words[], int64_t pairs)
+{
+    for (int64_t i = 0; i < pairs; i++) {
+        weft_normals_f32(words + 2 * i, values + 2 * i);
+    }
+}
+
 static void normal_f64(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
                        int64_t count)
 {
     (void)in;
     double values[2 * BLOCKS];
-    for (int64_t i = 0; i < skip + count; i += 2) {
-        double radius = sqrt(-2.0 * log(1.0 - weft_unit_of_words(words + 2 * i)));
-        double angle = 2.0 * 3.14159265358979323846 * weft_unit_of_words(words + 2 * i + 2);
-        values[i] = r->own[0] + r->own[1] * (radius * cos(angle));
-        values[i + 1] = r->own[0] + r->own[1] * (radius * sin(angle));
+    normals_f64(values, words, (skip + count + 1) / 2);
+    for (int64_t i = skip; i < skip + count; i++) {
+        values[i] = r->own[0] + r->own[1] * values[i];
     }
     weft_store(r->type, out, 1, WEFT_F64, values + skip, count);
-}
-
-static float float_of_word(uint32_t word)
-{
-    return (float)(word >> 8) * 0x1p-24f;
 }
 
 static void normal_f32(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
@@ -202,11 +209,9 @@ static void normal_f32(const runner *r, void *out, const void *in, const uint32_
 {
     (void)in;
     float values[WORDS * BLOCKS];
-    for (int64_t i = 0; i < skip + count; i += 2) {
-        float radius = sqrtf(-2.0f * logf(1.0f - float_of_word(words[i])));
-        float angle = 2.0f * 3.14159265f * float_of_word(words[i + 1]);
-        values[i] = (float)(r->own[0] + r->own[1] * (double)(radius * cosf(angle)));
-        values[i + 1] = (float)(r->own[0] + r->own[1] * (double)(radius * sinf(angle)));
+    normals_f32(values, words, (skip + count + 1) / 2);
+    for (int64_t i = skip; i < skip + count; i++) {
+        values[i] = (float)(r->own[0] + r->own[1] * (double)values[i]);
     }
     weft_store(r->type, out, 1, WEFT_F32, values + skip, count);
 }

@@ -7,6 +7,7 @@
 #include "codelets/convert.h"
 #include "codelets/cpu/lines.h"
 #include "codelets/problems.h"
+#include "codelets/sort_keys.h"
 
 enum { BLOCK = 512, FEW = 48 }; /* up to FEW values: insertion sort */
 
@@ -16,24 +17,6 @@ typedef struct entry {
 } entry;
 
 /* ---- keys ---------------------------------------------------------------------------------------------- */
-
-static const uint64_t sign = UINT64_C(1) << 63;
-
-static uint64_t key_of_real(double x)
-{
-    uint64_t bits;
-    if (x != x) {
-        return UINT64_MAX;
-    }
-    x += 0.0; /* -0 becomes +0 */
-    memcpy(&bits, &x, sizeof(bits));
-    return bits & sign ? ~bits : bits | sign;
-}
-
-static uint64_t key_of_whole(int64_t x)
-{
-    return (uint64_t)x ^ sign;
-}
 
 /* Keys of line (outer, j). `flip`: all ones for descending order. */
 static void load_keys(const weft_lines *in, int64_t outer, int64_t j, uint64_t flip, entry entries[])
@@ -51,7 +34,7 @@ static void load_keys(const weft_lines *in, int64_t outer, int64_t j, uint64_t f
             weft_load(whole ? WEFT_I64 : WEFT_F64, &block, type,
                       from + (size_t)(first * in->inner + j) * weft_dtype_size(type), in->inner, n);
             for (int64_t i = 0; i < n; i++) {
-                uint64_t key = whole ? key_of_whole(block.i64[i]) : key_of_real(block.f64[i]);
+                uint64_t key = whole ? weft_sort_key_of_whole(block.i64[i]) : weft_sort_key_of_real(block.f64[i]);
                 entries[k + first + i] = (entry){ key ^ flip, k + first + i };
             }
         }

@@ -8,25 +8,6 @@ extern "C" {
 namespace
 {
 
-/* An element as it lies. */
-__device__ void copy_element(weft_device_place to, weft_device_place from, size_t size)
-{
-    switch (size) {
-    case 1:
-        ((uint8_t *)to.memory)[to.place] = ((const uint8_t *)from.memory)[from.place];
-        break;
-    case 2:
-        ((uint16_t *)to.memory)[to.place] = ((const uint16_t *)from.memory)[from.place];
-        break;
-    case 4:
-        ((uint32_t *)to.memory)[to.place] = ((const uint32_t *)from.memory)[from.place];
-        break;
-    default:
-        ((uint64_t *)to.memory)[to.place] = ((const uint64_t *)from.memory)[from.place];
-        break;
-    }
-}
-
 __device__ void clear_element(weft_device_place to, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -71,7 +52,7 @@ __global__ void run_lookup(const weft_device_call call)
         const int64_t place = place_along(call, table, dim, index, (uint64_t)i);
         const weft_device_place to = weft_place_of(call, 0, i);
         if (place >= 0 && call.views[table].count > 0) {
-            copy_element(to, weft_place_of(call, table, (outer * call.views[table].extent[dim] + place) * inner + j), size);
+            weft_copy_element(to, weft_place_of(call, table, (outer * call.views[table].extent[dim] + place) * inner + j), size);
         } else {
             clear_element(to, size);
         }
@@ -167,7 +148,7 @@ template <bool lower> __global__ void run_triangle(const weft_device_call call)
         const int64_t matrix_row = row - weft_quotient(row, out.extent[last - 1]) * out.extent[last - 1];
         const int64_t above = out.offset[last] + column - (out.offset[last - 1] + matrix_row) - call.numbers[0];
         if (lower ? above <= 0 : above >= 0) {
-            copy_element(weft_place_of(call, 0, i), weft_place_of(call, weft_input(call, 0), i), size);
+            weft_copy_element(weft_place_of(call, 0, i), weft_place_of(call, weft_input(call, 0), i), size);
         } else {
             clear_element(weft_place_of(call, 0, i), size);
         }

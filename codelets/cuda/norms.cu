@@ -146,6 +146,35 @@ template <typename T> __global__ void run_norm_sums(const norm_work work)
     }
 }
 
+enum { THREADS = 256 };
+
+/* A thread for each column of the gain, which adds its vectors in order; a block's threads find the statistics of a vector
+ * each. */
+template <typename T> __global__ void run_norm_gain_backward(const norm_work work)
+{
+    __shared__ statistics found[THREADS];
+    const weft_device_call &call = work.call;
+    const norm_job<T> job(work, 2);
+    const int64_t column = weft_first_index(), vectors = call.views[weft_input(call, 0)].count == 0 ? 0 : job.a.count;
+    const bool here = column < call.views[0].count;
+    double total = !here || call.first ? 0 : weft_get<double>(call, 0, column);
+    for (int64_t first = 0; first < vectors; first += THREADS) {
+        const int64_t own = first + threadIdx.x;
+        if (own < vectors) {
+            found[threadIdx.x] = job.statistics_of(own, weft_device_vector<T>(call, job.a, own));
+        }
+        __syncthreads();
+        for (int64_t v = first; here && v < vectors && v < first + THREADS; v++) {
+            const weft_device_vector<T> x(call, job.a, v), gradient(call, job.gradient, v);
+            total += (double)gradient[column] * (double)job.normal(x[column], found[v - first]);
+        }
+        __syncthreads();
+    }
+    if (here) {
+        weft_set(call, 0, column, total);
+    }
+}
+
 /* Fills in the call, and finds its optional inputs. */
 int begin(norm_work *work, const weft_task_run *run, weft_cuda_queue *queue, int num_tensors)
 {
@@ -203,4 +232,16 @@ int weft_cuda_norm_sums(const weft_task_run *run, weft_cuda_queue *queue)
     int failed = begin(&work, run, queue, 2);
     work.count = work.call.views[0].count / 2;
     return failed != 0 ? failed : launch(run_norm_sums<float>, run_norm_sums<double>, work, queue);
+}
+
+int weft_cuda_norm_gain_backward(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    norm_work work;
+    int failed = begin(&work, run, queue, 2);
+    work.count = work.call.views[0].count;
+    const bool is_wide = work.call.views[work.call.num_outputs].dtype == WEFT_F64;
+    return failed != 0 || work.count == 0
+               ? failed
+               : weft_launch_blocks(is_wide ? run_norm_gain_backward<double> : run_norm_gain_backward<float>,
+                                    (unsigned)((work.count + THREADS - 1) / THREADS), THREADS, queue->stream, work);
 }

@@ -1,9 +1,8 @@
-/* Random values, a thread for each element: the CPU's bits (cpu/random.c). Normal ones are not here: their logarithms
- * and sines are the C library's. */
+/* Random values, a thread for each element: the CPU's bits (cpu/random.c). */
 #include <math.h>
 
 #include "codelets/cuda/views.h"
-#include "codelets/random_words.h"
+#include "codelets/random_normal.h"
 
 extern "C" {
 #include "codelets/random.h"
@@ -71,6 +70,29 @@ struct uniform_narrow {
         } else {
             ((uint16_t *)at.memory)[at.place] = type == WEFT_BF16 ? weft_bf16_rounded_down(value) : weft_f16_rounded_down(value);
         }
+    }
+};
+
+/* Of two elements' words, which make two numbers. */
+struct normal_wide {
+    static __device__ void write(const random_work &work, int64_t i, uint64_t index)
+    {
+        uint32_t words[WEFT_RANDOM_WORDS];
+        double pair[2];
+        weft_random_block(work.seed, work.offset, index / 2, words);
+        weft_normals_f64(words, pair);
+        weft_set(work.call, 0, i, work.own[0] + work.own[1] * (index % 2 == 0 ? pair[0] : pair[1]));
+    }
+};
+
+struct normal_narrow {
+    static __device__ void write(const random_work &work, int64_t i, uint64_t index)
+    {
+        uint32_t words[2];
+        float pair[2];
+        make_words<2>(work, index / 2, words);
+        weft_normals_f32(words, pair);
+        weft_set(work.call, 0, i, (float)(work.own[0] + work.own[1] * (double)(index % 2 == 0 ? pair[0] : pair[1])));
     }
 };
 
@@ -166,6 +188,15 @@ int weft_cuda_uniform(const weft_task_run *run, weft_cuda_queue *queue)
     work.own[0] = as_type(type, work.own[0]);
     work.own[1] = as_type(type, work.own[1]);
     return failed != 0 ? failed : type == WEFT_F64 ? launch<uniform_wide>(work, queue) : launch<uniform_narrow>(work, queue);
+}
+
+int weft_cuda_normal(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    random_work work;
+    int failed = begin(&work, run, queue);
+    return failed != 0                                 ? failed
+           : work.call.views[0].dtype == WEFT_F64 ? launch<normal_wide>(work, queue)
+                                                  : launch<normal_narrow>(work, queue);
 }
 
 int weft_cuda_randint(const weft_task_run *run, weft_cuda_queue *queue)

@@ -51,14 +51,6 @@ __device__ int64_t distance_of(const reduction_work &work, int64_t c, int64_t *p
     return distance;
 }
 
-/* Rows that follow each other in memory from `row` on. */
-__device__ int64_t rows_together(const weft_device_view &view, int64_t row)
-{
-    int64_t first = view.offset[0] + view.row_shift, place = first + row, last = first + view.extent[0];
-    int64_t end = (place / view.panel_rows + 1) * view.panel_rows;
-    return (end < last ? end : last) - place;
-}
-
 template <typename T> struct reduced_values {
     const reduction_work &work;
     int64_t result;
@@ -133,7 +125,7 @@ __device__ T reduce_run(const reduction_work &work, const reduced_values<T> &val
     const weft_device_view &in = work.call.views[work.source];
     const int64_t length = in.extent[work.ndim - 1], block = 512;
     for (int64_t first = 0, together, n; first < length; first += together) {
-        together = work.ndim == 1 ? rows_together(in, first) : length;
+        together = work.ndim == 1 ? weft_rows_together(in, first) : length;
         weft_device_place from = weft_place_of(work.call, work.source, begin + first);
         for (int64_t some = 0; some < together; some += n) {
             n = work.direct || together - some < block ? together - some : block;

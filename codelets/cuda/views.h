@@ -60,6 +60,14 @@ static __device__ inline char *weft_row_at(const weft_device_call &call, int k, 
            (size_t)((row - begin) * view.row_elements) * weft_size_of(view.dtype);
 }
 
+/* Rows that follow each other in memory from `row` on. */
+static __device__ inline int64_t weft_rows_together(const weft_device_view &view, int64_t row)
+{
+    int64_t first = view.offset[0] + view.row_shift, place = first + row, last = first + view.extent[0];
+    int64_t end = (place / view.panel_rows + 1) * view.panel_rows;
+    return (end < last ? end : last) - place;
+}
+
 /* The memory and the place in it of an element, in the row-major order of the part. */
 typedef struct weft_device_place {
     char *memory;
@@ -83,6 +91,25 @@ template <typename T> __device__ void weft_set(const weft_device_call &call, int
 {
     weft_device_place at = weft_place_of(call, k, index);
     weft_store_from(call.views[k].dtype, at.memory, at.place, value);
+}
+
+/* An element as it lies. */
+static __device__ inline void weft_copy_element(weft_device_place to, weft_device_place from, size_t size)
+{
+    switch (size) {
+    case 1:
+        ((uint8_t *)to.memory)[to.place] = ((const uint8_t *)from.memory)[from.place];
+        break;
+    case 2:
+        ((uint16_t *)to.memory)[to.place] = ((const uint16_t *)from.memory)[from.place];
+        break;
+    case 4:
+        ((uint32_t *)to.memory)[to.place] = ((const uint32_t *)from.memory)[from.place];
+        break;
+    default:
+        ((uint64_t *)to.memory)[to.place] = ((const uint64_t *)from.memory)[from.place];
+        break;
+    }
 }
 
 /* ---- vectors ------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "codelets/lookup.h"
 #include "codelets/losses.h"
 #include "codelets/norms.h"
+#include "codelets/rotary.h"
 #include "view_cases.h"
 
 enum { CASES = 60 };
@@ -130,23 +131,26 @@ static void add_norm_parts(view_case *c, const part *of, bool backward)
 static void test_norms(void **state)
 {
     (void)state;
-    static const weft_kernel_id kernels[] = { WEFT_KERNEL_norm, WEFT_KERNEL_norm_backward, WEFT_KERNEL_norm_sums };
-    for (int i = 0; i < 5 * CASES; i++) {
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_norm, WEFT_KERNEL_norm_backward, WEFT_KERNEL_norm_sums,
+                                              WEFT_KERNEL_norm_gain_backward };
+    for (int i = 0; i < 6 * CASES; i++) {
         view_case c;
-        begin_case(&c, kernels[i % 3]);
+        begin_case(&c, kernels[i % 4]);
         part of = any_part(1, 4, 5);
         int first = (int)below(of.ndim);
         of = part_with(of, of.ndim - 1, 1 + below(60));
-        part statistics = of;
-        for (int d = first; d < of.ndim; d++) {
-            statistics = part_with(statistics, d, 1);
+        part statistics = of, gain = of;
+        for (int d = 0; d < of.ndim; d++) {
+            statistics = d >= first ? part_with(statistics, d, 1) : statistics;
+            gain = d < first ? part_with(gain, d, 1) : gain;
         }
         part sums = part_with(statistics, of.ndim - 1, 2);
         c.args->numbers[WEFT_NORM_FIRST] = first;
         c.args->numbers[WEFT_NORM_CENTRED] = below(2);
         weft_dtype type = any_float();
-        add_output(&c, c.kernel == WEFT_KERNEL_norm_sums ? WEFT_F64 : type, c.kernel == WEFT_KERNEL_norm_sums ? &sums : &of,
-                   false);
+        bool adds = c.kernel == WEFT_KERNEL_norm_sums || c.kernel == WEFT_KERNEL_norm_gain_backward;
+        add_output(&c, adds ? WEFT_F64 : type,
+                   c.kernel == WEFT_KERNEL_norm_sums ? &sums : c.kernel == WEFT_KERNEL_norm_gain_backward ? &gain : &of, false);
         for (int64_t more = c.kernel == WEFT_KERNEL_norm ? below(3) : 0; more > 0; more--) {
             add_output(&c, WEFT_F64, &statistics, false);
         }
@@ -268,6 +272,72 @@ static void test_embeddings(void **state)
     assert_true(invalid > 0);
 }
 
+/* Logits and targets, and what a loss or its gradient needs beside them. */
+static void add_loss_parts(view_case *c, const part *logits)
+{
+    int64_t *numbers = c->args->numbers;
+    part none = { .ndim = 0 }, rows = part_without(*logits, 1), column = part_with(*logits, 1, 1);
+    bool backward = c->kernel == WEFT_KERNEL_cross_entropy_backward || c->kernel == WEFT_KERNEL_pick_backward;
+    bool statistics = c->kernel != WEFT_KERNEL_pick && c->kernel != WEFT_KERNEL_pick_backward && below(2) == 0;
+    numbers[WEFT_LOSS_CLASSES] = logits->shape[1];
+    numbers[WEFT_LOSS_IGNORES] = below(2);
+    numbers[WEFT_LOSS_IGNORED] = below(5) - 1;
+    c->scalars[WEFT_LOSS_SMOOTHING] *= 0.1 * (double)below(2);
+    add_input(c, any_float(), statistics && !backward ? &column : logits, false);
+    add_indices(c, &rows, logits->shape[1], below(3) == 0);
+    if (statistics) {
+        numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_STATISTICS;
+        add_input(c, WEFT_F64, &column, false);
+        add_input(c, WEFT_F64, &column, false);
+        if (below(2) == 0) {
+            numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_MEAN;
+            add_input(c, WEFT_F64, &column, false);
+        }
+    }
+    if (backward && below(2) == 0) {
+        numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_GRADIENT;
+        add_input(c, any_float(), below(2) == 0 ? &rows : &none, false);
+    }
+    if (below(2) == 0) {
+        numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_COUNT;
+        add_input(c, WEFT_F64, &none, false);
+    }
+}
+
+static void test_losses(void **state)
+{
+    (void)state;
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_cross_entropy, WEFT_KERNEL_pick, WEFT_KERNEL_count_targets,
+                                              WEFT_KERNEL_sum_square_distance };
+    int invalid = 0;
+    for (int i = 0; i < 6 * CASES; i++) {
+        view_case c;
+        begin_case(&c, kernels[i % 4]);
+        part of = any_part(2, 2, 30), none = { .ndim = 0 };
+        if (below(4) == 0) { /* more rows than a block has threads */
+            of = part_with(part_with(of, 1, 1 + below(12)), 0, 257 + below(50));
+            c.panel_rows = 16;
+        }
+        of = c.kernel == WEFT_KERNEL_cross_entropy ? part_with(of, 1, of.extent[1]) : of; /* whole rows */
+        part rows = part_without(of, 1);
+        bool together = c.kernel == WEFT_KERNEL_count_targets || c.kernel == WEFT_KERNEL_sum_square_distance || below(2) == 0;
+        add_output(&c, any_float(), together ? &none : &rows, false);
+        if (c.kernel == WEFT_KERNEL_count_targets) {
+            c.args->numbers[WEFT_LOSS_IGNORED] = 3;
+            add_indices(&c, &rows, 6, false);
+        } else if (c.kernel == WEFT_KERNEL_sum_square_distance) {
+            part same = below(3) == 0 ? any_part(0, 4, 5) : of;
+            add_input(&c, any_float(), &same, false);
+            add_input(&c, any_float(), &same, false);
+        } else {
+            add_loss_parts(&c, &of);
+        }
+        run_case(&c);
+        invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
+    }
+    assert_true(invalid > 0);
+}
+
 static void test_gradients_of_losses(void **state)
 {
     (void)state;
@@ -275,31 +345,9 @@ static void test_gradients_of_losses(void **state)
     for (int i = 0; i < 4 * CASES; i++) {
         view_case c;
         begin_case(&c, i % 2 == 0 ? WEFT_KERNEL_cross_entropy_backward : WEFT_KERNEL_pick_backward);
-        int64_t *numbers = c.args->numbers;
-        bool gradients = c.kernel == WEFT_KERNEL_cross_entropy_backward;
-        part logits = any_part(2, 2, 20), none = { .ndim = 0 };
-        part rows = part_without(logits, 1), column = part_with(logits, 1, 1);
-        numbers[WEFT_LOSS_CLASSES] = logits.shape[1];
-        numbers[WEFT_LOSS_IGNORES] = below(2);
-        numbers[WEFT_LOSS_IGNORED] = below(5) - 1;
-        c.scalars[WEFT_LOSS_SMOOTHING] *= 0.1 * (double)below(2);
-        weft_dtype type = any_float();
-        add_output(&c, type, &logits, false);
-        add_input(&c, type, &logits, false);
-        add_indices(&c, &rows, logits.shape[1], below(3) == 0);
-        if (gradients && below(2) == 0) {
-            numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_STATISTICS;
-            add_input(&c, WEFT_F64, &column, false);
-            add_input(&c, WEFT_F64, &column, false);
-        }
-        if (below(2) == 0) {
-            numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_GRADIENT;
-            add_input(&c, any_float(), below(2) == 0 ? &rows : &none, false);
-        }
-        if (below(2) == 0) {
-            numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_COUNT;
-            add_input(&c, WEFT_F64, &none, false);
-        }
+        part logits = any_part(2, 2, 20);
+        add_output(&c, any_float(), &logits, false);
+        add_loss_parts(&c, &logits);
         run_case(&c);
         invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
     }
@@ -340,12 +388,70 @@ static void test_scans(void **state)
     }
 }
 
+/* ---- sorting, rotary positions ------------------------------------------------------------------------- */
+
+static void test_sorting(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3 * CASES; i++) {
+        view_case c;
+        begin_case(&c, i % 2 == 0 ? WEFT_KERNEL_order : WEFT_KERNEL_sort);
+        part in = any_part(1, 4, 5);
+        int dim = (int)below(in.ndim);
+        /* Rarely longer than a block sorts together. */
+        in = part_with(in, dim, 1 + below(30));
+        if (i % 20 == 0) {
+            in = (part){ .ndim = 1 };
+            dim = 0;
+            in = part_with(in, 0, 2000 + below(200));
+            c.panel_rows = 50;
+        }
+        part out = part_with(in, dim, below(2) == 0 ? in.extent[dim] : 1 + below(in.extent[dim]));
+        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        c.args->numbers[0] = dim;
+        c.args->numbers[1] = below(2);
+        if (c.kernel == WEFT_KERNEL_sort) {
+            add_output(&c, type, &out, false);
+        }
+        if (c.kernel == WEFT_KERNEL_order || below(2) == 0) {
+            add_output(&c, WEFT_I64, &out, false);
+        }
+        add_input(&c, type, &in, false);
+        run_case(&c);
+    }
+}
+
+static void test_rotary(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        view_case c;
+        begin_case(&c, WEFT_KERNEL_rotary);
+        part of = any_part(2, 4, 5);
+        int64_t width = 2 * (1 + below(below(8) == 0 ? 80 : 6));
+        of = part_with(of, of.ndim - 1, width);
+        if (below(2) == 0) {
+            of.extent[of.ndim - 2] = 1 + below(of.ndim == 2 ? 60 : 20);
+            of.offset[of.ndim - 2] = below(40);
+            of.shape[of.ndim - 2] = of.offset[of.ndim - 2] + of.extent[of.ndim - 2];
+        }
+        weft_dtype type = any_float();
+        c.scalars[WEFT_ROTARY_THETA] = 10000;
+        c.scalars[WEFT_ROTARY_FIRST] = (double)below(100);
+        c.scalars[WEFT_ROTARY_SIGN] = below(2) == 0 ? 1 : -1;
+        add_output(&c, type, &of, false);
+        add_input(&c, type, &of, false);
+        run_case(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reductions), cmocka_unit_test(test_places),        cmocka_unit_test(test_norms),
         cmocka_unit_test(test_lookups),    cmocka_unit_test(test_indices_alone), cmocka_unit_test(test_triangles),
         cmocka_unit_test(test_scans),      cmocka_unit_test(test_embeddings),    cmocka_unit_test(test_gradients_of_losses),
+        cmocka_unit_test(test_losses),     cmocka_unit_test(test_sorting),       cmocka_unit_test(test_rotary),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

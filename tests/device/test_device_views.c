@@ -89,13 +89,13 @@ static void fill_with_chances(int k, weft_dtype type, bool wrong)
 static void test_random(void **state)
 {
     (void)state;
-    static const weft_kernel_id kernels[] = { WEFT_KERNEL_uniform, WEFT_KERNEL_randint, WEFT_KERNEL_randperm,
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_uniform, WEFT_KERNEL_normal, WEFT_KERNEL_randint, WEFT_KERNEL_randperm,
                                               WEFT_KERNEL_bernoulli_scalar, WEFT_KERNEL_bernoulli };
     static const weft_dtype whole[] = { WEFT_I64, WEFT_I32, WEFT_U8, WEFT_BOOL };
     int invalid = 0;
-    for (int i = 0; i < 5 * CASES; i++) {
+    for (int i = 0; i < 6 * CASES; i++) {
         view_case c;
-        begin_case(&c, kernels[i % 5]);
+        begin_case(&c, kernels[i % 6]);
         part of = any_part(0, 4, 5);
         for (int s = 0; s < 4; s++) {
             c.scalars[s] = (double)(uint32_t)prng_next(&memory.random);
@@ -104,6 +104,7 @@ static void test_random(void **state)
         own[0] = (double)below(1000) / 1000;
         switch (c.kernel) {
         case WEFT_KERNEL_uniform:
+        case WEFT_KERNEL_normal:
             own[1] = below(4) == 0 ? own[0] : own[0] + (double)below(100);
             add_output(&c, any_float(), &of, false);
             break;

@@ -148,6 +148,13 @@ bool oracle_compare(const oracle_file *file, const oracle_case *c, const oracle_
 
 /* ---- the library --------------------------------------------------------------------------------------- */
 
+int oracle_sparsity(void)
+{
+    const char *text = getenv("WEFT_TEST_STEP");
+    int step = text == NULL ? 1 : atoi(text);
+    return step < 1 ? 1 : step;
+}
+
 void oracle_start(const char *panel_rows)
 {
     start_with_panels(ORACLE_RANKS, panel_rows);

@@ -240,6 +240,7 @@ static void run_cases(int step, bool counts)
 {
     const char *only = getenv("WEFT_TEST_ONLY");
     int number = 0;
+    step *= oracle_sparsity();
     seen.all |= step == 1 && only == NULL;
     seen.recorder = (weft_recorder){ .begin = note };
     for (int f = 0; f < cases.num_files; f++) {

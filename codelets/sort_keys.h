@@ -1,0 +1,35 @@
+/* Values as integers with the same order: for the C compiler and for nvcc. */
+#ifndef WEFT_CODELETS_SORT_KEYS_H
+#define WEFT_CODELETS_SORT_KEYS_H
+
+#include "codelets/functions.h"
+
+/* NaN is larger than all other values; both zeros are equal. */
+WEFT_INLINE uint64_t weft_sort_key_of_real(double x)
+{
+    const uint64_t sign = UINT64_C(1) << 63;
+    if (x != x) {
+        return UINT64_MAX;
+    }
+    const uint64_t bits = weft_bits_of_double(x + 0.0); /* -0 becomes +0 */
+    return bits & sign ? ~bits : bits | sign;
+}
+
+WEFT_INLINE uint64_t weft_sort_key_of_whole(int64_t x)
+{
+    return (uint64_t)x ^ UINT64_C(1) << 63;
+}
+
+#ifdef __cplusplus
+WEFT_INLINE uint64_t weft_sort_key(double x)
+{
+    return weft_sort_key_of_real(x);
+}
+
+WEFT_INLINE uint64_t weft_sort_key(int64_t x)
+{
+    return weft_sort_key_of_whole(x);
+}
+#endif
+
+#endif
