@@ -146,7 +146,7 @@ __global__ void run_count_targets(const loss_work work)
     const int targets = weft_input(call, 0);
     const int64_t rows = call.views[targets].rows;
     double count = 0;
-    in_order(rows < THREADS ? rows : THREADS,
+    in_order(rows < THREADS ? rows : (int64_t)THREADS,
              [&](int64_t own) {
                  int64_t counted = 0;
                  for (int64_t row = own; row < rows; row += THREADS) {

@@ -10,7 +10,7 @@ extern "C" {
 namespace
 {
 
-enum { THREADS = 256, TOGETHER = 2048 }; /* values of a line that a block sorts in shared memory */
+enum { THREADS = 256, WARP = 32, TOGETHER = 2048 }; /* values of a line that a block sorts in shared memory */
 
 struct sort_work {
     weft_device_call call;
@@ -47,7 +47,7 @@ __device__ bool comes_before(uint64_t key, int64_t place, uint64_t other_key, in
 /* All pairs of the network at one distance, in sequences that are sorted `width` values at a time. */
 __device__ void exchange_pairs(uint64_t keys[], int places[], int size, int width, int distance)
 {
-    for (int pair = (int)threadIdx.x; pair < size / 2; pair += THREADS) {
+    for (int pair = (int)threadIdx.x; pair < size / 2; pair += (int)blockDim.x) {
         const int a = 2 * pair - (pair & (distance - 1)), b = a + distance;
         const bool ascending = (a & width) == 0;
         if (comes_before(keys[b], places[b], keys[a], places[a]) == ascending) {
@@ -73,7 +73,7 @@ template <typename T> __global__ void run_sort_together(const sort_work work)
     }
     for (int64_t line = blockIdx.x; line < lines.count; line += gridDim.x) {
         const weft_device_vector<T> in(work.call, lines, line);
-        for (int i = (int)threadIdx.x; i < size; i += THREADS) {
+        for (int i = (int)threadIdx.x; i < size; i += (int)blockDim.x) {
             keys[i] = i < lines.length ? weft_sort_key(in[i]) ^ work.flip : UINT64_MAX; /* behind all others, by its place */
             places[i] = i;
         }
@@ -84,7 +84,7 @@ template <typename T> __global__ void run_sort_together(const sort_work work)
                 __syncthreads();
             }
         }
-        for (int k = (int)threadIdx.x; k < wanted; k += THREADS) {
+        for (int k = (int)threadIdx.x; k < wanted; k += (int)blockDim.x) {
             store_result(work, in, line, k, places[k]);
         }
         __syncthreads();
@@ -125,8 +125,9 @@ int launch(const weft_task_run *run, weft_cuda_queue *queue, int values, int pla
     const bool whole = in.dtype >= WEFT_I64;
     const int64_t length = in.extent[work.call.numbers[0]], lines = in.count / length, most = 1 << 16;
     if (length <= TOGETHER) {
+        const int64_t threads = length <= 2 * WARP ? WARP : length <= THREADS ? THREADS / 2 : THREADS;
         return weft_launch_blocks(whole ? run_sort_together<int64_t> : run_sort_together<double>,
-                                  (unsigned)(lines < most ? lines : most), THREADS, queue->stream, work);
+                                  (unsigned)(lines < most ? lines : most), (unsigned)threads, queue->stream, work);
     }
     return weft_launch(whole ? run_sort_by_counting<int64_t> : run_sort_by_counting<double>, in.count, queue->stream, work);
 }
