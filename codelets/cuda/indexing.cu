@@ -187,7 +187,7 @@ template <bool product> int launch_scan(const weft_task_run *run, weft_cuda_queu
     weft_device_call call;
     int failed = weft_call_begin(&call, run, queue);
     const weft_device_view &out = call.views[0];
-    int64_t lines = out.count == 0 ? 0 : out.count / out.extent[call.numbers[0]];
+    int64_t lines = weft_lines_along(out, call.numbers[0]);
     weft_device_kernel kernel = out.dtype >= WEFT_I64 ? run_scan<int64_t, product> : run_scan<double, product>;
     return failed != 0 ? failed : weft_call_launch(kernel, lines, call, queue);
 }

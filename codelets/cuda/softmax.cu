@@ -67,12 +67,6 @@ template <typename T, softmax_kind kind> __global__ void run_softmax(const weft_
     }
 }
 
-/* Vectors of a view along one dimension. */
-int64_t lines_of(const weft_device_view &view, int dim)
-{
-    return view.count == 0 ? 0 : view.count / view.extent[dim];
-}
-
 template <softmax_kind kind> int launch_softmax(const weft_task_run *run, weft_cuda_queue *queue)
 {
     weft_device_call call;
@@ -80,7 +74,7 @@ template <softmax_kind kind> int launch_softmax(const weft_task_run *run, weft_c
     const weft_device_view &out = call.views[0];
     return failed != 0 ? failed
                        : weft_call_launch(out.dtype == WEFT_F64 ? run_softmax<double, kind> : run_softmax<float, kind>,
-                                          lines_of(out, (int)call.numbers[0]), call, queue);
+                                          weft_lines_along(out, call.numbers[0]), call, queue);
 }
 
 /* ---- parts of rows ------------------------------------------------------------------------------------- */

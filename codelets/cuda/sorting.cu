@@ -123,7 +123,7 @@ int launch(const weft_task_run *run, weft_cuda_queue *queue, int values, int pla
         return failed;
     }
     const bool whole = in.dtype >= WEFT_I64;
-    const int64_t length = in.extent[work.call.numbers[0]], lines = in.count / length, most = 1 << 16;
+    const int64_t lines = weft_lines_along(in, work.call.numbers[0]), length = in.count / lines, most = 1 << 16;
     if (length <= TOGETHER) {
         const int64_t threads = length <= 2 * WARP ? WARP : length <= THREADS ? THREADS / 2 : THREADS;
         return weft_launch_blocks(whole ? run_sort_together<int64_t> : run_sort_together<double>,

@@ -13,6 +13,12 @@ extern "C" {
 
 /* ---- launch -------------------------------------------------------------------------------------------- */
 
+/* Vectors of a view along a dimension; a view without dimensions is one value. */
+static inline int64_t weft_lines_along(const weft_device_view &view, int64_t dim)
+{
+    return view.count == 0 || view.ndim == 0 ? view.count : view.count / view.extent[dim];
+}
+
 /* Fills in the argument. A cudaError_t, as all of these. */
 int weft_call_begin(weft_device_call *call, const weft_task_run *run, weft_cuda_queue *queue);
 /* Around a kernel that can find invalid values: clears its error, and copies it behind. */
