@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,6 +42,7 @@ static void read_output(void)
 static void become_mpirun(const launch *l)
 {
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* mpirun then ends its processes */
     int file = open(path, O_WRONLY | O_APPEND);
     int nothing = open("/dev/null", O_RDONLY);
     dup2(nothing, 0);
@@ -77,7 +79,7 @@ int launch_run(const launch *l)
     int status = 0;
     for (int looks = 0; waitpid(mpirun, &status, WNOHANG) == 0; looks++) {
         if (looks > HANGS_AFTER_LOOKS) {
-            kill(mpirun, SIGTERM); /* mpirun then ends its processes */
+            kill(mpirun, SIGTERM);
             waitpid(mpirun, &status, 0);
             read_output();
             fail_msg("%s %s hangs:\n%s", l->program, l->arguments[0], launch_output);

@@ -4,6 +4,7 @@
  *
  * Argument: the program diverge. */
 #include "launch.h"
+#include "side_by_side.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -304,8 +305,5 @@ int main(int argc, char *argv[])
                                                                         : test_scenario,
                                         .initial_state = (void *)(uintptr_t)s };
     }
-    if (getenv("WEFT_TEST_ONLY") != NULL) { /* a pattern with * and ? */
-        cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
-    }
-    return cmocka_run_group_tests(tests, launch_setup, launch_teardown);
+    return run_side_by_side(tests, COUNT, launch_setup, launch_teardown);
 }

@@ -4,6 +4,7 @@
  * Argument: the program missing. */
 #include "folder.h"
 #include "launch.h"
+#include "side_by_side.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,5 +179,5 @@ int main(int argc, char *argv[])
                                                  .test_func = test_scenario,
                                                  .initial_state = (void *)(uintptr_t)s };
     }
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return run_side_by_side(tests, COUNT + OTHERS, make_folder, remove_folder);
 }

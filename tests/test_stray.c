@@ -3,6 +3,7 @@
  *
  * Argument: the program stray. */
 #include "launch.h"
+#include "side_by_side.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -348,8 +349,5 @@ int main(int argc, char *argv[])
     add_tests("", absences, ABSENCES, test_absence);
     add_tests("report_of_", reports, REPORTS, test_reports);
     add_tests("no_report_of_", reports, REPORTS, test_reports_that_fail);
-    if (getenv("WEFT_TEST_ONLY") != NULL) { /* a pattern with * and ? */
-        cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
-    }
-    return cmocka_run_group_tests(tests, launch_setup, launch_teardown);
+    return run_side_by_side(tests, COUNT, launch_setup, launch_teardown);
 }
