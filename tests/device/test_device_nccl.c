@@ -1,0 +1,90 @@
+/* Random redistributions with calls on devices in between, over several processes with a device each, that hold less than the
+ * tensors: panels are evicted, and groups wait for memory and for each other. Results have the bits of a plain loop.
+ * WEFT_TEST_CASES says how many redistributions. */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS = 6, ROWS = 97, COLUMNS = 130, COUNT = ROWS * COLUMNS, TENSORS = 5, MESHES = 6, STEPS_AT_ONCE = 25 };
+
+static const int64_t shape[] = { ROWS, COLUMNS };
+static double expected[TENSORS][COUNT], got[COUNT];
+static weft_mesh *meshes[MESHES]; /* the tensors lie on the first one */
+static weft_tensor *tensors[TENSORS];
+static prng rolls;
+
+static weft_tensor *moved(weft_tensor *tensor, weft_mesh *mesh)
+{
+    weft_placement placements[3];
+    random_placements(&rolls, mesh, 2, false, placements);
+    return weft_redistribute(tensor, mesh, placements);
+}
+
+/* One of the tensors goes to another mesh, comes back in any layout, and is mixed with another one. */
+static void step(void)
+{
+    int i = (int)prng_below(&rolls, TENSORS), k = (int)prng_below(&rolls, TENSORS);
+    weft_scope_open();
+    weft_tensor *away = moved(tensors[i], meshes[prng_below(&rolls, MESHES)]);
+    weft_tensor *back = moved(away, meshes[0]);
+    weft_tensor *mixed = weft_add(weft_scale(back, 0.5), weft_scale(tensors[k], 0.5));
+    assert_non_null(weft_copy_inplace(tensors[i], mixed));
+    weft_scope_close();
+    for (int e = 0; e < COUNT; e++) {
+        expected[i][e] = expected[i][e] * 0.5 + expected[k][e] * 0.5;
+    }
+}
+
+static void compare(void)
+{
+    for (int i = 0; i < TENSORS; i++) {
+        assert_int_equal(weft_to_host(tensors[i], got, sizeof(got)), WEFT_OK);
+        assert_memory_equal(got, expected[i], sizeof(got));
+    }
+}
+
+static void start(void)
+{
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = RANKS;
+    rolls = prng_start(5);
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    meshes[0] = weft_mesh_create(2, (int64_t[]){ 3, 2 }, NULL);
+    for (int i = 1; i < MESHES; i++) {
+        meshes[i] = random_mesh(&rolls, RANKS);
+    }
+    for (int i = 0; i < TENSORS; i++) {
+        weft_placement placements[3];
+        random_placements(&rolls, meshes[0], 2, false, placements);
+        for (int e = 0; e < COUNT; e++) {
+            expected[i][e] = (double)prng_below(&rolls, 1 << 20);
+        }
+        tensors[i] = weft_distribute(WEFT_F64, 2, shape, expected[i], meshes[0], placements);
+    }
+    assert_no_error();
+}
+
+static void test_random_redistributions(void **state)
+{
+    (void)state;
+    const char *text = getenv("WEFT_TEST_CASES");
+    int cases = text == NULL ? 120 : atoi(text);
+    start();
+    for (int done = 0; done < cases; done += 3) { /* copies into a tensor redistribute too */
+        step();
+        if (done / 3 % STEPS_AT_ONCE == STEPS_AT_ONCE - 1) {
+            compare();
+        }
+    }
+    compare();
+    assert_no_error();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_random_redistributions) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
