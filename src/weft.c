@@ -256,6 +256,7 @@ weft_status weft_wait(void)
     }
     starpu_task_wait_for_all();
     weft_task_memory_collect(weft_runtime.task_memory);
+    weft_pool_wait_for_borrowed(weft_runtime.pool);
     weft_pool_collect(weft_runtime.pool);
     weft_errors_forget_operations();
     return weft_error_collect();

@@ -38,12 +38,13 @@ struct weft_pool {
     int64_t num_panels; /* of all buffers */
     uint64_t renewal;   /* number of submitted tasks at which the next renewal is due */
     pthread_mutex_t mutex; /* of the members below and weft_buffer.retiring, which StarPU's callbacks write */
-    pthread_cond_t idle;   /* `retiring` is 0 */
+    pthread_cond_t idle;   /* `retiring` or `returning` is 0 */
     pthread_cond_t fewer;  /* unused_bytes >= wanted_bytes */
     weft_buffer *unused;   /* without references and tasks: to be deleted */
     int64_t unused_bytes;
     int64_t wanted_bytes; /* awaited by the submitting thread; INT64_MAX: it does not wait */
     int retiring;         /* panels whose tasks have not ended */
+    int returning;        /* those of them that are the program's memory */
 };
 
 weft_pool *weft_pool_new(int64_t max_bytes)
@@ -294,15 +295,22 @@ typedef struct retirement {
     starpu_data_handle_t handle;
 } retirement;
 
+/* The program finds the last values in its memory; those of other buffers are lost where they are. */
+static int node_to_end_in(const weft_buffer *buffer)
+{
+    return buffer->borrowed ? STARPU_MAIN_RAM : STARPU_ACQUIRE_NO_NODE;
+}
+
 /* StarPU's callback once the tasks on the panel have ended; any thread. */
 static void panel_is_idle(void *argument)
 {
     retirement *panel = argument;
     weft_buffer *buffer = panel->buffer;
     weft_pool *pool = buffer->pool;
-    starpu_data_release_on_node(panel->handle, STARPU_ACQUIRE_NO_NODE);
+    starpu_data_release_on_node(panel->handle, node_to_end_in(buffer));
     free(panel);
     pthread_mutex_lock(&pool->mutex);
+    pool->returning -= buffer->borrowed;
     if (--buffer->retiring == 0) {
         buffer->next = pool->unused;
         pool->unused = buffer;
@@ -311,8 +319,8 @@ static void panel_is_idle(void *argument)
             pthread_cond_signal(&pool->fewer);
         }
     }
-    if (--pool->retiring == 0) {
-        pthread_cond_signal(&pool->idle);
+    if (--pool->retiring == 0 || (buffer->borrowed && pool->returning == 0)) {
+        pthread_cond_broadcast(&pool->idle);
     }
     pthread_mutex_unlock(&pool->mutex);
 }
@@ -339,19 +347,20 @@ static void retire(weft_buffer *buffer)
     pthread_mutex_lock(&pool->mutex);
     buffer->retiring = buffer->num_panels;
     pool->retiring += buffer->num_panels;
+    pool->returning += buffer->borrowed ? buffer->num_panels : 0;
     pthread_mutex_unlock(&pool->mutex);
     for (int i = 0; i < buffer->num_panels; i++) {
         retirement *panel = malloc(sizeof(*panel));
         if (panel == NULL) {
             pthread_mutex_lock(&pool->mutex);
             pool->retiring--;
+            pool->returning -= buffer->borrowed;
             pthread_mutex_unlock(&pool->mutex);
             lost = true;
             continue;
         }
         *panel = (retirement){ buffer, buffer->panels[i].handle };
-        starpu_data_acquire_on_node_cb(panel->handle, STARPU_ACQUIRE_NO_NODE, STARPU_RW, panel_is_idle,
-                                       panel);
+        starpu_data_acquire_on_node_cb(panel->handle, node_to_end_in(buffer), STARPU_RW, panel_is_idle, panel);
     }
     pool->retired_bytes += lost ? 0 : footprint(buffer); /* added before anything is collected */
 }
@@ -378,6 +387,18 @@ void weft_buffer_release(weft_buffer *buffer)
         return;
     }
     retire_free(pool, pool->max_free_bytes);
+}
+
+void weft_pool_wait_for_borrowed(weft_pool *pool)
+{
+    if (pool == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&pool->mutex);
+    while (pool->returning > 0) {
+        pthread_cond_wait(&pool->idle, &pool->mutex);
+    }
+    pthread_mutex_unlock(&pool->mutex);
 }
 
 void weft_pool_trim(weft_pool *pool)

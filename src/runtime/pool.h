@@ -63,6 +63,8 @@ void weft_buffer_release(weft_buffer *buffer);
  * to wait for them. */
 void weft_pool_renew_when_due(weft_pool *pool);
 void weft_buffer_renew_when_due(weft_buffer *buffer);
+/* Until released buffers on the program's memory have their last values there. Nothing may be acquired. */
+void weft_pool_wait_for_borrowed(weft_pool *pool);
 /* Deletes all free buffers after their last tasks: for a program that goes over to tensors of other sizes. */
 void weft_pool_trim(weft_pool *pool);
 /* Bytes of values in referenced buffers of the pool's own memory. For tests. */

@@ -89,6 +89,32 @@ static void test_same_bits_with_eviction(void **state)
     free(on_devices);
 }
 
+/* Tensors on the program's memory, changed on devices: their last values are there behind weft_wait(). */
+static void test_lent_memory(void **state)
+{
+    (void)state;
+    enum { LENT = 1000 };
+    start_on("2");
+    float *memory[2] = { calloc(LENT, sizeof(float)), calloc(LENT, sizeof(float)) };
+    int64_t shape = 2 * LENT, before = stand_in_device_counts(0).launches + stand_in_device_counts(1).launches;
+    weft_placement rows = weft_shard(0);
+    for (int round = 1; round <= 20; round++) {
+        weft_tensor *x = weft_from_local(WEFT_F32, 1, &shape, (void *[]){ memory[0], memory[1] }, NULL, &rows, 0);
+        weft_tensor *one = weft_ones(WEFT_F32, 1, &shape, NULL, &rows);
+        assert_ptr_equal(weft_add_inplace(x, one, 1), x);
+        weft_tensor_release(x);
+        weft_tensor_release(one);
+        assert_int_equal(weft_wait(), WEFT_OK);
+        for (int i = 0; i < 2 * LENT; i++) {
+            assert_true(memory[i / LENT][i % LENT] == (float)round);
+        }
+    }
+    assert_true(stand_in_device_counts(0).launches + stand_in_device_counts(1).launches > before);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    free(memory[0]);
+    free(memory[1]);
+}
+
 /* A task that does not fit on a device runs on a CPU. */
 static void test_too_large(void **state)
 {
@@ -120,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits_with_eviction),
+        cmocka_unit_test(test_lent_memory),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_too_many),
     };
