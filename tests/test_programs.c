@@ -57,6 +57,11 @@ static void test_programs(void **state)
                       test_driver.total.tally.unknown);
         return;
     }
+    if (test_driver.graphs) {
+        print_message("# %" PRId64 " calls of frozen graphs, %" PRId64 " inputs donated\n", test_driver.total.tally.frozen,
+                      test_driver.total.tally.donated);
+        assert_true(test_driver.total.tally.frozen > 0 && test_driver.total.tally.donated > 0);
+    }
     print_message("# %" PRId64 " programs, %" PRId64 " calls, %" PRId64 " tensors and %" PRId64
                   " elements compared, %" PRId64 " of which could be anything\n",
                   test_driver.total.programs, test_driver.total.tally.steps, test_driver.total.tally.tensors,

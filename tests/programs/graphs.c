@@ -5,28 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "calls.h"
+#include "pieces.h"
 #include "runtime/runtime.h"
 
-enum { MAX_PIECE = 12, MAX_GRAPH_OUTPUTS = 2, MOST_HELD = 64 };
-
-/* Steps that follow each other: one call of a graph, or not in any. */
-typedef struct piece {
-    int number, first, end;
-    bool in_graph;
-    int num_new, fresh[MAX_VALUES]; /* values that it hands to the scope around it */
-    int num_outputs;                /* so many of these are the graph's outputs; others are kept by weft_scope_keep() */
-} piece;
-
-/* A program's pieces. */
-typedef struct partition {
-    int num_pieces;
-    piece pieces[MAX_STEPS];
-    /* The program as it runs: before each step. */
-    int depth[MAX_STEPS + 1];
-    life lives[MAX_STEPS + 1][MAX_VALUES];
-    int maker[MAX_VALUES]; /* the step that makes a value */
-} partition;
+enum { MOST_HELD = 64 };
 
 /* A graph, and what its function is to run now. */
 typedef struct graph_of_piece {
@@ -40,10 +22,12 @@ typedef struct graph_of_piece {
 
 typedef struct checker {
     const program *program; /* that is being run */
+    bool frozen;            /* the graphs are to be frozen, with inputs that are given up */
     const char *run;        /* which run, for messages */
     int runs;               /* in graphs, up to now */
     tally *tally;
-    graph_of_piece graphs[MAX_STEPS][MAX_GRAPH_OUTPUTS + 1]; /* by the piece's number and its outputs */
+    /* By the piece's number and its outputs; those to be frozen: the first. */
+    graph_of_piece graphs[MAX_STEPS][MAX_GRAPH_OUTPUTS + 1];
     partition plan;
 } checker;
 
@@ -58,91 +42,6 @@ static _Noreturn void fail(const checker *c, const char *format, ...)
             weft_process_index(), c->run, text);
     fflush(NULL);
     _exit(RUN_FAILED);
-}
-
-/* ---- pieces ----------------------------------------------------------------------------------------------- */
-
-static void follow(checker *c, const program *p)
-{
-    partition *plan = &c->plan;
-    evaluation e;
-    evaluation_start(&e, p);
-    for (int i = 0; i <= p->num_steps; i++) {
-        scene now;
-        plan->depth[i] = e.depth;
-        memcpy(plan->lives[i], e.lives, sizeof(e.lives));
-        if (i == p->num_steps) {
-            break;
-        }
-        if (!evaluate_step(&e, &p->steps[i], &now)) {
-            fail(c, "step %d is not valid", i);
-        }
-        for (int k = 0; k < p->steps[i].num_outputs; k++) {
-            int value = p->steps[i].outputs[k];
-            bool new = e.lives[value].owner < 0 && e.lives[value].retained == 0;
-            plan->maker[value] = new ? i : plan->maker[value];
-        }
-        evaluation_commit(&e, &now);
-    }
-    evaluation_end(&e);
-}
-
-/* Whether a step may be inside a function that begins with step `first`: it does not concern the scope around that. */
-static bool may_be_inside(const partition *plan, const program *p, int first, int i)
-{
-    const step *s = &p->steps[i];
-    int flags = s->operation->flags;
-    const life *l = s->num_inputs > 0 && s->inputs[0] >= 0 ? &plan->lives[i][s->inputs[0]] : NULL;
-    bool closes = flags & CLOSES && plan->depth[i] == plan->depth[first];
-    bool keeps = flags & KEEPS && l->owner == plan->depth[first];
-    bool releases = flags & RELEASES && l->retained == 0 && plan->maker[s->inputs[0]] >= first;
-    /* A capture waits for the other processes, which is refused while shards are held. */
-    bool holds = flags & HOLDS && p->processes > 1;
-    return !closes && !keeps && !releases && !holds;
-}
-
-/* The end of a piece of about so many steps; scopes that it opens, it closes. */
-static int end_of_piece(const partition *plan, const program *p, int first, int length)
-{
-    int end = first;
-    for (int i = first; i < p->num_steps && (i < first + length || plan->depth[i] > plan->depth[first]); i++) {
-        if (!may_be_inside(plan, p, first, i)) {
-            break;
-        }
-        end = plan->depth[i + 1] == plan->depth[first] ? i + 1 : end;
-    }
-    return end;
-}
-
-static void find_new(const partition *plan, const program *p, piece *one)
-{
-    for (int v = 0; v < p->num_values; v++) {
-        const life *l = &plan->lives[one->end][v];
-        if (l->owner == plan->depth[one->first] && plan->maker[v] >= one->first && plan->maker[v] < one->end) {
-            one->fresh[one->num_new++] = v;
-        }
-    }
-    int wanted = (int)(hash3(p->seed, (uint64_t)one->number, 901) % (MAX_GRAPH_OUTPUTS + 1));
-    one->num_outputs = wanted < one->num_new ? wanted : one->num_new;
-}
-
-static void choose_pieces(checker *c, const program *p)
-{
-    partition *plan = &c->plan;
-    memset(plan, 0, sizeof(*plan));
-    follow(c, p);
-    for (int i = 0; i < p->num_steps;) {
-        piece *one = &plan->pieces[plan->num_pieces];
-        uint64_t random = hash3(p->seed, (uint64_t)plan->num_pieces, 900);
-        *one = (piece){ .number = plan->num_pieces++, .first = i };
-        one->end = random % 8 == 0 ? i : end_of_piece(plan, p, i, 1 + (int)(random / 8 % MAX_PIECE));
-        one->in_graph = one->end > i;
-        one->end = one->in_graph ? one->end : i + 1;
-        if (one->in_graph) {
-            find_new(plan, p, one);
-        }
-        i = one->end;
-    }
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------- */
@@ -200,35 +99,108 @@ static void forget_values(const checker *c, running *r, int first)
     }
 }
 
-/* Half of the graphs have any of the passes, unless WEFT_GRAPH_PASSES chooses. */
-static weft_graph *make_graph(graph_of_piece *own, const program *p, const piece *one)
+/* Half of the graphs have any of the passes, and some of them others in each run, unless WEFT_GRAPH_PASSES chooses. */
+static void switch_passes(const checker *c, weft_graph *graph, const program *p, const piece *one)
 {
     uint64_t random = hash3(p->seed, (uint64_t)one->number, 904);
-    weft_graph *graph = weft_graph_new("piece", run_inside, own, 0, 0, one->num_outputs);
-    if (graph != NULL && random % 2 == 0 && getenv("WEFT_GRAPH_PASSES") == NULL) {
-        weft_graph_set_passes(graph, (unsigned)(random / 2) & WEFT_PASS_ALL);
+    uint64_t passes = random % 8 == 0 ? hash3(random, (uint64_t)c->runs, 908) : random / 2;
+    if (random % 2 == 0 && getenv("WEFT_GRAPH_PASSES") == NULL) {
+        weft_graph_set_passes(graph, (unsigned)passes & WEFT_PASS_ALL);
+    }
+}
+
+static weft_graph *make_graph(graph_of_piece *own, const piece *one, bool frozen)
+{
+    weft_graph *graph = weft_graph_new("piece", run_inside, own, one->num_inputs, 0, one->num_outputs);
+    for (int i = 0; i < one->num_inputs; i++) {
+        weft_graph_donate(graph, i, one->given_up[i]);
+    }
+    if (frozen) {
+        weft_graph_freeze(graph, true);
     }
     return graph;
 }
 
+/* The function was not called: its calls are followed, and what they have made is there. */
+static void follow_frozen(running *r, const piece *one, weft_tensor *const outputs[])
+{
+    for (; r->step < one->end; r->step++) {
+        scene now;
+        if (!evaluate_step(&r->evaluation, &r->program->steps[r->step], &now)) {
+            run_fail(r, "the program is not valid");
+        }
+        evaluation_commit(&r->evaluation, &now);
+    }
+    for (int i = 0; i < one->num_outputs; i++) {
+        r->tensors[one->fresh[i]] = outputs[i];
+    }
+    r->tally->frozen++;
+}
+
+/* Refused before anything was done, where its calls cannot be repeated: then the function is called as ever. */
+static bool cannot_be_frozen(weft_graph *graph, const running *r, const piece *one)
+{
+    weft_graph_info info;
+    return r->step == one->first && !r->refused && weft_last_status() == WEFT_ERR_STATE &&
+           weft_graph_get_info(graph, &info) == WEFT_OK && info.not_frozen[0] != '\0';
+}
+
+static weft_status call_or_thaw(graph_of_piece *own, running *r, const piece *one, weft_tensor *outputs[])
+{
+    weft_tensor *inputs[MAX_VALUES];
+    for (int i = 0; i < one->num_inputs; i++) {
+        inputs[i] = r->tensors[one->inputs[i]];
+    }
+    weft_status status = weft_graph_call(own->graph, inputs, NULL, outputs);
+    if (status != WEFT_OK && cannot_be_frozen(own->graph, r, one)) {
+        weft_clear_error();
+        weft_graph_freeze(own->graph, false);
+        status = weft_graph_call(own->graph, inputs, NULL, outputs);
+    }
+    return status;
+}
+
+/* Inputs that nothing needs any more: the program releases them, or a graph has taken them. */
+static void give_up(running *r, const piece *one, bool taken)
+{
+    for (int i = 0; i < one->num_inputs; i++) {
+        life *l = &r->evaluation.lives[one->inputs[i]];
+        if (!one->given_up[i]) {
+            continue;
+        }
+        for (; !taken && l->retained > 0; l->retained--) {
+            weft_tensor_release(r->tensors[one->inputs[i]]);
+        }
+        if (!taken && l->owner == 0 && !r->program->scoped) {
+            weft_tensor_release(r->tensors[one->inputs[i]]);
+        }
+        *l = (life){ .owner = -1 };
+        r->tally->donated += taken;
+    }
+}
+
 static void call_graph(checker *c, running *r, const piece *one)
 {
-    graph_of_piece *own = &c->graphs[one->number][one->num_outputs];
-    weft_tensor *outputs[MAX_GRAPH_OUTPUTS + 1] = { NULL };
+    graph_of_piece *own = &c->graphs[one->number][c->frozen ? 0 : one->num_outputs];
+    weft_tensor *outputs[MAX_VALUES + 1] = { NULL };
     if (own->graph == NULL) {
-        own->graph = make_graph(own, r->program, one);
+        own->graph = make_graph(own, one, c->frozen);
     }
+    switch_passes(c, own->graph, r->program, one);
     if (r->program->processes > 1) {
         let_shards_go(r);
     }
     own->running = r;
     own->piece = one;
-    own->holds = c->runs % 3 == 2;
-    if (weft_graph_call(own->graph, NULL, NULL, outputs) != WEFT_OK && r->refused) {
+    own->holds = c->runs % 3 == 2 && !c->frozen;
+    if (call_or_thaw(own, r, one, outputs) != WEFT_OK && r->refused) {
         weft_clear_error();
     }
     release_held(own);
     run_expect_no_error(r, "weft_graph_call()");
+    if (r->step == one->first) {
+        follow_frozen(r, one, outputs);
+    }
     for (int i = 0; i < one->num_outputs && !r->refused; i++) {
         if (outputs[i] != r->tensors[one->fresh[i]]) {
             run_fail(r, "output %d of a graph is not the tensor that its function gave", i);
@@ -238,12 +210,15 @@ static void call_graph(checker *c, running *r, const piece *one)
 
 static void run_piece(checker *c, running *r, const piece *one, bool in_graphs)
 {
-    if (in_graphs && one->in_graph) {
+    bool taken = in_graphs && one->in_graph;
+    if (taken) {
         call_graph(c, r, one);
-        return;
     }
     for (; r->step < one->end && !r->refused; r->step++) {
         run_step(r, &r->program->steps[r->step]);
+    }
+    if (!r->refused) {
+        give_up(r, one, taken);
     }
 }
 
@@ -266,7 +241,9 @@ static void run_pieces(checker *c, const program *p, bool in_graphs, trail *seen
 {
     c->program = p;
     c->run = name;
-    choose_pieces(c, p);
+    if (!choose_pieces(&c->plan, p, c->frozen)) {
+        fail(c, "a step is not valid");
+    }
     running *r = run_begin(p, c->tally);
     r->plain = seen != NULL;
     r->trail = seen;
@@ -323,8 +300,8 @@ static void run_both(checker *c, const program *p, const char *name)
 
 /* ---- other programs ------------------------------------------------------------------------------------------ */
 
-/* The same calls with other values and, where that is valid, other numbers. */
-static bool change_values(const program *p, program *changed)
+/* The same calls with other values and, where that is valid and asked for, other numbers. */
+static bool change_values(const program *p, program *changed, bool numbers)
 {
     evaluation e;
     bool valid = true;
@@ -335,7 +312,7 @@ static bool change_values(const program *p, program *changed)
         scene now;
         s->salt = hash3(s->salt, p->seed, 902);
         for (int k = 0; k < s->num_reals; k++) {
-            s->reals[k] *= 0.5;
+            s->reals[k] *= numbers ? 0.5 : 1;
         }
         if (!evaluate_step(&e, s, &now)) {
             memcpy(s->reals, p->steps[i].reals, sizeof(s->reals));
@@ -366,6 +343,30 @@ static bool leave_out(const program *p, program *changed)
     return valid;
 }
 
+static void free_graphs(checker *c)
+{
+    for (int i = 0; i < MAX_STEPS; i++) {
+        for (int k = 0; k <= MAX_GRAPH_OUTPUTS; k++) {
+            if (c->graphs[i][k].graph != NULL && weft_graph_free(c->graphs[i][k].graph) != WEFT_OK) {
+                fail(c, "a graph is not freed: %s", weft_last_error());
+            }
+        }
+    }
+}
+
+/* Once the first runs have been observed, functions are not called; a frozen graph does not see that a constant has changed. */
+static void run_frozen(checker *c, const program *p, program *changed)
+{
+    run_both(c, p, "to be frozen, 1");
+    run_both(c, p, "to be frozen, 2");
+    run_both(c, p, "to be frozen, 3");
+    run_both(c, p, "frozen");
+    if (change_values(p, changed, false)) {
+        run_both(c, changed, "frozen, with other values");
+    }
+    run_both(c, p, "frozen, again");
+}
+
 void run_in_graphs(const program *p, tally *counts)
 {
     checker *c = calloc(1, sizeof(*c));
@@ -379,7 +380,7 @@ void run_in_graphs(const program *p, tally *counts)
     if (num_captures(c) != captures) {
         fail(c, "%d traces were captured", (int)(num_captures(c) - captures));
     }
-    if (change_values(p, changed)) {
+    if (change_values(p, changed, true)) {
         run_both(c, changed, "with other values");
     }
     if (leave_out(p, changed)) {
@@ -390,13 +391,10 @@ void run_in_graphs(const program *p, tally *counts)
     }
     run_both(c, p, "again");
     run_both(c, p, "once more");
-    for (int i = 0; i < MAX_STEPS; i++) {
-        for (int k = 0; k <= MAX_GRAPH_OUTPUTS; k++) {
-            if (c->graphs[i][k].graph != NULL && weft_graph_free(c->graphs[i][k].graph) != WEFT_OK) {
-                fail(c, "a graph is not freed: %s", weft_last_error());
-            }
-        }
-    }
+    free_graphs(c);
+    *c = (checker){ .tally = counts, .frozen = true };
+    run_frozen(c, p, changed);
+    free_graphs(c);
     free(changed);
     free(c);
 }

@@ -10,6 +10,7 @@ typedef struct tally {
     int64_t unknown; /* elements that could be anything; of gradients: not differentiable there */
     int64_t differences; /* elements of gradients that were compared with differences */
     int64_t refused;     /* programs whose backward pass was */
+    int64_t frozen, donated; /* calls of frozen graphs without their function; inputs that graphs have taken */
 } tally;
 
 typedef struct lent {
