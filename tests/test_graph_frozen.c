@@ -206,6 +206,43 @@ static void test_frozen_refusals(void **state)
     assert_no_error();
 }
 
+static weft_status scale_input(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)scalars, (void)outputs;
+    ++*(int *)context;
+    return weft_scale_inplace(inputs[0], 3) == NULL ? weft_last_status() : WEFT_OK;
+}
+
+/* An input that was computed from a leaf and is changed in place has another gradient, which the function alone records. */
+static void test_frozen_changes_of_recorded_inputs(void **state)
+{
+    (void)state;
+    int calls = 0;
+    weft_graph *graph = weft_graph_new("changes", scale_input, &calls, 1, 0, 0);
+    weft_scope_open();
+    assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
+    for (int run = 0; run < 6; run++) {
+        weft_scope_open();
+        weft_tensor *leaf = leaf_of(line(), NULL, 4), *x = weft_scale(leaf, 2);
+        weft_status status = weft_graph_call(graph, &x, NULL, NULL);
+        if (status != WEFT_OK) {
+            assert_error(WEFT_ERR_STATE, "is changed in place, and requires gradients");
+            assert_int_equal(calls, run);
+            assert_int_equal(weft_graph_freeze(graph, false), WEFT_OK);
+            assert_int_equal(weft_graph_call(graph, &x, NULL, NULL), WEFT_OK);
+        }
+        assert_all(x, 6);
+        assert_int_equal(weft_backward(weft_sum(x, WEFT_ALL_DIMS, false)), WEFT_OK);
+        assert_all(weft_grad(leaf), 6);
+        weft_scope_close();
+    }
+    assert_int_equal(calls, 6);
+    assert_int_equal(info_of(graph).frozen_replays, 0);
+    weft_scope_close();
+    weft_graph_free(graph);
+    assert_no_error();
+}
+
 /* Other layouts call the function; so do numbers of two possible sources, and inputs that become one tensor. */
 static weft_status combine(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
@@ -351,6 +388,7 @@ int main(int count, char *arguments[])
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frozen_training),
         cmocka_unit_test(test_frozen_refusals),
+        cmocka_unit_test(test_frozen_changes_of_recorded_inputs),
         cmocka_unit_test(test_frozen_and_called_again),
         cmocka_unit_test(test_frozen_within_a_region),
         cmocka_unit_test(test_frozen_with_donated_input),

@@ -245,16 +245,24 @@ static void learn_outputs(struct weft_frozen *f, const weft_graph_run *run, weft
     }
 }
 
-/* New tensors that are still there, and no outputs. */
+/* It has become another output on the tape, which only its function can record. Leaves stay leaves. */
+static bool is_recorded(const weft_tensor_impl *tensor)
+{
+    return tensor->tape != NULL && weft_tape_leaf_of(tensor->tape) == NULL;
+}
+
+/* New tensors that are still there, and no outputs; and tensors from before the run that it changes. */
 static void find_left_behind(struct weft_frozen *f, const weft_graph_run *run, weft_tensor *const outputs[])
 {
     for (const weft_tensor_impl *p = weft_runtime.tensors->promised; p != NULL && !f->refused; p = p->next_promised) {
-        bool known = *weft_run_bound(run, p->number) == p;
+        bool changed = *weft_run_bound(run, p->number) == p, known = changed;
         for (int i = 0; i < f->num_outputs && !known; i++) {
             known = outputs[i] == p->handle && p->handle != NULL;
         }
         if (!known) {
             refuse_value(f, p->number, "outlives the function, and is no output");
+        } else if (changed && is_recorded(p)) {
+            refuse_value(f, p->number, "is changed in place, and requires gradients");
         }
     }
 }

@@ -171,7 +171,7 @@ static void give_up(running *r, const piece *one, bool taken)
         for (; !taken && l->retained > 0; l->retained--) {
             weft_tensor_release(r->tensors[one->inputs[i]]);
         }
-        if (!taken && l->owner == 0 && !r->program->scoped) {
+        if (!taken && l->owner == 0) {
             weft_tensor_release(r->tensors[one->inputs[i]]);
         }
         *l = (life){ .owner = -1 };
