@@ -5,12 +5,13 @@
 #include <weft/weft.h>
 
 #include "machine/model.h"
+#include "runtime/cuda.h"
 #include "runtime/runtime.h"
 
 static const char usage[] =
     "usage: weft-machine [--figures]\n"
     "Prints the measured figures of this machine, and the same rounded to powers of two, as panel heights, plans\n"
-    "and messages use them. Under mpirun, with one process on each of some machines or several on one, it\n"
+    "and messages use them; and the CUDA devices that are used (WEFT_DEVICES). Under mpirun, with one process on each of some machines or several on one, it\n"
     "measures the links as well. WEFT_CALIBRATE=again measures all anew; docs/machine.md says where the figures\n"
     "are kept.\n"
     "--figures: as a file that weft-predict reads, with the rates of kernels that follow from them, to be changed.\n";
@@ -28,6 +29,7 @@ int main(int argc, char **argv)
             weft_machine_model model = weft_machine_model_of(&weft_runtime.machine);
             if (!figures) {
                 weft_print_machine(stdout);
+                weft_cuda_print(stdout);
             } else if (!weft_machine_model_write(&model, stdout)) {
                 fprintf(stderr, "weft-machine: the figures cannot be written\n");
             }

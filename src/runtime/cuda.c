@@ -28,6 +28,16 @@ weft_status weft_cuda_choose(const char *function, const weft_settings *settings
     return WEFT_OK;
 }
 
+static void print_none(FILE *file)
+{
+    int there = weft_cuda_count_devices();
+    if (there < 0) {
+        fprintf(file, "devices: none (built without CUDA)\n");
+    } else {
+        fprintf(file, "devices: none used (WEFT_DEVICES), CUDA finds %d\n", there);
+    }
+}
+
 #ifdef STARPU_USE_CUDA
 
 static int64_t smallest_memory(const int workers[], int count)
@@ -116,6 +126,23 @@ void weft_cuda_fill_in(struct starpu_codelet *codelet, weft_kernel_id kernel)
     }
 }
 
+void weft_cuda_print(FILE *file)
+{
+    int workers[STARPU_NMAXWORKERS];
+    int count = (int)starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, workers, STARPU_NMAXWORKERS);
+    for (int i = 0; i < count; i++) {
+        char name[128];
+        unsigned node = starpu_worker_get_memory_node((unsigned)workers[i]);
+        starpu_worker_get_name(workers[i], name, sizeof(name));
+        fprintf(file, "device %s: %lld MB for panels; from main memory %.4g MB/s, to it %.4g MB/s\n", name,
+                (long long)starpu_memory_get_total(node) / 1000000, starpu_transfer_bandwidth(STARPU_MAIN_RAM, node),
+                starpu_transfer_bandwidth(node, STARPU_MAIN_RAM));
+    }
+    if (count == 0) {
+        print_none(file);
+    }
+}
+
 void weft_cuda_stop(void)
 {
     for (int i = 0; i < STARPU_NMAXWORKERS && weft_runtime.cuda_queues != NULL; i++) {
@@ -137,6 +164,11 @@ void weft_cuda_fill_in(struct starpu_codelet *codelet, weft_kernel_id kernel)
 {
     (void)codelet;
     (void)kernel;
+}
+
+void weft_cuda_print(FILE *file)
+{
+    print_none(file);
 }
 
 void weft_cuda_stop(void)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/cuda.h"
 #include "runtime/runtime.h"
 #include "stand_in.h"
 
@@ -134,6 +135,21 @@ static void test_too_large(void **state)
     unsetenv("WEFT_PANEL_ROWS");
 }
 
+static void test_printed(void **state)
+{
+    (void)state;
+    for (int devices = 0; devices < 2; devices++) {
+        start_on(devices == 0 ? "0" : "2");
+        char text[1000] = "";
+        FILE *file = fmemopen(text, sizeof(text), "w");
+        weft_cuda_print(file);
+        fclose(file);
+        assert_true(devices == 0 || (strstr(text, "device CUDA 0") != NULL && strstr(text, "device CUDA 1") != NULL));
+        assert_true(devices == 1 || strstr(text, "CUDA finds 2") != NULL);
+        assert_int_equal(weft_finalize(), WEFT_OK);
+    }
+}
+
 static void test_too_many(void **state)
 {
     (void)state;
@@ -148,6 +164,7 @@ int main(void)
         cmocka_unit_test(test_same_bits_with_eviction),
         cmocka_unit_test(test_lent_memory),
         cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_printed),
         cmocka_unit_test(test_too_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
