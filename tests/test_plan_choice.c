@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plan/shard_intervals.h"
+#include "plan/traffic.h"
 
 static const char *placements_of(const weft_layout *layout)
 {
@@ -128,6 +129,62 @@ static void moves_are_staged_where_peers_are_many(void **state)
     assert_string_equal(plan_between(f, large, 2, shape, "S0,S0", "R,R").algorithm, "staged");
     assert_string_equal(plan_between(f, small, 2, shape, "S0,S0", "R,R").algorithm, "direct");
     assert_string_equal(plan_between(f, large, 2, shape, "S0,R", "S1,R").algorithm, "direct");
+}
+
+/* The ranks that must receive everything are not in the corners' order: one stage moves fewer bytes. */
+static void fewer_bytes_among_equals(void **state)
+{
+    fixture *f = *state;
+    const int64_t shape[] = { 4096, 64 };
+    assert_string_equal(plan_between(f, mesh(f, 2, (int64_t[]){ 2, 2 }), 2, shape, "S0,R", "R,S0").algorithm, "direct");
+    assert_string_equal(plan_between(f, mesh(f, 2, (int64_t[]){ 2, 4 }), 2, shape, "S0,R", "R,S0").algorithm, "direct");
+    assert_string_equal(plan_between(f, mesh(f, 3, (int64_t[]){ 2, 2, 2 }), 2, shape, "S0,S0,R", "R,R,S0").algorithm,
+                        "direct");
+}
+
+/* Moves between random layouts on up to 64 ranks: more bytes than needed only where they save time. */
+static void more_bytes_save_time(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = { 1, 2, 2, 3, 4, 4, 8 };
+    weft_cost_model cost = WEFT_COST_MODEL_DEFAULT;
+    prng random = prng_start(31);
+    int dear = 0;
+    for (int i = 0; i < 2000; i++) {
+        int ndim = 1 + (int)prng_below(&random, 3), tensor_ndim = 1 + (int)prng_below(&random, 3);
+        int64_t ranks[3], shape[3];
+        for (int d = 0; d < 3; d++) {
+            ranks[d] = sizes[prng_below(&random, d == 2 ? 4 : 7)];
+            shape[d] = prng_below(&random, 2) ? 16 * (1 + prng_below(&random, 20)) : 1 + prng_below(&random, 300);
+        }
+        weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
+        weft_mesh_impl *m = mesh_of(ndim, ranks, NULL);
+        weft_placement from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];
+        random_placements(&random, m, tensor_ndim, false, from);
+        random_placements(&random, m, tensor_ndim, false, to);
+        weft_stage direct = { .from = weft_layout_intern(table, m, from, tensor_ndim, shape, WEFT_F32),
+                              .to = weft_layout_intern(table, m, to, tensor_ndim, shape, WEFT_F32),
+                              .scale = 1.0 };
+        weft_topology topology = one_rank_each(m);
+        weft_plan plan;
+        weft_plan_statistics s;
+        assert_int_equal(weft_plan_make(table, &topology, &cost, direct.from, direct.to, &plan, NULL, 0), WEFT_OK);
+        assert_int_equal(weft_plan_measure(&plan, &topology, &s), WEFT_OK);
+        int64_t least = 0;
+        for (int rank = 0; rank < topology.num_ranks; rank++) {
+            least += weft_missing_bytes(direct.from, direct.to, rank);
+        }
+        bool many = (double)s.bytes_in_max > 1.05 * (double)s.lower_bound_bytes_in_max ||
+                    (double)s.bytes_total > 1.1 * (double)least;
+        if (many && plan.predicted_us > 0.98 * weft_stage_cost(&direct, &topology, &cost)) {
+            fail_msg("%s: %s moves %lld bytes, of %lld needed", describe(direct.from, direct.to, &topology),
+                     plan.algorithm, (long long)s.bytes_total, (long long)least);
+        }
+        dear += many;
+        weft_layout_table_delete(table);
+        weft_mesh_delete(m);
+    }
+    assert_true(dear > 0); /* there are some that pay */
 }
 
 static int64_t messages_of(const weft_plan *plan)
@@ -497,6 +554,8 @@ int main(void)
                                         fixture_free),
         cmocka_unit_test_setup_teardown(many_addends_are_reduced_by_dimension, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(the_longest_plan_fits, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(fewer_bytes_among_equals, fixture_new, fixture_free),
+        cmocka_unit_test(more_bytes_save_time),
         cmocka_unit_test_setup_teardown(moves_are_staged_where_peers_are_many, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(many_ranks_exchange_on_a_finer_mesh, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(other_meshes_are_reached_by_few_messages, fixture_new, fixture_free),

@@ -1,6 +1,9 @@
 /* src/plan: statistics in closed form against counting, lower bounds, and plans of 65,536 ranks. */
 #include "plan_support.h"
 
+#include "plan/positions.h"
+#include "plan/traffic.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -82,6 +85,38 @@ static void closed_forms_agree_with_counting(void **state)
         if (strchr(pair[1], 'P') == NULL) {
             check_measure(f, from, layout_of(f->table, other, pair[1], 2, shape, WEFT_F32), topology);
         }
+    }
+}
+
+/* Among the positions that the planner looks at is a rank that receives most bytes; sent bytes are at least half of the most. */
+static void busiest_ranks_are_found(void **state)
+{
+    (void)state;
+    prng random = prng_start(17);
+    for (int i = 0; i < 5000; i++) {
+        weft_mesh_impl *m;
+        weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
+        const weft_layout *from = random_layout(&random, table, &m);
+        weft_placement placements[WEFT_MAX_DIMS];
+        random_placements(&random, m, from->ndim, false, placements);
+        const weft_layout *to = weft_layout_intern(table, m, placements, from->ndim, from->shape, from->dtype);
+        weft_stage stage = { .from = from, .to = to, .reduces = from->has_partial, .scale = 1.0 };
+        weft_positions positions = weft_stage_positions(&stage, m);
+        int64_t in = 0, out = 0, most_in = 0, most_out = 0;
+        for (int64_t k = 0; k < m->num_ranks; k++) {
+            weft_traffic t = weft_stage_traffic(&stage, weft_mesh_rank_at(m, k));
+            most_in = weft_max_i64(most_in, t.bytes_in);
+            most_out = weft_max_i64(most_out, t.bytes_out);
+        }
+        for (int64_t k = 0; k < positions.count; k++) {
+            weft_traffic t = weft_stage_traffic(&stage, weft_mesh_rank_at(m, weft_position_index(&positions, k)));
+            in = weft_max_i64(in, t.bytes_in);
+            out = weft_max_i64(out, t.bytes_out);
+        }
+        assert_int_equal(in, most_in);
+        assert_true(2 * out >= most_out);
+        weft_layout_table_delete(table);
+        weft_mesh_delete(m);
     }
 }
 
@@ -202,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(closed_forms_agree_with_counting, fixture_new, fixture_free),
+        cmocka_unit_test(busiest_ranks_are_found),
         cmocka_unit_test_setup_teardown(too_many_messages_are_estimated, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(lower_bounds_that_are_known, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(plans_of_65536_ranks, fixture_new, fixture_free),

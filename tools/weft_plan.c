@@ -337,7 +337,30 @@ static void print_stage(const request *r, const weft_stage *stage, const stage_m
     print_moves(r, "sends", "to", &moves->sends);
 }
 
-static void print_page(const request *r, const rank_plan *p, const weft_plan_statistics *s, double plan_us)
+/* A move in several stages, made in one: what more bytes are the price of. */
+typedef struct one_stage {
+    bool is_told;
+    double us;
+    weft_plan_statistics statistics;
+} one_stage;
+
+static one_stage in_one_stage(const request *r, const weft_plan *plan)
+{
+    one_stage one = { .is_told = plan->num_stages > 1 && !plan->from->has_partial };
+    if (one.is_told) {
+        weft_cost_model cost = WEFT_COST_MODEL_DEFAULT;
+        weft_plan direct = { .from = plan->from, .to = plan->to, .num_stages = 1,
+                             .stages = { { .from = plan->from, .to = plan->to, .scale = 1.0 } } };
+        one.us = weft_stage_cost(&direct.stages[0], &r->topology, &cost);
+        if (weft_plan_measure(&direct, &r->topology, &one.statistics) != WEFT_OK) {
+            plan_out_of_memory();
+        }
+    }
+    return one;
+}
+
+static void print_page(const request *r, const rank_plan *p, const weft_plan_statistics *s, const one_stage *one,
+                       double plan_us)
 {
     char text[400];
     printf("from       %s\n", weft_layout_format(p->plan.from, text, sizeof(text)));
@@ -355,6 +378,11 @@ static void print_page(const request *r, const rank_plan *p, const weft_plan_sta
     printf("  most bytes out of a rank   %lld\n", (long long)s->bytes_out_max);
     printf("  most messages of a rank    %lld\n", (long long)s->messages_max);
     printf("  predicted                  %.1f us on the slowest rank\n", p->plan.predicted_us);
+    if (one->is_told) {
+        printf("  in one stage               %.1f us, %lld bytes in all, %lld into a rank, %lld messages\n", one->us,
+               (long long)one->statistics.bytes_total, (long long)one->statistics.bytes_in_max,
+               (long long)one->statistics.messages_max);
+    }
     printf("  one rank's plan takes      %.1f us\n", plan_us);
 }
 
@@ -388,8 +416,8 @@ static void print_json_moves(const request *r, const rank_plan *p, const char *n
     printf("%s]", first ? "" : "\n  ");
 }
 
-static void print_json(const request *r, const rank_plan *p, const weft_plan_statistics *s, double plan_us,
-                       bool with_rank)
+static void print_json(const request *r, const rank_plan *p, const weft_plan_statistics *s, const one_stage *one,
+                       double plan_us, bool with_rank)
 {
     printf("{\n");
     printf("  \"ranks\": %lld,\n", (long long)s->ranks);
@@ -413,6 +441,10 @@ static void print_json(const request *r, const rank_plan *p, const weft_plan_sta
     }
     printf("],\n");
     printf("  \"predicted_us\": %.3f,\n", p->plan.predicted_us);
+    if (one->is_told) {
+        printf("  \"one_stage_us\": %.3f,\n  \"one_stage_bytes_total\": %lld,\n  \"one_stage_bytes_in_max\": %lld,\n", one->us,
+               (long long)one->statistics.bytes_total, (long long)one->statistics.bytes_in_max);
+    }
     printf("  \"plan_us\": %.3f,\n", plan_us);
     printf("  \"exact\": %s", s->exact ? "true" : "false");
     if (with_rank) {
@@ -443,10 +475,11 @@ int main(int argc, char **argv)
     if (statistics.bytes_total == INT64_MAX) {
         plan_refuse("--shape", "\"%s\": what all ranks receive together is more than 2^63 bytes", given.shape);
     }
+    one_stage one = in_one_stage(&r, &p.plan);
     if (given.json) {
-        print_json(&r, &p, &statistics, plan_us, given.rank != NULL);
+        print_json(&r, &p, &statistics, &one, plan_us, given.rank != NULL);
     } else {
-        print_page(&r, &p, &statistics, plan_us);
+        print_page(&r, &p, &statistics, &one, plan_us);
     }
     rank_plan_free(&p);
     request_free(&r);

@@ -1,25 +1,8 @@
 /* The cost of a stage: one latency, an overhead per message, and bytes, on the slowest rank. */
 #include "plan/broadcast_tree.h"
+#include "plan/positions.h"
 #include "plan/replica.h"
 #include "plan/traffic.h"
-
-/* Whether ranks exchange data along mesh dimension m: its placement changes, or it shards a tensor
- * dimension that a change further left cuts anew. Called for m = 0, 1, ...; cut[d] collects such tensor
- * dimensions. */
-static bool exchanges_along(const weft_stage *stage, int m, bool cut[])
-{
-    const weft_placement both[] = { stage->from->placements[m], stage->to->placements[m] };
-    bool exchanges = !weft_placement_equal(both[0], both[1]);
-    for (int i = 0; i < 2; i++) {
-        exchanges = exchanges || (both[i].kind == WEFT_SHARD && cut[both[i].dim]);
-    }
-    for (int i = 0; i < 2; i++) {
-        if (exchanges && both[i].kind == WEFT_SHARD) {
-            cut[both[i].dim] = true;
-        }
-    }
-    return exchanges;
-}
 
 /* Whether one process hosts all ranks that exchange data with the rank at this position of the mesh. On a
  * mesh that lists ranks in no order, only the corners are tested. */
@@ -37,7 +20,7 @@ static bool stays_in_process(const weft_stage *stage, const weft_topology *topol
         cut[d] = stage->access_map->has[d];
     }
     for (int m = 0; m < mesh->ndim; m++) {
-        if (exchanges_along(stage, m, cut)) {
+        if (weft_stage_exchanges_along(stage, m, cut)) {
             low[m] = 0;
             high[m] = mesh->shape[m] - 1;
         }
@@ -47,8 +30,7 @@ static bool stays_in_process(const weft_stage *stage, const weft_topology *topol
     return weft_topology_process_of(topology, first) == weft_topology_process_of(topology, last);
 }
 
-/* Traffic of a direct stage. The chunks of coordinate 0 are the largest, those of the last one the most
- * uneven: one of these two ranks is the slowest, or close to it. */
+/* Traffic of a direct stage. */
 typedef struct load {
     double bytes_in, bytes_out, messages_in, messages_out; /* of the busiest rank */
     double direct_us;                                      /* of the slowest rank */
@@ -79,21 +61,29 @@ static double cost_of_rank(const weft_stage *stage, const weft_cost_model *cost,
     return us;
 }
 
+/* As busy as this rank of the mesh, too. */
+static void add_load(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost,
+                     const weft_mesh_impl *mesh, int64_t index, load *l)
+{
+    int rank = weft_mesh_rank_at(mesh, index);
+    weft_traffic t = weft_stage_traffic(stage, rank);
+    l->bytes_in = larger(l->bytes_in, (double)t.bytes_in);
+    l->bytes_out = larger(l->bytes_out, (double)t.bytes_out);
+    l->messages_in = larger(l->messages_in, (double)t.messages_in);
+    l->messages_out = larger(l->messages_out, (double)t.messages_out);
+    bool local = stays_in_process(stage, topology, index);
+    l->direct_us = larger(l->direct_us, cost_of_rank(stage, cost, rank, &t, local));
+}
+
 static load load_of(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
 {
     const weft_mesh_impl *meshes[] = { stage->from->mesh, stage->to->mesh };
     load l = { 0 };
-    for (int k = 0; k < (meshes[0] == meshes[1] ? 2 : 4); k++) {
-        const weft_mesh_impl *mesh = meshes[k / 2];
-        int64_t index = k % 2 == 0 ? 0 : mesh->num_ranks - 1;
-        int rank = weft_mesh_rank_at(mesh, index);
-        weft_traffic t = weft_stage_traffic(stage, rank);
-        l.bytes_in = larger(l.bytes_in, (double)t.bytes_in);
-        l.bytes_out = larger(l.bytes_out, (double)t.bytes_out);
-        l.messages_in = larger(l.messages_in, (double)t.messages_in);
-        l.messages_out = larger(l.messages_out, (double)t.messages_out);
-        bool local = stays_in_process(stage, topology, index);
-        l.direct_us = larger(l.direct_us, cost_of_rank(stage, cost, rank, &t, local));
+    for (int k = 0; k < (meshes[0] == meshes[1] ? 1 : 2); k++) {
+        weft_positions positions = weft_stage_positions(stage, meshes[k]);
+        for (int64_t i = 0; i < positions.count; i++) {
+            add_load(stage, topology, cost, meshes[k], weft_position_index(&positions, i), &l);
+        }
     }
     return l;
 }
@@ -225,9 +215,10 @@ static weft_algorithm cheapest(const broadcast_cost *r, const weft_cost_model *c
     return best;
 }
 
-double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
+double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost, double *bytes)
 {
     load l = load_of(stage, topology, cost);
+    *bytes = l.bytes_in;
     stage->algorithm = WEFT_DIRECT;
     bool prescribed = cost->algorithm != WEFT_ALGORITHM_AUTO;
     if (stage->reduces || !(prescribed || may_broadcast(stage, topology, &l))) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plan/factor_mesh.h"
+#include "plan/positions.h"
 #include "plan/traffic.h"
 
 typedef struct planner {
@@ -17,6 +18,7 @@ typedef struct chain {
     int num_stages;
     weft_stage stages[WEFT_MAX_STAGES];
     double us;
+    double bytes; /* into the busiest rank of each stage */
     const char *algorithm;
 } chain;
 
@@ -24,7 +26,9 @@ typedef struct chain {
 
 static void chain_add(const planner *p, chain *c, weft_stage stage)
 {
-    c->us += weft_stage_choose(&stage, p->topology, p->cost);
+    double bytes;
+    c->us += weft_stage_choose(&stage, p->topology, p->cost, &bytes);
+    c->bytes += bytes;
     c->stages[c->num_stages++] = stage;
 }
 
@@ -53,6 +57,14 @@ static void chain_append(chain *c, const chain *more)
         c->stages[c->num_stages++] = more->stages[i];
     }
     c->us += more->us;
+    c->bytes += more->bytes;
+}
+
+/* Without fewer bytes it has to save time, by more than predictions are accurate. */
+static bool is_better(const chain *c, const chain *best)
+{
+    const double accuracy = 0.02;
+    return c->us < best->us && (c->bytes < best->bytes || c->us < (1 - accuracy) * best->us);
 }
 
 /* ---- moves --------------------------------------------------------------------------------------------- */
@@ -121,7 +133,7 @@ static bool try_route(const planner *p, const route *r, const char *algorithm, c
         if (!move_by_dimension(p, r, last_first, &staged)) {
             return false;
         }
-        if (staged.us < best->us) {
+        if (is_better(&staged, best)) {
             *best = staged;
         }
     }
@@ -145,11 +157,13 @@ static int64_t max_messages(const weft_stage *stage)
 {
     const weft_mesh_impl *meshes[] = { stage->from->mesh, stage->to->mesh };
     int64_t messages = 0;
-    for (int k = 0; k < (meshes[0] == meshes[1] ? 2 : 4); k++) {
-        const weft_mesh_impl *mesh = meshes[k / 2];
-        weft_traffic traffic =
-            weft_stage_traffic(stage, weft_mesh_rank_at(mesh, k % 2 == 0 ? 0 : mesh->num_ranks - 1));
-        messages = weft_max_i64(messages, weft_max_i64(traffic.messages_in, traffic.messages_out));
+    for (int k = 0; k < (meshes[0] == meshes[1] ? 1 : 2); k++) {
+        weft_positions positions = weft_stage_positions(stage, meshes[k]);
+        for (int64_t i = 0; i < positions.count; i++) {
+            int rank = weft_mesh_rank_at(meshes[k], weft_position_index(&positions, i));
+            weft_traffic traffic = weft_stage_traffic(stage, rank);
+            messages = weft_max_i64(messages, weft_max_i64(traffic.messages_in, traffic.messages_out));
+        }
     }
     return messages;
 }
@@ -399,7 +413,7 @@ static bool try_middle(const planner *p, const weft_layout *current, const weft_
         return false;
     }
     chain_append(&c, &rest);
-    if (best->num_stages == 0 || c.us < best->us) {
+    if (best->num_stages == 0 || is_better(&c, best)) {
         *best = c;
     }
     return true;

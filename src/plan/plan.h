@@ -200,8 +200,9 @@ weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topol
                              weft_transfers *moves);
 
 /* Sets the stage's algorithm, to the cheapest or as the cost model prescribes; returns weft_stage_cost()
- * for it. */
-double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost);
+ * for it. *bytes: into the busiest rank. */
+double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost,
+                         double *bytes);
 /* The cost of one stage for its slowest rank, in closed form (peers are not enumerated). */
 double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost);
 
