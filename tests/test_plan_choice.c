@@ -142,6 +142,24 @@ static void fewer_bytes_among_equals(void **state)
                         "direct");
 }
 
+/* Where each process hosts one rank, nothing is forwarded within processes: their memory has no part in the time. */
+static void unused_links_cost_nothing(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh_impl *m = mesh(f, 1, (int64_t[]){ 4 });
+    const int64_t shape[] = { 1024, 1024 };
+    for (weft_algorithm a = WEFT_CHAIN; a <= WEFT_ONCE; a++) {
+        f->cost.algorithm = a;
+        weft_plan plan = plan_between(f, m, 2, shape, "S0", "R");
+        double former = plan.predicted_us;
+        f->cost.local_latency_us += 5000;
+        f->cost.local_message_us += 5000;
+        plan = plan_between(f, m, 2, shape, "S0", "R");
+        assert_true(fabs(plan.predicted_us - former) < 1e-6);
+        f->cost = (weft_cost_model)WEFT_COST_MODEL_DEFAULT;
+    }
+}
+
 /* Moves between random layouts on up to 64 ranks: more bytes than needed only where they save time. */
 static void more_bytes_save_time(void **state)
 {
@@ -555,6 +573,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(many_addends_are_reduced_by_dimension, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(the_longest_plan_fits, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(fewer_bytes_among_equals, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(unused_links_cost_nothing, fixture_new, fixture_free),
         cmocka_unit_test(more_bytes_save_time),
         cmocka_unit_test_setup_teardown(moves_are_staged_where_peers_are_many, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(many_ranks_exchange_on_a_finer_mesh, fixture_new, fixture_free),

@@ -156,8 +156,8 @@ static double cost_of_once(const broadcast_cost *r, const weft_cost_model *c)
     return steps(1, c->remote_latency_us, c->remote_message_us, c->remote_byte_us,
                  larger(r->load.messages_in, r->load.messages_out * share),
                  larger(r->load.bytes_in, r->load.bytes_out * share)) +
-           steps(1, c->local_latency_us, c->local_message_us, c->local_byte_us, r->load.messages_in,
-                 r->panel);
+           steps(r->shape.ranks > r->shape.processes, c->local_latency_us, c->local_message_us, c->local_byte_us,
+                 r->load.messages_in, r->panel);
 }
 
 /* Unlike in weft_stage_cost(), ranks of one process that want the same box share its link. */
