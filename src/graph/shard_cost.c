@@ -30,6 +30,11 @@ static int64_t picoseconds(double us)
     return (int64_t)llround(fmin(us, 1e11) * 1e6);
 }
 
+static void add_asked(weft_shard_world *world, int64_t cost)
+{
+    world->asked = weft_min_i64(world->asked + cost, WEFT_ASSIGN_IMPOSSIBLE);
+}
+
 int64_t weft_shard_move_cost(weft_shard_world *world, const weft_layout *from, const weft_layout *to)
 {
     if (from == to) {
@@ -40,14 +45,14 @@ int64_t weft_shard_move_cost(weft_shard_world *world, const weft_layout *from, c
          slot = weft_map_next(&world->moves, slot)) {
         const known_move *known = slot->value;
         if (known->from == from && known->to == to) {
-            world->asked += known->cost;
+            add_asked(world, known->cost);
             return known->cost;
         }
     }
     double us = weft_plan_cost(weft_runtime.layouts, &world->topology, &world->cost, from, to);
     known_move *new = malloc(sizeof(*new));
     int64_t cost = us < 0 ? WEFT_ASSIGN_IMPOSSIBLE : picoseconds(us);
-    world->asked += cost;
+    add_asked(world, cost);
     if (new == NULL || !weft_map_add(&world->moves, hash, new)) {
         free(new);
         world->out_of_memory = true;
