@@ -131,6 +131,7 @@ static void use_device(weft_data *data)
         starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, &worker, 1) > 0) {
         data->node = (int)starpu_worker_get_memory_node((unsigned)worker);
         data->device_bytes = weft_runtime.device_bytes / GRANTED_PART;
+        weft_runtime.device_bytes -= data->device_bytes; /* tasks share the rest */
     }
 }
 

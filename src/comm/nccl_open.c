@@ -169,6 +169,10 @@ static card own_card(opening *o)
     }
     mine.device = identify(o->parts.device);
     mine.round_bytes = round_bytes(o);
+    if (mine.can && weft_nccl_staging_bytes(o->transport->place.num_processes, mine.round_bytes) > weft_runtime.device_bytes / 2) {
+        mine.can = false;
+        snprintf(mine.why, WHY, "device memory of %lld bytes is too small", (long long)weft_runtime.device_bytes);
+    }
     return mine;
 }
 
@@ -224,7 +228,8 @@ static weft_status open_all(opening *o, const verdict *decided, weft_transport *
     weft_data data = transport->data;
     o->parts.processes = transport->place.num_processes;
     o->parts.round_bytes = decided->round_bytes;
-    o->parts.granted_bytes = weft_runtime.device_bytes / GRANTED_PART;
+    int64_t left = weft_runtime.device_bytes - weft_nccl_staging_bytes(o->parts.processes, decided->round_bytes);
+    o->parts.granted_bytes = left / GRANTED_PART;
     int opened = made == ncclSuccess ? weft_nccl_data_open(&o->parts, &data) : 0;
     mine.can = made == ncclSuccess && opened == 0;
     if (made != ncclSuccess) {
@@ -236,6 +241,7 @@ static weft_status open_all(opening *o, const verdict *decided, weft_transport *
     if (mine.can) {
         transport->data = data; /* closed with the transport, whatever comes */
         transport->name = "nccl";
+        weft_runtime.device_bytes = left - o->parts.granted_bytes; /* tasks share the rest */
     } else {
         give_back(o);
     }
