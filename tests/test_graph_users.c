@@ -253,6 +253,62 @@ static void test_f9_copies_that_are_changed(void **state)
     assert_no_error();
 }
 
+/* ---- functions that are wrong ------------------------------------------------------------------------------- */
+
+typedef struct wrong {
+    weft_graph *graph;
+    bool opaque, closes, recurses, forgets;
+} wrong;
+
+static weft_status double_or_not(void *context, weft_tensor *const inputs[], weft_tensor *outputs[])
+{
+    const wrong *w = context;
+    outputs[0] = w->forgets ? NULL : weft_scale(inputs[0], 2);
+    weft_tensor *again;
+    double scalar = 1;
+    weft_status status = w->closes     ? weft_scope_close()
+                         : w->recurses ? weft_graph_call(w->graph, inputs, &scalar, &again)
+                                       : WEFT_OK;
+    assert_int_equal(status, w->closes || w->recurses ? WEFT_ERR_STATE : WEFT_OK);
+    return status;
+}
+
+static weft_status wrong_function(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)scalars;
+    const wrong *w = context;
+    return w->opaque ? weft_graph_opaque("double", WEFT_OPAQUE_CALLED, double_or_not, context, 1, inputs, 1, outputs)
+                     : double_or_not(context, inputs, outputs);
+}
+
+/* The call is refused with a message that names the cause; the program's scope and its tensors are left. */
+static void test_functions_that_are_wrong(void **state)
+{
+    (void)state;
+    static const char *const parts[] = { "no scope is open that was opened in this function", "called from within the function",
+                                         "outputs[0] of the function is NULL" };
+    weft_scope_open();
+    weft_tensor *input = matrix(1), *output, *expected = weft_scale(input, 2);
+    for (int i = 0; i < 6; i++) {
+        int kind = i % 3;
+        wrong w = { .opaque = i > 2, .closes = kind == 0, .recurses = kind == 1, .forgets = kind == 2 };
+        double scalar = 1;
+        w.graph = weft_graph_new("wrong", wrong_function, &w, 1, 1, 1);
+        for (int round = 0; round < 3; round++) {
+            assert_int_equal(weft_graph_call(w.graph, &input, &scalar, &output), kind < 2 ? WEFT_ERR_STATE : WEFT_ERR_INVALID);
+            assert_non_null(strstr(weft_last_error(), parts[kind]));
+            assert_null(output);
+            weft_clear_error();
+        }
+        w.closes = w.recurses = w.forgets = false;
+        assert_int_equal(weft_graph_call(w.graph, &input, &scalar, &output), WEFT_OK);
+        assert_same_shards(output, expected, "after errors");
+        assert_int_equal(weft_graph_free(w.graph), WEFT_OK);
+    }
+    weft_scope_close();
+    assert_no_error();
+}
+
 int main(int count, char *arguments[])
 {
     (void)arguments;
@@ -262,6 +318,7 @@ int main(int count, char *arguments[])
         cmocka_unit_test(test_frozen_gradients_from_outside),
         cmocka_unit_test(test_f9_other_columns),
         cmocka_unit_test(test_f9_copies_that_are_changed),
+        cmocka_unit_test(test_functions_that_are_wrong),
     };
     return RUN_ON_RANKS(count, tests);
 }

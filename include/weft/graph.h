@@ -45,7 +45,8 @@ WEFT_BEGIN_DECLS
 /** A handle, not an address: that of a freed graph is refused (WEFT_ERR_INVALID). */
 typedef struct weft_graph weft_graph;
 
-/** The function of a graph. New tensors belong to a scope of the call; outputs[] are handed to the scope around it. A status
+/** The function of a graph. New tensors belong to a scope of the call; outputs[] are handed to the scope around it. Scopes that it
+ * leaves open are closed; it can close no others (WEFT_ERR_STATE), nor call its own graph. It sets all outputs[]. A status
  * other than WEFT_OK is that of weft_graph_call(); calls made until then are executed, as they would have been
  * without a graph. */
 typedef weft_status (*weft_graph_function)(void *context, weft_tensor *const inputs[], const double scalars[],
@@ -63,7 +64,8 @@ WEFT_API weft_status weft_graph_free(weft_graph *graph);
  * input, or a tensor of the program's. Within the function of another graph it belongs to that graph's trace. Waits for
  * nothing, but that a capture BLOCKS until all processes have captured the same calls: WEFT_ERR_MISMATCH on every process
  * where they differ.
- * So does the run that builds a body (weft_graph_pass), mostly a trace's second one. */
+ * So does the run that builds a body (weft_graph_pass), mostly a trace's second one. WEFT_ERR_INVALID: an input is no live
+ * tensor, or the function has left an output NULL; WEFT_ERR_STATE: called from within the graph's own function. */
 WEFT_API weft_status weft_graph_call(weft_graph *graph, weft_tensor *const inputs[], const double scalars[],
                                      weft_tensor *outputs[]);
 
@@ -182,7 +184,7 @@ typedef struct weft_graph_info {
      * graph. */
     const char *failed_guard;
     bool frozen; /**< the function is called no more (weft_graph_freeze()) */
-    const char *not_frozen; /**< why it cannot be; "": it can, or was not asked for. Valid as failed_guard */
+    const char *not_frozen; /**< why it is not, or cannot be; "": it is, or was not asked for. Valid as failed_guard */
 } weft_graph_info;
 
 /** Copies the counts. */

@@ -74,7 +74,7 @@ bool weft_frozen_is_ready(const struct weft_frozen *f, const char **why)
     bool ready = !f->refused && f->observations >= 2 && f->varied == all_entries(f);
     *why = f->refused                  ? f->why
            : ready                     ? ""
-           : f->observations < 2       ? "two replays of one trace in turn are observed before"
+           : f->observations < 2       ? "two replays of one trace in turn must be observed first"
                                        : "an entry of scalars[] has had one value only";
     return ready;
 }

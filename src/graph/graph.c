@@ -162,33 +162,21 @@ static bool check_arguments(const weft_graph_impl *graph, weft_tensor *const inp
     return true;
 }
 
-static size_t num_scopes(void)
-{
-    return weft_runtime.tensors->scopes.count + (size_t)weft_runtime.tensors->unopened;
-}
-
 /* Calls the function. A status with the error kept. */
 static weft_status call_function(const weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
                                  weft_tensor *outputs[])
 {
     static const char function[] = "weft_graph_call";
-    size_t before = num_scopes();
-    weft_runtime.in_program++;
+    weft_visit visit;
+    weft_visit_begin(&visit);
     weft_status status = graph->function(graph->context, inputs, scalars, outputs);
-    weft_runtime.in_program--;
-    if (num_scopes() < before) {
-        return weft_fail(WEFT_ERR_STATE, function, "the function of graph %s has closed a scope that it has not opened",
-                         graph->name);
-    }
-    while (num_scopes() > before) {
-        weft_scope_close();
-    }
+    weft_visit_end(&visit);
     if (status != WEFT_OK) {
         return weft_fail(status, function, "the function of graph %s returned an error", graph->name);
     }
     for (int i = 0; i < graph->num_outputs; i++) {
-        char name[32];
-        snprintf(name, sizeof(name), "outputs[%d]", i);
+        char name[48];
+        snprintf(name, sizeof(name), "outputs[%d] of the function", i);
         if (weft_check_tensor(function, name, outputs[i]) == NULL) {
             return weft_latest_status();
         }
@@ -204,9 +192,6 @@ static weft_status call_in_scope(const weft_graph_impl *graph, weft_tensor *cons
         return weft_latest_status();
     }
     weft_status status = call_function(graph, inputs, scalars, outputs);
-    if (status == WEFT_ERR_STATE && weft_runtime.tensors->scopes.count == 0) {
-        return status; /* the function has closed this scope too */
-    }
     bool kept = weft_scope_close_keeping(status == WEFT_OK ? graph->num_outputs : 0, outputs, NULL, NULL);
     return status == WEFT_OK && !kept ? weft_latest_status() : status;
 }
@@ -279,6 +264,9 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
     if (graph == NULL || !check_arguments(graph, inputs, scalars, outputs) || !weft_graph_check_donated(graph, inputs) ||
         !weft_graph_check_shapes_of(graph, inputs)) {
         return weft_latest_status();
+    }
+    if (graph->running > 0) {
+        return weft_fail(WEFT_ERR_STATE, "weft_graph_call", "called from within the function of graph %s", graph->name);
     }
     uintptr_t in = (uintptr_t)inputs, out = (uintptr_t)outputs;
     bool overlap = in < out + (size_t)graph->num_outputs * sizeof(*outputs) && out < in + (size_t)graph->num_inputs * sizeof(*inputs);

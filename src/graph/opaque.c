@@ -38,16 +38,17 @@ static weft_status call(const char *name, weft_opaque_function function, void *c
     static const char caller[] = "weft_graph_opaque";
     weft_deferral *deferral = weft_runtime.deferral;
     weft_runtime.deferral = NULL;
-    weft_runtime.in_program++;
+    weft_visit visit;
+    weft_visit_begin(&visit);
     weft_status status = function(context, inputs, outputs);
-    weft_runtime.in_program--;
+    weft_visit_end(&visit);
     weft_runtime.deferral = deferral;
     if (status != WEFT_OK) {
         return weft_fail(status, caller, "function %s returned an error", name);
     }
     for (int i = 0; i < num_outputs; i++) {
-        char text[32];
-        snprintf(text, sizeof(text), "outputs[%d]", i);
+        char text[48];
+        snprintf(text, sizeof(text), "outputs[%d] of the function", i);
         if (weft_check_tensor(caller, text, outputs[i]) == NULL) {
             return weft_latest_status();
         }
