@@ -8,7 +8,7 @@ typedef enum weft_problem {
     WEFT_PROBLEM_NONE,
     WEFT_PROBLEM_RANGE,  /* input `input` has `value`, expected 0 to `bound` */
     WEFT_PROBLEM_CHANCE, /* input `input` has `number`, expected 0 to 1 */
-    WEFT_PROBLEM_DEVICE, /* the kernel's launch failed with the cudaError_t `value` */
+    WEFT_PROBLEM_DEVICE, /* the kernel's launch failed: `value` is the weft_cuda_run's result */
     /* No memory: */
     WEFT_PROBLEM_SORT, /* for `value` values */
     WEFT_PROBLEM_RESULTS,

@@ -1,5 +1,5 @@
 /* Convolutions: im2col and matrix products. */
-#include "codelets/convolution.h"
+#include "codelets/convolution_geometry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,103 +9,14 @@
 #include "codelets/linear.h"
 #include "codelets/problems.h"
 
-/* ---- geometry ------------------------------------------------------------------------------------------ */
-
-/* A part of a tensor as four dimensions: with one spatial dimension, h has size 1. */
-typedef struct image {
-    const weft_view *view;
-    int64_t offset[4], extent[4], shape[4];
-    int64_t room[4]; /* extents of the memory */
-} image;
-
-typedef struct geometry {
-    int64_t stride[2], padding[2], dilation[2], groups;
-    int64_t kernel[2];          /* i, j */
-    int64_t channels, features; /* per group, on this rank: of c and of o */
-    int64_t taps;               /* channels * i * j: rows of the columns */
-    weft_dtype type;            /* of the arithmetic: that of the output */
-    size_t size;                /* of its elements */
-} geometry;
-
-static image image_of(const weft_view *view)
-{
-    image m = { .view = view };
-    int64_t inner = view->row_elements; /* elements of an index of the dimension before */
-    for (int d = 0; d < 4; d++) {
-        int own = view->ndim == 4 || d < 2 ? d : d - 1;
-        bool added = view->ndim == 3 && d == 2;
-        m.offset[d] = added ? 0 : view->offset[own];
-        m.extent[d] = added ? 1 : view->extent[own];
-        m.shape[d] = added ? 1 : view->shape[own];
-        m.room[d] = m.extent[d];
-        if (d > 0 && !added) {
-            m.room[d] = inner == 0 ? 0 : inner / view->strides[own];
-            inner = view->strides[own];
-        }
-    }
-    return m;
-}
-
-static geometry geometry_of(const weft_kernel_call *call, const image *weight, int64_t channels,
-                            int64_t features)
-{
-    const int64_t *numbers = call->numbers;
-    geometry g = { .groups = numbers[WEFT_CONVOLUTION_GROUPS],
-                   .kernel = { weight->extent[2], weight->extent[3] },
-                   .type = call->output.dtype,
-                   .size = weft_dtype_size(call->output.dtype) };
-    for (int d = 0; d < 2; d++) {
-        g.stride[d] = numbers[WEFT_CONVOLUTION_STRIDE + d];
-        g.padding[d] = numbers[WEFT_CONVOLUTION_PADDING + d];
-        g.dilation[d] = numbers[WEFT_CONVOLUTION_DILATION + d];
-    }
-    g.channels = channels / g.groups;
-    g.features = features / g.groups;
-    g.taps = g.channels * g.kernel[0] * g.kernel[1];
-    return g;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Division rounded up, and down; b > 0. */
-static int64_t ceil_of(int64_t a, int64_t b)
-{
-    return a >= 0 ? (a + b - 1) / b : -(-a / b);
-}
-
-static int64_t floor_of(int64_t a, int64_t b)
-{
-    return a >= 0 ? a / b : -((-a + b - 1) / b);
-}
-
-/* The position under tap `t` of spatial dimension `d` for output index 0. */
-static int64_t tap_place(const geometry *g, int d, int64_t t)
-{
-    return t * g->dilation[d] - g->padding[d];
-}
-
-/* The indices [*first, *last) of [begin, end) for which tap `t` is at positions [low, high). */
-static void meeting(const geometry *g, int d, int64_t t, int64_t low, int64_t high, int64_t begin,
-                    int64_t end, int64_t *first, int64_t *last)
-{
-    int64_t place = tap_place(g, d, t);
-    *first = smaller(end, larger(begin, ceil_of(low - place, g->stride[d])));
-    *last = larger(*first, smaller(end, floor_of(high - 1 - place, g->stride[d]) + 1));
-}
+typedef weft_image image;
+typedef weft_geometry geometry;
 
 /* Rows of `width` per block of columns: about 512 KB. */
 static int64_t rows_at_a_time(const geometry *g, int64_t width, int64_t rows)
 {
-    int64_t row = larger(1, g->taps * width) * (int64_t)g->size;
-    return smaller(larger(1, rows), larger(1, (512 << 10) / row));
+    int64_t row = weft_most(1, g->taps * width) * (int64_t)g->size;
+    return weft_least(weft_most(1, rows), weft_most(1, (512 << 10) / row));
 }
 
 /* ---- parts of tensors ---------------------------------------------------------------------------------- */
@@ -157,9 +68,9 @@ static void make_columns(const geometry *g, const image *x, int64_t sample, int6
     for (int64_t tap = 0; tap < g->taps; tap++) {
         int64_t j = tap % g->kernel[1], i = tap / g->kernel[1] % g->kernel[0];
         int64_t channel = group * g->channels + tap / g->kernel[1] / g->kernel[0], left, right;
-        meeting(g, 1, j, 0, x->shape[3], b->left, b->right, &left, &right);
+        weft_tap_meets(g, 1, j, 0, x->shape[3], b->left, b->right, &left, &right);
         for (int64_t y = b->first; y < b->last; y++, columns += (size_t)width * g->size) {
-            int64_t h = y * g->stride[0] + tap_place(g, 0, i), w = left * g->stride[1] + tap_place(g, 1, j);
+            int64_t h = y * g->stride[0] + weft_tap_place(g, 0, i), w = left * g->stride[1] + weft_tap_place(g, 1, j);
             if (h < 0 || h >= x->shape[2] || left == right) {
                 memset(columns, 0, (size_t)width * g->size);
                 continue;
@@ -191,10 +102,10 @@ static void add_columns(const geometry *g, const image *x, int64_t sample, int64
     for (int64_t tap = 0; tap < g->taps; tap++) {
         int64_t j = tap % g->kernel[1], i = tap / g->kernel[1] % g->kernel[0];
         int64_t channel = group * g->channels + tap / g->kernel[1] / g->kernel[0], left, right;
-        meeting(g, 1, j, x->offset[3], x->offset[3] + x->extent[3], b->left, b->right, &left, &right);
+        weft_tap_meets(g, 1, j, x->offset[3], x->offset[3] + x->extent[3], b->left, b->right, &left, &right);
         for (int64_t y = b->first; y < b->last; y++, columns += (size_t)width * g->size) {
-            int64_t h = y * g->stride[0] + tap_place(g, 0, i) - x->offset[2];
-            int64_t w = left * g->stride[1] + tap_place(g, 1, j) - x->offset[3];
+            int64_t h = y * g->stride[0] + weft_tap_place(g, 0, i) - x->offset[2];
+            int64_t w = left * g->stride[1] + weft_tap_place(g, 1, j) - x->offset[3];
             if (h < 0 || h >= x->extent[2] || left == right) {
                 continue;
             }
@@ -247,7 +158,7 @@ static void convolve_block(const geometry *g, const image *out, int64_t sample, 
                        .m = g->features,
                        .n = block_count(b),
                        .k = g->taps,
-                       .lda = larger(1, g->taps),
+                       .lda = weft_most(1, g->taps),
                        .ldb = block_count(b),
                        .ldc = out->extent[2] * out->extent[3],
                        .alpha = 1,
@@ -265,7 +176,7 @@ static void convolve(const geometry *g, const image *x, const image *out, const 
         for (int64_t group = 0; group < g->groups && g->taps > 0; group++) {
             block b = { .left = out->offset[3], .right = out->offset[3] + out->extent[3] };
             for (b.first = out->offset[2]; b.first < end; b.first = b.last) {
-                b.last = smaller(end, b.first + rows);
+                b.last = weft_least(end, b.first + rows);
                 make_columns(g, x, sample, group, &b, columns);
                 convolve_block(g, out, sample, group, &b, weight, columns);
             }
@@ -275,8 +186,8 @@ static void convolve(const geometry *g, const image *x, const image *out, const 
 
 void weft_kernel_convolution(const weft_kernel_call *call)
 {
-    image x = image_of(&call->inputs[0]), w = image_of(&call->inputs[1]), out = image_of(&call->output);
-    geometry g = geometry_of(call, &w, x.extent[1], out.extent[1]);
+    image x = weft_image_of(&call->inputs[0]), w = weft_image_of(&call->inputs[1]), out = weft_image_of(&call->output);
+    geometry g = weft_geometry_of(call->numbers, call->output.dtype, &w, x.extent[1], out.extent[1]);
     bool adds = call->numbers[WEFT_CONVOLUTION_ADDS] != 0;
     int64_t rows = rows_at_a_time(&g, out.extent[3], out.extent[2]);
     void *weight_memory, *bias_memory = NULL;
@@ -294,16 +205,6 @@ void weft_kernel_convolution(const weft_kernel_call *call)
 }
 
 /* ---- the gradient of the input ------------------------------------------------------------------------- */
-
-/* The indices [*first, *last) of the gradient that contribute to this part of x. */
-static void contributing(const geometry *g, int d, const image *gradient, const image *x, int64_t *first,
-                         int64_t *last)
-{
-    int64_t low = x->offset[2 + d], high = low + x->extent[2 + d], unused;
-    meeting(g, d, g->kernel[d] - 1, low, high, 0, gradient->shape[2 + d], first, &unused);
-    meeting(g, d, 0, low, high, 0, gradient->shape[2 + d], &unused, last);
-    *last = larger(*first, *last);
-}
 
 /* The gradient's block of one group, [features][rows, columns], in the type of the arithmetic. */
 static void load_gradient(const geometry *g, const image *gradient, int64_t sample, int64_t first_feature,
@@ -324,20 +225,20 @@ static void spread(const geometry *g, const image *gradient, const image *out, c
                    char *columns, char *block_memory, int64_t rows)
 {
     block all;
-    contributing(g, 0, gradient, out, &all.first, &all.last);
-    contributing(g, 1, gradient, out, &all.left, &all.right);
+    weft_gradient_meets(g, 0, gradient, out, &all.first, &all.last);
+    weft_gradient_meets(g, 1, gradient, out, &all.left, &all.right);
     for (int64_t sample = 0; sample < out->extent[0]; sample++) {
         for (int64_t group = 0; group < g->groups; group++) {
             block b = all;
             for (b.first = all.first; b.first < all.last; b.first = b.last) {
-                b.last = smaller(all.last, b.first + rows);
+                b.last = weft_least(all.last, b.first + rows);
                 load_gradient(g, gradient, sample, group * g->features, g->features, &b, block_memory);
                 weft_gemm gemm = { .dtype = g->type,
                                    .transpose_a = true,
                                    .m = g->taps,
                                    .n = block_count(&b),
                                    .k = g->features,
-                                   .lda = larger(1, g->taps),
+                                   .lda = weft_most(1, g->taps),
                                    .ldb = block_count(&b),
                                    .ldc = block_count(&b),
                                    .alpha = 1 };
@@ -351,9 +252,9 @@ static void spread(const geometry *g, const image *gradient, const image *out, c
 
 void weft_kernel_convolution_backward_input(const weft_kernel_call *call)
 {
-    image gradient = image_of(&call->inputs[0]), w = image_of(&call->inputs[1]),
-          out = image_of(&call->output);
-    geometry g = geometry_of(call, &w, out.extent[1], gradient.extent[1]);
+    image gradient = weft_image_of(&call->inputs[0]), w = weft_image_of(&call->inputs[1]),
+          out = weft_image_of(&call->output);
+    geometry g = weft_geometry_of(call->numbers, call->output.dtype, &w, out.extent[1], gradient.extent[1]);
     int64_t rows = rows_at_a_time(&g, gradient.room[3], gradient.room[2]);
     void *weight_memory;
     const void *weight = contiguous(&g, w.view, &weight_memory);
@@ -376,18 +277,18 @@ static void gather_group(const geometry *g, const image *gradient, const image *
                          int64_t sample, int64_t group, int64_t rows, char *columns, char *block_memory)
 {
     int64_t begin = out->offset[0] - gradient->offset[1], end = begin + out->extent[0];
-    int64_t first = larger(begin, group * g->features), last = smaller(end, (group + 1) * g->features);
+    int64_t first = weft_most(begin, group * g->features), last = weft_least(end, (group + 1) * g->features);
     int64_t bottom = gradient->offset[2] + gradient->extent[2];
     block b = { .left = gradient->offset[3], .right = gradient->offset[3] + gradient->extent[3] };
     if (first >= last) {
         return;
     }
     for (b.first = gradient->offset[2]; b.first < bottom; b.first = b.last) {
-        b.last = smaller(bottom, b.first + rows);
+        b.last = weft_least(bottom, b.first + rows);
         make_columns(g, x, sample, group, &b, columns);
         for (int64_t o = first, together; o < last; o += together) {
             char *target = weft_view_row(out->view, o - begin, &together);
-            together = smaller(together, last - o);
+            together = weft_least(together, last - o);
             load_gradient(g, gradient, sample, o, together, &b, block_memory);
             weft_gemm gemm = { .dtype = g->type,
                                .transpose_b = true,
@@ -396,7 +297,7 @@ static void gather_group(const geometry *g, const image *gradient, const image *
                                .k = block_count(&b),
                                .lda = block_count(&b),
                                .ldb = block_count(&b),
-                               .ldc = larger(1, g->taps),
+                               .ldc = weft_most(1, g->taps),
                                .alpha = 1,
                                .beta = 1 };
             weft_multiply(&gemm, block_memory, columns, target);
@@ -406,9 +307,9 @@ static void gather_group(const geometry *g, const image *gradient, const image *
 
 void weft_kernel_convolution_backward_weight(const weft_kernel_call *call)
 {
-    image gradient = image_of(&call->inputs[0]), x = image_of(&call->inputs[1]),
-          out = image_of(&call->output);
-    geometry g = geometry_of(call, &out, x.extent[1], gradient.extent[1]);
+    image gradient = weft_image_of(&call->inputs[0]), x = weft_image_of(&call->inputs[1]),
+          out = weft_image_of(&call->output);
+    geometry g = weft_geometry_of(call->numbers, call->output.dtype, &out, x.extent[1], gradient.extent[1]);
     int64_t rows = rows_at_a_time(&g, gradient.room[3], gradient.room[2]);
     size_t row_bytes = (size_t)(rows * gradient.room[3]) * g.size, column_bytes = (size_t)g.taps * row_bytes;
     char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);

@@ -6,8 +6,8 @@
 
 #include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
-#include "codelets/linear.h"
 #include "codelets/problems.h"
+#include "codelets/products.h"
 
 /* OpenBLAS only; other BLAS libraries have environment variables. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
@@ -353,40 +353,24 @@ void weft_cpu_matmul(const weft_task_run *run)
 
 /* ---- many products: a kernel on views ------------------------------------------------------------------ */
 
-/* One input: a matrix, or one for each index of the other dimensions. */
+/* A side, and a copy of its matrix if that is in several panels. */
 typedef struct side {
-    const weft_view *view;
-    int batch_dims;
-    int64_t rows, columns; /* as stored */
-    void *memory;          /* copy of a single matrix that is in several panels */
+    weft_product_side side;
+    void *memory;
 } side;
-
-static side side_of(const weft_view *view, bool is_row)
-{
-    side s = { .view = view, .batch_dims = view->ndim - 2 };
-    if (view->ndim == 1) {
-        s.batch_dims = 0;
-        s.rows = is_row ? 1 : view->extent[0];
-        s.columns = is_row ? view->extent[0] : 1;
-    } else {
-        s.rows = view->extent[view->ndim - 2];
-        s.columns = view->extent[view->ndim - 1];
-    }
-    return s;
-}
 
 /* Concatenates the panels of an input without further dimensions. False: no memory. */
 static bool gather(side *s)
 {
-    int64_t together = 0, rows = weft_view_rows(s->view);
-    if (s->batch_dims > 0 || rows == 0 ||
-        (weft_view_row(s->view, 0, &together) != NULL && together >= rows)) {
+    const weft_view *view = s->side.view;
+    int64_t together = 0, rows = weft_view_rows(view);
+    if (s->side.batch_dims > 0 || rows == 0 || (weft_view_row(view, 0, &together) != NULL && together >= rows)) {
         return true;
     }
-    size_t row_bytes = (size_t)s->view->row_elements * weft_dtype_size(s->view->dtype);
+    size_t row_bytes = (size_t)view->row_elements * weft_dtype_size(view->dtype);
     s->memory = malloc((size_t)rows * row_bytes + 1);
     for (int64_t row = 0; s->memory != NULL && row < rows; row += together) {
-        const void *from = weft_view_row(s->view, row, &together);
+        const void *from = weft_view_row(view, row, &together);
         memcpy((char *)s->memory + (size_t)row * row_bytes, from, (size_t)together * row_bytes);
     }
     return s->memory != NULL;
@@ -396,41 +380,17 @@ static bool gather(side *s)
 static const void *matrix_at(const side *s, const weft_view *output, int output_batch_dims,
                              const int64_t index[])
 {
+    const weft_product_side *own = &s->side;
     if (s->memory != NULL) {
         return s->memory;
     }
-    if (s->rows == 0 || s->columns == 0) {
+    if (own->rows == 0 || own->columns == 0) {
         return NULL;
     }
-    if (s->batch_dims == 0) {
-        return weft_view_row(s->view, 0, NULL);
-    }
-    int64_t row = 0, place = 0;
-    for (int d = 0; d < s->batch_dims; d++) {
-        int own = output_batch_dims - s->batch_dims + d;
-        bool repeated = s->view->shape[d] != output->shape[own];
-        int64_t local = repeated ? 0 : index[own] - s->view->offset[d];
-        row = d == 0 ? local : row;
-        place = d == 0 ? 0 : place * s->view->extent[d] + local;
-    }
-    return (const char *)weft_view_row(s->view, row, NULL) +
-           (size_t)(place * s->rows * s->columns) * weft_dtype_size(s->view->dtype);
-}
-
-static weft_gemm gemm_of(const weft_kernel_call *call, const side *a, const side *b)
-{
-    bool ta = call->numbers[0] & 1, tb = (call->numbers[0] & 2) != 0;
-    weft_gemm g = { .dtype = call->output.dtype,
-                    .transpose_a = ta,
-                    .transpose_b = tb,
-                    .m = ta ? a->columns : a->rows,
-                    .n = tb ? b->rows : b->columns,
-                    .k = ta ? a->rows : a->columns,
-                    .alpha = 1 };
-    g.lda = a->columns > 0 ? a->columns : 1;
-    g.ldb = b->columns > 0 ? b->columns : 1;
-    g.ldc = g.n > 0 ? g.n : 1;
-    return g;
+    int64_t row, number;
+    weft_product_place(own, output, output_batch_dims, index, &row, &number);
+    return (const char *)weft_view_row(own->view, row, NULL) +
+           (size_t)(number * own->rows * own->columns) * weft_dtype_size(own->view->dtype);
 }
 
 /* All products of one row of the output. False: no memory for one of them, which is set to zero. */
@@ -439,15 +399,11 @@ static bool multiply_row(const weft_gemm *g, const side *a, const side *b, const
 {
     size_t size = (size_t)(g->m * g->n) * weft_dtype_size(output->dtype);
     char *target = weft_view_row(output, row, NULL);
-    int64_t count = output->row_elements / (g->m * g->n), index[WEFT_MAX_DIMS] = { output->offset[0] + row };
+    int64_t count = output->row_elements / (g->m * g->n), index[WEFT_MAX_DIMS];
     bool done = true;
     for (int64_t i = 0; i < count; i++, target += size) {
-        int64_t rest = i;
-        for (int d = batch_dims - 1; d >= 1; d--) {
-            index[d] = output->offset[d] + rest % output->extent[d];
-            rest /= output->extent[d];
-        }
-        done &= weft_multiply_from(g, a->view->dtype, matrix_at(a, output, batch_dims, index),
+        weft_product_index(output, batch_dims, row, i, index);
+        done &= weft_multiply_from(g, a->side.view->dtype, matrix_at(a, output, batch_dims, index),
                                    matrix_at(b, output, batch_dims, index), target);
     }
     return done;
@@ -456,9 +412,10 @@ static bool multiply_row(const weft_gemm *g, const side *a, const side *b, const
 void weft_kernel_bmm(const weft_kernel_call *call)
 {
     const weft_view *output = &call->output;
-    side a = side_of(&call->inputs[0], true), b = side_of(&call->inputs[1], false);
-    weft_gemm g = gemm_of(call, &a, &b);
-    int batch_dims = output->ndim - (a.view->ndim > 1) - (b.view->ndim > 1);
+    side a = { weft_product_side_of(&call->inputs[0], true), NULL };
+    side b = { weft_product_side_of(&call->inputs[1], false), NULL };
+    weft_gemm g = weft_product_gemm(&a.side, &b.side, call->numbers[0], output->dtype);
+    int batch_dims = output->ndim - (a.side.view->ndim > 1) - (b.side.view->ndim > 1);
     bool done = gather(&a) && gather(&b);
     if (!done) {
         g.k = 0;

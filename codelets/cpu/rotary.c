@@ -6,9 +6,8 @@
 #include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
 
-/* Positions from a multiple of POSITIONS on, and pairs of elements, of one table: it stays in the first-level cache. Angles
- * follow from the table's first position, so that values do not depend on how positions are sharded. */
-enum { POSITIONS = 16, PAIRS = 64 };
+/* Positions from a multiple of POSITIONS on, and pairs of elements, of one table: it stays in the first-level cache. */
+enum { POSITIONS = WEFT_ROTARY_POSITIONS, PAIRS = 64 };
 
 typedef union line {
     double f64[PAIRS];

@@ -15,6 +15,7 @@ static void fill_view(weft_device_view *view, const weft_kernel_args *args, int 
     memcpy(view->shape, from.shape, sizeof(view->shape));
     memcpy(view->offset, from.offset, sizeof(view->offset));
     memcpy(view->extent, from.extent, sizeof(view->extent));
+    memcpy(view->strides, from.strides, sizeof(view->strides));
     view->row_elements = from.row_elements;
     view->rows = weft_view_rows(&from);
     view->count = weft_view_count(&from);

@@ -7,16 +7,16 @@
 WEFT_BEGIN_DECLS
 
 enum {
-    WEFT_DEVICE_PANELS = 64, /* whose addresses fit into the argument */
+    WEFT_DEVICE_PANELS = 32, /* whose addresses fit into the argument */
     WEFT_DEVICE_MAX_PANELS = 1 << 16,
     WEFT_DEVICE_VIEWS = WEFT_MAX_KERNEL_OUTPUTS + WEFT_MAX_KERNEL_INPUTS
 };
 
-/* As weft_view (weft/kernel.h); without the gaps of an input with a halo. */
+/* As weft_view (weft/kernel.h). */
 typedef struct weft_device_view {
     weft_dtype dtype;
     int ndim, first_panel;
-    int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
+    int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], strides[WEFT_MAX_DIMS];
     int64_t row_elements, rows, count; /* rows: those that have elements */
     int64_t panel_rows, row_shift;
 } weft_device_view;

@@ -1,4 +1,5 @@
-/* The devices of this machine. */
+/* The devices of this machine, and the names of their errors. */
+#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
 #include "codelets/cuda/kernels.h"
@@ -7,4 +8,10 @@ int weft_cuda_count_devices(void)
 {
     int count = 0;
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+const char *weft_cuda_error_name(int failed)
+{
+    return failed >= WEFT_CUDA_CUBLAS ? cublasGetStatusName((cublasStatus_t)(failed - WEFT_CUDA_CUBLAS))
+                                      : cudaGetErrorName((cudaError_t)failed);
 }

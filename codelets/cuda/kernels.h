@@ -6,7 +6,7 @@
 
 WEFT_BEGIN_DECLS
 
-enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_ERRORS = 16 };
+enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_ERRORS = 16, WEFT_CUDA_CUBLAS = 1 << 16 };
 
 /* A stream, and memory for what its kernels need beside their operands: begins with the stream and zeros; used by one
  * thread, with the stream's device as the current one. */
@@ -22,13 +22,21 @@ typedef struct weft_cuda_queue {
     int next_error;
     /* Set by a launch whose kernel can find invalid values: that kernel's error, to be read behind the stream. */
     weft_device_error *pending;
+    /* For products: cuBLAS' handle, created with the first one; its stream and device; and memory (products.h). */
+    void *blas, *blas_stream, *workspace;
+    size_t workspace_bytes;
+    int device;
+    bool tf32; /* set by the owner: products in single precision may round their operands to TF32 */
 } weft_cuda_queue;
 
 /* Gives the memory back, behind the stream's last kernel. */
 void weft_cuda_queue_free(weft_cuda_queue *queue);
+/* The part of it that products.cu has allocated. */
+void weft_cuda_products_free(weft_cuda_queue *queue);
 
 /* Launches the kernel of a task whose operands are addresses in the device's memory; does not wait. Returns a
- * cudaError_t, 0 if it was launched. The task's arguments are read before it returns; run->error is not written. */
+ * cudaError_t, or WEFT_CUDA_CUBLAS and a cublasStatus_t; 0 if it was launched. The task's arguments are read before it
+ * returns; run->error is not written. */
 typedef int (*weft_cuda_run)(const weft_task_run *run, weft_cuda_queue *queue);
 
 /* NULL: the kernel runs on CPUs only. All are NULL in a build without CUDA (none.c). */
@@ -36,6 +44,8 @@ extern const weft_cuda_run weft_cuda_kernels[WEFT_KERNEL_COUNT];
 
 /* Devices of this machine, 0 without a driver; -1: a build without CUDA. */
 int weft_cuda_count_devices(void);
+/* The name that CUDA or cuBLAS has for the result of a weft_cuda_run. */
+const char *weft_cuda_error_name(int failed);
 
 #define WEFT_TASK_KERNEL(name, color, cuda) int weft_cuda_##name(const weft_task_run *run, weft_cuda_queue *queue);
 #define WEFT_VIEW_KERNEL(name, color, cuda) WEFT_TASK_KERNEL(name, color, cuda)

@@ -8,6 +8,12 @@ int weft_cuda_count_devices(void)
     return -1;
 }
 
+const char *weft_cuda_error_name(int failed)
+{
+    (void)failed;
+    return "no CUDA";
+}
+
 void weft_cuda_queue_free(weft_cuda_queue *queue)
 {
     (void)queue;

@@ -86,6 +86,7 @@ void weft_cuda_queue_free(weft_cuda_queue *queue)
             cudaEventDestroy((cudaEvent_t)queue->copied[i]);
         }
     }
+    weft_cuda_products_free(queue);
     cudaFree(queue->table); /* no memory: nothing */
     cudaFree(queue->device_errors);
     if (queue->tables != NULL) {

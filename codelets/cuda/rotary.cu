@@ -11,7 +11,7 @@ extern "C" {
 namespace
 {
 
-enum { POSITIONS = 16 };
+enum { POSITIONS = WEFT_ROTARY_POSITIONS };
 
 struct rotary_work {
     weft_device_call call;

@@ -50,7 +50,7 @@ static int64_t smallest_memory(const int workers[], int count)
     return smallest;
 }
 
-weft_status weft_cuda_started(const char *function, const struct starpu_conf *conf)
+weft_status weft_cuda_started(const char *function, const weft_settings *settings, const struct starpu_conf *conf)
 {
     int workers[STARPU_NMAXWORKERS];
     int count = (int)starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, workers, STARPU_NMAXWORKERS);
@@ -63,8 +63,13 @@ weft_status weft_cuda_started(const char *function, const struct starpu_conf *co
     }
     weft_runtime.device_bytes = smallest_memory(workers, count);
     weft_runtime.cuda_queues = calloc(STARPU_NMAXWORKERS, sizeof(*weft_runtime.cuda_queues));
-    return weft_runtime.cuda_queues != NULL ? WEFT_OK
-                                            : weft_fail(WEFT_ERR_NOMEM, function, "no memory for the devices' queues");
+    if (weft_runtime.cuda_queues == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the devices' queues");
+    }
+    for (int i = 0; i < STARPU_NMAXWORKERS; i++) {
+        weft_runtime.cuda_queues[i].tf32 = settings->tf32;
+    }
+    return WEFT_OK;
 }
 
 /* StarPU loads the operands of a task while others run, so each gets a part of the memory. */
@@ -153,8 +158,9 @@ void weft_cuda_stop(void)
 
 #else
 
-weft_status weft_cuda_started(const char *function, const struct starpu_conf *conf)
+weft_status weft_cuda_started(const char *function, const weft_settings *settings, const struct starpu_conf *conf)
 {
+    (void)settings;
     return conf->ncuda <= 0 ? WEFT_OK
                             : weft_fail(WEFT_ERR_UNSUPPORTED, function,
                                         "WEFT_DEVICES is %d, but StarPU was built without CUDA", conf->ncuda);

@@ -12,7 +12,7 @@ weft_status weft_cuda_choose(const char *function, const weft_settings *settings
                              struct starpu_conf *conf);
 /* After starpu_init(): notes how much memory the devices have. WEFT_ERR_UNSUPPORTED, kept, if StarPU does not drive
  * as many as were set. */
-weft_status weft_cuda_started(const char *function, const struct starpu_conf *conf);
+weft_status weft_cuda_started(const char *function, const weft_settings *settings, const struct starpu_conf *conf);
 /* Gives a codelet the CUDA function of its kernel, if it has one and StarPU drives devices. */
 void weft_cuda_fill_in(struct starpu_codelet *codelet, weft_kernel_id kernel);
 /* The devices that StarPU drives, a line each, with the rates that it has measured; or that there are none. */

@@ -1,4 +1,5 @@
 /* Messages of kernels' error words: kept until the program's next blocking call. */
+#include "codelets/cuda/kernels.h"
 #include "codelets/problems.h"
 #include "runtime/codelets.h"
 #include "sharding/operation.h"
@@ -42,8 +43,8 @@ void weft_task_run_report(const weft_task_run *run, const weft_operation *operat
                         input_name(error->input, operation), error->number);
         break;
     case WEFT_PROBLEM_DEVICE:
-        weft_fail_later(run->operation, error->status, run->function, "the device does not run the kernel: CUDA's error %lld",
-                        (long long)error->value);
+        weft_fail_later(run->operation, error->status, run->function, "the device does not run the kernel: %s",
+                        weft_cuda_error_name((int)error->value));
         break;
     case WEFT_PROBLEM_SORT:
         weft_fail_later(run->operation, error->status, run->function, "no memory to sort %lld values",

@@ -281,7 +281,7 @@ static void take_config(const weft_config *config, weft_settings *settings)
 static bool read_environment(const char *function, weft_settings *settings)
 {
     int timeout = DEFAULT_TIMEOUT_S;
-    int64_t check = 0, silent = 0;
+    int64_t check = 0, silent = 0, tf32 = 0;
     bool meets =
         read_world(function, &settings->world) && read_int(function, WEFT_VARIABLE_TIMEOUT_S, 0, &timeout);
     settings->timeout_s = timeout;
@@ -297,6 +297,7 @@ static bool read_environment(const char *function, weft_settings *settings)
                  read_int(function, WEFT_VARIABLE_DEVICES, 0, &settings->devices) &&
                  read_switch(function, WEFT_VARIABLE_NCCL, &settings->nccl) &&
                  read_switch(function, WEFT_VARIABLE_MPI_DEVICES, &settings->mpi_devices) &&
+                 read_integer(function, WEFT_VARIABLE_TF32, 0, 1, &tf32) &&
                  read_seed(function, &settings->seed) &&
                  read_integer(function, WEFT_VARIABLE_POOL_BYTES, 0, INT64_MAX, &settings->pool_bytes) &&
                  read_integer(function, WEFT_VARIABLE_CACHE_BYTES, 0, INT64_MAX, &settings->cache_bytes) &&
@@ -309,6 +310,7 @@ static bool read_environment(const char *function, weft_settings *settings)
                  read_integer(function, WEFT_VARIABLE_PANEL_ROWS, 1, INT64_MAX, &settings->panel_rows);
     settings->check = check != 0;
     settings->silent = silent != 0;
+    settings->tf32 = tf32 != 0;
     return right;
 }
 

@@ -163,7 +163,7 @@ static weft_status start_starpu(const char *function, const weft_settings *setti
         return status;
     }
     weft_runtime.owns_starpu = true;
-    status = weft_cuda_started(function, &conf);
+    status = weft_cuda_started(function, settings, &conf);
     if (status != WEFT_OK) {
         return status;
     }

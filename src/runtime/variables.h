@@ -32,6 +32,7 @@
     each(SEED) \
     each(SILENT) \
     each(TASK_CACHE) \
+    each(TF32) \
     each(TIMEOUT_S) \
     each(WORKERS) \
     each(WORLD)

@@ -412,6 +412,14 @@ EXPORTED cudaError_t cudaGetLastError(void)
     return error;
 }
 
+EXPORTED const char *cudaGetErrorName(cudaError_t error)
+{
+    return error == cudaErrorIllegalAddress           ? "cudaErrorIllegalAddress"
+           : error == cudaErrorMemoryAllocation       ? "cudaErrorMemoryAllocation"
+           : error == cudaErrorInvalidResourceHandle ? "cudaErrorInvalidResourceHandle"
+                                                     : "cudaErrorUnknown";
+}
+
 EXPORTED const char *cudaGetErrorString(cudaError_t error)
 {
     static thread_local char text[64];

@@ -1,5 +1,7 @@
 #include "device_support.h"
 
+#include <float.h>
+
 #include "codelets/half.h"
 
 test_memory memory;
@@ -122,12 +124,53 @@ static bool is_nan(weft_dtype dtype, const unsigned char *at)
     }
 }
 
-void compare(const char *name, int k, weft_dtype dtype, size_t shift)
+static double number_at(weft_dtype dtype, const unsigned char *at)
+{
+    double f64;
+    float f32;
+    uint16_t half;
+    switch (dtype) {
+    case WEFT_F64:
+        memcpy(&f64, at, sizeof(f64));
+        return f64;
+    case WEFT_F32:
+        memcpy(&f32, at, sizeof(f32));
+        return (double)f32;
+    default:
+        memcpy(&half, at, sizeof(half));
+        return (double)(dtype == WEFT_BF16 ? weft_bf16_to_f32(half) : weft_f16_to_f32(half));
+    }
+}
+
+static const unsigned char *fetch(int k)
 {
     static unsigned char got[MEMORY_BYTES];
     assert_int_equal(cudaMemcpyAsync(got, memory.device[k], MEMORY_BYTES, cudaMemcpyDeviceToHost, memory.stream), cudaSuccess);
     assert_int_equal(cudaStreamSynchronize(memory.stream), cudaSuccess);
-    const unsigned char *expected = memory.host[k];
+    return got;
+}
+
+void compare_near(const char *name, int k, weft_dtype dtype, double share)
+{
+    const unsigned char *got = fetch(k), *expected = memory.host[k];
+    size_t size = weft_dtype_size(dtype);
+    double largest = 0;
+    for (size_t i = 0; i + size <= MEMORY_BYTES; i += size) {
+        double b = fabs(number_at(dtype, expected + i));
+        largest = b > largest && b <= DBL_MAX ? b : largest;
+    }
+    for (size_t i = 0; i + size <= MEMORY_BYTES; i += size) {
+        double a = number_at(dtype, got + i), b = number_at(dtype, expected + i);
+        if (memcmp(expected + i, got + i, size) != 0 && !(a != a && b != b) && !(fabs(a - b) <= share * largest)) {
+            fail_msg("%s: element %zu of type %s is %.9g, expected %.9g within %.3g", name, i / size, weft_dtype_name(dtype), a, b,
+                     share * largest);
+        }
+    }
+}
+
+void compare(const char *name, int k, weft_dtype dtype, size_t shift)
+{
+    const unsigned char *got = fetch(k), *expected = memory.host[k];
     size_t size = weft_dtype_size(dtype);
     for (size_t i = shift; i + size <= MEMORY_BYTES; i += size) {
         if (memcmp(expected + i, got + i, size) != 0 && !(is_nan(dtype, expected + i) && is_nan(dtype, got + i))) {

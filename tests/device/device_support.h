@@ -42,6 +42,8 @@ void fill_at_random(int k, weft_dtype dtype);
 /* Launches the kernel on the device, and runs it here behind; `host` and `device` are its operands' addresses. Both find
  * the same errors. */
 void run_on_both(const weft_task_run *run, void *host[], void *device[]);
+/* The numbers of memory k on both sides differ by no more than `share` of the largest one: of floating types. All of it. */
+void compare_near(const char *name, int k, weft_dtype dtype, double share);
 /* That memory number k has equal bits on both sides, from element 0 of the first `shift` bytes on. All of it, so that a
  * write beside a box is seen too. All NaN are alike. */
 void compare(const char *name, int k, weft_dtype dtype, size_t shift);

@@ -1,6 +1,6 @@
-/* device: a stand-in for CUDA devices, test code only. A library that takes libcudart's place (cudart.cpp), a process
- * that stands for the devices (device_process.cpp), and the header by which the C++ compiler compiles kernels
- * (stand_in_kernels.h).
+/* device: a stand-in for CUDA devices, test code only. Libraries that take the place of libcudart (cudart.cpp) and of
+ * libcublas (cublas.cpp), a process that stands for the devices (device_process.cpp), and the header by which the C++
+ * compiler compiles kernels (stand_in_kernels.h).
  *
  * Device memory is mapped at the same addresses in this process, where it cannot be read or written, and in the
  * devices' process, which was forked before main(): a pointer to host memory made later means nothing there. So host
@@ -11,7 +11,8 @@
  *     STAND_IN_MAPPED     1: this process reads and writes device memory as well, as a device-aware MPI does (0)
  *     STAND_IN_DELAY_US   each stream waits at random before what it does, at most so long (0)
  *     STAND_IN_ORDER      of the threads of a kernel: forwards, backwards, shuffled (forwards)
- *     STAND_IN_SEED       of the two (0) */
+ *     STAND_IN_SEED       of the two (0)
+ *     STAND_IN_NO_CUBLAS  1: cuBLAS gives no handle (0) */
 #ifndef WEFT_TESTS_STAND_IN_H
 #define WEFT_TESTS_STAND_IN_H
 

@@ -20,10 +20,12 @@
 
 #undef __global__
 #undef __device__
+#undef __host__
 #undef __noinline__
 #undef __shared__
 #define __global__
 #define __device__
+#define __host__
 #define __noinline__ __attribute__((noinline))
 #define __shared__ static thread_local /* blocks of a kernel run one after the other */
 
@@ -43,9 +45,11 @@ static inline void __threadfence()
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static thread_local struct {
+/* Not static: functions that several files have in common are linked once. */
+struct stand_in_index {
     unsigned x;
-} threadIdx, blockIdx, blockDim, gridDim;
+};
+inline thread_local stand_in_index threadIdx, blockIdx, blockDim, gridDim;
 
 /* The indices below `count` in the order of the threads. */
 static inline std::vector<unsigned> stand_in_indices(unsigned count, int direction, std::mt19937_64 &random)
@@ -73,7 +77,7 @@ struct stand_in_block {
     std::function<void()> body;
 };
 
-static thread_local stand_in_block *stand_in_this_block;
+inline thread_local stand_in_block *stand_in_this_block = nullptr;
 
 static void stand_in_fibre()
 {

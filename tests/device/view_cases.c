@@ -54,6 +54,21 @@ void begin_case(view_case *c, weft_kernel_id kernel)
     memory.calm = below(3) > 0;
 }
 
+part any_matrices(const part *batch, int dims, int64_t rows, int64_t columns)
+{
+    part p = { .ndim = dims + 2 };
+    for (int d = 0; d < dims; d++) {
+        int own = batch->ndim - dims + d;
+        bool repeats = batch->shape[own] > 1 && below(4) == 0;
+        p.shape[d] = repeats ? 1 : batch->shape[own];
+        p.extent[d] = repeats ? 1 : batch->extent[own];
+        p.offset[d] = repeats ? 0 : batch->offset[own];
+    }
+    p.shape[dims] = p.extent[dims] = rows;
+    p.shape[dims + 1] = p.extent[dims + 1] = columns;
+    return p;
+}
+
 /* Panels in memory k, one behind the other with gaps. */
 static void place_panels(view_case *c, int k, weft_kernel_operand *operand, int64_t row_elements, size_t size)
 {
@@ -114,11 +129,24 @@ void send_again(int k)
                      cudaSuccess);
 }
 
-void run_case(view_case *c)
+static void run_call(view_case *c)
 {
     weft_task_run run = { .kernel = c->kernel, .arguments = c->args, .num_operands = c->num_panels };
     memcpy(run.scalars, c->scalars, sizeof(run.scalars));
     run_on_both(&run, c->host, c->device);
+}
+
+void run_case_near(view_case *c, double share)
+{
+    run_call(c);
+    for (int o = 0; o < c->args->num_outputs; o++) {
+        compare_near(weft_kernel_infos[c->kernel].name, o, c->args->operands[o].dtype, share);
+    }
+}
+
+void run_case(view_case *c)
+{
+    run_call(c);
     for (int o = 0; o < c->args->num_outputs; o++) {
         compare(weft_kernel_infos[c->kernel].name, o, c->args->operands[o].dtype, 0);
     }

@@ -20,6 +20,8 @@ part part_with(part from, int dim, int64_t size);
 /* Without that dimension. */
 part part_without(part from, int dim);
 int64_t part_count(const part *of);
+/* A matrix for each index of the last `dims` dimensions of `batch`, some of which are broadcast. */
+part any_matrices(const part *batch, int dims, int64_t rows, int64_t columns);
 
 /* A call under construction: outputs are added before inputs. Operand number k lies in memory number k. */
 typedef struct view_case {
@@ -40,5 +42,7 @@ int add_input(view_case *c, weft_dtype dtype, const part *of, bool whole);
 void send_again(int k);
 /* Runs it on both sides and compares all bits of the outputs' memories. */
 void run_case(view_case *c);
+/* The same, and the floating numbers of each output differ by no more than `share` of its largest one. */
+void run_case_near(view_case *c, double share);
 
 #endif

@@ -1,0 +1,279 @@
+/* Attention, its gradients and rotary embedding on the stand-in, whose sums have another order than the CPU's: within bounds;
+ * states, statistics and rotations: equal bits. Without StarPU. */
+#include "codelets/attention.h"
+#include "codelets/rotary.h"
+#include "view_cases.h"
+
+enum { CASES = 24 };
+
+static weft_dtype any_float(void)
+{
+    return (weft_dtype)below(WEFT_F16 + 1);
+}
+
+static weft_dtype wide_of(weft_dtype type)
+{
+    return type == WEFT_F64 ? WEFT_F64 : WEFT_F32;
+}
+
+/* Of the largest number: some thousand units in the last place, and one of the result's. */
+static double bound(weft_dtype type, weft_dtype result)
+{
+    double own = result == WEFT_BF16 ? 0x1p-7 : result == WEFT_F16 ? 0x1p-10 : 0;
+    return (type == WEFT_F64 ? 1e-12 : 1e-5) + own;
+}
+
+/* ---- sizes --------------------------------------------------------------------------------------------- */
+
+typedef struct sizes {
+    part batch;
+    weft_dtype type;
+    int64_t rows, keys, depth, width, first_row, first_key;
+    bool counts;
+} sizes;
+
+static sizes any_sizes(view_case *c)
+{
+    memory.calm = true;
+    sizes s = { .batch = any_part(0, 2, 3), .type = any_float() };
+    for (int d = 0; d < s.batch.ndim; d++) {
+        s.batch.extent[d] = s.batch.extent[d] == 0 ? 1 : s.batch.extent[d];
+    }
+    s.rows = below(15) == 0 ? 0 : 1 + below(35);
+    s.keys = below(15) == 0 ? 0 : 1 + below(70);
+    s.depth = below(15) == 0 ? 0 : 1 + below(40);
+    s.width = 1 + below(40);
+    if (below(6) == 0) { /* more columns than a block has threads */
+        s.batch.ndim = 0;
+        s.rows = below(18);
+        *(below(2) == 0 ? &s.depth : &s.width) = 128 + below(20);
+        s.keys = below(18);
+    }
+    s.first_row = below(40);
+    s.first_key = below(2) == 0 ? s.first_row : below(40);
+    s.counts = below(4) == 0;
+    int64_t *numbers = c->args->numbers;
+    numbers[WEFT_ATTENTION_CAUSAL] = below(2);
+    numbers[WEFT_ATTENTION_PARTS] = s.counts ? WEFT_ATTENTION_COUNTS : 0;
+    numbers[WEFT_ATTENTION_ROWS] = s.rows == 0 ? 0 : below(s.rows + 1);
+    numbers[WEFT_ATTENTION_KEYS] = s.keys == 0 ? 0 : below(s.keys + 1);
+    c->scalars[0] = 0.02;
+    c->args->first = true;
+    return s;
+}
+
+/* Vectors of rows, or of keys, of which `columns` belong to each; all of the batch if `whole`. */
+static part vectors(const sizes *s, bool of_rows, int64_t columns, bool whole)
+{
+    int64_t count = of_rows ? s->rows : s->keys, first = of_rows ? s->first_row : s->first_key;
+    int dims = s->batch.ndim;
+    part p = any_matrices(&s->batch, dims, count, columns);
+    for (int d = 0; d < dims && whole; d++) {
+        p.shape[d] = s->batch.shape[d];
+        p.offset[d] = s->batch.offset[d];
+        p.extent[d] = s->batch.extent[d];
+    }
+    p.offset[dims] = first;
+    p.shape[dims] = first + count + 2;
+    return p;
+}
+
+static void add_vectors(view_case *c, const sizes *s, bool of_rows, int64_t columns)
+{
+    part p = vectors(s, of_rows, columns, of_rows);
+    add_input(c, s->type, &p, false);
+}
+
+/* Of any number of dimensions, some of size 1. */
+static void add_mask(view_case *c, const sizes *s)
+{
+    if (below(2) == 0 || s->keys == 0 || s->rows == 0) {
+        return;
+    }
+    part p = any_matrices(&s->batch, (int)below(s->batch.ndim + 1), s->rows, s->keys);
+    int last = p.ndim - 1;
+    const int64_t first[] = { s->first_row, s->first_key };
+    for (int d = 0; d < 2; d++) {
+        bool repeats = below(4) == 0;
+        p.offset[last - 1 + d] = repeats ? 0 : first[d];
+        p.extent[last - 1 + d] = repeats ? 1 : p.extent[last - 1 + d];
+        p.shape[last - 1 + d] = repeats ? 1 : first[d] + p.extent[last - 1 + d] + 2;
+    }
+    while (p.ndim > 0 && below(4) == 0) {
+        p = part_without(p, 0);
+    }
+    c->args->numbers[WEFT_ATTENTION_PARTS] |= WEFT_ATTENTION_HAS_MASK;
+    add_input(c, below(2) == 0 ? WEFT_BOOL : any_float(), &p, false);
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------- */
+
+static void test_attention(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * CASES; i++) {
+        view_case c;
+        bool as_state = i % 2 == 1;
+        begin_case(&c, as_state ? WEFT_KERNEL_attention_state : WEFT_KERNEL_attention);
+        sizes s = any_sizes(&c);
+        int64_t *parts = &c.args->numbers[WEFT_ATTENTION_PARTS];
+        bool has_v = !as_state || below(3) > 0;
+        *parts |= as_state && below(2) == 0 ? WEFT_ATTENTION_CONTINUES : 0;
+        *parts |= has_v ? WEFT_ATTENTION_HAS_V : 0;
+        s.width = has_v ? s.width : 0;
+        part result = vectors(&s, true, s.width + (as_state ? (int)WEFT_ATTENTION_STATE : 0), true);
+        weft_dtype type = as_state ? wide_of(s.type) : s.type;
+        add_output(&c, type, &result, false);
+        if (!as_state && below(2) == 0) {
+            part log_sums = part_without(result, result.ndim - 1);
+            add_output(&c, wide_of(s.type), &log_sums, false);
+        }
+        add_vectors(&c, &s, true, s.depth);
+        add_vectors(&c, &s, false, s.depth);
+        if (has_v) {
+            add_vectors(&c, &s, false, s.width);
+        }
+        add_mask(&c, &s);
+        run_case_near(&c, bound(s.type, type));
+    }
+}
+
+static void test_finish(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * CASES; i++) {
+        view_case c;
+        begin_case(&c, WEFT_KERNEL_attention_finish);
+        part lines = any_part(1, 3, 4);
+        part result = lines, states = lines;
+        weft_dtype type = any_float();
+        int64_t width = 1 + below(9);
+        result.ndim = states.ndim = lines.ndim + 1;
+        result = part_with(result, lines.ndim, width);
+        states = part_with(states, lines.ndim, (width + WEFT_ATTENTION_STATE) * (1 + below(4)));
+        add_output(&c, type, &result, false);
+        if (below(2) == 0) {
+            add_output(&c, wide_of(type), &lines, false);
+        }
+        add_input(&c, wide_of(type), &states, false);
+        run_case(&c);
+    }
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+/* Large logarithms, so that weights are small. */
+static void raise_statistics(int k, weft_dtype type)
+{
+    for (size_t i = 0; i < MEMORY_BYTES / weft_dtype_size(type); i++) {
+        if (type == WEFT_F64) {
+            double value;
+            memcpy(&value, memory.host[k] + i * sizeof(value), sizeof(value));
+            value += 14;
+            memcpy(memory.host[k] + i * sizeof(value), &value, sizeof(value));
+        } else {
+            float value;
+            memcpy(&value, memory.host[k] + i * sizeof(value), sizeof(value));
+            value += 14;
+            memcpy(memory.host[k] + i * sizeof(value), &value, sizeof(value));
+        }
+    }
+    send_again(k);
+}
+
+static void test_gradients(void **state)
+{
+    (void)state;
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_attention_backward_q, WEFT_KERNEL_attention_backward_kv,
+                                              WEFT_KERNEL_attention_backward_all };
+    for (int i = 0; i < 3 * CASES; i++) {
+        view_case c;
+        begin_case(&c, kernels[i % 3]);
+        sizes s = any_sizes(&c);
+        bool all = c.kernel == WEFT_KERNEL_attention_backward_all;
+        int64_t *parts = &c.args->numbers[WEFT_ATTENTION_PARTS], wanted = 1 + below(3);
+        if (all) { /* with a dimension before the last two, in one piece */
+            s.batch = s.batch.ndim == 0 ? part_with((part){ .ndim = 1 }, 0, 1) : s.batch;
+            *parts = 0;
+        }
+        weft_dtype wide = wide_of(s.type);
+        *parts |= (wanted & 1 ? WEFT_ATTENTION_HAS_K_GRADIENT : 0) | (wanted & 2 ? WEFT_ATTENTION_HAS_V_GRADIENT : 0) |
+                  (!all && below(2) == 0 ? WEFT_ATTENTION_CONTINUES : 0);
+        if (c.kernel != WEFT_KERNEL_attention_backward_kv) {
+            part of_q = vectors(&s, true, s.depth, true);
+            add_output(&c, wide, &of_q, false);
+        } else {
+            part both = vectors(&s, false, (wanted & 1 ? s.depth : 0) + (wanted & 2 ? s.width : 0), true);
+            add_output(&c, wide, &both, false);
+        }
+        if (all) {
+            part of_k = vectors(&s, false, s.depth, true), of_v = vectors(&s, false, s.width, true);
+            add_output(&c, wide, &of_k, false);
+            add_output(&c, wide, &of_v, false);
+        }
+        add_vectors(&c, &s, true, s.width);
+        add_vectors(&c, &s, true, s.depth);
+        add_vectors(&c, &s, false, s.depth);
+        add_vectors(&c, &s, false, s.width);
+        part statistics = vectors(&s, true, WEFT_ATTENTION_STATISTICS, true);
+        raise_statistics(add_input(&c, wide, &statistics, false), wide);
+        if (!all) {
+            add_mask(&c, &s);
+        }
+        run_case_near(&c, 4 * bound(s.type, wide));
+    }
+}
+
+static void test_statistics(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * CASES; i++) {
+        view_case c;
+        begin_case(&c, WEFT_KERNEL_attention_statistics);
+        part lines = any_part(1, 3, 4);
+        part result = lines, states = lines, values = lines;
+        weft_dtype type = any_float();
+        result.ndim = states.ndim = values.ndim = lines.ndim + 1;
+        result = part_with(result, lines.ndim, WEFT_ATTENTION_STATISTICS);
+        states = part_with(states, lines.ndim, below(2) == 0 ? 1 : WEFT_ATTENTION_STATE * (1 + below(3)));
+        values = part_with(values, lines.ndim, below(9) == 0 ? 0 : below(5) == 0 ? 128 + below(40) : 1 + below(30));
+        add_output(&c, wide_of(type), &result, false);
+        add_input(&c, wide_of(type), &states, false);
+        add_input(&c, type, &values, false);
+        add_input(&c, any_float(), &values, false);
+        run_case(&c);
+    }
+}
+
+/* ---- rotary -------------------------------------------------------------------------------------------- */
+
+static void test_rotary(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4 * CASES; i++) {
+        view_case c;
+        begin_case(&c, WEFT_KERNEL_rotary);
+        part of = any_part(2, 4, 4);
+        weft_dtype type = any_float();
+        int dim = of.ndim - 2;
+        of.extent[dim] = 1 + below(40);
+        of.offset[dim] = below(40);
+        of.shape[dim] = of.offset[dim] + of.extent[dim];
+        of = part_with(of, dim + 1, 2 * below(9));
+        c.scalars[WEFT_ROTARY_THETA] = below(2) == 0 ? 10000 : 2;
+        c.scalars[WEFT_ROTARY_FIRST] = (double)below(1000);
+        c.scalars[WEFT_ROTARY_SIGN] = below(2) == 0 ? 1 : -1;
+        add_output(&c, type, &of, false);
+        add_input(&c, type, &of, false);
+        run_case(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention),  cmocka_unit_test(test_finish), cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_statistics), cmocka_unit_test(test_rotary),
+    };
+    return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
+}

@@ -1,0 +1,205 @@
+/* Products on the stand-in, whose cuBLAS adds in another order than the CPU's BLAS: equal bits of integers, floating
+ * numbers within bounds. Without StarPU. */
+#include "codelets/linear.h"
+#include "view_cases.h"
+
+#include <stdlib.h>
+
+enum { CASES = 150, SIZE = 24 };
+
+/* Types of C, and of A and B. */
+static const weft_dtype types[][2] = { { WEFT_F64, WEFT_F64 }, { WEFT_F32, WEFT_F32 }, { WEFT_F32, WEFT_BF16 }, { WEFT_F32, WEFT_F16 },
+                                       { WEFT_I64, WEFT_I64 }, { WEFT_I32, WEFT_I32 }, { WEFT_U8, WEFT_U8 } };
+
+static int64_t any_size(void)
+{
+    return below(12) == 0 ? below(2) : 1 + below(SIZE);
+}
+
+static bool is_floating(weft_dtype type)
+{
+    return type <= WEFT_F16;
+}
+
+/* What two orders of a sum of k products of numbers up to 4 may differ by. */
+static double bound(weft_dtype type, int64_t k)
+{
+    double epsilon = type == WEFT_F64 ? 0x1p-52 : 0x1p-23;
+    return is_floating(type) ? epsilon * 64 * (double)(k + 2) : 0;
+}
+
+static void compare_product(const char *name, weft_dtype type, int64_t k)
+{
+    if (is_floating(type)) {
+        compare_near(name, 0, type, bound(type, k));
+    } else {
+        compare(name, 0, type, 0);
+    }
+}
+
+/* ---- one product --------------------------------------------------------------------------------------- */
+
+static weft_gemm_args any_product(int i)
+{
+    const weft_dtype *type = types[i % 7];
+    weft_gemm g = { .dtype = type[0], .transpose_a = below(2), .transpose_b = below(2), .m = any_size(), .n = any_size(), .k = any_size() };
+    g.lda = (g.transpose_a ? g.m : g.k) + below(4);
+    g.ldb = (g.transpose_b ? g.k : g.n) + below(4);
+    g.ldc = g.n + below(4);
+    g.lda = g.lda > 0 ? g.lda : 1;
+    g.ldb = g.ldb > 0 ? g.ldb : 1;
+    g.ldc = g.ldc > 0 ? g.ldc : 1;
+    g.alpha = (double)(below(5) - 2);
+    g.beta = below(2) == 0 ? 0 : (double)(below(5) - 2);
+    weft_gemm_args args = { .base.dtype = type[0], .gemm = g, .input_type = type[1], .adds = below(3) == 0, .scaled = below(4) == 0 };
+    args.addend_row_stride = below(3) == 0 ? 0 : g.n + below(3);
+    args.addend_column_stride = below(3) == 0 ? 0 : 1;
+    return args;
+}
+
+static void run_product(const weft_gemm_args *args)
+{
+    const weft_gemm *g = &args->gemm;
+    memory.calm = true;
+    fill_at_random(0, g->dtype);
+    for (int k = 1; k < 4; k++) {
+        fill_at_random(k, args->input_type);
+    }
+    void *host[4], *device[4];
+    int count = 0;
+    for (int k = 0; k < 4; k++) {
+        bool there = k == 0 || (k == 3 ? args->adds : g->k > 0);
+        size_t shift = (size_t)below(3) * weft_dtype_size(k == 0 ? g->dtype : args->input_type);
+        host[count] = memory.host[k] + shift;
+        device[count] = (char *)memory.device[k] + shift;
+        count += there;
+    }
+    weft_task_run run = { .kernel = WEFT_KERNEL_matmul, .arguments = args, .num_operands = count };
+    run.scalars[WEFT_GEMM_ALPHA] = 2;
+    run.scalars[WEFT_GEMM_BETA] = (double)below(3);
+    run_on_both(&run, host, device);
+    compare_product("matmul", g->dtype, g->k);
+}
+
+static void test_one_product(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4 * CASES; i++) {
+        weft_gemm_args args = any_product(i);
+        run_product(&args);
+    }
+}
+
+/* ---- many products ------------------------------------------------------------------------------------- */
+
+static void run_products(int i)
+{
+    view_case c;
+    begin_case(&c, WEFT_KERNEL_bmm);
+    memory.calm = true;
+    int batch_dims = 1 + (int)below(3);
+    bool vectors[] = { below(6) == 0, below(6) == 0 };
+    int64_t m = vectors[0] ? 1 : 1 + below(9), n = vectors[1] ? 1 : 1 + below(9), k = below(12) == 0 ? 0 : 1 + below(SIZE);
+    part output = any_part(batch_dims, batch_dims, 3);
+    for (int d = 1; d < batch_dims; d++) {
+        output = part_with(output, d, 1 + below(3));
+    }
+    part batch = output;
+    if (!vectors[0]) {
+        output.ndim++;
+        output = part_with(output, output.ndim - 1, m);
+    }
+    if (!vectors[1]) {
+        output.ndim++;
+        output = part_with(output, output.ndim - 1, n);
+    }
+    int64_t transposes = (vectors[0] ? 0 : below(2)) + (vectors[1] ? 0 : 2 * below(2));
+    c.args->numbers[0] = transposes;
+    add_output(&c, types[i % 7][0], &output, false);
+    for (int side = 0; side < 2; side++) {
+        int64_t own = side == 0 ? m : n;
+        bool rows_first = (side == 0) == ((transposes >> side & 1) == 0);
+        /* At least one side has all of the batch. */
+        int dims = side == 0 || vectors[0] ? batch_dims : (int)below(batch_dims + 1);
+        part p = any_matrices(&batch, dims, rows_first ? own : k, rows_first ? k : own);
+        part vector = { .ndim = 1, .shape = { k }, .extent = { k } };
+        add_input(&c, types[i % 7][1], vectors[side] ? &vector : &p, false);
+    }
+    weft_task_run run = { .kernel = c.kernel, .arguments = c.args, .num_operands = c.num_panels };
+    run_on_both(&run, c.host, c.device);
+    compare_product("bmm", types[i % 7][0], k);
+}
+
+static void test_many_products(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4 * CASES; i++) {
+        run_products(i);
+    }
+}
+
+/* Products at equal distances are one call of cuBLAS: as many launches as the outputs have panels, at most. */
+static void test_runs(void **state)
+{
+    (void)state;
+    view_case c;
+    begin_case(&c, WEFT_KERNEL_bmm);
+    memory.calm = true;
+    part batch = { .ndim = 1, .shape = { 40 }, .extent = { 40 } };
+    part output = any_matrices(&batch, 1, 3, 5), a = output, b = { .ndim = 2, .shape = { 5, 5 }, .extent = { 5, 5 } };
+    output.shape[0] = output.extent[0] = a.shape[0] = a.extent[0] = 40;
+    add_output(&c, WEFT_F32, &output, true);
+    add_input(&c, WEFT_F32, &a, true);
+    add_input(&c, WEFT_F32, &b, true);
+    int64_t launches = stand_in_device_counts(1).launches;
+    run_case_near(&c, bound(WEFT_F32, 5));
+    assert_int_equal(stand_in_device_counts(1).launches - launches, 1);
+}
+
+/* ---- precision and errors ------------------------------------------------------------------------------ */
+
+/* 1 + 2^-20 is no number of TF32. */
+static void test_single_precision(void **state)
+{
+    (void)state;
+    const float a = 1 + 0x1p-20f, b = 1;
+    weft_gemm_args args = { .base.dtype = WEFT_F32, .input_type = WEFT_F32,
+                            .gemm = { .dtype = WEFT_F32, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1 } };
+    weft_task_run run = { .kernel = WEFT_KERNEL_matmul, .arguments = &args, .num_operands = 3, .operands = memory.device };
+    for (int tf32 = 0; tf32 < 2; tf32++) {
+        weft_cuda_queue queue = { .stream = memory.stream, .tf32 = tf32 };
+        float result;
+        memcpy(memory.host[1], &a, sizeof(a));
+        memcpy(memory.host[2], &b, sizeof(b));
+        send_again(1);
+        send_again(2);
+        assert_int_equal(weft_cuda_matmul(&run, &queue), 0);
+        assert_int_equal(cudaMemcpyAsync(&result, memory.device[0], sizeof(result), cudaMemcpyDeviceToHost, memory.stream), cudaSuccess);
+        assert_true(result == (tf32 ? 1 : a));
+        weft_cuda_queue_free(&queue);
+    }
+}
+
+static void test_no_handle(void **state)
+{
+    (void)state;
+    weft_gemm_args args = { .base.dtype = WEFT_F64, .input_type = WEFT_F64,
+                            .gemm = { .dtype = WEFT_F64, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1 } };
+    weft_task_run run = { .kernel = WEFT_KERNEL_matmul, .arguments = &args, .num_operands = 3, .operands = memory.device };
+    weft_cuda_queue queue = { .stream = memory.stream };
+    setenv("STAND_IN_NO_CUBLAS", "1", 1);
+    int failed = weft_cuda_matmul(&run, &queue);
+    unsetenv("STAND_IN_NO_CUBLAS");
+    assert_string_equal(weft_cuda_error_name(failed), "CUBLAS_STATUS_ALLOC_FAILED");
+    weft_cuda_queue_free(&queue);
+    assert_string_equal(weft_cuda_error_name(cudaErrorIllegalAddress), "cudaErrorIllegalAddress");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_product),      cmocka_unit_test(test_many_products), cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_single_precision), cmocka_unit_test(test_no_handle),
+    };
+    return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
+}
