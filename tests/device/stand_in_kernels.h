@@ -6,6 +6,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -66,11 +67,25 @@ static inline std::vector<unsigned> stand_in_indices(unsigned count, int directi
 
 /* ---- threads that wait for each other ------------------------------------------------------------------ */
 
-/* A block whose threads are fibres: each runs until it reaches a barrier, or its end, then the next one does. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { STAND_IN_JUMPS = 0 }; /* sanitizers follow contexts, not jumps between stacks */
+#else
+enum { STAND_IN_JUMPS = 1 };
+#endif
+
+struct stand_in_jump {
+    jmp_buf to;
+};
+
+/* A block whose threads are fibres: each runs until it reaches a barrier, or its end, then the next one does. Contexts are
+ * switched with a call of the operating system, jumps without, so a fibre is entered as a context and resumed by a jump. */
 struct stand_in_block {
     enum { STACK = 1 << 16 };
     ucontext_t scheduler;
+    stand_in_jump between;
     std::vector<ucontext_t> threads;
+    std::vector<stand_in_jump> waiting;
+    std::vector<bool> entered;
     std::vector<std::unique_ptr<char[]>> stacks;
     std::vector<bool> ended;
     std::vector<uint64_t> exchanged; /* by shuffles */
@@ -79,10 +94,36 @@ struct stand_in_block {
 
 inline thread_local stand_in_block *stand_in_this_block = nullptr;
 
+/* From a thread back to the scheduler, until it is resumed. */
+static inline void stand_in_leave(stand_in_block *block)
+{
+    if (STAND_IN_JUMPS == 0) {
+        swapcontext(&block->threads[threadIdx.x], &block->scheduler);
+    } else if (_setjmp(block->waiting[threadIdx.x].to) == 0) {
+        _longjmp(block->between.to, 1);
+    }
+}
+
+/* Runs thread i until it leaves. Not inline: a jump restores the registers of this function alone. */
+static __attribute__((noinline)) void stand_in_resume(stand_in_block *block, unsigned i)
+{
+    threadIdx.x = i;
+    if (STAND_IN_JUMPS == 0) {
+        swapcontext(&block->scheduler, &block->threads[i]);
+    } else if (_setjmp(block->between.to) == 0) {
+        if (block->entered[i]) {
+            _longjmp(block->waiting[i].to, 1);
+        }
+        block->entered[i] = true;
+        setcontext(&block->threads[i]);
+    }
+}
+
 static void stand_in_fibre()
 {
     stand_in_this_block->body();
     stand_in_this_block->ended[threadIdx.x] = true;
+    stand_in_leave(stand_in_this_block);
 }
 
 static inline void stand_in_wait()
@@ -92,7 +133,7 @@ static inline void stand_in_wait()
         std::fputs("stand-in: a barrier in a kernel that was not launched by weft_launch_blocks()\n", stderr);
         std::abort();
     }
-    swapcontext(&block->threads[threadIdx.x], &block->scheduler);
+    stand_in_leave(block);
 }
 
 static inline void __syncthreads()
@@ -121,6 +162,8 @@ static inline void stand_in_run_block(stand_in_block &block, int direction, std:
     block.threads.resize(count);
     block.stacks.resize(count);
     block.ended.assign(count, false);
+    block.entered.assign(count, false);
+    block.waiting.resize(count);
     block.exchanged.resize(count);
     for (unsigned i = 0; i < count; i++) {
         if (block.stacks[i] == nullptr) {
@@ -136,8 +179,7 @@ static inline void stand_in_run_block(stand_in_block &block, int direction, std:
         waiting = false;
         for (unsigned i : stand_in_indices(count, direction, random)) {
             if (!block.ended[i]) {
-                threadIdx.x = i;
-                swapcontext(&block.scheduler, &block.threads[i]);
+                stand_in_resume(&block, i);
                 waiting = waiting || !block.ended[i];
             }
         }
