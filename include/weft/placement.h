@@ -44,6 +44,13 @@ typedef struct weft_placement {
     weft_reduce_op op; /**< of WEFT_PARTIAL; else ignored */
 } weft_placement;
 
+/** A box of a global index space: the indices i with offset[d] <= i[d] < offset[d] + extent[d]. Entries from the
+ * tensor's ndim on are not read. */
+typedef struct weft_box {
+    int64_t offset[WEFT_MAX_DIMS];
+    int64_t extent[WEFT_MAX_DIMS];
+} weft_box;
+
 /** Placements: Shard(dim), where a negative dim counts from the end; Replicate; Partial(op). Arguments are
  * checked where the placement is used. */
 WEFT_API weft_placement weft_shard(int dim);

@@ -6,6 +6,7 @@
 
 #include <weft/autograd.h>
 #include <weft/base.h>
+#include <weft/boxes.h>
 #include <weft/checkpoint.h>
 #include <weft/explain.h>
 #include <weft/graph.h>

@@ -14,13 +14,6 @@
 
 /* ---- boxes --------------------------------------------------------------------------------------------- */
 
-/* An axis-aligned box of a global index space: offset[d] <= i_d < offset[d] + extent[d]. Entries from the
- * tensor's ndim on are unused. */
-typedef struct weft_box {
-    int64_t offset[WEFT_MAX_DIMS];
-    int64_t extent[WEFT_MAX_DIMS];
-} weft_box;
-
 /* Product of the extents; 1 for ndim 0. */
 int64_t weft_box_count(int ndim, const weft_box *box);
 /* False if they are disjoint: then *out has at least one extent of 0. `out` may alias an input. */

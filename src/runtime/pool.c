@@ -284,6 +284,20 @@ weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory)
     return buffer_create(pool, cut, memory);
 }
 
+bool weft_buffer_each_overlapping(const weft_buffer *buffer, bool (*visit)(void *context, const weft_buffer *other),
+                                  void *context)
+{
+    const char *begin = buffer->memory, *end = begin + buffer->cut.total;
+    bool going = true;
+    for (const weft_buffer *other = buffer->pool->all; other != NULL && going; other = other->all_next) {
+        const char *first = other->memory;
+        if (other != buffer && other->borrowed && first < end && begin < first + other->cut.total) {
+            going = visit(context, other);
+        }
+    }
+    return going;
+}
+
 void weft_buffer_retain(weft_buffer *buffer)
 {
     buffer->references++;

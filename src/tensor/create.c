@@ -167,8 +167,7 @@ bool weft_tensor_give_data(const char *function, weft_tensor_impl *tensor, const
     return true;
 }
 
-/* Gives one shard memory of its own; `keep`: with its values. */
-static bool shard_detach(const char *function, weft_tensor_impl *tensor, weft_local_shard *shard, bool keep)
+bool weft_shard_detach(const char *function, weft_tensor_impl *tensor, weft_local_shard *shard, bool keep)
 {
     weft_local_shard old = *shard;
     if (!weft_shard_attach(shard,
@@ -194,7 +193,7 @@ bool weft_tensor_make_writable(const char *function, weft_tensor_impl *tensor, b
     for (int i = 0; i < tensor->num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
         if (shard->count > 0 && shard->buffer->references > 1 &&
-            !shard_detach(function, tensor, shard, keep)) {
+            !weft_shard_detach(function, tensor, shard, keep)) {
             return false;
         }
     }

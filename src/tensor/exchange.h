@@ -23,6 +23,7 @@ typedef struct weft_exchange {
     weft_stage stage;
     bool grouped;    /* the transport may carry its messages as a group: no buffer is received into twice */
     uint64_t digest; /* of what both sides of a message agree on: layouts and ranks */
+    bool of_boxes; /* of the program's memory (boxes.h): no stage; tasks run on CPU workers. stage.from and .to: the tensor's layout */
     weft_task_list list;
     weft_tag_range *sends, *receives; /* one per process */
     weft_received received;
@@ -36,6 +37,9 @@ size_t weft_exchange_bytes(const weft_exchange *exchange);
 /* Submits the stage's tasks and transfers. is_new: the target shares no memory with the source, on no process. False with the error kept. */
 bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tensor_impl *source,
                        weft_tensor_impl *target, bool is_new);
+
+/* An exchange without tasks and messages; NULL: no memory. */
+weft_exchange *weft_exchange_allocate(const weft_stage *stage);
 
 /* With WEFT_TASK_CACHE=check: compares the list of a reused exchange with a newly built one. False with
  * the error kept. */

@@ -95,21 +95,33 @@ static bool travels_as_group(const weft_stage *stage)
     return direct && weft_runtime.comm != NULL && weft_comm_groups(weft_runtime.comm, stage);
 }
 
-weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage)
+weft_exchange *weft_exchange_allocate(const weft_stage *stage)
 {
     weft_exchange *exchange = calloc(1, sizeof(*exchange));
+    if (exchange == NULL) {
+        return NULL;
+    }
+    exchange->stage = *stage;
+    exchange->digest = digest_of(stage);
+    exchange->sends = calloc((size_t)weft_runtime.num_processes, sizeof(weft_tag_range));
+    exchange->receives = calloc((size_t)weft_runtime.num_processes, sizeof(weft_tag_range));
+    if (exchange->sends == NULL || exchange->receives == NULL) {
+        weft_exchange_free(exchange);
+        return NULL;
+    }
+    return exchange;
+}
+
+weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage)
+{
+    weft_exchange *exchange = weft_exchange_allocate(stage);
     if (exchange != NULL) {
-        exchange->stage = *stage;
-        exchange->digest = digest_of(stage);
         exchange->grouped = travels_as_group(stage);
         if (exchange->grouped && !stage->reduces) {
             exchange->stage.algorithm = WEFT_DIRECT;
         }
-        exchange->sends = calloc((size_t)weft_runtime.num_processes, sizeof(weft_tag_range));
-        exchange->receives = calloc((size_t)weft_runtime.num_processes, sizeof(weft_tag_range));
     }
-    if (exchange == NULL || exchange->sends == NULL || exchange->receives == NULL ||
-        !weft_exchange_lower(exchange, &exchange->list)) {
+    if (exchange == NULL || !weft_exchange_lower(exchange, &exchange->list)) {
         weft_exchange_free(exchange);
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a redistribution");
         return NULL;
@@ -183,12 +195,12 @@ static bool open_group(const weft_exchange *exchange)
 bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tensor_impl *source,
                        weft_tensor_impl *target, bool is_new)
 {
-    if (weft_stage_is_claimed(&exchange->stage)) {
+    if (!exchange->of_boxes && weft_stage_is_claimed(&exchange->stage)) {
         weft_runtime.counters.bytes_moved += exchange->received.bytes;
         return weft_claimed_stage_run(function, &exchange->stage, source, target);
     }
     weft_tensor_impl *tensors[] = { [WEFT_EXCHANGE_SOURCE] = source, [WEFT_EXCHANGE_TARGET] = target };
-    weft_bindings bindings = { .function = function, .tensors = tensors, .exchange = exchange };
+    weft_bindings bindings = { .function = function, .tensors = tensors, .on_host = exchange->of_boxes, .exchange = exchange };
     weft_bound_list bound;
     bool groups = exchange->grouped && is_new && exchange->list.num_transfers > 0 && weft_runtime.rehearsal == NULL;
     if (groups && !open_group(exchange)) {

@@ -5,23 +5,12 @@
 #include <string.h>
 
 #include "comm/check_spmd.h"
+#include "plan/boxes.h"
 #include "runtime/deferral.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
-
-/* Strides of dimensions of size 1, and of empty shards, are arbitrary. */
-static bool is_row_major(int ndim, const int64_t extent[], const int64_t strides[])
-{
-    int64_t expected = 1;
-    bool row_major = true;
-    for (int d = ndim - 1; d >= 0; d--) {
-        row_major &= extent[d] == 1 || strides[d] == expected;
-        expected *= extent[d];
-    }
-    return row_major || expected == 0;
-}
 
 /* Copies a non-empty box of elements at `strides` to `packed`, row-major. */
 static void pack(int ndim, const int64_t extent[], const int64_t strides[], size_t element_size, const char *memory,
@@ -171,7 +160,7 @@ static bool check_local(const weft_import *import, int local_rank)
         return false;
     }
     if (count > 0 && import->strides != NULL && (import->flags & WEFT_COPY) == 0 &&
-        !is_row_major(import->ndim, sizes, import->strides + (ptrdiff_t)local_rank * import->ndim)) {
+        !weft_strides_are_row_major(import->ndim, sizes, import->strides + (ptrdiff_t)local_rank * import->ndim)) {
         weft_fail(WEFT_ERR_INVALID, import->function,
                   "strides of rank %d are not row-major, and memory that is used in place must be: WEFT_COPY copies it",
                   rank);

@@ -10,7 +10,7 @@
 
 /* Message of a process: status, fingerprint, WEFT_MAX_DIMS sizes for each hosted rank, with room for the
  * largest number of ranks that any process hosts. */
-enum { STATUS, FINGERPRINT, SIZES };
+enum { STATUS = WEFT_NUMBERS_STATUS, FINGERPRINT = WEFT_NUMBERS_FINGERPRINT, SIZES };
 
 static int max_local_ranks(void)
 {
@@ -50,33 +50,6 @@ static void describe(const weft_import *import, bool right, int64_t mine[])
 }
 
 /* ---- the same answer on every process ------------------------------------------------------------------ */
-
-static bool all_are_right(const weft_import *import, int count, const int64_t all[], bool right)
-{
-    bool others = true;
-    for (int p = 0; p < weft_runtime.num_processes && others && right; p++) {
-        weft_status status = (weft_status)all[(ptrdiff_t)p * count + STATUS];
-        others = status == WEFT_OK;
-        if (!others) {
-            char name[64];
-            weft_fail(status, import->function, "%s gave wrong arguments: %s. Its own error names them",
-                      weft_process_text(p, name, sizeof(name)), weft_status_string(status));
-        }
-    }
-    return others && right;
-}
-
-static bool all_gave_the_same(const weft_import *import, int count, const int64_t all[])
-{
-    for (int p = 1; p < weft_runtime.num_processes; p++) {
-        if (all[(ptrdiff_t)p * count + FINGERPRINT] != all[FINGERPRINT]) {
-            weft_fail(WEFT_ERR_MISMATCH, import->function,
-                      "process %d gave another shape, dtype or placements than process 0", p);
-            return false;
-        }
-    }
-    return true;
-}
 
 /* The sizes given for a rank. */
 static const int64_t *sizes_of(int count, const int64_t all[], int rank)
@@ -164,8 +137,8 @@ bool weft_import_compare(weft_import *import, bool right)
         weft_fail(WEFT_ERR_NOMEM, import->function, "no memory to compare the arguments of all processes");
     } else {
         describe(import, right, mine);
-        same = weft_numbers_gather(import->function, count, mine, all) && all_are_right(import, count, all, right) &&
-               all_gave_the_same(import, count, all) && (!import->asks || find_layout(import, count, all));
+        same = weft_numbers_gather(import->function, count, mine, all) && weft_numbers_agree(import->function, count, all, right) &&
+               (!import->asks || find_layout(import, count, all));
     }
     free(mine);
     free(all);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/check_spmd.h"
 #include "runtime/deferral.h"
 #include "tensor/state.h"
 
@@ -77,4 +78,25 @@ bool weft_numbers_broadcast(const char *function, int process, int count, int64_
                 (weft_runtime.process == process || weft_shard_read(function, tensor, 0, numbers) == WEFT_OK);
     weft_scope_close();
     return done;
+}
+
+bool weft_numbers_agree(const char *function, int count, const int64_t all[], bool right)
+{
+    for (int p = 0; p < weft_runtime.num_processes && right; p++) {
+        weft_status status = (weft_status)all[(ptrdiff_t)p * count + WEFT_NUMBERS_STATUS];
+        right = status == WEFT_OK;
+        if (!right) {
+            char name[64];
+            weft_fail(status, function, "%s gave wrong arguments: %s. Its own error names them",
+                      weft_process_text(p, name, sizeof(name)), weft_status_string(status));
+        }
+    }
+    for (int p = 1; p < weft_runtime.num_processes && right; p++) {
+        right = all[(ptrdiff_t)p * count + WEFT_NUMBERS_FINGERPRINT] == all[WEFT_NUMBERS_FINGERPRINT];
+        if (!right) {
+            weft_fail(WEFT_ERR_MISMATCH, function,
+                      "process %d gave another shape, dtype or placements than process 0", p);
+        }
+    }
+    return right;
 }

@@ -205,7 +205,8 @@ static bool submit_task(weft_bound_list *bound, const weft_task *task)
                                 .operation = bindings->operation,
                                 .num_operands = (int)task->num_operands,
                                 .operands = bound->operands,
-                                .position = task->position };
+                                .position = task->position,
+                                .on_host = bindings->on_host };
     weft_task_block *memory = bound->blocks;
     bound->blocks = memory->next;
     return task->kernel == WEFT_KERNEL_copy ? submit_copy(&single, memory)

@@ -18,6 +18,7 @@ typedef struct weft_bindings {
     weft_tensor_impl *const *tensors; /* by tensor number in the list */
     const double *scalars;            /* WEFT_MAX_SCALARS of the call; NULL: none */
     const weft_operation *operation;  /* for messages; alive until weft_finalize(). NULL: none */
+    bool on_host;                     /* weft_single_task.on_host, of all tasks */
     const weft_exchange *exchange;    /* of a list with transfers: their first tags; else NULL */
 } weft_bindings;
 

@@ -5,6 +5,7 @@
 #include "runtime/pending.h"
 #include "tensor/explained.h"
 #include "tensor/regions.h"
+#include "tensor/boxes.h"
 #include "tensor/state.h"
 
 weft_status weft_tensors_start(void)
@@ -95,6 +96,7 @@ void weft_tensors_stop(void)
     }
     free_rooms(tensors);
     weft_tensor_free_spare(tensors);
+    weft_box_plans_free(&tensors->box_plans);
     weft_plans_free(tensors);
     weft_random_stop(tensors);
     weft_vec_free(&tensors->references);

@@ -44,6 +44,8 @@ typedef struct weft_tensors {
     weft_acquired held;
     weft_vec random_states; /* weft_named_state, the default state first */
     size_t random_in_use;   /* index of the current state */
+    weft_vec box_plans;     /* weft_box_plan * (boxes.h) */
+    uint64_t box_plan_uses;
 } weft_tensors;
 
 typedef struct weft_named_state {
@@ -88,6 +90,13 @@ weft_tensor_impl *weft_tensor_import(const char *function, const weft_layout *la
 bool weft_numbers_gather(const char *function, int count, const int64_t mine[], int64_t all[]);
 /* Broadcasts the numbers of `process`. BLOCKS on the other processes. False with the error kept. */
 bool weft_numbers_broadcast(const char *function, int process, int count, int64_t numbers[]);
+
+/* The first two numbers of a process that tells the others whether its arguments are right (a weft_status), and a hash of
+ * those that must be the same everywhere. */
+enum { WEFT_NUMBERS_STATUS, WEFT_NUMBERS_FINGERPRINT, WEFT_NUMBERS_OWN };
+/* Whether all gathered statuses are WEFT_OK and all fingerprints equal: the same on every process. `right`: this process's
+ * arguments are; else its error is kept already. False with the error kept. */
+bool weft_numbers_agree(const char *function, int count, const int64_t all[], bool right);
 
 /* Copies the first replica's values to the others, in place, also for replicated addends. For a new
  * tensor. False with the error kept. */
@@ -147,6 +156,9 @@ weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor
 /* BLOCKS: the whole of a tensor on every process. Collective. */
 weft_status weft_tensor_gather(const char *function, weft_tensor_impl *tensor, void *global, size_t bytes);
 
+/* Gives one shard memory of its own; `keep`: with its values (a copy task per panel). False with the error kept: no
+ * memory. */
+bool weft_shard_detach(const char *function, weft_tensor_impl *tensor, weft_local_shard *shard, bool keep);
 /* The panels of the shard's memory. The shard is not empty. */
 weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard);
 /* Gives a shard its buffer and takes over the reference. False: the buffer is NULL (no memory). */

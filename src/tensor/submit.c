@@ -156,6 +156,9 @@ bool weft_task_submit_prepared(const weft_single_task *task, weft_task_block *bl
     struct starpu_task *starpu = &block->starpu;
     starpu->name = weft_runtime.trace == NULL ? task->name : weft_task_trace_name(task->name, all.handles[0]);
     starpu->nbuffers = all.count;
+    if (task->on_host) {
+        starpu->where = STARPU_CPU;
+    }
     starpu->priority = weft_sched_priority(weft_runtime.operations + weft_runtime.delay, task->position);
     if (weft_runtime.rehearsal != NULL) {
         weft_runtime.rehearsal->task(weft_runtime.rehearsal, task, run, starpu);

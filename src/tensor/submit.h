@@ -28,6 +28,7 @@ typedef struct weft_single_task {
     int num_operands;
     const weft_bound_operand *operands;
     double position;
+    bool on_host; /* memory of the program's, which no device may keep a newer copy of: on a CPU worker */
 } weft_single_task;
 
 /* Memory for single tasks outside lists. False with the error kept. */
