@@ -346,9 +346,12 @@ static void steps_in_place(void **state)
         weft_scale_inplace(a, 2);
     }
     weft_counters before, after;
+    assert_int_equal(weft_to_boxes(a, num, boxes, pointers, NULL), WEFT_OK);
+    weft_fixed_boxes_begin();
     weft_get_counters(&before);
     assert_int_equal(weft_to_boxes(a, num, boxes, pointers, NULL), WEFT_OK);
     weft_get_counters(&after);
+    weft_fixed_boxes_end();
     assert_int_equal(after.tasks, before.tasks); /* they lie there */
     weft_wait();
     assert_true(memory[boxes[0].offset[0] * COLUMNS] == 8);
@@ -380,6 +383,7 @@ static void boxes_are_exchanged_once(void **state)
     double *memory = calloc((size_t)(N + 1) * N * 2, sizeof(*memory));
     weft_counters steps[4];
     weft_get_counters(&steps[0]);
+    weft_fixed_boxes_begin();
     for (int step = 0; step < 3; step++) {
         weft_scope_open();
         void *here = memory + step % 2 * N * (N + 1);
@@ -394,7 +398,9 @@ static void boxes_are_exchanged_once(void **state)
     if (weft_num_processes() > 1) {
         assert_true((int64_t)(steps[1].bytes_moved - steps[0].bytes_moved) > data);
     }
-    assert_int_equal(weft_boxes_forget(), WEFT_OK);
+    assert_int_equal(weft_fixed_boxes_end(), WEFT_OK);
+    assert_int_equal(weft_fixed_boxes_end(), WEFT_ERR_STATE);
+    weft_clear_error();
     weft_wait();
     free(memory);
     weft_mesh_pop();

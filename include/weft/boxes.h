@@ -5,20 +5,23 @@
  *
  *     weft_box mine = { .offset = { first_row, 0 }, .extent = { rows, N } };
  *     const int64_t strides[] = { 1, lda };              // column-major, as Fortran has it
+ *     weft_fixed_boxes_begin();
  *     for (int step = 0; step < steps; step++) {
  *         weft_scope_open();
- *         weft_tensor *a = weft_from_boxes(WEFT_F64, 2, (int64_t[]){ N, N }, 1, &mine, (void *[]){ array }, strides, mesh, by_rows);
+ *         weft_tensor *a = weft_from_boxes(WEFT_F64, 2, (int64_t[]){ N, N }, 1, &mine, (void *[]){ array }, strides,
+ *                                          mesh, by_rows);
  *         weft_to_boxes(weft_tanh(a), 1, &mine, (void *[]){ array }, strides);
  *         weft_scope_close();
  *     }
+ *     weft_fixed_boxes_end();
  *     weft_wait();                                       // now the array has the values
  *
  * Every process makes the calls, those outside the mesh too, which may have boxes all the same. Data goes straight from the
- * arrays to the shards, and back, as tasks and messages; the calls wait for nothing, but for the first one with new
- * boxes: it BLOCKS until all processes have exchanged their boxes and found them right. A call with the boxes of a former
- * one (of the last 64; the pointers may be others) exchanges nothing but data. So where the boxes of one process change
- * and those of another do not, all call weft_boxes_forget() first; else the world breaks with WEFT_ERR_MISMATCH or a
- * time-out (WEFT_CHECK=1 compares at every call). */
+ * arrays to the shards, and back, as tasks and messages, for which nothing waits. The first call with new boxes BLOCKS until
+ * all processes have exchanged their boxes and found them right. A call with the boxes of a former one (of the last 64; the
+ * pointers may be others) exchanges only one number beside the data, since boxes may have changed elsewhere: it BLOCKS
+ * until all processes have made the call; inside weft_fixed_boxes_begin() it exchanges nothing but data, and does not
+ * block. */
 #ifndef WEFT_BOXES_H
 #define WEFT_BOXES_H
 
@@ -72,8 +75,13 @@ WEFT_API weft_tensor *weft_from_boxes(weft_dtype dtype, int ndim, const int64_t 
 WEFT_API weft_status weft_to_boxes(weft_tensor *tensor, int num_boxes, const weft_box boxes[], void *const pointers[],
                                    const int64_t strides[]);
 
-/** Forgets all boxes of former calls: the next calls exchange them again. Every process calls it. */
-WEFT_API weft_status weft_boxes_forget(void);
+/** Between these calls, which every process makes, boxes are fixed: where a call has boxes of a former call on one process, so it
+ * has on all. Then calls compare nothing and wait for nothing. Where that is not so the processes make different
+ * calls: the world breaks with WEFT_ERR_MISMATCH or WEFT_ERR_TIMEOUT (with WEFT_CHECK=1 boxes are compared all the same).
+ * Wrong pointers on one process break it too. Regions nest. weft_fixed_boxes_end(): WEFT_ERR_STATE where none is open. \{ */
+WEFT_API weft_status weft_fixed_boxes_begin(void);
+WEFT_API weft_status weft_fixed_boxes_end(void);
+/** \} */
 
 WEFT_END_DECLS
 

@@ -83,6 +83,12 @@ static bool check_not_captured(const char *function)
     return weft_runtime.deferral == NULL;
 }
 
+/* Processes wait for each other, unless boxes are fixed. */
+static bool check_may_wait(const char *function)
+{
+    return weft_boxes_are_fixed() || weft_runtime.num_processes == 1 || weft_check_nothing_waits(function);
+}
+
 /* ---- the layout in between ----------------------------------------------------------------------------- */
 
 /* The tensor dimension of which each rank would have the most indices. */
@@ -170,7 +176,7 @@ static weft_status perform_from_boxes(const weft_call *call, weft_tensor *output
         outputs[0] = right ? weft_tensor_handle(weft_tensor_new(call->function, layout)) : NULL;
         return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
     }
-    if (!weft_check_nothing_waits(call->function) ||
+    if (!check_may_wait(call->function) ||
         !weft_check_spmd(&(weft_call_signature){ .function = call->function })) {
         return weft_latest_status();
     }
@@ -222,7 +228,7 @@ static weft_status perform_to_boxes(const weft_call *call, weft_tensor *outputs[
         return weft_fail(WEFT_ERR_STATE, call->function, "tensor has no data: the world is fake");
     }
     bool right = check_boxes(given, layout->ndim, layout->shape, weft_dtype_size(layout->dtype));
-    if (!weft_check_nothing_waits(call->function) ||
+    if (!check_may_wait(call->function) ||
         !weft_check_spmd(&(weft_call_signature){ .function = call->function, .num_layouts = 1, .layouts = &layout })) {
         return weft_latest_status();
     }
@@ -249,12 +255,25 @@ weft_status weft_to_boxes(weft_tensor *handle, int num_boxes, const weft_box box
                     NULL);
 }
 
-weft_status weft_boxes_forget(void)
+weft_status weft_fixed_boxes_begin(void)
 {
-    static const char function[] = "weft_boxes_forget";
+    static const char function[] = "weft_fixed_boxes_begin";
     if (weft_require_init(function) != WEFT_OK) {
         return weft_latest_status();
     }
-    weft_box_plans_free(&weft_runtime.tensors->box_plans);
+    weft_runtime.tensors->fixed_boxes++;
+    return WEFT_OK;
+}
+
+weft_status weft_fixed_boxes_end(void)
+{
+    static const char function[] = "weft_fixed_boxes_end";
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    if (!weft_boxes_are_fixed()) {
+        return weft_fail(WEFT_ERR_STATE, function, "no region of fixed boxes is open");
+    }
+    weft_runtime.tensors->fixed_boxes--;
     return WEFT_OK;
 }

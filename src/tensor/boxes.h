@@ -54,5 +54,10 @@ bool weft_box_plan_export(weft_box_plan *plan, const weft_boxes *given, weft_ten
  * `layout` NULL: wrong arguments of this process, the error is kept. `right`: the pointers are right too. */
 weft_box_plan *weft_box_plan_obtain(const weft_boxes *given, const weft_layout *layout, bool into_tensor, bool right);
 void weft_box_plans_free(weft_vec *plans);
+/* Inside weft_fixed_boxes_begin(). */
+static inline bool weft_boxes_are_fixed(void)
+{
+    return weft_runtime.tensors->fixed_boxes > 0;
+}
 
 #endif

@@ -276,7 +276,7 @@ static weft_box_plan *agree(const weft_boxes *given, const weft_layout *layout, 
     return plan;
 }
 
-/* WEFT_CHECK: whether all processes have found a plan. Else all exchange their boxes. False with the error kept in *failed. */
+/* Whether all processes have found a plan. Else all exchange their boxes. False, with the error kept in *failed. */
 static bool all_found(const char *function, bool found, bool *failed)
 {
     int64_t mine = found, *all = gather(function, 1, &mine);
@@ -288,22 +288,25 @@ static bool all_found(const char *function, bool found, bool *failed)
     return found;
 }
 
+/* Fixed boxes: the others go on with the kept plan, and would wait for this process's data. */
+static void fail_alone(const char *function)
+{
+    char message[300];
+    snprintf(message, sizeof(message), "%s", weft_kept_message());
+    weft_fail_alone(weft_latest_status(), function, "wrong arguments on this process, beside fixed boxes: %s", message);
+}
+
 weft_box_plan *weft_box_plan_obtain(const weft_boxes *given, const weft_layout *layout, bool into_tensor, bool right)
 {
     weft_box_plan *plan = layout == NULL ? NULL : find(given, layout, into_tensor);
-    if (weft_runtime.check && weft_runtime.num_processes > 1) {
-        bool failed;
-        if (!all_found(given->function, plan != NULL && right, &failed)) {
-            plan = NULL;
-        }
-        if (failed) {
-            return NULL;
-        }
+    bool compares = !weft_boxes_are_fixed() || weft_runtime.check, failed = false;
+    if (weft_runtime.num_processes > 1 && compares) {
+        plan = all_found(given->function, plan != NULL && right, &failed) ? plan : NULL;
+    } else if (plan != NULL && !right) {
+        fail_alone(given->function);
+        failed = true;
     }
-    if (plan != NULL && !right) { /* the others go on with the kept plan, and would wait for this process's data */
-        char message[300];
-        snprintf(message, sizeof(message), "%s", weft_kept_message());
-        weft_fail_alone(weft_latest_status(), given->function, "wrong arguments, with the boxes of a former call: %s", message);
+    if (failed) {
         return NULL;
     }
     if (plan == NULL) {

@@ -46,6 +46,7 @@ typedef struct weft_tensors {
     size_t random_in_use;   /* index of the current state */
     weft_vec box_plans;     /* weft_box_plan * (boxes.h) */
     uint64_t box_plan_uses;
+    int fixed_boxes;        /* depth of weft_fixed_boxes_begin() */
 } weft_tensors;
 
 typedef struct weft_named_state {
