@@ -10,13 +10,6 @@ enum { MAX_RANKS = 8, MAX_BOXES = 40 };
 
 static int num_sets;
 
-/* The number of this process. */
-static int process(void)
-{
-    const char *number = getenv("OMPI_COMM_WORLD_RANK");
-    return number == NULL ? 0 : atoi(number);
-}
-
 /* ---- random sets --------------------------------------------------------------------------------------- */
 
 /* Boxes of all processes, the same on each; memory for this process's own. */
@@ -90,7 +83,7 @@ static void allocate(box_scene *s, prng *random, size_t element_size)
     for (int i = 0; i < s->count; i++) {
         int64_t strides[4];
         int64_t elements = random_strides(random, s->ndim, &s->boxes[i], s->dense, strides);
-        if (s->owner[i] == process()) {
+        if (s->owner[i] == weft_process_index()) {
             int n = s->num_own++;
             s->own[n] = s->boxes[i];
             s->elements[n] = elements + 1;
@@ -224,7 +217,7 @@ static void random_sets_of_boxes(void **state)
 /* N / p rows, and one more for the first N % p. */
 static weft_box balanced(int64_t rows, int64_t columns)
 {
-    int64_t p = weft_num_processes(), mine = process();
+    int64_t p = weft_num_processes(), mine = weft_process_index();
     weft_box box = { .extent = { rows / p + (mine < rows % p), columns } };
     box.offset[0] = mine * (rows / p) + (mine < rows % p ? mine : rows % p);
     return box;

@@ -218,7 +218,7 @@ static bool only_asks(const char *function)
                                         "weft_local_box", "weft_local_bytes", "weft_visualize", "weft_operation_re",
                                         "weft_random_state_current", "weft_random_state_get", "weft_random_states",
                                         "weft_graph_new", "weft_graph_free", "weft_graph_get_info", "weft_graph_print",
-                                        "weft_graph_set_passes", "weft_graph_save",
+                                        "weft_graph_set_passes", "weft_graph_save", "weft_fixed_boxes",
                                         "weft_graph_freeze", "weft_graph_predict", "weft_graph_donate",
                                         "weft_graph_shard", "weft_graph_get_placements", "weft_graph_get_shard_info",
                                         "weft_graph_require", "weft_graph_omit",

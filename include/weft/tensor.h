@@ -89,7 +89,10 @@ enum {
  * A tensor of the caller's own shards. WEFT_ERR_INVALID for a NULL where a shard is not empty, WEFT_ERR_SHAPE
  * for a negative size, WEFT_ERR_LAYOUT for placements that the shape does not have.
  *
- * \param shape   the GLOBAL shape; every rank's shard must be what weft_shard_box() says
+ * \param shape   the GLOBAL shape; every rank's shard must be what weft_shard_box() says. That is not checked: of 1,001
+ *                rows on 4 ranks they have 251, 251, 251 and 248, and not N / p and one more for the first N % p, as many MPI
+ *                programs cut. weft_from_local_ex() takes the sizes that the caller believes in and refuses others;
+ *                weft_from_boxes() (<weft/boxes.h>) takes any cut.
  *
  * \param locals  weft_local_ranks() pointers, one per hosted rank, each row-major and contiguous; NULL where
  *                the rank's shard is empty. The memory is used in place: it must stay until the tensor is
@@ -110,7 +113,7 @@ WEFT_API weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int
  * numbers for each hosted rank, local rank 0 first: weft_local_ranks() * ndim. */
 typedef struct weft_from_local_options {
     const int64_t *shape; /**< of the whole tensor; NULL: it follows from local_shapes */
-    /** The sizes of the hosted ranks' shards; those of ranks outside the mesh are not read. May be NULL where
+    /** The sizes that the caller believes the hosted ranks' shards to have; those of ranks outside the mesh are not read. May be NULL where
      * `shape` is given. */
     const int64_t *local_shapes;
     /** Elements from one index to the next, of each dimension; NULL: all shards are row-major and contiguous.
@@ -127,10 +130,10 @@ static inline void weft_from_local_options_init(weft_from_local_options *options
     *options = all;
 }
 
-/** weft_from_local() for shards whose sizes only their ranks know, and for strided memory. `shape` NULL:
+/** weft_from_local() for shards whose sizes only their ranks know, and for strided memory. With local_shapes
  * all processes exchange the sizes of their shards. BLOCKS until they have; an error on one process is an
- * error on all. The size of a sharded dimension is the sum of the shards' sizes, which must be those of
- * weft_shard_box(); an empty shard may have any sizes without elements.
+ * error on all. Sizes must be those of weft_shard_box(); an empty shard may have any sizes without elements. `shape` NULL:
+ * the size of a sharded dimension is the sum of the shards' sizes.
  *
  * \return NULL on error, as weft_from_local(). WEFT_ERR_INVALID if shape and local_shapes are both NULL, and
  *         for strides that are not row-major without WEFT_COPY; WEFT_ERR_SHAPE if a rank's sizes are not
