@@ -163,6 +163,9 @@ static bool prepare(weft_box_plan *plan, const weft_boxes *given, const bool in_
     weft_exchange_free(plan->exchange);
     const weft_stage stage = { .from = plan->layout, .to = plan->layout, .scale = 1.0 };
     plan->exchange = weft_exchange_allocate(&stage);
+    if (plan->exchange != NULL) {
+        plan->exchange->of_boxes = true;
+    }
     if (plan->exchange == NULL || !weft_box_plan_lower(plan, plan->exchange)) {
         weft_exchange_free(plan->exchange);
         plan->exchange = NULL;
@@ -225,7 +228,7 @@ weft_tensor_impl *weft_box_plan_import(weft_box_plan *plan, const weft_boxes *gi
     free(in_place);
     weft_tensor_impl *tensor = ready ? new_tensor(plan, given) : NULL;
     weft_tensor_impl *boxes = tensor == NULL ? NULL : boxes_tensor(plan, given);
-    bool done = boxes != NULL && weft_exchange_submit(given->function, plan->exchange, true, boxes, tensor);
+    bool done = boxes != NULL && weft_exchange_run(given->function, plan->exchange, boxes, tensor, false);
     tensor_free(boxes);
     return done ? tensor : NULL;
 }
@@ -283,7 +286,7 @@ bool weft_box_plan_export(weft_box_plan *plan, const weft_boxes *given, weft_ten
     ready = ready && prepare(plan, given, in_place) && detach_tensors(plan, given, in_place);
     free(in_place);
     weft_tensor_impl *boxes = ready ? boxes_tensor(plan, given) : NULL;
-    bool done = boxes != NULL && weft_exchange_submit(given->function, plan->exchange, true, tensor, boxes);
+    bool done = boxes != NULL && weft_exchange_run(given->function, plan->exchange, tensor, boxes, false);
     tensor_free(boxes);
     return done;
 }
