@@ -135,8 +135,11 @@ static void bad_input_is_refused(void **state)
         free(text);
     }
     free(predict("--ranks 4", "/nowhere/program", "", true, 1));
-    char *text = predict("--ranks 4 --machine /nowhere/machine", transformer_lm, "--graph", true, 1);
-    assert_non_null(strstr(text, "WEFT_MACHINE, /nowhere/machine"));
+    char *missing = predict("", "/nowhere/step.graph", "", true, 2);
+    assert_non_null(strstr(missing, "/nowhere/step.graph: No such file"));
+    free(missing);
+    char *text = predict("--ranks 4 --machine /nowhere/machine", transformer_lm, "--graph", true, 2);
+    assert_non_null(strstr(text, "--machine /nowhere/machine: No such file"));
     free(text);
     text = predict("--ranks 4", minimal, "", true, 1);
     assert_non_null(strstr(text, "has not run a graph"));

@@ -134,6 +134,12 @@ static void check_arguments(arguments *a)
     if (a->graph != NULL && a->ranks != NULL) {
         refuse("--ranks: a saved graph needs --mesh");
     }
+    if (a->graph == NULL && a->mesh == NULL && a->ranks == NULL && access(*a->program, F_OK) != 0) {
+        refuse("%s: %s", *a->program, strerror(errno));
+    }
+    if (a->machine != NULL && access(a->machine, R_OK) != 0) {
+        refuse("--machine %s: %s", a->machine, strerror(errno));
+    }
     if (a->graph == NULL && (a->mesh == NULL) == (a->ranks == NULL)) {
         refuse("give one of --mesh and --ranks");
     }

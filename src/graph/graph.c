@@ -172,7 +172,8 @@ static weft_status call_function(const weft_graph_impl *graph, weft_tensor *cons
     weft_status status = graph->function(graph->context, inputs, scalars, outputs);
     weft_visit_end(&visit);
     if (status != WEFT_OK) {
-        return weft_fail(status, function, "the function of graph %s returned an error", graph->name);
+        return weft_fail(status, function, "the function of graph %s returned: %s", graph->name,
+                         weft_status_string(status));
     }
     for (int i = 0; i < graph->num_outputs; i++) {
         char name[48];

@@ -44,7 +44,7 @@ static weft_status call(const char *name, weft_opaque_function function, void *c
     weft_visit_end(&visit);
     weft_runtime.deferral = deferral;
     if (status != WEFT_OK) {
-        return weft_fail(status, caller, "function %s returned an error", name);
+        return weft_fail(status, caller, "function %s returned: %s", name, weft_status_string(status));
     }
     for (int i = 0; i < num_outputs; i++) {
         char text[48];
