@@ -163,20 +163,23 @@ static void errors_on_all_processes(void **state)
 static void sizes_that_the_caller_believes_in(void **state)
 {
     (void)state;
-    int64_t first, count;
-    mine(&first, &count);
-    if (weft_local_ranks() > 1 || weft_num_processes() == 1) {
-        return; /* one rank per process: as MPI programs are */
+    const int64_t shape[] = { ROWS, COLUMNS };
+    int64_t believed[2 * MAX_RANKS], offset[2], extent[2], ranks = weft_world_size(), hosted = weft_local_ranks();
+    void *pointers[MAX_RANKS];
+    assert_true(hosted <= MAX_RANKS);
+    for (int64_t i = 0; i < hosted; i++) { /* each process hosts as many */
+        int64_t rank = weft_process_index() * hosted + i;
+        believed[2 * i] = ROWS / ranks + (rank < ROWS % ranks);
+        believed[2 * i + 1] = COLUMNS;
+        pointers[i] = memory;
     }
-    const int64_t shape[] = { ROWS, COLUMNS }, believed[] = { count, COLUMNS };
-    const weft_from_local_options options = { .shape = shape, .local_shapes = believed };
-    weft_tensor *a = weft_from_local_ex(WEFT_F64, 2, (void *[]){ memory }, NULL, &rows_placement, &options);
-    int64_t offset[2], extent[2];
     bool same = true;
-    for (int rank = 0; rank < weft_world_size(); rank++) {
+    for (int rank = 0; rank < ranks; rank++) {
         weft_shard_box(NULL, &rows_placement, 2, shape, rank, offset, extent);
-        same = same && extent[0] == ROWS / weft_world_size() + (rank < ROWS % weft_world_size());
+        same = same && extent[0] == ROWS / ranks + (rank < ROWS % ranks);
     }
+    const weft_from_local_options options = { .shape = shape, .local_shapes = believed };
+    weft_tensor *a = weft_from_local_ex(WEFT_F64, 2, pointers, NULL, &rows_placement, &options);
     assert_true((a != NULL) == same);
     if (!same) {
         assert_error(WEFT_ERR_SHAPE, "");
