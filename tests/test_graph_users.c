@@ -269,7 +269,7 @@ static weft_status double_or_not(void *context, weft_tensor *const inputs[], wef
     weft_status status = w->closes     ? weft_scope_close()
                          : w->recurses ? weft_graph_call(w->graph, inputs, &scalar, &again)
                                        : WEFT_OK;
-    assert_int_equal(status, w->closes || w->recurses ? WEFT_ERR_STATE : WEFT_OK);
+    assert_int_equal(status, w->closes || w->recurses ? WEFT_ERR_STATE : WEFT_OK); /* for ever, if it were not refused */
     return status;
 }
 

@@ -46,9 +46,9 @@ WEFT_BEGIN_DECLS
 typedef struct weft_graph weft_graph;
 
 /** The function of a graph. New tensors belong to a scope of the call; outputs[] are handed to the scope around it. Scopes that it
- * leaves open are closed; it can close no others (WEFT_ERR_STATE), nor call its own graph. It sets all outputs[]. A status
- * other than WEFT_OK is that of weft_graph_call(); calls made until then are executed, as they would have been
- * without a graph. */
+ * leaves open are closed; it can close no others (WEFT_ERR_STATE). It may call its own graph, at most 64 deep. It sets all
+ * outputs[]. A status other than WEFT_OK is that of weft_graph_call(); calls made until then are executed, as they would have
+ * been without a graph. */
 typedef weft_status (*weft_graph_function)(void *context, weft_tensor *const inputs[], const double scalars[],
                                            weft_tensor *outputs[]);
 
@@ -65,7 +65,8 @@ WEFT_API weft_status weft_graph_free(weft_graph *graph);
  * nothing, but that a capture BLOCKS until all processes have captured the same calls: WEFT_ERR_MISMATCH on every process
  * where they differ.
  * So does the run that builds a body (weft_graph_pass), mostly a trace's second one. WEFT_ERR_INVALID: an input is no live
- * tensor, or the function has left an output NULL; WEFT_ERR_STATE: called from within the graph's own function. */
+ * tensor, or the function has left an output NULL; WEFT_ERR_STATE: called from within the graph's own function, more than 64
+ * deep or in an opaque function. */
 WEFT_API weft_status weft_graph_call(weft_graph *graph, weft_tensor *const inputs[], const double scalars[],
                                      weft_tensor *outputs[]);
 

@@ -217,6 +217,16 @@ weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const in
     return status == WEFT_OK ? ended : status;
 }
 
+/* A function that calls its own graph again and again is stopped before the stack ends. */
+enum { MOST_NESTED = 64 };
+
+/* Whether a call of a graph is that of its function. Regions and explanations are about calls where they are made; calls of a
+ * graph within a graph belong to that. */
+static bool is_called_through(void)
+{
+    return weft_runtime.deferral != NULL || weft_runtime.steps != NULL || weft_in_region() || weft_is_explaining();
+}
+
 static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
                                 weft_tensor *outputs[])
 {
@@ -226,9 +236,7 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
     graph->info.runs++;
     graph->info.peak_bytes = graph->info.foreseen_bytes = 0;
     graph->running++;
-    /* Regions and explanations are about calls where they are made; calls of a graph within a graph belong to that. */
-    bool at_once = weft_runtime.deferral != NULL || weft_runtime.steps != NULL || weft_in_region() ||
-                   weft_is_explaining();
+    bool at_once = is_called_through();
     weft_status status = at_once ? weft_frozen_check_call(graph, "within a region or another graph") : WEFT_OK;
     status = status != WEFT_OK        ? status
              : at_once                ? call_in_scope(graph, inputs, scalars, outputs)
@@ -266,8 +274,9 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
         !weft_graph_check_shapes_of(graph, inputs)) {
         return weft_latest_status();
     }
-    if (graph->running > 0) {
-        return weft_fail(WEFT_ERR_STATE, "weft_graph_call", "called from within the function of graph %s", graph->name);
+    if (graph->running > 0 && !(is_called_through() && graph->running < MOST_NESTED)) {
+        return weft_fail(WEFT_ERR_STATE, "weft_graph_call", "called from within the function of graph %s%s", graph->name,
+                         graph->running < MOST_NESTED ? "" : ", too many times");
     }
     uintptr_t in = (uintptr_t)inputs, out = (uintptr_t)outputs;
     bool overlap = in < out + (size_t)graph->num_outputs * sizeof(*outputs) && out < in + (size_t)graph->num_inputs * sizeof(*inputs);
