@@ -32,7 +32,8 @@
 WEFT_BEGIN_DECLS
 
 /**
- * A tensor of the processes' boxes, which together have each index of `shape` exactly once.
+ * A tensor of the processes' boxes, which together have each index of `shape` exactly once. BLOCKS until all processes have
+ * made the call, but where boxes are fixed.
  *
  * A box that is one shard of this process, row-major and without gaps, in a layout that does not replicate it, is used
  * in place. Its memory must stay until the tensor is released and weft_wait() has returned, and must not be touched
@@ -59,7 +60,8 @@ WEFT_API weft_tensor *weft_from_boxes(weft_dtype dtype, int ndim, const int64_t 
 
 /**
  * Writes boxes of a tensor to the program's memory; Partial is reduced. Boxes may overlap, leave parts out, and be the
- * same on several processes: each gets its copy. Of strided memory only the boxes' elements are written.
+ * same on several processes: each gets its copy. Of strided memory only the boxes' elements are written. BLOCKS as
+ * weft_from_boxes().
  *
  * The memory has the values when weft_wait() has returned, and must not be touched before. It may be memory of earlier
  * weft_from_boxes() and weft_to_boxes(): what they read and write comes first. A tensor that lies in place in that memory
