@@ -163,7 +163,7 @@ static void count(variant *v, weft_tensor *const inputs[], int turn)
     v->used.messages = after.messages - before.messages;
 }
 
-/* Of adam all have one size; else x, weights, and a bias. Small values, so that many runs stay finite. */
+/* Inputs: of one size for adam; else x, weights, and a bias. Values are small, so that many runs stay finite. */
 static void make_large_inputs(const program *p, weft_tensor *inputs[])
 {
     const weft_placement rows = weft_shard(0);

@@ -31,7 +31,7 @@ void weft_box_add(weft_device_box<operands> *box, int64_t extent, const int64_t 
     }
 }
 
-/* Of any structure with the members of weft_device_box. */
+/* `box`: any structure with the members of weft_device_box. */
 template <typename Box> int64_t weft_box_count(const Box &box)
 {
     int64_t count = 1;

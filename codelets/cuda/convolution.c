@@ -16,7 +16,7 @@ typedef struct job {
     weft_dtype input_type;
     char *columns, *block;
     size_t half;
-    /* Of one step: */
+    /* One step: */
     int64_t group, samples, features, taps, positions; /* at most so many of each */
 } job;
 

@@ -59,7 +59,7 @@ __global__ void run_lookup(const weft_device_call call)
     }
 }
 
-/* Of an output without elements behind the dimension: indices are checked none the less. */
+/* Indices are checked even where the output has no elements behind the dimension. */
 __global__ void run_check_lookup(const weft_device_call call)
 {
     const int indices = weft_input(call, 1), dim = (int)call.numbers[WEFT_INDEXED_DIM];

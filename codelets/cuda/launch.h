@@ -14,7 +14,7 @@ static int weft_launch_on(void (*kernel)(Work), unsigned blocks, unsigned thread
     return (int)cudaGetLastError();
 }
 
-/* Of a kernel with barriers or shuffles, which the stand-in runs differently. */
+/* Launches a kernel with barriers or shuffles, which the stand-in runs differently. */
 template <typename Work>
 static int weft_launch_blocks(void (*kernel)(Work), unsigned blocks, unsigned threads, void *stream, const Work &work)
 {

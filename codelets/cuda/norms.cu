@@ -20,7 +20,7 @@ struct statistics {
     double mean, inverse;
 };
 
-/* What all vectors have in common. T: the type of the arithmetic. */
+/* Arguments common to all vectors. T: the type of the arithmetic. */
 template <typename T> struct norm_job {
     const norm_work &work;
     const weft_device_call &call;

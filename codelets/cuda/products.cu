@@ -64,7 +64,7 @@ cublasOperation_t operation_of(bool transpose)
     return transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
-/* Of a matrix of `rows` rows of `columns` elements; the stride of a single row is unused, but checked. */
+/* Stride of a matrix's rows (`rows` of `columns` elements); cuBLAS checks that of a single row, too, without using it. */
 int64_t stride_of(int64_t stride, int64_t rows, int64_t columns)
 {
     return rows == 1 && stride < columns ? columns : stride;

@@ -73,7 +73,7 @@ struct uniform_narrow {
     }
 };
 
-/* Of two elements' words, which make two numbers. */
+/* Two elements' words make two numbers. */
 struct normal_wide {
     static __device__ void write(const random_work &work, int64_t i, uint64_t index)
     {

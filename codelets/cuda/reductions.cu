@@ -135,7 +135,7 @@ __device__ T reduce_run(const reduction_work &work, const reduced_values<T> &val
     return total;
 }
 
-/* Of the values' arithmetic. */
+/* The value that a reduction starts with. */
 __device__ double start_of(const reduction_work &work, double identity)
 {
     (void)work;

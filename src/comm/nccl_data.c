@@ -16,7 +16,7 @@
 static void look_for_errors(weft_nccl_data *state)
 {
     ncclResult_t result = ncclSuccess;
-    state->parts.library.CommGetAsyncError(state->parts.comm, &result);
+    state->parts.nccl.CommGetAsyncError(state->parts.comm, &result);
     if (result != ncclSuccess && result != ncclInProgress) {
         pthread_mutex_lock(&state->mutex);
         state->failed = result;
@@ -140,7 +140,7 @@ static void check_errors(weft_nccl_data *state)
         weft_break(WEFT_ERR_COMM, "weft", "a group of messages has failed on its device: %s",
                    cudaGetErrorString((cudaError_t)device_failed));
     } else if (failed != ncclSuccess) {
-        weft_break(WEFT_ERR_COMM, "weft", "NCCL has failed: %s", state->parts.library.GetErrorString(failed));
+        weft_break(WEFT_ERR_COMM, "weft", "NCCL has failed: %s", state->parts.nccl.GetErrorString(failed));
     }
 }
 
@@ -198,7 +198,7 @@ static void nccl_abandon(void *opaque)
     state->below.abandon(state->below.state);
     stop_thread(state);
     if (state->parts.comm != NULL) {
-        state->parts.library.CommAbort(state->parts.comm);
+        state->parts.nccl.CommAbort(state->parts.comm);
         state->parts.comm = NULL;
     }
 }
@@ -234,18 +234,18 @@ static void nccl_close(void *opaque)
 {
     weft_nccl_data *state = opaque;
     weft_data below = state->below;
-    weft_nccl_library library = state->parts.library;
+    weft_nccl_library nccl = state->parts.nccl;
     int former = 0;
     cudaGetDevice(&former);
     cudaSetDevice(state->parts.device);
     stop_thread(state);
     cudaStreamSynchronize(state->stream); /* nothing is under way, or it was aborted */
     if (state->parts.comm != NULL) {
-        library.CommDestroy(state->parts.comm);
+        nccl.CommDestroy(state->parts.comm);
     }
     free_state(state);
     cudaSetDevice(former);
-    weft_nccl_unload(&library);
+    weft_nccl_unload(&nccl);
     below.close(below.state);
 }
 

@@ -7,7 +7,7 @@
 
 /* What a process brings. The library, the communicator and the table below belong to the table from then on. */
 typedef struct weft_nccl_parts {
-    weft_nccl_library library;
+    weft_nccl_library nccl;
     ncclComm_t comm;
     int device, node;      /* CUDA's number; StarPU's memory node */
     int processes;

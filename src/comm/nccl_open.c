@@ -116,7 +116,7 @@ static void decide_use(const opening *o, const card all[], verdict *out)
         out->status = WEFT_ERR_UNSUPPORTED;
     }
     out->uses = out->uses && !refused;
-    if (out->uses && o->parts.library.GetUniqueId((ncclUniqueId *)&out->id) != ncclSuccess) {
+    if (out->uses && o->parts.nccl.GetUniqueId((ncclUniqueId *)&out->id) != ncclSuccess) {
         out->uses = false;
         out->status = WEFT_ERR_COMM;
         snprintf(out->why, WHY, "ncclGetUniqueId() failed on process 0");
@@ -163,7 +163,7 @@ static card own_card(opening *o)
         snprintf(mine.why, WHY, "no CUDA device (WEFT_DEVICES)");
         return mine;
     }
-    mine.can = mine.wanted != 0 && weft_nccl_load(&o->parts.library, mine.why, WHY);
+    mine.can = mine.wanted != 0 && weft_nccl_load(&o->parts.nccl, mine.why, WHY);
     if (mine.wanted == 0) {
         snprintf(mine.why, WHY, "WEFT_NCCL is 0");
     }
@@ -184,7 +184,7 @@ static ncclResult_t make_communicator(opening *o, ncclUniqueId id)
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     const weft_process_place *place = &o->transport->place;
-    weft_nccl_library *nccl = &o->parts.library;
+    weft_nccl_library *nccl = &o->parts.nccl;
     cudaSetDevice(o->parts.device);
     ncclResult_t result = nccl->CommInitRankConfig(&o->parts.comm, place->num_processes, id, place->process, &config);
     double waited_s = 0;
@@ -211,9 +211,9 @@ static void decide_outcome(const opening *o, const card all[], verdict *out)
 static void give_back(opening *o)
 {
     if (o->parts.comm != NULL) {
-        o->parts.library.CommAbort(o->parts.comm);
+        o->parts.nccl.CommAbort(o->parts.comm);
     }
-    weft_nccl_unload(&o->parts.library);
+    weft_nccl_unload(&o->parts.nccl);
 }
 
 /* All make it, or none has it. */
@@ -233,7 +233,7 @@ static weft_status open_all(opening *o, const verdict *decided, weft_transport *
     int opened = made == ncclSuccess ? weft_nccl_data_open(&o->parts, &data) : 0;
     mine.can = made == ncclSuccess && opened == 0;
     if (made != ncclSuccess) {
-        snprintf(mine.why, WHY, "ncclCommInitRankConfig(): %s", o->parts.library.GetErrorString(made));
+        snprintf(mine.why, WHY, "ncclCommInitRankConfig(): %s", o->parts.nccl.GetErrorString(made));
     } else if (opened != 0) {
         snprintf(mine.why, WHY, "no memory on the device: %s", cudaGetErrorString((cudaError_t)opened));
     }

@@ -170,7 +170,7 @@ static ncclResult_t finish_call(weft_nccl_data *state, ncclResult_t result)
 {
     while (result == ncclInProgress && !is_stopping(state)) {
         nanosleep(&(struct timespec){ 0, 20000 }, NULL);
-        state->parts.library.CommGetAsyncError(state->parts.comm, &result);
+        state->parts.nccl.CommGetAsyncError(state->parts.comm, &result);
     }
     return result;
 }
@@ -178,7 +178,7 @@ static ncclResult_t finish_call(weft_nccl_data *state, ncclResult_t result)
 /* Sends and receives between all processes of the round at once. */
 static ncclResult_t exchange(weft_nccl_data *state, const weft_nccl_round *round)
 {
-    const weft_nccl_library *nccl = &state->parts.library;
+    const weft_nccl_library *nccl = &state->parts.nccl;
     ncclResult_t result = nccl->GroupStart();
     for (int i = 0; i < round->count && result == ncclSuccess; i++) {
         const weft_staged *s = &round->messages[i];
