@@ -1,8 +1,12 @@
 #include "checkpoints.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "arguments.h"
+
+enum { MAX_RANKS = 64 * 64 };
 
 void checkpoints_end(checkpoints *c)
 {
@@ -22,6 +26,36 @@ void checkpoints_save(checkpoints *c, const char *path, int64_t step)
     checkpoints_end(c);
     c->saving = weft_checkpoint_save_async(path, all ? c->num_tensors : c->num_weights, c->names, c->tensors,
                                            all ? &options : NULL);
+}
+
+static volatile sig_atomic_t asked; /* since the last look */
+
+static void note_signal(int number)
+{
+    (void)number;
+    asked = 1;
+}
+
+void checkpoints_heed_signal(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = note_signal;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR1, &action, NULL);
+}
+
+/* A tensor of addends, one for each rank: the first rank of a process has its answer. */
+weft_tensor *checkpoints_asked(void)
+{
+    const weft_placement addends[] = { weft_partial(WEFT_SUM), weft_partial(WEFT_SUM) };
+    float answer = asked != 0, none = 0;
+    void *answers[MAX_RANKS];
+    asked = 0;
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        answers[i] = i == 0 ? &answer : &none;
+    }
+    return weft_redistribute(weft_from_local(WEFT_F32, 0, NULL, answers, NULL, addends, WEFT_COPY), NULL, NULL);
 }
 
 bool checkpoints_load(checkpoints *c, const char *path, int64_t steps, int64_t *step, const char *program)

@@ -23,6 +23,7 @@
 
 #include "arguments.h"
 #include "report.h"
+#include "state.h"
 #include "terminal.h"
 
 enum { MAX_RANKS = 64 * 64 };
@@ -168,25 +169,6 @@ static weft_status iteration(void *inside, weft_tensor *const in[], const double
     return weft_last_status();
 }
 
-/* The next state takes the place of the former one. Other tensors of the iteration end with its scope: tasks that still
- * read it keep its memory. `graph`: the iteration, captured; NULL: its calls are made one by one. */
-static void iterate(weft_graph *graph, weft_tensor *inside, weft_tensor *state[])
-{
-    weft_tensor *next[NUM_STATES] = { NULL };
-    weft_scope_open();
-    if (graph != NULL) {
-        weft_graph_call(graph, state, NULL, next);
-    } else {
-        iteration(inside, state, NULL, next);
-    }
-    for (int i = 0; i < NUM_STATES; i++) {
-        weft_tensor_release(state[i]);
-        state[i] = next[i];
-        weft_tensor_retain(next[i]);
-    }
-    weft_scope_close();
-}
-
 typedef struct convergence {
     double *norms; /* of the residual, relative to the first one: norms[i] after i * o.check iterations */
     double first;
@@ -214,14 +196,12 @@ static void solve(weft_tensor *solution, weft_tensor *source_term, weft_tensor *
     state[X] = solution;
     state[R] = state[P] = weft_mul(inside, weft_sub(source_term, apply(solution, inside)));
     state[NORM] = norm(state[R]);
-    for (int i = 0; i < NUM_STATES; i++) {
-        weft_tensor_retain(state[i]);
-    }
+    state_begin(NUM_STATES, state);
     weft_graph *graph = o.graph ? weft_graph_new("iteration", iteration, inside, NUM_STATES, 0, NUM_STATES) : NULL;
     progress line = progress_start("iteration", 0, "residual", weft_process_index() == 0 && !o.quiet);
     while (!is_over(c, state[NORM])) {
         for (int i = 0; i < o.check && c->iterations < o.iterations; i++, c->iterations++) {
-            iterate(graph, inside, state);
+            state_advance(graph, iteration, inside, NUM_STATES, state);
         }
         progress_update(&line, c->iterations, c->norms[c->tests - 1]);
     }
@@ -230,9 +210,7 @@ static void solve(weft_tensor *solution, weft_tensor *source_term, weft_tensor *
         weft_graph_free(graph);
     }
     weft_copy_inplace(solution, state[X]); /* into the program's arrays */
-    for (int i = 0; i < NUM_STATES; i++) {
-        weft_tensor_release(state[i]);
-    }
+    state_end(NUM_STATES, state);
     weft_scope_close();
 }
 
@@ -260,19 +238,16 @@ static const char *type_name(void)
 static void print_table(const result *r)
 {
     const convergence *c = &r->c;
-    int ranks = weft_world_size(), processes = weft_num_processes();
     printf("Residual\n\n");
     chart_print_log(stdout, c->tests, c->norms, 72, 12, c->iterations);
     printf("\n  grid         %lld x %lld points, %s\n", (long long)o.size, (long long)o.size, type_name());
-    printf("  mesh         %lld x %lld: %d rank%s in %d process%s\n", (long long)o.rows, (long long)o.columns, ranks,
-           ranks > 1 ? "s" : "", processes, processes > 1 ? "es" : "");
+    mesh_print(o.rows, o.columns);
     printf("  iterations   %lld in %.2f s, %.3f ms each\n", (long long)c->iterations, r->seconds,
            c->iterations > 0 ? 1e3 * r->seconds / (double)c->iterations : 0);
     printf("  residual     %.2e of the first one%s\n", c->norms[c->tests - 1],
            c->reached || o.tolerance == 0 ? "" : ": not converged");
     printf("  error        %.2e at most; of the discretisation up to %.2e\n", r->error, discretisation_error());
-    printf("  work         %lld tasks, %lld transfers, %.1f MB moved between ranks\n", (long long)r->work[0],
-           (long long)r->work[1], 1e-6 * (double)r->work[2]);
+    work_print(r->work);
 }
 
 static void print_json(const result *r)

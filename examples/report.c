@@ -88,6 +88,19 @@ bool work_count(int64_t totals[3])
     return status == WEFT_OK;
 }
 
+void mesh_print(int64_t first, int64_t second)
+{
+    int ranks = weft_world_size(), processes = weft_num_processes();
+    printf("  mesh         %lld x %lld: %d rank%s in %d process%s\n", (long long)first, (long long)second, ranks,
+           ranks > 1 ? "s" : "", processes, processes > 1 ? "es" : "");
+}
+
+void work_print(const int64_t work[3])
+{
+    printf("  work         %lld tasks, %lld transfers, %.1f MB moved between ranks\n", (long long)work[0], (long long)work[1],
+           1e-6 * (double)work[2]);
+}
+
 /* The mean of the last tenth of the steps, at most 50: a single batch varies. NAN: there are none. */
 static double last_loss(int64_t steps, const double losses[])
 {
@@ -150,8 +163,7 @@ static void print_table(const summary *s, double last, double rate)
     if (!isnan(s->validation_loss)) {
         printf("  validation   %.3f\n", s->validation_loss);
     }
-    printf("  work         %lld tasks, %lld transfers, %.1f MB moved between ranks\n", (long long)s->work[0],
-           (long long)s->work[1], 1e-6 * (double)s->work[2]);
+    work_print(s->work);
 }
 
 static bool write_curve(const char *path, int64_t n, const double losses[])

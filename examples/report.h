@@ -37,6 +37,10 @@ typedef struct summary {
 /* Counts tasks, transfers and bytes of all processes until now. False: an error, kept by weft. */
 bool work_count(int64_t work[3]);
 
+/* Lines of a table: the mesh, ranks and processes; work_count()'s figures. */
+void mesh_print(int64_t first, int64_t second);
+void work_print(const int64_t work[3]);
+
 /* Process 0 prints a line on a training that goes on. */
 void validation_print(int64_t step, double loss, double validation_loss);
 

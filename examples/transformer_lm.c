@@ -351,10 +351,16 @@ static weft_status step_on(void *context, weft_tensor *const inputs[], const dou
     return weft_last_status();
 }
 
-/* Submits one step. The loss is the caller's to release. */
-static weft_tensor *train_step(training *t)
-{
+/* A submitted step: tensors of one element, to be read some steps later. */
+typedef struct submitted {
     weft_tensor *loss;
+    weft_tensor *asked; /* for a checkpoint, by a signal; NULL without --save */
+} submitted;
+
+/* Submits one step. The tensors are the caller's to release. */
+static submitted train_step(training *t)
+{
+    weft_tensor *loss, *asked = NULL;
     weft_scope_open();
     batches_draw(&t->data, t->step);
     if (t->graph != NULL) {
@@ -367,8 +373,24 @@ static weft_tensor *train_step(training *t)
         step_on(t, NULL, NULL, &loss);
     }
     weft_tensor_retain(loss);
+    if (o.save != NULL) {
+        asked = checkpoints_asked();
+        weft_tensor_retain(asked);
+    }
     weft_scope_close();
-    return loss;
+    return (submitted){ loss, asked };
+}
+
+/* All processes read the same answer here, behind the same number of submitted steps. */
+static void save_if_asked(training *t, weft_tensor *asked)
+{
+    if (asked != NULL && read_loss(asked) > 0 && weft_last_status() == WEFT_OK) {
+        checkpoints_save(&t->files, o.save, t->step);
+        if (weft_process_index() == 0) {
+            printf("  step %6lld   checkpoint, asked for by SIGUSR1\n", (long long)t->step);
+            fflush(stdout);
+        }
+    }
 }
 
 /* BLOCKS. */
@@ -405,13 +427,14 @@ static void choose_layouts(training *t)
 /* Trains until step `until`; losses[step] gets those of the steps. */
 static void train_until(training *t, int64_t until, double losses[], progress *line)
 {
-    weft_tensor *pending[IN_FLIGHT];
+    submitted pending[IN_FLIGHT];
     for (int64_t read = t->step; read < until && weft_last_status() == WEFT_OK;) {
         if (t->step < until && t->step < read + IN_FLIGHT) {
             int64_t step = t->step;
             pending[step % IN_FLIGHT] = train_step(t);
         } else {
-            losses[read] = read_loss(pending[read % IN_FLIGHT]);
+            losses[read] = read_loss(pending[read % IN_FLIGHT].loss);
+            save_if_asked(t, pending[read % IN_FLIGHT].asked);
             progress_update(line, read + 1, losses[read]);
             read++;
         }
@@ -512,6 +535,9 @@ int main(int argc, char *argv[])
     static training t;
     t.data = (batches){ .context = o.context, .rows = o.run.batch, .seed = o.run.seed };
     double *losses = calloc((size_t)o.run.steps + 1, sizeof(*losses));
+    if (o.save != NULL) {
+        checkpoints_heed_signal();
+    }
     bool good = world_start("transformer_lm", (const char *[]){ "dp", "tp" }, o.dp, o.tp, o.run.seed) && losses != NULL &&
                 batches_load(&t.data, o.run.text, weft_process_index() == 0 ? "transformer_lm" : NULL);
     if (good) {

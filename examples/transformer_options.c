@@ -122,7 +122,7 @@ int transformer_options_read(transformer_options *o, int argc, char *argv[])
         { "validate", ARGUMENT_INTEGER, &o->validate, "N", "steps between validations; 0: one at the end", 0,
           MOST },
         { "load", ARGUMENT_STRING, &o->load, "FILE", "begin with these weights, or resume that run" },
-        { "save", ARGUMENT_STRING, &o->save, "FILE", "write a checkpoint at each validation and at the end" },
+        { "save", ARGUMENT_STRING, &o->save, "FILE", "write a checkpoint at each validation, at the end, and on SIGUSR1" },
     };
     int code = training_options_read(&o->run, (int)(sizeof(table) / sizeof(*table)), table, introduction, argc, argv);
     if (code >= 0) {

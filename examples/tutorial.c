@@ -14,6 +14,42 @@ static void say(const char *text, double value)
     }
 }
 
+/* ---- a loop on arrays of the program's own ---------------------------------------------------------------- */
+
+static void loop(void)
+{
+    enum { N = 64, MAX_RANKS = 64 };
+    static double memory[MAX_RANKS][N];
+    void *arrays[MAX_RANKS];
+    int64_t shape[] = { N }, offset, extent;
+    for (int i = 0; i < weft_local_ranks(); i++) { /* the ranks of this process: one, or several */
+        weft_shard_box(NULL, rows, 1, shape, weft_first_rank() + i, &offset, &extent);
+        for (int64_t j = 0; j < extent; j++) {
+            memory[i][j] = offset + j == 0 ? N : 0; /* a peak at index 0 */
+        }
+        arrays[i] = memory[i];
+    }
+
+    weft_scope_open();
+    weft_tensor *heat = weft_from_local(WEFT_F64, 1, shape, arrays, NULL, rows, 0); /* the arrays, not a copy */
+    weft_tensor *state = heat;
+    weft_tensor_retain(state);        /* the loop's own reference */
+    for (int step = 0; step < 1000; step++) {
+        weft_scope_open();            /* all that a step makes ends with it ... */
+        weft_tensor *sides = weft_add(weft_roll(state, 1, 0), weft_roll(state, -1, 0));
+        weft_tensor *next = weft_lerp(state, weft_scale(sides, 0.5), 0.5);
+        weft_tensor_retain(next);     /* ... but for the next state */
+        weft_tensor_release(state);
+        state = next;
+        weft_scope_close();
+    }
+    weft_copy_inplace(heat, state);   /* back into the arrays */
+    weft_tensor_release(state);
+    weft_scope_close();
+    weft_wait();                      /* the arrays are the program's again */
+    say("loop: first number of the array", memory[0][0]);
+}
+
 /* ---- a product ------------------------------------------------------------------------------------------- */
 
 static void product(void)
@@ -205,6 +241,7 @@ int main(void)
     weft_placements_parse("S0,R", 2, rows);    /* rows over dp, replicated over tp */
     weft_placements_parse("R,S1", 2, columns); /* columns over tp, replicated over dp */
 
+    loop();
     product();
     gradient();
     descent();

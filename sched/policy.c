@@ -1,12 +1,15 @@
-/* A queue for all CPUs, and one for each device: heaps by priority, then by the order of arrival. */
+/* A queue for all CPUs, and one for each device: heaps by priority, then by the order of arrival. choice.h decides which. */
 #define _DEFAULT_SOURCE
 #include "sched/sched.h"
 
 #include <limits.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 
+#include "sched/choice.h"
 #include "sched/heap.h"
+#include "sched/idle.h"
 
 enum {
     /* The first rows of an operation go before the last rows of an operation submitted so many operations
@@ -14,17 +17,27 @@ enum {
      * 16. Gradients of weights are sums over all rows: the further ahead the first rows go, the later the
      * first gradient is complete and can leave. */
     LOOK_AHEAD = 4,
-    /* Number of looks at an empty queue before a worker yields its core. */
-    LOOKS_BEFORE_YIELDING = 8,
+    /* Longest sleep of a worker. Its tasks wake it; what StarPU gives to this worker alone, past the policy, does not. */
+    SLEEP_US = 100000,
+    /* The same where the worker moves data too, of which nothing tells it: a device's, and all with several nodes of main memory. */
+    NAP_US = 500,
 };
 
 typedef struct queue {
     starpu_pthread_mutex_t mutex;
     /* By memory node: 0 for CPUs, others for the devices there. A task is in one of them. */
     weft_heap heaps[STARPU_MAXNODES];
+    double queued_us[STARPU_MAXNODES]; /* of the tasks in each and of those under way, where StarPU's models know it */
     unsigned num_devices, devices[STARPU_MAXNODES];       /* a worker of each device's */
+    unsigned num_cpus, cpu;                               /* CPU workers, and one of them */
     unsigned char heap_of[STARPU_NMAXWORKERS];            /* number of the worker's heap */
-    unsigned looks[STARPU_NMAXWORKERS]; /* unsuccessful ones; an entry is written by its worker */
+    weft_sched_asks asks;               /* NULL: models are not asked */
+    bool explores;                      /* STARPU_CALIBRATE: models are being measured */
+    weft_idle idle[STARPU_MAXNODES];                      /* of each heap's workers */
+    weft_idle_worker workers[STARPU_NMAXWORKERS];
+    atomic_bool paused;  /* no worker takes a task; written with the mutex */
+    bool stopping;       /* no worker sleeps any more */
+    atomic_uint missed;  /* tasks that no worker was awake for */
 } queue;
 
 /* ---- which heap ---------------------------------------------------------------------------------------- */
@@ -41,44 +54,89 @@ static size_t bytes_there(struct starpu_task *task, unsigned node)
     return bytes;
 }
 
-/* The device that can execute the task and has most of its operands; of equal ones that with the fewest tasks. 0, the
- * CPUs': no device can. */
-static unsigned choose_heap(const queue *q, struct starpu_task *task)
+/* A worker of number `i` of the places: the CPUs together, and the devices. */
+static unsigned worker_of(const queue *q, int i)
 {
-    unsigned best = 0;
-    size_t most = 0;
-    for (unsigned i = 0; i < q->num_devices; i++) {
-        unsigned node = q->heap_of[q->devices[i]];
-        if (!starpu_worker_can_execute_task_first_impl(q->devices[i], task, NULL)) {
-            continue;
-        }
-        size_t bytes = q->num_devices == 1 ? 0 : bytes_there(task, node);
-        if (best == 0 || bytes > most || (bytes == most && q->heaps[node].waiting < q->heaps[best].waiting)) {
-            best = node;
-            most = bytes;
-        }
-    }
-    return best;
+    return i == 0 ? q->cpu : q->devices[i - 1];
 }
 
-/* A device without tasks takes one of another device that has more than it can soon begin. 0: there is none. */
+static weft_sched_place look_at(const queue *q, struct starpu_task *task, int i, bool asks)
+{
+    unsigned worker = worker_of(q, i), node = q->heap_of[worker], implementation = 0;
+    weft_sched_place place = { .device = i > 0, .waiting = q->heaps[node].waiting, .task_us = NAN };
+    place.can = (i > 0 || q->num_cpus > 0) && starpu_worker_can_execute_task_first_impl(worker, task, &implementation);
+    if (place.can && asks) {
+        place.task_us = starpu_task_worker_expected_length(task, worker, task->sched_ctx, implementation);
+        place.transfer_us = starpu_task_expected_data_transfer_time_for(task, worker);
+        place.queued_us = q->queued_us[node] / (i == 0 ? q->num_cpus : 1);
+    }
+    place.bytes = place.can && q->num_devices > 1 ? bytes_there(task, node) : 0;
+    return place;
+}
+
+/* The heap of a task; 0 without devices. task->sched_data is not NULL where its time is known, and counted in queued_us. */
+static unsigned choose_heap(queue *q, struct starpu_task *task)
+{
+    weft_sched_place places[STARPU_MAXNODES] = { { .can = false } };
+    if (q->num_devices == 0) {
+        return 0;
+    }
+    bool asks = q->asks != NULL && q->asks(task);
+    int count = (int)q->num_devices + 1;
+    for (int i = 0; i < count; i++) {
+        places[i] = look_at(q, task, i, asks);
+    }
+    int best = weft_sched_choose(count, places, asks && q->explores);
+    unsigned heap = best <= 0 ? 0 : q->heap_of[worker_of(q, best)];
+    task->sched_data = NULL;
+    if (best >= 0 && asks && !isnan(places[best].task_us)) {
+        task->predicted = places[best].task_us;
+        task->sched_data = &q->queued_us[heap];
+        q->queued_us[heap] += task->predicted;
+    }
+    return heap;
+}
+
+/* Whether a device without tasks may take one of another device, and of which. 0: there is none. */
 static unsigned busiest_other(const queue *q, unsigned own)
 {
-    enum { ENOUGH = 4 }; /* StarPU has two tasks of a device under way, and loads the operands of more */
-    unsigned busiest = 0;
+    size_t waiting[STARPU_MAXNODES];
+    int number = -1;
     for (unsigned i = 0; i < q->num_devices; i++) {
         unsigned node = q->heap_of[q->devices[i]];
-        if (node != own && q->heaps[node].waiting > ENOUGH && (busiest == 0 || q->heaps[node].waiting > q->heaps[busiest].waiting)) {
-            busiest = node;
-        }
+        waiting[i] = q->heaps[node].waiting;
+        number = node == own ? (int)i : number;
     }
-    return busiest;
+    int victim = weft_sched_victim((int)q->num_devices, waiting, number);
+    return victim < 0 ? 0 : q->heap_of[q->devices[victim]];
+}
+
+/* The mutex is held: the task will be executed with another heap's tasks, or (NULL) has ended. */
+static void count_elsewhere(struct starpu_task *task, double *queued_us)
+{
+    double *former = task->sched_data;
+    if (former == NULL || former == queued_us) {
+        return;
+    }
+    *former = *former > task->predicted ? *former - task->predicted : 0;
+    if (queued_us != NULL) {
+        *queued_us += task->predicted;
+    }
+    task->sched_data = queued_us;
+}
+
+static bool is_paused(const queue *q)
+{
+    return atomic_load_explicit(&q->paused, memory_order_relaxed);
 }
 
 /* The heap that a worker takes its next task from; -1: there is none. Needs no mutex: the task may be gone. */
 static int heap_for(const queue *q, unsigned worker)
 {
     unsigned own = q->heap_of[worker];
+    if (is_paused(q)) {
+        return -1;
+    }
     if (atomic_load_explicit(&q->heaps[own].waiting, memory_order_relaxed) > 0) {
         return (int)own;
     }
@@ -88,13 +146,34 @@ static int heap_for(const queue *q, unsigned worker)
 
 /* ---- what StarPU calls --------------------------------------------------------------------------------- */
 
-static void start(unsigned context)
+static void free_queue(queue *q, unsigned num_workers)
+{
+    for (unsigned i = 0; i < num_workers; i++) {
+        weft_idle_worker_stop(&q->workers[i]);
+    }
+    starpu_pthread_mutex_destroy(&q->mutex);
+    free(q);
+}
+
+static queue *new_queue(void)
 {
     queue *q = calloc(1, sizeof(*q));
     if (q != NULL && starpu_pthread_mutex_init(&q->mutex, NULL) != 0) {
         free(q);
-        q = NULL; /* read by weft_sched_has_started() */
+        q = NULL;
     }
+    for (unsigned i = 0; q != NULL && i < STARPU_NMAXWORKERS; i++) {
+        if (!weft_idle_worker_start(&q->workers[i], i)) {
+            free_queue(q, i);
+            q = NULL;
+        }
+    }
+    return q;
+}
+
+static void start(unsigned context)
+{
+    queue *q = new_queue(); /* NULL: weft_sched_has_started() tells */
     if (q != NULL) {
         for (int i = 0; i < STARPU_MAXNODES; i++) {
             weft_heap_start(&q->heaps[i]);
@@ -115,11 +194,10 @@ static void stop(unsigned context)
     if (q == NULL) {
         return;
     }
-    starpu_pthread_mutex_destroy(&q->mutex);
     for (int i = 0; i < STARPU_MAXNODES; i++) {
         weft_heap_stop(&q->heaps[i]);
     }
-    free(q);
+    free_queue(q, STARPU_NMAXWORKERS);
 }
 
 static void add_workers(unsigned context, int *workers, unsigned count)
@@ -128,6 +206,8 @@ static void add_workers(unsigned context, int *workers, unsigned count)
     for (unsigned i = 0; i < count && q != NULL; i++) {
         unsigned worker = (unsigned)workers[i], node = starpu_worker_get_memory_node(worker);
         if (starpu_worker_get_type(workers[i]) == STARPU_CPU_WORKER || node >= STARPU_MAXNODES) {
+            q->cpu = worker;
+            q->num_cpus++;
             continue;
         }
         bool is_known = false;
@@ -193,30 +273,63 @@ static int push(struct starpu_task *task)
     unsigned heap = choose_heap(q, task);
     weft_heap_add(&q->heaps[heap], task);
     starpu_push_task_end(task);
-#ifndef STARPU_NON_BLOCKING_DRIVERS
+#ifdef STARPU_NON_BLOCKING_DRIVERS
+    weft_idle_worker *sleeper = is_paused(q) ? NULL : weft_idle_choose(&q->idle[heap], q->heaps[heap].waiting, task);
+    starpu_pthread_mutex_unlock(&q->mutex);
+    weft_idle_wake(sleeper);
+#else
     helpers those;
     find_helpers(q, task, heap, &those);
-#endif
     starpu_pthread_mutex_unlock(&q->mutex);
-#ifndef STARPU_NON_BLOCKING_DRIVERS
     wake_one(&those);
 #endif
     return 0;
 }
 
-/* A worker that has often found nothing yields its core. If drivers block, it sleeps anyway, and yielding
- * would only delay the threads that want to wake it: StarPU holds the worker's mutex here. */
-static void let_others_run(queue *q, unsigned worker)
-{
 #ifdef STARPU_NON_BLOCKING_DRIVERS
-    if (++q->looks[worker] > LOOKS_BEFORE_YIELDING) {
-        sched_yield();
+/* How long a worker may sleep; 0: not at all. A device's moves the data of unfinished tasks, and learns by looking that its
+ * kernels have ended. */
+static double longest_sleep_us(unsigned worker)
+{
+    if (starpu_worker_get_type((int)worker) == STARPU_CPU_WORKER) {
+        return starpu_memory_nodes_get_numa_count() > 1 ? NAP_US : SLEEP_US;
     }
+    return starpu_task_nsubmitted() == 0 ? NAP_US : 0;
+}
+
+static void sleep_until_woken(queue *q, unsigned worker, unsigned own, double us)
+{
+    starpu_worker_relax_on(); /* other threads may read the sleeper's state */
+    starpu_pthread_mutex_lock(&q->mutex);
+    bool has_task = q->heaps[own].waiting > 0 && !is_paused(q);
+    if (!has_task && !q->stopping && !weft_idle_sleep(&q->idle[own], &q->workers[worker], &q->mutex, us)) {
+        unsigned others = atomic_load_explicit(&q->idle[own].looking, memory_order_relaxed) - 1;
+        q->missed += q->heaps[own].waiting > others && !is_paused(q);
+    }
+    starpu_pthread_mutex_unlock(&q->mutex);
+    starpu_worker_relax_off();
+}
+
+static void found_nothing(queue *q, unsigned worker)
+{
+    unsigned own = q->heap_of[worker];
+    if (weft_idle_looked(&q->idle[own], &q->workers[worker], is_paused(q))) {
+        double us = longest_sleep_us(worker);
+        if (us > 0) {
+            sleep_until_woken(q, worker, own, us);
+        } else {
+            sched_yield();
+        }
+    }
+}
 #else
+/* Drivers that block let the worker sleep. To yield here would delay the threads that want to wake it: StarPU holds its mutex. */
+static void found_nothing(queue *q, unsigned worker)
+{
     (void)q;
     (void)worker;
-#endif
 }
+#endif
 
 static struct starpu_task *pop(unsigned context)
 {
@@ -230,14 +343,28 @@ static struct starpu_task *pop(unsigned context)
     if (heap >= 0) {
         lock(q);
         task = weft_heap_take(&q->heaps[heap], worker);
+        if (task != NULL) {
+            count_elsewhere(task, &q->queued_us[q->heap_of[worker]]);
+            weft_idle_found(&q->idle[q->heap_of[worker]], &q->workers[worker]);
+        }
         starpu_pthread_mutex_unlock(&q->mutex);
     }
-    if (task != NULL) {
-        q->looks[worker] = 0;
-        return task;
+    if (task == NULL) {
+        found_nothing(q, worker);
     }
-    let_others_run(q, worker);
-    return NULL;
+    return task;
+}
+
+/* The task has been executed: its time is not queued any more. */
+static void note_end(struct starpu_task *task, unsigned context)
+{
+    queue *q = starpu_sched_ctx_get_policy_data(context);
+    if (q == NULL || q->asks == NULL || task->sched_data == NULL) {
+        return;
+    }
+    lock(q);
+    count_elsewhere(task, NULL);
+    starpu_pthread_mutex_unlock(&q->mutex);
 }
 
 static struct starpu_sched_policy policy = {
@@ -246,8 +373,9 @@ static struct starpu_sched_policy policy = {
     .add_workers = add_workers,
     .push_task = push,
     .pop_task = pop,
+    .post_exec_hook = note_end,
     .policy_name = "weft",
-    .policy_description = "a queue for CPUs and one for each device, in the order of submission; workers without work yield their cores",
+    .policy_description = "a queue for CPUs and one for each device, in the order of submission; workers without tasks sleep",
     .worker_type = STARPU_WORKER_LIST,
 };
 
@@ -259,6 +387,86 @@ struct starpu_sched_policy *weft_sched_policy(void)
 bool weft_sched_has_started(void)
 {
     return starpu_sched_ctx_get_policy_data(0) != NULL; /* of the context that starpu_init() makes */
+}
+
+void weft_sched_use_models(weft_sched_asks asks, bool explores)
+{
+    queue *q = starpu_sched_ctx_get_policy_data(0);
+    if (q != NULL) {
+        q->asks = asks;
+        q->explores = explores;
+    }
+}
+
+/* ---- sleeping ------------------------------------------------------------------------------------------ */
+
+/* NULL: another policy decides. */
+static queue *own_queue(void)
+{
+    const struct starpu_sched_policy *used = starpu_sched_get_sched_policy_in_ctx(0);
+    return used != NULL && used->pop_task == pop ? starpu_sched_ctx_get_policy_data(0) : NULL;
+}
+
+static void wake_all(queue *q)
+{
+    for (int i = 0; i < STARPU_MAXNODES; i++) {
+        weft_idle_wake_all(&q->idle[i]);
+    }
+}
+
+void weft_sched_pause(void)
+{
+    queue *q = own_queue();
+    if (q == NULL) {
+        starpu_pause();
+        return;
+    }
+    starpu_pthread_mutex_lock(&q->mutex);
+    atomic_store(&q->paused, true);
+    starpu_pthread_mutex_unlock(&q->mutex);
+}
+
+void weft_sched_resume(void)
+{
+    queue *q = own_queue();
+    if (q == NULL) {
+        starpu_resume();
+        return;
+    }
+    starpu_pthread_mutex_lock(&q->mutex);
+    atomic_store(&q->paused, false);
+    wake_all(q);
+    starpu_pthread_mutex_unlock(&q->mutex);
+#ifndef STARPU_NON_BLOCKING_DRIVERS
+    starpu_wake_all_blocked_workers();
+#endif
+}
+
+void weft_sched_stop(void)
+{
+    queue *q = own_queue();
+    if (q != NULL) {
+        starpu_pthread_mutex_lock(&q->mutex);
+        q->stopping = true;
+        wake_all(q);
+        starpu_pthread_mutex_unlock(&q->mutex);
+    }
+}
+
+unsigned weft_sched_missed(void)
+{
+    queue *q = own_queue();
+    return q == NULL ? 0 : atomic_load(&q->missed);
+}
+
+int weft_sched_asleep(void)
+{
+    queue *q = own_queue();
+    unsigned asleep = 0;
+    for (int i = 0; i < STARPU_MAXNODES && q != NULL; i++) {
+        asleep += atomic_load(&q->idle[i].asleep);
+    }
+    return (int)asleep;
 }
 
 int weft_sched_priority(uint64_t operation, double position)

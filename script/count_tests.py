@@ -11,8 +11,8 @@ import re
 import sys
 from collections import Counter, defaultdict
 
-# What `mpirun --tag-output` puts before each line: [job,rank]<stream>:
-TAG = re.compile(r"^\[\d+,(\d+)\]<std(?:out|err)>:")
+# What `mpirun --tag-output` puts before each line: [job,rank]<stream>: and MPICH's `mpirun -prepend-rank`: [rank]
+TAG = re.compile(r"^\[(?:\d+,)?(\d+)\](?:<std(?:out|err)>:| )")
 LINE = re.compile(r"\[\s*(RUN|OK|FAILED|SKIPPED|ERROR)\s*\] (.+?)\s*$")
 
 

@@ -2,6 +2,9 @@
 # Everything that is said here goes to stderr: stdout belongs to the program that a script runs.
 
 weft_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# Where weft is installed: the StarPU that it was built with. Empty in a checkout.
+weft_starpu=
+[ ! -e "$weft_root/script/installed.sh" ] || . "$weft_root/script/installed.sh"
 weft_cache=${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/weft
 
 say() {
@@ -58,8 +61,13 @@ step() {
     fi
 }
 
-# use_starpu [--checked]: installs what is missing, and puts that StarPU in the environment.
+# use_starpu [--checked] [--tests]: installs what is missing, and puts that StarPU in the environment. Where weft is installed nothing
+# is missing.
 use_starpu() {
+    if [ -n "$weft_starpu" ]; then
+        PATH=$weft_starpu/bin:$PATH
+        return
+    fi
     "$weft_root/script/bootstrap" "$@" || exit 1
     local environment
     environment=$("$weft_root/script/bootstrap" "$@" --print-env) || exit 1

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #if WEFT_HAVE_MPI
-#include <weft/mpi.h>
+#include "comm/mpi_identity.h"
 #endif
 
 #include "autograd/tape.h"
@@ -135,16 +135,18 @@ static void use_device(weft_data *data)
     }
 }
 
-static weft_status start_comm(const char *function, const weft_settings *settings, weft_transport *transport)
+/* *told: the others know of the error. */
+static weft_status start_comm(const char *function, const weft_settings *settings, weft_transport *transport, bool *told)
 {
     if (transport->data.state == NULL) {
         return WEFT_OK;
     }
     use_device(&transport->data);
-    weft_status status = weft_nccl_open(function, settings, transport);
+    weft_status status = weft_nccl_open(function, settings, transport, told);
     if (status != WEFT_OK) {
         return status;
     }
+    *told = false;
     if (transport->data.enable_packing != NULL) {
         transport->data.enable_packing(transport->data.state);
     }
@@ -156,12 +158,13 @@ static weft_status start_comm(const char *function, const weft_settings *setting
 static weft_status start_floors(const char *function, const weft_settings *settings,
                                 weft_transport *transport)
 {
+    bool told = false;
     weft_status status = weft_calibrate(function, settings, transport);
     status = status == WEFT_OK ? weft_runtime_configure(function, settings) : status;
-    status = status == WEFT_OK ? start_comm(function, settings, transport) : status;
+    status = status == WEFT_OK ? start_comm(function, settings, transport, &told) : status;
     status = status == WEFT_OK ? weft_tensors_start() : status;
     status = status == WEFT_OK ? weft_dispatch_start() : status;
-    if (status != WEFT_OK) {
+    if (status != WEFT_OK && !told) {
         give_up_world(function, status, transport);
     }
     weft_predict_start();
@@ -211,6 +214,9 @@ static weft_status start(const char *function, const weft_config *config, const 
     weft_runtime.give_up = weft_comm_give_up;
     weft_runtime.check = settings.check && transport.place.num_processes > 1;
     watch_exit();
+    if (weft_runtime.comm != NULL && transport.place.num_processes > 1 && settings.signals) {
+        weft_comm_heed_sigterm(weft_runtime.comm);
+    }
     return WEFT_OK;
 }
 
@@ -229,10 +235,16 @@ weft_status weft_init(const weft_config *config)
 }
 
 #if WEFT_HAVE_MPI
-weft_status weft_init_mpi(MPI_Comm comm, const weft_config *config)
+weft_status weft_init_communicator(const weft_communicator *communicator, const weft_config *config)
 {
-    weft_opener opener = { .open = open_mpi, .argument = &comm, .expects_all = comm == MPI_COMM_WORLD };
-    return weft_init_over("weft_init_mpi", &opener, config);
+    static const char function[] = "weft_init_mpi"; /* by which programs call it */
+    weft_status status = weft_mpi_check_program(function, communicator);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    const MPI_Comm *comm = communicator->handle;
+    weft_opener opener = { .open = open_mpi, .argument = comm, .expects_all = *comm == MPI_COMM_WORLD };
+    return weft_init_over(function, &opener, config);
 }
 #endif
 
@@ -251,6 +263,7 @@ weft_status weft_wait(void)
     if (weft_runtime.deferral != NULL && (status = weft_runtime.deferral->finish(weft_runtime.deferral)) != WEFT_OK) {
         return status;
     }
+    weft_end_pause();
     /* Transfers first: the tasks that are left then wait for nothing but tasks. */
     if (weft_runtime.comm != NULL) {
         weft_comm_wait(weft_runtime.comm);

@@ -5,10 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mpirun.h"
+
 const char *checkpoint_path(void)
 {
     static char path[200];
-    bool launched = getenv("OMPI_COMM_WORLD_RANK") != NULL;
+    bool launched = mpirun_process() >= 0;
     const char *folder = getenv("TMPDIR");
     snprintf(path, sizeof(path), "%s/weft-checkpoint-%d.safetensors", folder == NULL ? "/tmp" : folder,
              launched ? (int)getppid() : (int)getpid());

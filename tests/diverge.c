@@ -23,6 +23,8 @@
 #include <weft/mpi.h>
 #include <weft/weft.h>
 
+#include "mpirun.h"
+
 enum { MAX_ROWS = 600, MAX_COLUMNS = 500, STEPS = 6, TURN = 3 };
 
 static int rows = MAX_ROWS, columns = MAX_COLUMNS;
@@ -208,8 +210,7 @@ static int start_twice(const char *who, char *setting)
  * gets this error, which is correct too. */
 static int not_started(void)
 {
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK"); /* weft does not tell: it has not started */
-    int process = rank == NULL ? 0 : atoi(rank);
+    int process = mpirun_process() < 0 ? 0 : mpirun_process(); /* weft does not tell: it has not started */
     printf("process %d ends: %s: %s\n", process, weft_status_string(weft_last_status()), weft_last_error());
     say_as(process, "finalized: ", "not started");
     return 3;

@@ -13,15 +13,15 @@
 
 #include <cmocka.h>
 
+#include "mpirun.h"
+
 static char folder[] = "/tmp/weft-examples-XXXXXX";
 
 int example_run(int processes, const char *program, const char *arguments)
 {
-    char launcher[128] = "", command[4096];
-    if (processes > 0) {
-        snprintf(launcher, sizeof(launcher), "mpirun --oversubscribe --bind-to none -n %d", processes);
-    }
-    snprintf(command, sizeof(command), "%s '%s' %s >%s/out 2>%s/err </dev/null", launcher, program, arguments,
+    char launcher[256], command[4096];
+    mpirun_text(launcher, sizeof(launcher), processes);
+    snprintf(command, sizeof(command), "%s'%s' %s >%s/out 2>%s/err </dev/null", launcher, program, arguments,
              folder, folder);
     int status = system(command);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -70,6 +70,61 @@ void example_curve(const char *name, int n, double losses[])
         assert_int_equal(fscanf(file, "%lf", &losses[i]), 1);
         assert_true(isfinite(losses[i]));
     }
+    fclose(file);
+}
+
+void example_refused(const char *program, const char *arguments, int code, const char *part)
+{
+    int given = example_run(0, program, arguments);
+    if (given != code || strstr(example_output("err"), part) == NULL) {
+        fail_msg("%s %s gave %d: %s", program, arguments, given, example_output("err"));
+    }
+}
+
+/* Behind `key`. */
+static char *value_of(char *text, const char *key)
+{
+    char *at = strstr(text, key);
+    if (at == NULL) {
+        fail_msg("no %s in %s", key, text);
+    }
+    return at + strlen(key);
+}
+
+double example_number(const char *key)
+{
+    return strtod(value_of(example_last_line(), key), NULL);
+}
+
+void example_list(const char *key, int n, double values[])
+{
+    char *list = strchr(value_of(example_last_line(), key), '[');
+    assert_non_null(list);
+    for (int i = 0; i < n; i++) {
+        char *end = list;
+        values[i] = strtod(list + 1, &end);
+        assert_true(end > list + 1);
+        list = end;
+    }
+    assert_int_equal(*list, ']');
+}
+
+void example_tensor(const char *path, const char *name, size_t bytes, void *values)
+{
+    static char header[1 << 16], key[80];
+    uint64_t length = 0;
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(&length, sizeof(length), 1, file), 1);
+    assert_true(length < sizeof(header));
+    assert_int_equal(fread(header, 1, length, file), length);
+    header[length] = '\0';
+    snprintf(key, sizeof(key), "\"%s\"", name);
+    char *offsets = strchr(value_of(value_of(header, key), "\"data_offsets\""), '[');
+    long begin = strtol(offsets + 1, &offsets, 10), end = strtol(offsets + 1, NULL, 10);
+    assert_int_equal(end - begin, bytes);
+    assert_int_equal(fseek(file, (long)(sizeof(length) + length) + begin, SEEK_SET), 0);
+    assert_int_equal(fread(values, 1, bytes, file), bytes);
     fclose(file);
 }
 

@@ -18,6 +18,14 @@ const char *example_path(const char *name);
 /* Reads n losses, one a line, from the folder's file. Fails the test if there are fewer, or one is not finite. */
 void example_curve(const char *name, int n, double losses[]);
 
+/* One process exits with `code`, and its message has `part`; or the test fails. */
+void example_refused(const char *program, const char *arguments, int code, const char *part);
+/* The number behind `key` in the last line of "out"; and n numbers of the list behind it. Fail the test if there is none. */
+double example_number(const char *key);
+void example_list(const char *key, int n, double values[]);
+/* The bytes of a tensor of a safetensors file. Fails the test unless there are so many. */
+void example_tensor(const char *path, const char *name, size_t bytes, void *values);
+
 /* For cmocka_run_group_tests(). */
 int example_folder_make(void **state);
 int example_folder_remove(void **state);

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mpirun.h"
+
 enum { HANGS_AFTER_LOOKS = 3000 }; /* one every 50 ms */
 
 char launch_output[1 << 17];
@@ -56,15 +58,13 @@ static void become_mpirun(const launch *l)
     }
     char count[16];
     snprintf(count, sizeof(count), "%d", l->processes);
-    const char *words[9 + LAUNCH_MAX_ARGUMENTS] = { "mpirun", "--oversubscribe", "--bind-to", "none", "-n",
-                                                    count };
-    /* Or else mpirun would kill the job with the first process that dies. */
-    words[6] = l->recovers ? "--enable-recovery" : "--quiet";
-    words[7] = l->program;
+    const char *words[MPIRUN_MAX_WORDS + LAUNCH_MAX_ARGUMENTS + 2] = { NULL };
+    int used = mpirun_words(words, count, l->recovers);
+    words[used++] = l->program;
     for (int i = 0; l->arguments[i] != NULL; i++) {
-        words[8 + i] = l->arguments[i];
+        words[used++] = l->arguments[i];
     }
-    execvp("mpirun", (char **)(uintptr_t)words);
+    execvp(words[0], (char **)(uintptr_t)words);
     _exit(127);
 }
 

@@ -27,6 +27,7 @@
 #include <weft/mpi.h>
 #include <weft/weft.h>
 
+#include "mpirun.h"
 #include "runtime/runtime.h"
 
 static const char *way = "";
@@ -98,13 +99,6 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* As the launcher says: MPI may not be initialised. */
-static int number(const char *variable)
-{
-    const char *text = getenv(variable);
-    return text == NULL ? 0 : atoi(text);
-}
-
 /* MPI waits for processes that are missing, so this is for worlds that are whole. */
 static void say_place(int process)
 {
@@ -139,7 +133,7 @@ int main(int argc, char *argv[])
         return 2;
     }
     bool own = strcmp(argv[1], "program") == 0, whole = strcmp(argv[2], "none") == 0;
-    int process = number("OMPI_COMM_WORLD_RANK"), last = number("OMPI_COMM_WORLD_SIZE") - 1, provided = 0;
+    int process = mpirun_process(), last = mpirun_processes() - 1, provided = 0;
     bool goes = !whole && process == (strcmp(argv[2], "first") == 0 ? 0 : last);
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     if (own) {

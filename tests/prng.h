@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "mpirun.h"
+
 /* splitmix64 (Steele, Lea and Flood: Fast Splittable Pseudorandom Number Generators, 2014). */
 typedef struct prng {
     uint64_t state;
@@ -29,11 +31,11 @@ static inline int64_t prng_below(prng *random, int64_t n)
 /* Seeded by WEFT_TEST_SEED, else by `seed`; the first process prints which. */
 static inline prng prng_start(uint64_t seed)
 {
-    const char *text = getenv("WEFT_TEST_SEED"), *process = getenv("OMPI_COMM_WORLD_RANK");
+    const char *text = getenv("WEFT_TEST_SEED");
     if (text != NULL) {
         seed = strtoull(text, NULL, 0);
     }
-    if (process == NULL || process[0] == '0') {
+    if (mpirun_process() <= 0) {
         printf("# WEFT_TEST_SEED=%" PRIu64 "\n", seed);
     }
     return (prng){ seed };

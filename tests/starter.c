@@ -14,11 +14,12 @@
 
 #include <weft/weft.h>
 
+#include "mpirun.h"
+
 /* From the launcher's or MPI's variables: weft_process_index() is unknown before the start. */
 static int process_number(void)
 {
-    const char *text = getenv("OMPI_COMM_WORLD_RANK");
-    return text == NULL ? 0 : atoi(text);
+    return mpirun_process() < 0 ? 0 : mpirun_process();
 }
 
 /* The sum of twelve ones, rows of which lie on all ranks. */

@@ -254,5 +254,6 @@ int main(int argc, char *argv[])
         cmocka_unit_test(custom_op_prints_the_same),
         cmocka_unit_test(readme_shows_minimal),
     };
+    cmocka_set_test_filter(getenv("WEFT_TEST_FILTER"));
     return cmocka_run_group_tests(tests, example_folder_make, example_folder_remove);
 }

@@ -10,14 +10,14 @@
 #include <unistd.h>
 
 #include "io/crc32c.h"
+#include "mpirun.h"
 
 enum { MAX_TENSORS = 24 };
 
 /* At least one rank for each process. */
 static void start_ranks(int ranks)
 {
-    const char *processes = getenv("OMPI_COMM_WORLD_SIZE");
-    int fewest = processes == NULL ? 1 : atoi(processes);
+    int fewest = mpirun_processes();
     weft_config config = { .ranks = ranks < fewest ? fewest : ranks };
     setenv("WEFT_PANEL_ROWS", "2", 1);
     assert_int_equal(weft_init(&config), WEFT_OK);
@@ -456,6 +456,5 @@ int main(void)
     };
     const struct CMUnitTest of_several[] = { cmocka_unit_test(test_one_process_fails) };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    bool several = getenv("OMPI_COMM_WORLD_SIZE") != NULL && atoi(getenv("OMPI_COMM_WORLD_SIZE")) > 1;
-    return failed + (several ? cmocka_run_group_tests(of_several, NULL, NULL) : 0);
+    return failed + (mpirun_processes() > 1 ? cmocka_run_group_tests(of_several, NULL, NULL) : 0);
 }

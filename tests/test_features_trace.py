@@ -22,7 +22,7 @@ class TraceTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "out")
             done = subprocess.run(
-                [script, "--output", out, "--json", mpirun, "--oversubscribe", "-n", str(processes), program],
+                [script, "--output", out, "--json", mpirun, "-n", str(processes), program],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=150,
             )
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "gradient_check.h"
-
-enum { MAX_INPUTS = 4 };
+#include "gradient_rows.h"
 
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 
@@ -43,19 +42,6 @@ static weft_tensor *input_of(weft_mesh *mesh, input_layout layout, const char *t
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
 static weft_mesh *mesh;
-
-typedef struct call_row {
-    row_place place;
-    const char *inputs[MAX_INPUTS];
-    weft_tensor *(*call)(weft_tensor *const x[]);
-    bool in_place; /* Partial inputs are refused */
-} call_row;
-
-#define CALL(name_, expression)                                                                              \
-    static weft_tensor *name_(weft_tensor *const x[])                                                        \
-    {                                                                                                        \
-        return expression;                                                                                   \
-    }
 
 #define UNARY_CALL(name_) CALL(call_##name_, weft_##name_(x[0]))
 #define BINARY_CALL(name_) CALL(call_##name_, weft_##name_(x[0], x[1]))
@@ -395,7 +381,10 @@ static const call_row rows[] = {
     { THIS_ROW, { "5x4:w", "5x4:w", "4:p" }, call_layer_norm_backward, false },
     { THIS_ROW, { "5x4:w", "5x4:w" }, call_rms_norm_backward, false },
     { THIS_ROW, { "5x3:u" }, call_redistribute, false },
+    { .call = NULL },
 };
+
+static const call_row *const tables[] = { rows, gradient_rows_around };
 
 static int checked;
 
@@ -403,9 +392,9 @@ static void check_row(const call_row *row, int ranks, input_layout layout)
 {
     enter_row(row->place, __func__);
     prng random = { .state = 17 };
-    weft_tensor *x[MAX_INPUTS] = { NULL };
+    weft_tensor *x[MAX_GRADIENT_INPUTS] = { NULL };
     weft_scope_open();
-    for (int i = 0; i < MAX_INPUTS && row->inputs[i] != NULL; i++) {
+    for (int i = 0; i < MAX_GRADIENT_INPUTS && row->inputs[i] != NULL; i++) {
         x[i] = input_of(mesh, layout, row->inputs[i], &random);
     }
     assert_no_error();
@@ -433,9 +422,11 @@ static void check_rows(int ranks, int outside, input_layout layout)
         members[i] = (int)size - 1 - i + outside;
     }
     mesh = weft_mesh_of_ranks(1, &size, members, NULL);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (!(rows[i].in_place && layout == PARTIAL_SUM)) {
-            check_row(&rows[i], ranks, layout);
+    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
+        for (const call_row *row = tables[t]; row->call != NULL; row++) {
+            if (!(row->in_place && layout == PARTIAL_SUM)) {
+                check_row(row, ranks, layout);
+            }
         }
     }
     assert_int_equal(weft_finalize(), WEFT_OK);

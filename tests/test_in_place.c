@@ -339,7 +339,9 @@ static void test_all_operations(void **state)
                                             "attention_backward_kv",
                                             "randint",
                                             "bernoulli_scalar",
-                                            "randperm" };
+                                            "randperm",
+                                            "range",
+                                            "eye" };
     for (int f = 0; weft_operation_families[f] != NULL; f++) {
         for (int i = 0; weft_operation_families[f][i] != NULL; i++) {
             const weft_operation *operation = weft_operation_families[f][i];

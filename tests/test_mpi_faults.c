@@ -8,6 +8,8 @@
 #include "comm/comm.h"
 #include "comm/mpi_packs.h"
 
+#include <weft/mpi.h>
+
 static struct {
     int tests, receives_from_anyone, cancelled, cancelled_nothing;
     int tests_before_failing; /* 0: none fails */
@@ -117,9 +119,46 @@ static void test_failure_of_a_test(void **state)
     weft_unbreak();
 }
 
+static void refuse(weft_communicator communicator, weft_status status, const char *part)
+{
+    assert_int_equal(weft_init_communicator(&communicator, NULL), status);
+    if (strstr(weft_last_error(), part) == NULL) {
+        fail_msg("no \"%s\" in: %s", part, weft_last_error());
+    }
+    weft_clear_error();
+}
+
+/* Communicators of another MPI, and incomplete ones, are refused before anything is done with them. */
+static void test_communicators(void **state)
+{
+    (void)state;
+    MPI_Comm world = MPI_COMM_WORLD;
+    const weft_communicator right = { sizeof(right), WEFT_MPI_INTERFACE, sizeof(world), &world };
+    weft_communicator c = right;
+    assert_int_equal(weft_init_communicator(NULL, NULL), WEFT_ERR_INVALID);
+    weft_clear_error();
+    c.size = 0;
+    refuse(c, WEFT_ERR_INVALID, "weft_init_communicator: communicator->size is 0");
+    c = right;
+    c.handle = NULL;
+    refuse(c, WEFT_ERR_INVALID, "communicator->handle is NULL");
+    c = right;
+    c.interface = NULL;
+    refuse(c, WEFT_ERR_INVALID, "communicator->interface is NULL");
+    c = right;
+    c.interface = strcmp(WEFT_MPI_INTERFACE, "MPICH") == 0 ? "Open MPI" : "MPICH";
+    refuse(c, WEFT_ERR_UNSUPPORTED, c.interface);
+    c = right;
+    c.handle_size = sizeof(world) + 4;
+    refuse(c, WEFT_ERR_UNSUPPORTED, "MPI_Comm");
+    assert_int_equal(weft_init_communicator(&right, NULL), WEFT_OK);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_communicators),
         cmocka_unit_test(test_no_packs_on_one_machine),
         cmocka_unit_test(test_failure_of_a_test), /* the last: nothing can be opened after it */
     };

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "mpirun.h"
+
 /* ---- several processes --------------------------------------------------------------------------------- */
 
 static bool is_last(void)
@@ -126,8 +128,7 @@ static void test_limits_differ(void **state)
 {
     (void)state;
     enum { STEPS = 1000, ROWS = 4 };
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    int process = rank == NULL ? 0 : atoi(rank);
+    int process = mpirun_process() < 0 ? 0 : mpirun_process();
     int64_t most = process == 0 ? 1 : process == 1 ? -1 : 50;
     start(most, 0);
     weft_tensor *x = full(ROWS, 0, "S0");

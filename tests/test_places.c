@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "mpirun.h"
+
 /* ---- folders that cannot be written -------------------------------------------------------------------- */
 
 static void test_a_home_that_can_be_written(void **state)
@@ -121,8 +123,8 @@ static void test_several_processes(void **state)
 {
     (void)state;
     static child c;
-    const char *const arguments[] = { "mpirun", "--oversubscribe", "--bind-to", "none", "-n",
-                                      "3",      starter,           NULL };
+    const char *arguments[MPIRUN_MAX_WORDS + 2] = { NULL };
+    arguments[mpirun_words(arguments, "3", false)] = starter;
     const char *const settings[] = { "HOME=/proc", "WEFT_CALIBRATE=off", NULL };
     c = (child){ .arguments = arguments, .settings = settings, .seconds = LONG_S };
     child_run(&c);

@@ -88,32 +88,6 @@ static void solve(int n, double tolerance, run *r)
 
 /* ---- runs of the program --------------------------------------------------------------------------------- */
 
-/* The only tensor of a safetensors file: its values are behind the header. */
-static void read_solution(const char *path, int n, bool single, double u[])
-{
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    uint64_t header = 0;
-    static float narrow[MAX_SIZE * MAX_SIZE];
-    size_t count = (size_t)(n * n);
-    assert_int_equal(fread(&header, sizeof(header), 1, file), 1);
-    assert_int_equal(fseek(file, (long)header, SEEK_CUR), 0);
-    assert_int_equal(single ? fread(narrow, sizeof(*narrow), count, file) : fread(u, sizeof(*u), count, file), count);
-    for (size_t i = 0; single && i < count; i++) {
-        u[i] = narrow[i];
-    }
-    fclose(file);
-}
-
-static double number_of(const char *line, const char *key)
-{
-    const char *at = strstr(line, key);
-    if (at == NULL) {
-        fail_msg("no %s in %s", key, line);
-    }
-    return strtod(at + strlen(key), NULL);
-}
-
 static int start(int processes, const char *arguments)
 {
     char all[1024];
@@ -129,15 +103,20 @@ static void solve_with_weft(int processes, int n, const char *more, run *r)
     if (code != 0) {
         fail_msg("poisson_cg %s on %d processes gave %d: %s", arguments, processes, code, example_output("err"));
     }
-    const char *line = example_last_line();
-    r->iterations = (int)number_of(line, "\"iterations\": ");
-    r->error = number_of(line, "\"error\": ");
-    char *list = strchr(strstr(line, "\"residuals\": ["), '[');
+    r->iterations = (int)example_number("\"iterations\": ");
+    r->error = example_number("\"error\": ");
+    char *list = strchr(strstr(example_last_line(), "\"residuals\": ["), '[');
     for (r->num_residuals = 0; *list != ']'; r->num_residuals++) {
         assert_true(r->num_residuals < MAX_RESIDUALS);
         r->residuals[r->num_residuals] = strtod(list + 1, &list);
     }
-    read_solution(example_path("u"), n, strstr(more, "f32") != NULL, r->u);
+    bool single = strstr(more, "f32") != NULL;
+    static float narrow[MAX_SIZE * MAX_SIZE];
+    size_t count = (size_t)(n * n);
+    example_tensor(example_path("u"), "u", count * (single ? sizeof(*narrow) : sizeof(*r->u)), single ? (void *)narrow : r->u);
+    for (size_t i = 0; single && i < count; i++) {
+        r->u[i] = narrow[i];
+    }
 }
 
 /* Rounding errors grow with the iterations, and as the residual falls. */
@@ -302,32 +281,24 @@ static void too_few_iterations_are_an_error(void **state)
     assert_int_equal(start(0, "--size 40 --iterations 20 --tolerance 0"), 0);
 }
 
-static void refused(const char *arguments, int code, const char *part)
-{
-    int given = example_run(0, program, arguments);
-    if (given != code || strstr(example_output("err"), part) == NULL) {
-        fail_msg("poisson_cg %s gave %d: %s", arguments, given, example_output("err"));
-    }
-}
-
 static void bad_arguments_are_named(void **state)
 {
     (void)state;
-    refused("--size 2", 2, "--size");
-    refused("--size 10x10", 2, "--size");
-    refused("--mesh 2", 2, "--mesh");
-    refused("--mesh 0x2", 2, "--mesh");
-    refused("--mesh 2x2x2", 2, "--mesh");
-    refused("--mesh dp=2", 2, "--mesh");
-    refused("--type f16", 2, "--type");
-    refused("--tolerance -1", 2, "--tolerance");
-    refused("--tolerance nan", 2, "--tolerance");
-    refused("--tolerance 1", 2, "--tolerance");
-    refused("--iterations -5", 2, "--iterations");
-    refused("--check 0", 2, "--check");
-    refused("--grid 4", 2, "--grid");
-    refused("16", 2, "16");
-    refused("--size 16 --save /nonexistent/u", 1, "/nonexistent/u");
+    example_refused(program, "--size 2", 2, "--size");
+    example_refused(program, "--size 10x10", 2, "--size");
+    example_refused(program, "--mesh 2", 2, "--mesh");
+    example_refused(program, "--mesh 0x2", 2, "--mesh");
+    example_refused(program, "--mesh 2x2x2", 2, "--mesh");
+    example_refused(program, "--mesh dp=2", 2, "--mesh");
+    example_refused(program, "--type f16", 2, "--type");
+    example_refused(program, "--tolerance -1", 2, "--tolerance");
+    example_refused(program, "--tolerance nan", 2, "--tolerance");
+    example_refused(program, "--tolerance 1", 2, "--tolerance");
+    example_refused(program, "--iterations -5", 2, "--iterations");
+    example_refused(program, "--check 0", 2, "--check");
+    example_refused(program, "--grid 4", 2, "--grid");
+    example_refused(program, "16", 2, "16");
+    example_refused(program, "--size 16 --save /nonexistent/u", 1, "/nonexistent/u");
 #ifdef WEFT_HAVE_MPI
     assert_int_not_equal(example_run(3, program, "--mesh 2x1"), 0);
     assert_non_null(strstr(example_output("err"), "too few for 3 processes"));

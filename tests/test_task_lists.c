@@ -292,7 +292,7 @@ static void test_every_operation_was_checked(void **state)
  * of others the rest has been cleared before. */
 static bool is_expected(const weft_operation *of, mutation how)
 {
-    static const char *const parts[] = { "cat", "slice_backward", "attention_state", "attention_backward_q",
+    static const char *const parts[] = { "cat", "slice_backward", "pad", "pad_zeros", "attention_state", "attention_backward_q",
                                          "attention_backward_kv" };
     bool found = false;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && of != NULL; i++) {

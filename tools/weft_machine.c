@@ -4,6 +4,9 @@
 
 #include <weft/weft.h>
 
+#if WEFT_HAVE_MPI
+#include "comm/mpi_identity.h"
+#endif
 #include "machine/model.h"
 #include "runtime/cuda.h"
 #include "runtime/runtime.h"
@@ -15,6 +18,18 @@ static const char usage[] =
     "measures the links as well. WEFT_CALIBRATE=again measures all anew; docs/machine.md says where the figures\n"
     "are kept.\n"
     "--figures: as a file that weft-predict reads, with the rates of kernels that follow from them, to be changed.\n";
+
+/* The MPI that weft is built with, and what the library that is there says of itself. */
+static void print_mpi(FILE *file)
+{
+#if WEFT_HAVE_MPI
+    char running[128];
+    weft_mpi_running(running, sizeof(running));
+    fprintf(file, "MPI: %s, running %s\n", weft_mpi_compiled_for(), running);
+#else
+    fprintf(file, "MPI: none (built without)\n");
+#endif
+}
 
 int main(int argc, char **argv)
 {
@@ -29,6 +44,7 @@ int main(int argc, char **argv)
             weft_machine_model model = weft_machine_model_of(&weft_runtime.machine);
             if (!figures) {
                 weft_print_machine(stdout);
+                print_mpi(stdout);
                 weft_cuda_print(stdout);
             } else if (!weft_machine_model_write(&model, stdout)) {
                 fprintf(stderr, "weft-machine: the figures cannot be written\n");

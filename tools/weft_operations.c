@@ -121,7 +121,7 @@ static void print_gradient(const weft_operation *operation)
             between = ", ";
         }
     }
-    printf("%s", reads == 0 ? "-" : "");
+    printf("%s", reads != 0 ? "" : entry->reads_inputs ? "all inputs" : "-");
 }
 
 /* The Partial placements that pass through. */

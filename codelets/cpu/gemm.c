@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codelets/cpu/clones.h"
+#include "codelets/cpu/onednn.h"
 #include "codelets/convert.h"
 #include "codelets/problems.h"
 #include "codelets/products.h"
@@ -217,7 +218,9 @@ void weft_multiply(const weft_gemm *g, const void *a, const void *b, void *c)
         return;
     }
     if (floating && g->k > 0 && !vectors) {
-        multiply_matrices(g, a, b, c);
+        if (!weft_onednn_multiply(g, g->dtype, a, b, c)) {
+            multiply_matrices(g, a, b, c);
+        }
         return;
     }
     scale_rows(g, c);
@@ -290,6 +293,9 @@ bool weft_multiply_from(const weft_gemm *g, weft_dtype input_type, const void *a
 {
     if (input_type == g->dtype || g->k == 0 || g->m == 0 || g->n == 0) {
         weft_multiply(g, a, b, c);
+        return true;
+    }
+    if (weft_onednn_multiply(g, input_type, a, b, c)) {
         return true;
     }
     size_t count = (size_t)(g->m * g->k);
@@ -420,7 +426,7 @@ void weft_kernel_bmm(const weft_kernel_call *call)
     if (!done) {
         g.k = 0;
     }
-    for (int64_t row = 0; row < output->extent[0]; row++) {
+    for (int64_t row = 0; row < weft_view_rows(output); row++) { /* none where matrices have no elements */
         done &= multiply_row(&g, &a, &b, output, batch_dims, row);
     }
     if (!done) {

@@ -13,6 +13,7 @@
 #include "codelets/norms.h"
 #include "codelets/optimizers.h"
 #include "codelets/random.h"
+#include "codelets/ranges.h"
 #include "codelets/reductions.h"
 #include "codelets/rotary.h"
 #include "codelets/scans.h"

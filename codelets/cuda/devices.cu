@@ -10,6 +10,12 @@ int weft_cuda_count_devices(void)
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+int64_t weft_cuda_device_bytes(int device)
+{
+    struct cudaDeviceProp properties;
+    return cudaGetDeviceProperties(&properties, device) == cudaSuccess ? (int64_t)properties.totalGlobalMem : 0;
+}
+
 const char *weft_cuda_error_name(int failed)
 {
     return failed >= WEFT_CUDA_CUBLAS ? cublasGetStatusName((cublasStatus_t)(failed - WEFT_CUDA_CUBLAS))

@@ -6,7 +6,7 @@
 
 WEFT_BEGIN_DECLS
 
-enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_ERRORS = 16, WEFT_CUDA_CUBLAS = 1 << 16 };
+enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_ERRORS = 64, WEFT_CUDA_CUBLAS = 1 << 16 };
 
 /* A stream, and memory for what its kernels need beside their operands: begins with the stream and zeros; used by one
  * thread, with the stream's device as the current one. */
@@ -44,6 +44,8 @@ extern const weft_cuda_run weft_cuda_kernels[WEFT_KERNEL_COUNT];
 
 /* Devices of this machine, 0 without a driver; -1: a build without CUDA. */
 int weft_cuda_count_devices(void);
+/* Bytes of memory of a device, in use or not; 0: CUDA does not say. */
+int64_t weft_cuda_device_bytes(int device);
 /* The name that CUDA or cuBLAS has for the result of a weft_cuda_run. */
 const char *weft_cuda_error_name(int failed);
 

@@ -1,5 +1,6 @@
 /* The table of a build without CUDA. */
-#include "codelets/cuda/kernels.h"
+#include "codelets/cuda/chain.h"
+#include "codelets/cuda/products.h"
 
 const weft_cuda_run weft_cuda_kernels[WEFT_KERNEL_COUNT] = { NULL };
 
@@ -8,10 +9,38 @@ int weft_cuda_count_devices(void)
     return -1;
 }
 
+int64_t weft_cuda_device_bytes(int device)
+{
+    (void)device;
+    return 0;
+}
+
 const char *weft_cuda_error_name(int failed)
 {
     (void)failed;
     return "no CUDA";
+}
+
+int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue, weft_device_error *found[])
+{
+    (void)steps;
+    (void)queue;
+    (void)found;
+    return -1;
+}
+
+bool weft_cuda_steps_use_scratch(const weft_cuda_steps *steps)
+{
+    (void)steps;
+    return false;
+}
+
+int weft_cuda_scratch(weft_cuda_queue *queue, void **scratch, size_t *bytes)
+{
+    (void)queue;
+    *scratch = NULL;
+    *bytes = 0;
+    return -1;
 }
 
 void weft_cuda_queue_free(weft_cuda_queue *queue)

@@ -1,4 +1,4 @@
-/* Reductions over dimensions, a thread for each result, in the order of cpu/reductions.c. */
+/* Reductions over dimensions, a thread for each result, or a block where there are few, in the order of cpu/reductions.c. */
 #include <limits.h>
 #include <math.h>
 
@@ -177,6 +177,89 @@ template <typename Kind, typename T> __global__ void run_reduction(const reducti
     }
 }
 
+/* ---- few results: a block for each ----------------------------------------------------------------------- */
+
+/* As into_one() has them: values in LANES sums, which are then added by pairs, and the remaining values one by one. LANES threads
+ * have a group of values, UNITS groups at once; the block's first thread adds the groups' totals in their order. */
+enum { LANES = 32, UNITS = 8, FEW_RESULTS = 64, MANY_VALUES = 256 };
+
+/* A group of values: the part of a run that into_one() gets. */
+struct value_group {
+    int64_t c, first; /* the combination; the run's element where it begins */
+    int64_t within;   /* elements from the beginning of the rows that lie together */
+};
+
+/* The number of its values, and where they are. Moves on to the next group. */
+__device__ int64_t take_group(const reduction_work &work, int64_t base, value_group *group, weft_device_place *from)
+{
+    const weft_device_view &in = work.call.views[work.source];
+    const int64_t length = in.extent[work.ndim - 1], block = 512;
+    int64_t position;
+    const int64_t begin = base + distance_of(work, group->c, &position) + group->first;
+    const int64_t together = work.ndim == 1 ? weft_rows_together(in, group->first) : length;
+    const int64_t left = together - group->within, n = work.direct || left < block ? left : block;
+    *from = weft_place_of(work.call, work.source, begin);
+    from->place += group->within;
+    group->within += n;
+    if (group->within == together) {
+        group->first += together;
+        group->within = 0;
+    }
+    if (group->first == length) {
+        group->first = 0;
+        group->c++;
+    }
+    return n;
+}
+
+template <typename Kind, typename T> __global__ void run_reduction_together(const reduction_work work)
+{
+    __shared__ T lanes[UNITS][LANES], rest[UNITS][LANES];
+    __shared__ int64_t sizes[UNITS];
+    const weft_device_call &call = work.call;
+    const int lane = (int)threadIdx.x % LANES, own = (int)threadIdx.x / LANES;
+    for (int64_t r = blockIdx.x; r < call.views[0].count; r += gridDim.x) {
+        const reduced_values<T> values = { work, r };
+        T total = call.first ? start_of(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
+        const int64_t base = base_of(work, r);
+        value_group next = { 0, 0, 0 };
+        while (next.c < work.outer) {
+            int units = 0;
+            for (; units < UNITS && next.c < work.outer; units++) {
+                weft_device_place from;
+                const int64_t n = take_group(work, base, &next, &from), whole = n - n % LANES;
+                if (units != own) {
+                    continue;
+                }
+                T value = Kind::identity(T());
+                for (int64_t i = lane; i < whole; i += LANES) {
+                    value = Kind::combine(value, Kind::prepare(values.at(from, i)));
+                }
+                lanes[own][lane] = value;
+                rest[own][lane] = whole + lane < n ? Kind::prepare(values.at(from, whole + lane)) : T();
+                sizes[own] = n;
+            }
+            __syncthreads();
+            for (int half = LANES / 2; half > 0; half /= 2) {
+                if (own < units && lane < half) {
+                    lanes[own][lane] = Kind::combine(lanes[own][lane], lanes[own][lane + half]);
+                }
+                __syncthreads();
+            }
+            for (int u = 0; u < units && threadIdx.x == 0; u++) {
+                total = sizes[u] >= LANES ? Kind::combine(total, lanes[u][0]) : total;
+                for (int64_t i = 0; i < sizes[u] % LANES; i++) {
+                    total = Kind::combine(total, rest[u][i]);
+                }
+            }
+            __syncthreads();
+        }
+        if (threadIdx.x == 0) {
+            weft_set(call, 0, r, finished(call, total));
+        }
+    }
+}
+
 __device__ bool is_sought(double value, double sought)
 {
     return value == sought || (value != value && sought != sought);
@@ -255,7 +338,13 @@ template <typename Kind> int reduce(reduction_work *work, bool powers, weft_cuda
     work->centred = work->call.num_inputs > 1;
     work->direct = !powers && !work->centred && (type == WEFT_F32 || type == WEFT_F64 || type == WEFT_I64);
     work->whole_identity = identity_within(Kind::whole_identity, work->call.views[0].dtype);
-    return launch(type >= WEFT_I64 ? run_reduction<Kind, int64_t> : run_reduction<Kind, double>, *work, queue);
+    const bool integers = type >= WEFT_I64;
+    const int64_t results = work->call.views[0].count, values = work->call.views[work->source].count;
+    if (work->reduces_last && results <= FEW_RESULTS && values >= results * MANY_VALUES && values > 0) {
+        return weft_launch_blocks(integers ? run_reduction_together<Kind, int64_t> : run_reduction_together<Kind, double>,
+                                  (unsigned)results, LANES * UNITS, queue->stream, *work);
+    }
+    return launch(integers ? run_reduction<Kind, int64_t> : run_reduction<Kind, double>, *work, queue);
 }
 
 template <typename Kind> int run_kind(const weft_task_run *run, weft_cuda_queue *queue, bool powers = false)

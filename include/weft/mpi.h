@@ -11,14 +11,50 @@
 
 WEFT_BEGIN_DECLS
 
+/** Whose binary interface <mpi.h> has. "MPICH": MPICH's, Intel MPI's, MVAPICH's and Cray's, which are the same. \{ */
+#if defined(MPI_ABI_VERSION)
+#define WEFT_MPI_INTERFACE "the standard's"
+#elif defined(OPEN_MPI)
+#define WEFT_MPI_INTERFACE "Open MPI"
+#elif defined(MPICH_VERSION) || defined(MPICH_NUMVERSION) || defined(I_MPI_VERSION) || defined(MVAPICH2_VERSION)
+#define WEFT_MPI_INTERFACE "MPICH"
+#else
+#define WEFT_MPI_INTERFACE ""
+#endif
+/** \} */
+
+/** A communicator, and the MPI that it belongs to, as the program's <mpi.h> says. */
+typedef struct weft_communicator {
+    size_t size;           /**< of this struct */
+    const char *interface; /**< WEFT_MPI_INTERFACE */
+    size_t handle_size;    /**< sizeof(MPI_Comm) */
+    const void *handle;    /**< points to the MPI_Comm */
+} weft_communicator;
+
+/**
+ * weft_init() in the mpi world made of the processes of a communicator, which may be of another MPI than weft's: that is
+ * WEFT_ERR_UNSUPPORTED. weft_init_mpi() calls it. WEFT_ERR_INVALID for NULL.
+ */
+WEFT_API weft_status weft_init_communicator(const weft_communicator *communicator, const weft_config *config);
+
 /**
  * weft_init() in the mpi world made of the processes of `comm`. Collective over comm. weft works on a
- * duplicate of it, from a thread of its own: the program has called MPI_Init_thread() with
- * MPI_THREAD_MULTIPLE, or has not initialised MPI at all (then `comm` must be MPI_COMM_WORLD, and weft
- * initialises and finalises MPI).
- * \return as weft_init(); WEFT_ERR_UNSUPPORTED when MPI was initialised with less than MPI_THREAD_MULTIPLE.
+ * duplicate of it, from a thread of its own. The program has called MPI_Init_thread() with
+ *
+ *  - MPI_THREAD_MULTIPLE, or
+ *  - MPI_THREAD_SERIALIZED: then it calls no function of MPI from weft_init_mpi() until weft_finalize() has returned;
+ *    weft's two threads take turns;
+ *
+ * or it has not initialised MPI at all: then `comm` must be MPI_COMM_WORLD, and weft initialises and finalises MPI.
+ *
+ * \return as weft_init(); WEFT_ERR_UNSUPPORTED when MPI was initialised with less than MPI_THREAD_SERIALIZED, and when the
+ *         program has been compiled for, or runs with, another MPI than weft: MPI_Comm is another type there.
  */
-WEFT_API weft_status weft_init_mpi(MPI_Comm comm, const weft_config *config);
+static inline weft_status weft_init_mpi(MPI_Comm comm, const weft_config *config)
+{
+    const weft_communicator all = { sizeof(all), WEFT_MPI_INTERFACE, sizeof(comm), &comm };
+    return weft_init_communicator(&all, config);
+}
 
 WEFT_END_DECLS
 

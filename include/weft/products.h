@@ -1,7 +1,8 @@
 /** \file
  * Products of matrices, convolutions and attention. Types must agree. WEFT_BF16 and WEFT_F16 are multiplied
  * and added in single precision, and the result is rounded once. Results repeat bit for bit, on the same
- * layouts.
+ * layouts. Where a processor multiplies WEFT_BF16 itself (AVX512_BF16, with oneDNN), subnormal numbers count
+ * as 0.
  */
 #ifndef WEFT_PRODUCTS_H
 #define WEFT_PRODUCTS_H

@@ -51,7 +51,8 @@ typedef struct weft_config {
                       shows, at least 1. STARPU_NCPU, when set, wins */
     int64_t pool_bytes; /**< WEFT_POOL_BYTES: memory of released tensors that is kept for reuse or on its way
                            back to the system, StarPU's handles included (2.5 KB or more for each panel);
-                           default a quarter of the machine's, divided by its processes */
+                           default a quarter of the machine's, or of the limit that control groups (of a
+                           batch job, of a container) set, divided by the machine's processes */
     int64_t cache_bytes; /**< WEFT_CACHE_BYTES: memory for what calls leave behind for calls like them: layouts chosen,
                             plans of redistributions, lists of tasks. Least recently used ones go first; default
                             128 MiB. WEFT_CACHE_BYTES=0: nothing is kept */
@@ -86,7 +87,7 @@ static inline void weft_config_init(weft_config *options)
 
 /** Starts StarPU (if the program has started it, it is shared and left running) and the world. `config`
  * NULL: from the environment, then defaults. In the mpi world weft initialises MPI unless the program
- * has, with MPI_THREAD_MULTIPLE, and then also finalises it; <weft/mpi.h> has weft_init_mpi() for a
+ * has, asking for MPI_THREAD_MULTIPLE, and then also finalises it; <weft/mpi.h> has weft_init_mpi() for a
  * communicator of the program.
  *
  * BLOCKS until all processes of the world have come, or WEFT_TIMEOUT_S is over (WEFT_ERR_TIMEOUT; weft
@@ -94,8 +95,8 @@ static inline void weft_config_init(weft_config *options)
  * for absent processes: after WEFT_TIMEOUT_S a line on standard error says so. All processes start or
  * none does: if one cannot, the others return its status, with a message that names it.
  *
- * The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN, WEFT_GRAPH_PASSES and WEFT_CHECK must
- * be the same on every process. The first start on a machine takes about 0.1 s longer, because it measures the
+ * The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN, WEFT_GRAPH_PASSES, WEFT_TF32 and WEFT_CHECK
+ * must be the same on every process. The first start on a machine takes about 0.1 s longer, because it measures the
  * machine (WEFT_CALIBRATE="auto"; "again": each start; "off": never) and keeps the figures with StarPU's
  * performance models; process 0 decides for all. Warnings on standard error (WEFT_SILENT=1: none) name
  * unknown variables that begin with WEFT_, and a world of one process whose launcher has started several.
@@ -106,6 +107,13 @@ static inline void weft_config_init(weft_config *options)
  *         does not come, WEFT_ERR_NOMEM for lack of memory or of threads, WEFT_ERR_IO if StarPU has no folder
  *         for its files, WEFT_ERR_UNSUPPORTED, WEFT_ERR_COMM. */
 WEFT_API weft_status weft_init(const weft_config *config);
+
+/** Signals. In a world of several processes SIGTERM, where the program leaves it at its default, breaks the world
+ * (weft_wait()): within 0.1 s this process's functions fail with WEFT_ERR_COMM and a message that names the signal, the process
+ * and its host; the others hear of it and fail likewise. The program then has five seconds to end by itself, with
+ * weft_finalize() or without. After these, and on a second SIGTERM at once, the process ends by the signal, as it would
+ * have without weft. A handler of the program stays, and so does SIG_IGN; forked children end at once.
+ * WEFT_SIGNALS=0: weft leaves all signals alone. */
 
 /** BLOCKS until everything submitted has ended, on every process; releases all remaining tensors, meshes
  * and scopes. Returns as weft_wait(). In a broken world it waits for no other process; memory given to
@@ -143,6 +151,20 @@ WEFT_API weft_status weft_finalize(void);
  * WEFT_CHECK=1, on all processes, is for debugging: before a call that creates, computes, redistributes
  * or gathers tensors, and in weft_finalize(), all processes wait for each other and compare the call. */
 WEFT_API weft_status weft_wait(void);
+
+/** Leaves the cores to the program, for threads of its own (an OpenMP loop, another library). From weft_pause() on no
+ * worker begins a task: each ends the one that it executes, and sleeps. weft_pause() itself does not wait for that. Calls
+ * may be made as always; their tasks run after weft_resume(), or as soon as the program waits for something: a function
+ * marked as blocking, or a call that has to wait ("Back-pressure" above), resumes by itself. So nothing waits forever; but
+ * other processes wait for this one's tasks, up to WEFT_TIMEOUT_S. Messages go on. Pauses do not nest; to resume
+ * without a pause has no effect.
+ *
+ * Without them, workers that find no task for a millisecond sleep too, and tasks wake them (not with another policy
+ * than weft's: STARPU_SCHED, or a StarPU that the program has started). A program that computes in turn with weft gains
+ * that millisecond: weft_wait(), weft_pause(), loops, weft_resume(). WEFT_ERR_STATE before weft_init(). \{ */
+WEFT_API weft_status weft_pause(void);
+WEFT_API weft_status weft_resume(void);
+/** \} */
 
 /** Number of ranks; 0 before weft_init(), as those below, without an error. */
 WEFT_API int weft_world_size(void);

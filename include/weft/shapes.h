@@ -41,6 +41,10 @@ WEFT_API weft_tensor *weft_permute(weft_tensor *a, int ndim, const int dims[]);
  * from). */
 WEFT_API weft_tensor *weft_movedim(weft_tensor *a, int from, int to);
 
+/** Each dimension from[i] becomes dimension to[i], the others keep their order: 0 <= num <= ndim. Gradient:
+ * weft_movedims(gradient, num, to, from). */
+WEFT_API weft_tensor *weft_movedims(weft_tensor *a, int num, const int from[], const int to[]);
+
 /** Repeats dimensions of size 1 to the sizes in `shape`, and adds leading ones; -1 keeps a size. Unlike
  * PyTorch's, this copies; if nothing else decides, the copies are sharded along a repeated dimension.
  * WEFT_ERR_SHAPE if a has another size than 1. Gradient: weft_sum_to(gradient, a's shape). */
@@ -69,6 +73,29 @@ WEFT_API weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index);
 WEFT_API weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[]);
 /** Index i moves to i + shift, cyclically. Gradient: weft_roll(gradient, -shift, dim). */
 WEFT_API weft_tensor *weft_roll(weft_tensor *a, int64_t shift, int dim);
+
+/** Values around a padded tensor: of [1, 2, 3] with two elements before and behind. */
+typedef enum weft_pad_mode {
+    WEFT_PAD_CONSTANT = 0, /**< a value: v v 1 2 3 v v */
+    WEFT_PAD_REFLECT,      /**< mirrored, without the edge: 3 2 1 2 3 2 1; less elements than the dimension has */
+    WEFT_PAD_REPLICATE,    /**< the edge: 1 1 1 2 3 3 3 */
+    WEFT_PAD_CIRCULAR      /**< from the other end: 2 3 1 2 3 1 2; at most as many elements as the dimension has */
+} weft_pad_mode;
+
+/** Adds before[d] and after[d] elements to both ends of each dimension d; ndim is that of a. With WEFT_PAD_CONSTANT they
+ * have `value`, which a's type must represent, and may be negative: so many are cut off. The other modes ignore `value`,
+ * and pad one dimension after the other. WEFT_ERR_INVALID for a number that is not possible. Along a
+ * sharded dimension only elements that change their rank move. Gradient of constants: weft_pad() by the
+ * negative numbers. */
+WEFT_API weft_tensor *weft_pad(weft_tensor *a, int ndim, const int64_t before[], const int64_t after[],
+                               weft_pad_mode mode, double value);
+
+/** The elements [i, i + offset] of two dimensions (offset < 0: [i - offset, i]), as the last dimension of the result,
+ * behind the others. weft_trace: their sum, offset 0, of a matrix; of integers WEFT_I64. WEFT_ERR_INVALID for equal
+ * dimensions; WEFT_ERR_SHAPE for the trace of no matrix. \{ */
+WEFT_API weft_tensor *weft_diagonal(weft_tensor *a, int64_t offset, int dim1, int dim2);
+WEFT_API weft_tensor *weft_trace(weft_tensor *a);
+/** \} */
 
 /** Concatenates along a dimension that all tensors have, n at least 1; all other sizes must be equal.
  * Types are promoted as in weft_add(). As in PyTorch, tensors of shape [0] fit any others. The result is

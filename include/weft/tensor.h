@@ -50,6 +50,18 @@ WEFT_API weft_tensor *weft_ones_like(weft_tensor *a);
 WEFT_API weft_tensor *weft_full_like(weft_tensor *a, double value);
 /** \} */
 
+/** [n]: start, start + step, ... before `stop`: n = ceil((stop - start) / step), computed in double precision. For an
+ * integer type start and step are whole numbers. WEFT_ERR_INVALID for a step of 0, or away from stop; WEFT_ERR_DTYPE for
+ * WEFT_BOOL. */
+WEFT_API weft_tensor *weft_arange(weft_dtype dtype, double start, double stop, double step, weft_mesh *mesh,
+                                  const weft_placement *placements);
+/** [num]: numbers at equal distances from start to stop, both included; of a floating type (WEFT_ERR_DTYPE). */
+WEFT_API weft_tensor *weft_linspace(weft_dtype dtype, double start, double stop, int64_t num, weft_mesh *mesh,
+                                    const weft_placement *placements);
+/** [rows, columns]: ones where both indices are equal, else zeros. */
+WEFT_API weft_tensor *weft_eye(weft_dtype dtype, int64_t rows, int64_t columns, weft_mesh *mesh,
+                               const weft_placement *placements);
+
 /** A tensor without data, in any world: calls on it return tensors without data, with the shapes, types
  * and placements of the same calls on data, and the same errors; they submit nothing, communicate
  * nothing, and use no memory for shards. Other processes need not make them. Calls that read or write

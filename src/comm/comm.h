@@ -29,6 +29,8 @@ void weft_comm_give_up(weft_comm *comm);
 /* Sends an abort notice to the others, because the process exits without weft_finalize(). Any thread;
  * BLOCKS for two seconds at most. */
 void weft_comm_leave(weft_comm *comm);
+/* From here on SIGTERM breaks the world (<weft/runtime.h>, "Signals"), until weft_comm_stop(). */
+void weft_comm_heed_sigterm(weft_comm *comm);
 
 double weft_comm_timeout_s(const weft_comm *comm);
 /* As the functions of the control table. Submitting thread only. */
@@ -88,6 +90,8 @@ bool weft_comm_submit_stage(weft_comm *comm, const weft_stage *stage, int count,
 
 /* Whether the messages of a stage travel as a group: the same on every process (weft_data.groups). */
 bool weft_comm_groups(const weft_comm *comm, const weft_stage *stage);
+/* Whether there are groups at all. */
+bool weft_comm_has_groups(const weft_comm *comm);
 /* The next so many transfers, at least one, with so many messages in all, are a group: the part of this process in a
  * stage (its digest). No two of them need one handle, but for reading, and none depends on another. False with the error
  * kept: no memory. */

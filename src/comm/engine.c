@@ -10,11 +10,14 @@
  *
  * Threads are StarPU's wrappers, so that a StarPU built for simulation can run this code too. */
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "comm/engine.h"
+#include "comm/signals.h"
 #include "comm/trace.h"
 
 enum { MAX_FINISHED = 64 };
@@ -62,6 +65,7 @@ struct weft_flight *weft_comm_flight(weft_comm *comm)
 
 void weft_comm_gather(weft_comm *comm, const void *mine, void *all, size_t size, bool came[])
 {
+    weft_end_pause();
     const weft_control *control = &comm->transport.control;
     comm->gathers = true;
     control->gather(control->state, mine, all, size, weft_comm_timeout_s(comm), came);
@@ -69,6 +73,7 @@ void weft_comm_gather(weft_comm *comm, const void *mine, void *all, size_t size,
 
 bool weft_comm_broadcast(weft_comm *comm, void *bytes, size_t size)
 {
+    weft_end_pause();
     const weft_control *control = &comm->transport.control;
     bool came = control->broadcast(control->state, bytes, size, weft_comm_timeout_s(comm));
     comm->gathers = !came;
@@ -95,6 +100,37 @@ void weft_comm_leave(weft_comm *comm)
     weft_comm_give_up(comm);
     for (int i = 0; i < LOOKS && !comm->told; i++) {
         nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
+    }
+}
+
+/* Time in which the program may end by itself after SIGTERM. Slurm kills after 30 seconds. */
+static const double ending_us = 5e6;
+
+void weft_comm_heed_sigterm(weft_comm *comm)
+{
+    if (comm->transport.control.receive != NULL) { /* else the thread may sleep for as long as no messages are under way */
+        weft_sigterm_watch();
+    }
+}
+
+/* Progress thread. SIGTERM breaks the world; after a while it ends the process as it would have without weft: its disposition is
+ * the default again. */
+static void heed_sigterm(weft_comm *comm)
+{
+    if (!weft_sigterm_noted()) {
+        return;
+    }
+    double now = starpu_timing_now();
+    if (comm->told_to_end_us == 0) {
+        char last[256] = "", host[64] = "";
+        uint64_t calls = weft_flight_last(comm->flight);
+        weft_flight_text(comm->flight, calls, last, sizeof(last), NULL);
+        gethostname(host, sizeof(host) - 1);
+        comm->told_to_end_us = now;
+        weft_break(WEFT_ERR_COMM, "signal", "SIGTERM told process %d on %s to end, after call %llu%s%s",
+                   comm->transport.place.process, host, (unsigned long long)calls, last[0] != '\0' ? ", " : "", last);
+    } else if (now - comm->told_to_end_us > ending_us) {
+        kill(getpid(), SIGTERM);
     }
 }
 
@@ -291,7 +327,7 @@ static void sleep_idle(weft_comm *comm)
 {
     if (comm->inquiry.reason != WEFT_INQUIRY_NONE) {
         sleep_locked(comm, longest_sleep_us);
-    } else if (comm->transport.control.receive != NULL && !comm->gave_up) {
+    } else if (comm->transport.control.receive != NULL && (!comm->gave_up || comm->told_to_end_us > 0)) {
         sleep_locked(comm, idle_sleep_us);
     } else {
         starpu_pthread_cond_wait(&comm->wake, &comm->mutex);
@@ -350,6 +386,7 @@ static void *progress(void *argument)
         int started = start_ready(comm);
         int ended = comm->active > 0 ? poll_transport(comm) : 0;
         weft_inquiry_step(comm);
+        heed_sigterm(comm);
         if (must_give_up(comm)) {
             give_up(comm);
         }
@@ -457,6 +494,7 @@ void weft_comm_stop(weft_comm *comm)
     starpu_pthread_cond_signal(&comm->wake);
     starpu_pthread_mutex_unlock(&comm->mutex);
     starpu_pthread_join(comm->thread, NULL);
+    weft_sigterm_leave();
     weft_transport_close(&comm->transport);
     free_locks(comm);
     comm_free(comm);

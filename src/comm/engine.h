@@ -120,6 +120,7 @@ struct weft_comm {
     bool gave_up; /* written by the progress thread: broken, and all active messages have ended */
     double last_progress_us;
     double last_look_us; /* for the watchdog */
+    double told_to_end_us; /* when SIGTERM was noted; 0: it was not. Progress thread only */
 };
 
 /* ---- transfer.c ---------------------------------------------------------------------------------------- */

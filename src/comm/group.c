@@ -25,6 +25,11 @@ bool weft_comm_groups(const weft_comm *comm, const weft_stage *stage)
     return data->groups != NULL && data->groups(data->state, stage, weft_stage_kind_of(stage, along));
 }
 
+bool weft_comm_has_groups(const weft_comm *comm)
+{
+    return comm->transport.data.groups != NULL;
+}
+
 static void free_group(weft_comm_group *g)
 {
     if (g != NULL) {

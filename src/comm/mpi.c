@@ -6,32 +6,35 @@
 
 #include "comm/mpi_control.h"
 #include "comm/mpi_data.h"
+#include "comm/mpi_identity.h"
 #include "comm/mpi_life.h"
 #include "comm/mpi_open.h"
-
-static weft_status check_threads(const char *function)
-{
-    int provided = 0;
-    MPI_Query_thread(&provided);
-    return provided >= MPI_THREAD_MULTIPLE
-               ? WEFT_OK
-               : weft_fail(
-                     WEFT_ERR_UNSUPPORTED, function,
-                     "MPI was initialised without MPI_THREAD_MULTIPLE, which weft's progress thread needs");
-}
 
 /* Sets up the transport: from here on this process can report its errors to the others. */
 static weft_status open_tables(const char *function, const weft_mpi_common *common, weft_transport *transport)
 {
+    int provided = 0;
+    MPI_Query_thread(&provided);
+    weft_mpi_guard *guard = provided < MPI_THREAD_MULTIPLE ? weft_mpi_guard_new() : NULL;
     weft_transport opened = { .name = "mpi", .place = common->place };
-    bool controls = weft_mpi_control_open(common->control, &opened.control);
+    bool controls = weft_mpi_control_open(common->control, guard, &opened.control);
     bool moves = controls && weft_mpi_data_open(common, &opened.data);
     if (opened.data.state == NULL) { /* no memory for the tables themselves */
+        weft_mpi_guard_free(guard);
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the MPI transport");
     }
+    bool guarded = guard != NULL;
+    if (guarded) {
+        weft_mpi_guard_tables(guard, &opened);
+    }
     *transport = opened;
-    return moves ? check_threads(function)
-                 : weft_fail(WEFT_ERR_NOMEM, function, "no memory for small messages");
+    if (provided < MPI_THREAD_SERIALIZED) {
+        return weft_fail(WEFT_ERR_UNSUPPORTED, function,
+                         "MPI was initialised without MPI_THREAD_SERIALIZED, which weft's progress thread needs "
+                         "(MPI_THREAD_MULTIPLE where the program calls MPI too)");
+    }
+    bool enough = moves && (guarded || provided >= MPI_THREAD_MULTIPLE);
+    return enough ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, function, "no memory for small messages");
 }
 
 /* Whether MPI reads and writes CUDA's memory, by its own account. */
@@ -47,10 +50,10 @@ static bool knows_devices(void)
 weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
                           double timeout_s, int takes_devices, weft_transport *transport)
 {
-    /* Open MPI's handles are pointers, so "MPI_COMM_WORLD given before MPI_Init" can be told from a
-     * communicator. */
+    /* MPI_COMM_WORLD is a constant, so it can be told from other communicators before MPI_Init(). */
     bool own = communicator != NULL && *(const MPI_Comm *)communicator != MPI_COMM_WORLD;
-    weft_status status = weft_mpi_begin(function, own, timeout_s);
+    weft_status status = weft_mpi_check_running(function);
+    status = status == WEFT_OK ? weft_mpi_begin(function, own, timeout_s) : status;
     if (status != WEFT_OK) {
         return status;
     }

@@ -12,6 +12,7 @@ enum { TAG_RECORD = 1, TAG_BROADCAST, TAG_ABORT, TAG_HERE, TAG_TEXT };
 
 typedef struct mpi_control {
     MPI_Comm comm;
+    weft_mpi_guard *guard; /* held in all functions; NULL: there is none */
     weft_mpi_texts texts;
     atomic_bool told; /* an abort notice has come */
     bool gathered;    /* since the last broadcast: process 0 will announce its own arrival */
@@ -96,9 +97,8 @@ static bool end_receives(MPI_Request requests[], int count, bool ended[])
 /* Frees the memory of ended sends; MPI keeps that of the others. */
 static void forget_sent(mpi_control *control)
 {
-    int ended = 0;
-    MPI_Testall(control->num_sent, control->sent, &ended, MPI_STATUSES_IGNORE);
-    if (ended) {
+    bool failed;
+    if (weft_mpi_all_ended(control->num_sent, control->sent, &failed)) {
         free(control->bytes);
     }
     free(control->sent);
@@ -153,7 +153,7 @@ static void gather_records(mpi_control *control, const void *mine, void *all, si
     for (int p = 1; p < processes; p++) {
         MPI_Irecv(inbox + size * (size_t)p, (int)size, MPI_BYTE, p, TAG_RECORD, control->comm, &requests[p]);
     }
-    weft_mpi_wait(processes, requests, timeout_s, hear_abort, control);
+    weft_mpi_wait(processes, requests, timeout_s, control->guard, hear_abort, control);
     bool done = end_receives(requests, processes, came);
     memcpy(all, inbox, size * (size_t)processes);
     if (done) {
@@ -185,7 +185,7 @@ static bool receive(mpi_control *control, int tag, void *bytes, size_t size, dou
     MPI_Request request;
     bool came = false;
     MPI_Irecv(inbox, (int)size, MPI_BYTE, 0, tag, control->comm, &request);
-    weft_mpi_wait(1, &request, timeout_s, hear_abort, control);
+    weft_mpi_wait(1, &request, timeout_s, control->guard, hear_abort, control);
     bool ended = end_receives(&request, 1, &came);
     if (came && size > 0) {
         memcpy(bytes, inbox, size);
@@ -242,20 +242,21 @@ static void close_control(void *state)
     const double bytes_are_there_s = 5;
     weft_mpi_texts_close(&control->texts);
     if (!weft_mpi_has_left()) {
-        weft_mpi_wait(control->num_sent, control->sent, bytes_are_there_s, NULL, NULL);
+        weft_mpi_wait(control->num_sent, control->sent, bytes_are_there_s, control->guard, NULL, NULL);
         forget_sent(control);
         MPI_Comm_free(&control->comm);
     }
     free(control);
 }
 
-bool weft_mpi_control_open(MPI_Comm comm, weft_control *table)
+bool weft_mpi_control_open(MPI_Comm comm, weft_mpi_guard *guard, weft_control *table)
 {
     mpi_control *control = calloc(1, sizeof(*control));
     if (control == NULL) {
         return false;
     }
     control->comm = comm;
+    control->guard = guard;
     *table = (weft_control){
         .state = control,
         .gather = gather,

@@ -4,9 +4,10 @@
 
 #include <mpi.h>
 
+#include "comm/mpi_guard.h"
 #include "comm/transport.h"
 
-/* Takes over the communicator. False: no memory. */
-bool weft_mpi_control_open(MPI_Comm comm, weft_control *control);
+/* Takes over the communicator. `guard`: released while a function sleeps; NULL: there is none. False: no memory. */
+bool weft_mpi_control_open(MPI_Comm comm, weft_mpi_guard *guard, weft_control *control);
 
 #endif

@@ -56,7 +56,7 @@ static bool all_have_come(void)
         return false;
     }
     return MPI_Ibarrier(given_up.comm, &request) == MPI_SUCCESS &&
-           weft_mpi_wait(1, &request, LAST_BARRIER_S, NULL, NULL);
+           weft_mpi_wait(1, &request, LAST_BARRIER_S, NULL, NULL, NULL);
 }
 
 static void finalize_at_exit(void)

@@ -14,7 +14,7 @@ typedef struct opening {
 /* Waits for a request; `error`: of its start. False with the error kept. */
 static bool finish(const opening *o, int error, MPI_Request *request)
 {
-    if (error == MPI_SUCCESS && weft_mpi_wait(1, request, o->timeout_s, NULL, NULL)) {
+    if (error == MPI_SUCCESS && weft_mpi_wait(1, request, o->timeout_s, NULL, NULL, NULL)) {
         return true;
     }
     if (error == MPI_SUCCESS) {

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include "base/base.h"
+#include "comm/mpi_guard.h"
 
 typedef struct weft_mpi_requests {
     int count, capacity;
@@ -25,10 +26,14 @@ void weft_mpi_requests_free(weft_mpi_requests *all);
  * request's state is known. */
 int weft_mpi_requests_test(weft_mpi_requests *all);
 
+/* Whether all have ended. Else false, and none is changed, unless MPI has failed. */
+bool weft_mpi_all_ended(int count, MPI_Request requests[], bool *failed);
+
 /* Waits until all have ended (true) or the time is over (timeout_s > 0; without time during which this
- * process itself was stopped). Each poll calls `meanwhile`, if not NULL; a broken world ends the wait too. */
-bool weft_mpi_wait(int count, MPI_Request requests[], double timeout_s, void (*meanwhile)(void *),
-                   void *argument);
+ * process itself was stopped). Each poll calls `meanwhile`, if not NULL; a broken world ends the wait too. `guard`:
+ * held, but while this sleeps. */
+bool weft_mpi_wait(int count, MPI_Request requests[], double timeout_s, weft_mpi_guard *guard,
+                   void (*meanwhile)(void *), void *argument);
 
 /* Tries to cancel a receive. True: it has ended or is cancelled, and MPI does not use its memory. */
 bool weft_mpi_take_back(MPI_Request *receive);

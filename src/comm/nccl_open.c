@@ -169,9 +169,11 @@ static card own_card(opening *o)
     }
     mine.device = identify(o->parts.device);
     mine.round_bytes = round_bytes(o);
-    if (mine.can && weft_nccl_staging_bytes(o->transport->place.num_processes, mine.round_bytes) > weft_runtime.device_bytes / 2) {
+    int64_t staging = weft_nccl_staging_bytes(o->transport->place.num_processes, mine.round_bytes);
+    if (mine.can && staging > weft_runtime.device_bytes / 2) {
         mine.can = false;
-        snprintf(mine.why, WHY, "device memory of %lld bytes is too small", (long long)weft_runtime.device_bytes);
+        snprintf(mine.why, WHY, "device %d has %lld bytes of memory for panels and messages, at least %lld are needed",
+                 o->parts.device, (long long)weft_runtime.device_bytes, (long long)(2 * staging));
     }
     return mine;
 }
@@ -251,8 +253,9 @@ static weft_status open_all(opening *o, const verdict *decided, weft_transport *
     return out.status == WEFT_OK ? WEFT_OK : weft_fail((weft_status)out.status, o->function, "NCCL: %s", out.why);
 }
 
-weft_status weft_nccl_open(const char *function, const weft_settings *settings, weft_transport *transport)
+weft_status weft_nccl_open(const char *function, const weft_settings *settings, weft_transport *transport, bool *told)
 {
+    *told = false;
     if (transport->place.num_processes == 1 || transport->control.gather == NULL) {
         return WEFT_OK;
     }
@@ -272,6 +275,7 @@ weft_status weft_nccl_open(const char *function, const weft_settings *settings, 
                      ? weft_fail((weft_status)out.status, function, "WEFT_NCCL is 1, but NCCL cannot be used: %s", out.why)
                      : WEFT_OK;
     }
+    *told = !out.uses && !weft_is_broken();
     if (devices) {
         cudaSetDevice(former);
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "comm/engine.h"
+#include "runtime/cuda.h"
 #include "runtime/pending.h"
 
 uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t count)
@@ -129,6 +130,9 @@ static void choose_node(void *argument, int *node, enum starpu_data_access_mode 
         t->node = data->node;
     }
     *node = t->node;
+    if (mode == STARPU_W) {
+        weft_cuda_free_stale(t->handle, t->node);
+    }
 }
 
 uint64_t weft_comm_on_devices(const weft_comm *comm)
@@ -151,7 +155,7 @@ void weft_comm_transfer_submit(weft_comm_transfer *t, bool whole)
     pending_add(t->comm, t);
     weft_pending_begin(weft_runtime.pending, weft_comm_pending_tasks(t->count));
     enum starpu_data_access_mode mode = !t->receive ? STARPU_R : whole ? STARPU_W : STARPU_RW;
-    if (t->comm->transport.data.device_bytes == 0) {
+    if (t->comm->transport.data.device_bytes == 0 && weft_runtime.device_bytes == 0) {
         starpu_data_acquire_on_node_cb(t->handle, STARPU_MAIN_RAM, mode, on_acquired, t);
         return;
     }

@@ -55,7 +55,8 @@ static weft_kernel_id kernel(void)
 {
     weft_runtime_state *state = &weft_runtime;
     if (state->bucket_kernel == WEFT_KERNEL_NONE) {
-        state->bucket_kernel = weft_codelet_register_run("bucket", run_part, footprint);
+        const weft_own_kernel own = { .name = "bucket", .run = run_part, .footprint = footprint };
+        state->bucket_kernel = weft_codelet_register_run(&own);
     }
     return state->bucket_kernel;
 }

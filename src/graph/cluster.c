@@ -1,23 +1,13 @@
 /* Running clusters. */
-#include "graph/cluster.h"
+#include "graph/cluster_run.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/elementwise.h"
-#include "codelets/kernel.h"
 #include "runtime/pending.h"
 #include "tensor/state.h"
 #include "tensor/submit.h"
-
-/* Arguments of a cluster's task. */
-typedef struct cluster_args {
-    weft_task_args base; /* must be the first member */
-    weft_cluster *cluster;
-    const weft_cluster_program *program;
-    double scalars[]; /* WEFT_MAX_SCALARS of each call */
-} cluster_args;
 
 enum { FEW_PLACES = 64 };
 
@@ -26,7 +16,7 @@ enum { FEW_PLACES = 64 };
 /* A cluster's task while it runs. */
 typedef struct running {
     const weft_task_run *run;
-    const cluster_args *args;
+    const weft_cluster_args *args;
     char *scratch;
     void **operands; /* of the current kernel */
 } running;
@@ -54,33 +44,8 @@ static void run_kernel(const running *r, const weft_cluster_step *step, const vo
 /* The kernel's operands, from unit `first` on. */
 static void find_operands(const running *r, const weft_cluster_step *step, int64_t first)
 {
-    const weft_cluster_place *places = (const weft_cluster_place *)r->args->program->places.items + step->first_place;
-    for (uint32_t i = 0; i < step->num_places; i++) {
-        const weft_cluster_place *place = &places[i];
-        char *base = place->operand == WEFT_CLUSTER_SCRATCH ? r->scratch : r->run->operands[place->operand];
-        r->operands[i] = base + place->offset + first * place->unit_bytes;
-    }
-}
-
-static const void *arguments_of(const running *r, const weft_cluster_step *step)
-{
-    return (const char *)r->args->cluster->arguments.items + step->arguments;
-}
-
-/* The arguments of a fused call for `count` units from `first` on; in `own`, which has room for them. */
-static void narrow(const weft_cluster_step *step, int64_t first, int64_t count, void *own)
-{
-    if (weft_kernel_is_elementwise(step->kernel)) {
-        ((weft_elementwise_args *)own)->extent[0] = count;
-        return;
-    }
-    weft_kernel_args *args = own;
-    for (int i = 0; i < args->num_outputs + args->num_inputs; i++) {
-        if (step->moving >> i & 1) {
-            args->operands[i].offset[0] += first;
-            args->operands[i].extent[0] = count;
-        }
-    }
+    const weft_cluster_memory memory = { r->run->operands, r->scratch, 1 };
+    weft_cluster_find_operands(r->args->program, step, &memory, first, r->operands);
 }
 
 static void run_tile(const running *r, int64_t first, int64_t count)
@@ -89,10 +54,10 @@ static void run_tile(const running *r, int64_t first, int64_t count)
     const weft_cluster_program *program = r->args->program;
     const weft_cluster_step *steps = program->steps.items;
     for (size_t i = 0; i < program->steps.count; i++) {
-        const void *arguments = arguments_of(r, &steps[i]);
+        const void *arguments = weft_cluster_arguments(r->args, &steps[i]);
         if (count < program->num_units) {
             memcpy(memory, arguments, steps[i].arguments_size);
-            narrow(&steps[i], first, count, memory);
+            weft_cluster_narrow(&steps[i], first, count, memory);
             arguments = memory;
         }
         find_operands(r, &steps[i], first);
@@ -118,13 +83,13 @@ static void run_steps(running r)
     r.scratch = program->scratch_bytes > 0 ? r.run->operands[r.run->num_operands - 1] : NULL;
     for (size_t i = 0; i < program->steps.count; i++) {
         find_operands(&r, &steps[i], 0);
-        run_kernel(&r, &steps[i], arguments_of(&r, &steps[i]));
+        run_kernel(&r, &steps[i], weft_cluster_arguments(r.args, &steps[i]));
     }
 }
 
 static void run_cluster(const weft_task_run *run)
 {
-    const cluster_args *args = run->arguments;
+    const weft_cluster_args *args = run->arguments;
     const weft_cluster_program *program = args->program;
     void *few[FEW_PLACES], **operands = few;
     if (program->max_places > FEW_PLACES) {
@@ -146,7 +111,16 @@ static void run_cluster(const weft_task_run *run)
 
 static uint32_t footprint(const weft_task_run *run)
 {
-    return ((const cluster_args *)run->arguments)->program->footprint;
+    return ((const weft_cluster_args *)run->arguments)->program->footprint;
+}
+
+/* A queue allocates memory of its own for its first such task, which panels may have filled where there is less. */
+enum { LEAST_DEVICE_BYTES = 1 << 20 };
+
+static bool runs_on_devices(const weft_task_run *run)
+{
+    const weft_cluster_program *program = ((const weft_cluster_args *)run->arguments)->program;
+    return !program->cpu_only && program->num_views <= WEFT_CUDA_ERRORS / 2 && weft_runtime.device_bytes >= LEAST_DEVICE_BYTES;
 }
 
 /* The id of the clusters' kernel; WEFT_KERNEL_NONE: no memory. */
@@ -154,7 +128,12 @@ static weft_kernel_id kernel(void)
 {
     weft_runtime_state *state = &weft_runtime;
     if (state->cluster_kernel == WEFT_KERNEL_NONE) {
-        state->cluster_kernel = weft_codelet_register_run("graph", run_cluster, footprint);
+        const weft_own_kernel own = { .name = "graph",
+                                      .run = run_cluster,
+                                      .footprint = footprint,
+                                      .cuda = weft_cluster_run_cuda,
+                                      .on_devices = runs_on_devices };
+        state->cluster_kernel = weft_codelet_register_run(&own);
     }
     return state->cluster_kernel;
 }
@@ -163,8 +142,8 @@ static weft_kernel_id kernel(void)
 
 weft_cluster *weft_cluster_of(const void *arguments, const weft_cluster_program **program)
 {
-    *program = ((const cluster_args *)arguments)->program;
-    return ((const cluster_args *)arguments)->cluster;
+    *program = ((const weft_cluster_args *)arguments)->program;
+    return ((const weft_cluster_args *)arguments)->cluster;
 }
 
 /* ---- submission ------------------------------------------------------------------------------------------ */
@@ -183,7 +162,7 @@ typedef struct submission {
     ready_task *ready; /* by program */
     weft_bound_operand *operands; /* of the current task */
     uint32_t *table;
-    cluster_args *args;
+    weft_cluster_args *args;
     size_t args_size;
 } submission;
 
@@ -214,7 +193,7 @@ static bool obtain_room(submission *s, const double scalars[])
     size_t ready = aligned((size_t)cluster->num_programs * sizeof(ready_task));
     size_t operands = aligned((size_t)most * sizeof(weft_bound_operand));
     size_t table = aligned(weft_task_table_size((size_t)most) * sizeof(uint32_t));
-    s->args_size = sizeof(cluster_args) + count;
+    s->args_size = sizeof(weft_cluster_args) + count;
     s->room = weft_room_obtain(ready + operands + table + s->args_size);
     if (s->room == NULL) {
         return false;
@@ -223,7 +202,7 @@ static bool obtain_room(submission *s, const double scalars[])
     s->ready = memset(memory, 0, ready);
     s->operands = (void *)(memory + ready);
     s->table = (void *)(memory + ready + operands);
-    s->args = memset(memory + ready + operands + table, 0, sizeof(cluster_args));
+    s->args = memset(memory + ready + operands + table, 0, sizeof(weft_cluster_args));
     s->args->cluster = s->cluster;
     memcpy(s->args->scalars, scalars, count);
     return true;

@@ -49,6 +49,8 @@ typedef struct weft_cluster_program {
     weft_vec steps;    /* weft_cluster_step */
     weft_vec places;   /* weft_cluster_place */
     uint32_t max_places;
+    bool cpu_only;      /* a kernel has no CUDA function */
+    uint32_t num_views; /* kernels that are not elementwise */
     int64_t scratch_bytes;
     /* Fused calls: rows, or elements if no kernel needs rows; and how many of them are a tile. Others: 0. */
     int64_t num_units, tile_units;

@@ -166,6 +166,8 @@ bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_ste
     }
     *added = *step;
     program->max_places = step->num_places > program->max_places ? step->num_places : program->max_places;
+    program->cpu_only = program->cpu_only || !weft_kernel_info_of(step->kernel)->on_devices;
+    program->num_views += !weft_kernel_is_elementwise(step->kernel);
     program->footprint = (uint32_t)weft_hash_u64(program->footprint ^ (uint64_t)step->kernel << 32 ^ step->arguments);
     return true;
 }

@@ -135,6 +135,7 @@ static void read_rows(const loading *l, int number, int64_t numbers[], weft_outc
             continue;
         }
         weft_rows_piece piece = weft_rows_piece_at(rows->layout, index);
+        weft_end_pause();
         weft_rows_await(shard, true);
         const char *failed = read_piece(l->file, weft_rows_memory(shard), piece.bytes, begin + piece.begin,
                                         &numbers[checksum_place(number, i)]);

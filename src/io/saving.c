@@ -343,6 +343,7 @@ static void start_thread(weft_saving *s)
     s->has_thread = pthread_create(&s->thread, NULL, write_file_beside, s) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!s->has_thread) {
+        weft_end_pause();
         write_file(s);
     }
 }
@@ -377,6 +378,7 @@ bool weft_saving_has_ended(const weft_saving *saving)
 
 void weft_saving_join(weft_saving *s)
 {
+    weft_end_pause();
     if (s->has_thread) {
         pthread_join(s->thread, NULL);
         s->has_thread = false;

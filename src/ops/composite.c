@@ -1,4 +1,7 @@
 /* Shared by composites. */
+#include <string.h>
+
+#include "comm/check_spmd.h"
 #include "ops/ops.h"
 
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim)
@@ -39,6 +42,36 @@ weft_tensor *weft_new_tensor(const char *function, const weft_layout *layout)
     return weft_act_for_tensor(&(weft_call){ .function = function,
                                              .action = &weft_action_new,
                                              .details = &(weft_call_details){ .layout = layout } });
+}
+
+bool weft_fills_new(const weft_call_layouts *call)
+{
+    return call->num_inputs == 0;
+}
+
+bool weft_expand_new(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call filling = *call;
+    filling.details = NULL;
+    filling.inherited = WEFT_ALL_SCALARS;
+    filling.num_inputs = 1;
+    filling.inputs[0] = weft_new_tensor(call->function, call->details->layout);
+    outputs[0] = filling.inputs[0] == NULL ? NULL : weft_dispatch(&filling);
+    return outputs[0] != NULL;
+}
+
+weft_tensor *weft_fill_new(const char *function, const weft_operation *operation, const weft_layout *layout,
+                           const double scalars[WEFT_MAX_SCALARS])
+{
+    if (layout == NULL) { /* takes part in the SPMD check */
+        weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
+        return NULL;
+    }
+    weft_call call = { .function = function,
+                       .operation = operation,
+                       .details = &(weft_call_details){ .layout = layout } };
+    memcpy(call.scalars, scalars, sizeof(call.scalars));
+    return weft_dispatch(&call);
 }
 
 /* Fallback: shard the largest dimension but `whole`. */

@@ -40,6 +40,19 @@ bool weft_give_gradient(const weft_gradient *of, int input, weft_tensor *gradien
 /* The gradient of the output is that of every input, up to broadcasting. */
 bool weft_gradient_same(const weft_gradient *of);
 
+/* For a composite without other gradient: those of its body's calls, which are made again from the inputs. Nothing in the
+ * body changes a tensor, and it asks for all outputs that gradients of its calls read. */
+bool weft_gradient_of_body(const weft_gradient *of);
+
+#define WEFT_GRADIENT_OF_BODY                                                                                \
+    {                                                                                                        \
+        .function = weft_gradient_of_body, .reads_inputs = true                                              \
+    }
+/* The same where no value of the inputs matters. */
+#define WEFT_GRADIENT_OF_MOVES                                                                               \
+    {                                                                                                        \
+        .function = weft_gradient_of_body                                                                    \
+    }
 #define WEFT_GRADIENT_SAME                                                                                           \
     {                                                                                                        \
         .function = weft_gradient_same                                                                       \

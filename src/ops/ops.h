@@ -14,6 +14,7 @@ extern const weft_operation *const weft_compare_operations[];
 extern const weft_operation *const weft_composite_operations[];
 extern const weft_operation *const weft_concat_operations[];
 extern const weft_operation *const weft_convolution_operations[];
+extern const weft_operation *const weft_diagonal_operations[];
 extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
 extern const weft_operation *const weft_extremum_operations[];
@@ -25,7 +26,9 @@ extern const weft_operation *const weft_norm_backward_operations[];
 extern const weft_operation *const weft_norm_operations[];
 extern const weft_operation *const weft_optimizer_operations[];
 extern const weft_operation *const weft_flip_roll_operations[];
+extern const weft_operation *const weft_pad_operations[];
 extern const weft_operation *const weft_random_operations[];
+extern const weft_operation *const weft_range_operations[];
 extern const weft_operation *const weft_reduction_operations[];
 extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_rotary_operations[];
@@ -75,6 +78,12 @@ int weft_check_dim_of(const char *function, weft_tensor *a, int dim);
 weft_tensor *weft_dispatch_pair(const weft_call *call, weft_tensor **second);
 /* A new tensor with undefined values. */
 weft_tensor *weft_new_tensor(const char *function, const weft_layout *layout);
+/* A new tensor filled by an operation in place, whose only input it is; layout NULL: wrong arguments, the error is kept.
+ * The operation expands by weft_expand_new() where weft_fills_new(), and passes its scalars. */
+weft_tensor *weft_fill_new(const char *function, const weft_operation *operation, const weft_layout *layout,
+                           const double scalars[WEFT_MAX_SCALARS]);
+bool weft_fills_new(const weft_call_layouts *call);
+bool weft_expand_new(const weft_call *call, weft_tensor *outputs[]);
 /* weft_tensor_access() of a live tensor. */
 weft_tensor *weft_through_map(const char *function, weft_tensor *tensor, const weft_access_map *access_map);
 /* weft_tensor_to_layout() of a live tensor. */

@@ -9,23 +9,6 @@
 #include "comm/check_spmd.h"
 #include "ops/ops.h"
 
-/* The call makes a tensor of details->layout. */
-static bool fills_new(const weft_call_layouts *call)
-{
-    return call->num_inputs == 0;
-}
-
-static bool expand_new(const weft_call *call, weft_tensor *outputs[])
-{
-    weft_call filling = *call;
-    filling.details = NULL;
-    filling.inherited = WEFT_ALL_SCALARS;
-    filling.num_inputs = 1;
-    filling.inputs[0] = weft_new_tensor(call->function, call->details->layout);
-    outputs[0] = filling.inputs[0] == NULL ? NULL : weft_dispatch(&filling);
-    return outputs[0] != NULL;
-}
-
 #define FILLING(name_, types_)                                                                               \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
@@ -35,8 +18,8 @@ static bool expand_new(const weft_call *call, weft_tensor *outputs[])
         .outputs[0].in_place = true,                                                                         \
         .overwrites = true,                                                                                  \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
-        .expand = expand_new,                                                                                \
-        .expands = fills_new,                                                                                \
+        .expand = weft_expand_new,                                                                                \
+        .expands = weft_fills_new,                                                                                \
         .passes_scalars = true,                                                                              \
         .draws = true,                                                                                       \
     };
@@ -75,14 +58,9 @@ static weft_tensor *refuse(const char *function)
 /* A new tensor of random values; `layout` NULL: wrong arguments, the error is kept. */
 static weft_tensor *draw_new(const drawing *d, const weft_layout *layout)
 {
-    if (layout == NULL) {
-        return refuse(d->function);
-    }
-    weft_call call = { .function = d->function,
-                       .operation = d->operation,
-                       .details = &(weft_call_details){ .layout = layout } };
-    memcpy(call.scalars + WEFT_RANDOM_OWN, d->own, sizeof(d->own));
-    return weft_dispatch(&call);
+    double scalars[WEFT_MAX_SCALARS] = { 0 };
+    memcpy(scalars + WEFT_RANDOM_OWN, d->own, sizeof(d->own));
+    return weft_fill_new(d->function, d->operation, layout, scalars);
 }
 
 /* ---- checks -------------------------------------------------------------------------------------------- */

@@ -190,6 +190,31 @@ weft_tensor *weft_movedim(weft_tensor *a, int from, int to)
     return permute(function, a, dims);
 }
 
+weft_tensor *weft_movedims(weft_tensor *a, int num, const int from[], const int to[])
+{
+    static const char function[] = "weft_movedims";
+    int source[WEFT_MAX_DIMS], target[WEFT_MAX_DIMS], dims[WEFT_MAX_DIMS];
+    if (weft_check_tensor(function, "a", a) == NULL || !weft_check_own_dims(function, a, num, from, source) ||
+        !weft_check_own_dims(function, a, num, to, target)) {
+        return NULL;
+    }
+    int64_t moved = 0;
+    for (int d = 0; d < WEFT_MAX_DIMS; d++) {
+        dims[d] = -1;
+    }
+    for (int i = 0; i < num; i++) {
+        moved |= (int64_t)1 << source[i];
+        dims[target[i]] = source[i];
+    }
+    for (int d = 0, next = 0; d < weft_layout_of(a)->ndim; d++) {
+        while (moved >> next & 1) {
+            next++;
+        }
+        dims[d] = dims[d] < 0 ? next++ : dims[d];
+    }
+    return permute(function, a, dims);
+}
+
 /* ---- repetition ---------------------------------------------------------------------------------------- */
 
 /* numbers: the new shape; sizes: sizes of its repeated dimensions. */

@@ -229,6 +229,7 @@ static weft_status predict(const weft_graph_impl *graph, const weft_predict_opti
 /* Kernels are timed on memory of the pool, which former tasks may use. */
 static void wait_for_tasks(void)
 {
+    weft_end_pause();
     if (weft_runtime.comm != NULL) {
         weft_comm_wait(weft_runtime.comm);
     }

@@ -53,7 +53,8 @@ weft_status weft_codelets_start(const char *function)
     }
     for (weft_kernel_id i = WEFT_KERNEL_NONE + 1; i < WEFT_KERNEL_COUNT; i++) {
         fill_in(&state->codelets[i], &weft_kernel_infos[i], weft_cpu_kernels[i], state->codelet_nodes);
-        weft_cuda_fill_in(&state->codelets[i].starpu, i);
+        state->codelets[i].cuda = weft_cuda_kernels[i];
+        weft_cuda_fill_in(&state->codelets[i]);
     }
     return WEFT_OK;
 }
@@ -97,34 +98,37 @@ typedef struct own_codelet {
     char name[];
 } own_codelet;
 
-static weft_kernel_id register_own(const char *name, weft_cpu_kernel cpu, weft_kernel_footprint own_footprint)
+static weft_kernel_id register_own(const weft_own_kernel *kernel, weft_cpu_kernel cpu)
 {
     weft_runtime_state *state = &weft_runtime;
-    size_t size = strlen(name) + 1;
+    size_t size = strlen(kernel->name) + 1;
     own_codelet *own = calloc(1, sizeof(*own) + size);
     weft_codelet **slot = own == NULL ? NULL : weft_vec_push(&state->own_codelets, sizeof(*slot));
     if (slot == NULL) {
         free(own);
         return WEFT_KERNEL_NONE;
     }
-    memcpy(own->name, name, size);
+    memcpy(own->name, kernel->name, size);
     own->info = *weft_kernel_info_of(WEFT_KERNEL_COUNT);
     own->info.name = own->name;
-    own->info.footprint = own_footprint == NULL ? own->info.footprint : own_footprint;
+    own->info.footprint = kernel->footprint == NULL ? own->info.footprint : kernel->footprint;
+    own->codelet.cuda = kernel->cuda;
+    own->codelet.on_devices = kernel->on_devices;
     fill_in(&own->codelet, &own->info, cpu, state->codelet_nodes);
+    weft_cuda_fill_in(&own->codelet);
     *slot = &own->codelet;
     return (weft_kernel_id)(WEFT_KERNEL_COUNT + state->own_codelets.count - 1);
 }
 
 weft_kernel_id weft_codelet_register(const char *name, weft_kernel views)
 {
-    return register_own(name, (weft_cpu_kernel){ weft_cpu_views, views }, NULL);
+    const weft_own_kernel kernel = { .name = name };
+    return register_own(&kernel, (weft_cpu_kernel){ .run = weft_cpu_views, .views = views });
 }
 
-weft_kernel_id weft_codelet_register_run(const char *name, void (*run)(const weft_task_run *run),
-                                         weft_kernel_footprint own_footprint)
+weft_kernel_id weft_codelet_register_run(const weft_own_kernel *kernel)
 {
-    return register_own(name, (weft_cpu_kernel){ .run = run }, own_footprint);
+    return register_own(kernel, (weft_cpu_kernel){ .run = kernel->run });
 }
 
 /* ---- running ------------------------------------------------------------------------------------------- */

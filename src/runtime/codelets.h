@@ -7,6 +7,7 @@
 #include <weft/operation.h>
 
 #include "codelets/args.h"
+#include "codelets/cuda/kernels.h"
 #include "runtime/runtime.h"
 
 typedef struct weft_codelet {
@@ -14,6 +15,9 @@ typedef struct weft_codelet {
     struct starpu_perfmodel model;
     const weft_kernel_info *info;
     weft_cpu_kernel cpu;
+    bool asks;       /* its model may know how long a task takes on devices and CPUs (cuda.c) */
+    weft_cuda_run cuda; /* NULL: it runs on CPUs only */
+    bool (*on_devices)(const weft_task_run *run); /* whether a device can run this task; NULL: all of them */
     char symbol[64]; /* of the model: "weft_" and the kernel's name */
 } weft_codelet;
 
@@ -41,8 +45,15 @@ void weft_codelets_stop(void);
 weft_kernel_id weft_codelet_register(const char *name, weft_kernel views);
 
 /* A kernel of the library's outside the table, with a structure of arguments of its own. */
-weft_kernel_id weft_codelet_register_run(const char *name, void (*run)(const weft_task_run *run),
-                                         weft_kernel_footprint footprint);
+typedef struct weft_own_kernel {
+    const char *name;
+    void (*run)(const weft_task_run *run);
+    weft_kernel_footprint footprint;
+    weft_cuda_run cuda;                           /* as in weft_codelet */
+    bool (*on_devices)(const weft_task_run *run);
+} weft_own_kernel;
+
+weft_kernel_id weft_codelet_register_run(const weft_own_kernel *kernel);
 
 static inline weft_codelet *weft_codelet_of(weft_kernel_id kernel)
 {

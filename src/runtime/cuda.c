@@ -1,9 +1,29 @@
 #include "runtime/cuda.h"
 
+#include <limits.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "codelets/cuda/kernels.h"
 #include "codelets/problems.h"
+#include "codelets/same_bits.h"
+#include "sched/sched.h"
+
+/* StarPU allocates device memory in blocks of 32 MB, which it divides. Where a few of these are all there is, it waits for
+ * ever for one that is free as a whole. */
+static weft_status check_memory(const char *function, int device)
+{
+    enum { FEWEST = 1 << 20, FEWEST_FOR_BLOCKS = 128 << 20 };
+    int64_t bytes = weft_cuda_device_bytes(device);
+    if (bytes < FEWEST) {
+        return weft_fail(WEFT_ERR_UNSUPPORTED, function, "device %d has %lld bytes of memory, at least %d are needed", device,
+                         (long long)bytes, FEWEST);
+    }
+    if (bytes < FEWEST_FOR_BLOCKS) {
+        setenv("STARPU_SUBALLOCATOR", "0", 0);
+    }
+    return WEFT_OK;
+}
 
 weft_status weft_cuda_choose(const char *function, const weft_settings *settings, weft_process_place place,
                              struct starpu_conf *conf)
@@ -22,10 +42,12 @@ weft_status weft_cuda_choose(const char *function, const weft_settings *settings
     }
     /* Processes of a machine take different devices, and share them where there are too few. */
     conf->use_explicit_workers_cuda_gpuid = 1;
-    for (int i = 0; i < wanted && i < STARPU_NMAXWORKERS; i++) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < wanted && i < STARPU_NMAXWORKERS && status == WEFT_OK; i++) {
         conf->workers_cuda_gpuid[i] = (unsigned)(((int64_t)place.node_process * wanted + i) % there);
+        status = check_memory(function, (int)conf->workers_cuda_gpuid[i]);
     }
-    return WEFT_OK;
+    return status;
 }
 
 static void print_none(FILE *file)
@@ -40,12 +62,124 @@ static void print_none(FILE *file)
 
 #ifdef STARPU_USE_CUDA
 
+/* Less than three quarters are free: up to then such copies may take the rest. Panels of groups and of messages take a quarter
+ * at most, two tasks at once a quarter each (fits_on_device()). */
+static bool is_scarce(unsigned node)
+{
+    starpu_ssize_t total = starpu_memory_get_total(node); /* -1: StarPU does not know */
+    return total < 0 || starpu_memory_get_available(node) < total - total / 4;
+}
+
+void weft_cuda_free_stale(starpu_data_handle_t handle, int granted)
+{
+    unsigned nodes = weft_runtime.device_bytes == 0 ? 0 : starpu_memory_nodes_get_count();
+    for (unsigned node = 0; node < nodes; node++) {
+        int allocated = 0, valid = 0, loading = 0, requested = 0;
+        if ((int)node == granted || starpu_node_get_kind(node) != STARPU_CUDA_RAM) {
+            continue;
+        }
+        starpu_data_query_status2(handle, (int)node, &allocated, &valid, &loading, &requested);
+        if (allocated && is_scarce(node)) {
+            starpu_data_evict_from_node(handle, node); /* copies a last value to main memory, of no use */
+        }
+    }
+}
+
+/* StarPU loads the operands of a task while others run, so each gets a part of the memory. */
+static bool fits_on_device(struct starpu_task *task)
+{
+    enum { TASKS_AT_ONCE = 4 };
+    size_t bytes = 0;
+    for (unsigned i = 0; i < (unsigned)STARPU_TASK_GET_NBUFFERS(task); i++) {
+        bytes += starpu_data_get_size(STARPU_TASK_GET_HANDLE(task, i));
+    }
+    return bytes <= (size_t)(weft_runtime.device_bytes / TASKS_AT_ONCE);
+}
+
+/* Devices run all that has a CUDA function and fits there, CPUs the rest; where the results' bits are the same anyway, CPUs may
+ * run it as well. Otherwise bits would depend on time. */
+static int can_execute(unsigned worker, struct starpu_task *task, unsigned implementation)
+{
+    const weft_codelet *codelet = (const weft_codelet *)(const void *)task->cl;
+    (void)implementation;
+    bool on_device = (codelet->on_devices == NULL || codelet->on_devices(task->cl_arg)) && fits_on_device(task);
+    if (starpu_worker_get_type((int)worker) == STARPU_CUDA_WORKER) {
+        return on_device;
+    }
+    return !on_device || (codelet->on_devices == NULL && weft_kernel_has_same_bits(codelet->info));
+}
+
+/* StarPU measures models while STARPU_CALIBRATE is set, and keeps them. */
+static bool is_calibrating(void)
+{
+    const char *text = getenv("STARPU_CALIBRATE");
+    return text != NULL && atoi(text) > 0;
+}
+
+static bool has_model(const char *symbol)
+{
+    char path[PATH_MAX];
+    starpu_perfmodel_get_model_path(symbol, path, sizeof(path));
+    return access(path, R_OK) == 0;
+}
+
+/* A model that knows nothing would be measured from now on, with a warning. */
+static bool asks_model(struct starpu_task *task)
+{
+    return task->cl->can_execute == can_execute && ((const weft_codelet *)(const void *)task->cl)->asks;
+}
+
+/* Behind the stream, before others get what the task has written. */
+static void report_found(void *argument)
+{
+    const weft_submitted_run *submitted = argument;
+    if (submitted->run.error->status != WEFT_OK) {
+        weft_task_run_report(&submitted->run, submitted->operation);
+    }
+}
+
+/* Launches the kernel, and returns. */
+static void run_cuda(void *buffers[], void *argument)
+{
+    weft_submitted_run *submitted = argument;
+    weft_task_run *run = &submitted->run;
+    weft_cuda_queue *queue = &weft_runtime.cuda_queues[starpu_worker_get_id()];
+    weft_task_run_place(submitted, buffers);
+    queue->stream = starpu_cuda_get_local_stream();
+    queue->pending = NULL;
+    int failed = weft_codelet_of(run->kernel)->cuda(run, queue);
+    if (failed != 0) {
+        weft_kernel_error error = { .status = WEFT_OK };
+        weft_problem_device(&error, failed);
+        run->error = &error;
+        weft_task_run_report(run, submitted->operation);
+    } else if (queue->pending != NULL) {
+        struct starpu_task *task = starpu_task_get_current();
+        run->error = &queue->pending->error;
+        task->epilogue_callback_func = report_found;
+        task->epilogue_callback_arg = submitted;
+    }
+}
+
+void weft_cuda_fill_in(weft_codelet *codelet)
+{
+    struct starpu_codelet *starpu = &codelet->starpu;
+    if (weft_runtime.cuda_queues != NULL && codelet->cuda != NULL) {
+        starpu->cuda_funcs[0] = run_cuda;
+        starpu->cuda_flags[0] = STARPU_CUDA_ASYNC;
+        starpu->can_execute = can_execute;
+        codelet->asks = is_calibrating() || has_model(codelet->symbol);
+    }
+}
+
+/* StarPU takes nine tenths of a device's memory, in whole MB; less than one is no limit to it. */
 static int64_t smallest_memory(const int workers[], int count)
 {
     int64_t smallest = INT64_MAX;
     for (int i = 0; i < count; i++) {
-        int64_t bytes = starpu_memory_get_total(starpu_worker_get_memory_node((unsigned)workers[i]));
-        smallest = bytes < 0 ? smallest : weft_min_i64(smallest, bytes); /* -1: StarPU knows no limit */
+        int64_t limit = starpu_memory_get_total(starpu_worker_get_memory_node((unsigned)workers[i])); /* -1: none */
+        int64_t part = weft_cuda_device_bytes(starpu_worker_get_devid(workers[i])) / 10 * 9;
+        smallest = weft_min_i64(smallest, limit < 0 ? part : weft_min_i64(limit, part));
     }
     return smallest;
 }
@@ -69,66 +203,10 @@ weft_status weft_cuda_started(const char *function, const weft_settings *setting
     for (int i = 0; i < STARPU_NMAXWORKERS; i++) {
         weft_runtime.cuda_queues[i].tf32 = settings->tf32;
     }
+    if (conf->sched_policy != NULL) {
+        weft_sched_use_models(asks_model, is_calibrating());
+    }
     return WEFT_OK;
-}
-
-/* StarPU loads the operands of a task while others run, so each gets a part of the memory. */
-static bool fits_on_device(struct starpu_task *task)
-{
-    enum { TASKS_AT_ONCE = 4 };
-    size_t bytes = 0;
-    for (unsigned i = 0; i < (unsigned)STARPU_TASK_GET_NBUFFERS(task); i++) {
-        bytes += starpu_data_get_size(STARPU_TASK_GET_HANDLE(task, i));
-    }
-    return bytes <= (size_t)(weft_runtime.device_bytes / TASKS_AT_ONCE);
-}
-
-/* Devices run all that has a CUDA function and fits there, CPUs the rest. */
-static int can_execute(unsigned worker, struct starpu_task *task, unsigned implementation)
-{
-    (void)implementation;
-    return (starpu_worker_get_type((int)worker) == STARPU_CUDA_WORKER) == fits_on_device(task);
-}
-
-/* Behind the stream, before others get what the task has written. */
-static void report_found(void *argument)
-{
-    const weft_submitted_run *submitted = argument;
-    if (submitted->run.error->status != WEFT_OK) {
-        weft_task_run_report(&submitted->run, submitted->operation);
-    }
-}
-
-/* Launches the kernel, and returns. */
-static void run_cuda(void *buffers[], void *argument)
-{
-    weft_submitted_run *submitted = argument;
-    weft_task_run *run = &submitted->run;
-    weft_cuda_queue *queue = &weft_runtime.cuda_queues[starpu_worker_get_id()];
-    weft_task_run_place(submitted, buffers);
-    queue->stream = starpu_cuda_get_local_stream();
-    queue->pending = NULL;
-    int failed = weft_cuda_kernels[run->kernel](run, queue);
-    if (failed != 0) {
-        weft_kernel_error error = { .status = WEFT_OK };
-        weft_problem_device(&error, failed);
-        run->error = &error;
-        weft_task_run_report(run, submitted->operation);
-    } else if (queue->pending != NULL) {
-        struct starpu_task *task = starpu_task_get_current();
-        run->error = &queue->pending->error;
-        task->epilogue_callback_func = report_found;
-        task->epilogue_callback_arg = submitted;
-    }
-}
-
-void weft_cuda_fill_in(struct starpu_codelet *codelet, weft_kernel_id kernel)
-{
-    if (weft_runtime.cuda_queues != NULL && weft_cuda_kernels[kernel] != NULL) {
-        codelet->cuda_funcs[0] = run_cuda;
-        codelet->cuda_flags[0] = STARPU_CUDA_ASYNC;
-        codelet->can_execute = can_execute;
-    }
 }
 
 void weft_cuda_print(FILE *file)
@@ -166,10 +244,15 @@ weft_status weft_cuda_started(const char *function, const weft_settings *setting
                                         "WEFT_DEVICES is %d, but StarPU was built without CUDA", conf->ncuda);
 }
 
-void weft_cuda_fill_in(struct starpu_codelet *codelet, weft_kernel_id kernel)
+void weft_cuda_fill_in(weft_codelet *codelet)
 {
     (void)codelet;
-    (void)kernel;
+}
+
+void weft_cuda_free_stale(starpu_data_handle_t handle, int granted)
+{
+    (void)handle;
+    (void)granted;
 }
 
 void weft_cuda_print(FILE *file)

@@ -13,8 +13,13 @@ weft_status weft_cuda_choose(const char *function, const weft_settings *settings
 /* After starpu_init(): notes how much memory the devices have. WEFT_ERR_UNSUPPORTED, kept, if StarPU does not drive
  * as many as were set. */
 weft_status weft_cuda_started(const char *function, const weft_settings *settings, const struct starpu_conf *conf);
-/* Gives a codelet the CUDA function of its kernel, if it has one and StarPU drives devices. */
-void weft_cuda_fill_in(struct starpu_codelet *codelet, weft_kernel_id kernel);
+/* Lets StarPU run the codelet's tasks on devices, if it has a CUDA function and StarPU drives devices. */
+void weft_cuda_fill_in(weft_codelet *codelet);
+/* A panel is about to be granted in memory node `granted`, to be written in whole, once its dependencies are fulfilled: frees
+ * its memory on devices, where that is scarce. StarPU does not evict a panel that is granted so, not even the copies that hold
+ * former values: many messages that wait for their peers would keep all memory from the tasks that the peers wait for. Any
+ * thread. */
+void weft_cuda_free_stale(starpu_data_handle_t handle, int granted);
 /* The devices that StarPU drives, a line each, with the rates that it has measured; or that there are none. */
 void weft_cuda_print(FILE *file);
 /* Behind the last task, before starpu_shutdown(). */

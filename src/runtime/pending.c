@@ -47,6 +47,7 @@ void weft_pending_end(weft_pending *pending, int64_t tasks)
 /* Waits until count <= left. The count cannot rise meanwhile: only this thread submits. */
 static void wait_for(weft_pending *pending, int64_t left)
 {
+    weft_end_pause();
     starpu_pthread_mutex_lock(&pending->mutex);
     atomic_store(&pending->wake_at, left);
     while (atomic_load(&pending->count) > left) {

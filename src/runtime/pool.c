@@ -131,6 +131,7 @@ void weft_pool_delete(weft_pool *pool)
     if (pool == NULL) {
         return;
     }
+    weft_end_pause();
     pthread_mutex_lock(&pool->mutex);
     while (pool->retiring > 0) {
         pthread_cond_wait(&pool->idle, &pool->mutex);
@@ -408,6 +409,7 @@ void weft_pool_wait_for_borrowed(weft_pool *pool)
     if (pool == NULL) {
         return;
     }
+    weft_end_pause();
     pthread_mutex_lock(&pool->mutex);
     while (pool->returning > 0) {
         pthread_cond_wait(&pool->idle, &pool->mutex);
@@ -423,6 +425,7 @@ void weft_pool_trim(weft_pool *pool)
 /* Waits until at most `left` retired bytes are left. */
 static void wait_for_retired(weft_pool *pool, int64_t left)
 {
+    weft_end_pause();
     pthread_mutex_lock(&pool->mutex);
     pool->wanted_bytes = pool->retired_bytes - left;
     while (pool->unused_bytes < pool->wanted_bytes) {

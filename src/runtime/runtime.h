@@ -60,6 +60,7 @@ typedef struct weft_runtime_state {
     weft_vec mesh_stack;        /* weft_mesh_impl * */
     uint64_t seed;              /* of the default random state */
     bool silent;                /* WEFT_SILENT: no warnings */
+    bool paused;                /* weft_pause(): workers take no tasks */
     bool tells_left_over;       /* WEFT_CHECK: weft_finalize() reports unreleased resources */
     weft_task_cache task_cache; /* WEFT_TASK_CACHE */
     weft_lru call_cache; /* sharding, plans, expansions and task lists of former calls */
@@ -205,6 +206,18 @@ static inline weft_mesh *weft_mesh_handle(const weft_mesh_impl *mesh)
     return mesh == NULL ? NULL : mesh->handle;
 }
 
+/* ---- weft_pause() (pause.c) ---------------------------------------------------------------------------- */
+
+void weft_resume_workers(void);
+/* To be called by the submitting thread before each wait for tasks, transfers, or other processes, which may wait for tasks
+ * of this one. */
+static inline void weft_end_pause(void)
+{
+    if (weft_runtime.paused) {
+        weft_resume_workers();
+    }
+}
+
 /* ---- start and stop (start.c, devices.c) --------------------------------------------------------------- */
 
 typedef struct weft_settings { /* weft_config after environment and defaults */
@@ -217,6 +230,7 @@ typedef struct weft_settings { /* weft_config after environment and defaults */
     double timeout_s;   /* 0: none */
     bool check;         /* compare the calls of all processes */
     bool silent;        /* no warnings */
+    bool signals;       /* SIGTERM breaks the world */
     int64_t pack_bytes; /* largest packed message; 0: none; -1: the transport decides */
     int64_t panel_bytes, panel_rows; /* of every panel: minimum; exact. 0: by the cost model */
     weft_algorithm algorithm;        /* of transfers to several ranks */

@@ -9,6 +9,7 @@
 #include "machine/models.h"
 #include "runtime/codelets.h"
 #include "runtime/cuda.h"
+#include "runtime/memory_limit.h"
 #include "runtime/pending.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
@@ -176,7 +177,7 @@ static weft_status start_starpu(const char *function, const weft_settings *setti
 static int64_t default_pool_bytes(weft_process_place place)
 {
     int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    int64_t memory = pages > 0 && page > 0 ? pages * page : (int64_t)1 << 32;
+    int64_t memory = weft_min_i64(pages > 0 && page > 0 ? pages * page : (int64_t)1 << 32, weft_memory_limit(""));
     return memory / 4 / weft_max_i64(1, place.node_processes);
 }
 
@@ -243,6 +244,7 @@ void weft_runtime_stop(void)
     free(state->first_rank_of);
     weft_cuda_stop();
     if (state->owns_starpu) {
+        weft_sched_stop();
         starpu_shutdown();
     }
     weft_codelets_stop();

@@ -36,7 +36,7 @@ weft_task_memory *weft_task_memory_new(void)
 {
     weft_task_memory *memory = aligned_alloc(alignof(weft_task_memory), sizeof(*memory));
     if (memory != NULL) {
-        *memory = (weft_task_memory){ 0 };
+        *memory = (weft_task_memory){ .unfinished = NULL };
         atomic_init(&memory->ended, NULL);
     }
     return memory;

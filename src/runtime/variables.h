@@ -30,6 +30,7 @@
     each(RANKS) \
     each(REPORT) \
     each(SEED) \
+    each(SIGNALS) \
     each(SILENT) \
     each(TASK_CACHE) \
     each(TF32) \

@@ -22,6 +22,7 @@ weft_acquisition *weft_acquisition_begin(const weft_local_shard *shard, enum sta
     if (hold == NULL) {
         return NULL;
     }
+    weft_end_pause();
     hold->written = (mode & STARPU_W) != 0;
     for (int64_t i = 0; i < shard->num_panels; i++) {
         starpu_data_handle_t handle = shard->panels[i].handle;

@@ -171,6 +171,17 @@ static bool copy_panels(weft_tensor_impl *target, const weft_tensor_impl *source
     return true;
 }
 
+/* Through a tensor of its own: a group needs all its panels at once, and those of the target may share memory with the
+ * source's. */
+static bool copy_by_groups(const char *function, weft_tensor_impl *target, weft_tensor_impl *source)
+{
+    weft_scope_open();
+    weft_tensor_impl *moved = weft_tensor_to_layout(function, source, target->layout);
+    bool done = moved != NULL && copy_panels(target, moved);
+    weft_scope_close();
+    return done;
+}
+
 bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_tensor_impl *source)
 {
     if (target == source) {
@@ -181,6 +192,10 @@ bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_
     }
     if (target->layout == source->layout) {
         return copy_panels(target, source);
+    }
+    bool groups = weft_runtime.comm != NULL && weft_comm_has_groups(weft_runtime.comm);
+    if (groups && !weft_is_local_slice(source->layout, target->layout)) {
+        return copy_by_groups(function, target, source);
     }
     return weft_plan_move(function, NULL, source, target);
 }

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -76,6 +77,7 @@ struct ncclComm {
 struct group {
     ncclComm_t comm;
     std::vector<operation> operations;
+    std::function<void()> after; /* when all have ended */
 };
 
 namespace
@@ -85,6 +87,7 @@ thread_local int depth = 0;
 thread_local ncclComm_t current = nullptr;
 thread_local cudaStream_t current_stream = nullptr;
 thread_local std::vector<operation> open_operations;
+thread_local std::function<void()> open_after;
 
 /* ---- in the stream ------------------------------------------------------------------------------------- */
 
@@ -166,6 +169,9 @@ void run(void *argument)
         if (!step_all(*g, over)) {
             usleep(50);
         }
+    }
+    if (g->after && !comm->aborted && !comm->shared->failed) {
+        g->after();
     }
     /* After a mismatch a stream hangs, as a device's, until the communicator is given up. */
     while (comm->shared->failed && !comm->aborted) {
@@ -288,12 +294,14 @@ EXPORTED ncclResult_t ncclGroupEnd(void)
     current = nullptr;
     if (comm->waiting != nullptr) {
         open_operations.clear();
+        open_after = nullptr;
         return ncclInvalidUsage; /* the caller has not waited for the group before it */
     }
-    comm->waiting.reset(new group{ comm, std::move(open_operations) });
+    comm->waiting.reset(new group{ comm, std::move(open_operations), std::move(open_after) });
     comm->stream = current_stream;
     comm->looks = static_cast<int>(comm->random() % 4) - 1;
     open_operations.clear();
+    open_after = nullptr;
     bool with[MAX_RANKS] = {};
     std::lock_guard<std::mutex> lock(counts_mutex);
     counts.groups++;
@@ -317,6 +325,94 @@ EXPORTED ncclResult_t ncclRecv(void *memory, size_t count, ncclDataType_t type, 
                                cudaStream_t stream)
 {
     return add(true, memory, count, type, peer, comm, stream);
+}
+
+/* ---- collectives, of bench/gpu_nccl.c alone: messages between all, added up in the order of ranks ------------------------ */
+
+namespace
+{
+
+operation message(bool receives, int peer, char *view, size_t bytes)
+{
+    operation o = {};
+    o.receives = receives;
+    o.peer = peer;
+    o.view = view;
+    o.own.bytes = bytes;
+    return o;
+}
+
+/* Each rank sends `bytes` to each other one, from `from` and `step` times the other's number; what all have sent, one behind the
+ * other, is given to `take`. */
+ncclResult_t exchange_all(const void *from, size_t from_bytes, size_t step, const void *to, size_t to_bytes, size_t bytes,
+                          ncclComm_t comm, cudaStream_t stream, const std::function<void(const char *all, char *to)> &take)
+{
+    char *source = static_cast<char *>(stand_in_view(comm->device, from, from_bytes));
+    char *target = static_cast<char *>(stand_in_view(comm->device, to, to_bytes));
+    if (source == nullptr || target == nullptr || depth > 0 || stand_in_device_of(stream) != comm->device) {
+        return ncclInvalidUsage;
+    }
+    auto all = std::make_shared<std::vector<char>>(bytes * static_cast<size_t>(comm->ranks));
+    ncclGroupStart();
+    for (int p = 0; p < comm->ranks; p++) {
+        if (p != comm->rank) {
+            open_operations.push_back(message(false, p, source + step * static_cast<size_t>(p), bytes));
+            open_operations.push_back(message(true, p, all->data() + bytes * static_cast<size_t>(p), bytes));
+        }
+    }
+    size_t rank = static_cast<size_t>(comm->rank);
+    open_after = [=] {
+        std::memcpy(all->data() + bytes * rank, source + step * rank, bytes);
+        take(all->data(), target);
+    };
+    current = comm;
+    current_stream = stream;
+    return ncclGroupEnd();
+}
+
+void add_up(const char *all, char *to, size_t count, int ranks)
+{
+    for (size_t i = 0; i < count; i++) {
+        float sum = 0;
+        for (int p = 0; p < ranks; p++) {
+            float value;
+            std::memcpy(&value, all + (static_cast<size_t>(p) * count + i) * sizeof(value), sizeof(value));
+            sum += value;
+        }
+        std::memcpy(to + i * sizeof(sum), &sum, sizeof(sum));
+    }
+}
+
+}
+
+EXPORTED ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                    cudaStream_t stream)
+{
+    size_t bytes = count * sizeof(float), total = bytes * static_cast<size_t>(comm->ranks);
+    return type != ncclFloat ? ncclInvalidArgument
+                             : exchange_all(from, bytes, 0, to, total, bytes, comm, stream,
+                                            [=](const char *all, char *at) { std::memcpy(at, all, total); });
+}
+
+EXPORTED ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                        ncclComm_t comm, cudaStream_t stream)
+{
+    size_t bytes = count * sizeof(float);
+    int ranks = comm->ranks;
+    return type != ncclFloat || op != ncclSum
+               ? ncclInvalidArgument
+               : exchange_all(from, bytes * static_cast<size_t>(ranks), bytes, to, bytes, bytes, comm, stream,
+                              [=](const char *all, char *at) { add_up(all, at, count, ranks); });
+}
+
+EXPORTED ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                    ncclComm_t comm, cudaStream_t stream)
+{
+    size_t bytes = count * sizeof(float);
+    int ranks = comm->ranks;
+    return type != ncclFloat || op != ncclSum ? ncclInvalidArgument
+                                              : exchange_all(from, bytes, 0, to, bytes, bytes, comm, stream,
+                                                             [=](const char *all, char *at) { add_up(all, at, count, ranks); });
 }
 
 EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)

@@ -1,6 +1,7 @@
 /* Around a test's main(), in each of several processes that mpirun has started, on devices: linked with
  * -Wl,--wrap=weft_finalize,--wrap=main. Before each world ends its processes compare, in pairs, the order in which they
- * have begun the groups with each other. WEFT_TEST_FILTER: the names of the tests to run, with *. At the end the program fails unless it had groups, or, with WEFT_NCCL=0, had
+ * have begun the groups with each other. WEFT_TEST_FILTER: the names of the tests to run, with *. WEFT_TEST_DEVICES: digits,
+ * WEFT_DEVICES of each process. At the end the program fails unless it had groups, or, with WEFT_NCCL=0, had
  * none; and unless transfers lay in device memory where NCCL or MPI (WEFT_MPI_DEVICES=1) take them there. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,8 +71,17 @@ static stand_in_nccl_counts nccl_counts(void)
     return found == NULL ? none : counted();
 }
 
+static void choose_devices(void)
+{
+    const char *all = getenv("WEFT_TEST_DEVICES"), *process = getenv("OMPI_COMM_WORLD_RANK");
+    if (all != NULL && process != NULL && (size_t)atoi(process) < strlen(all)) {
+        setenv("WEFT_DEVICES", (char[]){ all[atoi(process)], '\0' }, 1);
+    }
+}
+
 int __wrap_main(int argc, char **argv)
 {
+    choose_devices();
     const char *setting = getenv("WEFT_NCCL");
     bool expected = setting != NULL && strcmp(setting, "1") == 0;
     dlopen("libnccl.so.2", RTLD_NOW); /* so that its counts outlive the world */

@@ -1,6 +1,7 @@
 /* Random redistributions with calls on devices in between, over several processes with a device each, that hold less than the
  * tensors: panels are evicted, and groups wait for memory and for each other. Results have the bits of a plain loop.
  * WEFT_TEST_CASES says how many redistributions. */
+#include "comm/comm.h"
 #include "support.h"
 
 #include <stdio.h>
@@ -66,12 +67,36 @@ static void start(void)
     assert_no_error();
 }
 
+/* A copy into a tensor of another layout is a group too: nothing of it passes through main memory. */
+static void check_copy_is_grouped(void)
+{
+    uint64_t before = 0, after = 0;
+    const int process = weft_runtime.process, other = process == 0 ? 1 : 0;
+    weft_placement rows[] = { { .kind = WEFT_SHARD, .dim = 0 }, { .kind = WEFT_REPLICATE } };
+    weft_placement columns[] = { { .kind = WEFT_SHARD, .dim = 1 }, { .kind = WEFT_REPLICATE } };
+    weft_scope_open();
+    weft_tensor *from = weft_redistribute(tensors[0], meshes[0], rows);
+    weft_tensor *to = weft_zeros(WEFT_F64, 2, shape, meshes[0], columns);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    weft_comm_group_order(weft_runtime.comm, other, &before);
+    assert_non_null(weft_copy_inplace(to, from));
+    assert_int_equal(weft_wait(), WEFT_OK);
+    weft_comm_group_order(weft_runtime.comm, other, &after);
+    assert_true(after > before);
+    assert_int_equal(weft_to_host(to, got, sizeof(got)), WEFT_OK);
+    assert_memory_equal(got, expected[0], sizeof(got));
+    weft_scope_close();
+}
+
 static void test_random_redistributions(void **state)
 {
     (void)state;
     const char *text = getenv("WEFT_TEST_CASES");
     int cases = text == NULL ? 120 : atoi(text);
     start();
+    if (weft_comm_has_groups(weft_runtime.comm)) {
+        check_copy_is_grouped();
+    }
     for (int done = 0; done < cases; done += 3) { /* copies into a tensor redistribute too */
         step();
         if (done / 3 % STEPS_AT_ONCE == STEPS_AT_ONCE - 1) {

@@ -90,6 +90,44 @@ static void test_same_bits_with_eviction(void **state)
     free(on_devices);
 }
 
+static int64_t launches(void)
+{
+    return stand_in_device_counts(0).launches + stand_in_device_counts(1).launches;
+}
+
+/* StarPU's models of this test alone. While they are measured CPUs take tasks that devices could run as well, where the bits are
+ * the same; once they are known, so many as the times say. */
+static void test_models_decide(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/weft-models-XXXXXX", command[64];
+    assert_non_null(mkdtemp(folder));
+    double *results[3];
+    int64_t kernels[3];
+    setenv("STARPU_PERF_MODEL_DIR", folder, 1);
+    for (int i = 0; i < 3; i++) {
+        setenv("STARPU_CALIBRATE", i == 1 ? "1" : "0", 1);
+        results[i] = malloc(TENSORS * bytes);
+        int64_t before = launches();
+        start_on("2");
+        compute(results[i]);
+        assert_int_equal(weft_finalize(), WEFT_OK);
+        kernels[i] = launches() - before;
+        assert_memory_equal(results[i], results[0], TENSORS * bytes);
+    }
+    printf("# kernels on devices: %lld without models, %lld while they are measured, %lld with them\n", (long long)kernels[0],
+           (long long)kernels[1], (long long)kernels[2]);
+    assert_true(kernels[1] > 0 && kernels[1] < kernels[0]);
+    assert_true(kernels[2] > 0 && kernels[2] <= kernels[0]);
+    unsetenv("STARPU_CALIBRATE");
+    unsetenv("STARPU_PERF_MODEL_DIR");
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+    for (int i = 0; i < 3; i++) {
+        free(results[i]);
+    }
+}
+
 /* Tensors on the program's memory, changed on devices: their last values are there behind weft_wait(). */
 static void test_lent_memory(void **state)
 {
@@ -158,10 +196,24 @@ static void test_too_many(void **state)
     assert_error(WEFT_ERR_UNSUPPORTED, "CUDA finds 2 devices");
 }
 
+/* Says which device, what it has, and what is needed. */
+static void test_too_little(void **state)
+{
+    (void)state;
+    setenv("WEFT_DEVICES", "2", 1);
+    assert_int_equal(weft_init(NULL), WEFT_ERR_UNSUPPORTED);
+    assert_error(WEFT_ERR_UNSUPPORTED, "device 0 has 524288 bytes of memory, at least 1048576 are needed");
+}
+
 int main(void)
 {
+    const struct CMUnitTest refused[] = { cmocka_unit_test(test_too_little) };
+    if (atoll(getenv("STAND_IN_BYTES")) == 524288) {
+        return cmocka_run_group_tests(refused, NULL, NULL);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits_with_eviction),
+        cmocka_unit_test(test_models_decide),
         cmocka_unit_test(test_lent_memory),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_printed),

@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #include "../child.h"
+#include "../mpirun.h"
 #include "draw.h"
 
 enum {
@@ -56,10 +57,9 @@ static void prepare(run *r, uint64_t seed)
     snprintf(r->processes, sizeof(r->processes), "%d", w->processes);
     snprintf(r->culprit, sizeof(r->culprit), "%d", w->culprit);
     snprintf(r->timeout, sizeof(r->timeout), "WEFT_TIMEOUT_S=%d", w->timeout_s);
-    const char *how = w->recovers ? "--enable-recovery" : "--quiet";
-    const char *launcher[] = { "mpirun", "--oversubscribe", "--bind-to", "none", how, "-n", r->processes };
+    const char *launcher[MPIRUN_MAX_WORDS];
     const char *program[] = { victim, r->culprit, w->fault, w->moment, w->number, NULL };
-    size_t first = w->launched ? sizeof(launcher) / sizeof(launcher[0]) : 0;
+    size_t first = w->launched ? (size_t)mpirun_words(launcher, r->processes, w->recovers) : 0;
     memcpy(r->arguments, launcher, first * sizeof(launcher[0]));
     memcpy(r->arguments + first, program, sizeof(program));
     const char *settings[] = { r->timeout,

@@ -18,6 +18,7 @@
 
 #include <weft/weft.h>
 
+#include "../mpirun.h"
 #include "fault.h"
 
 /* x [ROWS, INNER], w [INNER, COLUMNS]: small whole numbers, whose products and sums single precision has. */
@@ -295,8 +296,8 @@ static void run(void)
 
 int main(int argc, char *argv[])
 {
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK"); /* weft does not tell before it has started */
-    process = rank == NULL ? 0 : atoi(rank);
+    int launched = mpirun_process(); /* weft does not tell before it has started */
+    process = launched < 0 ? 0 : launched;
     if (argc != 5) {
         return 2;
     }

@@ -31,6 +31,7 @@ int64_t oracle_whole(const oracle_case *c, const char *name)
 static const oracle_operation *const tables[] = {
     oracle_core_operations,
     oracle_shape_operations,
+    oracle_around_operations,
     oracle_indexing_operations,
     oracle_product_operations,
     oracle_nn_operations,

@@ -7,6 +7,7 @@
 /* The tables; each ends with a row without a name. */
 extern const oracle_operation oracle_core_operations[];
 extern const oracle_operation oracle_shape_operations[];
+extern const oracle_operation oracle_around_operations[];
 extern const oracle_operation oracle_indexing_operations[];
 extern const oracle_operation oracle_product_operations[];
 extern const oracle_operation oracle_nn_operations[];

@@ -148,11 +148,23 @@ bool oracle_compare(const oracle_file *file, const oracle_case *c, const oracle_
 
 /* ---- the library --------------------------------------------------------------------------------------- */
 
+static int number_of(const char *variable, int otherwise)
+{
+    const char *text = getenv(variable);
+    return text == NULL ? otherwise : atoi(text);
+}
+
 int oracle_sparsity(void)
 {
-    const char *text = getenv("WEFT_TEST_STEP");
-    int step = text == NULL ? 1 : atoi(text);
+    int step = number_of("WEFT_TEST_STEP", 1);
     return step < 1 ? 1 : step;
+}
+
+bool oracle_runs(int number, int first, int step)
+{
+    int sparsity = oracle_sparsity();
+    int part = (number_of("WEFT_TEST_FIRST", 0) + number_of("WEFT_TEST_TURN", 0)) % sparsity;
+    return number % sparsity == part && number / sparsity % step == first;
 }
 
 void oracle_start(const char *panel_rows)

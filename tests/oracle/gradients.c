@@ -240,13 +240,12 @@ static void run_cases(int step, bool counts)
 {
     const char *only = getenv("WEFT_TEST_ONLY");
     int number = 0;
-    step *= oracle_sparsity();
-    seen.all |= step == 1 && only == NULL;
+    seen.all |= step * oracle_sparsity() == 1 && only == NULL;
     seen.recorder = (weft_recorder){ .begin = note };
     for (int f = 0; f < cases.num_files; f++) {
         for (int i = 0; i < cases.files[f].num_cases; i++) {
             const oracle_case *c = &cases.files[f].cases[i];
-            if (number++ % step == 0 && (only == NULL || strcmp(only, c->operation) == 0)) {
+            if (oracle_runs(number++, 0, step) && (only == NULL || strcmp(only, c->operation) == 0)) {
                 run_case(&cases.files[f], c, counts);
             }
         }

@@ -135,7 +135,10 @@ bool oracle_complain(const oracle_file *file, const oracle_case *c, const char *
 /* Compares a result on all ranks and on the host; *ulps becomes the largest distance, if that is more. */
 bool oracle_compare(const oracle_file *file, const oracle_case *c, const oracle_output *expected,
                     double allowed, weft_tensor *tensor, double *ulps);
-/* WEFT_TEST_STEP: of so many cases one is run; 1 if it is not set. */
+/* Whether case `number` is run: with WEFT_TEST_STEP=n one of n cases, which one says WEFT_TEST_FIRST (0), and WEFT_TEST_TURN (0)
+ * moves on; and of `step` of those number `first`. */
+bool oracle_runs(int number, int first, int step);
+/* WEFT_TEST_STEP, or 1. */
 int oracle_sparsity(void);
 /* The library with this height of panels (NULL: by default), and its end, which fails the test for cases that failed. \{ */
 void oracle_start(const char *panel_rows);

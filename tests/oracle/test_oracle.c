@@ -3,7 +3,7 @@
  *   test-oracle CASES                 the folder of cases
  *   test-oracle CASES --report FILE   also writes the results as a page
  *   test-oracle CASES --bits FILE     also writes a hash of each result, to compare two builds bit for bit
- * WEFT_TEST_ONLY selects one operation; with WEFT_TEST_STEP=n only every nth of the cases is run. */
+ * WEFT_TEST_ONLY selects one operation; with WEFT_TEST_STEP=n only every nth of the cases is run (oracle_runs()). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,11 +138,10 @@ static void run_cases(int first, int step, int64_t forced, bool counts)
 {
     const char *only = getenv("WEFT_TEST_ONLY");
     int number = 0;
-    step *= oracle_sparsity();
     for (int f = 0; f < cases.num_files; f++) {
         for (int i = 0; i < cases.files[f].num_cases; i++) {
             const oracle_case *c = &cases.files[f].cases[i];
-            if (number++ % step != first || (only != NULL && strcmp(only, c->operation) != 0)) {
+            if (!oracle_runs(number++, first, step) || (only != NULL && strcmp(only, c->operation) != 0)) {
                 continue;
             }
             int64_t ways = run_case(&cases.files[f], c, forced > 0 ? 0 : -1, counts);

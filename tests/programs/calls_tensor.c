@@ -1,7 +1,7 @@
 /* Factories, redistributions, reads: tensor.h. */
 #include <string.h>
 
-#include "make.h"
+#include "movement.h"
 
 /* ---- given values -------------------------------------------------------------------------------------- */
 
@@ -83,6 +83,9 @@ CALLS(empty, out[0] = weft_empty(dtype, ndim, shape, mesh, placements))
 CALLS(zeros, out[0] = weft_zeros(dtype, ndim, shape, mesh, placements))
 CALLS(ones, out[0] = weft_ones(dtype, ndim, shape, mesh, placements))
 CALLS(full, out[0] = weft_full(dtype, ndim, shape, real[0], mesh, placements))
+CALLS(arange, out[0] = weft_arange(dtype, real[0], real[1], real[2], mesh, placements))
+CALLS(linspace, out[0] = weft_linspace(dtype, real[0], real[1], whole[0], mesh, placements))
+CALLS(eye, out[0] = weft_eye(dtype, shape[0], shape[1], mesh, placements))
 CALLS(empty_like, out[0] = weft_empty_like(in[0]))
 CALLS(zeros_like, out[0] = weft_zeros_like(in[0]))
 CALLS(ones_like, out[0] = weft_ones_like(in[0]))
@@ -167,6 +170,72 @@ static bool filled(scene *s)
         x->at[i] =
             value == &undefined ? (element){ 0 } : converted(dtype, WEFT_F64, (element){ .real = *value });
         dense_allow(s->arena, x, i, value == &undefined ? (double)INFINITY : 0);
+    }
+    return true;
+}
+
+/* Wholes: how many; reals: start, stop, and step of whole numbers and halves, which all types hold. */
+static bool make_range(maker *m, step *s)
+{
+    bool spaced = s->operation->name[0] == 'l';
+    s->num_outputs = 1;
+    s->outputs[0] = NO_VALUE;
+    s->mesh = any_mesh(m);
+    s->dtype = any_type(m, spaced ? FLOATS : NUMBERS);
+    any_placements(m, s->mesh, 1, false, s->placements);
+    double unit = is_floating(s->dtype) ? 0.5 : 1, sign = s->dtype == WEFT_U8 || one_in(m, 2) ? 1 : -1;
+    s->num_wholes = 1;
+    s->num_reals = 3;
+    s->wholes[0] = between(m, 0, 9);
+    s->reals[2] = sign * unit * (double)between(m, 1, 3);
+    s->reals[0] = unit * (double)between(m, s->dtype == WEFT_U8 ? 0 : -5, 5);
+    s->reals[1] = s->reals[0] + s->reals[2] * (double)(spaced && s->wholes[0] > 0 ? s->wholes[0] - 1 : s->wholes[0]);
+    return true;
+}
+
+static bool ranged(scene *s)
+{
+    const step *call = s->step;
+    bool spaced = call->operation->name[0] == 'l';
+    if (call->num_reals < 3 || call->reals[2] == 0 || whole_of_call(s, 0) < 0 || (spaced && !is_floating(call->dtype)) ||
+        call->dtype == WEFT_BOOL) {
+        return false;
+    }
+    double first = call->reals[0], length = (call->reals[1] - first) / call->reals[2];
+    int64_t count = spaced ? whole_of_call(s, 0) : (int64_t)ceil(length);
+    double step_size = !spaced ? call->reals[2] : count > 1 ? (call->reals[1] - first) / (double)(count - 1) : 0;
+    bool whole = first == nearbyint(first) && call->reals[2] == nearbyint(call->reals[2]);
+    if (!(length >= 0 && length < 1000) || 2 * step_size != nearbyint(2 * step_size) || (!is_floating(call->dtype) && !whole) ||
+        (call->dtype == WEFT_U8 && (first < 0 || call->reals[2] < 0))) {
+        return false;
+    }
+    dense *x = scene_output(s, 0, call->dtype, 1, &count);
+    for (int64_t i = 0; i < count; i++) {
+        x->at[i] = converted(call->dtype, WEFT_F64, (element){ .real = first + step_size * (double)i });
+    }
+    return true;
+}
+
+static bool make_eye(maker *m, step *s)
+{
+    if (!make_factory(m, s)) {
+        return false;
+    }
+    s->ndim = 2;
+    s->shape[0] = below(m, 6);
+    s->shape[1] = below(m, 6);
+    any_placements(m, s->mesh, 2, false, s->placements);
+    return true;
+}
+
+static bool identity(scene *s)
+{
+    if (s->step->ndim != 2 || s->step->shape[0] < 0 || s->step->shape[1] < 0) {
+        return false;
+    }
+    dense *x = scene_output(s, 0, s->step->dtype, 2, s->step->shape);
+    for (int64_t i = 0; i < x->shape[0] && i < x->shape[1]; i++) {
+        x->at[i * x->shape[1] + i] = converted(s->step->dtype, WEFT_F64, (element){ .real = 1 });
     }
     return true;
 }
@@ -365,6 +434,9 @@ const operation tensor_calls[] = {
     ROW(zeros, make_factory, filled, .details = &zero),
     ROW(ones, make_factory, filled, .details = &one),
     ROW(full, make_factory, filled, .details = NULL),
+    ROW(arange, make_range, ranged, .flags = 0),
+    ROW(linspace, make_range, ranged, .flags = 0),
+    ROW(eye, make_eye, identity, .flags = 0),
     ROW(zeros_like, make_like, filled, .details = &zero),
     ROW(ones_like, make_like, filled, .details = &one),
     ROW(full_like, make_like, filled, .details = NULL),

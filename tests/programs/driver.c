@@ -12,9 +12,14 @@
 #include <unistd.h>
 
 #include "make.h"
+#include "mpirun.h"
 
-/* A program takes milliseconds; a machine that does other things as well may take its time. */
-enum { HANGS_AFTER_SECONDS = 90 };
+/* A program takes milliseconds; a machine that does other things as well may take its time: WEFT_TEST_HANGS_S says how much. */
+static int hangs_after_s(void)
+{
+    const char *text = getenv("WEFT_TEST_HANGS_S");
+    return text == NULL ? 90 : atoi(text);
+}
 
 static double now(void)
 {
@@ -39,12 +44,12 @@ static void become(const driver *d, const char *const arguments[], int output)
     }
     char count[16];
     snprintf(count, sizeof(count), "%d", d->processes);
-    const char *all[40] = { "mpirun", "--quiet", "--oversubscribe", "--bind-to", "none", "-n", count };
-    int used = 7;
+    const char *all[40] = { NULL };
+    int used = mpirun_words(all, count, false);
     for (int i = 0; arguments[i] != NULL; i++) {
         all[used++] = arguments[i];
     }
-    execvp("mpirun", (char **)all);
+    execvp(all[0], (char **)all);
     _exit(127);
 }
 
@@ -164,7 +169,7 @@ static void explain(driver *d, uint64_t from, outcome result, const char *log)
            texts[result], log);
     outcome alone = PASSED;
     for (int tries = 0; tries < 3 && alone == PASSED; tries++) {
-        alone = run_alone(d, p, HANGS_AFTER_SECONDS, NULL);
+        alone = run_alone(d, p, hangs_after_s(), NULL);
     }
     if (alone == PASSED) {
         printf("By itself it passes: it needs the programs before it, from seed %" PRIu64 " on.\n", from);
@@ -180,7 +185,7 @@ static void explain(driver *d, uint64_t from, outcome result, const char *log)
 void report(const driver *d, program *p)
 {
     char *log = NULL;
-    run_alone(d, p, HANGS_AFTER_SECONDS, &log);
+    run_alone(d, p, hangs_after_s(), &log);
     printf("\nMade smaller, as text (--file runs it):\n\n");
     program_write(p, stdout);
     printf("\nIt says:\n%.4000s\nAs C:\n\n", log);
@@ -217,7 +222,7 @@ static bool drive_some(driver *d, uint64_t from, uint64_t count)
                                       d->only,
                                       NULL };
     char *log = NULL;
-    outcome result = run_worker(d, arguments, page, HANGS_AFTER_SECONDS, &log);
+    outcome result = run_worker(d, arguments, page, hangs_after_s(), &log);
     unlink(path);
     add_page(&d->total, page);
     if (result != PASSED) {

@@ -1,0 +1,12 @@
+/* Matrix products by oneDNN, where it was found. */
+#ifndef WEFT_CODELETS_CPU_ONEDNN_H
+#define WEFT_CODELETS_CPU_ONEDNN_H
+
+#include "codelets/linear.h"
+
+/* C of WEFT_F32 from A and B of `input_type`, one thread. False, with C as it was: oneDNN is not there, or BLAS is the
+ * better choice for this type, these sizes or this processor. The choice depends on nothing else, so equal products
+ * have equal bits. */
+bool weft_onednn_multiply(const weft_gemm *gemm, weft_dtype input_type, const void *a, const void *b, void *c);
+
+#endif

@@ -1,0 +1,57 @@
+/* Several kernels of one task, one behind the other, on a device. Elementwise ones that follow each other are a chain:
+ * one launch, whose threads compute all of them for an element before they go on to the next one. Values between its
+ * kernels stay in registers, or local memory; those that nothing behind the chain reads are not stored.
+ *
+ * The kernels compute what they compute one by one, with the same conversions between their types: the same bits. */
+#ifndef WEFT_CODELETS_CUDA_CHAIN_H
+#define WEFT_CODELETS_CUDA_CHAIN_H
+
+#include "codelets/cuda/kernels.h"
+
+WEFT_BEGIN_DECLS
+
+typedef struct weft_cuda_steps {
+    int count;
+    const weft_task_run *runs; /* in order; addresses are the device's */
+    /* A part of memory whose values nothing reads behind the last kernel. */
+    char *scratch;
+    int64_t scratch_bytes;
+} weft_cuda_steps;
+
+/* Launches all kernels behind the queue's stream. found[i]: the error that kernel i may find, to be read behind the stream;
+ * NULL: none. Up to WEFT_CUDA_ERRORS / 2 of the kernels may be others than elementwise ones. A weft_cuda_run's result. */
+int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue, weft_device_error *found[]);
+/* Whether a launch reads or writes the scratch memory. If not, there need not be any at its address. */
+bool weft_cuda_steps_use_scratch(const weft_cuda_steps *steps);
+
+/* ---- a chain: the argument of its launch ----------------------------------------------------------------- */
+
+enum { WEFT_CHAIN_STEPS = 24, WEFT_CHAIN_MEMORIES = 16, WEFT_CHAIN_INPUTS = 3 };
+
+typedef struct weft_chain_step {
+    uint16_t kernel;
+    uint8_t num_inputs;
+    uint8_t arithmetic, common, converted; /* of weft_elementwise_args */
+    uint8_t types[1 + WEFT_CHAIN_INPUTS];  /* the output's first */
+    int8_t inputs[WEFT_CHAIN_INPUTS];      /* number of a memory; -1 - n: the value of step n */
+    int8_t output;                         /* number of a memory; -1: the value is not stored */
+} weft_chain_step;
+
+typedef struct weft_chain {
+    int num_steps, num_memories;
+    /* The index box of all steps, as weft_device_box: neighbours merged that are contiguous in all memories. */
+    int ndim;
+    int64_t count, extent[WEFT_MAX_DIMS], stride[WEFT_CHAIN_MEMORIES][WEFT_MAX_DIMS];
+    void *memories[WEFT_CHAIN_MEMORIES];
+    weft_chain_step steps[WEFT_CHAIN_STEPS];
+    double scalars[WEFT_CHAIN_STEPS][WEFT_MAX_SCALARS];
+} weft_chain;
+
+/* The chain that begins with an elementwise kernel: of as many as can be one launch, chain->num_steps. */
+void weft_chain_find(const weft_cuda_steps *steps, int first, weft_chain *chain);
+/* Launches it; a weft_cuda_run's result (chain_run.cu). */
+int weft_chain_launch(const weft_chain *chain, weft_cuda_queue *queue);
+
+WEFT_END_DECLS
+
+#endif

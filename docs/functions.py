@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""The index of functions by task, from the public headers: every function with the first sentence of its comment.
+
+usage: functions.py INCLUDE_FOLDER     prints Markdown
+"""
+import re
+import sys
+from pathlib import Path
+
+# Headers by task, in the order of a program's life. A header that is not here gets a section of its own.
+TASKS = [
+    ("Start and end, errors, scopes", ["runtime", "mpi", "base"]),
+    ("Meshes and placements", ["mesh", "placement"]),
+    ("Make tensors, bring data in and out", ["tensor", "boxes"]),
+    ("Random numbers", ["random"]),
+    ("Compute element by element", ["elementwise"]),
+    ("Reduce", ["reductions"]),
+    ("Choose, gather, scatter, sort, compare", ["indexing"]),
+    ("Shapes, slices, joins", ["shapes"]),
+    ("Products, convolution, attention", ["products"]),
+    ("Layers and losses", ["nn"]),
+    ("Gradients", ["autograd"]),
+    ("Optimisers", ["optimizers"]),
+    ("Modules", ["module"]),
+    ("Capture steps", ["graph", "graph_shard", "predict"]),
+    ("Save and load", ["checkpoint"]),
+    ("Operations and kernels of your own", ["operation", "kernel", "local_map", "regions"]),
+    ("See what a call does", ["explain"]),
+]
+
+COMMENT_OR_FUNCTION = re.compile(
+    r"(?P<comment>/\*\*(?!<).*?\*/)"
+    r"|(?P<declaration>(?:WEFT_API|static inline)\b[^;{]*?\b(?P<name>weft_\w+)\s*\()", re.DOTALL)
+
+
+def functions(header):
+    """[(name, comment)] of a header's text, in its order."""
+    comment, found = "", []
+    for match in COMMENT_OR_FUNCTION.finditer(header):
+        if match["comment"] is None:
+            found.append((match["name"], comment))
+        elif "\\file" not in match["comment"] and re.search(r"\w{3}", match["comment"].replace("\\}", "")):
+            comment = match["comment"]
+    return found
+
+
+def sentence(comment):
+    """The first sentence of a comment, in one line."""
+    text = re.sub(r"^\s*\* ?", "", comment[3:-2].strip(), flags=re.MULTILINE)
+    text = " ".join(text.split()).replace("\\{", "").strip()
+    ends = [end.start() for end in re.finditer(r"(?<![ .])\.(?= |$)|(?<=\w): |;", text)]
+    whole = [end for end in ends if text.count("(", 0, end) == text.count(")", 0, end)]
+    text = text[:whole[0]] if whole else text
+    words = text if len(text) <= 160 else text[:text.rfind(" ", 0, 157)] + " ..."
+    return words.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+
+
+def rows(header):
+    """Functions with one comment share a row."""
+    shared = []
+    for name, comment in functions(header):
+        if shared and shared[-1][1] == comment and comment:
+            if name not in shared[-1][0]:
+                shared[-1][0].append(name)
+        else:
+            shared.append(([name], comment))
+    return shared
+
+
+def page(folder):
+    headers = {path.stem: path.read_text(encoding="utf-8") for path in sorted(Path(folder).glob("*.h"))}
+    named = [name for _, names in TASKS for name in names]
+    tasks = TASKS + [(f"`<weft/{name}.h>`", [name]) for name in headers if name not in named]
+    lines = ["# Functions by task", "",
+             "Every public function, with the first sentence of its comment. The [reference](reference/index.html) has the",
+             "rest: shapes, ownership, errors.", ""]
+    for task, names in tasks:
+        found = [(name, rows(headers[name])) for name in names if name in headers]
+        if not any(each for _, each in found):
+            continue
+        lines += [f"## {task}", "", "| functions | |", "| --- | --- |"]
+        for name, each in found:
+            for group, comment in each:
+                lines.append(f"| {', '.join(f'`{function}`' for function in group)} | {sentence(comment)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    print(page(sys.argv[1]))

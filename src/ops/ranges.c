@@ -1,0 +1,109 @@
+/* New tensors whose values follow from their indices. */
+#include "codelets/ranges.h"
+
+#include <math.h>
+#include <stdint.h>
+
+#include "ops/ops.h"
+
+#define FILLING(name_)                                                                                       \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .gradient = WEFT_GRADIENT_ZERO("indices"),                                                           \
+        .rules = { "A->A" },                                                                                 \
+        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .outputs[0].in_place = true,                                                                         \
+        .overwrites = true,                                                                                  \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
+        .expand = weft_expand_new,                                                                           \
+        .expands = weft_fills_new,                                                                           \
+        .passes_scalars = true,                                                                              \
+    };
+
+FILLING(range)
+FILLING(eye)
+
+/* A range on a mesh, of a size that fits; NULL with the error kept. */
+static const weft_layout *range_layout(const weft_factory *request, double size)
+{
+    if (size > 0x1p62) {
+        weft_fail(WEFT_ERR_SHAPE, request->function, "the range has %g elements: too many", size);
+        return NULL;
+    }
+    const int64_t shape[] = { (int64_t)size };
+    weft_factory own = *request;
+    own.ndim = 1;
+    own.shape = shape;
+    return weft_factory_layout(&own);
+}
+
+static weft_tensor *make_range(const char *function, const weft_layout *layout, double first, double step, double last,
+                               double turn)
+{
+    const double scalars[WEFT_MAX_SCALARS] = {
+        [WEFT_RANGE_FIRST] = first, [WEFT_RANGE_STEP] = step, [WEFT_RANGE_LAST] = last, [WEFT_RANGE_TURN] = turn
+    };
+    return weft_fill_new(function, &operation_range, layout, scalars);
+}
+
+static bool check_range(const char *function, weft_dtype dtype, double start, double stop, double step)
+{
+    if (!weft_check_dtype(function, dtype)) {
+        return false;
+    }
+    if (!isfinite(start) || !isfinite(stop) || !isfinite(step) || step == 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "start is %g, stop %g and step %g, expected finite numbers, and no step of 0",
+                  start, stop, step);
+        return false;
+    }
+    if (step > 0 ? stop < start : stop > start) {
+        weft_fail(WEFT_ERR_INVALID, function, "step is %g, which leads from start, %g, away from stop, %g", step, start, stop);
+        return false;
+    }
+    if (dtype == WEFT_BOOL) {
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is bool, expected a type of numbers");
+        return false;
+    }
+    return weft_check_number(function, "start", dtype, start) && weft_check_number(function, "step", dtype, step);
+}
+
+weft_tensor *weft_arange(weft_dtype dtype, double start, double stop, double step, weft_mesh *mesh,
+                         const weft_placement *placements)
+{
+    weft_factory request = { .function = "weft_arange", .dtype = dtype, .mesh = mesh, .placements = placements };
+    bool right = check_range(request.function, dtype, start, stop, step);
+    double size = right ? ceil((stop - start) / step) : 0;
+    return make_range(request.function, right ? range_layout(&request, size) : NULL, start, step, 0, INFINITY);
+}
+
+weft_tensor *weft_linspace(weft_dtype dtype, double start, double stop, int64_t num, weft_mesh *mesh,
+                           const weft_placement *placements)
+{
+    weft_factory request = { .function = "weft_linspace", .dtype = dtype, .mesh = mesh, .placements = placements };
+    const weft_layout *layout = NULL;
+    if (!weft_check_dtype(request.function, dtype)) {
+        layout = NULL;
+    } else if (!weft_dtype_is_floating(dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, request.function, "dtype is %s, expected a floating type", weft_dtype_name(dtype));
+    } else if (num < 0) {
+        weft_fail(WEFT_ERR_SHAPE, request.function, "num is %lld, expected at least 0", (long long)num);
+    } else {
+        layout = range_layout(&request, (double)num);
+    }
+    /* From both ends, so that both are exact. */
+    double step = num > 1 ? (stop - start) / (double)(num - 1) : 0;
+    return make_range(request.function, layout, start, step, stop, num == 1 ? 1 : floor((double)num / 2));
+}
+
+weft_tensor *weft_eye(weft_dtype dtype, int64_t rows, int64_t columns, weft_mesh *mesh, const weft_placement *placements)
+{
+    const int64_t shape[] = { rows, columns };
+    weft_factory request = { "weft_eye", dtype, 2, shape, mesh, placements, false };
+    return weft_fill_new(request.function, &operation_eye, weft_factory_layout(&request), (double[WEFT_MAX_SCALARS]){ 0 });
+}
+
+const weft_operation *const weft_range_operations[] = {
+    &operation_range,
+    &operation_eye,
+    NULL,
+};

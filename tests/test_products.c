@@ -1,0 +1,186 @@
+/* Products by oneDNN: against sums in f64, and which products it is given. */
+#include "kernel_support.h"
+
+#include <math.h>
+
+#include "codelets/convert.h"
+#include "codelets/cpu/onednn.h"
+
+enum { MOST = 160, SPACE = 3 };
+
+/* A matrix in memory that is larger than its rows: the rest stays as it is. */
+typedef struct matrix {
+    weft_dtype dtype;
+    int64_t rows, columns, stride;
+    void *memory;
+    double *values; /* of all of the memory */
+} matrix;
+
+static int64_t elements(const matrix *x)
+{
+    return x->rows * x->stride;
+}
+
+static matrix new_matrix(prng *random, weft_dtype dtype, int64_t rows, int64_t columns)
+{
+    matrix x = { dtype, rows, columns, columns + prng_below(random, SPACE), NULL, NULL };
+    x.memory = malloc((size_t)elements(&x) * weft_dtype_size(dtype));
+    x.values = malloc((size_t)elements(&x) * sizeof(double));
+    assert_non_null(x.memory);
+    assert_non_null(x.values);
+    for (int64_t i = 0; i < elements(&x); i++) {
+        float value = (float)number(random);
+        weft_store(dtype, (char *)x.memory + (size_t)i * weft_dtype_size(dtype), 1, WEFT_F32, &value, 1);
+        x.values[i] = read_as(dtype, x.memory, i);
+    }
+    return x;
+}
+
+static void free_matrix(matrix *x)
+{
+    free(x->memory);
+    free(x->values);
+}
+
+static double at(const matrix *x, bool transposed, int64_t i, int64_t j)
+{
+    return x->values[transposed ? j * x->stride + i : i * x->stride + j];
+}
+
+static void assert_product(const weft_gemm *g, const matrix *a, const matrix *b, const matrix *c)
+{
+    const float *got = c->memory;
+    for (int64_t i = 0; i < g->m; i++) {
+        for (int64_t j = 0; j < c->stride; j++) {
+            double expected = c->values[i * c->stride + j], size = fabs(expected);
+            if (j < g->n) {
+                double sum = 0;
+                size *= fabs(g->beta);
+                for (int64_t k = 0; k < g->k; k++) {
+                    double product = at(a, g->transpose_a, i, k) * at(b, g->transpose_b, k, j);
+                    sum += product;
+                    size += fabs(g->alpha * product);
+                }
+                expected = g->alpha * sum + (g->beta == 0 ? 0 : g->beta * expected);
+            }
+            double bound = j < g->n ? 1e-6 * size : 0;
+            assert_true(fabs(got[i * c->stride + j] - expected) <= bound);
+        }
+    }
+}
+
+static int64_t some_size(prng *random)
+{
+    return 2 + prng_below(random, MOST - 1);
+}
+
+/* Whether oneDNN computed it. */
+static bool product_case(prng *random, weft_dtype dtype, double alpha, double beta)
+{
+    weft_gemm g = { .dtype = WEFT_F32,
+                    .transpose_a = prng_below(random, 2),
+                    .transpose_b = prng_below(random, 2),
+                    .m = some_size(random),
+                    .n = some_size(random),
+                    .k = some_size(random),
+                    .alpha = alpha,
+                    .beta = beta };
+    matrix a = g.transpose_a ? new_matrix(random, dtype, g.k, g.m) : new_matrix(random, dtype, g.m, g.k);
+    matrix b = g.transpose_b ? new_matrix(random, dtype, g.n, g.k) : new_matrix(random, dtype, g.k, g.n);
+    matrix c = new_matrix(random, WEFT_F32, g.m, g.n);
+    g.lda = a.stride;
+    g.ldb = b.stride;
+    g.ldc = c.stride;
+    size_t bytes = (size_t)elements(&c) * sizeof(float);
+    void *first = malloc(bytes), *again = malloc(bytes);
+    assert_non_null(first);
+    assert_non_null(again);
+    memcpy(first, c.memory, bytes);
+    memcpy(again, c.memory, bytes);
+    bool computed = weft_onednn_multiply(&g, dtype, a.memory, b.memory, first);
+    if (!computed) {
+        assert_memory_equal(first, again, bytes); /* C is as it was */
+        assert_true(weft_multiply_from(&g, dtype, a.memory, b.memory, c.memory));
+    } else {
+        assert_true(weft_onednn_multiply(&g, dtype, a.memory, b.memory, again));
+        assert_memory_equal(first, again, bytes);
+        memcpy(c.memory, first, bytes);
+    }
+    assert_product(&g, &a, &b, &c);
+    free(first);
+    free(again);
+    free_matrix(&a);
+    free_matrix(&b);
+    free_matrix(&c);
+    return computed;
+}
+
+static const double alphas[] = { 1, 1, 0.125, -1.5 }, betas[] = { 0, 1, 0.5 };
+
+static bool has_instructions(const char *wanted)
+{
+    __builtin_cpu_init();
+    return strcmp(wanted, "f32") == 0 ? __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                                            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")
+                                      : __builtin_cpu_supports("avx512bf16");
+}
+
+/* Where oneDNN is, and the processor is not kept from it, large products of a type that it has instructions for are its. */
+static bool expects(weft_dtype dtype)
+{
+#if defined WEFT_HAVE_ONEDNN
+    bool limited = getenv("ONEDNN_MAX_CPU_ISA") != NULL || getenv("DNNL_MAX_CPU_ISA") != NULL;
+    return !limited && ((dtype == WEFT_F32 && has_instructions("f32")) ||
+                        (dtype == WEFT_BF16 && has_instructions("f32") && has_instructions("bf16")));
+#else
+    (void)dtype;
+    (void)has_instructions;
+    return false;
+#endif
+}
+
+static void test_products(void **state)
+{
+    (void)state;
+    static const weft_dtype dtypes[] = { WEFT_F32, WEFT_BF16, WEFT_F16 };
+    prng random = prng_start(31);
+    for (int d = 0; d < 3; d++) {
+        int computed = 0;
+        for (int i = 0; i < 60; i++) {
+            computed += product_case(&random, dtypes[d], alphas[i % 4], betas[i % 3]);
+        }
+        assert_int_equal(computed > 0, expects(dtypes[d]));
+        assert_true(computed < 60); /* small ones are BLAS' */
+    }
+}
+
+/* C is not read with beta 0, and what is not a number stays in its row. */
+static void test_special_values(void **state)
+{
+    (void)state;
+    enum { SIZE = 128 };
+    static float a[SIZE * SIZE], b[SIZE * SIZE], c[SIZE * SIZE];
+    for (int i = 0; i < SIZE * SIZE; i++) {
+        a[i] = b[i] = 1;
+        c[i] = NAN;
+    }
+    a[5 * SIZE + 3] = NAN;
+    a[7 * SIZE + 100] = INFINITY;
+    weft_gemm g = { .dtype = WEFT_F32, .m = SIZE, .n = SIZE, .k = SIZE, .lda = SIZE, .ldb = SIZE, .ldc = SIZE, .alpha = 1 };
+    weft_multiply(&g, a, b, c);
+    for (int i = 0; i < SIZE; i++) {
+        for (int j = 0; j < SIZE; j++) {
+            float got = c[i * SIZE + j];
+            assert_true(i == 5 ? isnan(got) : i == 7 ? isinf(got) : got == SIZE);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_special_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
