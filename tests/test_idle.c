@@ -78,14 +78,17 @@ static int stop(void **state)
     return weft_finalize() == WEFT_OK ? 0 : -1;
 }
 
-/* False: they do not. */
+/* Whether all have slept at one moment. A look of their own interrupts sleep now and then, so a second look here could miss it. */
 static bool all_sleep(void)
 {
     const time_t begin = time(NULL);
-    while (weft_sched_asleep() < (int)starpu_cpu_worker_get_count() && time(NULL) - begin <= GIVES_UP_S) {
+    while (weft_sched_asleep() < (int)starpu_cpu_worker_get_count()) {
+        if (time(NULL) - begin > GIVES_UP_S) {
+            return false;
+        }
         rest(200);
     }
-    return weft_sched_asleep() == (int)starpu_cpu_worker_get_count();
+    return true;
 }
 
 static weft_tensor *rows_of(int64_t rows)
