@@ -10,6 +10,11 @@
 
 enum { TAG_RECORD = 1, TAG_BROADCAST, TAG_ABORT, TAG_HERE, TAG_TEXT };
 
+typedef struct abort_notice {
+    weft_status status;
+    char message[2000]; /* short enough to be sent eagerly */
+} abort_notice;
+
 typedef struct mpi_control {
     MPI_Comm comm;
     weft_mpi_guard *guard; /* held in all functions; NULL: there is none */
@@ -20,12 +25,8 @@ typedef struct mpi_control {
     void *bytes;
     int num_sent;
     MPI_Request *sent;
+    abort_notice *notice; /* of this process: memory may be short when it is needed. NULL: sent, its memory stays with MPI */
 } mpi_control;
-
-typedef struct abort_notice {
-    weft_status status;
-    char message[2000]; /* short enough to be sent eagerly */
-} abort_notice;
 
 /* ---- abort notices ------------------------------------------------------------------------------------- */
 
@@ -48,15 +49,14 @@ static void hear_abort(void *state)
 }
 
 /* The messages are short enough to be sent eagerly; their memory stays with MPI. */
-static void send_notices(const mpi_control *control)
+static void send_notices(mpi_control *control)
 {
-    abort_notice *mine = malloc(sizeof(*mine));
+    abort_notice *mine = control->notice;
     if (mine == NULL || control->told) {
-        free(mine);
         return;
     }
     mine->status = weft_broken_by(mine->message, sizeof(mine->message));
-    int process = 0, processes = 0, sent = 0;
+    int process = 0, processes = 0;
     MPI_Comm_rank(control->comm, &process);
     MPI_Comm_size(control->comm, &processes);
     for (int p = 0; p < processes; p++) {
@@ -64,11 +64,8 @@ static void send_notices(const mpi_control *control)
         if (p != process && MPI_Isend(mine, (int)sizeof(*mine), MPI_BYTE, p, TAG_ABORT, control->comm,
                                       &request) == MPI_SUCCESS) {
             MPI_Request_free(&request);
-            sent++;
+            control->notice = NULL;
         }
-    }
-    if (sent == 0) {
-        free(mine);
     }
 }
 
@@ -246,15 +243,20 @@ static void close_control(void *state)
         forget_sent(control);
         MPI_Comm_free(&control->comm);
     }
+    free(control->notice);
     free(control);
 }
 
 bool weft_mpi_control_open(MPI_Comm comm, weft_mpi_guard *guard, weft_control *table)
 {
     mpi_control *control = calloc(1, sizeof(*control));
-    if (control == NULL) {
+    abort_notice *notice = malloc(sizeof(*notice));
+    if (control == NULL || notice == NULL) {
+        free(control);
+        free(notice);
         return false;
     }
+    control->notice = notice;
     control->comm = comm;
     control->guard = guard;
     *table = (weft_control){
