@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
+import cases  # noqa: E402
 import functions  # noqa: E402
 import make_site  # noqa: E402
 
@@ -150,4 +151,4 @@ class Pages(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    cases.main(Pages)
