@@ -185,6 +185,14 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_scatter_add_inplace, tensor, 0, places, tensor);
     TRY(weft_index_add, tensor, 0, indices, tensor);
     TRY(weft_index_add_inplace, tensor, 0, indices, tensor);
+    TRY(weft_scatter, tensor, 0, places, tensor);
+    TRY(weft_scatter_scalar, tensor, 0, places, 0.5);
+    TRY(weft_index_copy, tensor, 0, indices, tensor);
+    TRY(weft_index_fill, tensor, 0, indices, 0.5);
+    TRY(weft_scatter_reduce, tensor, 0, places, tensor, WEFT_MAX, true);
+    TRY(weft_segment_sum, tensor, indices, 2);
+    TRY(weft_bincount, indices, line, 2);
+    TRY(weft_histogram, tensor, 2, 0, 1);
     TRY(weft_one_hot, indices, 1);
     TRY(weft_sort, tensor, 0, false, &other);
     TRY(weft_argsort, tensor, 0, false);

@@ -16,6 +16,19 @@ CALL(call_diagonal, weft_diagonal(x[0], 0, 0, 1))
 CALL(call_diagonal_below, weft_diagonal(x[0], -1, 2, 0))
 CALL(call_trace, weft_trace(x[0]))
 CALL(call_movedims, weft_movedims(x[0], 2, (int[]){ 0, 1 }, (int[]){ 2, 0 }))
+CALL(call_scatter, weft_scatter(x[0], 0, x[1], x[2]))
+CALL(call_scatter_scalar, weft_scatter_scalar(x[0], 0, x[1], 1.5))
+CALL(call_index_copy, weft_index_copy(x[0], 1, x[1], x[2]))
+CALL(call_index_fill, weft_index_fill(x[0], 1, x[1], 1.5))
+CALL(call_scatter_sum, weft_scatter_reduce(x[0], 0, x[1], x[2], WEFT_SUM, false))
+CALL(call_scatter_mean, weft_scatter_reduce(x[0], 0, x[1], x[2], WEFT_AVG, true))
+CALL(call_scatter_mean_alone, weft_scatter_reduce(x[0], 0, x[1], x[2], WEFT_AVG, false))
+CALL(call_scatter_prod, weft_scatter_reduce(x[0], 0, x[1], x[2], WEFT_PROD, true))
+CALL(call_scatter_prod_alone, weft_scatter_reduce(x[0], 0, x[1], x[2], WEFT_PROD, false))
+CALL(call_scatter_min, weft_scatter_reduce(x[0], 0, x[1], x[2], WEFT_MIN, false))
+CALL(call_scatter_max, weft_scatter_reduce(x[0], 0, x[1], x[2], WEFT_MAX, true))
+CALL(call_segment_sum, weft_segment_sum(x[0], x[1], 3))
+CALL(call_bincount, weft_bincount(x[0], x[1], 3))
 
 const call_row gradient_rows_around[] = {
     { THIS_ROW, { "5x3:u" }, call_pad_zeros, false },
@@ -28,5 +41,18 @@ const call_row gradient_rows_around[] = {
     { THIS_ROW, { "3x2x4:u" }, call_diagonal_below, false },
     { THIS_ROW, { "4x5:u" }, call_trace, false },
     { THIS_ROW, { "3x2x4:u" }, call_movedims, false },
+    { THIS_ROW, { "5x3:u", "4x3:i5", "4x3:u" }, call_scatter, false },
+    { THIS_ROW, { "5x3:u", "4x3:i5" }, call_scatter_scalar, false },
+    { THIS_ROW, { "3x5:u", "4:i5", "3x4:u" }, call_index_copy, false },
+    { THIS_ROW, { "3x5:u", "3:i5" }, call_index_fill, false },
+    { THIS_ROW, { "5x3:u", "4x3:i5", "4x3:u" }, call_scatter_sum, false },
+    { THIS_ROW, { "5x3:u", "4x3:i5", "4x3:u" }, call_scatter_mean, false },
+    { THIS_ROW, { "5x3:u", "4x3:i5", "4x3:u" }, call_scatter_mean_alone, false },
+    { THIS_ROW, { "3x2:u", "4x2:i3", "4x2:u" }, call_scatter_prod, false },
+    { THIS_ROW, { "3x2:u", "4x2:i3", "4x2:u" }, call_scatter_prod_alone, false },
+    { THIS_ROW, { "5x3:u", "4x3:i5", "4x3:u" }, call_scatter_min, false },
+    { THIS_ROW, { "5x3:u", "4x3:i5", "4x3:u" }, call_scatter_max, false },
+    { THIS_ROW, { "5x3:u", "5:i3" }, call_segment_sum, false },
+    { THIS_ROW, { "5:i3", "5:u" }, call_bincount, false },
     { .call = NULL },
 };

@@ -179,6 +179,22 @@ static void test_operations(void **state)
     GIVES_NULL(weft_index_select(matrix, 0, square), DTYPE, "weft_index_select", "indices");
     GIVES_NULL(weft_index_select(matrix, 0, places), SHAPE, "weft_index_select", "indices");
     GIVES_NULL(weft_index_select(on_other, 0, indices), MESH, "weft_index_select", "weft_redistribute");
+    GIVES_NULL(weft_scatter(matrix, 0, places, whole), DTYPE, "weft_scatter", "source is f64");
+    GIVES_NULL(weft_scatter(matrix, 0, indices, matrix), SHAPE, "weft_scatter", "indices has 1 dimension, expected 2");
+    GIVES_NULL(weft_scatter(matrix, 0, matrix, matrix), DTYPE, "weft_scatter", "indices is f32");
+    GIVES_NULL(weft_scatter_scalar(square, 1, places, 1), SHAPE, "weft_scatter_scalar", "indices has size");
+    GIVES_NULL(weft_scatter_scalar(on_other, 0, places, 1), MESH, "weft_scatter_scalar", "weft_redistribute");
+    GIVES_NULL(weft_index_copy(matrix, 0, NULL, matrix), INVALID, "weft_index_copy", "indices");
+    GIVES_NULL(weft_index_fill(matrix, 7, indices, 1), INVALID, "weft_index_fill", "dim");
+    GIVES_NULL(weft_index_fill(matrix, 0, places, 1), SHAPE, "weft_index_fill", "indices has 2 dimensions, expected 1");
+    GIVES_NULL(weft_scatter_reduce(matrix, 0, places, matrix, (weft_reduce_op)7, true), INVALID, "weft_scatter_reduce",
+               "reduction is 7");
+    GIVES_NULL(weft_segment_sum(matrix, indices, -1), INVALID, "weft_segment_sum", "num_segments is -1");
+    GIVES_NULL(weft_segment_sum(matrix, places, 3), SHAPE, "weft_segment_sum", "indices has 2 dimensions");
+    GIVES_NULL(weft_bincount(places, NULL, 3), SHAPE, "weft_bincount", "indices has 2 dimensions, expected 1");
+    GIVES_NULL(weft_bincount(indices, matrix, 3), SHAPE, "weft_bincount", "weights");
+    GIVES_NULL(weft_histogram(matrix, 0, 0, 1), INVALID, "weft_histogram", "num_bins is 0");
+    GIVES_NULL(weft_histogram(matrix, 3, 1, 1), INVALID, "weft_histogram", "low is 1 and high 1");
     GIVES_NULL(weft_gather(NULL, 0, places), INVALID, "weft_gather", "a");
     GIVES_NULL(weft_gather(matrix, 0, indices), SHAPE, "weft_gather", "indices");
     GIVES_NULL(weft_gather(square, 1, places), SHAPE, "weft_gather", "indices has size 4 in dimension 0");

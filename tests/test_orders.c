@@ -118,6 +118,8 @@ CALL(conv, weft_conv1d(in[0], in[1], NULL, NULL))
 CALL(conv_input, weft_conv1d_backward_input(in[2], in[1], p->inputs[0].shape, NULL))
 CALL(conv_weight, weft_conv1d_backward_weight(in[2], in[0], p->inputs[1].shape, NULL))
 CALL(embedding_backward, weft_embedding_backward(in[0], in[1], p->size))
+CALL(scatter_mean, weft_scatter_reduce(weft_cumsum(in[0], 0), 0, weft_expand(weft_unsqueeze(in[1], 1), 2, p->inputs[2].shape), in[2], WEFT_AVG, true))
+CALL(segment_sum, weft_segment_sum(in[2], in[1], p->inputs[0].shape[0]))
 CALL(index_add, weft_index_add(in[0], 0, in[1], in[2]))
 CALL(softmax, weft_softmax(in[0], p->dim))
 CALL(softmax_backward, weft_softmax_backward(in[0], in[1], p->dim))
@@ -167,6 +169,8 @@ static const program programs[] = {
     { THIS_ROW, "conv1d_backward_weight", draw_convolution, call_conv_weight },
     { THIS_ROW, "embedding_backward", draw_rows, call_embedding_backward },
     { THIS_ROW, "index_add", draw_addition, call_index_add },
+    { THIS_ROW, "scatter_reduce", draw_addition, call_scatter_mean },
+    { THIS_ROW, "segment_sum", draw_addition, call_segment_sum },
     { THIS_ROW, "softmax", draw_small, call_softmax },
     { THIS_ROW, "softmax_backward", draw_small_like, call_softmax_backward },
     { THIS_ROW, "cross_entropy", draw_classes, call_cross_entropy },

@@ -1,6 +1,7 @@
 /* Look-ups, scattered sums and one-hot rows. */
 #include "codelets/indexing.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "codelets/convert.h"
@@ -135,13 +136,13 @@ void weft_kernel_lookup(const weft_kernel_call *call)
     }
 }
 
-/* ---- scattered sums ------------------------------------------------------------------------------------ */
+/* ---- scattered elements ------------------------------------------------------------------------------------ */
 
-/* Adds values at positions in elements; negative ones are skipped. Integers wrap around. */
-typedef void (*add_function)(void *target, const void *values, const int64_t places[], int64_t n);
+/* Combines values with those at positions in elements; negative positions are skipped. Integers wrap around. */
+typedef void (*combine_function)(void *target, const void *values, const int64_t places[], int64_t n);
 
-#define ADD(name, T, V, sum)                                                                                 \
-    static void add_##name(void *target, const void *values, const int64_t places[], int64_t n)              \
+#define COMBINE(name, T, V, combined)                                                                        \
+    static void name(void *target, const void *values, const int64_t places[], int64_t n)                    \
     {                                                                                                        \
         T *out = target;                                                                                     \
         const V *in = values;                                                                                \
@@ -149,32 +150,73 @@ typedef void (*add_function)(void *target, const void *values, const int64_t pla
             if (places[i] >= 0) {                                                                            \
                 const T a = out[places[i]];                                                                  \
                 const V b = in[i];                                                                           \
-                out[places[i]] = (T)(sum);                                                                   \
+                out[places[i]] = (T)(combined);                                                              \
             }                                                                                                \
         }                                                                                                    \
     }
-ADD(f64, double, double, a + b)
-ADD(f32, float, float, a + b)
-ADD(i64, int64_t, int64_t, (uint64_t)a + (uint64_t)b)
-ADD(i32, int32_t, int64_t, (uint32_t)a + (uint32_t)b)
-ADD(u8, uint8_t, int64_t, a + b)
-ADD(bool, uint8_t, int64_t, a != 0 || b != 0)
 
-static add_function adder_of(weft_dtype type)
+/* NaN is the smallest, and the largest. */
+#define FLOATING(T, name)                                                                                    \
+    COMBINE(add_##name, T, T, a + b)                                                                         \
+    COMBINE(multiply_##name, T, T, a *b)                                                                     \
+    COMBINE(smaller_##name, T, T, a <= b || a != a ? a : b)                                                  \
+    COMBINE(larger_##name, T, T, a >= b || a != a ? a : b)
+#define INTEGER(T, U, name)                                                                                  \
+    COMBINE(add_##name, T, int64_t, (U)a + (U)b)                                                             \
+    COMBINE(multiply_##name, T, int64_t, (U)a * (U)b)                                                        \
+    COMBINE(smaller_##name, T, int64_t, a <= b ? a : b)                                                      \
+    COMBINE(larger_##name, T, int64_t, a >= b ? a : b)
+
+FLOATING(double, f64)
+FLOATING(float, f32)
+INTEGER(int64_t, uint64_t, i64)
+INTEGER(int32_t, uint32_t, i32)
+INTEGER(uint8_t, uint32_t, u8)
+COMBINE(either, uint8_t, int64_t, a != 0 || b != 0)
+COMBINE(both, uint8_t, int64_t, a != 0 && b != 0)
+
+#define OF_TYPES(name, of_bool)                                                                              \
+    {                                                                                                        \
+        [WEFT_F64] = name##_f64, [WEFT_F32] = name##_f32, [WEFT_I64] = name##_i64, [WEFT_I32] = name##_i32,  \
+        [WEFT_U8] = name##_u8, [WEFT_BOOL] = of_bool                                                         \
+    }
+
+static const combine_function combine_functions[][WEFT_DTYPE_COUNT] = {
+    [WEFT_SUM] = OF_TYPES(add, either),
+    [WEFT_PROD] = OF_TYPES(multiply, both),
+    [WEFT_MIN] = OF_TYPES(smaller, both),
+    [WEFT_MAX] = OF_TYPES(larger, either),
+};
+
+/* Fills with the neutral value: that of an element to which nothing is scattered. */
+static void fill_neutral(void *target, weft_dtype type, weft_reduce_op op, int64_t n)
 {
-    switch (type) {
-    case WEFT_F64:
-        return add_f64;
-    case WEFT_I64:
-        return add_i64;
-    case WEFT_I32:
-        return add_i32;
-    case WEFT_U8:
-        return add_u8;
-    case WEFT_BOOL:
-        return add_bool;
-    default:
-        return add_f32;
+    bool is_least = op == WEFT_MAX;
+    if (op == WEFT_SUM) {
+        memset(target, 0, (size_t)n * weft_dtype_size(type));
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        switch (type) {
+        case WEFT_F64:
+            ((double *)target)[i] = op == WEFT_PROD ? 1 : is_least ? -INFINITY : INFINITY;
+            break;
+        case WEFT_F32:
+            ((float *)target)[i] = op == WEFT_PROD ? 1 : is_least ? -INFINITY : INFINITY;
+            break;
+        case WEFT_I64:
+            ((int64_t *)target)[i] = op == WEFT_PROD ? 1 : is_least ? INT64_MIN : INT64_MAX;
+            break;
+        case WEFT_I32:
+            ((int32_t *)target)[i] = op == WEFT_PROD ? 1 : is_least ? INT32_MIN : INT32_MAX;
+            break;
+        case WEFT_U8:
+            ((uint8_t *)target)[i] = op == WEFT_PROD ? 1 : is_least ? 0 : UINT8_MAX;
+            break;
+        default:
+            ((uint8_t *)target)[i] = !is_least;
+            break;
+        }
     }
 }
 
@@ -182,7 +224,7 @@ typedef struct scatter {
     const weft_kernel_call *call;
     weft_lines source, indices, output;
     bool together;
-    add_function add;
+    combine_function combine;
     weft_dtype arithmetic;
 } scatter;
 
@@ -224,7 +266,7 @@ static void scatter_rows(const scatter *s, char *target, const char *source, con
         n = count - first < BLOCK ? count - first : BLOCK;
         weft_load(s->arithmetic, &values, type, source + (size_t)first * weft_dtype_size(type), 1, n);
         find_places(s, indices, first, n, places);
-        s->add(target, &values, places, n);
+        s->combine(target, &values, places, n);
     }
 }
 
@@ -237,17 +279,18 @@ void weft_kernel_scatter(const weft_kernel_call *call)
 {
     int dim = (int)call->numbers[WEFT_INDEXED_DIM];
     bool together = call->numbers[WEFT_INDEXED_TOGETHER] != 0;
+    weft_reduce_op op = (weft_reduce_op)call->numbers[WEFT_SCATTER_OP];
     scatter s = { .call = call,
                   .source = weft_lines_of(&call->inputs[0], dim),
                   .indices = weft_lines_of(&call->inputs[1], together ? 0 : dim),
                   .output = weft_lines_of(&call->output, dim),
                   .together = together,
-                  .add = adder_of(call->output.dtype),
+                  .combine = combine_functions[op][call->output.dtype],
                   .arithmetic = arithmetic_of(call->output.dtype) };
     char *target = weft_view_row(&call->output, 0, NULL);
     size_t line_bytes = (size_t)(s.output.length * s.output.inner) * weft_dtype_size(call->output.dtype);
     if (call->first) {
-        memset(target, 0, (size_t)s.output.outer * line_bytes);
+        fill_neutral(target, call->output.dtype, op, s.output.outer * s.output.length * s.output.inner);
     }
     for (int64_t outer = 0; outer < s.output.outer; outer++, target += line_bytes) {
         for (int64_t k = 0, rows; k < s.source.length; k += rows) {

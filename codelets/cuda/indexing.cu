@@ -1,4 +1,4 @@
-/* Look-ups, scattered sums, one-hot rows, triangles, cumulative sums: see cpu/indexing.c, shapes.c, scans.c. */
+/* Look-ups, scattered elements, one-hot rows, triangles, cumulative sums: see cpu/indexing.c, shapes.c, scans.c. */
 #include "codelets/cuda/views.h"
 
 extern "C" {
@@ -93,29 +93,64 @@ __global__ void run_one_hot(const weft_device_call call)
     }
 }
 
-/* ---- scattered sums ------------------------------------------------------------------------------------ */
+/* ---- scattered elements -------------------------------------------------------------------------------- */
 
-static __device__ double added(weft_dtype, double a, double b)
+/* NaN is the smallest, and the largest. */
+template <typename T> static __device__ T combined(weft_reduce_op op, weft_dtype, T a, T b)
 {
-    return a + b;
-}
-
-static __device__ float added(weft_dtype, float a, float b)
-{
-    return a + b;
+    switch (op) {
+    case WEFT_PROD:
+        return a * b;
+    case WEFT_MIN:
+        return a <= b || a != a ? a : b;
+    case WEFT_MAX:
+        return a >= b || a != a ? a : b;
+    default:
+        return a + b;
+    }
 }
 
 /* Stores to narrower integers wrap around. */
-static __device__ int64_t added(weft_dtype type, int64_t a, int64_t b)
+static __device__ int64_t combined(weft_reduce_op op, weft_dtype type, int64_t a, int64_t b)
 {
-    return type == WEFT_BOOL ? a != 0 || b != 0 : (int64_t)((uint64_t)a + (uint64_t)b);
+    if (type == WEFT_BOOL) {
+        return op == WEFT_SUM || op == WEFT_MAX ? a != 0 || b != 0 : a != 0 && b != 0;
+    }
+    switch (op) {
+    case WEFT_PROD:
+        return (int64_t)((uint64_t)a * (uint64_t)b);
+    case WEFT_MIN:
+        return a <= b ? a : b;
+    case WEFT_MAX:
+        return a >= b ? a : b;
+    default:
+        return (int64_t)((uint64_t)a + (uint64_t)b);
+    }
 }
 
-/* A thread for each line of the output, which adds to it in index order. */
+/* That of an element to which nothing is scattered. */
+template <typename T> static __device__ T neutral(weft_reduce_op op, weft_dtype)
+{
+    const T infinity = (T)INFINITY;
+    return op == WEFT_PROD ? (T)1 : op == WEFT_MIN ? infinity : op == WEFT_MAX ? -infinity : (T)0;
+}
+
+template <> __device__ int64_t neutral<int64_t>(weft_reduce_op op, weft_dtype type)
+{
+    const bool narrow = type == WEFT_U8 || type == WEFT_BOOL;
+    const int64_t most = type == WEFT_I64   ? INT64_MAX
+                         : type == WEFT_I32 ? INT32_MAX
+                         : type == WEFT_U8  ? UINT8_MAX
+                                            : 1;
+    return op == WEFT_PROD ? 1 : op == WEFT_MIN ? most : op == WEFT_MAX && !narrow ? -most - 1 : 0;
+}
+
+/* A thread for each line of the output, which combines in index order. */
 template <typename T> __global__ void run_scatter(const weft_device_call call)
 {
     const int dim = (int)call.numbers[WEFT_INDEXED_DIM], source = weft_input(call, 0);
     const bool together = call.numbers[WEFT_INDEXED_TOGETHER] != 0;
+    const weft_reduce_op op = (weft_reduce_op)call.numbers[WEFT_SCATTER_OP];
     const weft_device_view &out = call.views[0];
     const int64_t inner = inner_of(call.views[source], dim), length = call.views[source].extent[dim];
     const weft_device_vectors lines = weft_device_vectors_along(call, 0, dim, dim);
@@ -123,14 +158,14 @@ template <typename T> __global__ void run_scatter(const weft_device_call call)
         const int64_t outer = weft_quotient(v, inner), j = v - outer * inner;
         const weft_device_vector<T> line(call, lines, v);
         for (int64_t k = 0; k < lines.length && call.first; k++) {
-            line.set(k, 0);
+            line.set(k, neutral<T>(op, out.dtype));
         }
         for (int64_t k = 0; k < length; k++) {
             const int64_t i = (outer * length + k) * inner + j;
             const int64_t index = weft_get<int64_t>(call, weft_input(call, 1), together ? k : i);
             const int64_t place = place_along(call, 0, dim, index, (uint64_t)i);
             if (place >= 0) {
-                line.set(place, added(out.dtype, line[place], weft_get<T>(call, source, i)));
+                line.set(place, combined(op, out.dtype, line[place], weft_get<T>(call, source, i)));
             }
         }
     }

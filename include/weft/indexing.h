@@ -63,6 +63,41 @@ WEFT_API weft_tensor *weft_index_add_inplace(weft_tensor *a, int dim, weft_tenso
                                              weft_tensor *source);
 /** \} */
 
+/**
+ * `a` with elements that take others' places: result[i][indices[i][j][k]][k] = source[i][j][k] for dim 1, or = value.
+ * Shapes and types as of weft_scatter_add(). Of several for one element the last along `dim` wins, on every layout;
+ * the gradient of the others is 0. \{
+ */
+WEFT_API weft_tensor *weft_scatter(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
+WEFT_API weft_tensor *weft_scatter_scalar(weft_tensor *a, int dim, weft_tensor *indices, double value);
+/** \} */
+/** The same with `indices` [n], each for a whole slice: result[:][indices[j]][:] = source[:][j][:] for dim 1. \{ */
+WEFT_API weft_tensor *weft_index_copy(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
+WEFT_API weft_tensor *weft_index_fill(weft_tensor *a, int dim, weft_tensor *indices, double value);
+/** \} */
+
+/**
+ * Each element of `a` combined with the elements of `source` that belong to it, as in weft_scatter_add(): their sum
+ * (WEFT_SUM), mean (WEFT_AVG; of integers rounded down), product, minimum or maximum, which is NaN where one of them
+ * is. Without `include_self` the element of `a` counts only where no other belongs to it. Order and rounding as of
+ * weft_scatter_add(). Gradients: equal elements share that of their extreme. WEFT_ERR_DTYPE for truth values.
+ */
+WEFT_API weft_tensor *weft_scatter_reduce(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source,
+                                          weft_reduce_op reduction, bool include_self);
+
+/** [n, ...] to [num_segments, ...]: row i is the sum of the rows of `a` whose index is i, in index order; `indices` [n].
+ * 16-bit types are rounded once. */
+WEFT_API weft_tensor *weft_segment_sum(weft_tensor *a, weft_tensor *indices, int64_t num_segments);
+
+/** [n] to [num_bins]: how often each index occurs, WEFT_I64; with `weights` [n] the sum of their weights, of their
+ * type. weights: may be NULL. num_bins is given, for a size that depends on values would have to be waited for. */
+WEFT_API weft_tensor *weft_bincount(weft_tensor *indices, weft_tensor *weights, int64_t num_bins);
+
+/** [num_bins], WEFT_I64: numbers of elements of `a`, of any shape, in equal intervals from `low` to `high`. An interval
+ * has its lower bound, the last one its upper bound too. Elements outside, and NaN, are not counted. Computed in
+ * double precision. WEFT_ERR_INVALID unless low and high are finite and low < high. */
+WEFT_API weft_tensor *weft_histogram(weft_tensor *a, int64_t num_bins, double low, double high);
+
 /** [...] to [..., num_classes], WEFT_I64: 1 at the index, 0 elsewhere. num_classes is at least 0. */
 WEFT_API weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes);
 

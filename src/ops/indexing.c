@@ -59,9 +59,9 @@ static weft_tensor *look_up(const char *function, weft_tensor *a, int dim, weft_
     });
 }
 
-weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices)
+weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, bool together, weft_tensor *indices)
 {
-    return look_up(function, a, dim, indices, EACH);
+    return look_up(function, a, dim, indices, together ? TOGETHER : EACH);
 }
 
 weft_tensor *weft_gather(weft_tensor *a, int dim, weft_tensor *indices)
@@ -115,7 +115,7 @@ weft_tensor *weft_index_select(weft_tensor *a, int dim, weft_tensor *indices)
     return dim < 0 ? NULL : look_up(function, a, dim, indices, TOGETHER);
 }
 
-/* ---- scattered sums ------------------------------------------------------------------------------------ */
+/* ---- scattered elements ------------------------------------------------------------------------------------ */
 
 static bool gradient_of_scatter(const weft_gradient *of)
 {
@@ -125,31 +125,25 @@ static bool gradient_of_scatter(const weft_gradient *of)
                                       of->call->inputs[1], (int)attributes->rule));
 }
 
-/* Only the sums, of the size given by the call; a rank's part of the source gives addends. */
-static const weft_operation operation_scatter = {
-    .name = "scatter",
-    .gradient = WEFT_GRADIENT_BY(gradient_of_scatter, WEFT_READS_INPUT(1)),
-    .rules = { [EACH] = "AnB,AnB->AvB", [TOGETHER] = "AnB,n->AvB" },
-    .outputs[0].linear = { .kind = WEFT_LINEAR_EACH,
-                           .inputs = 1u << 0,
-                           .ops = WEFT_LINEAR_OPS,
-                           .contracts = WEFT_SUM },
-    .inputs = { { "source", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },
-    .outputs[0].type = WEFT_TYPE_GIVEN,
-    .kernel = WEFT_KERNEL_scatter,
-    .accumulates = true,
-};
+/* Only what is scattered, of the size given by the call; a rank's part of the source gives addends, factors, ... */
+#define SCATTER(name_, op_, linear_, ...)                                                                    \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .gradient = __VA_ARGS__,                                                                             \
+        .rules = { [EACH] = "AnB,AnB->AvB", [TOGETHER] = "AnB,n->AvB" },                                     \
+        .outputs[0].linear = { .kind = linear_, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS, .contracts = op_ }, \
+        .inputs = { { "source", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },           \
+        .outputs[0].type = WEFT_TYPE_GIVEN,                                                                  \
+        .kernel = WEFT_KERNEL_scatter,                                                                       \
+        .accumulates = true,                                                                                 \
+    };
 
-typedef struct addition {
-    const char *function;
-    weft_tensor *a;
-    int dim;
-    weft_tensor *indices, *source;
-    int rule;
-    bool in_place;
-} addition;
+SCATTER(scatter, WEFT_SUM, WEFT_LINEAR_EACH, WEFT_GRADIENT_BY(gradient_of_scatter, WEFT_READS_INPUT(1)))
+SCATTER(scatter_prod, WEFT_PROD, WEFT_NOT_LINEAR, WEFT_GRADIENT_OF_WHOLE("scatter_reduce"))
+SCATTER(scatter_min, WEFT_MIN, WEFT_NOT_LINEAR, WEFT_GRADIENT_OF_WHOLE("scatter_reduce"))
+SCATTER(scatter_max, WEFT_MAX, WEFT_NOT_LINEAR, WEFT_GRADIENT_OF_WHOLE("scatter_reduce"))
 
-static bool check_source(const addition *x)
+static bool check_source(const weft_scattering *x)
 {
     const weft_layout *a = weft_layout_of(x->a), *source = weft_layout_of(x->source);
     if (source->dtype != a->dtype) {
@@ -176,47 +170,48 @@ static bool check_source(const addition *x)
     return true;
 }
 
-static bool check_addition(addition *x)
+bool weft_check_scattering(weft_scattering *x)
 {
     x->dim = weft_check_dim_of(x->function, x->a, x->dim);
-    if (x->dim < 0 || weft_check_tensor(x->function, "indices", x->indices) == NULL ||
-        weft_check_tensor(x->function, "source", x->source) == NULL || !check_source(x)) {
-        return false;
-    }
-    if (x->in_place && weft_layout_of(x->a)->has_partial) {
-        weft_fail(WEFT_ERR_LAYOUT, x->function,
-                  "a is Partial, which cannot be added to: weft_redistribute() it");
-        return false;
-    }
-    return true;
+    return x->dim >= 0 && weft_check_tensor(x->function, "indices", x->indices) != NULL &&
+           weft_check_tensor(x->function, "source", x->source) != NULL && check_source(x);
+}
+
+weft_tensor *weft_scatter_by(const char *function, weft_reduce_op op, weft_tensor *source, int dim, bool together,
+                             weft_tensor *indices, int64_t size)
+{
+    static const weft_operation *const operations[] = { [WEFT_SUM] = &operation_scatter,
+                                                        [WEFT_PROD] = &operation_scatter_prod,
+                                                        [WEFT_MIN] = &operation_scatter_min,
+                                                        [WEFT_MAX] = &operation_scatter_max };
+    weft_tensor *result = weft_dispatch(&(weft_call){
+        .function = function,
+        .operation = operations[op],
+        .num_inputs = 2,
+        .inputs = { source, indices },
+        .attributes = { .rule = together ? TOGETHER : EACH,
+                        .leading = dim,
+                        .type = source == NULL ? 0 : weft_wide_type(weft_layout_of(source)->dtype),
+                        .num_sizes = 1,
+                        .sizes = { size },
+                        .num_numbers = WEFT_SCATTER_NUMBERS,
+                        .numbers = { [WEFT_INDEXED_DIM] = dim,
+                                     [WEFT_INDEXED_TOGETHER] = together,
+                                     [WEFT_SCATTER_OP] = op } },
+    });
+    return weft_with_checked_indices(function, result, indices, size);
 }
 
 /* Sums of a source's elements, for a call whose input 1 is the indices. */
 static weft_tensor *scatter(const weft_call *like, weft_tensor *source, int64_t size)
 {
-    int dim = (int)like->attributes.leading;
-    return weft_dispatch(&(weft_call){
-        .function = like->function,
-        .operation = &operation_scatter,
-        .num_inputs = 2,
-        .inputs = { source, like->inputs[1] },
-        .attributes = { .rule = like->attributes.rule,
-                        .leading = dim,
-                        .type = weft_wide_type(weft_layout_of(source)->dtype),
-                        .num_sizes = 1,
-                        .sizes = { size },
-                        .num_numbers = 2,
-                        .numbers = { [WEFT_INDEXED_DIM] = dim,
-                                     [WEFT_INDEXED_TOGETHER] = like->attributes.rule == TOGETHER } },
-    });
+    return weft_scatter_by(like->function, WEFT_SUM, source, (int)like->attributes.leading,
+                           like->attributes.rule == TOGETHER, like->inputs[1], size);
 }
 
 weft_tensor *weft_scatter_to(const char *function, weft_tensor *source, int dim, weft_tensor *indices, int64_t size)
 {
-    const weft_call like = { .function = function,
-                             .inputs = { [1] = indices },
-                             .attributes = { .rule = EACH, .leading = dim } };
-    return scatter(&like, source, size);
+    return weft_scatter_by(function, WEFT_SUM, source, dim, false, indices, size);
 }
 
 /* WEFT_BOOL has no sum in place. */
@@ -231,8 +226,7 @@ static bool expand_addition(const weft_call *call, weft_tensor *outputs[])
 {
     weft_tensor *a = call->inputs[0];
     int64_t size = weft_layout_of(a)->shape[call->attributes.leading];
-    weft_tensor *sums =
-        weft_with_checked_indices(call->function, scatter(call, call->inputs[2], size), call->inputs[1], size);
+    weft_tensor *sums = scatter(call, call->inputs[2], size);
     if (sums == NULL) {
         return false;
     }
@@ -270,37 +264,42 @@ static bool gradients_of_addition(const weft_gradient *of)
 ADDITION(index_add, false)
 ADDITION(index_add_inplace, true)
 
-static weft_tensor *add(addition x)
+static weft_tensor *add(weft_scattering x, bool in_place)
 {
-    return !check_addition(&x)
-               ? NULL
-               : weft_dispatch(&(weft_call){
-                     .function = x.function,
-                     .operation = x.in_place ? &operation_index_add_inplace : &operation_index_add,
-                     .num_inputs = 3,
-                     .inputs = { x.a, x.indices, x.source },
-                     .attributes = { .rule = x.rule, .leading = x.dim },
-                 });
+    if (!weft_check_scattering(&x)) {
+        return NULL;
+    }
+    if (in_place && weft_layout_of(x.a)->has_partial) {
+        weft_fail(WEFT_ERR_LAYOUT, x.function, "a is Partial, which cannot be added to: weft_redistribute() it");
+        return NULL;
+    }
+    return weft_dispatch(&(weft_call){
+        .function = x.function,
+        .operation = in_place ? &operation_index_add_inplace : &operation_index_add,
+        .num_inputs = 3,
+        .inputs = { x.a, x.indices, x.source },
+        .attributes = { .rule = x.together ? TOGETHER : EACH, .leading = x.dim },
+    });
 }
 
 weft_tensor *weft_scatter_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
 {
-    return add((addition){ "weft_scatter_add", a, dim, indices, source, EACH, false });
+    return add((weft_scattering){ "weft_scatter_add", a, dim, indices, source, false }, false);
 }
 
 weft_tensor *weft_scatter_add_inplace(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
 {
-    return add((addition){ "weft_scatter_add_inplace", a, dim, indices, source, EACH, true });
+    return add((weft_scattering){ "weft_scatter_add_inplace", a, dim, indices, source, false }, true);
 }
 
 weft_tensor *weft_index_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
 {
-    return add((addition){ "weft_index_add", a, dim, indices, source, TOGETHER, false });
+    return add((weft_scattering){ "weft_index_add", a, dim, indices, source, true }, false);
 }
 
 weft_tensor *weft_index_add_inplace(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
 {
-    return add((addition){ "weft_index_add_inplace", a, dim, indices, source, TOGETHER, true });
+    return add((weft_scattering){ "weft_index_add_inplace", a, dim, indices, source, true }, true);
 }
 
 /* ---- one-hot rows -------------------------------------------------------------------------------------- */
@@ -351,6 +350,9 @@ const weft_operation *const weft_indexing_operations[] = {
     &operation_lookup,
     &operation_check_indices,
     &operation_scatter,
+    &operation_scatter_prod,
+    &operation_scatter_min,
+    &operation_scatter_max,
     &operation_one_hot,
     &operation_index_add,
     &operation_index_add_inplace,

@@ -33,6 +33,7 @@ extern const weft_operation *const weft_reduction_operations[];
 extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_rotary_operations[];
 extern const weft_operation *const weft_scan_operations[];
+extern const weft_operation *const weft_scatter_operations[];
 extern const weft_operation *const weft_shape_operations[];
 extern const weft_operation *const weft_slice_operations[];
 extern const weft_operation *const weft_softmax_operations[];
@@ -109,7 +110,21 @@ weft_tensor *weft_with_checked_indices(const char *function, weft_tensor *result
 weft_tensor *weft_scatter_to(const char *function, weft_tensor *source, int dim, weft_tensor *indices, int64_t size);
 /* False with the error kept: no reduction. */
 bool weft_check_loss_reduction(const char *function, weft_loss_reduction reduction);
-/* Elements along a dimension: weft_gather() with checked arguments. */
-weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices);
+/* The source's elements, combined at their indices of a dimension of this size; the neutral value where there is none.
+ * `together`: the indices are for whole slices. 16-bit types become WEFT_F32. Reports indices that are out of range. */
+weft_tensor *weft_scatter_by(const char *function, weft_reduce_op op, weft_tensor *source, int dim, bool together,
+                             weft_tensor *indices, int64_t size);
+/* Elements along a dimension: weft_gather() with checked arguments, or weft_index_select(). */
+weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, bool together, weft_tensor *indices);
+/* The arguments of functions that scatter; `together`: as weft_index_add() does. */
+typedef struct weft_scattering {
+    const char *function;
+    weft_tensor *a;
+    int dim;
+    weft_tensor *indices, *source;
+    bool together;
+} weft_scattering;
+/* Makes `dim` nonnegative; false with the error kept. Shapes of indices are left to the rule. */
+bool weft_check_scattering(weft_scattering *x);
 
 #endif

@@ -19,6 +19,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_reshape_operations,
     weft_indexing_operations,
     weft_scan_operations,
+    weft_scatter_operations,
     weft_sorting_operations,
     weft_compare_operations,
     weft_range_operations,

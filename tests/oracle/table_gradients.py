@@ -17,7 +17,7 @@ INF, NAN = math.inf, math.nan
 WITHOUT = {
     *("eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf isfinite".split()),
     *("any any_over any_all all all_over all_all".split()),
-    *("argmax argmin argmax_all argmin_all argsort one_hot".split()),
+    *("argmax argmin argmax_all argmin_all argsort one_hot bincount histogram".split()),
     "floor_div",
     *("sgd adam adamw clip_grad_norm".split()),  # steps
 }
@@ -251,6 +251,13 @@ NAMED = {
                    {"dim": 0})],
     "scatter_add": [("repeated", [literal(*range(6), shape=(3, 2)), whole(2, 1, 2, 1, 2, 1, shape=(3, 2)),
                                   literal(*range(6), shape=(3, 2))], {"dim": 0})],
+    "scatter_reduce": [(f"zeros and ties {name} {includes}",
+                        [literal(0.0, 0.0, 2.0, 0.0, 1.0, 1.0), whole(0, 0, 2, 2, 3, 3, 3),
+                         literal(0.0, 3.0, 0.0, -2.0, 1.0, 1.0, -1.0)],
+                        {"dim": 0, "reduction": reduction, "include_self": includes})
+                       for reduction, name in enumerate(("sum", "mean", "prod", "min", "max")) for includes in (0, 1)],
+    "scatter": [("repeated", [literal(*range(6), shape=(3, 2)), whole(2, 1, 2, 1, 2, 1, shape=(3, 2)),
+                              literal(*range(6), shape=(3, 2))], {"dim": 0})],
     "gather": [("repeated", [literal(*range(6), shape=(3, 2)), whole(2, 1, 2, 1, 2, 1, shape=(3, 2))], {"dim": 0})],
     "index_select": [("repeated", [literal(*range(6), shape=(3, 2)), whole(2, 2, 0, 2)], {"dim": 0})],
     "layer_norm": [("equal rows", [literal(2.0, 2.0, 2.0, 1.0, 2.0, 4.0, shape=(2, 3))],
@@ -271,6 +278,7 @@ abs erf erfc sigmoid silu relu gelu softplus hardswish leaky_relu elu
 mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_all prod_all prod_over
 embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
+scatter index_copy scatter_scalar index_fill scatter_reduce segment_sum bincount_weighted
 matmul matmul_ex dot outer addmm linear conv2d conv1d attention attention_with_log_sums
 softmax log_softmax layer_norm rms_norm dropout_backward rotary
 """.split())

@@ -11,7 +11,7 @@ CALLS(embedding, out[0] = weft_embedding(in[0], in[1]))
 CALLS(one_hot, out[0] = weft_one_hot(in[0], whole[0]))
 
 /* Indices below a limit, of this shape, on the mesh of another value. */
-static int choose_indices(maker *m, int other, int64_t limit, int ndim, const int64_t shape[])
+int choose_indices(maker *m, int other, int64_t limit, int ndim, const int64_t shape[])
 {
     return choose_value(m, &(wish){ .types = INDICES,
                                     .mesh = mesh_of(m, other),
@@ -50,13 +50,13 @@ static bool make_gather(maker *m, step *s)
     return make_look_up(m, s, false);
 }
 
-static bool is_index(const dense *x)
+bool is_index(const dense *x)
 {
     return x != NULL && (INDICES & BIT(x->dtype));
 }
 
 /* The index at `at` in the indices; -1 where it is none. */
-static int64_t index_at(const dense *indices, const int64_t at[], int64_t limit)
+int64_t index_at(const dense *indices, const int64_t at[], int64_t limit)
 {
     int64_t index = indices->at[ravel(indices->ndim, indices->shape, at)].whole;
     return index < 0 || index >= limit ? -1 : index;

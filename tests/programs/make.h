@@ -80,6 +80,9 @@ int choose_like(maker *m, int other, unsigned types, int ndim, const int64_t sha
 const dense *value_of(const maker *m, int value);
 int mesh_of(const maker *m, int value);
 
+/* Indices below a limit, of this shape, on the mesh of another value (calls_indexing.c). */
+int choose_indices(maker *m, int other, int64_t limit, int ndim, const int64_t shape[]);
+
 /* A value that may be changed, not Partial; redistributed if no existing one is known to be. */
 int choose_target(maker *m, unsigned types, int least, int most);
 

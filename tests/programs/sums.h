@@ -53,4 +53,8 @@ void distrust_infinite(scene *s, dense *out);
 void set_linear(scene *s, dense *out, int64_t i, double value, double roundings, double magnitude);
 bool any_partial(const scene *s);
 
+/* Indices: calls_indexing.c. The second: the index at `at`; -1 where it is out of range. */
+bool is_index(const dense *x);
+int64_t index_at(const dense *indices, const int64_t at[], int64_t limit);
+
 #endif
