@@ -274,6 +274,9 @@ static bool normalised(scene *s)
             double value = normal * gain_at(&r, k) + bias;
             set_number(s, out, of.first + k, value,
                        ((double)r.length + 20) * epsilon_of(r.x->dtype) * magnitude);
+            /* Infinity times a number next to 0: its sign is a matter of rounding, or it is 0, which gives NaN. */
+            bool next_to_0 = fabs(normal) <= ((double)r.length + 20) * epsilon_of(WEFT_F32) * of.condition;
+            dense_allow(s->arena, out, of.first + k, isinf(gain_at(&r, k)) && next_to_0 ? (double)INFINITY : 0);
         }
     }
     distrust_vague(s, out);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scalar.h"
 #include "sums.h"
 
 CALLS(scatter, out[0] = weft_scatter(in[0], (int)whole[0], in[1], in[2]))
@@ -59,12 +60,12 @@ static bool make_fill(maker *m, step *s)
 
 static bool make_reduce(maker *m, step *s)
 {
-    static const int64_t reductions[] = { WEFT_SUM, WEFT_MIN, WEFT_MAX };
+    static const int64_t reductions[] = { WEFT_SUM, WEFT_MIN, WEFT_MAX, WEFT_PROD };
     if (!make_targets(m, s, NUMBERS, true)) {
         return false;
     }
     s->num_wholes = 3;
-    s->wholes[1] = reductions[below(m, 3)];
+    s->wholes[1] = reductions[below(m, is_floating(value_of(m, s->inputs[0])->dtype) ? 3 : 4)];
     s->wholes[2] = below(m, 2);
     return true;
 }
@@ -184,6 +185,14 @@ static void add_one(scene *s, dense *out, int64_t to, int64_t from)
     add_to_sum(&current.sum, out, to, s->in[2], from);
 }
 
+/* Integers, which wrap around. */
+static void multiply_one(scene *s, dense *out, int64_t to, int64_t from)
+{
+    int64_t factor = s->in[2]->at[from].whole;
+    out->at[to].whole = wrapped(out->dtype, current.hit[to] ? wrap_multiply(out->at[to].whole, factor) : factor);
+    current.hit[to] = true;
+}
+
 static bool is_nan(const dense *x, int64_t i)
 {
     return is_floating(x->dtype) && isnan(x->at[i].real);
@@ -205,7 +214,8 @@ static bool reduced(scene *s)
 {
     int64_t reduction = whole_of_call(s, 1);
     if (!fits(s) || s->in[0]->dtype == WEFT_BOOL ||
-        (reduction != WEFT_SUM && reduction != WEFT_MIN && reduction != WEFT_MAX)) {
+        reduction < WEFT_SUM || reduction > WEFT_MAX || reduction == WEFT_AVG ||
+        (reduction == WEFT_PROD && is_floating(s->in[0]->dtype))) {
         return false;
     }
     const dense *x = s->in[0];
@@ -226,7 +236,7 @@ static bool reduced(scene *s)
         }
         current.hit[i] = includes;
     }
-    bool right = for_each_target(s, out, adds ? add_one : keep_extreme);
+    bool right = for_each_target(s, out, adds ? add_one : reduction == WEFT_PROD ? multiply_one : keep_extreme);
     double unit = fmin(dense_unit(x), dense_unit(s->in[2]));
     if (adds) {
         finish_sums(s, &current.sum, out, unit);
