@@ -246,6 +246,31 @@ weft_status weft_init_communicator(const weft_communicator *communicator, const 
     weft_opener opener = { .open = open_mpi, .argument = comm, .expects_all = *comm == MPI_COMM_WORLD };
     return weft_init_over(function, &opener, config);
 }
+
+weft_status weft_init_mpi_fortran(int communicator, const weft_config *config)
+{
+    static const char function[] = "weft_init_mpi_fortran";
+    weft_status status = weft_mpi_check_running(function);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    int initialized = 0, finalized = 0;
+    MPI_Initialized(&initialized);
+    MPI_Finalized(&finalized);
+    if (!initialized || finalized) {
+        return weft_fail(WEFT_ERR_STATE, function, "MPI is not initialised");
+    }
+    MPI_Comm comm = MPI_Comm_f2c((MPI_Fint)communicator);
+#ifdef OPEN_MPI
+    bool is_one = comm != NULL && comm != MPI_COMM_NULL; /* NULL: no communicator has that number */
+#else
+    bool is_one = comm != MPI_COMM_NULL;
+#endif
+    if (!is_one) {
+        return weft_fail(WEFT_ERR_INVALID, function, "%d is no communicator of Fortran", communicator);
+    }
+    return weft_init_mpi(comm, config);
+}
 #endif
 
 weft_status weft_wait(void)

@@ -21,6 +21,12 @@ class Result(unittest.TestResult):
         super().addError(test, error)
         self.complain(test, self.errors[-1][1])
 
+    def addSubTest(self, test, subtest, error):
+        super().addSubTest(test, subtest, error)
+        if error is not None:
+            print(self._exc_info_to_string(error, subtest), flush=True)
+            self.complain(test, f"{subtest}\n")
+
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
         print(f"{reason}\n[  SKIPPED ] {test._testMethodName}", flush=True)

@@ -61,13 +61,14 @@ def public_names():
 
 class Pages(unittest.TestCase):
     def test_code_stands_in_programs(self):
-        programs = [lines_of(read(path)) for folder in ("examples", "tests") for path in (ROOT / folder).rglob("*.c")]
-        joined = ["\n" + "\n".join(lines) + "\n" for lines in programs]
-        for page in PAGES:
-            for block in blocks(read(page), "c"):
-                code = "\n" + "\n".join(lines_of(block)) + "\n"
-                with self.subTest(page=page.name):
-                    self.assertTrue(any(code in program for program in joined), f"no program has\n{block}")
+        for language, ending in (("c", "c"), ("fortran", "f90")):
+            programs = [lines_of(read(path)) for folder in ("examples", "tests") for path in (ROOT / folder).rglob(f"*.{ending}")]
+            joined = ["\n" + "\n".join(lines) + "\n" for lines in programs]
+            for page in PAGES:
+                for block in blocks(read(page), language):
+                    code = "\n" + "\n".join(lines_of(block)) + "\n"
+                    with self.subTest(page=page.name):
+                        self.assertTrue(any(code in program for program in joined), f"no program has\n{block}")
 
     def test_links_lead_somewhere(self):
         for page in PAGES:
@@ -86,6 +87,7 @@ class Pages(unittest.TestCase):
         public = public_names()
         folders = ("src", "codelets", "sched", "tests", "tools", "include")
         files = [path for folder in folders for path in (ROOT / folder).rglob("*.[ch]")]
+        files += (ROOT / "tests").rglob("*.f90")
         files += [path for pattern in ("meson.build", "*.txt", "*/meson.build", "*/*.cmake*", "*/*/*.cmake*", "*/*/CMakeLists.txt")
                   for path in ROOT.glob(pattern)]
         sources = "\n".join(read(path) for path in files)

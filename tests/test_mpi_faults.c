@@ -153,6 +153,11 @@ static void test_communicators(void **state)
     refuse(c, WEFT_ERR_UNSUPPORTED, "MPI_Comm");
     assert_int_equal(weft_init_communicator(&right, NULL), WEFT_OK);
     assert_int_equal(weft_finalize(), WEFT_OK);
+    assert_int_equal(weft_init_mpi_fortran((int)MPI_Comm_c2f(MPI_COMM_NULL), NULL), WEFT_ERR_INVALID);
+    assert_non_null(strstr(weft_last_error(), "weft_init_mpi_fortran: "));
+    weft_clear_error();
+    assert_int_equal(weft_init_mpi_fortran((int)MPI_Comm_c2f(MPI_COMM_WORLD), NULL), WEFT_OK);
+    assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
 int main(void)

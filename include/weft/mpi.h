@@ -56,6 +56,15 @@ static inline weft_status weft_init_mpi(MPI_Comm comm, const weft_config *config
     return weft_init_communicator(&all, config);
 }
 
+/**
+ * The same for the integer by which Fortran knows a communicator; the Fortran module's weft_init_mpi() (docs/languages.md) calls
+ * it. The program has initialised MPI, which must be weft's: an integer does not say whose it is.
+ *
+ * \return as weft_init_mpi(); WEFT_ERR_STATE where MPI is not initialised or has been finalised, WEFT_ERR_INVALID for an integer
+ *         that is no communicator.
+ */
+WEFT_API weft_status weft_init_mpi_fortran(int communicator, const weft_config *config);
+
 WEFT_END_DECLS
 
 #endif

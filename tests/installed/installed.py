@@ -64,7 +64,7 @@ class Installed:
         with open(copy.parent / "copy.lock", "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             stamp = copy / "stamp"
-            made_of = [build / "build.ninja", *build.glob("libweft.*"), *build.glob("tools/weft-*"),
+            made_of = [build / "build.ninja", *build.glob("libweft.*"), *build.glob("tools/weft-*"), *build.glob("tools/fortran/*"),
                        *(self.source / "include" / "weft").iterdir()]
             newest = max(file.stat().st_mtime for file in made_of if file.is_file())
             if stamp.exists() and stamp.stat().st_mtime > newest:

@@ -1,0 +1,76 @@
+"""The Fortran module: every public function has a procedure; examples/heat_fortran.f90 against an installed copy.
+
+Argument: build.json of this folder's meson.build.
+"""
+
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import cases
+from installed import Installed, run
+
+weft = Installed(sys.argv[1])
+sys.path.insert(0, str(weft.source / "tools" / "fortran"))
+import generate
+
+
+class Names(unittest.TestCase):
+    def test_every_function_is_in_the_module(self):
+        installed = weft.prefix / "include" / "weft"
+        module = (installed / "weft.f90").read_text(encoding="utf-8")
+        public = set(re.findall(r"^public :: (\w+)", module, re.MULTILINE))
+        functions, inline = set(), set()
+        for header in installed.glob("*.h"):
+            text = generate.without_comments(header.read_text(encoding="utf-8"))
+            functions |= set(re.findall(r"^WEFT_API[^;(]*?\b(weft_\w+)\s*\(", text, re.MULTILINE))
+            inline |= set(re.findall(r"^static inline [^;({]*?\b(weft_\w+)\(", text, re.MULTILINE))
+        self.assertGreater(len(functions), 400)
+        self.assertEqual(functions - public - set(generate.LEFT_OUT), set())
+        # Initialisers: the types' own.
+        inline = {name for name in inline if not name.endswith("_init")}
+        self.assertEqual(inline - public - set(generate.LEFT_OUT), set())
+        pages = (weft.source / "docs" / "languages.md").read_text(encoding="utf-8")
+        for name in set(generate.LEFT_OUT) - public:
+            self.assertIn(f"`{name}()`", pages)
+
+
+def wrapper():
+    """The wrapper of the library's MPI for Fortran; None where there is none."""
+    compiler = weft.build["mpi_compiler"]
+    name = re.sub(r"cc(?=[^/]*$)", "fort", compiler) if compiler else ""
+    return shutil.which(name) if name else None
+
+
+@unittest.skipIf(weft.build["fortran"] == "" or wrapper() is None, "no mpifort")
+class Heat(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.source = weft.prefix / "share" / "doc" / "weft" / "examples" / "heat_fortran.f90"
+
+    def check(self, program, processes):
+        for count in processes:
+            self.assertIn(f"{count} processes: as the plain loop", weft.run([program], count))
+
+    def test_with_the_installed_module(self):
+        flags = run(["pkg-config", "--cflags", "--libs", "weft-fortran"], weft.environment).split()
+        run([wrapper(), self.source, "-o", self.folder / "heat", *flags, f"-Wl,-rpath,{weft.libraries}"], weft.environment)
+        self.check(self.folder / "heat", (1, 2, 3))
+
+    def test_with_the_source_of_the_module(self):
+        """As for a compiler that does not read the installed module."""
+        module = weft.prefix / "include" / "weft" / "weft.f90"
+        run([wrapper(), "-J", self.folder, module, self.source, "-o", self.folder / "heat", f"-L{weft.libraries}", "-lweft",
+             f"-Wl,-rpath,{weft.libraries}"], weft.environment)
+        self.check(self.folder / "heat", (2,))
+
+
+if __name__ == "__main__":
+    cases.main(Names, Heat)
