@@ -61,7 +61,7 @@ def public_names():
 
 class Pages(unittest.TestCase):
     def test_code_stands_in_programs(self):
-        for language, ending in (("c", "c"), ("fortran", "f90")):
+        for language, ending in (("c", "c"), ("cpp", "cpp"), ("fortran", "f90")):
             programs = [lines_of(read(path)) for folder in ("examples", "tests") for path in (ROOT / folder).rglob(f"*.{ending}")]
             joined = ["\n" + "\n".join(lines) + "\n" for lines in programs]
             for page in PAGES:
@@ -87,7 +87,7 @@ class Pages(unittest.TestCase):
         public = public_names()
         folders = ("src", "codelets", "sched", "tests", "tools", "include")
         files = [path for folder in folders for path in (ROOT / folder).rglob("*.[ch]")]
-        files += (ROOT / "tests").rglob("*.f90")
+        files += [path for ending in ("f90", "cpp") for path in (ROOT / "tests").rglob(f"*.{ending}")]
         files += [path for pattern in ("meson.build", "*.txt", "*/meson.build", "*/*.cmake*", "*/*/*.cmake*", "*/*/CMakeLists.txt")
                   for path in ROOT.glob(pattern)]
         sources = "\n".join(read(path) for path in files)

@@ -1,0 +1,564 @@
+/** \file
+ * weft for C++17, on the functions of C alone. Owners that release what they have, operators, and errors as exceptions.
+ *
+ *     weft_config config = WEFT_CONFIG_DEFAULT;
+ *     config.ranks = 4;
+ *     weft::session session(config);
+ *     weft::mesh mesh({ 2, 2 }, { "dp", "tp" });
+ *     weft::use_mesh current(mesh);
+ *     weft::tensor x = weft::randn(WEFT_F32, { 512, 512 }, "S0,R");
+ *     weft::tensor y = weft::sum(weft::matmul(x, x) * 2.0 - 1.0);
+ *     double value = y.item();
+ *
+ * A weft::tensor owns one reference, whatever scopes are open; a copy is another reference to the same tensor, as a copy of
+ * PyTorch's. tensor::get() leads to the functions of C, weft::own() and weft::call() back.
+ *
+ * Errors: a call that fails throws weft::error, which has the status and the message, and clears the error that C keeps. With
+ * WEFT_NO_EXCEPTIONS defined before this header, and where exceptions are off (-fno-exceptions), nothing throws: tensors are
+ * empty (operator bool), functions return their status, and the first error is kept, as in C: weft_last_status(). Both kinds of
+ * files may be linked into one program.
+ *
+ * Shapes and dimensions are taken as a list, a std::vector, a pointer and a number, or a std::span (C++20). */
+#ifndef WEFT_WEFT_HPP
+#define WEFT_WEFT_HPP
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#if __cplusplus >= 202002L && defined(__has_include)
+#if __has_include(<span>)
+#include <span>
+#endif
+#endif
+
+#include <weft/weft.h>
+
+#if !defined(WEFT_NO_EXCEPTIONS) && !defined(__cpp_exceptions)
+#define WEFT_NO_EXCEPTIONS
+#endif
+
+namespace weft {
+
+namespace detail {
+/** Owners that outlive their session release nothing: what they had ended with it. */
+inline unsigned sessions_ended = 0;
+} // namespace detail
+
+#ifdef WEFT_NO_EXCEPTIONS
+inline namespace without_exceptions {
+#else
+inline namespace with_exceptions {
+#endif
+
+/** What a call throws. */
+class error : public std::runtime_error {
+public:
+    error(weft_status status, const std::string &message) : std::runtime_error(message), status_(status) {}
+    weft_status status() const noexcept { return status_; }
+
+private:
+    weft_status status_;
+};
+
+/** Throws for a status other than WEFT_OK; returns it where nothing throws. For functions of C too: weft::check(weft_wait()). */
+inline weft_status check(weft_status status)
+{
+#ifndef WEFT_NO_EXCEPTIONS
+    if (status != WEFT_OK) {
+        const error problem(status, weft_last_error());
+        weft_clear_error();
+        throw problem;
+    }
+#endif
+    return status;
+}
+
+/** The same for a pointer of C: NULL is an error. */
+template <typename T> T *check_pointer(T *pointer)
+{
+#ifndef WEFT_NO_EXCEPTIONS
+    if (pointer == nullptr) {
+        const weft_status status = weft_last_status();
+        check(status == WEFT_OK ? WEFT_ERR_INVALID : status);
+    }
+#endif
+    return pointer;
+}
+
+/** Some numbers in a row, of which nothing is copied: valid during the call. */
+template <typename T> class list {
+public:
+    list(std::initializer_list<T> values) noexcept : size_(values.size()) { data_ = values.begin(); }
+    list(const std::vector<T> &values) noexcept : data_(values.data()), size_(values.size()) {}
+    list(const T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+#ifdef __cpp_lib_span
+    list(std::span<const T> values) noexcept : data_(values.data()), size_(values.size()) {}
+#endif
+    const T *data() const noexcept { return data_; }
+    int size() const noexcept { return size_ > 1u << 20 ? 1 << 20 : static_cast<int>(size_); } /* too many are refused */
+
+private:
+    const T *data_ = nullptr;
+    std::size_t size_;
+};
+using shape = list<std::int64_t>;
+using dims = list<int>;
+
+/** weft_init() and weft_finalize(). */
+class session {
+public:
+    session() : session(nullptr) {}
+    explicit session(const weft_config &config) : session(&config) {}
+    session(const session &) = delete;
+    session &operator=(const session &) = delete;
+    ~session() { finalize(); }
+    bool is_running() const noexcept { return status_ == WEFT_OK; }
+    /** Of weft_init(), and after finalize() WEFT_ERR_STATE. */
+    weft_status status() const noexcept { return status_; }
+    /** Ends it before the destructor does, which drops the status. */
+    weft_status finalize() noexcept
+    {
+        if (status_ != WEFT_OK) {
+            return status_;
+        }
+        status_ = WEFT_ERR_STATE;
+        detail::sessions_ended++;
+        return weft_finalize();
+    }
+    /** For weft_init_mpi() and others: a session that has been started is taken over by weft::session(status). */
+    explicit session(weft_status started) : status_(check(started)) {}
+
+private:
+    explicit session(const weft_config *config) : status_(check(weft_init(config))) {}
+    weft_status status_;
+};
+
+/** What a scope in C owns ends with it; weft::tensor keeps its own. */
+class scope {
+public:
+    scope() : status_(weft_scope_open())
+    {
+        if (status_ == WEFT_ERR_NOMEM) {
+            weft_scope_close(); /* must be closed all the same */
+        }
+        check(status_);
+    }
+    scope(const scope &) = delete;
+    scope &operator=(const scope &) = delete;
+    ~scope()
+    {
+        if (status_ == WEFT_OK && session_ == detail::sessions_ended) {
+            weft_scope_close();
+        }
+    }
+    bool is_open() const noexcept { return status_ == WEFT_OK; }
+
+private:
+    weft_status status_;
+    unsigned session_ = detail::sessions_ended;
+};
+
+/** Calls in its lifetime are not recorded for gradients. */
+class no_grad {
+public:
+    no_grad() noexcept { weft_no_grad_begin(); }
+    no_grad(const no_grad &) = delete;
+    no_grad &operator=(const no_grad &) = delete;
+    ~no_grad()
+    {
+        if (session_ == detail::sessions_ended) {
+            weft_no_grad_end();
+        }
+    }
+
+private:
+    unsigned session_ = detail::sessions_ended;
+};
+
+/** A mesh: belongs to the library, so that copies are free. */
+class mesh {
+public:
+    mesh() noexcept = default; /* none: the current one */
+    mesh(weft_mesh *handle) noexcept : handle_(handle) {}
+    explicit mesh(shape sizes) : handle_(check_pointer(weft_mesh_create(sizes.size(), sizes.data(), nullptr))) {}
+    /** As many names as sizes; else WEFT_ERR_INVALID. */
+    mesh(shape sizes, list<const char *> names)
+        : handle_(check_pointer(weft_mesh_create(names.size() == sizes.size() ? sizes.size() : -1, sizes.data(), names.data())))
+    {
+    }
+    weft_mesh *get() const noexcept { return handle_; }
+    explicit operator bool() const noexcept { return handle_ != nullptr; }
+    int ndim() const { return weft_mesh_ndim(handle_); }
+    std::int64_t size(int dim) const { return weft_mesh_size(handle_, dim); }
+    std::int64_t num_ranks() const { return weft_mesh_num_ranks(handle_); }
+
+private:
+    weft_mesh *handle_ = nullptr;
+};
+
+/** The current mesh, in its lifetime. */
+class use_mesh {
+public:
+    explicit use_mesh(mesh which) : status_(check(weft_mesh_push(which.get()))) {}
+    use_mesh(const use_mesh &) = delete;
+    use_mesh &operator=(const use_mesh &) = delete;
+    ~use_mesh()
+    {
+        if (status_ == WEFT_OK && session_ == detail::sessions_ended) {
+            weft_mesh_pop();
+        }
+    }
+
+private:
+    weft_status status_;
+    unsigned session_ = detail::sessions_ended;
+};
+
+/** Placements: as text ("S0,R"), or one by one ({ weft_shard(0), weft_replicate() }); none: Replicate everywhere. Text that
+ * cannot be read, and another number than the mesh has dimensions, are refused by the call. */
+class placements {
+public:
+    placements() noexcept = default;
+    placements(const char *text)
+    {
+        int n = 1;
+        for (const char *c = text; c != nullptr && *c != '\0'; c++) {
+            n += *c == ',';
+        }
+        fill(check(weft_placements_parse(text, n, all_)) == WEFT_OK ? n : 0);
+    }
+    placements(const std::string &text) : placements(text.c_str()) {}
+    placements(std::initializer_list<weft_placement> given) : placements(given.begin(), given.size()) {}
+    placements(const std::vector<weft_placement> &given) : placements(given.data(), given.size()) {}
+    placements(const weft_placement *given, std::size_t n)
+    {
+        const int count = n > WEFT_MAX_DIMS ? 0 : static_cast<int>(n);
+        for (int i = 0; i < count; i++) {
+            all_[i] = given[i];
+        }
+        fill(count);
+    }
+    const weft_placement *get() const noexcept { return is_given_ ? all_ : nullptr; }
+
+private:
+    /* The rest is no placement. */
+    void fill(int count) noexcept
+    {
+        is_given_ = true;
+        for (int i = count; i < WEFT_MAX_DIMS; i++) {
+            all_[i].kind = static_cast<weft_placement_kind>(WEFT_PARTIAL + 1);
+        }
+    }
+    weft_placement all_[WEFT_MAX_DIMS] = {};
+    bool is_given_ = false;
+};
+
+/** A reference to a tensor. */
+class tensor {
+public:
+    tensor() noexcept = default;
+    tensor(const tensor &other) noexcept : handle_(other.handle_), session_(other.session_)
+    {
+        if (is_live()) {
+            weft_tensor_retain(handle_);
+        }
+    }
+    tensor(tensor &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)), session_(other.session_) {}
+    tensor &operator=(tensor other) noexcept
+    {
+        std::swap(handle_, other.handle_);
+        std::swap(session_, other.session_);
+        return *this;
+    }
+    ~tensor()
+    {
+        if (is_live()) {
+            weft_tensor_release(handle_);
+        }
+    }
+    /** Takes over a reference of the caller's. */
+    static tensor take(weft_tensor *handle) noexcept
+    {
+        tensor taken;
+        taken.handle_ = handle;
+        return taken;
+    }
+    weft_tensor *get() const noexcept { return handle_; }
+    /** Gives the reference to the caller. */
+    weft_tensor *release() noexcept { return std::exchange(handle_, nullptr); }
+    explicit operator bool() const noexcept { return handle_ != nullptr; }
+
+    int ndim() const { return weft_tensor_ndim(handle_); }
+    std::int64_t size(int dim) const { return weft_tensor_size(handle_, dim); }
+    std::vector<std::int64_t> sizes() const
+    {
+        const std::int64_t *all = weft_tensor_shape(handle_);
+        return all == nullptr ? std::vector<std::int64_t>() : std::vector<std::int64_t>(all, all + ndim());
+    }
+    std::int64_t num_elements() const { return weft_tensor_num_elements(handle_); }
+    weft_dtype dtype() const { return weft_tensor_dtype(handle_); }
+    weft::mesh mesh() const { return weft::mesh(weft_tensor_mesh(handle_)); }
+    std::string describe() const
+    {
+        char text[512];
+        return weft_tensor_describe(handle_, text, sizeof(text));
+    }
+    /** BLOCKS: the value of the one element; NaN on error where nothing throws. */
+    double item() const
+    {
+        double value = std::nan("");
+        check(weft_tensor_item(handle_, &value));
+        return value;
+    }
+    /** BLOCKS: the values, row-major, into memory of the caller's, which has room for `bytes` bytes. */
+    weft_status to_host(void *memory, std::size_t bytes) const { return check(weft_to_host(handle_, memory, bytes)); }
+    /** BLOCKS: the values, row-major, converted to T; empty on error where nothing throws. */
+    template <typename T> std::vector<T> values() const;
+
+    tensor &operator+=(const tensor &other) { return changed(weft_add_inplace(handle_, other.handle_, 1)); }
+    tensor &operator-=(const tensor &other) { return changed(weft_add_inplace(handle_, other.handle_, -1)); }
+    tensor &operator*=(const tensor &other) { return changed(weft_mul_inplace(handle_, other.handle_)); }
+    tensor &operator/=(const tensor &other) { return changed(weft_div_inplace(handle_, other.handle_)); }
+    tensor &operator*=(double factor) { return changed(weft_scale_inplace(handle_, factor)); }
+    tensor &fill(double value) { return changed(weft_fill_inplace(handle_, value)); }
+
+    weft_status requires_grad(bool on) { return check(weft_set_requires_grad(handle_, on)); }
+    /** The accumulated gradient; empty where there is none. */
+    tensor grad() const
+    {
+        weft_tensor *found = weft_grad(handle_);
+        if (found != nullptr) {
+            weft_tensor_retain(found);
+        }
+        return take(found);
+    }
+    weft_status backward() const { return check(weft_backward(handle_)); }
+
+private:
+    bool is_live() const noexcept { return handle_ != nullptr && session_ == detail::sessions_ended; }
+    tensor &changed(weft_tensor *result)
+    {
+        check_pointer(result);
+        return *this;
+    }
+    weft_tensor *handle_ = nullptr;
+    unsigned session_ = detail::sessions_ended;
+};
+
+/** Another reference to a tensor of C. */
+inline tensor own(weft_tensor *handle)
+{
+    if (handle != nullptr && weft_tensor_retain(handle) != WEFT_OK) {
+        handle = nullptr;
+    }
+    return tensor::take(check_pointer(handle));
+}
+
+/** The result of any function of C that makes one tensor: weft::call([&] { return weft_roll(a.get(), 1, 0); }). The function
+ * is called in a scope of its own, so that exactly one reference is left. */
+template <typename Function> tensor call(Function function)
+{
+    weft_tensor *made = nullptr;
+    {
+        const scope around;
+        if (around.is_open() && (made = function()) != nullptr) {
+            weft_tensor_retain(made);
+        }
+    }
+    return tensor::take(check_pointer(made));
+}
+
+/** \{ Elements in memory: of 16 bits there is no type in C++17. */
+template <typename T> struct dtype_of;
+template <> struct dtype_of<double> { static constexpr weft_dtype value = WEFT_F64; };
+template <> struct dtype_of<float> { static constexpr weft_dtype value = WEFT_F32; };
+template <> struct dtype_of<std::int64_t> { static constexpr weft_dtype value = WEFT_I64; };
+template <> struct dtype_of<std::int32_t> { static constexpr weft_dtype value = WEFT_I32; };
+template <> struct dtype_of<std::uint8_t> { static constexpr weft_dtype value = WEFT_U8; };
+/** \} */
+
+/* Makers: as in C. \{ */
+inline tensor empty(weft_dtype t, shape s, const placements &p = {}, mesh m = {})
+{
+    return call([&] { return weft_empty(t, s.size(), s.data(), m.get(), p.get()); });
+}
+inline tensor zeros(weft_dtype t, shape s, const placements &p = {}, mesh m = {})
+{
+    return call([&] { return weft_zeros(t, s.size(), s.data(), m.get(), p.get()); });
+}
+inline tensor ones(weft_dtype t, shape s, const placements &p = {}, mesh m = {})
+{
+    return call([&] { return weft_ones(t, s.size(), s.data(), m.get(), p.get()); });
+}
+inline tensor full(weft_dtype t, shape s, double value, const placements &p = {}, mesh m = {})
+{
+    return call([&] { return weft_full(t, s.size(), s.data(), value, m.get(), p.get()); });
+}
+inline tensor rand(weft_dtype t, shape s, const placements &p = {}, mesh m = {})
+{
+    return call([&] { return weft_rand(t, s.size(), s.data(), m.get(), p.get()); });
+}
+inline tensor randn(weft_dtype t, shape s, const placements &p = {}, mesh m = {})
+{
+    return call([&] { return weft_randn(t, s.size(), s.data(), m.get(), p.get()); });
+}
+inline tensor arange(weft_dtype t, double start, double stop, double step = 1, const placements &p = {}, mesh m = {})
+{
+    return call([&] { return weft_arange(t, start, stop, step, m.get(), p.get()); });
+}
+/** BLOCKS: the values of a whole array, row-major; another number of them than the shape has is WEFT_ERR_INVALID. */
+template <typename T> tensor distribute(const std::vector<T> &values, shape s, const placements &p = {}, mesh m = {})
+{
+    std::size_t expected = 1;
+    for (int d = 0; d < s.size(); d++) {
+        expected *= static_cast<std::size_t>(s.data()[d]);
+    }
+    const int ndim = expected == values.size() ? s.size() : -1;
+    return call([&] { return weft_distribute(dtype_of<T>::value, ndim, s.data(), values.data(), m.get(), p.get()); });
+}
+/** \} */
+
+inline tensor redistribute(const tensor &a, const placements &p = {}, mesh m = {})
+{
+    return call([&] { return weft_redistribute(a.get(), m.get(), p.get()); });
+}
+inline tensor to_type(const tensor &a, weft_dtype t)
+{
+    return call([&] { return weft_to_type(a.get(), t); });
+}
+
+namespace operand {
+/** A number beside a tensor: a tensor without dimensions, which does not change the type of floating ones. */
+inline tensor number(const tensor &a, double value)
+{
+    const weft_dtype type = a.dtype();
+    const bool floating = type == WEFT_F64 || type == WEFT_F32 || type == WEFT_BF16 || type == WEFT_F16;
+    const bool whole = !floating && std::floor(value) == value && std::fabs(value) < 9007199254740992.0;
+    return full(floating ? WEFT_F64 : whole ? WEFT_I64 : WEFT_F32, shape(nullptr, 0), value, {}, a.mesh());
+}
+} // namespace operand
+
+/** \{ Operators. Shapes broadcast and types promote as in C; == and the like compare elements. */
+#define WEFT_HPP_BINARY(NAME, FUNCTION)                                                                      \
+    inline tensor NAME(const tensor &a, const tensor &b)                                                     \
+    {                                                                                                        \
+        return call([&] { return FUNCTION(a.get(), b.get()); });                                             \
+    }
+#define WEFT_HPP_OPERATOR(SIGN, FUNCTION)                                                                    \
+    WEFT_HPP_BINARY(operator SIGN, FUNCTION)                                                                 \
+    inline tensor operator SIGN(const tensor &a, double b) { return a SIGN operand::number(a, b); }           \
+    inline tensor operator SIGN(double a, const tensor &b) { return operand::number(b, a) SIGN b; }
+WEFT_HPP_OPERATOR(+, weft_add)
+WEFT_HPP_OPERATOR(-, weft_sub)
+WEFT_HPP_OPERATOR(*, weft_mul)
+WEFT_HPP_OPERATOR(/, weft_div)
+WEFT_HPP_OPERATOR(==, weft_eq)
+WEFT_HPP_OPERATOR(!=, weft_ne)
+WEFT_HPP_OPERATOR(<, weft_lt)
+WEFT_HPP_OPERATOR(<=, weft_le)
+WEFT_HPP_OPERATOR(>, weft_gt)
+WEFT_HPP_OPERATOR(>=, weft_ge)
+WEFT_HPP_BINARY(matmul, weft_matmul)
+WEFT_HPP_BINARY(maximum, weft_maximum)
+WEFT_HPP_BINARY(minimum, weft_minimum)
+WEFT_HPP_BINARY(pow, weft_pow)
+WEFT_HPP_BINARY(logical_and, weft_logical_and)
+WEFT_HPP_BINARY(logical_or, weft_logical_or)
+WEFT_HPP_BINARY(cross_entropy, weft_cross_entropy)
+#undef WEFT_HPP_OPERATOR
+#undef WEFT_HPP_BINARY
+#define WEFT_HPP_UNARY(NAME, FUNCTION)                                                                       \
+    inline tensor NAME(const tensor &a)                                                                      \
+    {                                                                                                        \
+        return call([&] { return FUNCTION(a.get()); });                                                      \
+    }
+WEFT_HPP_UNARY(operator-, weft_neg)
+WEFT_HPP_UNARY(logical_not, weft_logical_not)
+WEFT_HPP_UNARY(abs, weft_abs)
+WEFT_HPP_UNARY(sqrt, weft_sqrt)
+WEFT_HPP_UNARY(exp, weft_exp)
+WEFT_HPP_UNARY(log, weft_log)
+WEFT_HPP_UNARY(sin, weft_sin)
+WEFT_HPP_UNARY(cos, weft_cos)
+WEFT_HPP_UNARY(tanh, weft_tanh)
+WEFT_HPP_UNARY(sigmoid, weft_sigmoid)
+WEFT_HPP_UNARY(relu, weft_relu)
+WEFT_HPP_UNARY(gelu, weft_gelu)
+WEFT_HPP_UNARY(square, weft_square)
+WEFT_HPP_UNARY(detach, weft_detach)
+#undef WEFT_HPP_UNARY
+inline tensor operator+(const tensor &a) { return a; }
+/** \} */
+
+/** \{ Reductions, over all dimensions where none is given. */
+#define WEFT_HPP_REDUCTION(NAME, FUNCTION)                                                                   \
+    inline tensor NAME(const tensor &a, int dim = WEFT_ALL_DIMS, bool keepdim = false)                       \
+    {                                                                                                        \
+        return call([&] { return FUNCTION(a.get(), dim, keepdim); });                                        \
+    }
+WEFT_HPP_REDUCTION(sum, weft_sum)
+WEFT_HPP_REDUCTION(prod, weft_prod)
+WEFT_HPP_REDUCTION(mean, weft_mean)
+WEFT_HPP_REDUCTION(max, weft_max)
+WEFT_HPP_REDUCTION(min, weft_min)
+WEFT_HPP_REDUCTION(any, weft_any)
+WEFT_HPP_REDUCTION(all, weft_all)
+WEFT_HPP_REDUCTION(argmax, weft_argmax)
+WEFT_HPP_REDUCTION(argmin, weft_argmin)
+#undef WEFT_HPP_REDUCTION
+/** \} */
+
+inline tensor reshape(const tensor &a, shape s)
+{
+    return call([&] { return weft_reshape(a.get(), s.size(), s.data()); });
+}
+inline tensor transpose(const tensor &a, int dim0 = -2, int dim1 = -1)
+{
+    return call([&] { return weft_transpose(a.get(), dim0, dim1); });
+}
+inline tensor permute(const tensor &a, dims order)
+{
+    return call([&] { return weft_permute(a.get(), order.size(), order.data()); });
+}
+inline tensor softmax(const tensor &a, int dim)
+{
+    return call([&] { return weft_softmax(a.get(), dim); });
+}
+inline tensor slice(const tensor &a, int dim, std::int64_t start, std::int64_t stop)
+{
+    return call([&] { return weft_slice(a.get(), dim, start, stop); });
+}
+inline tensor select(const tensor &a, int dim, std::int64_t index)
+{
+    return call([&] { return weft_select(a.get(), dim, index); });
+}
+inline tensor where(const tensor &condition, const tensor &a, const tensor &b)
+{
+    return call([&] { return weft_where(condition.get(), a.get(), b.get()); });
+}
+/** BLOCKS until all submitted tasks have ended; the status of those that failed. */
+inline weft_status wait()
+{
+    return check(weft_wait());
+}
+
+template <typename T> std::vector<T> tensor::values() const
+{
+    const tensor as = to_type(*this, dtype_of<T>::value);
+    std::vector<T> found(as ? static_cast<std::size_t>(as.num_elements()) : 0);
+    if (as && check(weft_to_host(as.get(), found.data(), found.size() * sizeof(T))) != WEFT_OK) {
+        found.clear();
+    }
+    return found;
+}
+
+} // namespace with_exceptions or without_exceptions
+} // namespace weft
+
+#endif

@@ -1,0 +1,153 @@
+// The C++ header: owners, operators, exceptions; quiet.cpp has the same without exceptions, in one program.
+#include <cstdio>
+#include <string>
+
+#include <weft/weft.hpp>
+
+int quiet_failures();
+
+static int failures = 0;
+
+static void expect(bool holds, const char *what)
+{
+    if (!holds) {
+        failures++;
+        std::printf("failed: %s\n", what);
+    }
+}
+
+// As cmocka says it.
+template <typename Function> static void run(const char *name, Function function)
+{
+    const int before = failures;
+    std::printf("[ RUN      ] %s\n", name);
+    function();
+    std::printf("[  %s ] %s\n", failures == before ? "     OK" : "FAILED ", name);
+}
+
+template <typename Function> static void throws(weft_status status, const char *part, Function function)
+{
+    try {
+        function();
+        expect(false, part);
+    } catch (const weft::error &problem) {
+        expect(problem.status() == status, problem.what());
+        expect(std::string(problem.what()).find(part) != std::string::npos, problem.what());
+    }
+    expect(weft_last_status() == WEFT_OK, "the error is cleared");
+}
+
+using numbers = std::vector<double>;
+
+static void operators()
+{
+    const weft::tensor a = weft::distribute<double>({ 1, 2, 3, 4 }, { 2, 2 }, "S0,R");
+    const weft::tensor b = weft::full(WEFT_F64, { 2, 2 }, 2);
+    expect((a + b).values<double>() == numbers({ 3, 4, 5, 6 }), "a + b");
+    expect((a - 1).values<double>() == numbers({ 0, 1, 2, 3 }), "a - 1");
+    expect((1 - a).values<double>() == numbers({ 0, -1, -2, -3 }), "1 - a");
+    expect((-(a * b) / 4).values<double>() == numbers({ -0.5, -1, -1.5, -2 }), "-(a * b) / 4");
+    expect((12 / a).values<double>() == numbers({ 12, 6, 4, 3 }), "12 / a");
+    expect((a >= 3).values<std::int32_t>() == std::vector<std::int32_t>({ 0, 0, 1, 1 }), "a >= 3");
+    expect((2 == a).values<std::int32_t>() == std::vector<std::int32_t>({ 0, 1, 0, 0 }), "2 == a");
+    expect((a != b && true), "tensors are not compared as pointers");
+    expect(weft::matmul(a, weft::transpose(a)).values<double>() == numbers({ 5, 11, 11, 25 }), "matmul");
+    expect(weft::sum(a).item() == 10 && weft::max(a, 0).values<double>() == numbers({ 3, 4 }), "reductions");
+    const weft::tensor whole = weft::arange(WEFT_I64, 0, 4);
+    expect((whole * 2).dtype() == WEFT_I64 && (whole + 0.5).dtype() == WEFT_F32 && (whole / 2).dtype() == WEFT_F32,
+           "types as PyTorch's");
+    expect(((whole + 0.5) > 2).values<std::int32_t>() == std::vector<std::int32_t>({ 0, 0, 1, 1 }), "mixed types");
+    weft::tensor c = weft::zeros(WEFT_F32, { 3 });
+    expect((c + 1).dtype() == WEFT_F32, "a number does not widen");
+    c += weft::ones(WEFT_F32, { 3 });
+    c *= 3;
+    expect(c.values<float>() == std::vector<float>({ 3, 3, 3 }), "in place");
+}
+
+static void owners()
+{
+    weft_counters before = {}, after = {};
+    weft_get_counters(&before);
+    weft::tensor a = weft::ones(WEFT_F64, { 4 });
+    {
+        const weft::scope scope;
+        a = a + a;                            // lives longer than the scope
+        weft::tensor copy = a;
+        const weft::tensor moved = std::move(copy);
+        expect(!copy && moved.get() == a.get(), "a copy is the same tensor");
+    }
+    expect(weft::sum(a).item() == 8, "outlives the scope");
+    weft_tensor *raw = a.get();
+    a = weft::tensor();
+    weft_tensor_num_elements(raw);
+    expect(weft_last_status() == WEFT_ERR_INVALID, "the last reference is gone");
+    weft_clear_error();
+    const weft::tensor same = weft::to_type(weft::own(weft::zeros(WEFT_F32, { 2 }).get()), WEFT_F32);
+    expect(weft::sum(same).item() == 0, "a function that returns its argument");
+    weft_get_counters(&after);
+    expect(after.tasks > before.tasks, "tasks");
+}
+
+static void shapes()
+{
+    const std::vector<std::int64_t> sizes = { 2, 3 };
+    expect(weft::zeros(WEFT_F32, sizes).sizes() == sizes, "a vector");
+    expect(weft::zeros(WEFT_F32, { sizes.data(), sizes.size() }).sizes() == sizes, "a pointer and a number");
+#ifdef __cpp_lib_span
+    expect(weft::zeros(WEFT_F32, std::span<const std::int64_t>(sizes)).sizes() == sizes, "a span");
+#endif
+    expect(weft::permute(weft::zeros(WEFT_F32, { 2, 3, 4 }), { 2, 0, 1 }).size(0) == 4, "dimensions");
+    const weft::tensor placed = weft::zeros(WEFT_F32, { 4, 4 }, { weft_shard(0), weft_shard(1) });
+    expect(placed.describe().find("[S0,S1]") != std::string::npos, "placements");
+    expect(weft::redistribute(placed).describe().find("[R,R]") != std::string::npos, "none: Replicate");
+    expect(weft::call([&] { return weft_roll(placed.get(), 1, 0); }).ndim() == 2, "any function of C");
+}
+
+static void errors()
+{
+    const weft::tensor a = weft::ones(WEFT_F32, { 2 });
+    throws(WEFT_ERR_SHAPE, "weft_add", [&] { a + weft::ones(WEFT_F32, { 3 }); });
+    throws(WEFT_ERR_INVALID, "weft_placements_parse", [] { weft::zeros(WEFT_F32, { 2 }, "S0,X"); });
+    throws(WEFT_ERR_LAYOUT, "weft_zeros", [] { weft::zeros(WEFT_F32, { 2 }, "S0"); }); // the mesh has two dimensions
+    throws(WEFT_ERR_INVALID, "weft_mesh_create", [] { weft::mesh({ 2, 2 }, { "one" }); });
+    throws(WEFT_ERR_INVALID, "weft_distribute", [] { weft::distribute<double>({ 1, 2 }, { 3 }); });
+    throws(WEFT_ERR_SHAPE, "weft_tensor_item", [&] { a.item(); });
+    throws(WEFT_ERR_INVALID, "weft_add", [&] { a + weft::tensor(); });
+    throws(WEFT_ERR_STATE, "weft_init", [] { weft::session second; });
+}
+
+static void gradients()
+{
+    weft::tensor w = weft::full(WEFT_F64, { 3 }, 2);
+    w.requires_grad(true);
+    expect(!w.grad(), "none yet");
+    weft::sum(w * w).backward();
+    expect(w.grad().values<double>() == numbers({ 4, 4, 4 }), "gradient");
+    const weft::no_grad none;
+    w -= w.grad() * 0.25;
+    expect(weft::sum(w).item() == 3, "step");
+}
+
+int main()
+{
+    weft::tensor late;
+    {
+        weft_config config = WEFT_CONFIG_DEFAULT;
+        config.ranks = 4;
+        weft::session session(config);
+        const weft::use_mesh current(weft::mesh({ 2, 2 }, { "dp", "tp" }));
+        run("operators", operators);
+        run("owners", owners);
+        run("shapes", shapes);
+        run("errors", errors);
+        run("gradients", gradients);
+        run("quiet", [] { failures += quiet_failures(); });
+        late = weft::ones(WEFT_F32, { 2 });
+        expect(weft::wait() == WEFT_OK, "no error");
+        expect(session.finalize() == WEFT_OK && !session.is_running(), "the end");
+    }
+    late = weft::tensor();
+    expect(weft_last_status() == WEFT_OK, "a tensor may outlive the session");
+    std::printf("[==========] 6 test(s) run.\n");
+    return failures != 0;
+}
