@@ -117,6 +117,18 @@ WEFT_INLINE double tanh_of(double x)
 /* A gradient with weight decay: without decay the weight does not matter, even if infinite. */
 #define DECAYED(gradient, decay, weight) ((decay) == 0 ? (gradient) : (gradient) + (decay) * (weight))
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
+/* gelu with tanh: x s, s = sigmoid(z), z = sqrt(8 / pi) (x + 0.044715 x^3). In its derivative x s (1 - s) comes first: far
+ * from 0 that is 0, whatever the powers of x are. */
+#define GELU_EXPONENT(x) ((T)1.59576912160573071176 * ((x) + (T)0.044715 * (x) * (x) * (x)))
+#define GELU_SLOPE(x, s)                                                                                     \
+    ((s) + ((T)1.59576912160573071176 * ((x) * (s) * (1 - (s))) +                                            \
+            (T)0.21406444881780076 * ((x) * (s) * (1 - (s))) * (x) * (x)))
+#define SELU_ABOVE 1.05070098735548049342
+#define SELU_BELOW 1.75809934084737685994
+/* tanh(log(1 + e)) with e = e^x, and the derivative of x times it. */
+#define MISH_FACTOR(e) ((e) * ((e) + 2) / ((e) * ((e) + 2) + 2))
+#define MISH_SLOPE(x, e)                                                                                     \
+    (MISH_FACTOR(e) + 4 * (x) * ((e) / ((e) * ((e) + 2) + 2)) * ((1 + (e)) / ((e) * ((e) + 2) + 2)))
 /* NaN if either is NaN */
 #define NOT_BELOW(x, least) ((x) < (least) || (least) != (least) ? (least) : (x))
 #define NOT_ABOVE(x, most) ((x) > (most) || (most) != (most) ? (most) : (x))

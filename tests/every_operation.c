@@ -78,6 +78,9 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_atan, tensor);
     TRY(weft_sinh, tensor);
     TRY(weft_cosh, tensor);
+    TRY(weft_asinh, tensor);
+    TRY(weft_acosh, tensor);
+    TRY(weft_atanh, tensor);
     TRY(weft_tanh, tensor);
     TRY(weft_erf, tensor);
     TRY(weft_erfc, tensor);
@@ -89,7 +92,12 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_silu, tensor);
     TRY(weft_relu, tensor);
     TRY(weft_gelu, tensor);
+    TRY(weft_gelu_tanh, tensor);
+    TRY(weft_mish, tensor);
     TRY(weft_softplus, tensor);
+    TRY(weft_softplus_ex, tensor, 0.5, 0.5);
+    TRY(weft_hardsigmoid, tensor);
+    TRY(weft_selu, tensor);
     TRY(weft_hardswish, tensor);
     TRY(weft_leaky_relu, tensor, 0.5);
     TRY(weft_elu, tensor, 0.5);

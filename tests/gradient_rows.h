@@ -17,6 +17,7 @@ typedef struct call_row {
 
 /* Each ends with a row without a call. */
 extern const call_row gradient_rows_around[];
+extern const call_row gradient_rows_elementwise[];
 
 #define CALL(name_, expression)                                                                              \
     static weft_tensor *name_(weft_tensor *const x[])                                                        \

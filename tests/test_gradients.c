@@ -384,7 +384,7 @@ static const call_row rows[] = {
     { .call = NULL },
 };
 
-static const call_row *const tables[] = { rows, gradient_rows_around };
+static const call_row *const tables[] = { rows, gradient_rows_around, gradient_rows_elementwise };
 
 static int checked;
 

@@ -112,6 +112,9 @@ WEFT_API weft_tensor *weft_acos(weft_tensor *a);
 WEFT_API weft_tensor *weft_atan(weft_tensor *a);
 WEFT_API weft_tensor *weft_sinh(weft_tensor *a);
 WEFT_API weft_tensor *weft_cosh(weft_tensor *a);
+WEFT_API weft_tensor *weft_asinh(weft_tensor *a);
+WEFT_API weft_tensor *weft_acosh(weft_tensor *a);
+WEFT_API weft_tensor *weft_atanh(weft_tensor *a);
 WEFT_API weft_tensor *weft_tanh(weft_tensor *a);
 WEFT_API weft_tensor *weft_erf(weft_tensor *a);
 WEFT_API weft_tensor *weft_erfc(weft_tensor *a); /**< 1 - erf(a) */
@@ -124,8 +127,15 @@ WEFT_API weft_tensor *weft_silu(weft_tensor *a); /**< a sigmoid(a) */
 WEFT_API weft_tensor *weft_relu(weft_tensor *a); /**< max(a, 0) */
 WEFT_API weft_tensor *
 weft_gelu(weft_tensor *a); /**< a Phi(a), Phi the normal distribution function (with erf) */
+/** a (1 + tanh(sqrt(2 / pi) (a + 0.044715 a^3))) / 2 */
+WEFT_API weft_tensor *weft_gelu_tanh(weft_tensor *a);
+WEFT_API weft_tensor *weft_mish(weft_tensor *a); /**< a tanh(log(1 + exp(a))) */
 WEFT_API weft_tensor *weft_softplus(weft_tensor *a); /**< log(1 + exp(a)); a itself above 20 */
+/** log(1 + exp(beta a)) / beta; a itself where beta a is above the threshold. */
+WEFT_API weft_tensor *weft_softplus_ex(weft_tensor *a, double beta, double threshold);
+WEFT_API weft_tensor *weft_hardsigmoid(weft_tensor *a); /**< clamp(a + 3, 0, 6) / 6 */
 WEFT_API weft_tensor *weft_hardswish(weft_tensor *a); /**< a clamp(a + 3, 0, 6) / 6 */
+WEFT_API weft_tensor *weft_selu(weft_tensor *a); /**< 1.0507 a, or 1.7581 (exp(a) - 1) below 0 */
 WEFT_API weft_tensor *weft_leaky_relu(weft_tensor *a, double slope); /**< slope * a below 0 */
 WEFT_API weft_tensor *weft_elu(weft_tensor *a, double alpha);        /**< alpha (exp(a) - 1) below 0 */
 /** \} */

@@ -7,6 +7,7 @@
 #include "ops/gradient.h"
 
 /* The operations of each file; lists end with NULL. */
+extern const weft_operation *const weft_activation_operations[];
 extern const weft_operation *const weft_attention_operations[];
 extern const weft_operation *const weft_attention_backward_operations[];
 extern const weft_operation *const weft_attention_ring_operations[];

@@ -3,6 +3,7 @@
 const weft_operation *const *const weft_operation_families[] = {
     weft_elementwise_operations,
     weft_unary_operations,
+    weft_activation_operations,
     weft_matmul_operations,
     weft_convolution_operations,
     weft_attention_operations,

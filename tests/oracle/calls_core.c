@@ -31,6 +31,11 @@ CALL(var_all)
     return weft_var(in[0], WEFT_ALL_DIMS, oracle_number(c, "correction"), false);
 }
 
+CALL(softplus_ex)
+{
+    return weft_softplus_ex(in[0], oracle_number(c, "beta"), oracle_number(c, "threshold"));
+}
+
 CALL(clamp)
 {
     return weft_clamp(in[0], oracle_number(c, "least"), oracle_number(c, "most"));
@@ -151,6 +156,9 @@ const oracle_operation oracle_core_operations[] = {
     UNARY(sinh, LIBRARY),
     UNARY(cosh, LIBRARY),
     UNARY(tanh, LIBRARY),
+    UNARY(asinh, LIBRARY),
+    UNARY(acosh, LIBRARY),
+    UNARY(atanh, LIBRARY),
     UNARY(erf, LIBRARY),
     UNARY(erfc, LIBRARY),
     UNARY(floor, EXACT),
@@ -163,6 +171,11 @@ const oracle_operation oracle_core_operations[] = {
     UNARY(gelu, ROUNDINGS),
     UNARY(softplus, ROUNDINGS),
     UNARY(hardswish, ROUNDINGS),
+    UNARY(gelu_tanh, ROUNDINGS),
+    UNARY(mish, ROUNDINGS),
+    UNARY(selu, ROUNDINGS),
+    UNARY(hardsigmoid, ROUNDINGS),
+    CALLED(softplus_ex, ROUNDINGS),
     CALLED(leaky_relu, SCALAR),
     CALLED(elu, LIBRARY),
 

@@ -132,6 +132,8 @@ UNARY = {
     "asin": (ALL, [REAL, UNIT], torch.asin), "acos": (ALL, [REAL, UNIT], torch.acos),
     "sinh": (ALL, [REAL, SMALL], torch.sinh), "cosh": (ALL, [REAL, SMALL], torch.cosh),
     "exp2": (ALL, [REAL, WIDE_RANGE], torch.exp2), "erfc": (ALL, [REAL, SMALL], torch.erfc),
+    "asinh": (ALL, [REAL, SMALL, WIDE_RANGE], torch.asinh), "acosh": (ALL, [Domain(64, 240, 64), REAL], torch.acosh),
+    "atanh": (ALL, [REAL, UNIT], torch.atanh),
     "tanh": (ALL, [REAL, SMALL, WIDE_RANGE], torch.tanh),
     "erf": (ALL, [REAL, SMALL], torch.erf), "floor": (NUMBER, [REAL, HALVES], torch.floor),
     "ceil": (NUMBER, [REAL, HALVES], torch.ceil), "trunc": (NUMBER, [REAL, HALVES], torch.trunc),
@@ -139,6 +141,9 @@ UNARY = {
     "silu": (FLOATING, [REAL, WIDE_RANGE], F.silu), "relu": (NUMBER, [REAL], torch.relu),
     "gelu": (FLOATING, [REAL, WIDE_RANGE], F.gelu), "softplus": (FLOATING, [REAL, WIDE_RANGE], F.softplus),
     "hardswish": (FLOATING, [REAL, WIDE_RANGE], F.hardswish),
+    "gelu_tanh": (FLOATING, [REAL, SMALL], lambda x: F.gelu(x, approximate="tanh")),
+    "mish": (FLOATING, [REAL, WIDE_RANGE], F.mish), "selu": (FLOATING, [REAL, SMALL, WIDE_RANGE], F.selu),
+    "hardsigmoid": (FLOATING, [REAL, WIDE_RANGE], F.hardsigmoid),
 }
 
 
@@ -149,13 +154,19 @@ def input_magnitude(inputs, _):
     return largest(inputs[0])
 
 
-CANCELLING = {"gelu": input_magnitude}
+def softplus_numbers(random, _):
+    return {"beta": random.choice([1.0, 0.5, 2.0, 0.25]), "threshold": random.choice([20.0, 1.0, 5.0])}
+
+
+CANCELLING = {"gelu": input_magnitude, "gelu_tanh": input_magnitude}
 
 family("functions", [
     *(Row(name, unary(types, domains), of_tensors(function), CANCELLING.get(name))
       for name, (types, domains, function) in UNARY.items()),
     Row("leaky_relu", unary(FLOATING, attributes=number("slope", 0.0, 0.01, 0.25, -0.5)),
         lambda x, a: F.leaky_relu(x[0], a["slope"])),
+    Row("softplus_ex", unary(FLOATING, [REAL, WIDE_RANGE], attributes=softplus_numbers),
+        lambda x, a: F.softplus(x[0], a["beta"], a["threshold"])),
     Row("elu", unary(FLOATING, [REAL, SMALL, WIDE_RANGE], attributes=number("alpha", 1.0, 0.25, 2.0)),
         lambda x, a: F.elu(x[0], a["alpha"])),
 ])

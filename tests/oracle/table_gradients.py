@@ -101,6 +101,7 @@ def angle(x, a):
 
 FUNCTIONS = {
     "atan2": angle,
+    "hardsigmoid": lambda x, a: F.relu6(x[0] + 3) / 6,  # PyTorch's gradient has 1 / 6 in single precision
     "cross_entropy_backward": gradient_function(loss_of_rows, 2),
     "cross_entropy_ex_backward": gradient_function(cross_entropy, 2),
     "nll_backward": gradient_function(nll, 2),
@@ -187,8 +188,10 @@ def at_edges(*names, edges=EDGES, **attributes):
 NAMED = {
     **at_edges("abs", "relu", "sqrt", "rsqrt", "reciprocal", "square", "sign", "exp", "log", "log1p", "log2", "log10",
                "tanh", "sigmoid", "silu", "gelu", "softplus", "hardswish", "exp2", "expm1", "erf", "erfc", "floor",
-               "atan", "asin", "acos", "sinh", "cosh"),
+               "atan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "gelu_tanh", "mish", "selu"),
     "hardswish": [("corners", [literal(-3.0, 3.0, -2.5, 0.0, 4.0, -4.0)], {})],
+    "hardsigmoid": [("corners", [literal(-3.0, 3.0, -2.5, 0.0, 4.0, -4.0)], {})],
+    "softplus_ex": [("threshold", [literal(2.0, 2.5, 1.5, -30.0, 0.0)], {"beta": 0.5, "threshold": 1.0})],
     "softplus": [("threshold", [literal(20.0, 20.5, 19.5, -30.0, 0.0)], {})],
     "leaky_relu": [("zero", [literal(*EDGES)], {"slope": 0.25}), ("negative slope", [literal(*EDGES)], {"slope": -0.5})],
     "elu": [("zero", [literal(*EDGES)], {"alpha": 0.25})],
@@ -266,14 +269,14 @@ NAMED = {
 }
 
 # Named cases, or rows, without second derivatives: where PyTorch's are NaN, here 0.
-SECOND_NOT_NAMED = {"pow", "logaddexp", "norm", "norm_all", "softplus", "cross_entropy_ex",
+SECOND_NOT_NAMED = {"pow", "logaddexp", "norm", "norm_all", "cross_entropy_ex",
                     "atan2"}
 
 # ---- second derivatives ---------------------------------------------------------------------------------
 
 SECOND = set("""
 add sub mul div pow maximum minimum atan2 hypot logaddexp scale pow_scalar clamp addcmul addcdiv lerp where to_type
-masked_fill square reciprocal sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan tanh asin acos atan sinh cosh
+masked_fill square reciprocal sqrt rsqrt exp exp2 expm1 asinh acosh atanh gelu_tanh mish selu hardsigmoid softplus_ex log log1p log2 log10 sin cos tan tanh asin acos atan sinh cosh
 abs erf erfc sigmoid silu relu gelu softplus hardswish leaky_relu elu
 mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_all prod_all prod_over
 embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril

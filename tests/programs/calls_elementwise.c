@@ -139,6 +139,9 @@ LIBRARY(atan)
 LIBRARY(sinh)
 LIBRARY(cosh)
 LIBRARY(tanh)
+LIBRARY(asinh)
+LIBRARY(acosh)
+LIBRARY(atanh)
 LIBRARY(exp2)
 LIBRARY(erf)
 LIBRARY(erfc)
@@ -163,6 +166,19 @@ REAL(sigmoid, return inexact(v, sigmoid(x));)
 REAL(silu, return inexact(v, x *sigmoid(x));)
 REAL(gelu, return inexact_by(v, x *normal_cdf(x), fabs(x));)
 REAL(softplus, return inexact(v, x > 20 ? x : log1p(exp(x)));)
+REAL(gelu_tanh, {
+    double half = 0.79788456080286535588 * (x + 0.044715 * x * x * x);
+    return inexact_by(v, x / (1 + exp(-2 * half)), fabs(x) * (1 + fabs(half)));
+})
+REAL(mish, return inexact(v, x *tanh(x > 20 ? x : log1p(exp(x))));)
+REAL(softplus_ex, {
+    double result = log1p(exp(s * x)) / s;
+    /* Just at the threshold the rounded product decides. */
+    v->unsure |= fabs(s * x - t) <= 1e-5 * fabs(t);
+    return s * x > t ? x : inexact_by(v, result, fabs(result) * (1 + fabs(s * x)));
+})
+REAL(hardsigmoid, return inexact(v, x < -3 ? 0 : x > 3 ? 1 : (x + 3) / 6);)
+REAL(selu, return inexact(v, x > 0 ? 1.05070098735548049342 * x : 1.75809934084737685994 * expm1(x));)
 REAL(hardswish, return inexact(v, x *fmin(fmax(x + 3, 0), 6) / 6);)
 REAL(leaky_relu, return x > 0 ? x : s * x;)
 REAL(elu, return x > 0 ? x : inexact(v, s *expm1(x));)
@@ -310,12 +326,19 @@ FUNCTION(atan)
 FUNCTION(sinh)
 FUNCTION(cosh)
 FUNCTION(tanh)
+FUNCTION(asinh)
+FUNCTION(acosh)
+FUNCTION(atanh)
 FUNCTION(erf)
 FUNCTION(erfc)
 FUNCTION(sigmoid)
 UNARY(silu, .types = FLOATS, ONLY(silu))
 UNARY(gelu, .types = FLOATS, ONLY(gelu))
 UNARY(softplus, .types = FLOATS, ONLY(softplus))
+UNARY(gelu_tanh, .types = FLOATS, ONLY(gelu_tanh))
+UNARY(mish, .types = FLOATS, .real = real_mish, .roundings = OF_STEPS, .tame = true)
+UNARY(hardsigmoid, .types = FLOATS, .real = real_hardsigmoid, .roundings = OF_STEPS)
+UNARY(selu, .types = FLOATS, ONLY(selu))
 UNARY(hardswish, .types = FLOATS, ONLY(hardswish))
 
 #define NUMBERED(name_, ...)                                                                                 \
@@ -326,6 +349,9 @@ NUMBERED(add_scalar, .types = NUMBERS, BOTH(add_scalar))
 NUMBERED(pow_scalar, .types = NUMBERS, BOTH(pow_scalar), .roundings = OF_LIBRARY, .tame = true)
 NUMBERED(leaky_relu, .types = FLOATS, .real = real_leaky_relu)
 NUMBERED(elu, .types = FLOATS, ONLY(elu))
+CALLS(softplus_ex, out[0] = weft_softplus_ex(in[0], real[0], real[1]))
+DETAILS(softplus_ex, .inputs = 1, .numbers = 2, .types = FLOATS, .real = real_softplus_ex, .roundings = OF_STEPS,
+        .tame = true)
 CALLS(clamp, out[0] = weft_clamp(in[0], real[0], real[1]))
 DETAILS(clamp, .inputs = 1, .numbers = 2, .types = NUMBERS, BOTH(clamp))
 
@@ -439,12 +465,20 @@ const operation elementwise_calls[] = {
     PLAIN(sinh),
     PLAIN(cosh),
     PLAIN(tanh),
+    PLAIN(asinh),
+    PLAIN(acosh),
+    PLAIN(atanh),
     PLAIN(erf),
     PLAIN(erfc),
     PLAIN(sigmoid),
     PLAIN(silu),
     PLAIN(gelu),
     PLAIN(softplus),
+    PLAIN(gelu_tanh),
+    PLAIN(mish),
+    PLAIN(softplus_ex),
+    PLAIN(hardsigmoid),
+    PLAIN(selu),
     PLAIN(hardswish),
     PLAIN(scale),
     PLAIN(add_scalar),
@@ -473,106 +507,5 @@ const operation elementwise_calls[] = {
     PLACED(scale_inplace),
     PLACED(fill_inplace),
     PLACED(lerp_inplace),
-    { .name = NULL },
-};
-
-/* ---- of a truth value ---------------------------------------------------------------------------------- */
-
-CALLS(where, out[0] = weft_where(in[0], in[1], in[2]))
-CALLS(masked_fill, out[0] = weft_masked_fill(in[0], in[1], real[0]))
-
-static bool make_where(maker *m, step *s)
-{
-    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
-    if (a == NO_VALUE) {
-        return false;
-    }
-    int condition = choose_broadcast(m, a, BIT(WEFT_BOOL), VALUES_ANY);
-    int b = choose_broadcast(m, a, one_in(m, MIXED_TYPES_ONE_IN) ? ALL_TYPES : BIT(value_of(m, a)->dtype),
-                             VALUES_ANY);
-    bool swaps = one_in(m, 2);
-    *s = step_of(s->operation, 3, condition, swaps ? b : a, swaps ? a : b);
-    return condition != NO_VALUE && b != NO_VALUE;
-}
-
-static bool make_masked_fill(maker *m, step *s)
-{
-    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
-    if (a == NO_VALUE) {
-        return false;
-    }
-    weft_dtype dtype = value_of(m, a)->dtype;
-    int mask = choose_broadcast(m, a, BIT(WEFT_BOOL), VALUES_ANY);
-    *s = step_of(s->operation, 2, a, mask);
-    s->num_reals = 1;
-    s->reals[0] = any_number(m, dtype);
-    return mask != NO_VALUE;
-}
-
-/* The chosen element, converted to the result's type. */
-static element chosen(const dense *x, const dense *out, int64_t i)
-{
-    return converted(out->dtype, x->dtype, x->at[broadcast_index(x, out->ndim, out->shape, i)]);
-}
-
-static bool is_true(const dense *x, const dense *out, int64_t i)
-{
-    return x->at[broadcast_index(x, out->ndim, out->shape, i)].whole != 0;
-}
-
-static void combined(scene *s, dense *out)
-{
-    out->signed_zeros = true;
-    for (int k = 0; k < s->step->num_inputs; k++) {
-        out->signed_zeros &= s->in[k]->signed_zeros && !s->in[k]->partial;
-        if (dense_is_vague(s->in[k])) {
-            allow_all(s, out, (double)INFINITY);
-        }
-    }
-}
-
-static bool where(scene *s)
-{
-    int64_t shape[WEFT_MAX_DIMS];
-    if (s->in[0] == NULL || s->in[1] == NULL || s->in[2] == NULL || s->in[0]->dtype != WEFT_BOOL) {
-        return false;
-    }
-    int ndim = broadcast_shape(3, s->in, shape);
-    if (ndim < 0) {
-        return false;
-    }
-    dense *out = scene_output(s, 0, promoted(3, s->in), ndim, shape);
-    for (int64_t i = 0; i < out->count; i++) {
-        out->at[i] = chosen(is_true(s->in[0], out, i) ? s->in[1] : s->in[2], out, i);
-    }
-    combined(s, out);
-    return true;
-}
-
-static bool masked_fill(scene *s)
-{
-    int64_t shape[WEFT_MAX_DIMS];
-    const dense *a = s->in[0], *mask = s->in[1];
-    if (a == NULL || mask == NULL || mask->dtype != WEFT_BOOL || s->step->num_reals < 1) {
-        return false;
-    }
-    double value = s->step->reals[0];
-    int ndim = broadcast_shape(2, s->in, shape);
-    weft_dtype common = promoted(1, s->in);
-    if (ndim < 0 || (!is_floating(common) && value != nearbyint(value))) {
-        return false;
-    }
-    dense *out = scene_output(s, 0, a->dtype, ndim, shape);
-    for (int64_t i = 0; i < out->count; i++) {
-        element filling = converted(a->dtype, WEFT_F64, (element){ .real = value });
-        out->at[i] = is_true(mask, out, i) ? filling : chosen(a, out, i);
-    }
-    combined(s, out);
-    return true;
-}
-
-const operation combined_calls[] = {
-    ROW(where, make_where, where, .flags = FETCHES_SCALARS, .weight = 8),
-    ROW(masked_fill, make_masked_fill, masked_fill, .flags = FETCHES_SCALARS, .weight = 8),
     { .name = NULL },
 };
