@@ -4,7 +4,7 @@
 static bool reads_parts(const weft_lowering *lowering, int input)
 {
     const weft_sharding *sharding = lowering->sharding;
-    bool parts = lowering->access_map[input] != NULL || lowering->operation->places;
+    bool parts = lowering->access_map[input] != NULL || lowering->neighbours[input] != NULL || lowering->operation->places;
     for (int d = 0; d < sharding->inputs[input]->ndim && sharding->has_access_maps; d++) {
         parts = parts || sharding->window_rows[input][d] >= 0;
     }
@@ -45,12 +45,21 @@ int weft_lowered_tensors(const weft_lowering *lowering, weft_task_tensor tensors
                                       .given = in_place && !is_undefined(operation),
                                       .written = share_written(lowering, o) };
     }
-    return lowering->num_inputs + lowering->num_outputs;
+    int count = lowering->num_inputs + lowering->num_outputs;
+    for (int i = 0; i < lowering->num_inputs; i++) {
+        for (int s = 0; lowering->neighbours[i] != NULL && s < WEFT_ROWS_SIDES; s++) {
+            const weft_neighbour_rows *side = &lowering->neighbours[i]->sides[s];
+            if (side->rows > 0) {
+                tensors[count++] = (weft_task_tensor){ .layout = side->layout, .given = true, .read = WEFT_TASKS_SOME };
+            }
+        }
+    }
+    return count;
 }
 
 bool weft_check_lowered(const weft_lowering *lowering)
 {
-    weft_task_tensor tensors[WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS];
+    weft_task_tensor tensors[WEFT_MAX_LIST_TENSORS];
     char why[300] = "no memory";
     int count = weft_lowered_tensors(lowering, tensors);
     weft_task_call checked = { .num_tensors = count,

@@ -15,6 +15,9 @@ typedef struct operands {
     const weft_sharding *sharding;
     weft_tensor_impl *inputs[WEFT_MAX_INPUTS];          /* as given, later redistributed */
     const weft_access_map *access_map[WEFT_MAX_INPUTS]; /* see weft_lowering */
+    const weft_neighbours *neighbours[WEFT_MAX_INPUTS]; /* likewise */
+    int num_neighbours; /* tensors of neighbours' rows */
+    weft_tensor_impl *neighbour_rows[WEFT_ROWS_SIDES * WEFT_MAX_INPUTS];
     int num_outputs; /* number of wanted outputs */
     weft_tensor_impl *outputs[WEFT_MAX_OUTPUTS];
     weft_cached_call *cached; /* cache entry of layouts and tasks; NULL: none */
@@ -80,10 +83,36 @@ static bool move_inputs(operands *o)
     return true;
 }
 
-/* Redistributes an input through its access map: ranks receive other ranks' indices (halo). `access_map`:
- * for the duration of the call. */
-static bool make_access(operands *o, int input, weft_access_map *access_map)
+/* Brings neighbours' rows of an input that is read in place. */
+static bool bring_neighbours(operands *o, int input, weft_neighbours *neighbours)
 {
+    o->neighbours[input] = neighbours;
+    for (int s = 0; s < WEFT_ROWS_SIDES; s++) {
+        weft_neighbour_rows *side = &neighbours->sides[s];
+        if (side->rows == 0) {
+            continue;
+        }
+        weft_tensor_impl *rows = weft_tensor_access(o->call->function, o->inputs[input], &side->map);
+        if (rows == NULL) {
+            return false;
+        }
+        side->tensor = o->call->num_inputs + o->num_outputs + o->num_neighbours;
+        o->neighbour_rows[o->num_neighbours++] = rows;
+    }
+    return true;
+}
+
+/* What calls have while they run. */
+typedef struct accesses {
+    weft_access_map maps[WEFT_MAX_INPUTS];
+    weft_neighbours neighbours[WEFT_MAX_INPUTS];
+} accesses;
+
+/* Redistributes an input through its access map: ranks receive other ranks' indices (halo). */
+static bool make_access(operands *o, int input, accesses *all)
+{
+    weft_access_map *access_map = &all->maps[input];
+    weft_neighbours *neighbours = &all->neighbours[input];
     const weft_call *call = o->call;
     const weft_sharding *sharding = o->sharding;
     if (!weft_find_access(call, sharding, input, access_map)) {
@@ -92,8 +121,14 @@ static bool make_access(operands *o, int input, weft_access_map *access_map)
     if (access_map->cut == NULL) {
         return true;
     }
-    o->access_map[input] = access_map;
     access_map->placed = weft_is_placed(call, sharding, access_map);
+    if (!weft_find_neighbours(call, sharding->inputs[input], access_map, neighbours)) {
+        return false;
+    }
+    if (neighbours->height > 0) {
+        return bring_neighbours(o, input, neighbours);
+    }
+    o->access_map[input] = access_map;
     if (access_map->placed) {
         return true;
     }
@@ -101,10 +136,10 @@ static bool make_access(operands *o, int input, weft_access_map *access_map)
     return o->inputs[input] != NULL;
 }
 
-static bool make_all_access(operands *o, weft_access_map access_map[])
+static bool make_all_access(operands *o, accesses *all)
 {
     for (int i = 0; i < o->call->num_inputs; i++) {
-        if (!make_access(o, i, &access_map[i])) {
+        if (!make_access(o, i, all)) {
             return false;
         }
     }
@@ -126,6 +161,7 @@ static weft_lowering begin_lowering(const operands *o, weft_task_list *tasks)
     for (int i = 0; i < call->num_inputs; i++) {
         lowering.inputs[i] = o->inputs[i]->layout;
         lowering.access_map[i] = o->access_map[i];
+        lowering.neighbours[i] = o->neighbours[i];
     }
     memcpy(lowering.outputs, o->sharding->outputs, sizeof(lowering.outputs));
     return lowering;
@@ -156,9 +192,10 @@ static bool check_tasks(const operands *o)
 static bool run_tasks(const operands *o)
 {
     const weft_call *call = o->call;
-    weft_tensor_impl *tensors[WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS];
+    weft_tensor_impl *tensors[WEFT_MAX_LIST_TENSORS];
     memcpy(tensors, o->inputs, (size_t)call->num_inputs * sizeof(tensors[0]));
-    memcpy(tensors + call->num_inputs, o->outputs, sizeof(o->outputs));
+    memcpy(tensors + call->num_inputs, o->outputs, (size_t)o->num_outputs * sizeof(tensors[0]));
+    memcpy(tensors + call->num_inputs + o->num_outputs, o->neighbour_rows, (size_t)o->num_neighbours * sizeof(tensors[0]));
     weft_bindings bindings = {
         .name = call->operation->name,
         .function = call->function,
@@ -221,7 +258,7 @@ static weft_tensor_impl *obtain_output(const operands *o, int output)
     const weft_layout *layout = o->sharding->outputs[output];
     weft_tensor_impl *dying = weft_runtime.dying;
     for (int i = 0; dying != NULL && i < o->call->num_inputs; i++) {
-        if (o->inputs[i] == dying && dying->layout == layout) {
+        if (o->inputs[i] == dying && dying->layout == layout && o->neighbours[i] == NULL) {
             return weft_tensor_new_over(o->call->function, dying);
         }
     }
@@ -358,14 +395,19 @@ static bool check_explicit(const weft_call *call, weft_tensor_impl *const inputs
     return right;
 }
 
+static bool access_and_make(operands *o)
+{
+    accesses all = { .maps = { { 0 } } };
+    return make_all_access(o, &all) && make_outputs(o);
+}
+
 /* Redistributes the inputs in a scope of its own, then makes the outputs. */
 static bool move_and_make(operands *o)
 {
-    weft_access_map access_map[WEFT_MAX_INPUTS] = { { 0 } };
     const weft_operation *operation = o->call->operation;
     weft_scope_open();
     bool done = move_inputs(o) && (!reads_target(o->call) || copy_targets(o)) &&
-                (!o->sharding->has_access_maps || make_all_access(o, access_map)) && make_outputs(o);
+                (o->sharding->has_access_maps ? access_and_make(o) : make_outputs(o));
     for (int i = 0; i < o->num_outputs && done; i++) {
         if (!operation->outputs[i].in_place) {
             weft_scope_keep(weft_tensor_handle(o->outputs[i]));

@@ -10,6 +10,25 @@
 
 enum { WEFT_MAX_STEP_OUTPUTS = 4 };
 
+enum { WEFT_ROWS_BEFORE, WEFT_ROWS_BEHIND, WEFT_ROWS_SIDES };
+
+/* Tensors of a list: inputs, outputs, neighbours' rows. */
+enum { WEFT_MAX_LIST_TENSORS = WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS + WEFT_ROWS_SIDES * WEFT_MAX_INPUTS };
+
+/* The rows before each rank's shard, or behind it, as a tensor of so many rows for each part. */
+typedef struct weft_neighbour_rows {
+    int64_t rows; /* 0: none, and no tensor */
+    weft_access_map map;
+    const weft_layout *layout; /* of the tensor */
+    int tensor;                /* its number in the list */
+} weft_neighbour_rows;
+
+/* An input that is read in place, with neighbours' rows from tensors of their own. */
+typedef struct weft_neighbours {
+    int64_t height; /* of the panels that the kernel sees: parts begin at its multiples. 0: not read in place */
+    weft_neighbour_rows sides[WEFT_ROWS_SIDES];
+} weft_neighbours;
+
 /* Argument of a lowering: layouts and attributes only, so calls that agree in these have the same task
  * list. Describes one hosted shard of each output, of which at least one is not empty; the input shards
  * are those of the same rank, and may be empty. A weft_lower_function appends the shard's tasks to
@@ -24,6 +43,7 @@ typedef struct weft_lowering {
      * maps: it holds its shard, and is written to the output behind the lowering's tasks, which leave it
      * out. */
     const weft_access_map *access_map[WEFT_MAX_INPUTS];
+    const weft_neighbours *neighbours[WEFT_MAX_INPUTS]; /* the input is its shard, and these; NULL: none */
     int num_outputs;
     const weft_layout *output; /* output 0 */
     const weft_layout *outputs[WEFT_MAX_OUTPUTS];
@@ -77,6 +97,10 @@ void weft_dispatch_stop(void);
  * the error kept (lower.c). */
 bool weft_find_access(const weft_call *call, const weft_sharding *sharding, int input,
                       weft_access_map *access_map);
+/* Whether an input of this layout is read in place, with what its map brings in rows of neighbours. False with the error
+ * kept (neighbours.c). */
+bool weft_find_neighbours(const weft_call *call, const weft_layout *from, const weft_access_map *map,
+                          weft_neighbours *neighbours);
 /* Whether its data go straight into the output. */
 bool weft_is_placed(const weft_call *call, const weft_sharding *sharding, const weft_access_map *map);
 /* Appends the tasks of all hosted shards; the lowering is complete but for these. False with the error kept. */

@@ -9,6 +9,7 @@
 typedef struct part {
     const weft_layout *layout;
     const weft_access_map *access_map; /* of the tensor; NULL: none */
+    const weft_neighbours *neighbours; /* the rows may be neighbours' as well; NULL: they are the shard's */
     const weft_shard_info *shard;
     int64_t first, last;
     int64_t shift; /* added to the rows' global indices: data of an access map has other rows */
@@ -72,6 +73,18 @@ static weft_window window_of(const weft_lowering *lowering, int input, int dim)
     return window;
 }
 
+/* Rows [first, last) of an input that is read in place, in panels of neighbours->height rows. */
+static part part_in_place(const weft_lowering *lowering, int input, int64_t first, int64_t last)
+{
+    part p = part_of(lowering, input, 0, 0);
+    int64_t height = lowering->neighbours[input]->height;
+    p.neighbours = lowering->neighbours[input];
+    p.first = first;
+    p.last = last;
+    p.num_panels = p.shard->count > 0 && last > first ? (last - 1) / height - first / height + 1 : 0;
+    return p;
+}
+
 /* The rows of an input that rows [first, last) of output 0 read through its access map. */
 static part rows_through_map(const weft_lowering *lowering, int input, int64_t first, int64_t last)
 {
@@ -79,6 +92,9 @@ static part rows_through_map(const weft_lowering *lowering, int input, int64_t f
     weft_window window = window_of(lowering, input, 0);
     int64_t begin, end, shift = 0;
     weft_window_range(&window, first, last - first, &begin, &end);
+    if (lowering->neighbours[input] != NULL) {
+        return part_in_place(lowering, input, begin, end);
+    }
     if (map != NULL && map->has[0]) {
         const weft_shard_info *shard = weft_lowering_input(lowering, input);
         weft_box box;
@@ -94,10 +110,16 @@ static part rows_through_map(const weft_lowering *lowering, int input, int64_t f
 static part all_of_input(const weft_lowering *lowering, int input)
 {
     const weft_access_map *map = lowering->access_map[input];
+    const weft_shard_info *shard = weft_lowering_input(lowering, input);
+    if (lowering->neighbours[input] != NULL) {
+        weft_window window = window_of(lowering, input, 0);
+        int64_t begin, end;
+        weft_window_range(&window, shard->box.offset[0], shard->box.extent[0], &begin, &end);
+        return part_in_place(lowering, input, begin, end);
+    }
     if (map == NULL || !map->has[0]) {
         return whole_shard(lowering, input);
     }
-    const weft_shard_info *shard = weft_lowering_input(lowering, input);
     weft_box box;
     weft_access_map_rank_box(map, shard->rank, &box);
     part p = part_of(lowering, input, shard->box.offset[0], shard->box.offset[0] + box.extent[0]);
@@ -134,7 +156,7 @@ static void fill_operand(weft_kernel_operand *operand, const part *p)
     const weft_layout *layout = p->layout;
     operand->dtype = layout->dtype;
     operand->ndim = layout->ndim;
-    operand->panel_rows = layout->panel_rows;
+    operand->panel_rows = p->neighbours == NULL ? layout->panel_rows : p->neighbours->height;
     operand->row_shift = p->shift;
     for (int d = 0; d < layout->ndim; d++) {
         operand->shape[d] = layout->shape[d];
@@ -162,11 +184,47 @@ static int64_t offset_in_panel(const part *p, int64_t panel)
            (int64_t)weft_dtype_size(p->layout->dtype);
 }
 
+/* Adds the panel of a shard in which a row lies, from that row on. */
+static void add_row(weft_task_list *tasks, const weft_layout *layout, const weft_shard_info *shard, int tensor,
+                    int local_shard, int64_t row)
+{
+    int64_t first, last;
+    int64_t panel = weft_shard_panel_at(layout, shard, row, &first, &last);
+    int64_t row_bytes = weft_row_elements(layout->ndim, &shard->box) * (int64_t)weft_dtype_size(layout->dtype);
+    weft_task_add(tasks, (weft_slot){ tensor, local_shard, panel }, (row - first) * row_bytes, WEFT_SLOT_READ);
+}
+
+/* The panels of an input that is read in place. Parts begin at multiples of the panels' height, so that the rows of a panel are
+ * all the rank's own, or all before them, or all behind. */
+static void add_in_place(weft_task_list *tasks, const part *p)
+{
+    const weft_box *own = &p->shard->box;
+    int64_t height = p->neighbours->height;
+    for (int64_t row = p->first; row < p->last; row = (row / height + 1) * height) {
+        int64_t behind = row - own->offset[0] - own->extent[0];
+        if (row >= own->offset[0] && behind < 0) {
+            add_row(tasks, p->layout, p->shard, p->slot.tensor, p->slot.shard, row);
+            continue;
+        }
+        const weft_neighbour_rows *side = &p->neighbours->sides[behind < 0 ? WEFT_ROWS_BEFORE : WEFT_ROWS_BEHIND];
+        weft_shard_info shard = weft_layout_shard(side->layout, p->shard->rank);
+        int64_t number = behind < 0 ? row - own->offset[0] + side->rows : behind;
+        add_row(tasks, side->layout, &shard, side->tensor, p->slot.shard, shard.box.offset[0] + number);
+    }
+}
+
 static void add_part(weft_task_list *tasks, weft_kernel_operand *operand, int *num_panels, const part *p)
 {
     fill_operand(operand, p);
     operand->first_panel = *num_panels;
     operand->num_panels = (int)p->num_panels;
+    *num_panels += (int)p->num_panels;
+    if (p->neighbours != NULL) {
+        if (p->num_panels > 0) {
+            add_in_place(tasks, p);
+        }
+        return;
+    }
     for (int64_t i = 0; i < p->num_panels; i++) {
         int64_t panel = p->first_panel + i;
         weft_slot slot = p->slot;
@@ -175,7 +233,6 @@ static void add_part(weft_task_list *tasks, weft_kernel_operand *operand, int *n
         weft_task_add(tasks, slot, offset,
                       offset > 0 && p->access == WEFT_SLOT_WRITE ? WEFT_SLOT_READ_WRITE : p->access);
     }
-    *num_panels += (int)p->num_panels;
 }
 
 /* The operands of one task. */

@@ -100,16 +100,24 @@ static weft_stage_kind kind_with_root(const weft_stage *stage)
     return WEFT_STAGE_GENERAL;
 }
 
-/* A window that is the part itself, or reaches over its borders. */
+/* A window of parts of `times` indices each, by their numbers: the last indices before the part, or the first behind it. */
+static bool is_beside_part(const weft_access_map *map, int d)
+{
+    const weft_window *w = &map->of[d];
+    return map->cut->shape[d] == weft_layout_parts(map->cut, d) && weft_ceil_div(w->size, w->times) <= map->cut->shape[d] &&
+           ((w->before > 0 && w->after == -1) || (w->before == -w->times && w->after >= w->times));
+}
+
+/* A window that is the part itself, or reaches over its borders, or only what is beside it. */
 static bool is_halo(const weft_access_map *map)
 {
+    bool halo = true;
     for (int d = 0; d < map->cut->ndim; d++) {
         const weft_window *w = &map->of[d];
-        if (map->has[d] && (w->times != 1 || w->over != 1 || w->before < 0 || w->after < 0)) {
-            return false;
-        }
+        halo = halo && (!map->has[d] || (w->over == 1 && w->times >= 1 &&
+                                         ((w->times == 1 && w->before >= 0 && w->after >= 0) || is_beside_part(map, d))));
     }
-    return true;
+    return halo;
 }
 
 static weft_stage_kind kind_of_access(const weft_access_map *map, bool along[])
