@@ -135,11 +135,16 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_norm_over, tensor, 0.5, 1, (int[]){ 0 }, false);
     TRY(weft_var, tensor, 0, 0.5, false);
     TRY(weft_var_over, tensor, 1, (int[]){ 0 }, 0.5, false);
+    TRY(weft_median, tensor, 0, false, &other);
+    TRY(weft_quantile, tensor, 0.5, 0, false, WEFT_QUANTILE_LINEAR);
+    TRY(weft_cov, tensor, 1);
     /* <weft/products.h> */
     TRY(weft_matmul, tensor, tensor);
     TRY(weft_matmul_ex, tensor, false, tensor, false);
     TRY(weft_dot, line, line);
     TRY(weft_outer, line, line);
+    TRY(weft_einsum, "ij->ji", 1, list);
+    TRY(weft_tensordot, tensor, tensor, 1, (int[]){ 1 }, (int[]){ 0 });
     TRY(weft_addmm, tensor, tensor, tensor, 0.5, 0.5);
     TRY(weft_linear, tensor, tensor, line);
     TRY(weft_conv2d, image, image, NULL, NULL);

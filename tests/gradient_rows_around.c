@@ -29,6 +29,15 @@ CALL(call_scatter_min, weft_scatter_reduce(x[0], 0, x[1], x[2], WEFT_MIN, false)
 CALL(call_scatter_max, weft_scatter_reduce(x[0], 0, x[1], x[2], WEFT_MAX, true))
 CALL(call_segment_sum, weft_segment_sum(x[0], x[1], 3))
 CALL(call_bincount, weft_bincount(x[0], x[1], 3))
+CALL(call_einsum_product, weft_einsum("ij,jk", 2, x))
+CALL(call_einsum_chain, weft_einsum("bij,jk,kb->bi", 3, x))
+CALL(call_einsum_diagonal, weft_einsum("iji->ji", 1, x))
+CALL(call_einsum_broadcast, weft_einsum("...i,...i", 2, x))
+CALL(call_tensordot, weft_tensordot(x[0], x[1], 2, (int[]){ 0, 2 }, (int[]){ 1, 0 }))
+CALL(call_median, weft_median(x[0], 1, false, NULL))
+CALL(call_median_all, weft_median(x[0], WEFT_ALL_DIMS, false, NULL))
+CALL(call_quantile, weft_quantile(x[0], 0.3, 0, false, WEFT_QUANTILE_LINEAR))
+CALL(call_cov, weft_cov(x[0], 1))
 
 const call_row gradient_rows_around[] = {
     { THIS_ROW, { "5x3:u" }, call_pad_zeros, false },
@@ -54,5 +63,14 @@ const call_row gradient_rows_around[] = {
     { THIS_ROW, { "5x3:u", "4x3:i5", "4x3:u" }, call_scatter_max, false },
     { THIS_ROW, { "5x3:u", "5:i3" }, call_segment_sum, false },
     { THIS_ROW, { "5:i3", "5:u" }, call_bincount, false },
+    { THIS_ROW, { "4x3:u", "3x2:u" }, call_einsum_product, false },
+    { THIS_ROW, { "2x3x4:u", "4x3:u", "3x2:u" }, call_einsum_chain, false },
+    { THIS_ROW, { "3x2x3:u" }, call_einsum_diagonal, false },
+    { THIS_ROW, { "2x1x3:u", "4x3:u" }, call_einsum_broadcast, false },
+    { THIS_ROW, { "3x2x4:u", "4x3:u" }, call_tensordot, false },
+    { THIS_ROW, { "5x4:u" }, call_median, false },
+    { THIS_ROW, { "5x3:u" }, call_median_all, false },
+    { THIS_ROW, { "5x3:u" }, call_quantile, false },
+    { THIS_ROW, { "3x5:u" }, call_cov, false },
     { .call = NULL },
 };

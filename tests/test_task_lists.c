@@ -247,6 +247,17 @@ static void check_elementwise(const weft_operation *of, prng *random)
     weft_wait();
 }
 
+/* A bias without a gain has an operation of its own, which few programs call. */
+static void check_bias_alone(void)
+{
+    const int64_t shape[] = { 9, 3 }, ranks = weft_world_size();
+    weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+    const weft_placement rows = weft_shard(0);
+    weft_tensor *bias = weft_ones(WEFT_F32, 1, &shape[1], mesh, NULL);
+    assert_non_null(weft_layer_norm(weft_ones(WEFT_F32, 2, shape, mesh, &rows), NULL, bias, 1e-5));
+    assert_int_equal(weft_wait(), WEFT_OK);
+}
+
 static void test_lists_of_gradients(void **state)
 {
     (void)state;
@@ -266,6 +277,7 @@ static void test_lists_of_gradients(void **state)
             }
         }
     }
+    check_bias_alone();
     assert_int_equal(weft_finalize(), WEFT_OK);
     print_message("# %d operations\n", count);
 }

@@ -26,6 +26,23 @@ WEFT_API weft_tensor *weft_matmul_ex(weft_tensor *a, bool transpose_a, weft_tens
 WEFT_API weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b);
 /** [m] and [n] give [m, n]: every product of two elements. Types as of weft_mul(). */
 WEFT_API weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b);
+/**
+ * Sums of products by an equation: "bij,bjk->bik" names each operand's dimensions by letters, which are summed over where
+ * the result lacks them. A letter twice in an operand stands for its diagonal. "..." stands for further dimensions, which
+ * broadcast. Without "->" the result has the dimensions of "...", and the letters that occur once, in the order of the
+ * alphabet (capitals first). Blanks between letters are ignored. Types as of weft_matmul(), the same for all.
+ *
+ * Pairs of operands are multiplied as matrices, the pair with the fewest multiplications first; results in between have
+ * the operands' type.
+ * \param tensors  num_tensors of them, 1 to 7
+ * \return WEFT_ERR_INVALID for an equation that does not fit (the message names the character), WEFT_ERR_SHAPE for
+ *         sizes of one letter that differ, or a product of more than WEFT_MAX_DIMS dimensions
+ */
+WEFT_API weft_tensor *weft_einsum(const char *equation, int num_tensors, weft_tensor *const tensors[]);
+/** Sums over dimensions dims_a of `a` and, in this order, dims_b of `b`: the result has a's other dimensions, and then
+ * b's. With num_dims 0 every product of two elements. */
+WEFT_API weft_tensor *weft_tensordot(weft_tensor *a, weft_tensor *b, int num_dims, const int dims_a[],
+                                     const int dims_b[]);
 /** beta c + alpha a b, of [m, k] and [k, n]; c is broadcast to [m, n], and not read if beta is 0. With integer
  * types alpha and beta must be whole numbers (WEFT_ERR_DTYPE). */
 WEFT_API weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double beta, double alpha);

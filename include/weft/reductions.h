@@ -53,6 +53,31 @@ WEFT_API weft_tensor *weft_var_over(weft_tensor *a, int num_dims, const int dims
                                     bool keepdim);
 /** \} */
 
+/**
+ * The median over one dimension, or with WEFT_ALL_DIMS over all: the lower of two in the middle, as PyTorch's. NaN where an
+ * element is. A sharded dimension is gathered. WEFT_ERR_SHAPE without elements.
+ * \param indices  NULL, or gets its index (WEFT_I64): the first of those that the lower half leaves among equals, as
+ *                 weft_sort() orders them; of a NaN the first. NULL on error
+ */
+WEFT_API weft_tensor *weft_median(weft_tensor *a, int dim, bool keepdim, weft_tensor **indices);
+
+/** Between two elements. */
+typedef enum weft_quantile_way {
+    WEFT_QUANTILE_LINEAR = 0,
+    WEFT_QUANTILE_LOWER,
+    WEFT_QUANTILE_HIGHER,
+    WEFT_QUANTILE_MIDPOINT,
+    WEFT_QUANTILE_NEAREST /**< a half: the even rank */
+} weft_quantile_way;
+
+/** The quantile at rank q (size - 1) of the sorted elements, computed in double precision; dimensions and NaN as of
+ * weft_median(). Floating types. WEFT_ERR_INVALID unless 0 <= q <= 1. */
+WEFT_API weft_tensor *weft_quantile(weft_tensor *a, double q, int dim, bool keepdim, weft_quantile_way way);
+
+/** Covariances of variables [v, n], a row each: [v, v], divided by n - correction; of one variable [n] a scalar. Floating
+ * types; 16-bit ones are computed in single precision. A divisor that is not positive counts as 0, as in PyTorch. */
+WEFT_API weft_tensor *weft_cov(weft_tensor *a, double correction);
+
 WEFT_END_DECLS
 
 #endif

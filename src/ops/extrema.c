@@ -119,7 +119,7 @@ static bool expand_min_with_indices(const weft_call *call, weft_tensor *outputs[
 
 /* The selected element gets the whole gradient: output 1 has its index, over all elements or along one
  * dimension. */
-static bool gradient_of_extreme(const weft_gradient *of)
+bool weft_gradient_of_selected(const weft_gradient *of)
 {
     const char *function = of->call->function;
     int64_t mask = of->call->attributes.numbers[WEFT_REDUCTION_MASK];
@@ -151,7 +151,7 @@ static bool gradient_of_extreme(const weft_gradient *of)
 #define WITH_INDICES(name_)                                                                                  \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
-        .gradient = WEFT_GRADIENT_BY(gradient_of_extreme, WEFT_READS_OUTPUT(1)),                             \
+        .gradient = WEFT_GRADIENT_BY(weft_gradient_of_selected, WEFT_READS_OUTPUT(1)),                             \
         .write_rule = write_rule,                                                                            \
         .rule_like = "a[b]c->ac,ac",                                                                         \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \

@@ -36,4 +36,7 @@ bool weft_check_reduced_sizes(const char *function, const weft_tensor *a, int64_
  * it. */
 bool weft_reduction_drops_rows(const weft_call_layouts *call);
 
+/* The gradient of an operation with the numbers above that selects elements: output 1 has their indices. */
+bool weft_gradient_of_selected(const weft_gradient *of);
+
 #endif

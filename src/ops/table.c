@@ -19,6 +19,8 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_embedding_operations,
     weft_reshape_operations,
     weft_indexing_operations,
+    weft_einsum_operations,
+    weft_quantile_operations,
     weft_scan_operations,
     weft_scatter_operations,
     weft_sorting_operations,

@@ -33,6 +33,7 @@ static const oracle_operation *const tables[] = {
     oracle_shape_operations,
     oracle_around_operations,
     oracle_indexing_operations,
+    oracle_equation_operations,
     oracle_scatter_operations,
     oracle_product_operations,
     oracle_nn_operations,

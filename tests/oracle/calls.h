@@ -9,6 +9,7 @@ extern const oracle_operation oracle_core_operations[];
 extern const oracle_operation oracle_shape_operations[];
 extern const oracle_operation oracle_around_operations[];
 extern const oracle_operation oracle_indexing_operations[];
+extern const oracle_operation oracle_equation_operations[];
 extern const oracle_operation oracle_scatter_operations[];
 extern const oracle_operation oracle_product_operations[];
 extern const oracle_operation oracle_nn_operations[];

@@ -281,6 +281,7 @@ abs erf erfc sigmoid silu relu gelu softplus hardswish leaky_relu elu
 mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_all prod_all prod_over
 embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
+einsum tensordot median quantile cov
 scatter index_copy scatter_scalar index_fill scatter_reduce segment_sum bincount_weighted
 matmul matmul_ex dot outer addmm linear conv2d conv1d attention attention_with_log_sums
 softmax log_softmax layer_norm rms_norm dropout_backward rotary

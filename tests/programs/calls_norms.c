@@ -97,6 +97,7 @@ static void softmax_backward_line(scene *s, dense *out, const line *l)
         double value = logarithm ? at(gradient, l, i) - weight * total : own * (at(gradient, l, i) - total);
         double magnitude = (logarithm ? 1 : weight) * mass_at(gradient, place) + weight * mass;
         set_linear(s, out, place, value, (double)l->length + 12 + fabs(own), magnitude);
+        dense_allow(s->arena, out, place, logarithm && own > 85 ? (double)INFINITY : 0); /* e^own overflows */
     }
 }
 

@@ -124,6 +124,8 @@ static bool product_of(scene *s, bool transpose_a, bool transpose_b)
 CALLS(matmul, out[0] = weft_matmul(in[0], in[1]))
 CALLS(matmul_ex, out[0] = weft_matmul_ex(in[0], whole[0] != 0, in[1], whole[1] != 0))
 CALLS(dot, out[0] = weft_dot(in[0], in[1]))
+CALLS(einsum, out[0] = weft_einsum("ij,jk", 2, in))
+CALLS(tensordot, out[0] = weft_tensordot(in[0], in[1], 1, (int[]){ 1 }, (int[]){ 0 }))
 CALLS(outer, out[0] = weft_outer(in[0], in[1]))
 CALLS(addmm, out[0] = weft_addmm(in[0], in[1], in[2], real[0], real[1]))
 CALLS(linear, out[0] = weft_linear(in[0], in[1], in[2]))
@@ -190,6 +192,24 @@ static bool make_vectors(maker *m, step *s)
 static bool dotted(scene *s)
 {
     return s->in[0] != NULL && s->in[1] != NULL && s->in[0]->ndim == 1 && s->in[1]->ndim == 1 &&
+           product_of(s, false, false);
+}
+
+static bool make_matrices(maker *m, step *s)
+{
+    int a = choose_any(m, NUMBERS, 2, 2);
+    if (a == NO_VALUE || value_of(m, a)->ndim != 2) {
+        return false;
+    }
+    int64_t shape[] = { value_of(m, a)->shape[1], small_size(m) };
+    int b = choose_like(m, a, BIT(value_of(m, a)->dtype), 2, shape);
+    *s = step_of(s->operation, 2, a, b);
+    return b != NO_VALUE;
+}
+
+static bool matrices_multiplied(scene *s)
+{
+    return s->in[0] != NULL && s->in[1] != NULL && s->in[0]->ndim == 2 && s->in[1]->ndim == 2 &&
            product_of(s, false, false);
 }
 
@@ -339,6 +359,8 @@ const operation product_calls[] = {
     ROW(matmul, make_matmul, multiplied, .flags = MAY_BE_PARTIAL, .weight = 14),
     ROW(matmul_ex, make_matmul, multiplied, .flags = MAY_BE_PARTIAL, .weight = 14),
     ROW(dot, make_vectors, dotted, .flags = MAY_BE_PARTIAL),
+    ROW(einsum, make_matrices, matrices_multiplied, .flags = MAY_BE_PARTIAL, .weight = 8),
+    ROW(tensordot, make_matrices, matrices_multiplied, .flags = MAY_BE_PARTIAL, .weight = 8),
     ROW(outer, make_vectors, outer, .flags = MAY_BE_PARTIAL),
     ROW(addmm, make_addmm, added, .flags = MAY_BE_PARTIAL, .weight = 8),
     ROW(linear, make_linear, linear, .flags = MAY_BE_PARTIAL, .weight = 8),
