@@ -65,7 +65,7 @@ WEFT_API weft_tensor *weft_index_add_inplace(weft_tensor *a, int dim, weft_tenso
 
 /**
  * `a` with elements that take others' places: result[i][indices[i][j][k]][k] = source[i][j][k] for dim 1, or = value.
- * Shapes and types as of weft_scatter_add(). Of several for one element the last along `dim` wins, on every layout;
+ * Shapes and types as of weft_scatter_add(). The last of several for one element, along `dim`, wins, on every layout;
  * the gradient of the others is 0. \{
  */
 WEFT_API weft_tensor *weft_scatter(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);

@@ -102,7 +102,7 @@ static bool bring_neighbours(operands *o, int input, weft_neighbours *neighbours
     return true;
 }
 
-/* What calls have while they run. */
+/* The state of a call while it runs. */
 typedef struct accesses {
     weft_access_map maps[WEFT_MAX_INPUTS];
     weft_neighbours neighbours[WEFT_MAX_INPUTS];

@@ -6,7 +6,7 @@
 
 /* ---- what both share ----------------------------------------------------------------------------------- */
 
-/* What is sorted: all elements as one line, or a along one dimension. */
+/* The sorted input: all elements as one line, or a along one dimension. */
 typedef struct line {
     weft_tensor *a; /* NULL: an error is kept */
     int dim;
