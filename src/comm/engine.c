@@ -471,7 +471,6 @@ weft_comm *weft_comm_start(const char *function, weft_transport transport, doubl
         comm_free(comm);
         return NULL;
     }
-    weft_unbreak();
     comm->transport = transport;
     comm->timeout_us = timeout_s * 1e6;
     int error = starpu_pthread_create(&comm->thread, NULL, progress, comm);

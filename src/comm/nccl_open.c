@@ -279,9 +279,9 @@ weft_status weft_nccl_open(const char *function, const weft_settings *settings, 
     if (devices) {
         cudaSetDevice(former);
     }
-    if (weft_is_broken()) { /* nobody else tells the others */
+    if (weft_is_broken()) { /* nobody else tells the others. The verdict may have come with another's notice */
         weft_transport_abort(transport);
-        weft_error_collect();
+        status = weft_error_collect();
     }
     return status;
 }
