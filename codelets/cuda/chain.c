@@ -118,14 +118,22 @@ static bool may_write(finding *f, int step)
             }
         }
     }
-    bool may = true;
-    for (int s = 0; s < step && may; s++) {
+    for (int s = 0; s < step; s++) {
         operand written = operand_of(run_of(f, s), 0);
-        bool again = overlap(own.bytes, written.bytes);
-        may = !again || has_same_elements(f, &own, &written) || is_in_scratch(f->steps, written.bytes);
-        f->unread[s] = f->unread[s] || again;
+        if (overlap(own.bytes, written.bytes) && !has_same_elements(f, &own, &written) && !is_in_scratch(f->steps, written.bytes)) {
+            return false;
+        }
     }
-    return may;
+    return true;
+}
+
+/* Step `step` belongs to the chain: what it writes again is not stored. */
+static void note_written_again(finding *f, int step)
+{
+    operand own = operand_of(run_of(f, step), 0);
+    for (int s = 0; s < step; s++) {
+        f->unread[s] = f->unread[s] || overlap(own.bytes, operand_of(run_of(f, s), 0).bytes);
+    }
 }
 
 static bool has_box_of(const finding *f, const weft_task_run *run)
@@ -157,7 +165,10 @@ static bool add_step(finding *f)
     }
     memcpy(f->chain->scalars[number], run->scalars, sizeof(run->scalars));
     fits = fits && may_write(f, number);
-    f->chain->num_steps += fits;
+    if (fits) {
+        note_written_again(f, number);
+        f->chain->num_steps++;
+    }
     return fits;
 }
 
@@ -300,7 +311,10 @@ int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue,
         next = n + chain.num_steps;
         memset(&found[n], 0, (size_t)chain.num_steps * sizeof(found[0]));
         queue->pending = NULL;
-        failed = chain.num_steps > 1 ? weft_chain_launch(&chain, queue) : weft_cuda_kernels[run->kernel](run, queue);
+        bool is_read = chain.num_steps > 1 || !weft_kernel_is_elementwise(run->kernel) || chain.steps[0].output >= 0;
+        if (is_read) { /* else there may be no memory for its output */
+            failed = chain.num_steps > 1 ? weft_chain_launch(&chain, queue) : weft_cuda_kernels[run->kernel](run, queue);
+        }
         found[n] = queue->pending;
     }
     queue->pending = NULL;

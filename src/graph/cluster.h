@@ -40,6 +40,7 @@ typedef struct weft_cluster_operand {
     int32_t value; /* number among the cluster's values */
     int32_t panel;
     unsigned access; /* weft_slot_access */
+    bool written;    /* by one of the steps so far */
 } weft_cluster_operand;
 
 /* A task: the kernels of one hosted rank, or of one of its pieces of rows. */

@@ -133,10 +133,11 @@ void weft_cluster_release(weft_cluster *cluster)
 
 /* ---- programs -------------------------------------------------------------------------------------------- */
 
-/* A kernel that reads behind one that has written reads values of the task itself. */
-static unsigned add_access(unsigned former, weft_slot_access access)
+/* A kernel that reads behind one that has written reads values of the task itself. One that reads what it writes needs
+ * those from before the task, in whichever order its operands are. */
+static unsigned add_access(const weft_cluster_operand *operand, weft_slot_access access)
 {
-    return former | ((former & WEFT_SLOT_WRITE) ? access & WEFT_SLOT_WRITE : access);
+    return operand->access | (operand->written ? access & WEFT_SLOT_WRITE : access);
 }
 
 int weft_cluster_add_operand(weft_cluster_program *program, int value, int64_t panel, weft_slot_access access)
@@ -151,10 +152,10 @@ int weft_cluster_add_operand(weft_cluster_program *program, int value, int64_t p
         if (added == NULL) {
             return -1;
         }
-        *added = (weft_cluster_operand){ value, (int32_t)panel, 0 };
+        *added = (weft_cluster_operand){ .value = value, .panel = (int32_t)panel };
         operands = program->operands.items;
     }
-    operands[place].access = add_access(operands[place].access, access);
+    operands[place].access = add_access(&operands[place], access);
     return (int)place;
 }
 
@@ -165,6 +166,10 @@ bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_ste
         return false;
     }
     *added = *step;
+    weft_cluster_operand *operands = program->operands.items;
+    for (size_t i = 0; i < program->operands.count; i++) {
+        operands[i].written = (operands[i].access & WEFT_SLOT_WRITE) != 0;
+    }
     program->max_places = step->num_places > program->max_places ? step->num_places : program->max_places;
     program->cpu_only = program->cpu_only || !weft_kernel_info_of(step->kernel)->on_devices;
     program->num_views += !weft_kernel_is_elementwise(step->kernel);

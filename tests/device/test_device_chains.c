@@ -195,11 +195,12 @@ static void test_random_chains(void **state)
     assert_true(launched < steps / 2);
 }
 
+enum { N = 300 };
+
 /* y = tanh(2 (a + b)), in bf16 between: one launch, which stores y alone, and needs no scratch memory. */
 static void test_one_launch(void **state)
 {
     (void)state;
-    enum { N = 300 };
     static const weft_kernel_id kernels[] = { WEFT_KERNEL_add, WEFT_KERNEL_scale, WEFT_KERNEL_tanh };
     char *nowhere = (char *)4096;
     void *operands[3][OPERANDS] = { { nowhere, memory.device[0], memory.device[1] }, { nowhere + AREA, nowhere },
@@ -241,11 +242,62 @@ static void test_one_launch(void **state)
     assert_true(chain.steps[0].output == -1 && chain.steps[1].output >= 0);
 }
 
+/* Kernels that scale N numbers, each by its own operands: output, input. */
+enum { MOST = 3 };
+typedef struct scaling {
+    weft_elementwise_args args[MOST];
+    weft_task_run runs[MOST];
+} scaling;
+
+static weft_cuda_steps scale_all(scaling *s, int count, void *operands[][2], char *scratch)
+{
+    for (int i = 0; i < count; i++) {
+        s->args[i] = (weft_elementwise_args){ .base.dtype = WEFT_F32, .ndim = 1, .common = WEFT_F32, .extent = { N },
+                                              .types = { WEFT_F32, WEFT_F32 }, .stride = { { 1 }, { 1 } } };
+        s->runs[i] = (weft_task_run){ .kernel = WEFT_KERNEL_scale, .arguments = &s->args[i], .num_operands = 2,
+                                      .operands = operands[i], .scalars = { 2 + i } };
+    }
+    return (weft_cuda_steps){ count, s->runs, scratch, AREA };
+}
+
+/* A value that nothing reads needs no memory: that kernel is not launched, alone or behind another box. */
+static void test_values_that_nothing_reads(void **state)
+{
+    (void)state;
+    char *nowhere = (char *)4096;
+    void *operands[][2] = { { memory.device[2], memory.device[0] }, { nowhere, memory.device[1] } };
+    scaling s;
+    weft_device_error *found[MOST];
+    weft_cuda_steps steps = scale_all(&s, 2, operands, nowhere);
+    s.args[1].extent[0] = N - 1;
+    assert_false(weft_cuda_steps_use_scratch(&steps));
+    int64_t before = stand_in_device_counts(1).launches;
+    assert_int_equal(weft_cuda_launch_steps(&steps, &memory.queue, found), cudaSuccess);
+    assert_int_equal(cudaStreamSynchronize(memory.stream), cudaSuccess);
+    assert_int_equal(stand_in_device_counts(1).launches - before, 1);
+}
+
+/* The third kernel writes all elements of the first but one, so it cannot be of the chain: the first is stored. */
+static void test_values_written_again_in_part(void **state)
+{
+    (void)state;
+    char *target = memory.device[2];
+    void *operands[][2] = { { target, memory.device[0] }, { memory.device[3], memory.device[1] }, { target + sizeof(float), memory.device[1] } };
+    scaling s;
+    weft_cuda_steps steps = scale_all(&s, 3, operands, (char *)4096);
+    weft_chain chain;
+    weft_chain_find(&steps, 0, &chain);
+    assert_int_equal(chain.num_steps, 2);
+    assert_true(chain.steps[0].output >= 0 && chain.steps[1].output >= 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_chains),
         cmocka_unit_test(test_one_launch),
+        cmocka_unit_test(test_values_that_nothing_reads),
+        cmocka_unit_test(test_values_written_again_in_part),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

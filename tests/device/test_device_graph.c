@@ -136,10 +136,65 @@ static void test_errors(void **state)
     assert_true(tasks > 0);
 }
 
+/* Small calls are one task, larger ones are fused; both change inputs in place. */
+static weft_status change(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context;
+    outputs[0] = weft_tril(inputs[0], 2);
+    weft_scale_inplace(inputs[1], scalars[0]);
+    weft_tensor *difference = weft_sub(inputs[2], inputs[3]);
+    weft_add_inplace(inputs[2], difference, scalars[0]);
+    outputs[1] = weft_square(difference);
+    return WEFT_OK;
+}
+
+static weft_tensor *on_host(int64_t rows, int64_t columns, const float values[])
+{
+    void *locals[] = { (void *)values, (void *)values };
+    return weft_from_local(WEFT_F32, 2, (int64_t[]){ rows, columns }, locals, NULL, NULL, WEFT_COPY);
+}
+
+/* Of a tensor changed in place the device needs the values that the host has: their elements are 4 before, of the others 1. */
+static void test_changes_of_host_values(void **state)
+{
+    (void)state;
+    enum { FEW = 6 };
+    static float ones[ROWS * COLUMNS], fours[ROWS * COLUMNS], found[ROWS * COLUMNS];
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        ones[i] = 1;
+        fours[i] = 4;
+    }
+    start_on("2");
+    weft_graph *graph = weft_graph_new("change", change, NULL, 4, 1, 2);
+    for (int run = 0; run < RUNS; run++) {
+        double scale = 2 + run;
+        weft_scope_open();
+        weft_tensor *inputs[] = { on_host(FEW, FEW, ones), on_host(FEW, FEW, fours), on_host(ROWS, COLUMNS, fours), on_host(ROWS, COLUMNS, ones) };
+        weft_tensor *outputs[2];
+        assert_int_equal(weft_graph_call(graph, inputs, &scale, outputs), WEFT_OK);
+        assert_int_equal(weft_to_host(inputs[1], found, sizeof(found)), WEFT_OK);
+        for (int i = 0; i < FEW * FEW; i++) {
+            assert_true(found[i] == (float)(4 * scale));
+        }
+        assert_int_equal(weft_to_host(inputs[2], found, sizeof(found)), WEFT_OK);
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            assert_true(found[i] == (float)(4 + 3 * scale));
+        }
+        weft_scope_close();
+    }
+    weft_graph_info info;
+    weft_graph_get_info(graph, &info);
+    assert_true(info.fused_calls > 0 && info.clusters > 0);
+    weft_graph_free(graph);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    assert_true(tasks >= (RUNS - 1) * 2 * 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_changes_of_host_values),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
