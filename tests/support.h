@@ -55,7 +55,7 @@ typedef bool (*shard_judge)(const hosted_shard *s, const void *expected, char *t
 
 /* Looks at the shards of all ranks: each hosted one must lie where weft_shard_box() says and satisfy `judge`
  * (NULL: none), and ranks that differ along Replicate dimensions alone must hold the same bits: hosted ones
- * are compared directly, others by digests. Of a tensor with Partial the shards are addends. Every process
+ * are compared directly, others by digests (but for floating numbers with WEFT_TEST_ROUNDING=differs). Of a tensor with Partial the shards are addends. Every process
  * calls it, and gets the same answer; false: with why in `text`. */
 bool shards_are_right(weft_tensor *tensor, shard_judge judge, const void *expected, char *text, size_t size);
 /* Fails the test on every process where they are not. */
