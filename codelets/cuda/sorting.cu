@@ -1,5 +1,6 @@
 /* Sorting along a dimension: see cpu/sorting.c. Keys with their places have one order, so that any way to sort gives the
  * result of a stable one. */
+#include "codelets/cuda/products.h"
 #include "codelets/cuda/views.h"
 #include "codelets/sort_keys.h"
 
@@ -10,7 +11,10 @@ extern "C" {
 namespace
 {
 
-enum { THREADS = 256, WARP = 32, TOGETHER = 2048 }; /* values of a line that a block sorts in shared memory */
+constexpr int THREADS = 256, WARP = 32;
+constexpr int TOGETHER = 2048;              /* values that a block sorts or merges in shared memory: a tile */
+constexpr int IN_TURN = TOGETHER / THREADS; /* values that a thread of a merge finds one after the other */
+constexpr int64_t MOST_BLOCKS = 1 << 16;
 
 struct sort_work {
     weft_device_call call;
@@ -42,7 +46,7 @@ __device__ bool comes_before(uint64_t key, int64_t place, uint64_t other_key, in
     return key < other_key || (key == other_key && place < other_place);
 }
 
-/* ---- lines of up to TOGETHER values: a block for each, a bitonic network ------------------------------- */
+/* ---- a tile: a bitonic network in shared memory --------------------------------------------------------- */
 
 /* All pairs of the network at one distance, in sequences that are sorted `width` values at a time. */
 __device__ void exchange_pairs(uint64_t keys[], int places[], int size, int width, int distance)
@@ -61,29 +65,37 @@ __device__ void exchange_pairs(uint64_t keys[], int places[], int size, int widt
     }
 }
 
+/* Sorts n values of a line from `first` on; places count from there. Ends with a barrier. */
+template <typename T>
+__device__ void sort_tile(const weft_device_vector<T> &in, int64_t first, int n, uint64_t flip, uint64_t keys[], int places[])
+{
+    int size = 2;
+    while (size < n) {
+        size *= 2;
+    }
+    for (int i = (int)threadIdx.x; i < size; i += (int)blockDim.x) {
+        keys[i] = i < n ? weft_sort_key(in[first + i]) ^ flip : UINT64_MAX; /* behind all others, by its place */
+        places[i] = i;
+    }
+    __syncthreads();
+    for (int width = 2; width <= size; width *= 2) {
+        for (int distance = width / 2; distance > 0; distance /= 2) {
+            exchange_pairs(keys, places, size, width, distance);
+            __syncthreads();
+        }
+    }
+}
+
+/* Lines of up to TOGETHER values: a block for each. */
 template <typename T> __global__ void run_sort_together(const sort_work work)
 {
     __shared__ uint64_t keys[TOGETHER];
     __shared__ int places[TOGETHER];
     const weft_device_vectors lines = lines_of(work, weft_input(work.call, 0));
     const int64_t wanted = lines_of(work, 0).length;
-    int size = 2;
-    while (size < lines.length) {
-        size *= 2;
-    }
     for (int64_t line = blockIdx.x; line < lines.count; line += gridDim.x) {
         const weft_device_vector<T> in(work.call, lines, line);
-        for (int i = (int)threadIdx.x; i < size; i += (int)blockDim.x) {
-            keys[i] = i < lines.length ? weft_sort_key(in[i]) ^ work.flip : UINT64_MAX; /* behind all others, by its place */
-            places[i] = i;
-        }
-        __syncthreads();
-        for (int width = 2; width <= size; width *= 2) {
-            for (int distance = width / 2; distance > 0; distance /= 2) {
-                exchange_pairs(keys, places, size, width, distance);
-                __syncthreads();
-            }
-        }
+        sort_tile(in, 0, (int)lines.length, work.flip, keys, places);
         for (int k = (int)threadIdx.x; k < wanted; k += (int)blockDim.x) {
             store_result(work, in, line, k, places[k]);
         }
@@ -91,25 +103,238 @@ template <typename T> __global__ void run_sort_together(const sort_work work)
     }
 }
 
-/* ---- longer lines: a thread for each value, which counts those before it ------------------------------- */
+/* ---- longer lines: sorted tiles, merged pairwise --------------------------------------------------------- */
 
-template <typename T> __global__ void run_sort_by_counting(const sort_work work)
+/* A part of each of some lines: the same values of each. Scratch memory has their places, counted from `first`, of one line
+ * behind the other, in sorted runs. */
+struct merge_work {
+    sort_work sort;
+    int64_t line, lines;   /* the first one, their number */
+    int64_t first, length; /* of the part */
+    int64_t wanted;        /* values at the front of the result */
+    int64_t run;           /* values of a run before the merge: whole tiles */
+    const uint32_t *from;
+    uint32_t *to; /* NULL: the outputs */
+};
+
+/* A block's tile of a part. */
+struct tile {
+    int64_t line; /* of the part's lines */
+    int64_t begin;
+    int count;
+};
+
+__host__ __device__ inline int64_t tiles_of(int64_t length)
 {
-    const weft_device_vectors lines = lines_of(work, weft_input(work.call, 0));
-    const int64_t wanted = lines_of(work, 0).length, count = lines.count * lines.length;
-    for (int64_t i = weft_first_index(); i < count; i += weft_index_step()) {
-        const int64_t line = weft_quotient(i, lines.length), place = i - line * lines.length;
-        const weft_device_vector<T> in(work.call, lines, line);
-        const uint64_t key = weft_sort_key(in[place]) ^ work.flip;
-        int64_t before = 0;
-        for (int64_t k = 0; k < lines.length && before < wanted; k++) {
-            before += comes_before(weft_sort_key(in[k]) ^ work.flip, k, key, place);
+    return (length + TOGETHER - 1) / TOGETHER;
+}
+
+__device__ tile tile_of(const merge_work &work, int64_t number)
+{
+    const int64_t tiles = tiles_of(work.length), line = weft_quotient(number, tiles);
+    const int64_t begin = (number - line * tiles) * TOGETHER, rest = work.length - begin;
+    return { line, begin, rest < TOGETHER ? (int)rest : TOGETHER };
+}
+
+template <typename T> __global__ void run_sort_tiles(const merge_work work)
+{
+    __shared__ uint64_t keys[TOGETHER];
+    __shared__ int places[TOGETHER];
+    const weft_device_vectors lines = lines_of(work.sort, weft_input(work.sort.call, 0));
+    for (int64_t number = blockIdx.x; number < work.lines * tiles_of(work.length); number += gridDim.x) {
+        const tile own = tile_of(work, number);
+        const weft_device_vector<T> in(work.sort.call, lines, work.line + own.line);
+        sort_tile(in, work.first + own.begin, own.count, work.sort.flip, keys, places);
+        for (int k = (int)threadIdx.x; k < own.count; k += (int)blockDim.x) {
+            work.to[own.line * work.length + own.begin + k] = (uint32_t)(own.begin + places[k]);
         }
-        if (before < wanted) {
-            store_result(work, in, line, before, place);
+        __syncthreads();
+    }
+}
+
+/* How many of the first `count` values of two merged runs, of lengths a and b, are the first run's: a binary search on a
+ * diagonal of the merge path (Odeh, Green, Mwassi, Shmueli, Birk: Merge Path - Parallel Merging Made Simple, 2012). Of equal
+ * keys the first run's come first, because its places do. */
+template <typename KeyA, typename KeyB>
+__device__ int64_t split_of(int64_t count, int64_t a, int64_t b, KeyA key_a, KeyB key_b)
+{
+    int64_t least = count > b ? count - b : 0, most = count < a ? count : a;
+    while (least < most) {
+        const int64_t middle = (least + most) / 2;
+        if (key_a(middle) <= key_b(count - 1 - middle)) {
+            least = middle + 1;
+        } else {
+            most = middle;
+        }
+    }
+    return least;
+}
+
+/* Merges runs of `a` and `n - a` values, one behind the other in shared memory. */
+__device__ void merge_tile(const uint64_t keys[], uint32_t places[], int a, int n)
+{
+    const int begin = (int)threadIdx.x * IN_TURN;
+    uint32_t merged[IN_TURN];
+    if (begin < n) {
+        int i = (int)split_of(begin, a, n - a, [&](int64_t k) { return keys[k]; }, [&](int64_t k) { return keys[a + k]; });
+        int j = a + begin - i;
+        for (int k = 0; k < IN_TURN && begin + k < n; k++) {
+            const bool first = j == n || (i < a && keys[i] <= keys[j]);
+            merged[k] = places[first ? i++ : j++];
+        }
+    }
+    __syncthreads();
+    for (int k = 0; k < IN_TURN && begin + k < n; k++) {
+        places[begin + k] = merged[k];
+    }
+    __syncthreads();
+}
+
+/* A block for each tile of the merged runs. Tiles behind the wanted values are left out, and never read by later merges. */
+template <typename T> __global__ void run_merge(const merge_work work)
+{
+    __shared__ uint64_t keys[TOGETHER];
+    __shared__ uint32_t places[TOGETHER];
+    __shared__ int64_t splits[2]; /* values of the first run before the tile, and up to its end */
+    const weft_device_vectors lines = lines_of(work.sort, weft_input(work.sort.call, 0));
+    for (int64_t number = blockIdx.x; number < work.lines * tiles_of(work.length); number += gridDim.x) {
+        const tile own = tile_of(work, number);
+        const int64_t before = own.begin % (2 * work.run), rest = work.length - (own.begin - before);
+        if (before >= work.wanted) {
+            continue;
+        }
+        const int64_t a = rest < work.run ? rest : work.run, b = rest - a < work.run ? rest - a : work.run;
+        const weft_device_vector<T> in(work.sort.call, lines, work.line + own.line);
+        const uint32_t *first = work.from + own.line * work.length + own.begin - before, *second = first + a;
+        const auto key = [&](uint32_t place) { return weft_sort_key(in[work.first + place]) ^ work.sort.flip; };
+        if (threadIdx.x < 2) {
+            const int64_t count = before + (threadIdx.x == 0 ? 0 : own.count);
+            splits[threadIdx.x] = split_of(count, a, b, [&](int64_t k) { return key(first[k]); },
+                                           [&](int64_t k) { return key(second[k]); });
+        }
+        __syncthreads();
+        const int64_t skipped = splits[0];
+        const int taken = (int)(splits[1] - skipped);
+        for (int i = (int)threadIdx.x; i < own.count; i += (int)blockDim.x) {
+            places[i] = i < taken ? first[skipped + i] : second[before - skipped + i - taken];
+            keys[i] = key(places[i]);
+        }
+        __syncthreads();
+        merge_tile(keys, places, taken, own.count);
+        for (int i = (int)threadIdx.x; i < own.count; i += (int)blockDim.x) {
+            if (work.to != NULL) {
+                work.to[own.line * work.length + own.begin + i] = places[i];
+            } else if (own.begin + i < work.wanted) {
+                store_result(work.sort, in, work.line + own.line, own.begin + i, work.first + places[i]);
+            }
+        }
+        /* The next tile's places are written behind its first barrier. */
+    }
+}
+
+/* Sorts the part: into the outputs, if `stores` and it has several tiles, or into scratch memory, whose half is returned. */
+template <typename T>
+int sort_part(merge_work *work, uint32_t *half[2], bool stores, weft_cuda_queue *queue, const uint32_t **sorted)
+{
+    const int64_t tiles = work->lines * tiles_of(work->length);
+    const unsigned blocks = (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS);
+    int now = 0;
+    work->to = half[now];
+    int failed = weft_launch_blocks(run_sort_tiles<T>, blocks, (unsigned)THREADS, queue->stream, *work);
+    for (work->run = TOGETHER; work->run < work->length && failed == 0; work->run *= 2) {
+        work->from = half[now];
+        now = 1 - now;
+        work->to = stores && 2 * work->run >= work->length ? NULL : half[now];
+        failed = weft_launch_blocks(run_merge<T>, blocks, (unsigned)THREADS, queue->stream, *work);
+    }
+    *sorted = half[now];
+    return failed;
+}
+
+/* ---- lines whose places do not fit into scratch memory --------------------------------------------------- */
+
+/* Some values of a line, and a sorted part of it: `from` of `part`. */
+struct rank_work {
+    merge_work part;
+    int64_t first, length;
+    int64_t *ranks; /* of these values among the parts before */
+    bool starts, ends;
+};
+
+/* A thread for each value counts those of the part before it, by a binary search. */
+template <typename T> __global__ void run_rank(const rank_work work)
+{
+    const merge_work &part = work.part;
+    const sort_work &sort = part.sort;
+    const weft_device_vectors lines = lines_of(sort, weft_input(sort.call, 0));
+    const weft_device_vector<T> in(sort.call, lines, part.line);
+    for (int64_t i = weft_first_index(); i < work.length; i += weft_index_step()) {
+        const int64_t place = work.first + i;
+        const uint64_t key = weft_sort_key(in[place]) ^ sort.flip;
+        int64_t least = 0, most = part.length < part.wanted ? part.length : part.wanted;
+        while (least < most) {
+            const int64_t middle = (least + most) / 2, other = part.first + part.from[middle];
+            if (comes_before(weft_sort_key(in[other]) ^ sort.flip, other, key, place)) {
+                least = middle + 1;
+            } else {
+                most = middle;
+            }
+        }
+        const int64_t before = least + (work.starts ? 0 : work.ranks[i]);
+        if (!work.ends) {
+            work.ranks[i] = before;
+        } else if (before < part.wanted) {
+            store_result(sort, in, part.line, before, place);
         }
     }
 }
+
+/* One line, by parts of m values: the ranks of each part's values among all parts, each sorted again. (n / m)^2 sorts. */
+template <typename T>
+int sort_by_parts(merge_work *work, int64_t length, char *scratch, size_t bytes, weft_cuda_queue *queue)
+{
+    const int64_t most = (int64_t)(bytes / (sizeof(int64_t) + 2 * sizeof(uint32_t))) / TOGETHER * TOGETHER;
+    uint32_t *places = (uint32_t *)(scratch + (size_t)most * sizeof(int64_t)), *half[2] = { places, places + most };
+    int failed = 0;
+    for (int64_t first = 0; first < length && failed == 0; first += most) {
+        for (int64_t other = 0; other < length && failed == 0; other += most) {
+            const uint32_t *sorted;
+            work->first = other;
+            work->length = length - other < most ? length - other : most;
+            failed = sort_part<T>(work, half, false, queue, &sorted);
+            rank_work rank = { *work, first, length - first < most ? length - first : most, (int64_t *)scratch, other == 0,
+                               other + most >= length };
+            rank.part.from = sorted;
+            failed = failed != 0 ? failed : weft_launch(run_rank<T>, rank.length, queue->stream, rank);
+        }
+    }
+    return failed;
+}
+
+/* As many lines at a time as scratch memory has room for. */
+template <typename T>
+int sort_long_lines(const sort_work &sort, int64_t lines, int64_t length, int64_t wanted, weft_cuda_queue *queue)
+{
+    void *scratch;
+    size_t bytes;
+    int failed = weft_cuda_scratch(queue, &scratch, &bytes);
+    merge_work work = { sort, 0, 1, 0, length, wanted, 0, NULL, NULL };
+    const int64_t room = (int64_t)(bytes / (2 * sizeof(uint32_t)));
+    uint32_t *half[2] = { (uint32_t *)scratch, (uint32_t *)scratch + room };
+    for (int64_t line = 0; line < lines && failed == 0; line += work.lines) {
+        const uint32_t *unused;
+        work.line = line;
+        if (length > room) {
+            failed = sort_by_parts<T>(&work, length, (char *)scratch, bytes, queue);
+        } else {
+            work.lines = room / length < lines - line ? room / length : lines - line;
+            failed = sort_part<T>(&work, half, true, queue, &unused);
+        }
+    }
+    return failed;
+}
+
+/* ---- the kernels' launch --------------------------------------------------------------------------------- */
 
 int launch(const weft_task_run *run, weft_cuda_queue *queue, int values, int places)
 {
@@ -118,18 +343,18 @@ int launch(const weft_task_run *run, weft_cuda_queue *queue, int values, int pla
     work.values = values;
     work.places = places < work.call.num_outputs ? places : -1;
     work.flip = work.call.numbers[1] != 0 ? UINT64_MAX : 0;
-    const weft_device_view &in = work.call.views[work.call.num_outputs];
-    if (failed != 0 || work.call.views[0].count == 0) {
+    const weft_device_view &in = work.call.views[work.call.num_outputs], &out = work.call.views[0];
+    if (failed != 0 || out.count == 0) {
         return failed;
     }
     const bool whole = in.dtype >= WEFT_I64;
-    const int64_t lines = weft_lines_along(in, work.call.numbers[0]), length = in.count / lines, most = 1 << 16;
+    const int64_t lines = weft_lines_along(in, work.call.numbers[0]), length = in.count / lines;
     if (length <= TOGETHER) {
         const int64_t threads = length <= 2 * WARP ? WARP : length <= THREADS ? THREADS / 2 : THREADS;
         return weft_launch_blocks(whole ? run_sort_together<int64_t> : run_sort_together<double>,
-                                  (unsigned)(lines < most ? lines : most), (unsigned)threads, queue->stream, work);
+                                  (unsigned)(lines < MOST_BLOCKS ? lines : MOST_BLOCKS), (unsigned)threads, queue->stream, work);
     }
-    return weft_launch(whole ? run_sort_by_counting<int64_t> : run_sort_by_counting<double>, in.count, queue->stream, work);
+    return (whole ? sort_long_lines<int64_t> : sort_long_lines<double>)(work, lines, length, out.count / lines, queue);
 }
 
 }
