@@ -29,6 +29,9 @@ typedef struct weft_cuda_queue {
     bool tf32; /* set by the owner: products in single precision may round their operands to TF32 */
 } weft_cuda_queue;
 
+/* Allocates the error words, on the queue's device, before panels have filled its memory. A cudaError_t; if it is not 0 the first
+ * kernel that needs them tries again. */
+int weft_cuda_queue_reserve(weft_cuda_queue *queue);
 /* Gives the memory back, behind the stream's last kernel. */
 void weft_cuda_queue_free(weft_cuda_queue *queue);
 /* The part of it that products.cu has allocated. */

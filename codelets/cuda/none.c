@@ -43,6 +43,12 @@ int weft_cuda_scratch(weft_cuda_queue *queue, void **scratch, size_t *bytes)
     return -1;
 }
 
+int weft_cuda_queue_reserve(weft_cuda_queue *queue)
+{
+    (void)queue;
+    return 0;
+}
+
 void weft_cuda_queue_free(weft_cuda_queue *queue)
 {
     (void)queue;

@@ -54,7 +54,7 @@ int weft_call_begin(weft_device_call *call, const weft_task_run *run, weft_cuda_
     return failed;
 }
 
-int weft_error_begin(weft_device_error **error, weft_cuda_queue *queue)
+int weft_cuda_queue_reserve(weft_cuda_queue *queue)
 {
     const size_t bytes = WEFT_CUDA_ERRORS * sizeof(weft_device_error);
     cudaError_t failed = cudaSuccess;
@@ -64,8 +64,14 @@ int weft_error_begin(weft_device_error **error, weft_cuda_queue *queue)
     if (failed == cudaSuccess && queue->errors == NULL) {
         failed = cudaHostAlloc((void **)&queue->errors, bytes, cudaHostAllocDefault);
     }
-    if (failed != cudaSuccess) {
-        return (int)failed;
+    return (int)failed;
+}
+
+int weft_error_begin(weft_device_error **error, weft_cuda_queue *queue)
+{
+    int failed = weft_cuda_queue_reserve(queue);
+    if (failed != 0) {
+        return failed;
     }
     *error = queue->device_errors + queue->next_error;
     return (int)cudaMemsetAsync(*error, 0, sizeof(**error), (cudaStream_t)queue->stream);

@@ -184,6 +184,13 @@ static int64_t smallest_memory(const int workers[], int count)
     return smallest;
 }
 
+/* On each worker of a device. A device without memory says so where a kernel needs it. */
+static void reserve(void *queues)
+{
+    weft_cuda_queue *all = queues;
+    weft_cuda_queue_reserve(&all[starpu_worker_get_id()]);
+}
+
 weft_status weft_cuda_started(const char *function, const weft_settings *settings, const struct starpu_conf *conf)
 {
     int workers[STARPU_NMAXWORKERS];
@@ -203,6 +210,11 @@ weft_status weft_cuda_started(const char *function, const weft_settings *setting
     for (int i = 0; i < STARPU_NMAXWORKERS; i++) {
         weft_runtime.cuda_queues[i].tf32 = settings->tf32;
     }
+    unsigned chosen[STARPU_NMAXWORKERS];
+    for (int i = 0; i < count; i++) {
+        chosen[i] = (unsigned)workers[i];
+    }
+    starpu_execute_on_specific_workers(reserve, weft_runtime.cuda_queues, (unsigned)count, chosen, "weft");
     if (conf->sched_policy != NULL) {
         weft_sched_use_models(asks_model, is_calibrating());
     }
