@@ -135,6 +135,14 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_norm_over, tensor, 0.5, 1, (int[]){ 0 }, false);
     TRY(weft_var, tensor, 0, 0.5, false);
     TRY(weft_var_over, tensor, 1, (int[]){ 0 }, 0.5, false);
+    TRY(weft_std, tensor, 0, 0.5, false);
+    TRY(weft_std_over, tensor, 1, (int[]){ 0 }, 0.5, false);
+    TRY(weft_logsumexp, tensor, 0, false);
+    TRY(weft_logsumexp_over, tensor, 1, (int[]){ 0 }, false);
+    TRY(weft_nansum, tensor, 0, false);
+    TRY(weft_nansum_over, tensor, 1, (int[]){ 0 }, false);
+    TRY(weft_nanmean, tensor, 0, false);
+    TRY(weft_nanmean_over, tensor, 1, (int[]){ 0 }, false);
     TRY(weft_median, tensor, 0, false, &other);
     TRY(weft_quantile, tensor, 0.5, 0, false, WEFT_QUANTILE_LINEAR);
     TRY(weft_cov, tensor, 1);

@@ -38,6 +38,10 @@ CALL(call_median, weft_median(x[0], 1, false, NULL))
 CALL(call_median_all, weft_median(x[0], WEFT_ALL_DIMS, false, NULL))
 CALL(call_quantile, weft_quantile(x[0], 0.3, 0, false, WEFT_QUANTILE_LINEAR))
 CALL(call_cov, weft_cov(x[0], 1))
+CALL(call_std, weft_std(x[0], 1, 1, false))
+CALL(call_logsumexp, weft_logsumexp(x[0], -1, true))
+CALL(call_nansum, weft_nansum(x[0], 0, false))
+CALL(call_nanmean, weft_nanmean(x[0], WEFT_ALL_DIMS, false))
 
 const call_row gradient_rows_around[] = {
     { THIS_ROW, { "5x3:u" }, call_pad_zeros, false },
@@ -72,5 +76,9 @@ const call_row gradient_rows_around[] = {
     { THIS_ROW, { "5x3:u" }, call_median_all, false },
     { THIS_ROW, { "5x3:u" }, call_quantile, false },
     { THIS_ROW, { "3x5:u" }, call_cov, false },
+    { THIS_ROW, { "5x3:u" }, call_std, false },
+    { THIS_ROW, { "5x3:u" }, call_logsumexp, false },
+    { THIS_ROW, { "5x3:u" }, call_nansum, false },
+    { THIS_ROW, { "5x3:u" }, call_nanmean, false },
     { .call = NULL },
 };

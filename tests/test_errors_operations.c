@@ -69,6 +69,12 @@ static void test_operations(void **state)
     ONE_ROWS(reshape, TO_20);
     GIVES_NULL(weft_gelu(indices), DTYPE, "weft_gelu", "i64");
     GIVES_NULL(weft_mean(booleans, 0, false), DTYPE, "weft_mean", "bool");
+    GIVES_NULL(weft_std(booleans, 0, 1, false), DTYPE, "weft_std", "bool");
+    GIVES_NULL(weft_std_over(matrix, 2, (const int[]){ 1, -1 }, 1, false), INVALID, "weft_std_over", "twice");
+    GIVES_NULL(weft_logsumexp(matrix, -3, true), INVALID, "weft_logsumexp", "dim");
+    GIVES_NULL(weft_nansum(scalar, 0, false), INVALID, "weft_nansum", "a is");
+    GIVES_NULL(weft_nanmean(booleans, 0, false), DTYPE, "weft_nanmean", "bool");
+    GIVES_NULL(weft_nanmean(NULL, WEFT_ALL_DIMS, false), INVALID, "weft_nanmean", "a");
     GIVES_NULL(weft_max(empty, 0, false), SHAPE, "weft_max", "size 0");
     GIVES_NULL(weft_sum_over(matrix, 2, (const int[]){ 1, -1 }, false), INVALID, "weft_sum_over", "twice");
     GIVES_NULL(weft_norm(matrix, -1, 0, false), INVALID, "weft_norm", "p is");

@@ -53,6 +53,25 @@ WEFT_API weft_tensor *weft_var_over(weft_tensor *a, int num_dims, const int dims
                                     bool keepdim);
 /** \} */
 
+/** The square root of weft_var(), 0 of equal values; the gradient is 0 there. \{ */
+WEFT_API weft_tensor *weft_std(weft_tensor *a, int dim, double correction, bool keepdim);
+WEFT_API weft_tensor *weft_std_over(weft_tensor *a, int num_dims, const int dims[], double correction,
+                                    bool keepdim);
+/** \} */
+
+/** The logarithm of the sum of e^a, without overflow; -INFINITY of no elements. Integers and truth values give WEFT_F32. \{ */
+WEFT_API weft_tensor *weft_logsumexp(weft_tensor *a, int dim, bool keepdim);
+WEFT_API weft_tensor *weft_logsumexp_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
+/** \} */
+
+/** Sums and averages of the elements that are not NaN, which get no gradient. Sums: types as of weft_sum(), 0 of none.
+ * Averages: floating types, NaN of none. \{ */
+WEFT_API weft_tensor *weft_nansum(weft_tensor *a, int dim, bool keepdim);
+WEFT_API weft_tensor *weft_nansum_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
+WEFT_API weft_tensor *weft_nanmean(weft_tensor *a, int dim, bool keepdim);
+WEFT_API weft_tensor *weft_nanmean_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
+/** \} */
+
 /**
  * The median over one dimension, or with WEFT_ALL_DIMS over all: the lower of two in the middle, as PyTorch's. NaN where an
  * element is. A sharded dimension is gathered. WEFT_ERR_SHAPE without elements.

@@ -40,6 +40,7 @@ extern const weft_operation *const weft_scatter_operations[];
 extern const weft_operation *const weft_shape_operations[];
 extern const weft_operation *const weft_slice_operations[];
 extern const weft_operation *const weft_softmax_operations[];
+extern const weft_operation *const weft_statistic_operations[];
 extern const weft_operation *const weft_unary_operations[];
 extern const weft_operation *const weft_sorting_operations[];
 

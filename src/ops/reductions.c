@@ -99,8 +99,7 @@ static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* A result, or its gradient, with the removed dimensions restored with size 1. */
-static weft_tensor *with_all_dims(const weft_gradient *of, weft_tensor *result)
+weft_tensor *weft_with_reduced_dims(const weft_gradient *of, weft_tensor *result)
 {
     const weft_attributes *attributes = &of->call->attributes;
     for (int d = 0; d < WEFT_MAX_DIMS && result != NULL && !attributes->numbers[WEFT_REDUCTION_KEEPS]; d++) {
@@ -111,12 +110,11 @@ static weft_tensor *with_all_dims(const weft_gradient *of, weft_tensor *result)
     return result;
 }
 
-/* Returns how many. */
-static int reduced_dims(const weft_gradient *of, int dims[])
+int weft_reduced_dims(const weft_call *call, int dims[])
 {
     int num_dims = 0;
     for (int d = 0; d < WEFT_MAX_DIMS; d++) {
-        if (of->call->attributes.numbers[WEFT_REDUCTION_MASK] >> d & 1) {
+        if (call->attributes.numbers[WEFT_REDUCTION_MASK] >> d & 1) {
             dims[num_dims++] = d;
         }
     }
@@ -126,7 +124,7 @@ static int reduced_dims(const weft_gradient *of, int dims[])
 /* Sums over the dimensions of the call, which stay with size 1. */
 static weft_tensor *sum_again(const weft_gradient *of, weft_tensor *a)
 {
-    int dims[WEFT_MAX_DIMS], num_dims = reduced_dims(of, dims);
+    int dims[WEFT_MAX_DIMS], num_dims = weft_reduced_dims(of->call, dims);
     return num_dims == 0 ? a : weft_sum_over(a, num_dims, dims, true);
 }
 
@@ -140,7 +138,7 @@ static bool give_repeated(const weft_gradient *of, weft_tensor *gradient)
 /* scalars[0]: the factor of the sum, or 0. */
 static bool gradient_of_sum(const weft_gradient *of)
 {
-    weft_tensor *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
+    weft_tensor *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
     double scale = of->call->scalars[0];
     bool scales = scale != 0 && !isinf(scale); /* infinite: the mean of nothing */
     return give_repeated(of, scales ? weft_scale(gradient, scale) : gradient);
@@ -150,8 +148,8 @@ static bool gradient_of_sum(const weft_gradient *of)
  * of the rest at that element; 0 everywhere if several are 0. */
 static bool gradient_of_prod(const weft_gradient *of)
 {
-    weft_tensor *a = of->call->inputs[0], *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
-    int dims[WEFT_MAX_DIMS], num_dims = reduced_dims(of, dims);
+    weft_tensor *a = of->call->inputs[0], *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
+    int dims[WEFT_MAX_DIMS], num_dims = weft_reduced_dims(of->call, dims);
     if (num_dims == 0) {
         return weft_give_gradient(of, 0, gradient); /* the element itself */
     }
@@ -173,8 +171,8 @@ static bool gradient_of_prod(const weft_gradient *of)
 /* All elements equal to the extreme value share its gradient. */
 static bool gradient_of_extreme(const weft_gradient *of)
 {
-    weft_tensor *taken = weft_eq(of->call->inputs[0], with_all_dims(of, of->outputs[0]));
-    weft_tensor *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
+    weft_tensor *taken = weft_eq(of->call->inputs[0], weft_with_reduced_dims(of, of->outputs[0]));
+    weft_tensor *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
     return taken != NULL && gradient != NULL &&
            weft_give_gradient(of, 0, weft_mul(taken, weft_div(gradient, sum_again(of, taken))));
 }
@@ -439,8 +437,8 @@ static weft_tensor *scaled_elements(weft_tensor *a, double p)
 /* scalars[0]: p. Where the norm is 0, so is the gradient. */
 static bool gradient_of_norm(const weft_gradient *of)
 {
-    weft_tensor *a = of->call->inputs[0], *norm = with_all_dims(of, of->outputs[0]);
-    weft_tensor *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
+    weft_tensor *a = of->call->inputs[0], *norm = weft_with_reduced_dims(of, of->outputs[0]);
+    weft_tensor *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
     double p = of->call->scalars[0];
     if (norm == NULL || gradient == NULL || p == 0) {
         return p == 0;
@@ -459,7 +457,7 @@ static bool gradient_of_norm(const weft_gradient *of)
 static bool gradient_of_var(const weft_gradient *of)
 {
     weft_tensor *a = of->call->inputs[0], *sum = sum_again(of, a);
-    weft_tensor *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
+    weft_tensor *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
     double count = weft_count_along(weft_layout_of(a), of->call->attributes.numbers[WEFT_REDUCTION_MASK]);
     double scale = count > 0 ? 2 / fmax(count - of->call->scalars[0], 0) : 0;
     return sum != NULL && gradient != NULL &&

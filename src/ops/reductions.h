@@ -31,6 +31,11 @@ int64_t weft_check_reduced_dims(const char *function, weft_tensor *a, int num_di
 /* False with the error kept: a reduced dimension has size 0. */
 bool weft_check_reduced_sizes(const char *function, const weft_tensor *a, int64_t mask);
 
+/* The dimensions of a call with the numbers above; returns how many. */
+int weft_reduced_dims(const weft_call *call, int dims[]);
+/* The result of a call with the numbers above, or its gradient, with the removed dimensions restored with size 1. */
+weft_tensor *weft_with_reduced_dims(const weft_gradient *of, weft_tensor *result);
+
 /* Rows are reduced into one. If its other dimensions became rows, the result would be cut into panels
  * along them, each of which would read all rows. So the result has one row, and the caller gets a view of
  * it. */

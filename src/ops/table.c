@@ -21,6 +21,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_indexing_operations,
     weft_einsum_operations,
     weft_quantile_operations,
+    weft_statistic_operations,
     weft_scan_operations,
     weft_scatter_operations,
     weft_sorting_operations,

@@ -91,6 +91,22 @@ CALL(var_over)
     return weft_var_over(in[0], count, dims, oracle_number(c, "correction"), oracle_keepdim(c));
 }
 
+CALL(std)
+{
+    return weft_std(in[0], (int)oracle_whole(c, "dim"), oracle_number(c, "correction"), oracle_keepdim(c));
+}
+
+CALL(std_over)
+{
+    int dims[WEFT_MAX_DIMS], count = oracle_dims(c, dims);
+    return weft_std_over(in[0], count, dims, oracle_number(c, "correction"), oracle_keepdim(c));
+}
+
+CALL(std_all)
+{
+    return weft_std(in[0], WEFT_ALL_DIMS, oracle_number(c, "correction"), false);
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------- */
 
 const oracle_operation oracle_core_operations[] = {
@@ -209,6 +225,12 @@ const oracle_operation oracle_core_operations[] = {
     CALLED(var, ORDER),
     CALLED(var_over, ORDER),
     CALLED(var_all, ORDER),
+    CALLED(std, ORDER),
+    CALLED(std_over, ORDER),
+    CALLED(std_all, ORDER),
+    REDUCTION(logsumexp, ORDER),
+    REDUCTION(nansum, ORDER),
+    REDUCTION(nanmean, ORDER),
 
     BINARY(matmul, ORDER),
     CALLED(matmul_ex, ORDER),

@@ -279,6 +279,19 @@ def variance(x, a):
     return torch.var(x[0], dims_of(x[0], a), correction=a["correction"], keepdim=bool(a.get("keepdim", 0)))
 
 
+def deviation(x, a):
+    return torch.std(x[0], dims_of(x[0], a), correction=a["correction"], keepdim=bool(a.get("keepdim", 0)))
+
+
+def log_of_sum(x, dims, keepdim):
+    return torch.logsumexp(x, dims if x.dim() else 0, keepdim)
+
+
+def largest_terms(x, a):
+    """The mean's divisor depends on the values."""
+    return largest(x[0])
+
+
 def norm(x, a):
     return torch.linalg.vector_norm(x[0], a["p"], dims_of(x[0], a), bool(a.get("keepdim", 0)))
 
@@ -293,6 +306,10 @@ REDUCTIONS = {
     "all": (ALL, True, over(truth(torch.all)), None, None),
     "norm": (FLOATING, False, norm, None, number("p", 0.0, 1.0, 2.0, 2.0, 3.0, 0.5, math.inf)),
     "var": (FLOATING, True, variance, mean_square, number("correction", 0.0, 1.0, 1.0, 0.5)),
+    "std": (FLOATING, True, deviation, lambda x, a: largest(x[0]), number("correction", 0.0, 1.0, 1.0, 0.5)),
+    "logsumexp": (ALL, True, over(log_of_sum), lambda x, a: largest(x[0]) + 4, None),
+    "nansum": (NUMBER, True, over(lambda x, d, k: x.nansum(d, keepdim=k)), terms, None),
+    "nanmean": (FLOATING, True, over(lambda x, d, k: x.nanmean(d, keepdim=k)), largest_terms, None),
 }
 FORMS = {"dim": "", "over": "_over", "all": "_all"}
 TRUTHS = [Domain(-1, 1), Domain(0, 0), Domain(1, 9)]
@@ -300,7 +317,7 @@ REDUCED = {"any": TRUTHS, "all": TRUTHS, "prod": [Domain(-3, 3), Domain(32, 96, 
 
 family("reductions", [
     Row(name + suffix, reduction(types, form, attributes, REDUCED.get(name, ()), empty,
-                                 0 if name in ("norm", "var") else 0.2),
+                                 0 if name in ("norm", "var", "std") else 0.2),
         function, magnitude)
     for name, (types, empty, function, magnitude, attributes) in REDUCTIONS.items()
     for form, suffix in FORMS.items()

@@ -150,7 +150,15 @@ def counting_all(sample):
     return counting
 
 
+
+def longer_line(random):
+    """Two elements' standard deviation is linear: its second derivative is what rounding leaves."""
+    return Draft([Operand(any_type(random, WIDE), [random.randint(1, 4), random.randint(3, 7)])],
+                 {"correction": random.choice([0.0, 1.0]), "dim": 1, "keepdim": random.randrange(2)})
+
+
 SECOND_SAMPLES = {
+    "std": longer_line,
     "cross_entropy_ex": counting_all(loss_draft(True, False)),
     "nll": counting_all(loss_draft(False, False, True)),
     "pow": binary(WIDE, [POSITIVE]),  # at 0 some of PyTorch's are NaN
@@ -232,6 +240,11 @@ NAMED = {
     "norm_all": [("zero", [literal(0.0, 0.0)], {"p": 2.0})],
     "var": [("equal", *reduced([2.0, 2.0, 2.0, 1.0, 2.0, 3.0], (2, 3), 1, correction=1.0)),
             ("one element", *reduced([2.0, 3.0], (2, 1), 1, correction=1.0))],
+    "std": [("equal", *reduced([0.1, 0.1, 0.1, 1.0, 2.0, 3.0], (2, 3), 1, correction=1.0)),
+            ("one element", *reduced([2.0, 3.0], (2, 1), 1, correction=1.0))],
+    "logsumexp": [("infinities", *reduced([INF, 1.0, 2.0, -INF, 1.0, -INF, 1000.0, -1000.0, 999.0], (3, 3), 1))],
+    "nansum": [("NaN", *reduced([NAN, 1.0, 2.0, NAN, NAN, NAN], (2, 3), 1))],
+    "nanmean": [("NaN", *reduced([NAN, 1.0, 2.0, 3.0, NAN, 4.0], (2, 3), 1))],
     "sort": [("ties", [literal(*TIES, shape=(2, 4))], {"dim": 1, "descending": 0}),
              ("ties descending", [literal(*TIES, shape=(2, 4))], {"dim": 1, "descending": 1})],
     "topk": [("ties", [literal(*TIES, shape=(2, 4))], {"dim": 1, "k": 2, "largest": 1})],
@@ -279,6 +292,7 @@ add sub mul div pow maximum minimum atan2 hypot logaddexp scale pow_scalar clamp
 masked_fill square reciprocal sqrt rsqrt exp exp2 expm1 asinh acosh atanh gelu_tanh mish selu hardsigmoid softplus_ex log log1p log2 log10 sin cos tan tanh asin acos atan sinh cosh
 abs erf erfc sigmoid silu relu gelu softplus hardswish leaky_relu elu
 mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_all prod_all prod_over
+std logsumexp nansum nanmean
 embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
 einsum tensordot median quantile cov

@@ -278,7 +278,8 @@ static void norm(const group *g)
     g->out->unit = 0;
 }
 
-static void variance(const group *g)
+/* The variance, or its root. */
+static void spread(const group *g, bool root)
 {
     double n = (double)g->count, mean = 0, squares = 0, distances = 0, largest = 0;
     double epsilon = epsilon_of(g->in->dtype), left = n > g->number ? n - g->number : 0;
@@ -294,11 +295,71 @@ static void variance(const group *g)
     double error = n * epsilon * largest; /* of the mean */
     double slack = (n + 8) * epsilon * squares + 4 * error * distances + n * error * error;
     double result = g->count == 0 ? (double)NAN : squares / left;
-    set_number(g->scene, g->out, g->at, result, left > 0 ? slack / left : 0);
+    double off = left > 0 ? slack / left : 0;
+    if (root) {
+        result = sqrt(result);
+        off = result > 0 ? fmin(sqrt(off), off / result) + 4 * epsilon * result : sqrt(off);
+    }
+    set_number(g->scene, g->out, g->at, result, off);
     /* Whether all values are equal cannot be told where their mean is rounded. */
     if (left == 0 && g->count > 0 && squares <= slack) {
         dense_allow(g->scene->arena, g->out, g->at, (double)INFINITY);
     }
+    g->out->unit = 0;
+}
+
+static void variance(const group *g)
+{
+    spread(g, false);
+}
+
+static void deviation(const group *g)
+{
+    spread(g, true);
+}
+
+/* Their sum or mean without NaN. */
+static void add_numbers(const group *g, bool averages)
+{
+    double total = 0, mass = 0, n = 0;
+    for (int64_t i = 0; i < g->count; i++) {
+        double x = number_at(g, i);
+        total += x == x ? x : 0;
+        mass += x == x ? mass_at(g->in, g->members[i]) : 0;
+        n += x == x;
+    }
+    if (averages) {
+        set_sum(g->scene, g->out, g->at, n > 0 ? total / n : (double)NAN, g->count + 2, n > 0 ? mass / n : 0, 0);
+        g->out->unit = 0;
+    } else {
+        set_sum(g->scene, g->out, g->at, total, g->count, mass, g->unit);
+    }
+}
+
+static void add_up_numbers(const group *g)
+{
+    if (is_floating(g->in->dtype)) {
+        add_numbers(g, false);
+    } else {
+        add_up(g);
+    }
+}
+
+static void average_numbers(const group *g)
+{
+    add_numbers(g, true);
+}
+
+static void log_of_sum(const group *g)
+{
+    double largest = g->count > 0 ? number_at(g, farthest(g, true)) : 0, sum = 0;
+    double shift = isinf(largest) ? 0 : largest;
+    for (int64_t i = 0; i < g->count; i++) {
+        sum += exp(number_at(g, i) - shift);
+    }
+    double result = isinf(largest) ? largest : log(sum) + shift;
+    double slack = epsilon_of(g->in->dtype) * ((double)g->count + 16 + 4 * fabs(shift) + fabs(result));
+    set_number(g->scene, g->out, g->at, result, isfinite(slack) ? slack : 0);
     g->out->unit = 0;
 }
 
@@ -333,6 +394,15 @@ CALLS(var, out[0] = weft_var(in[0], (int)whole[0], real[0], whole[1] != 0))
 CALLS(var_all, out[0] = weft_var(in[0], WEFT_ALL_DIMS, real[0], whole[1] != 0))
 CALLS(var_over, out[0] = weft_var_over(in[0], ndim, dims, real[0], whole[1] != 0))
 NUMBERED_REDUCTION(var, variance)
+
+CALLS(std, out[0] = weft_std(in[0], (int)whole[0], real[0], whole[1] != 0))
+CALLS(std_all, out[0] = weft_std(in[0], WEFT_ALL_DIMS, real[0], whole[1] != 0))
+CALLS(std_over, out[0] = weft_std_over(in[0], ndim, dims, real[0], whole[1] != 0))
+NUMBERED_REDUCTION(std, deviation)
+
+REDUCTION(logsumexp, FLOATS, false, SAME, log_of_sum, false)
+REDUCTION(nansum, ALL_TYPES, false, SUMMED, add_up_numbers, false)
+REDUCTION(nanmean, FLOATS, false, SAME, average_numbers, false)
 
 #define PLACES(name_, reduce_)                                                                               \
     CALLS(name_, out[0] = weft_##name_(in[0], (int)whole[0], whole[1] != 0))                                 \
@@ -413,6 +483,10 @@ const operation reduction_calls[] = {
     FORMS(all, make_reduction, reduced, MAY_BE_PARTIAL),
     FORMS(norm, make_norm, normed, MAY_BE_PARTIAL),
     FORMS(var, make_variance, varied, MAY_BE_PARTIAL),
+    FORMS(std, make_variance, varied, MAY_BE_PARTIAL),
+    FORMS(logsumexp, make_reduction, reduced, MAY_BE_PARTIAL),
+    FORMS(nansum, make_reduction, reduced, MAY_BE_PARTIAL),
+    FORMS(nanmean, make_reduction, reduced, MAY_BE_PARTIAL),
     PLACED(argmax),
     PLACED(argmax_all),
     PLACED(argmin),
