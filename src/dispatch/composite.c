@@ -32,6 +32,19 @@ bool weft_call_expands(const weft_call *call)
     return operation->expands(&layouts);
 }
 
+/* False with the error kept. A body's calls check types of their own, which may be more than the operation takes. */
+static bool takes_types(const weft_call *call)
+{
+    weft_call_layouts layouts;
+    weft_call_get_layouts(call, &layouts);
+    char why[400] = "";
+    weft_status status = weft_call_check_types(&layouts, why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_fail(status, call->function, "%s", why);
+    }
+    return status == WEFT_OK;
+}
+
 bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const inputs[])
 {
     weft_sharding own;
@@ -39,8 +52,11 @@ bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const input
     int guessed;
     const weft_operation *operation = call->operation;
     bool has_rule = operation->expands != NULL || operation->write_rule != NULL || operation->rules[0] != NULL;
-    if (!has_rule || call->num_inputs == 0) {
+    if (call->num_inputs == 0) {
         return true;
+    }
+    if (!has_rule) {
+        return takes_types(call);
     }
     bool accepts = weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
     weft_cache_release(cached);

@@ -64,7 +64,7 @@ static weft_status check_type(const weft_call_layouts *call, int input, char *wh
     return WEFT_OK;
 }
 
-static weft_status check_types(const weft_call_layouts *call, char *why, size_t why_size)
+weft_status weft_call_check_types(const weft_call_layouts *call, char *why, size_t why_size)
 {
     for (int i = 0; i < call->num_inputs; i++) {
         weft_status status = check_type(call, i, why, why_size);
@@ -86,6 +86,6 @@ static weft_status check_types(const weft_call_layouts *call, char *why, size_t 
 
 weft_status weft_call_check_inputs(const weft_call_layouts *call, char *why, size_t why_size)
 {
-    weft_status status = check_types(call, why, why_size);
+    weft_status status = weft_call_check_types(call, why, why_size);
     return status == WEFT_OK ? check_meshes(call, why, why_size) : status;
 }
