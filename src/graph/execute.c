@@ -2,10 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clusters/cluster.h"
 #include "codelets/random.h"
 #include "dispatch/cache.h"
-#include "graph/body.h"
-#include "graph/cluster.h"
+#include "graph/graph.h"
+#include "passes/body.h"
 #include "runtime/pending.h"
 #include "tensor/actions.h"
 #include "tensor/promised.h"

@@ -1,5 +1,6 @@
 /* The public functions of graphs. */
-#include "graph/body.h"
+#include "graph/graph.h"
+#include "passes/body.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static void delete_graph(weft_graph_impl *graph)
     for (size_t i = 0; i < graph->segments.count; i++) {
         weft_graph_segment *segment = (weft_graph_segment *)graph->segments.items + i;
         for (int k = 0; k < segment->num_traces; k++) {
-            weft_trace_free(segment->traces[k]);
+            weft_graph_trace_free(segment->traces[k]);
         }
     }
     weft_frozen_free(graph->frozen);

@@ -70,7 +70,7 @@ static void drop_oldest(weft_graph_run *run, weft_graph_segment *segment)
     if (run->graph->frozen != NULL) {
         weft_frozen_forget(run->graph->frozen, segment->traces[oldest]);
     }
-    weft_trace_free(segment->traces[oldest]);
+    weft_graph_trace_free(segment->traces[oldest]);
     segment->traces[oldest] = segment->traces[--segment->num_traces];
 }
 
@@ -190,7 +190,7 @@ weft_status weft_run_end_segment(weft_graph_run *run)
         run->failed = status;
         break_promises();
     }
-    weft_trace_free(run->captured);
+    weft_graph_trace_free(run->captured);
     release_bound(run);
     begin_segment(run);
     return status;
@@ -211,7 +211,7 @@ void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph)
 
 void weft_run_free(weft_graph_run *run)
 {
-    weft_trace_free(run->captured);
+    weft_graph_trace_free(run->captured);
     release_bound(run);
     weft_vec_free(&run->graph->spare_bound);
     weft_vec_free(&run->graph->spare_calls);

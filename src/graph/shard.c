@@ -1,12 +1,11 @@
 /* The public functions of automatic shardings. */
-#include "graph/shard.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/tensor.h"
+#include "autoshard/shard.h"
+#include "graph/graph.h"
 
 /* ---- tensors of the newest run --------------------------------------------------------------------------- */
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "graph/bucket.h"
-#include "graph/cluster.h"
+#include "clusters/cluster.h"
+#include "passes/bucket.h"
 #include "predict/predict.h"
 
 void weft_kernel_costs_free(weft_kernel_costs *costs)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/body.h"
+#include "passes/body.h"
 #include "predict/predict.h"
 #include "runtime/pool.h"
 #include "tensor/promised.h"
