@@ -66,12 +66,15 @@ static weft_status check_type(const weft_call_layouts *call, int input, char *wh
 
 weft_status weft_call_check_types(const weft_call_layouts *call, char *why, size_t why_size)
 {
-    for (int i = 0; i < call->num_inputs; i++) {
-        weft_status status = check_type(call, i, why, why_size);
-        if (status != WEFT_OK) {
-            return status;
-        }
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < call->num_inputs && status == WEFT_OK; i++) {
+        status = check_type(call, i, why, why_size);
     }
+    return status;
+}
+
+static weft_status check_changed(const weft_call_layouts *call, char *why, size_t why_size)
+{
     weft_dtype type = weft_promoted(call->num_inputs, call->inputs);
     for (int o = 0; o < WEFT_MAX_OUTPUTS; o++) {
         if (call->operation->outputs[o].in_place && !weft_dtype_can_hold(call->inputs[o]->dtype, type)) {
@@ -87,5 +90,6 @@ weft_status weft_call_check_types(const weft_call_layouts *call, char *why, size
 weft_status weft_call_check_inputs(const weft_call_layouts *call, char *why, size_t why_size)
 {
     weft_status status = weft_call_check_types(call, why, why_size);
+    status = status == WEFT_OK ? check_changed(call, why, why_size) : status;
     return status == WEFT_OK ? check_meshes(call, why, why_size) : status;
 }

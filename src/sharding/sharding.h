@@ -37,7 +37,7 @@ typedef struct weft_sharding_world {
 /* Whether the inputs are of one mesh, and of types that the operation takes. WEFT_ERR_DTYPE, WEFT_ERR_MESH with why,
  * which names the argument. */
 weft_status weft_call_check_inputs(const weft_call_layouts *call, char *why, size_t why_size);
-/* The types alone. */
+/* The types that the operation takes alone. */
 weft_status weft_call_check_types(const weft_call_layouts *call, char *why, size_t why_size);
 /* The same of two layouts: WEFT_ERR_MESH. */
 weft_status weft_check_one_mesh(const char *first_name, const weft_layout *first, const char *other_name,
