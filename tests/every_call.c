@@ -244,6 +244,9 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_from_local, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
     TRY(weft_from_local_even, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
     TRY(weft_from_local_ex, WEFT_F32, 2, locals, mesh, NULL, &(weft_from_local_options){ .shape = shape });
+    TRY(weft_from_dlpack, WEFT_F32, 2, shape, NULL, mesh, NULL, 0);
+    TRY(weft_from_dlpack_unversioned, WEFT_F32, 2, shape, NULL, mesh, NULL, 0);
+    TRY(weft_to_dlpack, tensor, 0, 0); TRY(weft_to_dlpack_unversioned, tensor, 0, 0);
     TRY(weft_from_boxes, WEFT_F32, 2, shape, weft_process_index() == 0, &(weft_box){ .extent = { shape[0], shape[1] } }, locals, NULL, mesh, NULL);
     TRY(weft_to_boxes, tensor, 0, NULL, NULL, NULL); TRY(weft_fixed_boxes_begin, ); TRY(weft_fixed_boxes_end, );
     TRY(weft_tensor_unflatten, shards, &layout);

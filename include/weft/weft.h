@@ -8,6 +8,7 @@
 #include <weft/base.h>
 #include <weft/boxes.h>
 #include <weft/checkpoint.h>
+#include <weft/dlpack.h>
 #include <weft/explain.h>
 #include <weft/graph.h>
 #include <weft/graph_shard.h>

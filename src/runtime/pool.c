@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "runtime/lease.h"
 #include "runtime/pending.h"
 #include "runtime/runtime.h"
+#include "runtime/thread.h"
 
 /* Bytes of a handle in StarPU: two pointers for each pair of memory nodes, and its description. Measured
  * with 8 nodes (StarPU 1.4.10): 2512 when registered, 2551 after use. */
@@ -108,8 +110,17 @@ static void count_used(weft_pool *pool, const weft_buffer *buffer, int change)
     pool->marked_peak = weft_max_i64(pool->marked_peak, pool->used_bytes);
 }
 
+/* Whether memory of the pool's own comes from the C library: StarPU pins it where there are devices, and places it where it
+ * tells memory nodes of the host apart. */
+static bool is_plain_memory(void)
+{
+    return starpu_worker_get_count() == starpu_cpu_worker_get_count() && starpu_memory_nodes_get_numa_count() <= 1;
+}
+
 static void buffer_delete(weft_buffer *buffer)
 {
+    void (*function)(void *owner) = buffer->give_back; /* called last: it finds the pool complete */
+    void *owner = buffer->owner;
     *(buffer->all_prev ? &buffer->all_prev->all_next : &buffer->pool->all) = buffer->all_next;
     if (buffer->all_next != NULL) {
         buffer->all_next->all_prev = buffer->all_prev;
@@ -119,11 +130,16 @@ static void buffer_delete(weft_buffer *buffer)
     }
     buffer->pool->num_panels -= buffer->num_panels;
     if (!buffer->borrowed) {
-        memory_free(buffer->memory, buffer->cut.total);
+        if (buffer->lease == NULL || !weft_lease_outlives(buffer->lease, is_plain_memory() && !weft_is_broken())) {
+            memory_free(buffer->memory, buffer->cut.total);
+        }
         buffer->pool->own_bytes -= buffer->cut.total;
     }
     free(buffer->panels);
     free(buffer);
+    if (function != NULL && !weft_is_broken()) {
+        weft_thread_call_barred(function, owner);
+    }
 }
 
 void weft_pool_delete(weft_pool *pool)
@@ -520,6 +536,7 @@ void weft_pool_peak(weft_pool *pool, int64_t *used, int64_t *own)
 
 void weft_pool_collect(weft_pool *pool)
 {
+    weft_leases_collect();
     pthread_mutex_lock(&pool->mutex);
     weft_buffer *buffer = pool->unused;
     pool->unused = NULL;

@@ -28,7 +28,11 @@ typedef struct weft_buffer {
     weft_panel *panels; /* with offset 0 */
     int references;
     bool borrowed;            /* the program's memory: used in place, never freed */
+    bool read_only;           /* borrowed memory that must not be written to */
     bool pooled;              /* released: kept for reuse; else deleted after its last task */
+    void (*give_back)(void *owner); /* of borrowed memory: called once the buffer is deleted; NULL: nothing is */
+    void *owner;
+    struct weft_lease *lease; /* of those outside who read it; NULL: nobody does */
     int sends;                /* sends of its panels since the last renewal */
     int retiring;             /* panels that tasks may still use; of a buffer without references */
     struct weft_buffer *next; /* in a free list, or in the list of buffers to be deleted */
@@ -58,6 +62,11 @@ weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
 bool weft_buffer_each_overlapping(const weft_buffer *buffer, bool (*visit)(void *context, const weft_buffer *other),
                                   void *context);
 void weft_buffer_retain(weft_buffer *buffer);
+/* Whether a tensor has to leave the buffer before it is written to. */
+static inline bool weft_buffer_is_shared(const weft_buffer *buffer)
+{
+    return buffer->references > 1 || buffer->read_only;
+}
 /* Never blocks. */
 void weft_buffer_release(weft_buffer *buffer);
 /* Renews panels: acquires them for writing, without waiting. StarPU remembers the readers of a handle
@@ -82,7 +91,7 @@ int64_t weft_pool_marked_peak(const weft_pool *pool);
  * tasks, until half has been freed. False with the error kept (WEFT_ERR_STATE): too much of it waits for
  * the program. */
 bool weft_pool_admit(weft_pool *pool, const char *function);
-/* Deletes unused buffers; to be called now and then by the submitting thread. */
+/* Deletes unused buffers, and gives borrowed memory back; to be called now and then by the submitting thread. */
 void weft_pool_collect(weft_pool *pool);
 
 static inline int64_t weft_cut_start(const weft_cut *cut, int panel)

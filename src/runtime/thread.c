@@ -7,6 +7,9 @@
 /* its address identifies the thread */
 static _Thread_local char here;
 
+/* In the place of the owner while no thread may call. */
+static const char barred;
+
 /* Any thread reads it, and forked children: so it is not part of weft_runtime. */
 static struct {
     _Atomic(const char *) owner; /* NULL: not running */
@@ -40,6 +43,10 @@ static weft_status refuse(const char *function, const char *owner)
     if (owner == NULL) {
         return weft_fail(WEFT_ERR_STATE, function, "weft_init() has not been called");
     }
+    if (owner == &barred) {
+        return weft_fail(WEFT_ERR_STATE, function, "called while a deleter runs: deleters of tensors that weft_from_dlpack() "
+                                                   "has taken cannot call weft");
+    }
     if (starpu_worker_get_id() >= 0) {
         return weft_fail(WEFT_ERR_STATE, function,
                          "called from a task: kernels and callbacks cannot call weft");
@@ -64,6 +71,13 @@ weft_status weft_thread_claim(const char *function)
 void weft_thread_leave(void)
 {
     atomic_store(&callers.owner, NULL);
+}
+
+void weft_thread_call_barred(void (*function)(void *argument), void *argument)
+{
+    const char *owner = atomic_exchange(&callers.owner, &barred);
+    function(argument);
+    atomic_store(&callers.owner, owner);
 }
 
 bool weft_thread_none(void)

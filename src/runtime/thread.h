@@ -11,6 +11,8 @@
 weft_status weft_thread_claim(const char *function);
 /* No thread may call any more. */
 void weft_thread_leave(void);
+/* Calls a function of the program's in the midst of a call of weft's. Meanwhile no thread may call weft. */
+void weft_thread_call_barred(void (*function)(void *argument), void *argument);
 /* weft does not run here, and did not when this process was forked: functions that only print then print
  * nothing, without an error. */
 bool weft_thread_none(void);

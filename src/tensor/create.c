@@ -192,7 +192,7 @@ bool weft_tensor_make_writable(const char *function, weft_tensor_impl *tensor, b
 {
     for (int i = 0; i < tensor->num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
-        if (shard->count > 0 && shard->buffer->references > 1 &&
+        if (shard->count > 0 && weft_buffer_is_shared(shard->buffer) &&
             !weft_shard_detach(function, tensor, shard, keep)) {
             return false;
         }

@@ -223,12 +223,26 @@ static bool check_here(weft_import *import)
     }
     bool right = (import->asks || import->layout != NULL) && check_both_shapes(import);
     for (int i = 0; i < weft_runtime.local_ranks && right; i++) {
-        right = check_local(import, i);
+        right = (import->managed == NULL || weft_managed_check(import, i)) && check_local(import, i);
     }
     return right;
 }
 
 /* ---- the calls ----------------------------------------------------------------------------------------- */
+
+/* All replicas get the values of the first. False with the error kept, and the tensor's end: the program's memory is its own
+ * again once the tasks that may write to it have ended. */
+static bool replicate_or_end(const char *function, weft_tensor_impl *tensor)
+{
+    if (weft_deferral_finish() && weft_tensor_replicate_first(function, tensor)) {
+        return true;
+    }
+    tensor->references++;
+    weft_tensor_give_up(tensor);
+    weft_tensor_unreference(tensor);
+    weft_pool_wait_for_borrowed(weft_runtime.pool);
+    return false;
+}
 
 static weft_tensor *from_local(weft_import *import)
 {
@@ -259,8 +273,11 @@ static weft_tensor *from_local(weft_import *import)
     bool copy = (import->flags & WEFT_COPY) != 0;
     weft_tensor_impl *tensor =
         import_shards(function, import->layout, import->locals, copy, copy ? import->strides : NULL);
-    if (tensor != NULL && check && (!weft_deferral_finish() || !weft_tensor_replicate_first(function, tensor))) {
+    if (tensor != NULL && check && !replicate_or_end(function, tensor)) {
         return NULL;
+    }
+    if (tensor != NULL && import->managed != NULL) {
+        weft_managed_take(import, tensor);
     }
     return weft_tensor_handle(tensor);
 }
@@ -273,7 +290,7 @@ static weft_status perform_from_local(const weft_call *call, weft_tensor *output
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-static weft_tensor *call_from_local(weft_import *import, const weft_mesh *mesh)
+weft_tensor *weft_import_call(weft_import *import, const weft_mesh *mesh)
 {
     static const weft_action action = { .name = "from_local", .perform = perform_from_local, .leaves_values = true, .num_outputs = 1 };
     import->mesh = weft_check_mesh(import->function, mesh);
@@ -294,7 +311,7 @@ weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], 
                            .locals = locals,
                            .flags = flags,
                            .shape = shape };
-    return call_from_local(&import, mesh);
+    return weft_import_call(&import, mesh);
 }
 
 weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t local_shape[],
@@ -309,7 +326,7 @@ weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t loca
                            .locals = locals,
                            .flags = flags,
                            .even_shape = ndim == 0 ? scalar : local_shape };
-    return call_from_local(&import, mesh);
+    return weft_import_call(&import, mesh);
 }
 
 weft_tensor *weft_from_local_ex(weft_dtype dtype, int ndim, void *const locals[], weft_mesh *mesh,
@@ -331,5 +348,5 @@ weft_tensor *weft_from_local_ex(weft_dtype dtype, int ndim, void *const locals[]
                            .asks = o.shape == NULL && ndim != 0,
                            .local_shapes = o.local_shapes,
                            .strides = o.strides };
-    return call_from_local(&import, mesh);
+    return weft_import_call(&import, mesh);
 }

@@ -15,7 +15,7 @@ static bool check_local_rank(const char *function, int local_rank)
     return hosted;
 }
 
-static weft_local_shard *check_shard(const char *function, weft_tensor_impl *tensor, int local_rank)
+weft_local_shard *weft_check_shard(const char *function, weft_tensor_impl *tensor, int local_rank)
 {
     if (!check_local_rank(function, local_rank) || !weft_check_data(function, "tensor", tensor)) {
         return NULL;
@@ -45,7 +45,7 @@ static enum starpu_data_access_mode starpu_mode(weft_access access)
 static bool make_accessible(const char *function, weft_tensor_impl *tensor, const weft_local_shard *shard,
                             bool write)
 {
-    bool shared = shard->count > 0 && shard->buffer->references > 1;
+    bool shared = shard->count > 0 && weft_buffer_is_shared(shard->buffer);
     if (!weft_check_shard_waits_not(function, shard, write && !shared)) {
         return false;
     }
@@ -114,7 +114,7 @@ void *weft_local_acquire(weft_tensor *handle, int local_rank, weft_access access
 {
     static const char function[] = "weft_local_acquire";
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
-    weft_local_shard *shard = tensor == NULL ? NULL : check_shard(function, tensor, local_rank);
+    weft_local_shard *shard = tensor == NULL ? NULL : weft_check_shard(function, tensor, local_rank);
     if (shard == NULL) {
         return NULL;
     }
@@ -143,7 +143,7 @@ weft_status weft_local_release(weft_tensor *handle, int local_rank)
 {
     static const char function[] = "weft_local_release";
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
-    weft_local_shard *shard = tensor == NULL ? NULL : check_shard(function, tensor, local_rank);
+    weft_local_shard *shard = tensor == NULL ? NULL : weft_check_shard(function, tensor, local_rank);
     if (shard == NULL) {
         return weft_latest_status();
     }
@@ -204,7 +204,7 @@ weft_status weft_local_to_host(weft_tensor *handle, int local_rank, void *host, 
 {
     static const char function[] = "weft_local_to_host";
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
-    weft_local_shard *shard = tensor == NULL ? NULL : check_shard(function, tensor, local_rank);
+    weft_local_shard *shard = tensor == NULL ? NULL : weft_check_shard(function, tensor, local_rank);
     if (shard == NULL) {
         return weft_latest_status();
     }

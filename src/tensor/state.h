@@ -145,6 +145,8 @@ void weft_acquired_follow_transfer(starpu_data_handle_t handle, bool receive, in
 /* Whether writing the handle waits for the program. */
 bool weft_acquired_waits(starpu_data_handle_t handle);
 bool weft_acquired_refuse(const char *function, const char *why);
+/* The shard of a hosted rank of a tensor with data. NULL with the error kept: there is none, or no value in it. */
+weft_local_shard *weft_check_shard(const char *function, weft_tensor_impl *tensor, int local_rank);
 /* False with the error kept if a wait would deadlock on the program's own acquired shards: a wait for
  * reading or writing the shard; and any wait at all, also for the pool's buffers. */
 bool weft_check_shard_waits_not(const char *function, const weft_local_shard *shard, bool write);

@@ -32,12 +32,16 @@ OPTIONAL = {"weft_from_boxes": {"strides"}, "weft_to_boxes": {"strides"}, "weft_
             "weft_random_state_set": {"name"}, "weft_set_grad_hook": {"hook"}, "weft_recompute": {"context_size"},
             "weft_distribute_module": {"partition", "input", "output"}, "weft_module_set_tensor": {"tensor"},
             "weft_module_add_parameter": {"tensor"}, "weft_module_add_buffer": {"tensor"},
-            "weft_from_local": {"flags"}, "weft_from_local_even": {"flags"}, "weft_cross_entropy_backward": {"gradient"},
+            "weft_from_local": {"flags"}, "weft_from_local_even": {"flags"}, "weft_from_dlpack": {"flags"},
+            "weft_from_dlpack_unversioned": {"flags"}, "weft_to_dlpack": {"flags"}, "weft_to_dlpack_unversioned": {"flags"},
+            "weft_cross_entropy_backward": {"gradient"},
             "weft_distribute": {"global"}}
 # Further conditions on sizes of arrays; a call that breaks one fails with WEFT_ERR_INVALID.
 SIZES = {"weft_from_boxes": "fits(strides, size(shape) * size(boxes))",
          "weft_to_boxes": "fits(strides, weft_tensor_ndim(tensor) * size(boxes))",
-         "weft_from_local": "size(locals) == weft_local_ranks()", "weft_from_local_even": "size(locals) == weft_local_ranks()"}
+         "weft_from_local": "size(locals) == weft_local_ranks()", "weft_from_local_even": "size(locals) == weft_local_ranks()",
+         "weft_from_dlpack": "size(locals) == weft_local_ranks()",
+         "weft_from_dlpack_unversioned": "size(locals) == weft_local_ranks()"}
 RENAMED = {"size": "dim_size"}  # dummies that would hide an intrinsic function
 
 
@@ -49,6 +53,8 @@ class Headers:
     def __init__(self, files):
         text = "\n".join(without_comments(Path(file).read_text(encoding="utf-8")) for file in files)
         text = text.replace("\\\n", " ")
+        # Structs of other libraries are pointers alone.
+        text = re.sub(r"\bstruct DLManagedTensor(Versioned)?\b", "void", re.sub(r"^struct \w+;$", "", text, flags=re.MULTILINE))
         self.macros = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(WEFT_\w+)[ \t]+(\S.*?)[ \t]*$", text, re.MULTILINE))
         self.macros.pop("WEFT_API", None)
         code = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)

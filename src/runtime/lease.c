@@ -1,0 +1,112 @@
+#include "runtime/lease.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct weft_lease {
+    weft_buffer *buffer; /* NULL: its pool has ended, and the memory is the lease's */
+    void *memory;
+    bool freeable;
+    int64_t uses;
+    weft_lease *next;
+};
+
+/* Not part of weft_runtime: any thread gives back, also after weft_finalize(). */
+static struct {
+    pthread_mutex_t mutex;
+    weft_lease *first;
+    atomic_bool unused; /* the buffer of one without uses is to be released */
+} leases = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+static void take_off(const weft_lease *lease)
+{
+    weft_lease **place = &leases.first;
+    while (*place != lease) {
+        place = &(*place)->next;
+    }
+    *place = lease->next;
+}
+
+weft_lease *weft_lease_take(weft_buffer *buffer)
+{
+    pthread_mutex_lock(&leases.mutex);
+    weft_lease *lease = buffer->lease;
+    if (lease != NULL) {
+        lease->uses++;
+    } else if ((lease = malloc(sizeof(*lease))) != NULL) {
+        *lease = (weft_lease){ .buffer = buffer, .memory = buffer->memory, .uses = 1, .next = leases.first };
+        leases.first = buffer->lease = lease;
+        weft_buffer_retain(buffer);
+    }
+    pthread_mutex_unlock(&leases.mutex);
+    return lease;
+}
+
+void weft_lease_give_back(weft_lease *lease)
+{
+    pthread_mutex_lock(&leases.mutex);
+    bool unused = --lease->uses == 0, outlived = unused && lease->buffer == NULL;
+    if (outlived) {
+        take_off(lease);
+    } else if (unused) {
+        atomic_store(&leases.unused, true);
+    }
+    pthread_mutex_unlock(&leases.mutex);
+    if (outlived) {
+        free(lease->freeable ? lease->memory : NULL);
+        free(lease);
+    }
+}
+
+/* Takes those off the list that are to be released. */
+static weft_lease *take_unused(void)
+{
+    weft_lease *unused = NULL;
+    pthread_mutex_lock(&leases.mutex);
+    atomic_store(&leases.unused, false);
+    for (weft_lease **place = &leases.first; *place != NULL;) {
+        weft_lease *lease = *place;
+        if (lease->uses == 0) {
+            *place = lease->next;
+            lease->next = unused;
+            unused = lease;
+        } else {
+            place = &lease->next;
+        }
+    }
+    pthread_mutex_unlock(&leases.mutex);
+    return unused;
+}
+
+void weft_leases_collect(void)
+{
+    if (!atomic_load(&leases.unused)) {
+        return;
+    }
+    weft_lease *lease = take_unused();
+    while (lease != NULL) {
+        weft_lease *next = lease->next;
+        lease->buffer->lease = NULL;
+        weft_buffer_release(lease->buffer);
+        free(lease);
+        lease = next;
+    }
+}
+
+bool weft_lease_outlives(weft_lease *lease, bool freeable)
+{
+    pthread_mutex_lock(&leases.mutex);
+    bool in_use = lease->uses > 0;
+    if (in_use) {
+        lease->buffer = NULL;
+        lease->freeable = freeable;
+    } else {
+        take_off(lease);
+    }
+    pthread_mutex_unlock(&leases.mutex);
+    if (!in_use) {
+        free(lease);
+    }
+    return in_use;
+}

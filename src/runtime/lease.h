@@ -1,0 +1,20 @@
+/* Memory of buffers that code outside of the library reads: on any thread, at any time, also after weft_finalize(). While a
+ * lease is in use its buffer has one more reference, so that nothing writes to it and it is not reused. */
+#ifndef WEFT_SRC_RUNTIME_LEASE_H
+#define WEFT_SRC_RUNTIME_LEASE_H
+
+#include "runtime/pool.h"
+
+typedef struct weft_lease weft_lease;
+
+/* One more use of the buffer's lease, which is new if it has none. NULL: no memory. */
+weft_lease *weft_lease_take(weft_buffer *buffer);
+/* One use less. Any thread, any time. */
+void weft_lease_give_back(weft_lease *lease);
+/* Releases the buffers of leases that are not in use any more. */
+void weft_leases_collect(void);
+/* The pool ends, and with it the buffer. True: its memory is in use, and the lease's from now on. `freeable`: by free(); else
+ * it stays until the process ends. */
+bool weft_lease_outlives(weft_lease *lease, bool freeable);
+
+#endif
