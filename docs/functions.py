@@ -11,7 +11,7 @@ from pathlib import Path
 TASKS = [
     ("Start and end, errors, scopes", ["runtime", "mpi", "base"]),
     ("Meshes and placements", ["mesh", "placement"]),
-    ("Make tensors, bring data in and out", ["tensor", "boxes"]),
+    ("Make tensors, bring data in and out", ["tensor", "boxes", "dlpack"]),
     ("Random numbers", ["random"]),
     ("Compute element by element", ["elementwise"]),
     ("Reduce", ["reductions"]),

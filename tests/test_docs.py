@@ -61,7 +61,7 @@ def public_names():
 
 class Pages(unittest.TestCase):
     def test_code_stands_in_programs(self):
-        for language, ending in (("c", "c"), ("cpp", "cpp"), ("fortran", "f90")):
+        for language, ending in (("c", "c"), ("cpp", "cpp"), ("fortran", "f90"), ("python", "py")):
             programs = [lines_of(read(path)) for folder in ("examples", "tests") for path in (ROOT / folder).rglob(f"*.{ending}")]
             joined = ["\n" + "\n".join(lines) + "\n" for lines in programs]
             for page in PAGES:
