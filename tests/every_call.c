@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "every_call_try.h"
+#include "managed.h"
 
 static void no_kernel(const weft_kernel_call *call)
 {
@@ -73,6 +74,14 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     int64_t place[WEFT_MAX_DIMS];
     double memory[16] = { 0 }, number = 0;
     void *locals[] = { memory, memory, memory, memory };
+    /* Without a deleter. */
+    int64_t sizes[] = { 2, 2 };
+    struct DLManagedTensor managed = {
+        .tensor = { .data = memory, .device = { ON_CPU, 0 }, .ndim = 2, .dtype = { 2, 32, 1 }, .shape = sizes }
+    };
+    struct DLManagedTensorVersioned versioned = { .version = { 1, 0 }, .tensor = managed.tensor };
+    struct DLManagedTensor *const older_tensors[] = { &managed, &managed, &managed, &managed };
+    struct DLManagedTensorVersioned *const managed_tensors[] = { &versioned, &versioned, &versioned, &versioned };
     bool truth_value = false;
     const char *names[WEFT_MAX_DIMS], *const names_of_list[] = { "name" };
     const int64_t origin[] = { 0, 0 };
@@ -244,8 +253,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_from_local, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
     TRY(weft_from_local_even, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
     TRY(weft_from_local_ex, WEFT_F32, 2, locals, mesh, NULL, &(weft_from_local_options){ .shape = shape });
-    TRY(weft_from_dlpack, WEFT_F32, 2, shape, NULL, mesh, NULL, 0);
-    TRY(weft_from_dlpack_unversioned, WEFT_F32, 2, shape, NULL, mesh, NULL, 0);
+    TRY(weft_from_dlpack, WEFT_F32, 2, shape, managed_tensors, mesh, NULL, 0);
+    TRY(weft_from_dlpack_unversioned, WEFT_F32, 2, shape, older_tensors, mesh, NULL, 0);
     TRY(weft_to_dlpack, tensor, 0, 0); TRY(weft_to_dlpack_unversioned, tensor, 0, 0);
     TRY(weft_from_boxes, WEFT_F32, 2, shape, weft_process_index() == 0, &(weft_box){ .extent = { shape[0], shape[1] } }, locals, NULL, mesh, NULL);
     TRY(weft_to_boxes, tensor, 0, NULL, NULL, NULL); TRY(weft_fixed_boxes_begin, ); TRY(weft_fixed_boxes_end, );

@@ -44,13 +44,13 @@ WEFT_BEGIN_DECLS
  * still write to it. On error all of locals[] stay the caller's, and no deleter is called.
  *
  * \param shape       the GLOBAL shape. Every managed tensor must have the type, and the sizes of weft_shard_box().
- * \param locals      weft_local_ranks() pointers, one per hosted rank; each may be NULL where the rank's shard is empty.
- *                    Memory of a CPU, also pinned for a device; aligned to the type; row-major. Strides NULL: row-major.
- *                    WEFT_COPY takes any alignment and strides.
+ * \param locals      weft_local_ranks() pointers, one per hosted rank; each may be NULL where the rank's shard is empty, and is
+ *                    not looked at where the rank is outside the mesh. Memory of a CPU, also pinned for a device; aligned to
+ *                    the type; row-major. Strides NULL: row-major. WEFT_COPY takes any alignment and strides.
  * \param mesh        NULL: the current mesh
  * \param placements  one per mesh dimension; NULL: Replicate everywhere
- * \param flags       0, or WEFT_COPY | WEFT_CHECK_RANKS, with which the call BLOCKS; a wrong managed tensor on one process is then
- *                    an error on all
+ * \param flags       0, or WEFT_COPY | WEFT_CHECK_RANKS, as of weft_from_local(); with WEFT_CHECK_RANKS a wrong managed tensor on
+ *                    one process is an error on all
  * \return NULL on error, as weft_from_local(), and WEFT_ERR_UNSUPPORTED for memory of a device and another major version;
  *         WEFT_ERR_DTYPE for another type, or one that weft does not have: vectors (lanes), complex numbers; WEFT_ERR_SHAPE
  *         for other sizes; WEFT_ERR_INVALID for memory that can only be copied, and for read-only memory with
@@ -83,8 +83,8 @@ WEFT_API weft_tensor *weft_from_dlpack_unversioned(weft_dtype dtype, int ndim, c
  *         weft_local_to_host(). Of an empty shard a managed tensor without memory.
  */
 WEFT_API struct DLManagedTensorVersioned *weft_to_dlpack(weft_tensor *tensor, int local_rank, unsigned flags);
-/** The same as the older struct, which cannot say that shared memory is read-only: the consumer has to know. NumPy takes all of
- * it as read-only, PyTorch does not. */
+/** BLOCKS: the same as the older struct, which cannot say that shared memory is read-only: the consumer has to know. NumPy takes
+ * all of it as read-only, PyTorch does not. */
 WEFT_API struct DLManagedTensor *weft_to_dlpack_unversioned(weft_tensor *tensor, int local_rank, unsigned flags);
 
 WEFT_END_DECLS

@@ -170,7 +170,8 @@ bool weft_managed_check(const weft_import *import, int local_rank)
         return false;
     }
     managed_tensor given = find(all, local_rank);
-    if (given.self == NULL) {
+    const weft_shard_info held = weft_layout_shard(import->layout, weft_runtime.first_rank + local_rank);
+    if (given.self == NULL || !held.member) {
         return true;
     }
     if (given.major != WEFT_DL_MAJOR) {
@@ -179,7 +180,6 @@ bool weft_managed_check(const weft_import *import, int local_rank)
         return false;
     }
     const weft_dl_tensor *tensor = given.tensor;
-    const weft_shard_info held = weft_layout_shard(import->layout, weft_runtime.first_rank + local_rank);
     if (!check_memory_kind(import, local_rank, tensor) || !check_type(import, local_rank, tensor) ||
         !check_sizes(import, &held, local_rank, tensor)) {
         return false;
