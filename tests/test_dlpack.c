@@ -49,7 +49,7 @@ typedef struct given {
     int64_t shape[WEFT_MAX_DIMS];
     weft_mesh *mesh;
     weft_placement placements[3];
-    char values[MOST * 8];
+    _Alignas(double) char values[MOST * 8];
     producer *producers[RANKS];
     struct DLManagedTensorVersioned *versioned[RANKS];
     struct DLManagedTensor *unversioned[RANKS];
@@ -169,7 +169,10 @@ static void test_memory_is_used_in_place(void **state)
         weft_fill_inplace(x, 7);
         assert_int_equal(weft_wait(), WEFT_OK);
         for (int i = 0; i < weft_local_ranks() && !read_only; i++) {
-            assert_true(*(double *)(void *)(g.producers[i]->memory + g.versioned[i]->tensor.byte_offset) == 7);
+            const double *memory = weft_local_acquire(x, i, WEFT_READ);
+            assert_ptr_equal(memory, g.producers[i]->memory + g.versioned[i]->tensor.byte_offset);
+            assert_true(*memory == 7);
+            assert_int_equal(weft_local_release(x, i), WEFT_OK);
         }
         /* The read-only memory has been left, and given back. */
         expect_deleted(&g, read_only);
@@ -255,6 +258,37 @@ static void test_finalize_deletes(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
     expect_deleted(&g, 1);
     start(NULL);
+}
+
+/* The function of a graph that imports another array in each run. */
+static weft_status importing(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)scalars;
+    weft_tensor *x = take(context, true, 0);
+    outputs[0] = weft_add(weft_scale(x, 2), inputs[0]);
+    return weft_last_status();
+}
+
+static void test_within_a_graph(void **state)
+{
+    (void)state;
+    static given g;
+    weft_graph *graph = weft_graph_new("importing", importing, &g, 1, 0, 1);
+    for (int run = 0; run < 5; run++) {
+        double values[16];
+        give(rows(&g, 12), run % 2 ? STRIDED : PLAIN);
+        weft_scope_open();
+        weft_tensor *x = weft_full(WEFT_F64, 1, g.shape, run, line, g.placements), *y;
+        assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
+        assert_int_equal(weft_to_host(y, values, sizeof(values)), WEFT_OK);
+        for (int i = 0; i < 12; i++) {
+            assert_true(values[i] == 2 * ((const double *)(const void *)g.values)[i] + run);
+        }
+        weft_scope_close();
+        assert_int_equal(weft_wait(), WEFT_OK);
+        expect_deleted(&g, 1);
+    }
+    assert_int_equal(weft_graph_free(graph), WEFT_OK);
 }
 
 static weft_status status_within;
@@ -444,6 +478,7 @@ int main(void)
         ROW(test_memory_is_used_in_place),
         ROW(test_read_only_memory_is_left),
         ROW(test_pending_tasks_keep_the_memory),
+        ROW(test_within_a_graph),
         ROW(test_finalize_deletes),
         ROW(test_deleters_cannot_call),
         ROW(test_no_deleter),

@@ -183,12 +183,11 @@ static void test_copies(void **state)
     assert_int_equal(copy->flags, COPIED | READ_ONLY);
     assert_true(copy->tensor.data != locals[0]);
     weft_fill_inplace(own, 4);
+    weft_scope_close();
     assert_int_equal(weft_wait(), WEFT_OK);
     assert_true(locals[0][0] == 4);
     assert_memory_equal(copy->tensor.data, ((double[]){ 1, 2, 3 }), 24);
     end(copy);
-    weft_scope_close();
-    assert_int_equal(weft_wait(), WEFT_OK);
 }
 
 /* To another library and back, several times: a deleter of weft's runs within one of weft's calls. */
