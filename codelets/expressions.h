@@ -117,6 +117,7 @@ WEFT_INLINE double tanh_of(double x)
 /* A gradient with weight decay: without decay the weight does not matter, even if infinite. */
 #define DECAYED(gradient, decay, weight) ((decay) == 0 ? (gradient) : (gradient) + (decay) * (weight))
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
+#define MINUS_LOG_SIGMOID(x) (log1p(EXP(-fabs(x))) + ((x) < 0 ? -(x) : 0))
 /* gelu with tanh: x s, s = sigmoid(z), z = sqrt(8 / pi) (x + 0.044715 x^3). In its derivative x s (1 - s) comes first: far
  * from 0 that is 0, whatever the powers of x are. */
 #define GELU_EXPONENT(x) ((T)1.59576912160573071176 * ((x) + (T)0.044715 * (x) * (x) * (x)))

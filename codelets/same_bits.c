@@ -14,11 +14,11 @@ static const bool same_bits[WEFT_KERNEL_COUNT] = {
     SAME(logical_and), SAME(logical_or), SAME(logical_xor), SAME(logical_not), SAME(isnan), SAME(isinf),
     SAME(isfinite), SAME(where), SAME(masked_scale), SAME(masked_fill), SAME(neg), SAME(abs), SAME(sign),
     SAME(square), SAME(reciprocal), SAME(sqrt), SAME(rsqrt), SAME(floor), SAME(ceil), SAME(trunc),
-    SAME(round), SAME(relu), SAME(leaky_relu), SAME(abs_backward), SAME(square_backward),
+    SAME(round), SAME(relu), SAME(leaky_relu), SAME(prelu), SAME(abs_backward), SAME(square_backward),
     SAME(reciprocal_backward), SAME(sqrt_backward), SAME(rsqrt_backward), SAME(maximum_backward),
     SAME(minimum_backward), SAME(clamp_backward), SAME(relu_backward), SAME(leaky_relu_backward),
     SAME(tanh_backward), SAME(sigmoid_backward), SAME(square_difference), SAME(scaled_difference),
-    SAME(mse_backward), SAME(assign), SAME(fill), SAME(add_scaled), SAME(lerp), SAME(average_square),
+    SAME(mse_backward), SAME(huber), SAME(assign), SAME(fill), SAME(add_scaled), SAME(lerp), SAME(average_square),
     SAME(addcmul), SAME(addcdiv), SAME(momentum), SAME(sgd_update), SAME(nesterov_update),
     SAME(lerp_decayed), SAME(average_square_decayed), SAME(adam_update),
 };

@@ -18,7 +18,7 @@ TASKS = [
     ("Choose, gather, scatter, sort, compare", ["indexing"]),
     ("Shapes, slices, joins", ["shapes"]),
     ("Products, convolution, attention", ["products"]),
-    ("Layers and losses", ["nn"]),
+    ("Layers and losses", ["nn", "losses"]),
     ("Gradients", ["autograd"]),
     ("Optimisers", ["optimizers"]),
     ("Modules", ["module"]),

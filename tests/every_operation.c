@@ -245,6 +245,12 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_nll_backward, scalar, tensor, indices, 0, WEFT_LOSS_MEAN);
     TRY(weft_mse, tensor, tensor, WEFT_LOSS_MEAN);
     TRY(weft_mse_backward, scalar, tensor, tensor, WEFT_LOSS_MEAN);
+    TRY(weft_l1, tensor, tensor, WEFT_LOSS_MEAN);
+    TRY(weft_huber, tensor, tensor, 0.5, WEFT_LOSS_MEAN);
+    TRY(weft_smooth_l1, tensor, tensor, 0.5, WEFT_LOSS_MEAN);
+    TRY(weft_binary_cross_entropy, tensor, tensor, tensor, WEFT_LOSS_MEAN);
+    TRY(weft_binary_cross_entropy_with_logits, tensor, tensor, tensor, tensor, WEFT_LOSS_MEAN);
+    TRY(weft_kl_div, tensor, tensor, false, WEFT_LOSS_MEAN);
     TRY(weft_embedding, tensor, indices);
     TRY(weft_embedding_backward, tensor, indices, 4);
     /* <weft/optimizers.h> */

@@ -1,4 +1,4 @@
-/* Gradients of elements around a tensor, and of diagonals. */
+/* Gradients of elements around a tensor, of diagonals, of statistics, and of losses of elements. */
 #include "gradient_rows.h"
 
 static weft_tensor *pad(weft_tensor *a, weft_pad_mode mode, double value)
@@ -42,6 +42,16 @@ CALL(call_std, weft_std(x[0], 1, 1, false))
 CALL(call_logsumexp, weft_logsumexp(x[0], -1, true))
 CALL(call_nansum, weft_nansum(x[0], 0, false))
 CALL(call_nanmean, weft_nanmean(x[0], WEFT_ALL_DIMS, false))
+CALL(call_l1, weft_l1(x[0], x[1], WEFT_LOSS_NONE))
+CALL(call_huber, weft_huber(x[0], x[1], 0.7, WEFT_LOSS_SUM))
+CALL(call_smooth_l1, weft_smooth_l1(x[0], x[1], 0.7, WEFT_LOSS_MEAN))
+CALL(call_binary_cross_entropy, weft_binary_cross_entropy(weft_sigmoid(x[0]), x[1], NULL, WEFT_LOSS_NONE))
+CALL(call_weighted_binary_cross_entropy, weft_binary_cross_entropy(weft_sigmoid(x[0]), x[1], x[2], WEFT_LOSS_MEAN))
+CALL(call_logit_cross_entropy, weft_binary_cross_entropy_with_logits(x[0], x[1], x[2], NULL, WEFT_LOSS_SUM))
+CALL(call_pos_weight, weft_binary_cross_entropy_with_logits(x[0], x[1], NULL, x[2], WEFT_LOSS_NONE))
+CALL(call_both_weights, weft_binary_cross_entropy_with_logits(x[0], x[1], x[2], x[3], WEFT_LOSS_MEAN))
+CALL(call_kl_div, weft_kl_div(x[0], x[1], false, WEFT_LOSS_SUM))
+CALL(call_kl_div_of_logs, weft_kl_div(x[0], x[1], true, WEFT_LOSS_MEAN))
 
 const call_row gradient_rows_around[] = {
     { THIS_ROW, { "5x3:u" }, call_pad_zeros, false },
@@ -80,5 +90,15 @@ const call_row gradient_rows_around[] = {
     { THIS_ROW, { "5x3:u" }, call_logsumexp, false },
     { THIS_ROW, { "5x3:u" }, call_nansum, false },
     { THIS_ROW, { "5x3:u" }, call_nanmean, false },
+    { THIS_ROW, { "5x3:u", "5x3:w" }, call_l1, false },
+    { THIS_ROW, { "5x3:u", "5x3:w" }, call_huber, false },
+    { THIS_ROW, { "5x3:u", "5x3:w" }, call_smooth_l1, false },
+    { THIS_ROW, { "5x3:w", "5x3:p" }, call_binary_cross_entropy, false },
+    { THIS_ROW, { "5x3:w", "5x3:p", "3:p" }, call_weighted_binary_cross_entropy, false },
+    { THIS_ROW, { "5x3:w", "5x3:p", "5x1:p" }, call_logit_cross_entropy, false },
+    { THIS_ROW, { "5x3:w", "5x3:p", "3:p" }, call_pos_weight, false },
+    { THIS_ROW, { "5x3:w", "5x3:p", "5x3:p", "5x1:p" }, call_both_weights, false },
+    { THIS_ROW, { "5x3:w", "5x3:p" }, call_kl_div, false },
+    { THIS_ROW, { "5x3:w", "5x3:u" }, call_kl_div_of_logs, false },
     { .call = NULL },
 };

@@ -209,6 +209,134 @@ static void case_mse(void)
     release(&gradient);
 }
 
+/* ---- losses of pairs of elements ----------------------------------------------------------------------- */
+
+/* Multiples of 1/64 from 0 to 1, which all types hold. */
+static operand make_probabilities(weft_mesh *mesh, weft_dtype type, int ndim, const int64_t shape[])
+{
+    operand x = make_operand(mesh, WEFT_I64, ndim, shape, INDEX, 65);
+    x.tensor = weft_scale(weft_to_type(x.tensor, type), 1.0 / 64);
+    for (int64_t i = 0; i < x.count; i++) {
+        x.dense[i] /= 64;
+    }
+    x.exact = true;
+    return x;
+}
+
+/* A weight in 64ths, of the last dimension or of one element. */
+static operand make_weight(weft_mesh *mesh, weft_dtype type, int ndim, const int64_t shape[])
+{
+    int64_t last = ndim > 0 && below(2) ? shape[ndim - 1] : 1;
+    return make_probabilities(mesh, type, ndim > 0, &last);
+}
+
+static double weight_at(const operand *weight, int64_t i)
+{
+    return weight->dense[weight->count == 1 ? 0 : i % weight->count];
+}
+
+typedef struct pair_case {
+    operand a, b, weight, pos_weight;
+    weft_dtype type;
+    weft_loss_reduction reduction;
+    bool weighs, weighs_ones;
+    int ndim;
+    int64_t shape[WEFT_MAX_DIMS];
+    double *losses;
+} pair_case;
+
+static pair_case make_pair_case(bool probabilities, bool real_targets)
+{
+    pair_case c = { .type = any_real_type(), .reduction = (weft_loss_reduction)below(3), .weighs = below(2),
+                    .weighs_ones = below(2) };
+    c.ndim = any_shape(c.shape);
+    weft_mesh *mesh = any_mesh();
+    c.a = probabilities ? make_probabilities(mesh, c.type, c.ndim, c.shape) : make_real(mesh, c.type, c.ndim, c.shape);
+    c.b = real_targets ? make_real(mesh, c.type, c.ndim, c.shape)
+                       : make_probabilities(mesh, c.type, c.ndim, c.shape);
+    c.weight = make_weight(mesh, c.type, c.ndim, c.shape);
+    c.pos_weight = make_weight(mesh, c.type, c.ndim, c.shape);
+    c.losses = array(c.a.count);
+    return c;
+}
+
+static void finish_pair_case(pair_case *c, weft_tensor *loss, double largest, const char *name)
+{
+    double total = 0, count = (double)c->a.count;
+    for (int64_t i = 0; i < c->a.count; i++) {
+        total += c->losses[i];
+    }
+    bool exact = c->a.exact && c->b.exact, averages = c->reduction == WEFT_LOSS_MEAN;
+    double mean = total / count;
+    char what[900];
+    snprintf(what, sizeof(what), "%s(%s, %s) of %s, reduction %d, weight %d, of ones %d", name, describe_operand(&c->a),
+             describe_operand(&c->b), weft_dtype_name(c->type), (int)c->reduction, c->weighs, c->weighs_ones);
+    if (c->reduction == WEFT_LOSS_NONE) {
+        compare(loss, c->type, c->ndim, c->shape, c->losses, allowed(c->type, exact, 8), largest, what);
+    } else {
+        compare(loss, c->type, 0, NULL, averages ? &mean : &total, allowed(c->type, exact, 8 + sqrt(count)),
+                (averages ? fabs(mean) : fabs(total)) + largest, what);
+    }
+    release(&c->a);
+    release(&c->b);
+    release(&c->weight);
+    release(&c->pos_weight);
+    free(c->losses);
+}
+
+static void case_huber(void)
+{
+    pair_case c = make_pair_case(false, true);
+    int64_t kind = below(3);
+    double bend = kind == 0 ? 0 : 0.75;
+    for (int64_t i = 0; i < c.a.count; i++) {
+        double distance = fabs(c.a.dense[i] - c.b.dense[i]);
+        double loss = distance < bend ? distance * distance / 2 : bend * (distance - bend / 2);
+        c.losses[i] = kind == 0 ? distance : kind == 1 ? loss : loss / bend;
+    }
+    weft_tensor *a = c.a.tensor, *b = c.b.tensor;
+    finish_pair_case(&c, kind == 0   ? weft_l1(a, b, c.reduction)
+                         : kind == 1 ? weft_huber(a, b, bend, c.reduction)
+                                     : weft_smooth_l1(a, b, bend, c.reduction),
+                     8, kind == 0 ? "l1" : kind == 1 ? "huber" : "smooth_l1");
+}
+
+static void case_binary_cross_entropy(void)
+{
+    pair_case c = make_pair_case(true, false);
+    for (int64_t i = 0; i < c.a.count; i++) {
+        double a = c.a.dense[i], target = c.b.dense[i];
+        double loss = -target * fmax(log(a), -100) - (1 - target) * fmax(log1p(-a), -100);
+        c.losses[i] = c.weighs ? loss * weight_at(&c.weight, i) : loss;
+    }
+    finish_pair_case(&c, weft_binary_cross_entropy(c.a.tensor, c.b.tensor, c.weighs ? c.weight.tensor : NULL, c.reduction),
+                     100, "binary_cross_entropy");
+}
+
+static void case_logit_cross_entropy(void)
+{
+    pair_case c = make_pair_case(false, false);
+    for (int64_t i = 0; i < c.a.count; i++) {
+        double a = c.a.dense[i], target = c.b.dense[i], ones = c.weighs_ones ? weight_at(&c.pos_weight, i) : 1;
+        double loss = (1 - target) * log1p(exp(a)) + ones * target * log1p(exp(-a));
+        c.losses[i] = c.weighs ? loss * weight_at(&c.weight, i) : loss;
+    }
+    weft_tensor *loss = weft_binary_cross_entropy_with_logits(c.a.tensor, c.b.tensor, c.weighs ? c.weight.tensor : NULL,
+                                                              c.weighs_ones ? c.pos_weight.tensor : NULL, c.reduction);
+    finish_pair_case(&c, loss, 16, "binary_cross_entropy_with_logits");
+}
+
+static void case_kl_div(void)
+{
+    bool logs = below(2);
+    pair_case c = make_pair_case(false, logs);
+    for (int64_t i = 0; i < c.a.count; i++) {
+        double a = c.a.dense[i], target = c.b.dense[i];
+        c.losses[i] = logs ? exp(target) * (target - a) : (target == 0 ? 0 : target * log(target)) - target * a;
+    }
+    finish_pair_case(&c, weft_kl_div(c.a.tensor, c.b.tensor, logs, c.reduction), 200, "kl_div");
+}
+
 /* ---- tables of 16 bits --------------------------------------------------------------------------------- */
 
 static void case_embedding(void)
@@ -252,6 +380,10 @@ static const family families[] = {
     { "cross_entropy", case_plain_cross_entropy },
     { "nll", case_nll },
     { "mse", case_mse },
+    { "huber", case_huber },
+    { "binary_cross_entropy", case_binary_cross_entropy },
+    { "logit_cross_entropy", case_logit_cross_entropy },
+    { "kl_div", case_kl_div },
     { "embedding", case_embedding },
 };
 

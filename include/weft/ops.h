@@ -16,6 +16,7 @@
 
 #include <weft/elementwise.h>
 #include <weft/indexing.h>
+#include <weft/losses.h>
 #include <weft/nn.h>
 #include <weft/operation.h>
 #include <weft/optimizers.h>

@@ -17,6 +17,7 @@ extern const weft_operation *const weft_concat_operations[];
 extern const weft_operation *const weft_convolution_operations[];
 extern const weft_operation *const weft_diagonal_operations[];
 extern const weft_operation *const weft_einsum_operations[];
+extern const weft_operation *const weft_element_loss_operations[];
 extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
 extern const weft_operation *const weft_extremum_operations[];

@@ -37,6 +37,7 @@ static const oracle_operation *const tables[] = {
     oracle_scatter_operations,
     oracle_product_operations,
     oracle_nn_operations,
+    oracle_loss_operations,
     oracle_optimizer_operations,
 };
 

@@ -9,5 +9,6 @@ import table_equations  # noqa: F401
 import table_scatter  # noqa: F401
 import table_products  # noqa: F401
 import table_nn  # noqa: F401
+import table_losses  # noqa: F401
 import table_optimizers  # noqa: F401
 from rows import FAMILIES  # noqa: F401

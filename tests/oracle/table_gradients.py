@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from drafts import WIDE, Draft, any_type, binary
+from table_losses import LOGS, binary_cross_entropy, binary_cross_entropy_with_logits, drafted, one_of, weighted
 from table_nn import cross_entropy, loss_draft, mse, nll
 from table_products import convolved
 from values import Domain, Operand
@@ -99,13 +100,22 @@ def angle(x, a):
     return torch.atan2(*(t if t.is_floating_point() else t.to(torch.float32) for t in x))
 
 
+def binary_cross_entropy_inside(x, a):
+    """PyTorch's second derivative adds 1e-12 to its factors."""
+    if bool((x[0].min() if x[0].numel() else 1) < 0.01):
+        return binary_cross_entropy(x, a)
+    return weighted(-x[1] * torch.log(x[0]) - (1 - x[1]) * torch.log1p(-x[0]), x, a)
+
+
 FUNCTIONS = {
     "atan2": angle,
+    "binary_cross_entropy": binary_cross_entropy_inside,
     "hardsigmoid": lambda x, a: F.relu6(x[0] + 3) / 6,  # PyTorch's gradient has 1 / 6 in single precision
     "cross_entropy_backward": gradient_function(loss_of_rows, 2),
     "cross_entropy_ex_backward": gradient_function(cross_entropy, 2),
     "nll_backward": gradient_function(nll, 2),
     "mse_backward": gradient_function(mse, 2, 1),
+    "binary_cross_entropy_with_logits": binary_cross_entropy_with_logits,
     "embedding": lambda x, a: x[0][x[1].long()],  # PyTorch's fails for second derivatives of nothing
     "layer_norm": lambda x, a: standardized(x, a, "layer"),
     "rms_norm": lambda x, a: standardized(x, a, "rms"),
@@ -136,9 +146,19 @@ MARGINS = {name: 4 for name in ("attention", "attention_with_log_sums", "attenti
 NOT_NARROW = {"attention_with_log_sums"}
 # Without empty tensors: PyTorch's mean of no rows is NaN, and so is what it is multiplied by.
 FILLED = {"cross_entropy_backward", "cross_entropy_ex_backward", "nll_backward", "mse_backward"}
-SAMPLES = {"to_type": narrow_conversion}
 
 POSITIVE = Domain(8, 240, 64)
+INSIDE = Domain(4, 60, 64)
+
+
+def kl_draft(random):
+    """The derivative by a target of 0 is -infinity; PyTorch's is NaN."""
+    logs = random.randrange(2)
+    return drafted(LOGS, LOGS if logs else INSIDE, log_target=one_of(logs))(random)
+
+
+SAMPLES = {"to_type": narrow_conversion,
+           "binary_cross_entropy": drafted(INSIDE, INSIDE, weight=one_of(0, 1)), "kl_div": kl_draft}
 
 
 def counting_all(sample):
@@ -260,6 +280,16 @@ NAMED = {
         {"reduction": r, "ignore_index": 1, "label_smoothing": 0.0}) for r in (0, 1)]
     + [("minus infinity", [literal(0.0, -INF, 1.0, 2.0, shape=(2, 2)), whole(0, 1)],
         {"reduction": 1, "ignore_index": -100, "label_smoothing": 0.0})],
+    **{name: [("ends", [literal(0.0, 1.0, 0.0, 1.0, 0.5, 1e-14), literal(0.0, 1.0, 1.0, 0.0, 0.0, 1.0)],
+               {"reduction": 1, "weight": 0})] for name in ["binary_cross_entropy"]},
+    "binary_cross_entropy_with_logits": [
+        ("edges", [literal(INF, -INF, INF, -INF, NAN, 1000.0, -1000.0), literal(0.5, 0.5, 1.0, 0.0, 0.5, 1.0, 1.0)],
+         {"reduction": 2, "weight": 0, "pos_weight": 0})],
+    "huber": [("bends", [literal(0.0, 0.5, 1.0, -0.5, -2.0, INF, NAN), literal(0.0, 0.0, 0.25, 0.0, 1.0, 0.0, 0.0)],
+               {"reduction": 2, "delta": 0.5})],
+    "smooth_l1": [("bends", [literal(0.0, 0.5, 1.0, -0.5, -2.0, INF, NAN), literal(0.0, 0.0, 0.25, 0.0, 1.0, 0.0, 0.0)],
+                   {"reduction": 2, "beta": b}) for b in (0.0, 0.5)],
+    "l1": [("equal", [literal(0.0, 0.5, INF, -0.5, NAN), literal(0.0, 0.5, 0.25, 0.0, 1.0)], {"reduction": 2})],
     "nll": [(f"ignored reduction {r}", [literal(*LOGITS, shape=(3, 3)), whole(1, 2, 1)],
              {"reduction": r, "ignore_index": 1}) for r in range(3)],
     "embedding": [("repeated", [literal(*range(8), shape=(4, 2)), whole(1, 1, 3, 1, 0)], {})],
@@ -281,8 +311,8 @@ NAMED = {
     "rms_norm": [("zero rows", [literal(0.0, 0.0, 1.0, 2.0, shape=(2, 2))], {"gain": 0, "bias": 0, "epsilon": 1e-5})],
 }
 
-# Named cases, or rows, without second derivatives: where PyTorch's are NaN, here 0.
-SECOND_NOT_NAMED = {"pow", "logaddexp", "norm", "norm_all", "cross_entropy_ex",
+# Named cases, or rows, without second derivatives: where PyTorch's are NaN, here 0; where they are not exact.
+SECOND_NOT_NAMED = {"binary_cross_entropy", "pow", "logaddexp", "norm", "norm_all", "cross_entropy_ex",
                     "atan2"}
 
 # ---- second derivatives ---------------------------------------------------------------------------------
@@ -293,6 +323,7 @@ masked_fill square reciprocal sqrt rsqrt exp exp2 expm1 asinh acosh atanh gelu_t
 abs erf erfc sigmoid silu relu gelu softplus hardswish leaky_relu elu
 mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_all prod_all prod_over
 std logsumexp nansum nanmean
+l1 huber smooth_l1 binary_cross_entropy binary_cross_entropy_with_logits kl_div
 embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
 einsum tensordot median quantile cov
