@@ -42,6 +42,32 @@ CALL(call_std, weft_std(x[0], 1, 1, false))
 CALL(call_logsumexp, weft_logsumexp(x[0], -1, true))
 CALL(call_nansum, weft_nansum(x[0], 0, false))
 CALL(call_nanmean, weft_nanmean(x[0], WEFT_ALL_DIMS, false))
+
+static weft_tensor *cross_entropy(weft_tensor *const x[], weft_loss_reduction reduction, double smoothing)
+{
+    weft_cross_entropy_options options;
+    weft_cross_entropy_options_init(&options);
+    options.reduction = reduction;
+    options.label_smoothing = smoothing;
+    options.weight = x[2];
+    return weft_cross_entropy_ex(x[0], x[1], &options);
+}
+
+static weft_tensor *cross_entropy_backward(weft_tensor *const x[], weft_loss_reduction reduction, double smoothing)
+{
+    weft_cross_entropy_options options;
+    weft_cross_entropy_options_init(&options);
+    options.reduction = reduction;
+    options.label_smoothing = smoothing;
+    options.weight = x[2];
+    return weft_cross_entropy_ex_backward(x[3], x[0], x[1], &options);
+}
+
+CALL(call_weighted_cross_entropy, cross_entropy(x, WEFT_LOSS_MEAN, 0.2))
+CALL(call_weighted_losses, cross_entropy(x, WEFT_LOSS_NONE, 0))
+CALL(call_weighted_backward, cross_entropy_backward(x, WEFT_LOSS_NONE, 0.2))
+CALL(call_soft_cross_entropy, cross_entropy(x, WEFT_LOSS_MEAN, 0.2))
+CALL(call_soft_backward, cross_entropy_backward(x, WEFT_LOSS_SUM, 0))
 CALL(call_l1, weft_l1(x[0], x[1], WEFT_LOSS_NONE))
 CALL(call_huber, weft_huber(x[0], x[1], 0.7, WEFT_LOSS_SUM))
 CALL(call_smooth_l1, weft_smooth_l1(x[0], x[1], 0.7, WEFT_LOSS_MEAN))
@@ -90,6 +116,12 @@ const call_row gradient_rows_around[] = {
     { THIS_ROW, { "5x3:u" }, call_logsumexp, false },
     { THIS_ROW, { "5x3:u" }, call_nansum, false },
     { THIS_ROW, { "5x3:u" }, call_nanmean, false },
+    { THIS_ROW, { "5x3:w", "5:i3", "3:p" }, call_weighted_cross_entropy, false },
+    { THIS_ROW, { "5x3:w", "5:i3", "3:p" }, call_weighted_losses, false },
+    { THIS_ROW, { "5x3:w", "5:i3", "3:p", "5:w" }, call_weighted_backward, false },
+    { THIS_ROW, { "5x3:w", "5x3:p" }, call_soft_cross_entropy, false },
+    { THIS_ROW, { "5x3:w", "5x3:p", "3:p" }, call_soft_cross_entropy, false },
+    { THIS_ROW, { "5x3:w", "5x3:p", "3:p" }, call_soft_backward, false },
     { THIS_ROW, { "5x3:u", "5x3:w" }, call_l1, false },
     { THIS_ROW, { "5x3:u", "5x3:w" }, call_huber, false },
     { THIS_ROW, { "5x3:u", "5x3:w" }, call_smooth_l1, false },

@@ -284,6 +284,60 @@ static void finish_pair_case(pair_case *c, weft_tensor *loss, double largest, co
     free(c->losses);
 }
 
+/* With weights of the classes (between 1 and 2), and of numbers of classes or of probabilities. */
+static void case_general_cross_entropy(void)
+{
+    class_case c = make_class_case("cross_entropy_ex with a weight");
+    bool soft = below(2);
+    operand weight = make_probabilities(c.values.mesh, c.type, 1, &c.classes),
+            shares = make_probabilities(c.values.mesh, c.type, 2, c.values.shape);
+    double counted = 0;
+    c.options.size = sizeof(c.options);
+    c.options.weight = weft_add_scalar(weight.tensor, 1);
+    c.options.ignore_index = soft ? -100 : c.options.ignore_index;
+    for (int64_t row = 0; row < c.n; row++) {
+        int64_t target = (int64_t)c.targets.dense[row];
+        counted += soft ? 1 : target == c.options.ignore_index ? 0 : 1 + weight.dense[target];
+    }
+    for (int64_t row = 0; row < c.n; row++) {
+        const double *x = c.values.dense + row * c.classes;
+        int64_t target = (int64_t)c.targets.dense[row];
+        double sum = 0, all = 0;
+        for (int64_t i = 0; i < c.classes; i++) {
+            sum += exp(x[i]);
+        }
+        for (int64_t i = 0; i < c.classes && (soft || target != c.options.ignore_index); i++) {
+            double share = soft ? shares.dense[row * c.classes + i] : i == target;
+            double factor = (1 - c.options.label_smoothing) * share + c.options.label_smoothing / (double)c.classes;
+            factor *= 1 + weight.dense[i];
+            all += factor;
+            c.losses[row] += factor * (log(sum) - x[i]);
+            c.gradients[row * c.classes + i] = -factor;
+        }
+        int64_t from = c.options.reduction == WEFT_LOSS_NONE ? row : 0;
+        double scale = (c.has_gradient ? c.gradient.dense[from] : 1) / (c.options.reduction == WEFT_LOSS_MEAN ? counted : 1);
+        for (int64_t i = 0; i < c.classes; i++) {
+            double *gradient = &c.gradients[row * c.classes + i];
+            *gradient = scale * (*gradient + all * exp(x[i]) / sum);
+        }
+    }
+    double total = 0, largest = 8 + 8 * (double)c.classes;
+    for (int64_t row = 0; row < c.n; row++) {
+        total += c.losses[row];
+    }
+    double mean = total / counted, roundings = allowed(c.type, c.exact, 16);
+    bool each = c.options.reduction == WEFT_LOSS_NONE;
+    weft_tensor *targets = soft ? shares.tensor : c.targets.tensor;
+    compare(weft_cross_entropy_ex(c.values.tensor, targets, &c.options), c.type, each, &c.n,
+            each ? c.losses : c.options.reduction == WEFT_LOSS_MEAN ? &mean : &total, roundings,
+            each || c.options.reduction == WEFT_LOSS_MEAN ? largest : largest * (double)(c.n + 1), c.what);
+    compare(weft_cross_entropy_ex_backward(c.has_gradient ? c.gradient.tensor : NULL, c.values.tensor, targets, &c.options),
+            c.type, 2, c.values.shape, c.gradients, roundings, largest, c.what);
+    release(&weight);
+    release(&shares);
+    release_class_case(&c);
+}
+
 static void case_huber(void)
 {
     pair_case c = make_pair_case(false, true);
@@ -380,6 +434,7 @@ static const family families[] = {
     { "cross_entropy", case_plain_cross_entropy },
     { "nll", case_nll },
     { "mse", case_mse },
+    { "general_cross_entropy", case_general_cross_entropy },
     { "huber", case_huber },
     { "binary_cross_entropy", case_binary_cross_entropy },
     { "logit_cross_entropy", case_logit_cross_entropy },

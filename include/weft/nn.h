@@ -86,10 +86,13 @@ typedef struct weft_cross_entropy_options {
     int64_t ignore_index;   /**< rows with this target count as 0, and not in the mean */
     double label_smoothing; /**< 0 .. 1: this share of the target's probability is spread over all classes */
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
+    /** [c], of any floating type: factors of the classes; NULL: 1. Read where `size` is not 0. The mean of rows with class
+     * numbers divides by the sum of their targets' weights, that of rows with probabilities by n. */
+    weft_tensor *weight;
 } weft_cross_entropy_options;
 #define WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT                                                                   \
     {                                                                                                        \
-        WEFT_LOSS_MEAN, -100, 0, 0                                                                           \
+        WEFT_LOSS_MEAN, -100, 0, 0, NULL                                                                     \
     }
 
 /** Sets the defaults, and `size`. */
@@ -100,7 +103,9 @@ static inline void weft_cross_entropy_options_init(weft_cross_entropy_options *o
     options->size = sizeof(*options);
 }
 
-/** The same with options, NULL for those by default. `gradient` is [n] where nothing is reduced. \{ */
+/** The same with options, NULL for those by default. `gradient` is [n] where nothing is reduced. Targets may also be
+ * probabilities: [n, c], of any floating type; none of them is ignored (WEFT_ERR_INVALID unless `ignore_index` is
+ * negative). \{ */
 WEFT_API weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets,
                                             const weft_cross_entropy_options *options);
 WEFT_API weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft_tensor *logits,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codelets/elementwise.h"
+#include "ops/class_losses.h"
 #include "ops/row_reduce.h"
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
@@ -130,6 +131,8 @@ typedef struct loss {
     bool backward, ignores;
     int64_t ignored;
     double sign, smoothing;
+    weft_tensor *weight; /* of the classes, or NULL */
+    bool general;        /* targets may be probabilities */
 } loss;
 
 bool weft_check_loss_reduction(const char *function, weft_loss_reduction reduction)
@@ -379,10 +382,28 @@ static bool gradient_of_nll_backward(const weft_gradient *of)
            weft_give_gradient(of, 2, weft_dispatch(&call));
 }
 
+/* The kernels have neither weights nor probabilities. */
+static bool is_general(const loss *l)
+{
+    return l->general && weft_check_tensor(l->function, "targets", l->targets) != NULL &&
+           (l->weight != NULL || weft_dtype_is_floating(weft_layout_of(l->targets)->dtype));
+}
+
 static weft_tensor *run(const loss *l)
 {
     if (!check(l)) {
         return NULL;
+    }
+    if (is_general(l)) {
+        return weft_general_cross_entropy(&(weft_class_loss){ .function = l->function,
+                                                              .logits = l->values,
+                                                              .targets = l->targets,
+                                                              .gradient = l->gradient,
+                                                              .weight = l->weight,
+                                                              .reduction = l->reduction,
+                                                              .backward = l->backward,
+                                                              .ignored = l->ignored,
+                                                              .smoothing = l->smoothing });
     }
     weft_call call = begin_call(l, l->values);
     add_part(&call, WEFT_LOSS_HAS_GRADIENT, l->gradient);
@@ -413,6 +434,8 @@ static bool set_options(loss *l, const weft_cross_entropy_options *given)
     l->ignores = true;
     l->ignored = options.ignore_index;
     l->smoothing = options.label_smoothing;
+    l->weight = options.weight;
+    l->general = true;
     return true;
 }
 

@@ -35,6 +35,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_loss_operations,
     weft_mse_operations,
     weft_element_loss_operations,
+    weft_class_loss_operations,
     weft_rotary_operations,
     weft_composite_operations,
     weft_concat_operations,

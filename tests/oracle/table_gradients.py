@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from drafts import WIDE, Draft, any_type, binary
-from table_losses import LOGS, binary_cross_entropy, binary_cross_entropy_with_logits, drafted, one_of, weighted
+from table_losses import (LOGS, binary_cross_entropy, binary_cross_entropy_with_logits, classes_draft, cross_entropy_by_parts,
+                          drafted, one_of, weighted)
 from table_nn import cross_entropy, loss_draft, mse, nll
 from table_products import convolved
 from values import Domain, Operand
@@ -116,6 +117,10 @@ FUNCTIONS = {
     "nll_backward": gradient_function(nll, 2),
     "mse_backward": gradient_function(mse, 2, 1),
     "binary_cross_entropy_with_logits": binary_cross_entropy_with_logits,
+    "weighted_cross_entropy": cross_entropy_by_parts,
+    "soft_cross_entropy": cross_entropy_by_parts,
+    **{name + "_cross_entropy_backward": lambda x, a: gradient_function(cross_entropy_by_parts, 2 + a["weight"], 1)(x, a)
+       for name in ("weighted", "soft")},
     "embedding": lambda x, a: x[0][x[1].long()],  # PyTorch's fails for second derivatives of nothing
     "layer_norm": lambda x, a: standardized(x, a, "layer"),
     "rms_norm": lambda x, a: standardized(x, a, "rms"),
@@ -145,7 +150,16 @@ MARGINS = {name: 4 for name in ("attention", "attention_with_log_sums", "attenti
 # Without types of 16 bits: sums of logarithms are f32 here.
 NOT_NARROW = {"attention_with_log_sums"}
 # Without empty tensors: PyTorch's mean of no rows is NaN, and so is what it is multiplied by.
-FILLED = {"cross_entropy_backward", "cross_entropy_ex_backward", "nll_backward", "mse_backward"}
+FILLED = {"weighted_cross_entropy_backward", "soft_cross_entropy_backward", "cross_entropy_backward", "cross_entropy_ex_backward", "nll_backward", "mse_backward"}
+
+def counting_all(sample):
+    """Losses of rows that are all ignored are 0 / 0; PyTorch's second derivatives then NaN, here 0."""
+    def counting(random):
+        draft = sample(random)
+        draft.attributes["ignore_index"] = -100
+        return draft
+    return counting
+
 
 POSITIVE = Domain(8, 240, 64)
 INSIDE = Domain(4, 60, 64)
@@ -158,17 +172,9 @@ def kl_draft(random):
 
 
 SAMPLES = {"to_type": narrow_conversion,
+           "weighted_cross_entropy": counting_all(classes_draft(False, False)),
+           "weighted_cross_entropy_backward": counting_all(classes_draft(False, True)),
            "binary_cross_entropy": drafted(INSIDE, INSIDE, weight=one_of(0, 1)), "kl_div": kl_draft}
-
-
-def counting_all(sample):
-    """Losses of rows that are all ignored are 0 / 0; PyTorch's second derivatives then NaN, here 0."""
-    def counting(random):
-        draft = sample(random)
-        draft.attributes["ignore_index"] = -100
-        return draft
-    return counting
-
 
 
 def longer_line(random):
@@ -183,7 +189,7 @@ SECOND_SAMPLES = {
     "nll": counting_all(loss_draft(False, False, True)),
     "pow": binary(WIDE, [POSITIVE]),  # at 0 some of PyTorch's are NaN
 }
-SECOND_FILLED = {"cross_entropy", "cross_entropy_ex", "nll"}  # 0 where PyTorch's are NaN
+SECOND_FILLED = {"cross_entropy", "cross_entropy_ex", "nll", "weighted_cross_entropy", "soft_cross_entropy"}  # 0 where PyTorch's are NaN
 # ---- named cases ----------------------------------------------------------------------------------------
 
 
@@ -280,6 +286,12 @@ NAMED = {
         {"reduction": r, "ignore_index": 1, "label_smoothing": 0.0}) for r in (0, 1)]
     + [("minus infinity", [literal(0.0, -INF, 1.0, 2.0, shape=(2, 2)), whole(0, 1)],
         {"reduction": 1, "ignore_index": -100, "label_smoothing": 0.0})],
+    "weighted_cross_entropy": [
+        (f"ignored reduction {r} smoothing {s}", [literal(*LOGITS, shape=(3, 3)), whole(1, 2, 1), literal(0.5, 2.0, 1.5)],
+         {"reduction": r, "ignore_index": 1, "label_smoothing": s, "weight": 1}) for r in range(3) for s in (0.0, 0.25)],
+    "soft_cross_entropy": [
+        (f"infinite reduction {r}", [literal(0.0, -INF, 1.0, 2.0, shape=(2, 2)), literal(0.0, 1.0, 0.5, 0.5, shape=(2, 2))],
+         {"reduction": r, "ignore_index": -100, "label_smoothing": 0.0, "weight": 0}) for r in (1, 2)],
     **{name: [("ends", [literal(0.0, 1.0, 0.0, 1.0, 0.5, 1e-14), literal(0.0, 1.0, 1.0, 0.0, 0.0, 1.0)],
                {"reduction": 1, "weight": 0})] for name in ["binary_cross_entropy"]},
     "binary_cross_entropy_with_logits": [
@@ -324,7 +336,7 @@ abs erf erfc sigmoid silu relu gelu softplus hardswish leaky_relu elu
 mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_all prod_all prod_over
 std logsumexp nansum nanmean
 l1 huber smooth_l1 binary_cross_entropy binary_cross_entropy_with_logits kl_div
-embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
+weighted_cross_entropy soft_cross_entropy embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
 einsum tensordot median quantile cov
 scatter index_copy scatter_scalar index_fill scatter_reduce segment_sum bincount_weighted

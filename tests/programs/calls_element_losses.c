@@ -1,4 +1,4 @@
-/* Losses of pairs of elements: losses.h. */
+/* Losses of pairs of elements: losses.h; cross-entropy with weights of classes, and of probabilities: nn.h. */
 #include <string.h>
 
 #include "sums.h"
@@ -12,14 +12,25 @@ CALLS(binary_cross_entropy_with_logits,
 CALLS(kl_div, out[0] = weft_kl_div(in[0], in[1], false, (weft_loss_reduction)whole[0]))
 CALLS(kl_div_of_logs, out[0] = weft_kl_div(in[0], in[1], true, (weft_loss_reduction)whole[0]))
 
+CALLS(weighted_cross_entropy,
+      out[0] = weft_cross_entropy_ex(in[0], in[1],
+                                     &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0], whole[1], real[0],
+                                                                    sizeof(weft_cross_entropy_options), in[2] }))
+CALLS(soft_cross_entropy,
+      out[0] = weft_cross_entropy_ex(in[0], in[1],
+                                     &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0], -100, real[0],
+                                                                    sizeof(weft_cross_entropy_options), in[2] }))
+
+/* ---- pairs of elements --------------------------------------------------------------------------------- */
+
 /* The loss of one element; `scale`: what its rounding errors are measured by. */
 typedef double element_loss(double a, double b, double ones, double bend, double *scale);
 
-typedef struct loss {
+typedef struct pair_loss {
     element_loss *of;
     value_kind first, second;
     int weights; /* inputs behind the two */
-} loss;
+} pair_loss;
 
 static double distance(double a, double b, double ones, double bend, double *scale)
 {
@@ -73,13 +84,13 @@ static double kl_div_of_logs(double a, double b, double ones, double bend, doubl
     return exp(b) * (b - a);
 }
 
-static const loss details_l1 = { distance, VALUES_SMALL, VALUES_SMALL, 0 };
-static const loss details_huber = { huber, VALUES_SMALL, VALUES_SMALL, 0 };
-static const loss details_smooth_l1 = { smooth_l1, VALUES_SMALL, VALUES_SMALL, 0 };
-static const loss details_binary_cross_entropy = { binary_cross_entropy, VALUES_UNIT, VALUES_UNIT, 1 };
-static const loss details_binary_cross_entropy_with_logits = { logit_cross_entropy, VALUES_SMALL, VALUES_UNIT, 2 };
-static const loss details_kl_div = { kl_div, VALUES_SMALL, VALUES_UNIT, 0 };
-static const loss details_kl_div_of_logs = { kl_div_of_logs, VALUES_SMALL, VALUES_SMALL, 0 };
+static const pair_loss details_l1 = { distance, VALUES_SMALL, VALUES_SMALL, 0 };
+static const pair_loss details_huber = { huber, VALUES_SMALL, VALUES_SMALL, 0 };
+static const pair_loss details_smooth_l1 = { smooth_l1, VALUES_SMALL, VALUES_SMALL, 0 };
+static const pair_loss details_binary_cross_entropy = { binary_cross_entropy, VALUES_UNIT, VALUES_UNIT, 1 };
+static const pair_loss details_binary_cross_entropy_with_logits = { logit_cross_entropy, VALUES_SMALL, VALUES_UNIT, 2 };
+static const pair_loss details_kl_div = { kl_div, VALUES_SMALL, VALUES_UNIT, 0 };
+static const pair_loss details_kl_div_of_logs = { kl_div_of_logs, VALUES_SMALL, VALUES_SMALL, 0 };
 
 /* Of the shape of a, or of its last dimension; or none. */
 static int choose_weight(maker *m, int a, weft_dtype dtype)
@@ -96,7 +107,7 @@ static int choose_weight(maker *m, int a, weft_dtype dtype)
 
 static bool make_loss(maker *m, step *s)
 {
-    const loss *l = s->operation->details;
+    const pair_loss *l = s->operation->details;
     int a = choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .most = MAX_TENSOR_DIMS, .kind = l->first });
     if (a == NO_VALUE) {
         return false;
@@ -148,7 +159,7 @@ static bool are_units(const dense *x, value_kind kind)
 
 static bool reference(scene *s)
 {
-    const loss *l = s->step->operation->details;
+    const pair_loss *l = s->step->operation->details;
     const dense *a = s->in[0], *b = s->in[1], *weight = l->weights > 0 ? s->in[2] : NULL,
                 *ones = l->weights > 1 ? s->in[3] : NULL;
     if (!are_alike(a, b) || !is_weight(a, weight) || !is_weight(a, ones) || !are_units(a, l->first) ||
@@ -177,6 +188,125 @@ static bool reference(scene *s)
     return true;
 }
 
+/* ---- classes ------------------------------------------------------------------------------------------- */
+
+static const bool details_weighted_cross_entropy = false, details_soft_cross_entropy = true;
+
+static bool is_soft(const operation *o)
+{
+    return *(const bool *)o->details;
+}
+
+static bool make_class_loss(maker *m, step *s)
+{
+    bool soft = is_soft(s->operation);
+    int logits =
+        choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .least = 2, .most = 2, .kind = VALUES_SMALL });
+    if (logits == NO_VALUE || value_of(m, logits)->ndim != 2) {
+        return false;
+    }
+    const dense *x = value_of(m, logits);
+    int64_t classes = x->shape[1], ignored = one_in(m, 2) ? -100 : below(m, classes + 1);
+    weft_dtype dtype = x->dtype;
+    int targets = soft ? choose_value(m, &(wish){ .types = BIT(dtype), .mesh = mesh_of(m, logits), .least = 2,
+                                                  .shape = x->shape, .kind = VALUES_UNIT })
+                       : choose_value(m, &(wish){ .types = INDICES, .mesh = mesh_of(m, logits), .least = 1,
+                                                  .shape = x->shape, .kind = VALUES_INDEX, .limit = classes });
+    int weight = targets == NO_VALUE || (soft && one_in(m, 2))
+                     ? NO_VALUE
+                     : choose_value(m, &(wish){ .types = BIT(dtype), .mesh = mesh_of(m, logits), .least = 1,
+                                                .shape = &classes, .kind = VALUES_POSITIVE });
+    *s = step_of(s->operation, 3, logits, targets, weight);
+    s->num_wholes = 2;
+    s->wholes[0] = below(m, 3);
+    s->wholes[1] = ignored;
+    s->num_reals = 1;
+    s->reals[0] = one_in(m, 2) ? 0 : (double)between(m, 0, 4) / 4;
+    return targets != NO_VALUE && (soft || weight != NO_VALUE);
+}
+
+/* Sums of a row: of its loss, of the terms' magnitudes; and its weight in a mean. */
+typedef struct row_loss {
+    double value, scale, count;
+} row_loss;
+
+static row_loss loss_of_row(const scene *s, int64_t row, int64_t classes)
+{
+    const element *x = s->in[0]->at + row * classes;
+    const dense *targets = s->in[1], *weight = s->in[2];
+    bool soft = is_soft(s->step->operation);
+    double most = -(double)INFINITY, sum = 0, smoothing = s->step->reals[0];
+    int64_t target = soft ? -1 : targets->at[row].whole;
+    row_loss loss = { .count = soft ? 1 : weight->at[target].real };
+    for (int64_t c = 0; c < classes; c++) {
+        most = fmax(most, x[c].real);
+    }
+    for (int64_t c = 0; c < classes; c++) {
+        sum += exp(x[c].real - most);
+    }
+    for (int64_t c = 0; c < classes; c++) {
+        double probability = soft ? targets->at[row * classes + c].real : c == target ? 1 : 0;
+        probability = probability * (1 - smoothing) + smoothing / (double)classes;
+        double factor = probability * (weight == NULL ? 1 : weight->at[c].real);
+        loss.value += factor * (most + log(sum) - x[c].real);
+        loss.scale += factor * (4 * (fabs(most) + log(sum) + fabs(x[c].real)) + 2);
+    }
+    return loss;
+}
+
+static bool are_class_losses(scene *s)
+{
+    const dense *x = s->in[0], *targets = s->in[1], *weight = s->in[2];
+    bool soft = is_soft(s->step->operation);
+    if (x == NULL || targets == NULL || x->ndim != 2 || !is_floating(x->dtype) || s->step->num_wholes < 2 ||
+        s->step->num_reals < 1 || !(s->step->reals[0] >= 0 && s->step->reals[0] <= 1) ||
+        (x->shape[0] > 0 && x->shape[1] == 0)) {
+        return false;
+    }
+    bool weighs = weight != NULL && weight->ndim == 1 && weight->shape[0] == x->shape[1] && weight->dtype == x->dtype;
+    for (int64_t c = 0; weighs && c < weight->count; c++) {
+        weighs = weight->at[c].real > 0.1 && weight->at[c].real < 100;
+    }
+    bool right = soft ? are_alike(x, targets) && are_units(targets, VALUES_UNIT)
+                      : targets->ndim == 1 && targets->shape[0] == x->shape[0] && (INDICES & BIT(targets->dtype));
+    for (int64_t row = 0; right && !soft && row < targets->count; row++) {
+        int64_t target = targets->at[row].whole;
+        right = target == s->step->wholes[1] || (target >= 0 && target < x->shape[1]);
+    }
+    return right && (weighs || (soft && weight == NULL));
+}
+
+static bool class_loss(scene *s)
+{
+    if (!are_class_losses(s)) {
+        return false;
+    }
+    const dense *x = s->in[0], *targets = s->in[1];
+    weft_loss_reduction reduction = (weft_loss_reduction)whole_of_call(s, 0);
+    bool soft = is_soft(s->step->operation), each = reduction == WEFT_LOSS_NONE;
+    dense *out = scene_output(s, 0, x->dtype, each, x->shape);
+    double total = 0, scale = 0, count = 0, roundings = (double)(x->shape[0] + x->shape[1]) + 30;
+    for (int64_t row = 0; row < x->shape[0]; row++) {
+        bool ignored = !soft && targets->at[row].whole == s->step->wholes[1];
+        row_loss loss = ignored ? (row_loss){ 0 } : loss_of_row(s, row, x->shape[1]);
+        total += loss.value;
+        scale += loss.scale;
+        count += loss.count;
+        if (each) {
+            set_number(s, out, row, loss.value, roundings * epsilon_of(x->dtype) * loss.scale);
+        }
+    }
+    if (!each) {
+        count = reduction == WEFT_LOSS_MEAN ? count : 1;
+        set_number(s, out, 0, total / count, roundings * epsilon_of(x->dtype) * scale / (count == 0 ? 1 : count));
+        out->mass = scale;
+    }
+    distrust_vague(s, out);
+    return true;
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------- */
+
 #define LOSS(name_)                                                                                          \
     ROW(name_, make_loss, reference, .details = &details_##name_, .flags = MAY_BE_PARTIAL, .weight = 3)
 
@@ -188,5 +318,9 @@ const operation element_loss_calls[] = {
     LOSS(binary_cross_entropy_with_logits),
     LOSS(kl_div),
     LOSS(kl_div_of_logs),
+    ROW(weighted_cross_entropy, make_class_loss, class_loss, .details = &details_weighted_cross_entropy,
+        .flags = MAY_BE_PARTIAL, .weight = 3),
+    ROW(soft_cross_entropy, make_class_loss, class_loss, .details = &details_soft_cross_entropy,
+        .flags = MAY_BE_PARTIAL, .weight = 3),
     { .name = NULL },
 };

@@ -1,0 +1,76 @@
+/* Bad input of functions of neural networks beside those of test_errors_operations.c. */
+#include "errors_support.h"
+
+#include <math.h>
+
+static void test_element_losses(void **state)
+{
+    (void)state;
+    GIVES_NULL(weft_l1(NULL, matrix, WEFT_LOSS_MEAN), INVALID, "weft_l1", "a");
+    GIVES_NULL(weft_l1(matrix, NULL, WEFT_LOSS_MEAN), INVALID, "weft_l1", "b");
+    GIVES_NULL(weft_l1(indices, indices, WEFT_LOSS_MEAN), DTYPE, "weft_l1", "a is i64");
+    GIVES_NULL(weft_l1(matrix, square, WEFT_LOSS_MEAN), SHAPE, "weft_l1", "b has size 5");
+    GIVES_NULL(weft_l1(cut, whole, WEFT_LOSS_SUM), DTYPE, "weft_l1", "b is f64");
+    GIVES_NULL(weft_l1(cut, on_other, WEFT_LOSS_SUM), MESH, "weft_l1", "weft_redistribute");
+    GIVES_NULL(weft_l1(matrix, matrix, (weft_loss_reduction)3), INVALID, "weft_l1", "reduction is 3");
+    GIVES_NULL(weft_huber(matrix, matrix, 0, WEFT_LOSS_MEAN), INVALID, "weft_huber", "delta is 0");
+    GIVES_NULL(weft_huber(matrix, matrix, NAN, WEFT_LOSS_MEAN), INVALID, "weft_huber", "delta is nan");
+    GIVES_NULL(weft_smooth_l1(matrix, matrix, -1, WEFT_LOSS_MEAN), INVALID, "weft_smooth_l1", "beta is -1");
+    GIVES_NULL(weft_smooth_l1(matrix, matrix, INFINITY, WEFT_LOSS_MEAN), INVALID, "weft_smooth_l1", "beta is inf");
+    GIVES_NULL(weft_binary_cross_entropy(NULL, matrix, NULL, WEFT_LOSS_MEAN), INVALID, "weft_binary_cross_entropy", "a");
+    GIVES_NULL(weft_binary_cross_entropy(matrix, square, NULL, WEFT_LOSS_MEAN), SHAPE, "weft_binary_cross_entropy",
+               "targets has size 5");
+    GIVES_NULL(weft_binary_cross_entropy(matrix, matrix, square, WEFT_LOSS_MEAN), SHAPE, "weft_binary_cross_entropy",
+               "weight, ");
+    GIVES_NULL(weft_binary_cross_entropy(matrix, matrix, indices, WEFT_LOSS_MEAN), DTYPE, "weft_binary_cross_entropy",
+               "weight is i64");
+    GIVES_NULL(weft_binary_cross_entropy(matrix, matrix, dead, WEFT_LOSS_MEAN), INVALID, "weft_binary_cross_entropy",
+               "weight");
+    GIVES_NULL(weft_binary_cross_entropy_with_logits(matrix, NULL, NULL, NULL, WEFT_LOSS_MEAN), INVALID,
+               "weft_binary_cross_entropy_with_logits", "targets");
+    GIVES_NULL(weft_binary_cross_entropy_with_logits(matrix, matrix, NULL, square, WEFT_LOSS_MEAN), SHAPE,
+               "weft_binary_cross_entropy_with_logits", "pos_weight, ");
+    GIVES_NULL(weft_binary_cross_entropy_with_logits(matrix, square, NULL, matrix, WEFT_LOSS_MEAN), SHAPE,
+               "weft_binary_cross_entropy_with_logits", "targets has size 5");
+    GIVES_NULL(weft_kl_div(matrix, NULL, false, WEFT_LOSS_MEAN), INVALID, "weft_kl_div", "target");
+    GIVES_NULL(weft_kl_div(matrix, matrix, true, (weft_loss_reduction)-1), INVALID, "weft_kl_div", "reduction is -1");
+    rows_end();
+}
+
+/* With a weight, or with probabilities. */
+static void test_class_losses(void **state)
+{
+    (void)state;
+    weft_cross_entropy_options weighs, counts;
+    weft_cross_entropy_options_init(&weighs);
+    weft_cross_entropy_options_init(&counts);
+    weighs.weight = weft_ones(WEFT_F32, 1, (const int64_t[]){ 5 }, mesh, NULL);
+    counts.ignore_index = 0;
+    GIVES_NULL(weft_cross_entropy_ex(NULL, indices, &weighs), INVALID, "weft_cross_entropy_ex", "logits");
+    GIVES_NULL(weft_cross_entropy_ex(matrix, NULL, &weighs), INVALID, "weft_cross_entropy_ex", "targets");
+    GIVES_NULL(weft_cross_entropy_ex(matrix, booleans, &weighs), DTYPE, "weft_cross_entropy_ex", "targets is bool");
+    GIVES_NULL(weft_cross_entropy_ex(square, indices, &weighs), SHAPE, "weft_cross_entropy_ex", "targets has size 4");
+    GIVES_NULL(weft_cross_entropy_ex(matrix, square, NULL), SHAPE, "weft_cross_entropy_ex", "targets has size 5");
+    GIVES_NULL(weft_cross_entropy_ex(matrix, matrix, &counts), INVALID, "weft_cross_entropy_ex", "ignore_index is 0");
+    GIVES_NULL(weft_cross_entropy_ex(matrix, on_other, NULL), MESH, "weft_cross_entropy_ex", "weft_redistribute");
+    GIVES_NULL(weft_cross_entropy_ex_backward(square, matrix, matrix, NULL), SHAPE, "weft_cross_entropy_ex_backward",
+               "gradient has 2 dimensions");
+    GIVES_NULL(weft_cross_entropy_ex_backward(whole, matrix, indices, &weighs), DTYPE,
+               "weft_cross_entropy_ex_backward", "gradient is f64");
+    weighs.weight = dead;
+    GIVES_NULL(weft_cross_entropy_ex(matrix, indices, &weighs), INVALID, "weft_cross_entropy_ex", "weight");
+    weighs.weight = matrix;
+    GIVES_NULL(weft_cross_entropy_ex(matrix, indices, &weighs), SHAPE, "weft_cross_entropy_ex", "weight is ");
+    weighs.weight = indices;
+    GIVES_NULL(weft_cross_entropy_ex(matrix, matrix, &weighs), DTYPE, "weft_cross_entropy_ex", "weight is i64");
+    rows_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_element_losses),
+        cmocka_unit_test(test_class_losses),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
