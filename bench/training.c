@@ -1,5 +1,6 @@
 /* The operations of a transformer's training step, one at a time, at the sizes of a step: B batches of T positions, D wide,
- * F hidden, H heads of which each two share keys. For bench/peers/operations.py, which asks for them beside PyTorch's:
+ * F hidden, H heads of which each two share keys; and operations on tensors of 64 MB, which no cache holds. For
+ * bench/peers/operations.py, which asks for them beside PyTorch's:
  *
  *     echo matmul 20 4 | bench-training     prints 20 times in microseconds, on one line; each is that of 4 calls, which are
  *                                           submitted together, over 4 */
@@ -8,16 +9,20 @@
 #include "bench.h"
 
 enum { B = 8, T = 256, D = 512, F = 1408, KV_HEADS = 4, SHARING = 2, E = 64, CLASSES = 256, ROWS = B * T };
+enum { LARGE_ROWS = 16384, LARGE_COLUMNS = 1024, HEADS = 16, LENGTH = 1024 }; /* of the large tensors */
 
 static weft_mesh *mesh;
 static weft_tensor *x, *dx, *hidden, *dhidden, *up, *to_hidden, *from_hidden, *gain, *rstd;
 static weft_tensor *q, *k, *v, *attended, *dattended, *log_sums, *by_position;
 static weft_tensor *tokens, *table, *logits, *classes;
 static weft_tensor *parameters[4], *gradients[4], *first[4], *second[4];
+static weft_tensor *large, *larger, *half, *halves, *large_order, *large_gain, *large_bias, *large_first, *large_second;
+static weft_tensor *long_q, *long_k, *long_v, *long_attended, *long_sums;
 
 typedef struct operation {
     const char *name;
     void (*call)(void);
+    bool is_large;
 } operation;
 
 #define CALL(name, ...)                                                                                      \
@@ -63,9 +68,40 @@ static void call_adamw(void)
 
 CALL(clip, weft_clip_grad_norm(4, gradients, 1, 2, NULL))
 
+CALL(large_add, weft_add(large, larger))
+CALL(large_mul, weft_mul(large, larger))
+CALL(large_relu, weft_relu(large))
+CALL(large_gelu, weft_gelu(large))
+CALL(large_add_bf16, weft_add(half, halves))
+CALL(large_gelu_bf16, weft_gelu(half))
+CALL(large_sum_rows, weft_sum(large, 1, false))
+CALL(large_sum_columns, weft_sum(large, 0, false))
+CALL(large_cumsum, weft_cumsum(large, 1))
+CALL(large_softmax, weft_softmax(large, 1))
+CALL(large_layer_norm, weft_layer_norm(large, large_gain, large_bias, 1e-5))
+CALL(large_transpose, weft_transpose(large, 0, 1))
+CALL(large_embedding, weft_embedding(large, large_order))
+CALL(large_attention, weft_attention_with_log_sums(long_q, long_k, long_v, NULL, &other))
+
+static void call_large_adam(void)
+{
+    const weft_adam_options options = WEFT_ADAM_DEFAULT;
+    weft_adam(1, &large, &larger, &large_first, &large_second, 1, &options);
+}
+
+static void call_large_attention_backward(void)
+{
+    weft_tensor *dk, *dv;
+    weft_attention_backward_with_log_sums(long_attended, long_q, long_k, long_v, long_attended, long_sums, NULL, &dk, &dv);
+}
+
 #define OPERATION(name)                                                                                      \
     {                                                                                                        \
-#name, call_##name                                                                                   \
+#name, call_##name, false                                                                            \
+    }
+#define LARGE(name)                                                                                          \
+    {                                                                                                        \
+        "large_" #name, call_large_##name, true                                                              \
     }
 static const operation operations[] = {
     OPERATION(matmul),        OPERATION(matmul_back),       OPERATION(matmul_gradient_of_x), OPERATION(matmul_gradient_of_w),
@@ -73,6 +109,10 @@ static const operation operations[] = {
     OPERATION(add),           OPERATION(silu_mul),          OPERATION(silu_mul_backward),    OPERATION(rotary),
     OPERATION(permute),       OPERATION(embedding),         OPERATION(embedding_backward),   OPERATION(cross_entropy),
     OPERATION(cross_entropy_backward), OPERATION(adamw),    OPERATION(clip),
+    LARGE(add),               LARGE(mul),                   LARGE(relu),                     LARGE(gelu),
+    LARGE(add_bf16),          LARGE(gelu_bf16),             LARGE(sum_rows),                 LARGE(sum_columns),
+    LARGE(cumsum),            LARGE(softmax),               LARGE(layer_norm),               LARGE(transpose),
+    LARGE(embedding),         LARGE(adam),                  LARGE(attention),                LARGE(attention_backward),
 };
 enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
 
@@ -116,8 +156,30 @@ static void make_tensors(void)
     bench_check();
 }
 
+static void make_large_tensors(void)
+{
+    large = MAKE(LARGE_ROWS, LARGE_COLUMNS);
+    larger = MAKE(LARGE_ROWS, LARGE_COLUMNS);
+    half = weft_to_type(large, WEFT_BF16);
+    halves = weft_to_type(larger, WEFT_BF16);
+    large_order = weft_randperm(LARGE_ROWS, mesh, NULL);
+    large_gain = MAKE(LARGE_COLUMNS);
+    large_bias = MAKE(LARGE_COLUMNS);
+    large_first = weft_zeros_like(large);
+    large_second = weft_zeros_like(large);
+    long_q = MAKE(HEADS, LENGTH, E);
+    long_k = MAKE(HEADS, LENGTH, E);
+    long_v = MAKE(HEADS, LENGTH, E);
+    long_attended = weft_attention_with_log_sums(long_q, long_k, long_v, NULL, &long_sums);
+    weft_wait();
+    bench_check();
+}
+
 static void run(const operation *o, int repetitions, int calls)
 {
+    if (o->is_large && large == NULL) {
+        make_large_tensors();
+    }
     for (int i = 0; i < repetitions; i++) {
         double start = bench_now_us();
         for (int c = 0; c < calls; c++) {

@@ -118,15 +118,14 @@ void weft_matmul_accesses(const void *arguments, int num_operands, weft_kernel_v
     visit(context, &c);
 }
 
-/* Reads a matrix (operand 1) and indices (operand 2), and adds up `addends` rows each in a matrix (operand 0). */
-static void visit_embedding(const weft_embedding_args *args, weft_kernel_access from, weft_kernel_access to,
-                            int64_t addends, weft_kernel_visitor visit, void *context)
+/* Reads indices, and adds up `addends` rows each in a matrix (operand 0). */
+static void visit_embedding(const weft_embedding_args *args, int operand, weft_kernel_access to, int64_t addends,
+                            weft_kernel_visitor visit, void *context)
 {
     weft_kernel_access indices =
-        weft_kernel_access_run(WEFT_KERNEL_READ, 2, 0, args->count, size_of(args->index_type));
+        weft_kernel_access_run(WEFT_KERNEL_READ, operand, 0, args->count, size_of(args->index_type));
     to.kind = args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE;
     to.addends = addends;
-    visit(context, &from);
     visit(context, &indices);
     visit(context, &to);
 }
@@ -134,12 +133,18 @@ static void visit_embedding(const weft_embedding_args *args, weft_kernel_access 
 void weft_embedding_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
                              void *context)
 {
-    (void)num_operands;
     const weft_embedding_args *args = arguments;
     weft_dtype type = args->base.dtype;
-    visit_embedding(args,
-                    matrix(WEFT_KERNEL_READ, 1, type, args->num_rows, args->width, args->table_stride, 1),
-                    matrix(WEFT_KERNEL_WRITE, 0, type, args->count, args->width, args->output_stride, 1),
+    int64_t first = 0;
+    for (int i = 2; i < num_operands; i++) {
+        int64_t number = args->first_row / args->panel_rows + i - 1; /* of the next panel in the whole table */
+        int64_t end = number * args->panel_rows - args->first_row;
+        end = end < args->num_rows ? end : args->num_rows;
+        weft_kernel_access panel = matrix(WEFT_KERNEL_READ, i, type, end - first, args->width, args->table_stride, 1);
+        visit(context, &panel);
+        first = end;
+    }
+    visit_embedding(args, 1, matrix(WEFT_KERNEL_WRITE, 0, type, args->count, args->width, args->output_stride, 1),
                     args->num_rows, visit, context);
 }
 
@@ -148,12 +153,12 @@ void weft_embedding_backward_accesses(const void *arguments, int num_operands, w
 {
     (void)num_operands;
     const weft_embedding_args *args = arguments;
-    weft_dtype type = args->base.dtype;
-    visit_embedding(
-        args,
-        matrix(WEFT_KERNEL_READ, 1, args->gradient_type, args->count, args->width, args->output_stride, 1),
-        matrix(WEFT_KERNEL_WRITE, 0, type, args->num_rows, args->width, args->table_stride, 1), args->count,
-        visit, context);
+    weft_kernel_access gradient =
+        matrix(WEFT_KERNEL_READ, 1, args->gradient_type, args->count, args->width, args->output_stride, 1);
+    visit(context, &gradient);
+    visit_embedding(args, 2,
+                    matrix(WEFT_KERNEL_WRITE, 0, args->base.dtype, args->num_rows, args->width, args->table_stride, 1),
+                    args->count, visit, context);
 }
 
 void weft_local_map_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,

@@ -314,12 +314,12 @@ static void test_gemm_parts(void **state)
 
 /* ---- look-ups and losses ------------------------------------------------------------------------------- */
 
-/* A table in two parts, looked up one after the other, is the whole table; and its derivative adds in order.
- */
+/* A table in two parts of two panels each, looked up one after the other, is the whole table; and its derivative
+ * adds in order. */
 static void test_embedding(void **state)
 {
     (void)state;
-    enum { COUNT = 9, WIDTH = 3, TOTAL = 7, CUT = 4 };
+    enum { COUNT = 9, WIDTH = 3, TOTAL = 7, CUT = 4, PANEL = 2 };
     static const int64_t indices[COUNT] = { 6, 0, 3, 4, 7, -1, 3, 5, 0 };
     double table[TOTAL * WIDTH], out[COUNT * WIDTH], gradient[COUNT * WIDTH], back[TOTAL * WIDTH];
     for (int i = 0; i < TOTAL * WIDTH; i++) {
@@ -339,14 +339,16 @@ static void test_embedding(void **state)
                                      .first_row = part == 0 ? 0 : CUT,
                                      .num_rows = part == 0 ? CUT : TOTAL - CUT,
                                      .total_rows = TOTAL,
+                                     .panel_rows = PANEL,
                                      .output_stride = WIDTH,
                                      .table_stride = WIDTH,
                                      .first = part == 0,
                                      .checks = part == 0 };
         operands o = { .count = 0 };
         add_operand(&o, out);
-        add_operand(&o, table + args.first_row * WIDTH);
         add_operand(&o, indices);
+        add_operand(&o, table + args.first_row * WIDTH);
+        add_operand(&o, table + (args.first_row + PANEL) * WIDTH);
         run(WEFT_KERNEL_embedding, &o, &args);
         assert_int_equal(o.error.status, part == 0 ? WEFT_ERR_INVALID : WEFT_OK);
         if (part == 0) { /* the first bad index, of two */

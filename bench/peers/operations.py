@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The operations of bench/training.c with PyTorch, beside weft's: `operations.py BUILD [NAME...]` prints one JSON object for each.
 
-Both run in turns, --turns times; a ratio is PyTorch's time over weft's, of the least times and of the medians.
+Both run in turns, --turns times; a ratio is PyTorch's time over weft's, of the least times and of the medians. Both compute in
+two threads, and keep the memory of results that ended: PyTorch by the C library's settings, KEPT.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import time
 
 import torch
@@ -17,6 +19,10 @@ from model import Sizes, rotary_table, rotate
 
 B, T, D, HIDDEN, KV_HEADS, SHARING, E, CLASSES = 8, 256, 512, 1408, 4, 2, 64, 256
 ROWS = B * T
+LARGE_ROWS, LARGE_COLUMNS, HEADS, LENGTH = 16384, 1024, 16, 1024
+
+# No part of the heap is given back to the system: else new pages are a third of the time of a sum of large tensors.
+KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 
 
 def backward_of(function, *inputs):
@@ -73,6 +79,36 @@ def operations():
     }
 
 
+def large_operations():
+    """On tensors of 64 MB, which no cache holds."""
+    randn = torch.randn
+    a, b = randn(LARGE_ROWS, LARGE_COLUMNS), randn(LARGE_ROWS, LARGE_COLUMNS)
+    half, halves = a.bfloat16(), b.bfloat16()
+    order, gain, bias = torch.randperm(LARGE_ROWS), randn(LARGE_COLUMNS), randn(LARGE_COLUMNS)
+    q, k, v = randn(1, HEADS, LENGTH, E), randn(1, HEADS, LENGTH, E), randn(1, HEADS, LENGTH, E)
+    parameter = torch.nn.Parameter(a.clone())
+    parameter.grad = b
+    adam = torch.optim.Adam([parameter], fused=True)
+    return {
+        "large_add": lambda: a + b,
+        "large_mul": lambda: a * b,
+        "large_relu": lambda: F.relu(a),
+        "large_gelu": lambda: F.gelu(a),
+        "large_add_bf16": lambda: half + halves,
+        "large_gelu_bf16": lambda: F.gelu(half),
+        "large_sum_rows": lambda: a.sum(1),
+        "large_sum_columns": lambda: a.sum(0),
+        "large_cumsum": lambda: a.cumsum(1),
+        "large_softmax": lambda: F.softmax(a, 1),
+        "large_layer_norm": lambda: F.layer_norm(a, (LARGE_COLUMNS,), gain, bias),
+        "large_transpose": lambda: a.T.contiguous(),
+        "large_embedding": lambda: F.embedding(order, a),
+        "large_adam": adam.step,
+        "large_attention": lambda: F.scaled_dot_product_attention(q, k, v),
+        "large_attention_backward": backward_of(F.scaled_dot_product_attention, q, k, v),
+    }
+
+
 def timed(call, repetitions, calls):
     times = []
     for _ in range(repetitions):
@@ -85,8 +121,9 @@ def timed(call, repetitions, calls):
 
 class Weft:
     def __init__(self, build):
+        own = {name: value for name, value in os.environ.items() if name not in KEPT}
         self.process = subprocess.Popen(
-            [os.path.join(build, "bench/bench-training")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [os.path.join(build, "bench/bench-training")], env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def timed(self, name, repetitions, calls):
@@ -105,14 +142,16 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--repetitions", type=int, default=5, help="of one turn")
-    parser.add_argument("--calls", type=int, default=8, help="of one repetition, together; products: a quarter")
+    parser.add_argument("--calls", type=int, default=8, help="of one repetition, together; products, large tensors: a quarter")
     arguments = parser.parse_args()
+    if any(name not in os.environ for name in KEPT):  # they are read when a process starts
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEPT})
     torch.set_num_threads(2)
-    calls, weft = operations(), Weft(arguments.build)
+    calls, weft = {**operations(), **large_operations()}, Weft(arguments.build)
     for name in arguments.names or calls:
         times = {"weft": [], "torch": []}
         for turn in range(arguments.turns + 1):
-            together = max(1, arguments.calls // 4) if "mat" in name or "attention" in name else arguments.calls
+            together = max(1, arguments.calls // 4) if any(word in name for word in ("mat", "attention", "large")) else arguments.calls
             pair = {
                 "weft": weft.timed(name, arguments.repetitions, together),
                 "torch": timed(calls[name], arguments.repetitions, together),

@@ -30,13 +30,14 @@ void weft_cpu_embedding(const weft_task_run *run)
     const weft_embedding_args *args = run->arguments;
     size_t size = weft_dtype_size(args->base.dtype), bytes = (size_t)args->width * size;
     char *out = run->operands[0];
-    const char *table = run->operands[1];
-    const void *indices = run->operands[2];
+    const void *indices = run->operands[1];
     for (int64_t i = 0; i < args->count; i++) {
         int64_t row = row_of(run, indices, i);
         char *target = out + (size_t)(i * args->output_stride) * size;
         if (row >= 0) {
-            memcpy(target, table + (size_t)(row * args->table_stride) * size, bytes);
+            int64_t row_of_panel;
+            const char *panel = run->operands[2 + weft_embedding_panel(args, row, &row_of_panel)];
+            memcpy(target, panel + (size_t)(row_of_panel * args->table_stride) * size, bytes);
         } else if (args->first) {
             memset(target, 0, bytes);
         }

@@ -13,7 +13,8 @@ enum { INDICES = 1 }; /* number of the input */
 struct embedding_work {
     weft_embedding_args args;
     void *target;
-    const void *source, *indices;
+    const void *indices;
+    const void *sources[WEFT_EMBEDDING_PANELS]; /* the table's panels, or the gradient alone */
     weft_device_error *error; /* NULL: indices out of range are not reported */
 };
 
@@ -42,9 +43,13 @@ template <typename T> __global__ void run_embedding(const embedding_work work)
     for (int64_t i = weft_first_index(); i < args.count * width; i += weft_index_step()) {
         const int64_t number = weft_quotient(i, width), column = i - number * width;
         const int64_t row = row_of(work, number, column == 0);
-        if (args.width > 0 && (row >= 0 || args.first)) {
-            ((T *)work.target)[number * args.output_stride + column] =
-                row >= 0 ? ((const T *)work.source)[row * args.table_stride + column] : 0;
+        T *target = (T *)work.target + number * args.output_stride + column;
+        if (args.width > 0 && row >= 0) {
+            int64_t row_of_panel;
+            const T *panel = (const T *)work.sources[weft_embedding_panel(&args, row, &row_of_panel)];
+            *target = panel[row_of_panel * args.table_stride + column];
+        } else if (args.width > 0 && args.first) {
+            *target = 0;
         }
     }
 }
@@ -62,16 +67,21 @@ template <typename T> __global__ void run_embedding_backward(const embedding_wor
             const int64_t row = row_of(work, i, column == 0);
             if (row >= 0 && args.width > 0) {
                 table[row * args.table_stride] +=
-                    weft_load_as(T(), args.gradient_type, work.source, i * args.output_stride + column);
+                    weft_load_as(T(), args.gradient_type, work.sources[0], i * args.output_stride + column);
             }
         }
     }
 }
 
-int launch(void (*kernel)(embedding_work), int64_t count, const weft_task_run *run, weft_cuda_queue *queue)
+/* indices, source: numbers of operands; the sources are all operands from that one on to the indices or the end. */
+int launch(void (*kernel)(embedding_work), int64_t count, const weft_task_run *run, int indices, int source,
+           weft_cuda_queue *queue)
 {
-    embedding_work work = { *(const weft_embedding_args *)run->arguments, run->operands[0], run->operands[1],
-                            run->operands[2], NULL };
+    embedding_work work = { *(const weft_embedding_args *)run->arguments, run->operands[0], run->operands[indices] };
+    const int end = source < indices ? indices : run->num_operands;
+    for (int i = source; i < end; i++) {
+        work.sources[i - source] = run->operands[i];
+    }
     int failed = count > 0 && work.args.checks ? weft_error_begin(&work.error, queue) : 0;
     failed = failed != 0 || count == 0 ? failed : weft_launch(kernel, count, queue->stream, work);
     return failed != 0 || work.error == NULL ? failed : weft_error_end(work.error, queue);
@@ -91,13 +101,13 @@ int weft_cuda_embedding(const weft_task_run *run, weft_cuda_queue *queue)
     const int64_t count = args->count * columns_of(run);
     switch (weft_dtype_size(args->base.dtype)) {
     case 1:
-        return launch(run_embedding<uint8_t>, count, run, queue);
+        return launch(run_embedding<uint8_t>, count, run, 1, 2, queue);
     case 2:
-        return launch(run_embedding<uint16_t>, count, run, queue);
+        return launch(run_embedding<uint16_t>, count, run, 1, 2, queue);
     case 4:
-        return launch(run_embedding<uint32_t>, count, run, queue);
+        return launch(run_embedding<uint32_t>, count, run, 1, 2, queue);
     default:
-        return launch(run_embedding<uint64_t>, count, run, queue);
+        return launch(run_embedding<uint64_t>, count, run, 1, 2, queue);
     }
 }
 
@@ -105,5 +115,5 @@ int weft_cuda_embedding_backward(const weft_task_run *run, weft_cuda_queue *queu
 {
     const weft_embedding_args *args = (const weft_embedding_args *)run->arguments;
     return launch(args->base.dtype == WEFT_F64 ? run_embedding_backward<double> : run_embedding_backward<float>,
-                  columns_of(run), run, queue);
+                  columns_of(run), run, 2, 1, queue);
 }

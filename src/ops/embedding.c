@@ -4,25 +4,23 @@
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-/* The part of the table that a task reads: a panel; nothing if the rank has no rows. */
+/* The part of the table that a task reads: some panels; none if the rank has no rows. */
 typedef struct table_part {
-    int64_t panel; /* -1: none */
+    int64_t first_panel, num_panels;
     int64_t first_row, num_rows;
 } table_part;
 
-static int64_t num_table_parts(const weft_shard_info *table)
+/* Panels from `first` on, at most as many as fit in a task. */
+static table_part table_part_at(const weft_layout *layout, const weft_shard_info *shard, int64_t first)
 {
-    return weft_max_i64(1, table->num_panels);
-}
-
-static table_part table_part_at(const weft_layout *layout, const weft_shard_info *shard, int64_t panel)
-{
-    if (shard->num_panels == 0) {
-        return (table_part){ .panel = -1 };
+    table_part part = { first, weft_min_i64(shard->num_panels - first, WEFT_EMBEDDING_PANELS), 0, 0 };
+    if (part.num_panels > 0) {
+        int64_t begin, end;
+        weft_panel_range(layout, &shard->box, first, &part.first_row, &end);
+        weft_panel_range(layout, &shard->box, first + part.num_panels - 1, &begin, &end);
+        part.num_rows = end - part.first_row;
     }
-    int64_t first, last;
-    weft_panel_range(layout, &shard->box, panel, &first, &last);
-    return (table_part){ panel, first, last - first };
+    return part;
 }
 
 /* A task for each part of the table reads every index; only the part with row 0 (or the empty part of an
@@ -54,22 +52,21 @@ static bool look_up(const weft_row_walk *walk, const table_part *part, bool firs
     args->first_row = part->first_row;
     args->num_rows = part->num_rows;
     args->total_rows = table->shape[0];
+    args->panel_rows = table->panel_rows;
     args->output_stride = args->width;
     args->table_stride = table_width;
     args->first = first;
     args->checks = is_checked_with(part, args->total_rows);
     weft_task_add(lowering->tasks, walk->output, weft_rows_output_offset(walk),
                   first ? walk->access : WEFT_SLOT_READ_WRITE);
-    if (part->panel >= 0) {
-        weft_task_add(lowering->tasks, weft_input_slot(lowering, 0, part->panel),
-                      first_column * (int64_t)weft_dtype_size(table->dtype), WEFT_SLOT_READ);
-    } else {
-        weft_task_add(lowering->tasks, walk->output, 0, WEFT_SLOT_READ); /* a placeholder, not read */
-    }
     if (single) {
         weft_task_add(lowering->tasks, weft_input_slot(lowering, 1, 0), 0, WEFT_SLOT_READ);
     } else {
         weft_rows_add_input(walk, 1);
+    }
+    for (int64_t i = 0; i < part->num_panels; i++) {
+        weft_task_add(lowering->tasks, weft_input_slot(lowering, 0, part->first_panel + i),
+                      first_column * (int64_t)weft_dtype_size(table->dtype), WEFT_SLOT_READ);
     }
     return weft_rows_end_task(walk);
 }
@@ -80,12 +77,13 @@ static bool lower_embedding(const weft_lowering *lowering)
     unsigned aligned = lowering->inputs[1]->ndim == 0 ? 0 : 1u << 1;
     weft_row_walk walk;
     for (weft_rows_begin(&walk, lowering, aligned); weft_rows_next(&walk);) {
-        for (int64_t index = 0; index < num_table_parts(table); index++) {
-            table_part part = table_part_at(lowering->inputs[0], table, index);
-            if (!look_up(&walk, &part, index == 0)) {
+        table_part part = { 0 };
+        do {
+            part = table_part_at(lowering->inputs[0], table, part.first_panel + part.num_panels);
+            if (!look_up(&walk, &part, part.first_panel == 0)) {
                 return false;
             }
-        }
+        } while (part.first_panel + part.num_panels < table->num_panels);
     }
     return true;
 }

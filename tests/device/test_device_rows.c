@@ -236,6 +236,23 @@ static void test_indices_alone(void **state)
     assert_true(invalid > 0);
 }
 
+enum { MAX_ROWS = 9, MAX_OPERANDS = 2 + MAX_ROWS };
+
+/* The indices, and the table in memory 1 as its panels; returns the number of operands. */
+static int place_table(const weft_embedding_args *args, void *host[], void *device[])
+{
+    int count = 2;
+    for (int64_t row = 0, rows; row < args->num_rows; row += rows) {
+        size_t offset = (size_t)(row * args->table_stride) * weft_dtype_size(args->base.dtype);
+        rows = args->panel_rows - (args->first_row + row) % args->panel_rows;
+        host[count] = memory.host[1] + offset;
+        device[count++] = (char *)memory.device[1] + offset;
+    }
+    host[1] = memory.host[2];
+    device[1] = memory.device[2];
+    return count;
+}
+
 static void test_embeddings(void **state)
 {
     (void)state;
@@ -251,21 +268,23 @@ static void test_embeddings(void **state)
                                      .count = below(40),
                                      .width = below(12),
                                      .first_row = below(3),
-                                     .num_rows = below(9),
+                                     .num_rows = below(MAX_ROWS),
                                      .first = below(2) == 0,
                                      .checks = below(3) > 0 };
         args.total_rows = args.first_row + args.num_rows + below(4);
+        args.panel_rows = 1 + below(12);
         args.output_stride = args.width + below(3);
         args.table_stride = args.width + below(3);
         memory.calm = below(2) == 0;
         fill_at_random(0, type);
         fill_at_random(1, gradient);
         fill_with_indices(2, index_type, args.total_rows, below(3) == 0);
-        void *host[] = { memory.host[0], memory.host[1], memory.host[2] };
+        void *host[MAX_OPERANDS] = { memory.host[0], memory.host[1], memory.host[2] };
+        void *device[MAX_OPERANDS] = { memory.device[0], memory.device[1], memory.device[2] };
         weft_task_run run = { .kernel = backward ? WEFT_KERNEL_embedding_backward : WEFT_KERNEL_embedding,
                               .arguments = &args,
-                              .num_operands = 3 };
-        run_on_both(&run, host, memory.device);
+                              .num_operands = backward ? 3 : place_table(&args, host, device) };
+        run_on_both(&run, host, device);
         compare("embedding", 0, type, 0);
         invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
     }
