@@ -94,7 +94,7 @@ static const struct {
     { "softmax", 155 },   { "softmax_backward", 210 },
     { "permute", 265 },   { "sum", 165 },
     { "slice", 125 },     { "cross_entropy_backward", 210 },
-    { "embedding", 110 }, { "embedding_backward", 93 },
+    { "embedding", 155 }, { "embedding_backward", 93 },
     { "attention", 260 },
 };
 static bool checks_limits;

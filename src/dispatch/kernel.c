@@ -11,10 +11,10 @@ typedef struct part {
     const weft_access_map *access_map; /* of the tensor; NULL: none */
     const weft_neighbours *neighbours; /* the rows may be neighbours' as well; NULL: they are the shard's */
     const weft_shard_info *shard;
-    int64_t first, last;
+    int64_t first, last, own_first;
     int64_t shift; /* added to the rows' global indices: data of an access map has other rows */
     int64_t first_panel, num_panels;
-    weft_slot slot; /* panel 0; with is_own: the only panel, of a temporary instead of the shard */
+    weft_slot slot; /* panel 0; with is_own: the only panel, of a temporary with the rows from own_first on */
     bool is_own;
     weft_slot_access access; /* WRITE becomes READ_WRITE if another task writes the panel's first rows */
 } part;
@@ -28,7 +28,7 @@ static int output_operand(const weft_lowering *lowering, int output)
 static part part_of(const weft_lowering *lowering, int operand, int64_t first, int64_t last)
 {
     int output = operand - lowering->num_inputs;
-    part p = { .first = first, .last = last };
+    part p = { .first = first, .last = last, .own_first = first };
     if (output >= 0) {
         p.layout = lowering->outputs[output];
         p.shard = &lowering->output_shards[output];
@@ -172,16 +172,22 @@ static void fill_operand(weft_kernel_operand *operand, const part *p)
     }
 }
 
+static int64_t row_bytes(const part *p)
+{
+    return weft_row_elements(p->layout->ndim, &p->shard->box) * (int64_t)weft_dtype_size(p->layout->dtype);
+}
+
 /* Bytes before the part's first row in its first panel. */
 static int64_t offset_in_panel(const part *p, int64_t panel)
 {
     if (panel > p->first_panel || p->layout->ndim == 0) {
         return 0;
     }
-    int64_t first, last;
-    weft_panel_range(p->layout, &p->shard->box, panel, &first, &last);
-    return (p->first - first) * weft_row_elements(p->layout->ndim, &p->shard->box) *
-           (int64_t)weft_dtype_size(p->layout->dtype);
+    int64_t first = p->own_first, last;
+    if (!p->is_own) {
+        weft_panel_range(p->layout, &p->shard->box, panel, &first, &last);
+    }
+    return (p->first - first) * row_bytes(p);
 }
 
 /* Adds the panel of a shard in which a row lies, from that row on. */
@@ -358,13 +364,6 @@ static job job_of_rows(const weft_lowering *lowering, int64_t first, int64_t las
     return j;
 }
 
-static bool lower_rows(const weft_lowering *lowering, int64_t first, int64_t last)
-{
-    job j = job_of_rows(lowering, first, last);
-    choose_inputs(lowering, WEFT_ROWS_SAME, first, last, &j);
-    return add_task(lowering, &j);
-}
-
 /* One task for the whole shard. */
 static bool lower_whole(const weft_lowering *lowering)
 {
@@ -402,14 +401,7 @@ static bool accumulate_pieces(const weft_lowering *lowering, job j, int64_t from
  * sizes, not on workers: results are reproducible. */
 enum { MAX_GROUPS = WEFT_MAX_OPERANDS };
 
-static int64_t output_bytes(const weft_lowering *lowering, const part *output)
-{
-    const weft_layout *layout = lowering->output;
-    return (output->last - output->first) * weft_row_elements(layout->ndim, &output->shard->box) *
-           (int64_t)weft_dtype_size(layout->dtype);
-}
-
-/* 1 with several outputs, which belong together (a value and its index). */
+/* Reducing must cost little beside reading the input. 1 with several outputs, which belong together. */
 static int64_t groups_of(const weft_lowering *lowering, const part *output, int64_t pieces)
 {
     if (lowering->num_outputs > 1 || lowering->operation->outputs[0].in_place) {
@@ -417,34 +409,34 @@ static int64_t groups_of(const weft_lowering *lowering, const part *output, int6
     }
     const weft_shard_info *shard = weft_lowering_input(lowering, 0);
     int64_t input_bytes = shard->count * (int64_t)weft_dtype_size(lowering->inputs[0]->dtype);
-    int64_t groups = weft_min_i64(MAX_GROUPS, pieces / 2);
-    /* Reducing must cost little beside reading the input. */
-    groups = weft_min_i64(groups, input_bytes / (4 * output_bytes(lowering, output)));
-    return weft_max_i64(1, groups);
+    int64_t most = input_bytes / (4 * (output->last - output->first) * row_bytes(output));
+    return weft_max_i64(1, weft_min_i64(most, weft_min_i64(MAX_GROUPS, pieces / 2)));
+}
+
+/* The next source of a copy or a reduction: so many rows of an output, in a temporary. */
+static void add_source(const weft_lowering *lowering, weft_strided_box *box, const part *p, int64_t rows, weft_slot from)
+{
+    box->ndim = 1;
+    box->extent[0] = rows * weft_row_elements(p->layout->ndim, &p->shard->box);
+    box->source_stride[0] = box->target_stride[0] = 1;
+    weft_task_add(lowering->tasks, from, 0, WEFT_SLOT_READ);
 }
 
 /* output = output op others[1] op ..., in this order. */
-static bool combine(const weft_lowering *lowering, const part *output, const weft_slot others[],
-                    int64_t groups)
+static bool combine(const weft_lowering *lowering, const part *output, const weft_slot others[], int64_t groups)
 {
-    weft_dtype dtype = lowering->output->dtype;
     weft_reduce_args *args = weft_task_begin(lowering->tasks, WEFT_KERNEL_reduce, sizeof(*args));
     if (args == NULL) {
         return false;
     }
-    int64_t count = output_bytes(lowering, output) / (int64_t)weft_dtype_size(dtype);
-    args->base.dtype = dtype;
+    args->base.dtype = lowering->output->dtype;
     args->combine = (weft_combine)lowering->operation->outputs[0].linear.contracts;
     args->accumulate = true;
     args->scale = 1;
     weft_task_add(lowering->tasks, weft_output_slot(lowering, 0, output->first_panel), 0,
                   WEFT_SLOT_READ_WRITE);
     for (int64_t g = 1; g < groups; g++) {
-        weft_strided_box *box = &args->boxes[g - 1];
-        box->ndim = 1;
-        box->extent[0] = count;
-        box->source_stride[0] = box->target_stride[0] = 1;
-        weft_task_add(lowering->tasks, others[g], 0, WEFT_SLOT_READ);
+        add_source(lowering, &args->boxes[g - 1], output, output->last - output->first, others[g]);
     }
     return weft_task_end(lowering->tasks, weft_lowering_position(lowering, output->first));
 }
@@ -454,7 +446,7 @@ static bool accumulate(const weft_lowering *lowering, int64_t first, int64_t las
     job whole = job_of_rows(lowering, first, last);
     const part *output = &whole.outputs[0];
     int64_t pieces = weft_max_i64(1, weft_lowering_input(lowering, 0)->num_panels);
-    int64_t groups = groups_of(lowering, output, pieces), bytes = output_bytes(lowering, output);
+    int64_t groups = groups_of(lowering, output, pieces), bytes = (last - first) * row_bytes(output);
     weft_slot others[MAX_GROUPS];
     bool done = true;
     for (int64_t g = 0; g < groups && done; g++) {
@@ -466,6 +458,100 @@ static bool accumulate(const weft_lowering *lowering, int64_t first, int64_t las
         done = accumulate_pieces(lowering, own, pieces * g / groups, pieces * (g + 1) / groups);
     }
     return done && (groups == 1 || combine(lowering, output, others, groups));
+}
+
+/* ---- panels shared by tasks ---------------------------------------------------------------------------- */
+
+/* Tasks that write to one panel are sequential, so those of a panel that is small beside the input are divided among
+ * groups of consecutive rows. The first group writes to the panel, the others to temporaries, which are copied behind. */
+typedef struct row_groups {
+    part panel;
+    int64_t count;                 /* 1: its tasks are sequential; 0: no panel yet */
+    int64_t begin[MAX_GROUPS + 1]; /* first rows of the groups; then one past the panel's last row */
+    weft_slot slots[MAX_GROUPS];   /* but for the first */
+} row_groups;
+
+/* Whether input 0 has the output's rows, and each of them is much larger. */
+static bool is_small(const weft_lowering *lowering, const part *output)
+{
+    part input = part_of(lowering, 0, 0, 0);
+    bool same = lowering->num_inputs > 0 && is_read(lowering, 0) && lowering->access_map[0] == NULL &&
+                lowering->sharding->rows[0] == WEFT_ROWS_SAME;
+    return same && output->access == WEFT_SLOT_WRITE && output->layout->ndim > 0 &&
+           4 * row_bytes(output) <= row_bytes(&input);
+}
+
+/* Rows of a task: a panel's of output 0, or of input 0 where that panel would be shared. */
+static int64_t height_of(const weft_lowering *lowering)
+{
+    part output = part_of(lowering, output_operand(lowering, 0), 0, 0);
+    int64_t own = output.layout->panel_rows;
+    return is_small(lowering, &output) ? weft_min_i64(own, lowering->inputs[0]->panel_rows) : own;
+}
+
+/* The groups of the panel with the part's rows: as many for the same sizes on every machine. */
+static void begin_groups(const weft_lowering *lowering, const part *p, int64_t height, row_groups *g)
+{
+    int64_t first, last;
+    weft_panel_range(p->layout, &p->shard->box, p->first_panel, &first, &last);
+    int64_t number = first / height, tasks = (last - 1) / height - number + 1;
+    bool divides = is_small(lowering, p) && p->layout->panel_rows % height == 0;
+    g->panel = *p;
+    g->count = divides ? weft_min_i64(MAX_GROUPS, tasks) : 1;
+    g->begin[0] = first;
+    g->begin[g->count] = last;
+    for (int64_t i = g->count - 1; i > 0; i--) {
+        g->begin[i] = (number + weft_ceil_div(tasks * i, g->count)) * height;
+        g->slots[i] = weft_task_new_temporary(lowering->tasks, (g->begin[i + 1] - g->begin[i]) * row_bytes(p));
+    }
+}
+
+/* Lets a task write its rows to its group's memory. */
+static void choose_group(const row_groups *g, part *p)
+{
+    for (int64_t i = g->count - 1; i > 0 && !p->is_own; i--) {
+        if (p->first >= g->begin[i]) {
+            p->slot = g->slots[i];
+            p->is_own = true;
+            p->own_first = g->begin[i];
+        }
+    }
+}
+
+static bool copy_groups(const weft_lowering *lowering, const row_groups *g)
+{
+    const part *p = &g->panel;
+    weft_copy_args *args = weft_task_begin(lowering->tasks, WEFT_KERNEL_copy, sizeof(*args));
+    if (args == NULL) {
+        return false;
+    }
+    args->base.dtype = p->layout->dtype;
+    args->element_size = weft_dtype_size(p->layout->dtype);
+    weft_slot panel = { p->slot.tensor, p->slot.shard, p->first_panel };
+    weft_task_add(lowering->tasks, panel, 0, WEFT_SLOT_READ_WRITE);
+    for (int64_t i = 1; i < g->count; i++) {
+        args->target_offset[i - 1] = (g->begin[i] - g->begin[0]) * row_bytes(p);
+        add_source(lowering, &args->boxes[i - 1], p, g->begin[i + 1] - g->begin[i], g->slots[i]);
+    }
+    weft_task_trim(lowering->tasks, offsetof(weft_copy_args, boxes) + (size_t)(g->count - 1) * sizeof(args->boxes[0]));
+    return weft_task_end(lowering->tasks, weft_lowering_position(lowering, g->begin[0]));
+}
+
+static bool lower_rows(const weft_lowering *lowering, int64_t first, int64_t last, int64_t height, row_groups all[])
+{
+    job j = job_of_rows(lowering, first, last);
+    for (int o = 0; o < lowering->num_outputs; o++) {
+        if (j.outputs[o].num_panels > 0 && (all[o].count == 0 || first >= all[o].begin[all[o].count])) {
+            begin_groups(lowering, &j.outputs[o], height, &all[o]);
+        }
+        choose_group(&all[o], &j.outputs[o]);
+    }
+    choose_inputs(lowering, WEFT_ROWS_SAME, first, last, &j);
+    bool done = add_task(lowering, &j);
+    for (int o = 0; o < lowering->num_outputs && done; o++) {
+        done = all[o].count < 2 || last < all[o].begin[all[o].count] || copy_groups(lowering, &all[o]);
+    }
+    return done;
 }
 
 /* ---- all tasks ----------------------------------------------------------------------------------------- */
@@ -499,10 +585,15 @@ bool weft_lower_kernel(const weft_lowering *lowering)
         return lower_whole(lowering);
     }
     bool by_piece = lowering->operation->accumulates && lowering->sharding->rows[0] == WEFT_ROWS_SUMMED;
+    int64_t height = by_piece ? lowering->output->panel_rows : height_of(lowering);
+    row_groups all[WEFT_MAX_OUTPUTS] = { 0 };
     for (int64_t panel = 0, count = count_panels(lowering); panel < count; panel++) {
         part rows = panel_part(lowering, output_operand(lowering, 0), panel);
-        if (!(by_piece ? accumulate : lower_rows)(lowering, rows.first, rows.last)) {
-            return false;
+        for (int64_t first = rows.first, last; first < rows.last; first = last) {
+            last = weft_min_i64(rows.last, lowering->output->ndim == 0 ? 1 : (first / height + 1) * height);
+            if (!(by_piece ? accumulate(lowering, first, last) : lower_rows(lowering, first, last, height, all))) {
+                return false;
+            }
         }
     }
     return true;
