@@ -1,8 +1,10 @@
+#define _DEFAULT_SOURCE /* madvise() */
 #include "runtime/pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/map.h"
 #include "runtime/lease.h"
@@ -25,6 +27,8 @@ enum { TASKS_PER_RENEWAL = 1 << 17, TASKS_PER_RENEWED_PANEL = 16 };
 /* Where tasks run in another order than they are submitted (weft_pool_reuse_later()): so many free buffers that are newer
  * stay free. Measured: docs/performance.md; with 2 to 64 predicted times are the same. */
 enum { NEWER_BUFFERS_LEFT = 4 };
+
+enum { HUGE_PAGE = 2 << 20 };
 
 struct weft_pool {
     bool reuses_later;
@@ -86,12 +90,30 @@ static bool same_cut(const weft_cut *a, const weft_cut *b)
     return a->total == b->total && a->first == b->first && a->step == b->step;
 }
 
+/* Asks for huge pages, where the system has them, of those that lie in the memory as a whole: a pass over 64 MB takes a
+ * quarter less time than with 16,384 pages (docs/performance.md). */
+static void use_huge_pages(char *memory, int64_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    const uintptr_t mask = HUGE_PAGE - 1;
+    size_t before = (size_t)(-(uintptr_t)memory & mask), whole = ((size_t)bytes - before) & ~(size_t)mask;
+    if (bytes >= 2 * HUGE_PAGE) {
+        madvise(memory + before, whole, MADV_HUGEPAGE); /* a hint: it may fail */
+    }
+#else
+    (void)memory, (void)bytes;
+#endif
+}
+
 /* Pinned for GPUs, and aligned (weft_runtime_start()), by StarPU. */
 static void *memory_allocate(int64_t bytes)
 {
     void *memory = NULL;
-    int failed = starpu_malloc_flags(&memory, (size_t)bytes, STARPU_MALLOC_PINNED);
-    return failed ? NULL : memory;
+    if (starpu_malloc_flags(&memory, (size_t)bytes, STARPU_MALLOC_PINNED) != 0) {
+        return NULL;
+    }
+    use_huge_pages(memory, bytes);
+    return memory;
 }
 
 /* Cancelled messages may read and write their memory until the process ends, so a broken world frees none. */
