@@ -28,11 +28,8 @@ WEFT_INLINE float weft_bf16_to_f32(uint16_t half)
 
 WEFT_INLINE uint16_t weft_f32_to_bf16(float value)
 {
-    uint32_t bits = weft_bits_of_float(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) {
-        return (uint16_t)(bits >> 16 | 0x40u); /* a NaN stays one */
-    }
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+    uint32_t bits = weft_bits_of_float(value), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+    return (uint16_t)((value != value ? bits | 0x400000u : rounded) >> 16); /* a NaN stays one */
 }
 
 WEFT_INLINE float weft_f16_to_f32(uint16_t half)

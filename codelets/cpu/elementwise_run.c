@@ -90,16 +90,16 @@ typedef struct runner {
     const weft_elementwise_args *args;
     weft_elementwise_loop loop;
     const double *scalars;
-    weft_dtype result; /* result type of the loop */
+    weft_dtype type, result; /* of the loop's inputs, and of its output */
     char *pointers[MAX_OPERANDS];
     int64_t sizes[MAX_OPERANDS]; /* of an element */
     block inputs[WEFT_MAX_ELEMENTWISE_INPUTS], output;
 } runner;
 
 /* Whether input k can be passed to the loop without conversion. */
-static bool has_loop_type(const weft_elementwise_args *args, int k)
+static bool has_loop_type(const runner *run, int k)
 {
-    return args->types[k] == args->base.dtype && !(args->converted & (1u << k));
+    return run->args->types[k] == run->type && !(run->args->converted & (1u << k));
 }
 
 /* `n` elements of input k in the current row, from element `first` on. A repeated value is filled in once
@@ -109,7 +109,7 @@ static const void *load(runner *run, const rows *r, int k, int64_t first, int64_
     const weft_elementwise_args *args = run->args;
     int64_t stride = r->box.stride[k][r->box.ndim - 1];
     const char *source = run->pointers[k] + (r->place[k] + first * stride) * run->sizes[k];
-    if (has_loop_type(args, k) && (stride == 1 || n == 1)) {
+    if (has_loop_type(run, k) && (stride == 1 || n == 1)) {
         return source;
     }
     block *buffer = &run->inputs[k - 1];
@@ -129,7 +129,7 @@ static void run_row(runner *run, const rows *r)
     bool direct = args->types[0] == run->result && (stride == 1 || length == 1);
     bool converts = !direct;
     for (int k = 1; k < r->box.num_operands && !converts; k++) {
-        converts = !has_loop_type(args, k) || (r->box.stride[k][r->box.ndim - 1] != 1 && length > 1);
+        converts = !has_loop_type(run, k) || (r->box.stride[k][r->box.ndim - 1] != 1 && length > 1);
     }
     int64_t step = converts ? BLOCK : length;
     for (int64_t first = 0, n; first < length; first += n) {
@@ -146,10 +146,27 @@ static void run_row(runner *run, const rows *r)
     }
 }
 
-static weft_elementwise_loop loop_for(weft_kernel_id kernel, weft_dtype arithmetic)
+/* Whether all operands are bf16 and contiguous. */
+static bool are_bf16(const weft_elementwise_args *args, const weft_elementwise_box *box)
+{
+    bool are = args->base.dtype == WEFT_F32 && args->converted == 0;
+    for (int k = 0; k < box->num_operands; k++) {
+        are = are && args->types[k] == WEFT_BF16 && box->stride[k][box->ndim - 1] == 1;
+    }
+    return are;
+}
+
+static void choose_loop(runner *run, weft_kernel_id kernel, const weft_elementwise_box *box)
 {
     const weft_elementwise_loops *loops = &weft_elementwise_loops_table[kernel - WEFT_KERNEL_ELEMENTWISE];
-    return arithmetic == WEFT_F64 ? loops->f64 : arithmetic == WEFT_F32 ? loops->f32 : loops->i64;
+    weft_elementwise_loop bf16 = weft_elementwise_bf16_loops[kernel - WEFT_KERNEL_ELEMENTWISE];
+    run->type = run->args->base.dtype;
+    run->loop = run->type == WEFT_F64 ? loops->f64 : run->type == WEFT_F32 ? loops->f32 : loops->i64;
+    if (bf16 != NULL && are_bf16(run->args, box)) {
+        run->type = WEFT_BF16;
+        run->loop = bf16;
+    }
+    run->result = weft_kernel_infos[kernel].truth ? WEFT_BOOL : run->type;
 }
 
 void weft_cpu_elementwise(const weft_task_run *run)
@@ -163,13 +180,12 @@ void weft_cpu_elementwise(const weft_task_run *run)
     runner own;
     own.args = args;
     own.scalars = run->scalars;
-    own.loop = loop_for(run->kernel, args->base.dtype);
-    own.result = weft_kernel_infos[run->kernel].truth ? WEFT_BOOL : args->base.dtype;
     for (int k = 0; k < run->num_operands; k++) {
         own.pointers[k] = run->operands[k];
         own.sizes[k] = (int64_t)weft_dtype_size(args->types[k]);
     }
     rows r = begin_rows(args, run->num_operands);
+    choose_loop(&own, run->kernel, &r.box);
     do {
         run_row(&own, &r);
     } while (next_row(&r));
