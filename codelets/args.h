@@ -18,10 +18,11 @@
  * with 8. Lowerings split tasks that need more. */
 #define WEFT_MAX_OPERANDS 8
 
-/* The CPU function of a kernel. */
+/* The CPU function of a kernel, and the program's functions. */
 typedef struct weft_cpu_kernel {
     void (*run)(const weft_task_run *run);
     weft_kernel views; /* of a kernel on views: called by weft_cpu_views() */
+    weft_cuda_kernel cuda_views; /* of a kernel of the program's: called by weft_cuda_views(); NULL: it runs on CPUs only */
 } weft_cpu_kernel;
 
 extern const weft_cpu_kernel weft_cpu_kernels[WEFT_KERNEL_COUNT];

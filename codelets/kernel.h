@@ -73,6 +73,8 @@ static inline weft_view weft_kernel_view(const weft_kernel_args *args, int numbe
     return view;
 }
 
+/* The call of a kernel on views. */
+void weft_views_call(const weft_task_run *run, weft_kernel_call *call);
 /* The CPU function of all kernels on views. */
 void weft_cpu_views(const weft_task_run *run);
 uint32_t weft_views_footprint(const weft_task_run *run);

@@ -8,6 +8,12 @@
 
 /* ---- kernels ------------------------------------------------------------------------------------------- */
 
+/* Never called: it is refused. */
+static int on_device(const weft_kernel_call *call, void *stream)
+{
+    return call == NULL || stream == NULL;
+}
+
 /* "...->...": -2 a. */
 static void minus_two(const weft_kernel_call *call)
 {
@@ -299,6 +305,9 @@ static void test_arguments(void **state)
     assert_refused(
         (weft_operation_description){ .name = "exp", .kernel = minus_two, .halos = { { .letter = 'a' } } },
         "halos are given, and no rule");
+    assert_refused((weft_operation_description){ .name = "exp", .rule = "a->a", .size = sizeof(weft_operation_description),
+                                                 .cuda = on_device },
+                   "cuda is given, and no kernel");
     assert_refused((weft_operation_description){ .name = "add_scaled_inplace", .rule = "a,b->b" }, "");
     assert_refused((weft_operation_description){ .name = "exp", .kernel = minus_two, .gradient_reads = 1 },
                    "gradient is given");

@@ -1,4 +1,5 @@
-"""The expressions of elementwise.inc, read by nvcc: each becomes a CUDA kernel for each type of arithmetic.
+"""The expressions of elementwise.inc, read by nvcc: each becomes a CUDA kernel for each type of arithmetic. The example of
+docs/gpu.md compiles.
 
 Arguments: nvcc, the root of the sources.
 """
@@ -37,6 +38,20 @@ class Nvcc(unittest.TestCase):
                 entries = [rest[:int(length)] for length, rest in found]
         self.assertGreater(len(expected()), 200)
         self.assertEqual(set(entries), expected())
+
+    def test_example_of_the_page_compiles(self):
+        with open(os.path.join(root, "docs", "gpu.md"), encoding="utf-8") as file:
+            section = file.read().split("## Own operations")[1].split("\n## ")[0]
+        code = "\n".join(line for line in section.splitlines() if line.startswith("    ") or line == "")
+        with tempfile.TemporaryDirectory() as folder:
+            source = os.path.join(folder, "example.cu")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write("#include <weft/operation.h>\n" + code)
+            done = subprocess.run(
+                [nvcc, "-std=c++17", "-Werror", "all-warnings", "--ptx", "-I", os.path.join(root, "include"), "-o",
+                 os.path.join(folder, "example.ptx"), source],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
+            self.assertEqual(done.returncode, 0, done.stdout)
 
 
 cases.main(Nvcc)

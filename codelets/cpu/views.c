@@ -8,10 +8,10 @@ static weft_view view_of(const weft_kernel_args *args, int operand, void *const 
     return view;
 }
 
-void weft_cpu_views(const weft_task_run *run)
+void weft_views_call(const weft_task_run *run, weft_kernel_call *call)
 {
     const weft_kernel_args *args = run->arguments;
-    weft_kernel_call call = {
+    *call = (weft_kernel_call){
         .num_outputs = args->num_outputs,
         .num_inputs = args->num_inputs,
         .first = args->first,
@@ -22,10 +22,16 @@ void weft_cpu_views(const weft_task_run *run)
         .error = run->error,
     };
     for (int i = 0; i < args->num_outputs; i++) {
-        call.outputs[i] = view_of(args, i, run->operands);
+        call->outputs[i] = view_of(args, i, run->operands);
     }
     for (int i = 0; i < args->num_inputs; i++) {
-        call.inputs[i] = view_of(args, args->num_outputs + i, run->operands);
+        call->inputs[i] = view_of(args, args->num_outputs + i, run->operands);
     }
+}
+
+void weft_cpu_views(const weft_task_run *run)
+{
+    weft_kernel_call call;
+    weft_views_call(run, &call);
     run->cpu->views(&call);
 }

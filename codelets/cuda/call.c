@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "codelets/cuda/kernels.h"
 #include "codelets/kernel.h"
 
 _Static_assert(WEFT_DEVICE_MAX_PANELS == (int)WEFT_KERNEL_MAX_PANELS, "all panels fit into a table");
@@ -40,4 +41,12 @@ void weft_device_call_fill(weft_device_call *call, const weft_task_run *run)
     for (int i = 0; i < run->num_operands && i < WEFT_DEVICE_PANELS; i++) {
         call->panels[i] = run->operands[i];
     }
+}
+
+int weft_cuda_views(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    weft_kernel_call call;
+    weft_views_call(run, &call);
+    call.error = NULL;
+    return run->cpu->cuda_views(&call, queue->stream);
 }

@@ -195,8 +195,8 @@ static bool is_read(const weft_cuda_steps *steps, int next, range bytes)
 {
     for (int n = next; n < steps->count; n++) {
         const weft_task_run *run = &steps->runs[n];
-        if (weft_kernel_infos[run->kernel].form == WEFT_FORM_TASK ||
-            (weft_kernel_infos[run->kernel].form == WEFT_FORM_VIEWS && touches(run, bytes))) {
+        if (weft_kernel_info_of(run->kernel)->form == WEFT_FORM_TASK ||
+            (weft_kernel_info_of(run->kernel)->form == WEFT_FORM_VIEWS && touches(run, bytes))) {
             return true;
         }
         for (int k = 1; weft_kernel_is_elementwise(run->kernel) && k < run->num_operands; k++) {
@@ -299,6 +299,11 @@ bool weft_cuda_steps_use_scratch(const weft_cuda_steps *steps)
     return use;
 }
 
+static weft_cuda_run function_of(weft_kernel_id kernel)
+{
+    return kernel < WEFT_KERNEL_COUNT ? weft_cuda_kernels[kernel] : weft_cuda_views;
+}
+
 int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue, weft_device_error *found[])
 {
     int failed = 0;
@@ -313,7 +318,7 @@ int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue,
         queue->pending = NULL;
         bool is_read = chain.num_steps > 1 || !weft_kernel_is_elementwise(run->kernel) || chain.steps[0].output >= 0;
         if (is_read) { /* else there may be no memory for its output */
-            failed = chain.num_steps > 1 ? weft_chain_launch(&chain, queue) : weft_cuda_kernels[run->kernel](run, queue);
+            failed = chain.num_steps > 1 ? weft_chain_launch(&chain, queue) : function_of(run->kernel)(run, queue);
         }
         found[n] = queue->pending;
     }

@@ -16,6 +16,13 @@ int64_t weft_cuda_device_bytes(int device)
     return cudaGetDeviceProperties(&properties, device) == cudaSuccess ? (int64_t)properties.totalGlobalMem : 0;
 }
 
+int weft_cuda_stream_status(int device, void *stream)
+{
+    cudaError_t answer = cudaSetDevice(device);
+    answer = answer == cudaSuccess ? cudaStreamQuery((cudaStream_t)stream) : answer;
+    return answer == cudaErrorNotReady ? 0 : (int)answer;
+}
+
 const char *weft_cuda_error_name(int failed)
 {
     return failed >= WEFT_CUDA_CUBLAS ? cublasGetStatusName((cublasStatus_t)(failed - WEFT_CUDA_CUBLAS))

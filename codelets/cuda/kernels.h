@@ -44,11 +44,15 @@ typedef int (*weft_cuda_run)(const weft_task_run *run, weft_cuda_queue *queue);
 
 /* NULL: the kernel runs on CPUs only. All are NULL in a build without CUDA (none.c). */
 extern const weft_cuda_run weft_cuda_kernels[WEFT_KERNEL_COUNT];
+/* That of kernels of the program's: run->cpu->cuda_views. */
+int weft_cuda_views(const weft_task_run *run, weft_cuda_queue *queue);
 
 /* Devices of this machine, 0 without a driver; -1: a build without CUDA. */
 int weft_cuda_count_devices(void);
 /* Bytes of memory of a device, in use or not; 0: CUDA does not say. */
 int64_t weft_cuda_device_bytes(int device);
+/* What CUDA answers for a stream of a device: 0, whether its work has ended or not, or the cudaError_t. Any thread. */
+int weft_cuda_stream_status(int device, void *stream);
 /* The name that CUDA or cuBLAS has for the result of a weft_cuda_run. */
 const char *weft_cuda_error_name(int failed);
 

@@ -15,10 +15,24 @@ int64_t weft_cuda_device_bytes(int device)
     return 0;
 }
 
+int weft_cuda_stream_status(int device, void *stream)
+{
+    (void)device;
+    (void)stream;
+    return 0;
+}
+
 const char *weft_cuda_error_name(int failed)
 {
     (void)failed;
     return "no CUDA";
+}
+
+int weft_cuda_views(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    (void)run;
+    (void)queue;
+    return -1;
 }
 
 int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue, weft_device_error *found[])

@@ -127,6 +127,12 @@ typedef struct weft_kernel_call {
 
 typedef void (*weft_kernel)(const weft_kernel_call *call);
 
+/** The same on a CUDA device: a function of the host, which launches CUDA kernels on `stream`, a cudaStream_t of the current
+ * device, and does not wait for them. The views' panels are addresses in the device's memory; the views, the array of panels,
+ * `numbers` and `scalars` are host memory, valid until it returns. `error` is NULL: weft_kernel_fail() cannot be used.
+ * \return 0, or the cudaError_t of a launch: the program gets WEFT_ERR_UNSUPPORTED with its name at its next blocking call. */
+typedef int (*weft_cuda_kernel)(const weft_kernel_call *call, void *stream);
+
 WEFT_END_DECLS
 
 #endif

@@ -36,7 +36,7 @@
  * most mistakes.
  *
  * Kernels are called by worker threads, concurrently: they keep no unlocked state, change only the
- * outputs, and call only the functions of <weft/kernel.h>. */
+ * outputs, and call only the functions of <weft/kernel.h>; those for devices (::weft_cuda_kernel) CUDA's as well. */
 #ifndef WEFT_OPERATION_H
 #define WEFT_OPERATION_H
 
@@ -167,6 +167,9 @@ typedef struct weft_operation_description {
      * until then. */
     unsigned gradient_reads;
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
+    /** The kernel for CUDA devices; NULL: the operation runs on CPUs. Read where `size` is set. `kernel` is needed all the
+     * same: for processes without devices, and for operands that a device has no room for. */
+    weft_cuda_kernel cuda;
 } weft_operation_description;
 
 /** Sets all fields to 0, and `size`. */
@@ -193,7 +196,7 @@ WEFT_API const weft_operation *weft_operation_register(const weft_operation_desc
  *   name       of the operation (docs/operations.md)
  *   kernel     NULL: as it is. Else in place of weft's own way to make the operation's tasks: it is called as that of a
  *              registered operation is. Its numbers and scalars are those that weft's own kernel gets (src/ops).
- *              `accumulates` belongs to it
+ *              `accumulates` and `cuda` belong to it
  *   rule       NULL: as it is. Else with as many outputs as the operation has, and the sizes that the public function
  *              gives; outputs[].linear and `halos` belong to it. Without a kernel it may keep more dimensions whole,
  *              by brackets, and nothing else: calls fail with WEFT_ERR_INVALID where it says other dimensions. With

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/codelets.h"
 #include "tensor/state.h"
 
 enum { MAX_CLUSTER_BYTES = 4 << 20 };
@@ -159,6 +160,12 @@ int weft_cluster_add_operand(weft_cluster_program *program, int value, int64_t p
     return (int)place;
 }
 
+/* Whether it has one, in builds with CUDA. */
+static bool has_cuda_function(weft_kernel_id kernel)
+{
+    return kernel < WEFT_KERNEL_COUNT ? weft_kernel_infos[kernel].on_devices : weft_codelet_of(kernel)->cpu.cuda_views != NULL;
+}
+
 bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_step *step)
 {
     weft_cluster_step *added = weft_vec_push(&program->steps, sizeof(*step));
@@ -171,7 +178,7 @@ bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_ste
         operands[i].written = (operands[i].access & WEFT_SLOT_WRITE) != 0;
     }
     program->max_places = step->num_places > program->max_places ? step->num_places : program->max_places;
-    program->cpu_only = program->cpu_only || !weft_kernel_info_of(step->kernel)->on_devices;
+    program->cpu_only = program->cpu_only || !has_cuda_function(step->kernel);
     program->num_views += !weft_kernel_is_elementwise(step->kernel);
     program->footprint = (uint32_t)weft_hash_u64(program->footprint ^ (uint64_t)step->kernel << 32 ^ step->arguments);
     return true;

@@ -68,6 +68,7 @@ static weft_cuda_steps steps_of(const launching *l, const weft_cluster_memory *m
         }
         weft_cluster_find_operands(program, step, memory, first, operands);
         l->runs[i] = (weft_task_run){ .kernel = step->kernel,
+                                      .cpu = &weft_codelet_of(step->kernel)->cpu,
                                       .arguments = own,
                                       .num_operands = (int)step->num_places,
                                       .operands = operands,

@@ -213,7 +213,7 @@ static weft_operation *copy_of(const weft_operation_description *d, int num_outp
     return operation;
 }
 
-/* Functions count as given or not: their addresses differ between processes. */
+/* Functions count as given or not: their addresses differ between processes. Processes without devices may leave out `cuda`. */
 uint64_t weft_description_fingerprint(const weft_operation_description *d)
 {
     uint64_t hash = weft_hash_bytes(d->name, strlen(d->name), 1);
@@ -256,7 +256,7 @@ const weft_operation *weft_operation_register(const weft_operation_description *
     }
     weft_operation *operation = copy_of(description, num_outputs);
     if (operation != NULL) {
-        operation->kernel = weft_codelet_register(operation->name, description->kernel);
+        operation->kernel = weft_codelet_register(operation->name, description->kernel, description->cuda);
     }
     bool done = operation != NULL && operation->kernel != WEFT_KERNEL_NONE;
     weft_operation **slot = done ? weft_vec_push(&weft_runtime.registered, sizeof(*slot)) : NULL;

@@ -119,6 +119,10 @@ static bool check_replacement(const char *function, const weft_operation_descrip
         weft_fail(WEFT_ERR_INVALID, function, "rule and kernel are both NULL");
         return false;
     }
+    if (d->kernel == NULL && d->cuda != NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "cuda is given, and no kernel");
+        return false;
+    }
     if (d->gradient != NULL || d->gradient_reads != 0) {
         weft_fail(WEFT_ERR_INVALID, function,
                   "gradient is given, and those of weft's operations stay as they are");
@@ -248,7 +252,7 @@ weft_status weft_operation_replace(const weft_operation_description *given)
     if (!weft_check_spmd_number(function, valid ? weft_description_fingerprint(&d) : 0, valid)) {
         return weft_latest_status();
     }
-    weft_kernel_id kernel = d.kernel == NULL ? WEFT_KERNEL_NONE : weft_codelet_register(d.name, d.kernel);
+    weft_kernel_id kernel = d.kernel == NULL ? WEFT_KERNEL_NONE : weft_codelet_register(d.name, d.kernel, d.cuda);
     bool done = d.kernel == NULL || kernel != WEFT_KERNEL_NONE;
     size_t number = 0;
     for (const weft_operation *next = next_named(d.name, &number); next != NULL && done;
