@@ -113,6 +113,7 @@ WEFT_API weft_status weft_init(const weft_config *config);
  * and its host; the others hear of it and fail likewise. The program then has five seconds to end by itself, with
  * weft_finalize() or without. After these, and on a second SIGTERM at once, the process ends by the signal, as it would
  * have without weft. A handler of the program stays, and so does SIG_IGN; forked children end at once.
+ * With devices, abort() waits for half a second, or until the others know that a device is lost (docs/gpu.md).
  * WEFT_SIGNALS=0: weft leaves all signals alone. */
 
 /** BLOCKS until everything submitted has ended, on every process; releases all remaining tensors, meshes

@@ -7,6 +7,7 @@
 #include "codelets/cuda/kernels.h"
 #include "codelets/problems.h"
 #include "codelets/same_bits.h"
+#include "runtime/device_watch.h"
 #include "sched/sched.h"
 
 /* StarPU allocates device memory in blocks of 32 MB, which it divides. Where a few of these are all there is, it waits for
@@ -147,7 +148,9 @@ static void run_cuda(void *buffers[], void *argument)
     weft_task_run_place(submitted, buffers);
     queue->stream = starpu_cuda_get_local_stream();
     queue->pending = NULL;
-    int failed = weft_codelet_of(run->kernel)->cuda(run, queue);
+    const weft_codelet *codelet = weft_codelet_of(run->kernel);
+    weft_device_watch_launch(weft_runtime.device_watch, codelet->info->name, run->function);
+    int failed = codelet->cuda(run, queue);
     if (failed != 0) {
         weft_kernel_error error = { .status = WEFT_OK };
         weft_problem_device(&error, failed);
@@ -185,10 +188,12 @@ static int64_t smallest_memory(const int workers[], int count)
 }
 
 /* On each worker of a device. A device without memory says so where a kernel needs it. */
-static void reserve(void *queues)
+static void start_worker(void *nothing)
 {
-    weft_cuda_queue *all = queues;
-    weft_cuda_queue_reserve(&all[starpu_worker_get_id()]);
+    int worker = starpu_worker_get_id();
+    (void)nothing;
+    weft_cuda_queue_reserve(&weft_runtime.cuda_queues[worker]);
+    weft_device_watch_add(weft_runtime.device_watch, starpu_worker_get_devid(worker), starpu_cuda_get_local_stream());
 }
 
 weft_status weft_cuda_started(const char *function, const weft_settings *settings, const struct starpu_conf *conf)
@@ -204,7 +209,8 @@ weft_status weft_cuda_started(const char *function, const weft_settings *setting
     }
     weft_runtime.device_bytes = smallest_memory(workers, count);
     weft_runtime.cuda_queues = calloc(STARPU_NMAXWORKERS, sizeof(*weft_runtime.cuda_queues));
-    if (weft_runtime.cuda_queues == NULL) {
+    weft_runtime.device_watch = weft_device_watch_new();
+    if (weft_runtime.cuda_queues == NULL || weft_runtime.device_watch == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the devices' queues");
     }
     for (int i = 0; i < STARPU_NMAXWORKERS; i++) {
@@ -214,7 +220,10 @@ weft_status weft_cuda_started(const char *function, const weft_settings *setting
     for (int i = 0; i < count; i++) {
         chosen[i] = (unsigned)workers[i];
     }
-    starpu_execute_on_specific_workers(reserve, weft_runtime.cuda_queues, (unsigned)count, chosen, "weft");
+    starpu_execute_on_specific_workers(start_worker, NULL, (unsigned)count, chosen, "weft");
+    if (!weft_device_watch_start(weft_runtime.device_watch, settings->signals)) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no thread to watch the devices");
+    }
     if (conf->sched_policy != NULL) {
         weft_sched_use_models(asks_model, is_calibrating());
     }
@@ -244,6 +253,7 @@ void weft_cuda_stop(void)
         weft_cuda_queue_free(&weft_runtime.cuda_queues[i]);
     }
     free(weft_runtime.cuda_queues);
+    weft_device_watch_stop(weft_runtime.device_watch);
 }
 
 #else

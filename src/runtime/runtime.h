@@ -99,6 +99,7 @@ typedef struct weft_runtime_state {
     struct weft_task_memory *task_memory;
     int64_t device_bytes; /* memory of the smallest CUDA device that StarPU drives; 0: it drives none (cuda.c) */
     struct weft_cuda_queue *cuda_queues; /* by worker; NULL: no devices */
+    struct weft_device_watch *device_watch; /* as cuda_queues */
     struct weft_codelet *codelets; /* by kernel id (codelets.c) */
     weft_vec own_codelets;         /* weft_codelet *: the program's kernels */
     uint32_t cluster_kernel;       /* src/graph: the id of the clusters' kernel; 0: none yet */

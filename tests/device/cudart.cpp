@@ -417,6 +417,7 @@ EXPORTED const char *cudaGetErrorName(cudaError_t error)
     return error == cudaErrorIllegalAddress           ? "cudaErrorIllegalAddress"
            : error == cudaErrorMemoryAllocation       ? "cudaErrorMemoryAllocation"
            : error == cudaErrorInvalidResourceHandle ? "cudaErrorInvalidResourceHandle"
+           : error == cudaErrorInvalidValue           ? "cudaErrorInvalidValue"
                                                      : "cudaErrorUnknown";
 }
 
@@ -639,6 +640,14 @@ EXPORTED cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     stream_of(stream)->wait();
     return result(cudaSuccess);
+}
+
+EXPORTED cudaError_t cudaStreamQuery(cudaStream_t given)
+{
+    cudaStream_t stream = stream_of(given);
+    std::lock_guard<std::mutex> lock(stream->mutex);
+    cudaError_t lost_now = result(cudaSuccess);
+    return lost_now != cudaSuccess ? lost_now : stream->done >= stream->pushed ? cudaSuccess : cudaErrorNotReady;
 }
 
 EXPORTED cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)

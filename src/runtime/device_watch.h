@@ -1,0 +1,20 @@
+/* Notices lost devices: those that answer every call with an error from some kernel on. */
+#ifndef WEFT_SRC_RUNTIME_DEVICE_WATCH_H
+#define WEFT_SRC_RUNTIME_DEVICE_WATCH_H
+
+#include <stdbool.h>
+
+typedef struct weft_device_watch weft_device_watch;
+
+/* NULL: no memory. */
+weft_device_watch *weft_device_watch_new(void);
+/* On the thread of a device's worker: watches its stream. */
+void weft_device_watch_add(weft_device_watch *watch, int device, void *stream);
+/* Behind all devices. Heeds abort(), if `signals`. False: no thread. */
+bool weft_device_watch_start(weft_device_watch *watch, bool signals);
+/* On the same thread: a kernel is about to be launched, by a public function. Keeps the two texts' addresses. */
+void weft_device_watch_launch(weft_device_watch *watch, const char *kernel, const char *function);
+/* Before starpu_shutdown(). NULL: nothing. */
+void weft_device_watch_stop(weft_device_watch *watch);
+
+#endif

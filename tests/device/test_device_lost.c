@@ -1,0 +1,84 @@
+/* A device is lost: the process says so and ends, and the others name it. No hang, whether nothing follows, or calls on which
+ * StarPU calls abort(). Argument: lost_program. */
+#include "launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *program;
+
+/* Process `who` of so many loses its device. */
+static void lose(int processes, const char *who, const char *way, const char *after)
+{
+    launch l = { .program = program,
+                 .processes = processes,
+                 .arguments = { who, way, after },
+                 .settings = { processes == 1 ? "WEFT_WORLD=self" : "WEFT_RANKS=2", "WEFT_TIMEOUT_S=60" } };
+    char lost[64], gave_up[64], line[4096];
+    int code = launch_run(&l);
+    snprintf(lost, sizeof(lost), "weft: device %s of process %s on ", who, who);
+    snprintf(gave_up, sizeof(gave_up), "process %s gave up: device: device %s of process %s on ", who, who, who);
+    const char *found = strstr(launch_output, lost);
+    if (code == 0 || found == NULL || strstr(found, "is lost: cudaErrorIllegalAddress; its last kernels: ") == NULL) {
+        fail_msg("exit status %d, and the device is not named:\n%s", code, launch_output);
+    }
+    if (strcmp(after, "0") == 0 && strstr(found, "loses of loses()") == NULL) {
+        fail_msg("the kernel is not named:\n%s", launch_output);
+    }
+    for (int p = 0; p < processes; p++) {
+        bool ends = launch_line(p, "ends: ", line, sizeof(line));
+        bool loses = p == who[0] - '0';
+        if (loses ? ends && strstr(line, "is lost") == NULL : !ends || strstr(line, gave_up) == NULL) {
+            fail_msg("process %d does not name the lost device:\n%s", p, launch_output);
+        }
+    }
+}
+
+static void test_alone_illegal_address(void **state)
+{
+    (void)state;
+    lose(1, "0", "illegal", "0");
+}
+
+static void test_alone_calls_follow(void **state)
+{
+    (void)state;
+    lose(1, "0", "illegal", "200");
+}
+
+static void test_alone_devices_die(void **state)
+{
+    (void)state;
+    lose(1, "0", "killed", "0");
+}
+
+static void test_others_name_it(void **state)
+{
+    (void)state;
+    lose(2, "1", "illegal", "0");
+}
+
+static void test_others_name_it_when_calls_follow(void **state)
+{
+    (void)state;
+    lose(2, "1", "killed", "200");
+}
+
+int main(int argc, char *argv[])
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s LOST_PROGRAM\n", argv[0]);
+        return 2;
+    }
+    program = argv[1];
+    cmocka_set_test_filter(getenv("WEFT_TEST_FILTER"));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alone_illegal_address),
+        cmocka_unit_test(test_alone_calls_follow),
+        cmocka_unit_test(test_alone_devices_die),
+        cmocka_unit_test(test_others_name_it),
+        cmocka_unit_test(test_others_name_it_when_calls_follow),
+    };
+    return cmocka_run_group_tests(tests, launch_setup, launch_teardown);
+}
