@@ -141,7 +141,7 @@ uint32_t weft_views_footprint(const weft_task_run *run)
     const weft_kernel_args *args = run->arguments;
     hash h = begin();
     add(&h, args->first);
-    add_all(&h, WEFT_MAX_NUMBERS, args->numbers);
+    add_all(&h, WEFT_KERNEL_NUMBERS, args->numbers);
     for (int i = 0; i < args->num_outputs + args->num_inputs; i++) {
         const weft_kernel_operand *operand = &args->operands[i];
         add(&h, operand->dtype);

@@ -33,6 +33,9 @@ enum {
 };
 #include "codelets/kernels_end.inc"
 
+/* Integers that a call passes to its kernel; those of the program's operations have WEFT_MAX_NUMBERS. */
+enum { WEFT_KERNEL_NUMBERS = 16 };
+
 /* Colours of tasks in StarPU's tools: one per family, as in tools/profile/drawing.py. */
 enum weft_color {
     WEFT_COLOR_PRODUCT = 0x4878a8,

@@ -18,6 +18,7 @@ TASKS = [
     ("Choose, gather, scatter, sort, compare", ["indexing"]),
     ("Shapes, slices, joins", ["shapes"]),
     ("Products, convolution, attention", ["products"]),
+    ("Images", ["images"]),
     ("Layers and losses", ["nn", "losses"]),
     ("Gradients", ["autograd"]),
     ("Optimisers", ["optimizers"]),

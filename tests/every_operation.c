@@ -166,6 +166,11 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_attention_backward, cube, cube, cube, cube, cube, NULL, &other, &other);
     TRY(weft_attention_backward_with_log_sums, cube, cube, cube, cube, cube, weft_reshape(line, 2, one_by_two), NULL,
         &other, &other);
+    /* <weft/images.h> */
+    TRY(weft_max_pool, image, 2, &(weft_pooling){ .kernel = { 2, 2 } }, &other);
+    TRY(weft_avg_pool, image, 2, &(weft_pooling){ .kernel = { 2, 2 } });
+    TRY(weft_adaptive_avg_pool, image, 2, ones);
+    TRY(weft_adaptive_max_pool, image, 2, ones, &other);
     /* <weft/shapes.h> */
     TRY(weft_reshape, tensor, 2, shape);
     TRY(weft_flatten, tensor, 0, 1);

@@ -42,6 +42,11 @@ CALL(call_std, weft_std(x[0], 1, 1, false))
 CALL(call_logsumexp, weft_logsumexp(x[0], -1, true))
 CALL(call_nansum, weft_nansum(x[0], 0, false))
 CALL(call_nanmean, weft_nanmean(x[0], WEFT_ALL_DIMS, false))
+CALL(call_max_pool, weft_max_pool(x[0], 2, &(weft_pooling){ .kernel = { 2, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 } }, NULL))
+CALL(call_avg_pool, weft_avg_pool(x[0], 2, &(weft_pooling){ .kernel = { 2, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 } }))
+CALL(call_avg_pool_inside, weft_avg_pool(x[0], 1, &(weft_pooling){ .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }, .ceil_mode = true, .excludes_padding = true }))
+CALL(call_adaptive_avg_pool, weft_adaptive_avg_pool(x[0], 3, (int64_t[]){ 2, 1, 3 }))
+CALL(call_adaptive_max_pool, weft_adaptive_max_pool(x[0], 1, (int64_t[]){ 3 }, NULL))
 
 static weft_tensor *cross_entropy(weft_tensor *const x[], weft_loss_reduction reduction, double smoothing)
 {
@@ -132,5 +137,10 @@ const call_row gradient_rows_around[] = {
     { THIS_ROW, { "5x3:w", "5x3:p", "5x3:p", "5x1:p" }, call_both_weights, false },
     { THIS_ROW, { "5x3:w", "5x3:p" }, call_kl_div, false },
     { THIS_ROW, { "5x3:w", "5x3:u" }, call_kl_div_of_logs, false },
+    { THIS_ROW, { "2x2x4x5:u" }, call_max_pool, false },
+    { THIS_ROW, { "2x2x4x5:u" }, call_avg_pool, false },
+    { THIS_ROW, { "3x6:u" }, call_avg_pool_inside, false },
+    { THIS_ROW, { "2x3x2x5:u" }, call_adaptive_avg_pool, false },
+    { THIS_ROW, { "2x2x7:u" }, call_adaptive_max_pool, false },
     { .call = NULL },
 };

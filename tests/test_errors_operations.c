@@ -520,6 +520,30 @@ static void test_products(void **state)
                "shape");
     GIVES_NULL(weft_conv2d_backward_weight(image, image, (const int64_t[]){ 6, 6, 3, 3 }, NULL), SHAPE,
                "weft_conv2d_backward_weight", "gradient");
+    const int64_t sizes[] = { 2, 2, 2 }, too_small[] = { 2, -2 };
+    const weft_pooling window = { .kernel = { 2, 2 } };
+    GIVES_NULL(weft_max_pool(NULL, 2, &window, NULL), INVALID, "weft_max_pool", "a");
+    GIVES_NULL(weft_max_pool(image, 4, &window, NULL), INVALID, "weft_max_pool", "num_dims");
+    GIVES_NULL(weft_max_pool(matrix, 2, &window, NULL), SHAPE, "weft_max_pool", "at least 3");
+    GIVES_NULL(weft_max_pool(image, 2, NULL, NULL), INVALID, "weft_max_pool", "options");
+    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 2 } }, NULL), INVALID, "weft_max_pool", "kernel");
+    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .stride = { -1 } }, NULL), INVALID,
+               "weft_max_pool", "stride");
+    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .padding = { 0, 2 } }, NULL), INVALID,
+               "weft_max_pool", "padding");
+    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .dilation = { -1, 1 } }, NULL), INVALID,
+               "weft_max_pool", "dilation");
+    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 99, 2 } }, NULL), SHAPE, "weft_max_pool", "window");
+    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .divisor = 2 }, NULL), INVALID,
+               "weft_max_pool", "divisor");
+    GIVES_NULL(weft_avg_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .dilation = { 1, 2 } }), INVALID,
+               "weft_avg_pool", "dilation");
+    GIVES_NULL(weft_avg_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .divisor = -1 }), INVALID, "weft_avg_pool",
+               "divisor");
+    GIVES_NULL(weft_adaptive_avg_pool(image, 0, sizes), INVALID, "weft_adaptive_avg_pool", "num_dims");
+    GIVES_NULL(weft_adaptive_avg_pool(image, 2, NULL), INVALID, "weft_adaptive_avg_pool", "sizes");
+    GIVES_NULL(weft_adaptive_max_pool(image, 2, too_small, NULL), INVALID, "weft_adaptive_max_pool", "sizes[1]");
+    GIVES_NULL(weft_adaptive_max_pool(scalar, 1, sizes, NULL), SHAPE, "weft_adaptive_max_pool", "a");
     GIVES_NULL(weft_attention(NULL, matrix, matrix, NULL), INVALID, "weft_attention", "q");
     GIVES_NULL(weft_attention(scalar, matrix, matrix, NULL), SHAPE, "weft_attention", "q");
     GIVES_NULL(weft_attention(matrix, square, matrix, NULL), SHAPE, "weft_attention", "v");

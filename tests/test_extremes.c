@@ -155,6 +155,17 @@ static void any_results(int64_t v)
         weft_conv2d_backward_input(image, weight, (int64_t[]){ 2, 4, 5, 5 }, &options);
         weft_conv2d_backward_weight(image, image, (int64_t[]){ 4, 4, 3, 3 }, &options);
     }
+    for (int field = 0; field < 5; field++) {
+        weft_pooling options = { .kernel = { 2, 2 }, .stride = { 1, 1 }, .padding = { 1, 0 } };
+        int64_t *const fields[] = { options.kernel, options.stride, options.padding, options.dilation, &options.divisor };
+        fields[field][0] = v;
+        weft_max_pool(image, 2, &options, NULL);
+        weft_avg_pool(image, 2, &options);
+        options.ceil_mode = true;
+        weft_max_pool(image, 2, &options, NULL);
+        weft_avg_pool(image, 2, &options);
+    }
+    weft_adaptive_avg_pool(image, (int)v, (int64_t[]){ 1, 1, 1 });
     weft_conv2d_backward_input(image, weight, sizes, NULL);
     weft_conv2d_backward_input(image, weight, (int64_t[]){ 2, 4, v, 5 }, NULL);
     weft_conv2d_backward_weight(image, image, sizes, NULL);

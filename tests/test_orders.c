@@ -58,6 +58,14 @@ static void draw_convolution(plan *p)
     add_input(p, p->dtype, 3, y);
 }
 
+/* Images, and gradients of windows of three elements with padding. */
+static void draw_image(plan *p)
+{
+    int64_t shape[] = { 1 + below(5), 1 + below(12) };
+    add_input(p, p->dtype, 2, shape);
+    add_input(p, p->dtype, 2, shape);
+}
+
 /* A gradient of rows, and where they go. */
 static void draw_rows(plan *p)
 {
@@ -117,6 +125,19 @@ CALL(matmul, weft_matmul_ex(in[0], p->first, in[1], p->second))
 CALL(conv, weft_conv1d(in[0], in[1], NULL, NULL))
 CALL(conv_input, weft_conv1d_backward_input(in[2], in[1], p->inputs[0].shape, NULL))
 CALL(conv_weight, weft_conv1d_backward_weight(in[2], in[0], p->inputs[1].shape, NULL))
+static const weft_pooling three = { .kernel = { 3 }, .stride = { 1 }, .padding = { 1 } };
+CALL(avg_pool, weft_avg_pool(in[0], 1, &three))
+
+/* `largest`: of weft_max_pool(). */
+static weft_tensor *pooling_gradient(weft_tensor *const in[], bool largest)
+{
+    weft_tensor *a = weft_detach(in[0]), *gradient = NULL;
+    weft_set_requires_grad(a, true);
+    weft_tensor *result = largest ? weft_max_pool(a, 1, &three, NULL) : weft_avg_pool(a, 1, &three);
+    return weft_gradients(1, &result, &in[1], 1, &a, false, &gradient) == WEFT_OK ? gradient : NULL;
+}
+CALL(avg_pool_backward, pooling_gradient(in, false))
+CALL(max_pool_backward, pooling_gradient(in, true))
 CALL(embedding_backward, weft_embedding_backward(in[0], in[1], p->size))
 CALL(scatter_mean, weft_scatter_reduce(weft_cumsum(in[0], 0), 0, weft_expand(weft_unsqueeze(in[1], 1), 2, p->inputs[2].shape), in[2], WEFT_AVG, true))
 CALL(segment_sum, weft_segment_sum(in[2], in[1], p->inputs[0].shape[0]))
@@ -167,6 +188,9 @@ static const program programs[] = {
     { THIS_ROW, "conv1d", draw_convolution, call_conv },
     { THIS_ROW, "conv1d_backward_input", draw_convolution, call_conv_input },
     { THIS_ROW, "conv1d_backward_weight", draw_convolution, call_conv_weight },
+    { THIS_ROW, "avg_pool", draw_image, call_avg_pool },
+    { THIS_ROW, "avg_pool_backward", draw_image, call_avg_pool_backward },
+    { THIS_ROW, "max_pool_backward", draw_image, call_max_pool_backward },
     { THIS_ROW, "embedding_backward", draw_rows, call_embedding_backward },
     { THIS_ROW, "index_add", draw_addition, call_index_add },
     { THIS_ROW, "scatter_reduce", draw_addition, call_scatter_mean },

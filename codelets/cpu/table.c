@@ -12,6 +12,7 @@
 #include "codelets/losses.h"
 #include "codelets/norms.h"
 #include "codelets/optimizers.h"
+#include "codelets/pooling.h"
 #include "codelets/random.h"
 #include "codelets/ranges.h"
 #include "codelets/reductions.h"

@@ -31,7 +31,7 @@ typedef struct weft_device_error {
 typedef struct weft_device_call {
     int num_outputs, num_inputs;
     bool first, last;
-    int64_t numbers[WEFT_MAX_NUMBERS];
+    int64_t numbers[WEFT_KERNEL_NUMBERS];
     double scalars[WEFT_MAX_SCALARS];
     weft_device_view views[WEFT_DEVICE_VIEWS]; /* the outputs, then the inputs */
     weft_device_error *error;                  /* NULL: the kernel finds none */

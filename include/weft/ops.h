@@ -15,6 +15,7 @@
 #define WEFT_OPS_H
 
 #include <weft/elementwise.h>
+#include <weft/images.h>
 #include <weft/indexing.h>
 #include <weft/losses.h>
 #include <weft/nn.h>

@@ -6,6 +6,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_activation_operations,
     weft_matmul_operations,
     weft_convolution_operations,
+    weft_pooling_operations,
     weft_attention_operations,
     weft_attention_ring_operations,
     weft_attention_backward_operations,

@@ -25,6 +25,7 @@
 #ifndef WEFT_SRC_SHARDING_RULE_H
 #define WEFT_SRC_SHARDING_RULE_H
 
+#include "codelets/kernels.h"
 #include "layout/layout.h"
 
 enum {
@@ -73,7 +74,7 @@ bool weft_rule_operand_has(const weft_rule_operand *operand, int factor);
 
 /* ---- a rule on given shapes ---------------------------------------------------------------------------- */
 
-enum { WEFT_MAX_ATTRIBUTES = 12, WEFT_MAX_SIZES = 16 };
+enum { WEFT_MAX_ATTRIBUTES = WEFT_KERNEL_NUMBERS, WEFT_MAX_SIZES = 16 };
 
 /* The choices of a call beside its tensors that its layouts depend on. Integers alone, so that it can be
  * hashed and compared as bytes: zero-initialise it. */

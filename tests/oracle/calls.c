@@ -36,6 +36,7 @@ static const oracle_operation *const tables[] = {
     oracle_equation_operations,
     oracle_scatter_operations,
     oracle_product_operations,
+    oracle_image_operations,
     oracle_nn_operations,
     oracle_loss_operations,
     oracle_optimizer_operations,

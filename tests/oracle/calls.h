@@ -12,6 +12,7 @@ extern const oracle_operation oracle_indexing_operations[];
 extern const oracle_operation oracle_equation_operations[];
 extern const oracle_operation oracle_scatter_operations[];
 extern const oracle_operation oracle_product_operations[];
+extern const oracle_operation oracle_image_operations[];
 extern const oracle_operation oracle_nn_operations[];
 extern const oracle_operation oracle_loss_operations[];
 extern const oracle_operation oracle_optimizer_operations[];

@@ -7,6 +7,7 @@ import table_around  # noqa: F401
 import table_indexing  # noqa: F401
 import table_equations  # noqa: F401
 import table_scatter  # noqa: F401
+import table_images  # noqa: F401
 import table_products  # noqa: F401
 import table_nn  # noqa: F401
 import table_losses  # noqa: F401

@@ -271,6 +271,11 @@ NAMED = {
     "logsumexp": [("infinities", *reduced([INF, 1.0, 2.0, -INF, 1.0, -INF, 1000.0, -1000.0, 999.0], (3, 3), 1))],
     "nansum": [("NaN", *reduced([NAN, 1.0, 2.0, NAN, NAN, NAN], (2, 3), 1))],
     "nanmean": [("NaN", *reduced([NAN, 1.0, 2.0, 3.0, NAN, 4.0], (2, 3), 1))],
+    "max_pool": [("ties", [literal(*TIES, shape=(1, 2, 4))],
+                  {"dims": 1, "kernel": [3], "stride": [1], "padding": [1], "dilation": [1], "ceil": 0}),
+                 ("NaN and infinities", [literal(NAN, 1.0, NAN, -INF, -INF, -INF, INF, 2.0, shape=(1, 1, 8))],
+                  {"dims": 1, "kernel": [2], "stride": [2], "padding": [0], "dilation": [1], "ceil": 0})],
+    "adaptive_max_pool": [("ties", [literal(*TIES, shape=(1, 2, 4))], {"sizes": [3]})],
     "sort": [("ties", [literal(*TIES, shape=(2, 4))], {"dim": 1, "descending": 0}),
              ("ties descending", [literal(*TIES, shape=(2, 4))], {"dim": 1, "descending": 1})],
     "topk": [("ties", [literal(*TIES, shape=(2, 4))], {"dim": 1, "k": 2, "largest": 1})],
@@ -341,5 +346,6 @@ max_with_indices cumsum cumprod index_select gather scatter_add index_add sort t
 einsum tensordot median quantile cov
 scatter index_copy scatter_scalar index_fill scatter_reduce segment_sum bincount_weighted
 matmul matmul_ex dot outer addmm linear conv2d conv1d attention attention_with_log_sums
+max_pool avg_pool adaptive_max_pool adaptive_avg_pool
 softmax log_softmax layer_norm rms_norm dropout_backward rotary
 """.split())
