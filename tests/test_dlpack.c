@@ -229,7 +229,7 @@ static void test_pending_tasks_keep_the_memory(void **state)
     give(rows(&g, 16), PLAIN);
     weft_tensor *x = take(&g, true, 0), *late = weft_zeros(WEFT_F64, 1, g.shape, line, g.placements);
     for (int i = 0; i < weft_local_ranks(); i++) {
-        assert_non_null(weft_local_acquire(late, i, WEFT_WRITE));
+        assert_non_null(weft_local_acquire(late, i, WEFT_READ_WRITE));
     }
     weft_tensor *sum = weft_add(x, late);
     weft_tensor_release(x);
