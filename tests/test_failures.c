@@ -223,7 +223,7 @@ static void test_other_threads(void **state)
     pthread_join(thread, NULL);
     assert_int_equal(weft_last_status(), WEFT_OK);
     const char *text = stop(WEFT_OK);
-    assert_says(text, "2 calls failed before weft_init() or on other threads");
+    assert_says(text, "2 calls failed before weft_init(), on other threads or in deleters");
     assert_says(text, "the first was: weft_add: called from another thread");
 }
 

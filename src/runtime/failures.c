@@ -102,7 +102,7 @@ void weft_failures_tell(FILE *file)
 {
     if (weft_on_error_read() != WEFT_ON_ERROR_PRINT) {
         tell(file, &failures.own, "");
-        tell(file, &failures.elsewhere, " before weft_init() or on other threads");
+        tell(file, &failures.elsewhere, " before weft_init(), on other threads or in deleters");
     }
     weft_failures_forget();
 }
