@@ -233,6 +233,11 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_layer_norm, tensor, line, line, 0.5);
     TRY(weft_layer_norm_backward, tensor, tensor, line, 0.5, &other, &other);
     TRY(weft_rms_norm, tensor, line, 0.5);
+    TRY(weft_normalize, tensor, 2, 0, 0.5);
+    TRY(weft_cosine_similarity, tensor, tensor, 0, 0.5);
+    TRY(weft_matrix_norm, tensor, WEFT_MATRIX_ONE, false);
+    TRY(weft_glu, tensor, 0);
+    TRY(weft_prelu, tensor, scalar);
     TRY(weft_rotary, tensor, 7, 2);
     TRY(weft_rotary_backward, tensor, 7, 2);
     TRY(weft_rms_norm_backward, tensor, tensor, line, 0.5, &other);

@@ -1,4 +1,4 @@
-/* Gradients of elements around a tensor, of diagonals, of statistics, and of losses of elements. */
+/* Gradients of elements around a tensor, of diagonals, of statistics, of losses, and of vectors of norm 1. */
 #include "gradient_rows.h"
 
 static weft_tensor *pad(weft_tensor *a, weft_pad_mode mode, double value)
@@ -47,6 +47,13 @@ CALL(call_avg_pool, weft_avg_pool(x[0], 2, &(weft_pooling){ .kernel = { 2, 3 }, 
 CALL(call_avg_pool_inside, weft_avg_pool(x[0], 1, &(weft_pooling){ .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }, .ceil_mode = true, .excludes_padding = true }))
 CALL(call_adaptive_avg_pool, weft_adaptive_avg_pool(x[0], 3, (int64_t[]){ 2, 1, 3 }))
 CALL(call_adaptive_max_pool, weft_adaptive_max_pool(x[0], 1, (int64_t[]){ 3 }, NULL))
+CALL(call_normalize, weft_normalize(x[0], 3, 1, 0.01))
+CALL(call_cosine_similarity, weft_cosine_similarity(x[0], x[1], 0, 0.01))
+CALL(call_matrix_norm, weft_matrix_norm(x[0], WEFT_MATRIX_ONE, true))
+CALL(call_matrix_norm_of_rows, weft_matrix_norm(x[0], WEFT_MATRIX_MINUS_INFINITY, false))
+CALL(call_frobenius, weft_matrix_norm(x[0], WEFT_MATRIX_FROBENIUS, false))
+CALL(call_glu, weft_glu(x[0], 0))
+CALL(call_prelu, weft_prelu(x[0], x[1]))
 
 static weft_tensor *cross_entropy(weft_tensor *const x[], weft_loss_reduction reduction, double smoothing)
 {
@@ -121,6 +128,13 @@ const call_row gradient_rows_around[] = {
     { THIS_ROW, { "5x3:u" }, call_logsumexp, false },
     { THIS_ROW, { "5x3:u" }, call_nansum, false },
     { THIS_ROW, { "5x3:u" }, call_nanmean, false },
+    { THIS_ROW, { "5x3:u" }, call_normalize, false },
+    { THIS_ROW, { "5x3:u", "3:w" }, call_cosine_similarity, false },
+    { THIS_ROW, { "2x5x3:u" }, call_matrix_norm, false },
+    { THIS_ROW, { "2x5x3:u" }, call_matrix_norm_of_rows, false },
+    { THIS_ROW, { "2x5x3:u" }, call_frobenius, false },
+    { THIS_ROW, { "6x3:u" }, call_glu, false },
+    { THIS_ROW, { "5x3:u", "3:u" }, call_prelu, false },
     { THIS_ROW, { "5x3:w", "5:i3", "3:p" }, call_weighted_cross_entropy, false },
     { THIS_ROW, { "5x3:w", "5:i3", "3:p" }, call_weighted_losses, false },
     { THIS_ROW, { "5x3:w", "5:i3", "3:p", "5:w" }, call_weighted_backward, false },

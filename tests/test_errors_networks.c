@@ -66,11 +66,48 @@ static void test_class_losses(void **state)
     rows_end();
 }
 
+static void test_normalize(void **state)
+{
+    (void)state;
+    GIVES_NULL(weft_normalize(NULL, 2, 0, 0), INVALID, "weft_normalize", "a");
+    GIVES_NULL(weft_normalize(scalar, 2, 0, 0), INVALID, "weft_normalize", "a is a scalar");
+    GIVES_NULL(weft_normalize(matrix, 2, 2, 0), INVALID, "weft_normalize", "dim is 2");
+    GIVES_NULL(weft_normalize(matrix, -1, 0, 0), INVALID, "weft_normalize", "p is -1");
+    GIVES_NULL(weft_normalize(matrix, 2, 0, NAN), INVALID, "weft_normalize", "epsilon is nan");
+    GIVES_NULL(weft_normalize(indices, 2, 0, 0), DTYPE, "weft_normalize", "a is i64");
+    GIVES_NULL(weft_normalize(empty, INFINITY, 0, 0), SHAPE, "weft_normalize", "size 0");
+    GIVES_NULL(weft_cosine_similarity(NULL, matrix, 0, 0), INVALID, "weft_cosine_similarity", "a");
+    GIVES_NULL(weft_cosine_similarity(matrix, dead, 0, 0), INVALID, "weft_cosine_similarity", "b");
+    GIVES_NULL(weft_cosine_similarity(matrix, square, 0, 0), SHAPE, "weft_cosine_similarity", "b has size 5");
+    GIVES_NULL(weft_cosine_similarity(matrix, indices, 0, 0), DTYPE, "weft_cosine_similarity", "b is i64");
+    GIVES_NULL(weft_cosine_similarity(matrix, on_other, 0, 0), MESH, "weft_cosine_similarity", "weft_redistribute");
+    GIVES_NULL(weft_cosine_similarity(matrix, matrix, 0, -1), INVALID, "weft_cosine_similarity", "epsilon is -1");
+    GIVES_NULL(weft_cosine_similarity(scalar, scalar, 0, 0), INVALID, "weft_cosine_similarity", "scalars");
+    GIVES_NULL(weft_matrix_norm(NULL, WEFT_MATRIX_ONE, false), INVALID, "weft_matrix_norm", "a");
+    GIVES_NULL(weft_matrix_norm(scalar, WEFT_MATRIX_ONE, false), SHAPE, "weft_matrix_norm", "a has 0 dimensions");
+    GIVES_NULL(weft_matrix_norm(places, WEFT_MATRIX_ONE, false), DTYPE, "weft_matrix_norm", "a is i64");
+    GIVES_NULL(weft_matrix_norm(matrix, WEFT_MATRIX_TWO, false), UNSUPPORTED, "weft_matrix_norm", "kind is 5");
+    GIVES_NULL(weft_matrix_norm(matrix, WEFT_MATRIX_NUCLEAR, false), UNSUPPORTED, "weft_matrix_norm", "kind is 7");
+    GIVES_NULL(weft_matrix_norm(matrix, (weft_matrix_norm_kind)8, false), INVALID, "weft_matrix_norm", "kind is 8");
+    GIVES_NULL(weft_matrix_norm(empty, WEFT_MATRIX_INFINITY, false), SHAPE, "weft_matrix_norm", "size 0");
+    GIVES_NULL(weft_glu(NULL, 0), INVALID, "weft_glu", "a");
+    GIVES_NULL(weft_glu(matrix, 1), SHAPE, "weft_glu", "size 5");
+    GIVES_NULL(weft_glu(matrix, -3), INVALID, "weft_glu", "dim is -3");
+    GIVES_NULL(weft_glu(indices, 0), DTYPE, "weft_glu", "a is i64");
+    GIVES_NULL(weft_prelu(NULL, scalar), INVALID, "weft_prelu", "a");
+    GIVES_NULL(weft_prelu(matrix, NULL), INVALID, "weft_prelu", "weight");
+    GIVES_NULL(weft_prelu(matrix, matrix), SHAPE, "weft_prelu", "weight is ");
+    GIVES_NULL(weft_prelu(matrix, indices), SHAPE, "weft_prelu", "weight is ");
+    GIVES_NULL(weft_prelu(whole, scalar), DTYPE, "weft_prelu", "weight is f32");
+    rows_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_element_losses),
         cmocka_unit_test(test_class_losses),
+        cmocka_unit_test(test_normalize),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,5 +1,5 @@
 /** \file
- * Neural networks: softmax, normalisation, losses, tables. Floating types; WEFT_BF16 and WEFT_F16 are
+ * Neural networks: softmax, normalisation, gates, losses, tables. Floating types; WEFT_BF16 and WEFT_F16 are
  * computed in single precision and rounded once, at the end. No rank needs whole rows: along a sharded
  * dimension ranks exchange one or two numbers per row (its maximum, its sum) instead of rows. Functions named
  * *_backward give the gradient of the function's first argument. */
@@ -52,6 +52,33 @@ WEFT_API weft_tensor *weft_rms_norm_backward_with_statistics(weft_tensor *gradie
                                                              weft_tensor *rstd, weft_tensor *gain,
                                                              weft_tensor **gradient_gain);
 /** \} */
+
+/** Vectors along `dim`, divided by their norm (weft_norm() with p >= 0), or by epsilon where that is larger. */
+WEFT_API weft_tensor *weft_normalize(weft_tensor *a, double p, int dim, double epsilon);
+/** The sum of products of weft_normalize(a, 2, dim, epsilon) and the same of b, without that dimension. Shapes are
+ * broadcast, and `dim` is one of the broadcast shape; types are promoted. */
+WEFT_API weft_tensor *weft_cosine_similarity(weft_tensor *a, weft_tensor *b, int dim, double epsilon);
+
+/** Norms of matrices; those of singular values are WEFT_ERR_UNSUPPORTED. */
+typedef enum weft_matrix_norm_kind {
+    WEFT_MATRIX_FROBENIUS = 0,  /**< the root of the sum of squares */
+    WEFT_MATRIX_ONE,            /**< the largest sum of a column's magnitudes */
+    WEFT_MATRIX_MINUS_ONE,      /**< the smallest one */
+    WEFT_MATRIX_INFINITY,       /**< the largest sum of a row's magnitudes */
+    WEFT_MATRIX_MINUS_INFINITY, /**< the smallest one */
+    WEFT_MATRIX_TWO,            /**< the largest singular value */
+    WEFT_MATRIX_MINUS_TWO,      /**< the smallest one */
+    WEFT_MATRIX_NUCLEAR         /**< the sum of singular values */
+} weft_matrix_norm_kind;
+/** The norm of each matrix of the last two dimensions; keepdim: these stay with size 1. WEFT_ERR_SHAPE where there is no
+ * column (row) to choose. */
+WEFT_API weft_tensor *weft_matrix_norm(weft_tensor *a, weft_matrix_norm_kind kind, bool keepdim);
+
+/** The first half along `dim` times the sigmoid of the second half. WEFT_ERR_SHAPE for an odd size. */
+WEFT_API weft_tensor *weft_glu(weft_tensor *a, int dim);
+/** weight * a where a is not above 0, else a. The weight, of a's type, has one element, or one for each index of
+ * dimension 1. */
+WEFT_API weft_tensor *weft_prelu(weft_tensor *a, weft_tensor *weight);
 
 /**
  * Rotary positions: a [..., t, d], d even. The vector at index i of dimension t has position p = first_position + i; its

@@ -28,6 +28,7 @@ extern const weft_operation *const weft_matmul_operations[];
 extern const weft_operation *const weft_mse_operations[];
 extern const weft_operation *const weft_norm_backward_operations[];
 extern const weft_operation *const weft_norm_operations[];
+extern const weft_operation *const weft_normalize_operations[];
 extern const weft_operation *const weft_optimizer_operations[];
 extern const weft_operation *const weft_flip_roll_operations[];
 extern const weft_operation *const weft_pad_operations[];

@@ -33,6 +33,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_softmax_operations,
     weft_norm_operations,
     weft_norm_backward_operations,
+    weft_normalize_operations,
     weft_loss_operations,
     weft_mse_operations,
     weft_element_loss_operations,

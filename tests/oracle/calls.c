@@ -39,6 +39,7 @@ static const oracle_operation *const tables[] = {
     oracle_image_operations,
     oracle_nn_operations,
     oracle_loss_operations,
+    oracle_normalize_operations,
     oracle_optimizer_operations,
 };
 

@@ -15,6 +15,7 @@ extern const oracle_operation oracle_product_operations[];
 extern const oracle_operation oracle_image_operations[];
 extern const oracle_operation oracle_nn_operations[];
 extern const oracle_operation oracle_loss_operations[];
+extern const oracle_operation oracle_normalize_operations[];
 extern const oracle_operation oracle_optimizer_operations[];
 
 /* Attributes that many have: "dims", as many as it returns, and "keepdim". \{ */

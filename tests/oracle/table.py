@@ -11,5 +11,6 @@ import table_images  # noqa: F401
 import table_products  # noqa: F401
 import table_nn  # noqa: F401
 import table_losses  # noqa: F401
+import table_normalize  # noqa: F401
 import table_optimizers  # noqa: F401
 from rows import FAMILIES  # noqa: F401

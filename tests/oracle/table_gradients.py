@@ -108,8 +108,16 @@ def binary_cross_entropy_inside(x, a):
     return weighted(-x[1] * torch.log(x[0]) - (1 - x[1]) * torch.log1p(-x[0]), x, a)
 
 
+def cosines(x, a):
+    """PyTorch's derivative passes through the norm where it is bounded by epsilon."""
+    x = torch.broadcast_tensors(*x)
+    units = [t / t.norm(2, a["dim"], True).clamp_min(a["epsilon"]) for t in x]
+    return (units[0] * units[1]).sum(a["dim"])
+
+
 FUNCTIONS = {
     "atan2": angle,
+    "cosine_similarity": cosines,
     "binary_cross_entropy": binary_cross_entropy_inside,
     "hardsigmoid": lambda x, a: F.relu6(x[0] + 3) / 6,  # PyTorch's gradient has 1 / 6 in single precision
     "cross_entropy_backward": gradient_function(loss_of_rows, 2),
@@ -146,7 +154,7 @@ def narrow_conversion(random):
 # What the magnitudes of terms are multiplied by: scores and statistics are sums as well.
 MARGINS = {name: 4 for name in ("attention", "attention_with_log_sums", "attention_backward",
                                 "attention_backward_with_log_sums", "layer_norm_backward", "rms_norm_backward",
-                                "rotary", "rotary_backward")}
+                                "rotary", "rotary_backward", "cosine_similarity", "normalize")}
 # Without types of 16 bits: sums of logarithms are f32 here.
 NOT_NARROW = {"attention_with_log_sums"}
 # Without empty tensors: PyTorch's mean of no rows is NaN, and so is what it is multiplied by.
@@ -171,7 +179,16 @@ def kl_draft(random):
     return drafted(LOGS, LOGS if logs else INSIDE, log_target=one_of(logs))(random)
 
 
-SAMPLES = {"to_type": narrow_conversion,
+def pairs_of_vectors(random):
+    """Repeated, but not along the vectors: numbers that are all equal have a gradient of 0, but for rounding."""
+    shape = [random.randint(1, 4), random.randint(2, 5), random.randint(1, 3)]
+    other = [random.choice([size, 1]) if d != 1 else size for d, size in enumerate(shape)]
+    type_name = any_type(random, WIDE)
+    return Draft([Operand(type_name, shape), Operand(type_name, other)],
+                 {"dim": random.choice([1, -2]), "epsilon": random.choice([1e-8, 0.5])})
+
+
+SAMPLES = {"to_type": narrow_conversion, "cosine_similarity": pairs_of_vectors,
            "weighted_cross_entropy": counting_all(classes_draft(False, False)),
            "weighted_cross_entropy_backward": counting_all(classes_draft(False, True)),
            "binary_cross_entropy": drafted(INSIDE, INSIDE, weight=one_of(0, 1)), "kl_div": kl_draft}
@@ -307,6 +324,11 @@ NAMED = {
     "smooth_l1": [("bends", [literal(0.0, 0.5, 1.0, -0.5, -2.0, INF, NAN), literal(0.0, 0.0, 0.25, 0.0, 1.0, 0.0, 0.0)],
                    {"reduction": 2, "beta": b}) for b in (0.0, 0.5)],
     "l1": [("equal", [literal(0.0, 0.5, INF, -0.5, NAN), literal(0.0, 0.5, 0.25, 0.0, 1.0)], {"reduction": 2})],
+    "normalize": [("zero", [literal(0.0, 0.0, 0.0, 1.0, -2.0, 0.0, shape=(2, 3))], {"dim": 1, "p": p, "epsilon": 0.5})
+                  for p in (1.0, 2.0, INF)],
+    "matrix_norm": [("zeros and ties", [literal(0.0, 0.0, 0.0, 0.0, 1.0, -2.0, -2.0, 1.0, shape=(2, 2, 2))],
+                     {"kind": k, "keepdim": 0}) for k in range(5)],
+    "prelu": [("zeros", [literal(*EDGES), literal(0.25)], {})],
     "nll": [(f"ignored reduction {r}", [literal(*LOGITS, shape=(3, 3)), whole(1, 2, 1)],
              {"reduction": r, "ignore_index": 1}) for r in range(3)],
     "embedding": [("repeated", [literal(*range(8), shape=(4, 2)), whole(1, 1, 3, 1, 0)], {})],
@@ -329,7 +351,7 @@ NAMED = {
 }
 
 # Named cases, or rows, without second derivatives: where PyTorch's are NaN, here 0; where they are not exact.
-SECOND_NOT_NAMED = {"binary_cross_entropy", "pow", "logaddexp", "norm", "norm_all", "cross_entropy_ex",
+SECOND_NOT_NAMED = {"binary_cross_entropy", "normalize", "matrix_norm", "prelu", "pow", "logaddexp", "norm", "norm_all", "cross_entropy_ex",
                     "atan2"}
 
 # ---- second derivatives ---------------------------------------------------------------------------------
@@ -341,7 +363,7 @@ abs erf erfc sigmoid silu relu gelu softplus hardswish leaky_relu elu
 mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_all prod_all prod_over
 std logsumexp nansum nanmean
 l1 huber smooth_l1 binary_cross_entropy binary_cross_entropy_with_logits kl_div
-weighted_cross_entropy soft_cross_entropy embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
+weighted_cross_entropy soft_cross_entropy normalize cosine_similarity matrix_norm glu prelu embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
 einsum tensordot median quantile cov
 scatter index_copy scatter_scalar index_fill scatter_reduce segment_sum bincount_weighted
