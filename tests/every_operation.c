@@ -161,6 +161,8 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_conv2d_backward_weight, weft_reshape(scalar, 4, ones), image, deep, NULL);
     TRY(weft_conv1d_backward_input, weft_reshape(scalar, 3, ones), cube, deep, NULL);
     TRY(weft_conv1d_backward_weight, weft_reshape(scalar, 3, ones), cube, deep, NULL);
+    TRY(weft_conv_transpose2d, image, weft_transpose(image, 0, 1), NULL, NULL, NULL);
+    TRY(weft_conv_transpose1d, cube, weft_transpose(cube, 0, 1), NULL, NULL, NULL);
     TRY(weft_attention, cube, cube, cube, NULL);
     TRY(weft_attention_with_log_sums, cube, cube, cube, NULL, &other);
     TRY(weft_attention_backward, cube, cube, cube, cube, cube, NULL, &other, &other);

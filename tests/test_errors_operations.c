@@ -520,6 +520,17 @@ static void test_products(void **state)
                "shape");
     GIVES_NULL(weft_conv2d_backward_weight(image, image, (const int64_t[]){ 6, 6, 3, 3 }, NULL), SHAPE,
                "weft_conv2d_backward_weight", "gradient");
+    weft_tensor *turned = weft_transpose(filter, 0, 1);
+    GIVES_NULL(weft_conv_transpose2d(NULL, filter, NULL, NULL, NULL), INVALID, "weft_conv_transpose2d", "x");
+    GIVES_NULL(weft_conv_transpose1d(image, filter, NULL, NULL, NULL), SHAPE, "weft_conv_transpose1d", "x");
+    GIVES_NULL(weft_conv_transpose2d(image, filter, NULL, NULL, NULL), SHAPE, "weft_conv_transpose2d", "channels");
+    GIVES_NULL(weft_conv_transpose2d(turned, filter, NULL, &(weft_convolution){ .groups = -1 }, NULL), INVALID,
+               "weft_conv_transpose2d", "groups");
+    GIVES_NULL(weft_conv_transpose2d(turned, filter, NULL, NULL, (const int64_t[]){ 0, 1 }), INVALID,
+               "weft_conv_transpose2d", "output_padding");
+    GIVES_NULL(weft_conv_transpose2d(turned, filter, NULL, &(weft_convolution){ .padding = { 9, 0 } }, NULL), SHAPE,
+               "weft_conv_transpose2d", "at least one element");
+    GIVES_NULL(weft_conv_transpose2d(turned, filter, filter, NULL, NULL), SHAPE, "weft_conv_transpose2d", "bias");
     const int64_t sizes[] = { 2, 2, 2 }, too_small[] = { 2, -2 };
     const weft_pooling window = { .kernel = { 2, 2 } };
     GIVES_NULL(weft_max_pool(NULL, 2, &window, NULL), INVALID, "weft_max_pool", "a");

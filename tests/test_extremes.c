@@ -154,6 +154,7 @@ static void any_results(int64_t v)
         weft_conv2d(image, weight, NULL, &options);
         weft_conv2d_backward_input(image, weight, (int64_t[]){ 2, 4, 5, 5 }, &options);
         weft_conv2d_backward_weight(image, image, (int64_t[]){ 4, 4, 3, 3 }, &options);
+        weft_conv_transpose2d(image, weight, NULL, &options, (int64_t[]){ 0, v });
     }
     for (int field = 0; field < 5; field++) {
         weft_pooling options = { .kernel = { 2, 2 }, .stride = { 1, 1 }, .padding = { 1, 0 } };

@@ -431,6 +431,41 @@ static void case_convolution_backward_weight(void)
     one_convolution_backward(true);
 }
 
+/* The gradient of a convolution's input, with a bias. */
+static void case_conv_transpose(void)
+{
+    convolution_case c = any_convolution();
+    weft_convolution options = options_of(&c);
+    weft_mesh *mesh = any_mesh();
+    weft_dtype type = any_float_type();
+    int64_t shape_x[4], shape_weight[4], shape[4], more[2];
+    int ndim = shape_of(&c, c.result, shape_x);
+    shape_of(&c, c.weight, shape_weight);
+    shape_of(&c, c.x, shape);
+    for (int d = 0; d < c.spatial; d++) {
+        int own = 2 - c.spatial + d;
+        int64_t reach = c.options.dilation[own] * (c.weight[2 + own] - 1) + 1 - 2 * c.options.padding[own];
+        more[d] = (c.x[2 + own] - reach) % c.options.stride[own];
+    }
+    bool biased = below(2);
+    operand x = make_narrow(mesh, type, ndim, shape_x, WHOLE), weight = make_narrow(mesh, type, ndim, shape_weight, WHOLE),
+            bias = make_narrow(mesh, type, 1, &c.x[1], WHOLE);
+    int64_t count = shape_count(ndim, shape), plane = c.x[2] * c.x[3];
+    double *expected = malloc(((size_t)count + 1) * sizeof(double));
+    for (int64_t i = 0; i < count; i++) {
+        expected[i] = biased ? bias.dense[i / plane % c.x[1]] : 0;
+    }
+    visit_products(&c, add_input, &(convolved){ NULL, weight.dense, x.dense, expected });
+    weft_tensor *result = (c.spatial == 2 ? weft_conv_transpose2d : weft_conv_transpose1d)(
+        x.tensor, weight.tensor, biased ? bias.tensor : NULL, &options, more);
+    check_narrow(result, type, ndim, shape, expected, x.exact && weight.exact && bias.exact ? 0 : 64, 500,
+                 describe_convolution(&c, &x, &weight, type));
+    free(expected);
+    release(&x);
+    release(&weight);
+    release(&bias);
+}
+
 /* Reals, twice; also with more rows than columns are made for at a time. */
 static void case_convolution_repeats(void)
 {
@@ -465,6 +500,7 @@ static const family families[] = {
     { "convolution", case_convolution },
     { "convolution_backward_input", case_convolution_backward_input },
     { "convolution_backward_weight", case_convolution_backward_weight },
+    { "conv_transpose", case_conv_transpose },
     { "convolution repeats", case_convolution_repeats },
 };
 

@@ -93,6 +93,20 @@ WEFT_API weft_tensor *weft_conv1d_backward_weight(weft_tensor *gradient, weft_te
                                                   const int64_t shape[3], const weft_convolution *options);
 /** \} */
 
+/**
+ * Transposed convolution of x [n, c, h, w] with weight [c, o / groups, i, j], plus bias [o] or NULL: the gradient of the
+ * input of a convolution with these weights and options, from x. [n, o, y, z] with y = (h - 1) stride - 2 padding + dilation
+ * (i - 1) + 1 + output_padding, and z likewise. Floating types. `options`: NULL for defaults.
+ * \param output_padding  of y and z, 0 or more and less than the stride: which of the sizes that the convolution makes h
+ *                        and w of; NULL: 0
+ * \return WEFT_ERR_SHAPE for x without h or w, or a result of less than one element
+ */
+WEFT_API weft_tensor *weft_conv_transpose2d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
+                                            const weft_convolution *options, const int64_t output_padding[2]);
+/** The same without h, i and y: x [n, c, w], weight [c, o / groups, j]. */
+WEFT_API weft_tensor *weft_conv_transpose1d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
+                                            const weft_convolution *options, const int64_t output_padding[1]);
+
 /** Zero-initialised: no mask. */
 typedef struct weft_attention_options {
     bool causal;  /**< row i attends to keys 0 .. i only, by their global indices */

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "ops/ops.h"
+#include "ops/convolution_arguments.h"
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
@@ -93,6 +93,8 @@ static bool lower_forward(const weft_lowering *lowering)
 static bool gradients_of_forward(const weft_gradient *of);
 static bool gradients_of_backward_input(const weft_gradient *of);
 static bool gradients_of_backward_weight(const weft_gradient *of);
+static bool gradients_of_transposed(const weft_gradient *of);
+static bool expand_transposed(const weft_call *call, weft_tensor *outputs[]);
 
 #define BILINEAR                                                                                             \
     {                                                                                                        \
@@ -142,138 +144,21 @@ static const weft_operation operation_backward_weight = {
     WEFT_ROUNDED_SUM,
 };
 
-/* ---- checks -------------------------------------------------------------------------------------------- */
-
-/* Arguments of one call: options with defaults, and all shapes, one of which is the output's. */
-typedef struct convolution {
-    const char *function;
-    int spatial; /* number of spatial dimensions */
-    weft_convolution options;
-    int64_t x[4], weight[4], result[4];
-} convolution;
-
-static bool check_option(const convolution *c, const char *name, int d, int64_t *value, int64_t least)
-{
-    if (*value == 0 && least == 1) {
-        *value = 1;
-    }
-    if (*value >= least && *value <= INT32_MAX) {
-        return true;
-    }
-    weft_fail(WEFT_ERR_INVALID, c->function, "%s is %lld in spatial dimension %d, expected at least %lld",
-              name, (long long)*value, d, (long long)least);
-    return false;
-}
-
-static bool take_options(convolution *c, const weft_convolution *options)
-{
-    c->options = (weft_convolution){ .groups = 1 };
-    if (options != NULL && !WEFT_TAKE_OPTIONS(c->function, &c->options, options)) {
-        return false;
-    }
-    for (int d = 0; d < 2; d++) {
-        if (d >= c->spatial) {
-            c->options.stride[d] = c->options.dilation[d] = 1;
-            c->options.padding[d] = 0;
-        }
-        if (!check_option(c, "stride", d, &c->options.stride[d], 1) ||
-            !check_option(c, "padding", d, &c->options.padding[d], 0) ||
-            !check_option(c, "dilation", d, &c->options.dilation[d], 1)) {
-            return false;
-        }
-    }
-    c->options.groups = c->options.groups == 0 ? 1 : c->options.groups;
-    if (c->options.groups < 0) {
-        weft_fail(WEFT_ERR_INVALID, c->function, "groups is %lld, expected at least 1",
-                  (long long)c->options.groups);
-        return false;
-    }
-    return true;
-}
-
-/* Takes the shape of a tensor of the call. */
-static bool take_shape(const convolution *c, const char *name, weft_tensor *tensor, int64_t shape[])
-{
-    if (weft_check_tensor(c->function, name, tensor) == NULL) {
-        return false;
-    }
-    if (weft_layout_of(tensor)->ndim != c->spatial + 2) {
-        weft_fail(WEFT_ERR_SHAPE, c->function, "%s has %d dimension%s, expected %d", name,
-                  weft_layout_of(tensor)->ndim, weft_layout_of(tensor)->ndim == 1 ? "" : "s", c->spatial + 2);
-        return false;
-    }
-    for (int d = 0; d < c->spatial + 2; d++) {
-        shape[d] = weft_layout_of(tensor)->shape[d];
-    }
-    return true;
-}
-
-/* Takes a shape given by the caller. */
-static bool take_given(const convolution *c, const int64_t given[], int64_t shape[])
-{
-    if (!weft_check_shape(c->function, c->spatial + 2, given)) {
-        return false;
-    }
-    for (int d = 0; d < c->spatial + 2; d++) {
-        shape[d] = given[d];
-    }
-    return true;
-}
-
-static bool check_groups(const convolution *c)
-{
-    int64_t groups = c->options.groups, features = c->weight[0], channels;
-    if (!weft_mul_checked(c->weight[1], groups, &channels) || channels != c->x[1]) {
-        weft_fail(
-            WEFT_ERR_SHAPE, c->function,
-            "weight has size %lld in dimension 1, expected the %lld channels of x divided by %lld groups",
-            (long long)c->weight[1], (long long)c->x[1], (long long)groups);
-        return false;
-    }
-    if (features % groups != 0) {
-        weft_fail(WEFT_ERR_SHAPE, c->function,
-                  "weight has size %lld in dimension 0, expected a multiple of %lld groups",
-                  (long long)features, (long long)groups);
-        return false;
-    }
-    return true;
-}
-
-/* Computes the result's shape from x, weight and options; or compares it. */
-static bool check_result(convolution *c, bool known)
-{
-    const weft_convolution *o = &c->options;
-    int64_t shape[4] = { c->x[0], c->weight[0] };
-    if (!check_groups(c)) {
-        return false;
-    }
-    for (int d = 0; d < c->spatial; d++) {
-        int64_t taps = c->weight[2 + d], size = weft_min_i64(c->x[2 + d], INT64_MAX / 2);
-        int64_t room = taps > INT32_MAX ? -1 : size + 2 * o->padding[d] - o->dilation[d] * (taps - 1) - 1;
-        if (taps < 1 || room < 0) {
-            weft_fail(WEFT_ERR_SHAPE, c->function,
-                      "weight has size %lld in dimension %d, expected 1 to what x has with its padding, %lld",
-                      (long long)taps, 2 + d, (long long)(size + 2 * o->padding[d]));
-            return false;
-        }
-        shape[2 + d] = room / o->stride[d] + 1;
-    }
-    for (int d = 0; d < c->spatial + 2; d++) {
-        if (known && c->result[d] != shape[d]) {
-            weft_fail(WEFT_ERR_SHAPE, c->function, "gradient has size %lld in dimension %d, expected %lld",
-                      (long long)c->result[d], d, (long long)shape[d]);
-            return false;
-        }
-        c->result[d] = shape[d];
-    }
-    return true;
-}
+/* The input's gradient, plus a bias. sizes: those of the output. */
+static const weft_operation operation_transposed = {
+    .name = "conv_transpose",
+    .gradient = { .function = gradients_of_transposed, .reads = { WEFT_READS_INPUT(1), WEFT_READS_INPUT(0) } },
+    .inputs = { { "x", WEFT_TYPES_FLOAT, true },
+                { "weight", WEFT_TYPES_FLOAT, true },
+                { "bias", WEFT_TYPES_FLOAT, true } },
+    .expand = expand_transposed,
+};
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
 /* `sizes`: of the output's dimensions that no input has, in the order of the rule. */
-static weft_tensor *call_of(const convolution *c, const weft_operation *operation, weft_tensor *a,
-                            weft_tensor *b, weft_tensor *bias, const int64_t sizes[], int num_sizes)
+static weft_call make_call(const weft_convolution_arguments *c, const weft_operation *operation, weft_tensor *a, weft_tensor *b,
+                           weft_tensor *bias, const int64_t sizes[], int num_sizes)
 {
     const weft_convolution *o = &c->options;
     weft_call call = { .function = c->function,
@@ -289,48 +174,64 @@ static weft_tensor *call_of(const convolution *c, const weft_operation *operatio
     int64_t *numbers = call.attributes.numbers;
     for (int d = 0; d < 2; d++) {
         /* With one spatial dimension it is the kernel's second. */
-        int own = c->spatial == 2 ? d : 1 - d;
-        numbers[WEFT_CONVOLUTION_STRIDE + d] = o->stride[own];
-        numbers[WEFT_CONVOLUTION_PADDING + d] = o->padding[own];
-        numbers[WEFT_CONVOLUTION_DILATION + d] = o->dilation[own];
-        numbers[WEFT_CONVOLUTION_TAPS + d] = own < c->spatial ? c->weight[2 + own] : 1;
+        int own = c->spatial == 2 ? d : d - 1;
+        numbers[WEFT_CONVOLUTION_STRIDE + d] = own < 0 ? 1 : o->stride[own];
+        numbers[WEFT_CONVOLUTION_PADDING + d] = own < 0 ? 0 : o->padding[own];
+        numbers[WEFT_CONVOLUTION_DILATION + d] = own < 0 ? 1 : o->dilation[own];
+        numbers[WEFT_CONVOLUTION_TAPS + d] = own < 0 ? 1 : c->weight[2 + own];
     }
     numbers[WEFT_CONVOLUTION_GROUPS] = o->groups;
+    return call;
+}
+
+static weft_tensor *call_of(const weft_convolution_arguments *c, const weft_operation *operation, weft_tensor *a,
+                            weft_tensor *b, weft_tensor *bias, const int64_t sizes[], int num_sizes)
+{
+    weft_call call = make_call(c, operation, a, b, bias, sizes, num_sizes);
     return weft_dispatch_sum(&call);
 }
 
 static weft_tensor *forward(const char *function, int spatial, weft_tensor *x, weft_tensor *weight,
                             weft_tensor *bias, const weft_convolution *options)
 {
-    convolution c = { .function = function, .spatial = spatial };
-    if (!take_shape(&c, "x", x, c.x) || !take_shape(&c, "weight", weight, c.weight) ||
-        !take_options(&c, options) || !check_result(&c, false)) {
+    weft_convolution_arguments c = { .function = function, .spatial = spatial };
+    if (!weft_take_convolution_shape(&c, "x", x, c.x) || !weft_take_convolution_shape(&c, "weight", weight, c.weight) ||
+        !weft_take_convolution_options(&c, options) || !weft_check_convolution(&c, false)) {
         return NULL;
     }
     return call_of(&c, &operation_forward, x, weight, bias, c.result + 2, spatial);
+}
+
+/* Sizes of the input's gradient: the rule names the gradient's windows first. Returns how many. */
+static int sizes_of_input(const weft_convolution_arguments *c, int64_t sizes[3])
+{
+    for (int d = 0; d < c->spatial; d++) {
+        sizes[d] = c->x[2 + d];
+    }
+    sizes[c->spatial] = c->x[1];
+    return c->spatial + (c->options.groups > 1);
 }
 
 static weft_tensor *backward_input(const char *function, int spatial, weft_tensor *gradient,
                                    weft_tensor *weight, const int64_t shape[],
                                    const weft_convolution *options)
 {
-    convolution c = { .function = function, .spatial = spatial };
-    if (!take_shape(&c, "gradient", gradient, c.result) || !take_shape(&c, "weight", weight, c.weight) ||
-        !take_given(&c, shape, c.x) || !take_options(&c, options) || !check_result(&c, true)) {
+    weft_convolution_arguments c = { .function = function, .spatial = spatial };
+    if (!weft_take_convolution_shape(&c, "gradient", gradient, c.result) || !weft_take_convolution_shape(&c, "weight", weight, c.weight) ||
+        !weft_take_given_shape(&c, shape, c.x) || !weft_take_convolution_options(&c, options) || !weft_check_convolution(&c, true)) {
         return NULL;
     }
-    int64_t sizes[3] = { c.x[2], c.x[3] }; /* the rule names the gradient's windows first */
-    sizes[spatial] = c.x[1];
-    return call_of(&c, &operation_backward_input, gradient, weight, NULL, sizes,
-                   spatial + (c.options.groups > 1));
+    int64_t sizes[3];
+    int num_sizes = sizes_of_input(&c, sizes);
+    return call_of(&c, &operation_backward_input, gradient, weight, NULL, sizes, num_sizes);
 }
 
 static weft_tensor *backward_weight(const char *function, int spatial, weft_tensor *gradient, weft_tensor *x,
                                     const int64_t shape[], const weft_convolution *options)
 {
-    convolution c = { .function = function, .spatial = spatial };
-    if (!take_shape(&c, "gradient", gradient, c.result) || !take_shape(&c, "x", x, c.x) ||
-        !take_given(&c, shape, c.weight) || !take_options(&c, options) || !check_result(&c, true)) {
+    weft_convolution_arguments c = { .function = function, .spatial = spatial };
+    if (!weft_take_convolution_shape(&c, "gradient", gradient, c.result) || !weft_take_convolution_shape(&c, "x", x, c.x) ||
+        !weft_take_given_shape(&c, shape, c.weight) || !weft_take_convolution_options(&c, options) || !weft_check_convolution(&c, true)) {
         return NULL;
     }
     int num_sizes = spatial + (c.options.groups > 1);
@@ -378,15 +279,20 @@ static weft_tensor *weight_of(const weft_call *call, weft_tensor *result, weft_t
     return backward_weight(call->function, spatial_of(call), result, x, weft_layout_of(like)->shape, &options);
 }
 
-static bool gradients_of_forward(const weft_gradient *of)
+/* The bias' gradient, from the result's. */
+static weft_tensor *bias_of(const weft_call *call, weft_tensor *gradient)
 {
     static const int dims[] = { 0, 2, 3 };
+    return weft_sum_over(gradient, 1 + spatial_of(call), dims, false);
+}
+
+static bool gradients_of_forward(const weft_gradient *of)
+{
     const weft_call *call = of->call;
     weft_tensor *g = weft_gradient_of_output(of, 0), *x = call->inputs[0], *weight = call->inputs[1];
     return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, x_of(call, g, weight, x))) &&
            (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weight_of(call, g, x, weight))) &&
-           (call->num_inputs < 3 || !weft_gradient_wanted(of, 2) ||
-            weft_give_gradient(of, 2, weft_sum_over(g, 1 + spatial_of(call), dims, false)));
+           (call->num_inputs < 3 || !weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, bias_of(call, g)));
 }
 
 static bool gradients_of_backward_input(const weft_gradient *of)
@@ -403,6 +309,55 @@ static bool gradients_of_backward_weight(const weft_gradient *of)
     weft_tensor *h = weft_gradient_of_output(of, 0), *result = call->inputs[0], *x = call->inputs[1];
     return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, result_of(call, x, h))) &&
            (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, x_of(call, result, h, x)));
+}
+
+/* ---- transposed ---------------------------------------------------------------------------------------- */
+
+static weft_tensor *transposed(const char *function, int spatial, weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
+                               const weft_convolution *options, const int64_t output_padding[])
+{
+    weft_convolution_arguments c = { .function = function, .spatial = spatial };
+    if (!weft_take_convolution_shape(&c, "x", x, c.result) || !weft_take_convolution_shape(&c, "weight", weight, c.weight) ||
+        !weft_take_convolution_options(&c, options) || !weft_check_transposed(&c, output_padding) ||
+        (bias != NULL && !weft_check_transposed_bias(&c, bias))) {
+        return NULL;
+    }
+    weft_call call = make_call(&c, &operation_transposed, x, weight, bias, c.x, spatial + 2);
+    return weft_dispatch(&call);
+}
+
+/* 16-bit types are added in WEFT_F32, and rounded once. */
+static bool expand_transposed(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor *x = call->inputs[0], *weight = call->inputs[1], *bias = call->num_inputs > 2 ? call->inputs[2] : NULL;
+    weft_dtype type = weft_layout_of(x)->dtype;
+    weft_convolution_arguments c = { .function = call->function, .spatial = spatial_of(call), .options = options_of(call) };
+    int64_t sizes[3], ones[] = { 1, 1, 1, 1 };
+    for (int d = 0; d < c.spatial + 2; d++) {
+        c.x[d] = call->attributes.sizes[d];
+        c.weight[d] = weft_layout_of(weight)->shape[d];
+    }
+    int num_sizes = sizes_of_input(&c, sizes);
+    weft_call product = make_call(&c, &operation_backward_input, x, weight, NULL, sizes, num_sizes);
+    if (bias == NULL) {
+        outputs[0] = weft_dispatch_sum(&product);
+        return outputs[0] != NULL;
+    }
+    product.attributes.type = weft_wide_type(type);
+    ones[1] = c.x[1];
+    weft_tensor *sum = weft_dispatch(&product), *row = weft_reshape(bias, c.spatial + 2, ones);
+    sum = sum == NULL || row == NULL ? NULL : weft_add(sum, row);
+    outputs[0] = sum == NULL || product.attributes.type == (int64_t)type ? sum : weft_to_type(sum, type);
+    return outputs[0] != NULL;
+}
+
+static bool gradients_of_transposed(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    weft_tensor *g = weft_gradient_of_output(of, 0), *x = call->inputs[0], *weight = call->inputs[1];
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, result_of(call, g, weight))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weight_of(call, x, g, weight))) &&
+           (call->num_inputs < 3 || !weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, bias_of(call, g)));
 }
 
 /* ---- public -------------------------------------------------------------------------------------------- */
@@ -443,9 +398,22 @@ weft_tensor *weft_conv1d_backward_weight(weft_tensor *gradient, weft_tensor *x, 
     return backward_weight("weft_conv1d_backward_weight", 1, gradient, x, shape, options);
 }
 
+weft_tensor *weft_conv_transpose2d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, const weft_convolution *options,
+                                   const int64_t output_padding[2])
+{
+    return transposed("weft_conv_transpose2d", 2, x, weight, bias, options, output_padding);
+}
+
+weft_tensor *weft_conv_transpose1d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, const weft_convolution *options,
+                                   const int64_t output_padding[1])
+{
+    return transposed("weft_conv_transpose1d", 1, x, weight, bias, options, output_padding);
+}
+
 const weft_operation *const weft_convolution_operations[] = {
     &operation_forward,
     &operation_backward_input,
     &operation_backward_weight,
+    &operation_transposed,
     NULL,
 };

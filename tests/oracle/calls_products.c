@@ -43,6 +43,17 @@ GRADIENT(conv2d_backward_weight)
 GRADIENT(conv1d_backward_input)
 GRADIENT(conv1d_backward_weight)
 
+#define TRANSPOSED(name)                                                                                     \
+    CALL(name)                                                                                               \
+    {                                                                                                        \
+        weft_convolution options = convolution(c);                                                           \
+        int64_t more[WEFT_MAX_DIMS];                                                                         \
+        oracle_list(c, "output_padding", more);                                                              \
+        return weft_##name(in[0], in[1], c->num_inputs > 2 ? in[2] : NULL, &options, more);                  \
+    }
+TRANSPOSED(conv_transpose2d)
+TRANSPOSED(conv_transpose1d)
+
 static weft_attention_options attention_options(const oracle_case *c, weft_tensor *mask)
 {
     return (weft_attention_options){
@@ -90,6 +101,8 @@ const oracle_operation oracle_product_operations[] = {
     CALLED(conv2d_backward_weight, ORDER),
     CALLED(conv1d_backward_input, ORDER),
     CALLED(conv1d_backward_weight, ORDER),
+    CALLED(conv_transpose2d, ORDER),
+    CALLED(conv_transpose1d, ORDER),
     CALLED(attention, ORDER),
     SEVERAL(attention_backward, ORDER),
     SEVERAL(attention_with_log_sums, ORDER),

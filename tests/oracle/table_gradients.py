@@ -367,7 +367,7 @@ weighted_cross_entropy soft_cross_entropy normalize cosine_similarity matrix_nor
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
 einsum tensordot median quantile cov
 scatter index_copy scatter_scalar index_fill scatter_reduce segment_sum bincount_weighted
-matmul matmul_ex dot outer addmm linear conv2d conv1d attention attention_with_log_sums
+matmul matmul_ex dot outer addmm linear conv2d conv1d conv_transpose2d conv_transpose1d attention attention_with_log_sums
 max_pool avg_pool adaptive_max_pool adaptive_avg_pool
 softmax log_softmax layer_norm rms_norm dropout_backward rotary
 """.split())

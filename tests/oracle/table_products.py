@@ -121,6 +121,37 @@ def convolution(dims, gradient=None):
     return sample
 
 
+def transposed(dims):
+    """Inputs [n, c, ...], weights [c, o / groups, ...] and a bias."""
+    def sample(random):
+        while True:
+            groups, n = random.choice([1, 1, 2]), random.randint(0 if random.random() < 0.1 else 1, 3)
+            channels, features = groups * random.randint(1, 2), random.randint(1, 2)
+            stride = [random.randint(1, 3) for _ in range(dims)]
+            values = {"stride": stride, "padding": [random.randint(0, 1) for _ in range(dims)],
+                      "dilation": [random.randint(1, 2) for _ in range(dims)], "groups": groups,
+                      "output_padding": [random.randrange(s) for s in stride]}
+            image = [random.randint(1, 4) for _ in range(dims)]
+            window = [random.randint(1, 3) for _ in range(dims)]
+            after = [(i - 1) * s - 2 * p + d * (w - 1) + 1 + m for i, s, p, d, w, m in zip(
+                image, stride, values["padding"], values["dilation"], window, values["output_padding"])]
+            sizes = [n * channels * math.prod(image), n * features * groups * math.prod(max(a, 0) for a in after)]
+            if min(after) > 0 and max(sizes) <= 60:
+                break
+        type_name = any_type(random, FLOATING)
+        inputs = [Operand(type_name, [n, channels] + image), Operand(type_name, [channels, features] + window)]
+        if random.random() < 0.5:
+            inputs.append(Operand(type_name, [features * groups]))
+        return Draft(inputs, values)
+    return sample
+
+
+def conv_transposed(x, a):
+    function = F.conv_transpose2d if x[0].dim() == 4 else F.conv_transpose1d
+    return function(x[0], x[1], x[2] if len(x) > 2 else None, a["stride"], a["padding"], a["output_padding"], a["groups"],
+                    a["dilation"])
+
+
 def convolved(x, a):
     function = F.conv2d if x[0].dim() == 4 else F.conv1d
     return function(x[0], x[1], x[2] if len(x) > 2 else None, a["stride"], a["padding"], a["dilation"],
@@ -220,6 +251,8 @@ family("products", [
     Row("conv2d_backward_weight", convolution(2, "weight"), weight_gradient, terms_of(weight_gradient)),
     Row("conv1d_backward_input", convolution(1, "x"), input_gradient, terms_of(input_gradient)),
     Row("conv1d_backward_weight", convolution(1, "weight"), weight_gradient, terms_of(weight_gradient)),
+    Row("conv_transpose2d", transposed(2), conv_transposed, terms_of(conv_transposed)),
+    Row("conv_transpose1d", transposed(1), conv_transposed, terms_of(conv_transposed)),
     Row("attention", attention_draft, attention,
         lambda x, a: torch.tensor(16.0)),  # scores are sums as well; values are averaged by them
     Row("attention_backward", attention_gradient_draft, attention_gradients, attention_gradient_terms),

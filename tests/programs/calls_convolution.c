@@ -1,4 +1,4 @@
-/* Convolutions: products.h. All six are one loop nest; they differ in which array is the sum. */
+/* Convolutions: products.h. All are one loop nest; they differ in which array is the sum. */
 #include "sums.h"
 
 CALLS(conv2d, out[0] = weft_conv2d(in[0], in[1], in[2],
@@ -33,6 +33,19 @@ CALLS(conv1d_backward_weight,
                                                                 { whole[2], whole[3] },
                                                                 { whole[4], whole[5] },
                                                                 whole[6] }))
+
+CALLS(conv_transpose2d, out[0] = weft_conv_transpose2d(in[0], in[1], in[2],
+                                                       &(weft_convolution){ { whole[0], whole[1] },
+                                                                            { whole[2], whole[3] },
+                                                                            { whole[4], whole[5] },
+                                                                            whole[6] },
+                                                       &whole[7]))
+CALLS(conv_transpose1d, out[0] = weft_conv_transpose1d(in[0], in[1], in[2],
+                                                       &(weft_convolution){ { whole[0], whole[1] },
+                                                                            { whole[2], whole[3] },
+                                                                            { whole[4], whole[5] },
+                                                                            whole[6] },
+                                                       &whole[7]))
 
 /* The array that a row computes. */
 typedef enum wanted { RESULT, OF_INPUT, OF_WEIGHT } wanted;
@@ -156,6 +169,51 @@ static bool convolved(scene *s)
     return true;
 }
 
+/* ---- transposed ---------------------------------------------------------------------------------------- */
+
+static const int details_conv_transpose2d = 2, details_conv_transpose1d = 1;
+enum { NUM_TRANSPOSED = 9 };
+
+/* The shape of the convolution's input, from that of its result. False: they do not fit. */
+static bool find_input(const int64_t wholes[], int spatial, const int64_t result[], const int64_t weight[], int64_t input[])
+{
+    int64_t groups = wholes[6] == 0 ? 1 : wholes[6];
+    bool right = groups > 0 && weight[0] == result[1];
+    input[0] = result[0];
+    input[1] = weight[1] * groups;
+    for (int d = 0; d < spatial; d++) {
+        int64_t stride = wholes[d] == 0 ? 1 : wholes[d], dilation = wholes[4 + d] == 0 ? 1 : wholes[4 + d], more = wholes[7 + d];
+        input[2 + d] = (result[2 + d] - 1) * stride - 2 * wholes[2 + d] + dilation * (weight[2 + d] - 1) + 1 + more;
+        right &= more >= 0 && more < stride && result[2 + d] > 0 && input[2 + d] > 0;
+    }
+    return right;
+}
+
+static bool transposed(scene *s)
+{
+    int spatial = *(const int *)s->step->operation->details, ndim = spatial + 2;
+    const dense *x = s->in[0], *weight = s->in[1], *bias = s->in[2];
+    int64_t input[4];
+    loops l;
+    if (x == NULL || weight == NULL || x->ndim != ndim || weight->ndim != ndim || !is_floating(x->dtype) ||
+        x->dtype != weight->dtype || s->step->num_wholes < NUM_TRANSPOSED ||
+        !find_input(s->step->wholes, spatial, x->shape, weight->shape, input) ||
+        !find_loops(s->step->wholes, spatial, input, weight->shape, &l) ||
+        (bias != NULL && (bias->ndim != 1 || bias->shape[0] != input[1] || bias->dtype != x->dtype))) {
+        return false;
+    }
+    dense *out = scene_output(s, 0, x->dtype, ndim, input);
+    sums sum = sums_new(s, out->count);
+    add_products(&l, &sum, x, weight, OF_INPUT);
+    double unit = dense_unit(x) * dense_unit(weight);
+    for (int64_t i = 0; bias != NULL && i < out->count; i++) {
+        add_to_sum(&sum, out, i, bias, i / l.w / l.h % l.c);
+    }
+    finish_sums(s, &sum, out, bias == NULL ? unit : fmin(unit, dense_unit(bias)));
+    distrust_infinite(s, out);
+    return true;
+}
+
 /* ---- making -------------------------------------------------------------------------------------------- */
 
 /* Options and shapes that fit together. */
@@ -216,6 +274,35 @@ static bool make_convolution(maker *m, step *s)
     return s->inputs[1] != NO_VALUE;
 }
 
+static bool make_transposed(maker *m, step *s)
+{
+    int spatial = *(const int *)s->operation->details, ndim = spatial + 2;
+    int64_t result[4], weight[4], input[4];
+    step made = step_of(s->operation, 3, NO_VALUE, NO_VALUE, NO_VALUE);
+    any_convolution(m, &made, spatial, result, weight);
+    weight[0] = result[1];
+    weight[1] = between(m, 1, 2);
+    made.num_wholes = NUM_TRANSPOSED;
+    for (int d = 0; d < 2; d++) {
+        made.wholes[7 + d] = below(m, made.wholes[d] == 0 ? 1 : made.wholes[d]);
+    }
+    for (int d = 0; d < spatial; d++) {
+        result[2 + d] = between(m, 1, 4);
+    }
+    int a = find_input(made.wholes, spatial, result, weight, input)
+                ? choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .least = ndim, .shape = result })
+                : NO_VALUE;
+    if (a == NO_VALUE) {
+        return false;
+    }
+    unsigned types = BIT(value_of(m, a)->dtype);
+    made.inputs[0] = a;
+    made.inputs[1] = choose_like(m, a, types, ndim, weight);
+    made.inputs[2] = one_in(m, 2) ? NO_VALUE : choose_like(m, a, types, 1, &input[1]);
+    *s = made;
+    return s->inputs[1] != NO_VALUE;
+}
+
 #define CONVOLUTION(name_)                                                                                   \
     ROW(name_, make_convolution, convolved, .details = &details_##name_, .flags = MAY_BE_PARTIAL, .weight = 5)
 
@@ -226,5 +313,7 @@ const operation convolution_calls[] = {
     CONVOLUTION(conv1d_backward_input),
     CONVOLUTION(conv2d_backward_weight),
     CONVOLUTION(conv1d_backward_weight),
+    ROW(conv_transpose2d, make_transposed, transposed, .details = &details_conv_transpose2d, .flags = MAY_BE_PARTIAL, .weight = 5),
+    ROW(conv_transpose1d, make_transposed, transposed, .details = &details_conv_transpose1d, .flags = MAY_BE_PARTIAL, .weight = 5),
     { .name = NULL },
 };

@@ -1,0 +1,30 @@
+/* Arguments of convolutions: options with defaults, and shapes that fit together. All functions return false with the error
+ * kept. */
+#ifndef WEFT_SRC_OPS_CONVOLUTION_ARGUMENTS_H
+#define WEFT_SRC_OPS_CONVOLUTION_ARGUMENTS_H
+
+#include "ops/ops.h"
+
+/* Arguments of one call: options with defaults, and all shapes, one of which is the output's. */
+typedef struct weft_convolution_arguments {
+    const char *function;
+    int spatial; /* number of spatial dimensions */
+    weft_convolution options;
+    int64_t x[4], weight[4], result[4];
+} weft_convolution_arguments;
+
+bool weft_take_convolution_options(weft_convolution_arguments *c, const weft_convolution *options);
+/* Takes the shape of a tensor of the call. */
+bool weft_take_convolution_shape(const weft_convolution_arguments *c, const char *name, weft_tensor *tensor,
+                                 int64_t shape[]);
+/* Takes a shape given by the caller. */
+bool weft_take_given_shape(const weft_convolution_arguments *c, const int64_t given[], int64_t shape[]);
+/* Computes the result's shape from x, weight and options; or compares it. */
+bool weft_check_convolution(weft_convolution_arguments *c, bool known);
+
+/* Computes x from result, weight and options: those of the convolution whose input is wanted. `output_padding`: NULL: 0. */
+bool weft_check_transposed(weft_convolution_arguments *c, const int64_t output_padding[]);
+/* That the bias fits to the channels of x. */
+bool weft_check_transposed_bias(const weft_convolution_arguments *c, weft_tensor *bias);
+
+#endif
