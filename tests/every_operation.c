@@ -240,6 +240,9 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_matrix_norm, tensor, WEFT_MATRIX_ONE, false);
     TRY(weft_glu, tensor, 0);
     TRY(weft_prelu, tensor, scalar);
+    TRY(weft_batch_norm, tensor, NULL, NULL, line, line, true, 0.5, 0.5);
+    TRY(weft_group_norm, tensor, 1, line, line, 0.5);
+    TRY(weft_instance_norm, tensor, line, line, 0.5);
     TRY(weft_rotary, tensor, 7, 2);
     TRY(weft_rotary_backward, tensor, 7, 2);
     TRY(weft_rms_norm_backward, tensor, tensor, line, 0.5, &other);

@@ -54,6 +54,10 @@ CALL(call_matrix_norm_of_rows, weft_matrix_norm(x[0], WEFT_MATRIX_MINUS_INFINITY
 CALL(call_frobenius, weft_matrix_norm(x[0], WEFT_MATRIX_FROBENIUS, false))
 CALL(call_glu, weft_glu(x[0], 0))
 CALL(call_prelu, weft_prelu(x[0], x[1]))
+CALL(call_batch_norm, weft_batch_norm(x[0], NULL, NULL, x[1], x[2], true, 0.1, 0.01))
+CALL(call_batch_norm_of_running, weft_batch_norm(x[0], x[2], x[3], x[1], NULL, false, 0.1, 0.01))
+CALL(call_group_norm, weft_group_norm(x[0], 2, x[1], x[2], 0.01))
+CALL(call_instance_norm, weft_instance_norm(x[0], NULL, x[1], 0.01))
 
 static weft_tensor *cross_entropy(weft_tensor *const x[], weft_loss_reduction reduction, double smoothing)
 {
@@ -135,6 +139,10 @@ const call_row gradient_rows_around[] = {
     { THIS_ROW, { "2x5x3:u" }, call_frobenius, false },
     { THIS_ROW, { "6x3:u" }, call_glu, false },
     { THIS_ROW, { "5x3:u", "3:u" }, call_prelu, false },
+    { THIS_ROW, { "5x3:w", "3:w", "3:w" }, call_batch_norm, false },
+    { THIS_ROW, { "5x3:w", "3:w", "3:w", "3:p" }, call_batch_norm_of_running, false },
+    { THIS_ROW, { "2x4x3:w", "4:w", "4:w" }, call_group_norm, false },
+    { THIS_ROW, { "2x3x4:w", "3:w" }, call_instance_norm, false },
     { THIS_ROW, { "5x3:w", "5:i3", "3:p" }, call_weighted_cross_entropy, false },
     { THIS_ROW, { "5x3:w", "5:i3", "3:p" }, call_weighted_losses, false },
     { THIS_ROW, { "5x3:w", "5:i3", "3:p", "5:w" }, call_weighted_backward, false },

@@ -102,12 +102,42 @@ static void test_normalize(void **state)
     rows_end();
 }
 
+static void test_channels(void **state)
+{
+    (void)state;
+    weft_tensor *five = weft_ones(WEFT_F32, 1, (const int64_t[]){ 5 }, mesh, NULL);
+    weft_tensor *more = weft_ones(WEFT_F32, 1, (const int64_t[]){ 5 }, mesh, NULL);
+    weft_tensor *one = weft_ones(WEFT_F32, 2, (const int64_t[]){ 1, 5 }, mesh, NULL);
+    GIVES_NULL(weft_batch_norm(NULL, five, more, NULL, NULL, true, 0.1, 0), INVALID, "weft_batch_norm", "a");
+    GIVES_NULL(weft_batch_norm(five, five, more, NULL, NULL, true, 0.1, 0), SHAPE, "weft_batch_norm", "a has 1 dimensions");
+    GIVES_NULL(weft_batch_norm(places, five, more, NULL, NULL, true, 0.1, 0), DTYPE, "weft_batch_norm", "a is i64");
+    GIVES_NULL(weft_batch_norm(matrix, five, NULL, NULL, NULL, true, 0.1, 0), INVALID, "weft_batch_norm", "running_var is NULL");
+    GIVES_NULL(weft_batch_norm(matrix, NULL, NULL, NULL, NULL, false, 0.1, 0), INVALID, "weft_batch_norm",
+               "running_mean is NULL");
+    GIVES_NULL(weft_batch_norm(matrix, five, five, NULL, NULL, true, 0.1, 0), INVALID, "weft_batch_norm", "one tensor");
+    GIVES_NULL(weft_batch_norm(matrix, five, more, square, NULL, true, 0.1, 0), SHAPE, "weft_batch_norm", "gain is ");
+    GIVES_NULL(weft_batch_norm(matrix, five, more, NULL, indices, true, 0.1, 0), DTYPE, "weft_batch_norm", "bias is i64");
+    GIVES_NULL(weft_batch_norm(matrix, five, more, NULL, NULL, true, 2, 0), INVALID, "weft_batch_norm", "momentum is 2");
+    GIVES_NULL(weft_batch_norm(matrix, five, more, NULL, NULL, true, 0.1, -1), INVALID, "weft_batch_norm", "epsilon is -1");
+    GIVES_NULL(weft_batch_norm(one, five, more, NULL, NULL, true, 0.1, 0), SHAPE, "weft_batch_norm", "one element");
+    GIVES_NULL(weft_batch_norm(on_other, five, more, NULL, NULL, true, 0.1, 0), MESH, "weft_batch_norm", "running_mean");
+    GIVES_NULL(weft_batch_norm(matrix, dead, more, NULL, NULL, true, 0.1, 0), INVALID, "weft_batch_norm", "running_mean");
+    GIVES_NULL(weft_group_norm(NULL, 1, NULL, NULL, 0), INVALID, "weft_group_norm", "a");
+    GIVES_NULL(weft_group_norm(image, 4, NULL, NULL, 0), SHAPE, "weft_group_norm", "groups is 4");
+    GIVES_NULL(weft_group_norm(image, 0, NULL, NULL, 0), SHAPE, "weft_group_norm", "groups is 0");
+    GIVES_NULL(weft_group_norm(image, 2, five, NULL, 0), SHAPE, "weft_group_norm", "gain is ");
+    GIVES_NULL(weft_instance_norm(scalar, NULL, NULL, 0), SHAPE, "weft_instance_norm", "a has 0 dimensions");
+    GIVES_NULL(weft_instance_norm(matrix, NULL, NULL, NAN), INVALID, "weft_instance_norm", "epsilon is nan");
+    rows_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_element_losses),
         cmocka_unit_test(test_class_losses),
         cmocka_unit_test(test_normalize),
+        cmocka_unit_test(test_channels),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

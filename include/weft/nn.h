@@ -53,6 +53,26 @@ WEFT_API weft_tensor *weft_rms_norm_backward_with_statistics(weft_tensor *gradie
                                                              weft_tensor **gradient_gain);
 /** \} */
 
+/**
+ * Normalisation of channels: a [n, c, ...]; gain, bias and running statistics are [c], of any floating types, on a's mesh.
+ * gain and bias may be NULL: 1 and 0.
+ *
+ * weft_batch_norm(): (a - mean) / sqrt(variance + epsilon) * gain + bias, over all samples and positions of a channel.
+ * While training, mean and (population's) variance are those of the whole batch, however it is sharded, as of PyTorch's
+ * SyncBatchNorm; then the running statistics, if given, change in place by `momentum` (0 .. 1) towards them, the variance
+ * towards the sample's (divided by n - 1). Else the running statistics are used. They get no gradient of this change, and
+ * a batch without elements does not change them. WEFT_ERR_SHAPE for one element in each channel while training.
+ *
+ *     y = weft_batch_norm(x, mean, variance, gain, bias, true, 0.1, 1e-5);
+ */
+WEFT_API weft_tensor *weft_batch_norm(weft_tensor *a, weft_tensor *running_mean, weft_tensor *running_var,
+                                      weft_tensor *gain, weft_tensor *bias, bool training, double momentum,
+                                      double epsilon);
+/** Over each sample's channels in groups of equal size: `groups` divides c (WEFT_ERR_SHAPE). */
+WEFT_API weft_tensor *weft_group_norm(weft_tensor *a, int64_t groups, weft_tensor *gain, weft_tensor *bias, double epsilon);
+/** Over each channel of each sample. */
+WEFT_API weft_tensor *weft_instance_norm(weft_tensor *a, weft_tensor *gain, weft_tensor *bias, double epsilon);
+
 /** Vectors along `dim`, divided by their norm (weft_norm() with p >= 0), or by epsilon where that is larger. */
 WEFT_API weft_tensor *weft_normalize(weft_tensor *a, double p, int dim, double epsilon);
 /** The sum of products of weft_normalize(a, 2, dim, epsilon) and the same of b, without that dimension. Shapes are

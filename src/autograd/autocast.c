@@ -12,7 +12,7 @@ static const char *const wide[] = {
     "rms_norm",  "nll",     "cross_entropy", "mse",     "exp",     "expm1",  "exp2",       "log",         "log1p",
     "log2",      "log10",   "pow",           "rsqrt",   "softplus", "tan",   "pow_scalar", "reciprocal",  "sinh",
     "cosh",      "asin",    "acos",          "huber",   "kl_div", "kl_div_of_logs", "logit_cross_entropy",
-    "weighted_logit_cross_entropy", "general_cross_entropy",
+    "weighted_logit_cross_entropy", "general_cross_entropy", "group_norm", "cosine_similarity",
 };
 
 typedef enum cast { CAST_NONE, CAST_NARROW, CAST_WIDE } cast;

@@ -34,6 +34,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_norm_operations,
     weft_norm_backward_operations,
     weft_normalize_operations,
+    weft_channel_norm_operations,
     weft_loss_operations,
     weft_mse_operations,
     weft_element_loss_operations,

@@ -22,6 +22,7 @@ WITHOUT = {
     *("argmax argmin argmax_all argmin_all argsort one_hot bincount histogram".split()),
     "floor_div",
     *("sgd adam adamw clip_grad_norm".split()),  # steps
+    "batch_norm",  # changes running statistics; batch_norm_alone does not
 }
 
 # ---- functions ------------------------------------------------------------------------------------------
@@ -154,7 +155,8 @@ def narrow_conversion(random):
 # What the magnitudes of terms are multiplied by: scores and statistics are sums as well.
 MARGINS = {name: 4 for name in ("attention", "attention_with_log_sums", "attention_backward",
                                 "attention_backward_with_log_sums", "layer_norm_backward", "rms_norm_backward",
-                                "rotary", "rotary_backward", "cosine_similarity", "normalize")}
+                                "rotary", "rotary_backward", "cosine_similarity", "normalize", "batch_norm_alone",
+                                "batch_norm_of_running", "group_norm", "instance_norm")}
 # Without types of 16 bits: sums of logarithms are f32 here.
 NOT_NARROW = {"attention_with_log_sums"}
 # Without empty tensors: PyTorch's mean of no rows is NaN, and so is what it is multiplied by.
@@ -363,7 +365,8 @@ abs erf erfc sigmoid silu relu gelu softplus hardswish leaky_relu elu
 mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_all prod_all prod_over
 std logsumexp nansum nanmean
 l1 huber smooth_l1 binary_cross_entropy binary_cross_entropy_with_logits kl_div
-weighted_cross_entropy soft_cross_entropy normalize cosine_similarity matrix_norm glu prelu embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
+weighted_cross_entropy soft_cross_entropy normalize cosine_similarity matrix_norm glu prelu batch_norm_alone batch_norm_of_running group_norm
+instance_norm embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
 einsum tensordot median quantile cov
 scatter index_copy scatter_scalar index_fill scatter_reduce segment_sum bincount_weighted

@@ -9,6 +9,11 @@ CALLS(glu, out[0] = weft_glu(in[0], (int)whole[0]))
 CALLS(matrix_norm, out[0] = weft_matrix_norm(in[0], (weft_matrix_norm_kind)whole[0], whole[1] != 0))
 CALLS(prelu, out[0] = weft_prelu(in[0], in[1]))
 
+CALLS(batch_norm, out[0] = weft_batch_norm(in[0], NULL, NULL, in[1], in[2], true, 0.1, real[0]))
+CALLS(batch_norm_of_running, out[0] = weft_batch_norm(in[0], in[3], in[4], in[1], in[2], false, 0.1, real[0]))
+CALLS(group_norm, out[0] = weft_group_norm(in[0], whole[0], in[1], in[2], real[0]))
+CALLS(instance_norm, out[0] = weft_instance_norm(in[0], in[1], in[2], real[0]))
+
 /* ---- lines --------------------------------------------------------------------------------------------- */
 
 /* Elements along the call's dimension; `count` lines. */
@@ -238,6 +243,105 @@ static bool matrix_norm(scene *s)
     return true;
 }
 
+/* ---- channels ------------------------------------------------------------------------------------------ */
+
+static int choose_vector(maker *m, int a, value_kind kind)
+{
+    const dense *x = value_of(m, a);
+    return choose_value(m, &(wish){ .types = BIT(x->dtype), .mesh = mesh_of(m, a), .least = 1, .shape = x->shape + 1,
+                                    .kind = kind });
+}
+
+static bool make_channels(maker *m, step *s)
+{
+    bool running = strcmp(s->operation->name, "batch_norm_of_running") == 0;
+    int a = choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .least = 2, .most = MAX_TENSOR_DIMS, .kind = VALUES_SMALL });
+    if (a == NO_VALUE || value_of(m, a)->ndim < 2) {
+        return false;
+    }
+    int vectors[4] = { NO_VALUE, NO_VALUE, NO_VALUE, NO_VALUE };
+    for (int i = 0; i < (running ? 4 : 2); i++) {
+        bool wanted = i >= 2 || one_in(m, 2);
+        vectors[i] = wanted ? choose_vector(m, a, i == 3 ? VALUES_POSITIVE : VALUES_SMALL) : NO_VALUE;
+        if (wanted && vectors[i] == NO_VALUE) {
+            return false;
+        }
+    }
+    *s = step_of(s->operation, running ? 5 : 3, a, vectors[0], vectors[1], vectors[2], vectors[3]);
+    int64_t channels = value_of(m, a)->shape[1], groups = between(m, 1, 3);
+    s->num_wholes = 1;
+    s->wholes[0] = channels % groups == 0 ? groups : 1;
+    s->num_reals = 1;
+    s->reals[0] = 0.125;
+    return true;
+}
+
+static bool is_vector(const dense *a, const dense *vector)
+{
+    return vector == NULL || (vector->ndim == 1 && vector->dtype == a->dtype && vector->shape[0] == a->shape[1]);
+}
+
+/* Elements of one normalisation: those of number `set`. */
+typedef struct channel_sets {
+    bool batch;
+    int64_t samples, channels, inner, together; /* channels of one set */
+} channel_sets;
+
+static int64_t set_of(const channel_sets *c, int64_t i)
+{
+    int64_t channel = i / c->inner % c->channels, sample = i / c->inner / c->channels;
+    return c->batch ? channel : sample * (c->channels / c->together) + channel / c->together;
+}
+
+static bool channel_norm(scene *s)
+{
+    const dense *a = s->in[0];
+    const char *name = s->step->operation->name;
+    bool running = strcmp(name, "batch_norm_of_running") == 0, batch = name[0] == 'b', each = name[0] == 'i';
+    if (a == NULL || a->ndim < 2 || !is_floating(a->dtype) || s->step->num_reals < 1 || !(s->step->reals[0] > 0.01)) {
+        return false;
+    }
+    for (int k = 1; k < s->step->num_inputs; k++) {
+        if (!is_vector(a, s->in[k]) || (k >= 3 && s->in[k] == NULL)) {
+            return false;
+        }
+    }
+    int64_t groups = each ? a->shape[1] : whole_of_call(s, 0);
+    if (!batch && !each && (groups < 1 || a->shape[1] % groups != 0)) {
+        return false;
+    }
+    channel_sets c = { batch, a->shape[0], a->shape[1], count_of(a->ndim - 2, a->shape + 2),
+                       groups < 1 || a->shape[1] == 0 ? 1 : a->shape[1] / groups };
+    int64_t sets = batch ? c.channels : c.samples * (c.channels / c.together), count = sets == 0 ? 0 : a->count / sets;
+    if (batch && !running && c.samples * c.inner == 1) {
+        return false;
+    }
+    double *means = arena_get(s->arena, (size_t)(sets + 1) * sizeof(double)),
+           *squares = arena_get(s->arena, (size_t)(sets + 1) * sizeof(double)), most = 0;
+    for (int64_t i = 0; i < a->count; i++) {
+        means[set_of(&c, i)] += a->at[i].real / (double)count;
+        most = fmax(most, fabs(a->at[i].real));
+    }
+    for (int64_t i = 0; i < a->count; i++) {
+        squares[set_of(&c, i)] += pow(a->at[i].real - means[set_of(&c, i)], 2) / (double)count;
+    }
+    dense *out = scene_output(s, 0, a->dtype, a->ndim, a->shape);
+    for (int64_t i = 0; i < a->count; i++) {
+        int64_t channel = i / c.inner % c.channels, set = set_of(&c, i);
+        double mean = running ? s->in[3]->at[channel].real : means[set];
+        double variance = running ? s->in[4]->at[channel].real : squares[set];
+        if (running && !(variance >= 0 && variance < 1000)) {
+            return false;
+        }
+        double scale = (s->in[1] == NULL ? 1 : s->in[1]->at[channel].real) / sqrt(variance + s->step->reals[0]);
+        double shift = s->in[2] == NULL ? 0 : s->in[2]->at[channel].real;
+        double size = fabs(scale) * (most + fabs(mean)) * (1 + most * most / (variance + s->step->reals[0])) + fabs(shift);
+        set_number(s, out, i, (a->at[i].real - mean) * scale + shift, ((double)count + 20) * epsilon_of(a->dtype) * size);
+    }
+    distrust_vague(s, out);
+    return true;
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------- */
 
 const operation normalize_calls[] = {
@@ -245,6 +349,10 @@ const operation normalize_calls[] = {
     ROW(cosine_similarity, make_vectors, cosine_similarity, .flags = MAY_BE_PARTIAL, .weight = 3),
     ROW(glu, make_gate, glu, .weight = 3),
     ROW(prelu, make_prelu, prelu, .weight = 3),
+    ROW(batch_norm, make_channels, channel_norm, .weight = 3),
+    ROW(batch_norm_of_running, make_channels, channel_norm, .weight = 3),
+    ROW(group_norm, make_channels, channel_norm, .weight = 3),
+    ROW(instance_norm, make_channels, channel_norm, .weight = 3),
     ROW(matrix_norm, make_matrix_norm, matrix_norm, .flags = MAY_BE_PARTIAL, .weight = 3),
     { .name = NULL },
 };
