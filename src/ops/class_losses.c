@@ -211,15 +211,12 @@ static void write_backward_rule(const weft_call_layouts *call, char *text, size_
 
 static bool gradients_of_forward(const weft_gradient *of);
 
-#define ALL_INPUTS (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2) | WEFT_READS_INPUT(3))
-#define READS_ALL                                                                                            \
-    {                                                                                                        \
-        ALL_INPUTS, ALL_INPUTS, ALL_INPUTS, ALL_INPUTS                                                       \
-    }
+#define FORWARD_READS (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2))
+#define BACKWARD_READS (FORWARD_READS | WEFT_READS_INPUT(3))
 
 static const weft_operation operation_general_cross_entropy = {
     .name = "general_cross_entropy",
-    .gradient = { .function = gradients_of_forward, .reads = READS_ALL },
+    .gradient = { .function = gradients_of_forward, .reads = { FORWARD_READS, FORWARD_READS, FORWARD_READS } },
     .write_rule = write_forward_rule,
     .rule_like = "nc,n,c->n",
     .inputs = { { "logits", WEFT_TYPES_FLOAT, false },
@@ -230,7 +227,8 @@ static const weft_operation operation_general_cross_entropy = {
 
 static const weft_operation operation_general_cross_entropy_backward = {
     .name = "general_cross_entropy_backward",
-    .gradient = { .function = weft_gradient_of_body, .reads = READS_ALL },
+    .gradient = { .function = weft_gradient_of_body,
+                  .reads = { BACKWARD_READS, BACKWARD_READS, BACKWARD_READS, BACKWARD_READS } },
     .write_rule = write_backward_rule,
     .rule_like = "nc,n,,c->nc",
     .inputs = { { "logits", WEFT_TYPES_FLOAT, false },

@@ -78,11 +78,9 @@ static bool give_loss(const weft_gradient *of, int num_inputs, derivative_functi
                     weft_give_gradient(of, (int)weight, weft_mul(gradient, unweighted(call, num_inputs))));
 }
 
-#define ALL_INPUTS (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2) | WEFT_READS_INPUT(3))
-#define READS_ALL                                                                                            \
-    {                                                                                                        \
-        ALL_INPUTS, ALL_INPUTS, ALL_INPUTS, ALL_INPUTS                                                       \
-    }
+/* Of two inputs and a weight, of three and a weight. */
+#define READS_2 (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2))
+#define READS_3 (READS_2 | WEFT_READS_INPUT(3))
 
 /* The loss of `count` inputs, whose elements are NAME_elements, and of a weight. Its arguments end with the rule of the
  * elements. */
@@ -107,7 +105,8 @@ static bool give_loss(const weft_gradient *of, int num_inputs, derivative_functi
     }                                                                                                        \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
-        .gradient = { .function = gradients_of_##name_, .reads = READS_ALL },                                \
+        .gradient = { .function = gradients_of_##name_,                                                       \
+                      .reads = { READS_##count, READS_##count, READS_##count, READS_##count } },             \
         .inputs = { { first, WEFT_TYPES_FLOAT, false },                                                      \
                     { second, WEFT_TYPES_FLOAT, false },                                                     \
                     { third, WEFT_TYPES_FLOAT, false },                                                      \
@@ -186,7 +185,7 @@ static weft_tensor *derivative_of_huber(const weft_call *call, int input)
                           : weft_scale(weft_clamp(difference, -threshold, threshold), 2 * call->scalars[1]);
 }
 
-LOSS(huber, 2, derivative_of_huber, "a", "b", NULL, .rules = { "A,A->A" })
+LOSS(huber, 2, derivative_of_huber, "a", "b", "weight", .rules = { "A,A->A" })
 
 weft_tensor *weft_huber(weft_tensor *a, weft_tensor *b, double delta, weft_loss_reduction reduction)
 {
@@ -246,7 +245,7 @@ static weft_tensor *derivative_of_binary(const weft_call *call, int input)
                       : weft_sub(weft_log1p(weft_neg(a)), weft_log(a));
 }
 
-LOSS(binary_cross_entropy, 2, derivative_of_binary, "a", "targets", NULL, .rules = { "A,A->A" })
+LOSS(binary_cross_entropy, 2, derivative_of_binary, "a", "targets", "weight", .rules = { "A,A->A" })
 
 weft_tensor *weft_binary_cross_entropy(weft_tensor *a, weft_tensor *targets, weft_tensor *weight,
                                        weft_loss_reduction reduction)
@@ -268,7 +267,7 @@ static weft_tensor *derivative_of_logit(const weft_call *call, int input)
     return input == 0 ? weft_sub(weft_sigmoid(logits), wide(call, 1)) : weft_neg(logits);
 }
 
-LOSS(logit_cross_entropy, 2, derivative_of_logit, "logits", "targets", NULL, .rules = { "A,A->A" })
+LOSS(logit_cross_entropy, 2, derivative_of_logit, "logits", "targets", "weight", .rules = { "A,A->A" })
 
 /* The third one's sizes are 1 or those of the first. */
 static void write_weighted_rule(const weft_call_layouts *call, char *text, size_t size)
@@ -329,8 +328,8 @@ static weft_tensor *derivative_of_kl_div_of_logs(const weft_call *call, int inpu
                       : weft_mul(probability, weft_add_scalar(weft_sub(target, wide(call, 0)), 1));
 }
 
-LOSS(kl_div, 2, derivative_of_kl_div, "a", "target", NULL, .rules = { "A,A->A" })
-LOSS(kl_div_of_logs, 2, derivative_of_kl_div_of_logs, "a", "target", NULL, .rules = { "A,A->A" })
+LOSS(kl_div, 2, derivative_of_kl_div, "a", "target", "weight", .rules = { "A,A->A" })
+LOSS(kl_div_of_logs, 2, derivative_of_kl_div_of_logs, "a", "target", "weight", .rules = { "A,A->A" })
 
 weft_tensor *weft_kl_div(weft_tensor *a, weft_tensor *target, bool log_target, weft_loss_reduction reduction)
 {
