@@ -124,6 +124,7 @@ CALL(dot, weft_dot(weft_flatten(in[0], 0, -1), weft_flatten(in[1], 0, -1)))
 CALL(matmul, weft_matmul_ex(in[0], p->first, in[1], p->second))
 CALL(conv, weft_conv1d(in[0], in[1], NULL, NULL))
 CALL(conv_input, weft_conv1d_backward_input(in[2], in[1], p->inputs[0].shape, NULL))
+CALL(conv_transpose, weft_conv_transpose1d(in[2], in[1], NULL, NULL, NULL))
 CALL(conv_weight, weft_conv1d_backward_weight(in[2], in[0], p->inputs[1].shape, NULL))
 static const weft_pooling three = { .kernel = { 3 }, .stride = { 1 }, .padding = { 1 } };
 CALL(avg_pool, weft_avg_pool(in[0], 1, &three))
@@ -187,6 +188,7 @@ static const program programs[] = {
     { THIS_ROW, "matmul", draw_product, call_matmul },
     { THIS_ROW, "conv1d", draw_convolution, call_conv },
     { THIS_ROW, "conv1d_backward_input", draw_convolution, call_conv_input },
+    { THIS_ROW, "conv_transpose1d", draw_convolution, call_conv_transpose },
     { THIS_ROW, "conv1d_backward_weight", draw_convolution, call_conv_weight },
     { THIS_ROW, "avg_pool", draw_image, call_avg_pool },
     { THIS_ROW, "avg_pool_backward", draw_image, call_avg_pool_backward },
