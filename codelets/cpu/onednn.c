@@ -194,6 +194,13 @@ static bool has(dnnl_cpu_isa_t wanted)
     return ((int)dnnl_get_effective_cpu_isa() & (int)wanted) == (int)wanted;
 }
 
+/* Whether one thread computes: StarPU's workers are the threads. Others than OpenMP's cannot be told so. */
+static bool has_one_thread(void)
+{
+    unsigned runtime = dnnl_version()->cpu_runtime;
+    return runtime == DNNL_RUNTIME_SEQ || (runtime == DNNL_RUNTIME_OMP && omp_set_num_threads != NULL);
+}
+
 /* Processors that lack instructions for a type get BLAS, which is as fast or faster. */
 static bool type_of(weft_dtype dtype, dnnl_data_type_t *type)
 {
@@ -213,7 +220,8 @@ bool weft_onednn_multiply(const weft_gemm *g, weft_dtype input_type, const void 
 {
     dnnl_data_type_t type;
     double work = (double)g->m * (double)g->n * (double)g->k;
-    if (g->dtype != WEFT_F32 || g->m <= 1 || g->n <= 1 || work < LEAST_WORK || !type_of(input_type, &type)) {
+    if (g->dtype != WEFT_F32 || g->m <= 1 || g->n <= 1 || work < LEAST_WORK || !type_of(input_type, &type) ||
+        !has_one_thread()) {
         return false;
     }
     objects o = { 0 };

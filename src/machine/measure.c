@@ -1,6 +1,5 @@
 #include "machine/measure.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <starpu.h>
 #include <stdlib.h>
@@ -96,7 +95,8 @@ static void multiply_once(void *argument)
 {
     enum { N = PRODUCT_SIZE };
     float *a = argument, *b = a + N * N, *c = b + N * N;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, N, N, N, 1, a, N, b, N, 0, c, N);
+    const weft_gemm product = { .dtype = WEFT_F32, .m = N, .n = N, .k = N, .lda = N, .ldb = N, .ldc = N, .alpha = 1 };
+    weft_multiply(&product, a, b, c);
 }
 
 typedef struct rates_probe {
