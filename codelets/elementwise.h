@@ -14,7 +14,7 @@ typedef void (*weft_elementwise_loop)(void *out, const void *a, const void *b, c
                                       const double scalars[]);
 
 /* The loops of a kernel by type of arithmetic: f64; f32 (for f32, bf16 and f16); i64 (for all integers and
- * WEFT_BOOL; wraps around; NULL: no integer version). In the order of elementwise.inc, which has the
+ * WEFT_BOOL; wraps around). NULL: there is none for that type. In the order of elementwise.inc, which has the
  * expressions. */
 typedef struct weft_elementwise_loops {
     weft_elementwise_loop f64, f32, i64;

@@ -10,6 +10,7 @@
 #endif
 
 #include "codelets/functions.h"
+#include "codelets/special.h"
 
 /* A scalar as the nearest integer. */
 WEFT_INLINE int64_t whole(double x)

@@ -37,6 +37,7 @@
 #define WEFT_FLOATING(name, inputs, expression) ELEMENTWISE(name, inputs, false, false)
 #define WEFT_NUMBER(name, inputs, expression, integer) ELEMENTWISE(name, inputs, false, true)
 #define WEFT_TRUTH(name, inputs, expression) ELEMENTWISE(name, inputs, true, true)
+#define WEFT_WHOLE(name, inputs, expression) ELEMENTWISE(name, inputs, false, true)
 
 const weft_kernel_info weft_kernel_infos[WEFT_KERNEL_COUNT] = {
 #include "codelets/elementwise.inc"

@@ -28,6 +28,7 @@ enum {
 #define WEFT_FLOATING(name, inputs, expression) WEFT_KERNEL_##name,
 #define WEFT_NUMBER(name, inputs, expression, integer) WEFT_KERNEL_##name,
 #define WEFT_TRUTH(name, inputs, expression) WEFT_KERNEL_##name,
+#define WEFT_WHOLE(name, inputs, expression) WEFT_KERNEL_##name,
 #include "codelets/elementwise.inc"
     WEFT_KERNEL_COUNT
 };

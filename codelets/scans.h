@@ -9,4 +9,8 @@
 void weft_kernel_cumsum(const weft_kernel_call *call);
 void weft_kernel_cumprod(const weft_kernel_call *call);
 
+/* numbers[0]: the dimension, of which the task has all; numbers[1]: 1 for the largest, 0 for the smallest. The output, WEFT_I64,
+ * has the place of the largest (smallest) element up to each: the last among equals; NaN counts as larger, or smaller. */
+void weft_kernel_cumulative_place(const weft_kernel_call *call);
+
 #endif

@@ -12,6 +12,27 @@ UNARY_CALL(hardsigmoid)
 UNARY_CALL(selu)
 CALL(call_softplus_ex, weft_softplus_ex(x[0], 1.5, 2))
 
+CALL(call_fmax, weft_fmax(x[0], x[1]))
+CALL(call_fmin, weft_fmin(x[0], x[1]))
+CALL(call_copysign, weft_copysign(x[0], x[1]))
+CALL(call_nan_to_num, weft_nan_to_num(x[0], 1, 2, 3))
+CALL(call_frac, weft_frac(x[0]))
+CALL(call_clamp_tensors, weft_clamp_tensors(x[0], x[1], x[2]))
+CALL(call_clamp_least, weft_clamp_tensors(x[0], x[1], NULL))
+CALL(call_clamp_most, weft_clamp_tensors(x[0], NULL, x[1]))
+CALL(call_lerp_tensor, weft_lerp_tensor(x[0], x[1], x[2]))
+CALL(call_masked_fill_tensor,
+     weft_masked_fill_tensor(x[0], weft_gt_scalar(weft_detach(x[0]), 0.3), weft_select(x[1], 0, 0)))
+
+CALL(call_erfinv, weft_erfinv(x[0]))
+CALL(call_lgamma, weft_lgamma(weft_add_scalar(x[0], 2.5)))
+CALL(call_xlogy, weft_xlogy(x[0], x[1]))
+CALL(call_cummax, weft_cummax(x[0], 0, NULL))
+CALL(call_cummin, weft_cummin(x[0], 1, NULL))
+CALL(call_index_put, weft_index_put(x[0], 1, &x[2], x[1], false))
+CALL(call_index_put_added, weft_index_put(x[0], 1, &x[2], x[1], true))
+CALL(call_masked_select, weft_masked_select(x[0], weft_gt_scalar(weft_detach(x[1]), 0)))
+
 const call_row gradient_rows_elementwise[] = {
     { THIS_ROW, { "5x2:w" }, call_asinh, false },
     { THIS_ROW, { "5x2:p" }, call_acosh, false },
@@ -21,5 +42,23 @@ const call_row gradient_rows_elementwise[] = {
     { THIS_ROW, { "5x2:w" }, call_hardsigmoid, false },
     { THIS_ROW, { "5x2:w" }, call_selu, false },
     { THIS_ROW, { "5x2:w" }, call_softplus_ex, false },
+    { THIS_ROW, { "5x3:w", "3:w" }, call_fmax, false },
+    { THIS_ROW, { "5x3:w", "3:w" }, call_fmin, false },
+    { THIS_ROW, { "5x3:w", "3:w" }, call_copysign, false },
+    { THIS_ROW, { "5x3:w" }, call_nan_to_num, false },
+    { THIS_ROW, { "5x3:w" }, call_frac, false },
+    { THIS_ROW, { "5x3:w", "3:w", "5x1:w" }, call_clamp_tensors, false },
+    { THIS_ROW, { "5x3:w", "3:w" }, call_clamp_least, false },
+    { THIS_ROW, { "5x3:w", "3:w" }, call_clamp_most, false },
+    { THIS_ROW, { "5x3:w", "3:w", "5x1:u" }, call_lerp_tensor, false },
+    { THIS_ROW, { "5x3:w", "2:u" }, call_masked_fill_tensor, false },
+    { THIS_ROW, { "5x2:u" }, call_erfinv, false },
+    { THIS_ROW, { "5x2:u" }, call_lgamma, false },
+    { THIS_ROW, { "5x2:w", "2:p" }, call_xlogy, false },
+    { THIS_ROW, { "5x3:w" }, call_cummax, false },
+    { THIS_ROW, { "5x3:w" }, call_cummin, false },
+    { THIS_ROW, { "5x3:u", "4x3:u", "4:i5" }, call_index_put, false },
+    { THIS_ROW, { "5x3:u", "4x3:u", "4:i5" }, call_index_put_added, false },
+    { THIS_ROW, { "5x3:u", "3:w" }, call_masked_select, false },
     { .call = NULL },
 };

@@ -14,12 +14,13 @@ import unittest
 import cases
 
 nvcc, root = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-TYPES = {"FLOATING": ("double", "float"), "NUMBER": ("double", "float", "int64_t"), "TRUTH": ("double", "float", "int64_t")}
+TYPES = {"FLOATING": ("double", "float"), "NUMBER": ("double", "float", "int64_t"), "TRUTH": ("double", "float", "int64_t"),
+         "WHOLE": ("int64_t",)}
 
 
 def expected():
     with open(os.path.join(root, "codelets", "elementwise.inc"), encoding="utf-8") as file:
-        rows = re.findall(r"^WEFT_(FLOATING|NUMBER|TRUTH)\((\w+),", file.read(), re.MULTILINE)
+        rows = re.findall(r"^WEFT_(FLOATING|NUMBER|TRUTH|WHOLE)\((\w+),", file.read(), re.MULTILINE)
     return {f"{name}_{each}" for kind, name in rows for each in TYPES[kind]}
 
 

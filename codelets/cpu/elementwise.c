@@ -23,6 +23,7 @@
 #define WEFT_FLOATING(name, inputs, expression) { name##_double, name##_float, NULL },
 #define WEFT_NUMBER(name, inputs, expression, integer) { name##_double, name##_float, name##_int64_t },
 #define WEFT_TRUTH(name, inputs, expression) { name##_double, name##_float, name##_int64_t },
+#define WEFT_WHOLE(name, inputs, expression) { NULL, NULL, name##_int64_t },
 
 const weft_elementwise_loops weft_elementwise_loops_table[] = {
 #include "codelets/elementwise.inc"

@@ -1,6 +1,8 @@
-/* Cumulative sums and products: blocks of neighbouring lines; lines of contiguous elements several at
+/* Cumulative sums, products and extremes: blocks of neighbouring lines; lines of contiguous elements several at
  * once, because each addition depends on the previous one. */
 #include "codelets/scans.h"
+
+#include <string.h>
 
 #include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
@@ -179,4 +181,71 @@ void weft_kernel_cumsum(const weft_kernel_call *call)
 void weft_kernel_cumprod(const weft_kernel_call *call)
 {
     run(call, &scan_prod);
+}
+
+/* ---- places of extremes -------------------------------------------------------------------------------- */
+
+/* The extremes so far of BLOCK lines, and where they are. */
+typedef struct extremes {
+    bool largest, whole;
+    values best;
+    int64_t places[BLOCK];
+} extremes;
+
+static bool takes_over(const extremes *x, const values *block, int64_t i, int64_t line)
+{
+    if (x->whole) {
+        return x->largest ? block->i64[i] >= x->best.i64[line] : block->i64[i] <= x->best.i64[line];
+    }
+    const double value = block->f64[i], best = x->best.f64[line];
+    return value != value || (x->largest ? value >= best : value <= best);
+}
+
+/* Element number k of n lines, or `along`, elements k .. k + n - 1 of one. */
+static void follow(extremes *x, const values *block, int64_t k, int64_t n, bool along, int64_t found[])
+{
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t line = along ? 0 : i, place = along ? k + i : k;
+        if (place == 0 || takes_over(x, block, i, line)) {
+            x->places[line] = place;
+            if (x->whole) {
+                x->best.i64[line] = block->i64[i];
+            } else {
+                x->best.f64[line] = block->f64[i];
+            }
+        }
+        found[i] = x->places[line];
+    }
+}
+
+/* Lines (outer, first .. first + width - 1). */
+static void follow_lines(extremes *x, const weft_lines *in, const weft_lines *out, int64_t outer, int64_t first, int64_t width)
+{
+    const weft_dtype type = in->view->dtype;
+    const bool along = in->inner == 1;
+    for (int64_t k = 0, n; k < in->length; k += n) {
+        int64_t in_together, out_together, found[BLOCK];
+        values block;
+        const char *from = weft_line_at(in, outer, k, &in_together);
+        int64_t *to = weft_line_at(out, outer, k, &out_together);
+        n = in_together < out_together ? in_together : out_together;
+        n = !along ? 1 : n < BLOCK ? n : BLOCK;
+        const int64_t count = along ? n : width;
+        weft_load(x->whole ? WEFT_I64 : WEFT_F64, &block, type, from + (size_t)first * weft_dtype_size(type), 1, count);
+        follow(x, &block, k, count, along, found);
+        memcpy(to + first, found, (size_t)count * sizeof(found[0]));
+    }
+}
+
+void weft_kernel_cumulative_place(const weft_kernel_call *call)
+{
+    const int dim = (int)call->numbers[0];
+    const weft_lines in = weft_lines_of(&call->inputs[0], dim), out = weft_lines_of(&call->output, dim);
+    extremes x = { .largest = call->numbers[1] != 0, .whole = call->inputs[0].dtype >= WEFT_I64 };
+    for (int64_t outer = 0; outer < out.outer; outer++) {
+        for (int64_t first = 0, width; first < out.inner; first += width) {
+            width = out.inner - first < BLOCK ? out.inner - first : BLOCK;
+            follow_lines(&x, &in, &out, outer, first, width);
+        }
+    }
 }

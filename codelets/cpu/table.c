@@ -27,6 +27,7 @@
 #define WEFT_FLOATING(name, inputs, expression) [WEFT_KERNEL_##name] = { weft_cpu_elementwise, NULL },
 #define WEFT_NUMBER(name, inputs, expression, integer) [WEFT_KERNEL_##name] = { weft_cpu_elementwise, NULL },
 #define WEFT_TRUTH(name, inputs, expression) [WEFT_KERNEL_##name] = { weft_cpu_elementwise, NULL },
+#define WEFT_WHOLE(name, inputs, expression) [WEFT_KERNEL_##name] = { weft_cpu_elementwise, NULL },
 
 const weft_cpu_kernel weft_cpu_kernels[WEFT_KERNEL_COUNT] = {
 #include "codelets/elementwise.inc"

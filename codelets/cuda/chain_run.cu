@@ -32,6 +32,7 @@ FUNCTION(double)
 #define WEFT_FLOATING(name, inputs, expression) CASE(name, double)
 #define WEFT_NUMBER(name, inputs, expression, integer) CASE(name, double)
 #define WEFT_TRUTH(name, inputs, expression) CASE(name, double)
+#define WEFT_WHOLE(name, inputs, expression)
 #include "codelets/elementwise.inc"
 #include "codelets/kernels_end.inc"
     }
@@ -44,6 +45,7 @@ FUNCTION(float)
 #define WEFT_FLOATING(name, inputs, expression) CASE(name, float)
 #define WEFT_NUMBER(name, inputs, expression, integer) CASE(name, float)
 #define WEFT_TRUTH(name, inputs, expression) CASE(name, float)
+#define WEFT_WHOLE(name, inputs, expression)
 #include "codelets/elementwise.inc"
 #include "codelets/kernels_end.inc"
     }
@@ -56,6 +58,7 @@ FUNCTION(int64_t)
 #define WEFT_FLOATING(name, inputs, expression)
 #define WEFT_NUMBER(name, inputs, expression, integer) CASE(name, int64_t)
 #define WEFT_TRUTH(name, inputs, expression) CASE(name, int64_t)
+#define WEFT_WHOLE(name, inputs, expression) CASE(name, int64_t)
 #include "codelets/elementwise.inc"
 #include "codelets/kernels_end.inc"
     }

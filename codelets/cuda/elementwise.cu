@@ -63,6 +63,7 @@ struct elementwise_kernels {
 #define WEFT_FLOATING(name, inputs, expression) { KERNEL(name, double), KERNEL(name, float), NULL },
 #define WEFT_NUMBER(name, inputs, expression, integer)                                                       \
     { KERNEL(name, double), KERNEL(name, float), KERNEL(name, int64_t) },
+#define WEFT_WHOLE(name, inputs, expression) { NULL, NULL, KERNEL(name, int64_t) },
 #define WEFT_TRUTH(name, inputs, expression)                                                                 \
     { KERNEL(name, double), KERNEL(name, float), KERNEL(name, int64_t) },
 

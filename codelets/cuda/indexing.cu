@@ -217,6 +217,29 @@ template <typename T, bool product> __global__ void run_scan(const weft_device_c
     }
 }
 
+/* The place of the largest, or smallest, element so far. */
+template <typename T> __global__ void run_cumulative_place(const weft_device_call call)
+{
+    const int dim = (int)call.numbers[0];
+    const bool largest = call.numbers[1] != 0;
+    const weft_device_vectors out = weft_device_vectors_along(call, 0, dim, dim);
+    const weft_device_vectors in = weft_device_vectors_along(call, weft_input(call, 0), dim, dim);
+    for (int64_t v = weft_first_index(); v < out.count; v += weft_index_step()) {
+        const weft_device_vector<int64_t> to(call, out, v);
+        const weft_device_vector<T> from(call, in, v);
+        T best = out.length > 0 ? from[0] : (T)0;
+        int64_t place = 0;
+        for (int64_t k = 0; k < out.length; k++) {
+            const T value = from[k];
+            if (value != value || (largest ? value >= best : value <= best)) {
+                best = value;
+                place = k;
+            }
+            to.set(k, place);
+        }
+    }
+}
+
 template <bool product> int launch_scan(const weft_task_run *run, weft_cuda_queue *queue)
 {
     weft_device_call call;
@@ -301,4 +324,14 @@ int weft_cuda_cumsum(const weft_task_run *run, weft_cuda_queue *queue)
 int weft_cuda_cumprod(const weft_task_run *run, weft_cuda_queue *queue)
 {
     return launch_scan<true>(run, queue);
+}
+
+int weft_cuda_cumulative_place(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    weft_device_call call;
+    int failed = weft_call_begin(&call, run, queue);
+    int64_t lines = weft_lines_along(call.views[0], call.numbers[0]);
+    bool whole = call.views[call.num_outputs].dtype >= WEFT_I64;
+    weft_device_kernel kernel = whole ? run_cumulative_place<int64_t> : run_cumulative_place<double>;
+    return failed != 0 ? failed : weft_call_launch(kernel, lines, call, queue);
 }

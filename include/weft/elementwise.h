@@ -15,7 +15,7 @@
  *  - numbers (arguments that are not tensors). PyTorch on CPUs rounds some of them: the addend of
  *    weft_add_scalar(), the factor of weft_add_scaled(). The exponent of weft_pow_scalar() is rounded.
  *
- * weft_lerp() converts inputs of different types as the others do; PyTorch refuses them. A number beside an
+ * weft_lerp() and weft_lerp_tensor() convert inputs of different types as the others do; PyTorch refuses them. A number beside an
  * integer tensor must be whole (WEFT_ERR_DTYPE). Functions named *_inplace change their first argument, which
  * keeps its layout and type, and return it. */
 #ifndef WEFT_ELEMENTWISE_H
@@ -44,10 +44,15 @@ WEFT_API weft_tensor *weft_pow(weft_tensor *a,
                                weft_tensor *b); /**< a whole number to a negative power: 0, 1 or -1 */
 WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b); /**< NaN where one of them is */
 WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b);
+/** The other one where one of them is NaN; gradients of equal ones: half each. */
+WEFT_API weft_tensor *weft_fmax(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_fmin(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_copysign(weft_tensor *a, weft_tensor *b); /**< |a| with b's sign; floating */
 WEFT_API weft_tensor *weft_atan2(weft_tensor *a,
                                  weft_tensor *b); /**< the angle of the point with a above, b to the right */
 WEFT_API weft_tensor *weft_hypot(weft_tensor *a, weft_tensor *b);     /**< floating: sqrt(a^2 + b^2) */
 WEFT_API weft_tensor *weft_logaddexp(weft_tensor *a, weft_tensor *b); /**< floating: log(exp(a) + exp(b)) */
+WEFT_API weft_tensor *weft_xlogy(weft_tensor *a, weft_tensor *b); /**< floating: a log(b); 0 where a is 0 and b a number */
 /** \} */
 
 /** With a number. \{ */
@@ -57,12 +62,15 @@ WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *a, double exponent);
 /** min(max(a, least), most); -INFINITY and INFINITY bound nothing. Gradient at a bound: 0, as PyTorch's. */
 WEFT_API weft_tensor *weft_clamp(weft_tensor *a, double least, double most);
 /** \} */
+/** min(max(a, least), most); one bound may be NULL. Gradients of equal values: half each, bound by bound. */
+WEFT_API weft_tensor *weft_clamp_tensors(weft_tensor *a, weft_tensor *least, weft_tensor *most);
 
 /** a + factor * b, a + factor * b * c, a + factor * b / c, and a + weight * (b - a). \{ */
 WEFT_API weft_tensor *weft_add_scaled(weft_tensor *a, weft_tensor *b, double factor);
 WEFT_API weft_tensor *weft_addcmul(weft_tensor *a, weft_tensor *b, weft_tensor *c, double factor);
 WEFT_API weft_tensor *weft_addcdiv(weft_tensor *a, weft_tensor *b, weft_tensor *c, double factor);
 WEFT_API weft_tensor *weft_lerp(weft_tensor *a, weft_tensor *b, double weight);
+WEFT_API weft_tensor *weft_lerp_tensor(weft_tensor *a, weft_tensor *b, weft_tensor *weight);
 /** \} */
 
 /** Comparisons: WEFT_BOOL. \{ */
@@ -72,6 +80,15 @@ WEFT_API weft_tensor *weft_lt(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_le(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_gt(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_ge(weft_tensor *a, weft_tensor *b);
+/** \} */
+/** With a number: WEFT_BOOL. Integers and truth values are compared exactly, also with numbers that are not whole or
+ * beyond their range; floating values with the number rounded to their type. \{ */
+WEFT_API weft_tensor *weft_eq_scalar(weft_tensor *a, double value);
+WEFT_API weft_tensor *weft_ne_scalar(weft_tensor *a, double value);
+WEFT_API weft_tensor *weft_lt_scalar(weft_tensor *a, double value);
+WEFT_API weft_tensor *weft_le_scalar(weft_tensor *a, double value);
+WEFT_API weft_tensor *weft_gt_scalar(weft_tensor *a, double value);
+WEFT_API weft_tensor *weft_ge_scalar(weft_tensor *a, double value);
 /** \} */
 
 /** WEFT_BOOL, of any types: every value but 0 is true. \{ */
@@ -88,6 +105,24 @@ WEFT_API weft_tensor *weft_isfinite(weft_tensor *a);
 WEFT_API weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b);
 /** `value` where `mask` (WEFT_BOOL) holds, else a. The type of a. */
 WEFT_API weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value);
+
+/** The same with a value without dimensions, on any mesh, converted to a's type; the mask is on a's mesh (WEFT_ERR_MESH). */
+WEFT_API weft_tensor *weft_masked_fill_tensor(weft_tensor *a, weft_tensor *mask, weft_tensor *value);
+/** These numbers where a is NaN, infinity, minus infinity; NAN as posinf or neginf: the type's largest, or lowest, finite
+ * number. Integers and truth values stay as they are. Their gradient is 0 there. */
+WEFT_API weft_tensor *weft_nan_to_num(weft_tensor *a, double nan, double posinf, double neginf);
+
+/** Bits of integers and truth values (PyTorch's &, |, ^, ~). \{ */
+WEFT_API weft_tensor *weft_bitwise_and(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_bitwise_or(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_bitwise_xor(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_bitwise_not(weft_tensor *a);
+/** Of integers, by b bits. By a negative number, or by as many bits as the type has, or more: all bits are shifted out, which
+ * leaves 0; to the right of a negative number -1. \{ */
+WEFT_API weft_tensor *weft_bitwise_left_shift(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_bitwise_right_shift(weft_tensor *a, weft_tensor *b);
+/** \} */
+/** \} */
 
 /** Functions of one value. \{ */
 WEFT_API weft_tensor *weft_neg(weft_tensor *a);
@@ -118,9 +153,17 @@ WEFT_API weft_tensor *weft_atanh(weft_tensor *a);
 WEFT_API weft_tensor *weft_tanh(weft_tensor *a);
 WEFT_API weft_tensor *weft_erf(weft_tensor *a);
 WEFT_API weft_tensor *weft_erfc(weft_tensor *a); /**< 1 - erf(a) */
+WEFT_API weft_tensor *weft_erfinv(weft_tensor *a); /**< b with erf(b) = a; NaN outside -1 .. 1 */
+WEFT_API weft_tensor *weft_lgamma(weft_tensor *a); /**< log |Gamma(a)| */
+/** The derivatives of weft_lgamma(): the first, and number n + 1, n 0 or 1 (else WEFT_ERR_UNSUPPORTED). n = 1 has no gradient
+ * of its own. \{ */
+WEFT_API weft_tensor *weft_digamma(weft_tensor *a);
+WEFT_API weft_tensor *weft_polygamma(int n, weft_tensor *a);
+/** \} */
 WEFT_API weft_tensor *weft_floor(weft_tensor *a);
 WEFT_API weft_tensor *weft_ceil(weft_tensor *a);
 WEFT_API weft_tensor *weft_trunc(weft_tensor *a);
+WEFT_API weft_tensor *weft_frac(weft_tensor *a); /**< a - trunc(a); floating types */
 WEFT_API weft_tensor *weft_round(weft_tensor *a); /**< halves to even */
 WEFT_API weft_tensor *weft_sigmoid(weft_tensor *a);
 WEFT_API weft_tensor *weft_silu(weft_tensor *a); /**< a sigmoid(a) */

@@ -37,6 +37,14 @@ WEFT_API weft_tensor *weft_cumsum(weft_tensor *a, int dim);
 WEFT_API weft_tensor *weft_cumprod(weft_tensor *a, int dim);
 /** \} */
 
+/**
+ * Element k is the largest, or smallest, of elements 0 .. k along `dim`: the last one among equals, NaN once there is one.
+ * \param indices  NULL, or gets their indices along `dim`, WEFT_I64; NULL on error \{
+ */
+WEFT_API weft_tensor *weft_cummax(weft_tensor *a, int dim, weft_tensor **indices);
+WEFT_API weft_tensor *weft_cummin(weft_tensor *a, int dim, weft_tensor **indices);
+/** \} */
+
 /** Slices of `a` along `dim` at the positions `indices` [n]: the shape of a, with n in place of the size
  * of dim. If dim is sharded, each rank looks up its own part, and the result is Partial. */
 WEFT_API weft_tensor *weft_index_select(weft_tensor *a, int dim, weft_tensor *indices);
@@ -74,6 +82,23 @@ WEFT_API weft_tensor *weft_scatter_scalar(weft_tensor *a, int dim, weft_tensor *
 /** The same with `indices` [n], each for a whole slice: result[:][indices[j]][:] = source[:][j][:] for dim 1. \{ */
 WEFT_API weft_tensor *weft_index_copy(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
 WEFT_API weft_tensor *weft_index_fill(weft_tensor *a, int dim, weft_tensor *indices, double value);
+/** \} */
+
+/**
+ * `a` with elements in the places of others, as PyTorch's a[indices[0], indices[1], ...] = values. Index tensors, one for each
+ * of a's first num_indices dimensions (at most 5), broadcast together; the elements that they choose have that shape and then
+ * a's other dimensions. `values` of a's type broadcast to it. The last of several for one element, in row-major order of the
+ * indices, wins; accumulate: all are added to a's element. An index out of range is reported as -1.
+ */
+WEFT_API weft_tensor *weft_index_put(weft_tensor *a, int num_indices, weft_tensor *const indices[], weft_tensor *values,
+                                     bool accumulate);
+
+/** Elements whose number depends on values, in row-major order. The call blocks: all processes wait for the number. The truth
+ * values are gathered on each rank, others are not. Not with tensors without data (WEFT_ERR_STATE). \{ */
+/** The indices of elements that are not 0 (NaN is not): WEFT_I64 [n, dimensions of a]. */
+WEFT_API weft_tensor *weft_nonzero(weft_tensor *a);
+/** The elements [n] of a where `mask` (WEFT_BOOL) holds; the two broadcast. */
+WEFT_API weft_tensor *weft_masked_select(weft_tensor *a, weft_tensor *mask);
 /** \} */
 
 /**

@@ -16,6 +16,37 @@ int weft_check_dim_of(const char *function, weft_tensor *a, int dim)
     return weft_check_dim(function, "dim", dim, weft_layout_of(a)->ndim);
 }
 
+bool weft_check_broadcast(const char *function, const char *name, const weft_layout *layout, int *ndim, int64_t shape[])
+{
+    int most = *ndim > layout->ndim ? *ndim : layout->ndim;
+    int64_t result[WEFT_MAX_DIMS];
+    for (int d = 0; d < most; d++) {
+        int own = d - (most - *ndim), other = d - (most - layout->ndim);
+        int64_t size = own < 0 ? 1 : shape[own], given = other < 0 ? 1 : layout->shape[other];
+        if (size != given && size != 1 && given != 1) {
+            weft_fail(WEFT_ERR_SHAPE, function, "dimension %d of %s has size %lld, expected 1 or %lld", other, name,
+                      (long long)given, (long long)size);
+            return false;
+        }
+        result[d] = size == 1 ? given : size;
+    }
+    *ndim = most;
+    for (int d = 0; d < most; d++) {
+        shape[d] = result[d];
+    }
+    return true;
+}
+
+bool weft_check_type(const char *function, const char *name, weft_tensor *tensor, unsigned types, const char *expected)
+{
+    weft_dtype type = weft_layout_of(tensor)->dtype;
+    if ((types & WEFT_TYPE_BIT(type)) == 0) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %s, expected %s", name, weft_dtype_name(type), expected);
+        return false;
+    }
+    return true;
+}
+
 weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const weft_layout *layout)
 {
     return weft_act_for_tensor(&(weft_call){ .function = function,

@@ -1,92 +1,20 @@
 /* Elementwise operations of several tensors, or of a tensor and a number. codelets/elementwise.inc has the
  * expressions, dispatch/elementwise.c the lowering. */
-#include "ops/elementwise.h"
-
 #include <math.h>
 
+#include "codelets/half.h"
+#include "ops/elementwise.h"
+
 /* ---- gradients ----------------------------------------------------------------------------------------- */
-
-/* Gradients of two inputs, or of the first alone (of others it is 0), from the output's gradient g: y: output, a, b, c:
- * inputs, s, t: scalars. */
-#define GRADIENT_FUNCTION(name_, ...)                                                                        \
-    static bool gradients_of_##name_(const weft_gradient *of)                                                \
-    {                                                                                                        \
-        weft_tensor *g = weft_gradient_of_output(of, 0), *y = of->outputs[0], *const *inputs = of->call->inputs;\
-        weft_tensor *a = inputs[0], *b = inputs[1], *c = inputs[2];                                          \
-        double s = of->call->scalars[0], t = of->call->scalars[1];                                           \
-        (void)y, (void)a, (void)b, (void)c, (void)s, (void)t;                                                \
-        return __VA_ARGS__;                                                                                  \
-    }
-#define GRADIENT(name_, first)                                                                               \
-    GRADIENT_FUNCTION(name_, !weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, first))
-#define GRADIENTS(name_, first, second)                                                                      \
-    GRADIENT_FUNCTION(name_,                                                                                 \
-                      (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, first)) &&                  \
-                          (of->call->num_inputs < 2 || !weft_gradient_wanted(of, 1) ||                       \
-                           weft_give_gradient(of, 1, second)))
-
-#define IN_0 WEFT_READS_INPUT(0)
-#define IN_1 WEFT_READS_INPUT(1)
-#define IN_2 WEFT_READS_INPUT(2)
-#define OUT WEFT_READS_OUTPUT(0)
-#define THREE(name_, ...)                                                                                    \
-    {                                                                                                        \
-        .function = gradients_of_##name_, .reads = { __VA_ARGS__ }                                           \
-    }
-#define BOTH(name_, first, second) THREE(name_, first, second)
-#define ONE(name_, first) THREE(name_, first)
-#define STEPS WEFT_GRADIENT_ZERO("a step function")
-#define TRUTH WEFT_GRADIENT_ZERO("truth values")
-
-/* Selecting functions: the gradient for the selected input, else 0; half of it for two equal inputs. */
-#define CHOICE(name_, rule, count)                                                                           \
-    static const weft_operation operation_##name_##_backward;                                                \
-    static weft_tensor *name_##_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b, double s, double t)\
-    {                                                                                                        \
-        return weft_dispatch(&(weft_call){ .function = "weft_" #name_ "_backward",                           \
-                                           .operation = &operation_##name_##_backward,                       \
-                                           .num_inputs = count,                                              \
-                                           .inputs = { gradient, a, b },                                     \
-                                           .scalars = { s, t } });                                           \
-    }                                                                                                        \
-    GRADIENT(name_##_backward, name_##_backward(g, b, c, s, t))                                              \
-    static const weft_operation operation_##name_##_backward = {                                             \
-        .name = #name_ "_backward",                                                                          \
-        .rules = { rule },                                                                                   \
-        .outputs[0].linear = LINEAR_IN(1u << 0),                                                             \
-        .gradient = ONE(name_##_backward, IN_1 | IN_2),                                                      \
-        .inputs = { { "gradient", WEFT_TYPES_FLOAT, false },                                                 \
-                    { "a", WEFT_TYPES_FLOAT, false },                                                        \
-                    { "b", WEFT_TYPES_FLOAT, false } },                                                      \
-        .kernel = WEFT_KERNEL_##name_##_backward,                                                            \
-    };
 
 CHOICE(maximum, "...,...,...->...", 3)
 CHOICE(minimum, "...,...,...->...", 3)
 CHOICE(clamp, "A,A->A", 2)
 
-/* An input as it is computed with: in the output's type, which is that of its gradient. */
-static weft_tensor *as_computed(const weft_tensor *gradient, weft_tensor *a)
-{
-    weft_dtype type = weft_layout_of(gradient)->dtype;
-    return weft_layout_of(a)->dtype == type ? a : weft_to_type(a, type);
-}
-
 /* |a|^2 + |b|^2 */
 static weft_tensor *sum_of_squares(weft_tensor *a, weft_tensor *b)
 {
     return weft_addcmul(weft_square(a), b, b, 1);
-}
-
-/* 0 where the condition holds, also for NaN. */
-static weft_tensor *zero_where(weft_tensor *condition, weft_tensor *a)
-{
-    return weft_masked_fill(a, condition, 0);
-}
-
-static weft_tensor *is_zero(weft_tensor *a)
-{
-    return weft_logical_not(a);
 }
 
 /* gradient * a / (a^2 + b^2); 0 at the origin, as its own gradients: there it divides by 1. */
@@ -113,6 +41,9 @@ GRADIENTS(atan2, share_of_angle(g, as_computed(g, b), as_computed(g, a)),
           weft_neg(share_of_angle(g, as_computed(g, a), as_computed(g, b))))
 GRADIENTS(hypot, weft_mul(g, weft_div(a, y)), weft_mul(g, weft_div(b, y)))
 GRADIENTS(logaddexp, weft_mul(g, weft_sigmoid(weft_sub(a, b))), weft_mul(g, weft_sigmoid(weft_sub(b, a))))
+GRADIENTS(xlogy,
+          zero_where(weft_logical_and(is_zero(a), weft_le_scalar(b, 0)), weft_xlogy(g, b)),
+          weft_mul(g, weft_div(a, b)))
 GRADIENT(scale, weft_scale(g, s))
 GRADIENT(clamp, clamp_backward(g, a, NULL, s, t))
 GRADIENT(masked_fill, zero_where(b, g))
@@ -147,6 +78,16 @@ static bool gradients_of_where(const weft_gradient *of)
            (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, zero_where(condition, g)));
 }
 
+static bool gradients_of_lerp_tensor(const weft_gradient *of)
+{
+    weft_tensor *g = weft_gradient_of_output(of, 0), *const *inputs = of->call->inputs;
+    weft_tensor *a = inputs[0], *b = inputs[1], *weight = inputs[2];
+    return (!weft_gradient_wanted(of, 0) ||
+            weft_give_gradient(of, 0, weft_mul(g, weft_add_scalar(weft_neg(weight), 1)))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weft_mul(g, weight))) &&
+           (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, weft_mul(g, weft_sub(b, a))));
+}
+
 /* a is overwritten: its gradient is zero. */
 static bool gradients_of_copy(const weft_gradient *of)
 {
@@ -154,24 +95,6 @@ static bool gradients_of_copy(const weft_gradient *of)
 }
 
 /* ---- two tensors --------------------------------------------------------------------------------------- */
-
-#define BINARY(name_, types, type_, linear_, ...)                                                            \
-    static const weft_operation operation_##name_ = {                                                        \
-        .name = #name_,                                                                                      \
-        .rules = { "...,...->..." },                                                                         \
-        .outputs[0].linear = linear_,                                                                        \
-        .gradient = __VA_ARGS__,                                                                             \
-        .inputs = { { "a", types, false }, { "b", types, false } },                                          \
-        .outputs[0].type = type_,                                                                            \
-        .kernel = WEFT_KERNEL_##name_,                                                                       \
-    };                                                                                                       \
-    weft_tensor *weft_##name_(weft_tensor *a, weft_tensor *b)                                                \
-    {                                                                                                        \
-        return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
-                                           .operation = &operation_##name_,                                  \
-                                           .num_inputs = 2,                                                  \
-                                           .inputs = { a, b } });                                            \
-    }
 
 BINARY(add, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR, WEFT_GRADIENT_SAME)
 BINARY(sub, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, LINEAR, BOTH(sub, 0, 0))
@@ -186,6 +109,7 @@ BINARY(minimum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MIN), BOTH(minim
 BINARY(atan2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, BOTH(atan2, IN_0 | IN_1, IN_0 | IN_1))
 BINARY(hypot, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(hypot, IN_0 | OUT, IN_1 | OUT))
 BINARY(logaddexp, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(logaddexp, IN_0 | IN_1, IN_0 | IN_1))
+BINARY(xlogy, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, BOTH(xlogy, IN_0 | IN_1, IN_0 | IN_1))
 BINARY(eq, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 BINARY(ne, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
@@ -244,6 +168,13 @@ bool weft_check_number_beside(const char *function, const char *argument, int nu
         layouts[i] = weft_layout_of(inputs[i]);
     }
     return weft_check_number(function, argument, weft_promoted(num_inputs, layouts), value);
+}
+
+double weft_number_of_type(weft_dtype dtype, double number)
+{
+    return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f32_to_bf16((float)number))
+           : dtype == WEFT_F16 ? (double)weft_f16_to_f32(weft_f32_to_f16((float)number))
+                               : number;
 }
 
 WITH_NUMBER(scale, factor, WEFT_TYPES_NUMBER, LINEAR, ONE(scale, 0))
@@ -369,6 +300,23 @@ weft_tensor *weft_lerp(weft_tensor *a, weft_tensor *b, double weight)
     return lerp(a, b, NULL, weight);
 }
 
+static const weft_operation operation_lerp_tensor = {
+    .name = "lerp_tensor",
+    .rules = { "...,...,...->..." },
+    .gradient = THREE(lerp_tensor, IN_2, IN_2, IN_0 | IN_1),
+    .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "b", WEFT_TYPES_FLOAT, false }, { "weight", WEFT_TYPES_FLOAT, false } },
+    .outputs[0].type = WEFT_TYPE_PROMOTED,
+    .kernel = WEFT_KERNEL_lerp_tensor,
+};
+
+weft_tensor *weft_lerp_tensor(weft_tensor *a, weft_tensor *b, weft_tensor *weight)
+{
+    return weft_dispatch(&(weft_call){ .function = "weft_lerp_tensor",
+                                       .operation = &operation_lerp_tensor,
+                                       .num_inputs = 3,
+                                       .inputs = { a, b, weight } });
+}
+
 weft_tensor *weft_addcmul(weft_tensor *a, weft_tensor *b, weft_tensor *c, double factor)
 {
     return addcmul(a, b, c, factor);
@@ -463,6 +411,7 @@ const weft_operation *const weft_elementwise_operations[] = {
     &operation_atan2,
     &operation_hypot,
     &operation_logaddexp,
+    &operation_xlogy,
     &operation_eq,
     &operation_ne,
     &operation_lt,
@@ -480,6 +429,7 @@ const weft_operation *const weft_elementwise_operations[] = {
     &operation_masked_fill,
     &operation_add_scaled,
     &operation_lerp,
+    &operation_lerp_tensor,
     &operation_addcmul,
     &operation_addcdiv,
     &operation_maximum_backward,

@@ -34,6 +34,105 @@
 bool weft_check_number_beside(const char *function, const char *argument, int num_inputs, weft_tensor *const inputs[],
                               double value);
 
+/* A number as tensors of 16 bits have it, as PyTorch on all its devices; others are rounded by the kernel. */
+double weft_number_of_type(weft_dtype dtype, double number);
+
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+/* Gradients of two inputs, or of the first alone (of others it is 0), from the output's gradient g: y: output, a, b, c:
+ * inputs, s, t: scalars. */
+#define GRADIENT_FUNCTION(name_, ...)                                                                        \
+    static bool gradients_of_##name_(const weft_gradient *of)                                                \
+    {                                                                                                        \
+        weft_tensor *g = weft_gradient_of_output(of, 0), *y = of->outputs[0], *const *inputs = of->call->inputs;\
+        weft_tensor *a = inputs[0], *b = inputs[1], *c = inputs[2];                                          \
+        double s = of->call->scalars[0], t = of->call->scalars[1];                                           \
+        (void)y, (void)a, (void)b, (void)c, (void)s, (void)t;                                                \
+        return __VA_ARGS__;                                                                                  \
+    }
+#define GRADIENT(name_, first)                                                                               \
+    GRADIENT_FUNCTION(name_, !weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, first))
+#define GRADIENTS(name_, first, second)                                                                      \
+    GRADIENT_FUNCTION(name_,                                                                                 \
+                      (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, first)) &&                  \
+                          (of->call->num_inputs < 2 || !weft_gradient_wanted(of, 1) ||                       \
+                           weft_give_gradient(of, 1, second)))
+
+#define IN_0 WEFT_READS_INPUT(0)
+#define IN_1 WEFT_READS_INPUT(1)
+#define IN_2 WEFT_READS_INPUT(2)
+#define OUT WEFT_READS_OUTPUT(0)
+#define THREE(name_, ...)                                                                                    \
+    {                                                                                                        \
+        .function = gradients_of_##name_, .reads = { __VA_ARGS__ }                                           \
+    }
+#define BOTH(name_, first, second) THREE(name_, first, second)
+#define ONE(name_, first) THREE(name_, first)
+#define STEPS WEFT_GRADIENT_ZERO("a step function")
+#define TRUTH WEFT_GRADIENT_ZERO("truth values")
+
+/* Selecting functions: the gradient for the selected input, else 0; half of it for two equal inputs. */
+#define CHOICE(name_, rule, count)                                                                           \
+    static const weft_operation operation_##name_##_backward;                                                \
+    static weft_tensor *name_##_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b, double s, double t)\
+    {                                                                                                        \
+        return weft_dispatch(&(weft_call){ .function = "weft_" #name_ "_backward",                           \
+                                           .operation = &operation_##name_##_backward,                       \
+                                           .num_inputs = count,                                              \
+                                           .inputs = { gradient, a, b },                                     \
+                                           .scalars = { s, t } });                                           \
+    }                                                                                                        \
+    GRADIENT(name_##_backward, name_##_backward(g, b, c, s, t))                                              \
+    static const weft_operation operation_##name_##_backward = {                                             \
+        .name = #name_ "_backward",                                                                          \
+        .rules = { rule },                                                                                   \
+        .outputs[0].linear = LINEAR_IN(1u << 0),                                                             \
+        .gradient = ONE(name_##_backward, IN_1 | IN_2),                                                      \
+        .inputs = { { "gradient", WEFT_TYPES_FLOAT, false },                                                 \
+                    { "a", WEFT_TYPES_FLOAT, false },                                                        \
+                    { "b", WEFT_TYPES_FLOAT, false } },                                                      \
+        .kernel = WEFT_KERNEL_##name_##_backward,                                                            \
+    };
+
+/* An input as it is computed with: in the output's type, which is that of its gradient. */
+static inline weft_tensor *as_computed(const weft_tensor *gradient, weft_tensor *a)
+{
+    weft_dtype type = weft_layout_of(gradient)->dtype;
+    return weft_layout_of(a)->dtype == type ? a : weft_to_type(a, type);
+}
+
+/* 0 where the condition holds, also for NaN. */
+static inline weft_tensor *zero_where(weft_tensor *condition, weft_tensor *a)
+{
+    return weft_masked_fill(a, condition, 0);
+}
+
+static inline weft_tensor *is_zero(weft_tensor *a)
+{
+    return weft_logical_not(a);
+}
+
+/* ---- functions ----------------------------------------------------------------------------------------- */
+
+/* A function of two tensors. */
+#define BINARY(name_, types, type_, linear_, ...)                                                            \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .rules = { "...,...->..." },                                                                         \
+        .outputs[0].linear = linear_,                                                                        \
+        .gradient = __VA_ARGS__,                                                                             \
+        .inputs = { { "a", types, false }, { "b", types, false } },                                          \
+        .outputs[0].type = type_,                                                                            \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
+    };                                                                                                       \
+    weft_tensor *weft_##name_(weft_tensor *a, weft_tensor *b)                                                \
+    {                                                                                                        \
+        return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
+                                           .operation = &operation_##name_,                                  \
+                                           .num_inputs = 2,                                                  \
+                                           .inputs = { a, b } });                                            \
+    }
+
 /* A function of a tensor and a number. */
 #define WITH_NUMBER(name_, argument, types, linear_, ...)                                                    \
     static const weft_operation operation_##name_ = {                                                        \

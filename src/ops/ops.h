@@ -13,7 +13,10 @@ extern const weft_operation *const weft_attention_backward_operations[];
 extern const weft_operation *const weft_attention_ring_operations[];
 extern const weft_operation *const weft_channel_norm_operations[];
 extern const weft_operation *const weft_class_loss_operations[];
+extern const weft_operation *const weft_bitwise_operations[];
+extern const weft_operation *const weft_choice_operations[];
 extern const weft_operation *const weft_compare_operations[];
+extern const weft_operation *const weft_number_comparison_operations[];
 extern const weft_operation *const weft_composite_operations[];
 extern const weft_operation *const weft_concat_operations[];
 extern const weft_operation *const weft_convolution_operations[];
@@ -42,6 +45,7 @@ extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_rotary_operations[];
 extern const weft_operation *const weft_scan_operations[];
 extern const weft_operation *const weft_scatter_operations[];
+extern const weft_operation *const weft_selection_operations[];
 extern const weft_operation *const weft_shape_operations[];
 extern const weft_operation *const weft_slice_operations[];
 extern const weft_operation *const weft_softmax_operations[];
@@ -83,6 +87,10 @@ bool weft_add_to_slice(const weft_call *call, weft_tensor *whole, weft_tensor *p
 
 /* 0 <= result < ndim, or -1 with the error kept: a is not a live tensor, or has no such dimension. */
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim);
+/* Broadcasts a shape with that of another live tensor. False with the error kept. */
+bool weft_check_broadcast(const char *function, const char *name, const weft_layout *layout, int *ndim, int64_t shape[]);
+/* Whether a live tensor has one of these types, whose names `expected` has; false with the error kept. */
+bool weft_check_type(const char *function, const char *name, weft_tensor *tensor, unsigned types, const char *expected);
 /* Calls an operation with two outputs: returns the first; the second goes to *second, or is not computed for
  * NULL. NULL with the error kept. */
 weft_tensor *weft_dispatch_pair(const weft_call *call, weft_tensor **second);

@@ -82,7 +82,81 @@ static bool gradient_of_cumprod(const weft_gradient *of)
 SCAN(cumsum, WEFT_LINEAR_OPS, WEFT_GRADIENT_BY(gradient_of_cumsum, 0))
 SCAN(cumprod, 1u << WEFT_PROD, WEFT_GRADIENT_BY(gradient_of_cumprod, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0)))
 
+/* ---- extremes ------------------------------------------------------------------------------------------ */
+
+/* numbers: the dimension, whether the largest is sought. */
+static const weft_operation operation_cumulative_place = {
+    .name = "cumulative_place",
+    .gradient = WEFT_GRADIENT_ZERO("indices"),
+    .rules = { "A[n]B->A[n]B" },
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .outputs[0].type = WEFT_TYPE_INDEX,
+    .kernel = WEFT_KERNEL_cumulative_place,
+};
+
+/* The indices first, then the values at them. */
+static bool expand_extremes(const weft_call *call, weft_tensor *outputs[])
+{
+    int dim = (int)call->attributes.numbers[0];
+    weft_tensor *a = weft_unshard_dim(call->function, call->inputs[0], dim);
+    weft_call place = *call;
+    place.operation = &operation_cumulative_place;
+    place.inputs[0] = a;
+    place.attributes.omitted = 0;
+    outputs[1] = a == NULL ? NULL : weft_dispatch(&place);
+    outputs[0] = outputs[1] == NULL ? NULL : weft_look_up(call->function, a, dim, false, outputs[1]);
+    return outputs[0] != NULL;
+}
+
+/* Each element gets the gradients of the results that are it. */
+static bool gradient_of_extremes(const weft_gradient *of)
+{
+    weft_tensor *gradient = weft_gradient_of_output(of, 0);
+    int dim = (int)of->call->attributes.numbers[0];
+    return gradient == NULL || weft_give_gradient(of, 0,
+                                                  weft_scatter_to(of->call->function, gradient, dim, of->outputs[1],
+                                                                  weft_layout_of(of->call->inputs[0])->shape[dim]));
+}
+
+static const weft_operation operation_cumulative_extremes = {
+    .name = "cumulative_extremes",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_extremes, WEFT_READS_OUTPUT(1)),
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_INDEX } },
+    .num_outputs = 2,
+    .expand = expand_extremes,
+};
+
+static weft_tensor *extremes(const char *function, weft_tensor *a, int dim, bool largest, weft_tensor **indices)
+{
+    if (indices != NULL) {
+        *indices = NULL;
+    }
+    dim = weft_check_dim_of(function, a, dim);
+    if (dim < 0) {
+        return NULL;
+    }
+    return weft_dispatch_pair(&(weft_call){ .function = function,
+                                            .operation = &operation_cumulative_extremes,
+                                            .num_inputs = 1,
+                                            .inputs = { a },
+                                            .attributes = { .leading = dim, .num_numbers = 2, .numbers = { dim, largest } } },
+                              indices);
+}
+
+weft_tensor *weft_cummax(weft_tensor *a, int dim, weft_tensor **indices)
+{
+    return extremes("weft_cummax", a, dim, true, indices);
+}
+
+weft_tensor *weft_cummin(weft_tensor *a, int dim, weft_tensor **indices)
+{
+    return extremes("weft_cummin", a, dim, false, indices);
+}
+
 const weft_operation *const weft_scan_operations[] = {
+    &operation_cumulative_place,
+    &operation_cumulative_extremes,
     &operation_cumsum,
     &operation_cumprod,
     NULL,

@@ -2,6 +2,9 @@
 
 const weft_operation *const *const weft_operation_families[] = {
     weft_elementwise_operations,
+    weft_number_comparison_operations,
+    weft_choice_operations,
+    weft_bitwise_operations,
     weft_unary_operations,
     weft_activation_operations,
     weft_matmul_operations,
@@ -25,6 +28,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_statistic_operations,
     weft_scan_operations,
     weft_scatter_operations,
+    weft_selection_operations,
     weft_sorting_operations,
     weft_compare_operations,
     weft_range_operations,

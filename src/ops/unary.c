@@ -1,7 +1,6 @@
 /* Functions of one value, and their derivatives. */
 #include <math.h>
 
-#include "codelets/half.h"
 #include "ops/unary.h"
 
 /* ---- derivatives --------------------------------------------------------------------------------------- */
@@ -46,6 +45,7 @@ DERIVATIVE(tanh, output, weft_scale(weft_mul(product, value), -2))
 DERIVATIVE(exp2, output, weft_scale(product, ln2))
 DERIVATIVE(erf, input, weft_mul(erf_backward(product, value, 0, 0), weft_scale(value, -2)))
 DERIVATIVE(erfc, input, weft_mul(erfc_backward(product, value, 0, 0), weft_scale(value, -2)))
+DERIVATIVE(erfinv, output, weft_mul(erfinv_backward(product, value, 0, 0), weft_scale(value, 2)))
 /* Of a^0: 0, not 0 times an infinite one. */
 DERIVATIVE(pow_scalar, input,
            scalars[0] == 0 ? weft_pow_scalar_backward(product, value, 0)
@@ -56,14 +56,6 @@ weft_tensor *weft_tanh_backward(weft_tensor *gradient, weft_tensor *output)
     return tanh_backward(gradient, output, 0, 0);
 }
 
-/* as PyTorch on all its devices */
-static double exponent_of_type(weft_dtype dtype, double exponent)
-{
-    return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f32_to_bf16((float)exponent))
-           : dtype == WEFT_F16 ? (double)weft_f16_to_f32(weft_f32_to_f16((float)exponent))
-                               : exponent;
-}
-
 weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input, double exponent)
 {
     static const char function[] = "weft_pow_scalar_backward";
@@ -72,7 +64,7 @@ weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input,
         return NULL;
     }
     return pow_scalar_backward(gradient, input, exponent,
-                               exponent_of_type(weft_layout_of(input)->dtype, exponent - 1));
+                               weft_number_of_type(weft_layout_of(input)->dtype, exponent - 1));
 }
 
 /* ---- functions ----------------------------------------------------------------------------------------- */
@@ -94,6 +86,7 @@ GRADIENT_FROM(sinh, of->call->inputs[0])
 GRADIENT_FROM(cosh, of->call->inputs[0])
 GRADIENT_FROM(erf, of->call->inputs[0])
 GRADIENT_FROM(erfc, of->call->inputs[0])
+GRADIENT_FROM(erfinv, of->outputs[0])
 GRADIENT_FROM(reciprocal, of->outputs[0])
 GRADIENT_FROM(sqrt, of->outputs[0])
 GRADIENT_FROM(rsqrt, of->outputs[0])
@@ -152,14 +145,45 @@ UNARY(tanh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(tanh))
 UNARY(exp2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(exp2))
 UNARY(erf, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(erf))
 UNARY(erfc, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(erfc))
+GRADIENT(lgamma, weft_mul(g, weft_digamma(a)))
+GRADIENT(digamma, weft_mul(g, weft_polygamma(1, a)))
+UNARY(erfinv, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(erfinv))
+UNARY(lgamma, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, ONE(lgamma, IN_0))
+UNARY(digamma, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, ONE(digamma, IN_0))
 UNARY(floor, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, STEPS)
 UNARY(ceil, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, STEPS)
 UNARY(trunc, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, STEPS)
+UNARY(frac, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, WEFT_GRADIENT_SAME)
 UNARY(round, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, STEPS)
 UNARY(logical_not, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 UNARY(isnan, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 UNARY(isinf, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 UNARY(isfinite, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+
+static const weft_operation operation_trigamma = {
+    .name = "trigamma",
+    .rules = { "A->A" },
+    .gradient = WEFT_GRADIENT_MISSING("polygamma functions above order 1 are not known"),
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .outputs[0].type = WEFT_TYPE_FLOATING,
+    .kernel = WEFT_KERNEL_trigamma,
+};
+
+weft_tensor *weft_polygamma(int n, weft_tensor *a)
+{
+    static const char function[] = "weft_polygamma";
+    if (weft_check_tensor(function, "a", a) == NULL) {
+        return NULL;
+    }
+    if (n != 0 && n != 1) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, function, "n is %d, expected 0 or 1", n);
+        return NULL;
+    }
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = n == 0 ? &operation_digamma : &operation_trigamma,
+                                       .num_inputs = 1,
+                                       .inputs = { a } });
+}
 
 static const weft_operation operation_pow_scalar = {
     .name = "pow_scalar",
@@ -179,7 +203,7 @@ weft_tensor *weft_pow_scalar(weft_tensor *a, double exponent)
                                        .operation = &operation_pow_scalar,
                                        .num_inputs = 1,
                                        .inputs = { a },
-                                       .scalars = { exponent_of_type(weft_layout_of(a)->dtype, exponent) } });
+                                       .scalars = { weft_number_of_type(weft_layout_of(a)->dtype, exponent) } });
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------- */
@@ -213,9 +237,14 @@ const weft_operation *const weft_unary_operations[] = {
     &operation_exp2,
     &operation_erf,
     &operation_erfc,
+    &operation_erfinv,
+    &operation_lgamma,
+    &operation_digamma,
+    &operation_trigamma,
     &operation_floor,
     &operation_ceil,
     &operation_trunc,
+    &operation_frac,
     &operation_round,
     &operation_logical_not,
     &operation_isnan,
@@ -246,6 +275,7 @@ const weft_operation *const weft_unary_operations[] = {
     &operation_exp2_backward,
     &operation_erf_backward,
     &operation_erfc_backward,
+    &operation_erfinv_backward,
     &operation_pow_scalar_backward,
     NULL,
 };

@@ -94,7 +94,5 @@
 
 #define FROM_INPUT(name_) WEFT_GRADIENT_BY(gradient_of_##name_, WEFT_READS_INPUT(0))
 #define FROM_OUTPUT(name_) WEFT_GRADIENT_BY(gradient_of_##name_, WEFT_READS_OUTPUT(0))
-#define STEPS WEFT_GRADIENT_ZERO("a step function")
-#define TRUTH WEFT_GRADIENT_ZERO("truth values")
 
 #endif

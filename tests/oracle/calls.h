@@ -82,6 +82,7 @@ int64_t oracle_whole(const oracle_case *c, const char *name);
 
 #define EXACT .ulps = 0
 #define LIBRARY WITHIN(2, "the C library's function and PyTorch's, each within one")
+#define SPECIAL WITHIN(12, "sums of terms of both signs, in another order")
 #define ROUNDINGS WITHIN(3, "several roundings in a row")
 #define SCALAR WITHIN(1, "the number is rounded to the tensor's type first")
 #define ORDER WITHIN(4, "sums in another order")

@@ -13,6 +13,22 @@ WITH_NUMBER(fill_inplace, "value")
 TWO_WITH_NUMBER(add_scaled, "factor")
 TWO_WITH_NUMBER(lerp, "weight")
 TWO_WITH_NUMBER(masked_fill, "value")
+CALL(clamp_tensors)
+{
+    int bounds = (int)oracle_whole(c, "bounds");
+    return weft_clamp_tensors(in[0], bounds & 1 ? in[1] : NULL, bounds & 2 ? in[c->num_inputs - 1] : NULL);
+}
+
+CALL(polygamma)
+{
+    return weft_polygamma((int)oracle_whole(c, "n"), in[0]);
+}
+
+CALL(nan_to_num)
+{
+    return weft_nan_to_num(in[0], oracle_number(c, "nan"), oracle_number(c, "posinf"), oracle_number(c, "neginf"));
+}
+
 TWO_WITH_NUMBER(leaky_relu_backward, "slope")
 TWO_WITH_NUMBER(elu_backward, "alpha")
 TWO_WITH_NUMBER(pow_scalar_backward, "exponent")
@@ -20,6 +36,12 @@ TWO_WITH_NUMBER(add_inplace, "alpha")
 TWO_WITH_NUMBER(lerp_inplace, "weight")
 THREE_WITH_NUMBER(addcmul, "factor")
 THREE_WITH_NUMBER(addcdiv, "factor")
+WITH_NUMBER(eq_scalar, "value")
+WITH_NUMBER(ne_scalar, "value")
+WITH_NUMBER(lt_scalar, "value")
+WITH_NUMBER(le_scalar, "value")
+WITH_NUMBER(gt_scalar, "value")
+WITH_NUMBER(ge_scalar, "value")
 
 CALL(norm_all)
 {
@@ -123,6 +145,7 @@ const oracle_operation oracle_core_operations[] = {
     BINARY(atan2, LIBRARY),
     BINARY(hypot, LIBRARY),
     BINARY(logaddexp, LIBRARY),
+    BINARY(xlogy, LIBRARY),
     CALLED(scale, SCALAR),
     CALLED(add_scalar, SCALAR),
     CALLED(pow_scalar, LIBRARY),
@@ -134,6 +157,20 @@ const oracle_operation oracle_core_operations[] = {
     CALLED(to_type, EXACT),
     TERNARY(where, EXACT),
     CALLED(masked_fill, SCALAR),
+    TERNARY(masked_fill_tensor, EXACT),
+    CALLED(clamp_tensors, EXACT),
+    TERNARY(lerp_tensor, ROUNDINGS),
+    BINARY(fmax, EXACT),
+    BINARY(fmin, EXACT),
+    BINARY(copysign, EXACT),
+    CALLED(nan_to_num, SCALAR),
+    UNARY(frac, EXACT),
+    BINARY(bitwise_and, EXACT),
+    BINARY(bitwise_or, EXACT),
+    BINARY(bitwise_xor, EXACT),
+    UNARY(bitwise_not, EXACT),
+    BINARY(bitwise_left_shift, EXACT),
+    BINARY(bitwise_right_shift, EXACT),
 
     BINARY(eq, EXACT),
     BINARY(ne, EXACT),
@@ -141,6 +178,12 @@ const oracle_operation oracle_core_operations[] = {
     BINARY(le, EXACT),
     BINARY(gt, EXACT),
     BINARY(ge, EXACT),
+    CALLED(eq_scalar, EXACT),
+    CALLED(ne_scalar, EXACT),
+    CALLED(lt_scalar, EXACT),
+    CALLED(le_scalar, EXACT),
+    CALLED(gt_scalar, EXACT),
+    CALLED(ge_scalar, EXACT),
     BINARY(logical_and, EXACT),
     BINARY(logical_or, EXACT),
     BINARY(logical_xor, EXACT),
@@ -177,6 +220,10 @@ const oracle_operation oracle_core_operations[] = {
     UNARY(atanh, LIBRARY),
     UNARY(erf, LIBRARY),
     UNARY(erfc, LIBRARY),
+    UNARY(erfinv, LIBRARY),
+    UNARY(lgamma, SPECIAL),
+    UNARY(digamma, SPECIAL),
+    CALLED(polygamma, SPECIAL),
     UNARY(floor, EXACT),
     UNARY(ceil, EXACT),
     UNARY(trunc, EXACT),

@@ -64,6 +64,21 @@ CALL_SEVERAL(topk)
     return weft_topk(in[0], oracle_whole(c, "k"), dim(c), oracle_whole(c, "largest"), &out[1]);
 }
 
+CALL_SEVERAL(cummax)
+{
+    return weft_cummax(in[0], dim(c), &out[1]);
+}
+
+CALL_SEVERAL(cummin)
+{
+    return weft_cummin(in[0], dim(c), &out[1]);
+}
+
+CALL(index_put)
+{
+    return weft_index_put(in[0], c->num_inputs - 2, in + 2, in[1], oracle_whole(c, "accumulate") != 0);
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------- */
 
 #define PLACE(name_)                                                                                         \
@@ -84,6 +99,11 @@ const oracle_operation oracle_indexing_operations[] = {
     CALLED(index_add, ORDER),
     CALLED(index_add_inplace, ORDER),
     CALLED(one_hot, EXACT),
+    SEVERAL(cummax, EXACT),
+    SEVERAL(cummin, EXACT),
+    UNARY(nonzero, EXACT),
+    BINARY(masked_select, EXACT),
+    CALLED(index_put, ORDER),
     SEVERAL(sort, EXACT),
     CALLED(argsort, EXACT),
     SEVERAL(topk, EXACT),

@@ -78,6 +78,7 @@ family("arithmetic", [
     Row("atan2", binary(ALL), of_tensors(torch.atan2)),
     Row("hypot", binary(FLOATING, [REAL, WIDE_RANGE], [REAL, SMALL]), of_tensors(torch.hypot)),
     Row("logaddexp", binary(FLOATING, [REAL, WIDE_RANGE], [REAL]), of_tensors(torch.logaddexp)),
+    Row("xlogy", binary(ALL, [REAL], [POSITIVE]), of_tensors(torch.xlogy)),
     Row("scale", unary(NUMBER, attributes=number("factor", 0.0, 1.0, -3.0, 7.0, 0.5, -1.25, 0.7)),
         lambda x, a: x[0] * a["factor"] if x[0].is_floating_point() else x[0] * int(a["factor"])),
     Row("add_scalar", unary(NUMBER, attributes=number("addend", 0.0, -2.0, 5.0, 0.375, 0.7)),
@@ -110,8 +111,20 @@ family("arithmetic", [
 ])
 
 
+def compared_number(random, _):
+    return {"value": random.choice([0.0, 1.0, -3.0, 2.5, -0.5, 1.1, 1e300, math.inf, math.nan])}
+
+
+def comparison_with_number(name):
+    """PyTorch converts integers to f32 for a number that is not whole."""
+    return lambda x, a: getattr(torch, name)(x[0] if x[0].is_floating_point() else x[0].double(), a["value"])
+
+
 family("comparisons", [
     *(Row(name, binary(ALL, [WHOLE, REAL], [WHOLE]), of_tensors(getattr(torch, name)))
+      for name in ("eq", "ne", "lt", "le", "gt", "ge")),
+    *(Row(name + "_scalar", unary(ALL, [WHOLE, REAL], attributes=compared_number), comparison_with_number(name),
+          own_types=True)
       for name in ("eq", "ne", "lt", "le", "gt", "ge")),
     *(Row(name, binary(ALL, [WHOLE], [Domain(-1, 1)]), of_tensors(getattr(torch, name)))
       for name in ("logical_and", "logical_or", "logical_xor")),
@@ -135,6 +148,8 @@ UNARY = {
     "asinh": (ALL, [REAL, SMALL, WIDE_RANGE], torch.asinh), "acosh": (ALL, [Domain(64, 240, 64), REAL], torch.acosh),
     "atanh": (ALL, [REAL, UNIT], torch.atanh),
     "tanh": (ALL, [REAL, SMALL, WIDE_RANGE], torch.tanh),
+    "erfinv": (ALL, [UNIT, REAL], torch.erfinv), "lgamma": (ALL, [REAL, WIDE_RANGE], torch.lgamma),
+    "digamma": (ALL, [REAL, WIDE_RANGE], torch.digamma),
     "erf": (ALL, [REAL, SMALL], torch.erf), "floor": (NUMBER, [REAL, HALVES], torch.floor),
     "ceil": (NUMBER, [REAL, HALVES], torch.ceil), "trunc": (NUMBER, [REAL, HALVES], torch.trunc),
     "round": (NUMBER, [REAL, HALVES], torch.round), "sigmoid": (ALL, [REAL, WIDE_RANGE], torch.sigmoid),
@@ -158,11 +173,35 @@ def softplus_numbers(random, _):
     return {"beta": random.choice([1.0, 0.5, 2.0, 0.25]), "threshold": random.choice([20.0, 1.0, 5.0])}
 
 
-CANCELLING = {"gelu": input_magnitude, "gelu_tanh": input_magnitude}
+def near_zeros(inputs, _):
+    """Of functions whose errors are small beside 1 near their zeros."""
+    return torch.tensor(1.0)
+
+
+CANCELLING = {"gelu": input_magnitude, "gelu_tanh": input_magnitude, "digamma": near_zeros, "lgamma": near_zeros}
+
+POSITIVE_REAL = Domain(1, 240, 64)
+
+
+def trigamma(x):
+    """PyTorch's own is right to nine digits, and 6.6e32 at negative integers, where this one is infinite."""
+    wide = x.double()
+    rest = wide - wide.round()
+    positive = torch.special.zeta(2.0, torch.where(wide < 0, 1 - wide, wide))
+    result = torch.where(wide < 0, (math.pi / torch.sin(math.pi * rest)).square() - positive, positive)
+    return result.to(x.dtype if x.is_floating_point() else torch.float32)
+
+
+def polygamma(x, a):
+    if isinstance(x[0], DTensor) or a["n"] == 0:
+        return torch.polygamma(int(a["n"]), x[0])
+    return trigamma(x[0])
+
 
 family("functions", [
     *(Row(name, unary(types, domains), of_tensors(function), CANCELLING.get(name))
       for name, (types, domains, function) in UNARY.items()),
+    Row("polygamma", unary(ALL, [POSITIVE_REAL, REAL], attributes=number("n", 0.0, 1.0)), polygamma),
     Row("leaky_relu", unary(FLOATING, attributes=number("slope", 0.0, 0.01, 0.25, -0.5)),
         lambda x, a: F.leaky_relu(x[0], a["slope"])),
     Row("softplus_ex", unary(FLOATING, [REAL, WIDE_RANGE], attributes=softplus_numbers),

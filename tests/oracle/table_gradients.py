@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from drafts import WIDE, Draft, any_type, binary
 from table_losses import (LOGS, binary_cross_entropy, binary_cross_entropy_with_logits, classes_draft, cross_entropy_by_parts,
                           drafted, one_of, weighted)
+from table_core import trigamma
 from table_nn import cross_entropy, loss_draft, mse, nll
 from table_products import convolved
 from values import Domain, Operand
@@ -17,6 +18,9 @@ INF, NAN = math.inf, math.nan
 
 # Rows whose outputs nothing depends on, or that are no functions.
 WITHOUT = {
+    *("bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift".split()),
+    "nonzero", "polygamma",
+    *("eq_scalar ne_scalar lt_scalar le_scalar gt_scalar ge_scalar".split()),
     *("eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf isfinite".split()),
     *("any any_over any_all all all_over all_all".split()),
     *("argmax argmin argmax_all argmin_all argsort one_hot bincount histogram".split()),
@@ -116,7 +120,37 @@ def cosines(x, a):
     return (units[0] * units[1]).sum(a["dim"])
 
 
+class Digamma(torch.autograd.Function):
+    """PyTorch's own derivative is right to nine digits."""
+
+    @staticmethod
+    def forward(context, x):
+        context.save_for_backward(x)
+        return torch.digamma(x)
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient * trigamma(context.saved_tensors[0])
+
+
+class Lgamma(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        context.save_for_backward(x)
+        return torch.lgamma(x)
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient * Digamma.apply(context.saved_tensors[0])
+
+
+def floating(x):
+    return x if x.is_floating_point() else x.float()
+
+
 FUNCTIONS = {
+    "digamma": lambda x, a: Digamma.apply(floating(x[0])),
+    "lgamma": lambda x, a: Lgamma.apply(floating(x[0])),
     "atan2": angle,
     "cosine_similarity": cosines,
     "binary_cross_entropy": binary_cross_entropy_inside,
@@ -152,8 +186,8 @@ def narrow_conversion(random):
     return Draft([Operand(any_type(random, WIDE), [random.randint(1, 6), 3])], {"type": random.choice(WIDE)})
 
 
-# What the magnitudes of terms are multiplied by: scores and statistics are sums as well.
-MARGINS = {name: 4 for name in ("attention", "attention_with_log_sums", "attention_backward",
+# What the magnitudes of terms are multiplied by: scores and statistics are sums as well, and so is digamma near its zeros.
+MARGINS = {name: 4 for name in ("lgamma", "attention", "attention_with_log_sums", "attention_backward",
                                 "attention_backward_with_log_sums", "layer_norm_backward", "rms_norm_backward",
                                 "rotary", "rotary_backward", "cosine_similarity", "normalize", "batch_norm_alone",
                                 "batch_norm_of_running", "group_norm", "instance_norm")}
@@ -241,7 +275,7 @@ def at_edges(*names, edges=EDGES, **attributes):
 NAMED = {
     **at_edges("abs", "relu", "sqrt", "rsqrt", "reciprocal", "square", "sign", "exp", "log", "log1p", "log2", "log10",
                "tanh", "sigmoid", "silu", "gelu", "softplus", "hardswish", "exp2", "expm1", "erf", "erfc", "floor",
-               "atan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "gelu_tanh", "mish", "selu"),
+               "atan", "asin", "acos", "erfinv", "sinh", "cosh", "asinh", "acosh", "atanh", "gelu_tanh", "mish", "selu"),
     "hardswish": [("corners", [literal(-3.0, 3.0, -2.5, 0.0, 4.0, -4.0)], {})],
     "hardsigmoid": [("corners", [literal(-3.0, 3.0, -2.5, 0.0, 4.0, -4.0)], {})],
     "softplus_ex": [("threshold", [literal(2.0, 2.5, 1.5, -30.0, 0.0)], {"beta": 0.5, "threshold": 1.0})],
@@ -251,6 +285,11 @@ NAMED = {
     "clamp": [("bounds", [literal(-1.0, 2.0, 0.0, -1.5, 2.5, NAN)], {"least": -1.0, "most": 2.0}),
               ("crossed", [literal(1.0, 2.0, 3.0, 0.0)], {"least": 3.0, "most": 1.0}),
               ("one side", [literal(-INF, 1.0, INF)], {"least": -INF, "most": 1.0})],
+    "fmax": [("ties", PAIRS, {}), ("NaN", [literal(NAN, 1.0, NAN, 2.0), literal(1.0, NAN, NAN, 3.0)], {})],
+    "fmin": [("ties", PAIRS, {}), ("NaN", [literal(NAN, 1.0, NAN, 2.0), literal(1.0, NAN, NAN, 3.0)], {})],
+    "nan_to_num": [("edges", [literal(*EDGES)], {"nan": 1.0, "posinf": 2.0, "neginf": -2.0})],
+    "copysign": [("zeros", [literal(0.0, -0.0, 1.0, -2.0), literal(1.0, -1.0, -0.0, 0.0)], {})],
+    "clamp_tensors": [("least ties", PAIRS, {"bounds": 1}), ("most ties", PAIRS, {"bounds": 2})],
     "maximum": [("ties", PAIRS, {})],
     "minimum": [("ties", PAIRS, {})],
     "atan2": [("origin", ORIGIN, {}), ("infinities", INFINITIES, {})],
@@ -359,6 +398,8 @@ SECOND_NOT_NAMED = {"binary_cross_entropy", "normalize", "matrix_norm", "prelu",
 # ---- second derivatives ---------------------------------------------------------------------------------
 
 SECOND = set("""
+xlogy erfinv lgamma cummax cummin index_put masked_select
+fmax fmin nan_to_num frac clamp_tensors lerp_tensor masked_fill_tensor
 add sub mul div pow maximum minimum atan2 hypot logaddexp scale pow_scalar clamp addcmul addcdiv lerp where to_type
 masked_fill square reciprocal sqrt rsqrt exp exp2 expm1 asinh acosh atanh gelu_tanh mish selu hardsigmoid softplus_ex log log1p log2 log10 sin cos tan tanh asin acos atan sinh cosh
 abs erf erfc sigmoid silu relu gelu softplus hardswish leaky_relu elu

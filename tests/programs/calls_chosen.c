@@ -4,6 +4,8 @@
 CALLS(where, out[0] = weft_where(in[0], in[1], in[2]))
 CALLS(masked_fill, out[0] = weft_masked_fill(in[0], in[1], real[0]))
 
+CALLS(masked_fill_tensor, out[0] = weft_masked_fill_tensor(in[0], in[1], in[2]))
+
 static bool make_where(maker *m, step *s)
 {
     int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
@@ -30,6 +32,18 @@ static bool make_masked_fill(maker *m, step *s)
     s->num_reals = 1;
     s->reals[0] = any_number(m, dtype);
     return mask != NO_VALUE;
+}
+
+static bool make_masked_fill_tensor(maker *m, step *s)
+{
+    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    if (a == NO_VALUE) {
+        return false;
+    }
+    int mask = choose_broadcast(m, a, BIT(WEFT_BOOL), VALUES_ANY);
+    int value = choose_like(m, a, one_in(m, MIXED_TYPES_ONE_IN) ? ALL_TYPES : BIT(value_of(m, a)->dtype), 0, NULL);
+    *s = step_of(s->operation, 3, a, mask, value);
+    return mask != NO_VALUE && value != NO_VALUE && mesh_of(m, mask) == mesh_of(m, a);
 }
 
 /* The chosen element, converted to the result's type. */
@@ -94,8 +108,28 @@ static bool masked_fill(scene *s)
     return true;
 }
 
+static bool masked_fill_tensor(scene *s)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    const dense *a = s->in[0], *mask = s->in[1], *value = s->in[2];
+    if (a == NULL || mask == NULL || value == NULL || mask->dtype != WEFT_BOOL || value->ndim != 0) {
+        return false;
+    }
+    int ndim = broadcast_shape(2, s->in, shape);
+    if (ndim < 0) {
+        return false;
+    }
+    dense *out = scene_output(s, 0, a->dtype, ndim, shape);
+    for (int64_t i = 0; i < out->count; i++) {
+        out->at[i] = chosen(is_true(mask, out, i) ? value : a, out, i);
+    }
+    combined(s, out);
+    return true;
+}
+
 const operation combined_calls[] = {
     ROW(where, make_where, where, .flags = FETCHES_SCALARS, .weight = 8),
     ROW(masked_fill, make_masked_fill, masked_fill, .flags = FETCHES_SCALARS, .weight = 8),
+    ROW(masked_fill_tensor, make_masked_fill_tensor, masked_fill_tensor, .flags = FETCHES_SCALARS, .weight = 8),
     { .name = NULL },
 };

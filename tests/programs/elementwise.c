@@ -242,7 +242,7 @@ bool elementwise_reference(scene *s)
     weft_dtype common = promoted(e->inputs, s->in);
     common = e->result == RESULT_FLOATING && !is_floating(common) ? WEFT_F32 : common;
     if (!is_floating(common)) {
-        for (int k = 0; k < s->step->num_reals; k++) {
+        for (int k = 0; k < s->step->num_reals && !e->any_numbers; k++) {
             double number = s->step->reals[k];
             if (isfinite(number) && number != nearbyint(number)) {
                 return false;
@@ -361,6 +361,7 @@ bool make_elementwise(maker *m, step *s)
     s->outputs[0] = in_place ? a : NO_VALUE;
     s->num_reals = e->numbers;
     s->reals[0] = any_number(m, dtype);
+    s->reals[0] += e->any_numbers && one_in(m, 3) ? 0.5 : 0;
     s->reals[1] = s->reals[0] + (double)below(m, 4);
     s->dtype = any_type(m, ALL_TYPES);
     return true;

@@ -67,6 +67,7 @@ typedef struct elementwise {
     bool signs;       /* says of zeros whether they are -0 */
     bool wide_scalar; /* a second operand of one element is not rounded to 16 bits */
     bool tame;        /* is called with values that are not large */
+    bool any_numbers; /* numbers beside integers need not be whole */
 } elementwise;
 
 #endif

@@ -1,0 +1,97 @@
+/* Comparisons with a number. Floating tensors compare with the number as their type has it, integers exactly. */
+#include <math.h>
+
+#include "ops/elementwise.h"
+
+#define COMPARISON(name_)                                                                                    \
+    static const weft_operation operation_##name_##_scalar = {                                               \
+        .name = #name_ "_scalar",                                                                            \
+        .rules = { "A->A" },                                                                                 \
+        .gradient = TRUTH,                                                                                   \
+        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .outputs[0].type = WEFT_TYPE_BOOL,                                                                   \
+        .kernel = WEFT_KERNEL_##name_##_scalar,                                                              \
+    };
+
+COMPARISON(eq)
+COMPARISON(ne)
+COMPARISON(lt)
+COMPARISON(le)
+COMPARISON(gt)
+COMPARISON(ge)
+
+typedef struct comparison {
+    const weft_operation *operation;
+    double value;
+} comparison;
+
+/* For integers: the kernel takes a value of infinite size as the end of the range. */
+static const comparison never = { &operation_lt_scalar, -INFINITY }, always = { &operation_le_scalar, INFINITY };
+
+/* The same comparison of 64-bit integers, with an integer in their range. */
+static comparison with_integer(const weft_operation *operation, double value)
+{
+    const bool below = value < -0x1p63, above = value >= 0x1p63, inside = !below && !above && value == trunc(value);
+    if (isnan(value)) {
+        return operation == &operation_ne_scalar ? always : never;
+    }
+    if (operation == &operation_eq_scalar || operation == &operation_ne_scalar) {
+        return inside ? (comparison){ operation, value } : operation == &operation_eq_scalar ? never : always;
+    }
+    const bool is_upper_bound = operation == &operation_lt_scalar || operation == &operation_le_scalar;
+    if (below || above) {
+        return is_upper_bound == above ? always : never;
+    }
+    const bool takes_next = operation == &operation_lt_scalar || operation == &operation_ge_scalar;
+    return (comparison){ operation, takes_next ? ceil(value) : floor(value) };
+}
+
+static weft_tensor *compare(const char *function, const weft_operation *operation, weft_tensor *a, double value)
+{
+    if (weft_check_tensor(function, "a", a) == NULL) {
+        return NULL;
+    }
+    weft_dtype type = weft_layout_of(a)->dtype;
+    comparison found = weft_dtype_is_floating(type) ? (comparison){ operation, weft_number_of_type(type, value) }
+                                                    : with_integer(operation, value);
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = found.operation,
+                                       .num_inputs = 1,
+                                       .inputs = { a },
+                                       .scalars = { found.value } });
+}
+
+weft_tensor *weft_eq_scalar(weft_tensor *a, double value)
+{
+    return compare("weft_eq_scalar", &operation_eq_scalar, a, value);
+}
+
+weft_tensor *weft_ne_scalar(weft_tensor *a, double value)
+{
+    return compare("weft_ne_scalar", &operation_ne_scalar, a, value);
+}
+
+weft_tensor *weft_lt_scalar(weft_tensor *a, double value)
+{
+    return compare("weft_lt_scalar", &operation_lt_scalar, a, value);
+}
+
+weft_tensor *weft_le_scalar(weft_tensor *a, double value)
+{
+    return compare("weft_le_scalar", &operation_le_scalar, a, value);
+}
+
+weft_tensor *weft_gt_scalar(weft_tensor *a, double value)
+{
+    return compare("weft_gt_scalar", &operation_gt_scalar, a, value);
+}
+
+weft_tensor *weft_ge_scalar(weft_tensor *a, double value)
+{
+    return compare("weft_ge_scalar", &operation_ge_scalar, a, value);
+}
+
+const weft_operation *const weft_number_comparison_operations[] = {
+    &operation_eq_scalar, &operation_ne_scalar, &operation_lt_scalar, &operation_le_scalar,
+    &operation_gt_scalar, &operation_ge_scalar, NULL,
+};
