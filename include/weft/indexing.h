@@ -93,8 +93,8 @@ WEFT_API weft_tensor *weft_index_fill(weft_tensor *a, int dim, weft_tensor *indi
 WEFT_API weft_tensor *weft_index_put(weft_tensor *a, int num_indices, weft_tensor *const indices[], weft_tensor *values,
                                      bool accumulate);
 
-/** Elements whose number depends on values, in row-major order. The call blocks: all processes wait for the number. The truth
- * values are gathered on each rank, others are not. Not with tensors without data (WEFT_ERR_STATE). \{ */
+/** Elements whose number depends on values, in row-major order. BLOCKS until the number is known, every process must call it.
+ * The truth values are gathered on each rank, others are not. Not with tensors without data (WEFT_ERR_STATE). \{ */
 /** The indices of elements that are not 0 (NaN is not): WEFT_I64 [n, dimensions of a]. */
 WEFT_API weft_tensor *weft_nonzero(weft_tensor *a);
 /** The elements [n] of a where `mask` (WEFT_BOOL) holds; the two broadcast. */

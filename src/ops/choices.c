@@ -97,6 +97,9 @@ static bool check_number(const char *function, const char *name, weft_tensor *te
 weft_tensor *weft_clamp_tensors(weft_tensor *a, weft_tensor *least, weft_tensor *most)
 {
     static const char function[] = "weft_clamp_tensors";
+    if (weft_check_tensor(function, "a", a) == NULL) {
+        return NULL;
+    }
     if (least == NULL && most == NULL) {
         weft_fail(WEFT_ERR_INVALID, function, "least and most are NULL, expected at least one tensor");
         return NULL;

@@ -55,9 +55,10 @@ bool weft_call_gradient_reads_all(const weft_call *call)
 
 unsigned weft_call_gradient_reads(const weft_call *call, const bool wanted[])
 {
+    const weft_gradient_entry *entry = entry_of(call);
     unsigned reads = 0;
-    for (int i = 0; i < call->num_inputs && call->operation != NULL; i++) {
-        reads |= wanted[i] ? call->operation->gradient.reads[i] : 0;
+    for (int i = 0; i < call->num_inputs && entry != NULL; i++) {
+        reads |= wanted[i] ? entry->reads[i] : 0;
     }
     return reads;
 }

@@ -16,36 +16,6 @@ static int64_t product_of(int ndim, const int64_t shape[])
 
 /* ---- places of true elements --------------------------------------------------------------------------- */
 
-/* details->memory: receives how many elements are not 0. */
-static weft_status perform_count(const weft_call *call, weft_tensor *outputs[])
-{
-    (void)outputs;
-    if (!weft_composite_open(call->function)) {
-        return weft_latest_status();
-    }
-    weft_tensor *truths = weft_ne_scalar(call->inputs[0], 0);
-    weft_tensor *sum = truths == NULL ? NULL : weft_sum(truths, WEFT_ALL_DIMS, false);
-    weft_status status = sum == NULL ? weft_latest_status()
-                                     : weft_tensor_to_host(call->function, weft_tensor_get(sum), call->details->memory,
-                                                           sizeof(int64_t));
-    weft_composite_close();
-    return status;
-}
-
-/* Blocks. -1 with the error kept. */
-static int64_t count_true(const char *function, weft_tensor *truths)
-{
-    static const weft_action action = { .name = "count", .perform = perform_count, .needs_data = true };
-    int64_t count = 0;
-    weft_status status = weft_act(&(weft_call){ .function = function,
-                                                .action = &action,
-                                                .num_inputs = 1,
-                                                .inputs = { truths },
-                                                .details = &(weft_call_details){ .memory = &count } },
-                                  NULL);
-    return status == WEFT_OK ? count : -1;
-}
-
 /* The indices of the `count` true elements of truths [n], in order. Each goes to the place that the sum of truths up to it
  * says, all others behind the last one. */
 static weft_tensor *places_of(const char *function, weft_tensor *truths, int64_t count)
@@ -110,21 +80,6 @@ static const weft_operation operation_nonzero = {
     .expand = expand_nonzero,
 };
 
-weft_tensor *weft_nonzero(weft_tensor *a)
-{
-    static const char function[] = "weft_nonzero";
-    if (weft_check_tensor(function, "a", a) == NULL) {
-        return NULL;
-    }
-    int64_t count = count_true(function, a);
-    return count < 0 ? NULL
-                     : weft_dispatch(&(weft_call){ .function = function,
-                                                   .operation = &operation_nonzero,
-                                                   .num_inputs = 1,
-                                                   .inputs = { a },
-                                                   .attributes = { .num_sizes = 1, .sizes = { count } } });
-}
-
 /* ---- masked_select ------------------------------------------------------------------------------------- */
 
 /* attributes.sizes[0]: how many elements there are. */
@@ -144,14 +99,104 @@ static bool expand_masked_select(const weft_call *call, weft_tensor *outputs[])
 
 static const weft_operation operation_masked_select = {
     .name = "masked_select",
-    .gradient = { .function = weft_gradient_of_body, .reads = { WEFT_READS_INPUT(1) } },
+    .gradient = WEFT_GRADIENT_OF_WHOLE("masked_select"),
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "mask", WEFT_TYPES_BOOL, false } },
     .expand = expand_masked_select,
 };
 
+/* ---- calls that count first ---------------------------------------------------------------------------- */
+
+/* The number of elements that are not 0. Blocks. */
+static weft_status count_true(const char *function, weft_tensor *a, int64_t *count)
+{
+    weft_tensor *truths = weft_ne_scalar(a, 0);
+    weft_tensor *sum = truths == NULL ? NULL : weft_sum(truths, WEFT_ALL_DIMS, false);
+    return sum == NULL ? weft_latest_status()
+                       : weft_tensor_to_host(function, weft_tensor_get(sum), count, sizeof(*count));
+}
+
+/* Of a mask that is broadcast: how often each of its elements counts. */
+static int64_t repetitions(const weft_call *call)
+{
+    const weft_layout *a = weft_layout_of(call->inputs[0]), *mask = weft_layout_of(call->inputs[call->num_inputs - 1]);
+    int ndim = a->ndim;
+    int64_t shape[WEFT_MAX_DIMS], own = product_of(mask->ndim, mask->shape);
+    memcpy(shape, a->shape, sizeof(shape));
+    return own == 0 || !weft_check_broadcast(call->function, "mask", mask, &ndim, shape) ? 0
+                                                                                          : product_of(ndim, shape) / own;
+}
+
+static weft_status perform(const weft_call *call, const weft_operation *operation, weft_tensor *outputs[])
+{
+    int64_t count = 0;
+    if (!weft_composite_open(call->function)) {
+        return weft_latest_status();
+    }
+    weft_status status = count_true(call->function, call->inputs[call->num_inputs - 1], &count);
+    weft_call chosen = { .function = call->function,
+                         .operation = operation,
+                         .num_inputs = call->num_inputs,
+                         .inputs = { call->inputs[0], call->inputs[1] },
+                         .attributes = { .num_sizes = 1, .sizes = { count * repetitions(call) } } };
+    weft_tensor *result = status == WEFT_OK ? weft_dispatch(&chosen) : NULL;
+    bool done = weft_composite_close_keeping(result) && result != NULL;
+    outputs[0] = done ? result : NULL;
+    return done ? WEFT_OK : weft_latest_status();
+}
+
+static weft_status perform_nonzero(const weft_call *call, weft_tensor *outputs[])
+{
+    return perform(call, &operation_nonzero, outputs);
+}
+
+static weft_status perform_masked_select(const weft_call *call, weft_tensor *outputs[])
+{
+    return perform(call, &operation_masked_select, outputs);
+}
+
+/* Each chosen element's gradient goes where it came from. */
+static bool gradient_of_masked_select(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    const weft_layout *a = weft_layout_of(call->inputs[0]);
+    weft_tensor *gradient = weft_gradient_of_output(of, 0);
+    int ndim = a->ndim;
+    int64_t shape[WEFT_MAX_DIMS];
+    memcpy(shape, a->shape, sizeof(shape));
+    if (gradient == NULL) {
+        return true;
+    }
+    bool fits = weft_check_broadcast(call->function, "mask", weft_layout_of(call->inputs[1]), &ndim, shape);
+    weft_tensor *truths = fits ? line_of(call->inputs[1], ndim, shape) : NULL;
+    weft_tensor *places =
+        truths == NULL ? NULL : places_of(call->function, truths, weft_layout_of(gradient)->shape[0]);
+    weft_tensor *line =
+        places == NULL ? NULL : weft_scatter_to(call->function, gradient, 0, places, product_of(ndim, shape));
+    return line != NULL && weft_give_gradient(of, 0, weft_reshape(line, ndim, shape));
+}
+
+weft_tensor *weft_nonzero(weft_tensor *a)
+{
+    static const char function[] = "weft_nonzero";
+    static const weft_gradient_entry indices = WEFT_GRADIENT_ZERO("indices");
+    static const weft_action action = {
+        .name = "nonzero", .perform = perform_nonzero, .num_outputs = 1, .needs_data = true, .gradient = &indices
+    };
+    return weft_check_tensor(function, "a", a) == NULL
+               ? NULL
+               : weft_act_for_tensor(
+                     &(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { a } });
+}
+
 weft_tensor *weft_masked_select(weft_tensor *a, weft_tensor *mask)
 {
     static const char function[] = "weft_masked_select";
+    static const weft_gradient_entry chosen = { .function = gradient_of_masked_select, .reads = { WEFT_READS_INPUT(1) } };
+    static const weft_action action = { .name = "masked_select",
+                                        .perform = perform_masked_select,
+                                        .num_outputs = 1,
+                                        .needs_data = true,
+                                        .gradient = &chosen };
     if (weft_check_tensor(function, "a", a) == NULL || weft_check_tensor(function, "mask", mask) == NULL) {
         return NULL;
     }
@@ -163,16 +208,11 @@ weft_tensor *weft_masked_select(weft_tensor *a, weft_tensor *mask)
         !weft_check_same_mesh(function, "a", own, "mask", truths) || !weft_check_broadcast(function, "mask", truths, &ndim, shape)) {
         return NULL;
     }
-    int64_t count = count_true(function, mask), elements = product_of(truths->ndim, truths->shape);
-    if (count < 0) {
-        return NULL;
-    }
-    count *= elements == 0 ? 0 : product_of(ndim, shape) / elements;
-    return weft_dispatch(&(weft_call){ .function = function,
-                                       .operation = &operation_masked_select,
-                                       .num_inputs = 2,
-                                       .inputs = { a, mask },
-                                       .attributes = { .num_sizes = 1, .sizes = { count } } });
+    return weft_act_for_tensor(&(weft_call){ .function = function,
+                                             .action = &action,
+                                             .num_inputs = 2,
+                                             .inputs = { a, mask },
+                                             .details = &(weft_call_details){ .num_outputs = 1 } });
 }
 
 /* ---- index_put ----------------------------------------------------------------------------------------- */

@@ -189,6 +189,13 @@ void weft_composite_close(void)
     weft_runtime.pending->composites--;
 }
 
+bool weft_composite_close_keeping(weft_tensor *result)
+{
+    bool done = weft_scope_close_keeping(1, &result, NULL, NULL);
+    weft_runtime.pending->composites--;
+    return done;
+}
+
 static weft_status keep(weft_tensor_impl *tensor)
 {
     static const char function[] = "weft_scope_keep";

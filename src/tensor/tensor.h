@@ -114,6 +114,8 @@ bool weft_tensor_give_data(const char *function, weft_tensor_impl *tensor, const
  * redistribution. Composites nest; the outermost may be refused: false with the error kept, nothing is
  * open. */
 bool weft_composite_open(const char *function);
+/* weft_composite_close() of one that has a result (NULL: none), which goes to the enclosing scope. False with the error kept. */
+bool weft_composite_close_keeping(weft_tensor *result);
 /* The same within an admitted call. */
 void weft_composite_enter(void);
 void weft_composite_close(void);

@@ -116,9 +116,8 @@ static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t c
     }
     oracle_call(operation, c, in, out);
     int64_t combinations = weft_dispatch_force(-1);
-    /* The rows of attention's gradients call weft_attention() first; elements are counted before they are chosen. */
-    bool counts_first = strcmp(c->operation, "nonzero") == 0 || strcmp(c->operation, "masked_select") == 0;
-    calls += counts_first || strncmp(c->operation, "attention_backward", strlen("attention_backward")) == 0 ? 2 : 1;
+    /* The rows of attention's gradients call weft_attention() first. */
+    calls += strncmp(c->operation, "attention_backward", strlen("attention_backward")) == 0 ? 2 : 1;
     /* The row of batch_norm makes two running statistics; they change by calls of their own, whose arguments were checked
      * before the first. */
     calls += strcmp(c->operation, "batch_norm") == 0 ? 4 : 0;
