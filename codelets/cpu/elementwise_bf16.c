@@ -21,12 +21,14 @@
 #define WEFT_FLOATING(name, inputs, expression) LOOP(name, inputs, expression)
 #define WEFT_NUMBER(name, inputs, expression, integer) LOOP(name, inputs, expression)
 #define WEFT_TRUTH(name, inputs, expression)
+#define WEFT_WHOLE(name, inputs, expression)
 #include "codelets/elementwise.inc"
 #include "codelets/kernels_end.inc"
 
 #define WEFT_FLOATING(name, inputs, expression) name##_bf16,
 #define WEFT_NUMBER(name, inputs, expression, integer) name##_bf16,
 #define WEFT_TRUTH(name, inputs, expression) NULL,
+#define WEFT_WHOLE(name, inputs, expression) NULL,
 
 const weft_elementwise_loop weft_elementwise_bf16_loops[] = {
 #include "codelets/elementwise.inc"
