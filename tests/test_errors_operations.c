@@ -520,109 +520,11 @@ static void test_shapes(void **state)
     rows_end();
 }
 
-static void test_products(void **state)
-{
-    (void)state;
-    GIVES_NULL(weft_matmul_ex(indices, true, matrix, false), SHAPE, "weft_matmul_ex", "at least 2");
-    GIVES_NULL(weft_matmul(booleans, booleans), DTYPE, "weft_matmul", "a");
-    GIVES_NULL(weft_dot(NULL, indices), INVALID, "weft_dot", "a");
-    GIVES_NULL(weft_dot(square, square), SHAPE, "weft_dot", "a");
-    GIVES_NULL(weft_outer(indices, NULL), INVALID, "weft_outer", "b");
-    GIVES_NULL(weft_outer(indices, matrix), SHAPE, "weft_outer", "b");
-    GIVES_NULL(weft_addmm(NULL, square, square, 1, 1), INVALID, "weft_addmm", "c");
-    GIVES_NULL(weft_addmm(matrix, square, square, 1, 1), SHAPE, "weft_addmm", "c");
-    GIVES_NULL(weft_addmm(image, square, square, 1, 1), SHAPE, "weft_addmm", "c");
-    GIVES_NULL(weft_addmm(whole, square, square, 1, 1), DTYPE, "weft_addmm", "c");
-    GIVES_NULL(weft_addmm(indices, indices, indices, 1, 0.5), DTYPE, "weft_addmm", "alpha");
-    GIVES_NULL(weft_linear(NULL, square, NULL), INVALID, "weft_linear", "x");
-    GIVES_NULL(weft_linear(matrix, filter, NULL), SHAPE, "weft_linear", "weight");
-    GIVES_NULL(weft_linear(matrix, square, matrix), SHAPE, "weft_linear", "bias");
-    GIVES_NULL(weft_linear(matrix, square, stale_tensor), INVALID, "weft_linear", "bias");
-    GIVES_NULL(weft_conv2d(NULL, filter, NULL, NULL), INVALID, "weft_conv2d", "x");
-    GIVES_NULL(weft_conv2d(image, NULL, NULL, NULL), INVALID, "weft_conv2d", "weight");
-    GIVES_NULL(weft_conv2d(matrix, filter, NULL, NULL), SHAPE, "weft_conv2d", "x");
-    GIVES_NULL(weft_conv1d(image, filter, NULL, NULL), SHAPE, "weft_conv1d", "x");
-    GIVES_NULL(weft_conv2d(filter, filter, NULL, &(weft_convolution){ .groups = 2 }), SHAPE, "weft_conv2d",
-               "channels");
-    GIVES_NULL(weft_conv2d(image, filter, NULL, &(weft_convolution){ .dilation = { 1, 3 } }), SHAPE,
-               "weft_conv2d", "weight");
-    GIVES_NULL(weft_conv2d(image, filter, NULL, &(weft_convolution){ .stride = { -1, 1 } }), INVALID,
-               "weft_conv2d", "stride");
-    GIVES_NULL(weft_conv2d(image, filter, NULL, &(weft_convolution){ .padding = { 0, -1 } }), INVALID,
-               "weft_conv2d", "padding");
-    GIVES_NULL(weft_conv2d(image, filter, NULL, &(weft_convolution){ .groups = -1 }), INVALID, "weft_conv2d",
-               "groups");
-    GIVES_NULL(weft_conv2d(image, filter, square, NULL), SHAPE, "weft_conv2d", "bias");
-    GIVES_NULL(weft_conv2d(image, filter, indices, NULL), DTYPE, "weft_conv2d", "bias");
-    GIVES_NULL(weft_conv2d_backward_input(image, filter, NULL, NULL), INVALID, "weft_conv2d_backward_input",
-               "shape");
-    GIVES_NULL(weft_conv2d_backward_weight(image, image, (const int64_t[]){ 6, 6, 3, 3 }, NULL), SHAPE,
-               "weft_conv2d_backward_weight", "gradient");
-    weft_tensor *turned = weft_transpose(filter, 0, 1);
-    GIVES_NULL(weft_conv_transpose2d(NULL, filter, NULL, NULL, NULL), INVALID, "weft_conv_transpose2d", "x");
-    GIVES_NULL(weft_conv_transpose1d(image, filter, NULL, NULL, NULL), SHAPE, "weft_conv_transpose1d", "x");
-    GIVES_NULL(weft_conv_transpose2d(image, filter, NULL, NULL, NULL), SHAPE, "weft_conv_transpose2d", "channels");
-    GIVES_NULL(weft_conv_transpose2d(turned, filter, NULL, &(weft_convolution){ .groups = -1 }, NULL), INVALID,
-               "weft_conv_transpose2d", "groups");
-    GIVES_NULL(weft_conv_transpose2d(turned, filter, NULL, NULL, (const int64_t[]){ 0, 1 }), INVALID,
-               "weft_conv_transpose2d", "output_padding");
-    GIVES_NULL(weft_conv_transpose2d(turned, filter, NULL, &(weft_convolution){ .padding = { 9, 0 } }, NULL), SHAPE,
-               "weft_conv_transpose2d", "at least one element");
-    GIVES_NULL(weft_conv_transpose2d(turned, filter, filter, NULL, NULL), SHAPE, "weft_conv_transpose2d", "bias");
-    const int64_t sizes[] = { 2, 2, 2 }, too_small[] = { 2, -2 };
-    const weft_pooling window = { .kernel = { 2, 2 } };
-    GIVES_NULL(weft_max_pool(NULL, 2, &window, NULL), INVALID, "weft_max_pool", "a");
-    GIVES_NULL(weft_max_pool(image, 4, &window, NULL), INVALID, "weft_max_pool", "num_dims");
-    GIVES_NULL(weft_max_pool(matrix, 2, &window, NULL), SHAPE, "weft_max_pool", "at least 3");
-    GIVES_NULL(weft_max_pool(image, 2, NULL, NULL), INVALID, "weft_max_pool", "options");
-    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 2 } }, NULL), INVALID, "weft_max_pool", "kernel");
-    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .stride = { -1 } }, NULL), INVALID,
-               "weft_max_pool", "stride");
-    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .padding = { 0, 2 } }, NULL), INVALID,
-               "weft_max_pool", "padding");
-    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .dilation = { -1, 1 } }, NULL), INVALID,
-               "weft_max_pool", "dilation");
-    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 99, 2 } }, NULL), SHAPE, "weft_max_pool", "window");
-    GIVES_NULL(weft_max_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .divisor = 2 }, NULL), INVALID,
-               "weft_max_pool", "divisor");
-    GIVES_NULL(weft_avg_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .dilation = { 1, 2 } }), INVALID,
-               "weft_avg_pool", "dilation");
-    GIVES_NULL(weft_avg_pool(image, 2, &(weft_pooling){ .kernel = { 2, 2 }, .divisor = -1 }), INVALID, "weft_avg_pool",
-               "divisor");
-    GIVES_NULL(weft_adaptive_avg_pool(image, 0, sizes), INVALID, "weft_adaptive_avg_pool", "num_dims");
-    GIVES_NULL(weft_adaptive_avg_pool(image, 2, NULL), INVALID, "weft_adaptive_avg_pool", "sizes");
-    GIVES_NULL(weft_adaptive_max_pool(image, 2, too_small, NULL), INVALID, "weft_adaptive_max_pool", "sizes[1]");
-    GIVES_NULL(weft_adaptive_max_pool(scalar, 1, sizes, NULL), SHAPE, "weft_adaptive_max_pool", "a");
-    GIVES_NULL(weft_attention(NULL, matrix, matrix, NULL), INVALID, "weft_attention", "q");
-    GIVES_NULL(weft_attention(scalar, matrix, matrix, NULL), SHAPE, "weft_attention", "q");
-    GIVES_NULL(weft_attention(matrix, square, matrix, NULL), SHAPE, "weft_attention", "v");
-    GIVES_NULL(weft_attention(matrix, matrix, whole, NULL), DTYPE, "weft_attention", "v");
-    GIVES_NULL(weft_attention(matrix, matrix, matrix, &(weft_attention_options){ .mask = matrix }), SHAPE,
-               "weft_attention", "mask");
-    GIVES_NULL(weft_attention(matrix, matrix, matrix, &(weft_attention_options){ .mask = indices }), DTYPE,
-               "weft_attention", "mask");
-    GIVES_NULL(weft_attention_backward(NULL, matrix, matrix, matrix, matrix, NULL, NULL, NULL), INVALID,
-               "weft_attention_backward", "gradient");
-    GIVES_NULL(weft_attention_backward(matrix, matrix, dead, matrix, matrix, NULL, NULL, NULL), INVALID,
-               "weft_attention_backward", "k");
-    GIVES_NULL(weft_attention_backward(matrix, matrix, matrix, matrix, NULL, NULL, NULL, NULL), INVALID,
-               "weft_attention_backward", "output");
-    GIVES_NULL(weft_attention_backward(matrix, matrix, square, matrix, matrix, NULL, NULL, NULL), SHAPE,
-               "weft_attention_backward", "v");
-    GIVES_NULL(weft_attention_backward(square, matrix, matrix, matrix, matrix, NULL, NULL, NULL), SHAPE,
-               "weft_attention_backward", "gradient");
-    GIVES_NULL(weft_attention_backward(matrix, matrix, matrix, matrix, whole, NULL, NULL, NULL), DTYPE,
-               "weft_attention_backward", "output");
-    GIVES_NULL(weft_attention_backward(on_other, matrix, matrix, matrix, matrix, NULL, NULL, NULL), MESH,
-               "weft_attention_backward", "gradient");
-    rows_end();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_operations), cmocka_unit_test(test_random), cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_registered), cmocka_unit_test(test_shapes), cmocka_unit_test(test_products),
+        cmocka_unit_test(test_registered), cmocka_unit_test(test_shapes),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
