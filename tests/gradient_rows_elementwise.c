@@ -31,7 +31,6 @@ CALL(call_cummax, weft_cummax(x[0], 0, NULL))
 CALL(call_cummin, weft_cummin(x[0], 1, NULL))
 CALL(call_index_put, weft_index_put(x[0], 1, &x[2], x[1], false))
 CALL(call_index_put_added, weft_index_put(x[0], 1, &x[2], x[1], true))
-CALL(call_masked_select, weft_masked_select(x[0], weft_gt_scalar(weft_detach(x[1]), 0)))
 
 const call_row gradient_rows_elementwise[] = {
     { THIS_ROW, { "5x2:w" }, call_asinh, false },
@@ -59,6 +58,5 @@ const call_row gradient_rows_elementwise[] = {
     { THIS_ROW, { "5x3:w" }, call_cummin, false },
     { THIS_ROW, { "5x3:u", "4x3:u", "4:i5" }, call_index_put, false },
     { THIS_ROW, { "5x3:u", "4x3:u", "4:i5" }, call_index_put_added, false },
-    { THIS_ROW, { "5x3:u", "3:w" }, call_masked_select, false },
     { .call = NULL },
 };

@@ -48,7 +48,11 @@ static bool extremes(scene *s)
     for (int64_t i = 0; i < x->count; i++) {
         int64_t k = i / stride % length, best = i - k * stride;
         for (int64_t j = best; j <= i; j += stride) {
-            best = takes_over(x, j, best, largest) ? j : best;
+            bool takes = takes_over(x, j, best, largest);
+            if (takes && j != best && s->program->gradients && takes_over(x, best, j, largest)) {
+                return false; /* of equal ones the last gets all: no quotient of differences shows it */
+            }
+            best = takes ? j : best;
         }
         carry_element(s, out, i, x, best);
         places->at[i].whole = best / stride % length;
