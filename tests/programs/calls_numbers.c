@@ -197,6 +197,22 @@ SPECIAL(polygamma, out[0] = weft_polygamma(1, in[0]))
 DETAILS(xlogy, out[0] = weft_xlogy(in[0], in[1]), .inputs = 2, .types = ALL_TYPES, .result = RESULT_FLOATING,
         .real = real_xlogy, .roundings = 3, .tame = true)
 
+/* Where the bounds are equal nothing depends on x, but each half of the gradient goes its own way: no quotient of
+ * differences shows it. */
+static bool clamp_reference(scene *s)
+{
+    bool right = elementwise_reference(s);
+    for (int64_t i = 0; right && s->program->gradients && i < s->out[0]->count; i++) {
+        double bounds[2];
+        for (int k = 0; k < 2; k++) {
+            const dense *x = s->in[k + 1];
+            bounds[k] = number_of(x->dtype, x->at[broadcast_index(x, s->out[0]->ndim, s->out[0]->shape, i)]);
+        }
+        right = bounds[0] != bounds[1];
+    }
+    return right;
+}
+
 const operation number_calls[] = {
     PLAIN(eq_scalar),
     PLAIN(ne_scalar),
@@ -215,7 +231,7 @@ const operation number_calls[] = {
     PLAIN(copysign),
     PLAIN(nan_to_num),
     PLAIN(frac),
-    PLAIN(clamp_tensors),
+    ROW(clamp_tensors, make_elementwise, clamp_reference, .details = &details_clamp_tensors, .flags = FETCHES_SCALARS),
     PLAIN(lerp_tensor),
     PLAIN(erfinv),
     PLAIN(lgamma),
