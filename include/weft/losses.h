@@ -20,8 +20,8 @@ WEFT_API weft_tensor *weft_huber(weft_tensor *a, weft_tensor *b, double delta, w
  * 0. */
 WEFT_API weft_tensor *weft_smooth_l1(weft_tensor *a, weft_tensor *b, double beta, weft_loss_reduction reduction);
 
-/** -(t log(a) + (1 - t) log(1 - a)) of probabilities a and targets t from 0 to 1; each logarithm is at least -100. NaN
- * where a is outside 0 .. 1. */
+/** -(t log(a) + (1 - t) log(1 - a)) of probabilities a and targets t from 0 to 1; each logarithm is at least -100, but in
+ * the gradient of t, which is infinite where a is 0 or 1, as PyTorch's. NaN where a is outside 0 .. 1. */
 WEFT_API weft_tensor *weft_binary_cross_entropy(weft_tensor *a, weft_tensor *targets, weft_tensor *weight,
                                                 weft_loss_reduction reduction);
 /** The same with a = sigmoid(logits), without overflow or cancellation; `pos_weight` multiplies t log(a).

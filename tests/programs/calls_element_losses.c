@@ -171,12 +171,15 @@ static bool reference(scene *s)
     dense *out = scene_output(s, 0, a->dtype, each ? a->ndim : 0, a->shape);
     double total = 0, scales = 0, count = reduction == WEFT_LOSS_MEAN ? (double)a->count : 1;
     for (int64_t i = 0; i < a->count; i++) {
-        double scale, factor = weight_at(weight, i);
+        if (s->program->gradients && l->of == binary_cross_entropy && (a->at[i].real == 0 || a->at[i].real == 1)) {
+            return false; /* the gradient of the targets is infinite, as PyTorch's: its logarithms are not bounded */
+        }
+        double scale, factor = weight_at(weight, i), most = weight == NULL ? 1 : mass_at(weight, i % weight->count);
         double value = factor * l->of(a->at[i].real, b->at[i].real, weight_at(ones, i), s->step->reals[0], &scale);
         total += value;
-        scales += fabs(factor) * scale;
+        scales += most * scale;
         if (each) {
-            set_number(s, out, i, value, 16 * epsilon_of(a->dtype) * fabs(factor) * scale);
+            set_number(s, out, i, value, 16 * epsilon_of(a->dtype) * most * scale);
         }
     }
     if (!each) {

@@ -181,8 +181,10 @@ static bool prelu(scene *s)
     dense *out = scene_output(s, 0, x->dtype, x->ndim, x->shape);
     int64_t inner = x->ndim < 2 ? 1 : count_of(x->ndim - 2, x->shape + 2);
     for (int64_t i = 0; i < x->count; i++) {
-        double slope = weight->at[weight->count == 1 ? 0 : i / inner % weight->count].real, value = x->at[i].real;
-        set_number(s, out, i, value > 0 ? value : slope * value, value > 0 ? 0 : epsilon_of(x->dtype) * fabs(slope * value));
+        int64_t channel = weight->count == 1 ? 0 : i / inner % weight->count;
+        double slope = weight->at[channel].real, value = x->at[i].real;
+        double slack = epsilon_of(x->dtype) * mass_at(weight, channel) * fabs(value);
+        set_number(s, out, i, value > 0 ? value : slope * value, value > 0 ? 0 : slack);
     }
     distrust_vague(s, out);
     return true;
@@ -335,7 +337,9 @@ static bool channel_norm(scene *s)
         }
         double scale = (s->in[1] == NULL ? 1 : s->in[1]->at[channel].real) / sqrt(variance + s->step->reals[0]);
         double shift = s->in[2] == NULL ? 0 : s->in[2]->at[channel].real;
-        double size = fabs(scale) * (most + fabs(mean)) * (1 + most * most / (variance + s->step->reals[0])) + fabs(shift);
+        double largest = (s->in[1] == NULL ? 1 : mass_at(s->in[1], channel)) / sqrt(variance + s->step->reals[0]);
+        double size = largest * (most + fabs(mean)) * (1 + most * most / (variance + s->step->reals[0])) +
+                      (s->in[2] == NULL ? 0 : mass_at(s->in[2], channel));
         set_number(s, out, i, (a->at[i].real - mean) * scale + shift, ((double)count + 20) * epsilon_of(a->dtype) * size);
     }
     distrust_vague(s, out);

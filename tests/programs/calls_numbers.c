@@ -112,6 +112,8 @@ REAL(frac, return x - trunc(x);)
 /* NaN bounds as well. */
 REAL(clamp, double low = x < y || y != y ? y : x; low = x != x ? x : low; return low > z || z != z ? (low != low ? low : z) : low;)
 WHOLE(clamp, x < y ? (y > z ? z : y) : x > z ? z : x)
+REAL(minimum, return x != x || x < y ? x : y;)
+WHOLE(minimum, x < y ? x : y)
 REAL(lerp_tensor, {
     double difference = sum(v, y, -x), rest = sum(v, 1, -z);
     v->magnitude = fabs(x) + fabs(y) + (fabs(x) + fabs(y)) * (1 + fabs(z));
@@ -127,6 +129,8 @@ DETAILS(nan_to_num, out[0] = weft_nan_to_num(in[0], real[0], real[1], -real[1]),
 DETAILS(frac, out[0] = weft_frac(in[0]), .inputs = 1, .types = FLOATS, .real = real_frac)
 DETAILS(clamp_tensors, out[0] = weft_clamp_tensors(in[0], in[1], in[2]), .inputs = 3, .types = NUMBERS, .real = real_clamp,
         .whole = whole_clamp)
+DETAILS(clamp_above, out[0] = weft_clamp_tensors(in[0], NULL, in[1]), .inputs = 2, .types = NUMBERS, .real = real_minimum,
+        .whole = whole_minimum)
 DETAILS(lerp_tensor, out[0] = weft_lerp_tensor(in[0], in[1], in[2]), .inputs = 3, .types = FLOATS,
         .real = real_lerp_tensor, .roundings = 5, .tame = true)
 
@@ -232,6 +236,7 @@ const operation number_calls[] = {
     PLAIN(nan_to_num),
     PLAIN(frac),
     ROW(clamp_tensors, make_elementwise, clamp_reference, .details = &details_clamp_tensors, .flags = FETCHES_SCALARS),
+    PLAIN(clamp_above),
     PLAIN(lerp_tensor),
     PLAIN(erfinv),
     PLAIN(lgamma),

@@ -4,7 +4,7 @@
 
 #include "run.h"
 
-enum { MAX_OPERATIONS = 400, MAX_REGISTERED = 300 };
+enum { MAX_OPERATIONS = 600, MAX_REGISTERED = 500 };
 
 /* A file that process 0 of the worker and the driver both have in memory: also a worker that dies has said
  * where it was. */
