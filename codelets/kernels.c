@@ -24,7 +24,7 @@
                               .on_devices = sizeof(#cuda) != sizeof("NULL"),                                 \
                               .footprint = weft_views_footprint,                                             \
                               .accesses = weft_kernel_call_accesses },
-#define ELEMENTWISE(name_, inputs, truth_, integers_)                                                        \
+#define ELEMENTWISE(name_, inputs, truth_, integers_, floats_)                                               \
     [WEFT_KERNEL_##name_] = { .name = #name_,                                                                \
                               .color = WEFT_COLOR_OTHER,                                                     \
                               .form = WEFT_FORM_ELEMENTWISE,                                                 \
@@ -33,11 +33,12 @@
                               .accesses = weft_elementwise_accesses,                                       \
                               .num_inputs = inputs,                                                          \
                               .truth = truth_,                                                               \
-                              .integers = integers_ },
-#define WEFT_FLOATING(name, inputs, expression) ELEMENTWISE(name, inputs, false, false)
-#define WEFT_NUMBER(name, inputs, expression, integer) ELEMENTWISE(name, inputs, false, true)
-#define WEFT_TRUTH(name, inputs, expression) ELEMENTWISE(name, inputs, true, true)
-#define WEFT_WHOLE(name, inputs, expression) ELEMENTWISE(name, inputs, false, true)
+                              .integers = integers_,                                                         \
+                              .floats = floats_ },
+#define WEFT_FLOATING(name, inputs, expression) ELEMENTWISE(name, inputs, false, false, true)
+#define WEFT_NUMBER(name, inputs, expression, integer) ELEMENTWISE(name, inputs, false, true, true)
+#define WEFT_TRUTH(name, inputs, expression) ELEMENTWISE(name, inputs, true, true, true)
+#define WEFT_WHOLE(name, inputs, expression) ELEMENTWISE(name, inputs, false, true, false)
 
 const weft_kernel_info weft_kernel_infos[WEFT_KERNEL_COUNT] = {
 #include "codelets/elementwise.inc"

@@ -67,6 +67,7 @@ typedef struct weft_kernel_info {
     int num_inputs;
     bool truth;    /* WEFT_BOOL result */
     bool integers; /* has an i64 version; else integers are computed as WEFT_F32 */
+    bool floats;   /* has versions for floating types */
 } weft_kernel_info;
 
 extern const weft_kernel_info weft_kernel_infos[WEFT_KERNEL_COUNT];

@@ -68,7 +68,7 @@ static bool is_member(const given *g, int local_rank)
     return weft_mesh_coordinate(g->mesh, weft_first_rank() + local_rank, at) == 1;
 }
 
-/* Each hosted rank gets a producer's tensor; of those outside the mesh every other one, of one element, none is looked at. */
+/* Each hosted rank gets a producer's tensor; of those outside the mesh every other one, of one element, none is checked. */
 static void give(given *g, laid_out how)
 {
     static const int64_t ones[WEFT_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };

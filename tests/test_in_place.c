@@ -341,7 +341,8 @@ static void test_all_operations(void **state)
                                             "bernoulli_scalar",
                                             "randperm",
                                             "range",
-                                            "eye" };
+                                            "eye",
+                                            "running_average" };
     for (int f = 0; weft_operation_families[f] != NULL; f++) {
         for (int i = 0; weft_operation_families[f][i] != NULL; i++) {
             const weft_operation *operation = weft_operation_families[f][i];

@@ -16,11 +16,26 @@ int64_t weft_cuda_device_bytes(int device)
     return cudaGetDeviceProperties(&properties, device) == cudaSuccess ? (int64_t)properties.totalGlobalMem : 0;
 }
 
+void weft_cuda_watch_begin(void)
+{
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
 int weft_cuda_stream_status(int device, void *stream)
 {
     cudaError_t answer = cudaSetDevice(device);
     answer = answer == cudaSuccess ? cudaStreamQuery((cudaStream_t)stream) : answer;
-    return answer == cudaErrorNotReady ? 0 : (int)answer;
+    switch (answer) {
+    case cudaErrorNotReady:
+    case cudaErrorMemoryAllocation:
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureImplicit: /* these do not stay */
+        return 0;
+    default:
+        return (int)answer;
+    }
 }
 
 const char *weft_cuda_error_name(int failed)

@@ -51,7 +51,10 @@ int weft_cuda_views(const weft_task_run *run, weft_cuda_queue *queue);
 int weft_cuda_count_devices(void);
 /* Bytes of memory of a device, in use or not; 0: CUDA does not say. */
 int64_t weft_cuda_device_bytes(int device);
-/* What CUDA answers for a stream of a device: 0, whether its work has ended or not, or the cudaError_t. Any thread. */
+/* To be called once on the thread that asks for streams' status: its questions do not end other threads' captures of CUDA
+ * graphs. */
+void weft_cuda_watch_begin(void);
+/* Status of a device's stream: 0 (idle, busy, or CUDA does not say), or the cudaError_t. Any thread. */
 int weft_cuda_stream_status(int device, void *stream);
 /* The name that CUDA or cuBLAS has for the result of a weft_cuda_run. */
 const char *weft_cuda_error_name(int failed);

@@ -6,12 +6,12 @@
 #include "autograd/tape.h"
 
 /* PyTorch's lists (torch.amp). Operations in neither take their inputs as they are. */
-static const char *const narrow[] = { "matmul", "outer", "convolution", "conv_transpose", "attention" };
+static const char *const narrow[] = { "matmul", "outer", "convolution", "conv_transpose", "attention", "prelu" };
 static const char *const wide[] = {
     "sum",       "prod",    "cumsum",        "cumprod", "p_norm",  "var",    "softmax",    "log_softmax", "norm",
     "rms_norm",  "nll",     "cross_entropy", "mse",     "exp",     "expm1",  "exp2",       "log",         "log1p",
     "log2",      "log10",   "pow",           "rsqrt",   "softplus", "tan",   "pow_scalar", "reciprocal",  "sinh",
-    "cosh",      "asin",    "acos",          "huber",   "kl_div", "kl_div_of_logs", "logit_cross_entropy",
+    "cosh",      "asin",    "acos",          "huber",   "binary_cross_entropy", "kl_div", "kl_div_of_logs", "logit_cross_entropy",
     "weighted_logit_cross_entropy", "general_cross_entropy", "group_norm", "cosine_similarity",
 };
 

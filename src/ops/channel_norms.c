@@ -251,6 +251,14 @@ static bool check_running(const channel_norm *n, bool training, double momentum)
         weft_fail(WEFT_ERR_INVALID, n->function, "running_mean and running_var are one tensor");
         return false;
     }
+    if (n->running_mean == n->gain || n->running_mean == n->bias || n->running_var == n->gain || n->running_var == n->bias) {
+        weft_fail(WEFT_ERR_INVALID, n->function, "running_mean or running_var is gain or bias too");
+        return false;
+    }
+    if (weft_tensor_is_fake(n->running_mean) != weft_tensor_is_fake(n->running_var)) {
+        weft_fail(WEFT_ERR_INVALID, n->function, "one of running_mean and running_var has data, and the other has none");
+        return false;
+    }
     if (weft_layout_of(n->running_mean)->has_partial || weft_layout_of(n->running_var)->has_partial) {
         weft_fail(WEFT_ERR_LAYOUT, n->function, "running_mean or running_var is Partial, and cannot be changed");
         return false;

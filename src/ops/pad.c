@@ -48,7 +48,7 @@ static bool gradient_of_pad(const weft_gradient *of);
     };
 
 PAD(pad, .num_inputs = 1)
-PAD(pad_zeros, .outputs[0].linear = WEFT_PASSES_ALL, .places = true)
+PAD(pad_zeros, .outputs[0].linear = WEFT_PASSES_ALL)
 
 static weft_tensor *pad_constant(const char *function, weft_tensor *a, const int64_t before[], const int64_t after[],
                                  double value)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ops/ops.h"
+#include "tensor/state.h"
 
 enum { MAX_INDICES = WEFT_MAX_INPUTS - 2 };
 
@@ -106,13 +107,14 @@ static const weft_operation operation_masked_select = {
 
 /* ---- calls that count first ---------------------------------------------------------------------------- */
 
-/* The number of elements that are not 0. Blocks. */
+/* The number of elements that are not 0. BLOCKS; errors of earlier tasks are left to the next function, because one process
+ * alone may have them. */
 static weft_status count_true(const char *function, weft_tensor *a, int64_t *count)
 {
     weft_tensor *truths = weft_ne_scalar(a, 0);
     weft_tensor *sum = truths == NULL ? NULL : weft_sum(truths, WEFT_ALL_DIMS, false);
     return sum == NULL ? weft_latest_status()
-                       : weft_tensor_to_host(function, weft_tensor_get(sum), count, sizeof(*count));
+                       : weft_tensor_gather(function, weft_tensor_get(sum), count, sizeof(*count));
 }
 
 /* Of a mask that is broadcast: how often each of its elements counts. */
@@ -182,7 +184,8 @@ weft_tensor *weft_nonzero(weft_tensor *a)
     static const weft_action action = {
         .name = "nonzero", .perform = perform_nonzero, .num_outputs = 1, .needs_data = true, .gradient = &indices
     };
-    return weft_check_tensor(function, "a", a) == NULL
+    const weft_tensor_impl *own = weft_check_tensor(function, "a", a);
+    return own == NULL || !weft_check_not_acquired(function, "a", own)
                ? NULL
                : weft_act_for_tensor(
                      &(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { a } });
@@ -205,7 +208,8 @@ weft_tensor *weft_masked_select(weft_tensor *a, weft_tensor *mask)
     int64_t shape[WEFT_MAX_DIMS];
     memcpy(shape, own->shape, sizeof(shape));
     if (!weft_check_type(function, "mask", mask, WEFT_TYPES_BOOL, "bool") ||
-        !weft_check_same_mesh(function, "a", own, "mask", truths) || !weft_check_broadcast(function, "mask", truths, &ndim, shape)) {
+        !weft_check_same_mesh(function, "a", own, "mask", truths) || !weft_check_broadcast(function, "mask", truths, &ndim, shape) ||
+        !weft_check_not_acquired(function, "mask", weft_tensor_get(mask))) {
         return NULL;
     }
     return weft_act_for_tensor(&(weft_call){ .function = function,

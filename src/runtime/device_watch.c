@@ -1,5 +1,5 @@
 /* A thread that looks at the devices' streams. StarPU 1.4 asks for the end of a kernel until CUDA answers cudaSuccess; behind any
- * other answer the task never ends, and nor does a wait for it. Where another call of CUDA's fails StarPU calls abort(). So a
+ * other answer the task never ends, and nor does a wait for it. StarPU calls abort() if any other CUDA call fails. So a
  * process whose device is lost cannot go on: it tells the others, and ends. */
 #include "runtime/device_watch.h"
 
@@ -47,7 +47,8 @@ struct weft_device_watch {
 static struct {
     atomic_int process; /* a forked child inherits the handler, and has no thread that looks */
     atomic_uint looks;
-    atomic_bool watching, lost, goes_on;
+    atomic_bool watching, lost, goes_on, has_looker;
+    pthread_t looker; /* the thread that looks, if has_looker */
     struct sigaction before; /* what the handler goes on with */
 } sigabrt;
 
@@ -72,14 +73,29 @@ static void go_on(int number, siginfo_t *info, void *context)
     }
 }
 
+/* A thread that has called abort() waits for the looks that find a lost device, and for the end of the process if one is
+ * found. Both are bounded: CUDA may not answer. */
+static bool must_hold(unsigned looks, int held_ms)
+{
+    enum { LOOKS = 4, MOST_MS = 1000 }; /* LOOKS: the one under way, and two that agree */
+    return sigabrt.lost ? held_ms < 1000 * (ENDING_S + 1)
+                        : sigabrt.watching && sigabrt.looks - looks < LOOKS && held_ms < MOST_MS;
+}
+
 /* Holds a thread that calls abort(), until the process has told the others if a device is lost: StarPU does so on any thread, where
  * it loads, allocates or launches. */
 static void hold(int number, siginfo_t *info, void *context)
 {
-    enum { LOOKS = 4 }; /* the one under way, and two that agree */
     unsigned looks = sigabrt.looks;
-    while (getpid() == sigabrt.process && (sigabrt.lost || (sigabrt.watching && sigabrt.looks - looks < LOOKS))) {
-        sleep_ms(10);
+    if (sigabrt.has_looker && pthread_equal(pthread_self(), sigabrt.looker)) {
+        if (sigabrt.lost) { /* WEFT_ON_ERROR=abort */
+            sleep_ms(1000 * ENDING_S);
+            _exit(EXIT_FAILURE);
+        }
+    } else {
+        for (int ms = 0; getpid() == sigabrt.process && must_hold(looks, ms); ms += 10) {
+            sleep_ms(10);
+        }
     }
     go_on(number, info, context);
 }
@@ -90,6 +106,7 @@ static void heed_abort(void)
     memset(&action, 0, sizeof(action));
     action.sa_sigaction = hold;
     action.sa_flags = SA_SIGINFO;
+    sigabrt.goes_on = false;
     sigabrt.process = (int)getpid();
     sigaction(SIGABRT, NULL, &sigabrt.before);
     sigaction(SIGABRT, &action, NULL);
@@ -148,6 +165,9 @@ static void look(watched *w)
 static void *look_on(void *argument)
 {
     weft_device_watch *watch = argument;
+    sigabrt.looker = pthread_self();
+    sigabrt.has_looker = true;
+    weft_cuda_watch_begin();
     pthread_mutex_lock(&watch->mutex);
     while (!watch->stopping) {
         pthread_mutex_unlock(&watch->mutex);
@@ -225,7 +245,7 @@ void weft_device_watch_stop(weft_device_watch *watch)
         pthread_cond_signal(&watch->stop);
         pthread_mutex_unlock(&watch->mutex);
         pthread_join(watch->thread, NULL);
-        sigabrt.watching = false;
+        sigabrt.watching = sigabrt.has_looker = false;
         leave_abort();
     }
     pthread_cond_destroy(&watch->stop);

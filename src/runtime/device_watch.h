@@ -10,9 +10,10 @@ typedef struct weft_device_watch weft_device_watch;
 weft_device_watch *weft_device_watch_new(void);
 /* On the thread of a device's worker: watches its stream. */
 void weft_device_watch_add(weft_device_watch *watch, int device, void *stream);
-/* Behind all devices. Heeds abort(), if `signals`. False: no thread. */
+/* Call it after weft_device_watch_add() of all devices. `signals`: installs a handler of SIGABRT. False: no thread. */
 bool weft_device_watch_start(weft_device_watch *watch, bool signals);
-/* On the same thread: a kernel is about to be launched, by a public function. Keeps the two texts' addresses. */
+/* On the thread of a device's worker: notes the kernel that is launched next, and the public function that it belongs to.
+ * Keeps the two texts' addresses. */
 void weft_device_watch_launch(weft_device_watch *watch, const char *kernel, const char *function);
 /* Before starpu_shutdown(). NULL: nothing. */
 void weft_device_watch_stop(weft_device_watch *watch);

@@ -77,7 +77,8 @@ void weft_thread_call_barred(void (*function)(void *argument), void *argument)
 {
     const char *owner = atomic_exchange(&callers.owner, &barred);
     function(argument);
-    atomic_store(&callers.owner, owner);
+    const char *expected = &barred;
+    atomic_compare_exchange_strong(&callers.owner, &expected, owner); /* a forked child has no owner */
 }
 
 bool weft_thread_none(void)

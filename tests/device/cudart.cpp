@@ -642,6 +642,11 @@ EXPORTED cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     return result(cudaSuccess);
 }
 
+EXPORTED cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *)
+{
+    return cudaSuccess;
+}
+
 EXPORTED cudaError_t cudaStreamQuery(cudaStream_t given)
 {
     cudaStream_t stream = stream_of(given);

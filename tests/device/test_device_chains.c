@@ -135,7 +135,7 @@ static void add_step(int step)
     weft_kernel_id kernel = (weft_kernel_id)(WEFT_KERNEL_ELEMENTWISE + below(WEFT_KERNEL_COUNT - WEFT_KERNEL_ELEMENTWISE));
     const weft_kernel_info *info = &weft_kernel_infos[kernel];
     static const weft_dtype arithmetics[] = { WEFT_F32, WEFT_F64, WEFT_I64 };
-    args->base.dtype = arithmetics[below(info->integers ? 3 : 2)];
+    args->base.dtype = info->floats ? arithmetics[below(info->integers ? 3 : 2)] : WEFT_I64;
     args->ndim = at.ndim;
     memcpy(args->extent, at.extent, sizeof(at.extent));
     do {

@@ -86,6 +86,11 @@ static bool select_rank(scene *s, bool median)
         int64_t first = i / stride * length * stride + i % stride;
         int64_t rank = median ? (length - 1) / 2 : (int64_t)(q * (double)(length - 1));
         int64_t k = selected(x, first, stride, length, rank);
+        for (int64_t j = 0; j < length && s->program->gradients && is_floating(x->dtype); j++) {
+            if (j != k && x->at[first + j * stride].real == x->at[first + k * stride].real) {
+                return false; /* one of equal values gets all: no quotient of differences shows it */
+            }
+        }
         carry_element(s, out, i, x, first + k * stride);
         if (median) {
             places->at[i].whole = k;
