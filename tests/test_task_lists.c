@@ -258,6 +258,25 @@ static void check_bias_alone(void)
     assert_int_equal(weft_wait(), WEFT_OK);
 }
 
+/* Gradients of a pooling function, and those of its gradient by the output's. */
+static void check_pooling(bool largest)
+{
+    const int64_t shape[] = { 6, 2, 5 }, ranks = weft_world_size();
+    weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+    const weft_placement rows = weft_shard(0);
+    const weft_pooling window = { .kernel = { 2 } };
+    weft_tensor *a = weft_ones(WEFT_F32, 3, shape, mesh, &rows), *first = NULL, *second = NULL;
+    assert_int_equal(weft_set_requires_grad(a, true), WEFT_OK);
+    weft_tensor *result = largest ? weft_max_pool(a, 1, &window, NULL) : weft_avg_pool(a, 1, &window);
+    weft_tensor *gradient = weft_full_like(result, 2);
+    assert_int_equal(weft_set_requires_grad(gradient, true), WEFT_OK);
+    assert_int_equal(weft_gradients(1, &result, &gradient, 1, &a, true, &first), WEFT_OK);
+    weft_tensor *ones = weft_full_like(first, 1);
+    assert_int_equal(weft_gradients(1, &first, &ones, 1, &gradient, false, &second), WEFT_OK);
+    assert_non_null(second);
+    assert_int_equal(weft_wait(), WEFT_OK);
+}
+
 static void test_lists_of_gradients(void **state)
 {
     (void)state;
@@ -278,6 +297,8 @@ static void test_lists_of_gradients(void **state)
         }
     }
     check_bias_alone();
+    check_pooling(true);
+    check_pooling(false);
     assert_int_equal(weft_finalize(), WEFT_OK);
     print_message("# %d operations\n", count);
 }
