@@ -6,8 +6,8 @@
 
 #include <weft/kernel.h>
 
-/* Indices into a call's numbers; members with three entries are for the last three dimensions. Of those that are not
- * pooled kernel and stride are 1. */
+/* Indices into a call's numbers; members with three entries are for the last three dimensions. Dimensions
+ * that are not pooled have kernel and stride 1. */
 enum {
     WEFT_POOLING_AXES = 3,
     WEFT_POOLING_KERNEL = 0, /* 0: adaptive, windows follow from the sizes */

@@ -4,7 +4,7 @@
  * calls once when it is done with it. One managed tensor is the shard of one rank.
  *
  * No other header is needed: the structs are only named here, by the names that DLPack's own header (dlpack/dlpack.h) gives
- * them. Of the struct with a version major version 1 is understood; the older one has neither version nor flags.
+ * them. Major version 1 of the versioned struct is supported; the older struct has neither version nor flags.
  *
  *     struct DLManagedTensorVersioned *rows = ...;       // of another library: this rank's rows, [m, n]
  *     weft_tensor *a = weft_from_dlpack(WEFT_F32, 2, (int64_t[]){ M, n }, &rows, mesh, by_rows, 0);
@@ -80,7 +80,7 @@ WEFT_API weft_tensor *weft_from_dlpack_unversioned(weft_dtype dtype, int ndim, c
  *
  * \param flags  0 or WEFT_COPY
  * \return NULL on error, also an earlier task's; WEFT_ERR_STATE while the program has acquired the shard for writing, and as
- *         weft_local_to_host(). Of an empty shard a managed tensor without memory.
+ *         weft_local_to_host(). An empty shard gives a managed tensor without memory.
  */
 WEFT_API struct DLManagedTensorVersioned *weft_to_dlpack(weft_tensor *tensor, int local_rank, unsigned flags);
 /** BLOCKS: the same as the older struct, which cannot say that shared memory is read-only: the consumer has to know. NumPy takes

@@ -117,8 +117,8 @@ WEFT_API weft_tensor *weft_bitwise_and(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_or(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_xor(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_not(weft_tensor *a);
-/** Of integers, by b bits. By a negative number, or by as many bits as the type has, or more: all bits are shifted out, which
- * leaves 0; to the right of a negative number -1. \{ */
+/** Shifts integers by b bits. A negative b, or one of at least the type's number of bits, shifts all bits out: the result is 0,
+ * or -1 for a negative number shifted to the right. \{ */
 WEFT_API weft_tensor *weft_bitwise_left_shift(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_right_shift(weft_tensor *a, weft_tensor *b);
 /** \} */

@@ -1,7 +1,7 @@
 /** \file
  * Pooling of images: the last one, two or three dimensions of a tensor are an image, those before (at least one) are
  * samples and channels. Floating types; WEFT_BF16 and WEFT_F16 are added in higher precision, and the result is
- * rounded once. Of a sharded dimension of the image only a halo moves.
+ * rounded once. Only halos of sharded image dimensions move.
  */
 #ifndef WEFT_IMAGES_H
 #define WEFT_IMAGES_H
@@ -16,10 +16,10 @@ typedef struct weft_pooling {
     int64_t kernel[3];     /**< elements of a window, at least 1 */
     int64_t stride[3];     /**< from window to window; 0 stands for the kernel's size */
     int64_t padding[3];    /**< before and behind the image, at most half a window */
-    int64_t dilation[3];   /**< distance between a window's elements; 0 stands for 1. Of weft_max_pool() */
+    int64_t dilation[3];   /**< distance between a window's elements; 0 stands for 1. For weft_max_pool() alone */
     bool ceil_mode;        /**< sizes are rounded up, but no window begins behind the image and the padding before it */
-    bool excludes_padding; /**< averages divide by a window's elements inside the image alone. Of weft_avg_pool() */
-    int64_t divisor;       /**< averages divide by it; 0: by the window's elements. Of weft_avg_pool() */
+    bool excludes_padding; /**< averages divide by a window's elements inside the image. For weft_avg_pool() alone */
+    int64_t divisor;       /**< averages divide by it; 0: by the window's elements. For weft_avg_pool() alone */
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_pooling;
 

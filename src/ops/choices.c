@@ -6,7 +6,7 @@
 
 /* ---- extremes ------------------------------------------------------------------------------------------ */
 
-/* Of input b where c is the other one; s is 1 for the second input, which gets nothing where both are NaN. */
+/* Gradient of input b, where c is the other input; s is 1 for the second input, which gets nothing where both are NaN. */
 CHOICE(fmax, "...,...,...->...", 3)
 CHOICE(fmin, "...,...,...->...", 3)
 

@@ -48,14 +48,14 @@ static weft_tensor *wide(const weft_call *call, int input)
     return weft_to_type(call->inputs[input], type_of(call));
 }
 
-/* What a body computes with, in the type of the computation: converted once, as gradients of several uses are added up in
- * that type. */
+/* The tensors that a body computes with, converted once to the type of the computation: gradients of several uses are added
+ * up in that type. */
 typedef struct class_loss {
     const weft_call *call;
     weft_tensor *logs; /* of the probabilities */
     weft_tensor *gradient, *weight; /* NULL: not given */
-    /* Of numbers of classes: whether a row's target is ignored, or no class (weft_nll() reports that); the weight of its
-     * target, 0 for those. */
+    /* For targets that are class numbers: whether a row's target is ignored, or no class (weft_nll() reports that); the weight
+     * of its target, 0 for such rows. */
     weft_tensor *left_out, *row_weights;
 } class_loss;
 
@@ -105,7 +105,7 @@ static weft_tensor *weighted_backward(const class_loss *l, weft_tensor *gradient
 
 /* ---- probabilities ------------------------------------------------------------------------------------- */
 
-/* What the logarithms are multiplied by. */
+/* The factors of the logarithms. */
 static weft_tensor *soft_factors(const class_loss *l)
 {
     double smoothing = l->call->scalars[0];
