@@ -10,6 +10,8 @@
 #include "codelets/local.h"
 #include "codelets/lookup.h"
 
+_Static_assert(WEFT_KERNEL_NUMBERS >= WEFT_MAX_NUMBERS, "operations of the program's use the same kernel arguments");
+
 #define WEFT_TASK_KERNEL(name_, color_, cuda)                                                                \
     [WEFT_KERNEL_##name_] = { .name = #name_,                                                                \
                               .color = WEFT_COLOR_##color_,                                                  \

@@ -23,6 +23,7 @@
 #include "module/module.h"
 #include "predict/predict.h"
 #include "runtime/deferral.h"
+#include "runtime/device_watch.h"
 #include "runtime/failures.h"
 #include "runtime/pool.h"
 #include "runtime/task_memory.h"
@@ -334,6 +335,7 @@ weft_status weft_finalize(void)
     weft_files_stop();
     weft_dispatch_stop();
     weft_tensors_stop();
+    weft_device_watch_leave(weft_runtime.device_watch);
     weft_comm_stop(weft_runtime.comm);
     weft_runtime.comm = NULL;
     weft_operations_forget();

@@ -6,74 +6,13 @@
 #include <string.h>
 
 #include "codelets/convert.h"
+#include "codelets/kernels.h"
+#include "codelets/pooling_windows.h"
 #include "codelets/problems.h"
 
+_Static_assert((int)WEFT_POOLING_NUMBERS <= (int)WEFT_KERNEL_NUMBERS, "a call has room for them");
+
 enum { AXES = WEFT_POOLING_AXES, LAST = AXES - 1 };
-
-/* ---- windows ------------------------------------------------------------------------------------------- */
-
-/* The windows along one dimension: `size` elements become `count` windows. */
-typedef struct axis {
-    int64_t kernel, stride, padding, dilation, size, count;
-} axis;
-
-/* Indices first, first + step, ... below last. */
-typedef struct range {
-    int64_t first, last, step;
-} range;
-
-static int64_t ceil_of(int64_t a, int64_t b)
-{
-    return a >= 0 ? (a + b - 1) / b : -(-a / b);
-}
-
-/* Window i, with its padding. */
-static range whole_window(const axis *a, int64_t i)
-{
-    if (a->kernel == 0) {
-        return (range){ i * a->size / a->count, ceil_of((i + 1) * a->size, a->count), 1 };
-    }
-    int64_t first = i * a->stride - a->padding;
-    return (range){ first, first + (a->kernel - 1) * a->dilation + 1, a->dilation };
-}
-
-/* Window i inside the image. */
-static range window(const axis *a, int64_t i)
-{
-    range r = whole_window(a, i);
-    r.first = r.first < 0 ? r.first + ceil_of(-r.first, r.step) * r.step : r.first;
-    r.last = r.last > a->size ? a->size : r.last;
-    return r;
-}
-
-static bool has(const range *r, int64_t i)
-{
-    return i >= r->first && i < r->last && (i - r->first) % r->step == 0;
-}
-
-/* The windows that may have element x. */
-static range windows_with(const axis *a, int64_t x)
-{
-    range r = { .step = 1 };
-    if (a->kernel == 0) {
-        r.first = x * a->count / a->size;
-        r.last = ceil_of((x + 1) * a->count, a->size);
-    } else {
-        r.first = ceil_of(x + a->padding - (a->kernel - 1) * a->dilation, a->stride);
-        r.last = (x + a->padding) / a->stride + 1;
-    }
-    r.first = r.first < 0 ? 0 : r.first;
-    r.last = r.last > a->count ? a->count : r.last;
-    return r;
-}
-
-/* By how much window i contributes to the divisor of an average. */
-static double length(const axis *a, int64_t i, int64_t divisor)
-{
-    range r = divisor < 0 ? window(a, i) : whole_window(a, i);
-    int64_t end = divisor < 0 ? a->size : a->size + a->padding;
-    return divisor > 0 ? 1 : (double)((r.last < end ? r.last : end) - r.first);
-}
 
 /* ---- images -------------------------------------------------------------------------------------------- */
 
@@ -118,11 +57,11 @@ static bool is_in(const image *m, int d, int64_t i)
 
 /* One call. Lines are in double precision: `in` of an input, `out` of the output. */
 typedef struct job {
-    axis axes[AXES];
+    weft_pooling_axis axes[AXES];
     int64_t divisor;
     image inputs[2], outputs[2];
     int num_inputs, num_outputs;
-    range *windows; /* of the last dimension, those of the part */
+    weft_pooling_range *windows; /* of the last dimension, those of the part */
     double *lengths, *in, *out;
     int64_t *places;
     int64_t number; /* of the image in its row */
@@ -142,7 +81,7 @@ static const double *load(job *j, int64_t d, int64_t h)
 static void set_axes(job *j, const int64_t numbers[], const image *whole, const image *pooled)
 {
     for (int d = 0; d < AXES; d++) {
-        j->axes[d] = (axis){ .kernel = numbers[WEFT_POOLING_KERNEL + d],
+        j->axes[d] = (weft_pooling_axis){ .kernel = numbers[WEFT_POOLING_KERNEL + d],
                              .stride = numbers[WEFT_POOLING_STRIDE + d],
                              .padding = numbers[WEFT_POOLING_PADDING + d],
                              .dilation = numbers[WEFT_POOLING_DILATION + d],
@@ -150,8 +89,8 @@ static void set_axes(job *j, const int64_t numbers[], const image *whole, const 
                              .count = pooled->shape[d] };
     }
     for (int64_t i = 0; i < pooled->extent[LAST]; i++) {
-        j->windows[i] = window(&j->axes[LAST], pooled->offset[LAST] + i);
-        j->lengths[i] = length(&j->axes[LAST], pooled->offset[LAST] + i, j->divisor);
+        j->windows[i] = weft_pooling_window(&j->axes[LAST], pooled->offset[LAST] + i);
+        j->lengths[i] = weft_pooling_length(&j->axes[LAST], pooled->offset[LAST] + i, j->divisor);
     }
 }
 
@@ -243,7 +182,7 @@ static void max_of_line(job *j, const double *line, int64_t place)
 {
     int64_t offset = j->inputs[0].offset[LAST];
     for (int64_t i = 0; i < j->outputs[0].extent[LAST]; i++) {
-        const range *r = &j->windows[i];
+        const weft_pooling_range *r = &j->windows[i];
         for (int64_t w = r->first; w < r->last; w += r->step) {
             double value = line[w - offset];
             if (value > j->out[i] || isnan(value) || j->places[i] < 0) {
@@ -257,7 +196,7 @@ static void max_of_line(job *j, const double *line, int64_t place)
 static void make_max(job *j, int64_t y, int64_t z)
 {
     const image *in = &j->inputs[0];
-    range r = window(&j->axes[0], y), s = window(&j->axes[1], z);
+    weft_pooling_range r = weft_pooling_window(&j->axes[0], y), s = weft_pooling_window(&j->axes[1], z);
     for (int64_t i = 0; i < j->outputs[0].extent[LAST]; i++) {
         j->out[i] = -INFINITY;
         j->places[i] = -1;
@@ -273,12 +212,12 @@ static void make_max(job *j, int64_t y, int64_t z)
 static double divisor_of(const job *j, int64_t y, int64_t z)
 {
     return j->divisor > 0 ? (double)j->divisor
-                          : length(&j->axes[0], y, j->divisor) * length(&j->axes[1], z, j->divisor);
+                          : weft_pooling_length(&j->axes[0], y, j->divisor) * weft_pooling_length(&j->axes[1], z, j->divisor);
 }
 
 static void make_avg(job *j, int64_t y, int64_t z)
 {
-    range r = window(&j->axes[0], y), s = window(&j->axes[1], z);
+    weft_pooling_range r = weft_pooling_window(&j->axes[0], y), s = weft_pooling_window(&j->axes[1], z);
     int64_t count = j->outputs[0].extent[LAST], offset = j->inputs[0].offset[LAST];
     double divisor = divisor_of(j, y, z);
     memset(j->out, 0, (size_t)count * sizeof(*j->out));
@@ -308,7 +247,7 @@ static void make_pick(job *j, int64_t y, int64_t z)
 {
     const image *in = &j->inputs[0];
     const int64_t *places = places_of(j, y, z, &j->outputs[0]);
-    range r = window(&j->axes[0], y), s = window(&j->axes[1], z);
+    weft_pooling_range r = weft_pooling_window(&j->axes[0], y), s = weft_pooling_window(&j->axes[1], z);
     int64_t count = j->outputs[0].extent[LAST];
     memset(j->out, 0, (size_t)count * sizeof(*j->out));
     for (int64_t d = r.first; d < r.last; d += r.step) {
@@ -347,14 +286,14 @@ typedef void (*spread_function)(job *j, int64_t y, int64_t z, int64_t begin);
 /* Whether the gradient's part has window i of a dimension, and the window has element x. */
 static bool meets(const job *j, int d, int64_t i, int64_t x)
 {
-    range r = window(&j->axes[d], i);
-    return is_in(&j->inputs[0], d, i) && has(&r, x);
+    weft_pooling_range r = weft_pooling_window(&j->axes[d], i);
+    return is_in(&j->inputs[0], d, i) && weft_pooling_has(&r, x);
 }
 
 static void spread(job *j, int64_t d, int64_t h, spread_function add)
 {
     const image *out = &j->outputs[0];
-    range r = windows_with(&j->axes[0], d), s = windows_with(&j->axes[1], h);
+    weft_pooling_range r = weft_pooling_windows_with(&j->axes[0], d), s = weft_pooling_windows_with(&j->axes[1], h);
     memset(j->out, 0, (size_t)out->extent[LAST] * sizeof(*j->out));
     for (int64_t y = r.first; y < r.last; y++) {
         for (int64_t z = s.first; z < s.last; z++) {
@@ -384,7 +323,7 @@ static void add_average(job *j, int64_t y, int64_t z, int64_t begin)
     double divisor = divisor_of(j, y, z);
     (void)begin;
     for (int64_t i = 0; i < j->inputs[0].extent[LAST]; i++) {
-        const range *r = &j->windows[i];
+        const weft_pooling_range *r = &j->windows[i];
         double share = line[i] / (divisor * j->lengths[i]);
         for (int64_t w = r->first; w < r->last; w += r->step) {
             if (is_in(out, LAST, w)) {

@@ -8,18 +8,6 @@
 
 enum { BLOCK = 256 };
 
-static double real_at(const double scalars[], int64_t size, int64_t i)
-{
-    double step = scalars[WEFT_RANGE_STEP];
-    return (double)i < scalars[WEFT_RANGE_TURN] ? scalars[WEFT_RANGE_FIRST] + step * (double)i
-                                                : scalars[WEFT_RANGE_LAST] - step * (double)(size - 1 - i);
-}
-
-static int64_t whole_at(const double scalars[], int64_t i)
-{
-    return (int64_t)((uint64_t)(int64_t)scalars[WEFT_RANGE_FIRST] + (uint64_t)(int64_t)scalars[WEFT_RANGE_STEP] * (uint64_t)i);
-}
-
 void weft_kernel_range(const weft_kernel_call *call)
 {
     const weft_view *out = &call->output;
@@ -34,9 +22,9 @@ void weft_kernel_range(const weft_kernel_call *call)
         for (int64_t i = 0; i < together; i++) {
             int64_t index = out->offset[0] + row + i;
             if (floating) {
-                values.real[i] = real_at(call->scalars, out->shape[0], index);
+                values.real[i] = weft_range_real(call->scalars, out->shape[0], index);
             } else {
-                values.whole[i] = whole_at(call->scalars, index);
+                values.whole[i] = weft_range_whole(call->scalars, index);
             }
         }
         weft_store(out->dtype, target, 1, floating ? WEFT_F64 : WEFT_I64, &values, together);

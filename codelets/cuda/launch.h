@@ -6,10 +6,14 @@
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 
+/* Bytes that the arguments of a kernel may have on every device. */
+enum { WEFT_LAUNCH_BYTES = 4096 };
+
 #ifdef __CUDACC__
 template <typename Work>
 static int weft_launch_on(void (*kernel)(Work), unsigned blocks, unsigned threads, void *stream, const Work &work)
 {
+    static_assert(sizeof(Work) <= WEFT_LAUNCH_BYTES, "");
     kernel<<<blocks, threads, 0, (cudaStream_t)stream>>>(work);
     return (int)cudaGetLastError();
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "comm/mpi_requests.h"
+#include "runtime/background.h"
 
 /* MPI outlives weft_finalize(), and so do a broken world's messages, which finalize_at_exit() must know
  * of. */
@@ -113,7 +114,7 @@ static bool begin_watch(watch *w, const char *function, double timeout_s)
         return false;
     }
     if (pthread_cond_init(&w->ended, NULL) == 0) {
-        if (pthread_create(&w->thread, NULL, look_on, w) == 0) {
+        if (weft_background_start(&w->thread, look_on, w)) {
             return true;
         }
         pthread_cond_destroy(&w->ended);

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "comm/nccl_round.h"
+#include "runtime/background.h"
 
 /* ---- the issuing thread -------------------------------------------------------------------------------- */
 
@@ -270,7 +271,7 @@ int weft_nccl_data_open(const weft_nccl_parts *parts, weft_data *data)
     failed = failed == cudaSuccess ? cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking) : failed;
     failed = failed == cudaSuccess ? cudaMalloc((void **)&state->staging, (size_t)bytes) : failed;
     state->queue.stream = state->stream;
-    if (failed == cudaSuccess && pthread_create(&state->thread, NULL, issue_rounds, state) != 0) {
+    if (failed == cudaSuccess && !weft_background_start(&state->thread, issue_rounds, state)) {
         failed = cudaErrorMemoryAllocation;
     }
     if (failed != cudaSuccess) {

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "io/collection.h"
 #include "io/crc32c.h"
 #include "io/disk.h"
+#include "runtime/background.h"
 #include "tensor/state.h"
 
 /* Bytes that are written at a time: their checksum is computed while they are in the cache. */
@@ -334,14 +334,10 @@ static void *write_file_beside(void *argument)
     return write_file(argument);
 }
 
-/* Signals of the program go to its own threads. Without a thread the rows are written here. */
+/* Without a thread the rows are written here. */
 static void start_thread(weft_saving *s)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    s->has_thread = pthread_create(&s->thread, NULL, write_file_beside, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    s->has_thread = weft_background_start(&s->thread, write_file_beside, s);
     if (!s->has_thread) {
         weft_end_pause();
         write_file(s);

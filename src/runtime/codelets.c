@@ -74,18 +74,29 @@ static void let_go_of(weft_codelet *codelet)
     }
 }
 
+static void forget_own(weft_own_codelets *own)
+{
+    if (own == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < own->count; i++) {
+        weft_codelet *codelet = weft_codelet_of((weft_kernel_id)(WEFT_KERNEL_COUNT + i));
+        let_go_of(codelet);
+        free(codelet);
+    }
+    for (size_t b = 0; b < WEFT_ARRAY_SIZE(own->blocks); b++) {
+        free(own->blocks[b]);
+    }
+    free(own);
+}
+
 void weft_codelets_stop(void)
 {
     weft_runtime_state *state = &weft_runtime;
     for (weft_kernel_id i = 0; i < WEFT_KERNEL_COUNT && state->codelets != NULL; i++) {
         let_go_of(&state->codelets[i]);
     }
-    weft_codelet **own = state->own_codelets.items;
-    for (size_t i = 0; i < state->own_codelets.count; i++) {
-        let_go_of(own[i]);
-        free(own[i]);
-    }
-    weft_vec_free(&state->own_codelets);
+    forget_own(state->own_codelets);
     free(state->codelets);
     free(state->codelet_nodes);
 }
@@ -98,12 +109,30 @@ typedef struct own_codelet {
     char name[];
 } own_codelet;
 
+/* For one more, which is not counted yet. NULL: no memory. */
+static weft_codelet **next_slot(void)
+{
+    weft_runtime_state *state = &weft_runtime;
+    if (state->own_codelets == NULL) {
+        state->own_codelets = calloc(1, sizeof(*state->own_codelets));
+    }
+    weft_own_codelets *own = state->own_codelets;
+    weft_own_place p = weft_own_place_of(own == NULL ? 0 : own->count);
+    if (own == NULL || p.block >= WEFT_ARRAY_SIZE(own->blocks)) {
+        return NULL;
+    }
+    if (own->blocks[p.block] == NULL) {
+        own->blocks[p.block] = calloc(p.size, sizeof(weft_codelet *));
+    }
+    return own->blocks[p.block] == NULL ? NULL : &own->blocks[p.block][p.place];
+}
+
 static weft_kernel_id register_own(const weft_own_kernel *kernel, weft_cpu_kernel cpu)
 {
     weft_runtime_state *state = &weft_runtime;
     size_t size = strlen(kernel->name) + 1;
     own_codelet *own = calloc(1, sizeof(*own) + size);
-    weft_codelet **slot = own == NULL ? NULL : weft_vec_push(&state->own_codelets, sizeof(*slot));
+    weft_codelet **slot = own == NULL ? NULL : next_slot();
     if (slot == NULL) {
         free(own);
         return WEFT_KERNEL_NONE;
@@ -117,7 +146,7 @@ static weft_kernel_id register_own(const weft_own_kernel *kernel, weft_cpu_kerne
     fill_in(&own->codelet, &own->info, cpu, state->codelet_nodes);
     weft_cuda_fill_in(&own->codelet);
     *slot = &own->codelet;
-    return (weft_kernel_id)(WEFT_KERNEL_COUNT + state->own_codelets.count - 1);
+    return (weft_kernel_id)(WEFT_KERNEL_COUNT + state->own_codelets->count++);
 }
 
 weft_kernel_id weft_codelet_register(const char *name, weft_kernel views, weft_cuda_kernel cuda)

@@ -21,6 +21,26 @@ typedef struct weft_codelet {
     char symbol[64]; /* of the model: "weft_" and the kernel's name */
 } weft_codelet;
 
+/* The program's kernels, in blocks of 16, 32, 64, ... that do not move: workers look up kernels while the program registers others. */
+typedef struct weft_own_codelets {
+    size_t count;
+    weft_codelet **blocks[28];
+} weft_own_codelets;
+
+/* The block of a kernel of the program's, and its place there. */
+typedef struct weft_own_place {
+    size_t block, size, place;
+} weft_own_place;
+
+static inline weft_own_place weft_own_place_of(size_t number)
+{
+    weft_own_place p = { 0, 16, number };
+    for (; p.place >= p.size; p.block++, p.size *= 2) {
+        p.place -= p.size;
+    }
+    return p;
+}
+
 /* Position of an operand: the task's buffer, and bytes from its start. Two operands may be parts of one
  * buffer, so operands and StarPU's buffers are numbered differently. */
 typedef struct weft_run_place {
@@ -59,9 +79,11 @@ weft_kernel_id weft_codelet_register_run(const weft_own_kernel *kernel);
 static inline weft_codelet *weft_codelet_of(weft_kernel_id kernel)
 {
     const weft_runtime_state *state = &weft_runtime;
-    return kernel < WEFT_KERNEL_COUNT
-               ? &state->codelets[kernel]
-               : ((weft_codelet *const *)state->own_codelets.items)[kernel - WEFT_KERNEL_COUNT];
+    if (kernel < WEFT_KERNEL_COUNT) {
+        return &state->codelets[kernel];
+    }
+    weft_own_place p = weft_own_place_of(kernel - WEFT_KERNEL_COUNT);
+    return state->own_codelets->blocks[p.block][p.place];
 }
 
 /* Sets the kernel's pointers, from StarPU's interfaces of the task's buffers on the node where it runs. */

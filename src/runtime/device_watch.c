@@ -14,11 +14,12 @@
 #include <unistd.h>
 
 #include "codelets/cuda/kernels.h"
+#include "runtime/background.h"
 #include "runtime/runtime.h"
 
 enum {
     LOOK_MS = 100,
-    UNDER_WAY = 2, /* kernels that StarPU launches before the first one has ended */
+    MOST_UNDER_WAY = 8, /* kernels whose names are kept */
     /* Time in which the other processes hear of it, and the program may end by itself: as after SIGTERM. */
     ENDING_S = 5
 };
@@ -32,7 +33,7 @@ typedef struct watched {
     int device;
     int failed; /* what the last look found */
     atomic_uint launches;
-    launched last[UNDER_WAY];
+    launched last[MOST_UNDER_WAY];
 } watched;
 
 struct weft_device_watch {
@@ -40,6 +41,8 @@ struct weft_device_watch {
     pthread_mutex_t mutex;
     pthread_cond_t stop;
     bool started, stopping;
+    bool leaving; /* weft_device_watch_leave() */
+    unsigned under_way; /* kernels that StarPU launches on a device before the first of them has ended */
     watched workers[STARPU_NMAXWORKERS];
 };
 
@@ -124,41 +127,54 @@ static void leave_abort(void)
 /* ---- looking ------------------------------------------------------------------------------------------- */
 
 /* "matmul of weft_matmul(), add of weft_add()": the newest last. */
-static void write_last(watched *w, char *text, size_t size)
+static void write_last(weft_device_watch *watch, watched *w, char *text, size_t size)
 {
-    unsigned launches = w->launches;
     size_t used = 0;
     snprintf(text, size, "none");
-    for (unsigned back = UNDER_WAY; back > 0; back--) {
-        const launched *l = &w->last[(launches - back) % UNDER_WAY];
+    pthread_mutex_lock(&watch->mutex); /* against weft_device_watch_leave() */
+    unsigned launches = w->launches;
+    for (unsigned back = watch->under_way; back > 0; back--) {
+        const launched *l = &w->last[(launches - back) % MOST_UNDER_WAY];
         if (launches >= back && used < size) {
             used += (size_t)snprintf(text + used, size - used, "%s%s of %s()", used == 0 ? "" : ", ", l->kernel, l->function);
         }
     }
+    pthread_mutex_unlock(&watch->mutex);
+}
+
+/* The progress thread may be asleep. */
+static void tell_engine(weft_device_watch *watch)
+{
+    pthread_mutex_lock(&watch->mutex);
+    if (!watch->leaving && weft_runtime.comm != NULL) {
+        weft_runtime.give_up(weft_runtime.comm);
+    }
+    pthread_mutex_unlock(&watch->mutex);
 }
 
 /* Does not return. The program's own thread may be waiting for a task that never ends. */
-static void end_process(watched *w)
+static void end_process(weft_device_watch *watch, watched *w)
 {
     char host[64] = "", last[256], lost[512];
     gethostname(host, sizeof(host) - 1);
-    write_last(w, last, sizeof(last));
+    write_last(watch, w, last, sizeof(last));
     snprintf(lost, sizeof(lost), "device %d of process %d on %s is lost: %s; its last kernels: %s", w->device, weft_runtime.process,
              host, weft_cuda_error_name(w->failed), last);
     sigabrt.lost = true;
     weft_break(WEFT_ERR_COMM, "device", "%s", lost);
+    tell_engine(watch);
     fprintf(stderr, "weft: %s. Tasks on it do not end: the process ends in %d s\n", lost, ENDING_S);
     sleep_ms(1000 * ENDING_S);
     _exit(EXIT_FAILURE);
 }
 
 /* An error that stays. */
-static void look(watched *w)
+static void look(weft_device_watch *watch, watched *w)
 {
     int before = w->failed;
     w->failed = weft_cuda_stream_status(w->device, w->stream);
     if (w->failed != 0 && w->failed == before) {
-        end_process(w);
+        end_process(watch, w);
     }
 }
 
@@ -173,7 +189,7 @@ static void *look_on(void *argument)
         pthread_mutex_unlock(&watch->mutex);
         for (int i = 0; i < STARPU_NMAXWORKERS; i++) {
             if (watch->workers[i].stream != NULL) {
-                look(&watch->workers[i]);
+                look(watch, &watch->workers[i]);
             }
         }
         sigabrt.looks++;
@@ -196,6 +212,11 @@ static void *look_on(void *argument)
 weft_device_watch *weft_device_watch_new(void)
 {
     weft_device_watch *watch = calloc(1, sizeof(*watch));
+    if (watch != NULL) {
+        const char *pipeline = getenv("STARPU_CUDA_PIPELINE");
+        int64_t most = pipeline == NULL ? 2 : atoi(pipeline);
+        watch->under_way = (unsigned)weft_min_i64(weft_max_i64(most, 1), MOST_UNDER_WAY);
+    }
     if (watch != NULL && pthread_mutex_init(&watch->mutex, NULL) != 0) {
         free(watch);
         return NULL;
@@ -217,7 +238,7 @@ void weft_device_watch_add(weft_device_watch *watch, int device, void *stream)
 
 bool weft_device_watch_start(weft_device_watch *watch, bool signals)
 {
-    watch->started = pthread_create(&watch->thread, NULL, look_on, watch) == 0;
+    watch->started = weft_background_start(&watch->thread, look_on, watch);
     sigabrt.watching = watch->started;
     if (watch->started && signals) {
         heed_abort();
@@ -228,10 +249,23 @@ bool weft_device_watch_start(weft_device_watch *watch, bool signals)
 void weft_device_watch_launch(weft_device_watch *watch, const char *kernel, const char *function)
 {
     watched *w = &watch->workers[starpu_worker_get_id()];
-    launched *next = &w->last[w->launches % UNDER_WAY];
+    launched *next = &w->last[w->launches % MOST_UNDER_WAY];
     next->kernel = kernel;
     next->function = function;
     w->launches++;
+}
+
+void weft_device_watch_leave(weft_device_watch *watch)
+{
+    if (watch == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&watch->mutex);
+    watch->leaving = true;
+    for (int i = 0; i < STARPU_NMAXWORKERS; i++) {
+        watch->workers[i].launches = 0;
+    }
+    pthread_mutex_unlock(&watch->mutex);
 }
 
 void weft_device_watch_stop(weft_device_watch *watch)

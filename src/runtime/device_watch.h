@@ -15,6 +15,8 @@ bool weft_device_watch_start(weft_device_watch *watch, bool signals);
 /* On the thread of a device's worker: notes the kernel that is launched next, and the public function that it belongs to.
  * Keeps the two texts' addresses. */
 void weft_device_watch_launch(weft_device_watch *watch, const char *kernel, const char *function);
+/* All tasks have ended: the communication engine and the operations, whose names it has, may be deleted. NULL: nothing. */
+void weft_device_watch_leave(weft_device_watch *watch);
 /* Before starpu_shutdown(). NULL: nothing. */
 void weft_device_watch_stop(weft_device_watch *watch);
 

@@ -19,6 +19,7 @@ struct weft_pool;     /* runtime/pool.h */
 struct weft_tensors;  /* src/tensor */
 struct weft_dispatch; /* src/dispatch */
 struct weft_trace;    /* runtime/trace.h */
+struct weft_own_codelets; /* runtime/codelets.h */
 struct weft_recorder; /* runtime/recorder.h */
 struct weft_steps;    /* tensor/actions.h */
 struct weft_graph_impl; /* src/graph */
@@ -101,7 +102,7 @@ typedef struct weft_runtime_state {
     struct weft_cuda_queue *cuda_queues; /* by worker; NULL: no devices */
     struct weft_device_watch *device_watch; /* as cuda_queues */
     struct weft_codelet *codelets; /* by kernel id (codelets.c) */
-    weft_vec own_codelets;         /* weft_codelet *: the program's kernels */
+    struct weft_own_codelets *own_codelets; /* codelets.h: the program's kernels; NULL: none yet */
     uint32_t cluster_kernel;       /* src/graph: the id of the clusters' kernel; 0: none yet */
     uint32_t bucket_kernel;        /* the same of the tasks that pack and unpack */
     int *codelet_nodes;            /* all 0; read by StarPU for tasks with many buffers */

@@ -1,0 +1,51 @@
+/* Values that follow from their indices, a thread for each element. */
+#include "codelets/cuda/views.h"
+
+extern "C" {
+#include "codelets/ranges.h"
+}
+
+namespace
+{
+
+__global__ void run_range(const weft_device_call call)
+{
+    const weft_device_view &out = call.views[0];
+    for (int64_t i = weft_first_index(); i < out.count; i += weft_index_step()) {
+        const int64_t index = out.offset[0] + i;
+        if (out.dtype < WEFT_I64) {
+            weft_set(call, 0, i, weft_range_real(call.scalars, out.shape[0], index));
+        } else {
+            weft_set(call, 0, i, weft_range_whole(call.scalars, index));
+        }
+    }
+}
+
+__global__ void run_eye(const weft_device_call call)
+{
+    const weft_device_view &out = call.views[0];
+    for (int64_t i = weft_first_index(); i < out.count; i += weft_index_step()) {
+        const int64_t row = weft_quotient(i, out.row_elements), column = i - row * out.row_elements;
+        const bool one = out.offset[0] + row == out.offset[1] + column;
+        weft_set(call, 0, i, (int64_t)one);
+    }
+}
+
+static int launch(weft_device_kernel kernel, const weft_task_run *run, weft_cuda_queue *queue)
+{
+    weft_device_call call;
+    int failed = weft_call_begin(&call, run, queue);
+    return failed != 0 ? failed : weft_call_launch(kernel, call.views[0].count, call, queue);
+}
+
+}
+
+int weft_cuda_range(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    return launch(run_range, run, queue);
+}
+
+int weft_cuda_eye(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    return launch(run_eye, run, queue);
+}
