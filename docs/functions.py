@@ -25,8 +25,8 @@ TASKS = [
     ("Modules", ["module"]),
     ("Capture steps", ["graph", "graph_shard", "predict"]),
     ("Save and load", ["checkpoint"]),
-    ("Operations and kernels of your own", ["operation", "kernel", "local_map", "regions"]),
-    ("See what a call does", ["explain"]),
+    ("Operations and kernels of your own", ["operation", "kernel", "local_map"]),
+    ("Say what calls may do, and see what they do", ["ops", "regions", "explain"]),
 ]
 
 COMMENT_OR_FUNCTION = re.compile(
@@ -68,7 +68,11 @@ def rows(header):
     return shared
 
 
-def page(folder):
+def page(folder, links=None):
+    """`links`: {name: address} of functions."""
+    def named_function(name):
+        return f"[`{name}`]({links[name]})" if links and name in links else f"`{name}`"
+
     headers = {path.stem: path.read_text(encoding="utf-8") for path in sorted(Path(folder).glob("*.h"))}
     named = [name for _, names in TASKS for name in names]
     tasks = TASKS + [(f"`<weft/{name}.h>`", [name]) for name in headers if name not in named]
@@ -79,10 +83,10 @@ def page(folder):
         found = [(name, rows(headers[name])) for name in names if name in headers]
         if not any(each for _, each in found):
             continue
-        lines += [f"## {task}", "", "| functions | |", "| --- | --- |"]
+        lines += [f"## {task}", "", "| function | |", "| --- | --- |"]
         for name, each in found:
             for group, comment in each:
-                lines.append(f"| {', '.join(f'`{function}`' for function in group)} | {sentence(comment)} |")
+                lines.append(f"| {', '.join(map(named_function, group))} | {sentence(comment)} |")
         lines.append("")
     return "\n".join(lines)
 

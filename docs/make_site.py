@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 from pathlib import Path
 
 import functions
@@ -30,14 +31,15 @@ CONTENTS = [
                       ("Beside PyTorch", "docs/oracle.md"), ("Contributing", "CONTRIBUTING.md")]),
 ]
 RENAMED = {"README.md": "index.md", "examples/README.md": "examples.md", "CHANGES.md": "changes.md",
-           "CONTRIBUTING.md": "contributing.md", "docs/README.md": "index.md"}
+           "CONTRIBUTING.md": "contributing.md", "docs/README.md": "functions.md"}
 
-TITLES = {name: title for _, entries in CONTENTS for title, name in entries}
+TITLES = {name: title for _, entries in CONTENTS for title, name in entries} | {"docs/README.md": "Functions by task"}
 
 STYLE = """
 .wy-nav-content { max-width: 62rem; }
-.rst-content table { margin-bottom: 1.5rem; }
+.rst-content table { margin-bottom: 1.5rem; display: block; overflow-x: auto; }
 .rst-content table td, .rst-content table th { white-space: normal !important; vertical-align: top; padding: 0.3rem 0.6rem; }
+.rst-content td:first-child code { white-space: nowrap; }
 .rst-content pre code { font-size: 0.8rem; line-height: 1.35; }
 .rst-content img { background: #fff; max-width: 100%; }
 """
@@ -77,17 +79,26 @@ def rewritten(text, page, root):
 
     text = re.sub(r"(?<!!)\[((?:[^\[\]]|\n)*?)\]\(([^)\s]+)\)", link, text)
     text = re.sub(r"(!\[(?:[^\[\]]|\n)*?\]\()(?:docs/)?([^)\s/]+\.svg\))", r"\1\2", text)
+    # In code a bar needs no escape.
+    text = re.sub(r"`[^`\n]*`", lambda code: code.group(0).replace("\\|", "|"), text)
     # Lists and tables of Markdown's first implementation need an empty line before them.
     text = re.sub(r"^(?! *[-|*\d]| *$)(.*)\n(?= ?- )", r"\1\n\n", text, flags=re.MULTILINE)
     return text
 
 
-def stage(root, folder):
+def reference_links(tagfile):
+    """{function: address} from what Doxygen has noted."""
+    members = xml.etree.ElementTree.parse(tagfile).iter("member")
+    found = [(each.findtext("name"), each.findtext("anchorfile"), each.findtext("anchor")) for each in members if each.get("kind") == "function"]
+    return {name: f"reference/{page}#{anchor}" for name, page, anchor in found}
+
+
+def stage(root, folder, links):
     pages = folder / "pages"
     pages.mkdir()
     for _, entries in CONTENTS:
         for _, name in entries:
-            text = functions.page(root / "include/weft") if name is None else \
+            text = functions.page(root / "include/weft", links) if name is None else \
                 rewritten((root / name).read_text(encoding="utf-8"), name, root)
             (pages / (staged_name(name) if name else "functions.md")).write_text(text, encoding="utf-8")
     for picture in (root / "docs").glob("*.svg"):
@@ -102,13 +113,14 @@ def stage(root, folder):
     (folder / "mkdocs.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def doxyfile(root, output, version):
+def doxyfile(root, output, tagfile, version):
     return f"""PROJECT_NAME = weft
 PROJECT_NUMBER = {version}
 PROJECT_BRIEF = "Distributed tensors on StarPU"
 INPUT = {root}/include/weft
 OUTPUT_DIRECTORY = {output}
 HTML_OUTPUT = reference
+GENERATE_TAGFILE = {tagfile}
 GENERATE_LATEX = NO
 OPTIMIZE_OUTPUT_FOR_C = YES
 EXTRACT_ALL = YES
@@ -136,10 +148,11 @@ def main():
         sys.exit(f"docs: {' and '.join(missing)} not found: apt install {' '.join(missing)} (Debian), or your system's package")
     with tempfile.TemporaryDirectory(prefix="weft-site-") as name:
         folder = Path(name)
-        stage(root, folder)
-        subprocess.run(["mkdocs", "build", "--quiet", "--clean", "--config-file", folder / "mkdocs.yml", "--site-dir", site], check=True)
-        (folder / "Doxyfile").write_text(doxyfile(root, site, version), encoding="utf-8")
+        (folder / "Doxyfile").write_text(doxyfile(root, folder, folder / "tags.xml", version), encoding="utf-8")
         subprocess.run(["doxygen", folder / "Doxyfile"], check=True)
+        stage(root, folder, reference_links(folder / "tags.xml"))
+        subprocess.run(["mkdocs", "build", "--quiet", "--clean", "--config-file", folder / "mkdocs.yml", "--site-dir", site], check=True)
+        shutil.copytree(folder / "reference", site / "reference")
     print(f"docs: {site}/index.html")
 
 
