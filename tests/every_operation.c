@@ -198,6 +198,7 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_avg_pool, image, 2, &(weft_pooling){ .kernel = { 2, 2 } });
     TRY(weft_adaptive_avg_pool, image, 2, ones);
     TRY(weft_adaptive_max_pool, image, 2, ones, &other);
+    TRY(weft_interpolate, image, 2, &(weft_interpolation){ .mode = WEFT_INTERPOLATE_LINEAR, .sizes = { 3, 5 } });
     /* <weft/shapes.h> */
     TRY(weft_reshape, tensor, 2, shape);
     TRY(weft_flatten, tensor, 0, 1);

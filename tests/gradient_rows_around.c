@@ -46,6 +46,9 @@ CALL(call_max_pool, weft_max_pool(x[0], 2, &(weft_pooling){ .kernel = { 2, 3 }, 
 CALL(call_avg_pool, weft_avg_pool(x[0], 2, &(weft_pooling){ .kernel = { 2, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 } }))
 CALL(call_avg_pool_inside, weft_avg_pool(x[0], 1, &(weft_pooling){ .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }, .ceil_mode = true, .excludes_padding = true }))
 CALL(call_adaptive_avg_pool, weft_adaptive_avg_pool(x[0], 3, (int64_t[]){ 2, 1, 3 }))
+CALL(call_interpolate_nearest, weft_interpolate(x[0], 2, &(weft_interpolation){ .sizes = { 7, 3 } }))
+CALL(call_interpolate_linear, weft_interpolate(x[0], 3, &(weft_interpolation){ .mode = WEFT_INTERPOLATE_LINEAR, .sizes = { 3, 3, 2 } }))
+CALL(call_interpolate_bicubic, weft_interpolate(x[0], 2, &(weft_interpolation){ .mode = WEFT_INTERPOLATE_BICUBIC, .sizes = { 0, 3 }, .scale = { 1.5 }, .align_corners = true }))
 CALL(call_adaptive_max_pool, weft_adaptive_max_pool(x[0], 1, (int64_t[]){ 3 }, NULL))
 CALL(call_normalize, weft_normalize(x[0], 3, 1, 0.01))
 CALL(call_cosine_similarity, weft_cosine_similarity(x[0], x[1], 0, 0.01))
@@ -164,5 +167,8 @@ const call_row gradient_rows_around[] = {
     { THIS_ROW, { "3x6:u" }, call_avg_pool_inside, false },
     { THIS_ROW, { "2x3x2x5:u" }, call_adaptive_avg_pool, false },
     { THIS_ROW, { "2x2x7:u" }, call_adaptive_max_pool, false },
+    { THIS_ROW, { "2x2x4x5:u" }, call_interpolate_nearest, false },
+    { THIS_ROW, { "2x3x2x5:u" }, call_interpolate_linear, false },
+    { THIS_ROW, { "2x2x4x5:u" }, call_interpolate_bicubic, false },
     { .call = NULL },
 };

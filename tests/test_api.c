@@ -301,6 +301,7 @@ static void initialisers(void **state)
     weft_tensor *p = weft_ones_like(x);
     weft_convolution convolution;
     weft_pooling pooling;
+    weft_interpolation interpolation;
     weft_attention_options attention;
     weft_cross_entropy_options cross_entropy;
     weft_sgd_options sgd;
@@ -308,6 +309,7 @@ static void initialisers(void **state)
     weft_local_map_options local_map;
     weft_convolution_init(&convolution);
     weft_pooling_init(&pooling);
+    weft_interpolation_init(&interpolation);
     weft_attention_options_init(&attention);
     weft_cross_entropy_options_init(&cross_entropy);
     weft_sgd_options_init(&sgd);
@@ -316,11 +318,13 @@ static void initialisers(void **state)
     assert_non_null(weft_conv1d(x, x, NULL, &convolution));
     pooling.kernel[0] = 2;
     assert_non_null(weft_max_pool(x, 1, &pooling, NULL));
+    assert_non_null(weft_interpolate(x, 1, &interpolation));
     assert_non_null(weft_attention(x, x, x, &attention));
     assert_non_null(weft_cross_entropy_ex(logits, targets, &cross_entropy));
     assert_int_equal(weft_sgd(1, &p, &x, &sgd, NULL), WEFT_OK);
     assert_int_equal(weft_last_status(), WEFT_OK);
-    convolution.size = pooling.size = attention.size = cross_entropy.size = sgd.size = apply.size = local_map.size = 1;
+    convolution.size = pooling.size = interpolation.size = attention.size = 1;
+    cross_entropy.size = sgd.size = apply.size = local_map.size = 1;
     weft_operation_description description;
     weft_operation_description_init(&description);
     assert_int_equal(description.size, sizeof(description));
@@ -331,6 +335,8 @@ static void initialisers(void **state)
     expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_conv1d: size is 1");
     assert_null(weft_max_pool(x, 1, &pooling, NULL));
     expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_max_pool: size is 1");
+    assert_null(weft_interpolate(x, 1, &interpolation));
+    expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_interpolate: size is 1");
     assert_null(weft_attention(x, x, x, &attention));
     expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_attention: size is 1");
     assert_null(weft_cross_entropy_ex(logits, targets, &cross_entropy));

@@ -204,6 +204,29 @@ static void test_products(void **state)
     GIVES_NULL(weft_adaptive_avg_pool(image, 2, NULL), INVALID, "weft_adaptive_avg_pool", "sizes");
     GIVES_NULL(weft_adaptive_max_pool(image, 2, too_small, NULL), INVALID, "weft_adaptive_max_pool", "sizes[1]");
     GIVES_NULL(weft_adaptive_max_pool(scalar, 1, sizes, NULL), SHAPE, "weft_adaptive_max_pool", "a");
+    GIVES_NULL(weft_interpolate(NULL, 2, &(weft_interpolation){ .mode = WEFT_INTERPOLATE_LINEAR }), INVALID,
+               "weft_interpolate", "a");
+    GIVES_NULL(weft_interpolate(image, 4, &(weft_interpolation){ .mode = WEFT_INTERPOLATE_LINEAR }), INVALID,
+               "weft_interpolate", "num_dims");
+    GIVES_NULL(weft_interpolate(matrix, 2, &(weft_interpolation){ .mode = WEFT_INTERPOLATE_LINEAR }), SHAPE,
+               "weft_interpolate", "at least 3");
+    GIVES_NULL(weft_interpolate(image, 2, NULL), INVALID, "weft_interpolate", "options");
+    GIVES_NULL(weft_interpolate(image, 2, &(weft_interpolation){ .mode = (weft_interpolation_mode)4 }), INVALID,
+               "weft_interpolate", "mode");
+    GIVES_NULL(weft_interpolate(image, 1, &(weft_interpolation){ .mode = WEFT_INTERPOLATE_BICUBIC }), INVALID,
+               "weft_interpolate", "num_dims");
+    GIVES_NULL(weft_interpolate(image, 2, &(weft_interpolation){ .align_corners = true }), INVALID, "weft_interpolate",
+               "align_corners");
+    GIVES_NULL(weft_interpolate(image, 2, &(weft_interpolation){ .sizes = { 2, -1 } }), INVALID, "weft_interpolate",
+               "sizes[1]");
+    GIVES_NULL(weft_interpolate(image, 2, &(weft_interpolation){ .scale = { -1 } }), INVALID, "weft_interpolate",
+               "scale[0]");
+    GIVES_NULL(weft_interpolate(image, 2, &(weft_interpolation){ .sizes = { 2, 2 }, .scale = { 0, 2 } }), INVALID,
+               "weft_interpolate", "scale[1]");
+    GIVES_NULL(weft_interpolate(image, 2, &(weft_interpolation){ .scale = { 1e-9 } }), INVALID, "weft_interpolate",
+               "makes size 0");
+    GIVES_NULL(weft_interpolate(image, 2, &(weft_interpolation){ .scale = { INFINITY } }), INVALID,
+               "weft_interpolate", "makes size inf");
     GIVES_NULL(weft_attention(NULL, matrix, matrix, NULL), INVALID, "weft_attention", "q");
     GIVES_NULL(weft_attention(scalar, matrix, matrix, NULL), SHAPE, "weft_attention", "q");
     GIVES_NULL(weft_attention(matrix, square, matrix, NULL), SHAPE, "weft_attention", "v");

@@ -167,6 +167,9 @@ static void any_results(int64_t v)
         weft_avg_pool(image, 2, &options);
     }
     weft_adaptive_avg_pool(image, (int)v, (int64_t[]){ 1, 1, 1 });
+    weft_interpolate(image, (int)v, &(weft_interpolation){ .scale = { 0.5, 0.5, 0.5 } });
+    weft_interpolate(image, 2, &(weft_interpolation){ .mode = (weft_interpolation_mode)v });
+    weft_interpolate(image, 2, &(weft_interpolation){ .scale = { 1, (double)v * 1e12 } });
     weft_conv2d_backward_input(image, weight, sizes, NULL);
     weft_conv2d_backward_input(image, weight, (int64_t[]){ 2, 4, v, 5 }, NULL);
     weft_conv2d_backward_weight(image, image, sizes, NULL);

@@ -1,5 +1,5 @@
-/* Pooling and its gradients on random shapes, meshes and placements against plain loops, with panels of several heights;
- * in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how many cases of each. */
+/* Pooling, interpolation and their gradients on random shapes, meshes and placements against plain loops, with panels of
+ * several heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how many cases of each. */
 #include "operand.h"
 
 #include <math.h>
@@ -293,6 +293,114 @@ static void case_adaptive_avg_pool(void)
     one_avg_pool(true);
 }
 
+/* ---- interpolation ------------------------------------------------------------------------------------- */
+
+typedef struct interpolation_case {
+    int dims, ndim, leading;
+    weft_interpolation options;
+    int64_t shape[WEFT_MAX_DIMS], result[WEFT_MAX_DIMS];
+    double step[3];
+} interpolation_case;
+
+static interpolation_case any_interpolation(void)
+{
+    interpolation_case c = { .leading = 1 + (int)below(2), .options.mode = (weft_interpolation_mode)below(4) };
+    weft_interpolation *o = &c.options;
+    c.dims = o->mode == WEFT_INTERPOLATE_BICUBIC ? 2 : 1 + (int)below(3);
+    c.ndim = c.leading + c.dims;
+    o->align_corners = o->mode >= WEFT_INTERPOLATE_LINEAR && below(2);
+    for (int d = 0; d < c.leading; d++) {
+        c.shape[d] = c.result[d] = below(5);
+    }
+    for (int d = 0; d < c.dims; d++) {
+        int64_t n = c.shape[c.leading + d] = 1 + below(c.dims == 3 ? 5 : 9), size = 1 + below(9);
+        if (below(2)) {
+            double scale = (double)(size + n - 1) / (double)n;
+            o->scale[d] = scale == 1 && below(2) ? 0 : scale;
+            size = (int64_t)floor((double)n * scale);
+            c.step[d] = 1 / scale;
+        } else {
+            o->sizes[d] = size;
+            c.step[d] = (double)n / (double)size;
+        }
+        if (o->align_corners) {
+            c.step[d] = size > 1 ? (double)(n - 1) / (double)(size - 1) : 0;
+        }
+        c.result[c.leading + d] = size;
+    }
+    return c;
+}
+
+/* The weight of element `from` in element i of the result, along dimension d of the image; the position of the nearest
+ * element in f32 but for images of f64. */
+static double weight_along(const interpolation_case *c, weft_dtype type, int d, int64_t i, int64_t from)
+{
+    const weft_interpolation *o = &c->options;
+    int64_t last = c->shape[c->leading + d] - 1;
+    double half = o->align_corners || o->mode == WEFT_INTERPOLATE_NEAREST ? 0 : 0.5, at = ((double)i + half) * c->step[d];
+    if (o->mode <= WEFT_INTERPOLATE_NEAREST_EXACT) {
+        at = type == WEFT_F64 ? at : (double)(((float)i + (float)half) * (float)c->step[d]);
+        return (int64_t)at == from;
+    }
+    at = o->mode == WEFT_INTERPOLATE_LINEAR ? fmax(at - half, 0) : at - half;
+    double sum = 0;
+    for (int64_t tap = (int64_t)floor(at) - 1; tap <= (int64_t)floor(at) + 2; tap++) {
+        double x = fabs(at - (double)tap);
+        double cubic = x <= 1 ? 1.25 * x * x * x - 2.25 * x * x + 1 : -0.75 * (x * x * x - 5 * x * x + 8 * x - 4);
+        double weight = o->mode == WEFT_INTERPOLATE_LINEAR ? fmax(0, 1 - x) : cubic;
+        sum += (tap < 0 ? 0 : tap > last ? last : tap) == from ? weight : 0;
+    }
+    return sum;
+}
+
+/* values = W image, image_gradient = W^T gradient. */
+static void multiply_weights(const interpolation_case *c, weft_dtype type, const arrays *all)
+{
+    int64_t results = shape_count(c->ndim, c->result), elements = shape_count(c->ndim, c->shape);
+    for (int64_t i = 0; i < results; i++) {
+        for (int64_t k = 0; k < elements; k++) {
+            double weight = 1;
+            int64_t to = i, from = k;
+            for (int d = c->ndim - 1; d >= 0; d--) {
+                int64_t to_own = to % c->result[d], from_own = from % c->shape[d];
+                to /= c->result[d];
+                from /= c->shape[d];
+                weight *= d >= c->leading ? weight_along(c, type, d - c->leading, to_own, from_own) : to_own == from_own;
+                if (weight == 0) {
+                    break;
+                }
+            }
+            all->values[i] += weight * all->image[k];
+            all->image_gradient[k] += weight * all->gradient[i];
+        }
+    }
+}
+
+static void case_interpolate(void)
+{
+    interpolation_case c = any_interpolation();
+    weft_mesh *mesh = any_mesh();
+    weft_dtype type = any_float_type();
+    operand a = make_narrow(mesh, type, c.ndim, c.shape, WHOLE), gradient = make_narrow(mesh, type, c.ndim, c.result, WHOLE);
+    pooling_case shapes = { .ndim = c.ndim };
+    memcpy(shapes.result, c.result, sizeof(c.result));
+    arrays all = arrays_of(&shapes, &a, &gradient);
+    multiply_weights(&c, type, &all);
+    const weft_interpolation *o = &c.options;
+    char what[700];
+    snprintf(what, sizeof(what), "interpolate %s, %d dimensions, mode %d%s, sizes %dx%dx%d, scale %gx%gx%g, %s",
+             describe_operand(&a), c.dims, (int)o->mode, o->align_corners ? ", corners" : "", (int)o->sizes[0],
+             (int)o->sizes[1], (int)o->sizes[2], o->scale[0], o->scale[1], o->scale[2], weft_dtype_name(type));
+    bool sums = o->mode >= WEFT_INTERPOLATE_LINEAR;
+    assert_int_equal(weft_set_requires_grad(a.tensor, true), WEFT_OK);
+    weft_tensor *result = weft_interpolate(a.tensor, c.dims, &c.options);
+    check_narrow(result, type, c.ndim, c.result, all.values, sums ? 64 : 0, sums ? 1000 : 0, what);
+    check_narrow(gradient_of(result, &gradient, &a), type, c.ndim, c.shape, all.image_gradient, 64, 5000, what);
+    free_arrays(&all);
+    release(&a);
+    release(&gradient);
+}
+
 /* ---- the suites ---------------------------------------------------------------------------------------- */
 
 static const family families[] = {
@@ -300,6 +408,7 @@ static const family families[] = {
     { "avg_pool", case_avg_pool },
     { "adaptive_max_pool", case_adaptive_max_pool },
     { "adaptive_avg_pool", case_adaptive_avg_pool },
+    { "interpolate", case_interpolate },
 };
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 50, 7, NULL };
@@ -342,6 +451,37 @@ static void test_halo(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* Rows sharded over four ranks: each gets the others' rows, and computes its own part of the result. */
+static void test_sharded_rows(void **state)
+{
+    (void)state;
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    enum { N = 2, H = 8, W = 5 };
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
+    weft_placement by_rows[] = { weft_shard(1) };
+    weft_tensor *x = weft_ones(WEFT_F32, 3, (int64_t[]){ N, H, W }, mesh, by_rows);
+    weft_interpolation options = { .mode = WEFT_INTERPOLATE_LINEAR, .scale = { 2, 2 } };
+    weft_counters before, after;
+    weft_get_counters(&before);
+    weft_tensor *y = weft_interpolate(x, 2, &options);
+    weft_get_counters(&after);
+    assert_no_error();
+    assert_true(weft_tensor_placements(y)[0].kind == WEFT_SHARD && weft_tensor_placements(y)[0].dim == 1);
+    uint64_t others = (uint64_t)3 * N * H * W * sizeof(float), moved = after.bytes_moved - before.bytes_moved;
+    assert_true(weft_num_processes() == 1 ? moved == others : moved <= others);
+    /* Columns are not sharded. */
+    options.scale[0] = 0;
+    weft_get_counters(&before);
+    y = weft_interpolate(x, 2, &options);
+    weft_get_counters(&after);
+    assert_no_error();
+    assert_true(weft_tensor_placements(y)[0].kind == WEFT_SHARD && weft_tensor_placements(y)[0].dim == 1);
+    assert_true(after.bytes_moved == before.bytes_moved);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 /* NaN is the largest, the last one counts; windows of -infinity select their first element. */
 static void test_not_finite(void **state)
 {
@@ -373,6 +513,6 @@ static void test_not_finite(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_halo), cmocka_unit_test(test_not_finite) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_halo), cmocka_unit_test(test_sharded_rows), cmocka_unit_test(test_not_finite) };
     return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

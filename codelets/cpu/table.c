@@ -5,6 +5,7 @@
 #include "codelets/copy.h"
 #include "codelets/elementwise.h"
 #include "codelets/indexing.h"
+#include "codelets/interpolation.h"
 #include "codelets/kernel.h"
 #include "codelets/linear.h"
 #include "codelets/local.h"

@@ -36,6 +36,7 @@ extern const weft_operation *const weft_normalize_operations[];
 extern const weft_operation *const weft_optimizer_operations[];
 extern const weft_operation *const weft_flip_roll_operations[];
 extern const weft_operation *const weft_pad_operations[];
+extern const weft_operation *const weft_interpolate_operations[];
 extern const weft_operation *const weft_pooling_operations[];
 extern const weft_operation *const weft_quantile_operations[];
 extern const weft_operation *const weft_random_operations[];

@@ -10,6 +10,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_matmul_operations,
     weft_convolution_operations,
     weft_pooling_operations,
+    weft_interpolate_operations,
     weft_attention_operations,
     weft_attention_ring_operations,
     weft_attention_backward_operations,

@@ -1,4 +1,4 @@
-/* Pooling: images.h. */
+/* Pooling and interpolation: images.h. */
 #include "calls.h"
 
 static weft_pooling options_of(const oracle_case *c, bool averages)
@@ -41,10 +41,25 @@ CALL(adaptive_avg_pool)
     return weft_adaptive_avg_pool(in[0], dims, sizes);
 }
 
+CALL(interpolate)
+{
+    weft_interpolation options = { .mode = (weft_interpolation_mode)oracle_whole(c, "mode"),
+                                   .align_corners = oracle_whole(c, "align") };
+    int64_t quarters[WEFT_MAX_DIMS];
+    int dims = oracle_list(c, "sizes", options.sizes);
+    oracle_list(c, "quarters", quarters);
+    for (int d = 0; d < dims; d++) {
+        options.scale[d] = (double)quarters[d] / 4;
+    }
+    return weft_interpolate(in[0], dims, &options);
+}
+
 const oracle_operation oracle_image_operations[] = {
     SEVERAL(max_pool, EXACT),
     CALLED(avg_pool, ORDER),
     SEVERAL(adaptive_max_pool, EXACT),
     CALLED(adaptive_avg_pool, ORDER),
+    { .name = "interpolate_nearest", .call = call_interpolate, EXACT },
+    CALLED(interpolate, ORDER),
     { .name = NULL },
 };

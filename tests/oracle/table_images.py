@@ -1,4 +1,4 @@
-"""Pooling: images.h."""
+"""Pooling and interpolation: images.h."""
 
 import math
 
@@ -90,9 +90,48 @@ def terms_of(function):
     return terms
 
 
+MODES = ["nearest", "nearest-exact", ["linear", "bilinear", "trilinear"], "bicubic"]  # as weft_interpolation_mode
+
+
+def resized(nearest):
+    """Sizes, or scales in quarters. In images so small the nearest elements do not depend on the type of the positions."""
+    def sample(random):
+        mode = random.randrange(2) if nearest else random.randint(2, 3)
+        dims = 2 if mode == 3 else random.randint(1, 3)
+        shape = image(random, dims)
+        while True:
+            quarters = [random.randint(1, 9) if random.randrange(2) else 4 for _ in range(dims)]
+            sizes = [n * q // 4 for n, q in zip(shape[-dims:], quarters)]
+            if random.randrange(2):
+                quarters, sizes = [0] * dims, [random.randint(1, 7) for _ in range(dims)]
+            if min(sizes) > 0 and math.prod(shape[:-dims] + sizes) <= 60:
+                break
+        operand = Operand(any_type(random, FLOATING), shape)
+        attributes = {"mode": mode, "sizes": [0] * dims if any(quarters) else sizes, "quarters": quarters,
+                      "align": 0 if nearest else random.randrange(2)}
+        return Draft([with_edges(random, operand) if nearest else operand], attributes)
+    return sample
+
+
+def interpolate(x, a):
+    dims, mode = len(a["sizes"]), MODES[a["mode"]]
+    own = x[0] if x[0].dim() == dims + 2 else x[0].unsqueeze(0)
+    result = F.interpolate(own, None if any(a["quarters"]) else a["sizes"],
+                           [q / 4 for q in a["quarters"]] if any(a["quarters"]) else None,
+                           mode[dims - 1] if isinstance(mode, list) else mode, bool(a["align"]) if a["mode"] > 1 else None)
+    return result if x[0].dim() == dims + 2 else result.squeeze(0)
+
+
+def differences_of_neighbours(x, _):
+    """Positions are rounded too, in units of the image's size."""
+    return 4 * float(x[0].double().abs().amax()) if x[0].numel() else 0.0
+
+
 family("images", [
     Row("max_pool", windows(False), max_pool),
     Row("avg_pool", windows(True), avg_pool, terms_of(avg_pool)),
     Row("adaptive_max_pool", sizes(False), adaptive_max_pool),
     Row("adaptive_avg_pool", sizes(True), adaptive_avg_pool, terms_of(adaptive_avg_pool)),
+    Row("interpolate_nearest", resized(True), interpolate),
+    Row("interpolate", resized(False), interpolate, differences_of_neighbours),
 ])

@@ -1,4 +1,4 @@
-/* Pooling: images.h. */
+/* Pooling and interpolation: images.h. */
 #include "sums.h"
 
 /* wholes: dimensions of the image; kernel, stride, padding, dilation; ceil mode, without padding, divisor. */
@@ -21,6 +21,12 @@ CALLS(avg_pool, out[0] = weft_avg_pool(in[0], (int)whole[0],
                                                         whole[15] }))
 CALLS(adaptive_max_pool, out[0] = weft_adaptive_max_pool(in[0], ndim, shape, &out[1]))
 CALLS(adaptive_avg_pool, out[0] = weft_adaptive_avg_pool(in[0], ndim, shape))
+
+CALLS(interpolate, out[0] = weft_interpolate(in[0], (int)whole[0],
+                                             &(weft_interpolation){ (weft_interpolation_mode)whole[1],
+                                                                    { whole[2], whole[3], whole[4] },
+                                                                    { real[0], real[1], real[2] },
+                                                                    whole[5] != 0 }))
 
 typedef struct pooling {
     bool averages, adaptive;
@@ -187,6 +193,162 @@ static bool pooled(scene *s)
     return true;
 }
 
+/* ---- interpolation ------------------------------------------------------------------------------------- */
+
+/* Behind the dimensions of the image. */
+enum { MODE = 1, SIZES = 2, ALIGNS = 5, NUM_INTERPOLATION_WHOLES };
+
+/* A dimension of the image: its size, that of the result, and the distance of two elements of the result. */
+typedef struct stretch {
+    int64_t size, count;
+    double step;
+} stretch;
+
+static bool find_stretch(const step *s, int d, int64_t size, stretch *t)
+{
+    int64_t wanted = s->wholes[SIZES + d];
+    double scale = s->reals[d] == 0 ? 1 : s->reals[d];
+    if (size < 1 || wanted < 0 || !(scale > 0 && scale <= 16) || (wanted > 0 && s->reals[d] != 0)) {
+        return false;
+    }
+    *t = (stretch){ size, wanted > 0 ? wanted : (int64_t)floor((double)size * scale), 1 / scale };
+    if (wanted > 0) {
+        t->step = (double)size / (double)wanted;
+    }
+    if (s->wholes[ALIGNS]) {
+        t->step = t->count > 1 ? (double)(size - 1) / (double)(t->count - 1) : 0;
+    }
+    return t->count > 0;
+}
+
+/* The result's shape, and its stretches; missing dimensions have size 1. False: the call is not valid. */
+static bool find_stretches(const step *s, const dense *x, stretch t[3], int64_t shape[])
+{
+    int dims = s->num_wholes < NUM_INTERPOLATION_WHOLES ? 0 : (int)s->wholes[DIMS];
+    if (x == NULL || !is_floating(x->dtype) || dims < 1 || dims > 3 || x->ndim <= dims || s->num_reals < 3) {
+        return false;
+    }
+    int64_t mode = s->wholes[MODE];
+    bool right = mode >= 0 && mode <= 3 && (mode != 3 || dims == 2) && (mode >= 2 || !s->wholes[ALIGNS]);
+    for (int d = 0; d < 3; d++) {
+        t[d] = (stretch){ 1, 1, 1 };
+    }
+    for (int d = 0; d < x->ndim && right; d++) {
+        int own = d - (x->ndim - dims);
+        shape[d] = x->shape[d];
+        if (own >= 0) {
+            right = find_stretch(s, own, x->shape[d], &t[3 - dims + own]);
+            shape[d] = t[3 - dims + own].count;
+        }
+    }
+    return right;
+}
+
+static double cubic(double x)
+{
+    return x <= 1 ? (1.25 * x - 2.25) * x * x + 1 : ((-0.75 * x + 3.75) * x - 6) * x + 3;
+}
+
+/* Neighbours of element i and their weights. Returns how many there are. The nearest element's position is computed as in
+ * the type of the image. */
+static int neighbours(const step *s, weft_dtype dtype, const stretch *t, int64_t i, int64_t places[4], double weights[4])
+{
+    int64_t mode = s->wholes[MODE];
+    double half = mode == 0 || s->wholes[ALIGNS] ? 0 : 0.5;
+    double at = dtype == WEFT_F64 ? ((double)i + half) * t->step : (double)(((float)i + (float)half) * (float)t->step);
+    int taps = mode < 2 ? 1 : mode == 2 ? 2 : 4;
+    at = taps == 2 ? fmax(at - half, 0) : taps == 4 ? at - half : at;
+    int64_t before = (int64_t)floor(at);
+    for (int tap = 0; tap < taps; tap++) {
+        int64_t place = before + tap - (taps == 4);
+        double distance = fabs(at - (double)place);
+        weights[tap] = taps == 1 ? 1 : taps == 2 ? 1 - distance : cubic(distance);
+        places[tap] = place < 0 ? 0 : place >= t->size ? t->size - 1 : place;
+    }
+    return taps;
+}
+
+/* Element i, whose image begins at `base`. */
+static void set_interpolated(scene *s, dense *out, int64_t i, int64_t base, const stretch t[3])
+{
+    const dense *x = s->in[0];
+    int64_t places[3][4];
+    double weights[3][4], sum = 0, mass = 0, largest = 0;
+    int taps[3], all = 1;
+    int64_t index[3] = { i / t[2].count / t[1].count % t[0].count, i / t[2].count % t[1].count, i % t[2].count };
+    for (int d = 0; d < 3; d++) {
+        taps[d] = neighbours(s->step, x->dtype, &t[d], index[d], places[d], weights[d]);
+        if (t[d].count == t[d].size && t[d].step == 1) {
+            taps[d] = 1;
+            places[d][0] = index[d];
+            weights[d][0] = 1;
+        }
+        all *= taps[d];
+    }
+    for (int k = 0; k < all; k++) {
+        int tap[3] = { k / taps[2] / taps[1], k / taps[2] % taps[1], k % taps[2] };
+        int64_t from = base + (places[0][tap[0]] * t[1].size + places[1][tap[1]]) * t[2].size + places[2][tap[2]];
+        double weight = weights[0][tap[0]] * weights[1][tap[1]] * weights[2][tap[2]];
+        if (all == 1 && s->step->wholes[MODE] < 2) {
+            carry_element(s, out, i, x, from);
+            return;
+        }
+        sum += weight * x->at[from].real;
+        mass += fabs(weight) * mass_at(x, from);
+        largest = fmax(largest, mass_at(x, from));
+    }
+    /* Positions are off by roundings of the image's size. */
+    set_linear(s, out, i, sum, 100, mass + largest);
+    dense_allow(s->arena, out, i, largest < 1e300 ? 0 : (double)INFINITY);
+}
+
+static bool interpolated(scene *s)
+{
+    const dense *x = s->in[0];
+    stretch t[3];
+    int64_t shape[WEFT_MAX_DIMS];
+    if (!find_stretches(s->step, x, t, shape)) {
+        return false;
+    }
+    dense *out = scene_output(s, 0, x->dtype, x->ndim, shape);
+    int64_t result = t[0].count * t[1].count * t[2].count, plane = t[0].size * t[1].size * t[2].size;
+    for (int64_t i = 0; i < out->count; i++) {
+        set_interpolated(s, out, i, i / result * plane, t);
+    }
+    out->signed_zeros = false;
+    distrust_vague(s, out);
+    if (s->step->wholes[MODE] < 2) {
+        out->mass = dense_mass(x);
+        out->unit = dense_unit(x);
+    } else {
+        distrust_infinite(s, out);
+    }
+    return true;
+}
+
+static bool make_interpolation(maker *m, step *s)
+{
+    int a = choose_any(m, FLOATS, 2, 4);
+    if (a == NO_VALUE || value_of(m, a)->ndim < 2) {
+        return false;
+    }
+    const dense *x = value_of(m, a);
+    *s = step_of(s->operation, 1, a);
+    s->num_wholes = NUM_INTERPOLATION_WHOLES;
+    s->wholes[MODE] = below(m, 4);
+    s->wholes[ALIGNS] = s->wholes[MODE] >= 2 && one_in(m, 2);
+    s->wholes[DIMS] = s->wholes[MODE] == 3 ? 2 : between(m, 1, x->ndim - 1 < 3 ? x->ndim - 1 : 3);
+    s->num_reals = 3;
+    for (int d = 0; d < 3; d++) {
+        bool sized = one_in(m, 2);
+        s->wholes[SIZES + d] = sized ? between(m, 1, 6) : 0;
+        s->reals[d] = sized ? 0 : (double)below(m, 9) / 4;
+    }
+    stretch t[3];
+    int64_t shape[WEFT_MAX_DIMS];
+    return find_stretches(s, x, t, shape);
+}
+
 /* ---- making -------------------------------------------------------------------------------------------- */
 
 static void any_windows(maker *m, step *s, const pooling *p, int dims)
@@ -240,5 +402,6 @@ const operation image_calls[] = {
     POOLING(avg_pool, MAY_BE_PARTIAL),
     POOLING(adaptive_max_pool, 0),
     POOLING(adaptive_avg_pool, MAY_BE_PARTIAL),
+    ROW(interpolate, make_interpolation, interpolated, .flags = MAY_BE_PARTIAL, .weight = 6),
     { .name = NULL },
 };
