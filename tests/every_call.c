@@ -308,6 +308,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_uniform_inplace, tensor, 0.5, 0.5);
     TRY(weft_normal_inplace, tensor, 0.5, 0.5);
     TRY(weft_dropout, tensor, 0.5, false, &other);
+    TRY(weft_dropout2d, tensor, 0.5, false, &other);
     TRY(weft_dropout_backward, tensor, truth, 0.5, false);
     try_operations(arguments, wanted, after, argument);
     /* <weft/ops.h> */

@@ -339,7 +339,13 @@ static void test_random(void **state)
     GIVES_NULL(weft_dropout(NULL, 0.5, true, NULL), INVALID, "weft_dropout", "a");
     GIVES_NULL(weft_dropout(matrix, -0.5, true, NULL), INVALID, "weft_dropout", "p is");
     GIVES_NULL(weft_dropout(indices, 0.5, false, NULL), DTYPE, "weft_dropout", "i64");
+    GIVES_NULL(weft_dropout2d(NULL, 0.5, true, NULL), INVALID, "weft_dropout2d", "a");
+    GIVES_NULL(weft_dropout2d(scalar, 0.5, true, NULL), SHAPE, "weft_dropout2d", "a has 0 dimensions");
+    GIVES_NULL(weft_dropout2d(matrix, 1.5, true, NULL), INVALID, "weft_dropout2d", "p is");
+    GIVES_NULL(weft_dropout2d(places, 0.5, true, NULL), DTYPE, "weft_dropout2d", "i64");
     GIVES_NULL(weft_dropout_backward(matrix, NULL, 0.5, true), INVALID, "weft_dropout_backward", "mask");
+    GIVES_NULL(weft_dropout_backward(square, booleans, 0.5, true), SHAPE, "weft_dropout_backward", "mask has size 4");
+    GIVES_NULL(weft_dropout_backward(scalar, booleans, 0.5, true), SHAPE, "weft_dropout_backward", "mask has 2 dimensions");
     GIVES_NULL(weft_dropout_backward(matrix, matrix, 0.5, true), DTYPE, "weft_dropout_backward", "mask");
     rows_end();
 }

@@ -177,6 +177,7 @@ CALL(call_scatter_add_inplace, weft_scatter_add_inplace(x[0], 0, x[1], x[2]))
 CALL(call_sort, weft_sort(x[0], 1, true, NULL))
 CALL(call_topk, weft_topk(x[0], 2, 0, true, NULL))
 CALL(call_dropout, weft_dropout(x[0], 0.4, true, NULL))
+CALL(call_dropout2d, weft_dropout2d(x[0], 0.4, true, NULL))
 CALL(call_dropout_off, weft_dropout(x[0], 0.4, false, NULL))
 CALL(call_cross_entropy, weft_cross_entropy(x[0], x[1]))
 CALL(call_nll, weft_nll(x[0], x[1], 2, WEFT_LOSS_MEAN))
@@ -362,6 +363,7 @@ static const call_row rows[] = {
     { THIS_ROW, { "5x4:u" }, call_sort, false },
     { THIS_ROW, { "5x4:u" }, call_topk, false },
     { THIS_ROW, { "5x4:u" }, call_dropout, false },
+    { THIS_ROW, { "5x4x3:u" }, call_dropout2d, false },
     { THIS_ROW, { "5x4:u" }, call_dropout_off, false },
     { THIS_ROW, { "5x3:w", "5:i3" }, call_cross_entropy, false },
     { THIS_ROW, { "5x3:w", "5:i3" }, call_cross_entropy_mean, false },

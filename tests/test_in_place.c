@@ -342,6 +342,7 @@ static void test_all_operations(void **state)
                                             "randperm",
                                             "range",
                                             "eye",
+                                            "interpolation",
                                             "running_average" };
     for (int f = 0; weft_operation_families[f] != NULL; f++) {
         for (int i = 0; weft_operation_families[f][i] != NULL; i++) {

@@ -362,6 +362,40 @@ static void case_bernoulli(void)
     release(&p);
 }
 
+/* The mask of an element is that of its channel. */
+static void case_dropout2d(void)
+{
+    do {
+        want(any_float());
+    } while (wanted.ndim < 2);
+    weft_mesh *mesh = any_mesh();
+    operand a = make_operand(mesh, wanted.dtype, wanted.ndim, wanted.shape, WHOLE, 0);
+    int64_t shape[WEFT_MAX_DIMS], plane = 1;
+    for (int d = 0; d < a.ndim; d++) {
+        shape[d] = d < 2 ? a.shape[d] : 1;
+        plane *= d < 2 ? 1 : a.shape[d];
+    }
+    weft_random_state state = default_state();
+    double *forward = malloc(((size_t)a.count + 1) * sizeof(double)), *kept = malloc(((size_t)a.count + 1) * sizeof(double));
+    for (int64_t i = 0; i < a.count; i++) {
+        kept[i / plane] = chance(state, (uint64_t)(i / plane)) < 0.25;
+        forward[i] = kept[i / plane] != 0 ? 4 * a.dense[i] : 0;
+    }
+    weft_tensor *mask = NULL, *result = weft_dropout2d(a.tensor, 0.75, true, &mask);
+    check(result, a.dtype, a.ndim, a.shape, forward, a.exact ? 0 : 64, 10, describe_operand(&a));
+    if (plane > 0) {
+        check(mask, WEFT_BOOL, a.ndim, shape, kept, 0, 0, describe_operand(&a));
+    }
+    check(weft_dropout_backward(a.tensor, mask, 0.75, true), a.dtype, a.ndim, a.shape, forward, a.exact ? 0 : 64, 10,
+          describe_operand(&a));
+    assert_int_equal(default_state().offset, state.offset + 1);
+    assert_ptr_equal(weft_dropout2d(a.tensor, 0.75, false, &mask), a.tensor);
+    assert_null(mask);
+    free(forward);
+    free(kept);
+    release(&a);
+}
+
 static void case_dropout(void)
 {
     want(any_float());
@@ -408,7 +442,7 @@ static const family families[] = {
     { "randint", case_randint },     { "bernoulli_scalar", case_bernoulli_scalar },
     { "randperm", case_randperm },   { "uniform", case_uniform },
     { "normal", case_normal },       { "like", case_like },
-    { "bernoulli", case_bernoulli }, { "dropout", case_dropout },
+    { "bernoulli", case_bernoulli }, { "dropout", case_dropout }, { "dropout2d", case_dropout2d },
 };
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 40, 1, start_seeded };

@@ -208,7 +208,7 @@ bool __wrap_weft_check_lowered(const weft_lowering *lowering)
 
 /* ---- tests --------------------------------------------------------------------------------------------- */
 
-enum { PROGRAMS = 1500 };
+enum { PROGRAMS = 1800 };
 static int processes;
 
 static void test_lists_of_programs(void **state)

@@ -287,12 +287,12 @@ weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const i
 
 static bool gradient_of_dropout_backward(const weft_gradient *of);
 
-/* All addends of a Partial tensor drop the same elements. */
+/* All addends of a Partial tensor drop the same elements. The mask broadcasts to the tensor. */
 #define MASKED_SCALE(variable, name_, argument, ...)                                                         \
     static const weft_operation variable = {                                                                 \
         .name = name_,                                                                                       \
         .gradient = __VA_ARGS__,                                                                             \
-        .rules = { "A,A->A" },                                                                               \
+        .rules = { "...,...->..." },                                                                         \
         .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },        \
         .inputs = { { argument, WEFT_TYPES_FLOAT, false }, { "mask", WEFT_TYPES_BOOL, false } },             \
         .kernel = WEFT_KERNEL_masked_scale,                                                                  \
@@ -331,10 +331,26 @@ static double factor_of(double p)
     return p < 1 ? 1 / (1 - p) : 0;
 }
 
+/* attributes.leading: how many dimensions of the mask have a's sizes; the others have size 1. */
+static const weft_layout *mask_layout(const weft_call *call)
+{
+    const weft_layout *a = weft_layout_of(call->inputs[0]);
+    int64_t shape[WEFT_MAX_DIMS];
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int d = 0; d < a->ndim; d++) {
+        shape[d] = d < call->attributes.leading ? a->shape[d] : 1;
+    }
+    for (int m = 0; m < a->mesh->ndim; m++) {
+        bool sharded = a->placements[m].kind == WEFT_SHARD && a->placements[m].dim < call->attributes.leading;
+        placements[m] = sharded ? a->placements[m] : weft_replicate();
+    }
+    return weft_check_layout(call->function, a->mesh, placements, a->ndim, shape, WEFT_BOOL);
+}
+
 /* Outputs: the result, and the mask. */
 static bool expand_dropout(const weft_call *call, weft_tensor *outputs[])
 {
-    const weft_layout *layout = weft_layout_like(call->function, weft_layout_of(call->inputs[0]), WEFT_BOOL);
+    const weft_layout *layout = mask_layout(call);
     if (layout == NULL) {
         return false;
     }
@@ -364,14 +380,10 @@ static const weft_operation operation_dropout = {
     .num_outputs = 2,
 };
 
-weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor **mask)
+/* `leading`: dimensions of the mask with a's sizes, of those that a has. */
+static weft_tensor *drop(const char *function, weft_tensor *a, int leading, double p, bool training, weft_tensor **mask)
 {
-    static const char function[] = "weft_dropout";
-    if (mask != NULL) {
-        *mask = NULL;
-    }
-    if (weft_check_tensor(function, "a", a) == NULL ||
-        !check_floating(function, "a", weft_layout_of(a)->dtype) || !check_probability(function, p)) {
+    if (!check_floating(function, "a", weft_layout_of(a)->dtype) || !check_probability(function, p)) {
         return refuse(function);
     }
     if (!training) {
@@ -381,8 +393,58 @@ weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor *
                                             .operation = &operation_dropout,
                                             .num_inputs = 1,
                                             .inputs = { a },
+                                            .attributes = { .leading = leading },
                                             .scalars = { [FACTOR] = factor_of(p), [KEPT] = 1 - p } },
                               mask);
+}
+
+weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor **mask)
+{
+    static const char function[] = "weft_dropout";
+    if (mask != NULL) {
+        *mask = NULL;
+    }
+    return weft_check_tensor(function, "a", a) == NULL ? refuse(function)
+                                                       : drop(function, a, weft_layout_of(a)->ndim, p, training, mask);
+}
+
+weft_tensor *weft_dropout2d(weft_tensor *a, double p, bool training, weft_tensor **mask)
+{
+    static const char function[] = "weft_dropout2d";
+    if (mask != NULL) {
+        *mask = NULL;
+    }
+    if (weft_check_tensor(function, "a", a) == NULL) {
+        return refuse(function);
+    }
+    if (weft_layout_of(a)->ndim < 2) {
+        weft_fail(WEFT_ERR_SHAPE, function, "a has %d dimension%s, expected samples and channels at least",
+                  weft_layout_of(a)->ndim, weft_layout_of(a)->ndim == 1 ? "" : "s");
+        return refuse(function);
+    }
+    return drop(function, a, 2, p, training, mask);
+}
+
+/* False with the error kept: the mask is no tensor, or does not broadcast to the gradient. */
+static bool check_mask(const char *function, weft_tensor *gradient, weft_tensor *mask)
+{
+    if (weft_check_tensor(function, "mask", mask) == NULL) {
+        return false;
+    }
+    const weft_layout *wanted = weft_layout_of(gradient), *given = weft_layout_of(mask);
+    if (given->ndim != wanted->ndim) {
+        weft_fail(WEFT_ERR_SHAPE, function, "mask has %d dimension%s, expected %d, as gradient has", given->ndim,
+                  given->ndim == 1 ? "" : "s", wanted->ndim);
+        return false;
+    }
+    for (int d = 0; d < given->ndim; d++) {
+        if (given->shape[d] != wanted->shape[d] && given->shape[d] != 1) {
+            weft_fail(WEFT_ERR_SHAPE, function, "mask has size %lld in dimension %d, expected 1, or %lld, as gradient has",
+                      (long long)given->shape[d], d, (long long)wanted->shape[d]);
+            return false;
+        }
+    }
+    return true;
 }
 
 weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, double p, bool training)
@@ -390,7 +452,7 @@ weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, dou
     static const char function[] = "weft_dropout_backward";
     if (weft_check_tensor(function, "gradient", gradient) == NULL ||
         !check_floating(function, "gradient", weft_layout_of(gradient)->dtype) ||
-        !check_probability(function, p)) {
+        !check_probability(function, p) || (training && !check_mask(function, gradient, mask))) {
         return refuse(function);
     }
     return training ? weft_dispatch(&(weft_call){ .function = function,

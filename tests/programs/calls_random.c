@@ -310,25 +310,43 @@ static bool drawn_truth(scene *s)
 /* ---- dropout ------------------------------------------------------------------------------------------- */
 
 CALLS(dropout, out[0] = weft_dropout(in[0], real[0], true, &out[1]))
+CALLS(dropout2d, out[0] = weft_dropout2d(in[0], real[0], true, &out[1]))
 CALLS(dropout_evaluating, out[0] = weft_dropout(in[0], real[0], false, NULL))
 CALLS(dropout_backward, out[0] = weft_dropout_backward(in[0], in[1], real[0], true))
 
 static bool make_dropout(maker *m, step *s)
 {
-    int a = choose_any(m, FLOATS, 0, MAX_TENSOR_DIMS);
+    bool channels = s->operation->name[7] == '2';
+    int a = choose_any(m, FLOATS, channels ? 2 : 0, MAX_TENSOR_DIMS);
     if (a == NO_VALUE) {
         return false;
     }
     const dense *x = value_of(m, a);
     bool backward = s->operation->name[7] == '_' && s->operation->name[8] == 'b';
-    bool training = s->operation->name[7] == '\0';
-    int mask = backward ? choose_like(m, a, BIT(WEFT_BOOL), x->ndim, x->shape) : NO_VALUE;
+    bool training = channels || s->operation->name[7] == '\0';
+    int64_t shape[MAX_TENSOR_DIMS];
+    for (int d = 0; d < x->ndim; d++) {
+        shape[d] = one_in(m, 4) ? 1 : x->shape[d];
+    }
+    int mask = backward ? choose_like(m, a, BIT(WEFT_BOOL), x->ndim, shape) : NO_VALUE;
     *s = step_of(s->operation, backward ? 2 : 1, a, mask);
     s->num_outputs = training ? 2 : 1;
     s->outputs[1] = NO_VALUE;
     s->num_reals = 1;
     s->reals[0] = (double)below(m, 5) / 4;
     return !backward || mask != NO_VALUE;
+}
+
+/* The mask's element for element i of a, to which it broadcasts. */
+static bool is_kept(const dense *a, const dense *mask, int64_t i)
+{
+    int64_t place = 0, stride = 1;
+    for (int d = a->ndim - 1; d >= 0; d--) {
+        place += mask->shape[d] == 1 ? 0 : i % a->shape[d] * stride;
+        stride *= mask->shape[d];
+        i /= a->shape[d];
+    }
+    return mask->at[place].whole != 0;
 }
 
 /* a times the mask, divided by the probability to keep an element. */
@@ -338,7 +356,7 @@ static bool scale_masked(scene *s, const dense *a, const dense *mask)
     factor = a->dtype == WEFT_F64 ? (p < 1 ? 1 / (1 - p) : 0) : factor;
     dense *out = scene_output(s, 0, a->dtype, a->ndim, a->shape);
     for (int64_t i = 0; i < a->count; i++) {
-        out->at[i].real = rounded(a->dtype, a->at[i].real * (mask->at[i].whole != 0 ? factor : 0));
+        out->at[i].real = rounded(a->dtype, a->at[i].real * (is_kept(a, mask, i) ? factor : 0));
     }
     out->mass = dense_mass(a) * factor;
     out->unit = factor == nearbyint(factor) ? dense_unit(a) : 0;
@@ -353,12 +371,18 @@ static bool scale_masked(scene *s, const dense *a, const dense *mask)
 static bool dropped(scene *s)
 {
     const dense *a = s->in[0];
-    if (a == NULL || !is_floating(a->dtype) || s->step->num_reals < 1 || s->step->num_outputs != 2) {
+    bool channels = s->step->operation->name[7] == '2';
+    if (a == NULL || !is_floating(a->dtype) || s->step->num_reals < 1 || s->step->num_outputs != 2 ||
+        (channels && a->ndim < 2)) {
         return false;
     }
+    int64_t shape[MAX_TENSOR_DIMS];
+    for (int d = 0; d < a->ndim; d++) {
+        shape[d] = channels && d >= 2 ? 1 : a->shape[d];
+    }
     weft_random_state state = draw(s);
-    dense *mask = scene_output(s, 1, WEFT_BOOL, a->ndim, a->shape);
-    for (int64_t i = 0; i < a->count; i++) {
+    dense *mask = scene_output(s, 1, WEFT_BOOL, a->ndim, shape);
+    for (int64_t i = 0; i < mask->count; i++) {
         mask->at[i].whole = chance_of(state, i) < 1 - s->step->reals[0];
     }
     return scale_masked(s, a, mask);
@@ -377,11 +401,11 @@ static bool dropped_backward(scene *s)
 {
     const dense *a = s->in[0], *mask = s->in[1];
     if (a == NULL || mask == NULL || !is_floating(a->dtype) || mask->dtype != WEFT_BOOL ||
-        mask->ndim != a->ndim || mask->count != a->count || s->step->num_reals < 1) {
+        mask->ndim != a->ndim || s->step->num_reals < 1) {
         return false;
     }
     for (int d = 0; d < a->ndim; d++) {
-        if (a->shape[d] != mask->shape[d]) {
+        if (a->shape[d] != mask->shape[d] && mask->shape[d] != 1) {
             return false;
         }
     }
@@ -444,6 +468,7 @@ const operation random_calls[] = {
     ROW(uniform_inplace, make_redrawn, drawn_uniform, .flags = IN_PLACE, .weight = 5),
     ROW(normal_inplace, make_redrawn, drawn_normal, .flags = IN_PLACE, .weight = 4),
     ROW(dropout, make_dropout, dropped, .weight = 6),
+    ROW(dropout2d, make_dropout, dropped, .weight = 5),
     ROW(dropout_evaluating, make_dropout, not_dropped, .flags = MAY_BE_SAME | MOVES, .weight = 3),
     ROW(dropout_backward, make_dropout, dropped_backward, .weight = 5),
     ROW(random_seed, make_state, changed_state, .weight = 3),
