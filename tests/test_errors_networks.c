@@ -70,7 +70,7 @@ static void test_normalize(void **state)
 {
     (void)state;
     GIVES_NULL(weft_normalize(NULL, 2, 0, 0), INVALID, "weft_normalize", "a");
-    GIVES_NULL(weft_normalize(scalar, 2, 0, 0), INVALID, "weft_normalize", "a is a scalar");
+    GIVES_NULL(weft_normalize(scalar, 2, 1, 0), INVALID, "weft_normalize", "dim is 1");
     GIVES_NULL(weft_normalize(matrix, 2, 2, 0), INVALID, "weft_normalize", "dim is 2");
     GIVES_NULL(weft_normalize(matrix, -1, 0, 0), INVALID, "weft_normalize", "p is -1");
     GIVES_NULL(weft_normalize(matrix, 2, 0, NAN), INVALID, "weft_normalize", "epsilon is nan");
@@ -82,7 +82,7 @@ static void test_normalize(void **state)
     GIVES_NULL(weft_cosine_similarity(matrix, indices, 0, 0), DTYPE, "weft_cosine_similarity", "b is i64");
     GIVES_NULL(weft_cosine_similarity(matrix, on_other, 0, 0), MESH, "weft_cosine_similarity", "weft_redistribute");
     GIVES_NULL(weft_cosine_similarity(matrix, matrix, 0, -1), INVALID, "weft_cosine_similarity", "epsilon is -1");
-    GIVES_NULL(weft_cosine_similarity(scalar, scalar, 0, 0), INVALID, "weft_cosine_similarity", "scalars");
+    GIVES_NULL(weft_cosine_similarity(scalar, scalar, 1, 0), INVALID, "weft_cosine_similarity", "dim is 1");
     GIVES_NULL(weft_matrix_norm(NULL, WEFT_MATRIX_ONE, false), INVALID, "weft_matrix_norm", "a");
     GIVES_NULL(weft_matrix_norm(scalar, WEFT_MATRIX_ONE, false), SHAPE, "weft_matrix_norm", "a has 0 dimensions");
     GIVES_NULL(weft_matrix_norm(places, WEFT_MATRIX_ONE, false), DTYPE, "weft_matrix_norm", "a is i64");

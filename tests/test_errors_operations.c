@@ -72,7 +72,7 @@ static void test_operations(void **state)
     GIVES_NULL(weft_std(booleans, 0, 1, false), DTYPE, "weft_std", "bool");
     GIVES_NULL(weft_std_over(matrix, 2, (const int[]){ 1, -1 }, 1, false), INVALID, "weft_std_over", "twice");
     GIVES_NULL(weft_logsumexp(matrix, -3, true), INVALID, "weft_logsumexp", "dim");
-    GIVES_NULL(weft_nansum(scalar, 0, false), INVALID, "weft_nansum", "a is");
+    GIVES_NULL(weft_nansum(scalar, 1, false), INVALID, "weft_nansum", "dim is 1");
     GIVES_NULL(weft_nanmean(booleans, 0, false), DTYPE, "weft_nanmean", "bool");
     GIVES_NULL(weft_nanmean(NULL, WEFT_ALL_DIMS, false), INVALID, "weft_nanmean", "a");
     GIVES_NULL(weft_max(empty, 0, false), SHAPE, "weft_max", "size 0");
@@ -122,7 +122,7 @@ static void test_operations(void **state)
     GIVES_NULL(weft_norm(empty, INFINITY, 0, false), SHAPE, "weft_norm", "size 0");
     GIVES_NULL(weft_sum(matrix, 2, false), INVALID, "weft_sum", "dim");
     GIVES_NULL(weft_sum(matrix, -3, true), INVALID, "weft_sum", "dim");
-    GIVES_NULL(weft_sum(scalar, 0, false), INVALID, "weft_sum", "a is");
+    GIVES_NULL(weft_sum(scalar, -2, false), INVALID, "weft_sum", "dim is -2, expected -1 to 0");
     GIVES_NULL(weft_matmul(NULL, matrix), INVALID, "weft_matmul", "a");
     GIVES_NULL(weft_matmul(matrix, NULL), INVALID, "weft_matmul", "b");
     GIVES_NULL(weft_matmul(matrix, matrix), SHAPE, "weft_matmul", "b");
@@ -216,13 +216,21 @@ static void test_operations(void **state)
     ONE_ROWS(cumsum, ROWS_0);
     GIVES_NULL(weft_cumsum(matrix, -3), INVALID, "weft_cumsum", "dim is -3");
     GIVES_NULL(weft_cumsum(matrix, WEFT_ALL_DIMS), INVALID, "weft_cumsum", "dim is ");
-    GIVES_NULL(weft_cumprod(scalar, 0), INVALID, "weft_cumprod", "a is a scalar");
+    GIVES_NULL(weft_cumprod(scalar, 1), INVALID, "weft_cumprod", "dim is 1");
     GIVES_NULL(weft_index_select(NULL, 0, indices), INVALID, "weft_index_select", "a");
     GIVES_NULL(weft_index_select(matrix, 0, NULL), INVALID, "weft_index_select", "indices");
     GIVES_NULL(weft_index_select(matrix, 2, indices), INVALID, "weft_index_select", "dim");
     GIVES_NULL(weft_index_select(matrix, 0, square), DTYPE, "weft_index_select", "indices");
     GIVES_NULL(weft_index_select(matrix, 0, places), SHAPE, "weft_index_select", "indices");
     GIVES_NULL(weft_index_select(on_other, 0, indices), MESH, "weft_index_select", "weft_redistribute");
+    GIVES_NULL(weft_index_select(scalar, 0, indices), SHAPE, "weft_index_select", "indices has 4 elements");
+    GIVES_NULL(weft_gather(scalar, 0, places), SHAPE, "weft_gather", "indices has 2 dimensions");
+    GIVES_NULL(weft_gather(scalar, 1, indices), INVALID, "weft_gather", "dim is 1");
+    GIVES_NULL(weft_gather(scalar, 0, matrix), SHAPE, "weft_gather", "indices");
+    GIVES_NULL(weft_index_add(scalar, 0, indices, scalar), SHAPE, "weft_index_add", "source has 1 element");
+    GIVES_NULL(weft_scatter(scalar, 0, indices, indices), DTYPE, "weft_scatter", "source is i64");
+    GIVES_NULL(weft_scatter_scalar(scalar, 0, NULL, 1), INVALID, "weft_scatter_scalar", "indices");
+    GIVES_NULL(weft_segment_sum(scalar, indices, 2), SHAPE, "weft_segment_sum", "a is a scalar");
     GIVES_NULL(weft_scatter(matrix, 0, places, whole), DTYPE, "weft_scatter", "source is f64");
     GIVES_NULL(weft_scatter(matrix, 0, indices, matrix), SHAPE, "weft_scatter", "indices has 1 dimension, expected 2");
     GIVES_NULL(weft_scatter(matrix, 0, matrix, matrix), DTYPE, "weft_scatter", "indices is f32");
@@ -277,7 +285,7 @@ static void test_operations(void **state)
     GIVES_NULL(weft_one_hot(indices, -1), INVALID, "weft_one_hot", "num_classes is -1");
     GIVES_NULL(weft_sort(NULL, 0, false, NULL), INVALID, "weft_sort", "a");
     GIVES_NULL(weft_sort(matrix, 2, false, NULL), INVALID, "weft_sort", "dim");
-    GIVES_NULL(weft_argsort(scalar, 0, false), INVALID, "weft_argsort", "a is a scalar");
+    GIVES_NULL(weft_argsort(scalar, 1, false), INVALID, "weft_argsort", "dim is 1");
     GIVES_NULL(weft_topk(matrix, 6, 1, true, NULL), INVALID, "weft_topk", "k is 6, expected 0 to 5");
     GIVES_NULL(weft_topk(matrix, -1, 1, true, NULL), INVALID, "weft_topk", "k is -1");
     REFUSES(weft_equal(NULL, matrix, &answer), INVALID, "weft_equal", "a");
@@ -470,7 +478,7 @@ static void test_shapes(void **state)
     ONE_ROWS(expand, TO_45);
     ONE_ROWS(sum_to, TO_45);
     GIVES_NULL(weft_squeeze(matrix, 2), INVALID, "weft_squeeze", "dim");
-    GIVES_NULL(weft_squeeze(scalar, 0), INVALID, "weft_squeeze", "scalar");
+    GIVES_NULL(weft_squeeze(scalar, 1), INVALID, "weft_squeeze", "dim is 1");
     GIVES_NULL(weft_unsqueeze(matrix, -4), INVALID, "weft_unsqueeze", "dim");
     GIVES_NULL(weft_flatten(matrix, 1, 0), INVALID, "weft_flatten", "last");
     GIVES_NULL(weft_unflatten(matrix, 0, 0, shape_45), INVALID, "weft_unflatten", "num_sizes");

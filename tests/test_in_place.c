@@ -343,7 +343,8 @@ static void test_all_operations(void **state)
                                             "range",
                                             "eye",
                                             "interpolation",
-                                            "running_average" };
+                                            "running_average",
+                                            "scalar_add_inplace" /* of scalars: in the oracle */ };
     for (int f = 0; weft_operation_families[f] != NULL; f++) {
         for (int i = 0; weft_operation_families[f][i] != NULL; i++) {
             const weft_operation *operation = weft_operation_families[f][i];

@@ -317,7 +317,7 @@ static void test_wrong_shapes(void **state)
             "b has size 5 in dimension 1, expected 6");
     refused(weft_sum(m46, 2, false), WEFT_ERR_INVALID, "weft_sum", "dim is 2");
     refused(weft_sum(m46, -3, true), WEFT_ERR_INVALID, "weft_sum", "dim is -3");
-    refused(weft_sum(scalar, 0, true), WEFT_ERR_INVALID, "weft_sum", "a is a scalar");
+    refused(weft_sum(scalar, 1, true), WEFT_ERR_INVALID, "weft_sum", "dim is 1");
     refused(weft_embedding(v6, indices), WEFT_ERR_SHAPE, "weft_embedding",
             "table has 1 dimension, expected 2");
     refused(weft_embedding_backward(m65, indices, 3), WEFT_ERR_SHAPE, "weft_embedding_backward",

@@ -1,7 +1,9 @@
 /** \file
  * Indices and orders: look-ups, scattered sums, cumulative sums, sorting, comparing whole tensors. `dim` may
- * be negative: it then counts from the end. Errors, beside those of all operations: WEFT_ERR_INVALID for a
- * dimension that is out of range, as every one is for a tensor without dimensions.
+ * be negative: it then counts from the end. A scalar takes dim 0 and -1, as a vector of one element; the result is a
+ * scalar, and `indices` and `source` beside it are scalars or vectors (weft_gather() gives the shape of indices,
+ * weft_index_select() takes one index, weft_topk() gives the scalar for k = 0 too). Errors, beside those of all
+ * operations: WEFT_ERR_INVALID for a dimension that is out of range.
  *
  * Indices are WEFT_I64 or WEFT_I32. An index outside 0 .. size - 1 (negative ones are outside) gives 0, or
  * adds nothing, and the next blocking call returns WEFT_ERR_INVALID, once for each call: on processes that

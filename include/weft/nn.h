@@ -11,7 +11,7 @@
 WEFT_BEGIN_DECLS
 
 /** e^a divided by its sum along dimension `dim`, and the logarithm of that. A row of -INFINITY alone gives
- * NaN. \{ */
+ * NaN. A scalar takes dim 0 and -1, here and in weft_normalize() and weft_cosine_similarity(). \{ */
 WEFT_API weft_tensor *weft_softmax(weft_tensor *a, int dim);
 WEFT_API weft_tensor *weft_log_softmax(weft_tensor *a, int dim);
 /** `output`: the function's result. \{ */

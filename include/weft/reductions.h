@@ -1,6 +1,7 @@
 /** \file
  * Reductions over one dimension `dim`, or over all with dim WEFT_ALL_DIMS (a scalar, unless keepdim);
- * *_over: over several (`dims`; none: over all). keepdim: reduced dimensions are kept with size 1. Along
+ * *_over: over several (`dims`; none: over all). A scalar takes dimension 0 and -1, and stays one. keepdim: reduced
+ * dimensions are kept with size 1. Along
  * sharded dimensions each rank reduces its part, and the result is Partial. The order of sums depends on
  * the layout, but not on timing: results are reproducible bit for bit. Floating types are summed in
  * double precision; 16-bit ones are rounded once, at the end. Errors, beside those of all operations:

@@ -7,7 +7,8 @@
  * A dimension that is sliced, reversed, rolled or concatenated may be sharded, and the result is sharded
  * along it as well: only elements that change their rank are moved (with a step, also those in between).
  *
- * Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or named
+ * weft_squeeze(), weft_transpose(), weft_movedim(), weft_movedims() and weft_flip() take dimension 0 and -1 of a scalar, which
+ * stays as it is. Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or named
  * twice. The comments name the operation that computes the gradient of a from `gradient`, the result's. */
 #ifndef WEFT_SHAPES_H
 #define WEFT_SHAPES_H

@@ -4,16 +4,25 @@
 #include "comm/check_spmd.h"
 #include "ops/ops.h"
 
+int weft_wrap_dim(const char *function, const char *argument, const weft_tensor *a, int dim)
+{
+    int ndim = weft_layout_of(a)->ndim;
+    return weft_check_dim(function, argument, dim, ndim == 0 ? 1 : ndim);
+}
+
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim)
 {
-    if (weft_check_tensor(function, "a", a) == NULL) {
-        return -1;
-    }
+    return weft_check_tensor(function, "a", a) == NULL ? -1 : weft_wrap_dim(function, "dim", a, dim);
+}
+
+int weft_check_own_dim(const char *function, const char *argument, const weft_tensor *a, int dim)
+{
     if (weft_layout_of(a)->ndim == 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "a is a scalar: it has no dimension %d", dim);
+        weft_fail(WEFT_ERR_INVALID, function, "%s is %d, but a is a scalar and has no dimensions", argument,
+                  dim);
         return -1;
     }
-    return weft_check_dim(function, "dim", dim, weft_layout_of(a)->ndim);
+    return weft_check_dim(function, argument, dim, weft_layout_of(a)->ndim);
 }
 
 bool weft_check_broadcast(const char *function, const char *name, const weft_layout *layout, int *ndim, int64_t shape[])

@@ -303,11 +303,7 @@ static weft_tensor *check_cut(const char *function, weft_tensor *a, int *dim)
     if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
-    if (weft_layout_of(a)->ndim == 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "dim is %d, but a is a scalar and has no dimensions", *dim);
-        return NULL;
-    }
-    *dim = weft_check_dim(function, "dim", *dim, weft_layout_of(a)->ndim);
+    *dim = weft_check_own_dim(function, "dim", a, *dim);
     return *dim < 0 ? NULL : a;
 }
 

@@ -51,27 +51,18 @@ weft_affine weft_same_map(const weft_layout *from)
     return map;
 }
 
-int weft_check_own_dim(const char *function, const char *argument, const weft_tensor *a, int dim)
-{
-    if (weft_layout_of(a)->ndim == 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "%s is %d, but a is a scalar and has no dimensions", argument,
-                  dim);
-        return -1;
-    }
-    return weft_check_dim(function, argument, dim, weft_layout_of(a)->ndim);
-}
-
 bool weft_check_own_dims(const char *function, const weft_tensor *a, int num_dims, const int dims[],
                          int checked[])
 {
-    if (num_dims < 0 || num_dims > weft_layout_of(a)->ndim || (num_dims > 0 && dims == NULL)) {
+    int most = weft_layout_of(a)->ndim == 0 ? 1 : weft_layout_of(a)->ndim;
+    if (num_dims < 0 || num_dims > most || (num_dims > 0 && dims == NULL)) {
         weft_fail(WEFT_ERR_INVALID, function, "num_dims is %d%s, expected 0 to %d", num_dims,
-                  dims == NULL ? " and dims NULL" : "", weft_layout_of(a)->ndim);
+                  dims == NULL ? " and dims NULL" : "", most);
         return false;
     }
     int64_t seen = 0;
     for (int i = 0; i < num_dims; i++) {
-        checked[i] = weft_check_own_dim(function, "dims", a, dims[i]);
+        checked[i] = weft_wrap_dim(function, "dims", a, dims[i]);
         if (checked[i] < 0) {
             return false;
         }

@@ -66,9 +66,7 @@ weft_tensor *weft_dispatch_move(const char *function, const weft_operation *oper
 /* The identity. */
 weft_affine weft_same_map(const weft_layout *from);
 
-/* The dimension of a live tensor as 0 .. ndim - 1; -1 with the error kept. */
-int weft_check_own_dim(const char *function, const char *argument, const weft_tensor *a, int dim);
-/* Writes num_dims dimensions as 0 .. ndim - 1, each at most once. False with the error kept. */
+/* Writes num_dims dimensions as weft_wrap_dim() does, each at most once. False with the error kept. */
 bool weft_check_own_dims(const char *function, const weft_tensor *a, int num_dims, const int dims[],
                          int checked[]);
 

@@ -218,6 +218,16 @@ weft_tensor *weft_min_with_indices(weft_tensor *a, int dim, bool keepdim, weft_t
     return with_indices("weft_min_with_indices", &operation_min_with_indices, a, dim, keepdim, indices);
 }
 
+weft_tensor *weft_only_element(const char *function, weft_tensor *scalar, weft_tensor **indices)
+{
+    return with_indices(function, &operation_max_with_indices, scalar, WEFT_ALL_DIMS, false, indices);
+}
+
+weft_tensor *weft_only_index(const char *function, weft_tensor *scalar)
+{
+    return indices_of(function, &operation_argmax, scalar, WEFT_ALL_DIMS, false);
+}
+
 const weft_operation *const weft_extremum_operations[] = {
     &operation_argmax, &operation_argmin, &operation_max_with_indices, &operation_min_with_indices, NULL,
 };

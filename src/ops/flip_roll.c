@@ -34,7 +34,7 @@ weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[])
         return NULL;
     }
     int64_t mask = 0;
-    for (int i = 0; i < num_dims; i++) {
+    for (int i = 0; i < num_dims && weft_layout_of(a)->ndim > 0; i++) {
         mask |= (int64_t)(weft_layout_of(a)->shape[checked[i]] > 1) << checked[i];
     }
     weft_attributes attributes = { .num_numbers = 1, .numbers = { mask } };

@@ -64,11 +64,17 @@ weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, bool to
     return look_up(function, a, dim, indices, together ? TOGETHER : EACH);
 }
 
+static weft_tensor *look_up_checked(weft_scattering x)
+{
+    x.dim = weft_check_dim_of(x.function, x.a, x.dim);
+    return x.dim < 0                        ? NULL
+           : weft_layout_of(x.a)->ndim == 0 ? weft_index_scalar(&x, WEFT_SCALAR_LOOK_UP, WEFT_SUM, false, 0)
+                                            : weft_look_up(x.function, x.a, x.dim, x.together, x.indices);
+}
+
 weft_tensor *weft_gather(weft_tensor *a, int dim, weft_tensor *indices)
 {
-    static const char function[] = "weft_gather";
-    dim = weft_check_dim_of(function, a, dim);
-    return dim < 0 ? NULL : look_up(function, a, dim, indices, EACH);
+    return look_up_checked((weft_scattering){ "weft_gather", a, dim, indices, NULL, false });
 }
 
 /* Whether each index is in range. */
@@ -110,9 +116,7 @@ weft_tensor *weft_with_checked_indices(const char *function, weft_tensor *result
 
 weft_tensor *weft_index_select(weft_tensor *a, int dim, weft_tensor *indices)
 {
-    static const char function[] = "weft_index_select";
-    dim = weft_check_dim_of(function, a, dim);
-    return dim < 0 ? NULL : look_up(function, a, dim, indices, TOGETHER);
+    return look_up_checked((weft_scattering){ "weft_index_select", a, dim, indices, NULL, true });
 }
 
 /* ---- scattered elements ------------------------------------------------------------------------------------ */
@@ -264,18 +268,24 @@ static bool gradients_of_addition(const weft_gradient *of)
 ADDITION(index_add, false)
 ADDITION(index_add_inplace, true)
 
-static weft_tensor *add(weft_scattering x, bool in_place)
+static weft_tensor *add(weft_scattering x)
 {
+    if (weft_check_dim_of(x.function, x.a, x.dim) < 0) {
+        return NULL;
+    }
+    if (weft_layout_of(x.a)->ndim == 0) {
+        return weft_index_scalar(&x, WEFT_SCALAR_ADD, WEFT_SUM, false, 0);
+    }
     if (!weft_check_scattering(&x)) {
         return NULL;
     }
-    if (in_place && weft_layout_of(x.a)->has_partial) {
+    if (x.in_place && weft_layout_of(x.a)->has_partial) {
         weft_fail(WEFT_ERR_LAYOUT, x.function, "a is Partial, which cannot be added to: weft_redistribute() it");
         return NULL;
     }
     return weft_dispatch(&(weft_call){
         .function = x.function,
-        .operation = in_place ? &operation_index_add_inplace : &operation_index_add,
+        .operation = x.in_place ? &operation_index_add_inplace : &operation_index_add,
         .num_inputs = 3,
         .inputs = { x.a, x.indices, x.source },
         .attributes = { .rule = x.together ? TOGETHER : EACH, .leading = x.dim },
@@ -284,22 +294,22 @@ static weft_tensor *add(weft_scattering x, bool in_place)
 
 weft_tensor *weft_scatter_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
 {
-    return add((weft_scattering){ "weft_scatter_add", a, dim, indices, source, false }, false);
+    return add((weft_scattering){ "weft_scatter_add", a, dim, indices, source, false, false });
 }
 
 weft_tensor *weft_scatter_add_inplace(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
 {
-    return add((weft_scattering){ "weft_scatter_add_inplace", a, dim, indices, source, false }, true);
+    return add((weft_scattering){ "weft_scatter_add_inplace", a, dim, indices, source, false, true });
 }
 
 weft_tensor *weft_index_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
 {
-    return add((weft_scattering){ "weft_index_add", a, dim, indices, source, true }, false);
+    return add((weft_scattering){ "weft_index_add", a, dim, indices, source, true, false });
 }
 
 weft_tensor *weft_index_add_inplace(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
 {
-    return add((weft_scattering){ "weft_index_add_inplace", a, dim, indices, source, true }, true);
+    return add((weft_scattering){ "weft_index_add_inplace", a, dim, indices, source, true, true });
 }
 
 /* ---- one-hot rows -------------------------------------------------------------------------------------- */

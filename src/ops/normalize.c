@@ -69,7 +69,7 @@ weft_tensor *weft_normalize(weft_tensor *a, double p, int dim, double epsilon)
         weft_fail(WEFT_ERR_INVALID, function, "p is %g, expected at least 0", p);
         return NULL;
     }
-    if (isinf(p) && weft_layout_of(a)->shape[dim] == 0) {
+    if (isinf(p) && weft_layout_of(a)->ndim > 0 && weft_layout_of(a)->shape[dim] == 0) {
         weft_fail(WEFT_ERR_SHAPE, function, "a has size 0 in dimension %d, which has no largest element", dim);
         return NULL;
     }
@@ -129,15 +129,7 @@ weft_tensor *weft_cosine_similarity(weft_tensor *a, weft_tensor *b, int dim, dou
         !check_epsilon(function, epsilon)) {
         return NULL;
     }
-    const weft_layout *longer = weft_layout_of(a);
-    if (weft_layout_of(b)->ndim > longer->ndim) {
-        longer = weft_layout_of(b);
-    }
-    if (longer->ndim == 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "a and b are scalars: they have no dimension %d", dim);
-        return NULL;
-    }
-    dim = weft_check_dim(function, "dim", dim, longer->ndim);
+    dim = weft_wrap_dim(function, "dim", weft_layout_of(b)->ndim > weft_layout_of(a)->ndim ? b : a, dim);
     return dim < 0 ? NULL
                    : weft_dispatch(&(weft_call){
                          .function = function,
@@ -260,7 +252,7 @@ static const weft_operation operation_glu = {
 weft_tensor *weft_glu(weft_tensor *a, int dim)
 {
     static const char function[] = "weft_glu";
-    dim = weft_check_dim_of(function, a, dim);
+    dim = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
     if (dim < 0 || !check_floating(function, "a", a)) {
         return NULL;
     }

@@ -46,6 +46,7 @@ extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_rotary_operations[];
 extern const weft_operation *const weft_scan_operations[];
 extern const weft_operation *const weft_scatter_operations[];
+extern const weft_operation *const weft_scalar_indexing_operations[];
 extern const weft_operation *const weft_selection_operations[];
 extern const weft_operation *const weft_shape_operations[];
 extern const weft_operation *const weft_slice_operations[];
@@ -86,8 +87,13 @@ bool weft_add_to_slice(const weft_call *call, weft_tensor *whole, weft_tensor *p
 
 /* ---- what operations that are put together from others share (composite.c) ------------------------------ */
 
-/* 0 <= result < ndim, or -1 with the error kept: a is not a live tensor, or has no such dimension. */
+/* Makes a dimension of a live tensor nonnegative; -1 with the error kept. A scalar takes 0 and -1, as a vector of one element
+ * does: the result is then 0, and the layout has no such dimension. */
+int weft_wrap_dim(const char *function, const char *argument, const weft_tensor *a, int dim);
+/* The same of argument `dim`, after a check that `a` is live. */
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim);
+/* The dimension of a live tensor as 0 .. ndim - 1, for calls that take no scalar; -1 with the error kept. */
+int weft_check_own_dim(const char *function, const char *argument, const weft_tensor *a, int dim);
 /* Broadcasts a shape with that of another live tensor. False with the error kept. */
 bool weft_check_broadcast(const char *function, const char *name, const weft_layout *layout, int *ndim, int64_t shape[]);
 /* Whether a live tensor has one of these types, whose names `expected` has; false with the error kept. */
@@ -140,9 +146,27 @@ typedef struct weft_scattering {
     weft_tensor *a;
     int dim;
     weft_tensor *indices, *source;
-    bool together;
+    bool together, in_place;
 } weft_scattering;
 /* Makes `dim` nonnegative; false with the error kept. Shapes of indices are left to the rule. */
 bool weft_check_scattering(weft_scattering *x);
+
+/* What a call does along dimension 0 of a scalar (scalar_indexing.c). */
+typedef enum weft_scalar_call {
+    WEFT_SCALAR_LOOK_UP,
+    WEFT_SCALAR_ADD,
+    WEFT_SCALAR_FILL,
+    WEFT_SCALAR_COPY,
+    WEFT_SCALAR_REDUCE
+} weft_scalar_call;
+/* Makes the call for a live scalar x->a: the other tensors are scalars or vectors. reduction, includes: of
+ * WEFT_SCALAR_REDUCE; value: of WEFT_SCALAR_FILL. NULL with the error kept. */
+weft_tensor *weft_index_scalar(const weft_scattering *x, weft_scalar_call kind, weft_reduce_op reduction, bool includes,
+                               double value);
+/* What a call along dimension 0 of a live scalar selects (extrema.c, reductions.c): the scalar, and 0 as its index. */
+weft_tensor *weft_only_element(const char *function, weft_tensor *scalar, weft_tensor **indices);
+weft_tensor *weft_only_index(const char *function, weft_tensor *scalar);
+/* A live scalar in the type of sums over it. */
+weft_tensor *weft_only_sum(const char *function, weft_tensor *scalar);
 
 #endif

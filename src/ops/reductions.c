@@ -239,11 +239,7 @@ int64_t weft_check_reduced_dims(const char *function, weft_tensor *a, int num_di
     const char *name = num_dims == 1 ? "dim" : "dims";
     int64_t mask = 0;
     for (int i = 0; i < num_dims; i++) {
-        if (ndim == 0) {
-            weft_fail(WEFT_ERR_INVALID, function, "a is a scalar: it has no dimension %d", dims[i]);
-            return -1;
-        }
-        int dim = weft_check_dim(function, name, dims[i], ndim);
+        int dim = weft_wrap_dim(function, name, a, dims[i]);
         if (dim < 0) {
             return -1;
         }
@@ -253,7 +249,7 @@ int64_t weft_check_reduced_dims(const char *function, weft_tensor *a, int num_di
         }
         mask |= (int64_t)1 << dim;
     }
-    return mask;
+    return ndim == 0 ? 0 : mask;
 }
 
 static bool check_floating(const char *function, const weft_tensor *a)
@@ -370,6 +366,11 @@ PUBLIC(max, extremum_like(function, &operation_max, a, num_dims, dims, keepdim, 
 PUBLIC(min, extremum_like(function, &operation_min, a, num_dims, dims, keepdim, true))
 PUBLIC(any, extremum_like(function, &operation_any, a, num_dims, dims, keepdim, false))
 PUBLIC(all, extremum_like(function, &operation_all, a, num_dims, dims, keepdim, false))
+
+weft_tensor *weft_only_sum(const char *function, weft_tensor *scalar)
+{
+    return sum_like(function, &operation_sum, scalar, 0, NULL, false, false);
+}
 
 /* ---- norms --------------------------------------------------------------------------------------------- */
 

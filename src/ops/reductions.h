@@ -26,7 +26,7 @@ weft_tensor *weft_reduce(const weft_reduction *r);
 /* The largest, or the smallest, value; the first index of `centre`. */
 extern const weft_operation *const weft_reduction_max, *const weft_reduction_min, *const weft_reduction_place;
 
-/* Mask of the reduced dimensions; -1 with the error kept. num_dims 0, or WEFT_ALL_DIMS alone: all. */
+/* Mask of the reduced dimensions, 0 for a scalar; -1 with the error kept. num_dims 0, or WEFT_ALL_DIMS alone: all. */
 int64_t weft_check_reduced_dims(const char *function, weft_tensor *a, int num_dims, const int dims[]);
 /* False with the error kept: a reduced dimension has size 0. */
 bool weft_check_reduced_sizes(const char *function, const weft_tensor *a, int64_t mask);

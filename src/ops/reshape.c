@@ -406,9 +406,8 @@ weft_tensor *weft_flatten(weft_tensor *a, int first, int last)
         return NULL;
     }
     const weft_layout *layout = weft_layout_of(a);
-    int ndim = layout->ndim == 0 ? 1 : layout->ndim; /* a scalar is reshaped like [1] */
-    first = weft_check_dim(function, "first", first, ndim);
-    last = first < 0 ? -1 : weft_check_dim(function, "last", last, ndim);
+    first = weft_wrap_dim(function, "first", a, first);
+    last = first < 0 ? -1 : weft_wrap_dim(function, "last", a, last);
     if (last < 0) {
         return NULL;
     }
@@ -436,11 +435,7 @@ weft_tensor *weft_unflatten(weft_tensor *a, int dim, int num_sizes, const int64_
         return NULL;
     }
     const weft_layout *layout = weft_layout_of(a);
-    if (layout->ndim == 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "dim is %d, but a is a scalar and has no dimensions", dim);
-        return NULL;
-    }
-    dim = weft_check_dim(function, "dim", dim, layout->ndim);
+    dim = weft_check_own_dim(function, "dim", a, dim);
     if (dim < 0) {
         return NULL;
     }

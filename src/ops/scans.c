@@ -39,6 +39,9 @@ static weft_tensor *scan(const char *function, const weft_operation *operation, 
     if (dim < 0) {
         return NULL;
     }
+    if (weft_layout_of(a)->ndim == 0) {
+        return weft_only_sum(function, a);
+    }
     return weft_dispatch(&(weft_call){
         .function = function,
         .operation = operation,
@@ -135,6 +138,9 @@ static weft_tensor *extremes(const char *function, weft_tensor *a, int dim, bool
     dim = weft_check_dim_of(function, a, dim);
     if (dim < 0) {
         return NULL;
+    }
+    if (weft_layout_of(a)->ndim == 0) {
+        return weft_only_element(function, a, indices);
     }
     return weft_dispatch_pair(&(weft_call){ .function = function,
                                             .operation = &operation_cumulative_extremes,

@@ -146,6 +146,9 @@ static bool check_indices(const weft_scattering *x)
 static weft_tensor *fill(weft_scattering x, double value)
 {
     x.dim = weft_check_dim_of(x.function, x.a, x.dim);
+    if (x.dim >= 0 && weft_layout_of(x.a)->ndim == 0) {
+        return weft_index_scalar(&x, WEFT_SCALAR_FILL, WEFT_SUM, false, value);
+    }
     return x.dim < 0 || !check_indices(&x)
                ? NULL
                : weft_dispatch(&(weft_call){ .function = x.function,
@@ -161,6 +164,13 @@ static weft_tensor *fill(weft_scattering x, double value)
 static weft_tensor *dispatch_scattering(weft_scattering x, const weft_operation *operation, weft_reduce_op reduction,
                                         bool includes)
 {
+    if (weft_check_dim_of(x.function, x.a, x.dim) < 0) {
+        return NULL;
+    }
+    if (weft_layout_of(x.a)->ndim == 0) {
+        bool copies = operation == &operation_scatter_copy;
+        return weft_index_scalar(&x, copies ? WEFT_SCALAR_COPY : WEFT_SCALAR_REDUCE, reduction, includes, 0);
+    }
     return !weft_check_scattering(&x) || !check_indices(&x)
                ? NULL
                : weft_dispatch(&(weft_call){ .function = x.function,
@@ -422,7 +432,14 @@ static weft_tensor *sum_segments(const char *function, const char *name, weft_te
                                  int64_t count)
 {
     weft_scattering x = { function, a, 0, indices, a, true };
-    if (weft_check_tensor(function, name, a) == NULL || weft_check_dim_of(function, a, 0) < 0 || !check_indices(&x)) {
+    if (weft_check_tensor(function, name, a) == NULL) {
+        return NULL;
+    }
+    if (weft_layout_of(a)->ndim == 0) {
+        weft_fail(WEFT_ERR_SHAPE, function, "%s is a scalar, expected at least 1 dimension", name);
+        return NULL;
+    }
+    if (!check_indices(&x)) {
         return NULL;
     }
     return weft_dispatch(&(weft_call){ .function = function,

@@ -61,7 +61,7 @@ weft_tensor *weft_squeeze(weft_tensor *a, int dim)
         return NULL;
     }
     bool all = dim == WEFT_ALL_DIMS;
-    dim = all ? 0 : weft_check_own_dim(function, "dim", a, dim);
+    dim = all ? 0 : weft_wrap_dim(function, "dim", a, dim);
     if (dim < 0) {
         return NULL;
     }
@@ -162,8 +162,8 @@ weft_tensor *weft_permute(weft_tensor *a, int ndim, const int dims[])
 weft_tensor *weft_transpose(weft_tensor *a, int dim0, int dim1)
 {
     static const char function[] = "weft_transpose";
-    dim0 = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_check_own_dim(function, "dim0", a, dim0);
-    dim1 = dim0 < 0 ? -1 : weft_check_own_dim(function, "dim1", a, dim1);
+    dim0 = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_wrap_dim(function, "dim0", a, dim0);
+    dim1 = dim0 < 0 ? -1 : weft_wrap_dim(function, "dim1", a, dim1);
     if (dim1 < 0) {
         return NULL;
     }
@@ -177,8 +177,8 @@ weft_tensor *weft_transpose(weft_tensor *a, int dim0, int dim1)
 weft_tensor *weft_movedim(weft_tensor *a, int from, int to)
 {
     static const char function[] = "weft_movedim";
-    from = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_check_own_dim(function, "from", a, from);
-    to = from < 0 ? -1 : weft_check_own_dim(function, "to", a, to);
+    from = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_wrap_dim(function, "from", a, from);
+    to = from < 0 ? -1 : weft_wrap_dim(function, "to", a, to);
     if (to < 0) {
         return NULL;
     }

@@ -83,7 +83,7 @@ static bool gradient_of_log_softmax(const weft_gradient *of)
 
 static weft_tensor *row_sum(const weft_gradient *of, weft_tensor *a)
 {
-    return weft_layout_of(a)->ndim == 0 ? a : weft_sum(a, dim_of(of), true);
+    return weft_sum(a, dim_of(of), true);
 }
 
 /* y (g - sum(g y)), of g and y; h is the gradient of that. */
@@ -223,8 +223,7 @@ weft_row_statistics weft_softmax_statistics(const char *function, weft_tensor *a
 /* False with the error kept. */
 static bool set_dim(weft_call *call, const weft_tensor *tensor, int dim)
 {
-    int ndim = weft_layout_of(tensor)->ndim,
-        place = weft_check_dim(call->function, "dim", dim, ndim > 0 ? ndim : 1);
+    int place = weft_wrap_dim(call->function, "dim", tensor, dim);
     call->attributes.num_numbers = 1;
     call->attributes.numbers[0] = place;
     return place >= 0;

@@ -49,8 +49,17 @@ static weft_call call_of(const char *function, const weft_operation *operation, 
                                         .numbers = { dim, descending } } };
 }
 
+/* The size of dimension `dim` as weft_wrap_dim() gives it. */
+static int64_t size_along(const weft_tensor *a, int dim)
+{
+    return weft_layout_of(a)->ndim == 0 ? 1 : weft_layout_of(a)->shape[dim];
+}
+
 static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t k, bool descending)
 {
+    if (weft_layout_of(a)->ndim == 0) {
+        return weft_only_index(function, a);
+    }
     const weft_call call = call_of(function, &operation_argsort, a, dim, k, descending);
     return weft_dispatch(&call);
 }
@@ -58,6 +67,9 @@ static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t
 static weft_tensor *first_values(const char *function, weft_tensor *a, int dim, int64_t k, bool descending,
                                  weft_tensor **indices)
 {
+    if (weft_layout_of(a)->ndim == 0) {
+        return weft_only_element(function, a, indices); /* also for k = 0, as PyTorch's topk() */
+    }
     const weft_call call = call_of(function, &operation_sort, a, dim, k, descending);
     return weft_dispatch_pair(&call, indices);
 }
@@ -76,14 +88,14 @@ weft_tensor *weft_sort(weft_tensor *a, int dim, bool descending, weft_tensor **i
     no_indices(indices);
     dim = weft_check_dim_of(function, a, dim);
     return dim < 0 ? NULL
-                   : first_values(function, a, dim, weft_layout_of(a)->shape[dim], descending, indices);
+                   : first_values(function, a, dim, size_along(a, dim), descending, indices);
 }
 
 weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending)
 {
     static const char function[] = "weft_argsort";
     dim = weft_check_dim_of(function, a, dim);
-    return dim < 0 ? NULL : order(function, a, dim, weft_layout_of(a)->shape[dim], descending);
+    return dim < 0 ? NULL : order(function, a, dim, size_along(a, dim), descending);
 }
 
 weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_tensor **indices)
@@ -94,7 +106,7 @@ weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_te
     if (dim < 0) {
         return NULL;
     }
-    int64_t size = weft_layout_of(a)->shape[dim];
+    int64_t size = size_along(a, dim);
     if (k < 0 || k > size) {
         weft_fail(WEFT_ERR_INVALID, function, "k is %lld, expected 0 to %lld, the size of dimension %d",
                   (long long)k, (long long)size, dim);

@@ -29,6 +29,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_statistic_operations,
     weft_scan_operations,
     weft_scatter_operations,
+    weft_scalar_indexing_operations,
     weft_selection_operations,
     weft_sorting_operations,
     weft_compare_operations,

@@ -183,7 +183,7 @@ def case_line(row, number, refusals):
 def write_family(folder, name, rows):
     refusals, lines = Refusals(), []
     for row in rows:
-        for number in range(CASES):
+        for number in range(row.cases or CASES):
             try:
                 lines.append(case_line(row, number, refusals))
             except Exception as error:

@@ -44,10 +44,10 @@ def is_differentiable(row, draft):
 
 
 def sampled(row, source, is_second):
-    sample = SAMPLES.get(row.name, row.sample)
-    if is_second:
+    sample = row.sample if row.cases else SAMPLES.get(row.name, row.sample)
+    if is_second and not row.cases:
         sample = SECOND_SAMPLES.get(row.name, sample)
-    filled = row.name in FILLED or (is_second and row.name in SECOND_FILLED)
+    filled = not row.cases and (row.name in FILLED or (is_second and row.name in SECOND_FILLED))
     for _ in range(TRIES):
         draft = sample(source)
         draft.inputs = [plain(o) for o in draft.inputs]
@@ -247,7 +247,7 @@ def row_lines(row, lay_out, attribute_text):
     lines = []
     if row.name in WITHOUT:
         return lines
-    for name, inputs, attributes in NAMED.get(row.name, []):
+    for name, inputs, attributes in [] if row.cases else NAMED.get(row.name, []):
         twice = row.name in SECOND and not {row.name, f"{row.name} {name}"} & SECOND_NOT_NAMED
         for number in range(3 if twice else 2):
             source = random.Random(f"{row.name} {name} {number}")
@@ -255,13 +255,14 @@ def row_lines(row, lay_out, attribute_text):
             draft = Draft([dataclasses.replace(o) for o in inputs], {"case": name.replace(" ", "_"), **attributes})
             lay_out(source, mesh, draft)
             lines.append(line(row, draft, mesh, source, number == 2, attribute_text))
-    for number in range(CASES + (SECOND_CASES if row.name in SECOND else 0)):
+    count = row.cases or CASES
+    for number in range(count + (min(count, SECOND_CASES) if row.name in SECOND else 0)):
         source = random.Random(f"gradient {row.name} {number}")
-        draft = sampled(row, source, number >= CASES)
+        draft = sampled(row, source, number >= count)
         mesh = source.choice(layouts.MESHES)
         lay_out(source, mesh, draft)
-        lines.append(line(row, draft, mesh, source, number >= CASES, attribute_text))
-    for number in range(0 if row.name in NOT_NARROW else NARROW_CASES):
+        lines.append(line(row, draft, mesh, source, number >= count, attribute_text))
+    for number in range(0 if row.name in NOT_NARROW or row.cases else NARROW_CASES):
         source = random.Random(f"narrow gradient {row.name} {number}")
         draft = narrowed(row, source, ("bf16", "f16")[number % 2])
         if draft is not None:

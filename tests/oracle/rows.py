@@ -26,6 +26,8 @@ class Row:
     # PyTorch's own values, in the inputs' own types, have to be those of double precision, but for a few units of
     # the last place.
     compares_own: bool = True
+    # How many cases of values, and of gradients; 0: as many as usual, and the named ones.
+    cases: int = 0
 
 
 FAMILIES = {}

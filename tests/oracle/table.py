@@ -8,6 +8,7 @@ import table_around  # noqa: F401
 import table_indexing  # noqa: F401
 import table_equations  # noqa: F401
 import table_scatter  # noqa: F401
+import table_scalars  # noqa: F401
 import table_images  # noqa: F401
 import table_selection  # noqa: F401
 import table_products  # noqa: F401
