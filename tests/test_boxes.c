@@ -256,6 +256,42 @@ static void balanced_rows(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* A scalar that one process after the other gives: the others' boxes, none, are those of several former calls. */
+static void give_scalar(int owner, int value)
+{
+    bool mine = owner == weft_process_index();
+    int32_t given = value, got = -1;
+    weft_box box = { .offset = { 0 } };
+    weft_scope_open();
+    weft_tensor *a =
+        weft_from_boxes(WEFT_I32, 0, NULL, mine, mine ? &box : NULL, mine ? (void *[]){ &given } : NULL, NULL, NULL, NULL);
+    assert_int_equal(weft_to_host(a, &got, sizeof(got)), WEFT_OK);
+    weft_scope_close();
+    assert_int_equal(weft_wait(), WEFT_OK); /* until then the box's memory stays */
+    assert_int_equal(got, value);
+}
+
+static void boxes_that_change_elsewhere(void **state)
+{
+    (void)state;
+    start_with_panels(MAX_RANKS, NULL);
+    int64_t ranks = weft_world_size();
+    weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
+    prng random = prng_start(7);
+    int processes = weft_num_processes();
+    for (int i = 0; i < 30; i++) {
+        give_scalar(i < processes ? i : (int)prng_below(&random, (uint64_t)processes), i);
+    }
+    weft_fixed_boxes_begin();
+    for (int i = 0; i < 30; i++) {
+        give_scalar((int)prng_below(&random, (uint64_t)processes), i);
+    }
+    weft_fixed_boxes_end();
+    weft_mesh_pop();
+    assert_int_equal(weft_wait(), WEFT_OK);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 /* A Jacobi step on a column-major array with ghost layers: several boxes of one array are written back into it. */
 static void ghost_layers_and_columns_first(void **state)
 {
@@ -400,12 +436,14 @@ static void boxes_are_exchanged_once(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-int main(int argc, char *argv[])
+int main(void)
 {
-    num_sets = argc > 1 && strcmp(argv[1], "all") == 0 ? 10000 : 150;
+    const char *cases = getenv("WEFT_TEST_CASES");
+    num_sets = cases == NULL ? 600 : atoi(cases);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_sets_of_boxes),
         cmocka_unit_test(balanced_rows),
+        cmocka_unit_test(boxes_that_change_elsewhere),
         cmocka_unit_test(ghost_layers_and_columns_first),
         cmocka_unit_test(steps_in_place),
         cmocka_unit_test(boxes_are_exchanged_once),

@@ -21,7 +21,7 @@
  * all processes have exchanged their boxes and found them right. A call with the boxes of a former one (of the last 64; the
  * pointers may be others) exchanges only one number beside the data, since boxes may have changed elsewhere: it BLOCKS
  * until all processes have made the call; inside weft_fixed_boxes_begin() it exchanges nothing but data, and does not
- * block. */
+ * block, unless some process has had the same boxes beside different ones of others: then it exchanges the number. */
 #ifndef WEFT_BOXES_H
 #define WEFT_BOXES_H
 

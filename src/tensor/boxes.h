@@ -22,7 +22,8 @@ typedef struct weft_box_plan {
     int64_t first_own;         /* position of this process's first box */
     int num_own;
     bool any_in_place; /* into_tensor: some shard of some process is a box */
-    uint64_t last_use;
+    bool ambiguous;    /* some process had the same boxes in another plan of this layout, and cannot tell the two apart */
+    uint64_t last_use; /* the same number on all processes, and another in each plan */
     /* This process's list; NULL: none yet. It depends on these strides, and on the boxes that it leaves alone. */
     weft_exchange *exchange;
     int64_t *strides; /* num_own * ndim */

@@ -53,13 +53,71 @@ static bool has_boxes(const weft_box_plan *plan, const weft_boxes *given)
     return same;
 }
 
+/* By this process's boxes: the plan used last, if there are several. */
 static weft_box_plan *find(const weft_boxes *given, const weft_layout *layout, bool into_tensor)
 {
     const weft_vec *plans = &weft_runtime.tensors->box_plans;
+    weft_box_plan *found = NULL;
     for (size_t i = 0; i < plans->count; i++) {
         weft_box_plan *plan = ((weft_box_plan **)plans->items)[i];
-        if (plan->layout == layout && plan->into_tensor == into_tensor && has_boxes(plan, given)) {
-            return plan;
+        if (plan->layout == layout && plan->into_tensor == into_tensor && (found == NULL || plan->last_use > found->last_use) &&
+            has_boxes(plan, given)) {
+            found = plan;
+        }
+    }
+    return found;
+}
+
+/* Whether `count` boxes behind each other are equal, and of the same processes. */
+static bool same_boxes(int ndim, int64_t count, const weft_owned_box *a, const weft_owned_box *b)
+{
+    bool same = true;
+    for (int64_t i = 0; i < count && same; i++) {
+        same = a[i].process == b[i].process && weft_box_equal(ndim, &a[i].box, &b[i].box) &&
+               a[i].slowest == b[i].slowest && a[i].contiguous == b[i].contiguous;
+    }
+    return same;
+}
+
+/* The number of boxes of a process, which begin at *first; they stand in the order of processes. */
+static int64_t boxes_of(const weft_box_set *set, int process, int64_t *first)
+{
+    int64_t end = *first;
+    while (end < set->count && set->boxes[end].process == process) {
+        end++;
+    }
+    return end - *first;
+}
+
+/* Whether some process has the same boxes in both sets, or none. */
+static bool look_alike(const weft_box_set *a, const weft_box_set *b)
+{
+    bool alike = false;
+    int64_t in_a = 0, in_b = 0;
+    for (int p = 0; p < weft_runtime.num_processes && !alike; p++) {
+        int64_t count = boxes_of(a, p, &in_a), other = boxes_of(b, p, &in_b);
+        alike = count == other && same_boxes(a->ndim, count, a->boxes + in_a, b->boxes + in_b);
+        in_a += count;
+        in_b += other;
+    }
+    return alike;
+}
+
+/* Compares a new plan with the kept ones: returns the plan of the same boxes; NULL: there is none. */
+static weft_box_plan *compare_with_kept(weft_box_plan *plan)
+{
+    const weft_vec *plans = &weft_runtime.tensors->box_plans;
+    for (size_t i = 0; i < plans->count; i++) {
+        weft_box_plan *kept = ((weft_box_plan **)plans->items)[i];
+        if (kept->layout != plan->layout || kept->into_tensor != plan->into_tensor) {
+            continue;
+        }
+        if (kept->set.count == plan->set.count &&
+            same_boxes(plan->set.ndim, plan->set.count, kept->set.boxes, plan->set.boxes)) {
+            return kept;
+        }
+        if (look_alike(&kept->set, &plan->set)) {
+            kept->ambiguous = plan->ambiguous = true;
         }
     }
     return NULL;
@@ -250,10 +308,14 @@ static weft_box_plan *plan_new(const weft_boxes *given, const weft_layout *layou
     }
     *plan = (weft_box_plan){ .into_tensor = into_tensor, .layout = layout, .num_own = given->num_boxes };
     plan->set.ndim = layout->ndim;
-    if (!exchange_boxes(given, plan, counts) || (into_tensor && !covers(given->function, plan)) ||
-        !keep(given->function, plan)) {
+    if (!exchange_boxes(given, plan, counts) || (into_tensor && !covers(given->function, plan))) {
         plan_free(plan);
         return NULL;
+    }
+    weft_box_plan *kept = compare_with_kept(plan);
+    if (kept != NULL || !keep(given->function, plan)) {
+        plan_free(plan);
+        return kept;
     }
     plan->any_in_place = has_any_in_place(plan);
     return plan;
@@ -276,13 +338,15 @@ static weft_box_plan *agree(const weft_boxes *given, const weft_layout *layout, 
     return plan;
 }
 
-/* Whether all processes have found a plan. Else all exchange their boxes. False, with the error kept in *failed. */
-static bool all_found(const char *function, bool found, bool *failed)
+/* Whether all processes have found the same plan; NULL: none was found here. Else all exchange their boxes: a process finds
+ * its plan by its own boxes, and those of others may have changed. False, with the error kept in *failed. */
+static bool all_found(const char *function, const weft_box_plan *plan, bool *failed)
 {
-    int64_t mine = found, *all = gather(function, 1, &mine);
+    int64_t mine = plan == NULL ? 0 : (int64_t)plan->last_use, *all = gather(function, 1, &mine);
+    bool found = mine != 0;
     *failed = all == NULL;
     for (int p = 0; p < weft_runtime.num_processes && all != NULL; p++) {
-        found = found && all[p];
+        found = found && all[p] == mine;
     }
     free(all);
     return found;
@@ -299,9 +363,9 @@ static void fail_alone(const char *function)
 weft_box_plan *weft_box_plan_obtain(const weft_boxes *given, const weft_layout *layout, bool into_tensor, bool right)
 {
     weft_box_plan *plan = layout == NULL ? NULL : find(given, layout, into_tensor);
-    bool compares = !weft_boxes_are_fixed() || weft_runtime.check, failed = false;
+    bool compares = !weft_boxes_are_fixed() || weft_runtime.check || (plan != NULL && plan->ambiguous), failed = false;
     if (weft_runtime.num_processes > 1 && compares) {
-        plan = all_found(given->function, plan != NULL && right, &failed) ? plan : NULL;
+        plan = all_found(given->function, right ? plan : NULL, &failed) ? plan : NULL;
     } else if (plan != NULL && !right) {
         fail_alone(given->function);
         failed = true;
