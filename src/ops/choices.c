@@ -56,6 +56,34 @@ weft_tensor *weft_nan_to_num(weft_tensor *a, double nan, double posinf, double n
 
 /* ---- bounds and fillings that are tensors -------------------------------------------------------------- */
 
+/* The gradient, whole where `whole` holds, a half of it where `half` does, else 0. */
+static weft_tensor *share(weft_tensor *gradient, weft_tensor *whole, weft_tensor *half)
+{
+    weft_tensor *part = weft_where(half, weft_scale(gradient, 0.5), gradient);
+    return weft_masked_fill(part, weft_logical_not(weft_logical_or(whole, half)), 0);
+}
+
+/* Of two bounds, as PyTorch's: an input that equals one of two different bounds shares the gradient with it; one that equals
+ * both gets all of it. A least bound above the other has none. NaN counts as between the bounds. */
+static bool gradients_of_clamp(const weft_gradient *of)
+{
+    if (of->call->num_inputs < 3) {
+        return weft_gradient_of_body(of);
+    }
+    weft_tensor *g = weft_gradient_of_output(of, 0), *a = of->call->inputs[0];
+    weft_tensor *least = of->call->inputs[1], *most = of->call->inputs[2];
+    weft_tensor *ordered = weft_lt(least, most);
+    weft_tensor *below = weft_logical_and(weft_lt(a, least), weft_le(least, most));
+    weft_tensor *above = weft_logical_or(weft_gt(a, most), weft_gt(least, most));
+    weft_tensor *at_least = weft_logical_and(weft_eq(a, least), ordered);
+    weft_tensor *at_most = weft_logical_and(weft_eq(a, most), ordered);
+    weft_tensor *tied = weft_logical_or(at_least, at_most), *outside = weft_logical_or(below, above);
+    return (!weft_gradient_wanted(of, 0) ||
+            weft_give_gradient(of, 0, share(g, weft_logical_not(weft_logical_or(outside, tied)), tied))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, share(g, below, at_least))) &&
+           (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, share(g, above, at_most)));
+}
+
 /* attributes.number 0: which bounds there are, bit 0: least, bit 1: most. */
 static bool expand_clamp(const weft_call *call, weft_tensor *outputs[])
 {
@@ -70,7 +98,7 @@ static bool expand_clamp(const weft_call *call, weft_tensor *outputs[])
 
 static const weft_operation operation_clamp_tensors = {
     .name = "clamp_tensors",
-    .gradient = { .function = weft_gradient_of_body, .reads = { ALL, ALL, ALL } },
+    .gradient = { .function = gradients_of_clamp, .reads = { ALL, ALL, ALL } },
     .inputs = { { "a", WEFT_TYPES_NUMBER, false },
                 { "least", WEFT_TYPES_NUMBER, false },
                 { "most", WEFT_TYPES_NUMBER, false } },
