@@ -299,6 +299,46 @@ static void case_one_hot(void)
     release(&indices);
 }
 
+/* ---- elements whose number depends on values ----------------------------------------------------------- */
+
+static void case_nonzero(void)
+{
+    int64_t shape[WEFT_MAX_DIMS], count = 0;
+    int ndim = random_shape(&source, 4, 9, shape);
+    typed a = make_typed(any_mesh(), any_type(), ndim, shape);
+    double *expected = new_values(a.base.count * ndim);
+    for (int64_t i = 0; i < a.base.count; i++) {
+        int64_t rest = i;
+        for (int d = ndim - 1; d >= 0 && a.base.dense[i] != 0; d--) {
+            expected[count * ndim + d] = (double)(rest % shape[d]);
+            rest /= shape[d];
+        }
+        count += a.base.dense[i] != 0;
+    }
+    check(weft_nonzero(a.tensor), WEFT_I64, 2, (const int64_t[]){ count, ndim }, expected, 0, 0,
+          describe_operand(&a.base));
+    free(expected);
+    release(&a.base);
+}
+
+static void case_masked_select(void)
+{
+    int64_t shape[WEFT_MAX_DIMS], count = 0;
+    int ndim = random_shape(&source, 4, 9, shape);
+    weft_mesh *mesh = any_mesh();
+    typed a = make_typed(mesh, any_type(), ndim, shape), mask = make_typed(mesh, WEFT_BOOL, ndim, shape);
+    double *expected = new_values(a.base.count);
+    for (int64_t i = 0; i < a.base.count; i++) {
+        expected[count] = a.base.dense[i];
+        count += mask.base.dense[i] != 0;
+    }
+    check(weft_masked_select(a.tensor, mask.tensor), a.dtype, 1, &count, expected, 0, 0,
+          describe_operand(&a.base));
+    free(expected);
+    release(&a.base);
+    release(&mask.base);
+}
+
 /* ---- indices out of range ------------------------------------------------------------------------------ */
 
 /* The next blocking call says so, and the value is 0. The first process hosts rank 0, which always has a part
@@ -360,7 +400,8 @@ static const family families[] = {
     { "cumprod", case_cumprod },     { "index_select", case_index_select },
     { "gather", case_gather },       { "scatter_add", case_scatter_add },
     { "index_add", case_index_add }, { "index_add of addends", case_scatter_of_addends },
-    { "one_hot", case_one_hot },
+    { "one_hot", case_one_hot },     { "nonzero", case_nonzero },
+    { "masked_select", case_masked_select },
 };
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 60, 1, NULL };
