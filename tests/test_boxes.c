@@ -439,7 +439,7 @@ static void boxes_are_exchanged_once(void **state)
 int main(void)
 {
     const char *cases = getenv("WEFT_TEST_CASES");
-    num_sets = cases == NULL ? 600 : atoi(cases);
+    num_sets = cases == NULL ? 3000 : atoi(cases);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_sets_of_boxes),
         cmocka_unit_test(balanced_rows),

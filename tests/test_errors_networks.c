@@ -26,6 +26,12 @@ static void test_element_losses(void **state)
                "weight is i64");
     GIVES_NULL(weft_binary_cross_entropy(matrix, matrix, dead, WEFT_LOSS_MEAN), INVALID, "weft_binary_cross_entropy",
                "weight");
+    GIVES_NULL(weft_binary_cross_entropy(matrix, matrix, on_other, WEFT_LOSS_MEAN), MESH, "weft_binary_cross_entropy",
+               "weight");
+    GIVES_NULL(weft_binary_cross_entropy_with_logits(matrix, matrix, NULL, on_other, WEFT_LOSS_MEAN), MESH,
+               "weft_binary_cross_entropy_with_logits", "pos_weight");
+    GIVES_NULL(weft_binary_cross_entropy_with_logits(matrix, matrix, on_other, matrix, WEFT_LOSS_MEAN), MESH,
+               "weft_binary_cross_entropy_with_logits", "weight");
     GIVES_NULL(weft_binary_cross_entropy_with_logits(matrix, NULL, NULL, NULL, WEFT_LOSS_MEAN), INVALID,
                "weft_binary_cross_entropy_with_logits", "targets");
     GIVES_NULL(weft_binary_cross_entropy_with_logits(matrix, matrix, NULL, square, WEFT_LOSS_MEAN), SHAPE,
@@ -48,7 +54,8 @@ static void test_class_losses(void **state)
     counts.ignore_index = 0;
     GIVES_NULL(weft_cross_entropy_ex(NULL, indices, &weighs), INVALID, "weft_cross_entropy_ex", "logits");
     GIVES_NULL(weft_cross_entropy_ex(matrix, NULL, &weighs), INVALID, "weft_cross_entropy_ex", "targets");
-    GIVES_NULL(weft_cross_entropy_ex(matrix, booleans, &weighs), DTYPE, "weft_cross_entropy_ex", "targets is bool");
+    GIVES_NULL(weft_cross_entropy_ex(matrix, booleans, &weighs), DTYPE, "weft_cross_entropy_ex",
+               "targets is bool, expected indices (i64 or i32), or probabilities");
     GIVES_NULL(weft_cross_entropy_ex(square, indices, &weighs), SHAPE, "weft_cross_entropy_ex", "targets has size 4");
     GIVES_NULL(weft_cross_entropy_ex(matrix, square, NULL), SHAPE, "weft_cross_entropy_ex", "targets has size 5");
     GIVES_NULL(weft_cross_entropy_ex(matrix, matrix, &counts), INVALID, "weft_cross_entropy_ex", "ignore_index is 0");
@@ -80,7 +87,7 @@ static void test_normalize(void **state)
     GIVES_NULL(weft_cosine_similarity(matrix, dead, 0, 0), INVALID, "weft_cosine_similarity", "b");
     GIVES_NULL(weft_cosine_similarity(matrix, square, 0, 0), SHAPE, "weft_cosine_similarity", "b has size 5");
     GIVES_NULL(weft_cosine_similarity(matrix, indices, 0, 0), DTYPE, "weft_cosine_similarity", "b is i64");
-    GIVES_NULL(weft_cosine_similarity(matrix, on_other, 0, 0), MESH, "weft_cosine_similarity", "weft_redistribute");
+    GIVES_NULL(weft_cosine_similarity(matrix, on_other, 0, 0), MESH, "weft_cosine_similarity", "b");
     GIVES_NULL(weft_cosine_similarity(matrix, matrix, 0, -1), INVALID, "weft_cosine_similarity", "epsilon is -1");
     GIVES_NULL(weft_cosine_similarity(scalar, scalar, 1, 0), INVALID, "weft_cosine_similarity", "dim is 1");
     GIVES_NULL(weft_matrix_norm(NULL, WEFT_MATRIX_ONE, false), INVALID, "weft_matrix_norm", "a");
@@ -115,6 +122,10 @@ static void test_channels(void **state)
     GIVES_NULL(weft_batch_norm(matrix, NULL, NULL, NULL, NULL, false, 0.1, 0), INVALID, "weft_batch_norm",
                "running_mean is NULL");
     GIVES_NULL(weft_batch_norm(matrix, five, five, NULL, NULL, true, 0.1, 0), INVALID, "weft_batch_norm", "one tensor");
+    weft_set_requires_grad(more, true);
+    GIVES_NULL(weft_batch_norm(matrix, five, more, NULL, NULL, true, 0.1, 0), INVALID, "weft_batch_norm",
+               "running_var requires a gradient");
+    weft_set_requires_grad(more, false);
     GIVES_NULL(weft_batch_norm(matrix, five, more, square, NULL, true, 0.1, 0), SHAPE, "weft_batch_norm", "gain is ");
     GIVES_NULL(weft_batch_norm(matrix, five, more, NULL, indices, true, 0.1, 0), DTYPE, "weft_batch_norm", "bias is i64");
     GIVES_NULL(weft_batch_norm(matrix, five, more, NULL, NULL, true, 2, 0), INVALID, "weft_batch_norm", "momentum is 2");

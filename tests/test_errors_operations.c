@@ -95,6 +95,9 @@ static void test_operations(void **state)
     GIVES_NULL(weft_clamp_tensors(matrix, NULL, NULL), INVALID, "weft_clamp_tensors", "least");
     GIVES_NULL(weft_clamp_tensors(matrix, NULL, dead), INVALID, "weft_clamp_tensors", "most");
     GIVES_NULL(weft_clamp_tensors(matrix, square, matrix), SHAPE, "weft_clamp_tensors", "least");
+    GIVES_NULL(weft_clamp_tensors(matrix, on_other, NULL), MESH, "weft_clamp_tensors", "least");
+    GIVES_NULL(weft_clamp_tensors(matrix, matrix, on_other), MESH, "weft_clamp_tensors", "most");
+    GIVES_NULL(weft_clamp_tensors(matrix, NULL, on_other), MESH, "weft_clamp_tensors", "most");
     GIVES_NULL(weft_lerp_tensor(matrix, matrix, NULL), INVALID, "weft_lerp_tensor", "weight");
     GIVES_NULL(weft_lerp_tensor(matrix, matrix, places), DTYPE, "weft_lerp_tensor", "weight");
     GIVES_NULL(weft_masked_fill_tensor(matrix, booleans, matrix), SHAPE, "weft_masked_fill_tensor", "value");
@@ -118,7 +121,12 @@ static void test_operations(void **state)
     GIVES_NULL(weft_index_put(matrix, 1, &matrix, scalar, false), DTYPE, "weft_index_put", "indices");
     GIVES_NULL(weft_index_put(matrix, 1, &indices, whole, false), DTYPE, "weft_index_put", "values");
     GIVES_NULL(weft_index_put(matrix, 2, (weft_tensor *[]){ indices, places }, scalar, false), SHAPE, "weft_index_put",
-               "indices");
+               "indices[1]");
+    GIVES_NULL(weft_index_put(matrix, 2, (weft_tensor *[]){ indices, matrix }, scalar, false), DTYPE, "weft_index_put",
+               "indices[1] is f32");
+    GIVES_NULL(weft_index_put(matrix, 2, (weft_tensor *[]){ indices, NULL }, scalar, false), INVALID, "weft_index_put",
+               "indices[1]");
+    GIVES_NULL(weft_index_put(matrix, 1, &indices, on_other, false), MESH, "weft_index_put", "values");
     GIVES_NULL(weft_norm(empty, INFINITY, 0, false), SHAPE, "weft_norm", "size 0");
     GIVES_NULL(weft_sum(matrix, 2, false), INVALID, "weft_sum", "dim");
     GIVES_NULL(weft_sum(matrix, -3, true), INVALID, "weft_sum", "dim");

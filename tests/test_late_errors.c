@@ -73,6 +73,11 @@ static weft_tensor *call_index_add(const char *table, weft_tensor *line)
     return weft_index_add_inplace(zeros(ROWS, COLUMNS, table), 0, line, zeros(INDICES, COLUMNS, "R"));
 }
 
+static weft_tensor *call_index_put(const char *table, weft_tensor *line)
+{
+    return weft_index_put(zeros(ROWS, COLUMNS, table), 1, &line, zeros(INDICES, COLUMNS, "R"), false);
+}
+
 static weft_tensor *call_one_hot(const char *table, weft_tensor *line)
 {
     (void)table;
@@ -112,6 +117,7 @@ static const struct {
     { THIS_ROW, "gather", call_gather, false },
     { THIS_ROW, "scatter_add", call_scatter_add, false },
     { THIS_ROW, "index_add_inplace", call_index_add, false },
+    { THIS_ROW, "index_put", call_index_put, false },
     { THIS_ROW, "one_hot", call_one_hot, false },
     { THIS_ROW, "cross_entropy", call_cross_entropy, true },
     { THIS_ROW, "cross_entropy_backward", call_cross_entropy_backward, false },

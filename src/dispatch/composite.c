@@ -4,6 +4,7 @@
 
 #include "dispatch/cache.h"
 #include "dispatch/expansion.h"
+#include "dispatch/inputs.h"
 #include "tensor/state.h"
 
 void weft_call_get_layouts(const weft_call *call, weft_call_layouts *layouts)
@@ -45,6 +46,19 @@ static bool takes_types(const weft_call *call)
     return status == WEFT_OK;
 }
 
+/* False with the error kept. Otherwise a call of the body would name its own arguments. */
+static bool has_one_mesh(const weft_call *call, weft_tensor_impl *const inputs[])
+{
+    const weft_layout *layouts[WEFT_MAX_INPUTS];
+    int guessed;
+    bool right = weft_gather_layouts(call, inputs, layouts, &guessed);
+    for (int i = 1; i < call->num_inputs && right; i++) {
+        right = weft_check_same_mesh(call->function, call->operation->inputs[0].name, layouts[0],
+                                     call->operation->inputs[i].name, layouts[i]);
+    }
+    return right;
+}
+
 bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const inputs[])
 {
     weft_sharding own;
@@ -56,7 +70,7 @@ bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const input
         return true;
     }
     if (!has_rule) {
-        return takes_types(call);
+        return takes_types(call) && has_one_mesh(call, inputs);
     }
     bool accepts = weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
     weft_cache_release(cached);
@@ -235,6 +249,7 @@ static void let_go(const running *r, int number)
 static bool run_step(const running *r, const weft_step *step)
 {
     weft_call call = *step->call;
+    call.function = r->composite->function; /* errors of tasks name the function that the program called */
     for (int i = 0; i < call.num_inputs; i++) {
         call.inputs[i] = r->tensors[step->inputs[i]]->handle;
     }

@@ -211,6 +211,15 @@ static const weft_operation operation_group_norm = {
     .expand = expand_of_groups,
 };
 
+/* Groups of one channel. An operation of its own, because weft_autocast_begin() converts inputs of group_norm alone, as
+ * PyTorch does. */
+static const weft_operation operation_instance_norm = {
+    .name = "instance_norm",
+    .gradient = OF_BODY,
+    .inputs = INPUTS,
+    .expand = expand_of_groups,
+};
+
 /* A running statistic moves towards a batch's: no step of a program's computation, never recorded. */
 static const weft_operation operation_running_average = {
     .name = "running_average",
@@ -259,6 +268,11 @@ static bool check_running(const channel_norm *n, bool training, double momentum)
         weft_fail(WEFT_ERR_INVALID, n->function, "one of running_mean and running_var has data, and the other has none");
         return false;
     }
+    if (weft_tensor_get(n->running_mean)->tape != NULL || weft_tensor_get(n->running_var)->tape != NULL) {
+        weft_fail(WEFT_ERR_INVALID, n->function, "%s requires a gradient, which a running statistic has not",
+                  weft_tensor_get(n->running_mean)->tape != NULL ? "running_mean" : "running_var");
+        return false;
+    }
     if (weft_layout_of(n->running_mean)->has_partial || weft_layout_of(n->running_var)->has_partial) {
         weft_fail(WEFT_ERR_LAYOUT, n->function, "running_mean or running_var is Partial, and cannot be changed");
         return false;
@@ -286,6 +300,7 @@ weft_tensor *weft_batch_norm(weft_tensor *a, weft_tensor *running_mean, weft_ten
     }
     weft_tensor *outputs[3] = { NULL, NULL, NULL };
     weft_call call = begin_call(&n, &operation_batch_norm, 0);
+    call.scalars[1] = momentum; /* compared between processes before anything is submitted */
     call.attributes.omitted = running_mean == NULL || count == 0 ? 2 : 0;
     bool done = weft_dispatch_all(&call, outputs);
     if (done && call.attributes.omitted == 0) {
@@ -319,7 +334,7 @@ weft_tensor *weft_instance_norm(weft_tensor *a, weft_tensor *gain, weft_tensor *
     if (!check(&n)) {
         return NULL;
     }
-    weft_call call = begin_call(&n, &operation_group_norm, weft_layout_of(a)->shape[1]);
+    weft_call call = begin_call(&n, &operation_instance_norm, weft_layout_of(a)->shape[1]);
     return weft_dispatch(&call);
 }
 
@@ -327,6 +342,7 @@ const weft_operation *const weft_channel_norm_operations[] = {
     &operation_batch_norm,
     &operation_batch_norm_of_running,
     &operation_group_norm,
+    &operation_instance_norm,
     &operation_running_average,
     NULL,
 };

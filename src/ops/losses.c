@@ -385,13 +385,22 @@ static bool gradient_of_nll_backward(const weft_gradient *of)
 /* The kernels have neither weights nor probabilities. */
 static bool is_general(const loss *l)
 {
-    return l->general && weft_check_tensor(l->function, "targets", l->targets) != NULL &&
+    return l->general &&
            (l->weight != NULL || weft_dtype_is_floating(weft_layout_of(l->targets)->dtype));
+}
+
+/* False with the error kept. */
+static bool check_general_targets(const loss *l)
+{
+    const unsigned types = WEFT_TYPES_INDEX | WEFT_TYPES_FLOAT;
+    return !l->general || (weft_check_tensor(l->function, "targets", l->targets) != NULL &&
+                           weft_check_type(l->function, "targets", l->targets, types,
+                                           "indices (i64 or i32), or probabilities of a floating type"));
 }
 
 static weft_tensor *run(const loss *l)
 {
-    if (!check(l)) {
+    if (!check(l) || !check_general_targets(l)) {
         return NULL;
     }
     if (is_general(l)) {

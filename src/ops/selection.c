@@ -1,6 +1,7 @@
 /* Elements that truth values choose, or several indices: nonzero(), masked_select(), index_put(). */
 #include <string.h>
 
+#include "comm/check_spmd.h"
 #include "ops/ops.h"
 #include "tensor/state.h"
 
@@ -128,10 +129,26 @@ static int64_t repetitions(const weft_call *call)
                                                                                           : product_of(ndim, shape) / own;
 }
 
+/* The processes compare this call; those that it consists of follow from it. False with the error kept. */
+static bool begin_counting(const weft_call *call)
+{
+    const weft_layout *layouts[2] = { weft_layout_of(call->inputs[0]), weft_layout_of(call->inputs[call->num_inputs - 1]) };
+    if (!weft_composite_open(call->function)) {
+        return false;
+    }
+    bool same = weft_check_spmd(
+        &(weft_call_signature){ .function = call->function, .num_layouts = call->num_inputs, .layouts = layouts });
+    weft_runtime.expanded += same;
+    if (!same) {
+        weft_composite_close();
+    }
+    return same;
+}
+
 static weft_status perform(const weft_call *call, const weft_operation *operation, weft_tensor *outputs[])
 {
     int64_t count = 0;
-    if (!weft_composite_open(call->function)) {
+    if (!begin_counting(call)) {
         return weft_latest_status();
     }
     weft_status status = count_true(call->function, call->inputs[call->num_inputs - 1], &count);
@@ -141,6 +158,7 @@ static weft_status perform(const weft_call *call, const weft_operation *operatio
                          .inputs = { call->inputs[0], call->inputs[1] },
                          .attributes = { .num_sizes = 1, .sizes = { count * repetitions(call) } } };
     weft_tensor *result = status == WEFT_OK ? weft_dispatch(&chosen) : NULL;
+    weft_runtime.expanded--;
     bool done = weft_composite_close_keeping(result) && result != NULL;
     outputs[0] = done ? result : NULL;
     return done ? WEFT_OK : weft_latest_status();
@@ -221,6 +239,8 @@ weft_tensor *weft_masked_select(weft_tensor *a, weft_tensor *mask)
 
 /* ---- index_put ----------------------------------------------------------------------------------------- */
 
+static const char *const index_names[MAX_INDICES] = { "indices[0]", "indices[1]", "indices[2]", "indices[3]", "indices[4]" };
+
 /* The elements that the indices name: the indices' broadcast shape, then a's dimensions behind the indexed ones. False with
  * the error kept. */
 static bool target_shape(const char *function, const weft_layout *a, int num_indices, weft_tensor *const indices[],
@@ -228,7 +248,7 @@ static bool target_shape(const char *function, const weft_layout *a, int num_ind
 {
     *ndim = 0;
     for (int k = 0; k < num_indices; k++) {
-        if (!weft_check_broadcast(function, "indices", weft_layout_of(indices[k]), ndim, shape)) {
+        if (!weft_check_broadcast(function, index_names[k], weft_layout_of(indices[k]), ndim, shape)) {
             return false;
         }
     }
@@ -288,12 +308,18 @@ static bool expand_index_put(const weft_call *call, weft_tensor *outputs[])
 }
 
 #define INDICES 0x7cu /* inputs 2 to 6 */
-#define INDEX { "indices", WEFT_TYPES_INDEX, false }
+#define INDEX(name_) { name_, WEFT_TYPES_INDEX, false }
 
 static const weft_operation operation_index_put = {
     .name = "index_put",
     .gradient = { .function = weft_gradient_of_body, .reads = { INDICES, INDICES } },
-    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "values", WEFT_TYPES_ALL, true }, INDEX, INDEX, INDEX, INDEX, INDEX },
+    .inputs = { { "a", WEFT_TYPES_ALL, false },
+                { "values", WEFT_TYPES_ALL, true },
+                INDEX("indices[0]"),
+                INDEX("indices[1]"),
+                INDEX("indices[2]"),
+                INDEX("indices[3]"),
+                INDEX("indices[4]") },
     .expand = expand_index_put,
 };
 
@@ -314,14 +340,16 @@ static bool check_index_put(const char *function, weft_tensor *a, int num_indice
         return false;
     }
     for (int k = 0; k < num_indices; k++) {
-        if (weft_check_tensor(function, "indices", indices[k]) == NULL ||
-            !weft_check_type(function, "indices", indices[k], WEFT_TYPES_INDEX, "i64 or i32") ||
-            !weft_check_same_mesh(function, "a", own, "indices", weft_layout_of(indices[k]))) {
+        const char *name = index_names[k];
+        if (weft_check_tensor(function, name, indices[k]) == NULL ||
+            !weft_check_type(function, name, indices[k], WEFT_TYPES_INDEX, "i64 or i32") ||
+            !weft_check_same_mesh(function, "a", own, name, weft_layout_of(indices[k]))) {
             return false;
         }
     }
     int64_t shape[WEFT_MAX_DIMS];
     if (weft_check_tensor(function, "values", values) == NULL ||
+        !weft_check_same_mesh(function, "a", own, "values", weft_layout_of(values)) ||
         !weft_check_type(function, "values", values, WEFT_TYPE_BIT(own->dtype), "the type of a") ||
         !target_shape(function, own, num_indices, indices, &num_before, &ndim, shape)) {
         return false;
