@@ -74,14 +74,20 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     int64_t place[WEFT_MAX_DIMS];
     double memory[16] = { 0 }, number = 0;
     void *locals[] = { memory, memory, memory, memory };
-    /* Without a deleter. */
+    /* Without a deleter; one for each hosted rank. */
     int64_t sizes[] = { 2, 2 };
-    struct DLManagedTensor managed = {
-        .tensor = { .data = memory, .device = { ON_CPU, 0 }, .ndim = 2, .dtype = { 2, 32, 1 }, .shape = sizes }
-    };
-    struct DLManagedTensorVersioned versioned = { .version = { 1, 0 }, .tensor = managed.tensor };
-    struct DLManagedTensor *const older_tensors[] = { &managed, &managed, &managed, &managed };
-    struct DLManagedTensorVersioned *const managed_tensors[] = { &versioned, &versioned, &versioned, &versioned };
+    struct DLManagedTensor managed[4];
+    struct DLManagedTensorVersioned versioned[4];
+    struct DLManagedTensor *older_tensors[4];
+    struct DLManagedTensorVersioned *managed_tensors[4];
+    for (int i = 0; i < 4; i++) {
+        managed[i] = (struct DLManagedTensor){
+            .tensor = { .data = memory, .device = { ON_CPU, 0 }, .ndim = 2, .dtype = { 2, 32, 1 }, .shape = sizes }
+        };
+        versioned[i] = (struct DLManagedTensorVersioned){ .version = { 1, 0 }, .tensor = managed[i].tensor };
+        older_tensors[i] = &managed[i];
+        managed_tensors[i] = &versioned[i];
+    }
     bool truth_value = false;
     const char *names[WEFT_MAX_DIMS], *const names_of_list[] = { "name" };
     const int64_t origin[] = { 0, 0 };

@@ -317,7 +317,7 @@ static void test_deleters_cannot_call(void **state)
         expect_deleted(&g, 1);
         assert_int_equal(status_within, WEFT_ERR_STATE);
         assert_true(on_main_thread);
-        assert_error(WEFT_ERR_STATE, "weft_wait: called while a deleter runs");
+        assert_error(WEFT_ERR_STATE, "weft_wait: called by a deleter of a managed tensor");
     }
 }
 
@@ -430,6 +430,14 @@ static void test_refused_arrays(void **state)
     assert_null(weft_from_dlpack(WEFT_F64, 1, g.shape, g.versioned, line, g.placements, 0));
     assert_error(WEFT_ERR_INVALID, "weft_from_dlpack: locals[0] is NULL, but rank ");
     give(&g, PLAIN);
+    if (weft_local_ranks() > 1) {
+        struct DLManagedTensorVersioned *second = g.versioned[1];
+        g.versioned[1] = g.versioned[0];
+        assert_null(weft_from_dlpack(WEFT_F64, 1, g.shape, g.versioned, line, g.placements, 0));
+        assert_error(WEFT_ERR_INVALID, "weft_from_dlpack: locals[1] is the managed tensor of locals[0] too");
+        expect_deleted(&g, 0);
+        g.versioned[1] = second;
+    }
     assert_null(weft_from_dlpack(WEFT_F64, 1, g.shape, g.versioned, (weft_mesh *)&g, g.placements, 0));
     assert_error(WEFT_ERR_INVALID, "mesh");
     assert_null(weft_from_dlpack((weft_dtype)9, 1, g.shape, g.versioned, line, g.placements, 0));

@@ -44,9 +44,10 @@ WEFT_BEGIN_DECLS
  * still write to it. On error all of locals[] stay the caller's, and no deleter is called.
  *
  * \param shape       the GLOBAL shape. Every managed tensor must have the type, and the sizes of weft_shard_box().
- * \param locals      weft_local_ranks() pointers, one per hosted rank, each another managed tensor (not checked), or NULL where the rank's
- *                    shard is empty or the rank is outside the mesh: there it is not checked, and its deleter is called. Memory of a CPU, also pinned for a device; aligned to
- *                    the type; row-major. Strides NULL: row-major. WEFT_COPY takes any alignment and strides.
+ * \param locals      weft_local_ranks() pointers, one per hosted rank, each to another managed tensor (WEFT_ERR_INVALID), or NULL
+ *                    where the rank's shard is empty or the rank is outside the mesh: there it is not checked further, and its
+ *                    deleter is called. Memory of a CPU, also pinned for a device; aligned to the type; row-major. Strides
+ *                    NULL: row-major. WEFT_COPY takes any alignment and strides.
  * \param mesh        NULL: the current mesh
  * \param placements  one per mesh dimension; NULL: Replicate everywhere
  * \param flags       0, or WEFT_COPY | WEFT_CHECK_RANKS, as of weft_from_local(); with WEFT_CHECK_RANKS a wrong managed tensor on

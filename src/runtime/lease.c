@@ -1,3 +1,4 @@
+/* Leases: uses of a buffer's memory by code outside of the library, on any thread. */
 #include "runtime/lease.h"
 
 #include <pthread.h>
@@ -12,12 +13,30 @@ struct weft_lease {
     weft_lease *next;
 };
 
-/* Not part of weft_runtime: any thread gives back, also after weft_finalize(). */
+/* Not part of weft_runtime: any thread gives back, also after weft_finalize(), and in a child of fork(). */
 static struct {
     pthread_mutex_t mutex;
     weft_lease *first;
-    atomic_bool unused; /* the buffer of one without uses is to be released */
-} leases = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+    atomic_bool unused; /* weft_leases_collect() has a buffer to release: a lease has no uses left */
+    pthread_once_t once;
+    int follow_error; /* of pthread_atfork() */
+} leases = { .mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT };
+
+static void lock(void)
+{
+    pthread_mutex_lock(&leases.mutex);
+}
+
+static void unlock(void)
+{
+    pthread_mutex_unlock(&leases.mutex);
+}
+
+/* The forking thread holds the mutex, so that no other one does, which the child would lack. */
+static void follow_forks(void)
+{
+    leases.follow_error = pthread_atfork(lock, unlock, unlock);
+}
 
 static void take_off(const weft_lease *lease)
 {
@@ -30,7 +49,11 @@ static void take_off(const weft_lease *lease)
 
 weft_lease *weft_lease_take(weft_buffer *buffer)
 {
-    pthread_mutex_lock(&leases.mutex);
+    pthread_once(&leases.once, follow_forks);
+    if (leases.follow_error != 0) {
+        return NULL;
+    }
+    lock();
     weft_lease *lease = buffer->lease;
     if (lease != NULL) {
         lease->uses++;
@@ -39,20 +62,20 @@ weft_lease *weft_lease_take(weft_buffer *buffer)
         leases.first = buffer->lease = lease;
         weft_buffer_retain(buffer);
     }
-    pthread_mutex_unlock(&leases.mutex);
+    unlock();
     return lease;
 }
 
 void weft_lease_give_back(weft_lease *lease)
 {
-    pthread_mutex_lock(&leases.mutex);
+    lock();
     bool unused = --lease->uses == 0, outlived = unused && lease->buffer == NULL;
     if (outlived) {
         take_off(lease);
     } else if (unused) {
         atomic_store(&leases.unused, true);
     }
-    pthread_mutex_unlock(&leases.mutex);
+    unlock();
     if (outlived) {
         free(lease->freeable ? lease->memory : NULL);
         free(lease);
@@ -63,7 +86,7 @@ void weft_lease_give_back(weft_lease *lease)
 static weft_lease *take_unused(void)
 {
     weft_lease *unused = NULL;
-    pthread_mutex_lock(&leases.mutex);
+    lock();
     atomic_store(&leases.unused, false);
     for (weft_lease **place = &leases.first; *place != NULL;) {
         weft_lease *lease = *place;
@@ -75,7 +98,7 @@ static weft_lease *take_unused(void)
             place = &lease->next;
         }
     }
-    pthread_mutex_unlock(&leases.mutex);
+    unlock();
     return unused;
 }
 
@@ -96,7 +119,7 @@ void weft_leases_collect(void)
 
 bool weft_lease_outlives(weft_lease *lease, bool freeable)
 {
-    pthread_mutex_lock(&leases.mutex);
+    lock();
     bool in_use = lease->uses > 0;
     if (in_use) {
         lease->buffer = NULL;
@@ -104,7 +127,7 @@ bool weft_lease_outlives(weft_lease *lease, bool freeable)
     } else {
         take_off(lease);
     }
-    pthread_mutex_unlock(&leases.mutex);
+    unlock();
     if (!in_use) {
         free(lease);
     }

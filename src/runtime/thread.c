@@ -44,8 +44,8 @@ static weft_status refuse(const char *function, const char *owner)
         return weft_fail(WEFT_ERR_STATE, function, "weft_init() has not been called");
     }
     if (owner == &barred) {
-        return weft_fail(WEFT_ERR_STATE, function, "called while a deleter runs: deleters of tensors that weft_from_dlpack() "
-                                                   "has taken cannot call weft");
+        return weft_fail(WEFT_ERR_STATE, function, "called by a deleter of a managed tensor, or by another thread while one "
+                                                   "runs: weft cannot be called until it returns");
     }
     if (starpu_worker_get_id() >= 0) {
         return weft_fail(WEFT_ERR_STATE, function,

@@ -4,6 +4,8 @@
 
 #include <weft/dlpack.h>
 
+#include <stddef.h>
+
 #include "tensor/import.h"
 
 /* Kinds of elements; their number of bits tells them apart further. */
@@ -39,6 +41,26 @@ struct DLManagedTensorVersioned {
     uint64_t flags;
     weft_dl_tensor tensor;
 };
+
+/* DLPack's binary interface, where pointers have 64 bits. */
+#define WEFT_DL_AT(type, member, offset) \
+    _Static_assert(sizeof(void *) != 8 || offsetof(type, member) == (offset), #type " has " #member " elsewhere")
+WEFT_DL_AT(weft_dl_tensor, device_type, 8);
+WEFT_DL_AT(weft_dl_tensor, ndim, 16);
+WEFT_DL_AT(weft_dl_tensor, kind, 20);
+WEFT_DL_AT(weft_dl_tensor, lanes, 22);
+WEFT_DL_AT(weft_dl_tensor, shape, 24);
+WEFT_DL_AT(weft_dl_tensor, strides, 32);
+WEFT_DL_AT(weft_dl_tensor, byte_offset, 40);
+WEFT_DL_AT(struct DLManagedTensor, context, 48);
+WEFT_DL_AT(struct DLManagedTensor, deleter, 56);
+WEFT_DL_AT(struct DLManagedTensorVersioned, context, 8);
+WEFT_DL_AT(struct DLManagedTensorVersioned, deleter, 16);
+WEFT_DL_AT(struct DLManagedTensorVersioned, flags, 24);
+WEFT_DL_AT(struct DLManagedTensorVersioned, tensor, 32);
+_Static_assert(sizeof(void *) != 8 || (sizeof(struct DLManagedTensor) == 64 && sizeof(struct DLManagedTensorVersioned) == 80),
+               "DLPack's structs have other sizes");
+#undef WEFT_DL_AT
 
 /* Kind and bits of a type's elements. */
 typedef struct weft_dl_type {

@@ -170,6 +170,13 @@ bool weft_managed_check(const weft_import *import, int local_rank)
         return false;
     }
     managed_tensor given = find(all, local_rank);
+    for (int i = 0; given.self != NULL && i < local_rank; i++) {
+        if (find(all, i).self == given.self) {
+            weft_fail(WEFT_ERR_INVALID, import->function,
+                      "locals[%d] is the managed tensor of locals[%d] too, and its deleter would be called twice", local_rank, i);
+            return false;
+        }
+    }
     const weft_shard_info held = weft_layout_shard(import->layout, weft_runtime.first_rank + local_rank);
     if (given.self == NULL || !held.member) {
         return true;
