@@ -189,6 +189,8 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_conv_transpose2d, image, weft_transpose(image, 0, 1), NULL, NULL, NULL);
     TRY(weft_conv_transpose1d, cube, weft_transpose(cube, 0, 1), NULL, NULL, NULL);
     TRY(weft_attention, cube, cube, cube, NULL);
+    TRY(weft_attention, cube, cube, cube,
+        &(weft_attention_options){ .size = sizeof(weft_attention_options), .grouped_heads = true, .dropout = 0.5 });
     TRY(weft_attention_with_log_sums, cube, cube, cube, NULL, &other);
     TRY(weft_attention_backward, cube, cube, cube, cube, cube, NULL, &other, &other);
     TRY(weft_attention_backward_with_log_sums, cube, cube, cube, cube, cube, weft_reshape(line, 2, one_by_two), NULL,

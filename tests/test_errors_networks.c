@@ -246,6 +246,25 @@ static void test_products(void **state)
                "weft_attention", "mask");
     GIVES_NULL(weft_attention(matrix, matrix, matrix, &(weft_attention_options){ .mask = indices }), DTYPE,
                "weft_attention", "mask");
+    const weft_attention_options grouped = { .size = sizeof(grouped), .grouped_heads = true };
+    const weft_attention_options dropped = { .size = sizeof(dropped), .dropout = 0.5 };
+    const weft_attention_options grouped_mask = { .size = sizeof(grouped), .grouped_heads = true, .mask = filter };
+    const weft_attention_options dropped_mask = { .size = sizeof(dropped), .dropout = 0.5, .mask = matrix };
+    const weft_attention_options too_often = { .size = sizeof(dropped), .dropout = 1.5 };
+    weft_tensor *sums;
+    GIVES_NULL(weft_attention(matrix, matrix, matrix, &too_often), INVALID, "weft_attention", "dropout is 1.5");
+    GIVES_NULL(weft_attention(matrix, matrix, matrix, &grouped), SHAPE, "weft_attention", "q has 2 dimensions");
+    GIVES_NULL(weft_attention(image, image, dead, &grouped), INVALID, "weft_attention", "v");
+    GIVES_NULL(weft_attention(image, image, whole, &grouped), DTYPE, "weft_attention", "v");
+    GIVES_NULL(weft_attention(image, filter, filter, &grouped), SHAPE, "weft_attention", "k has size 3");
+    GIVES_NULL(weft_attention(image, image, image, &grouped_mask), SHAPE, "weft_attention", "mask");
+    GIVES_NULL(weft_attention(matrix, on_other, matrix, &dropped), MESH, "weft_attention", "k");
+    GIVES_NULL(weft_attention(matrix, square, matrix, &dropped), SHAPE, "weft_attention", "v has size 4");
+    GIVES_NULL(weft_attention(matrix, matrix, matrix, &dropped_mask), SHAPE, "weft_attention", "mask has size 5");
+    GIVES_NULL(weft_attention_with_log_sums(matrix, matrix, matrix, &dropped, &sums), UNSUPPORTED,
+               "weft_attention_with_log_sums", "dropout");
+    GIVES_NULL(weft_attention_backward(image, image, image, image, image, &grouped, NULL, NULL), UNSUPPORTED,
+               "weft_attention_backward", "grouped_heads");
     GIVES_NULL(weft_attention_backward(NULL, matrix, matrix, matrix, matrix, NULL, NULL, NULL), INVALID,
                "weft_attention_backward", "gradient");
     GIVES_NULL(weft_attention_backward(matrix, matrix, dead, matrix, matrix, NULL, NULL, NULL), INVALID,

@@ -144,6 +144,8 @@ CALL(call_softmax, weft_softmax(x[0], 1))
 CALL(call_softmax_rows, weft_softmax(x[0], 0))
 CALL(call_attention, weft_attention(x[0], x[1], x[2], NULL))
 CALL(call_attention_masked, weft_attention(x[0], x[1], x[2], &(weft_attention_options){ .mask = x[3] }))
+CALL(call_attention_grouped, weft_attention(x[0], x[1], x[2], &(weft_attention_options){ .causal = true, .size = sizeof(weft_attention_options), .grouped_heads = true }))
+CALL(call_attention_dropped, weft_attention(x[0], x[1], x[2], &(weft_attention_options){ .mask = x[3], .size = sizeof(weft_attention_options), .dropout = 0.4 }))
 static weft_tensor *call_attention_kept(weft_tensor *const x[])
 {
     weft_tensor *log_sums;
@@ -333,6 +335,8 @@ static const call_row rows[] = {
     { THIS_ROW, { "2x5x3:u", "4x3:u", "2x4x2:u", "5x4:u" }, call_attention_masked, false },
     { THIS_ROW, { "5x3:u", "6x3:u", "6x2:u", "1x6:b" }, call_attention_masked, false },
     { THIS_ROW, { "2x5x3:u", "6x3:u", "2x6x2:u" }, call_attention_kept, false },
+    { THIS_ROW, { "2x4x5x3:u", "2x2x6x3:u", "2x2x6x2:u" }, call_attention_grouped, false },
+    { THIS_ROW, { "2x5x3:u", "4x3:u", "2x4x2:u", "5x4:u" }, call_attention_dropped, false },
     { THIS_ROW, { "5x3:u", "2x6x3:u", "2x6x2:u" }, call_attention_kept, false },
     { THIS_ROW, { "5x4:w" }, call_log_softmax, false },
     { THIS_ROW, { "5x1x3:u" }, call_squeeze, false },

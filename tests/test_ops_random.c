@@ -466,9 +466,53 @@ static void test_long_rows(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* The result of attention, and its gradients. */
+static void attend(weft_tensor *const in[3], const weft_attention_options *options, weft_tensor *up, weft_tensor *results[4])
+{
+    results[0] = weft_attention(in[0], in[1], in[2], options);
+    assert_no_error();
+    assert_int_equal(weft_gradients(1, &results[0], &up, 3, in, false, &results[1]), WEFT_OK);
+}
+
+/* With so little dropout that no weight is dropped, in rows that see all keys, some or none. */
+static void test_attention_without_drops(void **state)
+{
+    (void)state;
+    start_seeded(NULL, NULL);
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 2 }, NULL);
+    const weft_placement rows[] = { weft_shard(1) };
+    const int64_t of_q[] = { 2, 5, 3 }, of_k[] = { 1, 6, 3 };
+    const unsigned char seen[30] = { [0] = 1, [3] = 1, [13] = 1, [18] = 1, [20] = 1, [29] = 1 }; /* none in row 1 */
+    const double added[6] = { 0.5, -INFINITY, 1, -2, 0, -INFINITY };
+    weft_tensor *const in[] = { weft_randn(WEFT_F64, 3, of_q, mesh, rows), weft_randn(WEFT_F64, 3, of_k, mesh, NULL),
+                                weft_randn(WEFT_F64, 3, of_k, mesh, rows) };
+    weft_tensor *const masks[] = { NULL, weft_distribute(WEFT_BOOL, 2, (int64_t[]){ 5, 6 }, seen, mesh, NULL),
+                                   weft_distribute(WEFT_F64, 1, (int64_t[]){ 6 }, added, mesh, NULL) };
+    weft_tensor *up = weft_randn(WEFT_F64, 3, of_q, mesh, NULL);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(weft_set_requires_grad(in[i], true), WEFT_OK);
+    }
+    for (int i = 0; i < 6; i++) {
+        weft_attention_options options = { .causal = i % 2 == 1, .mask = masks[i / 2], .size = sizeof(options) };
+        weft_tensor *expected[4], *results[4];
+        attend(in, &options, up, expected);
+        options.dropout = 1e-14;
+        attend(in, &options, up, results);
+        for (int k = 0; k < 4; k++) {
+            bool same = false;
+            assert_int_equal(weft_allclose(results[k], expected[k], 1e-12, 1e-12, false, &same), WEFT_OK);
+            if (!same) {
+                fail_msg("mask %d, causal %d: result %d differs", i / 2, i % 2, k);
+            }
+        }
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention_without_drops),
         cmocka_unit_test(test_long_rows),
     };
     return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));

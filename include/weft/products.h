@@ -114,19 +114,26 @@ typedef struct weft_attention_options {
     weft_tensor
         *mask; /**< broadcast to [..., s, t]: WEFT_BOOL (what is true is seen), or numbers to add; or NULL */
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
+    /** Read where `size` is not 0. Dimension -3 is heads: q has a multiple of those of k and v, and head i of q attends to
+     * head i / (heads of q / heads of k), rounded down: enable_gqa of PyTorch. The mask has q's heads, or one */
+    bool grouped_heads;
+    /** Read where `size` is not 0. The probability with which a weight becomes 0; the others are divided by 1 - dropout, as
+     * by weft_dropout(). With more than 0 the matrix of all weights is stored, with a sequence that is not sharded around
+     * a ring, and the random state advances by one */
+    double dropout;
 } weft_attention_options;
 
 /** Sets all fields to 0, and `size`. */
 static inline void weft_attention_options_init(weft_attention_options *options)
 {
-    const weft_attention_options all = { false, 0, NULL, 0 };
+    const weft_attention_options all = { false, 0, NULL, 0, false, 0 };
     *options = all;
     options->size = sizeof(*options);
 }
 
 /** softmax(scale q k^T + mask) v, the softmax over keys: q [..., s, e], k [..., t, e] and v [..., t, f]
  * give [..., s, f]; leading dimensions broadcast. Floating types; the mask may have another type. The
- * matrix of all scores is never stored. A row that sees no key gives 0. NaN in k or v may reach rows that
+ * matrix of all scores is stored only with `dropout`. A row that sees no key gives 0. NaN in k or v may reach rows that
  * do not see its key, but are in its block of keys. `options`: NULL for defaults.
  *
  * If q is sharded in s, and k and v in t along the same mesh dimensions, the sequence stays sharded:
@@ -146,6 +153,7 @@ WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor
 
 /** The same, with the log-sums, [..., s], which the gradients need: the logarithm of each row's sum of e^score
  * (PyTorch's logsumexp). WEFT_F64 for WEFT_F64, else WEFT_F32; infinite for a row that sees no key.
+ * WEFT_ERR_UNSUPPORTED with `dropout`.
  * \param log_sums  gets them, NULL on error; may be NULL */
 WEFT_API weft_tensor *weft_attention_with_log_sums(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                                    const weft_attention_options *options,
@@ -154,7 +162,8 @@ WEFT_API weft_tensor *weft_attention_with_log_sums(weft_tensor *q, weft_tensor *
 /** Gradients, for the same operands and options: `output` is the result, and `gradient` its gradient, of
  * its shape and type. Returns the gradient of q; `*gradient_k` and `*gradient_v` (may be NULL) get those
  * of k and v. Each has the shape and type of its operand; for broadcast operands it is summed. On error
- * all are NULL. A row that sees no key adds 0.
+ * all are NULL. A row that sees no key adds 0. WEFT_ERR_UNSUPPORTED with `grouped_heads` or `dropout`, which
+ * weft_gradients() differentiates.
  *
  * The weights are recomputed block by block from q, k and the logarithm of each row's sum, which is
  * computed first: the gradients of q, k and v cost 8 products of s x t scores, the result 2. The

@@ -26,8 +26,8 @@
 typedef struct weft_attention_operands {
     const char *function;
     weft_tensor *q, *k, *v, *mask, *gradient, *output, *log_sums;
-    bool causal;
-    double scale;
+    bool causal, grouped; /* grouped: groups of q's heads share a head of k and v */
+    double scale, dropout;
     int batch;                    /* number of dimensions of the result before the last two */
     int64_t shape[WEFT_MAX_DIMS]; /* of the result: batch, s, f */
     /* For sharded keys: mesh dimensions around which blocks move; those along which each rank computes a
@@ -56,6 +56,17 @@ void weft_attention_add_input(weft_call *call, weft_tensor *tensor);
 /* The mask's term in a rule. Its last dimensions are s and t of q and k (k is the input behind q); those
  * of size 1 broadcast, as do missing leading ones. The mask is the last input. "": no mask. */
 const char *weft_attention_write_mask(const weft_call_layouts *call, int q, char text[16]);
+
+/* The call of attention, with checked options (attention.c). */
+weft_tensor *weft_attention_dispatch(const weft_attention_operands *a, weft_tensor **log_sums);
+
+/* ---- grouped heads and dropout (attention_options.c) ----------------------------------------------------- */
+
+bool weft_attention_has_options(const weft_attention_operands *a);
+/* Attention with these options, by other calls. NULL with the error kept. */
+weft_tensor *weft_attention_by_calls(weft_attention_operands *a, weft_tensor **log_sums);
+/* True with the error kept: the function does not have these options. */
+bool weft_attention_refuse_options(const weft_attention_operands *a);
 
 /* ---- with all scores (attention_second.c) --------------------------------------------------------------- */
 

@@ -407,7 +407,7 @@ static weft_tensor *all_gradients(attention *a, const weft_operation *operation,
             *targets[i] = NULL;
         }
     }
-    if (!weft_attention_begin(a, options)) {
+    if (!weft_attention_begin(a, options) || weft_attention_refuse_options(a)) {
         return NULL;
     }
     weft_call call = weft_attention_call(a, operation,

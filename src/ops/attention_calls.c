@@ -16,6 +16,12 @@ bool weft_attention_begin(attention *a, const weft_attention_options *options)
     a->causal = given.causal;
     a->scale = given.scale;
     a->mask = given.mask;
+    a->grouped = given.grouped_heads;
+    a->dropout = given.dropout;
+    if (!(a->dropout >= 0 && a->dropout <= 1)) {
+        weft_fail(WEFT_ERR_INVALID, a->function, "dropout is %g, expected 0 to 1", a->dropout);
+        return false;
+    }
     const weft_tensor_impl *q = weft_check_tensor(a->function, "q", a->q);
     if (q == NULL) {
         return false;

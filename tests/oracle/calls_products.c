@@ -67,6 +67,22 @@ CALL(attention)
     return weft_attention(in[0], in[1], in[2], &options);
 }
 
+CALL_SEVERAL(attention_grouped_with_log_sums)
+{
+    weft_attention_options options = attention_options(c, c->num_inputs > 3 ? in[3] : NULL);
+    options.size = sizeof(options);
+    options.grouped_heads = true;
+    return weft_attention_with_log_sums(in[0], in[1], in[2], &options, &out[1]);
+}
+
+CALL(attention_grouped)
+{
+    weft_attention_options options = attention_options(c, c->num_inputs > 3 ? in[3] : NULL);
+    options.size = sizeof(options);
+    options.grouped_heads = true;
+    return weft_attention(in[0], in[1], in[2], &options);
+}
+
 CALL_SEVERAL(attention_backward)
 {
     weft_attention_options options = attention_options(c, c->num_inputs > 4 ? in[4] : NULL);
@@ -104,6 +120,8 @@ const oracle_operation oracle_product_operations[] = {
     CALLED(conv_transpose2d, ORDER),
     CALLED(conv_transpose1d, ORDER),
     CALLED(attention, ORDER),
+    CALLED(attention_grouped, ORDER),
+    SEVERAL(attention_grouped_with_log_sums, ORDER),
     SEVERAL(attention_backward, ORDER),
     SEVERAL(attention_with_log_sums, ORDER),
     SEVERAL(attention_backward_with_log_sums, ORDER),

@@ -11,7 +11,7 @@ from table_losses import (LOGS, binary_cross_entropy, binary_cross_entropy_with_
                           drafted, one_of, weighted)
 from table_core import trigamma
 from table_nn import cross_entropy, loss_draft, mse, nll
-from table_products import convolved
+from table_products import convolved, repeated_heads
 from values import Domain, Operand
 
 INF, NAN = math.inf, math.nan
@@ -172,6 +172,8 @@ FUNCTIONS = {
     "rms_norm_backward": norm_gradients("rms"),
     "attention": attention,
     "attention_with_log_sums": lambda x, a: (attention(x, a), torch.logsumexp(scores(x, a), -1)),
+    "attention_grouped": lambda x, a: attention(repeated_heads(x), a),
+    "attention_grouped_with_log_sums": lambda x, a: (attention(repeated_heads(x), a), torch.logsumexp(scores(repeated_heads(x), a), -1)),
     "attention_backward": gradient_function(attention, 0, 3),
     "attention_backward_with_log_sums": gradient_function(attention, 0, 3),
     **{f"conv{n}d_backward_{name}": convolution_gradient(name == "input")
@@ -188,11 +190,12 @@ def narrow_conversion(random):
 
 # What the magnitudes of terms are multiplied by: scores and statistics are sums as well, and so is digamma near its zeros.
 MARGINS = {name: 4 for name in ("lgamma", "attention", "attention_with_log_sums", "attention_backward",
-                                "attention_backward_with_log_sums", "layer_norm_backward", "rms_norm_backward",
+                                "attention_backward_with_log_sums", "attention_grouped",
+                                "attention_grouped_with_log_sums", "layer_norm_backward", "rms_norm_backward",
                                 "rotary", "rotary_backward", "cosine_similarity", "normalize", "batch_norm_alone",
                                 "batch_norm_of_running", "group_norm", "instance_norm")}
 # Without types of 16 bits: sums of logarithms are f32 here.
-NOT_NARROW = {"attention_with_log_sums"}
+NOT_NARROW = {"attention_with_log_sums", "attention_grouped_with_log_sums"}
 # Without empty tensors: PyTorch's mean of no rows is NaN, and so is what it is multiplied by.
 FILLED = {"weighted_cross_entropy_backward", "soft_cross_entropy_backward", "cross_entropy_backward", "cross_entropy_ex_backward", "nll_backward", "mse_backward"}
 
@@ -414,7 +417,7 @@ instance_norm embedding cross_entropy cross_entropy_ex nll mse reshape transpose
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
 einsum tensordot median quantile cov
 scatter index_copy scatter_scalar index_fill scatter_reduce segment_sum bincount_weighted
-matmul matmul_ex dot outer addmm linear conv2d conv1d conv_transpose2d conv_transpose1d attention attention_with_log_sums
+matmul matmul_ex dot outer addmm linear conv2d conv1d conv_transpose2d conv_transpose1d attention attention_with_log_sums attention_grouped
 max_pool avg_pool adaptive_max_pool adaptive_avg_pool interpolate_nearest interpolate
 softmax log_softmax layer_norm rms_norm dropout_backward rotary
 """.split())

@@ -199,6 +199,29 @@ def attention(x, a):
                                           is_causal=bool(a["causal"]), scale=a["scale"] or None)
 
 
+def grouped_draft(random):
+    """Several heads of q for each of k and v."""
+    s, t, e, f = (random.randint(1, 3) for _ in range(4))
+    batch = [random.randint(1, 2)] if random.random() < 0.5 else []
+    shared, group = random.choice([(1, 2), (2, 2), (2, 1), (2, 3), (1, 4), (3, 2)])
+    type_name = any_type(random, FLOATING)
+    inputs = [Operand(type_name, [*batch, *own]) for own in ([shared * group, s, e], [shared, t, e], [shared, t, f])]
+    values = {"causal": random.randrange(2), "scale": random.choice([0.0, 0.5])}
+    if not values["causal"] and random.random() < 0.5:
+        inputs.append(Operand(type_name, random.choice([[s, t], [shared * group, s, t], [1, s, t], [*batch, 1, s, t]])))
+    return Draft(inputs, values)
+
+
+def repeated_heads(x):
+    """As PyTorch's enable_gqa, which takes four dimensions alone."""
+    times = x[0].shape[-3] // x[1].shape[-3]
+    return [x[0], *(t.repeat_interleave(times, -3) for t in x[1:3]), *x[3:]]
+
+
+def attention_grouped(x, a):
+    return attention(repeated_heads(x), a)
+
+
 def attention_with_log_sums(x, a):
     result = attention(x, a)
     scale = a["scale"] or 1 / math.sqrt(x[0].shape[-1])
@@ -209,6 +232,10 @@ def attention_with_log_sums(x, a):
         scores = scores.masked_fill(torch.ones(scores.shape[-2:]).tril() == 0, -math.inf)
     sums = torch.logsumexp(scores, -1)
     return result, sums if sums.dtype == torch.float64 else sums.float()
+
+
+def grouped_with_log_sums(x, a):
+    return attention_with_log_sums(repeated_heads(x), a)
 
 
 def attention_gradient_draft(random):
@@ -255,6 +282,8 @@ family("products", [
     Row("conv_transpose1d", transposed(1), conv_transposed, terms_of(conv_transposed)),
     Row("attention", attention_draft, attention,
         lambda x, a: torch.tensor(16.0)),  # scores are sums as well; values are averaged by them
+    Row("attention_grouped", grouped_draft, attention_grouped, lambda x, a: torch.tensor(16.0)),
+    Row("attention_grouped_with_log_sums", grouped_draft, grouped_with_log_sums, lambda x, a: torch.tensor(64.0)),
     Row("attention_backward", attention_gradient_draft, attention_gradients, attention_gradient_terms),
     Row("attention_with_log_sums", attention_draft, attention_with_log_sums, lambda x, a: torch.tensor(64.0)),
     Row("attention_backward_with_log_sums", attention_gradient_draft, attention_gradients, attention_gradient_terms),

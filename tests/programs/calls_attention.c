@@ -17,6 +17,11 @@ CALLS(attention_backward_with_log_sums,
                                                      &(weft_attention_options){ whole[0] != 0, real[0], in[3] },
                                                      &out[1], &out[2]))
 
+CALLS(attention_grouped,
+      out[0] = weft_attention(in[0], in[1], in[2],
+                              &(weft_attention_options){ whole[0] != 0, real[0], in[3],
+                                                         sizeof(weft_attention_options), true, real[1] }))
+
 enum { Q, K, V, MASK, GRADIENT, OUTPUT, LOG_SUMS, OPERANDS };
 
 static weft_dtype wide(weft_dtype dtype)
@@ -102,6 +107,33 @@ static bool make_attention(maker *m, step *s)
     return true;
 }
 
+/* Heads of q that share those of k and v; sometimes with dropout. */
+static bool make_attention_grouped(maker *m, step *s)
+{
+    int64_t heads = between(m, 1, 3), group = between(m, 1, 3), keys = one_in(m, 30) ? 0 : between(m, 1, 6);
+    int64_t shape[] = { between(m, 1, 2), heads * group, between(m, 1, 5), between(m, 1, 3) };
+    int less = (int)below(m, 2);
+    weft_dtype dtype = any_type(m, FLOATS);
+    int q = choose_operand(m, NO_VALUE, dtype, 4 - less, shape + less);
+    int64_t rows = shape[2];
+    shape[1] = heads;
+    shape[2] = keys;
+    int k = q == NO_VALUE ? NO_VALUE : choose_operand(m, q, dtype, 4 - less, shape + less);
+    shape[3] = between(m, 1, 3);
+    int v = k == NO_VALUE ? NO_VALUE : choose_operand(m, q, dtype, 4 - less, shape + less);
+    if (v == NO_VALUE) {
+        return false;
+    }
+    int mask = choose_mask(m, q, 2 - less, value_of(m, q)->shape, rows, keys);
+    *s = step_of(s->operation, 4, q, k, v, mask);
+    s->num_wholes = 1;
+    s->wholes[0] = one_in(m, 3);
+    s->num_reals = 2;
+    s->reals[0] = one_in(m, 2) ? 0 : 0.25;
+    s->reals[1] = one_in(m, 2) ? 0 : (double)between(m, 1, 4) / 4;
+    return true;
+}
+
 /* The step that the gradient is of, and then its own. */
 static bool make_attention_backward(maker *m, step *s)
 {
@@ -133,20 +165,45 @@ typedef struct attention {
     int64_t matrices, rows, keys, inner, width;
     bool causal;
     double scale;
+    int64_t group; /* heads of q for each of k and v */
 } attention;
 
 /* The first element of matrix i of an operand, whose matrices are broadcast. */
 static int64_t matrix_at(const attention *a, int operand, int64_t i)
 {
     dense batch = *a->in[operand];
+    int64_t size = batch.shape[batch.ndim - 2] * batch.shape[batch.ndim - 1], group = operand == Q ? 1 : a->group;
     batch.ndim -= 2;
-    return broadcast_index(&batch, a->batch, a->shape, i) * batch.shape[batch.ndim] *
-           batch.shape[batch.ndim + 1];
+    if (group > 1) {
+        batch.shape[batch.ndim - 1] *= group;
+    }
+    return broadcast_index(&batch, a->batch, a->shape, i) / group * size;
+}
+
+/* Of a call with grouped heads, whose batches do not broadcast. */
+static bool find_group(const scene *s, attention *a)
+{
+    const dense *q = s->in[Q];
+    for (int i = Q; i <= V; i++) {
+        const dense *x = s->in[i];
+        if (x == NULL || x->ndim < 3 || x->ndim != q->ndim || (x->ndim == 4 && x->shape[0] != q->shape[0])) {
+            return false;
+        }
+    }
+    int64_t heads = s->in[K]->shape[q->ndim - 3];
+    if (q->ndim > 4 || heads < 1 || q->shape[q->ndim - 3] % heads != 0 || s->in[V]->shape[q->ndim - 3] != heads) {
+        return false;
+    }
+    a->group = q->shape[q->ndim - 3] / heads;
+    return s->step->num_reals >= 2 && s->step->reals[1] >= 0 && s->step->reals[1] <= 1;
 }
 
 static bool find_attention(scene *s, attention *a)
 {
-    *a = (attention){ .causal = whole_of_call(s, 0) != 0 };
+    *a = (attention){ .causal = whole_of_call(s, 0) != 0, .group = 1 };
+    if (s->step->operation->details != NULL && !find_group(s, a)) {
+        return false;
+    }
     const dense *batches[3];
     dense parts[3];
     for (int i = 0; i < s->step->num_inputs; i++) {
@@ -164,6 +221,9 @@ static bool find_attention(scene *s, attention *a)
         if (i <= V) {
             parts[i] = *s->in[i];
             parts[i].ndim -= 2;
+            if (i != Q && a->group > 1) {
+                parts[i].shape[parts[i].ndim - 1] *= a->group;
+            }
             batches[i] = &parts[i];
         }
     }
@@ -261,8 +321,18 @@ static bool attended(scene *s)
     dense *out = scene_output(s, 0, a.in[Q]->dtype, a.batch + 2, shape);
     dense *log_sums = s->step->num_outputs < 2 ? NULL : scene_output(s, 1, wide(out->dtype), a.batch + 1, shape);
     double log_sum, *weights = arena_get(s->arena, (size_t)(a.keys + 1) * sizeof(double));
+    double dropout = s->step->num_reals < 2 ? 0 : s->step->reals[1];
+    weft_random_state state = { 0, 0 };
+    if (dropout > 0) {
+        state = draw(s);
+    }
     for (int64_t at = 0; at < a.matrices * a.rows; at++) {
         double roundings = weigh(&a, at / a.rows, at % a.rows, weights, &log_sum);
+        for (int64_t key = 0; key < a.keys && dropout > 0; key++) {
+            bool kept = chance_of(state, at * a.keys + key) < 1 - dropout;
+            weights[key] = kept ? weights[key] / (1 - dropout) : 0;
+        }
+        roundings *= dropout > 0 ? 8 : 1;
         if (log_sums != NULL) {
             set_number(s, log_sums, at, log_sum, isinf(log_sum) ? 0 : roundings * epsilon_of(log_sums->dtype));
         }
@@ -357,6 +427,7 @@ static bool attended_backward(scene *s)
 
 const operation attention_calls[] = {
     ROW(attention, make_attention, attended, .flags = MAY_BE_PARTIAL, .weight = 14),
+    ROW(attention_grouped, make_attention_grouped, attended, .details = "", .flags = MAY_BE_PARTIAL, .weight = 8),
     ROW(attention_backward, make_attention_backward, attended_backward, .flags = MAY_BE_PARTIAL,
         .weight = 10),
     ROW(attention_with_log_sums, make_attention, attended, .flags = MAY_BE_PARTIAL, .weight = 6),

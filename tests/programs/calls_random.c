@@ -37,7 +37,7 @@ static double unit_of(weft_random_state state, weft_dtype dtype, int64_t i)
                              : (double)(word_of(state, (uint64_t)i) >> 8) * 0x1p-24;
 }
 
-static double chance_of(weft_random_state state, int64_t i)
+double chance_of(weft_random_state state, int64_t i)
 {
     return (double)word_of(state, (uint64_t)i) * 0x1p-32;
 }
@@ -52,7 +52,7 @@ static double normal_of(weft_random_state state, weft_dtype dtype, int64_t i)
 }
 
 /* The state in use, which has seen one operation more now. */
-static weft_random_state draw(scene *s)
+weft_random_state draw(scene *s)
 {
     weft_random_state *state = &s->states->states[s->states->in_use], now = *state;
     state->offset++;

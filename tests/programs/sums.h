@@ -57,4 +57,8 @@ bool any_partial(const scene *s);
 bool is_index(const dense *x);
 int64_t index_at(const dense *indices, const int64_t at[], int64_t limit);
 
+/* Random numbers: calls_random.c. The state of a call that draws, which it moves on; the number of 0 .. 1 of an element. */
+weft_random_state draw(scene *s);
+double chance_of(weft_random_state state, int64_t i);
+
 #endif

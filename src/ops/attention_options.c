@@ -1,0 +1,272 @@
+/* Attention with grouped heads, and with dropout: put together from other calls, so that their gradients are those of these
+ * calls. All arguments are checked before the first one. */
+#include <float.h>
+#include <math.h>
+
+#include "ops/attention.h"
+
+typedef weft_attention_operands attention;
+
+/* ---- checks -------------------------------------------------------------------------------------------- */
+
+/* An operand, with its name; layout NULL: there is none. */
+typedef struct named {
+    const char *name;
+    weft_tensor *tensor;
+    const weft_layout *layout;
+} named;
+
+/* The size of a dimension that is counted from the end, the last one being 1. */
+static int64_t size_from_end(const weft_layout *layout, int back)
+{
+    return layout->shape[layout->ndim - back];
+}
+
+/* That dimension `back` of `other` has the size of dimension `back_of_first` of `first`; `may_be_one`: or 1. */
+static bool check_size(const attention *a, const named *first, int back_of_first, const named *other, int back, bool may_be_one)
+{
+    int64_t wanted = size_from_end(first->layout, back_of_first), size = size_from_end(other->layout, back);
+    if (size == wanted || (may_be_one && size == 1)) {
+        return true;
+    }
+    weft_fail(WEFT_ERR_SHAPE, a->function, "%s has size %lld in dimension %d, expected %lld, as %s has in dimension %d",
+              other->name, (long long)size, other->layout->ndim - back, (long long)wanted, first->name,
+              first->layout->ndim - back_of_first);
+    return false;
+}
+
+/* Live tensors of a floating type on one mesh, with dimensions enough. */
+static bool check_tensors(const attention *a, named all[4])
+{
+    int least = a->grouped ? 3 : 2;
+    for (int i = 0; i < 4; i++) {
+        named *own = &all[i];
+        if (i == 3 && own->tensor == NULL) {
+            continue;
+        }
+        if (weft_check_tensor(a->function, own->name, own->tensor) == NULL) {
+            return false;
+        }
+        own->layout = weft_layout_of(own->tensor);
+        weft_dtype dtype = own->layout->dtype;
+        if (i < 3 && (!weft_dtype_is_floating(dtype) || dtype != all[0].layout->dtype)) {
+            weft_fail(WEFT_ERR_DTYPE, a->function, "%s is %s, expected %s", own->name, weft_dtype_name(dtype),
+                      i == 0 ? "a floating type" : "q's type");
+            return false;
+        }
+        if (i == 3 && !weft_dtype_is_floating(dtype) && dtype != WEFT_BOOL) {
+            weft_fail(WEFT_ERR_DTYPE, a->function, "mask is %s, expected bool or a floating type", weft_dtype_name(dtype));
+            return false;
+        }
+        if (i < 3 && own->layout->ndim < least) {
+            weft_fail(WEFT_ERR_SHAPE, a->function, "%s has %d dimension%s, expected at least %d", own->name,
+                      own->layout->ndim, own->layout->ndim == 1 ? "" : "s", least);
+            return false;
+        }
+        if (!weft_check_same_mesh(a->function, "q", all[0].layout, own->name, own->layout)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* That dimension `back` of all operands broadcasts. */
+static bool check_batch(const attention *a, const named all[4], int back)
+{
+    const named *first = NULL;
+    for (int i = 0; i < 4; i++) {
+        if (all[i].layout == NULL || all[i].layout->ndim < back || size_from_end(all[i].layout, back) == 1) {
+            continue;
+        }
+        if (first != NULL && !check_size(a, first, back, &all[i], back, true)) {
+            return false;
+        }
+        first = &all[i];
+    }
+    return true;
+}
+
+/* Heads of q, in groups that share one of k and v. */
+static bool check_heads(const attention *a, const named all[4])
+{
+    int64_t heads = size_from_end(all[0].layout, 3), shared = size_from_end(all[1].layout, 3);
+    if (!check_size(a, &all[1], 3, &all[2], 3, false)) {
+        return false;
+    }
+    if (shared < 1 || heads % shared != 0) {
+        weft_fail(WEFT_ERR_SHAPE, a->function, "k has size %lld in dimension %d, expected a divisor of q's %lld heads",
+                  (long long)shared, all[1].layout->ndim - 3, (long long)heads);
+        return false;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (all[i].layout->ndim == WEFT_MAX_DIMS) {
+            weft_fail(WEFT_ERR_SHAPE, a->function, "%s has %d dimensions, expected at most %d with grouped heads", all[i].name,
+                      WEFT_MAX_DIMS, WEFT_MAX_DIMS - 1);
+            return false;
+        }
+    }
+    bool masked = all[3].layout != NULL && all[3].layout->ndim >= 3;
+    return !masked || check_size(a, &all[0], 3, &all[3], 3, true);
+}
+
+static bool check_mask(const attention *a, const named all[4])
+{
+    const weft_layout *mask = all[3].layout;
+    return mask == NULL || ((mask->ndim < 1 || check_size(a, &all[1], 2, &all[3], 1, true)) &&
+                            (mask->ndim < 2 || check_size(a, &all[0], 2, &all[3], 2, true)));
+}
+
+/* Whatever the rule of attention would refuse. */
+static bool check_operands(const attention *a)
+{
+    named all[4] = { { "q", a->q, NULL }, { "k", a->k, NULL }, { "v", a->v, NULL }, { "mask", a->mask, NULL } };
+    if (!check_tensors(a, all) || !check_size(a, &all[0], 1, &all[1], 1, false) ||
+        !check_size(a, &all[1], 2, &all[2], 2, false) || (a->grouped && !check_heads(a, all)) || !check_mask(a, all)) {
+        return false;
+    }
+    for (int back = a->grouped ? 4 : 3; back <= WEFT_MAX_DIMS; back++) {
+        if (!check_batch(a, all, back)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- grouped heads ------------------------------------------------------------------------------------- */
+
+/* Dimension `back`, of heads, becomes two: of groups, and of the heads of each. */
+static weft_tensor *split_heads(weft_tensor *tensor, int back, int64_t groups)
+{
+    const weft_layout *layout = weft_layout_of(tensor);
+    int64_t shape[WEFT_MAX_DIMS + 1], heads = size_from_end(layout, back);
+    for (int d = 0; d < layout->ndim; d++) {
+        shape[d + (d > layout->ndim - back)] = layout->shape[d];
+    }
+    shape[layout->ndim - back] = groups;
+    shape[layout->ndim - back + 1] = heads / groups;
+    return weft_reshape(tensor, layout->ndim + 1, shape);
+}
+
+/* The reverse. */
+static weft_tensor *join_heads(weft_tensor *tensor, int back)
+{
+    if (tensor == NULL) {
+        return NULL;
+    }
+    int first = weft_layout_of(tensor)->ndim - back;
+    return weft_flatten(tensor, first - 1, first);
+}
+
+/* Groups become a dimension of the batch, with which one head of k and v broadcasts. */
+static bool split_operands(attention *a)
+{
+    int64_t groups = size_from_end(weft_layout_of(a->k), 3);
+    bool masked = a->mask != NULL;
+    a->q = split_heads(a->q, 3, groups);
+    a->k = a->q == NULL ? NULL : split_heads(a->k, 3, groups);
+    a->v = a->k == NULL ? NULL : split_heads(a->v, 3, groups);
+    if (a->v == NULL) {
+        return false;
+    }
+    if (masked && weft_layout_of(a->mask)->ndim >= 3) {
+        a->mask = split_heads(a->mask, 3, size_from_end(weft_layout_of(a->mask), 3) == 1 ? 1 : groups);
+    }
+    return masked == (a->mask != NULL);
+}
+
+/* ---- dropout ------------------------------------------------------------------------------------------- */
+
+/* Rows and keys whose scores do not count, as `scores`, or broadcasting to these; NULL: none. False with the error kept. */
+static bool find_hidden(const attention *a, weft_tensor **hidden)
+{
+    const weft_layout *q = weft_layout_of(a->q), *k = weft_layout_of(a->k);
+    *hidden = NULL;
+    if (a->mask != NULL) {
+        bool adds = weft_dtype_is_floating(weft_layout_of(a->mask)->dtype);
+        *hidden = adds ? weft_eq_scalar(a->mask, -INFINITY) : weft_logical_not(a->mask);
+        if (*hidden == NULL) {
+            return false;
+        }
+    }
+    if (a->causal) {
+        weft_mesh *mesh = q->mesh->handle;
+        int64_t column[] = { size_from_end(q, 2), 1 };
+        weft_tensor *rows = weft_arange(WEFT_I64, 0, (double)column[0], 1, mesh, NULL);
+        weft_tensor *keys = rows == NULL ? NULL : weft_arange(WEFT_I64, 0, (double)size_from_end(k, 2), 1, mesh, NULL);
+        weft_tensor *later = keys == NULL ? NULL : weft_lt(weft_reshape(rows, 2, column), keys);
+        *hidden = later == NULL || *hidden == NULL ? later : weft_logical_or(*hidden, later);
+        return *hidden != NULL;
+    }
+    return true;
+}
+
+/* With the matrix of all weights. Hidden scores are finite, so that a row that sees no key has weights, which become 0. */
+static weft_tensor *attend_with_dropout(const attention *a)
+{
+    weft_dtype type = weft_layout_of(a->q)->dtype, wide = weft_wide_type(type);
+    weft_tensor *hidden, *q = weft_to_type(a->q, wide), *k = weft_to_type(a->k, wide), *v = weft_to_type(a->v, wide);
+    if (q == NULL || k == NULL || v == NULL || !find_hidden(a, &hidden)) {
+        return NULL;
+    }
+    weft_tensor *scores = weft_scale(weft_matmul_ex(q, false, k, true), a->scale);
+    bool adds = a->mask != NULL && weft_dtype_is_floating(weft_layout_of(a->mask)->dtype);
+    scores = adds ? weft_add(scores, weft_to_type(a->mask, wide)) : scores;
+    scores = hidden != NULL ? weft_masked_fill(scores, hidden, -(double)FLT_MAX) : scores;
+    weft_tensor *weights = scores == NULL ? NULL : weft_softmax(scores, -1);
+    weights = hidden != NULL && weights != NULL ? weft_masked_fill(weights, hidden, 0) : weights;
+    weights = weights == NULL ? NULL : weft_dropout(weights, a->dropout, true, NULL);
+    return weights == NULL ? NULL : weft_to_type(weft_matmul(weights, v), type);
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+bool weft_attention_has_options(const attention *a)
+{
+    return a->grouped || a->dropout > 0;
+}
+
+/* In an open scope. */
+static bool make_results(attention *a, weft_tensor *results[2], bool wants_log_sums)
+{
+    if (a->grouped && !split_operands(a)) {
+        return false;
+    }
+    results[0] = a->dropout > 0 ? attend_with_dropout(a) : weft_attention_dispatch(a, wants_log_sums ? &results[1] : NULL);
+    if (a->grouped) {
+        results[0] = join_heads(results[0], 3);
+        results[1] = join_heads(results[1], 2);
+    }
+    return results[0] != NULL && (!wants_log_sums || results[1] != NULL);
+}
+
+weft_tensor *weft_attention_by_calls(attention *a, weft_tensor **log_sums)
+{
+    if (a->dropout > 0 && log_sums != NULL) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, a->function, "dropout is %g, expected 0 where log-sums are asked for", a->dropout);
+        return NULL;
+    }
+    if (!check_operands(a) || weft_scope_open() != WEFT_OK) {
+        return NULL;
+    }
+    weft_tensor *results[2] = { NULL, NULL };
+    if (make_results(a, results, log_sums != NULL)) {
+        weft_scope_keep(results[0]);
+        if (log_sums != NULL) {
+            *log_sums = weft_scope_keep(results[1]);
+        }
+    } else {
+        results[0] = NULL;
+    }
+    weft_scope_close();
+    return results[0];
+}
+
+bool weft_attention_refuse_options(const attention *a)
+{
+    if (weft_attention_has_options(a)) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, a->function, "%s, expected %s: such calls are differentiated by weft_gradients()",
+                  a->grouped ? "grouped_heads is true" : "dropout is more than 0", a->grouped ? "false" : "0");
+        return true;
+    }
+    return false;
+}
