@@ -118,8 +118,8 @@ typedef struct weft_attention_options {
      * head i / (heads of q / heads of k), rounded down: enable_gqa of PyTorch. The mask has q's heads, or one */
     bool grouped_heads;
     /** Read where `size` is not 0. The probability with which a weight becomes 0; the others are divided by 1 - dropout, as
-     * by weft_dropout(). With more than 0 the matrix of all weights is stored, with a sequence that is not sharded around
-     * a ring, and the random state advances by one */
+     * by weft_dropout(). With more than 0 it is made of several calls, whose names errors may have; the matrix of all
+     * weights is stored, keys do not move around a ring, and the random state advances by one */
     double dropout;
 } weft_attention_options;
 

@@ -107,14 +107,19 @@ static const weft_operation operation_attention = {
     .expands = goes_round,
 };
 
-weft_tensor *weft_attention_dispatch(const attention *a, weft_tensor **log_sums)
+weft_tensor *weft_attention_dispatch_as(const attention *a, const weft_operation *operation, weft_tensor **log_sums)
 {
-    weft_call call = weft_attention_call(a, &operation_attention, WEFT_ATTENTION_HAS_V);
+    weft_call call = weft_attention_call(a, operation, WEFT_ATTENTION_HAS_V);
     call.attributes.type = (int64_t)weft_wide_type(weft_layout_of(a->q)->dtype);
     weft_tensor *const inputs[] = { a->q, a->k, a->v, a->mask };
     memcpy(call.inputs, inputs, sizeof(inputs));
     call.num_inputs = a->mask == NULL ? 3 : 4;
     return weft_dispatch_pair(&call, log_sums);
+}
+
+weft_tensor *weft_attention_dispatch(const attention *a, weft_tensor **log_sums)
+{
+    return weft_attention_dispatch_as(a, &operation_attention, log_sums);
 }
 
 static weft_tensor *attend(attention *a, const weft_attention_options *options, weft_tensor **log_sums)
@@ -125,7 +130,8 @@ static weft_tensor *attend(attention *a, const weft_attention_options *options, 
     if (!weft_attention_begin(a, options)) {
         return NULL;
     }
-    return weft_attention_has_options(a) ? weft_attention_by_calls(a, log_sums) : weft_attention_dispatch(a, log_sums);
+    return weft_attention_has_options(a) ? weft_attention_with_options(a, log_sums)
+                                         : weft_attention_dispatch(a, log_sums);
 }
 
 weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,

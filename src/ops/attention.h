@@ -59,12 +59,15 @@ const char *weft_attention_write_mask(const weft_call_layouts *call, int q, char
 
 /* The call of attention, with checked options (attention.c). */
 weft_tensor *weft_attention_dispatch(const weft_attention_operands *a, weft_tensor **log_sums);
+/* That of another operation with its inputs and outputs. */
+weft_tensor *weft_attention_dispatch_as(const weft_attention_operands *a, const weft_operation *operation,
+                                        weft_tensor **log_sums);
 
 /* ---- grouped heads and dropout (attention_options.c) ----------------------------------------------------- */
 
 bool weft_attention_has_options(const weft_attention_operands *a);
-/* Attention with these options, by other calls. NULL with the error kept. */
-weft_tensor *weft_attention_by_calls(weft_attention_operands *a, weft_tensor **log_sums);
+/* Attention with these options. NULL with the error kept. */
+weft_tensor *weft_attention_with_options(weft_attention_operands *a, weft_tensor **log_sums);
 /* True with the error kept: the function does not have these options. */
 bool weft_attention_refuse_options(const weft_attention_operands *a);
 

@@ -1,5 +1,5 @@
-/* Attention with grouped heads, and with dropout: put together from other calls, so that their gradients are those of these
- * calls. All arguments are checked before the first one. */
+/* Attention with grouped heads, a composite; and with dropout, several calls, so that its gradient is that of these. All
+ * arguments are checked before the first one. */
 #include <float.h>
 #include <math.h>
 
@@ -200,7 +200,8 @@ static bool find_hidden(const attention *a, weft_tensor **hidden)
     return true;
 }
 
-/* With the matrix of all weights. Hidden scores are finite, so that a row that sees no key has weights, which become 0. */
+/* With the matrix of all weights. Hidden scores are finite, so that a row that sees no key
+ * has weights, which become 0. */
 static weft_tensor *attend_with_dropout(const attention *a)
 {
     weft_dtype type = weft_layout_of(a->q)->dtype, wide = weft_wide_type(type);
@@ -218,47 +219,72 @@ static weft_tensor *attend_with_dropout(const attention *a)
     return weights == NULL ? NULL : weft_to_type(weft_matmul(weights, v), type);
 }
 
+/* In an open scope. */
+static weft_tensor *make_with_dropout(attention *a)
+{
+    if (a->grouped && !split_operands(a)) {
+        return NULL;
+    }
+    weft_tensor *result = attend_with_dropout(a);
+    return a->grouped ? join_heads(result, 3) : result;
+}
+
 /* ---- calls --------------------------------------------------------------------------------------------- */
+
+static bool expand_grouped(const weft_call *call, weft_tensor *outputs[])
+{
+    attention a = { .function = call->function,
+                    .q = call->inputs[0],
+                    .k = call->inputs[1],
+                    .v = call->inputs[2],
+                    .mask = call->num_inputs > 3 ? call->inputs[3] : NULL,
+                    .causal = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] != 0,
+                    .scale = call->scalars[0] };
+    if (!split_operands(&a)) {
+        return false;
+    }
+    outputs[0] = join_heads(weft_attention_dispatch(&a, &outputs[1]), 3);
+    outputs[1] = join_heads(outputs[1], 2);
+    return outputs[0] != NULL && outputs[1] != NULL;
+}
+
+#define READS_ALL (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2) | WEFT_READS_INPUT(3))
+
+/* Attention with groups as a dimension of the batch. Outputs: those of attention. */
+static const weft_operation operation_grouped = {
+    .name = "attention_grouped",
+    .gradient = { .function = weft_gradient_of_body, .reads = { READS_ALL, READS_ALL, READS_ALL, READS_ALL } },
+    .inputs = { WEFT_ATTENTION_FLOATING("q"), WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_FLOATING("v"),
+                WEFT_ATTENTION_MASK },
+    .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_GIVEN } },
+    .num_outputs = 2,
+    .expand = expand_grouped,
+};
 
 bool weft_attention_has_options(const attention *a)
 {
     return a->grouped || a->dropout > 0;
 }
 
-/* In an open scope. */
-static bool make_results(attention *a, weft_tensor *results[2], bool wants_log_sums)
-{
-    if (a->grouped && !split_operands(a)) {
-        return false;
-    }
-    results[0] = a->dropout > 0 ? attend_with_dropout(a) : weft_attention_dispatch(a, wants_log_sums ? &results[1] : NULL);
-    if (a->grouped) {
-        results[0] = join_heads(results[0], 3);
-        results[1] = join_heads(results[1], 2);
-    }
-    return results[0] != NULL && (!wants_log_sums || results[1] != NULL);
-}
-
-weft_tensor *weft_attention_by_calls(attention *a, weft_tensor **log_sums)
+weft_tensor *weft_attention_with_options(attention *a, weft_tensor **log_sums)
 {
     if (a->dropout > 0 && log_sums != NULL) {
         weft_fail(WEFT_ERR_UNSUPPORTED, a->function, "dropout is %g, expected 0 where log-sums are asked for", a->dropout);
         return NULL;
     }
-    if (!check_operands(a) || weft_scope_open() != WEFT_OK) {
+    if (!check_operands(a)) {
         return NULL;
     }
-    weft_tensor *results[2] = { NULL, NULL };
-    if (make_results(a, results, log_sums != NULL)) {
-        weft_scope_keep(results[0]);
-        if (log_sums != NULL) {
-            *log_sums = weft_scope_keep(results[1]);
-        }
-    } else {
-        results[0] = NULL;
+    if (a->dropout == 0) {
+        return weft_attention_dispatch_as(a, &operation_grouped, log_sums);
     }
+    if (weft_scope_open() != WEFT_OK) {
+        return NULL;
+    }
+    weft_tensor *result = make_with_dropout(a);
+    result = result == NULL ? NULL : weft_scope_keep(result);
     weft_scope_close();
-    return results[0];
+    return result;
 }
 
 bool weft_attention_refuse_options(const attention *a)
@@ -270,3 +296,5 @@ bool weft_attention_refuse_options(const attention *a)
     }
     return false;
 }
+
+const weft_operation *const weft_attention_option_operations[] = { &operation_grouped, NULL };

@@ -10,6 +10,7 @@
 extern const weft_operation *const weft_activation_operations[];
 extern const weft_operation *const weft_attention_operations[];
 extern const weft_operation *const weft_attention_backward_operations[];
+extern const weft_operation *const weft_attention_option_operations[];
 extern const weft_operation *const weft_attention_ring_operations[];
 extern const weft_operation *const weft_channel_norm_operations[];
 extern const weft_operation *const weft_class_loss_operations[];

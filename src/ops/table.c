@@ -12,6 +12,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_pooling_operations,
     weft_interpolate_operations,
     weft_attention_operations,
+    weft_attention_option_operations,
     weft_attention_ring_operations,
     weft_attention_backward_operations,
     weft_reduction_operations,
