@@ -139,7 +139,8 @@ static void measure_overlap(weft_tensor *a, weft_tensor *b)
         }
     }
     if (host != NULL) {
-        double x = bench_median(calls, BENCH_REPETITIONS), y = bench_median(copies, BENCH_REPETITIONS), z = bench_median(both, BENCH_REPETITIONS);
+        double x = bench_median(calls, BENCH_REPETITIONS), y = bench_median(copies, BENCH_REPETITIONS);
+        double z = bench_median(both, BENCH_REPETITIONS);
         printf("{\"bench\": \"gpu\", \"case\": \"overlap\", \"calls_ms\": %.2f, \"copy_ms\": %.2f, \"both_ms\": %.2f, \"overlap\": %.3f}\n",
                x * 1e-3, y * 1e-3, z * 1e-3, (x + y - z) / (x < y ? x : y));
     }

@@ -1,6 +1,6 @@
 /* Many small all-reduces that are ready together, one tensor each, relative to as many MPI_Iallreduce, to weft without
- * packing (WEFT_PACK_BYTES=0), and to the same calls in a captured graph, whose passes let them travel together, in one run. One rank per process; for mpirun on one
- * machine, or on hosts with links of their own (bench/cluster). */
+ * packing (WEFT_PACK_BYTES=0), and to the same calls in a captured graph, whose passes let them travel together, in one run.
+ * One rank per process; for mpirun on one machine, or on hosts with links of their own (bench/cluster). */
 #include <mpi.h>
 #include <string.h>
 

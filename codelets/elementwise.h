@@ -21,7 +21,7 @@ typedef struct weft_elementwise_loops {
 } weft_elementwise_loops;
 
 extern const weft_elementwise_loops weft_elementwise_loops_table[WEFT_KERNEL_COUNT - WEFT_KERNEL_ELEMENTWISE];
-/* The loops in f32 of inputs and outputs that all are bf16; NULL for kernels with WEFT_BOOL results. */
+/* Loops in f32 for calls whose inputs and outputs are all bf16. NULL: kernels with WEFT_BOOL results, or of whole numbers. */
 extern const weft_elementwise_loop weft_elementwise_bf16_loops[WEFT_KERNEL_COUNT - WEFT_KERNEL_ELEMENTWISE];
 
 /* Operand 0: output (W, or RW in place); the others: inputs (in place, the output is input 0 as well). All

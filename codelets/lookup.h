@@ -35,8 +35,8 @@ uint32_t weft_embedding_footprint(const weft_task_run *run);
 
 /* Its gradient: operand 0: gradient of the table's part (W with `first`: cleared before; else RW),
  * WEFT_F32 or WEFT_F64; operand 1: gradient of the output [count, width], of that type, or of 16 bits for
- * WEFT_F32 (gradient_type); operand 2: indices. The part of the table is in one panel. Rows are added in index order, so results are reproducible
- * bit for bit. */
+ * WEFT_F32 (gradient_type); operand 2: indices. The part of the table is in one panel. Rows are added in index order, so
+ * results are reproducible bit for bit. */
 void weft_cpu_embedding_backward(const weft_task_run *run);
 uint32_t weft_embedding_backward_footprint(const weft_task_run *run);
 

@@ -194,7 +194,8 @@ static bool has(dnnl_cpu_isa_t wanted)
     return ((int)dnnl_get_effective_cpu_isa() & (int)wanted) == (int)wanted;
 }
 
-/* Whether one thread computes: StarPU's workers are the threads. Others than OpenMP's cannot be told so. */
+/* Whether oneDNN can be limited to the calling thread: StarPU's workers are the threads. Its sequential runtime has no other
+ * one, OpenMP's takes a number, the others have no such setting. */
 static bool has_one_thread(void)
 {
     unsigned runtime = dnnl_version()->cpu_runtime;

@@ -44,7 +44,7 @@ typedef int (*weft_cuda_run)(const weft_task_run *run, weft_cuda_queue *queue);
 
 /* NULL: the kernel runs on CPUs only. All are NULL in a build without CUDA (none.c). */
 extern const weft_cuda_run weft_cuda_kernels[WEFT_KERNEL_COUNT];
-/* That of kernels of the program's: run->cpu->cuda_views. */
+/* Runs a kernel that the program has registered: its CUDA function is run->cpu->cuda_views. */
 int weft_cuda_views(const weft_task_run *run, weft_cuda_queue *queue);
 
 /* Devices of this machine, 0 without a driver; -1: a build without CUDA. */

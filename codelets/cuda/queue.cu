@@ -15,7 +15,9 @@ int allocate_tables(weft_cuda_queue *queue)
         failed = cudaHostAlloc((void **)&queue->tables, WEFT_CUDA_TABLES * table_bytes, cudaHostAllocDefault);
     }
     for (int i = 0; i < WEFT_CUDA_TABLES && failed == cudaSuccess; i++) {
-        failed = queue->copied[i] != NULL ? cudaSuccess : cudaEventCreateWithFlags((cudaEvent_t *)&queue->copied[i], cudaEventDisableTiming);
+        failed = queue->copied[i] != NULL
+                     ? cudaSuccess
+                     : cudaEventCreateWithFlags((cudaEvent_t *)&queue->copied[i], cudaEventDisableTiming);
     }
     return (int)failed;
 }

@@ -50,8 +50,8 @@ WEFT_API weft_status weft_set_grad_placements(weft_tensor *leaf, const weft_plac
 
 /** Hook: called in weft_backward() by the submitting thread, without recording, as soon as the leaf's gradient
  * is complete: all its contributions have been submitted and added to weft_grad(leaf). The rest of the backward
- * pass is submitted after it, so an optimiser's step in a hook overlaps with that. An error ends the pass with it: some leaves have their gradients then, and the
- * tape is released in part. New tensors belong to the pass's scope: weft_scope_keep() keeps one. A hook may release leaves;
+ * pass is submitted after it, so an optimiser's step in a hook overlaps with that. An error ends the pass with it: some leaves
+ * have their gradients then, and the tape is released in part. New tensors belong to the pass's scope: weft_scope_keep() keeps one. A hook may release leaves;
  * backward passes, weft_finalize(), and the end of a scope or region that it has not opened are WEFT_ERR_STATE in it. */
 typedef weft_status (*weft_grad_hook)(weft_tensor *leaf, weft_tensor *gradient, void *context);
 /** One hook of each leaf; NULL: none. */
@@ -133,7 +133,8 @@ WEFT_API weft_status weft_recompute(weft_segment_function function, void *contex
 
 /** Region in which products, convolutions and attention convert floating inputs to `dtype` (WEFT_BF16 or
  * WEFT_F16), and reductions, norms, softmax and losses convert 16-bit inputs to WEFT_F32 (PyTorch: torch.amp.autocast).
- * A leaf is converted once in a region; parameters that weft_module_use() gathers are converted before. They nest; dtype WEFT_F32: none within. \{ */
+ * A leaf is converted once in a region; parameters that weft_module_use() gathers are converted before. Regions nest; dtype
+ * WEFT_F32: no conversions within. \{ */
 WEFT_API weft_status weft_autocast_begin(weft_dtype dtype);
 WEFT_API weft_status weft_autocast_end(void);
 /** \} */

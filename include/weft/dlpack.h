@@ -1,7 +1,7 @@
 /** \file
  * Shards from and to other libraries without a copy, by DLPack: PyTorch, NumPy, CuPy, JAX and others exchange tensors as
- * *managed tensors*, C structs with a pointer to memory and a function, the *deleter*, that whoever has taken the tensor
- * calls once when it is done with it. One managed tensor is the shard of one rank.
+ * *managed tensors*: C structs with a pointer to memory, and a function, the *deleter*. The consumer of a managed tensor calls
+ * its deleter once, after its last use of the memory. One managed tensor is the shard of one rank.
  *
  * No other header is needed: the structs are only named here, by the names that DLPack's own header (dlpack/dlpack.h) gives
  * them. Major version 1 of the versioned struct is supported; the older struct has neither version nor flags.
@@ -36,12 +36,12 @@ WEFT_BEGIN_DECLS
  * not written to: the tensor gets memory of its own before the first write. With WEFT_COPY it is copied before the call
  * returns, from any strides.
  *
- * Ownership: on success all of locals[] are the library's, which calls each deleter once: before the call returns where it has
- * copied or the shard is empty, else when the tensor has been released and its last task has ended, on the thread of
- * weft_init(), within a later call: weft_wait(), weft_finalize() or one that needs memory. weft_wait() calls those of all
- * tensors released before. A deleter must not call weft (WEFT_ERR_STATE there); that of weft_to_dlpack() may be called from
- * it. Not called: a deleter that is NULL, and those of memory that is used when the world breaks, since cancelled messages may
- * still write to it. On error all of locals[] stay the caller's, and no deleter is called.
+ * Ownership: on success the library owns all of locals[], and calls each deleter once. It does so before the call returns, if
+ * the shard was copied or is empty. Else it does so after the tensor's release and the end of its last task, on the thread of
+ * weft_init(), in a later call: weft_wait() calls the deleters of all tensors released before, weft_finalize() and calls that
+ * need memory do too. A deleter must not call weft (WEFT_ERR_STATE there), but may call deleters of weft_to_dlpack(). A NULL
+ * deleter is not called, and none of memory in use when the world breaks, since cancelled messages may still write to it. On
+ * error the caller keeps all of locals[], and no deleter is called.
  *
  * \param shape       the GLOBAL shape. Every managed tensor must have the type, and the sizes of weft_shard_box().
  * \param locals      weft_local_ranks() pointers, one per hosted rank, each to another managed tensor (WEFT_ERR_INVALID), or NULL

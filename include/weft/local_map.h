@@ -60,8 +60,8 @@ typedef struct weft_local_map_options {
     const weft_placement *const *in_placements;
     /** Computes the gradients of the inputs (<weft/autograd.h>): a function like the region's own, with the same
      * context. Its inputs: those of the region, then a gradient for each output, with that output's type and
-     * placements (Replicate for Partial, also for Partial(avg): it is that of the value, not of the addends; zeros where the loss does not depend on it). Its outputs: a gradient for each
-     * floating input, in their order. NULL: a backward pass that needs one is WEFT_ERR_UNSUPPORTED. */
+     * placements (Replicate for Partial, also for Partial(avg): it is that of the value, not of the addends; zeros where the
+     * loss does not depend on it). Its outputs: a gradient for each floating input, in their order. NULL: a backward pass that needs one is WEFT_ERR_UNSUPPORTED. */
     weft_local_function gradient;
     /** One entry per input: the placements in which `gradient` writes that input's gradient (PyTorch:
      * in_grad_placements); Partial: the ranks write addends. An entry NULL, or NULL for all: those in which the function

@@ -85,7 +85,8 @@ typedef struct weft_trace_sharding {
     int *first_input;
     const weft_layout **values; /* by value: as the call gives it; of inputs: the best layout */
     const weft_layout **passed; /* by value: it is brought to this layout once, for all calls that read it */
-    int64_t *alternatives;      /* by value: what the best other layout costs more, of it alone or with what must lie alike; -1: there is none */
+    /* By value: the additional cost of the best other layout, of it alone or with the values that must lie alike; -1: none. */
+    int64_t *alternatives;
     bool *is_passed;            /* by node: a redistribution whose output is its input, in the layout that it is passed on in */
     int64_t cost;               /* picoseconds, predicted */
     int64_t recorded_cost;      /* of the layouts of the capture; WEFT_ASSIGN_IMPOSSIBLE: not known */

@@ -86,8 +86,8 @@ typedef struct weft_clusters {
     bool is_promised[];
 } weft_clusters;
 
-/* Builds the clusters of a trace, and brings calls that are fused next to each other: of small calls if `passes` has WEFT_PASS_CLUSTER, fused ones if it has WEFT_PASS_FUSE
- * (cluster_build.c). NULL with the error kept: no memory. */
+/* Builds the clusters of a trace, and brings calls that are fused next to each other: of small calls if `passes` has
+ * WEFT_PASS_CLUSTER, fused ones if it has WEFT_PASS_FUSE (cluster_build.c). NULL with the error kept: no memory. */
 weft_clusters *weft_clusters_build(weft_graph_trace *trace, const bool is_promised[], unsigned passes);
 /* May be NULL. */
 void weft_clusters_free(weft_clusters *clusters);

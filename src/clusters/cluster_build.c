@@ -160,7 +160,7 @@ int weft_cluster_add_operand(weft_cluster_program *program, int value, int64_t p
     return (int)place;
 }
 
-/* Whether it has one, in builds with CUDA. */
+/* Whether the kernel has a CUDA function in builds with CUDA. */
 static bool has_cuda_function(weft_kernel_id kernel)
 {
     return kernel < WEFT_KERNEL_COUNT ? weft_kernel_infos[kernel].on_devices : weft_codelet_of(kernel)->cpu.cuda_views != NULL;

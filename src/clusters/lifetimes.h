@@ -1,3 +1,4 @@
+/* Lifetimes of a trace's values: the memory that they take at once, and which of them take over memory of others. */
 #ifndef WEFT_SRC_CLUSTERS_LIFETIMES_H
 #define WEFT_SRC_CLUSTERS_LIFETIMES_H
 

@@ -1,3 +1,4 @@
+/* Scratch memory of a task: the first gap between blocks in use that is large enough. */
 #include "clusters/scratch.h"
 
 #include <string.h>

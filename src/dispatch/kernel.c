@@ -471,7 +471,7 @@ typedef struct row_groups {
     weft_slot slots[MAX_GROUPS];   /* but for the first */
 } row_groups;
 
-/* Whether input 0 has the output's rows, and each of them is much larger. */
+/* Whether the output's rows are those of input 0, with at most a quarter of their bytes. */
 static bool is_small(const weft_lowering *lowering, const part *output)
 {
     part input = part_of(lowering, 0, 0, 0);
@@ -481,7 +481,7 @@ static bool is_small(const weft_lowering *lowering, const part *output)
            4 * row_bytes(output) <= row_bytes(&input);
 }
 
-/* Rows of a task: a panel's of output 0, or of input 0 where that panel would be shared. */
+/* Rows of one task: the panel height of output 0, or that of input 0 if it is smaller and the output is small. */
 static int64_t height_of(const weft_lowering *lowering)
 {
     part output = part_of(lowering, output_operand(lowering, 0), 0, 0);

@@ -1,3 +1,4 @@
+/* Saved graphs as text: reading words, numbers and names. */
 #include "graph/saved_reader.h"
 
 #include <errno.h>

@@ -19,7 +19,13 @@ typedef struct weft_shape_term {
     } sizes[WEFT_SHAPE_FACTORS]; /* sorted */
 } weft_shape_term;
 
-typedef enum weft_shape_kind { WEFT_SHAPE_EQUAL, WEFT_SHAPE_UNEQUAL, WEFT_SHAPE_AT_LEAST, WEFT_SHAPE_MODULO, WEFT_SHAPE_NOT_MODULO } weft_shape_kind;
+typedef enum weft_shape_kind {
+    WEFT_SHAPE_EQUAL,
+    WEFT_SHAPE_UNEQUAL,
+    WEFT_SHAPE_AT_LEAST,
+    WEFT_SHAPE_MODULO,
+    WEFT_SHAPE_NOT_MODULO
+} weft_shape_kind;
 
 /* The sum of terms and a number is equal to 0, or not; at least 0; or, modulo `divisor`, equal to 0, or not. */
 typedef struct weft_shape_relation {

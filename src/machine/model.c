@@ -32,8 +32,8 @@ static void rates_of(weft_machine_model *m, rate rates[NUM_RATES])
 }
 
 /* The division of a task's time between submission and worker, and rates in terms of products and copies: as measured on two
- * cores of a server (docs/performance.md); copies read and write. Messages over a kernel's TCP slow products down to 0.85 of their rate on a core that
- * sends and receives 118 bytes a microsecond. */
+ * cores of a server (docs/performance.md); copies read and write. Messages over a kernel's TCP slow products down to 0.85 of
+ * their rate on a core that sends and receives 118 bytes a microsecond. */
 weft_machine_model weft_machine_model_of(const weft_machine *machine)
 {
     double task = machine->task_us, copy = 2 * machine->copy_bytes_per_us, product = machine->product_flops_per_us;

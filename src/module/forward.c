@@ -90,7 +90,8 @@ static weft_status check_after(const weft_forward *pass, const char *after, cons
         if (tensors[i] == NULL || weft_tensor_get(tensors[i]) == NULL) {
             /* Most often a call has failed whose result this would be. */
             bool has_failed = weft_kept_message()[0] != '\0';
-            return weft_fail(has_failed ? weft_latest_status() : WEFT_ERR_INVALID, pass->function, "%s: %s leaves %s[%d] %s", weft_module_label(pass->module),
+            return weft_fail(has_failed ? weft_latest_status() : WEFT_ERR_INVALID, pass->function,
+                             "%s: %s leaves %s[%d] %s", weft_module_label(pass->module),
                              after, name, i, tensors[i] == NULL ? "NULL" : "no live tensor");
         }
     }

@@ -187,6 +187,19 @@ static weft_tensor *derivative_of_huber(const weft_call *call, int input)
 
 LOSS(huber, 2, derivative_of_huber, "a", "b", "weight", .rules = { "A,A->A" })
 
+/* The numbers as above. */
+static weft_tensor *distance(const char *function, weft_tensor *a, weft_tensor *b, weft_loss_reduction reduction,
+                             double threshold, double factor, double slope)
+{
+    return run(&(element_loss){ .function = function,
+                                .operation = &operation_huber,
+                                .name = "a",
+                                .a = a,
+                                .b = b,
+                                .reduction = reduction,
+                                .scalars = { threshold, factor, slope } });
+}
+
 weft_tensor *weft_huber(weft_tensor *a, weft_tensor *b, double delta, weft_loss_reduction reduction)
 {
     static const char function[] = "weft_huber";
@@ -194,13 +207,7 @@ weft_tensor *weft_huber(weft_tensor *a, weft_tensor *b, double delta, weft_loss_
         weft_fail(WEFT_ERR_INVALID, function, "delta is %g, expected a positive number", delta);
         return NULL;
     }
-    return run(&(element_loss){ .function = function,
-                                .operation = &operation_huber,
-                                .name = "a",
-                                .a = a,
-                                .b = b,
-                                .reduction = reduction,
-                                .scalars = { delta, 0.5, delta } });
+    return distance(function, a, b, reduction, delta, 0.5, delta);
 }
 
 weft_tensor *weft_smooth_l1(weft_tensor *a, weft_tensor *b, double beta, weft_loss_reduction reduction)
@@ -210,24 +217,12 @@ weft_tensor *weft_smooth_l1(weft_tensor *a, weft_tensor *b, double beta, weft_lo
         weft_fail(WEFT_ERR_INVALID, function, "beta is %g, expected a number of at least 0", beta);
         return NULL;
     }
-    return run(&(element_loss){ .function = function,
-                                .operation = &operation_huber,
-                                .name = "a",
-                                .a = a,
-                                .b = b,
-                                .reduction = reduction,
-                                .scalars = { beta, beta > 0 ? 0.5 / beta : 0, 1 } });
+    return distance(function, a, b, reduction, beta, beta > 0 ? 0.5 / beta : 0, 1);
 }
 
 weft_tensor *weft_l1(weft_tensor *a, weft_tensor *b, weft_loss_reduction reduction)
 {
-    return run(&(element_loss){ .function = "weft_l1",
-                                .operation = &operation_huber,
-                                .name = "a",
-                                .a = a,
-                                .b = b,
-                                .reduction = reduction,
-                                .scalars = { 0, 0, 1 } });
+    return distance("weft_l1", a, b, reduction, 0, 0, 1);
 }
 
 /* ---- probabilities ------------------------------------------------------------------------------------- */

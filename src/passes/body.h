@@ -1,6 +1,5 @@
-/* src/passes: what is executed in place of a recorded trace, its body. A BODY is a trace made from the recorded one by PASSES, for a set
- * of promised values. It is a pure function of the trace, that set and the passes' switches, so that all processes find
- * the same one.
+/* src/passes: PASSES make a BODY of a recorded trace, the trace that is executed in its place. A body depends on the recorded
+ * trace, a set of promised values and the passes' switches alone, so that all processes make the same one.
  *
  * A pass reads body->trace, marks nodes as removed, values as replaced by others, adds values, and inserts nodes;
  * weft_body_apply() then carries this out. Nodes keep the number of the recorded call that they take scalars, random state

@@ -1,3 +1,4 @@
+/* Shared by passes: which nodes they leave alone, redistributions, layouts of calls. */
 #include "passes/pass.h"
 
 #include <stdlib.h>

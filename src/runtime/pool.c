@@ -90,8 +90,8 @@ static bool same_cut(const weft_cut *a, const weft_cut *b)
     return a->total == b->total && a->first == b->first && a->step == b->step;
 }
 
-/* Asks for huge pages, where the system has them, of those that lie in the memory as a whole: a pass over 64 MB takes a
- * quarter less time than with 16,384 pages (docs/performance.md). */
+/* Asks for huge pages inside the memory, where the system has them. A pass over 64 MB takes a quarter less time than with
+ * 16,384 small pages (docs/performance.md). */
 static void use_huge_pages(char *memory, int64_t bytes)
 {
 #ifdef MADV_HUGEPAGE

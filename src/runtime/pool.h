@@ -30,9 +30,9 @@ typedef struct weft_buffer {
     bool borrowed;            /* the program's memory: used in place, never freed */
     bool read_only;           /* borrowed memory that must not be written to */
     bool pooled;              /* released: kept for reuse; else deleted after its last task */
-    void (*give_back)(void *owner); /* of borrowed memory: called once the buffer is deleted; NULL: nothing is */
+    void (*give_back)(void *owner); /* the deleter of borrowed memory, called with the buffer's end; may be NULL */
     void *owner;
-    struct weft_lease *lease; /* of those outside who read it; NULL: nobody does */
+    struct weft_lease *lease; /* its uses by code outside of the library; NULL: none */
     int sends;                /* sends of its panels since the last renewal */
     int retiring;             /* panels that tasks may still use; of a buffer without references */
     struct weft_buffer *next; /* in a free list, or in the list of buffers to be deleted */

@@ -2,8 +2,8 @@
  * tensors calls weft_call_tell() once its arguments are checked, before it does anything else. Calls
  * within another call (a composite's) are not recorded.
  *
- * The floors above install their recorders (src/autograd, src/graph), so that nothing includes upwards.
- * Without a recorder a call pays one load and one branch. */
+ * Higher floors (src/autograd, src/graph) install recorders, and lower ones call them without their headers. Without a
+ * recorder a call pays one load and one branch. */
 #ifndef WEFT_SRC_RUNTIME_RECORDER_H
 #define WEFT_SRC_RUNTIME_RECORDER_H
 
@@ -30,7 +30,8 @@ typedef struct weft_recorder {
     struct weft_recorder *next; /* installed before */
 } weft_recorder;
 
-/* To be called between two public calls; an end() may remove its own recorder. The newest recorder is called first. weft_finalize() removes all. */
+/* To be called between two public calls; an end() may remove its own recorder. The newest recorder is called first.
+ * weft_finalize() removes all. */
 void weft_recorder_install(weft_recorder *recorder);
 void weft_recorder_remove(weft_recorder *recorder);
 

@@ -103,8 +103,8 @@ typedef struct weft_runtime_state {
     struct weft_device_watch *device_watch; /* as cuda_queues */
     struct weft_codelet *codelets; /* by kernel id (codelets.c) */
     struct weft_own_codelets *own_codelets; /* codelets.h: the program's kernels; NULL: none yet */
-    uint32_t cluster_kernel;       /* src/graph: the id of the clusters' kernel; 0: none yet */
-    uint32_t bucket_kernel;        /* the same of the tasks that pack and unpack */
+    uint32_t cluster_kernel;       /* id of the kernel that runs clusters (src/clusters); 0: not registered yet */
+    uint32_t bucket_kernel;        /* id of the kernel that packs and unpacks buckets (src/passes); 0: not registered yet */
     int *codelet_nodes;            /* all 0; read by StarPU for tasks with many buffers */
     struct weft_comm *comm;
     /* weft_comm_give_up(), to be called after the submitting thread has broken the world. */

@@ -6,8 +6,8 @@
 #include "tensor/dlpack.h"
 #include "tensor/state.h"
 
-/* What a managed tensor is a part of, until its deleter is called: no thread of weft's and no state of a world is needed
- * then. */
+/* A managed tensor with its memory, until its deleter is called. The deleter needs no thread of weft's and no state of a
+ * world. */
 typedef struct exported {
     struct DLManagedTensorVersioned versioned;
     struct DLManagedTensor unversioned; /* or this one is given out */

@@ -34,7 +34,8 @@ weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage);
 void weft_exchange_free(weft_exchange *exchange);
 /* Memory in bytes, about. */
 size_t weft_exchange_bytes(const weft_exchange *exchange);
-/* Submits the stage's tasks and transfers. is_new: the target shares no memory with the source, on no process. False with the error kept. */
+/* Submits the stage's tasks and transfers. is_new: the target shares no memory with the source, on no process. False with the
+ * error kept. */
 bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tensor_impl *source,
                        weft_tensor_impl *target, bool is_new);
 

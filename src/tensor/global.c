@@ -127,7 +127,9 @@ static weft_status perform_distribute(const weft_call *call, weft_tensor *output
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-static const weft_action action_distribute = { .name = "distribute", .perform = perform_distribute, .leaves_values = true, .num_outputs = 1 };
+static const weft_action action_distribute = {
+    .name = "distribute", .perform = perform_distribute, .leaves_values = true, .num_outputs = 1
+};
 
 weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
                              weft_mesh *mesh, const weft_placement *placements)

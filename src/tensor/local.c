@@ -127,7 +127,8 @@ void *weft_local_acquire(weft_tensor *handle, int local_rank, weft_access access
         return NULL;
     }
     void *memory = NULL;
-    return act(function, access == WEFT_READ ? &action_acquire : &action_acquire_to_write, handle, local_rank, access, &memory, 0) == WEFT_OK ? memory : NULL;
+    const weft_action *action = access == WEFT_READ ? &action_acquire : &action_acquire_to_write;
+    return act(function, action, handle, local_rank, access, &memory, 0) == WEFT_OK ? memory : NULL;
 }
 
 static weft_status perform_release(const weft_call *call, weft_tensor *outputs[])

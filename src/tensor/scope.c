@@ -237,7 +237,9 @@ static weft_status perform_keep(const weft_call *call, weft_tensor *outputs[])
 weft_tensor *weft_scope_keep(weft_tensor *handle)
 {
     static const char function[] = "weft_scope_keep";
-    static const weft_action action = { .name = "scope_keep", .perform = perform_keep, .num_outputs = 1, .keeps = true, .leaves_values = true };
+    static const weft_action action = {
+        .name = "scope_keep", .perform = perform_keep, .num_outputs = 1, .keeps = true, .leaves_values = true
+    };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return NULL;

@@ -3,24 +3,6 @@
 
 /* ---- functions of one element -------------------------------------------------------------------------- */
 
-/* In floating numbers, and in integers, which wrap around. x, y, z: the operands; s, t: the call's
- * numbers. */
-#define REAL(name_, ...)                                                                                     \
-    static double real_##name_(scalars *v)                                                                   \
-    {                                                                                                        \
-        const double x = v->a, y = v->b, z = v->c, s = v->real[0], t = v->real[1];                           \
-        (void)x, (void)y, (void)z, (void)s, (void)t;                                                         \
-        __VA_ARGS__                                                                                          \
-    }
-#define WHOLE(name_, ...)                                                                                    \
-    static int64_t whole_##name_(scalars *v)                                                                 \
-    {                                                                                                        \
-        const int64_t x = v->i, y = v->j, z = v->k;                                                          \
-        const double s = v->real[0], t = v->real[1];                                                         \
-        (void)x, (void)y, (void)z, (void)s, (void)t;                                                         \
-        __VA_ARGS__                                                                                          \
-    }
-
 static int64_t as_whole(double x)
 {
     return converted(WEFT_I64, WEFT_F64, (element){ .real = x }).whole;

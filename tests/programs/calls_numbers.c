@@ -79,41 +79,27 @@ BITS(bitwise_right_shift, 2, out[0] = weft_bitwise_right_shift(in[0], in[1]), IN
 
 /* ---- choices ------------------------------------------------------------------------------------------- */
 
-#define REAL(name_, ...)                                                                                     \
-    static double real_##name_(scalars *v)                                                                   \
-    {                                                                                                        \
-        const double x = v->a, y = v->b, z = v->c, s = v->real[0], t = v->real[1];                           \
-        (void)x, (void)y, (void)z, (void)s, (void)t;                                                         \
-        __VA_ARGS__                                                                                          \
-    }
-#define WHOLE(name_, ...)                                                                                    \
-    static int64_t whole_##name_(scalars *v)                                                                 \
-    {                                                                                                        \
-        const int64_t x = v->i, y = v->j, z = v->k;                                                          \
-        (void)x, (void)y, (void)z;                                                                           \
-        return __VA_ARGS__;                                                                                  \
-    }
 #define DETAILS(name_, call_, ...)                                                                           \
     CALLS(name_, call_)                                                                                      \
     static const elementwise details_##name_ = { __VA_ARGS__ };
 
 REAL(fmax, return y != y || x >= y ? x : y;)
-WHOLE(fmax, x > y ? x : y)
+WHOLE(fmax, return x > y ? x : y;)
 REAL(fmin, return y != y || x <= y ? x : y;)
-WHOLE(fmin, x < y ? x : y)
+WHOLE(fmin, return x < y ? x : y;)
 REAL(copysign, {
     depends_on_sign_of(v, y);
     v->unsure |= y != y && x == x;
     return copysign(x, y);
 })
 REAL(nan_to_num, return x != x ? s : isinf(x) ? (x > 0 ? t : -t) : x;)
-WHOLE(nan_to_num, x)
+WHOLE(nan_to_num, return x;)
 REAL(frac, return x - trunc(x);)
 /* NaN bounds as well. */
 REAL(clamp, double low = x < y || y != y ? y : x; low = x != x ? x : low; return low > z || z != z ? (low != low ? low : z) : low;)
-WHOLE(clamp, x < y ? (y > z ? z : y) : x > z ? z : x)
+WHOLE(clamp, return x < y ? (y > z ? z : y) : x > z ? z : x;)
 REAL(minimum, return x != x || x < y ? x : y;)
-WHOLE(minimum, x < y ? x : y)
+WHOLE(minimum, return x < y ? x : y;)
 REAL(lerp_tensor, {
     double difference = sum(v, y, -x), rest = sum(v, 1, -z);
     v->magnitude = fabs(x) + fabs(y) + (fabs(x) + fabs(y)) * (1 + fabs(z));

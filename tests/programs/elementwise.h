@@ -32,4 +32,22 @@ void allow_addends(scene *s, dense *x, double mass, double unit);
 /* A second input that is broadcast with the first: on its mesh, of a part of its shape, or more than it. */
 int choose_broadcast(maker *m, int first, unsigned types, value_kind kind);
 
+/* In floating numbers, and in integers, which wrap around. x, y, z: the operands; s, t: the call's
+ * numbers. */
+#define REAL(name_, ...)                                                                                     \
+    static double real_##name_(scalars *v)                                                                   \
+    {                                                                                                        \
+        const double x = v->a, y = v->b, z = v->c, s = v->real[0], t = v->real[1];                           \
+        (void)x, (void)y, (void)z, (void)s, (void)t;                                                         \
+        __VA_ARGS__                                                                                          \
+    }
+#define WHOLE(name_, ...)                                                                                    \
+    static int64_t whole_##name_(scalars *v)                                                                 \
+    {                                                                                                        \
+        const int64_t x = v->i, y = v->j, z = v->k;                                                          \
+        const double s = v->real[0], t = v->real[1];                                                         \
+        (void)x, (void)y, (void)z, (void)s, (void)t;                                                         \
+        __VA_ARGS__                                                                                          \
+    }
+
 #endif
