@@ -281,6 +281,8 @@ static void test_e4_types(void **state)
     assert_int_equal(weft_tensor_dtype(weft_softmax(h, 1)), WEFT_F32);
     assert_int_equal(weft_tensor_dtype(weft_sum(h, 0, false)), WEFT_F32);
     assert_int_equal(weft_tensor_dtype(weft_rms_norm(h, NULL, 1e-5)), WEFT_F32);
+    assert_int_equal(weft_tensor_dtype(weft_group_norm(h, 1, NULL, NULL, 1e-5)), WEFT_F32);
+    assert_int_equal(weft_tensor_dtype(weft_instance_norm(h, NULL, NULL, 1e-5)), WEFT_BF16);
     assert_int_equal(weft_tensor_dtype(weft_matmul(weft_to_type(x, WEFT_F64), weft_to_type(w, WEFT_F64))), WEFT_F64);
     assert_int_equal(weft_autocast_begin(WEFT_F32), WEFT_OK);
     assert_int_equal(weft_tensor_dtype(weft_matmul(x, w)), WEFT_F32);
