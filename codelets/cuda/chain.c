@@ -60,6 +60,17 @@ static bool has_same_elements(const finding *f, const operand *a, const operand 
     return same;
 }
 
+/* Whether writing an operand of the box `args` leaves none of these bytes as it was. A part of a row-major value has gaps in which
+ * other elements of the same value lie. */
+static bool covers(const weft_elementwise_args *args, const operand *own, range bytes)
+{
+    int64_t size = (int64_t)weft_dtype_size(own->type);
+    for (int d = 0; d < args->ndim; d++) {
+        size *= args->extent[d];
+    }
+    return own->bytes.end - own->bytes.begin == size && own->bytes.begin <= bytes.begin && bytes.end <= own->bytes.end;
+}
+
 static bool is_in_scratch(const weft_cuda_steps *steps, range bytes)
 {
     return overlap(bytes, (range){ steps->scratch, steps->scratch + steps->scratch_bytes });
@@ -106,7 +117,14 @@ static bool find_input(finding *f, int step, int k)
     return memory >= 0;
 }
 
-/* Whether step `step` may write while threads execute the steps before it: no other thread reads these bytes, or writes them. */
+/* Whether writing `own` leaves nothing of `written`, an earlier step's output. */
+static bool writes_again(const finding *f, const operand *own, const operand *written)
+{
+    return has_same_elements(f, own, written) || (is_in_scratch(f->steps, written->bytes) && covers(f->box, own, written->bytes));
+}
+
+/* Whether step `step` may write while threads execute the steps before it: no other thread reads these bytes, or stores what the
+ * step does not write again. */
 static bool may_write(finding *f, int step)
 {
     operand own = operand_of(run_of(f, step), 0);
@@ -120,7 +138,7 @@ static bool may_write(finding *f, int step)
     }
     for (int s = 0; s < step; s++) {
         operand written = operand_of(run_of(f, s), 0);
-        if (overlap(own.bytes, written.bytes) && !has_same_elements(f, &own, &written) && !is_in_scratch(f->steps, written.bytes)) {
+        if (overlap(own.bytes, written.bytes) && !writes_again(f, &own, &written)) {
             return false;
         }
     }
@@ -190,7 +208,7 @@ static bool touches(const weft_task_run *run, range bytes)
     return found;
 }
 
-/* Whether a kernel from number `next` on reads these bytes before one writes them. */
+/* Whether a kernel from number `next` on reads these bytes before one has written all of them. */
 static bool is_read(const weft_cuda_steps *steps, int next, range bytes)
 {
     for (int n = next; n < steps->count; n++) {
@@ -204,8 +222,11 @@ static bool is_read(const weft_cuda_steps *steps, int next, range bytes)
                 return true;
             }
         }
-        if (weft_kernel_is_elementwise(run->kernel) && overlap(operand_of(run, 0).bytes, bytes)) {
-            return false;
+        if (weft_kernel_is_elementwise(run->kernel)) {
+            operand own = operand_of(run, 0);
+            if (covers(run->arguments, &own, bytes)) {
+                return false;
+            }
         }
     }
     return false;

@@ -254,7 +254,7 @@ static weft_cuda_steps scale_all(scaling *s, int count, void *operands[][2], cha
     for (int i = 0; i < count; i++) {
         s->args[i] = (weft_elementwise_args){ .base.dtype = WEFT_F32, .ndim = 1, .common = WEFT_F32, .extent = { N },
                                               .types = { WEFT_F32, WEFT_F32 }, .stride = { { 1 }, { 1 } } };
-        s->runs[i] = (weft_task_run){ .kernel = WEFT_KERNEL_scale, .arguments = &s->args[i], .num_operands = 2,
+        s->runs[i] = (weft_task_run){ .kernel = WEFT_KERNEL_scale, .cpu = &weft_cpu_kernels[WEFT_KERNEL_scale], .arguments = &s->args[i], .num_operands = 2,
                                       .operands = operands[i], .scalars = { 2 + i } };
     }
     return (weft_cuda_steps){ count, s->runs, scratch, AREA };
@@ -291,6 +291,43 @@ static void test_values_written_again_in_part(void **state)
     assert_true(chain.steps[0].output >= 0 && chain.steps[1].output >= 0);
 }
 
+/* A matrix is written in two pieces of columns, whose bytes overlap though their elements do not, and then read as a whole: both
+ * pieces are stored. */
+static void test_values_in_pieces(void **state)
+{
+    (void)state;
+    enum { ROWS = 15, COLUMNS = 20 };
+    static const int64_t cuts[] = { COLUMNS / 2, 7, 19 };
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        char *scratch = memory.device[SCRATCH], *here = (char *)memory.host[SCRATCH];
+        size_t behind = (size_t)cuts[i] * sizeof(float);
+        void *there[][2] = { { scratch, memory.device[0] }, { scratch + behind, (char *)memory.device[0] + behind }, { memory.device[2], scratch } };
+        void *own[][2] = { { here, memory.host[0] }, { here + behind, memory.host[0] + behind }, { memory.host[2], here } };
+        fill_at_random(0, WEFT_F32);
+        fill_at_random(2, WEFT_F32);
+        fill_at_random(SCRATCH, WEFT_F32);
+        scaling s;
+        weft_cuda_steps steps = scale_all(&s, 3, there, scratch);
+        for (int k = 0; k < 3; k++) {
+            s.args[k].ndim = 2;
+            s.args[k].extent[0] = ROWS;
+            s.args[k].extent[1] = k == 0 ? cuts[i] : k == 1 ? COLUMNS - cuts[i] : COLUMNS;
+            for (int o = 0; o < 2; o++) {
+                s.args[k].stride[o][0] = COLUMNS;
+                s.args[k].stride[o][1] = 1;
+            }
+        }
+        weft_device_error *found[MOST];
+        assert_int_equal(weft_cuda_launch_steps(&steps, &memory.queue, found), cudaSuccess);
+        assert_int_equal(cudaStreamSynchronize(memory.stream), cudaSuccess);
+        for (int k = 0; k < 3; k++) {
+            s.runs[k].operands = own[k];
+            weft_cpu_kernels[s.runs[k].kernel].run(&s.runs[k]);
+        }
+        compare("pieces", 2, WEFT_F32, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +335,7 @@ int main(void)
         cmocka_unit_test(test_one_launch),
         cmocka_unit_test(test_values_that_nothing_reads),
         cmocka_unit_test(test_values_written_again_in_part),
+        cmocka_unit_test(test_values_in_pieces),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }
