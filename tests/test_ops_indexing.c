@@ -304,7 +304,7 @@ static void case_one_hot(void)
 static void case_nonzero(void)
 {
     int64_t shape[WEFT_MAX_DIMS], count = 0;
-    int ndim = random_shape(&source, 4, 9, shape);
+    int ndim = random_shape(&source, 3, 5, shape);
     typed a = make_typed(any_mesh(), any_type(), ndim, shape);
     double *expected = new_values(a.base.count * ndim);
     for (int64_t i = 0; i < a.base.count; i++) {
@@ -324,7 +324,7 @@ static void case_nonzero(void)
 static void case_masked_select(void)
 {
     int64_t shape[WEFT_MAX_DIMS], count = 0;
-    int ndim = random_shape(&source, 4, 9, shape);
+    int ndim = random_shape(&source, 3, 5, shape);
     weft_mesh *mesh = any_mesh();
     typed a = make_typed(mesh, any_type(), ndim, shape), mask = make_typed(mesh, WEFT_BOOL, ndim, shape);
     double *expected = new_values(a.base.count);

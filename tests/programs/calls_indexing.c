@@ -104,6 +104,46 @@ static bool looked_up(scene *s)
     return valid;
 }
 
+/* In a scalar, as in a vector of one element. */
+CALLS(scalar_gather, out[0] = weft_gather(in[0], (int)whole[0], in[1]))
+
+static bool make_scalar_gather(maker *m, step *s)
+{
+    int a = choose_any(m, ALL_TYPES, 0, 0);
+    if (a == NO_VALUE || value_of(m, a)->ndim != 0) {
+        return false;
+    }
+    int64_t wanted = between(m, 0, 5);
+    int indices = choose_indices(m, a, 1, (int)between(m, 0, 1), &wanted);
+    *s = step_of(s->operation, 2, a, indices);
+    s->num_wholes = 1;
+    s->wholes[0] = between(m, -1, 0);
+    return indices != NO_VALUE;
+}
+
+/* Whether the call has a scalar, its only dimension, and a line of indices. */
+static bool is_scalar_call(scene *s)
+{
+    const dense *x = s->in[0], *indices = s->in[1];
+    int64_t dim = whole_of_call(s, 0);
+    return x != NULL && x->ndim == 0 && is_index(indices) && indices->ndim <= 1 && (dim == 0 || dim == -1);
+}
+
+static bool scalar_gathered(scene *s)
+{
+    const dense *indices = s->in[1];
+    bool valid = true;
+    if (!is_scalar_call(s)) {
+        return false;
+    }
+    dense *out = scene_output(s, 0, s->in[0]->dtype, indices->ndim, indices->shape);
+    for (int64_t i = 0; i < out->count; i++) {
+        look_up_element(s, out, i, indices->at[i].whole == 0 ? 0 : -1, &valid);
+    }
+    finish_look_up(out, s->in[0]);
+    return valid;
+}
+
 static bool make_embedding(maker *m, step *s)
 {
     int table = choose_any(m, FLOATS, 2, 2);
@@ -241,6 +281,44 @@ static bool scattered(scene *s)
         if (indices->at[i].whole < 0 || indices->at[i].whole >= x->shape[dim]) {
             return false;
         }
+    }
+    finish_sums(s, &sum, out, fmin(dense_unit(x), dense_unit(source)));
+    return true;
+}
+
+/* To a scalar, as to a vector of one element. */
+CALLS(scalar_add_inplace, weft_index_add_inplace(in[0], (int)whole[0], in[1], in[2]))
+
+static bool make_scalar_add(maker *m, step *s)
+{
+    int a = choose_target(m, ALL_TYPES, 0, 0);
+    if (a == NO_VALUE || value_of(m, a)->ndim != 0) {
+        return false;
+    }
+    int64_t wanted = between(m, 0, 5);
+    int source = choose_like(m, a, BIT(value_of(m, a)->dtype), 1, &wanted);
+    int indices = choose_indices(m, a, 1, 1, &wanted);
+    *s = step_of(s->operation, 3, a, indices, source);
+    s->outputs[0] = a;
+    s->num_wholes = 1;
+    s->wholes[0] = between(m, -1, 0);
+    return indices != NO_VALUE && source != NO_VALUE;
+}
+
+static bool added_to_scalar(scene *s)
+{
+    const dense *x = s->in[0], *indices = s->in[1], *source = s->in[2];
+    if (!is_scalar_call(s) || source == NULL || source->dtype != x->dtype || source->ndim > 1 || source->count != indices->count) {
+        return false;
+    }
+    dense *out = scene_output(s, 0, x->dtype, 0, NULL);
+    sums sum = sums_new(s, 1);
+    add_to_sum(&sum, out, 0, x, 0);
+    for (int64_t i = 0; i < source->count; i++) {
+        if (indices->at[i].whole != 0) {
+            return false;
+        }
+        add_to_sum(&sum, out, 0, source, i);
     }
     finish_sums(s, &sum, out, fmin(dense_unit(x), dense_unit(source)));
     return true;
@@ -463,6 +541,8 @@ const operation indexing_calls[] = {
     ROW(one_hot, make_one_hot, one_hot, .flags = 0),
     ROW(scatter_add, make_scatter, scattered, .flags = MAY_BE_PARTIAL, .weight = 8),
     ROW(scatter_add_inplace, make_scatter, scattered, .flags = IN_PLACE, .weight = 8),
+    ROW(scalar_gather, make_scalar_gather, scalar_gathered, .flags = MOVES | MAY_BE_PARTIAL, .weight = 4),
+    ROW(scalar_add_inplace, make_scalar_add, added_to_scalar, .flags = IN_PLACE, .weight = 8),
     ROW(index_add, make_scatter, scattered, .flags = MAY_BE_PARTIAL, .weight = 8),
     ROW(index_add_inplace, make_scatter, scattered, .flags = IN_PLACE, .weight = 8),
     ROW(embedding_backward, make_embedding_backward, embedded_backward, .flags = MAY_BE_PARTIAL, .weight = 8),
