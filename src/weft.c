@@ -115,8 +115,10 @@ static void stop_floors(const weft_transport *transport)
     weft_autograd_stop();
     weft_dispatch_stop();
     weft_tensors_stop();
+    weft_device_watch_leave(weft_runtime.device_watch);
     if (weft_runtime.comm != NULL) {
         weft_comm_stop(weft_runtime.comm);
+        weft_runtime.comm = NULL;
     } else if (transport->data.state != NULL) {
         weft_transport_close(transport);
     }
@@ -151,6 +153,7 @@ static weft_status start_comm(const char *function, const weft_settings *setting
     if (transport->data.enable_packing != NULL) {
         transport->data.enable_packing(transport->data.state);
     }
+    weft_runtime.give_up = weft_comm_give_up;
     weft_runtime.comm = weft_comm_start(function, *transport, settings->timeout_s);
     return weft_runtime.comm == NULL ? weft_latest_status() : WEFT_OK;
 }
@@ -212,7 +215,6 @@ static weft_status start(const char *function, const weft_config *config, const 
     warn(&settings, all_expected, &transport);
     weft_blas_use_one_thread();
     weft_runtime.initialized = true;
-    weft_runtime.give_up = weft_comm_give_up;
     weft_runtime.check = settings.check && transport.place.num_processes > 1;
     watch_exit();
     if (weft_runtime.comm != NULL && transport.place.num_processes > 1 && settings.signals) {

@@ -1,6 +1,5 @@
 /* Attention with grouped heads, a composite; and with dropout, several calls, so that its gradient is that of these. All
  * arguments are checked before the first one. */
-#include <float.h>
 #include <math.h>
 
 #include "ops/attention.h"
@@ -176,14 +175,14 @@ static bool split_operands(attention *a)
 
 /* ---- dropout ------------------------------------------------------------------------------------------- */
 
-/* Rows and keys whose scores do not count, as `scores`, or broadcasting to these; NULL: none. False with the error kept. */
-static bool find_hidden(const attention *a, weft_tensor **hidden)
+/* Rows and keys whose scores do not count, as `scores`, or broadcasting to these; NULL: none. `added`: the mask as it is added to
+ * scores; NULL: it has truth values, or there is none. False with the error kept. */
+static bool find_hidden(const attention *a, weft_tensor *added, weft_tensor **hidden)
 {
     const weft_layout *q = weft_layout_of(a->q), *k = weft_layout_of(a->k);
     *hidden = NULL;
     if (a->mask != NULL) {
-        bool adds = weft_dtype_is_floating(weft_layout_of(a->mask)->dtype);
-        *hidden = adds ? weft_eq_scalar(a->mask, -INFINITY) : weft_logical_not(a->mask);
+        *hidden = added != NULL ? weft_eq_scalar(added, -INFINITY) : weft_logical_not(a->mask);
         if (*hidden == NULL) {
             return false;
         }
@@ -200,19 +199,27 @@ static bool find_hidden(const attention *a, weft_tensor **hidden)
     return true;
 }
 
-/* With the matrix of all weights. Hidden scores are finite, so that a row that sees no key
- * has weights, which become 0. */
+/* Hidden scores are -INFINITY, which no other score is below; those of a row that sees no key are 0, whose weights become 0. */
+static weft_tensor *hide(weft_tensor *scores, weft_tensor *hidden)
+{
+    weft_tensor *whole = weft_all(hidden, -1, true);
+    weft_tensor *filled = scores == NULL || whole == NULL ? NULL : weft_masked_fill(scores, hidden, -INFINITY);
+    return filled == NULL ? NULL : weft_masked_fill(filled, whole, 0);
+}
+
+/* With the matrix of all weights. */
 static weft_tensor *attend_with_dropout(const attention *a)
 {
     weft_dtype type = weft_layout_of(a->q)->dtype, wide = weft_wide_type(type);
-    weft_tensor *hidden, *q = weft_to_type(a->q, wide), *k = weft_to_type(a->k, wide), *v = weft_to_type(a->v, wide);
-    if (q == NULL || k == NULL || v == NULL || !find_hidden(a, &hidden)) {
+    bool adds = a->mask != NULL && weft_dtype_is_floating(weft_layout_of(a->mask)->dtype);
+    weft_tensor *hidden, *added = adds ? weft_to_type(a->mask, wide) : NULL;
+    weft_tensor *q = weft_to_type(a->q, wide), *k = weft_to_type(a->k, wide), *v = weft_to_type(a->v, wide);
+    if (q == NULL || k == NULL || v == NULL || adds != (added != NULL) || !find_hidden(a, added, &hidden)) {
         return NULL;
     }
     weft_tensor *scores = weft_scale(weft_matmul_ex(q, false, k, true), a->scale);
-    bool adds = a->mask != NULL && weft_dtype_is_floating(weft_layout_of(a->mask)->dtype);
-    scores = adds ? weft_add(scores, weft_to_type(a->mask, wide)) : scores;
-    scores = hidden != NULL ? weft_masked_fill(scores, hidden, -(double)FLT_MAX) : scores;
+    scores = adds ? weft_add(scores, added) : scores;
+    scores = hidden != NULL ? hide(scores, hidden) : scores;
     weft_tensor *weights = scores == NULL ? NULL : weft_softmax(scores, -1);
     weights = hidden != NULL && weights != NULL ? weft_masked_fill(weights, hidden, 0) : weights;
     weights = weights == NULL ? NULL : weft_dropout(weights, a->dropout, true, NULL);

@@ -528,6 +528,11 @@ static bool name_dims(const char *function, const weft_tensor *const tensors[2],
 {
     for (int i = 0; i < 2; i++) {
         int ndim = weft_layout_of(tensors[i])->ndim, own[WEFT_MAX_DIMS];
+        if (num_dims > ndim) {
+            weft_fail(WEFT_ERR_INVALID, function, "num_dims is %d, expected 0 to %d, the dimensions of %s", num_dims, ndim,
+                      i == 0 ? "a" : "b");
+            return false;
+        }
         if (!weft_check_own_dims(function, tensors[i], num_dims, dims[i], own)) {
             return false;
         }

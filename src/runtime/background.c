@@ -4,8 +4,12 @@
 
 bool weft_background_start(pthread_t *thread, void *(*run)(void *argument), void *argument)
 {
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT }; /* of the thread itself */
     sigset_t all, before;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        sigdelset(&all, faults[i]);
+    }
     pthread_sigmask(SIG_SETMASK, &all, &before);
     bool started = pthread_create(thread, NULL, run, argument) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

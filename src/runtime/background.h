@@ -1,11 +1,11 @@
-/* Threads of the library's own. */
+/* Threads beside the program's: all but the workers', which StarPU starts, and the progress thread. */
 #ifndef WEFT_SRC_RUNTIME_BACKGROUND_H
 #define WEFT_SRC_RUNTIME_BACKGROUND_H
 
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Starts a thread that takes no signals: handlers of the program's run on its own threads. The caller joins it. False: there is no
+/* Starts a thread that takes no signals but faults of its own: handlers of the program's run on its own threads. The caller joins it. False: there is no
  * thread. */
 bool weft_background_start(pthread_t *thread, void *(*run)(void *argument), void *argument);
 

@@ -185,6 +185,10 @@ class Copy(Folder):
         self.assertIn("weft-predict", weft.run([programs / "weft-predict", "--help"]))
         self.assertIn("weft-profile", weft.run([programs / "weft-profile", "--help"]))
 
+    def test_profile_finds_what_it_reads(self):
+        tools = weft.prefix / "libexec" / "weft" / "tools" / "profile"
+        weft.run(["python3", "-B", "-c", "import traces; open(traces.TABLE).close()"], folder=tools)
+
     def test_texts_are_there(self):
         documents = weft.prefix / "share" / "doc" / "weft"
         for name in ("LICENSE", "README.md", "CHANGES.md"):

@@ -39,13 +39,13 @@ CALLS(conv_transpose2d, out[0] = weft_conv_transpose2d(in[0], in[1], in[2],
                                                                             { whole[2], whole[3] },
                                                                             { whole[4], whole[5] },
                                                                             whole[6] },
-                                                       &whole[7]))
+                                                       (int64_t[]){ whole[7], whole[8] }))
 CALLS(conv_transpose1d, out[0] = weft_conv_transpose1d(in[0], in[1], in[2],
                                                        &(weft_convolution){ { whole[0], whole[1] },
                                                                             { whole[2], whole[3] },
                                                                             { whole[4], whole[5] },
                                                                             whole[6] },
-                                                       &whole[7]))
+                                                       (int64_t[]){ whole[7] }))
 
 /* The array that a row computes. */
 typedef enum wanted { RESULT, OF_INPUT, OF_WEIGHT } wanted;

@@ -157,6 +157,9 @@ static void write_shards(running *r, const step *s, const dense *x)
 
 static void hold_shards(running *r, int value)
 {
+    if (r->write_waits) {
+        let_shards_go(r);
+    }
     if (r->num_held == MAX_HELD) {
         return;
     }
@@ -194,6 +197,7 @@ void let_shards_go(running *r)
         weft_tensor_release(r->tensors[value]);
     }
     r->num_held = 0;
+    r->write_waits = false;
     run_expect_no_error(r, "releasing shards");
 }
 
@@ -345,6 +349,7 @@ void run_step(running *r, const step *s)
         write_shards(r, s, now.out[0]);
         run_expect_no_error(r, "writing");
     } else {
+        r->write_waits = r->write_waits || (r->num_held > 0 && s->operation->flags & IN_PLACE);
         call(r, s, &now);
         if (r->refused) {
             return;

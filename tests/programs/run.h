@@ -49,6 +49,7 @@ typedef struct running {
     bool compared[MAX_VALUES]; /* since it was last written to */
     lent *lent;
     int num_held, held[MAX_HELD]; /* values whose shards the program has acquired */
+    bool write_waits;             /* perhaps for these: what it writes must not be acquired before they are released */
     int step;                     /* that is being done */
     int num_digests;
     digest digests[MAX_DIGESTS];
