@@ -222,6 +222,8 @@ static void test_products(void **state)
     GIVES_NULL(weft_interpolate(matrix, 2, &(weft_interpolation){ .mode = WEFT_INTERPOLATE_LINEAR }), SHAPE,
                "weft_interpolate", "at least 3");
     GIVES_NULL(weft_interpolate(image, 2, NULL), INVALID, "weft_interpolate", "options");
+    GIVES_NULL(weft_interpolate(image, 2, &(weft_interpolation){ .sizes = { INT32_MAX, INT32_MAX } }), SHAPE, "weft_interpolate",
+               "elements");
     GIVES_NULL(weft_interpolate(image, 2, &(weft_interpolation){ .mode = (weft_interpolation_mode)4 }), INVALID,
                "weft_interpolate", "mode");
     GIVES_NULL(weft_interpolate(image, 1, &(weft_interpolation){ .mode = WEFT_INTERPOLATE_BICUBIC }), INVALID,

@@ -97,8 +97,8 @@ static bool check_heads(const attention *a, const named all[4])
                   (long long)shared, all[1].layout->ndim - 3, (long long)heads);
         return false;
     }
-    for (int i = 0; i < 3; i++) {
-        if (all[i].layout->ndim == WEFT_MAX_DIMS) {
+    for (int i = 0; i < 4; i++) {
+        if (all[i].layout != NULL && all[i].layout->ndim == WEFT_MAX_DIMS) {
             weft_fail(WEFT_ERR_SHAPE, a->function, "%s has %d dimensions, expected at most %d with grouped heads", all[i].name,
                       WEFT_MAX_DIMS, WEFT_MAX_DIMS - 1);
             return false;

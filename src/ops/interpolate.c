@@ -2,6 +2,7 @@
 #include "codelets/interpolation.h"
 
 #include <math.h>
+#include <string.h>
 
 #include <weft/images.h>
 
@@ -217,13 +218,16 @@ weft_tensor *weft_interpolate(weft_tensor *a, int num_dims, const weft_interpola
     call.attributes.num_numbers = NUMBER_NUMBERS;
     call.attributes.numbers[NUMBER_TAPS] = taps[o.mode];
     call.attributes.numbers[NUMBER_CENTRES] = o.mode != WEFT_INTERPOLATE_NEAREST && !o.align_corners;
+    int64_t shape[WEFT_MAX_DIMS];
+    memcpy(shape, layout->shape, sizeof(shape));
     for (int d = 0; d < num_dims; d++) {
-        int64_t n = layout->shape[layout->ndim - num_dims + d];
-        if (!take_dim(function, &o, d, n, &call.attributes.sizes[d], &call.scalars[d])) {
+        int64_t *size = &shape[layout->ndim - num_dims + d];
+        if (!take_dim(function, &o, d, *size, &call.attributes.sizes[d], &call.scalars[d])) {
             return NULL;
         }
+        *size = call.attributes.sizes[d];
     }
-    return weft_dispatch(&call);
+    return weft_check_shape(function, layout->ndim, shape) ? weft_dispatch(&call) : NULL;
 }
 
 const weft_operation *const weft_interpolate_operations[] = {
