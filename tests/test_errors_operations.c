@@ -268,8 +268,8 @@ static void test_operations(void **state)
     GIVES_NULL(weft_einsum("ii,ij", 2, operands), SHAPE, "weft_einsum", "tensors[0] has size");
     GIVES_NULL(weft_tensordot(matrix, matrix, 1, NULL, NULL), INVALID, "weft_tensordot", "num_dims is 1");
     GIVES_NULL(weft_tensordot(matrix, whole, 0, NULL, NULL), DTYPE, "weft_tensordot", "f64");
-    GIVES_NULL(weft_tensordot(weft_sum(matrix, WEFT_ALL_DIMS, false), matrix, 1, (int[]){ 0 }, (int[]){ 0 }), INVALID, "weft_tensordot",
-               "num_dims is 1");
+    weft_tensor *sum = weft_sum(matrix, WEFT_ALL_DIMS, false);
+    GIVES_NULL(weft_tensordot(sum, matrix, 1, (int[]){ 0 }, (int[]){ 0 }), INVALID, "weft_tensordot", "num_dims is 1");
     GIVES_NULL(weft_median(matrix, 2, false, NULL), INVALID, "weft_median", "dim");
     GIVES_NULL(weft_quantile(matrix, 1.5, 0, false, WEFT_QUANTILE_LINEAR), INVALID, "weft_quantile", "q is 1.5");
     GIVES_NULL(weft_quantile(matrix, 0.5, 0, false, (weft_quantile_way)9), INVALID, "weft_quantile", "way is 9");
