@@ -342,7 +342,7 @@ static struct starpu_task *pop(unsigned context)
     int heap = heap_for(q, worker);
     if (heap >= 0) {
         lock(q);
-        task = weft_heap_take(&q->heaps[heap], worker);
+        task = is_paused(q) ? NULL : weft_heap_take(&q->heaps[heap], worker); /* again: it may have begun since */
         if (task != NULL) {
             count_elsewhere(task, &q->queued_us[q->heap_of[worker]]);
             weft_idle_found(&q->idle[q->heap_of[worker]], &q->workers[worker]);
