@@ -63,8 +63,8 @@ static weft_tensor *share(weft_tensor *gradient, weft_tensor *whole, weft_tensor
     return weft_masked_fill(part, weft_logical_not(weft_logical_or(whole, half)), 0);
 }
 
-/* Of two bounds, as PyTorch's: an input that equals one of two different bounds shares the gradient with it; one that equals
- * both gets all of it. A least bound above the other has none. NaN counts as between the bounds. */
+/* Two bounds, as in PyTorch: an input equal to one of two different bounds shares the gradient with it; an input equal to both
+ * gets all of it. A least bound above the other gets none. NaN counts as between the bounds. */
 static bool gradients_of_clamp(const weft_gradient *of)
 {
     if (of->call->num_inputs < 3) {

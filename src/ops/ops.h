@@ -152,7 +152,7 @@ typedef struct weft_scattering {
 /* Makes `dim` nonnegative; false with the error kept. Shapes of indices are left to the rule. */
 bool weft_check_scattering(weft_scattering *x);
 
-/* What a call does along dimension 0 of a scalar (scalar_indexing.c). */
+/* Kinds of calls along dimension 0 of a scalar (scalar_indexing.c). */
 typedef enum weft_scalar_call {
     WEFT_SCALAR_LOOK_UP,
     WEFT_SCALAR_ADD,
@@ -164,7 +164,7 @@ typedef enum weft_scalar_call {
  * WEFT_SCALAR_REDUCE; value: of WEFT_SCALAR_FILL. NULL with the error kept. */
 weft_tensor *weft_index_scalar(const weft_scattering *x, weft_scalar_call kind, weft_reduce_op reduction, bool includes,
                                double value);
-/* What a call along dimension 0 of a live scalar selects (extrema.c, reductions.c): the scalar, and 0 as its index. */
+/* The only element along dimension 0 of a live scalar, and its index, 0 (extrema.c, reductions.c). */
 weft_tensor *weft_only_element(const char *function, weft_tensor *scalar, weft_tensor **indices);
 weft_tensor *weft_only_index(const char *function, weft_tensor *scalar);
 /* A live scalar in the type of sums over it. */

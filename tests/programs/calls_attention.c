@@ -180,7 +180,7 @@ static int64_t matrix_at(const attention *a, int operand, int64_t i)
     return broadcast_index(&batch, a->batch, a->shape, i) / group * size;
 }
 
-/* Of a call with grouped heads, whose batches do not broadcast. */
+/* Shapes of a call with grouped heads; its batches do not broadcast. */
 static bool find_group(const scene *s, attention *a)
 {
     const dense *q = s->in[Q];
