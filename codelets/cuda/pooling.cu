@@ -251,36 +251,29 @@ __global__ void run_avg_backward(const weft_device_call call)
     }
 }
 
-static int launch(weft_device_kernel kernel, const weft_task_run *run, weft_cuda_queue *queue)
-{
-    weft_device_call call;
-    int failed = weft_call_begin(&call, run, queue);
-    return failed != 0 ? failed : weft_call_launch(kernel, call.views[0].count, call, queue);
-}
-
 }
 
 int weft_cuda_max_pool(const weft_task_run *run, weft_cuda_queue *queue)
 {
-    return launch(run_max, run, queue);
+    return weft_launch_elements(run_max, run, queue);
 }
 
 int weft_cuda_max_pool_backward(const weft_task_run *run, weft_cuda_queue *queue)
 {
-    return launch(run_max_backward, run, queue);
+    return weft_launch_elements(run_max_backward, run, queue);
 }
 
 int weft_cuda_max_pool_pick(const weft_task_run *run, weft_cuda_queue *queue)
 {
-    return launch(run_max_pick, run, queue);
+    return weft_launch_elements(run_max_pick, run, queue);
 }
 
 int weft_cuda_avg_pool(const weft_task_run *run, weft_cuda_queue *queue)
 {
-    return launch(run_avg, run, queue);
+    return weft_launch_elements(run_avg, run, queue);
 }
 
 int weft_cuda_avg_pool_backward(const weft_task_run *run, weft_cuda_queue *queue)
 {
-    return launch(run_avg_backward, run, queue);
+    return weft_launch_elements(run_avg_backward, run, queue);
 }

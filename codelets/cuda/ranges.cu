@@ -31,21 +31,14 @@ __global__ void run_eye(const weft_device_call call)
     }
 }
 
-static int launch(weft_device_kernel kernel, const weft_task_run *run, weft_cuda_queue *queue)
-{
-    weft_device_call call;
-    int failed = weft_call_begin(&call, run, queue);
-    return failed != 0 ? failed : weft_call_launch(kernel, call.views[0].count, call, queue);
-}
-
 }
 
 int weft_cuda_range(const weft_task_run *run, weft_cuda_queue *queue)
 {
-    return launch(run_range, run, queue);
+    return weft_launch_elements(run_range, run, queue);
 }
 
 int weft_cuda_eye(const weft_task_run *run, weft_cuda_queue *queue)
 {
-    return launch(run_eye, run, queue);
+    return weft_launch_elements(run_eye, run, queue);
 }

@@ -43,6 +43,14 @@ static inline int weft_call_launch_checked(weft_device_kernel kernel, int64_t co
     return failed != 0 || count == 0 ? failed : weft_error_end(call.error, queue);
 }
 
+/* A kernel that computes each element of the first operand, and can fail at none. */
+static inline int weft_launch_elements(weft_device_kernel kernel, const weft_task_run *run, weft_cuda_queue *queue)
+{
+    weft_device_call call;
+    int failed = weft_call_begin(&call, run, queue);
+    return failed != 0 ? failed : weft_call_launch(kernel, call.views[0].count, call, queue);
+}
+
 /* ---- elements ------------------------------------------------------------------------------------------ */
 
 /* The number of an input among the views. */
