@@ -294,6 +294,34 @@ static void test_e4_types(void **state)
     assert_no_error();
 }
 
+/* Attention with each of its options has the region's type, takes what the region makes one type, and tells its gradients. */
+static void test_e4_attention(void **state)
+{
+    (void)state;
+    static const int64_t heads[] = { 4, ROWS, COLUMNS }, shared[] = { 2, ROWS, COLUMNS };
+    for (int options = 0; options < 4; options++) {
+        const weft_attention_options with = { .size = sizeof(with),
+                                              .grouped_heads = (options & 1) != 0,
+                                              .dropout = options & 2 ? 0.5 : 0 };
+        weft_scope_open();
+        weft_mesh *mesh = weft_mesh_create(1, &(int64_t){ weft_world_size() }, NULL);
+        weft_tensor *q = weft_randn(WEFT_F32, 3, heads, mesh, NULL), *k = weft_randn(WEFT_F32, 3, options & 1 ? shared : heads, mesh, NULL);
+        assert_int_equal(weft_set_requires_grad(q, true), WEFT_OK);
+        weft_tensor *half = weft_to_type(k, WEFT_BF16);
+        assert_null(weft_attention(q, half, k, &with));
+        assert_error(WEFT_ERR_DTYPE, "k is bf16");
+        assert_int_equal(weft_autocast_begin(WEFT_BF16), WEFT_OK);
+        weft_tensor *result = weft_attention(q, half, k, &with);
+        assert_no_error();
+        assert_int_equal(weft_tensor_dtype(result), WEFT_BF16);
+        assert_int_equal(weft_backward(weft_sum(result, WEFT_ALL_DIMS, false)), WEFT_OK);
+        assert_int_equal(weft_autocast_end(), WEFT_OK);
+        assert_int_equal(weft_tensor_dtype(weft_grad(q)), WEFT_F32);
+        weft_scope_close();
+    }
+    assert_no_error();
+}
+
 /* Several passes within one region use one conversion of the leaf. */
 static void test_e4_passes(void **state)
 {
@@ -417,7 +445,7 @@ int main(int count, char *arguments[])
         cmocka_unit_test(test_segments),  cmocka_unit_test(test_segments_refuse),
         cmocka_unit_test(test_segments_save_little),
         cmocka_unit_test(test_e4_types),  cmocka_unit_test(test_e4_gradients),
-        cmocka_unit_test(test_e4_list),   cmocka_unit_test(test_e4_passes),
+        cmocka_unit_test(test_e4_list),   cmocka_unit_test(test_e4_passes), cmocka_unit_test(test_e4_attention),
         cmocka_unit_test(test_segments_in_a_chain), cmocka_unit_test(test_segments_that_compute_nothing),   cmocka_unit_test(test_loss_scaling),
     };
     return RUN_ON_RANKS(count, tests);

@@ -61,8 +61,7 @@ static bool add_log_sums(const weft_gradient *of, const weft_attention_options *
     return results[0] != NULL && results[1] != NULL;
 }
 
-/* With the log-sums where they were kept. */
-static bool gradients_of_attention(const weft_gradient *of)
+bool weft_attention_gradients(const weft_gradient *of)
 {
     const weft_call *call = of->call;
     weft_tensor *const *in = call->inputs, *gradient = weft_gradient_of_output(of, 0), *results[3] = { NULL };
@@ -94,7 +93,7 @@ static bool gradients_of_attention(const weft_gradient *of)
  * sharded, all ranks along them have the same log-sums. */
 static const weft_operation operation_attention = {
     .name = "attention",
-    .gradient = { .function = gradients_of_attention,
+    .gradient = { .function = weft_attention_gradients,
                   .reads = { READS_ALL, READS_ALL, READS_ALL, READS_ALL } },
     .write_rule = write_rule,
     .rule_like = "...s[e],...[te],...[t]f->...sf,...s",

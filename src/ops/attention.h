@@ -63,6 +63,9 @@ weft_tensor *weft_attention_dispatch(const weft_attention_operands *a, weft_tens
 weft_tensor *weft_attention_dispatch_as(const weft_attention_operands *a, const weft_operation *operation,
                                         weft_tensor **log_sums);
 
+/* The gradients of a call with attention's inputs and outputs, from the log-sums where they were kept. */
+bool weft_attention_gradients(const weft_gradient *of);
+
 /* ---- grouped heads and dropout (attention_options.c) ----------------------------------------------------- */
 
 bool weft_attention_has_options(const weft_attention_operands *a);

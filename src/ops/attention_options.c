@@ -1,8 +1,11 @@
 /* Attention with grouped heads, a composite; and with dropout, several calls, so that its gradient is that of these. All
  * arguments are checked before the first one. */
 #include <math.h>
+#include <string.h>
 
+#include "comm/check_spmd.h"
 #include "ops/attention.h"
+#include "runtime/recorder.h"
 
 typedef weft_attention_operands attention;
 
@@ -133,9 +136,12 @@ static bool check_operands(const attention *a)
 
 /* ---- grouped heads ------------------------------------------------------------------------------------- */
 
-/* Dimension `back`, of heads, becomes two: of groups, and of the heads of each. */
+/* Dimension `back`, of heads, becomes two: of groups, and of the heads of each. NULL stays NULL. */
 static weft_tensor *split_heads(weft_tensor *tensor, int back, int64_t groups)
 {
+    if (tensor == NULL) {
+        return NULL;
+    }
     const weft_layout *layout = weft_layout_of(tensor);
     int64_t shape[WEFT_MAX_DIMS + 1], heads = size_from_end(layout, back);
     for (int d = 0; d < layout->ndim; d++) {
@@ -156,6 +162,12 @@ static weft_tensor *join_heads(weft_tensor *tensor, int back)
     return weft_flatten(tensor, first - 1, first);
 }
 
+/* A mask has heads of its own, or one for all, or none. */
+static bool mask_has_heads(const weft_tensor *mask)
+{
+    return mask != NULL && weft_layout_of(mask)->ndim >= 3;
+}
+
 /* Groups become a dimension of the batch, with which one head of k and v broadcasts. */
 static bool split_operands(attention *a)
 {
@@ -167,10 +179,48 @@ static bool split_operands(attention *a)
     if (a->v == NULL) {
         return false;
     }
-    if (masked && weft_layout_of(a->mask)->ndim >= 3) {
+    if (mask_has_heads(a->mask)) {
         a->mask = split_heads(a->mask, 3, size_from_end(weft_layout_of(a->mask), 3) == 1 ? 1 : groups);
     }
     return masked == (a->mask != NULL);
+}
+
+/* Whether each rank's heads of q are whole groups, or parts of the only one: then splitting them moves nothing. */
+static bool shards_hold_groups(const attention *a)
+{
+    const weft_layout *q = weft_layout_of(a->q);
+    int64_t groups = size_from_end(weft_layout_of(a->k), 3), shards = 1;
+    for (int m = 0; m < q->mesh->ndim; m++) {
+        bool cut = q->placements[m].kind == WEFT_SHARD && q->placements[m].dim == q->ndim - 3;
+        shards *= cut ? q->mesh->shape[m] : 1;
+    }
+    return groups == 1 || groups % shards == 0;
+}
+
+/* The head of k and v of each head of q, on the ranks that have the latter. */
+static weft_tensor *heads_of_rows(const attention *a)
+{
+    const weft_layout *q = weft_layout_of(a->q);
+    int64_t heads = size_from_end(q, 3), groups = size_from_end(weft_layout_of(a->k), 3);
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < q->mesh->ndim; m++) {
+        bool cut = q->placements[m].kind == WEFT_SHARD && q->placements[m].dim == q->ndim - 3;
+        placements[m] = cut ? weft_shard(0) : weft_replicate();
+    }
+    weft_tensor *numbers = weft_arange(WEFT_I64, 0, (double)groups, 1, q->mesh->handle, NULL);
+    weft_tensor *column = numbers == NULL ? NULL : weft_unsqueeze(numbers, 1);
+    weft_tensor *lines = column == NULL ? NULL : weft_expand(column, 2, (int64_t[]){ groups, heads / groups });
+    weft_tensor *all = lines == NULL ? NULL : weft_flatten(lines, 0, 1);
+    return all == NULL ? NULL : weft_redistribute(all, q->mesh->handle, placements);
+}
+
+/* Heads of k and v, as many as q has: each rank copies those that its rows need. */
+static bool select_heads(attention *a)
+{
+    weft_tensor *heads = heads_of_rows(a);
+    a->k = heads == NULL ? NULL : weft_index_select(a->k, weft_layout_of(a->k)->ndim - 3, heads);
+    a->v = a->k == NULL ? NULL : weft_index_select(a->v, weft_layout_of(a->v)->ndim - 3, heads);
+    return a->v != NULL;
 }
 
 /* ---- dropout ------------------------------------------------------------------------------------------- */
@@ -236,17 +286,44 @@ static weft_tensor *make_with_dropout(attention *a)
     return a->grouped ? join_heads(result, 3) : result;
 }
 
+/* WEFT_CHECK compares the call before those that it consists of, which would name themselves. */
+static bool compare_calls(const attention *a, bool valid)
+{
+    weft_attention_layouts of = { .q = NULL };
+    if (valid) {
+        of = weft_attention_layouts_of(a);
+    }
+    const weft_layout *const layouts[] = { of.q, of.k, of.v, of.mask };
+    const double numbers[] = { a->causal, a->grouped, a->scale, a->dropout };
+    return weft_check_spmd(&(weft_call_signature){ .function = a->function,
+                                                   .failed = !valid,
+                                                   .num_layouts = valid ? 4 : 0,
+                                                   .layouts = layouts,
+                                                   .num_numbers = 4,
+                                                   .numbers = numbers }) &&
+           valid;
+}
+
 /* ---- calls --------------------------------------------------------------------------------------------- */
+
+static attention operands_of(const weft_call *call)
+{
+    return (attention){ .function = call->function,
+                        .q = call->inputs[0],
+                        .k = call->inputs[1],
+                        .v = call->inputs[2],
+                        .mask = call->num_inputs > 3 ? call->inputs[3] : NULL,
+                        .causal = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] != 0,
+                        .scale = call->scalars[0] };
+}
 
 static bool expand_grouped(const weft_call *call, weft_tensor *outputs[])
 {
-    attention a = { .function = call->function,
-                    .q = call->inputs[0],
-                    .k = call->inputs[1],
-                    .v = call->inputs[2],
-                    .mask = call->num_inputs > 3 ? call->inputs[3] : NULL,
-                    .causal = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] != 0,
-                    .scale = call->scalars[0] };
+    attention a = operands_of(call);
+    if (!shards_hold_groups(&a)) {
+        outputs[0] = select_heads(&a) ? weft_attention_dispatch(&a, &outputs[1]) : NULL;
+        return outputs[0] != NULL;
+    }
     if (!split_operands(&a)) {
         return false;
     }
@@ -255,12 +332,72 @@ static bool expand_grouped(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL && outputs[1] != NULL;
 }
 
-#define READS_ALL (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2) | WEFT_READS_INPUT(3))
+/* The gradients of attention of these operands, with outputs and their gradients. */
+static bool gradients_of_operands(const weft_gradient *of, const attention *a, weft_tensor *const outputs[],
+                                  weft_tensor *const output_gradients[], weft_tensor *gradients[])
+{
+    weft_call call = *of->call;
+    weft_tensor *const inputs[] = { a->q, a->k, a->v, a->mask };
+    memcpy(call.inputs, inputs, sizeof(inputs));
+    return weft_attention_gradients(&(weft_gradient){ .call = &call,
+                                                      .outputs = outputs,
+                                                      .output_gradients = output_gradients,
+                                                      .wanted = of->wanted,
+                                                      .differentiated = of->differentiated,
+                                                      .gradients = gradients });
+}
 
-/* Attention with groups as a dimension of the batch. Outputs: those of attention. */
+/* Gradients of selected heads are added to those of k and v. */
+static bool gradients_of_selected(const weft_gradient *of, attention *a)
+{
+    weft_tensor *gradients[4] = { NULL }, *heads = heads_of_rows(a);
+    bool done = heads != NULL && select_heads(a) && gradients_of_operands(of, a, of->outputs, of->output_gradients, gradients);
+    for (int i = 0; i < of->call->num_inputs && done; i++) {
+        weft_tensor *gradient = gradients[i], *input = of->call->inputs[i];
+        if (gradient != NULL && (i == 1 || i == 2)) {
+            weft_tensor *zero = weft_zeros_like(input);
+            gradient = zero == NULL ? NULL : weft_index_add(zero, weft_layout_of(input)->ndim - 3, heads, gradient);
+        }
+        done = gradients[i] == NULL || weft_give_gradient(of, i, gradient);
+    }
+    return done;
+}
+
+/* Those of the groups are joined. */
+static bool gradients_of_split(const weft_gradient *of, attention *a)
+{
+    int64_t groups = size_from_end(weft_layout_of(a->k), 3);
+    bool done = split_operands(a);
+    weft_tensor *outputs[2], *output_gradients[2], *gradients[4] = { NULL };
+    for (int i = 0; i < 2 && done; i++) {
+        weft_tensor *gradient = weft_gradient_of_output(of, i);
+        outputs[i] = split_heads(of->outputs[i], 3 - i, groups);
+        output_gradients[i] = split_heads(gradient, 3 - i, groups);
+        done = (outputs[i] != NULL) == (of->outputs[i] != NULL) && (output_gradients[i] != NULL) == (gradient != NULL);
+    }
+    done = done && gradients_of_operands(of, a, outputs, output_gradients, gradients);
+    for (int i = 0; i < of->call->num_inputs && done; i++) {
+        bool has_heads = i < 3 || mask_has_heads(of->call->inputs[3]);
+        done = gradients[i] == NULL || weft_give_gradient(of, i, has_heads ? join_heads(gradients[i], 3) : gradients[i]);
+    }
+    return done;
+}
+
+/* With the result and the log-sums that were kept. */
+static bool gradients_of_grouped(const weft_gradient *of)
+{
+    attention a = operands_of(of->call);
+    return shards_hold_groups(&a) ? gradients_of_split(of, &a) : gradients_of_selected(of, &a);
+}
+
+#define READS_ALL                                                                                            \
+    (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2) | WEFT_READS_INPUT(3) |                 \
+     WEFT_READS_OUTPUT(0) | WEFT_READS_OUTPUT(1))
+
+/* Attention with groups as a dimension of the batch, or with as many heads of k and v as q has. Outputs: those of attention. */
 static const weft_operation operation_grouped = {
     .name = "attention_grouped",
-    .gradient = { .function = weft_gradient_of_body, .reads = { READS_ALL, READS_ALL, READS_ALL, READS_ALL } },
+    .gradient = { .function = gradients_of_grouped, .reads = { READS_ALL, READS_ALL, READS_ALL, READS_ALL } },
     .inputs = { WEFT_ATTENTION_FLOATING("q"), WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_FLOATING("v"),
                 WEFT_ATTENTION_MASK },
     .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_GIVEN } },
@@ -273,19 +410,33 @@ bool weft_attention_has_options(const attention *a)
     return a->grouped || a->dropout > 0;
 }
 
+/* In a region of mixed precision, operands of its type: this is what is checked. */
+static bool prepare_operands(attention *a)
+{
+    weft_call own, call = weft_attention_call(a, &operation_grouped, WEFT_ATTENTION_HAS_V);
+    weft_tensor **const operands[] = { &a->q, &a->k, &a->v, &a->mask };
+    call.num_inputs = a->mask == NULL ? 3 : 4;
+    for (int i = 0; i < call.num_inputs; i++) {
+        call.inputs[i] = *operands[i];
+    }
+    const weft_call *prepared = weft_call_prepare(&call, &own);
+    for (int i = 0; i < call.num_inputs && prepared != NULL; i++) {
+        *operands[i] = prepared->inputs[i];
+    }
+    return prepared != NULL;
+}
+
 weft_tensor *weft_attention_with_options(attention *a, weft_tensor **log_sums)
 {
     if (a->dropout > 0 && log_sums != NULL) {
         weft_fail(WEFT_ERR_UNSUPPORTED, a->function, "dropout is %g, expected 0 where log-sums are asked for", a->dropout);
         return NULL;
     }
-    if (!check_operands(a)) {
-        return NULL;
-    }
+    bool valid = prepare_operands(a) && check_operands(a);
     if (a->dropout == 0) {
-        return weft_attention_dispatch_as(a, &operation_grouped, log_sums);
+        return valid ? weft_attention_dispatch_as(a, &operation_grouped, log_sums) : NULL;
     }
-    if (weft_scope_open() != WEFT_OK) {
+    if (!compare_calls(a, valid) || weft_scope_open() != WEFT_OK) {
         return NULL;
     }
     weft_tensor *result = make_with_dropout(a);

@@ -30,6 +30,11 @@ static const weft_call *prepare(const weft_call *call, weft_call *own)
     return call;
 }
 
+const weft_call *weft_call_prepare(const weft_call *call, weft_call *own)
+{
+    return weft_is_listened_to() ? prepare(call, own) : call;
+}
+
 static void begin(const weft_call *call, int num_outputs)
 {
     for (weft_recorder *r = weft_runtime.recorder; r != NULL; r = r->next) {

@@ -46,6 +46,10 @@ static inline bool weft_is_listened_to(void)
 weft_status weft_call_tell(const weft_call *call, int num_outputs, weft_tensor *outputs[],
                            weft_carry_out_function carry_out);
 
+/* The call with the inputs that recorders give it, as weft_call_tell() does: for functions that check inputs before they
+ * make several calls. NULL with the error kept. */
+const weft_call *weft_call_prepare(const weft_call *call, weft_call *own);
+
 /* A copy of a call with everything it points to but the program's memory: its bytes; in memory of so many bytes,
  * aligned as malloc()'s; and in an allocation of *bytes bytes, to be freed with free() (NULL: no memory). Takes no
  * references. */
