@@ -180,6 +180,19 @@ static bool call_exempt(int number, const two_meshes *t)
     case 8:
         return weft_attention_backward(t->deep, t->deep, t->deep, t->deep, t->other_deep, NULL, &outputs[0],
                                        &outputs[1]) != NULL;
+    case 9:
+        return weft_einsum("ij,jk->ik", 2, both) != NULL;
+    case 10:
+        return weft_index_put(t->a, 1, &t->line, t->b, false) != NULL;
+    case 11:
+        return weft_masked_select(t->a, weft_gt_scalar(t->b, 0)) != NULL;
+    case 12:
+        return weft_masked_fill_tensor(t->a, weft_gt_scalar(t->b, 0), weft_sum(t->a, WEFT_ALL_DIMS, false)) != NULL;
+    case 13:
+        return weft_group_norm(t->a, 1, weft_sum(t->b, 0, false), NULL, 1e-5) != NULL;
+    case 14:
+        return weft_attention(t->deep, t->other_deep, t->deep,
+                              &(weft_attention_options){ .size = sizeof(weft_attention_options), .grouped_heads = true }) != NULL;
     default:
         return weft_local_map(ignore, 2, both, 1, &output, NULL, outputs) == WEFT_OK;
     }
@@ -198,7 +211,7 @@ static void b3_exempt_functions(void **state)
                            .deep = numbered(WEFT_F64, 3, deep, lower, NULL),
                            .other_deep = numbered(WEFT_F64, 3, deep, upper, NULL) };
     assert_int_equal(weft_implicit_replication_begin(), WEFT_OK);
-    for (int number = 0; number < 10; number++) {
+    for (int number = 0; number < 16; number++) {
         assert_false(call_exempt(number, &t));
         assert_error(WEFT_ERR_MESH, "weft_redistribute() ");
     }

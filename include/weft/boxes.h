@@ -78,9 +78,10 @@ WEFT_API weft_status weft_to_boxes(weft_tensor *tensor, int num_boxes, const wef
                                    const int64_t strides[]);
 
 /** Between these calls, which every process makes, boxes are fixed: where a call has boxes of a former call on one process, so it
- * has on all. Then calls compare nothing and wait for nothing. Where that is not so the processes make different
- * calls: the world breaks with WEFT_ERR_MISMATCH or WEFT_ERR_TIMEOUT (with WEFT_CHECK=1 boxes are compared all the same).
- * Wrong pointers on one process break it too. Regions nest. weft_fixed_boxes_end(): WEFT_ERR_STATE where none is open. \{ */
+ * has on all. Then calls compare nothing and wait for nothing, but for the exception above. Where that is not so the
+ * processes make different calls: the world breaks with WEFT_ERR_MISMATCH or, when WEFT_TIMEOUT_S is over, WEFT_ERR_TIMEOUT
+ * (with WEFT_CHECK=1 boxes are compared all the same). Wrong pointers on one process break it too. Regions nest.
+ * weft_fixed_boxes_end(): WEFT_ERR_STATE where none is open. \{ */
 WEFT_API weft_status weft_fixed_boxes_begin(void);
 WEFT_API weft_status weft_fixed_boxes_end(void);
 /** \} */

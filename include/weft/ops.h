@@ -35,9 +35,10 @@ WEFT_BEGIN_DECLS
  * weft_implicit_replication_begin() needs its weft_implicit_replication_end(). Every process begins and ends
  * them at the same place. PyTorch: torch.distributed.tensor.experimental.implicit_replication.
  *
- * Exempt, WEFT_ERR_MESH in a region too: weft_cat(), weft_stack(), weft_scatter_add(), weft_index_add() and
- * these two in place, weft_equal(), weft_allclose(), weft_attention_backward() and the same with
- * log-sums, weft_local_map() (which has in_placements).
+ * Exempt, WEFT_ERR_MESH in a region too: weft_cat(), weft_stack(), weft_einsum(), the functions that add, copy or put elements
+ * by indices, weft_masked_select(), weft_masked_fill_tensor(), weft_batch_norm() and the norms of groups and instances,
+ * attention with grouped heads or dropout and its backward functions, weft_equal(), weft_allclose(), weft_local_map() (which
+ * has in_placements).
  * \return WEFT_ERR_STATE before weft_init(), and from weft_implicit_replication_end() where no region has
  *         begun.
  * \{
