@@ -121,6 +121,8 @@ class Pages(unittest.TestCase):
         index = read(ROOT / "examples/README.md")
         for name in re.findall(r"^  '(\w+)': \[", read(ROOT / "examples/meson.build"), re.MULTILINE):
             self.assertIn(f"({name}.c)", index)
+        for path in (*ROOT.glob("examples/*.cpp"), *ROOT.glob("examples/*.f90")):
+            self.assertIn(f"({path.name})", index)
 
     def test_messages_are_the_librarys(self):
         sources = "".join(read(path) for path in sorted((ROOT / "src").rglob("*.c")))

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <weft/runtime.h>
+
 #include "comm/mpi_requests.h"
 #include "runtime/background.h"
 
@@ -19,6 +21,9 @@ static struct {
 
 /* The process that initialised MPI; its forked children have a copy of MPI's memory but no MPI. 0: none. */
 static pid_t mpi_process;
+
+/* Whether MPI_Finalize() ends the world. */
+static bool watches_finalize;
 
 void weft_mpi_leave(MPI_Comm comm)
 {
@@ -69,6 +74,26 @@ static void finalize_at_exit(void)
     MPI_Finalized(&finalized);
     if (!finalized && (!given_up.happened || all_have_come())) {
         MPI_Finalize();
+    }
+}
+
+/* MPI_Finalize() deletes the attributes of MPI_COMM_SELF before anything else, while MPI still works. */
+static int end_world(MPI_Comm comm, int key, void *value, void *state)
+{
+    (void)comm, (void)key, (void)value, (void)state;
+    if (weft_runtime.initialized) {
+        weft_finalize();
+    }
+    return MPI_SUCCESS;
+}
+
+/* Where the program ends MPI itself: weft's thread must have ended before. Once: the attribute stays. */
+static void watch_finalize(void)
+{
+    int key = MPI_KEYVAL_INVALID;
+    if (!watches_finalize && MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_world, &key, NULL) == MPI_SUCCESS) {
+        watches_finalize = MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL) == MPI_SUCCESS;
+        MPI_Comm_free_keyval(&key);
     }
 }
 
@@ -167,6 +192,9 @@ weft_status weft_mpi_begin(const char *function, bool own_communicator, double t
     }
     MPI_Initialized(&initialized);
     if (initialized) {
+        if (mpi_process == 0) {
+            watch_finalize();
+        }
         return WEFT_OK;
     }
     return own_communicator ? weft_fail(WEFT_ERR_STATE, function, "comm is given but MPI is not initialised")

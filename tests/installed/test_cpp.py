@@ -47,6 +47,14 @@ class Cpp(unittest.TestCase):
                     tried += 1
         self.assertGreater(tried, 0)
 
+    def test_example(self):
+        """A whole program, in one process and in several, without a line of MPI."""
+        source = weft.prefix / "share" / "doc" / "weft" / "examples" / "heat.cpp"
+        program = self.folder / "heat"
+        run(["g++" if shutil.which("g++") else "clang++", "-std=c++17", *WARNINGS, source, "-o", program, *weft.flags()], weft.environment)
+        for count in (1, 2, 3) if weft.mpi else (1,):
+            self.assertIn(f"ranks: {count}, as the plain loop", weft.run([program], count))
+
     @unittest.skipIf(shutil.which("cmake") is None, "needs cmake")
     def test_cmake(self):
         for source in (*sources, here / "cpp" / "CMakeLists.txt"):
