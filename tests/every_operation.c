@@ -181,6 +181,8 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_addmm, tensor, tensor, tensor, 0.5, 0.5);
     TRY(weft_linear, tensor, tensor, line);
     TRY(weft_conv2d, image, image, NULL, NULL);
+    TRY(weft_conv3d, weft_unsqueeze(image, 2), weft_unsqueeze(image, 2), NULL, NULL);
+    TRY(weft_conv_transpose3d, weft_unsqueeze(image, 2), weft_unsqueeze(weft_transpose(image, 0, 1), 2), NULL, NULL, NULL);
     TRY(weft_conv1d, cube, cube, NULL, NULL);
     TRY(weft_conv2d_backward_input, weft_reshape(scalar, 4, ones), image, deep, NULL);
     TRY(weft_conv2d_backward_weight, weft_reshape(scalar, 4, ones), image, deep, NULL);

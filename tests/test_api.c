@@ -300,6 +300,7 @@ static void initialisers(void **state)
     weft_tensor *targets = weft_zeros(WEFT_I64, 1, (int64_t[]){ 2 }, mesh, NULL);
     weft_tensor *p = weft_ones_like(x);
     weft_convolution convolution;
+    weft_convolution3d convolution3d;
     weft_pooling pooling;
     weft_interpolation interpolation;
     weft_attention_options attention;
@@ -308,6 +309,7 @@ static void initialisers(void **state)
     weft_apply_options apply;
     weft_local_map_options local_map;
     weft_convolution_init(&convolution);
+    weft_convolution3d_init(&convolution3d);
     weft_pooling_init(&pooling);
     weft_interpolation_init(&interpolation);
     weft_attention_options_init(&attention);
@@ -316,6 +318,8 @@ static void initialisers(void **state)
     weft_apply_options_init(&apply);
     weft_local_map_options_init(&local_map);
     assert_non_null(weft_conv1d(x, x, NULL, &convolution));
+    weft_tensor *volume = weft_reshape(x, 5, (int64_t[]){ 2, 3, 4, 1, 1 });
+    assert_non_null(weft_conv3d(volume, volume, NULL, &convolution3d));
     pooling.kernel[0] = 2;
     assert_non_null(weft_max_pool(x, 1, &pooling, NULL));
     assert_non_null(weft_interpolate(x, 1, &interpolation));
@@ -323,7 +327,7 @@ static void initialisers(void **state)
     assert_non_null(weft_cross_entropy_ex(logits, targets, &cross_entropy));
     assert_int_equal(weft_sgd(1, &p, &x, &sgd, NULL), WEFT_OK);
     assert_int_equal(weft_last_status(), WEFT_OK);
-    convolution.size = pooling.size = interpolation.size = attention.size = 1;
+    convolution.size = convolution3d.size = pooling.size = interpolation.size = attention.size = 1;
     cross_entropy.size = sgd.size = apply.size = local_map.size = 1;
     weft_operation_description description;
     weft_operation_description_init(&description);
@@ -333,6 +337,8 @@ static void initialisers(void **state)
     expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_operation_register: size is 1");
     assert_null(weft_conv1d(x, x, NULL, &convolution));
     expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_conv1d: size is 1");
+    assert_null(weft_conv3d(volume, volume, NULL, &convolution3d));
+    expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_conv3d: size is 1");
     assert_null(weft_max_pool(x, 1, &pooling, NULL));
     expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_max_pool: size is 1");
     assert_null(weft_interpolate(x, 1, &interpolation));

@@ -191,6 +191,30 @@ static void test_products(void **state)
     GIVES_NULL(weft_conv_transpose2d(turned, filter, NULL, &(weft_convolution){ .padding = { 9, 0 } }, NULL), SHAPE,
                "weft_conv_transpose2d", "at least one element");
     GIVES_NULL(weft_conv_transpose2d(turned, filter, filter, NULL, NULL), SHAPE, "weft_conv_transpose2d", "bias");
+    weft_tensor *volume = weft_unsqueeze(image, 2), *filter3d = weft_unsqueeze(filter, 2), *turned3d = weft_unsqueeze(turned, 2);
+    weft_tensor *doubles = weft_to_type(filter3d, WEFT_F64);
+    GIVES_NULL(weft_conv3d(NULL, filter3d, NULL, NULL), INVALID, "weft_conv3d", "x");
+    GIVES_NULL(weft_conv3d(volume, NULL, NULL, NULL), INVALID, "weft_conv3d", "weight");
+    GIVES_NULL(weft_conv3d(image, filter3d, NULL, NULL), SHAPE, "weft_conv3d", "x has 4 dimensions");
+    GIVES_NULL(weft_conv3d(volume, filter, NULL, NULL), SHAPE, "weft_conv3d", "weight has 4 dimensions");
+    GIVES_NULL(weft_conv3d(filter3d, filter3d, NULL, &(weft_convolution3d){ .groups = 2 }), SHAPE, "weft_conv3d", "channels");
+    GIVES_NULL(weft_conv3d(volume, filter3d, NULL, &(weft_convolution3d){ .dilation = { 1, 1, 3 } }), SHAPE, "weft_conv3d",
+               "weight");
+    GIVES_NULL(weft_conv3d(volume, filter3d, NULL, &(weft_convolution3d){ .stride = { 1, 1, -1 } }), INVALID, "weft_conv3d",
+               "stride is -1 in spatial dimension 2");
+    GIVES_NULL(weft_conv3d(volume, filter3d, NULL, &(weft_convolution3d){ .padding = { -1 } }), INVALID, "weft_conv3d", "padding");
+    GIVES_NULL(weft_conv3d(volume, filter3d, NULL, &(weft_convolution3d){ .padding = { 1, INT32_MAX, INT32_MAX } }), SHAPE,
+               "weft_conv3d", "64-bit");
+    GIVES_NULL(weft_conv3d(volume, filter3d, NULL, &(weft_convolution3d){ .groups = -1 }), INVALID, "weft_conv3d", "groups");
+    GIVES_NULL(weft_conv3d(volume, filter3d, square, NULL), SHAPE, "weft_conv3d", "bias");
+    GIVES_NULL(weft_conv3d(volume, filter3d, stale_tensor, NULL), INVALID, "weft_conv3d", "bias");
+    GIVES_NULL(weft_conv3d(volume, doubles, NULL, NULL), DTYPE, "weft_conv3d", "weight");
+    GIVES_NULL(weft_conv_transpose3d(NULL, turned3d, NULL, NULL, NULL), INVALID, "weft_conv_transpose3d", "x");
+    GIVES_NULL(weft_conv_transpose3d(image, turned3d, NULL, NULL, NULL), SHAPE, "weft_conv_transpose3d", "x has 4 dimensions");
+    GIVES_NULL(weft_conv_transpose3d(volume, filter3d, NULL, NULL, NULL), SHAPE, "weft_conv_transpose3d", "channels");
+    GIVES_NULL(weft_conv_transpose3d(volume, turned3d, NULL, NULL, (const int64_t[]){ 0, 0, 1 }), INVALID,
+               "weft_conv_transpose3d", "output_padding");
+    GIVES_NULL(weft_conv_transpose3d(volume, turned3d, filter, NULL, NULL), SHAPE, "weft_conv_transpose3d", "bias");
     const int64_t sizes[] = { 2, 2, 2 }, too_small[] = { 2, -2 };
     const weft_pooling window = { .kernel = { 2, 2 } };
     GIVES_NULL(weft_max_pool(NULL, 2, &window, NULL), INVALID, "weft_max_pool", "a");

@@ -156,6 +156,14 @@ static void any_results(int64_t v)
         weft_conv2d_backward_weight(image, image, (int64_t[]){ 4, 4, 3, 3 }, &options);
         weft_conv_transpose2d(image, weight, NULL, &options, (int64_t[]){ 0, v });
     }
+    weft_tensor *volume = weft_unsqueeze(image, 2), *weight3d = weft_unsqueeze(weight, 2);
+    for (int field = 0; field < 4; field++) {
+        weft_convolution3d options = { .groups = 0 };
+        int64_t *const fields[] = { options.stride, options.padding, options.dilation, &options.groups };
+        fields[field][0] = v;
+        weft_conv3d(volume, weight3d, NULL, &options);
+        weft_conv_transpose3d(volume, weight3d, NULL, &options, (int64_t[]){ v, 0, 0 });
+    }
     for (int field = 0; field < 5; field++) {
         weft_pooling options = { .kernel = { 2, 2 }, .stride = { 1, 1 }, .padding = { 1, 0 } };
         int64_t *const fields[] = { options.kernel, options.stride, options.padding, options.dilation, &options.divisor };

@@ -190,6 +190,8 @@ CALL(call_mse_difference, weft_mse_backward(NULL, x[0], x[1], WEFT_LOSS_SUM))
 CALL(call_conv2d, weft_conv2d(x[0], x[1], x[2], &(weft_convolution){ { 2, 1 }, { 1, 0 }, { 1, 2 }, 0 }))
 CALL(call_conv_transpose, weft_conv_transpose2d(x[0], x[1], x[2], &(weft_convolution){ { 2, 1 }, { 1, 0 }, { 1, 2 }, 2 }, (int64_t[]){ 1, 0 }))
 CALL(call_conv2d_groups, weft_conv2d(x[0], x[1], NULL, &(weft_convolution){ { 1, 1 }, { 1, 1 }, { 1, 1 }, 2 }))
+CALL(call_conv3d, weft_conv3d(x[0], x[1], x[2], &(weft_convolution3d){ { 2, 1, 1 }, { 1, 0, 1 }, { 1, 1, 2 }, 2 }))
+CALL(call_conv_transpose3d, weft_conv_transpose3d(x[0], x[1], x[2], &(weft_convolution3d){ { 2, 1, 1 }, { 1, 0, 0 }, { 1, 1, 2 }, 2 }, (int64_t[]){ 1, 0, 0 }))
 CALL(call_conv1d, weft_conv1d(x[0], x[1], x[2], NULL))
 CALL(call_layer_norm, weft_layer_norm(x[0], x[1], x[2], 1e-5))
 CALL(call_layer_norm_bias, weft_layer_norm(x[0], NULL, x[1], 1e-5))
@@ -383,6 +385,8 @@ static const call_row rows[] = {
     { THIS_ROW, { "2x2x4x5:u", "3x2x2x2:u", "3:u" }, call_conv2d, false },
     { THIS_ROW, { "2x2x3x3:u", "2x1x2x2:u" }, call_conv2d_groups, false },
     { THIS_ROW, { "2x2x3x2:u", "2x2x2x2:u", "4:u" }, call_conv_transpose, false },
+    { THIS_ROW, { "2x2x3x2x3:u", "2x1x2x2x2:u", "2:u" }, call_conv3d, false },
+    { THIS_ROW, { "1x2x2x2x2:u", "2x1x2x2x2:u", "2:u" }, call_conv_transpose3d, false },
     { THIS_ROW, { "2x2x5:u", "3x2x2:u", "3:u" }, call_conv1d, false },
     { THIS_ROW, { "5x4:w", "4:p", "4:u" }, call_layer_norm, false },
     { THIS_ROW, { "3x2x3:w", "2x3:p", "2x3:u" }, call_layer_norm, false },

@@ -126,6 +126,14 @@ CALL(conv, weft_conv1d(in[0], in[1], NULL, NULL))
 CALL(conv_input, weft_conv1d_backward_input(in[2], in[1], p->inputs[0].shape, NULL))
 CALL(conv_transpose, weft_conv_transpose1d(in[2], in[1], NULL, NULL, NULL))
 CALL(conv_weight, weft_conv1d_backward_weight(in[2], in[0], p->inputs[1].shape, NULL))
+
+/* w as the depth, beside images of one element. */
+static weft_tensor *deep(weft_tensor *a)
+{
+    return weft_unsqueeze(weft_unsqueeze(a, -1), -1);
+}
+CALL(conv3d, weft_conv3d(deep(in[0]), deep(in[1]), NULL, NULL))
+CALL(conv_transpose3d, weft_conv_transpose3d(deep(in[2]), deep(in[1]), NULL, NULL, NULL))
 static const weft_pooling three = { .kernel = { 3 }, .stride = { 1 }, .padding = { 1 } };
 CALL(avg_pool, weft_avg_pool(in[0], 1, &three))
 
@@ -190,6 +198,8 @@ static const program programs[] = {
     { THIS_ROW, "conv1d_backward_input", draw_convolution, call_conv_input },
     { THIS_ROW, "conv_transpose1d", draw_convolution, call_conv_transpose },
     { THIS_ROW, "conv1d_backward_weight", draw_convolution, call_conv_weight },
+    { THIS_ROW, "conv3d", draw_convolution, call_conv3d },
+    { THIS_ROW, "conv_transpose3d", draw_convolution, call_conv_transpose3d },
     { THIS_ROW, "avg_pool", draw_image, call_avg_pool },
     { THIS_ROW, "avg_pool_backward", draw_image, call_avg_pool_backward },
     { THIS_ROW, "max_pool_backward", draw_image, call_max_pool_backward },

@@ -107,6 +107,40 @@ WEFT_API weft_tensor *weft_conv_transpose2d(weft_tensor *x, weft_tensor *weight,
 WEFT_API weft_tensor *weft_conv_transpose1d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
                                             const weft_convolution *options, const int64_t output_padding[1]);
 
+/** Parameters of a convolution with three spatial dimensions, as of weft_convolution. */
+typedef struct weft_convolution3d {
+    int64_t stride[3];   /**< of d, h and w; 0 stands for 1 */
+    int64_t padding[3];  /**< zeros before and after d, h and w */
+    int64_t dilation[3]; /**< distance between weights; 0 stands for 1 */
+    int64_t groups;      /**< as of weft_convolution */
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
+} weft_convolution3d;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_convolution3d_init(weft_convolution3d *options)
+{
+    const weft_convolution3d all = { { 0 }, { 0 }, { 0 }, 0, 0 };
+    *options = all;
+    options->size = sizeof(*options);
+}
+
+/**
+ * weft_conv2d() with a third spatial dimension, d: x [n, c, d, h, w] with weight [o, c / groups, k, i, j], plus bias [o] or NULL:
+ * [n, o, v, y, z] with v = (d + 2 padding - dilation (k - 1) - 1) / stride + 1, rounded down, y and z likewise. Floating types.
+ * `options`: NULL for defaults. WEFT_ERR_SHAPE if the weights are larger than the padded input.
+ *
+ * Each of v becomes a sample, whose slices under the k weights are copied: the call needs memory for k / stride times x. A
+ * sharded n or h stays sharded, as does a sharded d unless n is sharded as well: then h becomes sharded in place of d.
+ */
+WEFT_API weft_tensor *weft_conv3d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
+                                  const weft_convolution3d *options);
+/**
+ * weft_conv_transpose2d() likewise: x [n, c, d, h, w], weight [c, o / groups, k, i, j], output_padding of v, y and z. 16-bit types
+ * are multiplied as WEFT_F32. The call needs memory for k slices, with o channels, of each of d.
+ */
+WEFT_API weft_tensor *weft_conv_transpose3d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
+                                            const weft_convolution3d *options, const int64_t output_padding[3]);
+
 /** Zero-initialised: no mask. */
 typedef struct weft_attention_options {
     bool causal;  /**< row i attends to keys 0 .. i only, by their global indices */

@@ -6,7 +6,8 @@
 #include "autograd/tape.h"
 
 /* PyTorch's lists (torch.amp). Operations in neither take their inputs as they are. */
-static const char *const narrow[] = { "matmul", "outer", "convolution", "conv_transpose", "attention", "attention_grouped", "prelu" };
+static const char *const narrow[] = { "matmul", "outer", "convolution", "conv3d", "conv_transpose", "conv_transpose3d", "attention",
+                                     "attention_grouped", "prelu" };
 static const char *const wide[] = {
     "sum",       "prod",    "cumsum",        "cumprod", "p_norm",  "var",    "softmax",    "log_softmax", "norm",
     "rms_norm",  "nll",     "cross_entropy", "mse",     "exp",     "expm1",  "exp2",       "log",         "log1p",

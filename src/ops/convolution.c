@@ -160,7 +160,7 @@ static const weft_operation operation_transposed = {
 static weft_call make_call(const weft_convolution_arguments *c, const weft_operation *operation, weft_tensor *a, weft_tensor *b,
                            weft_tensor *bias, const int64_t sizes[], int num_sizes)
 {
-    const weft_convolution *o = &c->options;
+    const weft_convolution3d *o = &c->options;
     weft_call call = { .function = c->function,
                        .operation = operation,
                        .num_inputs = bias == NULL ? 2 : 3,
@@ -319,7 +319,7 @@ static weft_tensor *transposed(const char *function, int spatial, weft_tensor *x
     weft_convolution_arguments c = { .function = function, .spatial = spatial };
     if (!weft_take_convolution_shape(&c, "x", x, c.result) || !weft_take_convolution_shape(&c, "weight", weight, c.weight) ||
         !weft_take_convolution_options(&c, options) || !weft_check_transposed(&c, output_padding) ||
-        (bias != NULL && !weft_check_transposed_bias(&c, bias))) {
+        !weft_check_convolution_bias(&c, bias, c.x[1])) {
         return NULL;
     }
     weft_call call = make_call(&c, &operation_transposed, x, weight, bias, c.x, spatial + 2);
@@ -331,8 +331,12 @@ static bool expand_transposed(const weft_call *call, weft_tensor *outputs[])
 {
     weft_tensor *x = call->inputs[0], *weight = call->inputs[1], *bias = call->num_inputs > 2 ? call->inputs[2] : NULL;
     weft_dtype type = weft_layout_of(x)->dtype;
-    weft_convolution_arguments c = { .function = call->function, .spatial = spatial_of(call), .options = options_of(call) };
+    weft_convolution options = options_of(call);
+    weft_convolution_arguments c = { .function = call->function, .spatial = spatial_of(call) };
     int64_t sizes[3], ones[] = { 1, 1, 1, 1 };
+    if (!weft_take_convolution_options(&c, &options)) {
+        return false;
+    }
     for (int d = 0; d < c.spatial + 2; d++) {
         c.x[d] = call->attributes.sizes[d];
         c.weight[d] = weft_layout_of(weight)->shape[d];

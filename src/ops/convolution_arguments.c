@@ -13,30 +13,47 @@ static bool check_option(const weft_convolution_arguments *c, const char *name, 
     return false;
 }
 
-bool weft_take_convolution_options(weft_convolution_arguments *c, const weft_convolution *options)
+/* Defaults in place of zeros. */
+static bool check_options(weft_convolution_arguments *c)
 {
-    c->options = (weft_convolution){ .groups = 1 };
-    if (options != NULL && !WEFT_TAKE_OPTIONS(c->function, &c->options, options)) {
-        return false;
-    }
-    for (int d = 0; d < 2; d++) {
+    weft_convolution3d *o = &c->options;
+    for (int d = 0; d < 3; d++) {
         if (d >= c->spatial) {
-            c->options.stride[d] = c->options.dilation[d] = 1;
-            c->options.padding[d] = 0;
+            o->stride[d] = o->dilation[d] = 1;
+            o->padding[d] = 0;
         }
-        if (!check_option(c, "stride", d, &c->options.stride[d], 1) ||
-            !check_option(c, "padding", d, &c->options.padding[d], 0) ||
-            !check_option(c, "dilation", d, &c->options.dilation[d], 1)) {
+        if (!check_option(c, "stride", d, &o->stride[d], 1) || !check_option(c, "padding", d, &o->padding[d], 0) ||
+            !check_option(c, "dilation", d, &o->dilation[d], 1)) {
             return false;
         }
     }
-    c->options.groups = c->options.groups == 0 ? 1 : c->options.groups;
-    if (c->options.groups < 0) {
-        weft_fail(WEFT_ERR_INVALID, c->function, "groups is %lld, expected at least 1",
-                  (long long)c->options.groups);
+    o->groups = o->groups == 0 ? 1 : o->groups;
+    if (o->groups < 0) {
+        weft_fail(WEFT_ERR_INVALID, c->function, "groups is %lld, expected at least 1", (long long)o->groups);
         return false;
     }
     return true;
+}
+
+bool weft_take_convolution_options(weft_convolution_arguments *c, const weft_convolution *options)
+{
+    weft_convolution own = { .groups = 1 };
+    if (options != NULL && !WEFT_TAKE_OPTIONS(c->function, &own, options)) {
+        return false;
+    }
+    c->options = (weft_convolution3d){ .groups = own.groups };
+    for (int d = 0; d < 2; d++) {
+        c->options.stride[d] = own.stride[d];
+        c->options.padding[d] = own.padding[d];
+        c->options.dilation[d] = own.dilation[d];
+    }
+    return check_options(c);
+}
+
+bool weft_take_convolution3d_options(weft_convolution_arguments *c, const weft_convolution3d *options)
+{
+    c->options = (weft_convolution3d){ .groups = 1 };
+    return (options == NULL || WEFT_TAKE_OPTIONS(c->function, &c->options, options)) && check_options(c);
 }
 
 bool weft_take_convolution_shape(const weft_convolution_arguments *c, const char *name, weft_tensor *tensor, int64_t shape[])
@@ -87,8 +104,8 @@ static bool check_groups(const weft_convolution_arguments *c)
 
 bool weft_check_convolution(weft_convolution_arguments *c, bool known)
 {
-    const weft_convolution *o = &c->options;
-    int64_t shape[4] = { c->x[0], c->weight[0] };
+    const weft_convolution3d *o = &c->options;
+    int64_t shape[5] = { c->x[0], c->weight[0] };
     if (!check_groups(c)) {
         return false;
     }
@@ -139,7 +156,7 @@ static bool check_channels(weft_convolution_arguments *c)
 /* Computes the size of the convolution's input in spatial dimension d. */
 static bool take_transposed_size(weft_convolution_arguments *c, int d, int64_t more)
 {
-    const weft_convolution *o = &c->options;
+    const weft_convolution3d *o = &c->options;
     int64_t taps = c->weight[2 + d], size = c->result[2 + d], spread, wanted;
     if (more < 0 || more >= o->stride[d]) {
         weft_fail(WEFT_ERR_INVALID, c->function,
@@ -176,15 +193,20 @@ bool weft_check_transposed(weft_convolution_arguments *c, const int64_t output_p
     return weft_check_shape(c->function, c->spatial + 2, c->x);
 }
 
-bool weft_check_transposed_bias(const weft_convolution_arguments *c, weft_tensor *bias)
+/* ---- of composites ------------------------------------------------------------------------------------- */
+
+bool weft_check_convolution_bias(const weft_convolution_arguments *c, weft_tensor *bias, int64_t channels)
 {
+    if (bias == NULL) {
+        return true;
+    }
     if (weft_check_tensor(c->function, "bias", bias) == NULL) {
         return false;
     }
     const weft_layout *layout = weft_layout_of(bias);
-    if (layout->ndim != 1 || layout->shape[0] != c->x[1]) {
+    if (layout->ndim != 1 || layout->shape[0] != channels) {
         weft_fail(WEFT_ERR_SHAPE, c->function, "bias has %d dimension%s, size %lld, expected one of size %lld", layout->ndim,
-                  layout->ndim == 1 ? "" : "s", layout->ndim == 0 ? 1ll : (long long)layout->shape[0], (long long)c->x[1]);
+                  layout->ndim == 1 ? "" : "s", layout->ndim == 0 ? 1ll : (long long)layout->shape[0], (long long)channels);
         return false;
     }
     return true;

@@ -21,6 +21,7 @@ extern const weft_operation *const weft_number_comparison_operations[];
 extern const weft_operation *const weft_composite_operations[];
 extern const weft_operation *const weft_concat_operations[];
 extern const weft_operation *const weft_convolution_operations[];
+extern const weft_operation *const weft_convolution3d_operations[];
 extern const weft_operation *const weft_diagonal_operations[];
 extern const weft_operation *const weft_einsum_operations[];
 extern const weft_operation *const weft_element_loss_operations[];

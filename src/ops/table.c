@@ -9,6 +9,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_activation_operations,
     weft_matmul_operations,
     weft_convolution_operations,
+    weft_convolution3d_operations,
     weft_pooling_operations,
     weft_interpolate_operations,
     weft_attention_operations,

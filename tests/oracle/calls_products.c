@@ -38,6 +38,30 @@ static weft_convolution convolution(const oracle_case *c)
 
 CONVOLUTION(conv2d)
 CONVOLUTION(conv1d)
+
+static weft_convolution3d convolution3d(const oracle_case *c)
+{
+    weft_convolution3d options = { .groups = oracle_whole(c, "groups") };
+    oracle_list(c, "stride", options.stride);
+    oracle_list(c, "padding", options.padding);
+    oracle_list(c, "dilation", options.dilation);
+    return options;
+}
+
+CALL(conv3d)
+{
+    weft_convolution3d options = convolution3d(c);
+    return weft_conv3d(in[0], in[1], c->num_inputs > 2 ? in[2] : NULL, &options);
+}
+
+CALL(conv_transpose3d)
+{
+    weft_convolution3d options = convolution3d(c);
+    int64_t more[WEFT_MAX_DIMS];
+    oracle_list(c, "output_padding", more);
+    return weft_conv_transpose3d(in[0], in[1], c->num_inputs > 2 ? in[2] : NULL, &options, more);
+}
+
 GRADIENT(conv2d_backward_input)
 GRADIENT(conv2d_backward_weight)
 GRADIENT(conv1d_backward_input)
@@ -111,12 +135,14 @@ const oracle_operation oracle_product_operations[] = {
     BINARY(outer, EXACT),
     CALLED(addmm, ORDER),
     CALLED(linear, ORDER),
+    CALLED(conv3d, ORDER),
     CALLED(conv2d, ORDER),
     CALLED(conv1d, ORDER),
     CALLED(conv2d_backward_input, ORDER),
     CALLED(conv2d_backward_weight, ORDER),
     CALLED(conv1d_backward_input, ORDER),
     CALLED(conv1d_backward_weight, ORDER),
+    CALLED(conv_transpose3d, ORDER),
     CALLED(conv_transpose2d, ORDER),
     CALLED(conv_transpose1d, ORDER),
     CALLED(attention, ORDER),

@@ -417,7 +417,7 @@ instance_norm embedding cross_entropy cross_entropy_ex nll mse reshape transpose
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
 einsum tensordot median quantile cov
 scatter index_copy scatter_scalar index_fill scatter_reduce segment_sum bincount_weighted
-matmul matmul_ex dot outer addmm linear conv2d conv1d conv_transpose2d conv_transpose1d attention attention_with_log_sums attention_grouped
+matmul matmul_ex dot outer addmm linear conv3d conv2d conv1d conv_transpose3d conv_transpose2d conv_transpose1d attention attention_with_log_sums attention_grouped
 max_pool avg_pool adaptive_max_pool adaptive_avg_pool interpolate_nearest interpolate
 softmax log_softmax layer_norm rms_norm dropout_backward rotary
 """.split())

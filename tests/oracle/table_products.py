@@ -99,12 +99,12 @@ def convolution(dims, gradient=None):
             values = {"stride": [random.randint(1, 2) for _ in range(dims)],
                       "padding": [random.randint(0, 1) for _ in range(dims)],
                       "dilation": [random.randint(1, 2) for _ in range(dims)], "groups": groups}
-            image = [random.randint(2, 6) for _ in range(dims)]
+            image = [random.randint(2, 4 if dims == 3 else 6) for _ in range(dims)]
             window = [random.randint(1, 3) for _ in range(dims)]
             after = [(i + 2 * p - d * (w - 1) - 1) // s + 1 for i, p, d, w, s in zip(
                 image, values["padding"], values["dilation"], window, values["stride"])]
             sizes = [n * channels * math.prod(image), n * features * math.prod(max(a, 0) for a in after)]
-            if min(after) > 0 and max(sizes) <= 60:
+            if min(after) > 0 and max(sizes) <= (100 if dims == 3 else 60):
                 break
         shapes = {"x": [n, channels] + image, "weight": [features, channels // groups] + window,
                   "gradient": [n, features] + after}
@@ -136,7 +136,7 @@ def transposed(dims):
             after = [(i - 1) * s - 2 * p + d * (w - 1) + 1 + m for i, s, p, d, w, m in zip(
                 image, stride, values["padding"], values["dilation"], window, values["output_padding"])]
             sizes = [n * channels * math.prod(image), n * features * groups * math.prod(max(a, 0) for a in after)]
-            if min(after) > 0 and max(sizes) <= 60:
+            if min(after) > 0 and max(sizes) <= (100 if dims == 3 else 60):
                 break
         type_name = any_type(random, FLOATING)
         inputs = [Operand(type_name, [n, channels] + image), Operand(type_name, [channels, features] + window)]
@@ -147,13 +147,13 @@ def transposed(dims):
 
 
 def conv_transposed(x, a):
-    function = F.conv_transpose2d if x[0].dim() == 4 else F.conv_transpose1d
+    function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[x[0].dim() - 3]
     return function(x[0], x[1], x[2] if len(x) > 2 else None, a["stride"], a["padding"], a["output_padding"], a["groups"],
                     a["dilation"])
 
 
 def convolved(x, a):
-    function = F.conv2d if x[0].dim() == 4 else F.conv1d
+    function = (F.conv1d, F.conv2d, F.conv3d)[x[0].dim() - 3]
     return function(x[0], x[1], x[2] if len(x) > 2 else None, a["stride"], a["padding"], a["dilation"],
                     a["groups"])
 
@@ -287,4 +287,6 @@ family("products", [
     Row("attention_backward", attention_gradient_draft, attention_gradients, attention_gradient_terms),
     Row("attention_with_log_sums", attention_draft, attention_with_log_sums, lambda x, a: torch.tensor(64.0)),
     Row("attention_backward_with_log_sums", attention_gradient_draft, attention_gradients, attention_gradient_terms),
+    Row("conv3d", convolution(3), convolved, terms_of(convolved)),
+    Row("conv_transpose3d", transposed(3), conv_transposed, terms_of(conv_transposed)),
 ])

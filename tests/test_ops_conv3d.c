@@ -1,0 +1,257 @@
+/* Convolutions with three spatial dimensions on random shapes, meshes and placements against plain loops, with panels of several
+ * heights; in one process that hosts all ranks, or in several. And what moves. WEFT_TEST_CASES says how many cases of each. */
+#include "operand.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Of a transposed one x is the result. */
+typedef struct convolution_case {
+    weft_convolution3d options;
+    int64_t more[3]; /* output padding of the transposed one */
+    int64_t x[5], weight[5], result[5];
+} convolution_case;
+
+static convolution_case any_convolution(void)
+{
+    convolution_case c = { .options.groups = below(2) ? 1 : 1 + below(3) };
+    int64_t channels = below(8) == 0 ? 0 : 1 + below(3), features = below(8) == 0 ? 0 : 1 + below(3);
+    c.x[0] = c.result[0] = below(6);
+    c.x[1] = c.options.groups * channels;
+    c.weight[0] = c.result[1] = c.options.groups * features;
+    c.weight[1] = channels;
+    for (int d = 0; d < 3; d++) {
+        c.options.stride[d] = 1 + below(3);
+        c.options.padding[d] = below(3);
+        c.options.dilation[d] = 1 + below(2);
+        c.weight[2 + d] = 1 + below(3);
+        int64_t least = c.options.dilation[d] * (c.weight[2 + d] - 1) + 1 - 2 * c.options.padding[d];
+        c.x[2 + d] = (least > 1 ? least : 1) + below(6);
+        c.result[2 + d] = (c.x[2 + d] - least) / c.options.stride[d] + 1;
+        c.more[d] = (c.x[2 + d] - least) % c.options.stride[d];
+    }
+    return c;
+}
+
+/* One product of an element of x, one of the weights, and one of the result. */
+typedef void (*visit_function)(void *context, int64_t x, int64_t weight, int64_t result);
+
+/* The element of an image under a tap; -1: none. */
+static int64_t element_under(const convolution_case *c, int64_t result, int64_t tap)
+{
+    int64_t element = 0, unit = 1;
+    for (int d = 2; d >= 0; d--) {
+        int64_t place = result % c->result[2 + d] * c->options.stride[d] +
+                        tap % c->weight[2 + d] * c->options.dilation[d] - c->options.padding[d];
+        if (place < 0 || place >= c->x[2 + d]) {
+            return -1;
+        }
+        element += place * unit;
+        unit *= c->x[2 + d];
+        result /= c->result[2 + d];
+        tap /= c->weight[2 + d];
+    }
+    return element;
+}
+
+static void visit_products(const convolution_case *c, visit_function visit, void *context)
+{
+    int64_t image = shape_count(3, c->x + 2), taps = shape_count(3, c->weight + 2), results = shape_count(3, c->result + 2);
+    int64_t features = c->weight[0] / c->options.groups;
+    for (int64_t at = 0; at < shape_count(5, c->result); at++) {
+        int64_t o = at / results % c->result[1], n = at / results / c->result[1];
+        for (int64_t k = 0; k < c->weight[1] * taps; k++) {
+            int64_t channel = k / taps + o / features * c->weight[1], element = element_under(c, at % results, k % taps);
+            if (element >= 0) {
+                visit(context, (n * c->x[1] + channel) * image + element, o * c->weight[1] * taps + k, at);
+            }
+        }
+    }
+}
+
+typedef struct convolved {
+    const double *input, *weight;
+    double *expected;
+} convolved;
+
+static void add_result(void *context, int64_t x, int64_t weight, int64_t result)
+{
+    const convolved *c = context;
+    c->expected[result] += c->input[x] * c->weight[weight];
+}
+
+static void add_transposed(void *context, int64_t x, int64_t weight, int64_t result)
+{
+    const convolved *c = context;
+    c->expected[x] += c->input[result] * c->weight[weight];
+}
+
+static const char *describe_convolution(const convolution_case *c, const operand *x, const operand *weight)
+{
+    static char text[800];
+    const weft_convolution3d *o = &c->options;
+    snprintf(text, sizeof(text), "%s and %s, stride %dx%dx%d, padding %dx%dx%d, dilation %dx%dx%d, groups %d, %s",
+             describe_operand(x), describe_operand(weight), (int)o->stride[0], (int)o->stride[1], (int)o->stride[2],
+             (int)o->padding[0], (int)o->padding[1], (int)o->padding[2], (int)o->dilation[0], (int)o->dilation[1],
+             (int)o->dilation[2], (int)o->groups, weft_dtype_name(x->dtype));
+    return text;
+}
+
+static void one_convolution(bool transposed)
+{
+    convolution_case c = any_convolution();
+    weft_mesh *mesh = any_mesh();
+    weft_dtype type = any_float_type();
+    const int64_t *shape_in = transposed ? c.result : c.x, *shape = transposed ? c.x : c.result;
+    bool biased = below(2);
+    operand x = make_narrow(mesh, type, 5, shape_in, WHOLE), weight = make_narrow(mesh, type, 5, c.weight, WHOLE),
+            bias = make_narrow(mesh, type, 1, &shape[1], WHOLE);
+    int64_t count = shape_count(5, shape), image = shape_count(3, shape + 2);
+    double *expected = malloc(((size_t)count + 1) * sizeof(double));
+    for (int64_t i = 0; i < count; i++) {
+        expected[i] = biased ? bias.dense[i / image % shape[1]] : 0;
+    }
+    visit_products(&c, transposed ? add_transposed : add_result, &(convolved){ x.dense, weight.dense, expected });
+    weft_tensor *own_bias = biased ? bias.tensor : NULL;
+    weft_tensor *result = transposed ? weft_conv_transpose3d(x.tensor, weight.tensor, own_bias, &c.options, c.more)
+                                     : weft_conv3d(x.tensor, weight.tensor, own_bias, &c.options);
+    check_narrow(result, type, 5, shape, expected, x.exact && weight.exact && bias.exact ? 0 : 128, 500,
+                 describe_convolution(&c, &x, &weight));
+    free(expected);
+    release(&x);
+    release(&weight);
+    release(&bias);
+}
+
+static void case_conv3d(void)
+{
+    one_convolution(false);
+}
+
+static void case_conv_transpose3d(void)
+{
+    one_convolution(true);
+}
+
+static const family families[] = {
+    { "conv3d", case_conv3d },
+    { "conv_transpose3d", case_conv_transpose3d },
+};
+
+static const suite operations = { families, sizeof(families) / sizeof(families[0]), 40, 1, NULL };
+
+/* ---- what moves ---------------------------------------------------------------------------------------- */
+
+enum { CHANNELS = 4, DEPTH = 8, HEIGHT = 8, WIDTH = 3, SLICE = CHANNELS * HEIGHT * WIDTH * 4, ANY = -1 };
+
+/* Placements of x and the weights on a mesh [ranks] or [ranks, ranks], and of the result; dim -1: Replicate. */
+typedef struct movement {
+    const char *text;
+    int64_t batch, ranks;
+    int mesh_dims, x[2], weight[2], result[2];
+    int64_t moved, moved_transposed; /* bytes at most; ANY */
+} movement;
+
+/* Along a sharded depth a slice goes to each of two neighbours, over three borders. */
+static const movement movements[] = {
+    { "even batch", 8, 4, 1, { 0 }, { -1 }, { 0 }, 0, 0 },
+    { "uneven batch", 7, 4, 1, { 0 }, { -1 }, { 0 }, 0, 0 },
+    { "batch with ranks that have nothing", 3, 4, 1, { 0 }, { -1 }, { 0 }, 0, 0 },
+    { "features", 2, 4, 1, { -1 }, { 0 }, { 1 }, 0, ANY },
+    { "depth", 2, 4, 1, { 2 }, { -1 }, { 2 }, 2 * 3 * 2 * SLICE, 2 * 3 * 2 * SLICE },
+    { "height", 2, 4, 1, { 3 }, { -1 }, { 3 }, ANY, ANY },
+    { "batch and height", 4, 2, 2, { 0, 3 }, { -1, -1 }, { 0, 3 }, ANY, ANY },
+    { "batch and depth", 4, 2, 2, { 0, 2 }, { -1, -1 }, { 0, 3 }, ANY, ANY },
+    { "batch and features", 5, 2, 2, { 0, -1 }, { -1, 0 }, { 0, 1 }, 0, ANY },
+};
+
+static void place(weft_placement placements[2], const int dims[2])
+{
+    for (int m = 0; m < 2; m++) {
+        placements[m] = dims[m] < 0 ? weft_replicate() : weft_shard(dims[m]);
+    }
+}
+
+static uint64_t bytes_moved(void)
+{
+    weft_counters counters;
+    weft_get_counters(&counters);
+    return counters.bytes_moved;
+}
+
+static void check_movement(const movement *m, bool transposed)
+{
+    int64_t ranks[] = { m->ranks, m->ranks }, shape[] = { m->batch, CHANNELS, DEPTH, HEIGHT, WIDTH };
+    weft_placement x_at[2], weight_at[2];
+    place(x_at, m->x);
+    place(weight_at, m->weight);
+    weft_mesh *mesh = weft_mesh_create(m->mesh_dims, ranks, NULL);
+    weft_tensor *x = weft_ones(WEFT_F32, 5, shape, mesh, x_at);
+    weft_tensor *weight = weft_ones(WEFT_F32, 5, (int64_t[]){ CHANNELS, CHANNELS, 3, 3, 3 }, mesh, weight_at);
+    const weft_convolution3d options = { .padding = { 1, 1, 1 } };
+    uint64_t before = bytes_moved();
+    weft_tensor *y = transposed ? weft_conv_transpose3d(x, weight, NULL, &options, NULL) : weft_conv3d(x, weight, NULL, &options);
+    int64_t most = transposed ? m->moved_transposed : m->moved, moved = (int64_t)(bytes_moved() - before);
+    assert_no_error();
+    if (most != ANY && moved > most) {
+        fail_msg("%s: %lld bytes move, expected at most %lld", m->text, (long long)moved, (long long)most);
+    }
+    for (int d = 0; d < m->mesh_dims && !transposed; d++) {
+        weft_placement found = weft_tensor_placements(y)[d];
+        if ((m->result[d] < 0 ? found.kind != WEFT_REPLICATE : found.kind != WEFT_SHARD || found.dim != m->result[d])) {
+            fail_msg("%s: the result is placed otherwise in mesh dimension %d", m->text, d);
+        }
+    }
+    /* Of 3 taps in each dimension, 3 size - 2 meet the image. */
+    double sum = 0, terms = (double)m->batch * CHANNELS * CHANNELS * (3 * DEPTH - 2) * (3 * HEIGHT - 2) * (3 * WIDTH - 2);
+    assert_int_equal(weft_to_host(weft_sum(weft_to_type(y, WEFT_F64), WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
+    assert_true(sum == terms);
+}
+
+static void test_movement(void **state)
+{
+    (void)state;
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    for (size_t i = 0; i < sizeof(movements) / sizeof(movements[0]); i++) {
+        check_movement(&movements[i], false);
+        check_movement(&movements[i], true);
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* Of a sharded batch: x's gradient moves nothing, and beside it the weights' is reduced. */
+static void test_gradients_of_batch(void **state)
+{
+    (void)state;
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
+    weft_placement by_batch[] = { weft_shard(0) };
+    weft_tensor *x = weft_ones(WEFT_F32, 5, (int64_t[]){ 6, 2, 5, 4, 3 }, mesh, by_batch);
+    weft_tensor *weight = weft_ones(WEFT_F32, 5, (int64_t[]){ 3, 2, 2, 2, 2 }, mesh, NULL);
+    weft_set_requires_grad(x, true);
+    for (int inputs = 1; inputs <= 2; inputs++) {
+        weft_set_requires_grad(weight, inputs == 2);
+        uint64_t before = bytes_moved();
+        weft_tensor *y = weft_conv3d(x, weight, NULL, &(weft_convolution3d){ .stride = { 2, 1, 1 } });
+        weft_tensor *ones = weft_ones_like(y), *all[] = { x, weight }, *gradients[2];
+        assert_int_equal(weft_gradients(1, &y, &ones, inputs, all, false, gradients), WEFT_OK);
+        assert_no_error();
+        uint64_t reduced = inputs == 1 ? 0 : 3 * 4 * weft_tensor_bytes(weight);
+        assert_true(bytes_moved() - before <= reduced);
+        assert_int_equal(weft_tensor_placements(gradients[0])[0].kind, WEFT_SHARD);
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_movement),
+        cmocka_unit_test(test_gradients_of_batch),
+    };
+    return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
+}
