@@ -78,6 +78,12 @@ WEFT_INLINE int64_t power(int64_t a, int64_t b)
 
 /* ---- parts of expressions ------------------------------------------------------------------------------ */
 
+/* The distribution function of the normal distribution. */
+WEFT_INLINE double weft_normal_cdf_f64(double x)
+{
+    return 0.5 * (1 + (erf)(x * 0.70710678118654752440));
+}
+
 /* Functions of functions.h; single precision only if there is no other. */
 #ifdef __cplusplus
 WEFT_INLINE float exp_of(float x)
@@ -104,16 +110,24 @@ WEFT_INLINE double tanh_of(double x)
 {
     return weft_tanh_f64(x);
 }
+WEFT_INLINE float normal_cdf_of(float x)
+{
+    return weft_normal_cdf_f32(x);
+}
+WEFT_INLINE double normal_cdf_of(double x)
+{
+    return weft_normal_cdf_f64(x);
+}
 #define EXP(x) exp_of(x)
 #define ERF(x) erf_of(x)
 #define TANH(x) tanh_of(x)
+#define NORMAL_CDF(x) normal_cdf_of(x)
 #else
 #define EXP(x) _Generic((x), float : weft_exp_f32, default : weft_exp_f64)(x)
 #define ERF(x) _Generic((x), float : weft_erf_f32, default : (erf))(x)
 #define TANH(x) _Generic((x), float : weft_tanh_f32, default : weft_tanh_f64)(x)
+#define NORMAL_CDF(x) _Generic((x), float : weft_normal_cdf_f32, default : weft_normal_cdf_f64)(x)
 #endif
-/* The distribution function of the normal distribution, and its density. */
-#define NORMAL_CDF(x) ((T)0.5 * (1 + ERF((x) * (T)0.70710678118654752440)))
 #define NORMAL_DENSITY(x) ((T)0.39894228040143267794 * EXP((T)-0.5 * (x) * (x)))
 /* A gradient with weight decay: without decay the weight does not matter, even if infinite. */
 #define DECAYED(gradient, decay, weight) ((decay) == 0 ? (gradient) : (gradient) + (decay) * (weight))

@@ -138,4 +138,23 @@ WEFT_INLINE float weft_erf_f32(float x)
     return weft_with_sign((1.0f - power) - power * rest, x);
 }
 
+/* The distribution function of the normal distribution, within 2^-24. With t = |x| that of -t is 2^(w(t) - 1), w(t) = k + r, k an
+ * integer, |r| <= 1/2. From the bound of t on it is 0. */
+WEFT_INLINE float weft_normal_cdf_f32(float x)
+{
+    const float shifter = 0x1.8p23f + 126.0f; /* adding it leaves k - 1 and a float's bias in the low bits */
+    float size = weft_with_sign(x, 0);
+    float t = size > 10.183f ? 10.183f : size;
+    float high = -0x1.9076cep-13f + (-0x1.52d97cp-13f + (0x1.1b789ep-15f - 0x1.39f4fep-19f * t) * t) * t;
+    float tail = -0x1.26aee2p0f + (-0x1.d63828p-2f + (-0x1.ae5938p-5f + (0x1.d2fed6p-8f + high * t) * t) * t) * t;
+    float w = t * tail;
+    float shifted = w + shifter;
+    float r = w - (shifted - shifter);
+    float power = weft_float_of_bits(weft_bits_of_float(shifted) << 23);
+    float curve = 0x1.62e43p-1f +
+                  (0x1.ebfbdcp-3f + (0x1.c6af7cp-5f + (0x1.3b2dep-7f + (0x1.5f083p-10f + 0x1.416b5ep-13f * r) * r) * r) * r) * r;
+    float below = power + power * (r * curve);
+    return x < 0 ? below : 1.0f - below;
+}
+
 #endif
