@@ -24,6 +24,12 @@ extern const weft_elementwise_loops weft_elementwise_loops_table[WEFT_KERNEL_COU
 /* Loops in f32 for calls whose inputs and outputs are all bf16. NULL: kernels with WEFT_BOOL results, or of whole numbers. */
 extern const weft_elementwise_loop weft_elementwise_bf16_loops[WEFT_KERNEL_COUNT - WEFT_KERNEL_ELEMENTWISE];
 
+/* The kernel's results for all values of a 16-bit type, by their bits; made where `count` elements are enough for that. Belongs to
+ * the process. NULL: to be computed, also without memory. Any thread. */
+const uint16_t *weft_elementwise_table(weft_kernel_id kernel, weft_dtype type, int64_t count);
+/* A loop on such a type; b: the table. */
+void weft_elementwise_look_up(void *out, const void *a, const void *b, const void *c, int64_t n, const double scalars[]);
+
 /* Operand 0: output (W, or RW in place); the others: inputs (in place, the output is input 0 as well). All
  * have the index box `extent`, each its own strides in elements (0 along a broadcast dimension) and its
  * own type. base.dtype: the type of the arithmetic, WEFT_F64, WEFT_F32 or WEFT_I64. An input whose bit is

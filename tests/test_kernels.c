@@ -448,12 +448,57 @@ static void test_functions_of_doubles(void **state)
                 signbit(weft_tanh_f64(-0.0)));
 }
 
+/* All values of a type at once, which are looked up, and at a distance, which are computed. */
+static void compare_lookup(weft_kernel_id kernel, weft_dtype type)
+{
+    enum { VALUES = 1 << 16 };
+    static uint16_t values[VALUES], apart[2 * VALUES], results[VALUES], computed[VALUES];
+    weft_elementwise_args args = {
+        .base.dtype = WEFT_F32, .ndim = 1, .types = { type, type }, .extent = { VALUES }, .stride = { { 1 }, { 1 } }
+    };
+    for (int i = 0; i < VALUES; i++) {
+        values[i] = apart[2 * i] = (uint16_t)i;
+    }
+    operands together = { .count = 0 }, spread = { .count = 0 };
+    add_operand(&together, results);
+    add_operand(&together, values);
+    run(kernel, &together, &args);
+    add_operand(&spread, computed);
+    add_operand(&spread, apart);
+    args.stride[1][0] = 2;
+    run(kernel, &spread, &args);
+    for (int i = 0; i < VALUES; i++) {
+        if (results[i] != computed[i]) {
+            fail_msg("%s of the %s with bits %04x is %04x, expected %04x", weft_kernel_infos[kernel].name, weft_dtype_name(type),
+                     (unsigned)i, results[i], computed[i]);
+        }
+    }
+}
+
+static void test_functions_of_16_bits(void **state)
+{
+    (void)state;
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_gelu, WEFT_KERNEL_log, WEFT_KERNEL_digamma, WEFT_KERNEL_relu };
+    for (size_t k = 0; k < sizeof(kernels) / sizeof(kernels[0]); k++) {
+        compare_lookup(kernels[k], WEFT_BF16);
+        compare_lookup(kernels[k], WEFT_F16);
+    }
+}
+
 static void test_functions(void **state)
 {
     (void)state;
     compare_function("exp", weft_exp_f32, expl, 1);
     compare_function("tanh", weft_tanh_f32, tanhl, 2);
     compare_function("erf", weft_erf_f32, erfl, 2);
+    assert_true(weft_normal_cdf_f32(INFINITY) == 1 && weft_normal_cdf_f32(-INFINITY) == 0 && weft_normal_cdf_f32(0) == 0.5f &&
+                weft_normal_cdf_f32(-0x1p127f) == 0 && isnan(weft_normal_cdf_f32(NAN)));
+    for (int i = -120000; i <= 120000; i++) { /* -12 .. 12 */
+        float x = (float)i * 1e-4f, got = weft_normal_cdf_f32(x);
+        if (!(fabs(got - 0.5 * erfc(-x / sqrt(2.0))) <= 0x1p-23)) {
+            fail_msg("the normal distribution's function of %a is %a", (double)x, (double)got);
+        }
+    }
     assert_true(weft_exp_f32(INFINITY) == INFINITY && weft_exp_f32(-INFINITY) == 0 && weft_exp_f32(0) == 1);
     assert_true(weft_exp_f32(0x1.62e42ep6f) < INFINITY && weft_exp_f32(0x1.62e430p6f) == INFINITY);
     assert_true(weft_exp_f32(-0x1.9d1d9ep6f) == 0x1p-149f && weft_exp_f32(-0x1.9fe36ap6f) == 0);
@@ -469,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_gemm),        cmocka_unit_test(test_gemm_far_rows),
         cmocka_unit_test(test_gemm_parts),  cmocka_unit_test(test_embedding),
         cmocka_unit_test(test_functions),   cmocka_unit_test(test_functions_of_doubles),
+        cmocka_unit_test(test_functions_of_16_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

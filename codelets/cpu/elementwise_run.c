@@ -90,6 +90,7 @@ typedef struct runner {
     const weft_elementwise_args *args;
     weft_elementwise_loop loop;
     const double *scalars;
+    const uint16_t *table;   /* of weft_elementwise_look_up(), else NULL */
     weft_dtype type, result; /* of the loop's inputs, and of its output */
     char *pointers[MAX_OPERANDS];
     int64_t sizes[MAX_OPERANDS]; /* of an element */
@@ -134,7 +135,7 @@ static void run_row(runner *run, const rows *r)
     int64_t step = converts ? BLOCK : length;
     for (int64_t first = 0, n; first < length; first += n) {
         n = length - first < step ? length - first : step;
-        const void *inputs[WEFT_MAX_ELEMENTWISE_INPUTS] = { NULL, NULL, NULL };
+        const void *inputs[WEFT_MAX_ELEMENTWISE_INPUTS] = { NULL, run->table, NULL };
         for (int k = 1; k < r->box.num_operands; k++) {
             inputs[k - 1] = load(run, r, k, first, n);
         }
@@ -146,14 +147,23 @@ static void run_row(runner *run, const rows *r)
     }
 }
 
-/* Whether all operands are bf16 and contiguous. */
-static bool are_bf16(const weft_elementwise_args *args, const weft_elementwise_box *box)
+/* Whether all operands are contiguous and of one type, in which f32 is computed. */
+static bool have_type(const weft_elementwise_args *args, const weft_elementwise_box *box, weft_dtype type)
 {
-    bool are = args->base.dtype == WEFT_F32 && args->converted == 0;
+    bool have = args->base.dtype == WEFT_F32 && args->converted == 0;
     for (int k = 0; k < box->num_operands; k++) {
-        are = are && args->types[k] == WEFT_BF16 && box->stride[k][box->ndim - 1] == 1;
+        have = have && args->types[k] == type && box->stride[k][box->ndim - 1] == 1;
     }
-    return are;
+    return have;
+}
+
+static int64_t count_of(const weft_elementwise_box *box)
+{
+    int64_t count = 1;
+    for (int d = 0; d < box->ndim; d++) {
+        count *= box->extent[d];
+    }
+    return count;
 }
 
 static void choose_loop(runner *run, weft_kernel_id kernel, const weft_elementwise_box *box)
@@ -162,7 +172,13 @@ static void choose_loop(runner *run, weft_kernel_id kernel, const weft_elementwi
     weft_elementwise_loop bf16 = weft_elementwise_bf16_loops[kernel - WEFT_KERNEL_ELEMENTWISE];
     run->type = run->args->base.dtype;
     run->loop = run->type == WEFT_F64 ? loops->f64 : run->type == WEFT_F32 ? loops->f32 : loops->i64;
-    if (bf16 != NULL && are_bf16(run->args, box)) {
+    weft_dtype stored = run->args->types[0];
+    bool one_type = have_type(run->args, box, stored);
+    run->table = one_type ? weft_elementwise_table(kernel, stored, count_of(box)) : NULL;
+    if (run->table != NULL) {
+        run->type = stored;
+        run->loop = weft_elementwise_look_up;
+    } else if (bf16 != NULL && one_type && stored == WEFT_BF16) {
         run->type = WEFT_BF16;
         run->loop = bf16;
     }
