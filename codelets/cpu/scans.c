@@ -8,14 +8,15 @@
 #include "codelets/convert.h"
 #include "codelets/cpu/lines.h"
 
-enum { BLOCK = 512, LINES = 4 };
+/* PIECE: of lines scanned together. Longer pieces of lines in memory are read slower than the additions take. */
+enum { BLOCK = 512, LINES = 4, PIECE = 64 };
 
 typedef union values {
     double f64[BLOCK];
     int64_t i64[BLOCK];
 } values;
 
-/* Scans `n` contiguous values of one line; of LINES lines, each in its own block; or one value of each of
+/* Scans `n` contiguous values of one line; of LINES lines, each in its own PIECE values; or one value of each of
  * `n` lines. `running`: one value per line. */
 typedef void (*scan_function)(void *running, void *blocks, int64_t n);
 
@@ -44,9 +45,9 @@ typedef struct scan {
         T *r = running, *restrict v = blocks, r0 = r[0], r1 = r[1], r2 = r[2], r3 = r[3];                    \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             STEP(T, r0, v[i], operation)                                                                     \
-            STEP(T, r1, v[BLOCK + i], operation)                                                             \
-            STEP(T, r2, v[2 * BLOCK + i], operation)                                                         \
-            STEP(T, r3, v[3 * BLOCK + i], operation)                                                         \
+            STEP(T, r1, v[PIECE + i], operation)                                                             \
+            STEP(T, r2, v[2 * PIECE + i], operation)                                                         \
+            STEP(T, r3, v[3 * PIECE + i], operation)                                                         \
         }                                                                                                    \
         r[0] = r0, r[1] = r1, r[2] = r2, r[3] = r3;                                                          \
     }                                                                                                        \
@@ -120,7 +121,7 @@ static void run_lines(const job *j, values *running, int64_t outer, int64_t firs
 static void run_together(const job *j, values *running, int64_t outer)
 {
     size_t size = weft_dtype_size(j->type);
-    values blocks[LINES];
+    values pieces; /* one of each line */
     const char *from[LINES];
     char *to[LINES];
     for (int line = 0; line < LINES; line++) {
@@ -128,13 +129,13 @@ static void run_together(const job *j, values *running, int64_t outer)
         to[line] = weft_line_whole(&j->out, outer + line);
     }
     for (int64_t k = 0, n; k < j->in.length; k += n) {
-        n = j->in.length - k < BLOCK ? j->in.length - k : BLOCK;
+        n = j->in.length - k < PIECE ? j->in.length - k : PIECE;
         for (int line = 0; line < LINES; line++) {
-            weft_load(j->arithmetic, &blocks[line], j->type, from[line] + (size_t)k * size, 1, n);
+            weft_load(j->arithmetic, &pieces.f64[line * PIECE], j->type, from[line] + (size_t)k * size, 1, n);
         }
-        j->together(running, blocks, n);
+        j->together(running, &pieces, n);
         for (int line = 0; line < LINES; line++) {
-            weft_store(j->type, to[line] + (size_t)k * size, 1, j->arithmetic, &blocks[line], n);
+            weft_store(j->type, to[line] + (size_t)k * size, 1, j->arithmetic, &pieces.f64[line * PIECE], n);
         }
     }
 }
