@@ -6,25 +6,40 @@
 
 #include "codelets/half.h"
 
-/* e^x, within 1 ulp. x = k ln 2 + r, |r| <= ln 2 / 2. Outside the bounds the result is infinite, or 0. */
+/* e^(x - k ln 2), |x - k ln 2| <= ln 2 / 2. */
+WEFT_INLINE float weft_exp_rest_f32(float x, float k)
+{
+    const float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f; /* k ln2_high is exact */
+    float r = (x - k * ln2_high) - k * ln2_low;
+    float tail =
+        0x1p-1f + (0x1.555488p-3f + (0x1.555458p-5f + (0x1.124028p-7f + 0x1.6dba62p-10f * r) * r) * r) * r;
+    return 1.0f + (r + r * r * tail);
+}
+
+/* e^x, within 1 ulp: a power of 2 times that. Outside the bounds the result is infinite, or 0. */
 WEFT_INLINE float weft_exp_f32(float x)
 {
     const float shifter = 0x1.8p23f; /* adding it leaves a rounded integer in the low bits */
-    const float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f; /* k ln2_high is exact */
     float bounded = x > 89.0f ? 89.0f : x;
     bounded = bounded < -104.0f ? -104.0f : bounded;
     float shifted = bounded * 0x1.715476p0f + shifter;
-    float k = shifted - shifter;
-    float r = (bounded - k * ln2_high) - k * ln2_low;
-    float tail =
-        0x1p-1f + (0x1.555488p-3f + (0x1.555458p-5f + (0x1.124028p-7f + 0x1.6dba62p-10f * r) * r) * r) * r;
-    float power = 1.0f + (r + r * r * tail);
+    float power = weft_exp_rest_f32(bounded, shifted - shifter);
     /* 2^k in two normal factors. */
     uint32_t exponent = weft_bits_of_float(shifted) - weft_bits_of_float(shifter) + 256u;
     uint32_t half = exponent >> 1;
     float first = weft_float_of_bits((half - 1u) << 23),
           second = weft_float_of_bits((exponent - half - 1u) << 23);
     return power * first * second;
+}
+
+/* The same, with the same bits, of x <= 0: one of the two factors is constant. Wrong above 18. */
+WEFT_INLINE float weft_exp_below_f32(float x)
+{
+    const float shifter = 0x1.8p23f + 228.0f; /* leaves k + 101 and a float's bias; even: rounds as above */
+    float bounded = x < -104.0f ? -104.0f : x;
+    float shifted = bounded * 0x1.715476p0f + shifter;
+    float power = weft_exp_rest_f32(bounded, shifted - shifter);
+    return power * weft_float_of_bits(weft_bits_of_float(shifted) << 23) * 0x1p-101f;
 }
 
 WEFT_INLINE double weft_double_of_bits(uint64_t bits)

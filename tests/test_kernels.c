@@ -493,6 +493,11 @@ static void test_functions(void **state)
     compare_function("erf", weft_erf_f32, erfl, 2);
     assert_true(weft_normal_cdf_f32(INFINITY) == 1 && weft_normal_cdf_f32(-INFINITY) == 0 && weft_normal_cdf_f32(0) == 0.5f &&
                 weft_normal_cdf_f32(-0x1p127f) == 0 && isnan(weft_normal_cdf_f32(NAN)));
+    for (uint32_t bits = 0; bits <= 0x7f800000u; bits += 997) {
+        float x = -weft_float_of_bits(bits);
+        assert_true(weft_bits_of_float(weft_exp_below_f32(x)) == weft_bits_of_float(weft_exp_f32(x)));
+    }
+    assert_true(weft_exp_below_f32(-INFINITY) == 0 && weft_exp_below_f32(0) == 1 && isnan(weft_exp_below_f32(NAN)));
     for (int i = -120000; i <= 120000; i++) { /* -12 .. 12 */
         float x = (float)i * 1e-4f, got = weft_normal_cdf_f32(x);
         if (!(fabs(got - 0.5 * erfc(-x / sqrt(2.0))) <= 0x1p-23)) {

@@ -66,7 +66,7 @@ static void take_scores(const job *j, char *scores, int64_t n, int64_t i)
 {
     double now = fmax(j->most[i], weft_line_max(j->type, scores, n)), sum = j->sum[i];
     /* Without a key all weights are 0; a NaN score counts as a key. */
-    weft_line_exp(j->type, scores, scores, now == -INFINITY ? 0 : now, n);
+    weft_line_exp_below(j->type, scores, scores, now == -INFINITY ? 0 : now, n);
     double factor = factor_of(j->most[i], now, sum);
     j->sum[i] = sum * factor + weft_line_sum(j->type, scores, n);
     if (factor != 1 && sum != 0) {

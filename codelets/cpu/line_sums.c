@@ -49,7 +49,7 @@ enum { SUM_LANES = 16, MAX_LANES = 32, BLOCK = 512 };
         return total;                                                                                        \
     }
 
-#define LINE(T, exponential)                                                                                 \
+#define LINE(T, exponential, exponential_below)                                                              \
     WEFT_CLONES static double max_##T(const T *values, int64_t n)                                            \
     {                                                                                                        \
         IN_LANES(T, MAX_LANES, (T)-INFINITY, values[i], b > a ? b : a)                                       \
@@ -61,13 +61,19 @@ enum { SUM_LANES = 16, MAX_LANES = 32, BLOCK = 512 };
             out[i] = exponential(values[i] - most);                                                          \
         }                                                                                                    \
     }                                                                                                        \
+    WEFT_CLONES static void exp_below_##T(T *out, const T *values, T most, int64_t n)                        \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
+            out[i] = exponential_below(values[i] - most);                                                    \
+        }                                                                                                    \
+    }                                                                                                        \
     SUM(sum_##T, T, X)                                                                                       \
     SUM(sum_product_##T, T, X *Y)                                                                            \
     SUM(sum_square_##T, T, (X - centre) * (X - centre))
 
 /* The lanes of sums are unrolled as a whole, which GCC reports as blocks. */
-LINE(float, weft_exp_f32)  /* not vectorised: sum */
-LINE(double, weft_exp_f64) /* not vectorised: sum */
+LINE(float, weft_exp_f32, weft_exp_below_f32) /* not vectorised: sum */
+LINE(double, weft_exp_f64, weft_exp_f64)      /* not vectorised: sum */
 
 double weft_line_max(weft_dtype type, const void *values, int64_t n)
 {
@@ -100,6 +106,15 @@ void weft_line_exp(weft_dtype type, void *out, const void *values, double most, 
     }
 }
 
+void weft_line_exp_below(weft_dtype type, void *out, const void *values, double most, int64_t n)
+{
+    if (type == WEFT_F64) {
+        exp_below_double(out, values, most, n);
+    } else {
+        exp_below_float(out, values, (float)most, n);
+    }
+}
+
 double weft_line_sum_exp(weft_dtype type, const void *values, double most, int64_t n)
 {
     union {
@@ -110,7 +125,7 @@ double weft_line_sum_exp(weft_dtype type, const void *values, double most, int64
     double total = 0;
     for (int64_t first = 0, some; first < n; first += some) {
         some = n - first < BLOCK ? n - first : BLOCK;
-        weft_line_exp(type, &block, (const char *)values + (size_t)first * size, most, some);
+        weft_line_exp_below(type, &block, (const char *)values + (size_t)first * size, most, some);
         total += weft_line_sum(type, &block, some);
     }
     return total;

@@ -14,7 +14,9 @@ double weft_line_sum_square(weft_dtype type, const void *values, double centre, 
 
 /* out[i] = e^(values[i] - most); out may be `values`. */
 void weft_line_exp(weft_dtype type, void *out, const void *values, double most, int64_t n);
-/* The sum of these. */
+/* The same with the same bits, faster, where no value is above `most`. */
+void weft_line_exp_below(weft_dtype type, void *out, const void *values, double most, int64_t n);
+/* The sum of these: likewise. */
 double weft_line_sum_exp(weft_dtype type, const void *values, double most, int64_t n);
 
 #endif

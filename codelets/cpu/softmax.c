@@ -44,7 +44,7 @@ ENDS(double, weft_exp_f64)
 static void softmax_line(weft_dtype type, void *out, const void *a, const void *b, int64_t n)
 {
     (void)b;
-    weft_line_exp(type, out, a, weft_line_max(type, a, n), n);
+    weft_line_exp_below(type, out, a, weft_line_max(type, a, n), n);
     double sum = weft_line_sum(type, out, n);
     if (type == WEFT_F64) {
         multiply_double(out, 1 / sum, n);
