@@ -256,12 +256,93 @@ static bool expand_conv_transpose3d(const weft_call *call, weft_tensor *outputs[
     return outputs[0] != NULL;
 }
 
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+static weft_convolution3d options_of(const weft_call *call)
+{
+    const int64_t *numbers = call->attributes.numbers;
+    weft_convolution3d options = { .groups = numbers[NUMBER_GROUPS] };
+    for (int d = 0; d < 3; d++) {
+        options.stride[d] = numbers[NUMBER_STRIDE + d];
+        options.padding[d] = numbers[NUMBER_PADDING + d];
+        options.dilation[d] = numbers[NUMBER_DILATION + d];
+    }
+    return options;
+}
+
+/* Each of x, weight and result of a convolution from the two others: it is linear in both of its inputs. */
+static weft_tensor *result_of(const weft_call *call, weft_tensor *x, weft_tensor *weight)
+{
+    weft_convolution3d options = options_of(call);
+    return weft_conv3d(x, weight, NULL, &options);
+}
+
+static weft_tensor *x_of(const weft_call *call, weft_tensor *result, weft_tensor *weight, weft_tensor *like)
+{
+    weft_convolution3d options = options_of(call);
+    const int64_t *made = weft_layout_of(result)->shape, *window = weft_layout_of(weight)->shape;
+    int64_t output_padding[3];
+    for (int d = 0; d < 3; d++) {
+        int64_t reach = options.dilation[d] * (window[2 + d] - 1) - 2 * options.padding[d];
+        output_padding[d] = weft_layout_of(like)->shape[2 + d] - (made[2 + d] - 1) * options.stride[d] - reach - 1;
+    }
+    return weft_conv_transpose3d(result, weight, NULL, &options, output_padding);
+}
+
+/* Of x's slices under the taps, and of the result in the same samples. */
+static weft_tensor *weight_of(const weft_call *call, weft_tensor *result, weft_tensor *x)
+{
+    const int64_t *made = weft_layout_of(result)->shape, *shape = weft_layout_of(call->inputs[1])->shape;
+    weft_convolution options = flat_options(call->attributes.numbers);
+    x = keep_one_sharded(x);
+    if (x == NULL) {
+        return NULL;
+    }
+    folding f = folding_of(call, x, made[2]);
+    int64_t folded[] = { f.padded_batch * f.padded_depth, made[1], made[3], made[4] };
+    x = fold(&f, x);
+    result = x == NULL ? NULL : samples_first(&f, result);
+    result = result == NULL ? NULL : shift_depth(&f, result, 0, f.padded_depth, f.padded_batch);
+    result = result == NULL ? NULL : weft_reshape(result, 4, folded);
+    const int64_t flat[] = { shape[0], shape[1] * shape[2], shape[3], shape[4] };
+    weft_tensor *weight = result == NULL ? NULL : weft_conv2d_backward_weight(result, x, flat, &options);
+    return weight == NULL ? NULL : weft_reshape(weight, 5, shape);
+}
+
+/* A transposed convolution is the gradient of x from a result: its x is that result. */
+static bool give_gradients(const weft_gradient *of, bool transposes)
+{
+    const weft_call *call = of->call;
+    weft_tensor *g = weft_gradient_of_output(of, 0), *x = call->inputs[0], *weight = call->inputs[1];
+    bool done = true;
+    if (weft_gradient_wanted(of, 0)) {
+        done = weft_give_gradient(of, 0, transposes ? result_of(call, g, weight) : x_of(call, g, weight, x));
+    }
+    if (done && weft_gradient_wanted(of, 1)) {
+        done = weft_give_gradient(of, 1, transposes ? weight_of(call, x, g) : weight_of(call, g, x));
+    }
+    if (done && call->num_inputs > 2 && weft_gradient_wanted(of, 2)) {
+        done = weft_give_gradient(of, 2, weft_sum_over(g, 4, (const int[]){ 0, 2, 3, 4 }, false));
+    }
+    return done;
+}
+
+static bool gradients_of_conv3d(const weft_gradient *of)
+{
+    return give_gradients(of, false);
+}
+
+static bool gradients_of_conv_transpose3d(const weft_gradient *of)
+{
+    return give_gradients(of, true);
+}
+
 /* ---- public -------------------------------------------------------------------------------------------- */
 
 #define CONVOLUTION(name_)                                                                                             \
     {                                                                                                                  \
         .name = #name_,                                                                                                \
-        .gradient = { .function = weft_gradient_of_body, .reads = { WEFT_READS_INPUT(1), WEFT_READS_INPUT(0) } },      \
+        .gradient = { .function = gradients_of_##name_, .reads = { WEFT_READS_INPUT(1), WEFT_READS_INPUT(0) } },        \
         .inputs = { { "x", WEFT_TYPES_FLOAT, true },                                                                   \
                     { "weight", WEFT_TYPES_FLOAT, true },                                                              \
                     { "bias", WEFT_TYPES_FLOAT, true } },                                                              \
