@@ -161,14 +161,16 @@ static void test_once(void **state)
     leave_rows();
 }
 
-/* Each call is reported separately, also if tables and indices are sharded. */
+/* Each call is reported separately, also if tables and indices are sharded. Twice each. */
+enum { ROUNDS = 12 };
+
 static void test_each_call(void **state)
 {
     (void)state;
     static const char *const placements[] = { "R", "S0", "S1" };
     for (int call = 0; call < CALLS; call++) {
         enter_row(calls[call].place, __func__);
-        for (int i = 0; i < 30; i++) {
+        for (int i = 0; i < ROUNDS; i++) {
             const char *table = placements[i % 3];
             weft_scope_open();
             assert_non_null(calls[call].call(table, indices(1, ROWS, i % 2 == 0 ? "R" : "S0")));

@@ -115,18 +115,30 @@ void weft_line_exp_below(weft_dtype type, void *out, const void *values, double 
     }
 }
 
-double weft_line_sum_exp(weft_dtype type, const void *values, double most, int64_t n)
+typedef void (*line_exp)(weft_dtype type, void *out, const void *values, double most, int64_t n);
+
+static double sum_in_blocks(line_exp exponentials, weft_dtype type, const void *values, double most, int64_t n)
 {
     union {
-        double f64[BLOCK];
         float f32[BLOCK];
+        double f64[BLOCK];
     } block;
     size_t size = weft_dtype_size(type);
     double total = 0;
     for (int64_t first = 0, some; first < n; first += some) {
         some = n - first < BLOCK ? n - first : BLOCK;
-        weft_line_exp_below(type, &block, (const char *)values + (size_t)first * size, most, some);
+        exponentials(type, &block, (const char *)values + (size_t)first * size, most, some);
         total += weft_line_sum(type, &block, some);
     }
     return total;
+}
+
+double weft_line_sum_exp(weft_dtype type, const void *values, double most, int64_t n)
+{
+    return sum_in_blocks(weft_line_exp, type, values, most, n);
+}
+
+double weft_line_sum_exp_below(weft_dtype type, const void *values, double most, int64_t n)
+{
+    return sum_in_blocks(weft_line_exp_below, type, values, most, n);
 }

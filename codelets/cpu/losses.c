@@ -107,7 +107,7 @@ static double loss_of_line(const weft_kernel_call *call, const weft_vectors *lin
     }
     weft_dtype type = weft_float_arithmetic(lines->view->dtype);
     const void *line = weft_vector_load(lines, type, row, buffer);
-    double most = weft_line_max(type, line, n), sum = weft_line_sum_exp(type, line, most, n);
+    double most = weft_line_max(type, line, n), sum = weft_line_sum_exp_below(type, line, most, n);
     double wanted = type == WEFT_F64 ? ((const double *)line)[target] : (double)((const float *)line)[target];
     double total = call->scalars[WEFT_LOSS_SMOOTHING] == 0 ? 0 : weft_line_sum(type, line, n);
     return combine(call, most, sum, wanted, total);

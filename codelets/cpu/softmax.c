@@ -56,7 +56,7 @@ static void softmax_line(weft_dtype type, void *out, const void *a, const void *
 static void log_softmax_line(weft_dtype type, void *out, const void *a, const void *b, int64_t n)
 {
     (void)b;
-    double most = weft_line_max(type, a, n), log_sum = log(weft_line_sum_exp(type, a, most, n));
+    double most = weft_line_max(type, a, n), log_sum = log(weft_line_sum_exp_below(type, a, most, n));
     if (type == WEFT_F64) {
         subtract_double(out, a, most, log_sum, n);
     } else {
