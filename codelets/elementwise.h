@@ -25,7 +25,7 @@ extern const weft_elementwise_loops weft_elementwise_loops_table[WEFT_KERNEL_COU
 extern const weft_elementwise_loop weft_elementwise_bf16_loops[WEFT_KERNEL_COUNT - WEFT_KERNEL_ELEMENTWISE];
 
 /* The kernel's results for all values of a 16-bit type, by their bits; made where `count` elements are enough for that. Belongs to
- * the process. NULL: to be computed, also without memory. Any thread. */
+ * the process. NULL: compute; also if memory is short. Any thread. */
 const uint16_t *weft_elementwise_table(weft_kernel_id kernel, weft_dtype type, int64_t count);
 /* A loop on such a type; b: the table. */
 void weft_elementwise_look_up(void *out, const void *a, const void *b, const void *c, int64_t n, const double scalars[]);

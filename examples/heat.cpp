@@ -1,7 +1,8 @@
 // The heat equation on a ring, in C++: rods as columns, cells over all ranks, compared with a plain loop. Ends with status 1 if
 // anything is wrong.
 //
-//     c++ -std=c++17 heat.cpp $(pkg-config --cflags --libs weft) -o heat && mpirun -n 3 ./heat
+//     c++ -std=c++17 heat.cpp $(pkg-config --cflags --libs weft) -Wl,-rpath,"$(pkg-config --variable=libdir weft)" -o heat
+//     mpirun -n 3 ./heat
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

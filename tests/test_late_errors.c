@@ -211,9 +211,8 @@ static void test_empty_results(void **state)
         weft_tensor *added = zeros(INDICES, COLUMNS, p), *none_added = zeros(INDICES, 0, p);
         weft_tensor *line = indices(1, 4, where), *table = indices(2, 4, where),
                     *bad = indices(1, ROWS, where);
-        check_found(weft_index_add(none, 0, line, added), "weft_index_add: indices has 0, expected 0 to -1");
-        check_found(weft_index_add_inplace(none, 0, line, added),
-                    "weft_index_add_inplace: indices has 0, expected 0 to -1");
+        check_found(weft_index_add(none, 0, line, added), "weft_index_add: indices has ");
+        check_found(weft_index_add_inplace(none, 0, line, added), "weft_index_add_inplace: indices has ");
         check_found(weft_index_add(narrow, 0, bad, none_added), "indices has 6, expected 0 to 5");
         check_found(weft_scatter_add(none, 0, table, added), "weft_scatter_add: indices has");
         check_found(weft_scatter_add_inplace(none, 0, table, added), "weft_scatter_add_inplace: indices has");

@@ -2,6 +2,7 @@
  * heights; in one process that hosts all ranks, or in several. And what moves. WEFT_TEST_CASES says how many cases of each. */
 #include "operand.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -247,9 +248,59 @@ static void test_gradients_of_batch(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* Of an infinite x, with the depth on one rank or on several, some of whose samples are added: weights that do not meet it have a
+ * finite gradient. */
+static void test_infinite_values(void **state)
+{
+    (void)state;
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 2 }, NULL);
+    const double values[] = { 1, 2, 3, INFINITY, 4 };
+    for (int sharded = 0; sharded < 2; sharded++) {
+        weft_placement placement[] = { sharded ? weft_shard(2) : weft_replicate() };
+        weft_tensor *x = weft_distribute(WEFT_F64, 5, (int64_t[]){ 1, 1, 5, 1, 1 }, values, mesh, placement);
+        weft_tensor *weight = weft_ones(WEFT_F64, 5, (int64_t[]){ 1, 1, 3, 1, 1 }, mesh, NULL), *gradient;
+        weft_set_requires_grad(weight, true);
+        weft_tensor *y = weft_conv3d(x, weight, NULL, NULL), *ones = weft_ones(WEFT_F64, 5, (int64_t[]){ 1, 1, 3, 1, 1 }, mesh, placement);
+        assert_int_equal(weft_gradients(1, &y, &ones, 1, &weight, false, &gradient), WEFT_OK);
+        double found[3];
+        assert_int_equal(weft_to_host(gradient, found, sizeof(found)), WEFT_OK);
+        assert_true(found[0] == 6 && isinf(found[1]) && isinf(found[2]));
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* Strides far beyond the depth, and an image without rows, whose result has some of padding alone. */
+static void test_extreme_sizes(void **state)
+{
+    (void)state;
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 2 }, NULL);
+    const weft_convolution3d far = { .stride = { INT32_MAX, 1, 1 } }, padded = { .padding = { 0, 1, 0 } };
+    double sum = 0;
+    weft_tensor *x = weft_ones(WEFT_F64, 5, (int64_t[]){ 2, 1, 8, 1, 1 }, mesh, (weft_placement[]){ weft_shard(0) });
+    weft_tensor *y = weft_conv3d(x, weft_ones(WEFT_F64, 5, (int64_t[]){ 1, 1, 3, 1, 1 }, mesh, NULL), NULL, &far);
+    assert_int_equal(weft_to_host(weft_sum(y, WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
+    assert_true(sum == 6);
+    weft_tensor *none = weft_zeros(WEFT_F64, 5, (int64_t[]){ 1, 1, 1, 0, 1 }, mesh, NULL), *gradient;
+    weft_set_requires_grad(none, true);
+    y = weft_conv3d(none, weft_ones(WEFT_F64, 5, (int64_t[]){ 1, 1, 1, 1, 1 }, mesh, NULL), NULL, &padded);
+    weft_tensor *ones = weft_ones_like(y);
+    assert_int_equal(weft_gradients(1, &y, &ones, 1, &none, false, &gradient), WEFT_OK);
+    assert_int_equal(weft_tensor_shape(gradient)[3], 0);
+    assert_no_error();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_infinite_values),
+        cmocka_unit_test(test_extreme_sizes),
         cmocka_unit_test(test_movement),
         cmocka_unit_test(test_gradients_of_batch),
     };

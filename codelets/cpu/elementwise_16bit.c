@@ -7,7 +7,7 @@
 
 #include "codelets/convert.h"
 
-/* A table costs as much as the results of VALUES elements: smaller calls do not make one. */
+/* The first task of LEAST_COUNT elements makes the table, which takes as long as VALUES elements in the loop. Smaller ones do not. */
 enum { BLOCK = 512, VALUES = 1 << 16, LEAST_COUNT = 1 << 14 };
 enum { KERNELS = WEFT_KERNEL_COUNT - WEFT_KERNEL_ELEMENTWISE, TYPES = 2 };
 

@@ -16,7 +16,7 @@ double weft_line_sum_square(weft_dtype type, const void *values, double centre, 
 void weft_line_exp(weft_dtype type, void *out, const void *values, double most, int64_t n);
 /* The same with the same bits, faster, where no value is above `most`. */
 void weft_line_exp_below(weft_dtype type, void *out, const void *values, double most, int64_t n);
-/* The sums of these. */
+/* The sums of these; _below: no value is above `most`. */
 double weft_line_sum_exp(weft_dtype type, const void *values, double most, int64_t n);
 double weft_line_sum_exp_below(weft_dtype type, const void *values, double most, int64_t n);
 

@@ -129,8 +129,8 @@ static inline void weft_convolution3d_init(weft_convolution3d *options)
  * [n, o, v, y, z] with v = (d + 2 padding - dilation (k - 1) - 1) / stride + 1, rounded down, y and z likewise. Floating types.
  * `options`: NULL for defaults. WEFT_ERR_SHAPE if the weights are larger than the padded input.
  *
- * Each of v becomes a sample, whose slices under the k weights are copied: the call needs memory for k / stride times x. A
- * sharded n or h stays sharded, as does a sharded d unless n is sharded as well: then h becomes sharded in place of d.
+ * The k slices that one v reads are copied side by side: the call needs memory for 2 k / stride times x, and more while slices of
+ * several strides are cut out. Sharded n, h or d stay sharded. If both n and d are sharded, h is sharded in place of d.
  */
 WEFT_API weft_tensor *weft_conv3d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
                                   const weft_convolution3d *options);

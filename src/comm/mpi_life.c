@@ -7,8 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <weft/runtime.h>
-
 #include "comm/mpi_requests.h"
 #include "runtime/background.h"
 
@@ -77,12 +75,21 @@ static void finalize_at_exit(void)
     }
 }
 
-/* MPI_Finalize() deletes the attributes of MPI_COMM_SELF before anything else, while MPI still works. */
+/* MPI_Finalize() deletes the attributes of MPI_COMM_SELF before anything else, while MPI still works. It would wait for ever
+ * with what a broken world has left, and weft's thread would go on where the world cannot end (another thread's, a call within a
+ * function that weft calls): then all processes end. */
 static int end_world(MPI_Comm comm, int key, void *value, void *state)
 {
     (void)comm, (void)key, (void)value, (void)state;
-    if (weft_runtime.initialized) {
-        weft_finalize();
+    if (!weft_runtime.initialized) {
+        return MPI_SUCCESS;
+    }
+    weft_status status = weft_runtime.finalize();
+    if (status != WEFT_OK) {
+        fprintf(stderr, "weft: MPI_Finalize() was called before weft_finalize(), which failed: %s\n", weft_last_error());
+    }
+    if (weft_runtime.initialized || given_up.happened) {
+        MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     }
     return MPI_SUCCESS;
 }

@@ -37,7 +37,7 @@ static bool check_size(const attention *a, const named *first, int back_of_first
     return false;
 }
 
-/* Live tensors of a floating type on one mesh, with dimensions enough. */
+/* Live tensors of floating types on one mesh, with dimensions enough. */
 static bool check_tensors(const attention *a, named all[4])
 {
     int least = a->grouped ? 3 : 2;
@@ -51,13 +51,9 @@ static bool check_tensors(const attention *a, named all[4])
         }
         own->layout = weft_layout_of(own->tensor);
         weft_dtype dtype = own->layout->dtype;
-        if (i < 3 && (!weft_dtype_is_floating(dtype) || dtype != all[0].layout->dtype)) {
-            weft_fail(WEFT_ERR_DTYPE, a->function, "%s is %s, expected %s", own->name, weft_dtype_name(dtype),
-                      i == 0 ? "a floating type" : "q's type");
-            return false;
-        }
-        if (i == 3 && !weft_dtype_is_floating(dtype) && dtype != WEFT_BOOL) {
-            weft_fail(WEFT_ERR_DTYPE, a->function, "mask is %s, expected bool or a floating type", weft_dtype_name(dtype));
+        if (!weft_dtype_is_floating(dtype) && !(i == 3 && dtype == WEFT_BOOL)) {
+            weft_fail(WEFT_ERR_DTYPE, a->function, "%s is %s, expected %sa floating type", own->name, weft_dtype_name(dtype),
+                      i == 3 ? "bool or " : "");
             return false;
         }
         if (i < 3 && own->layout->ndim < least) {
@@ -118,7 +114,7 @@ static bool check_mask(const attention *a, const named all[4])
                             (mask->ndim < 2 || check_size(a, &all[0], 2, &all[3], 2, true)));
 }
 
-/* Whatever the rule of attention would refuse. */
+/* Whatever the rule of attention would refuse, but for types that differ: a region of mixed precision makes them one. */
 static bool check_operands(const attention *a)
 {
     named all[4] = { { "q", a->q, NULL }, { "k", a->k, NULL }, { "v", a->v, NULL }, { "mask", a->mask, NULL } };
@@ -197,6 +193,15 @@ static bool shards_hold_groups(const attention *a)
     return groups == 1 || groups % shards == 0;
 }
 
+/* 0 .. count - 1, on q's mesh. Outside of an expansion, of q without data, without data too: nothing may be submitted. */
+static weft_tensor *numbers_of(const attention *a, int64_t count)
+{
+    const weft_tensor_impl *q = weft_tensor_get(a->q);
+    weft_mesh *mesh = q->layout->mesh->handle;
+    return weft_runtime.steps == NULL && q->fake ? weft_fake(WEFT_I64, 1, &count, mesh, NULL)
+                                                 : weft_arange(WEFT_I64, 0, (double)count, 1, mesh, NULL);
+}
+
 /* The head of k and v of each head of q, on the ranks that have the latter. */
 static weft_tensor *heads_of_rows(const attention *a)
 {
@@ -207,7 +212,7 @@ static weft_tensor *heads_of_rows(const attention *a)
         bool cut = q->placements[m].kind == WEFT_SHARD && q->placements[m].dim == q->ndim - 3;
         placements[m] = cut ? weft_shard(0) : weft_replicate();
     }
-    weft_tensor *numbers = weft_arange(WEFT_I64, 0, (double)groups, 1, q->mesh->handle, NULL);
+    weft_tensor *numbers = numbers_of(a, groups);
     weft_tensor *column = numbers == NULL ? NULL : weft_unsqueeze(numbers, 1);
     weft_tensor *lines = column == NULL ? NULL : weft_expand(column, 2, (int64_t[]){ groups, heads / groups });
     weft_tensor *all = lines == NULL ? NULL : weft_flatten(lines, 0, 1);
@@ -215,9 +220,8 @@ static weft_tensor *heads_of_rows(const attention *a)
 }
 
 /* Heads of k and v, as many as q has: each rank copies those that its rows need. */
-static bool select_heads(attention *a)
+static bool select_heads(attention *a, weft_tensor *heads)
 {
-    weft_tensor *heads = heads_of_rows(a);
     a->k = heads == NULL ? NULL : weft_index_select(a->k, weft_layout_of(a->k)->ndim - 3, heads);
     a->v = a->k == NULL ? NULL : weft_index_select(a->v, weft_layout_of(a->v)->ndim - 3, heads);
     return a->v != NULL;
@@ -238,10 +242,8 @@ static bool find_hidden(const attention *a, weft_tensor *added, weft_tensor **hi
         }
     }
     if (a->causal) {
-        weft_mesh *mesh = q->mesh->handle;
         int64_t column[] = { size_from_end(q, 2), 1 };
-        weft_tensor *rows = weft_arange(WEFT_I64, 0, (double)column[0], 1, mesh, NULL);
-        weft_tensor *keys = rows == NULL ? NULL : weft_arange(WEFT_I64, 0, (double)size_from_end(k, 2), 1, mesh, NULL);
+        weft_tensor *rows = numbers_of(a, column[0]), *keys = rows == NULL ? NULL : numbers_of(a, size_from_end(k, 2));
         weft_tensor *later = keys == NULL ? NULL : weft_lt(weft_reshape(rows, 2, column), keys);
         *hidden = later == NULL || *hidden == NULL ? later : weft_logical_or(*hidden, later);
         return *hidden != NULL;
@@ -257,7 +259,7 @@ static weft_tensor *hide(weft_tensor *scores, weft_tensor *hidden)
     return filled == NULL ? NULL : weft_masked_fill(filled, whole, 0);
 }
 
-/* With the matrix of all weights. */
+/* With the matrix of all weights. In a region of mixed precision the products round their inputs to its type again. */
 static weft_tensor *attend_with_dropout(const attention *a)
 {
     weft_dtype type = weft_layout_of(a->q)->dtype, wide = weft_wide_type(type);
@@ -286,10 +288,20 @@ static weft_tensor *make_with_dropout(attention *a)
     return a->grouped ? join_heads(result, 3) : result;
 }
 
-/* WEFT_CHECK compares the call before those that it consists of, which would name themselves. */
+static bool has_no_data(const weft_tensor *tensor)
+{
+    const weft_tensor_impl *live = tensor == NULL ? NULL : weft_tensor_get(tensor);
+    return live != NULL && live->fake;
+}
+
+/* Compared as one call, so that a message names weft_attention(). Calls without data are not compared, those of a captured
+ * function when they are executed. */
 static bool compare_calls(const attention *a, bool valid)
 {
     weft_attention_layouts of = { .q = NULL };
+    if (weft_runtime.deferral != NULL || has_no_data(a->q) || has_no_data(a->k) || has_no_data(a->v) || has_no_data(a->mask)) {
+        return valid;
+    }
     if (valid) {
         of = weft_attention_layouts_of(a);
     }
@@ -321,7 +333,7 @@ static bool expand_grouped(const weft_call *call, weft_tensor *outputs[])
 {
     attention a = operands_of(call);
     if (!shards_hold_groups(&a)) {
-        outputs[0] = select_heads(&a) ? weft_attention_dispatch(&a, &outputs[1]) : NULL;
+        outputs[0] = select_heads(&a, heads_of_rows(&a)) ? weft_attention_dispatch(&a, &outputs[1]) : NULL;
         return outputs[0] != NULL;
     }
     if (!split_operands(&a)) {
@@ -351,7 +363,7 @@ static bool gradients_of_operands(const weft_gradient *of, const attention *a, w
 static bool gradients_of_selected(const weft_gradient *of, attention *a)
 {
     weft_tensor *gradients[4] = { NULL }, *heads = heads_of_rows(a);
-    bool done = heads != NULL && select_heads(a) && gradients_of_operands(of, a, of->outputs, of->output_gradients, gradients);
+    bool done = select_heads(a, heads) && gradients_of_operands(of, a, of->outputs, of->output_gradients, gradients);
     for (int i = 0; i < of->call->num_inputs && done; i++) {
         weft_tensor *gradient = gradients[i], *input = of->call->inputs[i];
         if (gradient != NULL && (i == 1 || i == 2)) {
@@ -410,20 +422,27 @@ bool weft_attention_has_options(const attention *a)
     return a->grouped || a->dropout > 0;
 }
 
-/* In a region of mixed precision, operands of its type: this is what is checked. */
+/* Operands of one type, in a region of mixed precision its own. False with the error kept. */
 static bool prepare_operands(attention *a)
 {
     weft_call own, call = weft_attention_call(a, &operation_grouped, WEFT_ATTENTION_HAS_V);
     weft_tensor **const operands[] = { &a->q, &a->k, &a->v, &a->mask };
+    static const char *const names[] = { "q", "k", "v" };
     call.num_inputs = a->mask == NULL ? 3 : 4;
     for (int i = 0; i < call.num_inputs; i++) {
         call.inputs[i] = *operands[i];
     }
     const weft_call *prepared = weft_call_prepare(&call, &own);
-    for (int i = 0; i < call.num_inputs && prepared != NULL; i++) {
+    bool done = prepared != NULL;
+    for (int i = 0; i < call.num_inputs && done; i++) {
         *operands[i] = prepared->inputs[i];
+        weft_dtype type = weft_layout_of(*operands[i])->dtype;
+        if (i < 3 && type != weft_layout_of(a->q)->dtype) {
+            weft_fail(WEFT_ERR_DTYPE, a->function, "%s is %s, expected q's type", names[i], weft_dtype_name(type));
+            done = false;
+        }
     }
-    return prepared != NULL;
+    return done;
 }
 
 weft_tensor *weft_attention_with_options(attention *a, weft_tensor **log_sums)
@@ -432,14 +451,14 @@ weft_tensor *weft_attention_with_options(attention *a, weft_tensor **log_sums)
         weft_fail(WEFT_ERR_UNSUPPORTED, a->function, "dropout is %g, expected 0 where log-sums are asked for", a->dropout);
         return NULL;
     }
-    bool valid = prepare_operands(a) && check_operands(a);
     if (a->dropout == 0) {
-        return valid ? weft_attention_dispatch_as(a, &operation_grouped, log_sums) : NULL;
+        return check_operands(a) ? weft_attention_dispatch_as(a, &operation_grouped, log_sums) : NULL;
     }
-    if (!compare_calls(a, valid) || weft_scope_open() != WEFT_OK) {
+    if (weft_scope_open() != WEFT_OK) {
         return NULL;
     }
-    weft_tensor *result = make_with_dropout(a);
+    bool valid = check_operands(a) && prepare_operands(a);
+    weft_tensor *result = compare_calls(a, valid) ? make_with_dropout(a) : NULL;
     result = result == NULL ? NULL : weft_scope_keep(result);
     weft_scope_close();
     return result;

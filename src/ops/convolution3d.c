@@ -98,10 +98,18 @@ static weft_tensor *shift_depth(const folding *f, weft_tensor *x, int64_t shift,
     return weft_pad(x, 5, before, after, WEFT_PAD_CONSTANT, 0);
 }
 
-/* Samples' slices under a tap. With as many indices as samples have strides, a rank keeps those that it has. */
+/* The indices from which samples are taken, a stride apart. Of a sharded depth whole strides, so that a rank keeps those that it
+ * has. */
+static int64_t spread_of(const folding *f)
+{
+    int64_t stride = f->numbers[NUMBER_STRIDE];
+    return f->depth_first ? f->padded_depth * stride : (f->depth - 1) * stride + 1;
+}
+
+/* Samples' slices under a tap. */
 static weft_tensor *slice_under(const folding *f, weft_tensor *x, int64_t tap)
 {
-    int64_t stride = f->numbers[NUMBER_STRIDE], size = f->padded_depth * stride;
+    int64_t stride = f->numbers[NUMBER_STRIDE], size = spread_of(f);
     x = shift_depth(f, x, f->numbers[NUMBER_PADDING] - tap * f->numbers[NUMBER_DILATION], size, f->padded_batch);
     return x == NULL || stride == 1 ? x : weft_slice_step(x, f->depth_first ? 0 : 1, 0, size, stride);
 }
@@ -126,12 +134,25 @@ static weft_tensor *slices_of(const folding *f, weft_tensor *x)
     return stacked;
 }
 
-static weft_tensor *fold(const folding *f, weft_tensor *x)
+/* Zeros in added samples of the depth, whose shards keep their sizes. */
+static weft_tensor *clear_added(const folding *f, weft_tensor *slices)
+{
+    const int64_t after[6] = { f->padded_depth - f->depth };
+    if (slices == NULL || after[0] == 0) {
+        return slices;
+    }
+    slices = weft_slice(slices, 0, 0, f->depth);
+    return slices == NULL ? NULL : weft_pad(slices, weft_layout_of(slices)->ndim, (const int64_t[6]){ 0 }, after, WEFT_PAD_CONSTANT, 0);
+}
+
+/* `clears`: for a product in which added samples meet zeros, which infinite values of x would turn into NaN. */
+static weft_tensor *fold(const folding *f, weft_tensor *x, bool clears)
 {
     const int64_t *shape = weft_layout_of(x)->shape;
     int64_t folded[] = { f->padded_batch * f->padded_depth, shape[1] * f->taps, shape[3], shape[4] };
     x = samples_first(f, x);
     x = x == NULL ? NULL : slices_of(f, x);
+    x = clears ? clear_added(f, x) : x;
     return x == NULL ? NULL : weft_reshape(x, 4, folded);
 }
 
@@ -178,7 +199,7 @@ static bool expand_conv3d(const weft_call *call, weft_tensor *outputs[])
     int64_t reach = numbers[NUMBER_DILATION] * (weft_layout_of(call->inputs[1])->shape[2] - 1);
     int64_t room = weft_layout_of(x)->shape[2] + 2 * numbers[NUMBER_PADDING] - reach - 1;
     folding f = folding_of(call, x, room / numbers[NUMBER_STRIDE] + 1);
-    x = fold(&f, x);
+    x = fold(&f, x, false);
     weft_tensor *y = x == NULL ? NULL : weft_conv2d(x, weight, bias, &options);
     outputs[0] = y == NULL ? NULL : unfold(&f, y);
     return outputs[0] != NULL;
@@ -199,7 +220,7 @@ static weft_tensor *slices_of_result(const folding *f, weft_tensor *y)
 /* The slice of a tap at its places of a depth of size `size`. */
 static weft_tensor *slice_at_places(const folding *f, weft_tensor *slices, int64_t tap, int64_t size)
 {
-    int64_t stride = f->numbers[NUMBER_STRIDE], spread = f->depth * stride;
+    int64_t stride = f->numbers[NUMBER_STRIDE], spread = f->depth_first ? f->depth * stride : (f->depth - 1) * stride + 1;
     weft_tensor *slice = weft_select(slices, 3, tap);
     if (slice != NULL && stride > 1) {
         slice = weft_slice_backward(slice, f->depth_first ? 0 : 1, spread, 0, spread, stride);
@@ -281,10 +302,15 @@ static weft_tensor *x_of(const weft_call *call, weft_tensor *result, weft_tensor
 {
     weft_convolution3d options = options_of(call);
     const int64_t *made = weft_layout_of(result)->shape, *window = weft_layout_of(weight)->shape;
-    int64_t output_padding[3];
+    const weft_layout *of = weft_layout_of(like);
+    int64_t output_padding[3], count = 0;
+    weft_count_checked(of->ndim, of->shape, &count);
+    if (count == 0) { /* which a transposed convolution refuses to make */
+        return weft_full(of->dtype, of->ndim, of->shape, 0, of->mesh->handle, NULL);
+    }
     for (int d = 0; d < 3; d++) {
         int64_t reach = options.dilation[d] * (window[2 + d] - 1) - 2 * options.padding[d];
-        output_padding[d] = weft_layout_of(like)->shape[2 + d] - (made[2 + d] - 1) * options.stride[d] - reach - 1;
+        output_padding[d] = of->shape[2 + d] - (made[2 + d] - 1) * options.stride[d] - reach - 1;
     }
     return weft_conv_transpose3d(result, weight, NULL, &options, output_padding);
 }
@@ -300,7 +326,7 @@ static weft_tensor *weight_of(const weft_call *call, weft_tensor *result, weft_t
     }
     folding f = folding_of(call, x, made[2]);
     int64_t folded[] = { f.padded_batch * f.padded_depth, made[1], made[3], made[4] };
-    x = fold(&f, x);
+    x = fold(&f, x, true);
     result = x == NULL ? NULL : samples_first(&f, result);
     result = result == NULL ? NULL : shift_depth(&f, result, 0, f.padded_depth, f.padded_batch);
     result = result == NULL ? NULL : weft_reshape(result, 4, folded);

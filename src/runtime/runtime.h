@@ -41,6 +41,7 @@ struct weft_tensor_impl;
 /* The library's one state. Written by the submitting thread alone. */
 typedef struct weft_runtime_state {
     bool initialized; /* weft_init() has succeeded */
+    weft_status (*finalize)(void); /* weft_finalize(), for an MPI_Finalize() that comes before it */
     bool owns_starpu;
     int blas_threads; /* OpenBLAS's setting before weft_init(), to be restored; 0: unchanged */
     weft_world world;
