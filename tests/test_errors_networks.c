@@ -272,6 +272,7 @@ static void test_products(void **state)
                "weft_attention", "mask");
     GIVES_NULL(weft_attention(matrix, matrix, matrix, &(weft_attention_options){ .mask = indices }), DTYPE,
                "weft_attention", "mask");
+    weft_tensor *other_image = weft_to_type(image, WEFT_F64);
     const weft_attention_options grouped = { .size = sizeof(grouped), .grouped_heads = true };
     const weft_attention_options dropped = { .size = sizeof(dropped), .dropout = 0.5 };
     const weft_attention_options grouped_mask = { .size = sizeof(grouped), .grouped_heads = true, .mask = filter };
@@ -281,7 +282,8 @@ static void test_products(void **state)
     GIVES_NULL(weft_attention(matrix, matrix, matrix, &too_often), INVALID, "weft_attention", "dropout is 1.5");
     GIVES_NULL(weft_attention(matrix, matrix, matrix, &grouped), SHAPE, "weft_attention", "q has 2 dimensions");
     GIVES_NULL(weft_attention(image, image, dead, &grouped), INVALID, "weft_attention", "v");
-    GIVES_NULL(weft_attention(image, image, whole, &grouped), DTYPE, "weft_attention", "v");
+    GIVES_NULL(weft_attention(image, image, other_image, &grouped), DTYPE, "weft_attention", "v");
+    GIVES_NULL(weft_attention(image, image, other_image, &dropped), DTYPE, "weft_attention", "v is f64");
     GIVES_NULL(weft_attention(image, filter, filter, &grouped), SHAPE, "weft_attention", "k has size 3");
     GIVES_NULL(weft_attention(image, image, image, &grouped_mask), SHAPE, "weft_attention", "mask");
     GIVES_NULL(weft_attention(matrix, on_other, matrix, &dropped), MESH, "weft_attention", "k");
