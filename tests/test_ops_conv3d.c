@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Of a transposed one x is the result. */
+/* A transposed convolution has its result in x. */
 typedef struct convolution_case {
     weft_convolution3d options;
     int64_t more[3]; /* output padding of the transposed one */
@@ -222,7 +222,7 @@ static void test_movement(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* Of a sharded batch: x's gradient moves nothing, and beside it the weights' is reduced. */
+/* A sharded batch: x's gradient moves nothing, and the weights' is reduced beside it. */
 static void test_gradients_of_batch(void **state)
 {
     (void)state;
@@ -248,7 +248,7 @@ static void test_gradients_of_batch(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* Of an infinite x, with the depth on one rank or on several, some of whose samples are added: weights that do not meet it have a
+/* One infinite value of x, with the depth on one rank or on two, where a sample is added: weights that do not meet the value have a
  * finite gradient. */
 static void test_infinite_values(void **state)
 {

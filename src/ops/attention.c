@@ -22,13 +22,7 @@ static bool goes_round(const weft_call_layouts *call)
 
 static bool expand_attention(const weft_call *call, weft_tensor *outputs[])
 {
-    attention a = { .function = call->function,
-                    .q = call->inputs[0],
-                    .k = call->inputs[1],
-                    .v = call->inputs[2],
-                    .mask = call->num_inputs > 3 ? call->inputs[3] : NULL,
-                    .causal = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] != 0,
-                    .scale = call->scalars[0] };
+    attention a = weft_attention_operands_of(call);
     weft_attention_layouts of = weft_attention_layouts_of(&a);
     return weft_attention_find_ring(&a, &of, false) &&
            weft_attention_in_ring(&a, 2 - (int)call->attributes.omitted, outputs);

@@ -40,6 +40,8 @@ typedef struct weft_attention_operands {
 
 /* Takes the options, with defaults. False with the error kept: q is not a live tensor. */
 bool weft_attention_begin(weft_attention_operands *a, const weft_attention_options *options);
+/* The operands of a call of attention. */
+weft_attention_operands weft_attention_operands_of(const weft_call *call);
 /* Layouts of q, k, v and the mask, which may be NULL. */
 typedef struct weft_attention_layouts {
     const weft_layout *q, *k, *v, *mask;

@@ -32,6 +32,17 @@ bool weft_attention_begin(attention *a, const weft_attention_options *options)
     return true;
 }
 
+attention weft_attention_operands_of(const weft_call *call)
+{
+    return (attention){ .function = call->function,
+                        .q = call->inputs[0],
+                        .k = call->inputs[1],
+                        .v = call->inputs[2],
+                        .mask = call->num_inputs > 3 ? call->inputs[3] : NULL,
+                        .causal = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] != 0,
+                        .scale = call->scalars[0] };
+}
+
 weft_attention_layouts weft_attention_layouts_of(const attention *a)
 {
     return (weft_attention_layouts){ weft_layout_of(a->q), weft_layout_of(a->k), weft_layout_of(a->v),

@@ -318,20 +318,9 @@ static bool compare_calls(const attention *a, bool valid)
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
-static attention operands_of(const weft_call *call)
-{
-    return (attention){ .function = call->function,
-                        .q = call->inputs[0],
-                        .k = call->inputs[1],
-                        .v = call->inputs[2],
-                        .mask = call->num_inputs > 3 ? call->inputs[3] : NULL,
-                        .causal = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] != 0,
-                        .scale = call->scalars[0] };
-}
-
 static bool expand_grouped(const weft_call *call, weft_tensor *outputs[])
 {
-    attention a = operands_of(call);
+    attention a = weft_attention_operands_of(call);
     if (!shards_hold_groups(&a)) {
         outputs[0] = select_heads(&a, heads_of_rows(&a)) ? weft_attention_dispatch(&a, &outputs[1]) : NULL;
         return outputs[0] != NULL;
@@ -375,7 +364,7 @@ static bool gradients_of_selected(const weft_gradient *of, attention *a)
     return done;
 }
 
-/* Those of the groups are joined. */
+/* Gradients of groups are joined. */
 static bool gradients_of_split(const weft_gradient *of, attention *a)
 {
     int64_t groups = size_from_end(weft_layout_of(a->k), 3);
@@ -398,7 +387,7 @@ static bool gradients_of_split(const weft_gradient *of, attention *a)
 /* With the result and the log-sums that were kept. */
 static bool gradients_of_grouped(const weft_gradient *of)
 {
-    attention a = operands_of(of->call);
+    attention a = weft_attention_operands_of(of->call);
     return shards_hold_groups(&a) ? gradients_of_split(of, &a) : gradients_of_selected(of, &a);
 }
 

@@ -1,12 +1,12 @@
 /* Convolutions with three spatial dimensions, by those with two: each position of the depth becomes a sample.
  *
- * Of a convolution the slices of x under the k weights of the depth become channels, c k of them. So all products of an element
- * are one sum, which is added in one order for every layout and rounded once, in the precisions of the kernels that exist. The
- * alternative, a sum of k convolutions of slices, would save the memory of k - 1 slices out of k in the forward direction alone
- * (gradients read all of them), would add k results, and those of 16 bits in WEFT_F32, so that no kernel of 16 bits could be used.
+ * A convolution takes the slices of x under the k weights of the depth as channels, c k of them. So each element of the
+ * result is one sum, in one order for all layouts, rounded once, by the kernels that exist. A sum of k convolutions of
+ * slices would need memory for one slice instead of k, but in the forward direction alone (gradients read all of them); it
+ * would add k results, and those of 16 bits in WEFT_F32, so that no kernel of 16 bits could be used.
  *
- * Of a transposed one the result's channels are o k slices, each of which is added where its weight puts it. The reverse of the
- * above, slices of a depth with zeros between its positions, would multiply stride times as much. */
+ * A transposed convolution gives o k channels, the slices that its weights add at their places of the result's depth. The
+ * reverse of the above, slices of a depth with zeros between its positions, would multiply stride times as much. */
 #include <stdlib.h>
 
 #include "ops/convolution_arguments.h"
@@ -98,8 +98,8 @@ static weft_tensor *shift_depth(const folding *f, weft_tensor *x, int64_t shift,
     return weft_pad(x, 5, before, after, WEFT_PAD_CONSTANT, 0);
 }
 
-/* The indices from which samples are taken, a stride apart. Of a sharded depth whole strides, so that a rank keeps those that it
- * has. */
+/* The number of indices from which samples are taken, a stride apart. A sharded depth has whole strides, so that ranks keep
+ * theirs. */
 static int64_t spread_of(const folding *f)
 {
     int64_t stride = f->numbers[NUMBER_STRIDE];
@@ -142,7 +142,9 @@ static weft_tensor *clear_added(const folding *f, weft_tensor *slices)
         return slices;
     }
     slices = weft_slice(slices, 0, 0, f->depth);
-    return slices == NULL ? NULL : weft_pad(slices, weft_layout_of(slices)->ndim, (const int64_t[6]){ 0 }, after, WEFT_PAD_CONSTANT, 0);
+    return slices == NULL ? NULL
+                          : weft_pad(slices, weft_layout_of(slices)->ndim, (const int64_t[6]){ 0 }, after,
+                                     WEFT_PAD_CONSTANT, 0);
 }
 
 /* `clears`: for a product in which added samples meet zeros, which infinite values of x would turn into NaN. */
@@ -168,7 +170,7 @@ static weft_tensor *unfold(const folding *f, weft_tensor *y)
     return y == NULL || !cut ? y : weft_pad(y, 5, (const int64_t[5]){ 0 }, after, WEFT_PAD_CONSTANT, 0);
 }
 
-/* Those of h and w. */
+/* The options of h and w. */
 static weft_convolution flat_options(const int64_t numbers[])
 {
     weft_convolution options = { .groups = numbers[NUMBER_GROUPS] };
@@ -315,7 +317,7 @@ static weft_tensor *x_of(const weft_call *call, weft_tensor *result, weft_tensor
     return weft_conv_transpose3d(result, weight, NULL, &options, output_padding);
 }
 
-/* Of x's slices under the taps, and of the result in the same samples. */
+/* The weights' gradient is the product of x's slices under the taps and the result, in the same samples. */
 static weft_tensor *weight_of(const weft_call *call, weft_tensor *result, weft_tensor *x)
 {
     const int64_t *made = weft_layout_of(result)->shape, *shape = weft_layout_of(call->inputs[1])->shape;
@@ -378,7 +380,7 @@ static bool gradients_of_conv_transpose3d(const weft_gradient *of)
 static const weft_operation operation_conv3d = CONVOLUTION(conv3d);
 static const weft_operation operation_conv_transpose3d = CONVOLUTION(conv_transpose3d);
 
-/* That `samples` of these sizes with so many slices can be counted. False with the error kept. */
+/* The number of elements of all slices fits 64 bits. False with the error kept. */
 static bool check_slices(const weft_convolution_arguments *c, const int64_t samples[5], int64_t depth)
 {
     int64_t slices[] = { samples[0], depth, samples[1], c->weight[2], samples[3], samples[4] };

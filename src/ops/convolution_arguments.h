@@ -13,7 +13,7 @@ typedef struct weft_convolution_arguments {
     int64_t x[5], weight[5], result[5];
 } weft_convolution_arguments;
 
-/* Of one or two spatial dimensions; of three. `options`: NULL for defaults. */
+/* Takes the options of one or two spatial dimensions; of three. `options`: NULL for defaults. */
 bool weft_take_convolution_options(weft_convolution_arguments *c, const weft_convolution *options);
 bool weft_take_convolution3d_options(weft_convolution_arguments *c, const weft_convolution3d *options);
 /* Takes the shape of a tensor of the call. */
@@ -26,7 +26,7 @@ bool weft_check_convolution(weft_convolution_arguments *c, bool known);
 
 /* Computes x from result, weight and options: those of the convolution whose input is wanted. `output_padding`: NULL: 0. */
 bool weft_check_transposed(weft_convolution_arguments *c, const int64_t output_padding[]);
-/* That the bias of a composite fits to so many channels; NULL: none. */
+/* The bias has so many channels, or is NULL. False with the error kept. */
 bool weft_check_convolution_bias(const weft_convolution_arguments *c, weft_tensor *bias, int64_t channels);
 
 #endif
