@@ -2,6 +2,7 @@
  *
  *   add       bytes read and written by weft_add() each microsecond, relative to a copy within the device's memory
  *   matmul    operations of weft_matmul() in single precision, relative to cublasSgemm()
+ *   others    fractions of the same copy's rate, or operations each microsecond: bench/peers/gpu.py times the same in PyTorch
  *   overlap   additions while another tensor is copied to main memory: 1: the shorter one costs no time, 0: one after the
  *             other
  *
@@ -9,6 +10,7 @@
 #include <dlfcn.h>
 
 #include <cuda_runtime_api.h>
+#include <string.h>
 
 #include "bench.h"
 #include "codelets/cuda/kernels.h"
@@ -97,12 +99,12 @@ static double weft_us(binary_call call, weft_tensor *a, weft_tensor *b, int time
     return us;
 }
 
-static void measure_add(const cuda_side *cuda, weft_tensor *a, weft_tensor *b)
+static void measure_add(const cuda_side *cuda, weft_tensor *x, weft_tensor *y)
 {
     double ours[BENCH_REPETITIONS], plain[BENCH_REPETITIONS];
-    weft_us(weft_add, a, b, 2, NULL, NULL); /* a and b are in device memory then */
+    weft_us(weft_add, x, y, 2, NULL, NULL); /* both are in device memory then */
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
-        ours[i] = weft_us(weft_add, a, b, CHAIN, NULL, NULL) / CHAIN / 3; /* reads two, writes one */
+        ours[i] = weft_us(weft_add, x, y, CHAIN, NULL, NULL) / CHAIN / 3; /* reads two, writes one */
         plain[i] = copy_us(cuda) / 2;
     }
     double us = bench_median(ours, BENCH_REPETITIONS), copy = bench_median(plain, BENCH_REPETITIONS);
@@ -114,10 +116,10 @@ static void measure_product(const cuda_side *cuda)
 {
     const int64_t square[] = { SIZE, SIZE };
     double ours[BENCH_REPETITIONS], plain[BENCH_REPETITIONS], operations = 2.0 * SIZE * SIZE * SIZE;
-    weft_tensor *a = weft_rand(WEFT_F32, 2, square, NULL, NULL), *b = weft_rand(WEFT_F32, 2, square, NULL, NULL);
-    weft_us(weft_matmul, a, b, 2, NULL, NULL);
+    weft_tensor *x = weft_rand(WEFT_F32, 2, square, NULL, NULL), *y = weft_rand(WEFT_F32, 2, square, NULL, NULL);
+    weft_us(weft_matmul, x, y, 2, NULL, NULL);
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
-        ours[i] = weft_us(weft_matmul, a, b, 1, NULL, NULL);
+        ours[i] = weft_us(weft_matmul, x, y, 1, NULL, NULL);
         plain[i] = cuda->sgemm == NULL ? 0 : product_us(cuda);
     }
     double us = bench_median(ours, BENCH_REPETITIONS), own = bench_median(plain, BENCH_REPETITIONS);
@@ -125,7 +127,141 @@ static void measure_product(const cuda_side *cuda)
            operations / us * 1e-3, own > 0 ? operations / own * 1e-3 : 0.0, own / us);
 }
 
-static void measure_overlap(weft_tensor *a, weft_tensor *b)
+/* ---- other operations ------------------------------------------------------------------------------------ */
+
+enum { HEADS = 16, LENGTH = 2048, WIDTH = 64, IMAGES = 32, CHANNELS = 128, PIXELS = 56 };
+
+static weft_tensor *a, *b, *gain, *half_a, *half_b, *column, *images, *filters, *heads, *half_heads, *moments[2];
+
+#define CALL(name, expression)                                                                               \
+    static weft_tensor *call_##name(void)                                                                    \
+    {                                                                                                        \
+        return expression;                                                                                   \
+    }
+CALL(exp, weft_exp(a))
+CALL(gelu, weft_gelu(a))
+CALL(add_half, weft_add(half_a, half_b))
+CALL(mul_vector, weft_mul(a, gain))
+CALL(sum_rows, weft_sum(a, 1, false))
+CALL(sum_columns, weft_sum(a, 0, false))
+CALL(sum_all, weft_sum(a, WEFT_ALL_DIMS, false))
+CALL(softmax, weft_softmax(a, 1))
+CALL(layer_norm, weft_layer_norm(a, gain, gain, 1e-5))
+CALL(rms_norm, weft_rms_norm(a, gain, 1e-5))
+CALL(cross_entropy, weft_cross_entropy(a, column))
+CALL(cumsum, weft_cumsum(a, 1))
+CALL(cumsum_columns, weft_cumsum(a, 0))
+CALL(transpose, weft_transpose(a, 0, 1))
+CALL(embedding, weft_embedding(a, column))
+CALL(sort, weft_sort(a, 1, false, NULL))
+CALL(matmul_half, weft_matmul(half_a, half_b))
+CALL(attention, weft_attention(heads, heads, heads, NULL))
+CALL(attention_half, weft_attention(half_heads, half_heads, half_heads, NULL))
+
+static weft_tensor *call_conv2d(void)
+{
+    weft_convolution options;
+    weft_convolution_init(&options);
+    options.padding[0] = options.padding[1] = 1;
+    return weft_conv2d(images, filters, NULL, &options);
+}
+
+static weft_tensor *call_adam(void)
+{
+    const weft_adam_options options = WEFT_ADAM_DEFAULT;
+    weft_adam(1, &a, &b, &moments[0], &moments[1], 1, &options);
+    return a;
+}
+
+static const double attention_operations = 4.0 * HEADS * LENGTH * LENGTH * WIDTH;
+
+static const struct {
+    const char *name;
+    weft_tensor *(*call)(void);
+    double tensors;    /* read and written, of single precision */
+    double operations; /* of products */
+} operations[] = {
+    { "exp", call_exp, 2, 0 },
+    { "gelu", call_gelu, 2, 0 },
+    { "add bf16", call_add_half, 1.5, 0 },
+    { "mul, a vector along the columns", call_mul_vector, 2, 0 },
+    { "sum of rows", call_sum_rows, 1, 0 },
+    { "sum of columns", call_sum_columns, 1, 0 },
+    { "sum", call_sum_all, 1, 0 },
+    { "softmax", call_softmax, 2, 0 },
+    { "layer_norm", call_layer_norm, 2, 0 },
+    { "rms_norm", call_rms_norm, 2, 0 },
+    { "cross_entropy", call_cross_entropy, 1, 0 },
+    { "cumsum along rows", call_cumsum, 2, 0 },
+    { "cumsum along columns", call_cumsum_columns, 2, 0 },
+    { "transpose", call_transpose, 2, 0 },
+    { "embedding", call_embedding, 2, 0 },
+    { "adam", call_adam, 7, 0 },
+    { "sort", call_sort, 2, 0 },
+    { "matmul bf16", call_matmul_half, 1.5, 2.0 * ROWS * ROWS * ROWS },
+    { "attention", call_attention, 0, attention_operations },
+    { "attention bf16", call_attention_half, 0, attention_operations },
+    { "conv2d", call_conv2d, 0, 2.0 * IMAGES * PIXELS * PIXELS * CHANNELS * CHANNELS * 9 },
+};
+
+static void make_operands(void)
+{
+    const int64_t of_heads[] = { 1, HEADS, LENGTH, WIDTH }, of_images[] = { IMAGES, CHANNELS, PIXELS, PIXELS };
+    const int64_t of_filters[] = { CHANNELS, CHANNELS, 3, 3 };
+    gain = weft_rand(WEFT_F32, 1, shape, NULL, NULL);
+    half_a = weft_rand(WEFT_BF16, 2, shape, NULL, NULL);
+    half_b = weft_rand(WEFT_BF16, 2, shape, NULL, NULL);
+    column = weft_randint(0, ROWS, WEFT_I64, 1, shape, NULL, NULL);
+    heads = weft_randn(WEFT_F32, 4, of_heads, NULL, NULL);
+    half_heads = weft_randn(WEFT_BF16, 4, of_heads, NULL, NULL);
+    images = weft_rand(WEFT_F32, 4, of_images, NULL, NULL);
+    filters = weft_rand(WEFT_F32, 4, of_filters, NULL, NULL);
+    moments[0] = weft_zeros(WEFT_F32, 2, shape, NULL, NULL);
+    moments[1] = weft_zeros(WEFT_F32, 2, shape, NULL, NULL);
+    bench_check();
+}
+
+static double calls_us(weft_tensor *(*call)(void), int times)
+{
+    weft_scope_open();
+    weft_wait();
+    double start = bench_now_us();
+    for (int i = 0; i < times; i++) {
+        call();
+    }
+    weft_wait();
+    double us = bench_now_us() - start;
+    weft_scope_close();
+    bench_check();
+    return us / times;
+}
+
+/* Those that take long run less often. `only`: one of them. */
+static void measure_operations(const cuda_side *cuda, const char *only)
+{
+    make_operands();
+    for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+        if (only != NULL && strcmp(only, operations[i].name) != 0) {
+            continue;
+        }
+        double ours[BENCH_REPETITIONS], plain[BENCH_REPETITIONS], first = calls_us(operations[i].call, 1);
+        int times = first > 1e5 ? 1 : CHAIN, repetitions = first > 1e5 ? 1 : BENCH_REPETITIONS;
+        for (int r = 0; r < repetitions; r++) {
+            ours[r] = calls_us(operations[i].call, times);
+            plain[r] = copy_us(cuda) / 2;
+        }
+        double us = bench_median(ours, (size_t)repetitions), copy = bench_median(plain, (size_t)repetitions);
+        printf("{\"bench\": \"gpu\", \"case\": \"%s\", \"us\": %.0f", operations[i].name, us);
+        if (operations[i].operations > 0) {
+            printf(", \"gflop_s\": %.0f}\n", operations[i].operations / us * 1e-3);
+        } else {
+            printf(", \"fraction_of_copy\": %.3f}\n", copy * operations[i].tensors / us);
+        }
+        fflush(stdout);
+    }
+}
+
+static void measure_overlap(void)
 {
     double calls[BENCH_REPETITIONS], copies[BENCH_REPETITIONS], both[BENCH_REPETITIONS];
     float *host = malloc(bytes);
@@ -147,7 +283,8 @@ static void measure_overlap(weft_tensor *a, weft_tensor *b)
     free(host);
 }
 
-int main(void)
+/* argument: the name of one of the operations, alone */
+int main(int argc, char *argv[])
 {
     if (weft_cuda_count_devices() <= 0) {
         printf("{\"bench\": \"gpu\", \"skipped\": \"there is no CUDA device\"}\n");
@@ -162,10 +299,14 @@ int main(void)
     weft_init(&config);
     bench_check();
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ 1 }, NULL));
-    weft_tensor *a = weft_rand(WEFT_F32, 2, shape, NULL, NULL), *b = weft_rand(WEFT_F32, 2, shape, NULL, NULL);
-    measure_add(&cuda, a, b);
-    measure_product(&cuda);
-    measure_overlap(a, b);
+    a = weft_rand(WEFT_F32, 2, shape, NULL, NULL);
+    b = weft_rand(WEFT_F32, 2, shape, NULL, NULL);
+    if (argc < 2) {
+        measure_add(&cuda, a, b);
+        measure_product(&cuda);
+        measure_overlap();
+    }
+    measure_operations(&cuda, argc > 1 ? argv[1] : NULL);
     weft_finalize();
     return 0;
 }

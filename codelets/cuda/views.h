@@ -257,6 +257,141 @@ template <typename T, typename Value> __device__ double weft_device_sum_exp(int6
     return total;
 }
 
+/* ---- a warp for each vector ---------------------------------------------------------------------------- */
+
+/* The same sums and extremes, computed by the threads of a warp together: each evaluates the values of its own elements, and those
+ * that stand for lanes add what the others pass on, so that the order, and so each bit, is that of one thread. Kernels of these are
+ * launched by weft_launch_warps(), and all threads of a warp call them with the same arguments. All threads get the result. */
+enum { WEFT_WARP = 32, WEFT_WARPS_OF_BLOCK = 4 };
+
+static __device__ inline int weft_warp_thread()
+{
+    return (int)threadIdx.x % WEFT_WARP;
+}
+
+static __device__ inline int64_t weft_first_warp()
+{
+    return (int64_t)blockIdx.x * WEFT_WARPS_OF_BLOCK + threadIdx.x / WEFT_WARP;
+}
+
+static __device__ inline int64_t weft_warp_step()
+{
+    return (int64_t)gridDim.x * WEFT_WARPS_OF_BLOCK;
+}
+
+/* A warp for each of `count` vectors, at least 1. */
+template <typename Work>
+static int weft_launch_warps(void (*kernel)(Work), int64_t count, void *stream, const Work &work)
+{
+    const int64_t most = 1 << 20, blocks = (count + WEFT_WARPS_OF_BLOCK - 1) / WEFT_WARPS_OF_BLOCK;
+    return weft_launch_blocks(kernel, (unsigned)(blocks < most ? blocks : most), WEFT_WARPS_OF_BLOCK * WEFT_WARP, stream, work);
+}
+
+/* weft_in_lanes() of 16 or 32 lanes. A value of UNROLLED steps is evaluated before the first of them is added: more are under way. */
+template <int lanes, typename T, typename Value, typename Operation>
+__device__ T weft_warp_in_lanes(T start, int64_t n, Value value, Operation operation)
+{
+    static_assert(lanes == WEFT_WARP || 2 * lanes == WEFT_WARP, "a warp's threads are one group of values, or two");
+    enum { UNROLLED = 4 };
+    const int64_t own = weft_warp_thread(), whole = n - n % lanes;
+    T lane = start, total = start;
+    int64_t first = 0;
+    for (; first + UNROLLED * WEFT_WARP <= whole; first += UNROLLED * WEFT_WARP) {
+        T values[UNROLLED];
+#pragma unroll
+        for (int u = 0; u < UNROLLED; u++) {
+            values[u] = value(first + u * WEFT_WARP + own);
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLLED; u++) {
+            lane = operation(lane, values[u]);
+            if (lanes < WEFT_WARP) {
+                lane = operation(lane, __shfl_down_sync(~0u, values[u], lanes)); /* of the upper threads nothing is used */
+            }
+        }
+    }
+    for (; first < whole; first += WEFT_WARP) {
+        const T mine = first + own < whole ? value(first + own) : start;
+        lane = first + own < whole ? operation(lane, mine) : lane;
+        if (lanes < WEFT_WARP) {
+            const T other = __shfl_down_sync(~0u, mine, lanes);
+            lane = first + lanes < whole ? operation(lane, other) : lane;
+        }
+    }
+    if (whole > 0) {
+        for (int half = lanes / 2; half > 0; half /= 2) {
+            lane = operation(lane, __shfl_down_sync(~0u, lane, half));
+        }
+        total = __shfl_sync(~0u, lane, 0);
+    }
+    if (whole < n) {
+        const T rest = whole + own < n ? value(whole + own) : start;
+        for (int i = 0; i < n - whole; i++) {
+            total = operation(total, __shfl_sync(~0u, rest, i));
+        }
+    }
+    return total;
+}
+
+template <typename Value> __device__ double weft_warp_sum(int64_t n, Value value)
+{
+    return weft_warp_in_lanes<16, double>(0.0, n, value, [](double a, double b) { return a + b; });
+}
+
+template <typename T, typename Value> __device__ double weft_warp_max(int64_t n, Value value)
+{
+    return (double)weft_warp_in_lanes<32, T>((T)-INFINITY, n, value, [](T a, T b) { return b > a ? b : a; });
+}
+
+template <typename T, typename Value> __device__ double weft_warp_sum_exp(int64_t n, double most, Value value)
+{
+    const int64_t block = 512;
+    double total = 0;
+    for (int64_t first = 0; first < n; first += block) {
+        int64_t some = n - first < block ? n - first : block;
+        total += weft_warp_sum(some, [&](int64_t i) { return (double)weft_device_exp((T)(value(first + i) - (T)most)); });
+    }
+    return total;
+}
+
+/* Vectors of which a warp is to have each: their elements follow each other in memory, and there are enough. */
+static inline bool weft_is_long_line(const weft_device_view &view, int64_t first_dim)
+{
+    int64_t length = 1;
+    for (int d = (int)first_dim; d < view.ndim; d++) {
+        length *= view.extent[d];
+    }
+    return view.ndim > 0 && first_dim >= 1 && length >= 2 * WEFT_WARP;
+}
+
+/* Vector `index` of those along the last dimensions, but not the first: elements follow each other. `direct`: they have the type of
+ * the arithmetic, and are loaded and stored as they are. */
+template <typename T, bool direct> struct weft_device_line {
+    char *memory;
+    weft_dtype dtype;
+
+    __device__ weft_device_line(const weft_device_call &call, const weft_device_vectors &along, int64_t index)
+        : dtype(along.dtype)
+    {
+        const weft_device_place begin = weft_device_vector<T>(call, along, index).at(0);
+        memory = begin.memory + (size_t)begin.place * weft_size_of(dtype);
+    }
+
+    __device__ T operator[](int64_t i) const
+    {
+        return direct ? ((const T *)memory)[i] : weft_load_as(T(), dtype, memory, i);
+    }
+
+    __device__ void set(int64_t i, T value) const
+    {
+        if (direct) {
+            ((T *)memory)[i] = value;
+        } else {
+            weft_store_from(dtype, memory, i, value);
+        }
+    }
+};
+
 /* ---- errors -------------------------------------------------------------------------------------------- */
 
 /* Keeps what `fill` writes, if no error at an earlier position is there. */

@@ -3,14 +3,61 @@
 #include <float.h>
 
 #include "codelets/half.h"
+#include "codelets/same_bits.h"
 
 test_memory memory;
+
+/* ---- the device ---------------------------------------------------------------------------------------- */
+
+#ifdef WEFT_TEST_GPU
+static int64_t launches;
+static int too_far; /* comparisons that have failed */
+
+/* What nvcc's code calls to launch a kernel, by the linker's --wrap: since CUDA 13 the second one. */
+cudaError_t __real_cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t bytes, cudaStream_t stream);
+cudaError_t __wrap_cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t bytes, cudaStream_t stream);
+cudaError_t __real___cudaLaunchKernel(cudaKernel_t kernel, dim3 blocks, dim3 threads, void **arguments, size_t bytes, cudaStream_t stream);
+cudaError_t __wrap___cudaLaunchKernel(cudaKernel_t kernel, dim3 blocks, dim3 threads, void **arguments, size_t bytes, cudaStream_t stream);
+
+cudaError_t __wrap_cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t bytes, cudaStream_t stream)
+{
+    launches++;
+    return __real_cudaLaunchKernel(kernel, blocks, threads, arguments, bytes, stream);
+}
+
+cudaError_t __wrap___cudaLaunchKernel(cudaKernel_t kernel, dim3 blocks, dim3 threads, void **arguments, size_t bytes, cudaStream_t stream)
+{
+    launches++;
+    return __real___cudaLaunchKernel(kernel, blocks, threads, arguments, bytes, stream);
+}
+
+int64_t launches_so_far(void)
+{
+    return launches;
+}
+
+bool runs_exactly(weft_kernel_id kernel)
+{
+    return weft_kernel_has_same_bits(&weft_kernel_infos[kernel]);
+}
+#else
+int64_t launches_so_far(void)
+{
+    return stand_in_device_counts(TEST_DEVICE).launches;
+}
+
+bool runs_exactly(weft_kernel_id kernel)
+{
+    (void)kernel;
+    return true;
+}
+#endif
 
 int set_up_memory(void **state)
 {
     (void)state;
     memory.random = prng_start(20);
-    assert_int_equal(cudaSetDevice(1), cudaSuccess);
+    assert_int_equal(cudaSetDevice(TEST_DEVICE), cudaSuccess);
     assert_int_equal(cudaStreamCreateWithFlags(&memory.stream, cudaStreamNonBlocking), cudaSuccess);
     memory.queue = (weft_cuda_queue){ .stream = memory.stream };
     for (int k = 0; k < NUM_MEMORIES; k++) {
@@ -22,6 +69,9 @@ int set_up_memory(void **state)
 int tear_down_memory(void **state)
 {
     (void)state;
+#ifdef WEFT_TEST_GPU
+    assert_int_equal(too_far, 0);
+#endif
     weft_cuda_queue_free(&memory.queue);
     for (int k = 0; k < NUM_MEMORIES; k++) {
         assert_int_equal(cudaFree(memory.device[k]), cudaSuccess);
@@ -168,7 +218,7 @@ void compare_near(const char *name, int k, weft_dtype dtype, double share)
     }
 }
 
-void compare(const char *name, int k, weft_dtype dtype, size_t shift)
+static void compare_exactly(const char *name, int k, weft_dtype dtype, size_t shift)
 {
     const unsigned char *got = fetch(k), *expected = memory.host[k];
     size_t size = weft_dtype_size(dtype);
@@ -178,3 +228,76 @@ void compare(const char *name, int k, weft_dtype dtype, size_t shift)
         }
     }
 }
+
+#ifdef WEFT_TEST_GPU
+static bool exact_by_name(const char *name)
+{
+    for (weft_kernel_id kernel = 0; kernel < WEFT_KERNEL_COUNT; kernel++) {
+        if (weft_kernel_infos[kernel].name != NULL && strcmp(weft_kernel_infos[kernel].name, name) == 0) {
+            return runs_exactly(kernel);
+        }
+    }
+    return true;
+}
+
+static double value_of(weft_dtype dtype, const unsigned char *at)
+{
+    int64_t wide = 0;
+    int32_t narrow;
+    switch (dtype) {
+    case WEFT_I64:
+        memcpy(&wide, at, sizeof(wide));
+        return (double)wide;
+    case WEFT_I32:
+        memcpy(&narrow, at, sizeof(narrow));
+        return narrow;
+    case WEFT_U8:
+    case WEFT_BOOL:
+        return *at;
+    default:
+        return number_at(dtype, at);
+    }
+}
+
+/* Functions of CUDA's have errors of some units in the last place; a rounding of 16 bits, or to an integer, may fall differently. */
+static double units(weft_dtype dtype)
+{
+    return dtype == WEFT_F64 ? 0x1p-48 : dtype == WEFT_F32 ? 0x1p-20 : dtype == WEFT_BF16 ? 0x1p-7 : dtype == WEFT_F16 ? 0x1p-10 : 0;
+}
+
+void compare(const char *name, int k, weft_dtype dtype, size_t shift)
+{
+    if (exact_by_name(name)) {
+        compare_exactly(name, k, dtype, shift);
+        return;
+    }
+    const unsigned char *got = fetch(k), *expected = memory.host[k];
+    size_t size = weft_dtype_size(dtype), differ = 0, far = 0, worst = 0;
+    double most = 0;
+    for (size_t i = shift; i + size <= MEMORY_BYTES; i += size) {
+        double a = value_of(dtype, got + i), b = value_of(dtype, expected + i);
+        if (memcmp(expected + i, got + i, size) == 0 || (a != a && b != b)) {
+            continue;
+        }
+        differ++;
+        double error = a == b ? 0 : fabs(a - b) / fmax(fabs(b), 1);
+        double bound = units(dtype) == 0 ? 1 / fmax(fabs(b), 1) : units(dtype);
+        far += !(error <= bound);
+        if (!(error <= most)) {
+            most = error;
+            worst = i / size;
+        }
+    }
+    if (differ > 0) {
+        printf("# %s, %s: %zu elements differ, the most by %.3g of itself or 1 (element %zu: %.17g, on a CPU %.17g)%s\n", name,
+               weft_dtype_name(dtype), differ, most, worst, value_of(dtype, got + worst * size), value_of(dtype, expected + worst * size),
+               far > 0 ? ": TOO MUCH" : "");
+    }
+    too_far += far > 0;
+}
+#else
+void compare(const char *name, int k, weft_dtype dtype, size_t shift)
+{
+    compare_exactly(name, k, dtype, shift);
+}
+#endif

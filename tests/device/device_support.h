@@ -17,12 +17,20 @@
 #include "prng.h"
 #include "stand_in.h"
 
+/* WEFT_TEST_GPU: the tests are compiled for a GPU (script/test --gpu), and run on its first device. On the stand-in they run on
+ * its second, so that a kernel on a device that nobody chose is seen. */
+#ifdef WEFT_TEST_GPU
+enum { TEST_DEVICE = 0 };
+#else
+enum { TEST_DEVICE = 1 };
+#endif
+
 enum { MEMORY_BYTES = 1 << 16, NUM_MEMORIES = 8 };
 
 typedef struct test_memory {
     void *device[NUM_MEMORIES];
     unsigned char host[NUM_MEMORIES][MEMORY_BYTES];
-    cudaStream_t stream; /* of device 1 */
+    cudaStream_t stream; /* of TEST_DEVICE */
     weft_cuda_queue queue;
     prng random;
     bool calm; /* numbers are neither special nor large */
@@ -33,6 +41,11 @@ extern test_memory memory;
 /* A group's set-up and tear-down: the memory and the stream. */
 int set_up_memory(void **state);
 int tear_down_memory(void **state);
+
+/* Kernels that weft's code has launched on the device. */
+int64_t launches_so_far(void);
+/* That the device and a CPU have the same bits of this kernel: on the stand-in of each. */
+bool runs_exactly(weft_kernel_id kernel);
 
 int64_t below(int64_t n);
 /* Small numbers, and special ones unless memory.calm. */
@@ -45,7 +58,8 @@ void run_on_both(const weft_task_run *run, void *host[], void *device[]);
 /* The numbers of memory k on both sides differ by no more than `share` of the largest one: of floating types. All of it. */
 void compare_near(const char *name, int k, weft_dtype dtype, double share);
 /* That memory number k has equal bits on both sides, from element 0 of the first `shift` bytes on. All of it, so that a
- * write beside a box is seen too. All NaN are alike. */
+ * write beside a box is seen too. All NaN are alike. On a GPU results of a kernel that does not run exactly differ by some units in the
+ * last place, and what differs is printed and fails the group at its end. */
 void compare(const char *name, int k, weft_dtype dtype, size_t shift);
 
 #endif

@@ -23,6 +23,13 @@
 extern "C" {
 #endif
 
+/* WEFT_DEVICES of tests that use more than one, if there are: compiled for GPUs (WEFT_TEST_GPU) they run where there is one. */
+#ifdef WEFT_TEST_GPU
+#define TEST_ALL_DEVICES "1"
+#else
+#define TEST_ALL_DEVICES "2"
+#endif
+
 enum { STAND_IN_MAX_DEVICES = 8, STAND_IN_MAX_ARGUMENT = 4096 }; /* bytes of a kernel's arguments, as CUDA's limit */
 
 /* What a device has done. */

@@ -146,17 +146,30 @@ static inline void __syncthreads()
     stand_in_wait();
 }
 
-/* The value of the thread `distance` behind in the warp; of one that is not there: its own. */
-template <typename T> static T __shfl_down_sync(unsigned, T value, unsigned distance)
+/* The value that thread `other` of the block gives; all threads of a warp come here together. */
+template <typename T> static T stand_in_exchange(T value, unsigned other)
 {
     static_assert(sizeof(T) <= sizeof(uint64_t), "what a shuffle passes on");
     stand_in_block *block = stand_in_this_block;
-    unsigned own = threadIdx.x, lane = own % 32, other = lane + distance < 32 && own + distance < blockDim.x ? own + distance : own;
+    const unsigned own = threadIdx.x;
     stand_in_wait(); /* the former values have been read */
     std::memcpy(&block->exchanged[own], &value, sizeof(T));
     stand_in_wait();
     std::memcpy(&value, &block->exchanged[other], sizeof(T));
     return value;
+}
+
+/* The value of the thread `distance` behind in the warp; of one that is not there: its own. */
+template <typename T> static T __shfl_down_sync(unsigned, T value, unsigned distance)
+{
+    unsigned own = threadIdx.x, lane = own % 32;
+    return stand_in_exchange(value, lane + distance < 32 && own + distance < blockDim.x ? own + distance : own);
+}
+
+/* The value of the warp's thread number `lane`. */
+template <typename T> static T __shfl_sync(unsigned, T value, int lane)
+{
+    return stand_in_exchange(value, threadIdx.x / 32 * 32 + (unsigned)lane);
 }
 
 /* All threads of the current block, each round in another order. */

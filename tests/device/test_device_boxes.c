@@ -46,7 +46,7 @@ static void test_copy(void **state)
 {
     (void)state;
     static const weft_dtype by_size[] = { WEFT_U8, WEFT_BF16, WEFT_F32, WEFT_F64 };
-    int64_t launches = stand_in_device_counts(1).launches;
+    int64_t launches = launches_so_far();
     for (int i = 0; i < CASES; i++) {
         weft_dtype type = by_size[below(4)];
         size_t size = weft_dtype_size(type);
@@ -65,7 +65,7 @@ static void test_copy(void **state)
         run_on_both(&run, host, device);
         compare("copy", 0, type, 0);
     }
-    assert_true(stand_in_device_counts(1).launches > launches + CASES); /* others are contiguous, or empty */
+    assert_true(launches_so_far() > launches + CASES); /* others are contiguous, or empty */
 }
 
 static void reduce_case(weft_dtype type, weft_combine how)
@@ -103,7 +103,7 @@ static void test_reduce(void **state)
 {
     (void)state;
     static const weft_combine hows[] = { WEFT_COMBINE_SUM, WEFT_COMBINE_PROD, WEFT_COMBINE_MIN, WEFT_COMBINE_MAX };
-    int64_t launches = stand_in_device_counts(1).launches;
+    int64_t launches = launches_so_far();
     for (int type = 0; type < WEFT_DTYPE_COUNT; type++) {
         for (int how = 0; how < 4; how++) {
             for (int i = 0; i < CASES / 30; i++) {
@@ -111,7 +111,7 @@ static void test_reduce(void **state)
             }
         }
     }
-    assert_true(stand_in_device_counts(1).launches > launches + 4 * CASES / 30 * WEFT_DTYPE_COUNT / 2);
+    assert_true(launches_so_far() > launches + 4 * CASES / 30 * WEFT_DTYPE_COUNT / 2);
 }
 
 static void test_constant(void **state)

@@ -153,7 +153,7 @@ static void test_same_as_on_cpus(void **state)
     static size_t sizes_there[4][CALLS][EMPTY];
     int64_t values = 0;
     for (int devices = 0; devices < 2; devices++) {
-        start_on(devices == 0 ? "0" : "2");
+        start_on(devices == 0 ? "0" : TEST_ALL_DEVICES);
         for (size_t t = 0; t < 4; t++) {
             type = types[t];
             for (size_t c = 0; c < CALLS; c++) {
@@ -171,14 +171,17 @@ static void test_same_as_on_cpus(void **state)
         }
         assert_int_equal(weft_finalize(), WEFT_OK);
     }
-    assert_true(values > 0 && stand_in_device_counts(0).launches + stand_in_device_counts(1).launches > 0);
+    assert_true(values > 0);
+#ifndef WEFT_TEST_GPU
+    assert_true(stand_in_device_counts(0).launches + stand_in_device_counts(1).launches > 0);
+#endif
 }
 
 /* k = 0 */
 static void test_sums_of_no_terms(void **state)
 {
     (void)state;
-    start_on("2");
+    start_on(TEST_ALL_DEVICES);
     type = WEFT_F32;
     for (size_t c = 0; calls[c].make != attention; c++) {
         float values[2 * 2 * 3 * 5];

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codelets/cuda/chain.h"
+#include "stand_in.h"
 
 enum { ROWS = 640, COLUMNS = 64, RUNS = 4 };
 
@@ -93,7 +94,7 @@ static void test_same_bits(void **state)
     compute(on_cpus);
     assert_int_equal(weft_finalize(), WEFT_OK);
     assert_int_equal(tasks, 0);
-    start_on("2");
+    start_on(TEST_ALL_DEVICES);
     compute(on_devices);
     assert_int_equal(weft_finalize(), WEFT_OK);
     printf("# %lld launches of tasks with %lld kernels, %lld chains\n", (long long)tasks, (long long)kernels, (long long)chains);
@@ -116,7 +117,7 @@ static void test_errors(void **state)
 {
     (void)state;
     static const double shifts[] = { 1, 2, 9, 3, 9 };
-    start_on("2");
+    start_on(TEST_ALL_DEVICES);
     weft_scope_open();
     weft_tensor *table = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, NULL, NULL), *output;
     weft_tensor *places = weft_zeros(WEFT_I64, 1, (int64_t[]){ 4 }, NULL, NULL);
@@ -164,7 +165,7 @@ static void test_changes_of_host_values(void **state)
         ones[i] = 1;
         fours[i] = 4;
     }
-    start_on("2");
+    start_on(TEST_ALL_DEVICES);
     weft_graph *graph = weft_graph_new("change", change, NULL, 4, 1, 2);
     for (int run = 0; run < RUNS; run++) {
         double scale = 2 + run;

@@ -8,6 +8,15 @@
 
 static const char *program;
 
+/* The device of a process, and what CUDA says when a kernel has ended it: the stand-in's devices die otherwise. */
+#ifdef WEFT_TEST_GPU
+static const bool one_device = true;
+static const char died[] = "is lost: cudaErrorLaunchFailure; its last kernels: ";
+#else
+static const bool one_device = false;
+static const char died[] = "is lost: cudaErrorIllegalAddress; its last kernels: ";
+#endif
+
 /* Process `who` of so many loses its device. `setting`: of all processes; NULL: none. Returns the text that names the device. */
 static const char *run(int processes, const char *who, const char *way, const char *after, const char *setting)
 {
@@ -17,9 +26,9 @@ static const char *run(int processes, const char *who, const char *way, const ch
                  .settings = { processes == 1 ? "WEFT_WORLD=self" : "WEFT_RANKS=2", "WEFT_TIMEOUT_S=60", setting } };
     static char lost[64];
     int code = launch_run(&l);
-    snprintf(lost, sizeof(lost), "device %s of process %s on ", who, who);
+    snprintf(lost, sizeof(lost), "device %s of process %s on ", one_device ? "0" : who, who);
     const char *found = strstr(launch_output, lost);
-    if (code == 0 || found == NULL || strstr(found, "is lost: cudaErrorIllegalAddress; its last kernels: ") == NULL) {
+    if (code == 0 || found == NULL || strstr(found, strcmp(way, "killed") == 0 ? died : "is lost: cudaErrorIllegalAddress; its last kernels: ") == NULL) {
         fail_msg("exit status %d, and the device is not named:\n%s", code, launch_output);
     }
     return lost;

@@ -151,9 +151,13 @@ static void test_runs(void **state)
     add_output(&c, WEFT_F32, &output, true);
     add_input(&c, WEFT_F32, &a, true);
     add_input(&c, WEFT_F32, &b, true);
-    int64_t launches = stand_in_device_counts(1).launches;
+    int64_t launches = launches_so_far();
     run_case_near(&c, bound(WEFT_F32, 5));
-    assert_int_equal(stand_in_device_counts(1).launches - launches, 1);
+#ifndef WEFT_TEST_GPU /* cuBLAS launches as many kernels as it likes */
+    assert_int_equal(launches_so_far() - launches, 1);
+#else
+    (void)launches;
+#endif
 }
 
 /* ---- precision and errors ------------------------------------------------------------------------------ */
@@ -175,11 +179,16 @@ static void test_single_precision(void **state)
         send_again(2);
         assert_int_equal(weft_cuda_matmul(&run, &queue), 0);
         assert_int_equal(cudaMemcpyAsync(&result, memory.device[0], sizeof(result), cudaMemcpyDeviceToHost, memory.stream), cudaSuccess);
+#ifdef WEFT_TEST_GPU
+        assert_true(result == a || (tf32 && result == 1)); /* cuBLAS may, and need not */
+#else
         assert_true(result == (tf32 ? 1 : a));
+#endif
         weft_cuda_queue_free(&queue);
     }
 }
 
+#ifndef WEFT_TEST_GPU
 static void test_no_handle(void **state)
 {
     (void)state;
@@ -194,12 +203,16 @@ static void test_no_handle(void **state)
     weft_cuda_queue_free(&queue);
     assert_string_equal(weft_cuda_error_name(cudaErrorIllegalAddress), "cudaErrorIllegalAddress");
 }
+#endif
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_product),      cmocka_unit_test(test_many_products), cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_single_precision), cmocka_unit_test(test_no_handle),
+        cmocka_unit_test(test_single_precision),
+#ifndef WEFT_TEST_GPU
+        cmocka_unit_test(test_no_handle),
+#endif
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }
