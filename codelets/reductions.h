@@ -4,6 +4,10 @@
 
 #include <weft/kernel.h>
 
+/* Values of a run that are reduced together, before they join the result: as they lie in memory, or converted block by block. So
+ * the groups of a long run can be reduced at once. */
+enum { WEFT_REDUCED_RUN = 8192, WEFT_REDUCED_BLOCK = 512 };
+
 /* numbers[0]: bit d: dimension d of the input is reduced; the output keeps such dimensions with size 1
  * (numbers[1] 1) or drops them (0). A call's first piece sets the output, later ones
  * accumulate, and the last one multiplies it by scalars[0] unless that is 0. Without elements the result

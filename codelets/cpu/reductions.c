@@ -13,7 +13,7 @@
 
 /* LANES: interleaved parts, enough to hide the latency of an addition. COLUMNS: results that stay in the
  * nearest cache. */
-enum { BLOCK = 512, LANES = 32, COLUMNS = 2048 };
+enum { BLOCK = WEFT_REDUCED_BLOCK, LANES = 32, COLUMNS = 2048 };
 
 /* ---- one reduction ------------------------------------------------------------------------------------- */
 
@@ -265,7 +265,11 @@ static void reduce_run(const job *j, const walker *w, const char *from, int64_t 
     weft_dtype type = w->call->inputs[0].dtype;
     const loops *direct = direct_loops(j, type);
     if (direct != NULL && w->reduces_last) {
-        direct->into_one((char *)j->results + 8 * place, from, length);
+        const size_t size = weft_dtype_size(type);
+        for (int64_t first = 0, n; first < length; first += n) {
+            n = length - first < WEFT_REDUCED_RUN ? length - first : WEFT_REDUCED_RUN;
+            direct->into_one((char *)j->results + 8 * place, from + (size_t)first * size, n);
+        }
         return;
     }
     if (direct != NULL) {

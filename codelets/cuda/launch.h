@@ -10,6 +10,8 @@
 enum { WEFT_LAUNCH_BYTES = 4096 };
 
 #ifdef __CUDACC__
+#define WEFT_UNROLL _Pragma("unroll") /* the loop behind it */
+
 template <typename Work>
 static int weft_launch_on(void (*kernel)(Work), unsigned blocks, unsigned threads, void *stream, const Work &work)
 {
@@ -25,6 +27,7 @@ static int weft_launch_blocks(void (*kernel)(Work), unsigned blocks, unsigned th
     return weft_launch_on(kernel, blocks, threads, stream, work);
 }
 #else
+#define WEFT_UNROLL
 #include "stand_in_kernels.h" /* of tests/device: the same files compiled for a device that is not there */
 #endif
 

@@ -1,4 +1,4 @@
-/* Normalisation of vectors, a thread for each: see cpu/norms.c. */
+/* Normalisation of vectors, a thread for each, or a warp for a long one: see cpu/norms.c. */
 #include <math.h>
 
 #include "codelets/cuda/views.h"
@@ -20,15 +20,41 @@ struct statistics {
     double mean, inverse;
 };
 
+/* The gain, or the bias: contiguous where it lies in one panel. */
+template <typename T> struct parameter {
+    const weft_device_call &call;
+    int view;
+    char *memory; /* NULL: in several panels */
+
+    __device__ parameter(const weft_device_call &call_, int view_) : call(call_), view(view_), memory(NULL)
+    {
+        const weft_device_view &of = call.views[view];
+        if (view != 0 && of.count > 0 && weft_rows_together(of, 0) >= of.extent[0]) {
+            const weft_device_place begin = weft_place_of(call, view, 0);
+            memory = begin.memory + (size_t)begin.place * weft_size_of(of.dtype);
+        }
+    }
+
+    __device__ T operator[](int64_t i) const
+    {
+        const weft_dtype type = call.views[view].dtype;
+        return memory == NULL                               ? weft_get<T>(call, view, i)
+               : type == WEFT_F32 && sizeof(T) == sizeof(float) ? ((const T *)memory)[i]
+                                                            : weft_load_as(T(), type, memory, i);
+    }
+};
+
 /* Arguments common to all vectors. T: the type of the arithmetic. */
 template <typename T> struct norm_job {
     const norm_work &work;
     const weft_device_call &call;
     weft_device_vectors a, gradient, out;
+    const parameter<T> gain, bias;
     double size;
     bool centred;
 
-    __device__ norm_job(const norm_work &work_, int num_tensors) : work(work_), call(work_.call), size(1)
+    __device__ norm_job(const norm_work &work_, int num_tensors)
+        : work(work_), call(work_.call), gain(call, work_.gain), bias(call, work_.bias), size(1)
     {
         const int input = weft_input(call, 0), first = (int)call.numbers[WEFT_NORM_FIRST];
         const weft_device_view &view = call.views[input];
@@ -41,7 +67,7 @@ template <typename T> struct norm_job {
         }
     }
 
-    __device__ statistics statistics_of(int64_t vector, const weft_device_vector<T> &x) const
+    template <typename Team, typename Vector> __device__ statistics statistics_of(int64_t vector, const Vector &x) const
     {
         statistics s;
         double variance;
@@ -49,9 +75,9 @@ template <typename T> struct norm_job {
             s.mean = work.mean != 0 ? weft_get<double>(call, work.mean, vector) : 0;
             variance = weft_get<double>(call, work.variance, vector);
         } else {
-            s.mean = centred ? weft_device_sum(a.length, [&](int64_t i) { return (double)x[i]; }) / size : 0;
+            s.mean = centred ? Team::sum(a.length, [&](int64_t i) { return (double)x[i]; }) / size : 0;
             const double mean = s.mean;
-            variance = weft_device_sum(a.length, [&](int64_t i) {
+            variance = Team::sum(a.length, [&](int64_t i) {
                            return ((double)x[i] - mean) * ((double)x[i] - mean);
                        }) / size;
         }
@@ -69,61 +95,116 @@ template <typename T> struct norm_job {
     }
 
     /* The result's gradient times the gain. */
-    __device__ T weighted(const weft_device_vector<T> &of, int64_t i) const
+    template <typename Vector> __device__ T weighted(const Vector &of, int64_t i) const
     {
         T value = of[i];
-        return work.gain != 0 ? (T)(value * weft_get<T>(call, work.gain, i)) : value;
+        return work.gain != 0 ? (T)(value * gain[i]) : value;
     }
 };
 
+/* ---- one vector ---------------------------------------------------------------------------------------- */
+
+/* Returns its statistics. */
+template <typename Team, typename T, typename Vector>
+__device__ statistics norm_of(const norm_job<T> &job, int64_t v, const Vector &x, const Vector &out)
+{
+    const norm_work &work = job.work;
+    const statistics s = job.template statistics_of<Team>(v, x);
+    for (int64_t i = Team::first(); i < job.out.length; i += Team::step) {
+        const T value = job.normal(x[i], s), weighted = work.gain != 0 ? (T)(value * job.gain[i]) : value;
+        out.set(i, work.bias != 0 ? (T)(weighted + job.bias[i]) : weighted);
+    }
+    return s;
+}
+
+/* What the gradients need: the sum of the weighted gradient, and that of its products with the normal values. */
+template <typename Team, typename T, typename Vector>
+__device__ void sums_of(const norm_job<T> &job, const statistics &s, const Vector &x, const Vector &gradient, double *sum, double *product)
+{
+    *sum = Team::sum(job.a.length, [&](int64_t i) { return (double)job.weighted(gradient, i); });
+    *product = Team::sum(job.a.length, [&](int64_t i) { return (double)job.weighted(gradient, i) * (double)job.normal(x[i], s); });
+}
+
+template <typename Team, typename T, typename Vector>
+__device__ void norm_backward_of(const norm_job<T> &job, int64_t v, const Vector &x, const Vector &gradient, const Vector &out)
+{
+    const weft_device_call &call = job.call;
+    const statistics s = job.template statistics_of<Team>(v, x);
+    double sum, product;
+    if (job.work.sums != 0) {
+        sum = weft_get<double>(call, job.work.sums, 2 * v);
+        product = weft_get<double>(call, job.work.sums, 2 * v + 1);
+    } else {
+        sums_of<Team>(job, s, x, gradient, &sum, &product);
+    }
+    const T mean = (T)(job.centred ? sum / job.size : 0), slope = (T)(product / job.size), inverse = (T)s.inverse;
+    for (int64_t i = Team::first(); i < job.out.length; i += Team::step) {
+        const T normal = job.normal(x[i], s);
+        out.set(i, (T)(inverse * ((job.weighted(gradient, i) - mean) - normal * slope)));
+    }
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------- */
+
+__device__ void keep(const weft_device_call &call, int64_t v, const statistics &s)
+{
+    if (call.num_outputs > 1) {
+        weft_set(call, 1, v, s.inverse);
+    }
+    if (call.num_outputs > 2) {
+        weft_set(call, 2, v, s.mean);
+    }
+}
+
 template <typename T> __global__ void run_norm(const norm_work work)
 {
-    const weft_device_call &call = work.call;
     const norm_job<T> job(work, 1);
     for (int64_t v = weft_first_index(); v < work.count; v += weft_index_step()) {
         statistics s = { NAN, NAN };
         if (job.out.length > 0) {
-            const weft_device_vector<T> x(call, job.a, v), out(call, job.out, v);
-            s = job.statistics_of(v, x);
-            for (int64_t i = 0; i < job.out.length; i++) {
-                T value = job.normal(x[i], s);
-                value = work.gain != 0 ? (T)(value * weft_get<T>(call, work.gain, i)) : value;
-                out.set(i, work.bias != 0 ? (T)(value + weft_get<T>(call, work.bias, i)) : value);
-            }
+            s = norm_of<weft_one_thread<T>>(job, v, weft_device_vector<T>(work.call, job.a, v), weft_device_vector<T>(work.call, job.out, v));
         }
-        if (call.num_outputs > 1) {
-            weft_set(call, 1, v, s.inverse);
-        }
-        if (call.num_outputs > 2) {
-            weft_set(call, 2, v, s.mean);
+        keep(work.call, v, s);
+    }
+}
+
+template <typename T, bool direct> __global__ void run_norm_together(const norm_work work)
+{
+    typedef weft_device_line<T, direct> line;
+    const norm_job<T> job(work, 1);
+    for (int64_t v = weft_first_warp(); v < work.count; v += weft_warp_step()) {
+        const statistics s = norm_of<weft_one_warp<T>>(job, v, line(work.call, job.a, v), line(work.call, job.out, v));
+        if (weft_warp_thread() == 0) {
+            keep(work.call, v, s);
         }
     }
 }
 
 template <typename T> __global__ void run_norm_backward(const norm_work work)
 {
-    const weft_device_call &call = work.call;
+    typedef weft_device_vector<T> vector;
     const norm_job<T> job(work, 2);
-    const int64_t n = job.out.length;
     for (int64_t v = weft_first_index(); v < work.count; v += weft_index_step()) {
-        const weft_device_vector<T> x(call, job.a, v), gradient(call, job.gradient, v), out(call, job.out, v);
-        const statistics s = job.statistics_of(v, x);
-        double sum, product;
-        if (work.sums != 0) {
-            sum = weft_get<double>(call, work.sums, 2 * v);
-            product = weft_get<double>(call, work.sums, 2 * v + 1);
-        } else {
-            sum = weft_device_sum(n, [&](int64_t i) { return (double)job.weighted(gradient, i); });
-            product = weft_device_sum(n, [&](int64_t i) {
-                return (double)job.weighted(gradient, i) * (double)job.normal(x[i], s);
-            });
-        }
-        const T mean = (T)(job.centred ? sum / job.size : 0), slope = (T)(product / job.size), inverse = (T)s.inverse;
-        for (int64_t i = 0; i < n; i++) {
-            const T normal = job.normal(x[i], s);
-            out.set(i, (T)(inverse * ((job.weighted(gradient, i) - mean) - normal * slope)));
-        }
+        norm_backward_of<weft_one_thread<T>>(job, v, vector(work.call, job.a, v), vector(work.call, job.gradient, v),
+                                             vector(work.call, job.out, v));
     }
+}
+
+template <typename T, bool direct> __global__ void run_norm_backward_together(const norm_work work)
+{
+    typedef weft_device_line<T, direct> line;
+    const norm_job<T> job(work, 2);
+    for (int64_t v = weft_first_warp(); v < work.count; v += weft_warp_step()) {
+        norm_backward_of<weft_one_warp<T>>(job, v, line(work.call, job.a, v), line(work.call, job.gradient, v),
+                                           line(work.call, job.out, v));
+    }
+}
+
+/* Adds a vector's sums to those of the parts before. */
+__device__ void add_sums(const weft_device_call &call, int64_t v, double sum, double product)
+{
+    weft_set(call, 0, 2 * v, (call.first ? 0 : weft_get<double>(call, 0, 2 * v)) + sum);
+    weft_set(call, 0, 2 * v + 1, (call.first ? 0 : weft_get<double>(call, 0, 2 * v + 1)) + product);
 }
 
 template <typename T> __global__ void run_norm_sums(const norm_work work)
@@ -131,18 +212,25 @@ template <typename T> __global__ void run_norm_sums(const norm_work work)
     const weft_device_call &call = work.call;
     const norm_job<T> job(work, 2);
     for (int64_t v = weft_first_index(); v < work.count; v += weft_index_step()) {
-        double sum = call.first ? 0 : weft_get<double>(call, 0, 2 * v);
-        double product = call.first ? 0 : weft_get<double>(call, 0, 2 * v + 1);
+        double sum = 0, product = 0;
         if (job.a.length > 0) {
             const weft_device_vector<T> x(call, job.a, v), gradient(call, job.gradient, v);
-            const statistics s = job.statistics_of(v, x);
-            sum += weft_device_sum(job.a.length, [&](int64_t i) { return (double)job.weighted(gradient, i); });
-            product += weft_device_sum(job.a.length, [&](int64_t i) {
-                return (double)job.weighted(gradient, i) * (double)job.normal(x[i], s);
-            });
+            sums_of<weft_one_thread<T>>(job, job.template statistics_of<weft_one_thread<T>>(v, x), x, gradient, &sum, &product);
         }
-        weft_set(call, 0, 2 * v, sum);
-        weft_set(call, 0, 2 * v + 1, product);
+        add_sums(call, v, sum, product);
+    }
+}
+
+template <typename T, bool direct> __global__ void run_norm_sums_together(const norm_work work)
+{
+    const norm_job<T> job(work, 2);
+    for (int64_t v = weft_first_warp(); v < work.count; v += weft_warp_step()) {
+        const weft_device_line<T, direct> x(work.call, job.a, v), gradient(work.call, job.gradient, v);
+        double sum, product;
+        sums_of<weft_one_warp<T>>(job, job.template statistics_of<weft_one_warp<T>>(v, x), x, gradient, &sum, &product);
+        if (weft_warp_thread() == 0) {
+            add_sums(work.call, v, sum, product);
+        }
     }
 }
 
@@ -161,7 +249,7 @@ template <typename T> __global__ void run_norm_gain_backward(const norm_work wor
     for (int64_t first = 0; first < vectors; first += THREADS) {
         const int64_t own = first + threadIdx.x;
         if (own < vectors) {
-            found[threadIdx.x] = job.statistics_of(own, weft_device_vector<T>(call, job.a, own));
+            found[threadIdx.x] = job.template statistics_of<weft_one_thread<T>>(own, weft_device_vector<T>(call, job.a, own));
         }
         __syncthreads();
         for (int64_t v = first; here && v < vectors && v < first + THREADS; v++) {
@@ -192,10 +280,37 @@ int begin(norm_work *work, const weft_task_run *run, weft_cuda_queue *queue, int
     return failed;
 }
 
-int launch(void (*narrow)(norm_work), void (*wide)(norm_work), const norm_work &work, weft_cuda_queue *queue)
+typedef void (*norm_kernel)(norm_work);
+
+/* Of single and double precision: a thread for each vector; a warp; a warp where all tensors have that type. */
+struct norm_kernels {
+    norm_kernel thread[2], warp[2], direct[2];
+};
+#define KERNELS(name)                                                                                        \
+    {                                                                                                        \
+        { name<float>, name<double> }, { name##_together<float, false>, name##_together<double, false> },    \
+        {                                                                                                    \
+            name##_together<float, true>, name##_together<double, true>                                      \
+        }                                                                                                    \
+    }
+
+/* `tensors`: the call's views that hold vectors: input 0, and up to two others. */
+int launch(const norm_kernels &kernels, const norm_work &work, int num_tensors, const int tensors[], weft_cuda_queue *queue)
 {
-    bool is_wide = work.call.views[work.call.num_outputs].dtype == WEFT_F64;
-    return work.count == 0 ? 0 : weft_launch(is_wide ? wide : narrow, work.count, queue->stream, work);
+    const weft_device_call &call = work.call;
+    const weft_device_view &a = call.views[call.num_outputs];
+    const bool wide = a.dtype == WEFT_F64;
+    if (work.count == 0) {
+        return 0;
+    }
+    if (!weft_is_long_line(a, call.numbers[WEFT_NORM_FIRST])) {
+        return weft_launch(kernels.thread[wide], work.count, queue->stream, work);
+    }
+    bool direct = true;
+    for (int i = 0; i < num_tensors; i++) {
+        direct = direct && call.views[tensors[i]].dtype == (wide ? WEFT_F64 : WEFT_F32);
+    }
+    return weft_launch_warps(direct ? kernels.direct[wide] : kernels.warp[wide], work.count, queue->stream, work);
 }
 
 /* Vectors of the output. */
@@ -215,7 +330,9 @@ int weft_cuda_norm(const weft_task_run *run, weft_cuda_queue *queue)
     norm_work work;
     int failed = begin(&work, run, queue, 1);
     work.count = vectors_of(work.call);
-    return failed != 0 ? failed : launch(run_norm<float>, run_norm<double>, work, queue);
+    static const norm_kernels kernels = KERNELS(run_norm);
+    const int a = work.call.num_outputs, tensors[] = { a, 0 };
+    return failed != 0 ? failed : launch(kernels, work, 2, tensors, queue);
 }
 
 int weft_cuda_norm_backward(const weft_task_run *run, weft_cuda_queue *queue)
@@ -223,7 +340,9 @@ int weft_cuda_norm_backward(const weft_task_run *run, weft_cuda_queue *queue)
     norm_work work;
     int failed = begin(&work, run, queue, 2);
     work.count = work.call.views[0].count == 0 ? 0 : vectors_of(work.call);
-    return failed != 0 ? failed : launch(run_norm_backward<float>, run_norm_backward<double>, work, queue);
+    static const norm_kernels kernels = KERNELS(run_norm_backward);
+    const int a = work.call.num_outputs, tensors[] = { a, a + 1, 0 };
+    return failed != 0 ? failed : launch(kernels, work, 3, tensors, queue);
 }
 
 int weft_cuda_norm_sums(const weft_task_run *run, weft_cuda_queue *queue)
@@ -231,7 +350,9 @@ int weft_cuda_norm_sums(const weft_task_run *run, weft_cuda_queue *queue)
     norm_work work;
     int failed = begin(&work, run, queue, 2);
     work.count = work.call.views[0].count / 2;
-    return failed != 0 ? failed : launch(run_norm_sums<float>, run_norm_sums<double>, work, queue);
+    static const norm_kernels kernels = KERNELS(run_norm_sums);
+    const int a = work.call.num_outputs, tensors[] = { a, a + 1 };
+    return failed != 0 ? failed : launch(kernels, work, 2, tensors, queue);
 }
 
 int weft_cuda_norm_gain_backward(const weft_task_run *run, weft_cuda_queue *queue)

@@ -1,8 +1,14 @@
-/* Reductions over dimensions, a thread for each result, or a block where there are few, in the order of cpu/reductions.c. */
+/* Reductions over dimensions, in the order of cpu/reductions.c: a thread for each result, or a warp for each group of values that
+ * follow each other. */
 #include <limits.h>
 #include <math.h>
 
+#include "codelets/cuda/products.h"
 #include "codelets/cuda/views.h"
+
+extern "C" {
+#include "codelets/reductions.h"
+}
 
 namespace
 {
@@ -15,8 +21,9 @@ struct reduction_work {
     int64_t stride[WEFT_MAX_DIMS];
     int64_t outer;                             /* combinations of indices of reduced dimensions, without a reduced last one */
     int64_t order[WEFT_MAX_DIMS], origin;      /* for places: see cpu/reductions.c */
-    bool direct, powers, centred;              /* as they lie; |value|^scalars[1]; differences from input 1 */
-    int64_t whole_identity;
+    bool powers, centred;                      /* |value|^scalars[1]; differences from input 1 */
+    int group;                                 /* values of a run that are reduced together, before they join the result */
+    void *scratch;                             /* where groups have a warp each: what each leaves */
 };
 
 /* The first element of result r. */
@@ -63,7 +70,9 @@ template <typename T> struct reduced_values {
 
 template <> __device__ double reduced_values<double>::at(weft_device_place from, int64_t i) const
 {
-    double value = weft_load_as(double(), work.call.views[work.source].dtype, from.memory, from.place + i);
+    const weft_dtype type = work.call.views[work.source].dtype;
+    double value = type == WEFT_F32 ? (double)((const float *)from.memory)[from.place + i]
+                                    : weft_load_as(double(), type, from.memory, from.place + i);
     if (work.centred) {
         value -= weft_get<double>(work.call, work.source + 1, result);
     }
@@ -123,28 +132,35 @@ template <typename Kind, typename T>
 __device__ T reduce_run(const reduction_work &work, const reduced_values<T> &values, T total, int64_t begin)
 {
     const weft_device_view &in = work.call.views[work.source];
-    const int64_t length = in.extent[work.ndim - 1], block = 512;
+    const int64_t length = in.extent[work.ndim - 1];
     for (int64_t first = 0, together, n; first < length; first += together) {
         together = work.ndim == 1 ? weft_rows_together(in, first) : length;
         weft_device_place from = weft_place_of(work.call, work.source, begin + first);
         for (int64_t some = 0; some < together; some += n) {
-            n = work.direct || together - some < block ? together - some : block;
+            n = together - some < work.group ? together - some : work.group;
             total = into_one<Kind, T>(total, n, [&](int64_t i) { return values.at(from, some + i); });
         }
     }
     return total;
 }
 
-/* The value that a reduction starts with. */
-__device__ double start_of(const reduction_work &work, double identity)
+/* The identity in the range of the type: the result without elements. */
+__device__ int64_t identity_within(int64_t identity, weft_dtype type)
 {
-    (void)work;
+    int64_t least = type == WEFT_I64 ? INT64_MIN : type == WEFT_I32 ? INT32_MIN : 0;
+    int64_t most = type == WEFT_I64 ? INT64_MAX : type == WEFT_I32 ? INT32_MAX : type == WEFT_U8 ? UINT8_MAX : 1;
+    return identity < least ? least : identity > most ? most : identity;
+}
+
+/* The value that a reduction starts with. */
+template <typename Kind> __device__ double start_of(const reduction_work &, double identity)
+{
     return identity;
 }
 
-__device__ int64_t start_of(const reduction_work &work, int64_t)
+template <typename Kind> __device__ int64_t start_of(const reduction_work &work, int64_t)
 {
-    return work.whole_identity;
+    return identity_within(Kind::whole_identity, work.call.views[0].dtype);
 }
 
 __device__ double finished(const weft_device_call &call, double total)
@@ -163,7 +179,7 @@ template <typename Kind, typename T> __global__ void run_reduction(const reducti
     const bool any = call.views[work.source].count > 0;
     for (int64_t r = weft_first_index(); r < call.views[0].count; r += weft_index_step()) {
         const reduced_values<T> values = { work, r };
-        T total = call.first ? start_of(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
+        T total = call.first ? start_of<Kind>(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
         const int64_t base = base_of(work, r);
         for (int64_t c = 0; any && c < work.outer; c++) {
             int64_t position, begin = base + distance_of(work, c, &position);
@@ -177,84 +193,146 @@ template <typename Kind, typename T> __global__ void run_reduction(const reducti
     }
 }
 
-/* ---- few results: a block for each ----------------------------------------------------------------------- */
-
-/* As into_one() has them: values in LANES sums, which are then added by pairs, and the remaining values one by one. LANES threads
- * have a group of values, UNITS groups at once; the block's first thread adds the groups' totals in their order. */
-enum { LANES = 32, UNITS = 8, FEW_RESULTS = 64, MANY_VALUES = 256 };
-
-/* A group of values: the part of a run that into_one() gets. */
-struct value_group {
-    int64_t c, first; /* the combination; the run's element where it begins */
-    int64_t within;   /* elements from the beginning of the rows that lie together */
-};
-
-/* The number of its values, and where they are. Moves on to the next group. */
-__device__ int64_t take_group(const reduction_work &work, int64_t base, value_group *group, weft_device_place *from)
+/* Rows are reduced: a thread goes through those of its column, UNROLLED at a time under way. */
+template <typename Kind, typename T> __global__ void run_columns(const reduction_work work)
 {
-    const weft_device_view &in = work.call.views[work.source];
-    const int64_t length = in.extent[work.ndim - 1], block = 512;
-    int64_t position;
-    const int64_t begin = base + distance_of(work, group->c, &position) + group->first;
-    const int64_t together = work.ndim == 1 ? weft_rows_together(in, group->first) : length;
-    const int64_t left = together - group->within, n = work.direct || left < block ? left : block;
-    *from = weft_place_of(work.call, work.source, begin);
-    from->place += group->within;
-    group->within += n;
-    if (group->within == together) {
-        group->first += together;
-        group->within = 0;
+    enum { UNROLLED = 16 };
+    const weft_device_call &call = work.call;
+    const weft_device_view &in = call.views[work.source];
+    for (int64_t r = weft_first_index(); r < call.views[0].count; r += weft_index_step()) {
+        const reduced_values<T> values = { work, r };
+        T total = call.first ? start_of<Kind>(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
+        for (int64_t row = 0, together; row < in.extent[0]; row += together) {
+            const weft_device_place from = { weft_row_at(call, work.source, row), r };
+            together = weft_rows_together(in, row);
+            int64_t i = 0;
+            for (; i + UNROLLED <= together; i += UNROLLED) {
+                T some[UNROLLED];
+WEFT_UNROLL
+                for (int u = 0; u < UNROLLED; u++) {
+                    some[u] = values.at(from, (i + u) * in.row_elements);
+                }
+WEFT_UNROLL
+                for (int u = 0; u < UNROLLED; u++) {
+                    total = Kind::combine(total, Kind::prepare(some[u]));
+                }
+            }
+            for (; i < together; i++) {
+                total = Kind::combine(total, Kind::prepare(values.at(from, i * in.row_elements)));
+            }
+        }
+        weft_set(call, 0, r, finished(call, total));
     }
-    if (group->first == length) {
-        group->first = 0;
-        group->c++;
-    }
-    return n;
 }
 
-template <typename Kind, typename T> __global__ void run_reduction_together(const reduction_work work)
+/* ---- a warp for each group of values ------------------------------------------------------------------- */
+
+/* The group's lanes combined, without values that fill no lanes. */
+template <typename Kind, typename T, typename Value> __device__ T warp_lanes(int64_t n, Value value)
 {
-    __shared__ T lanes[UNITS][LANES], rest[UNITS][LANES];
-    __shared__ int64_t sizes[UNITS];
-    const weft_device_call &call = work.call;
-    const int lane = (int)threadIdx.x % LANES, own = (int)threadIdx.x / LANES;
-    for (int64_t r = blockIdx.x; r < call.views[0].count; r += gridDim.x) {
-        const reduced_values<T> values = { work, r };
-        T total = call.first ? start_of(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
-        const int64_t base = base_of(work, r);
-        value_group next = { 0, 0, 0 };
-        while (next.c < work.outer) {
-            int units = 0;
-            for (; units < UNITS && next.c < work.outer; units++) {
-                weft_device_place from;
-                const int64_t n = take_group(work, base, &next, &from), whole = n - n % LANES;
-                if (units != own) {
-                    continue;
-                }
-                T value = Kind::identity(T());
-                for (int64_t i = lane; i < whole; i += LANES) {
-                    value = Kind::combine(value, Kind::prepare(values.at(from, i)));
-                }
-                lanes[own][lane] = value;
-                rest[own][lane] = whole + lane < n ? Kind::prepare(values.at(from, whole + lane)) : T();
-                sizes[own] = n;
-            }
-            __syncthreads();
-            for (int half = LANES / 2; half > 0; half /= 2) {
-                if (own < units && lane < half) {
-                    lanes[own][lane] = Kind::combine(lanes[own][lane], lanes[own][lane + half]);
-                }
-                __syncthreads();
-            }
-            for (int u = 0; u < units && threadIdx.x == 0; u++) {
-                total = sizes[u] >= LANES ? Kind::combine(total, lanes[u][0]) : total;
-                for (int64_t i = 0; i < sizes[u] % LANES; i++) {
-                    total = Kind::combine(total, rest[u][i]);
-                }
-            }
-            __syncthreads();
+    return weft_warp_in_lanes<WEFT_WARP, T>(Kind::identity(T()), n - n % WEFT_WARP, [&](int64_t i) { return Kind::prepare(value(i)); },
+                                            [](T a, T b) { return Kind::combine(a, b); });
+}
+
+/* into_one() by a warp. */
+template <typename Kind, typename T, typename Value> __device__ T warp_into_one(T total, int64_t n, Value value)
+{
+    const int64_t whole = n - n % WEFT_WARP, own = whole + weft_warp_thread();
+    if (whole > 0) {
+        total = Kind::combine(total, warp_lanes<Kind, T>(n, value));
+    }
+    if (whole < n) {
+        const T rest = own < n ? Kind::prepare(value(own)) : T();
+        for (int i = 0; i < n - whole; i++) {
+            total = Kind::combine(total, __shfl_sync(~0u, rest, i));
         }
-        if (threadIdx.x == 0) {
+    }
+    return total;
+}
+
+/* A warp for each result. */
+template <typename Kind, typename T> __global__ void run_reduction_by_warps(const reduction_work work)
+{
+    const weft_device_call &call = work.call;
+    const weft_device_view &in = call.views[work.source];
+    const int64_t length = in.extent[work.ndim - 1];
+    for (int64_t r = weft_first_warp(); r < call.views[0].count; r += weft_warp_step()) {
+        const reduced_values<T> values = { work, r };
+        T total = call.first ? start_of<Kind>(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
+        const int64_t base = base_of(work, r);
+        for (int64_t c = 0; c < work.outer; c++) {
+            int64_t position, begin = base + distance_of(work, c, &position);
+            for (int64_t first = 0, together; first < length; first += together) {
+                together = work.ndim == 1 ? weft_rows_together(in, first) : length;
+                const weft_device_place from = weft_place_of(call, work.source, begin + first);
+                for (int64_t some = 0, n; some < together; some += n) {
+                    n = together - some < work.group ? together - some : work.group;
+                    total = warp_into_one<Kind, T>(total, n, [&](int64_t i) { return values.at(from, some + i); });
+                }
+            }
+        }
+        __syncwarp(); /* all have read the result before */
+        if (weft_warp_thread() == 0) {
+            weft_set(call, 0, r, finished(call, total));
+        }
+    }
+}
+
+/* Groups of a run, and the values that one leaves in scratch memory, or room for them. */
+__host__ __device__ int64_t groups_of_run(const reduction_work &work)
+{
+    return (work.call.views[work.source].extent[work.ndim - 1] + work.group - 1) / work.group;
+}
+
+__host__ __device__ int kept_of_group(const reduction_work &work)
+{
+    return work.call.views[work.source].extent[work.ndim - 1] % WEFT_WARP == 0 ? 1 : WEFT_WARP;
+}
+
+/* Of few results all groups are reduced at once, into scratch memory: a group's lanes combined, then the values behind them. */
+template <typename Kind, typename T> __global__ void run_groups(const reduction_work work)
+{
+    const weft_device_call &call = work.call;
+    const int64_t length = call.views[work.source].extent[work.ndim - 1], of_run = groups_of_run(work), groups = work.outer * of_run;
+    for (int64_t number = weft_first_warp(); number < call.views[0].count * groups; number += weft_warp_step()) {
+        const int64_t r = number / groups, run = number % groups / of_run, first = number % of_run * work.group;
+        const int64_t n = length - first < work.group ? length - first : work.group, whole = n - n % WEFT_WARP;
+        const reduced_values<T> values = { work, r };
+        int64_t position;
+        const weft_device_place from =
+            weft_place_of(call, work.source, base_of(work, r) + distance_of(work, run, &position) + first);
+        auto value = [&](int64_t i) { return values.at(from, i); };
+        T *kept = (T *)work.scratch + number * kept_of_group(work);
+        const T lanes = warp_lanes<Kind, T>(n, value);
+        if (whole > 0 && weft_warp_thread() == 0) {
+            kept[0] = lanes;
+        }
+        if (whole + weft_warp_thread() < n) {
+            kept[(whole > 0) + weft_warp_thread()] = Kind::prepare(value(whole + weft_warp_thread()));
+        }
+    }
+}
+
+/* Adds what the groups have left, in their order. */
+template <typename Kind, typename T> __global__ void run_groups_in_order(const reduction_work work)
+{
+    const weft_device_call &call = work.call;
+    const int64_t length = call.views[work.source].extent[work.ndim - 1], of_run = groups_of_run(work), groups = work.outer * of_run;
+    const int own = weft_warp_thread(), room = kept_of_group(work);
+    for (int64_t r = weft_first_warp(); r < call.views[0].count; r += weft_warp_step()) {
+        T total = call.first ? start_of<Kind>(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
+        const T *kept = (const T *)work.scratch + r * groups * room;
+        for (int64_t g = 0, some; g < groups; g += some) {
+            int64_t first = g % of_run * work.group, n = length - first < work.group ? length - first : work.group;
+            some = room > 1 ? 1 : groups - g < WEFT_WARP ? groups - g : WEFT_WARP;
+            const int count = room > 1 ? (int)((n >= WEFT_WARP) + n % WEFT_WARP) : (int)some;
+            const T value = own < count ? kept[g * room + own] : T();
+            for (int i = 0; i < count; i++) {
+                total = Kind::combine(total, __shfl_sync(~0u, value, i));
+            }
+        }
+        __syncwarp();
+        if (own == 0) {
             weft_set(call, 0, r, finished(call, total));
         }
     }
@@ -316,18 +394,57 @@ void find_geometry(reduction_work *work)
     }
 }
 
-/* The identity in the range of the type: the result without elements. */
-int64_t identity_within(int64_t identity, weft_dtype type)
-{
-    int64_t least = type == WEFT_I64 ? INT64_MIN : type == WEFT_I32 ? INT32_MIN : 0;
-    int64_t most = type == WEFT_I64 ? INT64_MAX : type == WEFT_I32 ? INT32_MAX : type == WEFT_U8 ? UINT8_MAX : 1;
-    return identity < least ? least : identity > most ? most : identity;
-}
-
 int launch(void (*kernel)(reduction_work), const reduction_work &work, weft_cuda_queue *queue)
 {
     int64_t count = work.call.views[0].count;
     return count == 0 ? 0 : weft_launch(kernel, count, queue->stream, work);
+}
+
+/* Few results of many values: all groups at once. More results than the device has warps for: a warp for each. */
+enum { MANY_RESULTS = 4096 };
+
+/* Sets `scratch` if each run lies in one piece, and there is scratch memory for what the groups leave; else it is NULL. */
+int find_room(reduction_work *work, weft_cuda_queue *queue)
+{
+    const weft_device_view &in = work->call.views[work->source];
+    const int64_t results = work->call.views[0].count, groups = work->outer * groups_of_run(*work);
+    work->scratch = NULL;
+    if (results >= MANY_RESULTS || groups < 2 || (work->ndim == 1 && weft_rows_together(in, 0) < in.extent[0])) {
+        return 0;
+    }
+    void *scratch;
+    size_t bytes;
+    int failed = weft_cuda_scratch(queue, &scratch, &bytes);
+    const double needed = (double)results * (double)groups * kept_of_group(*work) * sizeof(double);
+    work->scratch = failed == 0 && needed <= (double)bytes ? scratch : NULL;
+    return failed;
+}
+
+template <typename Kind, typename T> int reduce_in(reduction_work *work, weft_cuda_queue *queue)
+{
+    const weft_device_view &in = work->call.views[work->source];
+    const int64_t results = work->call.views[0].count;
+    if (results == 0) {
+        return 0;
+    }
+    bool rows = work->ndim > 1 && in.count > 0;
+    for (int d = 0; d < work->ndim; d++) {
+        rows = rows && work->reduced[d] == (d == 0);
+    }
+    if (rows) {
+        enum { THREADS = 64 }; /* as few columns as there are: on many processors */
+        const int64_t blocks = (results + THREADS - 1) / THREADS, most = 1 << 16;
+        return weft_launch_on(run_columns<Kind, T>, (unsigned)(blocks < most ? blocks : most), THREADS, queue->stream, *work);
+    }
+    if (!work->reduces_last || in.count == 0 || in.extent[work->ndim - 1] < 2 * WEFT_WARP) {
+        return launch(run_reduction<Kind, T>, *work, queue);
+    }
+    int failed = find_room(work, queue);
+    if (failed != 0 || work->scratch == NULL) {
+        return failed != 0 ? failed : weft_launch_warps(run_reduction_by_warps<Kind, T>, results, queue->stream, *work);
+    }
+    failed = weft_launch_warps(run_groups<Kind, T>, results * work->outer * groups_of_run(*work), queue->stream, *work);
+    return failed != 0 ? failed : weft_launch_warps(run_groups_in_order<Kind, T>, results, queue->stream, *work);
 }
 
 template <typename Kind> int reduce(reduction_work *work, bool powers, weft_cuda_queue *queue)
@@ -336,15 +453,9 @@ template <typename Kind> int reduce(reduction_work *work, bool powers, weft_cuda
     const weft_dtype type = work->call.views[work->source].dtype;
     work->powers = powers;
     work->centred = work->call.num_inputs > 1;
-    work->direct = !powers && !work->centred && (type == WEFT_F32 || type == WEFT_F64 || type == WEFT_I64);
-    work->whole_identity = identity_within(Kind::whole_identity, work->call.views[0].dtype);
-    const bool integers = type >= WEFT_I64;
-    const int64_t results = work->call.views[0].count, values = work->call.views[work->source].count;
-    if (work->reduces_last && results <= FEW_RESULTS && values >= results * MANY_VALUES && values > 0) {
-        return weft_launch_blocks(integers ? run_reduction_together<Kind, int64_t> : run_reduction_together<Kind, double>,
-                                  (unsigned)results, LANES * UNITS, queue->stream, *work);
-    }
-    return launch(integers ? run_reduction<Kind, int64_t> : run_reduction<Kind, double>, *work, queue);
+    const bool as_they_lie = !powers && !work->centred && (type == WEFT_F32 || type == WEFT_F64 || type == WEFT_I64);
+    work->group = as_they_lie ? WEFT_REDUCED_RUN : WEFT_REDUCED_BLOCK;
+    return type >= WEFT_I64 ? reduce_in<Kind, int64_t>(work, queue) : reduce_in<Kind, double>(work, queue);
 }
 
 template <typename Kind> int run_kind(const weft_task_run *run, weft_cuda_queue *queue, bool powers = false)

@@ -75,7 +75,7 @@ static __device__ inline char *weft_row_at(const weft_device_call &call, int k, 
 }
 
 /* Rows that follow each other in memory from `row` on. */
-static __device__ inline int64_t weft_rows_together(const weft_device_view &view, int64_t row)
+static __host__ __device__ inline int64_t weft_rows_together(const weft_device_view &view, int64_t row)
 {
     int64_t first = view.offset[0] + view.row_shift, place = first + row, last = first + view.extent[0];
     int64_t end = (place / view.panel_rows + 1) * view.panel_rows;
@@ -298,11 +298,11 @@ __device__ T weft_warp_in_lanes(T start, int64_t n, Value value, Operation opera
     int64_t first = 0;
     for (; first + UNROLLED * WEFT_WARP <= whole; first += UNROLLED * WEFT_WARP) {
         T values[UNROLLED];
-#pragma unroll
+WEFT_UNROLL
         for (int u = 0; u < UNROLLED; u++) {
             values[u] = value(first + u * WEFT_WARP + own);
         }
-#pragma unroll
+WEFT_UNROLL
         for (int u = 0; u < UNROLLED; u++) {
             lane = operation(lane, values[u]);
             if (lanes < WEFT_WARP) {
@@ -354,6 +354,55 @@ template <typename T, typename Value> __device__ double weft_warp_sum_exp(int64_
     return total;
 }
 
+/* Who computes a vector: one thread, or the threads of a warp together. A thread writes elements first(), first() + step, ... */
+template <typename T> struct weft_one_thread {
+    static const int step = 1;
+
+    static __device__ int first()
+    {
+        return 0;
+    }
+
+    template <typename Value> static __device__ double sum(int64_t n, Value value)
+    {
+        return weft_device_sum(n, value);
+    }
+
+    template <typename Value> static __device__ double max(int64_t n, Value value)
+    {
+        return weft_device_max<T>(n, value);
+    }
+
+    template <typename Value> static __device__ double sum_exp(int64_t n, double most, Value value)
+    {
+        return weft_device_sum_exp<T>(n, most, value);
+    }
+};
+
+template <typename T> struct weft_one_warp {
+    static const int step = WEFT_WARP;
+
+    static __device__ int first()
+    {
+        return weft_warp_thread();
+    }
+
+    template <typename Value> static __device__ double sum(int64_t n, Value value)
+    {
+        return weft_warp_sum(n, value);
+    }
+
+    template <typename Value> static __device__ double max(int64_t n, Value value)
+    {
+        return weft_warp_max<T>(n, value);
+    }
+
+    template <typename Value> static __device__ double sum_exp(int64_t n, double most, Value value)
+    {
+        return weft_warp_sum_exp<T>(n, most, value);
+    }
+};
+
 /* Vectors of which a warp is to have each: their elements follow each other in memory, and there are enough. */
 static inline bool weft_is_long_line(const weft_device_view &view, int64_t first_dim)
 {
@@ -362,6 +411,17 @@ static inline bool weft_is_long_line(const weft_device_view &view, int64_t first
         length *= view.extent[d];
     }
     return view.ndim > 0 && first_dim >= 1 && length >= 2 * WEFT_WARP;
+}
+
+/* All views have one type: lines of them are direct. */
+static inline bool weft_are_of_type(const weft_device_call &call, weft_dtype type)
+{
+    for (int k = 0; k < call.num_outputs + call.num_inputs; k++) {
+        if (call.views[k].dtype != type) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Vector `index` of those along the last dimensions, but not the first: elements follow each other. `direct`: they have the type of

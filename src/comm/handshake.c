@@ -24,12 +24,14 @@ static const char *const setting_names[] = {
 typedef struct handshake {
     weft_status status;
     uint64_t values[NUM_SETTINGS]; /* where status is WEFT_OK */
+    int64_t device_bytes;          /* likewise */
     char error[ERROR_SIZE];        /* otherwise */
 } handshake;
 
 /* The verdict of process 0. */
 typedef struct outcome {
     weft_status status;
+    int64_t least_device_bytes;
     char text[TEXT_SIZE];
 } outcome;
 
@@ -50,6 +52,7 @@ static handshake own_handshake(weft_status status, const weft_settings *settings
     mine.values[CHECK] = settings->check;
     mine.values[GRAPH_PASSES] = settings->graph_passes;
     mine.values[TF32] = settings->tf32;
+    mine.device_bytes = weft_runtime.device_bytes;
     return mine;
 }
 
@@ -81,6 +84,12 @@ static void report_difference(const handshake *first, const handshake *other, in
              setting_names[t], here, there, process);
 }
 
+/* Of two processes, of which some may have no devices. */
+static int64_t lesser_memory(int64_t a, int64_t b)
+{
+    return a == 0 ? b : b == 0 ? a : weft_min_i64(a, b);
+}
+
 /* A failure explains more than a difference, and is reported first. */
 static void compare(const handshake all[], int processes, outcome *out)
 {
@@ -96,6 +105,9 @@ static void compare(const handshake all[], int processes, outcome *out)
             report_difference(&all[0], &all[p], p, out);
             return;
         }
+    }
+    for (int p = 0; p < processes; p++) {
+        out->least_device_bytes = lesser_memory(out->least_device_bytes, all[p].device_bytes);
     }
 }
 
@@ -144,6 +156,7 @@ static void exchange(const char *function, const handshake *mine, double timeout
 weft_status weft_handshake(const char *function, weft_status status, const weft_settings *settings,
                            const weft_transport *transport)
 {
+    weft_runtime.least_device_bytes = weft_runtime.device_bytes;
     if (transport->place.num_processes == 1) {
         return status;
     }
@@ -159,5 +172,6 @@ weft_status weft_handshake(const char *function, weft_status status, const weft_
     if (status == WEFT_OK && common.status != WEFT_OK) {
         return weft_fail(common.status, function, "%s", common.text);
     }
+    weft_runtime.least_device_bytes = common.least_device_bytes;
     return status;
 }

@@ -55,9 +55,10 @@ weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread sprea
 /* For the slowest link, the one between machines, whatever the world: heights determine the order of sums,
  * and results must not depend on how ranks are spread over processes. */
 weft_panel_policy weft_machine_panels(const weft_machine *machine);
-/* The same, or the program's own: panels of at least so many bytes, or of so many rows. 0: not set. */
+/* The same, or the program's own: panels of at least so many bytes, or of so many rows. 0: not set. `device_bytes`: memory of the
+ * world's smallest device; 0: it has none. */
 weft_panel_policy weft_machine_prescribed_panels(const weft_machine *machine, int64_t panel_bytes,
-                                                 int64_t panel_rows);
+                                                 int64_t panel_rows, int64_t device_bytes);
 
 /* Sizes of a panel's messages. */
 typedef struct weft_message_sizes {

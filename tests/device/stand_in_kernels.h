@@ -166,6 +166,11 @@ template <typename T> static T __shfl_down_sync(unsigned, T value, unsigned dist
     return stand_in_exchange(value, lane + distance < 32 && own + distance < blockDim.x ? own + distance : own);
 }
 
+static inline void __syncwarp()
+{
+    stand_in_wait();
+}
+
 /* The value of the warp's thread number `lane`. */
 template <typename T> static T __shfl_sync(unsigned, T value, int lane)
 {
