@@ -1,6 +1,8 @@
-/* Losses and their gradients, a thread for each row: see cpu/losses.c. Sums over rows are added in their order. */
+/* Losses and their gradients, a thread or, where rows are long, a warp for each row: see cpu/losses.c. Sums over rows are added in
+ * their order. */
 #include <math.h>
 
+#include "codelets/cuda/products.h"
 #include "codelets/cuda/views.h"
 
 extern "C" {
@@ -15,6 +17,11 @@ enum { NO_CLASS = -1, THREADS = 256 };
 struct loss_work {
     weft_device_call call;
     int targets, statistics, mean, gradient, divisor; /* numbers of views; 0: none */
+    /* Of losses: some of the rows. `losses`: theirs, of which `total`, that of the rows before, becomes the sum; NULL: the losses
+     * are the output. */
+    int64_t first, count;
+    double *losses, *total;
+    bool ends; /* these rows are the last ones */
 };
 
 /* The target class of a row, or NO_CLASS. */
@@ -77,6 +84,22 @@ template <typename T> struct loss_of_line {
     }
 };
 
+/* The same by a warp: one of its threads reports. */
+template <typename T, bool direct> __device__ double loss_by_warp(const loss_work &work, const weft_device_vectors &lines, int64_t row)
+{
+    const weft_device_call &call = work.call;
+    const int64_t target = target_of(work, row, weft_warp_thread() == 0);
+    if (target == NO_CLASS) {
+        return 0;
+    }
+    const weft_device_line<T, direct> x(call, lines, row);
+    auto value = [&](int64_t i) { return x[i]; };
+    const double most = weft_warp_max<T>(lines.length, value), sum = weft_warp_sum_exp<T>(lines.length, most, value);
+    const double total =
+        call.scalars[WEFT_LOSS_SMOOTHING] == 0 ? 0 : weft_warp_sum(lines.length, [&](int64_t i) { return (double)x[i]; });
+    return combine(call, most, sum, (double)x[target], total);
+}
+
 struct loss_of_statistics {
     static __device__ double of(const loss_work &work, int64_t row)
     {
@@ -101,10 +124,30 @@ struct value_of_target {
     }
 };
 
+__device__ void keep_loss(const loss_work &work, int64_t i, double loss)
+{
+    if (work.losses != NULL) {
+        work.losses[i] = loss;
+    } else {
+        weft_set(work.call, 0, work.first + i, scale_of(work) * loss);
+    }
+}
+
 template <typename Loss> __global__ void run_each(const loss_work work)
 {
-    for (int64_t row = weft_first_index(); row < work.call.views[work.targets].rows; row += weft_index_step()) {
-        weft_set(work.call, 0, row, scale_of(work) * Loss::of(work, row));
+    for (int64_t i = weft_first_index(); i < work.count; i += weft_index_step()) {
+        keep_loss(work, i, Loss::of(work, work.first + i));
+    }
+}
+
+template <typename T, bool direct> __global__ void run_each_by_warp(const loss_work work)
+{
+    const weft_device_vectors lines = weft_device_vectors_along(work.call, weft_input(work.call, 0), 1, 1);
+    for (int64_t i = weft_first_warp(); i < work.count; i += weft_warp_step()) {
+        const double loss = loss_by_warp<T, direct>(work, lines, work.first + i);
+        if (weft_warp_thread() == 0) {
+            keep_loss(work, i, loss);
+        }
     }
 }
 
@@ -116,7 +159,9 @@ template <typename Value, typename Add> __device__ void in_order(int64_t count, 
         const int64_t own = first + threadIdx.x;
         values[threadIdx.x] = own < count ? value(own) : 0;
         __syncthreads();
-        for (int64_t i = 0; threadIdx.x == 0 && i < THREADS && first + i < count; i++) {
+        const int some = threadIdx.x != 0 ? 0 : count - first < THREADS ? (int)(count - first) : (int)THREADS;
+#pragma unroll 8
+        for (int i = 0; i < some; i++) {
             add(values[i]);
         }
         __syncthreads();
@@ -130,12 +175,13 @@ __device__ double begun(const weft_device_call &call)
 }
 
 /* One block. */
-template <typename Loss> __global__ void run_total(const loss_work work)
+__global__ void run_total(const loss_work work)
 {
-    double total = 0;
-    in_order(work.call.views[work.targets].rows, [&](int64_t row) { return Loss::of(work, row); },
-             [&](double loss) { total += loss; });
-    if (threadIdx.x == 0) {
+    double total = work.first == 0 ? 0 : *work.total;
+    in_order(work.count, [&](int64_t i) { return work.losses[i]; }, [&](double loss) { total += loss; });
+    if (threadIdx.x == 0 && !work.ends) {
+        *work.total = total;
+    } else if (threadIdx.x == 0) {
         weft_set(work.call, 0, 0, begun(work.call) + scale_of(work) * total);
     }
 }
@@ -194,38 +240,64 @@ __global__ void run_sum_square_distance(const loss_work work)
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
+/* Of one row: its largest value and the sum of e^(value - most) are in the statistics, or given by `most_of` and `sum_of`. Elements
+ * from `begin` on by steps. */
+template <typename T, typename Line, typename Most, typename Sum>
+__device__ void backward_row(const loss_work &work, int64_t row, int64_t target, const Line &result, const Line &x, int64_t begin,
+                             int64_t step, Most most_of, Sum sum_of)
+{
+    const weft_device_call &call = work.call;
+    const int64_t n = call.views[0].extent[1];
+    if (target == NO_CLASS) {
+        for (int64_t i = begin; i < n; i += step) {
+            result.set(i, 0);
+        }
+        return;
+    }
+    const int64_t place = target - call.views[weft_input(call, 0)].offset[1];
+    const double smoothing = call.scalars[WEFT_LOSS_SMOOTHING], factor = factor_of(work, row);
+    const double spread = smoothing / (double)call.numbers[WEFT_LOSS_CLASSES];
+    const double most = work.statistics != 0 ? weft_get<double>(call, work.statistics, row) : most_of();
+    const double sum = work.statistics != 0 ? weft_get<double>(call, work.statistics + 1, row) : sum_of(most);
+    const T inverse = (T)(1 / sum);
+    for (int64_t i = begin; i < n; i += step) {
+        const T xi = x[i];
+        result.set(i, i == place ? (T)(factor * (exp((double)xi - most) / sum - spread - (1 - smoothing)))
+                                 : (T)((T)factor * (weft_device_exp((T)(xi - (T)most)) * inverse - (T)spread)));
+    }
+}
+
 template <typename T> __global__ void run_cross_entropy_backward(const loss_work work)
 {
     const weft_device_call &call = work.call;
     const weft_device_vectors out = weft_device_vectors_along(call, 0, 1, 1);
     const weft_device_vectors in = weft_device_vectors_along(call, weft_input(call, 0), 1, 1);
-    const int64_t n = in.length, offset = call.views[weft_input(call, 0)].offset[1];
-    const double smoothing = call.scalars[WEFT_LOSS_SMOOTHING];
-    const double spread = smoothing / (double)call.numbers[WEFT_LOSS_CLASSES];
+    const int64_t n = in.length;
     for (int64_t row = weft_first_index(); row < out.count; row += weft_index_step()) {
-        const int64_t target = target_of(work, row, offset == 0);
+        const int64_t target = target_of(work, row, call.views[weft_input(call, 0)].offset[1] == 0);
         if (n == 0) {
             continue; /* targets are checked none the less */
         }
         const weft_device_vector<T> result(call, out, row), x(call, in, row);
-        if (target == NO_CLASS) {
-            for (int64_t i = 0; i < n; i++) {
-                result.set(i, 0);
-            }
-            continue;
-        }
         auto value = [&](int64_t i) { return x[i]; };
-        const double factor = factor_of(work, row);
-        const double most = work.statistics != 0 ? weft_get<double>(call, work.statistics, row) : weft_device_max<T>(n, value);
-        const double sum = work.statistics != 0 ? weft_get<double>(call, work.statistics + 1, row)
-                                                : weft_device_sum_exp<T>(n, most, value);
-        const T inverse = (T)(1 / sum);
-        for (int64_t i = 0; i < n; i++) {
-            const T xi = x[i];
-            result.set(i, i == target - offset
-                              ? (T)(factor * (exp((double)xi - most) / sum - spread - (1 - smoothing)))
-                              : (T)((T)factor * (weft_device_exp((T)(xi - (T)most)) * inverse - (T)spread)));
-        }
+        backward_row<T>(work, row, target, result, x, 0, 1, [&] { return weft_device_max<T>(n, value); },
+                        [&](double most) { return weft_device_sum_exp<T>(n, most, value); });
+    }
+}
+
+template <typename T, bool direct> __global__ void run_cross_entropy_backward_by_warp(const loss_work work)
+{
+    const weft_device_call &call = work.call;
+    const weft_device_vectors out = weft_device_vectors_along(call, 0, 1, 1);
+    const weft_device_vectors in = weft_device_vectors_along(call, weft_input(call, 0), 1, 1);
+    const int64_t n = in.length;
+    for (int64_t row = weft_first_warp(); row < out.count; row += weft_warp_step()) {
+        const bool reports = weft_warp_thread() == 0 && call.views[weft_input(call, 0)].offset[1] == 0;
+        const int64_t target = target_of(work, row, reports);
+        const weft_device_line<T, direct> result(call, out, row), x(call, in, row);
+        auto value = [&](int64_t i) { return x[i]; };
+        backward_row<T>(work, row, target, result, x, weft_warp_thread(), WEFT_WARP, [&] { return weft_warp_max<T>(n, value); },
+                        [&](double most) { return weft_warp_sum_exp<T>(n, most, value); });
     }
 }
 
@@ -258,29 +330,76 @@ int begin(loss_work *work, const weft_task_run *run, weft_cuda_queue *queue)
     return failed;
 }
 
-/* A thread for each of `rows`, or, `together`, one block. */
-int launch(void (*kernel)(loss_work), loss_work *work, int64_t rows, bool together, weft_cuda_queue *queue)
+/* A kernel with a thread, or a warp, for each of some rows. */
+struct row_kernel {
+    void (*run)(loss_work);
+    bool by_warp;
+};
+
+int launch_rows(row_kernel kernel, int64_t rows, const loss_work &work, weft_cuda_queue *queue)
 {
-    if (rows == 0 && !together) {
+    return kernel.by_warp ? weft_launch_warps(kernel.run, rows, queue->stream, work)
+                          : weft_launch(kernel.run, rows, queue->stream, work);
+}
+
+int launch_gradient(row_kernel kernel, loss_work *work, weft_cuda_queue *queue)
+{
+    const int64_t rows = work->call.views[0].extent[0];
+    if (rows == 0) {
         return 0;
     }
     int failed = weft_error_begin(&work->call.error, queue);
-    failed = failed != 0 ? failed
-             : together  ? weft_launch_blocks(kernel, 1, THREADS, queue->stream, *work)
-                         : weft_launch(kernel, rows, queue->stream, *work);
+    failed = failed != 0 ? failed : launch_rows(kernel, rows, *work, queue);
     return failed != 0 ? failed : weft_error_end(work->call.error, queue);
 }
 
-/* Into one element, or one for each row. */
-template <typename Loss> int launch_loss(loss_work *work, weft_cuda_queue *queue)
+/* Into one element, by losses in scratch memory, as many rows at a time as it has room for. */
+int launch_total(row_kernel kernel, int64_t rows, loss_work *work, weft_cuda_queue *queue)
 {
-    const bool together = work->call.views[0].ndim == 0;
-    return launch(together ? run_total<Loss> : run_each<Loss>, work, work->call.views[work->targets].rows, together, queue);
+    void *scratch;
+    size_t bytes;
+    int failed = weft_cuda_scratch(queue, &scratch, &bytes);
+    const int64_t most = (int64_t)(bytes / sizeof(double)) - 1;
+    work->total = (double *)scratch;
+    work->losses = work->total + 1;
+    work->ends = false;
+    for (work->first = 0; failed == 0 && !work->ends; work->first += most) {
+        work->ends = rows - work->first <= most;
+        work->count = work->ends ? rows - work->first : most;
+        failed = work->count == 0 ? 0 : launch_rows(kernel, work->count, *work, queue);
+        failed = failed != 0 ? failed : weft_launch_blocks(run_total, 1, THREADS, queue->stream, *work);
+    }
+    return failed;
 }
 
-bool is_wide(const loss_work &work)
+/* Into one element, or one for each row. */
+int launch_loss(row_kernel kernel, loss_work *work, weft_cuda_queue *queue)
 {
-    return work.call.views[work.call.num_outputs].dtype == WEFT_F64;
+    const int64_t rows = work->call.views[work->targets].rows;
+    const bool together = work->call.views[0].ndim == 0;
+    if (rows == 0 && !together) {
+        return 0;
+    }
+    work->first = 0;
+    work->count = rows;
+    work->losses = NULL;
+    int failed = weft_error_begin(&work->call.error, queue);
+    failed = failed != 0 ? failed : together ? launch_total(kernel, rows, work, queue) : launch_rows(kernel, rows, *work, queue);
+    return failed != 0 ? failed : weft_error_end(work->call.error, queue);
+}
+
+template <typename T> row_kernel kernel_of_lines(const weft_device_view &x, weft_dtype type)
+{
+    return !weft_is_long_line(x, 1) ? row_kernel{ run_each<loss_of_line<T>>, false }
+           : x.dtype == type        ? row_kernel{ run_each_by_warp<T, true>, true }
+                                    : row_kernel{ run_each_by_warp<T, false>, true };
+}
+
+template <typename T> row_kernel kernel_of_gradients(const weft_device_view &x, const weft_device_view &out, weft_dtype type)
+{
+    return !weft_is_long_line(x, 1) ? row_kernel{ run_cross_entropy_backward<T>, false }
+           : x.dtype == type && out.dtype == type ? row_kernel{ run_cross_entropy_backward_by_warp<T, true>, true }
+                                                  : row_kernel{ run_cross_entropy_backward_by_warp<T, false>, true };
 }
 
 }
@@ -289,17 +408,18 @@ int weft_cuda_cross_entropy(const weft_task_run *run, weft_cuda_queue *queue)
 {
     loss_work work;
     int failed = begin(&work, run, queue);
-    return failed != 0            ? failed
-           : work.statistics != 0 ? launch_loss<loss_of_statistics>(&work, queue)
-           : is_wide(work)        ? launch_loss<loss_of_line<double>>(&work, queue)
-                                  : launch_loss<loss_of_line<float>>(&work, queue);
+    const weft_device_view &x = work.call.views[work.call.num_outputs];
+    const row_kernel kernel = work.statistics != 0  ? row_kernel{ run_each<loss_of_statistics>, false }
+                              : x.dtype == WEFT_F64 ? kernel_of_lines<double>(x, WEFT_F64)
+                                                    : kernel_of_lines<float>(x, WEFT_F32);
+    return failed != 0 ? failed : launch_loss(kernel, &work, queue);
 }
 
 int weft_cuda_pick(const weft_task_run *run, weft_cuda_queue *queue)
 {
     loss_work work;
     int failed = begin(&work, run, queue);
-    return failed != 0 ? failed : launch_loss<value_of_target>(&work, queue);
+    return failed != 0 ? failed : launch_loss({ run_each<value_of_target>, false }, &work, queue);
 }
 
 /* Neither has optional inputs, or finds invalid values. */
@@ -321,14 +441,15 @@ int weft_cuda_cross_entropy_backward(const weft_task_run *run, weft_cuda_queue *
 {
     loss_work work;
     int failed = begin(&work, run, queue);
-    return failed != 0 ? failed
-                       : launch(is_wide(work) ? run_cross_entropy_backward<double> : run_cross_entropy_backward<float>, &work,
-                                work.call.views[0].extent[0], false, queue);
+    const weft_device_view &x = work.call.views[work.call.num_outputs], &out = work.call.views[0];
+    const row_kernel kernel =
+        x.dtype == WEFT_F64 ? kernel_of_gradients<double>(x, out, WEFT_F64) : kernel_of_gradients<float>(x, out, WEFT_F32);
+    return failed != 0 ? failed : launch_gradient(kernel, &work, queue);
 }
 
 int weft_cuda_pick_backward(const weft_task_run *run, weft_cuda_queue *queue)
 {
     loss_work work;
     int failed = begin(&work, run, queue);
-    return failed != 0 ? failed : launch(run_pick_backward, &work, work.call.views[0].extent[0], false, queue);
+    return failed != 0 ? failed : launch_gradient({ run_pick_backward, false }, &work, queue);
 }

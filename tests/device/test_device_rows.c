@@ -323,19 +323,31 @@ static void add_loss_parts(view_case *c, const part *logits)
     }
 }
 
+/* Rows for a warp each, as many as there is room for. */
+static part long_rows(part of)
+{
+    of.extent[1] = 64 + below(below(4) == 0 ? 600 : 100);
+    of.shape[1] = of.offset[1] + of.extent[1] + below(3);
+    of.extent[0] = of.extent[0] < 11 ? of.extent[0] : 11;
+    return of;
+}
+
 static void test_losses(void **state)
 {
     (void)state;
-    static const weft_kernel_id kernels[] = { WEFT_KERNEL_cross_entropy, WEFT_KERNEL_pick, WEFT_KERNEL_count_targets,
-                                              WEFT_KERNEL_sum_square_distance };
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_cross_entropy, WEFT_KERNEL_pick,          WEFT_KERNEL_cross_entropy,
+                                              WEFT_KERNEL_count_targets, WEFT_KERNEL_cross_entropy, WEFT_KERNEL_sum_square_distance };
     int invalid = 0;
-    for (int i = 0; i < 6 * CASES; i++) {
+    for (int i = 0; i < 8 * CASES; i++) {
         view_case c;
-        begin_case(&c, kernels[i % 4]);
+        begin_case(&c, kernels[i % 6]);
         part of = any_part(2, 2, 30), none = { .ndim = 0 };
         if (below(4) == 0) { /* more rows than a block has threads */
             of = part_with(part_with(of, 1, 1 + below(12)), 0, 257 + below(50));
             c.panel_rows = 16;
+        }
+        if (below(3) == 0) {
+            of = long_rows(of);
         }
         of = c.kernel == WEFT_KERNEL_cross_entropy ? part_with(of, 1, of.extent[1]) : of; /* whole rows */
         part rows = part_without(of, 1);
@@ -351,7 +363,11 @@ static void test_losses(void **state)
         } else {
             add_loss_parts(&c, &of);
         }
+        /* Rarely less scratch memory than the rows have losses. */
+        const size_t bytes = memory.queue.workspace_bytes;
+        memory.queue.workspace_bytes = below(4) == 0 && bytes > 0 ? (size_t)16 << below(6) : bytes;
         run_case(&c);
+        memory.queue.workspace_bytes = bytes > 0 ? bytes : memory.queue.workspace_bytes;
         invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
     }
     assert_true(invalid > 0);
@@ -365,6 +381,9 @@ static void test_gradients_of_losses(void **state)
         view_case c;
         begin_case(&c, i % 2 == 0 ? WEFT_KERNEL_cross_entropy_backward : WEFT_KERNEL_pick_backward);
         part logits = any_part(2, 2, 20);
+        if (below(3) == 0) {
+            logits = long_rows(logits);
+        }
         add_output(&c, any_float(), &logits, false);
         add_loss_parts(&c, &logits);
         run_case(&c);
