@@ -202,17 +202,145 @@ template <bool product> __device__ int64_t scanned(int64_t a, int64_t b)
     return (int64_t)(product ? (uint64_t)a * (uint64_t)b : (uint64_t)a + (uint64_t)b);
 }
 
-template <typename T, bool product> __global__ void run_scan(const weft_device_call call)
+/* Elements of type E as the arithmetic's type T; `any`: of the view's type. */
+struct any {};
+
+template <typename T, typename E> struct scanned_elements {
+    static __device__ T load(weft_dtype, weft_device_place at)
+    {
+        return (T)((const E *)at.memory)[at.place];
+    }
+
+    static __device__ void store(weft_dtype, weft_device_place at, T value)
+    {
+        ((E *)at.memory)[at.place] = (E)value;
+    }
+};
+
+template <typename T> struct scanned_elements<T, any> {
+    static __device__ T load(weft_dtype type, weft_device_place at)
+    {
+        return weft_load_as(T(), type, at.memory, at.place);
+    }
+
+    static __device__ void store(weft_dtype type, weft_device_place at, T value)
+    {
+        weft_store_from(type, at.memory, at.place, value);
+    }
+};
+
+/* Elements of a vector from number k on that are equally far from each other. */
+__device__ int64_t scanned_together(const weft_device_call &call, const weft_device_vectors &along, int64_t k)
 {
+    const weft_device_view &view = call.views[along.view];
+    return along.first == 0 && view.ndim > 0 ? weft_rows_together(view, k) : along.length - k;
+}
+
+__device__ weft_device_place behind(weft_device_place at, int64_t distance)
+{
+    at.place += distance;
+    return at;
+}
+
+/* A thread for each line. Some elements are loaded before the first of them is added: loads take much longer than additions. */
+template <typename T, typename E, bool product> __global__ void run_scan(const weft_device_call call)
+{
+    enum { AHEAD = 16 };
+    typedef scanned_elements<T, E> elements;
     const int dim = (int)call.numbers[0];
     const weft_device_vectors out = weft_device_vectors_along(call, 0, dim, dim);
     const weft_device_vectors in = weft_device_vectors_along(call, weft_input(call, 0), dim, dim);
     for (int64_t v = weft_first_index(); v < out.count; v += weft_index_step()) {
         const weft_device_vector<T> to(call, out, v), from(call, in, v);
         T total = product ? 1 : 0;
-        for (int64_t k = 0; k < out.length; k++) {
-            total = scanned<product>(total, from[k]);
-            to.set(k, total);
+        for (int64_t k = 0, n; k < out.length; k += n) {
+            const int64_t of_out = scanned_together(call, out, k), of_in = scanned_together(call, in, k);
+            const weft_device_place first_to = to.at(k), first_from = from.at(k);
+            n = of_out < of_in ? of_out : of_in;
+            int64_t i = 0;
+            for (; i + AHEAD <= n; i += AHEAD) {
+                T values[AHEAD];
+#pragma unroll
+                for (int u = 0; u < AHEAD; u++) {
+                    values[u] = elements::load(in.dtype, behind(first_from, (i + u) * in.step));
+                }
+#pragma unroll
+                for (int u = 0; u < AHEAD; u++) {
+                    total = scanned<product>(total, values[u]);
+                    elements::store(out.dtype, behind(first_to, (i + u) * out.step), total);
+                }
+            }
+            for (; i < n; i++) {
+                total = scanned<product>(total, elements::load(in.dtype, behind(first_from, i * in.step)));
+                elements::store(out.dtype, behind(first_to, i * out.step), total);
+            }
+        }
+    }
+}
+
+/* Long lines of elements that follow each other: a block loads a piece of some lines into shared memory, a thread for each line
+ * adds, and the block stores it. */
+enum { SCAN_THREADS = 256, SCAN_EACH = 8, SCAN_MOST_LINES = 16, SCAN_AHEAD = 8 };
+
+struct scan_work {
+    weft_device_call call;
+    int lines; /* of a block: a power of 2 */
+};
+
+template <bool product, typename T> __device__ T scan_piece(T total, T *values, int n)
+{
+    int i = 0;
+    for (; i + SCAN_AHEAD <= n; i += SCAN_AHEAD) {
+        T some[SCAN_AHEAD];
+#pragma unroll
+        for (int u = 0; u < SCAN_AHEAD; u++) {
+            some[u] = values[i + u];
+        }
+#pragma unroll
+        for (int u = 0; u < SCAN_AHEAD; u++) {
+            values[i + u] = total = scanned<product>(total, some[u]);
+        }
+    }
+    for (; i < n; i++) {
+        values[i] = total = scanned<product>(total, values[i]);
+    }
+    return total;
+}
+
+template <typename T, typename E, bool product> __global__ void run_scan_long(const scan_work work)
+{
+    typedef scanned_elements<T, E> elements;
+    __shared__ T values[SCAN_THREADS * SCAN_EACH + SCAN_MOST_LINES];
+    const weft_device_call &call = work.call;
+    const int dim = (int)call.numbers[0], own = (int)threadIdx.x;
+    const weft_device_vectors out = weft_device_vectors_along(call, 0, dim, dim);
+    const weft_device_vectors in = weft_device_vectors_along(call, weft_input(call, 0), dim, dim);
+    /* Lines are an odd number of values apart, so that those that are added together lie in different banks. */
+    const int threads = SCAN_THREADS / work.lines, piece = threads * SCAN_EACH, apart = piece + 1;
+    const int line = own / threads, column = own % threads;
+    T *const loaded = values + line * apart + column;
+    for (int64_t first = (int64_t)blockIdx.x * work.lines; first < out.count; first += (int64_t)gridDim.x * work.lines) {
+        const bool there = first + line < out.count, adds = own < work.lines && first + own < out.count;
+        const weft_device_vector<T> to(call, out, there ? first + line : first), from(call, in, there ? first + line : first);
+        T total = product ? 1 : 0;
+        for (int64_t begin = 0; begin < out.length; begin += piece) {
+            const int n = (int)(out.length - begin < piece ? out.length - begin : piece), mine = there ? n - column : 0;
+#pragma unroll
+            for (int u = 0; u < SCAN_EACH; u++) {
+                if (u * threads < mine) {
+                    loaded[u * threads] = elements::load(in.dtype, from.at(begin + column + u * threads));
+                }
+            }
+            __syncthreads();
+            total = adds ? scan_piece<product>(total, values + own * apart, n) : total;
+            __syncthreads();
+#pragma unroll
+            for (int u = 0; u < SCAN_EACH; u++) {
+                if (u * threads < mine) {
+                    elements::store(out.dtype, to.at(begin + column + u * threads), loaded[u * threads]);
+                }
+            }
+            /* Each thread writes the next piece's values where it has read its own. */
         }
     }
 }
@@ -240,14 +368,47 @@ template <typename T> __global__ void run_cumulative_place(const weft_device_cal
     }
 }
 
+/* Long lines: as many for each block as leave blocks for the whole device, but no pieces longer than the lines. */
+int launch_long(void (*kernel)(scan_work), int64_t lines, const weft_device_call &call, weft_cuda_queue *queue)
+{
+    const int64_t enough = 256, most = 1 << 16;
+    scan_work work = { call, SCAN_MOST_LINES };
+    while (work.lines > 1 && lines < enough * work.lines && SCAN_THREADS * SCAN_EACH < call.views[0].count / lines * work.lines) {
+        work.lines /= 2;
+    }
+    const int64_t blocks = (lines + work.lines - 1) / work.lines;
+    return weft_launch_blocks(kernel, (unsigned)(blocks < most ? blocks : most), SCAN_THREADS, queue->stream, work);
+}
+
+/* Lines that are not long, or not of neighbours: small blocks, as there may be few of them. */
+int launch_lines(weft_device_kernel kernel, int64_t lines, const weft_device_call &call, weft_cuda_queue *queue)
+{
+    const int64_t threads = 64, most = 1 << 18, blocks = (lines + threads - 1) / threads;
+    return weft_launch_on(kernel, (unsigned)(blocks < most ? blocks : most), (unsigned)threads, queue->stream, call);
+}
+
+template <typename T, typename E, bool product>
+int launch_scan_of(int64_t lines, const weft_device_call &call, weft_cuda_queue *queue)
+{
+    const weft_device_view &out = call.views[0];
+    const int64_t dim = call.numbers[0], least = 64;
+    const bool is_long = out.ndim > 0 && dim == out.ndim - 1 && out.extent[dim] >= least;
+    return is_long ? launch_long(run_scan_long<T, E, product>, lines, call, queue)
+                   : launch_lines(run_scan<T, E, product>, lines, call, queue);
+}
+
 template <bool product> int launch_scan(const weft_task_run *run, weft_cuda_queue *queue)
 {
     weft_device_call call;
     int failed = weft_call_begin(&call, run, queue);
     const weft_device_view &out = call.views[0];
-    int64_t lines = weft_lines_along(out, call.numbers[0]);
-    weft_device_kernel kernel = out.dtype >= WEFT_I64 ? run_scan<int64_t, product> : run_scan<double, product>;
-    return failed != 0 ? failed : weft_call_launch(kernel, lines, call, queue);
+    const int64_t lines = weft_lines_along(out, call.numbers[0]);
+    return failed != 0 || lines == 0  ? failed
+           : out.dtype == WEFT_F32  ? launch_scan_of<double, float, product>(lines, call, queue)
+           : out.dtype == WEFT_F64  ? launch_scan_of<double, double, product>(lines, call, queue)
+           : out.dtype == WEFT_I64  ? launch_scan_of<int64_t, int64_t, product>(lines, call, queue)
+           : out.dtype >= WEFT_I64  ? launch_scan_of<int64_t, any, product>(lines, call, queue)
+                                    : launch_scan_of<double, any, product>(lines, call, queue);
 }
 
 /* ---- launch -------------------------------------------------------------------------------------------- */

@@ -412,12 +412,19 @@ static void test_triangles(void **state)
 static void test_scans(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2 * CASES; i++) {
+    for (int i = 0; i < 3 * CASES; i++) {
         view_case c;
         begin_case(&c, i % 2 == 0 ? WEFT_KERNEL_cumsum : WEFT_KERNEL_cumprod);
         part of = any_part(1, 4, 6);
         int dim = (int)below(of.ndim);
         of = part_with(of, dim, 1 + below(30));
+        if (below(2) == 0) { /* lines for a block, or with loads ahead; rarely longer than a block loads at once */
+            of = any_part(1, 3, 4);
+            dim = below(3) == 0 ? (int)below(of.ndim) : of.ndim - 1;
+            of = part_with(of, dim, 64 + below(below(3) == 0 ? 400 : 50));
+            of = of.ndim == 1 ? part_with(of, dim, 64 + below(4200)) : of;
+            c.panel_rows = dim == 0 ? 10 + below(1500) : 0;
+        }
         weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT - 1); /* not WEFT_BOOL */
         c.args->numbers[0] = dim;
         add_output(&c, type, &of, false);
