@@ -1,4 +1,6 @@
 /* Steps of optimisers, a thread for each element: see cpu/optimizers.c. */
+#include <string.h>
+
 #include "codelets/cuda/expressions.cuh"
 #include "codelets/cuda/views.h"
 
@@ -9,18 +11,35 @@ extern "C" {
 namespace
 {
 
-enum { MAX_UPDATES = 3, MAX_SCALARS = 4 };
+enum { MAX_UPDATES = 3, MAX_SCALARS = 4, MAX_TENSORS = 4 };
+
+typedef double step_scalars[MAX_UPDATES][MAX_SCALARS]; /* of each update */
 
 struct step_work {
     weft_device_call call;
-    double scalars[MAX_UPDATES][MAX_SCALARS]; /* of each update */
+    step_scalars scalars;
 };
 
-/* Element i of view `target` becomes an expression of those of views a, b and c, in the widest type of these, at least
+/* All tensors of type T, each in one piece: the outputs, then the gradient. */
+template <typename T> struct whole_work {
+    T *tensors[MAX_TENSORS];
+    int64_t count;
+    step_scalars scalars;
+};
+
+/* Element i of each view. */
+struct in_views {
+    const weft_device_call &call;
+    int64_t i;
+};
+
+/* The element of view `target` becomes an expression of those of views a, b and c, in the widest type of these, at least
  * WEFT_F32. */
 template <typename Narrow, typename Wide>
-__device__ void update(const weft_device_call &call, int64_t i, int target, int a, int b, int c, const double *scalars)
+__device__ void update(const in_views &at, int target, int a, int b, int c, const double *scalars)
 {
+    const weft_device_call &call = at.call;
+    const int64_t i = at.i;
     if (call.views[a].dtype == WEFT_F64 || call.views[b].dtype == WEFT_F64 || call.views[c].dtype == WEFT_F64) {
         weft_set(call, target, i, Wide::of(weft_get<double>(call, a, i), weft_get<double>(call, b, i),
                                            weft_get<double>(call, c, i), scalars));
@@ -30,34 +49,70 @@ __device__ void update(const weft_device_call &call, int64_t i, int target, int 
     }
 }
 
+/* The same of values, one of each tensor. */
+template <typename Narrow, typename Wide>
+__device__ void update(float *at, int target, int a, int b, int c, const double *scalars)
+{
+    at[target] = Narrow::of(at[a], at[b], at[c], scalars);
+}
+
+template <typename Narrow, typename Wide>
+__device__ void update(double *at, int target, int a, int b, int c, const double *scalars)
+{
+    at[target] = Wide::of(at[a], at[b], at[c], scalars);
+}
+
 #define UPDATE(name) update<expressions::name##_float, expressions::name##_double>
 
-template <bool decays> __global__ void run_adam(const step_work work)
-{
-    enum { PARAMETER, FIRST, SECOND, GRADIENT };
-    const weft_device_call &call = work.call;
-    for (int64_t i = weft_first_index(); i < call.views[0].count; i += weft_index_step()) {
+/* Steps of one element: At is in_views, or values. */
+template <bool decays> struct adam_step {
+    static const int outputs = 3;
+    template <typename At> static __device__ void of(At at, const step_scalars &scalars)
+    {
+        enum { PARAMETER, FIRST, SECOND, GRADIENT };
         if (decays) {
-            UPDATE(lerp_decayed)(call, i, FIRST, FIRST, GRADIENT, PARAMETER, work.scalars[0]);
-            UPDATE(average_square_decayed)(call, i, SECOND, SECOND, GRADIENT, PARAMETER, work.scalars[1]);
+            UPDATE(lerp_decayed)(at, FIRST, FIRST, GRADIENT, PARAMETER, scalars[0]);
+            UPDATE(average_square_decayed)(at, SECOND, SECOND, GRADIENT, PARAMETER, scalars[1]);
         } else {
-            UPDATE(lerp)(call, i, FIRST, FIRST, GRADIENT, FIRST, work.scalars[0]);
-            UPDATE(average_square)(call, i, SECOND, SECOND, GRADIENT, SECOND, work.scalars[1]);
+            UPDATE(lerp)(at, FIRST, FIRST, GRADIENT, FIRST, scalars[0]);
+            UPDATE(average_square)(at, SECOND, SECOND, GRADIENT, SECOND, scalars[1]);
         }
-        UPDATE(adam_update)(call, i, PARAMETER, PARAMETER, FIRST, SECOND, work.scalars[2]);
+        UPDATE(adam_update)(at, PARAMETER, PARAMETER, FIRST, SECOND, scalars[2]);
+    }
+};
+
+template <bool nesterov> struct momentum_step {
+    static const int outputs = 2;
+    template <typename At> static __device__ void of(At at, const step_scalars &scalars)
+    {
+        enum { PARAMETER, MOMENTUM, GRADIENT };
+        UPDATE(momentum)(at, MOMENTUM, MOMENTUM, GRADIENT, PARAMETER, scalars[0]);
+        if (nesterov) {
+            UPDATE(nesterov_update)(at, PARAMETER, PARAMETER, GRADIENT, MOMENTUM, scalars[1]);
+        } else {
+            UPDATE(add_scaled)(at, PARAMETER, PARAMETER, MOMENTUM, PARAMETER, scalars[1]);
+        }
+    }
+};
+
+template <typename Step> __global__ void run_step(const step_work work)
+{
+    for (int64_t i = weft_first_index(); i < work.call.views[0].count; i += weft_index_step()) {
+        const in_views at = { work.call, i };
+        Step::template of<const in_views &>(at, work.scalars);
     }
 }
 
-template <bool nesterov> __global__ void run_momentum(const step_work work)
+template <typename Step, typename T> __global__ void run_step_whole(const whole_work<T> work)
 {
-    enum { PARAMETER, MOMENTUM, GRADIENT };
-    const weft_device_call &call = work.call;
-    for (int64_t i = weft_first_index(); i < call.views[0].count; i += weft_index_step()) {
-        UPDATE(momentum)(call, i, MOMENTUM, MOMENTUM, GRADIENT, PARAMETER, work.scalars[0]);
-        if (nesterov) {
-            UPDATE(nesterov_update)(call, i, PARAMETER, PARAMETER, GRADIENT, MOMENTUM, work.scalars[1]);
-        } else {
-            UPDATE(add_scaled)(call, i, PARAMETER, PARAMETER, MOMENTUM, PARAMETER, work.scalars[1]);
+    for (int64_t i = weft_first_index(); i < work.count; i += weft_index_step()) {
+        T values[Step::outputs + 1];
+        for (int k = 0; k <= Step::outputs; k++) {
+            values[k] = work.tensors[k][i];
+        }
+        Step::template of<T *>(values, work.scalars);
+        for (int k = 0; k < Step::outputs; k++) {
+            work.tensors[k][i] = values[k];
         }
     }
 }
@@ -67,10 +122,36 @@ void set(double to[MAX_SCALARS], double a, double b, double c, double d)
     to[0] = a, to[1] = b, to[2] = c, to[3] = d;
 }
 
-int launch(void (*kernel)(step_work), const step_work &work, weft_cuda_queue *queue)
+/* All views have the type, and each has its elements in one panel, whose address is here. */
+bool are_whole(const weft_device_call &call, weft_dtype type)
 {
-    int64_t count = work.call.views[0].count;
-    return count == 0 ? 0 : weft_launch(kernel, count, queue->stream, work);
+    bool whole = call.table == NULL;
+    for (int k = 0; k < call.num_outputs + call.num_inputs; k++) {
+        const weft_device_view &view = call.views[k];
+        const bool together = view.ndim == 0 || (view.offset[0] + view.row_shift) % view.panel_rows + view.extent[0] <= view.panel_rows;
+        whole = whole && together && view.dtype == type;
+    }
+    return whole;
+}
+
+template <typename Step, typename T> int launch_whole(const step_work &step, weft_cuda_queue *queue)
+{
+    whole_work<T> work;
+    work.count = step.call.views[0].count;
+    memcpy(work.scalars, step.scalars, sizeof(work.scalars));
+    for (int k = 0; k <= Step::outputs; k++) {
+        work.tensors[k] = (T *)step.call.panels[step.call.views[k].first_panel];
+    }
+    return weft_launch(run_step_whole<Step, T>, work.count, queue->stream, work);
+}
+
+template <typename Step> int launch(const step_work &work, weft_cuda_queue *queue)
+{
+    const int64_t count = work.call.views[0].count;
+    return count == 0                       ? 0
+           : are_whole(work.call, WEFT_F32) ? launch_whole<Step, float>(work, queue)
+           : are_whole(work.call, WEFT_F64) ? launch_whole<Step, double>(work, queue)
+                                            : weft_launch(run_step<Step>, count, queue->stream, work);
 }
 
 }
@@ -83,7 +164,7 @@ int weft_cuda_adam(const weft_task_run *run, weft_cuda_queue *queue)
     set(work.scalars[1], 1 - s[WEFT_ADAM_BETA2], s[WEFT_ADAM_BETA2], decay, 0);
     set(work.scalars[2], s[WEFT_ADAM_RATE], s[WEFT_ADAM_EPSILON], s[WEFT_ADAM_SCALE], s[WEFT_ADAM_FACTOR]);
     int failed = weft_call_begin(&work.call, run, queue);
-    return failed != 0 ? failed : launch(decay != 0 ? run_adam<true> : run_adam<false>, work, queue);
+    return failed != 0 ? failed : decay != 0 ? launch<adam_step<true>>(work, queue) : launch<adam_step<false>>(work, queue);
 }
 
 int weft_cuda_sgd_momentum(const weft_task_run *run, weft_cuda_queue *queue)
@@ -98,5 +179,5 @@ int weft_cuda_sgd_momentum(const weft_task_run *run, weft_cuda_queue *queue)
     } else {
         set(work.scalars[1], -s[WEFT_SGD_RATE], 0, 0, 0);
     }
-    return failed != 0 ? failed : launch(nesterov ? run_momentum<true> : run_momentum<false>, work, queue);
+    return failed != 0 ? failed : nesterov ? launch<momentum_step<true>>(work, queue) : launch<momentum_step<false>>(work, queue);
 }

@@ -135,16 +135,16 @@ static void test_random(void **state)
 static void test_optimizers(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2 * CASES; i++) {
-        bool adam = i % 2 == 0, equal = below(2) == 0;
+    for (int i = 0; i < 4 * CASES; i++) {
+        bool adam = i % 2 == 0, equal = below(2) == 0, whole = below(2) == 0;
         view_case c;
         begin_case(&c, adam ? WEFT_KERNEL_adam : WEFT_KERNEL_sgd_momentum);
         part of = any_part(0, 4, 6);
         weft_dtype type = any_float();
         for (int o = 0; o < (adam ? 3 : 2); o++) {
-            add_output(&c, equal ? type : any_float(), &of, false);
+            add_output(&c, equal ? type : any_float(), &of, whole);
         }
-        add_input(&c, equal ? type : any_float(), &of, false);
+        add_input(&c, equal ? type : any_float(), &of, whole);
         c.scalars[adam ? (int)WEFT_ADAM_DECAY : (int)WEFT_SGD_DECAY] *= (double)below(2);
         c.args->numbers[0] = below(2);
         run_case(&c);
