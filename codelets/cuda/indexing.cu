@@ -318,18 +318,21 @@ template <typename T, typename E, bool product> __global__ void run_scan_long(co
     /* Lines are an odd number of values apart, so that those that are added together lie in different banks. */
     const int threads = SCAN_THREADS / work.lines, piece = threads * SCAN_EACH, apart = piece + 1;
     const int line = own / threads, column = own % threads;
-    T *const loaded = values + line * apart + column;
+    T *const kept = values + line * apart + column;
     for (int64_t first = (int64_t)blockIdx.x * work.lines; first < out.count; first += (int64_t)gridDim.x * work.lines) {
         const bool there = first + line < out.count, adds = own < work.lines && first + own < out.count;
         const weft_device_vector<T> to(call, out, there ? first + line : first), from(call, in, there ? first + line : first);
         T total = product ? 1 : 0;
         for (int64_t begin = 0; begin < out.length; begin += piece) {
             const int n = (int)(out.length - begin < piece ? out.length - begin : piece), mine = there ? n - column : 0;
+            T loaded[SCAN_EACH];
 #pragma unroll
             for (int u = 0; u < SCAN_EACH; u++) {
-                if (u * threads < mine) {
-                    loaded[u * threads] = elements::load(in.dtype, from.at(begin + column + u * threads));
-                }
+                loaded[u] = u * threads < mine ? elements::load(in.dtype, from.at(begin + column + u * threads)) : (T)0;
+            }
+#pragma unroll
+            for (int u = 0; u < SCAN_EACH; u++) {
+                kept[u * threads] = loaded[u];
             }
             __syncthreads();
             total = adds ? scan_piece<product>(total, values + own * apart, n) : total;
@@ -337,7 +340,7 @@ template <typename T, typename E, bool product> __global__ void run_scan_long(co
 #pragma unroll
             for (int u = 0; u < SCAN_EACH; u++) {
                 if (u * threads < mine) {
-                    elements::store(out.dtype, to.at(begin + column + u * threads), loaded[u * threads]);
+                    elements::store(out.dtype, to.at(begin + column + u * threads), kept[u * threads]);
                 }
             }
             /* Each thread writes the next piece's values where it has read its own. */

@@ -257,13 +257,25 @@ __device__ void backward_row(const loss_work &work, int64_t row, int64_t target,
     const int64_t place = target - call.views[weft_input(call, 0)].offset[1];
     const double smoothing = call.scalars[WEFT_LOSS_SMOOTHING], factor = factor_of(work, row);
     const double spread = smoothing / (double)call.numbers[WEFT_LOSS_CLASSES];
+    enum { AHEAD = 4 }; /* loads, which wait for no store */
     const double most = work.statistics != 0 ? weft_get<double>(call, work.statistics, row) : most_of();
     const double sum = work.statistics != 0 ? weft_get<double>(call, work.statistics + 1, row) : sum_of(most);
     const T inverse = (T)(1 / sum);
-    for (int64_t i = begin; i < n; i += step) {
-        const T xi = x[i];
-        result.set(i, i == place ? (T)(factor * (exp((double)xi - most) / sum - spread - (1 - smoothing)))
-                                 : (T)((T)factor * (weft_device_exp((T)(xi - (T)most)) * inverse - (T)spread)));
+    for (int64_t first = begin; first < n; first += AHEAD * step) {
+        T values[AHEAD];
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            const int64_t i = first + u * step;
+            values[u] = i < n ? x[i] : (T)0;
+        }
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            const int64_t i = first + u * step;
+            if (i < n) {
+                result.set(i, i == place ? (T)(factor * (exp((double)values[u] - most) / sum - spread - (1 - smoothing)))
+                                         : (T)((T)factor * (weft_device_exp((T)(values[u] - (T)most)) * inverse - (T)spread)));
+            }
+        }
     }
 }
 
