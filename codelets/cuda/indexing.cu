@@ -202,13 +202,15 @@ template <bool product> __device__ int64_t scanned(int64_t a, int64_t b)
     return (int64_t)(product ? (uint64_t)a * (uint64_t)b : (uint64_t)a + (uint64_t)b);
 }
 
-/* Elements of type E as the arithmetic's type T; `any`: of the view's type. */
+/* Elements of type E, for the arithmetic's type T; `any`: of the view's type. They are converted behind other loads, not with each. */
 struct any {};
 
 template <typename T, typename E> struct scanned_elements {
-    static __device__ T load(weft_dtype, weft_device_place at)
+    typedef E loaded;
+
+    static __device__ E load(weft_dtype, weft_device_place at)
     {
-        return (T)((const E *)at.memory)[at.place];
+        return ((const E *)at.memory)[at.place];
     }
 
     static __device__ void store(weft_dtype, weft_device_place at, T value)
@@ -218,6 +220,8 @@ template <typename T, typename E> struct scanned_elements {
 };
 
 template <typename T> struct scanned_elements<T, any> {
+    typedef T loaded;
+
     static __device__ T load(weft_dtype type, weft_device_place at)
     {
         return weft_load_as(T(), type, at.memory, at.place);
@@ -229,11 +233,15 @@ template <typename T> struct scanned_elements<T, any> {
     }
 };
 
-/* Elements of a vector from number k on that are equally far from each other. */
-__device__ int64_t scanned_together(const weft_device_call &call, const weft_device_vectors &along, int64_t k)
+/* Elements of a vector of each view, from number k on, that are equally far from each other. */
+__device__ int64_t scanned_together(const weft_device_call &call, int64_t length, int64_t k)
 {
-    const weft_device_view &view = call.views[along.view];
-    return along.first == 0 && view.ndim > 0 ? weft_rows_together(view, k) : along.length - k;
+    const weft_device_view &a = call.views[0], &b = call.views[weft_input(call, 0)];
+    if (call.numbers[0] > 0 || a.ndim == 0) {
+        return length - k;
+    }
+    const int64_t of_a = weft_rows_together(a, k), of_b = weft_rows_together(b, k);
+    return of_a < of_b ? of_a : of_b;
 }
 
 __device__ weft_device_place behind(weft_device_place at, int64_t distance)
@@ -254,24 +262,23 @@ template <typename T, typename E, bool product> __global__ void run_scan(const w
         const weft_device_vector<T> to(call, out, v), from(call, in, v);
         T total = product ? 1 : 0;
         for (int64_t k = 0, n; k < out.length; k += n) {
-            const int64_t of_out = scanned_together(call, out, k), of_in = scanned_together(call, in, k);
             const weft_device_place first_to = to.at(k), first_from = from.at(k);
-            n = of_out < of_in ? of_out : of_in;
+            n = scanned_together(call, out.length, k);
             int64_t i = 0;
             for (; i + AHEAD <= n; i += AHEAD) {
-                T values[AHEAD];
+                typename elements::loaded values[AHEAD];
 #pragma unroll
                 for (int u = 0; u < AHEAD; u++) {
                     values[u] = elements::load(in.dtype, behind(first_from, (i + u) * in.step));
                 }
 #pragma unroll
                 for (int u = 0; u < AHEAD; u++) {
-                    total = scanned<product>(total, values[u]);
+                    total = scanned<product>(total, (T)values[u]);
                     elements::store(out.dtype, behind(first_to, (i + u) * out.step), total);
                 }
             }
             for (; i < n; i++) {
-                total = scanned<product>(total, elements::load(in.dtype, behind(first_from, i * in.step)));
+                total = scanned<product>(total, (T)elements::load(in.dtype, behind(first_from, i * in.step)));
                 elements::store(out.dtype, behind(first_to, i * out.step), total);
             }
         }
@@ -323,24 +330,30 @@ template <typename T, typename E, bool product> __global__ void run_scan_long(co
         const bool there = first + line < out.count, adds = own < work.lines && first + own < out.count;
         const weft_device_vector<T> to(call, out, there ? first + line : first), from(call, in, there ? first + line : first);
         T total = product ? 1 : 0;
-        for (int64_t begin = 0; begin < out.length; begin += piece) {
-            const int n = (int)(out.length - begin < piece ? out.length - begin : piece), mine = there ? n - column : 0;
-            T loaded[SCAN_EACH];
+        for (int64_t begin = 0, n; begin < out.length; begin += n) {
+            const weft_device_place own_from = behind(from.at(begin), column), own_to = behind(to.at(begin), column);
+            const int64_t together = scanned_together(call, out.length, begin);
+            n = together < piece ? together : piece;
+            const int mine = there ? (int)n - column : 0;
+            typename elements::loaded loaded[SCAN_EACH];
 #pragma unroll
             for (int u = 0; u < SCAN_EACH; u++) {
-                loaded[u] = u * threads < mine ? elements::load(in.dtype, from.at(begin + column + u * threads)) : (T)0;
+                loaded[u] = 0;
+                if (u * threads < mine) {
+                    loaded[u] = elements::load(in.dtype, behind(own_from, u * threads));
+                }
             }
 #pragma unroll
             for (int u = 0; u < SCAN_EACH; u++) {
-                kept[u * threads] = loaded[u];
+                kept[u * threads] = (T)loaded[u];
             }
             __syncthreads();
-            total = adds ? scan_piece<product>(total, values + own * apart, n) : total;
+            total = adds ? scan_piece<product>(total, values + own * apart, (int)n) : total;
             __syncthreads();
 #pragma unroll
             for (int u = 0; u < SCAN_EACH; u++) {
                 if (u * threads < mine) {
-                    elements::store(out.dtype, to.at(begin + column + u * threads), kept[u * threads]);
+                    elements::store(out.dtype, behind(own_to, u * threads), kept[u * threads]);
                 }
             }
             /* Each thread writes the next piece's values where it has read its own. */
