@@ -22,11 +22,15 @@ struct elementwise_work {
     double scalars[WEFT_MAX_SCALARS];
 };
 
+/* The frequent types without a call for each element. */
 template <typename T> __device__ T load(const elementwise_work &work, int k, int64_t place)
 {
     bool narrows = (work.converted >> k & 1) != 0;
     if (work.types[k] == work.arithmetic && !narrows) {
         return ((const T *)work.operands[k])[place];
+    }
+    if (sizeof(T) == sizeof(float) && work.types[k] == WEFT_BF16 && !narrows) {
+        return (T)bf16_to_f32(((const uint16_t *)work.operands[k])[place]);
     }
     T value = weft_load_as(T(), work.types[k], work.operands[k], place);
     return narrows ? weft_narrowed(work.common, value) : value;
@@ -46,6 +50,8 @@ template <typename Expression> __global__ void run_elementwise(const elementwise
         const R value = Expression::of(a, b, c, work.scalars);
         if (work.types[0] == Expression::result_type) {
             ((R *)work.operands[0])[place[0]] = value;
+        } else if (sizeof(R) == sizeof(float) && work.types[0] == WEFT_BF16) {
+            ((uint16_t *)work.operands[0])[place[0]] = f32_to_bf16((float)value);
         } else {
             weft_store_from(work.types[0], work.operands[0], place[0], value);
         }

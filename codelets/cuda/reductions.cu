@@ -324,7 +324,7 @@ template <typename Kind, typename T> __global__ void run_groups_in_order(const r
         const T *kept = (const T *)work.scratch + r * groups * room;
         for (int64_t g = 0, some; g < groups; g += some) {
             int64_t first = g % of_run * work.group, n = length - first < work.group ? length - first : work.group;
-            some = room > 1 ? 1 : groups - g < WEFT_WARP ? groups - g : WEFT_WARP;
+            some = room > 1 ? 1 : groups - g < WEFT_WARP ? groups - g : (int64_t)WEFT_WARP;
             const int count = room > 1 ? (int)((n >= WEFT_WARP) + n % WEFT_WARP) : (int)some;
             const T value = own < count ? kept[g * room + own] : T();
             for (int i = 0; i < count; i++) {

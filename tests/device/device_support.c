@@ -218,28 +218,6 @@ void compare_near(const char *name, int k, weft_dtype dtype, double share)
     }
 }
 
-static void compare_exactly(const char *name, int k, weft_dtype dtype, size_t shift)
-{
-    const unsigned char *got = fetch(k), *expected = memory.host[k];
-    size_t size = weft_dtype_size(dtype);
-    for (size_t i = shift; i + size <= MEMORY_BYTES; i += size) {
-        if (memcmp(expected + i, got + i, size) != 0 && !(is_nan(dtype, expected + i) && is_nan(dtype, got + i))) {
-            fail_msg("%s: element %zu of type %s differs", name, i / size, weft_dtype_name(dtype));
-        }
-    }
-}
-
-#ifdef WEFT_TEST_GPU
-static bool exact_by_name(const char *name)
-{
-    for (weft_kernel_id kernel = 0; kernel < WEFT_KERNEL_COUNT; kernel++) {
-        if (weft_kernel_infos[kernel].name != NULL && strcmp(weft_kernel_infos[kernel].name, name) == 0) {
-            return runs_exactly(kernel);
-        }
-    }
-    return true;
-}
-
 static double value_of(weft_dtype dtype, const unsigned char *at)
 {
     int64_t wide = 0;
@@ -259,10 +237,33 @@ static double value_of(weft_dtype dtype, const unsigned char *at)
     }
 }
 
+static void compare_exactly(const char *name, int k, weft_dtype dtype, size_t shift)
+{
+    const unsigned char *got = fetch(k), *expected = memory.host[k];
+    size_t size = weft_dtype_size(dtype);
+    for (size_t i = shift; i + size <= MEMORY_BYTES; i += size) {
+        if (memcmp(expected + i, got + i, size) != 0 && !(is_nan(dtype, expected + i) && is_nan(dtype, got + i))) {
+            fail_msg("%s: element %zu of type %s differs: %.17g, expected %.17g", name, i / size, weft_dtype_name(dtype),
+                     value_of(dtype, got + i), value_of(dtype, expected + i));
+        }
+    }
+}
+
+#ifdef WEFT_TEST_GPU
+static bool exact_by_name(const char *name)
+{
+    for (weft_kernel_id kernel = 0; kernel < WEFT_KERNEL_COUNT; kernel++) {
+        if (weft_kernel_infos[kernel].name != NULL && strcmp(weft_kernel_infos[kernel].name, name) == 0) {
+            return runs_exactly(kernel);
+        }
+    }
+    return true;
+}
+
 /* Functions of CUDA's have errors of some units in the last place; a rounding of 16 bits, or to an integer, may fall differently. */
 static double units(weft_dtype dtype)
 {
-    return dtype == WEFT_F64 ? 0x1p-48 : dtype == WEFT_F32 ? 0x1p-20 : dtype == WEFT_BF16 ? 0x1p-7 : dtype == WEFT_F16 ? 0x1p-10 : 0;
+    return dtype == WEFT_F64 ? 0x1p-44 : dtype == WEFT_F32 ? 0x1p-20 : dtype == WEFT_BF16 ? 0x1p-7 : dtype == WEFT_F16 ? 0x1p-10 : 0;
 }
 
 void compare(const char *name, int k, weft_dtype dtype, size_t shift)
@@ -281,7 +282,7 @@ void compare(const char *name, int k, weft_dtype dtype, size_t shift)
         }
         differ++;
         double error = a == b ? 0 : fabs(a - b) / fmax(fabs(b), 1);
-        double bound = units(dtype) == 0 ? 1 / fmax(fabs(b), 1) : units(dtype);
+        const double of_type = fmax(units(dtype), units(memory.arithmetic)), bound = units(dtype) == 0 ? of_type + 1.5 / fmax(fabs(b), 1) : of_type;
         far += !(error <= bound);
         if (!(error <= most)) {
             most = error;

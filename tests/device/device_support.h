@@ -34,6 +34,7 @@ typedef struct test_memory {
     weft_cuda_queue queue;
     prng random;
     bool calm; /* numbers are neither special nor large */
+    weft_dtype arithmetic; /* of the kernel that runs, where it is less precise than its operands; WEFT_F64: it is not */
 } test_memory;
 
 extern test_memory memory;

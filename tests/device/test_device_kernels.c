@@ -79,6 +79,7 @@ static void run_case(weft_kernel_id kernel, weft_dtype arithmetic)
         run.scalars[i] = any_number();
     }
     run_on_both(&run, on_host, on_device);
+    memory.arithmetic = arithmetic;
     compare(info->name, 0, args.types[0], shift * weft_dtype_size(args.types[0]));
 }
 
