@@ -30,33 +30,40 @@ template <typename T> __device__ void start_rows(const job &j, tile<T> &t, const
 /* Scores become weights; the sums so far are rescaled for a new largest score. NaN is no largest score. */
 template <typename T> __device__ void take_scores(tile<T> &t, T sums[ROWS])
 {
-    const int own = (int)threadIdx.x;
-    if (own < ROWS) {
-        double now = t.most[own], sum = t.sum[own];
-        for (int x = 0; x < KEYS; x++) {
-            now = fmax(now, (double)t.scores[own][x]);
-        }
-        double factor = factor_of(t.most[own], now, sum);
+    enum { OF_ROW = THREADS / ROWS }; /* threads, which follow each other: of one warp */
+    const int own = (int)threadIdx.x / OF_ROW, first = (int)threadIdx.x % OF_ROW;
+    T now = -INFINITY;
+    for (int x = first; x < KEYS; x += OF_ROW) {
+        now = t.scores[own][x] > now ? t.scores[own][x] : now;
+    }
+    for (int half = OF_ROW / 2; half > 0; half /= 2) {
+        const T other = __shfl_down_sync(~0u, now, half);
+        now = other > now ? other : now;
+    }
+    if (first == 0) {
+        const double before = t.most[own], sum = t.sum[own], most = fmax(before, (double)now), factor = factor_of(before, most, sum);
         t.sum[own] = sum * factor;
         t.factor[own] = sum != 0 ? (T)factor : (T)1;
-        t.most[own] = now;
+        t.most[own] = most;
     }
     __syncthreads();
-    for (int x = own; x < ROWS * KEYS; x += THREADS) {
-        double most = t.most[x / KEYS];
-        t.scores[x / KEYS][x % KEYS] = weft_device_exp((T)(t.scores[x / KEYS][x % KEYS] - (most == -INFINITY ? (T)0 : (T)most)));
+    const double most = t.most[own];
+    double sum = 0;
+    for (int x = first; x < KEYS; x += OF_ROW) {
+        const T weight = weft_device_exp((T)(t.scores[own][x] - (most == -INFINITY ? (T)0 : (T)most)));
+        t.scores[own][x] = weight;
+        sum += (double)weight;
+    }
+    for (int half = OF_ROW / 2; half > 0; half /= 2) {
+        sum += __shfl_down_sync(~0u, sum, half);
+    }
+    if (first == 0) {
+        t.sum[own] += sum;
     }
     for (int i = 0; i < ROWS; i++) {
         sums[i] *= t.factor[i];
     }
     __syncthreads();
-    if (own < ROWS) {
-        double sum = 0;
-        for (int x = 0; x < KEYS; x++) {
-            sum += (double)t.scores[own][x];
-        }
-        t.sum[own] += sum;
-    }
 }
 
 template <typename T> __device__ void take_keys(const job &j, tile<T> &t, const part &p, int64_t key, int64_t keys, T sums[ROWS])
@@ -69,9 +76,9 @@ template <typename T> __device__ void take_keys(const job &j, tile<T> &t, const 
     __syncthreads();
     take_scores(t, sums);
     for (int64_t x = 0; x < keys && p.has_column; x++) {
-        T value = weft_load_as(T(), j.call.views[j.v].dtype, t.at[x].memory, t.at[x].place + p.column);
+        const T value = load<T>(j.call.views[j.v].dtype, t.at[x], p.column);
         for (int i = 0; i < ROWS; i++) {
-            sums[i] += t.scores[i][x] * value;
+            sums[i] = multiply_add(t.scores[i][x], value, sums[i]);
         }
     }
 }
@@ -124,7 +131,7 @@ static __host__ __device__ inline int64_t chunks_of(const job &j)
     return j.width == 0 ? 1 : pieces_of(j.width, COLUMNS);
 }
 
-template <typename T, bool state> __global__ void run_attention(const weft_device_call call)
+template <typename T, bool state> __global__ void run_attention(const __grid_constant__ weft_device_call call)
 {
     __shared__ tile<T> t;
     job j = job_of(call, false, has_v(call, state));

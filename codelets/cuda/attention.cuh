@@ -16,7 +16,8 @@ namespace attention
  * for each thread. */
 enum { ROWS = 16, KEYS = 32, DEPTH = 32, COLUMNS = 128, THREADS = 128, SCORES = ROWS * KEYS / THREADS };
 
-/* The numbers of views among the call's; -1: there is none. Rows and keys: `first_` global. */
+/* The numbers of views among the call's; -1: there is none. Rows and keys: `first_` global. Kernels take the call as a
+ * __grid_constant__: its address is taken, for which each thread would have a copy of these 4 KB. */
 struct job {
     const weft_device_call &call;
     int gradient, q, k, v, statistics, mask;
@@ -33,6 +34,7 @@ template <typename T> struct tile {
     T factor[ROWS];
     double most[ROWS], sum[ROWS];
     weft_device_place at[KEYS]; /* rows of the matrix that is added up */
+    weft_device_place a_at[ROWS], b_at[KEYS]; /* of those that are multiplied */
 };
 
 /* What the host needs to know to launch: sizes without the batch's index. */
@@ -88,6 +90,37 @@ static __device__ inline void set_batch(job &j, int64_t number)
 }
 
 /* ---- elements ------------------------------------------------------------------------------------------ */
+
+/* The frequent types without a call for each element. */
+template <typename T> __device__ T load(weft_dtype type, const weft_device_place &row, int64_t column)
+{
+    if (sizeof(T) == sizeof(float) && type == WEFT_F32) {
+        return (T)((const float *)row.memory)[row.place + column];
+    }
+    if (sizeof(T) == sizeof(float) && type == WEFT_BF16) {
+        return (T)bf16_to_f32(((const uint16_t *)row.memory)[row.place + column]);
+    }
+    return weft_load_as(T(), type, row.memory, row.place + column);
+}
+
+/* a b + c. Rounded once on a GPU: sums of products have no bits in common with a CPU's anyway. */
+static __device__ inline float multiply_add(float a, float b, float c)
+{
+#ifdef __CUDACC__
+    return fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+static __device__ inline double multiply_add(double a, double b, double c)
+{
+#ifdef __CUDACC__
+    return fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
 
 /* A row (local, of the last dimension but one) of a view for the current index of the batch. */
 static __device__ inline weft_device_place row_of(const job &j, int k, int64_t row)
@@ -152,13 +185,15 @@ static __device__ inline int64_t first_seeing(const job &j, int64_t key)
 
 /* ---- tiles --------------------------------------------------------------------------------------------- */
 
-/* Columns of rows `first` .. of a view; behind the end, zeros. A warp copies a row. */
-template <typename T>
-__device__ void copy_in(const job &j, T (*to)[DEPTH + 1], int rows, int k, int64_t first, int64_t count, int64_t column, int64_t columns)
+/* Columns of `count` rows of a view, which begin `at` these places; behind the end, zeros. A warp copies a row. */
+template <typename T, int rows>
+__device__ void copy_in(T (&to)[rows][DEPTH + 1], weft_dtype type, const weft_device_place (&at)[rows], int64_t count, int64_t column,
+                        int64_t columns)
 {
     const int64_t own = column + threadIdx.x % DEPTH;
-    for (int64_t row = threadIdx.x / DEPTH; row < rows; row += THREADS / DEPTH) {
-        to[row][threadIdx.x % DEPTH] = row < count && own < columns ? get<T>(j, k, first + row, own) : (T)0;
+    WEFT_UNROLL
+    for (int row = (int)threadIdx.x / DEPTH; row < rows; row += THREADS / DEPTH) {
+        to[row][threadIdx.x % DEPTH] = row < count && own < columns ? load<T>(type, at[row], own) : (T)0;
     }
 }
 
@@ -167,18 +202,23 @@ template <typename T>
 __device__ void multiply(const job &j, tile<T> &t, int a, int64_t row, int64_t rows, int b, int64_t key, int64_t keys,
                          int64_t columns, T products[SCORES])
 {
-    const int own = threadIdx.x / (KEYS / SCORES), other = threadIdx.x % (KEYS / SCORES);
+    const int own = threadIdx.x / (KEYS / SCORES), other = threadIdx.x % (KEYS / SCORES), key_place = (int)threadIdx.x - THREADS / 2;
     for (int x = 0; x < SCORES; x++) {
         products[x] = 0;
     }
+    if ((int)threadIdx.x < rows) {
+        t.a_at[threadIdx.x] = row_of(j, a, row + threadIdx.x);
+    } else if (key_place >= 0 && key_place < keys) {
+        t.b_at[key_place] = row_of(j, b, key + key_place);
+    }
     for (int64_t column = 0; column < columns; column += DEPTH) {
-        __syncthreads(); /* the former columns have been read */
-        copy_in(j, t.a, ROWS, a, row, rows, column, columns);
-        copy_in(j, t.b, KEYS, b, key, keys, column, columns);
+        __syncthreads(); /* the former columns have been read, and the places written */
+        copy_in(t.a, j.call.views[a].dtype, t.a_at, rows, column, columns);
+        copy_in(t.b, j.call.views[b].dtype, t.b_at, keys, column, columns);
         __syncthreads();
         for (int d = 0; d < DEPTH; d++) {
             for (int x = 0; x < SCORES; x++) {
-                products[x] += t.a[own][d] * t.b[other + x * (KEYS / SCORES)][d];
+                products[x] = multiply_add(t.a[own][d], t.b[other + x * (KEYS / SCORES)][d], products[x]);
             }
         }
     }

@@ -39,7 +39,7 @@ template <typename T> __device__ void put(const job &j, int output, int64_t row,
 
 /* ---- the gradient of q --------------------------------------------------------------------------------- */
 
-template <typename T> __global__ void run_rows(const weft_device_call call)
+template <typename T> __global__ void run_rows(const __grid_constant__ weft_device_call call)
 {
     __shared__ tile<T> t;
     job j = job_of(call, true, true);
@@ -59,9 +59,9 @@ template <typename T> __global__ void run_rows(const weft_device_call call)
             find_rows(j, t, j.k, key, keys);
             __syncthreads();
             for (int64_t x = 0; x < keys && column < j.depth; x++) {
-                T value = weft_load_as(T(), call.views[j.k].dtype, t.at[x].memory, t.at[x].place + column);
+                const T value = load<T>(call.views[j.k].dtype, t.at[x], column);
                 for (int i = 0; i < ROWS; i++) {
-                    sums[i] += t.slopes[i][x] * value;
+                    sums[i] = multiply_add(t.slopes[i][x], value, sums[i]);
                 }
             }
         }
@@ -92,7 +92,7 @@ static __host__ __device__ inline int64_t key_blocks(const job &j)
     return batches_of(j) * pieces_of(j.keys, KEYS) * (pieces_of(c.k, COLUMNS) + pieces_of(c.v, COLUMNS));
 }
 
-template <typename T> __global__ void run_keys(const weft_device_call call)
+template <typename T> __global__ void run_keys(const __grid_constant__ weft_device_call call)
 {
     __shared__ tile<T> t;
     job j = job_of(call, true, true);
@@ -115,9 +115,10 @@ template <typename T> __global__ void run_keys(const weft_device_call call)
             find_rows(j, t, factors, row, rows);
             __syncthreads();
             for (int64_t i = 0; i < rows && has_column; i++) {
-                T value = weft_load_as(T(), call.views[factors].dtype, t.at[i].memory, t.at[i].place + column);
+                const T value = load<T>(call.views[factors].dtype, t.at[i], column);
+                const T(&weights)[KEYS] = of_k ? t.slopes[i] : t.scores[i];
                 for (int x = 0; x < KEYS; x++) {
-                    sums[x] += (of_k ? t.slopes[i][x] : t.scores[i][x]) * value;
+                    sums[x] = multiply_add(weights[x], value, sums[x]);
                 }
             }
         }

@@ -54,7 +54,7 @@ template <typename T> __global__ void run_embedding(const embedding_work work)
     }
 }
 
-/* A thread for each column of the table, which adds to it in index order. */
+/* A thread for each column of a narrow table, which adds to it in index order. */
 template <typename T> __global__ void run_embedding_backward(const embedding_work work)
 {
     const weft_embedding_args &args = work.args;
@@ -73,9 +73,51 @@ template <typename T> __global__ void run_embedding_backward(const embedding_wor
     }
 }
 
+/* A warp for each row of the table, and COLUMNS of it: it looks for its row among the indices, and adds in their order. Where the
+ * table has few rows its columns are too few threads to keep a device busy. */
+enum { COLUMNS_EACH = 4, COLUMNS = WEFT_WARP * COLUMNS_EACH };
+
+__host__ __device__ inline int64_t pieces_of_row(const weft_embedding_args &args)
+{
+    return (args.width + COLUMNS - 1) / COLUMNS;
+}
+
+template <typename T> __global__ void run_embedding_backward_by_rows(const embedding_work work)
+{
+    const weft_embedding_args &args = work.args;
+    const int own = weft_warp_thread();
+    for (int64_t piece = weft_first_warp(); piece < args.num_rows * pieces_of_row(args); piece += weft_warp_step()) {
+        const int64_t row = piece / pieces_of_row(args), column = piece % pieces_of_row(args) * COLUMNS + own;
+        T *target = (T *)work.target + row * args.table_stride + column, sums[COLUMNS_EACH];
+        bool found = false;
+        for (int c = 0; c < COLUMNS_EACH; c++) {
+            sums[c] = column + c * WEFT_WARP < args.width && !args.first ? target[c * WEFT_WARP] : 0;
+        }
+        for (int64_t first = 0; first < args.count; first += WEFT_WARP) {
+            const bool here = first + own < args.count && row_of(work, first + own, piece == 0) == row;
+            unsigned others = __ballot_sync(~0u, here);
+            found = found || others != 0;
+            for (; others != 0; others &= others - 1) {
+                const int64_t place = (first + __ffs((int)others) - 1) * args.output_stride + column;
+                for (int c = 0; c < COLUMNS_EACH; c++) {
+                    if (column + c * WEFT_WARP < args.width) {
+                        sums[c] += args.gradient_type == WEFT_F32 ? (T)((const float *)work.sources[0])[place + c * WEFT_WARP]
+                                                                  : weft_load_as(T(), args.gradient_type, work.sources[0], place + c * WEFT_WARP);
+                    }
+                }
+            }
+        }
+        for (int c = 0; c < COLUMNS_EACH; c++) {
+            if (column + c * WEFT_WARP < args.width && (found || args.first)) {
+                target[c * WEFT_WARP] = sums[c];
+            }
+        }
+    }
+}
+
 /* indices, source: numbers of operands; the sources are all operands from that one on to the indices or the end. */
 int launch(void (*kernel)(embedding_work), int64_t count, const weft_task_run *run, int indices, int source,
-           weft_cuda_queue *queue)
+           weft_cuda_queue *queue, bool by_warps = false)
 {
     embedding_work work = { *(const weft_embedding_args *)run->arguments, run->operands[0], run->operands[indices] };
     const int end = source < indices ? indices : run->num_operands;
@@ -83,7 +125,9 @@ int launch(void (*kernel)(embedding_work), int64_t count, const weft_task_run *r
         work.sources[i - source] = run->operands[i];
     }
     int failed = count > 0 && work.args.checks ? weft_error_begin(&work.error, queue) : 0;
-    failed = failed != 0 || count == 0 ? failed : weft_launch(kernel, count, queue->stream, work);
+    failed = failed != 0 || count == 0 ? failed
+             : by_warps                   ? weft_launch_warps(kernel, count, queue->stream, work)
+                                          : weft_launch(kernel, count, queue->stream, work);
     return failed != 0 || work.error == NULL ? failed : weft_error_end(work.error, queue);
 }
 
@@ -114,6 +158,10 @@ int weft_cuda_embedding(const weft_task_run *run, weft_cuda_queue *queue)
 int weft_cuda_embedding_backward(const weft_task_run *run, weft_cuda_queue *queue)
 {
     const weft_embedding_args *args = (const weft_embedding_args *)run->arguments;
-    return launch(args->base.dtype == WEFT_F64 ? run_embedding_backward<double> : run_embedding_backward<float>,
-                  columns_of(run), run, 2, 1, queue);
+    const bool wide = args->base.dtype == WEFT_F64;
+    if (args->width >= WEFT_WARP && args->num_rows > 0) {
+        return launch(wide ? run_embedding_backward_by_rows<double> : run_embedding_backward_by_rows<float>,
+                      args->num_rows * pieces_of_row(*args), run, 2, 1, queue, true);
+    }
+    return launch(wide ? run_embedding_backward<double> : run_embedding_backward<float>, columns_of(run), run, 2, 1, queue);
 }

@@ -1,6 +1,7 @@
 /* Normalisation of vectors, a thread for each, or a warp for a long one: see cpu/norms.c. */
 #include <math.h>
 
+#include "codelets/cuda/products.h"
 #include "codelets/cuda/views.h"
 
 extern "C" {
@@ -14,6 +15,7 @@ struct norm_work {
     weft_device_call call;
     int mean, variance, sums, gain, bias; /* numbers of views; 0: none */
     int64_t count;                        /* vectors */
+    void *scratch;
 };
 
 struct statistics {
@@ -234,9 +236,52 @@ template <typename T, bool direct> __global__ void run_norm_sums_together(const 
     }
 }
 
+/* Of each vector, by a warp, into scratch memory. */
+template <typename T> __global__ void run_statistics(const norm_work work)
+{
+    const norm_job<T> job(work, 2);
+    for (int64_t v = weft_first_warp(); v < job.a.count; v += weft_warp_step()) {
+        const statistics s = job.template statistics_of<weft_one_warp<T>>(v, weft_device_line<T, false>(work.call, job.a, v));
+        if (weft_warp_thread() == 0) {
+            ((statistics *)work.scratch)[v] = s;
+        }
+    }
+}
+
+/* With these: a thread for each column of the gain, which adds its vectors in order; some are under way. Vectors lie one behind the
+ * other in a row, or each in a row of its own. */
+template <typename T, bool direct> __global__ void run_gain_of_statistics(const norm_work work)
+{
+    enum { UNROLLED = 8 };
+    typedef weft_device_line<T, direct> line;
+    const weft_device_call &call = work.call;
+    const norm_job<T> job(work, 2);
+    const statistics *found = (const statistics *)work.scratch;
+    for (int64_t column = weft_first_index(); column < call.views[0].count; column += weft_index_step()) {
+        double total = call.first ? 0 : weft_get<double>(call, 0, column);
+        for (int64_t first = 0; first < job.a.count; first += UNROLLED) {
+            T x[UNROLLED], gradient[UNROLLED];
+            WEFT_UNROLL
+            for (int u = 0; u < UNROLLED; u++) {
+                if (first + u < job.a.count) {
+                    x[u] = line(call, job.a, first + u)[column];
+                    gradient[u] = line(call, job.gradient, first + u)[column];
+                }
+            }
+            WEFT_UNROLL
+            for (int u = 0; u < UNROLLED; u++) {
+                if (first + u < job.a.count) {
+                    total += (double)gradient[u] * (double)job.normal(x[u], found[first + u]);
+                }
+            }
+        }
+        weft_set(call, 0, column, total);
+    }
+}
+
 enum { THREADS = 256 };
 
-/* A thread for each column of the gain, which adds its vectors in order; a block's threads find the statistics of a vector
+/* Without scratch memory for these: a thread for each column of the gain, which adds its vectors in order; a block's threads find the statistics of a vector
  * each. */
 template <typename T> __global__ void run_norm_gain_backward(const norm_work work)
 {
@@ -360,7 +405,20 @@ int weft_cuda_norm_gain_backward(const weft_task_run *run, weft_cuda_queue *queu
     norm_work work;
     int failed = begin(&work, run, queue, 2);
     work.count = work.call.views[0].count;
-    const bool is_wide = work.call.views[work.call.num_outputs].dtype == WEFT_F64;
+    const weft_device_view &a = work.call.views[work.call.num_outputs];
+    const bool is_wide = a.dtype == WEFT_F64;
+    size_t bytes = 0;
+    failed = failed != 0 || work.count == 0 ? failed : weft_cuda_scratch(queue, &work.scratch, &bytes);
+    const int64_t vectors = work.count == 0 ? 0 : a.count / work.count;
+    if (failed == 0 && vectors > 0 && work.call.numbers[WEFT_NORM_FIRST] >= 1 && vectors <= (int64_t)(bytes / sizeof(statistics))) {
+        const bool direct = a.dtype == work.call.views[work.call.num_outputs + 1].dtype && (is_wide || a.dtype == WEFT_F32);
+        const int64_t blocks = (work.count + WEFT_WARP - 1) / WEFT_WARP, most = 1 << 16; /* on many processors */
+        failed = weft_launch_warps(is_wide ? run_statistics<double> : run_statistics<float>, vectors, queue->stream, work);
+        return failed != 0 ? failed
+                           : weft_launch_on(is_wide ? (direct ? run_gain_of_statistics<double, true> : run_gain_of_statistics<double, false>)
+                                                    : (direct ? run_gain_of_statistics<float, true> : run_gain_of_statistics<float, false>),
+                                            (unsigned)(blocks < most ? blocks : most), WEFT_WARP, queue->stream, work);
+    }
     return failed != 0 || work.count == 0
                ? failed
                : weft_launch_blocks(is_wide ? run_norm_gain_backward<double> : run_norm_gain_backward<float>,

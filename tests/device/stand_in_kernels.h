@@ -171,6 +171,25 @@ static inline void __syncwarp()
     stand_in_wait();
 }
 
+/* Bit i: what thread i of the warp gives. */
+static inline unsigned __ballot_sync(unsigned, bool own)
+{
+    stand_in_block *block = stand_in_this_block;
+    unsigned bits = 0, first = threadIdx.x / 32 * 32;
+    stand_in_wait();
+    block->exchanged[threadIdx.x] = own;
+    stand_in_wait();
+    for (unsigned i = 0; i < 32 && first + i < blockDim.x; i++) {
+        bits |= (unsigned)block->exchanged[first + i] << i;
+    }
+    return bits;
+}
+
+static inline int __ffs(int bits)
+{
+    return __builtin_ffs(bits);
+}
+
 /* The value of the warp's thread number `lane`. */
 template <typename T> static T __shfl_sync(unsigned, T value, int lane)
 {
