@@ -251,6 +251,11 @@ static void the_built_in_machine_has_the_default_costs(void **state)
     assert_int_equal(p.min_bytes, panels.min_bytes);
     assert_int_equal(p.min_rows, panels.min_rows);
     assert_int_equal(p.max_panels, panels.max_panels);
+    /* With devices panels are higher, from some memory on; what the program prescribes counts all the same. */
+    assert_int_equal(weft_machine_prescribed_panels(&machine, 0, 0, 1 << 20).min_bytes, panels.min_bytes);
+    p = weft_machine_prescribed_panels(&machine, 0, 100, INT64_C(80) << 30);
+    assert_int_equal(p.min_bytes, 40 << 20);
+    assert_int_equal(p.forced_rows, 100);
 }
 
 static void worlds_wait_for_their_own_link(void **state)

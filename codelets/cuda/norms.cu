@@ -248,34 +248,45 @@ template <typename T> __global__ void run_statistics(const norm_work work)
     }
 }
 
-/* With these: a thread for each column of the gain, which adds its vectors in order; some are under way. Vectors lie one behind the
- * other in a row, or each in a row of its own. */
+/* With these: a block for WEFT_WARP columns of the gain. Its warps evaluate some vectors each, and the first one adds them in
+ * their order. */
+enum { GAIN_WARPS = 8, GAIN_VECTORS = 8, GAIN_ROUND = GAIN_WARPS * GAIN_VECTORS };
+
 template <typename T, bool direct> __global__ void run_gain_of_statistics(const norm_work work)
 {
-    enum { UNROLLED = 8 };
     typedef weft_device_line<T, direct> line;
+    __shared__ double products[GAIN_ROUND][WEFT_WARP];
     const weft_device_call &call = work.call;
     const norm_job<T> job(work, 2);
     const statistics *found = (const statistics *)work.scratch;
-    for (int64_t column = weft_first_index(); column < call.views[0].count; column += weft_index_step()) {
-        double total = call.first ? 0 : weft_get<double>(call, 0, column);
-        for (int64_t first = 0; first < job.a.count; first += UNROLLED) {
-            T x[UNROLLED], gradient[UNROLLED];
+    const int64_t count = call.views[0].count, vectors = job.a.count;
+    const int lane = weft_warp_thread(), own = (int)threadIdx.x / WEFT_WARP * GAIN_VECTORS;
+    for (int64_t first_column = blockIdx.x * (int64_t)WEFT_WARP; first_column < count; first_column += gridDim.x * (int64_t)WEFT_WARP) {
+        const int64_t column = first_column + lane;
+        double total = call.first || column >= count ? 0 : weft_get<double>(call, 0, column);
+        for (int64_t first = 0; first < vectors; first += GAIN_ROUND) {
+            T x[GAIN_VECTORS], gradient[GAIN_VECTORS];
             WEFT_UNROLL
-            for (int u = 0; u < UNROLLED; u++) {
-                if (first + u < job.a.count) {
-                    x[u] = line(call, job.a, first + u)[column];
-                    gradient[u] = line(call, job.gradient, first + u)[column];
-                }
+            for (int u = 0; u < GAIN_VECTORS; u++) {
+                const bool here = column < count && first + own + u < vectors;
+                x[u] = here ? line(call, job.a, first + own + u)[column] : (T)0;
+                gradient[u] = here ? line(call, job.gradient, first + own + u)[column] : (T)0;
             }
             WEFT_UNROLL
-            for (int u = 0; u < UNROLLED; u++) {
-                if (first + u < job.a.count) {
-                    total += (double)gradient[u] * (double)job.normal(x[u], found[first + u]);
+            for (int u = 0; u < GAIN_VECTORS; u++) {
+                if (column < count && first + own + u < vectors) {
+                    products[own + u][lane] = (double)gradient[u] * (double)job.normal(x[u], found[first + own + u]);
                 }
             }
+            __syncthreads();
+            for (int64_t i = 0; threadIdx.x < WEFT_WARP && column < count && i < GAIN_ROUND && first + i < vectors; i++) {
+                total += products[i][lane];
+            }
+            __syncthreads();
         }
-        weft_set(call, 0, column, total);
+        if (threadIdx.x < WEFT_WARP && column < count) {
+            weft_set(call, 0, column, total);
+        }
     }
 }
 
@@ -412,12 +423,12 @@ int weft_cuda_norm_gain_backward(const weft_task_run *run, weft_cuda_queue *queu
     const int64_t vectors = work.count == 0 ? 0 : a.count / work.count;
     if (failed == 0 && vectors > 0 && work.call.numbers[WEFT_NORM_FIRST] >= 1 && vectors <= (int64_t)(bytes / sizeof(statistics))) {
         const bool direct = a.dtype == work.call.views[work.call.num_outputs + 1].dtype && (is_wide || a.dtype == WEFT_F32);
-        const int64_t blocks = (work.count + WEFT_WARP - 1) / WEFT_WARP, most = 1 << 16; /* on many processors */
+        const int64_t blocks = (work.count + WEFT_WARP - 1) / WEFT_WARP, most = 1 << 16;
         failed = weft_launch_warps(is_wide ? run_statistics<double> : run_statistics<float>, vectors, queue->stream, work);
         return failed != 0 ? failed
-                           : weft_launch_on(is_wide ? (direct ? run_gain_of_statistics<double, true> : run_gain_of_statistics<double, false>)
+                           : weft_launch_blocks(is_wide ? (direct ? run_gain_of_statistics<double, true> : run_gain_of_statistics<double, false>)
                                                     : (direct ? run_gain_of_statistics<float, true> : run_gain_of_statistics<float, false>),
-                                            (unsigned)(blocks < most ? blocks : most), WEFT_WARP, queue->stream, work);
+                                            (unsigned)(blocks < most ? blocks : most), GAIN_WARPS * WEFT_WARP, queue->stream, work);
     }
     return failed != 0 || work.count == 0
                ? failed
