@@ -1,5 +1,5 @@
-/* The same operations in the same order, none of them a function of the C library's or of CUDA's. Sums are not among them: their
- * order may differ. */
+/* The same operations in the same order, none of them a function of the C library's or of CUDA's. Sums are not among them: they run
+ * on devices always, where their data is. */
 #include "codelets/same_bits.h"
 
 #define SAME(name) [WEFT_KERNEL_##name] = true

@@ -54,7 +54,7 @@ template <typename T> __global__ void run_embedding(const embedding_work work)
     }
 }
 
-/* A thread for each column of a narrow table, which adds to it in index order. */
+/* A thread for each column of a narrow table, or a very large one, which adds to it in index order. */
 template <typename T> __global__ void run_embedding_backward(const embedding_work work)
 {
     const weft_embedding_args &args = work.args;
@@ -73,9 +73,10 @@ template <typename T> __global__ void run_embedding_backward(const embedding_wor
     }
 }
 
-/* A warp for each row of the table, and COLUMNS of it: it looks for its row among the indices, and adds in their order. Where the
- * table has few rows its columns are too few threads to keep a device busy. */
-enum { COLUMNS_EACH = 4, COLUMNS = WEFT_WARP * COLUMNS_EACH };
+/* A warp for each row of the table, and COLUMNS of it: it looks for its row among the indices, and adds in their order. For tables
+ * of up to MOST_PIECES such pieces: of more a search by each takes longer than a thread for each column, which waits for memory
+ * at each index. */
+enum { COLUMNS_EACH = 4, COLUMNS = WEFT_WARP * COLUMNS_EACH, MOST_PIECES = 1 << 20 };
 
 __host__ __device__ inline int64_t pieces_of_row(const weft_embedding_args &args)
 {
@@ -159,7 +160,7 @@ int weft_cuda_embedding_backward(const weft_task_run *run, weft_cuda_queue *queu
 {
     const weft_embedding_args *args = (const weft_embedding_args *)run->arguments;
     const bool wide = args->base.dtype == WEFT_F64;
-    if (args->width >= WEFT_WARP && args->num_rows > 0) {
+    if (args->width >= WEFT_WARP && args->num_rows > 0 && args->num_rows * pieces_of_row(*args) <= MOST_PIECES) {
         return launch(wide ? run_embedding_backward_by_rows<double> : run_embedding_backward_by_rows<float>,
                       args->num_rows * pieces_of_row(*args), run, 2, 1, queue, true);
     }

@@ -418,10 +418,10 @@ int weft_cuda_norm_gain_backward(const weft_task_run *run, weft_cuda_queue *queu
     work.count = work.call.views[0].count;
     const weft_device_view &a = work.call.views[work.call.num_outputs];
     const bool is_wide = a.dtype == WEFT_F64;
+    const int64_t vectors = work.count == 0 || work.call.numbers[WEFT_NORM_FIRST] < 1 ? 0 : a.count / work.count;
     size_t bytes = 0;
-    failed = failed != 0 || work.count == 0 ? failed : weft_cuda_scratch(queue, &work.scratch, &bytes);
-    const int64_t vectors = work.count == 0 ? 0 : a.count / work.count;
-    if (failed == 0 && vectors > 0 && work.call.numbers[WEFT_NORM_FIRST] >= 1 && vectors <= (int64_t)(bytes / sizeof(statistics))) {
+    if (failed == 0 && vectors > 0 && weft_cuda_scratch(queue, &work.scratch, &bytes) == 0 &&
+        vectors <= (int64_t)(bytes / sizeof(statistics))) {
         const bool direct = a.dtype == work.call.views[work.call.num_outputs + 1].dtype && (is_wide || a.dtype == WEFT_F32);
         const int64_t blocks = (work.count + WEFT_WARP - 1) / WEFT_WARP, most = 1 << 16;
         failed = weft_launch_warps(is_wide ? run_statistics<double> : run_statistics<float>, vectors, queue->stream, work);

@@ -29,6 +29,9 @@ int allocate_workspace(weft_cuda_queue *queue)
         queue->workspace_bytes = part < least ? least : part > most ? most : part;
         failed = cudaMalloc(&queue->workspace, 2 * queue->workspace_bytes);
     }
+    if (failed != cudaSuccess) {
+        cudaGetLastError(); /* else the next launch would have it */
+    }
     return (int)failed;
 }
 

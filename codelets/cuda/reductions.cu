@@ -278,61 +278,76 @@ template <typename Kind, typename T> __global__ void run_reduction_by_warps(cons
     }
 }
 
-/* Groups of a run, and the values that one leaves in scratch memory, or room for them. */
+/* Runs that are reduced at once, among the call's numbers: the first, and how many. */
+enum { FIRST_RUN = WEFT_KERNEL_NUMBERS - 2, NUM_RUNS };
+
+/* Groups of a run: all but the last one leave one value in scratch memory, the last one also those that fill no lanes. */
 __host__ __device__ int64_t groups_of_run(const reduction_work &work)
 {
     return (work.call.views[work.source].extent[work.ndim - 1] + work.group - 1) / work.group;
 }
 
-__host__ __device__ int kept_of_group(const reduction_work &work)
+__host__ __device__ int64_t kept_of_run(const reduction_work &work)
 {
-    return work.call.views[work.source].extent[work.ndim - 1] % WEFT_WARP == 0 ? 1 : WEFT_WARP;
+    const int64_t before = groups_of_run(work) - 1, last = work.call.views[work.source].extent[work.ndim - 1] - before * work.group;
+    return before + (last >= WEFT_WARP) + last % WEFT_WARP;
+}
+
+/* The results so far lie at the beginning of scratch memory, and behind them what the runs have left, by result. */
+template <typename T> __device__ T *kept_of(const reduction_work &work, int64_t r)
+{
+    return (T *)work.scratch + work.call.views[0].count + r * work.call.numbers[NUM_RUNS] * kept_of_run(work);
 }
 
 /* Of few results all groups are reduced at once, into scratch memory: a group's lanes combined, then the values behind them. */
 template <typename Kind, typename T> __global__ void run_groups(const reduction_work work)
 {
     const weft_device_call &call = work.call;
-    const int64_t length = call.views[work.source].extent[work.ndim - 1], of_run = groups_of_run(work), groups = work.outer * of_run;
+    const int64_t length = call.views[work.source].extent[work.ndim - 1], of_run = groups_of_run(work);
+    const int64_t groups = call.numbers[NUM_RUNS] * of_run;
+    const int own = weft_warp_thread();
     for (int64_t number = weft_first_warp(); number < call.views[0].count * groups; number += weft_warp_step()) {
-        const int64_t r = number / groups, run = number % groups / of_run, first = number % of_run * work.group;
+        const int64_t r = number / groups, run = number % groups / of_run, group = number % of_run, first = group * work.group;
         const int64_t n = length - first < work.group ? length - first : work.group, whole = n - n % WEFT_WARP;
         const reduced_values<T> values = { work, r };
         int64_t position;
-        const weft_device_place from =
-            weft_place_of(call, work.source, base_of(work, r) + distance_of(work, run, &position) + first);
+        const int64_t distance = distance_of(work, call.numbers[FIRST_RUN] + run, &position);
+        const weft_device_place from = weft_place_of(call, work.source, base_of(work, r) + distance + first);
         auto value = [&](int64_t i) { return values.at(from, i); };
-        T *kept = (T *)work.scratch + number * kept_of_group(work);
+        T *kept = kept_of<T>(work, r) + run * kept_of_run(work) + group;
         const T lanes = warp_lanes<Kind, T>(n, value);
-        if (whole > 0 && weft_warp_thread() == 0) {
+        if (whole > 0 && own == 0) {
             kept[0] = lanes;
         }
-        if (whole + weft_warp_thread() < n) {
-            kept[(whole > 0) + weft_warp_thread()] = Kind::prepare(value(whole + weft_warp_thread()));
+        if (whole + own < n) {
+            kept[(whole > 0) + own] = Kind::prepare(value(whole + own));
         }
     }
 }
 
-/* Adds what the groups have left, in their order. */
+/* Adds what the runs have left, in their order. */
 template <typename Kind, typename T> __global__ void run_groups_in_order(const reduction_work work)
 {
     const weft_device_call &call = work.call;
-    const int64_t length = call.views[work.source].extent[work.ndim - 1], of_run = groups_of_run(work), groups = work.outer * of_run;
-    const int own = weft_warp_thread(), room = kept_of_group(work);
+    const int64_t first_run = call.numbers[FIRST_RUN], count = call.numbers[NUM_RUNS] * kept_of_run(work);
+    const int own = weft_warp_thread();
     for (int64_t r = weft_first_warp(); r < call.views[0].count; r += weft_warp_step()) {
-        T total = call.first ? start_of<Kind>(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
-        const T *kept = (const T *)work.scratch + r * groups * room;
-        for (int64_t g = 0, some; g < groups; g += some) {
-            int64_t first = g % of_run * work.group, n = length - first < work.group ? length - first : work.group;
-            some = room > 1 ? 1 : groups - g < WEFT_WARP ? groups - g : (int64_t)WEFT_WARP;
-            const int count = room > 1 ? (int)((n >= WEFT_WARP) + n % WEFT_WARP) : (int)some;
-            const T value = own < count ? kept[g * room + own] : T();
-            for (int i = 0; i < count; i++) {
+        T *result = (T *)work.scratch + r;
+        const T *kept = kept_of<T>(work, r);
+        T total = first_run > 0 ? *result : call.first ? start_of<Kind>(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
+        T next = own < count ? kept[own] : T(); /* loaded while the former ones are added */
+        for (int64_t first = 0; first < count; first += WEFT_WARP) {
+            const T value = next;
+            const int some = count - first < WEFT_WARP ? (int)(count - first) : (int)WEFT_WARP;
+            next = first + WEFT_WARP + own < count ? kept[first + WEFT_WARP + own] : T();
+            for (int i = 0; i < some; i++) {
                 total = Kind::combine(total, __shfl_sync(~0u, value, i));
             }
         }
-        __syncwarp();
-        if (own == 0) {
+        __syncwarp(); /* all have read the result before */
+        if (own == 0 && first_run + call.numbers[NUM_RUNS] < work.outer) {
+            *result = total;
+        } else if (own == 0) {
             weft_set(call, 0, r, finished(call, total));
         }
     }
@@ -400,23 +415,37 @@ int launch(void (*kernel)(reduction_work), const reduction_work &work, weft_cuda
     return count == 0 ? 0 : weft_launch(kernel, count, queue->stream, work);
 }
 
-/* Few results of many values: all groups at once. More results than the device has warps for: a warp for each. */
-enum { MANY_RESULTS = 4096 };
+/* Few results of many values: all groups at once. More results than the device has warps for: a warp, or a thread, for each. */
+enum { MANY_RESULTS = 4096, MANY_VALUES = 256 };
 
-/* Sets `scratch` if each run lies in one piece, and there is scratch memory for what the groups leave; else it is NULL. */
-int find_room(reduction_work *work, weft_cuda_queue *queue)
+/* The runs of which scratch memory takes what they leave, 0: there is none, or a run does not lie in one piece. */
+int64_t runs_at_once(reduction_work *work, weft_cuda_queue *queue)
 {
     const weft_device_view &in = work->call.views[work->source];
-    const int64_t results = work->call.views[0].count, groups = work->outer * groups_of_run(*work);
-    work->scratch = NULL;
-    if (results >= MANY_RESULTS || groups < 2 || (work->ndim == 1 && weft_rows_together(in, 0) < in.extent[0])) {
+    const int64_t results = work->call.views[0].count, runs = work->outer;
+    if (results >= MANY_RESULTS || runs * groups_of_run(*work) < 2 || (work->ndim == 1 && weft_rows_together(in, 0) < in.extent[0])) {
         return 0;
     }
-    void *scratch;
     size_t bytes;
-    int failed = weft_cuda_scratch(queue, &scratch, &bytes);
-    const double needed = (double)results * (double)groups * kept_of_group(*work) * sizeof(double);
-    work->scratch = failed == 0 && needed <= (double)bytes ? scratch : NULL;
+    if (weft_cuda_scratch(queue, &work->scratch, &bytes) != 0) {
+        return 0;
+    }
+    const int64_t values = (int64_t)(bytes / sizeof(double)) - results;
+    const int64_t room = values > 0 ? values / results / kept_of_run(*work) : 0;
+    return room < runs ? room : runs;
+}
+
+template <typename Kind, typename T> int reduce_by_runs(reduction_work *work, int64_t at_once, weft_cuda_queue *queue)
+{
+    const int64_t results = work->call.views[0].count;
+    int failed = 0;
+    for (int64_t first = 0; first < work->outer && failed == 0; first += at_once) {
+        const int64_t runs = work->outer - first < at_once ? work->outer - first : at_once;
+        work->call.numbers[FIRST_RUN] = first;
+        work->call.numbers[NUM_RUNS] = runs;
+        failed = weft_launch_warps(run_groups<Kind, T>, results * runs * groups_of_run(*work), queue->stream, *work);
+        failed = failed != 0 ? failed : weft_launch_warps(run_groups_in_order<Kind, T>, results, queue->stream, *work);
+    }
     return failed;
 }
 
@@ -436,15 +465,13 @@ template <typename Kind, typename T> int reduce_in(reduction_work *work, weft_cu
         const int64_t blocks = (results + THREADS - 1) / THREADS, most = 1 << 16;
         return weft_launch_on(run_columns<Kind, T>, (unsigned)(blocks < most ? blocks : most), THREADS, queue->stream, *work);
     }
-    if (!work->reduces_last || in.count == 0 || in.extent[work->ndim - 1] < 2 * WEFT_WARP) {
+    const bool is_short = in.extent[work->ndim > 0 ? work->ndim - 1 : 0] < 2 * WEFT_WARP;
+    if (!work->reduces_last || in.count == 0 || (is_short && (results >= MANY_RESULTS || in.count < results * MANY_VALUES))) {
         return launch(run_reduction<Kind, T>, *work, queue);
     }
-    int failed = find_room(work, queue);
-    if (failed != 0 || work->scratch == NULL) {
-        return failed != 0 ? failed : weft_launch_warps(run_reduction_by_warps<Kind, T>, results, queue->stream, *work);
-    }
-    failed = weft_launch_warps(run_groups<Kind, T>, results * work->outer * groups_of_run(*work), queue->stream, *work);
-    return failed != 0 ? failed : weft_launch_warps(run_groups_in_order<Kind, T>, results, queue->stream, *work);
+    const int64_t at_once = runs_at_once(work, queue);
+    return at_once > 0 ? reduce_by_runs<Kind, T>(work, at_once, queue)
+                       : weft_launch_warps(run_reduction_by_warps<Kind, T>, results, queue->stream, *work);
 }
 
 template <typename Kind> int reduce(reduction_work *work, bool powers, weft_cuda_queue *queue)

@@ -52,7 +52,7 @@ static handshake own_handshake(weft_status status, const weft_settings *settings
     mine.values[CHECK] = settings->check;
     mine.values[GRAPH_PASSES] = settings->graph_passes;
     mine.values[TF32] = settings->tf32;
-    mine.device_bytes = weft_runtime.device_bytes;
+    mine.device_bytes = weft_runtime.least_device_bytes;
     return mine;
 }
 
@@ -156,7 +156,6 @@ static void exchange(const char *function, const handshake *mine, double timeout
 weft_status weft_handshake(const char *function, weft_status status, const weft_settings *settings,
                            const weft_transport *transport)
 {
-    weft_runtime.least_device_bytes = weft_runtime.device_bytes;
     if (transport->place.num_processes == 1) {
         return status;
     }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "codelets/cuda/kernels.h"
+#include "codelets/cuda/products.h"
 #include "codelets/problems.h"
 #include "codelets/same_bits.h"
 #include "runtime/device_watch.h"
@@ -187,12 +188,15 @@ static int64_t smallest_memory(const int workers[], int count)
     return smallest;
 }
 
-/* On each worker of a device. A device without memory says so where a kernel needs it. */
+/* On each worker of a device, before panels have filled its memory. A device without memory says so where a kernel needs it. */
 static void start_worker(void *nothing)
 {
     int worker = starpu_worker_get_id();
+    void *scratch;
+    size_t bytes;
     (void)nothing;
     weft_cuda_queue_reserve(&weft_runtime.cuda_queues[worker]);
+    weft_cuda_scratch(&weft_runtime.cuda_queues[worker], &scratch, &bytes);
     weft_device_watch_add(weft_runtime.device_watch, starpu_worker_get_devid(worker), starpu_cuda_get_local_stream());
 }
 
@@ -208,6 +212,7 @@ weft_status weft_cuda_started(const char *function, const weft_settings *setting
         return WEFT_OK;
     }
     weft_runtime.device_bytes = smallest_memory(workers, count);
+    weft_runtime.least_device_bytes = weft_runtime.device_bytes / count; /* panels for all of them */
     weft_runtime.cuda_queues = calloc(STARPU_NMAXWORKERS, sizeof(*weft_runtime.cuda_queues));
     weft_runtime.device_watch = weft_device_watch_new();
     if (weft_runtime.cuda_queues == NULL || weft_runtime.device_watch == NULL) {

@@ -49,6 +49,15 @@ static part any_reduced_part(view_case *c)
     return of;
 }
 
+/* Sometimes with too little scratch memory for what the kernel would keep there. */
+static void run_with_scratch(view_case *c)
+{
+    const size_t bytes = memory.queue.workspace_bytes;
+    memory.queue.workspace_bytes = below(3) == 0 && bytes > 0 ? (size_t)16 << below(8) : bytes;
+    run_case(c);
+    memory.queue.workspace_bytes = bytes > 0 ? bytes : memory.queue.workspace_bytes;
+}
+
 static void test_reductions(void **state)
 {
     (void)state;
@@ -67,6 +76,34 @@ static void test_reductions(void **state)
         }
         run_case(&c);
     }
+}
+
+/* Runs of more than one group of values, and many short ones. */
+static void test_long_reductions(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = { { 1, 8191 }, { 1, 8192 }, { 1, 8193 }, { 1, 12000 }, { 1, 16000 }, { 30, 513 },
+                                        { 170, 95 }, { 500, 32 }, { 1000, 16 }, { 5000, 3 } };
+    static const weft_dtype types[] = { WEFT_F32, WEFT_I32, WEFT_BF16 };
+    const int kinds = WEFT_KERNEL_sum_square - WEFT_KERNEL_sum + 1, num_sizes = sizeof(sizes) / sizeof(sizes[0]);
+    memory.calm = true;
+    for (int i = 0; i < kinds * num_sizes; i++) {
+        view_case c;
+        begin_case(&c, (weft_kernel_id)(WEFT_KERNEL_sum + i % kinds));
+        const int64_t rows = sizes[i / kinds][0], columns = sizes[i / kinds][1];
+        part of = { .ndim = 2, .shape = { rows, columns }, .extent = { rows, columns } };
+        if (rows == 1) {
+            of = (part){ .ndim = 1, .shape = { columns }, .extent = { columns } };
+        }
+        const bool truth = c.kernel == WEFT_KERNEL_any || c.kernel == WEFT_KERNEL_all;
+        const weft_dtype type = types[i % kinds % 3];
+        c.args->numbers[0] = rows == 1 ? 1 : 3;
+        part result = reduced_part(&of, c.args->numbers[0], false);
+        add_output(&c, truth ? WEFT_BOOL : type == WEFT_I32 ? WEFT_I64 : WEFT_F64, &result, true);
+        add_input(&c, type, &of, below(3) > 0);
+        run_with_scratch(&c);
+    }
+    memory.calm = false;
 }
 
 static void test_places(void **state)
@@ -139,6 +176,10 @@ static void test_norms(void **state)
         part of = any_part(1, 4, 5);
         int first = (int)below(of.ndim);
         of = part_with(of, of.ndim - 1, 1 + below(60));
+        if (of.ndim == 2 && below(2) == 0) { /* more vectors than a block adds in a round */
+            first = 1;
+            of = part_with(part_with(of, 0, 60 + below(140)), 1, 1 + below(40));
+        }
         part statistics = of, gain = of;
         for (int d = 0; d < of.ndim; d++) {
             statistics = d >= first ? part_with(statistics, d, 1) : statistics;
@@ -159,7 +200,7 @@ static void test_norms(void **state)
             add_input(&c, any_float(), &of, false);
         }
         add_norm_parts(&c, &of, c.kernel != WEFT_KERNEL_norm);
-        run_case(&c);
+        run_with_scratch(&c);
     }
 }
 
@@ -364,10 +405,7 @@ static void test_losses(void **state)
             add_loss_parts(&c, &of);
         }
         /* Rarely less scratch memory than the rows have losses. */
-        const size_t bytes = memory.queue.workspace_bytes;
-        memory.queue.workspace_bytes = below(4) == 0 && bytes > 0 ? (size_t)16 << below(6) : bytes;
-        run_case(&c);
-        memory.queue.workspace_bytes = bytes > 0 ? bytes : memory.queue.workspace_bytes;
+        run_with_scratch(&c);
         invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
     }
     assert_true(invalid > 0);
@@ -493,6 +531,7 @@ static void test_rotary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_long_reductions),
         cmocka_unit_test(test_reductions), cmocka_unit_test(test_places),        cmocka_unit_test(test_norms),
         cmocka_unit_test(test_lookups),    cmocka_unit_test(test_indices_alone), cmocka_unit_test(test_triangles),
         cmocka_unit_test(test_scans),      cmocka_unit_test(test_embeddings),    cmocka_unit_test(test_gradients_of_losses),
