@@ -236,7 +236,7 @@ static double calls_us(weft_tensor *(*call)(void), int times)
     return us / times;
 }
 
-/* Those that take long run less often. `only`: one of them. */
+/* Operations that take long run less often. `only`: the name of one; NULL: all. */
 static void measure_operations(const cuda_side *cuda, const char *only)
 {
     make_operands();

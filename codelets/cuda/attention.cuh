@@ -104,16 +104,7 @@ template <typename T> __device__ T load(weft_dtype type, const weft_device_place
 }
 
 /* a b + c. Rounded once on a GPU: sums of products have no bits in common with a CPU's anyway. */
-static __device__ inline float multiply_add(float a, float b, float c)
-{
-#ifdef __CUDACC__
-    return fmaf(a, b, c);
-#else
-    return a * b + c;
-#endif
-}
-
-static __device__ inline double multiply_add(double a, double b, double c)
+template <typename T> __device__ T multiply_add(T a, T b, T c)
 {
 #ifdef __CUDACC__
     return fma(a, b, c);

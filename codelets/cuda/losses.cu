@@ -17,8 +17,8 @@ enum { NO_CLASS = -1, THREADS = 256 };
 struct loss_work {
     weft_device_call call;
     int targets, statistics, mean, gradient, divisor; /* numbers of views; 0: none */
-    /* Of losses: some of the rows. `losses`: theirs, of which `total`, that of the rows before, becomes the sum; NULL: the losses
-     * are the output. */
+    /* Losses are computed of some rows at a time, into `losses`; `total` is the sum of the rows before, and becomes that of these
+     * too. `losses` NULL: the output has one for each row. */
     int64_t first, count;
     double *losses, *total;
     bool ends; /* these rows are the last ones */
@@ -240,8 +240,8 @@ __global__ void run_sum_square_distance(const loss_work work)
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* Of one row: its largest value and the sum of e^(value - most) are in the statistics, or given by `most_of` and `sum_of`. Elements
- * from `begin` on by steps. */
+/* The gradient of one row, whose elements are taken from `begin` on by steps. The largest value and the sum of e^(value - most) are in
+ * the statistics, or given by `most_of` and `sum_of`. */
 template <typename T, typename Line, typename Most, typename Sum>
 __device__ void backward_row(const loss_work &work, int64_t row, int64_t target, const Line &result, const Line &x, int64_t begin,
                              int64_t step, Most most_of, Sum sum_of)

@@ -119,7 +119,7 @@ __device__ statistics norm_of(const norm_job<T> &job, int64_t v, const Vector &x
     return s;
 }
 
-/* What the gradients need: the sum of the weighted gradient, and that of its products with the normal values. */
+/* The two sums that the gradients need: of the weighted gradient, and of its products with the normal values. */
 template <typename Team, typename T, typename Vector>
 __device__ void sums_of(const norm_job<T> &job, const statistics &s, const Vector &x, const Vector &gradient, double *sum, double *product)
 {
@@ -236,7 +236,7 @@ template <typename T, bool direct> __global__ void run_norm_sums_together(const 
     }
 }
 
-/* Of each vector, by a warp, into scratch memory. */
+/* The statistics of each vector, by a warp, into scratch memory. */
 template <typename T> __global__ void run_statistics(const norm_work work)
 {
     const norm_job<T> job(work, 2);
@@ -338,7 +338,7 @@ int begin(norm_work *work, const weft_task_run *run, weft_cuda_queue *queue, int
 
 typedef void (*norm_kernel)(norm_work);
 
-/* Of single and double precision: a thread for each vector; a warp; a warp where all tensors have that type. */
+/* Kernels for single and for double precision: a thread for each vector; a warp; a warp where all tensors have that type. */
 struct norm_kernels {
     norm_kernel thread[2], warp[2], direct[2];
 };

@@ -299,7 +299,7 @@ template <typename T> __device__ T *kept_of(const reduction_work &work, int64_t 
     return (T *)work.scratch + work.call.views[0].count + r * work.call.numbers[NUM_RUNS] * kept_of_run(work);
 }
 
-/* Of few results all groups are reduced at once, into scratch memory: a group's lanes combined, then the values behind them. */
+/* All groups of a few results are reduced at once, into scratch memory: a group's lanes combined, then the values behind them. */
 template <typename Kind, typename T> __global__ void run_groups(const reduction_work work)
 {
     const weft_device_call &call = work.call;

@@ -354,7 +354,7 @@ template <typename T, typename Value> __device__ double weft_warp_sum_exp(int64_
     return total;
 }
 
-/* Who computes a vector: one thread, or the threads of a warp together. A thread writes elements first(), first() + step, ... */
+/* A vector is computed by one thread, or by the threads of a warp together. A thread writes elements first(), first() + step, ... */
 template <typename T> struct weft_one_thread {
     static const int step = 1;
 

@@ -84,7 +84,7 @@ static void report_difference(const handshake *first, const handshake *other, in
              setting_names[t], here, there, process);
 }
 
-/* Of two processes, of which some may have no devices. */
+/* The lesser memory of two processes' devices; 0: a process has none. */
 static int64_t lesser_memory(int64_t a, int64_t b)
 {
     return a == 0 ? b : b == 0 ? a : weft_min_i64(a, b);

@@ -12,7 +12,7 @@ test_memory memory;
 #ifdef WEFT_TEST_GPU
 static int64_t launches;
 
-/* What nvcc's code calls to launch a kernel, by the linker's --wrap: since CUDA 13 the second one. */
+/* Functions that nvcc's code calls to launch a kernel, by the linker's --wrap: since CUDA 13 the second one. */
 cudaError_t __real_cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t bytes, cudaStream_t stream);
 cudaError_t __wrap_cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t bytes, cudaStream_t stream);
 #if CUDART_VERSION >= 13000
