@@ -12,7 +12,7 @@ enum { WEFT_REDUCED_RUN = 8192, WEFT_REDUCED_BLOCK = 512 };
  * (numbers[1] 1) or drops them (0). A call's first piece sets the output, later ones
  * accumulate, and the last one multiplies it by scalars[0] unless that is 0. Without elements the result
  * is the identity. Floating types are computed in double precision and rounded once per piece, integers in
- * 64 bits; in index order, in eight interleaved parts if the last dimension is reduced. */
+ * 64 bits; in index order, in 32 interleaved parts if the last dimension is reduced. */
 void weft_kernel_sum(const weft_kernel_call *call);
 void weft_kernel_prod(const weft_kernel_call *call);
 void weft_kernel_max(const weft_kernel_call *call); /* NaN if there is one */

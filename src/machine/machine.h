@@ -56,7 +56,7 @@ weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread sprea
  * and results must not depend on how ranks are spread over processes. */
 weft_panel_policy weft_machine_panels(const weft_machine *machine);
 /* The same, or the program's own: panels of at least so many bytes, or of so many rows. 0: not set. `device_bytes`: memory of the
- * world's smallest device; 0: it has none. */
+ * world's smallest device, divided by the devices of its process; 0: there is none. */
 weft_panel_policy weft_machine_prescribed_panels(const weft_machine *machine, int64_t panel_bytes,
                                                  int64_t panel_rows, int64_t device_bytes);
 
