@@ -142,3 +142,16 @@ double weft_line_sum_exp_below(weft_dtype type, const void *values, double most,
 {
     return sum_in_blocks(weft_line_exp_below, type, values, most, n);
 }
+
+double weft_line_exp_below_and_sum(weft_dtype type, void *out, const void *values, double most, int64_t n)
+{
+    size_t size = weft_dtype_size(type);
+    double total = 0;
+    for (int64_t first = 0, some; first < n; first += some) {
+        some = n - first < BLOCK ? n - first : BLOCK;
+        char *block = (char *)out + (size_t)first * size;
+        weft_line_exp_below(type, block, (const char *)values + (size_t)first * size, most, some);
+        total += weft_line_sum(type, block, some);
+    }
+    return total;
+}

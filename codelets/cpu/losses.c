@@ -99,6 +99,11 @@ static double combine(const weft_kernel_call *call, double most, double sum, dou
                           : loss - smoothing * (total / (double)call->numbers[WEFT_LOSS_CLASSES] - most);
 }
 
+static double value_at(weft_dtype type, const void *line, int64_t i)
+{
+    return type == WEFT_F64 ? ((const double *)line)[i] : (double)((const float *)line)[i];
+}
+
 static double loss_of_line(const weft_kernel_call *call, const weft_vectors *lines, int64_t row, void *buffer)
 {
     int64_t target = target_of(call, &call->inputs[1], row, true), n = lines->length;
@@ -108,7 +113,7 @@ static double loss_of_line(const weft_kernel_call *call, const weft_vectors *lin
     weft_dtype type = weft_float_arithmetic(lines->view->dtype);
     const void *line = weft_vector_load(lines, type, row, buffer);
     double most = weft_line_max(type, line, n), sum = weft_line_sum_exp_below(type, line, most, n);
-    double wanted = type == WEFT_F64 ? ((const double *)line)[target] : (double)((const float *)line)[target];
+    double wanted = value_at(type, line, target);
     double total = call->scalars[WEFT_LOSS_SMOOTHING] == 0 ? 0 : weft_line_sum(type, line, n);
     return combine(call, most, sum, wanted, total);
 }
@@ -161,43 +166,46 @@ void weft_kernel_count_targets(const weft_kernel_call *call)
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* out = factor (e^(x - most) / sum - spread). */
-#define BACKWARD(T, exponential)                                                                             \
-    WEFT_CLONES static void backward_##T(T *out, const T *values, T most, T factor, T inverse, T spread,     \
-                                         int64_t n)                                                          \
+/* values = factor (values / sum - spread). */
+#define SCALE_EXPONENTIALS(T)                                                                                \
+    WEFT_CLONES static void scale_##T(T *values, T factor, T inverse, T spread, int64_t n)                   \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
-            out[i] = factor * (exponential(values[i] - most) * inverse - spread);                            \
+            values[i] = factor * (values[i] * inverse - spread);                                             \
         }                                                                                                    \
     }
-BACKWARD(float, weft_exp_f32)
-BACKWARD(double, weft_exp_f64)
+SCALE_EXPONENTIALS(float)
+SCALE_EXPONENTIALS(double)
 
-typedef struct backward_row {
-    double most, sum, factor;
-    int64_t target; /* in this rank's part; else out of its range */
-} backward_row;
-
-static void backward_line(const weft_kernel_call *call, weft_dtype type, const backward_row *r, void *out,
-                          const void *line, int64_t n)
+/* The gradient by a row's logits, or by this rank's part of them. `factor`: the gradient by the row's loss. `target`: in
+ * this part; else out of its range. The statistics of the row's parts: NULL if there is one. */
+static void backward_line(const weft_kernel_call *call, weft_dtype type, int64_t row, double factor, int64_t target,
+                          const weft_view *statistics, void *out, const void *line, int64_t n)
 {
     double smoothing = call->scalars[WEFT_LOSS_SMOOTHING];
-    double spread = smoothing / (double)call->numbers[WEFT_LOSS_CLASSES];
-    bool here = r->target >= 0 && r->target < n;
+    double spread = smoothing / (double)call->numbers[WEFT_LOSS_CLASSES], most, sum;
+    bool here = target >= 0 && target < n;
+    double wanted = here ? value_at(type, line, target) : 0; /* read first: `out` may be `line` */
+    if (statistics != NULL) {
+        most = weft_view_value(&statistics[0], row);
+        sum = weft_view_value(&statistics[1], row);
+        weft_line_exp(type, out, line, most, n);
+    } else {
+        most = weft_line_max(type, line, n);
+        sum = weft_line_exp_below_and_sum(type, out, line, most, n);
+    }
+    double own = factor * (exp(wanted - most) / sum - spread - (1 - smoothing));
     if (type == WEFT_F64) {
-        const double *x = line;
         double *result = out;
-        backward_double(result, x, r->most, r->factor, 1 / r->sum, spread, n);
+        scale_double(result, factor, 1 / sum, spread, n);
         if (here) {
-            result[r->target] = r->factor * (exp(x[r->target] - r->most) / r->sum - spread - (1 - smoothing));
+            result[target] = own;
         }
     } else {
-        const float *x = line;
         float *result = out;
-        backward_float(result, x, (float)r->most, (float)r->factor, (float)(1 / r->sum), (float)spread, n);
+        scale_float(result, (float)factor, (float)(1 / sum), (float)spread, n);
         if (here) {
-            result[r->target] = (float)(r->factor * (exp((double)x[r->target] - r->most) / r->sum - spread -
-                                                     (1 - smoothing)));
+            result[target] = (float)own;
         }
     }
 }
@@ -224,13 +232,8 @@ void weft_kernel_cross_entropy_backward(const weft_kernel_call *call)
             memset(result, 0, line);
         } else {
             const void *values = weft_vector_load(&in, type, row, memory);
-            backward_row r = { .factor = scale * gradient_of(gradient, row),
-                               .target = target - logits->offset[1] };
-            r.most = statistics != NULL ? weft_view_value(&statistics[0], row)
-                                        : weft_line_max(type, values, in.length);
-            r.sum = statistics != NULL ? weft_view_value(&statistics[1], row)
-                                       : weft_line_sum_exp(type, values, r.most, in.length);
-            backward_line(call, type, &r, result, values, in.length);
+            backward_line(call, type, row, scale * gradient_of(gradient, row), target - logits->offset[1], statistics,
+                          result, values, in.length);
         }
         weft_vector_store(&out, type, row, result);
     }
