@@ -10,13 +10,15 @@
 
 enum { B = 8, T = 256, D = 512, F = 1408, KV_HEADS = 4, SHARING = 2, E = 64, CLASSES = 256, ROWS = B * T };
 enum { LARGE_ROWS = 16384, LARGE_COLUMNS = 1024, HEADS = 16, LENGTH = 1024 }; /* of the large tensors */
+enum { FACTOR_ROWS = 4096, FACTOR_COLUMNS = 1024 }; /* of the large product's left side */
 
 static weft_mesh *mesh;
-static weft_tensor *x, *dx, *hidden, *dhidden, *up, *to_hidden, *from_hidden, *gain, *rstd;
+static weft_tensor *x, *dx, *hidden, *dhidden, *up, *gate, *to_hidden, *from_hidden, *gain, *rstd;
 static weft_tensor *q, *k, *v, *attended, *dattended, *log_sums, *by_position;
 static weft_tensor *tokens, *table, *logits, *classes;
 static weft_tensor *parameters[4], *gradients[4], *first[4], *second[4];
 static weft_tensor *large, *larger, *half, *halves, *large_order, *large_gain, *large_bias, *large_first, *large_second;
+static weft_tensor *left, *right, *left_half, *right_half;
 static weft_tensor *long_q, *long_k, *long_v, *long_attended, *long_sums;
 
 typedef struct operation {
@@ -43,8 +45,8 @@ CALL(rms_norm, weft_rms_norm_with_statistics(x, gain, 1e-5, &other))
 CALL(rms_norm_backward, weft_rms_norm_backward_with_statistics(dx, x, rstd, gain, &other))
 CALL(add, weft_add(x, dx))
 CALL(silu_mul, weft_mul(weft_silu(hidden), up))
-CALL(silu_mul_backward, {
-    weft_mul(dhidden, weft_silu(hidden));
+CALL(silu_mul_backward, { /* silu(hidden) is kept, as by a tape */
+    weft_mul(dhidden, gate);
     weft_silu_backward(weft_mul(dhidden, up), hidden);
 })
 CALL(rotary, weft_rotary(q, 10000, 0))
@@ -68,6 +70,8 @@ static void call_adamw(void)
 
 CALL(clip, weft_clip_grad_norm(4, gradients, 1, 2, NULL))
 
+CALL(large_matmul, weft_matmul(left, right))
+CALL(large_matmul_bf16, weft_matmul(left_half, right_half))
 CALL(large_add, weft_add(large, larger))
 CALL(large_mul, weft_mul(large, larger))
 CALL(large_relu, weft_relu(large))
@@ -112,6 +116,7 @@ static const operation operations[] = {
     LARGE(add),               LARGE(mul),                   LARGE(relu),                     LARGE(gelu),
     LARGE(add_bf16),          LARGE(gelu_bf16),             LARGE(sum_rows),                 LARGE(sum_columns),
     LARGE(cumsum),            LARGE(softmax),               LARGE(layer_norm),               LARGE(transpose),
+    LARGE(matmul),            LARGE(matmul_bf16),
     LARGE(embedding),         LARGE(adam),                  LARGE(attention),                LARGE(attention_backward),
 };
 enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
@@ -132,6 +137,7 @@ static void make_tensors(void)
     hidden = MAKE(ROWS, F);
     dhidden = MAKE(ROWS, F);
     up = MAKE(ROWS, F);
+    gate = weft_silu(hidden);
     to_hidden = MAKE(D, F);
     from_hidden = MAKE(F, D);
     gain = MAKE(D);
@@ -167,6 +173,10 @@ static void make_large_tensors(void)
     large_bias = MAKE(LARGE_COLUMNS);
     large_first = weft_zeros_like(large);
     large_second = weft_zeros_like(large);
+    left = MAKE(FACTOR_ROWS, FACTOR_COLUMNS);
+    right = MAKE(FACTOR_COLUMNS, FACTOR_COLUMNS);
+    left_half = weft_to_type(left, WEFT_BF16);
+    right_half = weft_to_type(right, WEFT_BF16);
     long_q = MAKE(HEADS, LENGTH, E);
     long_k = MAKE(HEADS, LENGTH, E);
     long_v = MAKE(HEADS, LENGTH, E);

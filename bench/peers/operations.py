@@ -20,9 +20,13 @@ from model import Sizes, rotary_table, rotate
 B, T, D, HIDDEN, KV_HEADS, SHARING, E, CLASSES = 8, 256, 512, 1408, 4, 2, 64, 256
 ROWS = B * T
 LARGE_ROWS, LARGE_COLUMNS, HEADS, LENGTH = 16384, 1024, 16, 1024
+FACTOR_ROWS, FACTOR_COLUMNS = 4096, 1024
 
 # No part of the heap is given back to the system: else new pages are a third of the time of a sum of large tensors.
 KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+
+# Threads of OpenMP look for work for so long before they sleep, on cores that the other side needs.
+SPIN_S = 0.05
 
 
 def backward_of(function, *inputs):
@@ -80,16 +84,20 @@ def operations():
 
 
 def large_operations():
-    """On tensors of 64 MB, which no cache holds."""
+    """On tensors of 64 MB, which no cache holds, and products of 8.6 GFLOP."""
     randn = torch.randn
     a, b = randn(LARGE_ROWS, LARGE_COLUMNS), randn(LARGE_ROWS, LARGE_COLUMNS)
     half, halves = a.bfloat16(), b.bfloat16()
     order, gain, bias = torch.randperm(LARGE_ROWS), randn(LARGE_COLUMNS), randn(LARGE_COLUMNS)
+    left, right = randn(FACTOR_ROWS, FACTOR_COLUMNS), randn(FACTOR_COLUMNS, FACTOR_COLUMNS)
+    left_half, right_half = left.bfloat16(), right.bfloat16()
     q, k, v = randn(1, HEADS, LENGTH, E), randn(1, HEADS, LENGTH, E), randn(1, HEADS, LENGTH, E)
     parameter = torch.nn.Parameter(a.clone())
     parameter.grad = b
     adam = torch.optim.Adam([parameter], fused=True)
     return {
+        "large_matmul": lambda: left @ right,
+        "large_matmul_bf16": lambda: left_half @ right_half,
         "large_add": lambda: a + b,
         "large_mul": lambda: a * b,
         "large_relu": lambda: F.relu(a),
@@ -152,10 +160,11 @@ def main():
         times = {"weft": [], "torch": []}
         for turn in range(arguments.turns + 1):
             together = max(1, arguments.calls // 4) if any(word in name for word in ("mat", "attention", "large")) else arguments.calls
-            pair = {
-                "weft": weft.timed(name, arguments.repetitions, together),
-                "torch": timed(calls[name], arguments.repetitions, together),
-            }
+            pair = {}
+            for who, time_it in (("weft", lambda: weft.timed(name, arguments.repetitions, together)),
+                                 ("torch", lambda: timed(calls[name], arguments.repetitions, together))):
+                time.sleep(SPIN_S)
+                pair[who] = time_it()
             for who, values in pair.items():
                 times[who] += values if turn > 0 else []  # the first turn allocates
         least = {who: min(values) for who, values in times.items()}
