@@ -1,5 +1,5 @@
 /* The operations of a transformer's training step, one at a time, at the sizes of a step: B batches of T positions, D wide,
- * F hidden, H heads of which each two share keys; and operations on tensors of 64 MB, which no cache holds. For
+ * F hidden, H heads of which each two share keys; operations on tensors of 64 MB, which no cache holds; and products. For
  * bench/peers/operations.py, which asks for them beside PyTorch's:
  *
  *     echo matmul 20 4 | bench-training     prints 20 times in microseconds, on one line; each is that of 4 calls, which are

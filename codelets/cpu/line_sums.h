@@ -19,7 +19,7 @@ void weft_line_exp_below(weft_dtype type, void *out, const void *values, double 
 /* The sums of these; _below: no value is above `most`. */
 double weft_line_sum_exp(weft_dtype type, const void *values, double most, int64_t n);
 double weft_line_sum_exp_below(weft_dtype type, const void *values, double most, int64_t n);
-/* weft_line_exp_below(), and the sum of its results: that of weft_line_sum_exp_below(), with the same bits. */
+/* weft_line_exp_below(), and the sum of its results, with the bits of weft_line_sum_exp_below(). */
 double weft_line_exp_below_and_sum(weft_dtype type, void *out, const void *values, double most, int64_t n);
 
 #endif

@@ -177,15 +177,16 @@ void weft_kernel_count_targets(const weft_kernel_call *call)
 SCALE_EXPONENTIALS(float)
 SCALE_EXPONENTIALS(double)
 
-/* The gradient by a row's logits, or by this rank's part of them. `factor`: the gradient by the row's loss. `target`: in
- * this part; else out of its range. The statistics of the row's parts: NULL if there is one. */
-static void backward_line(const weft_kernel_call *call, weft_dtype type, int64_t row, double factor, int64_t target,
-                          const weft_view *statistics, void *out, const void *line, int64_t n)
+/* The gradient by a row's logits, or by this rank's part of them. `factor`: the gradient by the row's loss.
+ * `target`: in this part; else out of its range. `statistics`: of the whole row, whose parts are on several
+ * ranks; NULL: the row has one part. */
+static void backward_line(const weft_kernel_call *call, weft_dtype type, int64_t row, double factor,
+                          int64_t target, const weft_view *statistics, void *out, const void *line, int64_t n)
 {
     double smoothing = call->scalars[WEFT_LOSS_SMOOTHING];
     double spread = smoothing / (double)call->numbers[WEFT_LOSS_CLASSES], most, sum;
     bool here = target >= 0 && target < n;
-    double wanted = here ? value_at(type, line, target) : 0; /* read first: `out` may be `line` */
+    double wanted = here ? value_at(type, line, target) : 0;
     if (statistics != NULL) {
         most = weft_view_value(&statistics[0], row);
         sum = weft_view_value(&statistics[1], row);
@@ -232,8 +233,8 @@ void weft_kernel_cross_entropy_backward(const weft_kernel_call *call)
             memset(result, 0, line);
         } else {
             const void *values = weft_vector_load(&in, type, row, memory);
-            backward_line(call, type, row, scale * gradient_of(gradient, row), target - logits->offset[1], statistics,
-                          result, values, in.length);
+            backward_line(call, type, row, scale * gradient_of(gradient, row), target - logits->offset[1],
+                          statistics, result, values, in.length);
         }
         weft_vector_store(&out, type, row, result);
     }

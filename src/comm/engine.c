@@ -27,9 +27,10 @@ enum { MAX_FINISHED = 64 };
  * first yields a few times, which suffices when nothing is computed: the shortest sleep takes 60 us on
  * kernels that round times up. Each poll without an event doubles the sleep. Over 1 Gbit/s a product
  * beside large messages then takes 1.2 times as long as alone; with 5 to 200 us 1.5 times (two hosts,
- * bench overlap). Over 250 Mbit/s, where a message takes 2 ms, polls every 0.5 ms make a step of equal halves 1.14 times
- * as long as the longer one, every 2 ms 1.07. With two messages' time the link of 1 Gbit/s becomes idle. */
-static const double shortest_sleep_us = 5, longest_sleep_us = 200, longest_message_us = 2000;
+ * bench overlap). Over 250 Mbit/s, where a message takes 2 ms, polls every 0.5 ms make a step of equal
+ * halves 1.14 times as long as the longer one, every 2 ms 1.07; so a sleep is longer than 0.5 ms where only
+ * such messages are under way. A sleep of two messages' time leaves a link of 1 Gbit/s idle at times. */
+static const double shortest_sleep_us = 5, longest_sleep_us = 200, message_us = 500, longest_message_us = 2000;
 
 enum { YIELDS_FOR_SHORT = 4, SHORT_MESSAGE_US = 50 };
 
@@ -151,7 +152,7 @@ static void give_up(weft_comm *comm)
     if (comm->receives != NULL) {
         weft_start_queue_clear(comm->receives);
     }
-    comm->active = 0;
+    comm->active = comm->active_long = 0;
     comm->active_bytes = 0;
     for (weft_comm_transfer *t = weft_comm_transfers_active(comm); t != NULL;) {
         weft_comm_transfer *next = t->next;
@@ -183,6 +184,14 @@ static void message_ended(weft_comm *comm, weft_posted *message, weft_status sta
     }
 }
 
+/* Whether a message takes a link to another machine for longer than message_us. Messages of groups are not on such a link,
+ * and where processes share a machine one figure stands for both kinds of links. */
+static bool takes_long(const weft_comm *comm, const weft_comm_transfer *t, const weft_message *m)
+{
+    return t->group == NULL && comm->transport.place.node_processes == 1 &&
+           (double)m->bytes * weft_runtime.cost.remote_byte_us > message_us;
+}
+
 /* Returns the number of messages now under way; 0 on failure, after which the transfer may be freed. */
 static int start_message(weft_comm *comm, weft_comm_transfer *t, int i)
 {
@@ -195,6 +204,7 @@ static int start_message(weft_comm *comm, weft_comm_transfer *t, int i)
         return 0;
     }
     comm->active++;
+    comm->active_long += takes_long(comm, t, &t->messages[i]);
     comm->active_bytes += t->messages[i].bytes;
     return 1;
 }
@@ -297,8 +307,10 @@ static int poll_transport(weft_comm *comm)
             weft_claimed_end(message->transfer->claimed, finished[i].status);
             continue;
         }
+        const weft_message *ended = &message->transfer->messages[message - message->transfer->posted];
         comm->active--;
-        comm->active_bytes -= message->transfer->messages[message - message->transfer->posted].bytes;
+        comm->active_long -= takes_long(comm, message->transfer, ended);
+        comm->active_bytes -= ended->bytes;
         message_ended(comm, message, finished[i].status);
     }
     return count;
@@ -363,11 +375,10 @@ static backoff fresh_backoff(const weft_comm *comm)
 {
     double bytes = comm->active > 0 ? (double)comm->active_bytes / comm->active : 0;
     double us = bytes * weft_runtime.cost.remote_byte_us;
+    double longest_us = comm->active_long == comm->active ? longest_message_us : message_us;
     return (backoff){
         .yields = us < SHORT_MESSAGE_US ? YIELDS_FOR_SHORT : 0,
-        .sleep_us = us < shortest_sleep_us    ? shortest_sleep_us
-                    : us > longest_message_us ? longest_message_us
-                                              : us,
+        .sleep_us = us < shortest_sleep_us ? shortest_sleep_us : us > longest_us ? longest_us : us,
     };
 }
 

@@ -102,6 +102,7 @@ struct weft_comm {
     weft_inquiry inquiry;
     weft_group_order *group_orders; /* one per process */
     int active; /* messages under way */
+    int active_long; /* of these: each takes a link to another machine for longer than other polls are apart */
     int64_t active_bytes;
     starpu_pthread_t thread;
     /* The mutex guards all members below. */
