@@ -1,10 +1,11 @@
-/* Convolutions: im2col and matrix products. */
+/* Convolutions: oneDNN's where these are faster, else im2col and matrix products. */
 #include "codelets/convolution_geometry.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "codelets/cpu/clones.h"
+#include "codelets/cpu/onednn_convolution.h"
 #include "codelets/convert.h"
 #include "codelets/linear.h"
 #include "codelets/problems.h"
@@ -193,13 +194,20 @@ void weft_kernel_convolution(const weft_kernel_call *call)
     void *weight_memory, *bias_memory = NULL;
     const void *weight = contiguous(&g, w.view, &weight_memory),
                *bias = adds ? contiguous(&g, &call->inputs[2], &bias_memory) : NULL;
-    char *columns = malloc((size_t)(g.taps * rows * out.extent[3]) * g.size + 1);
-    if (columns == NULL || (weight == NULL && weft_view_count(w.view) > 0) || (adds && bias == NULL)) {
+    const weft_convolution_task task = {
+        .geometry = &g, .x = &x, .y = &out, .groups = g.groups, .weight = weight, .bias = (const float *)bias
+    };
+    if ((weight == NULL && weft_view_count(w.view) > 0) || (adds && bias == NULL)) {
         out_of_memory(call);
-    } else {
-        convolve(&g, &x, &out, weight, bias, columns, rows);
+    } else if (!weft_onednn_convolve(&task)) {
+        char *columns = malloc((size_t)(g.taps * rows * out.extent[3]) * g.size + 1);
+        if (columns == NULL) {
+            out_of_memory(call);
+        } else {
+            convolve(&g, &x, &out, weight, (const char *)bias, columns, rows);
+        }
+        free(columns);
     }
-    free(columns);
     free(bias_memory);
     free(weight_memory);
 }
@@ -259,14 +267,21 @@ void weft_kernel_convolution_backward_input(const weft_kernel_call *call)
     void *weight_memory;
     const void *weight = contiguous(&g, w.view, &weight_memory);
     size_t row_bytes = (size_t)(rows * gradient.room[3]) * g.size, column_bytes = (size_t)g.taps * row_bytes;
-    char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
+    bool any = weft_view_count(gradient.view) > 0 && weight != NULL;
+    const weft_convolution_task task = { .geometry = &g, .x = &out, .y = &gradient, .groups = g.groups, .weight = weight };
     zero_output(call);
-    if (memory == NULL || (weight == NULL && weft_view_count(w.view) > 0)) {
+    if (weight == NULL && weft_view_count(w.view) > 0) {
         out_of_memory(call);
-    } else if (weft_view_count(gradient.view) > 0 && weight != NULL) {
-        spread(&g, &gradient, &out, weight, memory, memory + column_bytes, rows);
+    } else if (any && !weft_onednn_convolve_backward_input(&task)) {
+        char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
+        zero_output(call);
+        if (memory == NULL) {
+            out_of_memory(call);
+        } else {
+            spread(&g, &gradient, &out, weight, memory, memory + column_bytes, rows);
+        }
+        free(memory);
     }
-    free(memory);
     free(weight_memory);
 }
 
@@ -305,6 +320,33 @@ static void gather_group(const geometry *g, const image *gradient, const image *
     }
 }
 
+/* By oneDNN, which makes the sums of whole groups, and does not add to what is there: false if products do all of it. */
+static bool gather_at_once(const geometry *g, const image *gradient, const image *x, const image *out)
+{
+    int64_t begin = out->offset[0] - gradient->offset[1], features = out->extent[0], count = features * g->taps;
+    if (g->type != WEFT_F32 || (g->groups > 1 && (begin % g->features != 0 || features % g->features != 0))) {
+        return false;
+    }
+    geometry own = *g;
+    own.features = g->groups > 1 ? g->features : features;
+    float *sums = calloc((size_t)weft_most(1, count), sizeof *sums);
+    const weft_convolution_task task = { .geometry = &own,
+                                         .x = x,
+                                         .y = gradient,
+                                         .first_channel = g->groups > 1 ? begin / g->features * g->channels : 0,
+                                         .first_feature = begin,
+                                         .groups = g->groups > 1 ? features / g->features : 1,
+                                         .sums = sums };
+    bool done = sums != NULL && weft_onednn_convolve_backward_weight(&task);
+    for (int64_t row = 0, together; done && row < features; row += together) {
+        void *target = weft_view_row(out->view, row, &together);
+        together = weft_least(together, features - row);
+        add_run_float(target, 1, sums + row * g->taps, together * g->taps);
+    }
+    free(sums);
+    return done;
+}
+
 void weft_kernel_convolution_backward_weight(const weft_kernel_call *call)
 {
     image gradient = weft_image_of(&call->inputs[0]), x = weft_image_of(&call->inputs[1]),
@@ -312,16 +354,19 @@ void weft_kernel_convolution_backward_weight(const weft_kernel_call *call)
     geometry g = weft_geometry_of(call->numbers, call->output.dtype, &out, x.extent[1], gradient.extent[1]);
     int64_t rows = rows_at_a_time(&g, gradient.room[3], gradient.room[2]);
     size_t row_bytes = (size_t)(rows * gradient.room[3]) * g.size, column_bytes = (size_t)g.taps * row_bytes;
-    char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
+    bool any = weft_view_count(gradient.view) > 0 && g.taps > 0;
     if (call->first) {
         zero_output(call);
     }
+    if (!any || gather_at_once(&g, &gradient, &x, &out)) {
+        return;
+    }
+    char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
     if (memory == NULL) {
         out_of_memory(call);
         return;
     }
-    bool any = weft_view_count(gradient.view) > 0 && g.taps > 0;
-    for (int64_t sample = 0; any && sample < gradient.extent[0]; sample++) {
+    for (int64_t sample = 0; sample < gradient.extent[0]; sample++) {
         for (int64_t group = 0; group < g.groups; group++) {
             gather_group(&g, &gradient, &x, &out, sample, group, rows, memory, memory + column_bytes);
         }

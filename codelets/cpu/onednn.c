@@ -3,101 +3,10 @@
 #include "codelets/cpu/onednn.h"
 
 #if defined WEFT_HAVE_ONEDNN
-#include <oneapi/dnnl/dnnl.h>
-#include <stdlib.h>
+#include "codelets/cpu/onednn_versions.h"
 
 /* Products of fewer additions take less time in BLAS. */
 enum { LEAST_WORK = 1 << 20 };
-
-/* Where oneDNN's threads are OpenMP's: StarPU's workers are the threads. */
-extern int omp_get_max_threads(void) __attribute__((weak));
-extern void omp_set_num_threads(int threads) __attribute__((weak));
-
-static int use_threads(int threads)
-{
-    if (omp_get_max_threads == NULL || omp_set_num_threads == NULL) {
-        return threads;
-    }
-    int former = omp_get_max_threads();
-    if (former != threads) {
-        omp_set_num_threads(threads);
-    }
-    return former;
-}
-
-/* ---- versions ------------------------------------------------------------------------------------------ */
-
-#if DNNL_VERSION_MAJOR >= 3
-typedef dnnl_memory_desc_t description;
-typedef const_dnnl_memory_desc_t kept_description; /* of a primitive's description */
-
-static bool describe(description *d, const dnnl_dims_t extent, dnnl_data_type_t type, const dnnl_dims_t stride)
-{
-    return dnnl_memory_desc_create_with_strides(d, 2, extent, type, stride) == dnnl_success;
-}
-
-static void forget(description *d)
-{
-    dnnl_memory_desc_destroy(*d);
-}
-
-static bool create_memory(dnnl_memory_t *memory, const description *d, dnnl_engine_t engine, void *address)
-{
-    return dnnl_memory_create(memory, *d, engine, address) == dnnl_success;
-}
-
-static bool append_sum(dnnl_post_ops_t after, float factor)
-{
-    return dnnl_post_ops_append_sum(after, factor, 0, dnnl_data_type_undef) == dnnl_success;
-}
-
-static bool append_factor(dnnl_post_ops_t after, float factor)
-{
-    return dnnl_post_ops_append_eltwise(after, dnnl_eltwise_linear, factor, 0) == dnnl_success;
-}
-
-static bool plan_product(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, const description side[3],
-                         dnnl_primitive_attr_t attributes)
-{
-    return dnnl_matmul_primitive_desc_create(plan, engine, side[0], side[1], NULL, side[2], attributes) == dnnl_success;
-}
-#else
-typedef dnnl_memory_desc_t description;
-typedef const dnnl_memory_desc_t *kept_description;
-
-static bool describe(description *d, const dnnl_dims_t extent, dnnl_data_type_t type, const dnnl_dims_t stride)
-{
-    return dnnl_memory_desc_init_by_strides(d, 2, extent, type, stride) == dnnl_success;
-}
-
-static void forget(description *d)
-{
-    (void)d;
-}
-
-static bool create_memory(dnnl_memory_t *memory, const description *d, dnnl_engine_t engine, void *address)
-{
-    return dnnl_memory_create(memory, d, engine, address) == dnnl_success;
-}
-
-static bool append_sum(dnnl_post_ops_t after, float factor)
-{
-    return dnnl_post_ops_append_sum(after, factor) == dnnl_success;
-}
-
-static bool append_factor(dnnl_post_ops_t after, float factor)
-{
-    return dnnl_post_ops_append_eltwise(after, 1, dnnl_eltwise_linear, factor, 0) == dnnl_success;
-}
-
-static bool plan_product(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, const description side[3],
-                         dnnl_primitive_attr_t attributes)
-{
-    dnnl_matmul_desc_t product;
-    return dnnl_matmul_desc_init(&product, &side[0], &side[1], NULL, &side[2]) == dnnl_success &&
-           dnnl_primitive_desc_create(plan, &product, attributes, engine, NULL) == dnnl_success;
-}
-#endif
 
 /* ---- one product --------------------------------------------------------------------------------------- */
 
@@ -107,7 +16,7 @@ enum { A, B, C, SIDES };
 typedef struct objects {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    description side[SIDES];
+    weft_dnnl_description side[SIDES];
     bool described[SIDES];
     dnnl_primitive_attr_t attributes;
     dnnl_post_ops_t after;
@@ -122,7 +31,7 @@ static bool describe_side(objects *o, int side, dnnl_data_type_t type, int64_t r
 {
     const dnnl_dims_t extent = { rows, columns };
     const dnnl_dims_t strides = { transposed ? 1 : stride, transposed ? stride : 1 };
-    o->described[side] = describe(&o->side[side], extent, type, strides);
+    o->described[side] = weft_dnnl_describe(&o->side[side], 2, extent, type, strides);
     return o->described[side];
 }
 
@@ -136,23 +45,25 @@ static bool plan(objects *o, const weft_gemm *g, dnnl_data_type_t type)
            dnnl_primitive_attr_create(&o->attributes) == dnnl_success &&
            dnnl_primitive_attr_set_scratchpad_mode(o->attributes, dnnl_scratchpad_mode_user) == dnnl_success &&
            dnnl_post_ops_create(&o->after) == dnnl_success &&
-           (g->alpha == 1 || append_factor(o->after, (float)g->alpha)) &&
-           (g->beta == 0 || append_sum(o->after, (float)g->beta)) &&
+           (g->alpha == 1 || weft_dnnl_append_factor(o->after, (float)g->alpha)) &&
+           (g->beta == 0 || weft_dnnl_append_sum(o->after, (float)g->beta)) &&
            dnnl_primitive_attr_set_post_ops(o->attributes, o->after) == dnnl_success &&
-           plan_product(&o->plan, o->engine, o->side, o->attributes);
+           weft_dnnl_plan_product(&o->plan, o->engine, o->side, o->attributes);
+}
+
+static bool create_memory(objects *o, int side, void *address)
+{
+    return dnnl_memory_create(&o->memory[side], weft_dnnl_borrow(&o->side[side]), o->engine, address) == dnnl_success;
 }
 
 static bool provide_memory(objects *o, const void *a, const void *b, void *c)
 {
-    kept_description scratch = dnnl_primitive_desc_query_md(o->plan, dnnl_query_scratchpad_md, 0);
+    weft_dnnl_borrowed scratch = dnnl_primitive_desc_query_md(o->plan, dnnl_query_scratchpad_md, 0);
     size_t size = scratch == NULL ? 0 : dnnl_memory_desc_get_size(scratch);
-    enum { LINE = 64 };
-    if (size > 0 && (o->scratch_bytes = aligned_alloc(LINE, (size + LINE - 1) / LINE * LINE)) == NULL) {
+    if (size > 0 && (o->scratch_bytes = weft_dnnl_allocate(size)) == NULL) {
         return false;
     }
-    return create_memory(&o->memory[A], &o->side[A], o->engine, (void *)(uintptr_t)a) &&
-           create_memory(&o->memory[B], &o->side[B], o->engine, (void *)(uintptr_t)b) &&
-           create_memory(&o->memory[C], &o->side[C], o->engine, c) &&
+    return create_memory(o, A, (void *)(uintptr_t)a) && create_memory(o, B, (void *)(uintptr_t)b) && create_memory(o, C, c) &&
            (size == 0 || dnnl_memory_create(&o->scratch, scratch, o->engine, o->scratch_bytes) == dnnl_success);
 }
 
@@ -174,7 +85,7 @@ static void destroy(objects *o)
     for (int side = 0; side < SIDES; side++) {
         dnnl_memory_destroy(o->memory[side]);
         if (o->described[side]) {
-            forget(&o->side[side]);
+            weft_dnnl_forget(&o->side[side]);
         }
     }
     dnnl_memory_destroy(o->scratch);
@@ -189,29 +100,16 @@ static void destroy(objects *o)
 
 /* ---- which products ------------------------------------------------------------------------------------ */
 
-static bool has(dnnl_cpu_isa_t wanted)
-{
-    return ((int)dnnl_get_effective_cpu_isa() & (int)wanted) == (int)wanted;
-}
-
-/* Whether oneDNN can be limited to the calling thread: StarPU's workers are the threads. Its sequential runtime has no other
- * one, OpenMP's takes a number, the others have no such setting. */
-static bool has_one_thread(void)
-{
-    unsigned runtime = dnnl_version()->cpu_runtime;
-    return runtime == DNNL_RUNTIME_SEQ || (runtime == DNNL_RUNTIME_OMP && omp_set_num_threads != NULL);
-}
-
 /* Processors that lack instructions for a type get BLAS, which is as fast or faster. */
 static bool type_of(weft_dtype dtype, dnnl_data_type_t *type)
 {
     switch (dtype) {
     case WEFT_F32:
         *type = dnnl_f32;
-        return has(dnnl_cpu_isa_avx512_core);
+        return weft_dnnl_has(dnnl_cpu_isa_avx512_core);
     case WEFT_BF16:
         *type = dnnl_bf16;
-        return has(dnnl_cpu_isa_avx512_core_bf16);
+        return weft_dnnl_has(dnnl_cpu_isa_avx512_core_bf16);
     default:
         return false;
     }
@@ -222,14 +120,14 @@ bool weft_onednn_multiply(const weft_gemm *g, weft_dtype input_type, const void 
     dnnl_data_type_t type;
     double work = (double)g->m * (double)g->n * (double)g->k;
     if (g->dtype != WEFT_F32 || g->m <= 1 || g->n <= 1 || work < LEAST_WORK || !type_of(input_type, &type) ||
-        !has_one_thread()) {
+        !weft_dnnl_has_one_thread()) {
         return false;
     }
     objects o = { 0 };
-    int former = use_threads(1);
+    int former = weft_dnnl_use_threads(1);
     bool done = plan(&o, g, type) && provide_memory(&o, a, b, c) && run(&o);
     destroy(&o);
-    use_threads(former);
+    weft_dnnl_use_threads(former);
     return done;
 }
 
