@@ -40,6 +40,7 @@ typedef struct weft_elementwise_args {
     int ndim;
     weft_dtype common;
     unsigned converted; /* bit k: operand k */
+    int streams;        /* non-temporal stores, for outputs that would leave the caches before they are read */
     weft_dtype types[1 + WEFT_MAX_ELEMENTWISE_INPUTS];
     int64_t extent[WEFT_MAX_DIMS];
     int64_t stride[1 + WEFT_MAX_ELEMENTWISE_INPUTS][WEFT_MAX_DIMS];

@@ -87,6 +87,7 @@ static void elementwise_case(prng *random, const operation *op, weft_dtype dtype
     static double memory[3][ROOM];
     weft_elementwise_args args = { .base.dtype = weft_arithmetic_type(dtype),
                                    .ndim = (int)prng_below(random, 5),
+                                   .streams = (int)prng_below(random, 2),
                                    .types = { dtype, dtype, dtype } };
     int64_t size[3] = { 1, 1, 1 };
     for (int d = args.ndim - 1; d >= 0; d--) {

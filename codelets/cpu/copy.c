@@ -99,7 +99,7 @@ static void copy_bytes(char *to, const char *from, size_t n)
 
 /* Non-temporal stores: a line is written without being read first, which saves a third of a copy's
  * traffic. From a row length (megabytes) on memcpy() does this itself, and is used. */
-static void stream_row(char *to, const char *from, size_t n)
+void weft_cpu_stream_row(char *to, const char *from, size_t n)
 {
 #if defined(__SSE2__)
     size_t head = -(uintptr_t)to % sizeof(__m128i);
@@ -145,7 +145,7 @@ void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box 
         char *to = (char *)target + walk.target * (int64_t)element_size;
         const char *from = (const char *)source + walk.source * (int64_t)element_size;
         if (plain && streams && row_bytes >= LONG_STREAM) {
-            stream_row(to, from, row_bytes);
+            weft_cpu_stream_row(to, from, row_bytes);
         } else if (plain) {
             copy_bytes(to, from, row_bytes);
         } else {

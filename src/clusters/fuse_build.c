@@ -242,9 +242,11 @@ static bool place_operands(const fusing *f, weft_cluster_program *program, const
     return done;
 }
 
-static void narrow_elementwise(const fusing *f, const weft_lowered *call, int64_t units, weft_elementwise_args *args)
+/* `keeps`: the output is scratch memory, which stays in the cache. */
+static void narrow_elementwise(const fusing *f, const weft_lowered *call, int64_t units, bool keeps, weft_elementwise_args *args)
 {
     args->extent[0] = units;
+    args->streams = args->streams && !keeps;
     if (f->flat) {
         args->ndim = 1;
         for (int i = 0; i < call->num_operands; i++) {
@@ -276,8 +278,9 @@ static unsigned narrow_views(const fusing *f, const weft_lowered *call, const pi
 }
 
 /* The arguments of a call for a piece: those of its first task on the rank, narrowed. Equal ones of the piece before are
- * shared. False: no memory. */
-static bool add_arguments(fusing *f, int number, const piece *rows, int64_t units, const int counts[], weft_cluster_step *step)
+ * shared. `keeps`: see narrow_elementwise(). False: no memory. */
+static bool add_arguments(fusing *f, int number, const piece *rows, int64_t units, const int counts[], bool keeps,
+                          weft_cluster_step *step)
 {
     const weft_lowered *call = &f->b->calls[number];
     const weft_task *task = f->tasks[number - f->cluster->first];
@@ -291,7 +294,7 @@ static bool add_arguments(fusing *f, int number, const piece *rows, int64_t unit
     memset(own, 0, words * 8);
     weft_task_arguments(&call->tasks, task, own);
     if (weft_kernel_is_elementwise(step->kernel)) {
-        narrow_elementwise(f, call, units, (void *)own);
+        narrow_elementwise(f, call, units, keeps, (void *)own);
     } else {
         step->moving = narrow_views(f, call, rows, units, counts, (void *)own);
     }
@@ -353,7 +356,9 @@ static bool write_piece(fusing *f, weft_cluster_program *program, const piece *r
                                    .first_place = (uint32_t)program->places.count };
         done = place_operands(f, program, call, rows, counts);
         step.num_places = (uint32_t)program->places.count - step.first_place;
-        done = done && add_arguments(f, n, rows, units, counts, &step) && weft_cluster_add_step(program, &step);
+        const weft_cluster_place *output = (weft_cluster_place *)program->places.items + step.first_place;
+        bool keeps = done && output->operand == WEFT_CLUSTER_SCRATCH;
+        done = done && add_arguments(f, n, rows, units, counts, keeps, &step) && weft_cluster_add_step(program, &step);
         apart += traffic_of_call(f, call, units);
     }
     int64_t together = traffic_of_task(f, program);

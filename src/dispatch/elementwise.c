@@ -3,6 +3,7 @@
  * these has several panels, a task is also limited to the columns of one of them. */
 #include "codelets/elementwise.h"
 #include "dispatch/dispatch.h"
+#include "runtime/last_cache.h"
 
 typedef struct elementwise {
     const weft_lowering *lowering;
@@ -10,6 +11,7 @@ typedef struct elementwise {
     weft_dtype arithmetic;
     unsigned converted; /* bit i + 1: input i must be converted; for the others it makes no difference */
     unsigned aligned;   /* bit i: rows of input i are rows of the output */
+    bool streams;       /* the output leaves the caches before it is read */
     int64_t strides[WEFT_MAX_ELEMENTWISE_INPUTS]
                    [WEFT_MAX_DIMS]; /* in the output's dimensions; 0: broadcast */
 } elementwise;
@@ -77,6 +79,7 @@ static elementwise prepare(const weft_lowering *lowering)
 {
     elementwise e = { .lowering = lowering, .common = common_type(lowering) };
     e.arithmetic = weft_arithmetic_type(e.common);
+    e.streams = !lowering->operation->outputs[0].in_place && weft_outgrows_cache(lowering->output);
     for (int i = 0; i < lowering->num_inputs; i++) {
         set_strides(&e, i);
         e.converted |= must_convert(&e, i) ? 2u << i : 0;
@@ -144,6 +147,7 @@ static bool add_task(const elementwise *e, weft_row_walk *walk, const part *p)
     args->types[0] = output->dtype;
     args->common = e->common;
     args->converted = e->converted;
+    args->streams = e->streams;
     for (int d = 0; d < output->ndim; d++) {
         args->extent[d] = d == 0 ? walk->last - walk->first : p->last[d] - p->first[d];
     }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "codelets/copy.h"
+#include "runtime/last_cache.h"
 #include "tensor/exchange_pieces.h"
 #include "tensor/staging.h"
 
@@ -383,21 +384,9 @@ static weft_received count_received(const weft_vec *pieces)
 
 /* ---- all of it ----------------------------------------------------------------------------------------- */
 
-/* Whether the target shards exceed the last cache: then their first lines are evicted before they are
- * read. */
-static bool outgrows_cache(const weft_layout *layout)
-{
-    double bytes = 0;
-    for (int i = 0; i < weft_runtime.local_ranks; i++) {
-        bytes += (double)weft_layout_shard_count(layout, weft_runtime.first_rank + i) *
-                 (double)weft_dtype_size(layout->dtype);
-    }
-    return weft_runtime.cache_bytes > 0 && bytes > (double)weft_runtime.cache_bytes;
-}
-
 bool weft_exchange_lower(weft_exchange *exchange, weft_task_list *list)
 {
-    lowering l = { .stage = &exchange->stage, .list = list, .streams = outgrows_cache(exchange->stage.to) };
+    lowering l = { .stage = &exchange->stage, .list = list, .streams = weft_outgrows_cache(exchange->stage.to) };
     l.staging.grows = exchange->grouped;
     weft_vec sends = { 0 }, receives = { 0 };
     bool done = true;
