@@ -56,6 +56,6 @@ void weft_cpu_copy_row(char *target, const char *source, int64_t n, int64_t targ
 /* Copies a box whose source and target are contiguous in different dimensions (transpose.c). False: not such
  * a box. */
 bool weft_cpu_transpose_box(char *target, const char *source, const weft_strided_box *box,
-                            size_t element_size);
+                            size_t element_size, bool streams);
 
 #endif

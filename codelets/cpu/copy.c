@@ -135,7 +135,7 @@ void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box 
     weft_strided_box b = simplify(box);
     int64_t n = b.extent[b.ndim - 1];
     int64_t source_stride = b.source_stride[b.ndim - 1], target_stride = b.target_stride[b.ndim - 1];
-    if (weft_cpu_transpose_box(target, source, &b, element_size)) {
+    if (weft_cpu_transpose_box(target, source, &b, element_size, streams)) {
         return;
     }
     size_t row_bytes = (size_t)n * element_size;

@@ -5,46 +5,55 @@
 #include "codelets/cpu/boxes.h"
 #include "codelets/cpu/clones.h"
 
-/* LINE: bytes of a cache line, the row of a tile. BLOCK_EDGE: elements, a multiple of every tile's edge. */
-enum { LINE = 64, BLOCK_EDGE = 64 };
+/* LINE: bytes of a cache line, the row of a tile. STRIP: columns, a multiple of every tile's edge. */
+enum { LINE = 64, STRIP = 64 };
 
 /* Writes a line whose address is a multiple of LINE, with non-temporal stores. */
-static inline void write_line(void *target, const void *source, bool streams)
+static inline void stream_line(void *target, const void *source)
 {
 #if defined(__SSE2__)
-    for (size_t i = 0; streams && i < LINE / sizeof(__m128i); i++) {
+    for (size_t i = 0; i < LINE / sizeof(__m128i); i++) {
         _mm_stream_si128((__m128i *)target + i, _mm_loadu_si128((const __m128i *)source + i));
     }
-    if (streams) {
-        return;
-    }
-#endif
-    (void)streams;
+#else
     memcpy(target, source, LINE);
+#endif
 }
 
-/* Transposes a tile in a buffer. Interleaving the two halves of an array rotates the bits of every index
- * by one; log2(edge) times swap rows and columns. Compilers use the vector unit's interleaving
- * instructions. */
+#if defined(__GNUC__)
+#define UNROLL _Pragma("GCC unroll 32") /* tiles of 2 bytes and more are in registers then */
+#else
+#define UNROLL
+#endif
+
+/* Transposes a tile. Interleaving the two halves of an array rotates the bits of every index by one;
+ * log2(edge) times swap rows and columns. Compilers use the vector unit's interleaving instructions. */
 #define DEFINE_TRANSPOSE_TILE(type, bits)                                                                    \
     WEFT_CLONES static void transpose_tile_##type(char *target, int64_t target_stride, const char *source,   \
                                                   int64_t source_stride, bool streams)                       \
     {                                                                                                        \
         enum { EDGE = 1 << (bits), HALF = EDGE * EDGE / 2 };                                                 \
         type buffers[2][2 * HALF];                                                                           \
-        for (int i = 0; i < EDGE; i++) {                                                                     \
+        UNROLL for (int i = 0; i < EDGE; i++) {                                                              \
             memcpy(buffers[0] + i * EDGE, (const type *)source + i * source_stride, LINE);                   \
         }                                                                                                    \
-        for (int round = 0; round < (bits); round++) {                                                       \
-            const type *restrict in = buffers[round & 1];                                                    \
-            type *restrict out = buffers[(round & 1) ^ 1];                                                   \
+        UNROLL for (int round = 0; round < (bits); round++) {                                                \
+            const type *in = buffers[round & 1];                                                             \
+            type *out = buffers[(round & 1) ^ 1];                                                            \
             for (int i = 0; i < HALF; i++) { /* vectorised */                                                \
                 out[2 * i] = in[i];                                                                          \
                 out[2 * i + 1] = in[HALF + i];                                                               \
             }                                                                                                \
         }                                                                                                    \
-        for (int i = 0; i < EDGE; i++) {                                                                     \
-            write_line((type *)target + i * target_stride, buffers[(bits)&1] + i * EDGE, streams);           \
+        const type *out = buffers[(bits)&1];                                                                 \
+        if (streams) {                                                                                       \
+            UNROLL for (int i = 0; i < EDGE; i++) {                                                          \
+                stream_line((type *)target + i * target_stride, out + i * EDGE);                             \
+            }                                                                                                \
+        } else {                                                                                             \
+            UNROLL for (int i = 0; i < EDGE; i++) {                                                          \
+                memcpy((type *)target + i * target_stride, out + i * EDGE, LINE);                            \
+            }                                                                                                \
         }                                                                                                    \
     }
 DEFINE_TRANSPOSE_TILE(uint8_t, 6)
@@ -78,29 +87,29 @@ typedef struct transposition {
     bool streams;
 } transposition;
 
-/* Whether to use non-temporal stores. Rows far apart map to few cache sets, and would be evicted before
- * they are complete; data beyond the size of the nearest caches leaves them anyway. Whole lines only, so
- * these must be aligned in every row. */
+/* Whether rows far apart, which map to few cache sets, would be evicted before they are complete. */
 static bool outgrows_near_caches(const transposition *t)
 {
     enum { NEAR = 4 << 20 }; /* bytes */
-    return t->rows * t->target_stride * t->size >= NEAR && t->target_stride * t->size % LINE == 0 &&
-           (uintptr_t)t->target % (size_t)t->size == 0;
+    return t->rows * t->target_stride * t->size >= NEAR;
 }
 
-/* Prefetches the next block: its lines are in as many pages as it has columns, which hardware prefetchers
- * do not foresee. */
-static void prefetch_block(const transposition *t, int64_t i, int64_t first, int64_t end)
+/* Whether lines are aligned in every row: non-temporal stores write whole ones. */
+static bool has_whole_lines(const transposition *t)
+{
+    return t->target_stride * t->size % LINE == 0 && (uintptr_t)t->target % (size_t)t->size == 0;
+}
+
+/* Prefetches a tile, whose lines are in as many pages as it has columns: hardware prefetchers do not foresee
+ * them. Not into the nearest cache, where lines at a distance of a page share one set. */
+static void prefetch_tile(const transposition *t, int64_t i, int64_t j)
 {
 #if defined(__GNUC__)
-    int64_t bytes = (t->rows - i < BLOCK_EDGE ? t->rows - i : BLOCK_EDGE) * t->size;
-    for (int64_t j = first; j < end; j++) {
-        for (int64_t byte = 0; byte < bytes; byte += LINE) {
-            __builtin_prefetch(t->source + (i + j * t->source_stride) * t->size + byte);
-        }
+    for (int64_t column = j; column < j + t->edge; column++) {
+        __builtin_prefetch(t->source + (i + column * t->source_stride) * t->size, 0, 2);
     }
 #else
-    (void)t, (void)i, (void)first, (void)end;
+    (void)t, (void)i, (void)j;
 #endif
 }
 
@@ -109,13 +118,14 @@ static void prefetch_block(const transposition *t, int64_t i, int64_t first, int
 static void transpose_tiles(const transposition *t, int64_t rows, int64_t first, int64_t end)
 {
     tile_function tile = tile_of((size_t)t->size);
-    for (int64_t strip = first; strip < end; strip += BLOCK_EDGE) {
-        int64_t strip_end = strip + BLOCK_EDGE < end ? strip + BLOCK_EDGE : end;
+    for (int64_t strip = first; strip < end; strip += STRIP) {
+        int64_t strip_end = strip + STRIP < end ? strip + STRIP : end;
         for (int64_t i = 0; i < rows; i += t->edge) {
-            if (t->streams && i % BLOCK_EDGE == 0 && i + BLOCK_EDGE < rows) {
-                prefetch_block(t, i + BLOCK_EDGE, strip, strip_end);
-            }
+            bool last = i + t->edge == rows;
             for (int64_t j = strip; j < strip_end; j += t->edge) {
+                if (!last || j + STRIP < end) {
+                    prefetch_tile(t, last ? 0 : i + t->edge, last ? j + STRIP : j);
+                }
                 tile(t->target + (i * t->target_stride + j) * t->size, t->target_stride,
                      t->source + (i + j * t->source_stride) * t->size, t->source_stride, t->streams);
             }
@@ -177,7 +187,7 @@ static weft_strided_box with_last(const weft_strided_box *b, int second_last, in
 }
 
 bool weft_cpu_transpose_box(char *target, const char *source, const weft_strided_box *box,
-                            size_t element_size)
+                            size_t element_size, bool streams)
 {
     int64_t size = (int64_t)element_size, edge = LINE / size;
     int from = contiguous_dim(box, box->source_stride, edge),
@@ -199,7 +209,7 @@ bool weft_cpu_transpose_box(char *target, const char *source, const weft_strided
                             .source_stride = b.source_stride[last],
                             .size = size,
                             .edge = edge };
-        t.streams = outgrows_near_caches(&t);
+        t.streams = (streams || outgrows_near_caches(&t)) && has_whole_lines(&t);
         transpose(&t);
         streamed |= t.streams;
     }

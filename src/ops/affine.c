@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "codelets/copy.h"
+#include "runtime/last_cache.h"
 
 weft_affine_loop weft_affine_same(int64_t extent, int source, int target)
 {
@@ -194,6 +195,7 @@ static void go_to_panel(place *p, int64_t panel)
 typedef struct copier {
     const weft_lowering *lowering;
     place from, to;
+    bool streams;         /* copies use non-temporal stores */
     bool open;            /* a task has begun */
     weft_copy_args *args; /* its arguments */
     int num_sources;
@@ -211,6 +213,7 @@ static bool begin_task(copier *c)
     c->num_sources = 0;
     c->args->base.dtype = c->to.layout->dtype;
     c->args->element_size = weft_dtype_size(c->to.layout->dtype);
+    c->args->streams = c->streams;
     weft_task_add(tasks, weft_output_slot(c->lowering, 0, c->to.panel), 0, c->access);
     c->access = WEFT_SLOT_READ_WRITE;
     return true;
@@ -329,6 +332,7 @@ static bool is_covered(const copier *c, int num_maps, const weft_affine maps[])
 bool weft_lower_affine(const weft_lowering *lowering, int num_maps, const weft_affine maps[])
 {
     copier c = { .lowering = lowering,
+                 .streams = weft_outgrows_cache(lowering->output),
                  .to = place_of(lowering->output, weft_lowering_output(lowering), NULL) };
     for (int64_t panel = 0; panel < c.to.shard->num_panels; panel++) {
         go_to_panel(&c.to, panel);
