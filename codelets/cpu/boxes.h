@@ -48,8 +48,8 @@ static inline void end_stream(void)
 #endif
 }
 
-/* Copies bytes with non-temporal stores, without the fence (copy.c). */
-void weft_cpu_stream_row(char *to, const char *from, size_t n);
+/* Copies bytes with non-temporal stores, without the fence (copy.c). next: what will be copied then; from + n: it follows. */
+void weft_cpu_stream_row(char *to, const char *from, const char *next, size_t n);
 /* Copies n elements, with strides in elements (copy.c). */
 void weft_cpu_copy_row(char *target, const char *source, int64_t n, int64_t target_stride,
                        int64_t source_stride, size_t element_size);

@@ -98,17 +98,23 @@ static void copy_bytes(char *to, const char *from, size_t n)
 }
 
 /* Non-temporal stores: a line is written without being read first, which saves a third of a copy's
- * traffic. From a row length (megabytes) on memcpy() does this itself, and is used. */
-void weft_cpu_stream_row(char *to, const char *from, size_t n)
+ * traffic; whole lines only, because a part of one takes longer. From a row length (megabytes) on memcpy()
+ * does this itself, and is used. The next row's first page is prefetched: hardware prefetchers begin again
+ * with each row that does not follow the last one. */
+void weft_cpu_stream_row(char *to, const char *from, const char *next, size_t n)
 {
 #if defined(__SSE2__)
-    size_t head = -(uintptr_t)to % sizeof(__m128i);
+    enum { PAGE = 4096 };
+    size_t head = -(uintptr_t)to % (4 * sizeof(__m128i));
     head = head < n ? head : n;
     memcpy(to, from, head);
     size_t i = head;
     for (; i + 4 * sizeof(__m128i) <= n; i += 4 * sizeof(__m128i)) {
         const __m128i *source = (const __m128i *)(const void *)(from + i);
         __m128i *target = (__m128i *)(void *)(to + i);
+        if (i < PAGE) {
+            _mm_prefetch(next + i, _MM_HINT_T1);
+        }
         __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
         __m128i c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
         _mm_stream_si128(target, a);
@@ -118,6 +124,7 @@ void weft_cpu_stream_row(char *to, const char *from, size_t n)
     }
     memcpy(to + i, from + i, n - i);
 #else
+    (void)next;
     memcpy(to, from, n);
 #endif
 }
@@ -141,11 +148,12 @@ void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box 
     size_t row_bytes = (size_t)n * element_size;
     bool plain = source_stride == 1 && target_stride == 1 && (row_bytes >= LONG_ROW || b.ndim == 1);
     row_walk walk = walk_start(&b);
-    for (int64_t row = 0; row < walk.rows; row++, walk_next(&walk, &b)) {
+    for (int64_t row = 0; row < walk.rows; row++) {
         char *to = (char *)target + walk.target * (int64_t)element_size;
         const char *from = (const char *)source + walk.source * (int64_t)element_size;
+        walk_next(&walk, &b);
         if (plain && streams && row_bytes >= LONG_STREAM) {
-            weft_cpu_stream_row(to, from, row_bytes);
+            weft_cpu_stream_row(to, from, (const char *)source + walk.source * (int64_t)element_size, row_bytes);
         } else if (plain) {
             copy_bytes(to, from, row_bytes);
         } else {

@@ -39,7 +39,6 @@ size_t weft_exchange_bytes(const weft_exchange *exchange);
 bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tensor_impl *source,
                        weft_tensor_impl *target, bool is_new);
 
-
 /* An exchange without tasks and messages; NULL: no memory. */
 weft_exchange *weft_exchange_allocate(const weft_stage *stage);
 
