@@ -99,12 +99,13 @@ static void copy_bytes(char *to, const char *from, size_t n)
 
 /* Non-temporal stores: a line is written without being read first, which saves a third of a copy's
  * traffic; whole lines only, because a part of one takes longer. From a row length (megabytes) on memcpy()
- * does this itself, and is used. The next row's first page is prefetched: hardware prefetchers begin again
- * with each row that does not follow the last one. */
+ * does this itself, and is used. The first page of a next row that lies elsewhere is prefetched, which
+ * hardware prefetchers do not foresee. */
 void weft_cpu_stream_row(char *to, const char *from, const char *next, size_t n)
 {
 #if defined(__SSE2__)
     enum { PAGE = 4096 };
+    size_t prefetched = next == from + n ? 0 : PAGE;
     size_t head = -(uintptr_t)to % (4 * sizeof(__m128i));
     head = head < n ? head : n;
     memcpy(to, from, head);
@@ -112,7 +113,7 @@ void weft_cpu_stream_row(char *to, const char *from, const char *next, size_t n)
     for (; i + 4 * sizeof(__m128i) <= n; i += 4 * sizeof(__m128i)) {
         const __m128i *source = (const __m128i *)(const void *)(from + i);
         __m128i *target = (__m128i *)(void *)(to + i);
-        if (i < PAGE) {
+        if (i < prefetched) {
             _mm_prefetch(next + i, _MM_HINT_T1);
         }
         __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
