@@ -34,10 +34,12 @@ static inline void stream_line(void *target, const void *source)
     {                                                                                                        \
         enum { EDGE = 1 << (bits), HALF = EDGE * EDGE / 2 };                                                 \
         type buffers[2][2 * HALF];                                                                           \
-        UNROLL for (int i = 0; i < EDGE; i++) {                                                              \
+        UNROLL                                                                                               \
+        for (int i = 0; i < EDGE; i++) {                                                                     \
             memcpy(buffers[0] + i * EDGE, (const type *)source + i * source_stride, LINE);                   \
         }                                                                                                    \
-        UNROLL for (int round = 0; round < (bits); round++) {                                                \
+        UNROLL                                                                                               \
+        for (int round = 0; round < (bits); round++) {                                                       \
             const type *in = buffers[round & 1];                                                             \
             type *out = buffers[(round & 1) ^ 1];                                                            \
             for (int i = 0; i < HALF; i++) { /* vectorised */                                                \
@@ -47,11 +49,13 @@ static inline void stream_line(void *target, const void *source)
         }                                                                                                    \
         const type *out = buffers[(bits)&1];                                                                 \
         if (streams) {                                                                                       \
-            UNROLL for (int i = 0; i < EDGE; i++) {                                                          \
+            UNROLL                                                                                           \
+            for (int i = 0; i < EDGE; i++) {                                                                 \
                 stream_line((type *)target + i * target_stride, out + i * EDGE);                             \
             }                                                                                                \
         } else {                                                                                             \
-            UNROLL for (int i = 0; i < EDGE; i++) {                                                          \
+            UNROLL                                                                                           \
+            for (int i = 0; i < EDGE; i++) {                                                                 \
                 memcpy((type *)target + i * target_stride, out + i * EDGE, LINE);                            \
             }                                                                                                \
         }                                                                                                    \
