@@ -213,7 +213,8 @@ bool weft_cpu_transpose_box(char *target, const char *source, const weft_strided
                             .source_stride = b.source_stride[last],
                             .size = size,
                             .edge = edge };
-        t.streams = (streams || outgrows_near_caches(&t)) && has_whole_lines(&t);
+        /* Tiles of bytes, 64 lines at once, are written faster through the caches. */
+        t.streams = ((streams && size > 1) || outgrows_near_caches(&t)) && has_whole_lines(&t);
         transpose(&t);
         streamed |= t.streams;
     }
