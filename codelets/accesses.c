@@ -118,6 +118,20 @@ void weft_matmul_accesses(const void *arguments, int num_operands, weft_kernel_v
     visit(context, &c);
 }
 
+/* As if the packed rows were stored one behind the other: they take at least as much room. */
+void weft_pack_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context)
+{
+    (void)num_operands;
+    const weft_pack_args *args = arguments;
+    const weft_gemm *g = &args->gemm;
+    int64_t width = g->transpose_b ? g->k : g->n;
+    weft_kernel_access b = matrix(WEFT_KERNEL_READ, 1, args->base.dtype, args->count, width, g->ldb, 1);
+    weft_kernel_access packed = matrix(WEFT_KERNEL_WRITE, 0, args->base.dtype, args->count, width, width, 1);
+    packed.offset = args->first * width * size_of(args->base.dtype);
+    visit(context, &b);
+    visit(context, &packed);
+}
+
 /* Reads indices, and adds up `addends` rows each in a matrix (operand 0). */
 static void visit_embedding(const weft_embedding_args *args, int operand, weft_kernel_access to, int64_t addends,
                             weft_kernel_visitor visit, void *context)

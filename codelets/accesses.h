@@ -10,6 +10,7 @@ void weft_elementwise_accesses(const void *arguments, int num_operands, weft_ker
                                void *context);
 void weft_constant_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
 void weft_matmul_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
+void weft_pack_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
 void weft_embedding_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
                              void *context);
 void weft_embedding_backward_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,

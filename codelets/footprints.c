@@ -84,7 +84,18 @@ uint32_t weft_matmul_footprint(const weft_task_run *run)
     add(&h, g->dtype);
     add(&h, args->input_type);
     add(&h, g->transpose_a * 4 + g->transpose_b * 2 + args->adds);
-    add_all(&h, 6, (const int64_t[]){ g->m, g->n, g->k, g->lda, g->ldb, g->ldc });
+    add_all(&h, 7, (const int64_t[]){ g->m, g->n, g->k, g->lda, g->ldb, g->ldc, args->packed_rows });
+    return end(h);
+}
+
+uint32_t weft_pack_footprint(const weft_task_run *run)
+{
+    const weft_pack_args *args = run->arguments;
+    const weft_gemm *g = &args->gemm;
+    hash h = begin();
+    add(&h, args->base.dtype);
+    add(&h, g->transpose_b);
+    add_all(&h, 4, (const int64_t[]){ g->n, g->k, g->ldb, args->count });
     return end(h);
 }
 

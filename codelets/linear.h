@@ -38,10 +38,26 @@ typedef struct weft_gemm_args {
     bool adds;
     int64_t addend_row_stride, addend_column_stride; /* elements */
     bool scaled; /* alpha, and beta for X, are the call's scalars */
+    int64_t packed_rows; /* not 0: B is packed, in the order for products of so many rows */
 } weft_gemm_args;
 enum { WEFT_GEMM_ALPHA, WEFT_GEMM_BETA };
 void weft_cpu_matmul(const weft_task_run *run);
 uint32_t weft_matmul_footprint(const weft_task_run *run);
+
+/* Bytes of a B of `input_type` in the order that is best for products of g->m rows, at least those of B: made once, it
+ * saves all panels of A's rows from ordering B again. 0: such products want B as it is stored. */
+int64_t weft_packed_bytes(const weft_gemm *g, weft_dtype input_type);
+
+/* Rows of B as stored, `count` from `first` on, are packed into operand 0 (W; RW behind other rows). Operand 1: these rows.
+ * Several packs have parts of B only if each but the last has a multiple of WEFT_PACKED_ROWS, and B is not transposed. */
+enum { WEFT_PACKED_ROWS = 64 };
+typedef struct weft_pack_args {
+    weft_task_args base; /* dtype: of B */
+    weft_gemm gemm;      /* of the whole product; m: the rows for which B is packed */
+    int64_t first, count;
+} weft_pack_args;
+void weft_cpu_pack(const weft_task_run *run);
+uint32_t weft_pack_footprint(const weft_task_run *run);
 
 /* One product of the last two dimensions for every index of the others; inputs may broadcast along these.
  * numbers[0]: 1 for a transposed input 0, plus 2 for a transposed input 1. A one-dimensional input is a

@@ -115,6 +115,44 @@ static bool product_case(prng *random, weft_dtype dtype, double alpha, double be
     return computed;
 }
 
+/* The same with a packed B; parts: as B's panels are packed, each into its place. Whether oneDNN packs it. */
+static bool packed_case(prng *random, weft_dtype dtype, double alpha, double beta)
+{
+    weft_gemm g = { .dtype = WEFT_F32,
+                    .transpose_b = prng_below(random, 2),
+                    .m = 1 + prng_below(random, 90),
+                    .n = some_size(random),
+                    .k = 60 + some_size(random),
+                    .alpha = alpha,
+                    .beta = beta };
+    matrix a = new_matrix(random, dtype, g.m, g.k);
+    matrix b = g.transpose_b ? new_matrix(random, dtype, g.n, g.k) : new_matrix(random, dtype, g.k, g.n);
+    matrix c = new_matrix(random, WEFT_F32, g.m, g.n);
+    g.lda = a.stride;
+    g.ldb = b.stride;
+    g.ldc = c.stride;
+    weft_gemm order = g;
+    order.m = 100 + prng_below(random, 100); /* panels of other heights are multiplied by the same B */
+    int64_t bytes = weft_packed_bytes(&order, dtype), rows = b.rows;
+    if (bytes > 0) {
+        void *packed = malloc((size_t)bytes);
+        assert_non_null(packed);
+        assert_true(bytes >= g.n * g.k * (int64_t)weft_dtype_size(dtype));
+        int64_t most = g.transpose_b || prng_below(random, 2) ? rows : WEFT_PACKED_ROWS;
+        for (int64_t first = 0; first < rows; first += most) {
+            const char *from = (const char *)b.memory + (size_t)(first * b.stride) * weft_dtype_size(dtype);
+            assert_true(weft_onednn_pack(&order, dtype, first, first + most < rows ? most : rows - first, from, packed));
+        }
+        assert_true(weft_onednn_multiply_packed(&g, dtype, order.m, a.memory, packed, c.memory));
+        assert_product(&g, &a, &b, &c);
+        free(packed);
+    }
+    free_matrix(&a);
+    free_matrix(&b);
+    free_matrix(&c);
+    return bytes > 0;
+}
+
 static const double alphas[] = { 1, 1, 0.125, -1.5 }, betas[] = { 0, 1, 0.5 };
 
 static bool has_instructions(const char *wanted)
@@ -164,6 +202,20 @@ static void test_products(void **state)
     }
 }
 
+static void test_packed(void **state)
+{
+    (void)state;
+    static const weft_dtype dtypes[] = { WEFT_F32, WEFT_BF16, WEFT_F16 };
+    prng random = prng_start(47);
+    for (int d = 0; d < 3; d++) {
+        int packed = 0;
+        for (int i = 0; i < 60; i++) {
+            packed += packed_case(&random, dtypes[d], alphas[i % 4], betas[i % 3]);
+        }
+        assert_int_equal(packed > 0, is_given(dtypes[d]));
+    }
+}
+
 /* C is not read with beta 0, and what is not a number stays in its row. */
 static void test_special_values(void **state)
 {
@@ -190,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_packed),
         cmocka_unit_test(test_special_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

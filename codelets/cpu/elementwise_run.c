@@ -148,9 +148,9 @@ static void run_row(runner *run, const rows *r)
         bool in_place = direct && !streams;
         run->loop(in_place ? (void *)target : &run->output, inputs[0], inputs[1], inputs[2], n, run->scalars);
         if (streams) {
-            const char *block = (const char *)&run->output;
+            const char *results = (const char *)&run->output;
             size_t bytes = (size_t)(n * run->sizes[0]);
-            weft_cpu_stream_row(target, block, block + bytes, bytes);
+            weft_cpu_stream_row(target, results, results + bytes, bytes);
         } else if (!direct) {
             weft_store(args->types[0], target, stride, run->result, &run->output, n);
         }

@@ -289,6 +289,14 @@ static void multiply_blocks(const weft_gemm *g, weft_dtype type, const float *a,
     }
 }
 
+static void set_to_zero(const weft_gemm *g, void *c)
+{
+    weft_gemm nothing = *g;
+    nothing.k = 0;
+    nothing.beta = 0;
+    weft_multiply(&nothing, NULL, NULL, c);
+}
+
 bool weft_multiply_from(const weft_gemm *g, weft_dtype input_type, const void *a, const void *b, void *c)
 {
     if (input_type == g->dtype || g->k == 0 || g->m == 0 || g->n == 0) {
@@ -302,10 +310,7 @@ bool weft_multiply_from(const weft_gemm *g, weft_dtype input_type, const void *a
     int64_t width = g->n < BLOCK_WIDTH ? g->n : BLOCK_WIDTH, depth = g->k < BLOCK_DEPTH ? g->k : BLOCK_DEPTH;
     float *scratch = malloc((count + (size_t)(width * depth)) * sizeof(*scratch));
     if (scratch == NULL) {
-        weft_gemm nothing = *g;
-        nothing.k = 0;
-        nothing.beta = 0;
-        weft_multiply(&nothing, a, b, c);
+        set_to_zero(g, c);
         return false;
     }
     convert_rows(scratch, input_type, a, g->lda, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k);
@@ -352,7 +357,20 @@ void weft_cpu_matmul(const weft_task_run *run)
     }
     const void *a = gemm.k == 0 ? NULL : run->operands[1];
     const void *b = gemm.k == 0 ? NULL : run->operands[2];
-    if (!weft_multiply_from(&gemm, args->input_type, a, b, c)) {
+    if (args->packed_rows > 0) {
+        if (!weft_onednn_multiply_packed(&gemm, args->input_type, args->packed_rows, a, b, c)) {
+            set_to_zero(&gemm, c);
+            weft_problem_memory(run->error, WEFT_PROBLEM_BLOCK_OF_PRODUCT, 0);
+        }
+    } else if (!weft_multiply_from(&gemm, args->input_type, a, b, c)) {
+        weft_problem_memory(run->error, WEFT_PROBLEM_BLOCK_OF_PRODUCT, 0);
+    }
+}
+
+void weft_cpu_pack(const weft_task_run *run)
+{
+    const weft_pack_args *args = run->arguments;
+    if (!weft_onednn_pack(&args->gemm, args->base.dtype, args->first, args->count, run->operands[1], run->operands[0])) {
         weft_problem_memory(run->error, WEFT_PROBLEM_BLOCK_OF_PRODUCT, 0);
     }
 }

@@ -35,12 +35,12 @@ static bool describe_side(objects *o, int side, dnnl_data_type_t type, int64_t r
     return o->described[side];
 }
 
+/* The plan, of B as described. */
 static bool plan(objects *o, const weft_gemm *g, dnnl_data_type_t type)
 {
     return dnnl_engine_create(&o->engine, dnnl_cpu, 0) == dnnl_success &&
            dnnl_stream_create(&o->stream, o->engine, dnnl_stream_default_flags) == dnnl_success &&
            describe_side(o, A, type, g->m, g->k, g->lda, g->transpose_a) &&
-           describe_side(o, B, type, g->k, g->n, g->ldb, g->transpose_b) &&
            describe_side(o, C, dnnl_f32, g->m, g->n, g->ldc, false) &&
            dnnl_primitive_attr_create(&o->attributes) == dnnl_success &&
            dnnl_primitive_attr_set_scratchpad_mode(o->attributes, dnnl_scratchpad_mode_user) == dnnl_success &&
@@ -49,6 +49,11 @@ static bool plan(objects *o, const weft_gemm *g, dnnl_data_type_t type)
            (g->beta == 0 || weft_dnnl_append_sum(o->after, (float)g->beta)) &&
            dnnl_primitive_attr_set_post_ops(o->attributes, o->after) == dnnl_success &&
            weft_dnnl_plan_product(&o->plan, o->engine, o->side, o->attributes);
+}
+
+static bool describe_b(objects *o, const weft_gemm *g, dnnl_data_type_t type)
+{
+    return describe_side(o, B, type, g->k, g->n, g->ldb, g->transpose_b);
 }
 
 static bool create_memory(objects *o, int side, void *address)
@@ -115,18 +120,124 @@ static bool type_of(weft_dtype dtype, dnnl_data_type_t *type)
     }
 }
 
+static bool is_ours(const weft_gemm *g, weft_dtype input_type, dnnl_data_type_t *type)
+{
+    double work = (double)g->m * (double)g->n * (double)g->k;
+    return g->dtype == WEFT_F32 && g->m > 1 && g->n > 1 && work >= LEAST_WORK && type_of(input_type, type) &&
+           weft_dnnl_has_one_thread();
+}
+
 bool weft_onednn_multiply(const weft_gemm *g, weft_dtype input_type, const void *a, const void *b, void *c)
 {
     dnnl_data_type_t type;
-    double work = (double)g->m * (double)g->n * (double)g->k;
-    if (g->dtype != WEFT_F32 || g->m <= 1 || g->n <= 1 || work < LEAST_WORK || !type_of(input_type, &type) ||
-        !weft_dnnl_has_one_thread()) {
+    if (!is_ours(g, input_type, &type)) {
         return false;
     }
     objects o = { 0 };
     int former = weft_dnnl_use_threads(1);
-    bool done = plan(&o, g, type) && provide_memory(&o, a, b, c) && run(&o);
+    bool done = describe_b(&o, g, type) && plan(&o, g, type) && provide_memory(&o, a, b, c) && run(&o);
     destroy(&o);
+    weft_dnnl_use_threads(former);
+    return done;
+}
+
+/* ---- a packed B ---------------------------------------------------------------------------------------- */
+
+/* The order that oneDNN chooses for B in products of `rows` rows; it belongs to `o`, which is destroyed by the caller. NULL:
+ * there is none, or no kernel for it. */
+static weft_dnnl_borrowed choose_order(objects *o, const weft_gemm *g, int64_t rows, dnnl_data_type_t type)
+{
+    const weft_gemm plain = { .m = rows, .n = g->n, .k = g->k, .lda = g->k, .ldb = g->n, .ldc = g->n, .alpha = 1 };
+    const dnnl_dims_t extent = { g->k, g->n };
+    o->described[B] = weft_dnnl_describe_any(&o->side[B], 2, extent, type);
+    return o->described[B] && plan(o, &plain, type) && weft_dnnl_is_generated(o->plan)
+               ? dnnl_primitive_desc_query_md(o->plan, dnnl_query_exec_arg_md, DNNL_ARG_WEIGHTS)
+               : NULL;
+}
+
+int64_t weft_packed_bytes(const weft_gemm *g, weft_dtype input_type)
+{
+    dnnl_data_type_t type;
+    if (!is_ours(g, input_type, &type)) {
+        return 0;
+    }
+    objects o = { 0 };
+    int former = weft_dnnl_use_threads(1);
+    weft_dnnl_borrowed order = choose_order(&o, g, g->m, type);
+    int64_t stored = g->k * g->n * (int64_t)weft_dtype_size(input_type);
+    int64_t bytes = order == NULL ? 0 : (int64_t)dnnl_memory_desc_get_size(order);
+    destroy(&o);
+    weft_dnnl_use_threads(former);
+    return bytes == 0 || bytes > stored ? bytes : stored;
+}
+
+/* B, or with `in` rows of it, between their order as stored and the packed one. `stored` has the strides of g. */
+static bool reorder(objects *o, weft_dnnl_borrowed order, const weft_gemm *g, dnnl_data_type_t type, int64_t first, int64_t count,
+                    void *stored, void *packed, bool in)
+{
+    int64_t rows = g->transpose_b ? g->k : count, columns = g->transpose_b ? count : g->n;
+    const dnnl_dims_t extent = { rows, columns }, offset = { g->transpose_b ? 0 : first, g->transpose_b ? first : 0 };
+    const dnnl_dims_t strides = { g->transpose_b ? 1 : g->ldb, g->transpose_b ? g->ldb : 1 };
+    bool all = count == (g->transpose_b ? g->n : g->k);
+    weft_dnnl_description plain, part;
+    if (!weft_dnnl_describe(&plain, 2, extent, type, strides)) {
+        return false;
+    }
+    bool done = all || weft_dnnl_describe_part(&part, order, extent, offset);
+    if (done) {
+        weft_dnnl_borrowed target = all ? order : weft_dnnl_borrow(&part), source = weft_dnnl_borrow(&plain);
+        done = in ? weft_dnnl_reorder(o->engine, o->stream, source, stored, target, packed)
+                  : weft_dnnl_reorder(o->engine, o->stream, target, packed, source, stored);
+        if (!all) {
+            weft_dnnl_forget(&part);
+        }
+    }
+    weft_dnnl_forget(&plain);
+    return done;
+}
+
+bool weft_onednn_pack(const weft_gemm *g, weft_dtype input_type, int64_t first, int64_t count, const void *b, void *packed)
+{
+    dnnl_data_type_t type;
+    objects o = { 0 };
+    int former = weft_dnnl_use_threads(1);
+    weft_dnnl_borrowed order = type_of(input_type, &type) ? choose_order(&o, g, g->m, type) : NULL;
+    bool done = order != NULL && reorder(&o, order, g, type, first, count, (void *)(uintptr_t)b, packed, true);
+    destroy(&o);
+    weft_dnnl_use_threads(former);
+    return done;
+}
+
+/* The product as one of B as stored. */
+static bool unpack_and_multiply(objects *o, weft_dnnl_borrowed order, const weft_gemm *g, weft_dtype input_type,
+                                dnnl_data_type_t type, const void *a, const void *packed, void *c)
+{
+    weft_gemm plain = *g;
+    plain.transpose_b = false;
+    plain.ldb = g->n;
+    void *b = malloc((size_t)(g->k * g->n) * weft_dtype_size(input_type) + 1);
+    bool done = b != NULL && reorder(o, order, &plain, type, 0, g->k, b, (void *)(uintptr_t)packed, false) &&
+                weft_multiply_from(&plain, input_type, a, b, c);
+    free(b);
+    return done;
+}
+
+bool weft_onednn_multiply_packed(const weft_gemm *g, weft_dtype input_type, int64_t rows, const void *a, const void *packed,
+                                 void *c)
+{
+    dnnl_data_type_t type;
+    objects o = { 0 }, chooser = { 0 };
+    int former = weft_dnnl_use_threads(1);
+    weft_dnnl_borrowed order = type_of(input_type, &type) ? choose_order(&chooser, g, rows, type) : NULL;
+    bool done = false;
+    if (order != NULL) {
+        o.described[B] = weft_dnnl_copy_description(&o.side[B], order);
+        bool fits = g->m > 1 && o.described[B] && plan(&o, g, type) && weft_dnnl_is_generated(o.plan);
+        done = fits ? provide_memory(&o, a, packed, c) && run(&o)
+                    : unpack_and_multiply(&chooser, order, g, input_type, type, a, packed, c);
+    }
+    destroy(&o);
+    destroy(&chooser);
     weft_dnnl_use_threads(former);
     return done;
 }
@@ -136,6 +247,25 @@ bool weft_onednn_multiply(const weft_gemm *g, weft_dtype input_type, const void 
 bool weft_onednn_multiply(const weft_gemm *g, weft_dtype input_type, const void *a, const void *b, void *c)
 {
     (void)g, (void)input_type, (void)a, (void)b, (void)c;
+    return false;
+}
+
+int64_t weft_packed_bytes(const weft_gemm *g, weft_dtype input_type)
+{
+    (void)g, (void)input_type;
+    return 0;
+}
+
+bool weft_onednn_pack(const weft_gemm *g, weft_dtype input_type, int64_t first, int64_t count, const void *b, void *packed)
+{
+    (void)g, (void)input_type, (void)first, (void)count, (void)b, (void)packed;
+    return false;
+}
+
+bool weft_onednn_multiply_packed(const weft_gemm *g, weft_dtype input_type, int64_t rows, const void *a, const void *packed,
+                                 void *c)
+{
+    (void)g, (void)input_type, (void)rows, (void)a, (void)packed, (void)c;
     return false;
 }
 

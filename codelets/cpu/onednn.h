@@ -9,4 +9,10 @@
  * have equal bits. */
 bool weft_onednn_multiply(const weft_gemm *gemm, weft_dtype input_type, const void *a, const void *b, void *c);
 
+/* The same with a B that was packed for products of `rows` rows. False: no memory. */
+bool weft_onednn_multiply_packed(const weft_gemm *gemm, weft_dtype input_type, int64_t rows, const void *a, const void *packed,
+                                 void *c);
+/* Packs rows of B as stored, `count` from `first` on, for products of gemm->m rows. False: no memory. */
+bool weft_onednn_pack(const weft_gemm *gemm, weft_dtype input_type, int64_t first, int64_t count, const void *b, void *packed);
+
 #endif

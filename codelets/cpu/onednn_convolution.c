@@ -3,8 +3,6 @@
 #include "codelets/cpu/onednn_convolution.h"
 
 #if defined WEFT_HAVE_ONEDNN
-#include <string.h>
-
 #include "codelets/cpu/onednn_versions.h"
 
 /* Tasks of fewer multiplications take less time as products. */
@@ -142,14 +140,6 @@ static bool describe(objects *o, const weft_convolution_task *t, const region *r
            describe_any(&o->side[Y], 4, y, kind == FORWARD ? dnnl_f32 : type);
 }
 
-/* oneDNN's plain loops, and its own products of columns, have no advantage. */
-static bool is_generated(const_dnnl_primitive_desc_t plan)
-{
-    const char *name = NULL;
-    return dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success &&
-           name != NULL && (strncmp(name, "jit", 3) == 0 || strncmp(name, "br", 2) == 0);
-}
-
 static bool plan(objects *o, const region *r, direction kind)
 {
     if (dnnl_primitive_attr_create(&o->attributes) != dnnl_success ||
@@ -163,7 +153,7 @@ static bool plan(objects *o, const region *r, direction kind)
         : kind == BACKWARD_INPUT
             ? weft_dnnl_plan_backward_input(&o->plan, o->engine, sides, &r->window, o->attributes)
             : weft_dnnl_plan_backward_weight(&o->plan, o->engine, sides, &r->window, o->attributes);
-    return planned && is_generated(o->plan) && dnnl_primitive_create(&o->primitive, o->plan) == dnnl_success;
+    return planned && weft_dnnl_is_generated(o->plan) && dnnl_primitive_create(&o->primitive, o->plan) == dnnl_success;
 }
 
 static bool provide(objects *o, dnnl_memory_t *memory, void **bytes, weft_dnnl_borrowed of)
@@ -217,25 +207,10 @@ static bool execute(objects *o, direction kind)
 /* ---- copies between orders ------------------------------------------------------------------------------ */
 
 /* Copies between an address and bytes of a side, each as described. */
-static bool reorder(objects *o, weft_dnnl_borrowed plain, void *address, weft_dnnl_borrowed chosen,
-                    void *bytes, bool in)
+static bool reorder(objects *o, weft_dnnl_borrowed plain, void *address, weft_dnnl_borrowed chosen, void *bytes, bool in)
 {
-    dnnl_primitive_desc_t plan = NULL;
-    dnnl_primitive_t primitive = NULL;
-    dnnl_memory_t a = NULL, b = NULL;
-    bool done = dnnl_reorder_primitive_desc_create(&plan, in ? plain : chosen, o->engine, in ? chosen : plain,
-                                                   o->engine, NULL) == dnnl_success &&
-                dnnl_primitive_create(&primitive, plan) == dnnl_success &&
-                dnnl_memory_create(&a, plain, o->engine, address) == dnnl_success &&
-                dnnl_memory_create(&b, chosen, o->engine, bytes) == dnnl_success;
-    const dnnl_exec_arg_t arguments[] = { { DNNL_ARG_FROM, in ? a : b }, { DNNL_ARG_TO, in ? b : a } };
-    done = done && dnnl_primitive_execute(primitive, o->stream, 2, arguments) == dnnl_success &&
-           dnnl_stream_wait(o->stream) == dnnl_success;
-    dnnl_memory_destroy(a);
-    dnnl_memory_destroy(b);
-    dnnl_primitive_destroy(primitive);
-    dnnl_primitive_desc_destroy(plan);
-    return done;
+    return in ? weft_dnnl_reorder(o->engine, o->stream, plain, address, chosen, bytes)
+              : weft_dnnl_reorder(o->engine, o->stream, chosen, bytes, plain, address);
 }
 
 /* An image's samples from `from` on that are at one distance in memory, as `planes` from `first` on and the region's rows. */

@@ -5,6 +5,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- versions ------------------------------------------------------------------------------------------ */
 
@@ -42,6 +43,11 @@ static inline bool weft_dnnl_describe_part(weft_dnnl_description *d, weft_dnnl_b
                                            const dnnl_dims_t extent, const dnnl_dims_t offset)
 {
     return dnnl_memory_desc_create_submemory(d, whole, extent, offset) == dnnl_success;
+}
+
+static inline bool weft_dnnl_copy_description(weft_dnnl_description *d, weft_dnnl_borrowed from)
+{
+    return dnnl_memory_desc_clone(d, from) == dnnl_success;
 }
 
 static inline void weft_dnnl_forget(weft_dnnl_description *d)
@@ -121,6 +127,12 @@ static inline bool weft_dnnl_describe_part(weft_dnnl_description *d, weft_dnnl_b
                                            const dnnl_dims_t extent, const dnnl_dims_t offset)
 {
     return dnnl_memory_desc_init_submemory(d, whole, extent, offset) == dnnl_success;
+}
+
+static inline bool weft_dnnl_copy_description(weft_dnnl_description *d, weft_dnnl_borrowed from)
+{
+    *d = *from;
+    return true;
 }
 
 static inline void weft_dnnl_forget(weft_dnnl_description *d)
@@ -214,7 +226,36 @@ static inline bool weft_dnnl_has(dnnl_cpu_isa_t wanted)
     return ((int)dnnl_get_effective_cpu_isa() & (int)wanted) == (int)wanted;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------- */
+/* ---- primitives and memory ----------------------------------------------------------------------------- */
+
+/* Whether a primitive is made of generated code: oneDNN's plain loops, and its calls of other products, have no advantage. */
+static inline bool weft_dnnl_is_generated(const_dnnl_primitive_desc_t plan)
+{
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success && name != NULL &&
+           (strncmp(name, "jit", 3) == 0 || strncmp(name, "br", 2) == 0);
+}
+
+/* Copies between two descriptions' orders. */
+static inline bool weft_dnnl_reorder(dnnl_engine_t engine, dnnl_stream_t stream, weft_dnnl_borrowed from, void *from_bytes,
+                                     weft_dnnl_borrowed to, void *to_bytes)
+{
+    dnnl_primitive_desc_t plan = NULL;
+    dnnl_primitive_t primitive = NULL;
+    dnnl_memory_t a = NULL, b = NULL;
+    bool done = dnnl_reorder_primitive_desc_create(&plan, from, engine, to, engine, NULL) == dnnl_success &&
+                dnnl_primitive_create(&primitive, plan) == dnnl_success &&
+                dnnl_memory_create(&a, from, engine, from_bytes) == dnnl_success &&
+                dnnl_memory_create(&b, to, engine, to_bytes) == dnnl_success;
+    const dnnl_exec_arg_t arguments[] = { { DNNL_ARG_FROM, a }, { DNNL_ARG_TO, b } };
+    done = done && dnnl_primitive_execute(primitive, stream, 2, arguments) == dnnl_success &&
+           dnnl_stream_wait(stream) == dnnl_success;
+    dnnl_memory_destroy(a);
+    dnnl_memory_destroy(b);
+    dnnl_primitive_destroy(primitive);
+    dnnl_primitive_desc_destroy(plan);
+    return done;
+}
 
 /* Memory that begins with a line of the caches, or NULL. */
 static inline void *weft_dnnl_allocate(size_t size)
