@@ -107,6 +107,12 @@ static statistics statistics_of(const job *j, int64_t vector, const void *a)
                                           const T *bias, int64_t n)                                          \
     {                                                                                                        \
         SPLIT(T)                                                                                             \
+        if (s->mean == 0 && gain != NULL && bias == NULL) { /* rms_norm: the same bits */                    \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
+                out[i] = a[i] * inverse * gain[i];                                                           \
+            }                                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
         if (gain != NULL && bias != NULL) {                                                                  \
             for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 out[i] = NORMAL(T, a[i]) * gain[i] + bias[i];                                                \
@@ -178,14 +184,30 @@ static const void *weighted_gradient(const job *j, int64_t vector)
 
 /* ---- the kernels --------------------------------------------------------------------------------------- */
 
-static void store_statistics(const weft_kernel_call *call, int64_t vector, const statistics *s)
+enum { KEPT = 64 };
+
+/* Statistics of the last vectors, which are stored together. */
+typedef struct kept_statistics {
+    int64_t count;
+    double inverse[KEPT], mean[KEPT];
+} kept_statistics;
+
+/* `vector`: that of the statistics, of `count`. */
+static void store_statistics(const weft_kernel_call *call, kept_statistics *kept, int64_t vector, int64_t count,
+                             const statistics *s)
 {
+    kept->inverse[kept->count] = s->inverse;
+    kept->mean[kept->count++] = s->mean;
+    if (kept->count < KEPT && vector + 1 < count) {
+        return;
+    }
     if (call->num_outputs > 1) {
-        weft_view_set(&call->outputs[1], vector, s->inverse);
+        weft_view_store_part(&call->outputs[1], WEFT_F64, vector + 1 - kept->count, kept->count, kept->inverse);
     }
     if (call->num_outputs > 2) {
-        weft_view_set(&call->outputs[2], vector, s->mean);
+        weft_view_store_part(&call->outputs[2], WEFT_F64, vector + 1 - kept->count, kept->count, kept->mean);
     }
+    kept->count = 0;
 }
 
 void weft_kernel_norm(const weft_kernel_call *call)
@@ -196,9 +218,10 @@ void weft_kernel_norm(const weft_kernel_call *call)
     }
     weft_vectors out =
         weft_vectors_along(&call->output, (int)call->numbers[WEFT_NORM_FIRST], call->output.ndim - 1);
+    kept_statistics kept = { .count = 0 };
     for (int64_t v = 0; v < out.count; v++) {
         if (out.length == 0) {
-            store_statistics(call, v, &(statistics){ NAN, NAN });
+            store_statistics(call, &kept, v, out.count, &(statistics){ NAN, NAN });
             continue;
         }
         const void *a = weft_vector_load(&j.a, j.type, v, buffer(&j, A));
@@ -206,7 +229,7 @@ void weft_kernel_norm(const weft_kernel_call *call)
         statistics s = statistics_of(&j, v, a);
         normalise(&j, target, a, &s, j.gain, j.bias);
         weft_vector_store(&out, j.type, v, target);
-        store_statistics(call, v, &s);
+        store_statistics(call, &kept, v, out.count, &s);
     }
     free(j.memory);
 }

@@ -2,6 +2,17 @@
 
 #include "codelets/convert.h"
 
+/* Vector 0, if contiguous vectors of rows follow each other in memory: then no vector is searched for, which takes divisions. */
+static char *find_whole(const weft_vectors *v)
+{
+    int64_t together;
+    if (v->first == 0 || v->step != 1 || v->count == 0 || v->length == 0 || v->view->row_elements != v->outer * v->length) {
+        return NULL;
+    }
+    char *rows = weft_view_row(v->view, 0, &together);
+    return together < weft_view_rows(v->view) ? NULL : rows;
+}
+
 weft_vectors weft_vectors_along(const weft_view *view, int first, int last)
 {
     weft_vectors v = { .view = view, .first = first, .count = 1, .length = 1, .step = 1, .outer = 1 };
@@ -15,12 +26,16 @@ weft_vectors weft_vectors_along(const weft_view *view, int first, int last)
     if (first == 0 && view->ndim > 0) {
         v.per_row = v.step == 0 ? 0 : view->row_elements / v.step;
     }
+    v.whole = find_whole(&v);
     return v;
 }
 
 /* The first element of a vector that does not extend over all rows. */
 static char *vector_at(const weft_vectors *v, int64_t index)
 {
+    if (v->whole != NULL) {
+        return v->whole + (size_t)(index * v->length) * weft_dtype_size(v->view->dtype);
+    }
     int64_t place = index / v->step, row = place / v->outer;
     int64_t element = place % v->outer * v->length * v->step + index % v->step;
     return (char *)weft_view_row(v->view, row, NULL) + (size_t)element * weft_dtype_size(v->view->dtype);
@@ -109,6 +124,33 @@ int64_t weft_view_whole(const weft_view *view, int64_t index)
 void weft_view_set(const weft_view *view, int64_t index, double value)
 {
     weft_store(view->dtype, element_at(view, index), 1, WEFT_F64, &value, 1);
+}
+
+/* Where element `index` is, and how many elements from it on lie together. */
+static char *run_at(const weft_view *view, int64_t index, int64_t *count)
+{
+    int64_t row = index / view->row_elements, within = index % view->row_elements, rows;
+    char *place = weft_view_row(view, row, &rows);
+    *count = rows * view->row_elements - within;
+    return place + (size_t)within * weft_dtype_size(view->dtype);
+}
+
+void weft_view_load_part(const weft_view *view, weft_dtype arithmetic, int64_t first, int64_t count, void *target)
+{
+    for (int64_t done = 0, together; done < count; done += together) {
+        const char *place = run_at(view, first + done, &together);
+        together = together < count - done ? together : count - done;
+        weft_load(arithmetic, (char *)target + (size_t)done * weft_dtype_size(arithmetic), view->dtype, place, 1, together);
+    }
+}
+
+void weft_view_store_part(const weft_view *view, weft_dtype arithmetic, int64_t first, int64_t count, const void *source)
+{
+    for (int64_t done = 0, together; done < count; done += together) {
+        char *place = run_at(view, first + done, &together);
+        together = together < count - done ? together : count - done;
+        weft_store(view->dtype, place, 1, arithmetic, (const char *)source + (size_t)done * weft_dtype_size(arithmetic), together);
+    }
 }
 
 void weft_view_load(const weft_view *view, weft_dtype arithmetic, void *target)

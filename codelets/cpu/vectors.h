@@ -13,6 +13,7 @@ typedef struct weft_vectors {
     int64_t step;    /* distance of its elements inside a row */
     int64_t outer;   /* indices within a row of the dimensions before `first` */
     int64_t per_row; /* elements of a vector in one row */
+    char *whole;     /* vector 0, where all vectors follow each other in memory; else NULL */
 } weft_vectors;
 
 /* Along dimensions first .. last; a view without dimensions has one vector of one element. */
@@ -28,6 +29,11 @@ void weft_vector_store(const weft_vectors *vectors, weft_dtype arithmetic, int64
 double weft_view_value(const weft_view *view, int64_t index);
 int64_t weft_view_whole(const weft_view *view, int64_t index);
 void weft_view_set(const weft_view *view, int64_t index, double value);
+
+/* The same of elements first .. first + count - 1, as `arithmetic`: WEFT_F64, WEFT_F32 or WEFT_I64. For a value of each
+ * row, where finding one takes as long as some dozens of operations. */
+void weft_view_load_part(const weft_view *view, weft_dtype arithmetic, int64_t first, int64_t count, void *target);
+void weft_view_store_part(const weft_view *view, weft_dtype arithmetic, int64_t first, int64_t count, const void *source);
 
 /* Loads a whole view as `arithmetic`, row-major, into memory for weft_view_count() elements; and stores
  * it. */
