@@ -15,7 +15,7 @@ enum { FACTOR_ROWS = 4096, FACTOR_COLUMNS = 1024 }; /* of the large product's le
 static weft_mesh *mesh;
 static weft_tensor *x, *dx, *hidden, *dhidden, *up, *gate, *to_hidden, *from_hidden, *gain, *rstd;
 static weft_tensor *q, *k, *v, *attended, *dattended, *log_sums, *by_position;
-static weft_tensor *tokens, *table, *logits, *classes;
+static weft_tensor *tokens, *table, *logits, *classes, *row_sums;
 static weft_tensor *parameters[4], *gradients[4], *first[4], *second[4];
 static weft_tensor *large, *larger, *half, *halves, *large_order, *large_gain, *large_bias, *large_first, *large_second;
 static weft_tensor *left, *right, *left_half, *right_half;
@@ -53,8 +53,8 @@ CALL(rotary, weft_rotary(q, 10000, 0))
 CALL(permute, weft_transpose(by_position, 1, 2))
 CALL(embedding, weft_embedding(table, tokens))
 CALL(embedding_backward, weft_embedding_backward(x, tokens, CLASSES))
-CALL(cross_entropy, weft_cross_entropy(logits, classes))
-CALL(cross_entropy_backward, weft_cross_entropy_backward(NULL, logits, classes))
+CALL(cross_entropy, weft_cross_entropy_with_log_sums(logits, classes, NULL, &other))
+CALL(cross_entropy_backward, weft_cross_entropy_backward_with_log_sums(NULL, logits, classes, row_sums, NULL))
 
 static void call_attention_backward(void)
 {
@@ -152,6 +152,7 @@ static void make_tensors(void)
     logits = MAKE(ROWS, CLASSES);
     tokens = weft_randint(0, CLASSES, WEFT_I64, 1, &rows, mesh, NULL);
     classes = weft_randint(0, CLASSES, WEFT_I64, 1, &rows, mesh, NULL);
+    weft_cross_entropy_with_log_sums(logits, classes, NULL, &row_sums);
     for (int i = 0; i < 4; i++) {
         parameters[i] = MAKE(D, F);
         gradients[i] = MAKE(D, F);

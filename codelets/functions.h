@@ -42,6 +42,20 @@ WEFT_INLINE float weft_exp_below_f32(float x)
     return power * weft_float_of_bits(weft_bits_of_float(shifted) << 23) * 0x1p-101f;
 }
 
+/* e^x with fewer operations, within (1 + |x|) 2^-23 of its size, for x <= 0 that was rounded as a difference: exactly 1 of 0,
+ * and 0 where the result is below 2^-126. Wrong above 88. */
+WEFT_INLINE float weft_exp_short_f32(float x)
+{
+    const float shifter = 0x1.8p23f + 127.0f; /* adding it leaves k and a float's bias in the low bits */
+    float power = x * 0x1.715476p0f;
+    power = power < -127.0f ? -127.0f : power;
+    float shifted = power + shifter;
+    float f = power - (shifted - shifter); /* 2^f, |f| <= 1/2 */
+    float high = 0x1.c6af7ap-5f + (0x1.3b2dd6p-7f + (0x1.5f096p-10f + 0x1.41767ep-13f * f) * f) * f;
+    float result = 1.0f + (0x1.62e43p-1f + (0x1.ebfbdcp-3f + high * f) * f) * f;
+    return result * weft_float_of_bits(weft_bits_of_float(shifted) << 23);
+}
+
 WEFT_INLINE double weft_double_of_bits(uint64_t bits)
 {
     double value;

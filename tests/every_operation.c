@@ -291,6 +291,8 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_cross_entropy_backward, scalar, tensor, indices);
     TRY(weft_cross_entropy_ex, tensor, indices, NULL);
     TRY(weft_cross_entropy_ex_backward, scalar, tensor, indices, NULL);
+    TRY(weft_cross_entropy_with_log_sums, tensor, indices, NULL, &other);
+    TRY(weft_cross_entropy_backward_with_log_sums, scalar, tensor, indices, weft_to_type(line, WEFT_F64), NULL);
     TRY(weft_nll, tensor, indices, 0, WEFT_LOSS_MEAN);
     TRY(weft_nll_backward, scalar, tensor, indices, 0, WEFT_LOSS_MEAN);
     TRY(weft_mse, tensor, tensor, WEFT_LOSS_MEAN);

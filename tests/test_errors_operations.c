@@ -154,6 +154,17 @@ static void test_operations(void **state)
                "logits");
     GIVES_NULL(weft_cross_entropy_backward(matrix, matrix, indices), SHAPE, "weft_cross_entropy_backward",
                "gradient");
+    GIVES_NULL(weft_cross_entropy_with_log_sums(matrix, matrix, NULL, NULL), DTYPE,
+               "weft_cross_entropy_with_log_sums", "targets");
+    GIVES_NULL(weft_cross_entropy_with_log_sums(matrix, indices,
+                                                &(weft_cross_entropy_options){
+                                                    .size = sizeof(weft_cross_entropy_options), .weight = matrix },
+                                                NULL),
+               UNSUPPORTED, "weft_cross_entropy_with_log_sums", "weight");
+    GIVES_NULL(weft_cross_entropy_backward_with_log_sums(NULL, matrix, indices, NULL, NULL), INVALID,
+               "weft_cross_entropy_backward_with_log_sums", "log_sums");
+    GIVES_NULL(weft_cross_entropy_backward_with_log_sums(NULL, matrix, indices, matrix, NULL), DTYPE,
+               "weft_cross_entropy_backward_with_log_sums", "log_sums");
     GIVES_NULL(weft_softmax(NULL, 0), INVALID, "weft_softmax", "a");
     GIVES_NULL(weft_softmax(matrix, 2), INVALID, "weft_softmax", "dim is 2");
     GIVES_NULL(weft_softmax(scalar, 1), INVALID, "weft_softmax", "dim is 1");

@@ -182,6 +182,7 @@ CALL(call_dropout, weft_dropout(x[0], 0.4, true, NULL))
 CALL(call_dropout2d, weft_dropout2d(x[0], 0.4, true, NULL))
 CALL(call_dropout_off, weft_dropout(x[0], 0.4, false, NULL))
 CALL(call_cross_entropy, weft_cross_entropy(x[0], x[1]))
+CALL(call_cross_entropy_backward, weft_cross_entropy_backward(NULL, x[0], x[1]))
 CALL(call_nll, weft_nll(x[0], x[1], 2, WEFT_LOSS_MEAN))
 CALL(call_nll_each, weft_nll(x[0], x[1], -1, WEFT_LOSS_NONE))
 CALL(call_mse, weft_mse(x[0], x[1], WEFT_LOSS_MEAN))
@@ -214,6 +215,13 @@ static weft_tensor *cross_entropy(weft_tensor *const x[], weft_loss_reduction re
     options.ignore_index = 2;
     options.label_smoothing = 0.2;
     return weft_cross_entropy_ex(x[0], x[1], &options);
+}
+
+/* Of the loss, and of the log-sums. */
+static weft_tensor *call_cross_entropy_log_sums(weft_tensor *const x[])
+{
+    weft_tensor *log_sums, *loss = weft_cross_entropy_with_log_sums(x[0], x[1], NULL, &log_sums);
+    return weft_add(loss, weft_mul(log_sums, log_sums));
 }
 
 CALL(call_cross_entropy_mean, cross_entropy(x, WEFT_LOSS_MEAN))
@@ -375,7 +383,9 @@ static const call_row rows[] = {
     { THIS_ROW, { "5x4x3:u" }, call_dropout2d, false },
     { THIS_ROW, { "5x4:u" }, call_dropout_off, false },
     { THIS_ROW, { "5x3:w", "5:i3" }, call_cross_entropy, false },
+    { THIS_ROW, { "5x3:w", "5:i3" }, call_cross_entropy_backward, false },
     { THIS_ROW, { "5x3:w", "5:i3" }, call_cross_entropy_mean, false },
+    { THIS_ROW, { "5x3:w", "5:i3" }, call_cross_entropy_log_sums, false },
     { THIS_ROW, { "5x3:w", "5:i3" }, call_cross_entropy_each, false },
     { THIS_ROW, { "5x3:w", "5:i3" }, call_nll, false },
     { THIS_ROW, { "5x3:w", "5:i3" }, call_nll_each, false },

@@ -157,6 +157,32 @@ static void case_plain_cross_entropy(void)
     release_class_case(&c);
 }
 
+/* With the log-sums of the forward pass. */
+static void case_kept_log_sums(void)
+{
+    class_case c = make_class_case("cross_entropy_with_log_sums");
+    reference_cross_entropy(&c);
+    double *log_sums = array(c.n);
+    for (int64_t row = 0; row < c.n; row++) {
+        const double *x = c.values.dense + row * c.classes;
+        double sum = 0;
+        for (int64_t i = 0; i < c.classes; i++) {
+            sum += exp(x[i] - x[0]);
+        }
+        log_sums[row] = x[0] + log(sum);
+    }
+    weft_tensor *kept;
+    weft_tensor *loss = weft_cross_entropy_with_log_sums(c.values.tensor, c.targets.tensor, &c.options, &kept);
+    weft_tensor *gradient = weft_cross_entropy_backward_with_log_sums(
+        c.has_gradient ? c.gradient.tensor : NULL, c.values.tensor, c.targets.tensor, kept, &c.options);
+    compare_losses(&c, loss, gradient);
+    /* the sums may be in single precision */
+    weft_dtype type = c.type == WEFT_F64 ? WEFT_F64 : WEFT_F32;
+    compare(weft_to_type(kept, type), type, 1, &c.n, log_sums, allowed(c.type, c.values.exact, 8), 12, c.what);
+    free(log_sums);
+    release_class_case(&c);
+}
+
 static void case_nll(void)
 {
     class_case c = make_class_case("nll");
@@ -432,6 +458,7 @@ static void case_embedding(void)
 static const family families[] = {
     { "cross_entropy_ex", case_cross_entropy },
     { "cross_entropy", case_plain_cross_entropy },
+    { "cross_entropy_with_log_sums", case_kept_log_sums },
     { "nll", case_nll },
     { "mse", case_mse },
     { "general_cross_entropy", case_general_cross_entropy },

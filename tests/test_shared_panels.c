@@ -83,6 +83,14 @@ static void call_attention(weft_tensor *a, weft_tensor *outputs[OUTPUTS])
     outputs[0] = weft_attention_with_log_sums(a, a, a, NULL, &outputs[1]);
 }
 
+static void call_cross_entropy(weft_tensor *a, weft_tensor *outputs[OUTPUTS])
+{
+    const weft_cross_entropy_options options = { .reduction = WEFT_LOSS_NONE, .ignore_index = -1 };
+    int64_t rows = weft_tensor_size(a, 0);
+    weft_tensor *targets = weft_zeros(WEFT_I64, 1, &rows, weft_tensor_mesh(a), NULL);
+    outputs[0] = weft_cross_entropy_with_log_sums(a, targets, &options, &outputs[1]);
+}
+
 static const struct shared_call {
     const char *name;
     call_function call;
@@ -93,6 +101,7 @@ static const struct shared_call {
     { "max_with_indices", call_max, 2, 2 },
     { "rms_norm_with_statistics", call_norm, 2, 2 },
     { "attention_with_log_sums", call_attention, 3, 2 },
+    { "cross_entropy_with_log_sums", call_cross_entropy, 2, 2 },
 };
 
 /* Calls, and gets the bytes of all outputs; returns their number. */

@@ -49,7 +49,7 @@ enum { SUM_LANES = 16, MAX_LANES = 32, BLOCK = 512 };
         return total;                                                                                        \
     }
 
-#define LINE(T, exponential, exponential_below)                                                              \
+#define LINE(T, exponential, exponential_below, exponential_short)                                           \
     WEFT_CLONES static double max_##T(const T *values, int64_t n)                                            \
     {                                                                                                        \
         IN_LANES(T, MAX_LANES, (T)-INFINITY, values[i], b > a ? b : a)                                       \
@@ -67,13 +67,20 @@ enum { SUM_LANES = 16, MAX_LANES = 32, BLOCK = 512 };
             out[i] = exponential_below(values[i] - most);                                                    \
         }                                                                                                    \
     }                                                                                                        \
+    WEFT_CLONES static void exp_short_##T(T *out, const T *values, T most, int64_t n)                        \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
+            out[i] = exponential_short(values[i] - most);                                                    \
+        }                                                                                                    \
+    }                                                                                                        \
     SUM(sum_##T, T, X)                                                                                       \
     SUM(sum_product_##T, T, X *Y)                                                                            \
-    SUM(sum_square_##T, T, (X - centre) * (X - centre))
+    SUM(sum_square_##T, T, X *X)                                                                             \
+    SUM(sum_square_from_##T, T, (X - centre) * (X - centre))
 
 /* The lanes of sums are unrolled as a whole, which GCC reports as blocks. */
-LINE(float, weft_exp_f32, weft_exp_below_f32) /* not vectorised: sum */
-LINE(double, weft_exp_f64, weft_exp_f64)      /* not vectorised: sum */
+LINE(float, weft_exp_f32, weft_exp_below_f32, weft_exp_short_f32) /* not vectorised: sum */
+LINE(double, weft_exp_f64, weft_exp_f64, weft_exp_f64)            /* not vectorised: sum */
 
 double weft_line_max(weft_dtype type, const void *values, int64_t n)
 {
@@ -93,8 +100,11 @@ double weft_line_sum_product(weft_dtype type, const void *values, const void *ot
 
 double weft_line_sum_square(weft_dtype type, const void *values, double centre, int64_t n)
 {
-    return type == WEFT_F64 ? sum_square_double(values, values, centre, n)
-                            : sum_square_float(values, values, centre, n);
+    if (centre == 0) { /* the same bits, sooner */
+        return type == WEFT_F64 ? sum_square_double(values, values, 0, n) : sum_square_float(values, values, 0, n);
+    }
+    return type == WEFT_F64 ? sum_square_from_double(values, values, centre, n)
+                            : sum_square_from_float(values, values, centre, n);
 }
 
 void weft_line_exp(weft_dtype type, void *out, const void *values, double most, int64_t n)
@@ -112,6 +122,15 @@ void weft_line_exp_below(weft_dtype type, void *out, const void *values, double 
         exp_below_double(out, values, most, n);
     } else {
         exp_below_float(out, values, (float)most, n);
+    }
+}
+
+static void line_exp_short(weft_dtype type, void *out, const void *values, double most, int64_t n)
+{
+    if (type == WEFT_F64) {
+        exp_short_double(out, values, most, n);
+    } else {
+        exp_short_float(out, values, (float)most, n);
     }
 }
 
@@ -141,6 +160,11 @@ double weft_line_sum_exp(weft_dtype type, const void *values, double most, int64
 double weft_line_sum_exp_below(weft_dtype type, const void *values, double most, int64_t n)
 {
     return sum_in_blocks(weft_line_exp_below, type, values, most, n);
+}
+
+double weft_line_sum_exp_short(weft_dtype type, const void *values, double most, int64_t n)
+{
+    return sum_in_blocks(line_exp_short, type, values, most, n);
 }
 
 double weft_line_exp_below_and_sum(weft_dtype type, void *out, const void *values, double most, int64_t n)

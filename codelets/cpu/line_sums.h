@@ -16,9 +16,10 @@ double weft_line_sum_square(weft_dtype type, const void *values, double centre, 
 void weft_line_exp(weft_dtype type, void *out, const void *values, double most, int64_t n);
 /* The same with the same bits, faster, where no value is above `most`. */
 void weft_line_exp_below(weft_dtype type, void *out, const void *values, double most, int64_t n);
-/* The sums of these; _below: no value is above `most`. */
+/* The sums of these; _below: no value is above `most`; _short: nor here, with weft_exp_short_f32(). */
 double weft_line_sum_exp(weft_dtype type, const void *values, double most, int64_t n);
 double weft_line_sum_exp_below(weft_dtype type, const void *values, double most, int64_t n);
+double weft_line_sum_exp_short(weft_dtype type, const void *values, double most, int64_t n);
 /* weft_line_exp_below(), and the sum of its results, with the bits of weft_line_sum_exp_below(). */
 double weft_line_exp_below_and_sum(weft_dtype type, void *out, const void *values, double most, int64_t n);
 

@@ -16,7 +16,7 @@ enum { NO_CLASS = -1, THREADS = 256 };
 
 struct loss_work {
     weft_device_call call;
-    int targets, statistics, mean, gradient, divisor; /* numbers of views; 0: none */
+    int targets, statistics, mean, log_sums, gradient, divisor; /* numbers of views; 0: none */
     /* Losses are computed of some rows at a time, into `losses`; `total` is the sum of the rows before, and becomes that of these
      * too. `losses` NULL: the output has one for each row. */
     int64_t first, count;
@@ -57,11 +57,24 @@ __device__ double factor_of(const loss_work &work, int64_t row)
 
 /* ---- losses -------------------------------------------------------------------------------------------- */
 
+/* Whether the log-sums of rows are wanted, also of those without a class. */
+__device__ bool keeps_log_sums(const weft_device_call &call)
+{
+    return call.num_outputs > 1;
+}
+
+__device__ void keep_log_sum(const weft_device_call &call, int64_t row, double most, double logarithm)
+{
+    if (keeps_log_sums(call)) {
+        weft_set(call, 1, row, most + logarithm);
+    }
+}
+
 /* log(sum(exp(row))) - (1 - smoothing) row[target] - smoothing mean(row), relative to the row's maximum. */
-__device__ double combine(const weft_device_call &call, double most, double sum, double wanted, double total)
+__device__ double combine(const weft_device_call &call, double most, double logarithm, double wanted, double total)
 {
     const double smoothing = call.scalars[WEFT_LOSS_SMOOTHING];
-    const double loss = log(sum) - (1 - smoothing) * (wanted - most);
+    const double loss = logarithm - (1 - smoothing) * (wanted - most);
     return smoothing == 0 ? loss : loss - smoothing * (total / (double)call.numbers[WEFT_LOSS_CLASSES] - most);
 }
 
@@ -70,17 +83,22 @@ template <typename T> struct loss_of_line {
     {
         const weft_device_call &call = work.call;
         const int64_t target = target_of(work, row, true);
-        if (target == NO_CLASS) {
+        if (target == NO_CLASS && !keeps_log_sums(call)) {
             return 0;
         }
         const weft_device_vectors lines = weft_device_vectors_along(call, weft_input(call, 0), 1, 1);
         const weft_device_vector<T> x(call, lines, row);
         auto value = [&](int64_t i) { return x[i]; };
-        const double most = weft_device_max<T>(lines.length, value), sum = weft_device_sum_exp<T>(lines.length, most, value);
+        const double most = weft_device_max<T>(lines.length, value);
+        const double logarithm = log(weft_device_sum_exp_short<T>(lines.length, most, value));
+        keep_log_sum(call, row, most, logarithm);
+        if (target == NO_CLASS) {
+            return 0;
+        }
         const double total = call.scalars[WEFT_LOSS_SMOOTHING] == 0
                                  ? 0
                                  : weft_device_sum(lines.length, [&](int64_t i) { return (double)x[i]; });
-        return combine(call, most, sum, (double)x[target], total);
+        return combine(call, most, logarithm, (double)x[target], total);
     }
 };
 
@@ -89,26 +107,35 @@ template <typename T, bool direct> __device__ double loss_by_warp(const loss_wor
 {
     const weft_device_call &call = work.call;
     const int64_t target = target_of(work, row, weft_warp_thread() == 0);
-    if (target == NO_CLASS) {
+    if (target == NO_CLASS && !keeps_log_sums(call)) {
         return 0;
     }
     const weft_device_line<T, direct> x(call, lines, row);
     auto value = [&](int64_t i) { return x[i]; };
-    const double most = weft_warp_max<T>(lines.length, value), sum = weft_warp_sum_exp<T>(lines.length, most, value);
+    const double most = weft_warp_max<T>(lines.length, value);
+    const double logarithm = log(weft_warp_sum_exp_short<T>(lines.length, most, value));
+    if (weft_warp_thread() == 0) {
+        keep_log_sum(call, row, most, logarithm);
+    }
+    if (target == NO_CLASS) {
+        return 0;
+    }
     const double total =
         call.scalars[WEFT_LOSS_SMOOTHING] == 0 ? 0 : weft_warp_sum(lines.length, [&](int64_t i) { return (double)x[i]; });
-    return combine(call, most, sum, (double)x[target], total);
+    return combine(call, most, logarithm, (double)x[target], total);
 }
 
 struct loss_of_statistics {
     static __device__ double of(const loss_work &work, int64_t row)
     {
         const weft_device_call &call = work.call;
+        const double most = weft_get<double>(call, work.statistics, row);
+        const double logarithm = log(weft_get<double>(call, work.statistics + 1, row));
+        keep_log_sum(call, row, most, logarithm);
         if (target_of(work, row, false) == NO_CLASS) {
             return 0;
         }
-        return combine(call, weft_get<double>(call, work.statistics, row), weft_get<double>(call, work.statistics + 1, row),
-                       weft_get<double>(call, weft_input(call, 0), row),
+        return combine(call, most, logarithm, weft_get<double>(call, weft_input(call, 0), row),
                        work.mean == 0 ? 0 : weft_get<double>(call, work.mean, row));
     }
 };
@@ -240,8 +267,64 @@ __global__ void run_sum_square_distance(const loss_work work)
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* The gradient of one row, whose elements are taken from `begin` on by steps. The largest value and the sum of e^(value - most) are in
- * the statistics, or given by `most_of` and `sum_of`. */
+/* How the gradient by an element comes from its value: `factor` is that by the row's loss, `spread` the probability that smoothing
+ * gives to each class. */
+template <typename T> struct log_sum_scale {
+    double factor, spread, log_sum;
+
+    __device__ T of(T value) const
+    {
+        const T high = (T)log_sum; /* its low bits count in the factor */
+        const T own = (T)(factor * exp((double)high - log_sum));
+        return own * weft_device_exp_short((T)(value - high)) - (T)(factor * spread);
+    }
+    __device__ double probability(T value) const
+    {
+        return exp((double)value - log_sum);
+    }
+};
+
+template <typename T> struct sum_scale {
+    double factor, spread, most, sum;
+
+    __device__ T of(T value) const
+    {
+        return (T)factor * (weft_device_exp((T)(value - (T)most)) * (T)(1 / sum) - (T)spread);
+    }
+    __device__ double probability(T value) const
+    {
+        return exp((double)value - most) / sum;
+    }
+};
+
+/* The elements of one row from `begin` on by steps. */
+template <typename T, typename Line, typename Scale>
+__device__ void backward_elements(const loss_work &work, int64_t place, const Line &result, const Line &x, int64_t begin, int64_t step,
+                                  const Scale &scale)
+{
+    const int64_t n = work.call.views[0].extent[1];
+    const double smoothing = work.call.scalars[WEFT_LOSS_SMOOTHING];
+    enum { AHEAD = 4 }; /* loads, which wait for no store */
+    for (int64_t first = begin; first < n; first += AHEAD * step) {
+        T values[AHEAD];
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            const int64_t i = first + u * step;
+            values[u] = i < n ? x[i] : (T)0;
+        }
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            const int64_t i = first + u * step;
+            if (i < n) {
+                result.set(i, i == place ? (T)(scale.factor * (scale.probability(values[u]) - scale.spread - (1 - smoothing)))
+                                         : scale.of(values[u]));
+            }
+        }
+    }
+}
+
+/* The gradient of one row. The log-sum is given, or the largest value and the sum of e^(value - most) in the statistics, or found by
+ * `most_of` and `sum_of`. */
 template <typename T, typename Line, typename Most, typename Sum>
 __device__ void backward_row(const loss_work &work, int64_t row, int64_t target, const Line &result, const Line &x, int64_t begin,
                              int64_t step, Most most_of, Sum sum_of)
@@ -255,28 +338,15 @@ __device__ void backward_row(const loss_work &work, int64_t row, int64_t target,
         return;
     }
     const int64_t place = target - call.views[weft_input(call, 0)].offset[1];
-    const double smoothing = call.scalars[WEFT_LOSS_SMOOTHING], factor = factor_of(work, row);
-    const double spread = smoothing / (double)call.numbers[WEFT_LOSS_CLASSES];
-    enum { AHEAD = 4 }; /* loads, which wait for no store */
+    const double factor = factor_of(work, row), spread = call.scalars[WEFT_LOSS_SMOOTHING] / (double)call.numbers[WEFT_LOSS_CLASSES];
+    if (work.log_sums != 0) {
+        const log_sum_scale<T> scale{ factor, spread, weft_get<double>(call, work.log_sums, row) };
+        backward_elements<T>(work, place, result, x, begin, step, scale);
+        return;
+    }
     const double most = work.statistics != 0 ? weft_get<double>(call, work.statistics, row) : most_of();
     const double sum = work.statistics != 0 ? weft_get<double>(call, work.statistics + 1, row) : sum_of(most);
-    const T inverse = (T)(1 / sum);
-    for (int64_t first = begin; first < n; first += AHEAD * step) {
-        T values[AHEAD];
-#pragma unroll
-        for (int u = 0; u < AHEAD; u++) {
-            const int64_t i = first + u * step;
-            values[u] = i < n ? x[i] : (T)0;
-        }
-#pragma unroll
-        for (int u = 0; u < AHEAD; u++) {
-            const int64_t i = first + u * step;
-            if (i < n) {
-                result.set(i, i == place ? (T)(factor * (exp((double)values[u] - most) / sum - spread - (1 - smoothing)))
-                                         : (T)((T)factor * (weft_device_exp((T)(values[u] - (T)most)) * inverse - (T)spread)));
-            }
-        }
-    }
+    backward_elements<T>(work, place, result, x, begin, step, sum_scale<T>{ factor, spread, most, sum });
 }
 
 template <typename T> __global__ void run_cross_entropy_backward(const loss_work work)
@@ -337,6 +407,7 @@ int begin(loss_work *work, const weft_task_run *run, weft_cuda_queue *queue)
     work->statistics = parts & WEFT_LOSS_HAS_STATISTICS ? next : 0;
     next += parts & WEFT_LOSS_HAS_STATISTICS ? 2 : 0;
     work->mean = parts & WEFT_LOSS_HAS_MEAN ? next++ : 0;
+    work->log_sums = parts & WEFT_LOSS_HAS_LOG_SUMS ? next++ : 0;
     work->gradient = parts & WEFT_LOSS_HAS_GRADIENT ? next++ : 0;
     work->divisor = parts & WEFT_LOSS_HAS_COUNT ? next++ : 0;
     return failed;

@@ -245,16 +245,38 @@ static __device__ inline double weft_device_exp(double x)
     return weft_exp_f64(x);
 }
 
-/* The sum of e^(value - most), in the blocks of weft_line_sum_exp(). */
-template <typename T, typename Value> __device__ double weft_device_sum_exp(int64_t n, double most, Value value)
+/* For sums and probabilities: codelets/functions.h. */
+static __device__ inline float weft_device_exp_short(float x)
+{
+    return weft_exp_short_f32(x);
+}
+
+static __device__ inline double weft_device_exp_short(double x)
+{
+    return weft_exp_f64(x);
+}
+
+/* A sum in the blocks of weft_line_sum_exp(). */
+template <typename Value> __device__ double weft_device_sum_in_blocks(int64_t n, Value value)
 {
     const int64_t block = 512;
     double total = 0;
     for (int64_t first = 0; first < n; first += block) {
         int64_t some = n - first < block ? n - first : block;
-        total += weft_device_sum(some, [&](int64_t i) { return (double)weft_device_exp((T)(value(first + i) - (T)most)); });
+        total += weft_device_sum(some, [&](int64_t i) { return (double)value(first + i); });
     }
     return total;
+}
+
+/* The sum of e^(value - most). */
+template <typename T, typename Value> __device__ double weft_device_sum_exp(int64_t n, double most, Value value)
+{
+    return weft_device_sum_in_blocks(n, [&](int64_t i) { return weft_device_exp((T)(value(i) - (T)most)); });
+}
+
+template <typename T, typename Value> __device__ double weft_device_sum_exp_short(int64_t n, double most, Value value)
+{
+    return weft_device_sum_in_blocks(n, [&](int64_t i) { return weft_device_exp_short((T)(value(i) - (T)most)); });
 }
 
 /* ---- a warp for each vector ---------------------------------------------------------------------------- */
@@ -343,15 +365,25 @@ template <typename T, typename Value> __device__ double weft_warp_max(int64_t n,
     return (double)weft_warp_in_lanes<32, T>((T)-INFINITY, n, value, [](T a, T b) { return b > a ? b : a; });
 }
 
-template <typename T, typename Value> __device__ double weft_warp_sum_exp(int64_t n, double most, Value value)
+template <typename Value> __device__ double weft_warp_sum_in_blocks(int64_t n, Value value)
 {
     const int64_t block = 512;
     double total = 0;
     for (int64_t first = 0; first < n; first += block) {
         int64_t some = n - first < block ? n - first : block;
-        total += weft_warp_sum(some, [&](int64_t i) { return (double)weft_device_exp((T)(value(first + i) - (T)most)); });
+        total += weft_warp_sum(some, [&](int64_t i) { return (double)value(first + i); });
     }
     return total;
+}
+
+template <typename T, typename Value> __device__ double weft_warp_sum_exp(int64_t n, double most, Value value)
+{
+    return weft_warp_sum_in_blocks(n, [&](int64_t i) { return weft_device_exp((T)(value(i) - (T)most)); });
+}
+
+template <typename T, typename Value> __device__ double weft_warp_sum_exp_short(int64_t n, double most, Value value)
+{
+    return weft_warp_sum_in_blocks(n, [&](int64_t i) { return weft_device_exp_short((T)(value(i) - (T)most)); });
 }
 
 /* A vector is computed by one thread, or by the threads of a warp together. A thread writes elements first(), first() + step, ... */

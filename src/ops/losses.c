@@ -1,12 +1,14 @@
-/* Losses. Cross-entropy has a kernel on whole rows; with sharded classes it is computed from statistics of
- * each row: the largest logit, the sum of exponentials, the target's logit. */
+/* Losses. Cross-entropy has a kernel on whole rows, whose losses are then summed; with sharded classes it is computed from
+ * statistics of each row: the largest logit, the sum of exponentials, the target's logit. */
 #include "codelets/losses.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "codelets/elementwise.h"
-#include "ops/class_losses.h"
+#include "ops/loss_calls.h"
+#include "ops/reductions.h"
 #include "ops/row_reduce.h"
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
@@ -17,8 +19,8 @@ static void write_inputs(const weft_call_layouts *call, const char *first, const
 {
     int64_t parts = call->attributes->numbers[WEFT_LOSS_PARTS];
     bool per_row = call->attributes->numbers[WEFT_LOSS_PER_ROW];
-    snprintf(text, size, "%s,n%s%s%s%s->%s", first, parts & WEFT_LOSS_HAS_STATISTICS ? ",n1,n1" : "",
-             parts & WEFT_LOSS_HAS_MEAN ? ",n1" : "",
+    snprintf(text, size, "%s,n%s%s%s%s%s->%s", first, parts & WEFT_LOSS_HAS_STATISTICS ? ",n1,n1" : "",
+             parts & WEFT_LOSS_HAS_MEAN ? ",n1" : "", parts & WEFT_LOSS_HAS_LOG_SUMS ? ",n" : "",
              !(parts & WEFT_LOSS_HAS_GRADIENT) ? ""
              : per_row                         ? ",n"
                                                : ",",
@@ -33,12 +35,14 @@ static bool has_statistics(const weft_call_layouts *call)
 static void write_forward_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     bool per_row = call->attributes->numbers[WEFT_LOSS_PER_ROW];
-    write_inputs(call, has_statistics(call) ? "n1" : "n[c]", per_row ? "n" : "", text, size);
+    write_inputs(call, has_statistics(call) ? "n1" : "n[c]", per_row ? "n,n" : ",n", text, size);
 }
 
 static void write_backward_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    write_inputs(call, has_statistics(call) ? "nc" : "n[c]", "nc", text, size);
+    int64_t whole_rows = WEFT_LOSS_HAS_STATISTICS | WEFT_LOSS_HAS_LOG_SUMS; /* what is known of them */
+    bool of_parts = call->attributes->numbers[WEFT_LOSS_PARTS] & whole_rows;
+    write_inputs(call, of_parts ? "nc" : "n[c]", "nc", text, size);
 }
 
 static void write_pick_rule(const weft_call_layouts *call, char *text, size_t size)
@@ -61,12 +65,39 @@ static void write_pick_backward_rule(const weft_call_layouts *call, char *text, 
 
 static bool loss_expands(const weft_call_layouts *call);
 static bool expand_loss(const weft_call *call, weft_tensor *outputs[]);
+static bool cross_entropy_expands(const weft_call_layouts *call);
+static bool expand_cross_entropy(const weft_call *call, weft_tensor *outputs[]);
 static bool gradient_of_cross_entropy(const weft_gradient *of);
 static bool gradients_of_cross_entropy_backward(const weft_gradient *of);
 static bool gradient_of_nll(const weft_gradient *of);
 static bool gradient_of_nll_backward(const weft_gradient *of);
 
 #define BACKWARD_READS (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2))
+#define BACKWARD_READS_ALL (BACKWARD_READS | WEFT_READS_INPUT(3))
+
+/* Outputs: the loss, or one for each row; the rows' log-sums. Where losses are summed, the body asks for those of rows in
+ * double precision (cross_entropy_rows). */
+#define CROSS_ENTROPY(name_, type_, ...)                                                                     \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .write_rule = write_forward_rule,                                                                    \
+        .inputs = { { "logits", WEFT_TYPES_FLOAT, false },                                                   \
+                    { "targets", WEFT_TYPES_INDEX, false },                                                  \
+                    { "largest", WEFT_TYPES_ALL, false },                                                    \
+                    { "sum", WEFT_TYPES_ALL, false },                                                        \
+                    { "mean", WEFT_TYPES_ALL, false },                                                       \
+                    { "count", WEFT_TYPES_ALL, false } },                                                    \
+        .outputs = { { .type = type_ }, { .type = WEFT_TYPE_GIVEN } },                                       \
+        .num_outputs = 2,                                                                                    \
+        .kernel = WEFT_KERNEL_cross_entropy,                                                                 \
+        __VA_ARGS__                                                                                          \
+    };
+CROSS_ENTROPY(cross_entropy, WEFT_TYPE_FIRST, .rule_like = "n[c],n->,n",
+              .gradient = WEFT_GRADIENT_BY(gradient_of_cross_entropy,
+                                           WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_OUTPUT(1)),
+              .expand = expand_cross_entropy, .expands = cross_entropy_expands)
+CROSS_ENTROPY(cross_entropy_rows, WEFT_TYPE_GIVEN, .rule_like = "n[c],n->n,n",
+              .gradient = WEFT_GRADIENT_OF_WHOLE("cross_entropy"))
 
 /* The statistics may have any type: arguments of the program are checked before. */
 #define LOSS(name_, first, rule_, like, kernel_, type_, linear_, adds, ...)                                  \
@@ -97,8 +128,6 @@ static bool gradient_of_nll_backward(const weft_gradient *of);
         .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS                                  \
     }
 
-LOSS(cross_entropy, logits, write_forward_rule, "n[c],n->", WEFT_KERNEL_cross_entropy, WEFT_TYPE_GIVEN,
-     NOT_LINEAR, true, WEFT_GRADIENT_BY(gradient_of_cross_entropy, WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1)))
 LOSS(nll, log_probabilities, write_pick_rule, "nc,n->", WEFT_KERNEL_pick, WEFT_TYPE_GIVEN, LINEAR, true,
      WEFT_GRADIENT_BY(gradient_of_nll, WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1)))
 LOSS(target_logits, logits, write_pick_statistic_rule, "nc,n->n1", WEFT_KERNEL_pick, WEFT_TYPE_GIVEN,
@@ -111,6 +140,23 @@ LOSS(nll_backward, log_probabilities, write_pick_backward_rule, "nc,n->nc", WEFT
      WEFT_TYPE_FIRST, NOT_LINEAR, false,
      { .function = gradient_of_nll_backward, .reads = { [2] = WEFT_READS_INPUT(1) } })
 
+static const weft_operation operation_cross_entropy_backward_with_log_sums = {
+    .name = "cross_entropy_backward_with_log_sums",
+    .gradient = { .function = gradients_of_cross_entropy_backward,
+                  .reads = { BACKWARD_READS_ALL, 0, BACKWARD_READS_ALL, BACKWARD_READS_ALL } },
+    .write_rule = write_backward_rule,
+    .rule_like = "nc,n,n->nc",
+    .inputs = { { "logits", WEFT_TYPES_FLOAT, false },
+                { "targets", WEFT_TYPES_INDEX, false },
+                { "log_sums", 1u << WEFT_F64, false },
+                { "gradient", WEFT_TYPES_ALL, false },
+                { "count", WEFT_TYPES_ALL, false } },
+    .outputs[0].type = WEFT_TYPE_FIRST,
+    .kernel = WEFT_KERNEL_cross_entropy_backward,
+    .expand = expand_loss,
+    .expands = loss_expands,
+};
+
 static const weft_operation operation_count_targets = {
     .name = "count_targets",
     .gradient = WEFT_GRADIENT_ZERO("a count"),
@@ -121,120 +167,35 @@ static const weft_operation operation_count_targets = {
     .accumulates = true,
 };
 
-/* ---- calls --------------------------------------------------------------------------------------------- */
-
-typedef struct loss {
-    const char *function, *argument; /* argument: the name of `values` */
-    const weft_operation *operation;
-    weft_tensor *values, *targets, *gradient; /* gradient NULL: 1 */
-    weft_loss_reduction reduction;
-    bool backward, ignores;
-    int64_t ignored;
-    double sign, smoothing;
-    weft_tensor *weight; /* of the classes, or NULL */
-    bool general;        /* targets may be probabilities */
-} loss;
-
-bool weft_check_loss_reduction(const char *function, weft_loss_reduction reduction)
-{
-    if ((unsigned)reduction <= WEFT_LOSS_NONE) {
-        return true;
-    }
-    weft_fail(WEFT_ERR_INVALID, function,
-              "reduction is %d, expected WEFT_LOSS_MEAN, WEFT_LOSS_SUM or WEFT_LOSS_NONE", (int)reduction);
-    return false;
-}
-
-/* The gradient must have the type of its tensor. */
-static bool check_gradient(const char *function, const char *argument, weft_tensor *gradient,
-                           const weft_tensor *values)
-{
-    if (gradient == NULL) {
-        return true;
-    }
-    if (weft_check_tensor(function, "gradient", gradient) == NULL) {
-        return false;
-    }
-    weft_dtype type = weft_layout_of(values)->dtype;
-    if (weft_dtype_is_floating(type) && weft_layout_of(gradient)->dtype != type) {
-        weft_fail(WEFT_ERR_DTYPE, function, "gradient is %s, expected %s, the type of %s",
-                  weft_dtype_name(weft_layout_of(gradient)->dtype), weft_dtype_name(type), argument);
-        return false;
-    }
-    return true;
-}
-
-/* Rows without classes are refused. */
-static bool check_classes(const loss *l)
-{
-    const weft_layout *layout = weft_layout_of(l->values);
-    if (layout->ndim == 2 && layout->shape[0] > 0 && layout->shape[1] == 0) {
-        weft_fail(WEFT_ERR_SHAPE, l->function, "%s has 0 classes for %lld rows", l->argument,
-                  (long long)layout->shape[0]);
-        return false;
-    }
-    return true;
-}
-
-/* False with the error kept. */
-static bool check(const loss *l)
-{
-    if (weft_check_tensor(l->function, l->argument, l->values) == NULL || !check_classes(l) ||
-        !weft_check_loss_reduction(l->function, l->reduction) ||
-        !check_gradient(l->function, l->argument, l->gradient, l->values)) {
-        return false;
-    }
-    if (!(l->smoothing >= 0 && l->smoothing <= 1)) {
-        weft_fail(WEFT_ERR_INVALID, l->function, "label_smoothing is %g, expected 0 to 1", l->smoothing);
-        return false;
-    }
-    return true;
-}
-
-static void add_part(weft_call *call, int64_t part, weft_tensor *tensor)
-{
-    if (tensor != NULL) {
-        call->inputs[call->num_inputs++] = tensor;
-        call->attributes.numbers[WEFT_LOSS_PARTS] |= part;
-    }
-}
-
-/* A call with input 0 and the targets. */
-static weft_call begin_call(const loss *l, weft_tensor *first)
-{
-    const weft_layout *layout = weft_layout_of(l->values);
-    bool per_row = l->reduction == WEFT_LOSS_NONE;
-    weft_call call = {
-        .function = l->function, .operation = l->operation, .num_inputs = 2, .inputs = { first, l->targets }
-    };
-    call.attributes.type = (int64_t)layout->dtype;
-    call.attributes.num_numbers = WEFT_LOSS_NUMBERS;
-    call.attributes.numbers[WEFT_LOSS_CLASSES] = layout->ndim == 2 ? layout->shape[1] : 0;
-    call.attributes.numbers[WEFT_LOSS_IGNORES] = l->ignores;
-    call.attributes.numbers[WEFT_LOSS_IGNORED] = l->ignored;
-    call.attributes.numbers[WEFT_LOSS_PER_ROW] = per_row;
-    call.attributes.numbers[WEFT_LOSS_COUNTS] = l->reduction == WEFT_LOSS_MEAN && l->ignores;
-    bool by_rows = l->reduction == WEFT_LOSS_MEAN && !l->ignores && layout->ndim > 0;
-    call.scalars[WEFT_LOSS_SCALE] = l->sign / (by_rows ? (double)layout->shape[0] : 1);
-    call.scalars[WEFT_LOSS_SMOOTHING] = l->smoothing;
-    return call;
-}
+/* Operations of calls of the program. */
+const weft_operation *const weft_loss_cross_entropy = &operation_cross_entropy,
+                     *const weft_loss_cross_entropy_backward = &operation_cross_entropy_backward,
+                     *const weft_loss_cross_entropy_backward_with_log_sums =
+                         &operation_cross_entropy_backward_with_log_sums,
+                     *const weft_loss_nll = &operation_nll, *const weft_loss_nll_backward = &operation_nll_backward;
 
 /* ---- calls of parts ------------------------------------------------------------------------------------ */
 
 static bool is_backward(const weft_operation *operation)
 {
     return weft_operation_is(operation, &operation_cross_entropy_backward) ||
+           weft_operation_is(operation, &operation_cross_entropy_backward_with_log_sums) ||
            weft_operation_is(operation, &operation_nll_backward);
 }
 
-/* Rows are sharded, and are not gathered. */
+/* Rows are sharded, and are not gathered. Log-sums are enough. */
 static bool needs_statistics(const weft_call_layouts *call)
 {
     bool of_rows = weft_operation_is(call->operation, &operation_cross_entropy) ||
                    weft_operation_is(call->operation, &operation_cross_entropy_backward);
     const weft_layout *values = call->inputs[0];
     return of_rows && values->ndim == 2 && weft_is_cut(values, 1 << 1) && values->shape[1] > 0;
+}
+
+/* A sum, or a mean over rows that must be counted. */
+static bool cross_entropy_expands(const weft_call_layouts *call)
+{
+    return !call->attributes->numbers[WEFT_LOSS_PER_ROW] || needs_statistics(call);
 }
 
 /* A mean over rows that must be counted, or a sum that is rounded. */
@@ -253,6 +214,7 @@ static weft_call begin_part(const weft_call *call, weft_tensor *first)
     part.num_inputs = 2;
     part.inputs[0] = first;
     part.attributes.type = call->attributes.numbers[WEFT_LOSS_PER_ROW] ? type : weft_wide_type(type);
+    part.attributes.omitted = 0;
     part.attributes.numbers[WEFT_LOSS_PARTS] = 0;
     part.attributes.numbers[WEFT_LOSS_COUNTS] = false;
     return part;
@@ -293,81 +255,179 @@ static bool add_statistics(const weft_call *call, weft_call *part)
     if (s.sum == NULL || part->inputs[0] == NULL) {
         return false;
     }
-    add_part(part, WEFT_LOSS_HAS_STATISTICS, s.largest);
+    weft_loss_add_part(part, WEFT_LOSS_HAS_STATISTICS, s.largest);
     part->inputs[part->num_inputs++] = s.sum;
     if (backward || call->scalars[WEFT_LOSS_SMOOTHING] == 0) {
         return true;
     }
     weft_tensor *mean = weft_sum_statistic(call->function, WEFT_STATISTIC_SUM, logits, NULL, 1 << 1, 0);
     mean = weft_place_like(call->function, mean, weft_layout_of(logits), 1 << 1);
-    add_part(part, WEFT_LOSS_HAS_MEAN, mean);
+    weft_loss_add_part(part, WEFT_LOSS_HAS_MEAN, mean);
     return mean != NULL;
+}
+
+/* Optional inputs of a backward call of the program's; NULL: it has none. */
+static weft_tensor *log_sums_of(const weft_call *call)
+{
+    return call->attributes.numbers[WEFT_LOSS_PARTS] & WEFT_LOSS_HAS_LOG_SUMS ? call->inputs[2] : NULL;
+}
+
+static int gradient_input(const weft_call *call)
+{
+    return log_sums_of(call) == NULL ? 2 : 3;
+}
+
+static weft_tensor *gradient_of_loss(const weft_call *call)
+{
+    bool there = call->attributes.numbers[WEFT_LOSS_PARTS] & WEFT_LOSS_HAS_GRADIENT;
+    return there ? call->inputs[gradient_input(call)] : NULL;
+}
+
+/* Begins a call with what the program's call lacks: statistics, and the number of rows in a mean. False with the error
+ * kept. */
+static bool complete(const weft_call *call, weft_call *part)
+{
+    bool counts = call->attributes.numbers[WEFT_LOSS_COUNTS];
+    weft_call_layouts layouts;
+    weft_call_get_layouts(call, &layouts);
+    weft_tensor *count = counts ? count_targets(call) : NULL;
+    *part = begin_part(call, call->inputs[0]);
+    if ((counts && count == NULL) || (needs_statistics(&layouts) && !add_statistics(call, part))) {
+        return false;
+    }
+    weft_loss_add_part(part, WEFT_LOSS_HAS_LOG_SUMS, log_sums_of(call));
+    weft_loss_add_part(part, WEFT_LOSS_HAS_GRADIENT, gradient_of_loss(call));
+    weft_loss_add_part(part, WEFT_LOSS_HAS_COUNT, count);
+    return true;
 }
 
 static bool expand_loss(const weft_call *call, weft_tensor *outputs[])
 {
-    bool counts = call->attributes.numbers[WEFT_LOSS_COUNTS];
-    bool has_gradient = call->attributes.numbers[WEFT_LOSS_PARTS] & WEFT_LOSS_HAS_GRADIENT;
+    weft_call part;
     weft_call_layouts layouts;
     weft_call_get_layouts(call, &layouts);
-    weft_tensor *count = counts ? count_targets(call) : NULL;
-    weft_call part = begin_part(call, call->inputs[0]);
-    if ((counts && count == NULL) || (needs_statistics(&layouts) && !add_statistics(call, &part))) {
+    if (!complete(call, &part)) {
         return false;
     }
-    add_part(&part, WEFT_LOSS_HAS_GRADIENT, has_gradient ? call->inputs[2] : NULL);
-    add_part(&part, WEFT_LOSS_HAS_COUNT, count);
     weft_tensor *result = weft_dispatch_itself(&part);
     outputs[0] = result == NULL ? NULL : weft_to_type(result, layouts.inputs[0]->dtype);
     return outputs[0] != NULL;
 }
 
+/* The sum of the rows' losses, times their scale, in the type of the logits. */
+static weft_tensor *sum_of_rows(const weft_call *call, weft_tensor *losses)
+{
+    const weft_layout *logits = weft_layout_of(call->inputs[0]);
+    /* The mean over no row that counts is NaN, also without rows. */
+    bool averages_none = call->attributes.numbers[WEFT_LOSS_COUNTS] && logits->shape[0] == 0;
+    double scale = call->scalars[WEFT_LOSS_SCALE];
+    weft_tensor *sum = losses == NULL ? NULL
+                                      : weft_reduce(&(weft_reduction){ .function = call->function,
+                                                                       .operation = weft_reduction_sum,
+                                                                       .a = losses,
+                                                                       .mask = 1,
+                                                                       .type = weft_wide_type(logits->dtype),
+                                                                       .scale = averages_none ? INFINITY
+                                                                                : scale == 1  ? 0
+                                                                                              : scale });
+    return sum == NULL ? NULL : weft_to_type(sum, logits->dtype);
+}
+
+static bool expand_cross_entropy(const weft_call *call, weft_tensor *outputs[])
+{
+    bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW];
+    weft_call part;
+    if (!complete(call, &part)) {
+        return false;
+    }
+    if (!per_row) {
+        part.operation = &operation_cross_entropy_rows;
+        part.attributes.numbers[WEFT_LOSS_PER_ROW] = true;
+        part.scalars[WEFT_LOSS_SCALE] = 1;
+    }
+    part.attributes.type = WEFT_F64;
+    part.attributes.omitted = call->attributes.omitted;
+    bool done = weft_dispatch_itself_all(&part, outputs);
+    outputs[0] = !done || per_row ? outputs[0] : sum_of_rows(call, outputs[0]);
+    return done && outputs[0] != NULL;
+}
+
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
 /* The call's gradient by its values, times a gradient of its output (NULL: 1). */
-static weft_tensor *backward_call(const weft_call *of, const weft_operation *operation, weft_tensor *gradient)
+static weft_tensor *backward_call(const weft_call *of, const weft_operation *operation, weft_tensor *log_sums,
+                                  weft_tensor *gradient)
 {
     weft_call call = *of;
     call.operation = operation;
     call.num_inputs = 2;
+    call.attributes.type = (int64_t)weft_layout_of(of->inputs[0])->dtype;
+    call.attributes.omitted = 0;
     call.attributes.numbers[WEFT_LOSS_PARTS] = 0;
-    add_part(&call, WEFT_LOSS_HAS_GRADIENT, gradient);
+    weft_loss_add_part(&call, WEFT_LOSS_HAS_LOG_SUMS, log_sums);
+    weft_loss_add_part(&call, WEFT_LOSS_HAS_GRADIENT, gradient);
     return weft_dispatch(&call);
 }
 
+static weft_tensor *softmax_call(const weft_call *of, weft_tensor *log_sums, weft_tensor *gradient)
+{
+    return backward_call(of, log_sums == NULL ? &operation_cross_entropy_backward : &operation_cross_entropy_backward_with_log_sums,
+                         log_sums, gradient);
+}
+
+/* That of a log-sum by the row's logits is their softmax. */
 static bool gradient_of_cross_entropy(const weft_gradient *of)
 {
-    return weft_give_gradient(
-        of, 0, backward_call(of->call, &operation_cross_entropy_backward, weft_gradient_of_output(of, 0)));
+    weft_tensor *gradient = weft_gradient_of_output(of, 0), *of_log_sums = weft_gradient_of_output(of, 1), *sum = NULL;
+    weft_tensor *logits = of->call->inputs[0];
+    if (gradient != NULL) {
+        sum = softmax_call(of->call, of->outputs[1], gradient);
+    }
+    if (of_log_sums != NULL && (gradient == NULL || sum != NULL)) {
+        weft_dtype type = weft_layout_of(logits)->dtype;
+        weft_tensor *each = weft_unsqueeze(weft_to_type(of_log_sums, type), 1);
+        weft_tensor *own = weft_mul(weft_softmax(logits, 1), each);
+        sum = sum == NULL || own == NULL ? own : weft_add(sum, own);
+    }
+    return sum != NULL && weft_give_gradient(of, 0, sum);
 }
 
 static bool gradient_of_nll(const weft_gradient *of)
 {
     return weft_give_gradient(of, 0,
-                              backward_call(of->call, &operation_nll_backward, weft_gradient_of_output(of, 0)));
+                              backward_call(of->call, &operation_nll_backward, NULL, weft_gradient_of_output(of, 0)));
 }
 
-/* g / count (softmax - target) for each row, of logits and g; h is the gradient of that. */
+/* g / count (softmax - target) for each row, of logits and g; h is the gradient of that. With log-sums, the softmax is e^(logit -
+ * log-sum), a function of both. */
 static bool gradients_of_cross_entropy_backward(const weft_gradient *of)
 {
     const weft_call *call = of->call;
     weft_tensor *h = weft_gradient_of_output(of, 0), *logits = call->inputs[0];
+    weft_tensor *gradient = gradient_of_loss(call);
     bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW];
-    if (call->num_inputs > 2 && weft_gradient_wanted(of, 2)) {
-        weft_tensor *each = weft_mul(h, backward_call(call, &operation_cross_entropy_backward, NULL));
-        if (each == NULL || !weft_give_gradient(of, 2, per_row ? weft_sum(each, -1, false) : each)) {
+    int place = gradient_input(call);
+    if (gradient != NULL && weft_gradient_wanted(of, place)) {
+        weft_tensor *each = weft_mul(h, softmax_call(call, log_sums_of(call), NULL));
+        if (each == NULL || !weft_give_gradient(of, place, per_row ? weft_sum(each, -1, false) : each)) {
             return false;
         }
     }
-    if (!weft_gradient_wanted(of, 0)) {
+    bool by_log_sums = log_sums_of(call) != NULL && weft_gradient_wanted(of, 2);
+    if (!weft_gradient_wanted(of, 0) && !by_log_sums) {
         return true;
     }
     /* The factor of each row's softmax gradient, from the loss of its target alone. */
     int last = weft_layout_of(logits)->ndim - 1;
-    weft_tensor *at_target =
-        backward_call(call, &operation_nll_backward, call->num_inputs > 2 ? call->inputs[2] : NULL);
+    weft_tensor *at_target = backward_call(call, &operation_nll_backward, NULL, gradient);
     weft_tensor *scaled = at_target == NULL ? NULL : weft_mul(h, weft_sum(at_target, last, true));
-    return weft_give_gradient(of, 0, weft_softmax_backward(scaled, weft_softmax(logits, last), last));
+    weft_tensor *softmax = weft_softmax(logits, last);
+    if (log_sums_of(call) == NULL) {
+        return weft_give_gradient(of, 0, weft_softmax_backward(scaled, softmax, last));
+    }
+    weft_tensor *each = weft_mul(scaled, softmax);
+    return each != NULL && (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, each)) &&
+           (!by_log_sums || weft_give_gradient(of, 2, weft_neg(weft_sum(each, last, false))));
 }
 
 /* Linear in the gradient: the loss with the gradient in place of the values. */
@@ -382,143 +442,11 @@ static bool gradient_of_nll_backward(const weft_gradient *of)
            weft_give_gradient(of, 2, weft_dispatch(&call));
 }
 
-/* The kernels have neither weights nor probabilities. */
-static bool is_general(const loss *l)
-{
-    return l->general &&
-           (l->weight != NULL || weft_dtype_is_floating(weft_layout_of(l->targets)->dtype));
-}
-
-/* False with the error kept. */
-static bool check_general_targets(const loss *l)
-{
-    const unsigned types = WEFT_TYPES_INDEX | WEFT_TYPES_FLOAT;
-    return !l->general || (weft_check_tensor(l->function, "targets", l->targets) != NULL &&
-                           weft_check_type(l->function, "targets", l->targets, types,
-                                           "indices (i64 or i32), or probabilities of a floating type"));
-}
-
-static weft_tensor *run(const loss *l)
-{
-    if (!check(l) || !check_general_targets(l)) {
-        return NULL;
-    }
-    if (is_general(l)) {
-        return weft_general_cross_entropy(&(weft_class_loss){ .function = l->function,
-                                                              .logits = l->values,
-                                                              .targets = l->targets,
-                                                              .gradient = l->gradient,
-                                                              .weight = l->weight,
-                                                              .reduction = l->reduction,
-                                                              .backward = l->backward,
-                                                              .ignored = l->ignored,
-                                                              .smoothing = l->smoothing });
-    }
-    weft_call call = begin_call(l, l->values);
-    add_part(&call, WEFT_LOSS_HAS_GRADIENT, l->gradient);
-    return weft_dispatch(&call);
-}
-
-/* ---- cross-entropy ------------------------------------------------------------------------------------- */
-
-static loss cross_entropy(const char *function, weft_tensor *logits, weft_tensor *targets)
-{
-    return (loss){ .function = function,
-                   .argument = "logits",
-                   .operation = &operation_cross_entropy,
-                   .values = logits,
-                   .targets = targets,
-                   .sign = 1 };
-}
-
-/* False with the error kept. */
-static bool set_options(loss *l, const weft_cross_entropy_options *given)
-{
-    weft_cross_entropy_options options = WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT;
-    if (weft_require_init(l->function) != WEFT_OK ||
-        (given != NULL && !WEFT_TAKE_OPTIONS(l->function, &options, given))) {
-        return false;
-    }
-    l->reduction = options.reduction;
-    l->ignores = true;
-    l->ignored = options.ignore_index;
-    l->smoothing = options.label_smoothing;
-    l->weight = options.weight;
-    l->general = true;
-    return true;
-}
-
-weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets)
-{
-    loss l = cross_entropy("weft_cross_entropy", logits, targets);
-    return run(&l);
-}
-
-weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets,
-                                   const weft_cross_entropy_options *options)
-{
-    loss l = cross_entropy("weft_cross_entropy_ex", logits, targets);
-    return set_options(&l, options) ? run(&l) : NULL;
-}
-
-static loss cross_entropy_backward(const char *function, weft_tensor *gradient, weft_tensor *logits,
-                                   weft_tensor *targets)
-{
-    loss l = cross_entropy(function, logits, targets);
-    l.operation = &operation_cross_entropy_backward;
-    l.gradient = gradient;
-    l.backward = true;
-    return l;
-}
-
-weft_tensor *weft_cross_entropy_backward(weft_tensor *gradient, weft_tensor *logits, weft_tensor *targets)
-{
-    loss l = cross_entropy_backward("weft_cross_entropy_backward", gradient, logits, targets);
-    return run(&l);
-}
-
-weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft_tensor *logits, weft_tensor *targets,
-                                            const weft_cross_entropy_options *options)
-{
-    loss l = cross_entropy_backward("weft_cross_entropy_ex_backward", gradient, logits, targets);
-    return set_options(&l, options) ? run(&l) : NULL;
-}
-
-/* ---- negative logarithms of probabilities -------------------------------------------------------------- */
-
-weft_tensor *weft_nll(weft_tensor *log_probabilities, weft_tensor *targets, int64_t ignore_index,
-                      weft_loss_reduction reduction)
-{
-    return run(&(loss){ .function = "weft_nll",
-                        .argument = "log_probabilities",
-                        .operation = &operation_nll,
-                        .values = log_probabilities,
-                        .targets = targets,
-                        .reduction = reduction,
-                        .ignores = true,
-                        .ignored = ignore_index,
-                        .sign = -1 });
-}
-
-weft_tensor *weft_nll_backward(weft_tensor *gradient, weft_tensor *log_probabilities, weft_tensor *targets,
-                               int64_t ignore_index, weft_loss_reduction reduction)
-{
-    return run(&(loss){ .function = "weft_nll_backward",
-                        .argument = "log_probabilities",
-                        .operation = &operation_nll_backward,
-                        .values = log_probabilities,
-                        .targets = targets,
-                        .gradient = gradient,
-                        .backward = true,
-                        .reduction = reduction,
-                        .ignores = true,
-                        .ignored = ignore_index,
-                        .sign = -1 });
-}
-
 const weft_operation *const weft_loss_operations[] = {
     &operation_cross_entropy,
+    &operation_cross_entropy_rows,
     &operation_cross_entropy_backward,
+    &operation_cross_entropy_backward_with_log_sums,
     &operation_target_logits,
     &operation_nll,
     &operation_nll_backward,

@@ -217,8 +217,8 @@ static const weft_operation operation_place = {
     REDUCTION_EXPANDS,
 };
 
-const weft_operation *const weft_reduction_max = &operation_max, *const weft_reduction_min = &operation_min,
-                     *const weft_reduction_place = &operation_place;
+const weft_operation *const weft_reduction_sum = &operation_sum, *const weft_reduction_max = &operation_max,
+                     *const weft_reduction_min = &operation_min, *const weft_reduction_place = &operation_place;
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 

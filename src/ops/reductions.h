@@ -23,8 +23,9 @@ typedef struct weft_reduction {
 
 weft_tensor *weft_reduce(const weft_reduction *r);
 
-/* The largest, or the smallest, value; the first index of `centre`. */
-extern const weft_operation *const weft_reduction_max, *const weft_reduction_min, *const weft_reduction_place;
+/* The sum; the largest, or the smallest, value; the first index of `centre`. */
+extern const weft_operation *const weft_reduction_sum, *const weft_reduction_max, *const weft_reduction_min,
+    *const weft_reduction_place;
 
 /* Mask of the reduced dimensions, 0 for a scalar; -1 with the error kept. num_dims 0, or WEFT_ALL_DIMS alone: all. */
 int64_t weft_check_reduced_dims(const char *function, weft_tensor *a, int num_dims, const int dims[]);

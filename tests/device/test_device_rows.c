@@ -354,6 +354,10 @@ static void add_loss_parts(view_case *c, const part *logits)
             add_input(c, WEFT_F64, &column, false);
         }
     }
+    if (c->kernel == WEFT_KERNEL_cross_entropy_backward && !statistics && below(2) == 0) {
+        numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_LOG_SUMS;
+        add_input(c, WEFT_F64, &rows, false);
+    }
     if (backward && below(2) == 0) {
         numbers[WEFT_LOSS_PARTS] |= WEFT_LOSS_HAS_GRADIENT;
         add_input(c, any_float(), below(2) == 0 ? &rows : &none, false);
@@ -392,8 +396,12 @@ static void test_losses(void **state)
         }
         of = c.kernel == WEFT_KERNEL_cross_entropy ? part_with(of, 1, of.extent[1]) : of; /* whole rows */
         part rows = part_without(of, 1);
-        bool together = c.kernel == WEFT_KERNEL_count_targets || c.kernel == WEFT_KERNEL_sum_square_distance || below(2) == 0;
+        bool is_scalar = c.kernel == WEFT_KERNEL_count_targets || c.kernel == WEFT_KERNEL_sum_square_distance;
+        bool together = is_scalar || (c.kernel == WEFT_KERNEL_pick && below(2) == 0);
         add_output(&c, any_float(), together ? &none : &rows, false);
+        if (c.kernel == WEFT_KERNEL_cross_entropy && below(2) == 0) {
+            add_output(&c, WEFT_F64, &rows, false); /* log-sums */
+        }
         if (c.kernel == WEFT_KERNEL_count_targets) {
             c.args->numbers[WEFT_LOSS_IGNORED] = 3;
             add_indices(&c, &rows, 6, false);

@@ -13,6 +13,15 @@ CALLS(cross_entropy_ex_backward,
       out[0] = weft_cross_entropy_ex_backward(in[2], in[0], in[1],
                                               &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0],
                                                                              whole[1], real[0] }))
+CALLS(cross_entropy_with_log_sums,
+      out[0] = weft_cross_entropy_with_log_sums(in[0], in[1],
+                                                &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0], whole[1],
+                                                                               real[0] },
+                                                &out[1]))
+CALLS(cross_entropy_backward_with_log_sums,
+      out[0] = weft_cross_entropy_backward_with_log_sums(in[2], in[0], in[1], in[3],
+                                                         &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0],
+                                                                                        whole[1], real[0] }))
 CALLS(nll, out[0] = weft_nll(in[0], in[1], whole[1], (weft_loss_reduction)whole[0]))
 CALLS(nll_backward, out[0] = weft_nll_backward(in[2], in[0], in[1], whole[1], (weft_loss_reduction)whole[0]))
 CALLS(mse, out[0] = weft_mse(in[0], in[1], (weft_loss_reduction)whole[0]))
@@ -20,15 +29,17 @@ CALLS(mse_backward, out[0] = weft_mse_backward(in[2], in[0], in[1], (weft_loss_r
 
 /* ---- of rows with a target ----------------------------------------------------------------------------- */
 
-/* A loss of logits, or of log-probabilities; with options. */
+/* A loss of logits, or of log-probabilities; with options; with log-sums. */
 typedef struct loss {
-    bool picks, extended, backward;
+    bool picks, extended, backward, keeps;
 } loss;
 
 static const loss details_cross_entropy = { false, false, false };
 static const loss details_cross_entropy_backward = { false, false, true };
 static const loss details_cross_entropy_ex = { false, true, false };
 static const loss details_cross_entropy_ex_backward = { false, true, true };
+static const loss details_cross_entropy_with_log_sums = { false, true, false, true };
+static const loss details_cross_entropy_backward_with_log_sums = { false, true, true, true };
 static const loss details_nll = { true, true, false }, details_nll_backward = { true, true, true };
 
 static int choose_targets(maker *m, int logits)
@@ -60,6 +71,8 @@ static bool make_loss(maker *m, step *s)
             ? NO_VALUE
             : choose_like(m, logits, BIT(dtype), reduction == WEFT_LOSS_NONE, value_of(m, logits)->shape);
     *s = step_of(s->operation, l->backward ? 3 : 2, logits, targets, gradient);
+    s->num_outputs = l->keeps && !l->backward ? 2 : 1;
+    s->outputs[1] = NO_VALUE;
     s->num_wholes = 2;
     s->wholes[0] = reduction;
     s->wholes[1] = ignored;
@@ -68,10 +81,30 @@ static bool make_loss(maker *m, step *s)
     return targets != NO_VALUE;
 }
 
+/* The step that keeps the log-sums, and then its gradient. */
+static bool make_loss_backward(maker *m, step *s)
+{
+    step forward = { .operation = operation_find("cross_entropy_with_log_sums") };
+    if (!make_loss(m, &forward) || !add_step(m, &forward)) {
+        return false;
+    }
+    int logits = forward.inputs[0];
+    const dense *x = value_of(m, logits);
+    bool each = forward.wholes[0] == WEFT_LOSS_NONE;
+    int gradient = one_in(m, 3) ? NO_VALUE : choose_like(m, logits, BIT(x->dtype), each, x->shape);
+    *s = step_of(s->operation, 4, logits, forward.inputs[1], gradient, forward.outputs[1]);
+    s->num_wholes = 2;
+    s->wholes[0] = forward.wholes[0];
+    s->wholes[1] = forward.wholes[1];
+    s->num_reals = 1;
+    s->reals[0] = forward.reals[0];
+    return true;
+}
+
 /* The rows of one call. */
 typedef struct targets {
     const loss *l;
-    const dense *x, *targets, *gradient;
+    const dense *x, *targets, *gradient, *log_sums; /* log_sums: of the forward pass, or NULL */
     int64_t rows, classes, ignored, counted; /* counted: rows in the mean */
     weft_loss_reduction reduction;
     double smoothing;
@@ -108,6 +141,13 @@ static bool find_targets(scene *s, targets *t)
         }
     }
     bool each = t->reduction == WEFT_LOSS_NONE;
+    if (l->backward && l->keeps) {
+        t->log_sums = s->in[3];
+        if (t->log_sums == NULL || t->log_sums->dtype != WEFT_F64 || t->log_sums->ndim != 1 ||
+            t->log_sums->shape[0] != t->rows) {
+            return false;
+        }
+    }
     return t->gradient == NULL || (t->gradient->dtype == t->x->dtype && t->gradient->ndim == each &&
                                    (!each || t->gradient->shape[0] == t->rows));
 }
@@ -115,6 +155,9 @@ static bool find_targets(scene *s, targets *t)
 /* The logarithm of the sum of a row's exponentials. */
 static double log_sum(const targets *t, int64_t row)
 {
+    if (t->log_sums != NULL) {
+        return t->log_sums->at[row].real;
+    }
     const element *x = t->x->at + row * t->classes;
     double most = -(double)INFINITY, total = 0;
     for (int64_t c = 0; c < t->classes; c++) {
@@ -145,6 +188,21 @@ static double loss_of_row(const targets *t, int64_t row, double *mass)
     return t->smoothing == 0 ? own : own + t->smoothing * spread;
 }
 
+static void set_log_sums(scene *s, const targets *t)
+{
+    dense *out = scene_output(s, 1, WEFT_F64, 1, t->x->shape);
+    double epsilon = epsilon_of(t->x->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32);
+    for (int64_t row = 0; row < t->rows; row++) {
+        double size = 0;
+        for (int64_t c = 0; c < t->classes; c++) {
+            size = fmax(size, fabs(t->x->at[row * t->classes + c].real));
+        }
+        set_number(s, out, row, log_sum(t, row), ((double)t->classes + 20 + 4 * size) * epsilon);
+    }
+    distrust_vague(s, out);
+    distrust_infinite(s, out);
+}
+
 static bool loss_forward(scene *s)
 {
     targets t;
@@ -170,6 +228,9 @@ static bool loss_forward(scene *s)
         distrust_vague(s, out);
     }
     distrust_infinite(s, out);
+    if (t.l->keeps) {
+        set_log_sums(s, &t);
+    }
     return true;
 }
 
@@ -294,6 +355,9 @@ const operation loss_calls[] = {
     LOSS(cross_entropy_backward, loss_backward),
     LOSS(cross_entropy_ex, loss_forward),
     LOSS(cross_entropy_ex_backward, loss_backward),
+    LOSS(cross_entropy_with_log_sums, loss_forward),
+    ROW(cross_entropy_backward_with_log_sums, make_loss_backward, loss_backward,
+        .details = &details_cross_entropy_backward_with_log_sums, .flags = MAY_BE_PARTIAL, .weight = 5),
     LOSS(nll, loss_forward),
     LOSS(nll_backward, loss_backward),
     ROW(mse, make_mse, mse, .flags = MAY_BE_PARTIAL, .weight = 5),

@@ -35,7 +35,7 @@ OPTIONAL = {"weft_from_boxes": {"strides"}, "weft_to_boxes": {"strides"}, "weft_
             "weft_module_add_parameter": {"tensor"}, "weft_module_add_buffer": {"tensor"},
             "weft_from_local": {"flags"}, "weft_from_local_even": {"flags"}, "weft_from_dlpack": {"flags"},
             "weft_from_dlpack_unversioned": {"flags"}, "weft_to_dlpack": {"flags"}, "weft_to_dlpack_unversioned": {"flags"},
-            "weft_cross_entropy_backward": {"gradient"},
+            "weft_cross_entropy_backward": {"gradient"}, "weft_cross_entropy_backward_with_log_sums": {"gradient"},
             "weft_distribute": {"global"}}
 # Further conditions on sizes of arrays; a call that breaks one fails with WEFT_ERR_INVALID.
 SIZES = {"weft_from_boxes": "fits(strides, size(shape) * size(boxes))",
