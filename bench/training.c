@@ -1,5 +1,5 @@
 /* The operations of a transformer's training step, one at a time, at the sizes of a step: B batches of T positions, D wide,
- * F hidden, H heads of which each two share keys; operations on tensors of 64 MB, which no cache holds; and products. For
+ * F hidden, H heads of which each two share keys; operations on tensors of 64 MB, which no cache holds; products, and convolutions. For
  * bench/peers/operations.py, which asks for them beside PyTorch's:
  *
  *     echo matmul 20 4 | bench-training     prints 20 times in microseconds, on one line; each is that of 4 calls, which are
@@ -11,6 +11,7 @@
 enum { B = 8, T = 256, D = 512, F = 1408, KV_HEADS = 4, SHARING = 2, E = 64, CLASSES = 256, ROWS = B * T };
 enum { LARGE_ROWS = 16384, LARGE_COLUMNS = 1024, HEADS = 16, LENGTH = 1024 }; /* of the large tensors */
 enum { FACTOR_ROWS = 4096, FACTOR_COLUMNS = 1024 }; /* of the large product's left side */
+enum { SAMPLES = 32, CHANNELS = 128, SIDE = 28, TAPS = 3 }; /* of images, and of their weights */
 
 static weft_mesh *mesh;
 static weft_tensor *x, *dx, *hidden, *dhidden, *up, *gate, *to_hidden, *from_hidden, *gain, *rstd;
@@ -19,6 +20,7 @@ static weft_tensor *tokens, *table, *logits, *classes, *row_sums;
 static weft_tensor *parameters[4], *gradients[4], *first[4], *second[4];
 static weft_tensor *large, *larger, *half, *halves, *large_order, *large_gain, *large_bias, *large_first, *large_second;
 static weft_tensor *left, *right, *left_half, *right_half;
+static weft_tensor *images, *filters, *convolved;
 static weft_tensor *long_q, *long_k, *long_v, *long_attended, *long_sums;
 
 typedef struct operation {
@@ -35,6 +37,7 @@ typedef struct operation {
 
 static weft_tensor *other;
 static const weft_attention_options causal = { .causal = true };
+static const weft_convolution same_size = { .padding = { TAPS / 2, TAPS / 2 } };
 
 CALL(matmul, weft_matmul(x, to_hidden))
 CALL(matmul_back, weft_matmul(hidden, from_hidden))
@@ -70,6 +73,9 @@ static void call_adamw(void)
 
 CALL(clip, weft_clip_grad_norm(4, gradients, 1, 2, NULL))
 
+CALL(large_convolution, weft_conv2d(images, filters, NULL, &same_size))
+CALL(large_convolution_gradient_of_x, weft_conv2d_backward_input(convolved, filters, weft_tensor_shape(images), &same_size))
+CALL(large_convolution_gradient_of_w, weft_conv2d_backward_weight(convolved, images, weft_tensor_shape(filters), &same_size))
 CALL(large_matmul, weft_matmul(left, right))
 CALL(large_matmul_bf16, weft_matmul(left_half, right_half))
 CALL(large_add, weft_add(large, larger))
@@ -116,7 +122,8 @@ static const operation operations[] = {
     LARGE(add),               LARGE(mul),                   LARGE(relu),                     LARGE(gelu),
     LARGE(add_bf16),          LARGE(gelu_bf16),             LARGE(sum_rows),                 LARGE(sum_columns),
     LARGE(cumsum),            LARGE(softmax),               LARGE(layer_norm),               LARGE(transpose),
-    LARGE(matmul),            LARGE(matmul_bf16),
+    LARGE(matmul),            LARGE(matmul_bf16),           LARGE(convolution),
+    LARGE(convolution_gradient_of_x), LARGE(convolution_gradient_of_w),
     LARGE(embedding),         LARGE(adam),                  LARGE(attention),                LARGE(attention_backward),
 };
 enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
@@ -178,6 +185,9 @@ static void make_large_tensors(void)
     right = MAKE(FACTOR_COLUMNS, FACTOR_COLUMNS);
     left_half = weft_to_type(left, WEFT_BF16);
     right_half = weft_to_type(right, WEFT_BF16);
+    images = MAKE(SAMPLES, CHANNELS, SIDE, SIDE);
+    filters = MAKE(CHANNELS, CHANNELS, TAPS, TAPS);
+    convolved = MAKE(SAMPLES, CHANNELS, SIDE, SIDE);
     long_q = MAKE(HEADS, LENGTH, E);
     long_k = MAKE(HEADS, LENGTH, E);
     long_v = MAKE(HEADS, LENGTH, E);

@@ -20,6 +20,7 @@ typedef struct weft_embedding_args {
     int64_t output_stride, table_stride; /* between rows, in elements */
     bool first;
     bool checks; /* reports indices out of range */
+    bool streams; /* non-temporal stores, for outputs that would leave the caches before they are read */
 } weft_embedding_args;
 
 /* The panel with row `row` of the part, and that row's number in it. */

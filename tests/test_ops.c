@@ -107,7 +107,8 @@ static void case_sum_all(void)
 
 static void case_embedding(void)
 {
-    int64_t table_shape[2] = { 1 + below(MAX_SIZE), any_size() }, shape[WEFT_MAX_DIMS];
+    bool is_wide = below(6) == 0; /* enough for non-temporal stores */
+    int64_t table_shape[2] = { 1 + below(MAX_SIZE), is_wide ? 128 + below(200) : any_size() }, shape[WEFT_MAX_DIMS];
     int ndim = random_shape(&source, 3, 9, shape);
     weft_mesh *mesh = any_mesh();
     operand table = make_operand(mesh, any_float(), 2, table_shape, WHOLE, 0);

@@ -21,6 +21,7 @@ B, T, D, HIDDEN, KV_HEADS, SHARING, E, CLASSES = 8, 256, 512, 1408, 4, 2, 64, 25
 ROWS = B * T
 LARGE_ROWS, LARGE_COLUMNS, HEADS, LENGTH = 16384, 1024, 16, 1024
 FACTOR_ROWS, FACTOR_COLUMNS = 4096, 1024
+SAMPLES, CHANNELS, SIDE, TAPS = 32, 128, 28, 3
 
 # Of PyTorch's process. No part of the heap is given back to the system: else new pages are a third of the time of a sum of large
 # tensors. Where OpenMP is Intel's, its threads spin for 10 ms instead of 200.
@@ -85,7 +86,7 @@ def operations():
 
 
 def large_operations():
-    """On tensors of 64 MB, which no cache holds, and products of 8.6 GFLOP."""
+    """On tensors of 64 MB, which no cache holds; products of 8.6 GFLOP, convolutions of 7.4."""
     randn = torch.randn
     a, b = randn(LARGE_ROWS, LARGE_COLUMNS), randn(LARGE_ROWS, LARGE_COLUMNS)
     half, halves = a.bfloat16(), b.bfloat16()
@@ -93,12 +94,22 @@ def large_operations():
     left, right = randn(FACTOR_ROWS, FACTOR_COLUMNS), randn(FACTOR_COLUMNS, FACTOR_COLUMNS)
     left_half, right_half = left.bfloat16(), right.bfloat16()
     q, k, v = randn(1, HEADS, LENGTH, E), randn(1, HEADS, LENGTH, E), randn(1, HEADS, LENGTH, E)
+    images, filters = randn(SAMPLES, CHANNELS, SIDE, SIDE), randn(CHANNELS, CHANNELS, TAPS, TAPS)
+    convolved = randn(SAMPLES, CHANNELS, SIDE, SIDE)
+
+    def convolution_gradient(of_x):
+        return torch.ops.aten.convolution_backward(convolved, images, filters, None, [1, 1], [TAPS // 2, TAPS // 2], [1, 1], False,
+                                                   [0, 0], 1, [of_x, not of_x, False])
+
     parameter = torch.nn.Parameter(a.clone())
     parameter.grad = b
     adam = torch.optim.Adam([parameter], fused=True)
     return {
         "large_matmul": lambda: left @ right,
         "large_matmul_bf16": lambda: left_half @ right_half,
+        "large_convolution": lambda: F.conv2d(images, filters, padding=TAPS // 2),
+        "large_convolution_gradient_of_x": lambda: convolution_gradient(True),
+        "large_convolution_gradient_of_w": lambda: convolution_gradient(False),
         "large_add": lambda: a + b,
         "large_mul": lambda: a * b,
         "large_relu": lambda: F.relu(a),

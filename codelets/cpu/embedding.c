@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codelets/convert.h"
+#include "codelets/cpu/boxes.h"
 #include "codelets/cpu/clones.h"
 #include "codelets/lookup.h"
 #include "codelets/problems.h"
@@ -25,22 +26,39 @@ static int64_t row_of(const weft_task_run *run, const void *indices, int64_t i)
     return index >= 0 && index < args->total_rows && row >= 0 && row < args->num_rows ? row : -1;
 }
 
-void weft_cpu_embedding(const weft_task_run *run)
+/* The row for index number i; NULL: it is not in this part, or there is no such index. */
+static const char *source_of(const weft_task_run *run, int64_t i)
 {
     const weft_embedding_args *args = run->arguments;
+    int64_t row = i < args->count ? row_of(run, run->operands[1], i) : -1, row_of_panel;
+    if (row < 0) {
+        return NULL;
+    }
+    const char *panel = run->operands[2 + weft_embedding_panel(args, row, &row_of_panel)];
+    return panel + (size_t)(row_of_panel * args->table_stride) * weft_dtype_size(args->base.dtype);
+}
+
+void weft_cpu_embedding(const weft_task_run *run)
+{
+    enum { LONG_STREAM = 512 };
+    const weft_embedding_args *args = run->arguments;
     size_t size = weft_dtype_size(args->base.dtype), bytes = (size_t)args->width * size;
-    char *out = run->operands[0];
-    const void *indices = run->operands[1];
-    for (int64_t i = 0; i < args->count; i++) {
-        int64_t row = row_of(run, indices, i);
-        char *target = out + (size_t)(i * args->output_stride) * size;
-        if (row >= 0) {
-            int64_t row_of_panel;
-            const char *panel = run->operands[2 + weft_embedding_panel(args, row, &row_of_panel)];
-            memcpy(target, panel + (size_t)(row_of_panel * args->table_stride) * size, bytes);
+    bool streams = args->streams && bytes >= LONG_STREAM;
+    char *target = run->operands[0];
+    const char *source = source_of(run, 0);
+    for (int64_t i = 0; i < args->count; i++, target += (size_t)args->output_stride * size) {
+        const char *next = source_of(run, i + 1);
+        if (source != NULL && streams) {
+            weft_cpu_stream_row(target, source, next == NULL ? source + bytes : next, bytes);
+        } else if (source != NULL) {
+            memcpy(target, source, bytes);
         } else if (args->first) {
             memset(target, 0, bytes);
         }
+        source = next;
+    }
+    if (streams) {
+        end_stream();
     }
 }
 

@@ -1,6 +1,7 @@
 /* Look-up of rows in a table, and the gradient of the table. */
 #include "codelets/lookup.h"
 #include "ops/row_reduce.h"
+#include "runtime/last_cache.h"
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
@@ -57,6 +58,7 @@ static bool look_up(const weft_row_walk *walk, const table_part *part, bool firs
     args->table_stride = table_width;
     args->first = first;
     args->checks = is_checked_with(part, args->total_rows);
+    args->streams = weft_outgrows_cache(lowering->output);
     weft_task_add(lowering->tasks, walk->output, weft_rows_output_offset(walk),
                   first ? walk->access : WEFT_SLOT_READ_WRITE);
     if (single) {
