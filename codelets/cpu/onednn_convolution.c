@@ -58,7 +58,7 @@ static bool find_region(region *r, const weft_convolution_task *t, direction kin
 
 /* ---- objects ------------------------------------------------------------------------------------------- */
 
-/* A tensor of a primitive, in memory of its own. */
+/* A tensor of a primitive, in memory of the task. */
 typedef struct side {
     weft_dnnl_description any;
     bool described;
@@ -75,7 +75,7 @@ typedef struct objects {
     weft_dnnl_description bias;
     bool has_bias;
     dnnl_memory_t bias_memory, scratch;
-    void *scratch_bytes;
+    void *bytes; /* of the sides, and scratch memory */
     dnnl_primitive_attr_t attributes;
     dnnl_primitive_desc_t plan;
     dnnl_primitive_t primitive;
@@ -86,7 +86,6 @@ static void destroy(objects *o)
 {
     for (int i = 0; i < SIDES; i++) {
         dnnl_memory_destroy(o->side[i].memory);
-        free(o->side[i].bytes);
         if (o->side[i].described) {
             weft_dnnl_forget(&o->side[i].any);
         }
@@ -96,7 +95,7 @@ static void destroy(objects *o)
         weft_dnnl_forget(&o->bias);
     }
     dnnl_memory_destroy(o->scratch);
-    free(o->scratch_bytes);
+    free(o->bytes);
     dnnl_primitive_destroy(o->primitive);
     dnnl_primitive_desc_destroy(o->plan);
     dnnl_primitive_attr_destroy(o->attributes);
@@ -156,35 +155,42 @@ static bool plan(objects *o, const region *r, direction kind)
     return planned && weft_dnnl_is_generated(o->plan) && dnnl_primitive_create(&o->primitive, o->plan) == dnnl_success;
 }
 
-static bool provide(objects *o, dnnl_memory_t *memory, void **bytes, weft_dnnl_borrowed of)
-{
-    size_t size = dnnl_memory_desc_get_size(of);
-    *bytes = size == 0 ? NULL : weft_dnnl_allocate(size);
-    return *bytes != NULL && dnnl_memory_create(memory, of, o->engine, *bytes) == dnnl_success;
-}
-
 static const int arguments_of[][SIDES] = {
     [FORWARD] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST },
     [BACKWARD_INPUT] = { DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST },
     [BACKWARD_WEIGHT] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST },
 };
 
+/* Bytes of a tensor in whole lines. */
+static size_t lines_of(weft_dnnl_borrowed description)
+{
+    enum { LINE = 64 };
+    return description == NULL ? 0 : (dnnl_memory_desc_get_size(description) + LINE - 1) / LINE * LINE;
+}
+
+/* One allocation: the C library then keeps it for the next task, instead of giving pages back. */
 static bool provide_memory(objects *o, const weft_convolution_task *t, direction kind)
 {
+    weft_dnnl_borrowed scratch = dnnl_primitive_desc_query_md(o->plan, dnnl_query_scratchpad_md, 0);
+    size_t size = lines_of(scratch);
     for (int i = 0; i < SIDES; i++) {
-        side *s = &o->side[i];
-        s->chosen = dnnl_primitive_desc_query_md(o->plan, dnnl_query_exec_arg_md, arguments_of[kind][i]);
-        if (s->chosen == NULL || !provide(o, &s->memory, &s->bytes, s->chosen)) {
+        o->side[i].chosen = dnnl_primitive_desc_query_md(o->plan, dnnl_query_exec_arg_md, arguments_of[kind][i]);
+        if (o->side[i].chosen == NULL) {
             return false;
         }
+        size += lines_of(o->side[i].chosen);
     }
-    weft_dnnl_borrowed scratch = dnnl_primitive_desc_query_md(o->plan, dnnl_query_scratchpad_md, 0);
-    if (scratch != NULL && dnnl_memory_desc_get_size(scratch) > 0 &&
-        !provide(o, &o->scratch, &o->scratch_bytes, scratch)) {
-        return false;
+    char *next = o->bytes = size == 0 ? NULL : weft_dnnl_allocate(size);
+    bool done = next != NULL;
+    for (int i = 0; i < SIDES && done; i++) {
+        side *s = &o->side[i];
+        s->bytes = next;
+        done = dnnl_memory_create(&s->memory, s->chosen, o->engine, next) == dnnl_success;
+        next += lines_of(s->chosen);
     }
-    return !o->has_bias || dnnl_memory_create(&o->bias_memory, weft_dnnl_borrow(&o->bias), o->engine,
-                                              (void *)(uintptr_t)t->bias) == dnnl_success;
+    done = done && (lines_of(scratch) == 0 || dnnl_memory_create(&o->scratch, scratch, o->engine, next) == dnnl_success);
+    return done && (!o->has_bias || dnnl_memory_create(&o->bias_memory, weft_dnnl_borrow(&o->bias), o->engine,
+                                                       (void *)(uintptr_t)t->bias) == dnnl_success);
 }
 
 static bool execute(objects *o, direction kind)
