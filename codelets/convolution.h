@@ -16,7 +16,8 @@ enum {
     WEFT_CONVOLUTION_NUMBERS = 10
 };
 
-/* One matrix product per sample and block of rows, on columns copied from the image (im2col). Inputs of 16
+/* By oneDNN's kernels where these are faster; else one matrix product per sample and block of rows, on columns copied from the
+ * image (im2col). Inputs of 16
  * bits give an output of WEFT_F32; else all are of one type, WEFT_F32 or WEFT_F64. A part of a spatial
  * dimension must include the halo of its part of the output. */
 

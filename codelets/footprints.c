@@ -106,6 +106,7 @@ static uint32_t embedding_footprint(const weft_task_run *run)
     add(&h, args->base.dtype);
     add(&h, args->index_type);
     add(&h, args->gradient_type);
+    add(&h, args->streams);
     add_all(&h, 4, (const int64_t[]){ args->count, args->width, args->num_rows, args->first });
     return end(h);
 }
@@ -138,6 +139,7 @@ uint32_t weft_elementwise_footprint(const weft_task_run *run)
     hash h = begin();
     add(&h, args->base.dtype);
     add(&h, args->converted);
+    add(&h, args->streams);
     add_all(&h, args->ndim, args->extent);
     for (int k = 0; k < run->num_operands; k++) {
         add(&h, args->types[k]);

@@ -6,7 +6,7 @@
 
 #include "codelets/args.h"
 
-/* C = alpha op(A) op(B) + beta C, of one type: WEFT_F64 and WEFT_F32 by CBLAS, one thread; WEFT_I64,
+/* C = alpha op(A) op(B) + beta C, of one type: WEFT_F64 and WEFT_F32 by oneDNN or CBLAS, one thread; WEFT_I64,
  * WEFT_I32 and WEFT_U8 by loops, which wrap around. A, B as stored, row-major: A is m x k, or k x m with
  * transpose_a; B is k x n, or n x k with transpose_b. Strides from row to row in elements, at least 1. Any
  * of m, n, k may be 0. With beta 0, C is not read. */
@@ -28,7 +28,7 @@ void weft_multiply(const weft_gemm *gemm, const void *a, const void *b, void *c)
  * False: no memory, and C is set to zero. */
 bool weft_multiply_from(const weft_gemm *gemm, weft_dtype input_type, const void *a, const void *b, void *c);
 
-/* Operand 0: C (W if it is not read, else RW). Operands 1, 2: A and B, of input_type, unless k is 0. Last
+/* Operand 0: C (W if it is not read, else RW). Operands 1, 2: A and B, which may be packed, of input_type, unless k is 0. Last
  * operand, if `adds`: an m x n matrix X of input_type, whose strides may be 0: C = alpha op(A) op(B) +
  * beta X. */
 typedef struct weft_gemm_args {

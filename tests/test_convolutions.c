@@ -8,6 +8,9 @@
 #include "codelets/convert.h"
 #include "codelets/convolution.h"
 #include "codelets/cpu/onednn_convolution.h"
+#if defined WEFT_HAVE_ONEDNN
+#include "codelets/cpu/onednn_versions.h"
+#endif
 
 /* ---- parts of tensors ---------------------------------------------------------------------------------- */
 
@@ -281,7 +284,12 @@ static bool choose(prng *random, problem *p, weft_dtype dtype, int kind)
         y[2 + d] = span / p->stride[d] + 1;
     }
     const int64_t w[4] = { y[1], per_group, p->kernel[0], p->kernel[1] };
-    int64_t x_first[4], x_extent[4], y_first[4], y_extent[4], zero[4] = { 0 };
+    int64_t x_first[4], x_extent[4], y_first[4], y_extent[4], w_first[4] = { 0 }, w_extent[4] = { w[0], w[1], w[2], w[3] };
+    if (kind == GRADIENT_OF_WEIGHT && prng_below(random, 2)) { /* some features, in groups also whole ones */
+        int64_t whole = prng_below(random, 2) ? features : 1;
+        w_first[0] = prng_below(random, y[1] / whole) * whole;
+        w_extent[0] = (1 + prng_below(random, (y[1] - w_first[0]) / whole)) * whole;
+    }
     /* x's gradient has a part of its own, and needs all of y. */
     choose_parts(random, p, x, y, x_first, x_extent, y_first, y_extent,
                  kind != GRADIENT_OF_X && prng_below(random, 2));
@@ -294,7 +302,7 @@ static bool choose(prng *random, problem *p, weft_dtype dtype, int kind)
     p->x = make_part(random, kind == GRADIENT_OF_X ? WEFT_F32 : dtype, x, x_first, x_extent,
                      kind != GRADIENT_OF_X);
     p->y = make_part(random, kind == RESULT ? WEFT_F32 : dtype, y, y_first, y_extent, kind == GRADIENT_OF_X);
-    p->weight = make_part(random, kind == GRADIENT_OF_WEIGHT ? WEFT_F32 : dtype, w, zero, w, false);
+    p->weight = make_part(random, kind == GRADIENT_OF_WEIGHT ? WEFT_F32 : dtype, w, w_first, w_extent, false);
     p->adds = kind == RESULT && prng_below(random, 2);
     for (int64_t i = 0; i < y[1]; i++) {
         p->bias[i] = number(random);
@@ -337,6 +345,28 @@ static void run_cases(weft_dtype dtype, int kind)
     int cases = getenv("WEFT_TEST_CASES") == NULL ? 40 : atoi(getenv("WEFT_TEST_CASES"));
     for (int i = 0; i < cases; i++) {
         convolution_case(&random, dtype, kind);
+    }
+}
+
+/* Samples that are computed in several turns, because they do not fit into the memory for one. */
+static void many_samples(void **state)
+{
+    (void)state;
+    prng random = prng_start(19);
+    const int64_t x[4] = { 48, 16, 40, 40 }, w[4] = { 16, 16, 3, 1 }, zero[4] = { 0 };
+    for (int kind = 0; kind < KINDS; kind++) {
+        problem p = { .stride = { 1, 1 }, .padding = { 1, 0 }, .dilation = { 1, 1 }, .groups = 1, .kernel = { 3, 1 } };
+        p.x = make_part(&random, WEFT_F32, x, zero, x, false);
+        p.y = make_part(&random, WEFT_F32, x, zero, x, false);
+        p.weight = make_part(&random, WEFT_F32, w, zero, w, false);
+        fill(&random, &p.x);
+        fill(&random, &p.y);
+        fill(&random, &p.weight);
+        run_kernel(&p, kind, true);
+        check(&p, kind == RESULT ? &p.y : kind == GRADIENT_OF_X ? &p.x : &p.weight, NULL);
+        free_part(&p.x);
+        free_part(&p.y);
+        free_part(&p.weight);
     }
 }
 
@@ -398,11 +428,9 @@ static void given(void **state)
         bool f32 = is_given(&random, WEFT_F32, kind), bf16 = is_given(&random, WEFT_BF16, kind);
 #if defined WEFT_HAVE_ONEDNN && defined __x86_64__
         __builtin_cpu_init();
-        bool limited = getenv("ONEDNN_MAX_CPU_ISA") != NULL || getenv("DNNL_MAX_CPU_ISA") != NULL;
-        if (!limited && __builtin_cpu_supports("avx2")) {
-            assert_true(f32);
-            assert_true(bf16);
-        }
+        bool limited = getenv("ONEDNN_MAX_CPU_ISA") != NULL || getenv("DNNL_MAX_CPU_ISA") != NULL || !weft_dnnl_has_one_thread();
+        assert_true(limited || !__builtin_cpu_supports("avx2") || f32);
+        assert_true(limited || !__builtin_cpu_supports("avx512bw") || bf16);
 #else
         assert_false(f32);
         assert_false(bf16);
@@ -416,6 +444,7 @@ int main(void)
         cmocka_unit_test(results),
         cmocka_unit_test(gradients_of_x),
         cmocka_unit_test(gradients_of_weights),
+        cmocka_unit_test(many_samples),
         cmocka_unit_test(given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -453,6 +453,51 @@ static void case_embedding(void)
     release(&gradient);
 }
 
+/* ---- extreme logits ------------------------------------------------------------------------------------ */
+
+/* Each class has the same probability, and a log-sum has lost what tells it. Infinite logits have none. */
+static void check_equal_logits(weft_mesh *mesh, weft_dtype type, double logit, const weft_placement *placement)
+{
+    enum { N = 5, CLASSES = 4 };
+    int64_t shape[] = { N, CLASSES }, n = N;
+    weft_tensor *x = weft_redistribute(weft_full(type, 2, shape, logit, mesh, NULL), mesh, placement);
+    weft_tensor *targets = weft_zeros(WEFT_I64, 1, &n, mesh, NULL), *log_sums;
+    weft_cross_entropy_with_log_sums(x, targets, NULL, &log_sums);
+    weft_tensor *gradient = weft_cross_entropy_backward_with_log_sums(NULL, x, targets, log_sums, NULL);
+    double found[N][CLASSES], sums[N];
+    assert_int_equal(weft_to_host(weft_to_type(gradient, WEFT_F64), found, sizeof found), WEFT_OK);
+    assert_int_equal(weft_to_host(log_sums, sums, sizeof sums), WEFT_OK);
+    double own = type == WEFT_F32 ? (double)(float)logit : logit;
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < CLASSES; j++) {
+            double expected = (0.25 - (j == 0)) / N;
+            assert_true(isfinite(logit) ? fabs(found[i][j] - expected) < 1e-7 : isnan(found[i][j]));
+        }
+        assert_true(isfinite(logit)        ? fabs(sums[i] - own - log(CLASSES)) <= 1e-6 + 1e-15 * fabs(own)
+                    : logit == -INFINITY ? sums[i] == -INFINITY
+                                         : !isfinite(sums[i]));
+    }
+}
+
+static void extreme_logits(void **state)
+{
+    (void)state;
+    static const double logits[] = { 3, -70000, 1e9, 1e12, 1e17, -3e38, -INFINITY, INFINITY, NAN };
+    start_world(NULL, NULL);
+    int64_t two[] = { 2 };
+    weft_mesh *mesh = weft_mesh_create(1, two, NULL);
+    const weft_placement placements[] = { weft_replicate(), weft_shard(0), weft_shard(1) };
+    for (int p = 0; p < 3; p++) {
+        for (size_t i = 0; i < sizeof logits / sizeof logits[0]; i++) {
+            weft_scope_open();
+            check_equal_logits(mesh, WEFT_F32, logits[i], &placements[p]);
+            check_equal_logits(mesh, WEFT_F64, logits[i], &placements[p]);
+            weft_scope_close();
+        }
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
 static const family families[] = {
@@ -473,5 +518,8 @@ static const suite operations = { families, sizeof(families) / sizeof(families[0
 
 int main(void)
 {
-    return run_suite(&operations, NULL, 0);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(extreme_logits),
+    };
+    return run_suite(&operations, tests, 1);
 }

@@ -520,50 +520,6 @@ static const family families[] = {
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 50, 1, NULL };
 
-/* Rows sharded over four ranks, three taps with padding 1: what moves is a row from each neighbour, to the
- * result and to the gradients. */
-static void test_halo(void **state)
-{
-    (void)state;
-    weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = MAX_RANKS;
-    unsetenv("WEFT_PANEL_ROWS");
-    assert_int_equal(weft_init(&config), WEFT_OK);
-    enum { N = 2, CHANNELS = 3, H = 18, W = 5 };
-    int64_t four[] = { 4 }, shape[] = { N, CHANNELS, H, W }, shape_weight[] = { 6, CHANNELS, 3, 3 };
-    weft_mesh *mesh = weft_mesh_create(1, four, NULL);
-    weft_placement by_rows[] = { weft_shard(2) };
-    weft_convolution options = { .padding = { 1, 1 } };
-    weft_tensor *x = weft_ones(WEFT_F32, 4, shape, mesh, by_rows),
-                *weight = weft_ones(WEFT_F32, 4, shape_weight, mesh, NULL);
-    weft_counters counters[3];
-    weft_get_counters(&counters[0]);
-    weft_tensor *y = weft_conv2d(x, weight, NULL, &options);
-    weft_get_counters(&counters[1]);
-    weft_tensor *dx = weft_conv2d_backward_input(y, weight, shape, &options);
-    weft_get_counters(&counters[2]);
-    assert_no_error();
-    assert_int_equal(weft_tensor_placements(y)[0].kind, WEFT_SHARD);
-    assert_int_equal(weft_tensor_placements(y)[0].dim, 2);
-    assert_int_equal(weft_tensor_placements(dx)[0].dim, 2);
-    uint64_t rows = weft_num_processes() == 1 ? 6 : 0; /* else only part of them is received here */
-    uint64_t row = N * CHANNELS * W * sizeof(float),
-             forward = counters[1].bytes_moved - counters[0].bytes_moved,
-             backward = counters[2].bytes_moved - counters[1].bytes_moved;
-    assert_true(rows == 0 || forward == rows * row);
-    assert_true(rows == 0 || backward == rows * 2 * row);
-    assert_true(forward <= 6 * row && backward <= 12 * row);
-    weft_tensor *dweight = weft_conv2d_backward_weight(y, x, shape_weight, &options);
-    assert_no_error();
-    assert_int_equal(weft_tensor_placements(dweight)[0].kind, WEFT_PARTIAL);
-    double sum = 0;
-    assert_int_equal(
-        weft_to_host(weft_to_type(weft_sum(y, WEFT_ALL_DIMS, false), WEFT_F64), &sum, sizeof(sum)), WEFT_OK);
-    /* Of 3 x 3 taps, 3 H - 2 times 3 W - 2 meet the image. */
-    assert_true(sum == (double)(N * 6 * CHANNELS * (3 * H - 2) * (3 * W - 2)));
-    assert_int_equal(weft_finalize(), WEFT_OK);
-}
-
 /* Panels of several heights meet right sides that are packed for all of them, whole or panel by panel. */
 static void test_packed(void **state)
 {
@@ -610,7 +566,6 @@ static void test_kept_are_dropped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_halo),
         cmocka_unit_test(test_packed),
         cmocka_unit_test(test_kept_are_dropped),
     };

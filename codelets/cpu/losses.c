@@ -124,7 +124,7 @@ static void combine(const weft_kernel_call *call, double scale, row_values *rows
         double loss = logarithm - (1 - smoothing) * (rows->wanted[r] - most);
         loss -= smoothing == 0 ? 0 : smoothing * (rows->totals[r] / classes - most);
         rows->losses[r] = scale * (counts ? loss : 0); /* NaN where no row counts in a mean */
-        rows->log_sums[r] = most + logarithm;
+        rows->log_sums[r] = most == -INFINITY ? most : most + logarithm;
     }
 }
 
@@ -202,22 +202,24 @@ void weft_kernel_count_targets(const weft_kernel_call *call)
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* values = factor (values / sum - spread). Or, of logits: factor e^(logit - log_sum) - spread. */
-#define SCALE_EXPONENTIALS(T, exponential)                                                                   \
+/* values = factor (values / sum - spread) */
+#define SCALE_EXPONENTIALS(T)                                                                                \
     WEFT_CLONES static void scale_##T(T *values, T factor, T inverse, T spread, int64_t n)                   \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             values[i] = factor * (values[i] * inverse - spread);                                             \
         }                                                                                                    \
-    }                                                                                                        \
-    WEFT_CLONES static void softmax_##T(T *out, const T *logits, T log_sum, T factor, T spread, int64_t n)   \
-    {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
-            out[i] = factor * exponential(logits[i] - log_sum) - spread;                                     \
-        }                                                                                                    \
     }
-SCALE_EXPONENTIALS(float, weft_exp_short_f32)
-SCALE_EXPONENTIALS(double, weft_exp_f64)
+SCALE_EXPONENTIALS(float)
+SCALE_EXPONENTIALS(double)
+
+/* out = factor e^(logit - log_sum) - spread */
+WEFT_CLONES static void softmax_float(float *out, const float *logits, float log_sum, float factor, float spread, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) { /* vectorised */
+        out[i] = factor * weft_exp_short_f32(logits[i] - log_sum) - spread;
+    }
+}
 
 /* A row's logits, or this rank's part of them, and what their gradient is computed from. */
 typedef struct gradient_row {
@@ -249,17 +251,19 @@ static bool has_target(const gradient_row *row)
     return row->target >= 0 && row->target < row->count;
 }
 
+static bool serves(weft_dtype type, double log_sum)
+{
+    return type != WEFT_F64 && fabs(log_sum) <= WEFT_LOSS_MAX_LOG_SUM;
+}
+
+/* Single precision. */
 static void backward_of_log_sum(const weft_kernel_call *call, const gradient_row *row, double log_sum)
 {
     double smoothing = call->scalars[WEFT_LOSS_SMOOTHING], spread = smoothing / (double)call->numbers[WEFT_LOSS_CLASSES];
     double wanted = has_target(row) ? value_at(row->type, row->logits, row->target) : 0;
-    if (row->type == WEFT_F64) {
-        softmax_double(row->out, row->logits, log_sum, row->factor, row->factor * spread, row->count);
-    } else {
-        float high = (float)log_sum; /* its low bits count in the factor */
-        float factor = (float)(row->factor * exp((double)high - log_sum));
-        softmax_float(row->out, row->logits, high, factor, (float)(row->factor * spread), row->count);
-    }
+    float high = (float)log_sum; /* its low bits count in the factor */
+    float factor = (float)(row->factor * exp((double)high - log_sum));
+    softmax_float(row->out, row->logits, high, factor, (float)(row->factor * spread), row->count);
     if (has_target(row)) {
         put_target(row, exp(wanted - log_sum), smoothing, spread);
     }
@@ -342,7 +346,7 @@ void weft_kernel_cross_entropy_backward(const weft_kernel_call *call)
             memset(row.out, 0, line);
         } else {
             row.logits = weft_vector_load(&in, type, v, memory);
-            if (has_log_sums) {
+            if (has_log_sums && serves(type, rows.log_sums[r])) {
                 backward_of_log_sum(call, &row, rows.log_sums[r]);
             } else {
                 backward_line(call, &row, statistics, v);

@@ -6,7 +6,7 @@
 #include "codelets/cpu/onednn_versions.h"
 
 /* Products of fewer additions take less time in BLAS. */
-enum { LEAST_WORK = 1 << 20 };
+enum { MIN_WORK = 1 << 20 };
 
 /* ---- one product --------------------------------------------------------------------------------------- */
 
@@ -123,7 +123,7 @@ static bool type_of(weft_dtype dtype, dnnl_data_type_t *type)
 static bool is_ours(const weft_gemm *g, weft_dtype input_type, dnnl_data_type_t *type)
 {
     double work = (double)g->m * (double)g->n * (double)g->k;
-    return g->dtype == WEFT_F32 && g->m > 1 && g->n > 1 && work >= LEAST_WORK && type_of(input_type, type) &&
+    return g->dtype == WEFT_F32 && g->m > 1 && g->n > 1 && work >= MIN_WORK && type_of(input_type, type) &&
            weft_dnnl_has_one_thread();
 }
 
@@ -155,6 +155,21 @@ static weft_dnnl_borrowed choose_order(objects *o, const weft_gemm *g, int64_t r
                : NULL;
 }
 
+/* Whether rows from WEFT_PACKED_ROWS on have a place of their own in the order. */
+static bool takes_parts(weft_dnnl_borrowed order, const weft_gemm *g)
+{
+    if (g->transpose_b || g->k <= WEFT_PACKED_ROWS) {
+        return true;
+    }
+    const dnnl_dims_t extent = { g->k - WEFT_PACKED_ROWS, g->n }, offset = { WEFT_PACKED_ROWS, 0 };
+    weft_dnnl_description part;
+    bool taken = weft_dnnl_describe_part(&part, order, extent, offset);
+    if (taken) {
+        weft_dnnl_forget(&part);
+    }
+    return taken;
+}
+
 int64_t weft_packed_bytes(const weft_gemm *g, weft_dtype input_type)
 {
     dnnl_data_type_t type;
@@ -165,7 +180,7 @@ int64_t weft_packed_bytes(const weft_gemm *g, weft_dtype input_type)
     int former = weft_dnnl_use_threads(1);
     weft_dnnl_borrowed order = choose_order(&o, g, g->m, type);
     int64_t stored = g->k * g->n * (int64_t)weft_dtype_size(input_type);
-    int64_t bytes = order == NULL ? 0 : (int64_t)dnnl_memory_desc_get_size(order);
+    int64_t bytes = order == NULL || !takes_parts(order, g) ? 0 : (int64_t)dnnl_memory_desc_get_size(order);
     destroy(&o);
     weft_dnnl_use_threads(former);
     return bytes == 0 || bytes > stored ? bytes : stored;
@@ -232,7 +247,7 @@ bool weft_onednn_multiply_packed(const weft_gemm *g, weft_dtype input_type, int6
     bool done = false;
     if (order != NULL) {
         o.described[B] = weft_dnnl_copy_description(&o.side[B], order);
-        bool fits = g->m > 1 && o.described[B] && plan(&o, g, type) && weft_dnnl_is_generated(o.plan);
+        bool fits = o.described[B] && plan(&o, g, type) && weft_dnnl_is_generated(o.plan);
         done = fits ? provide_memory(&o, a, packed, c) && run(&o)
                     : unpack_and_multiply(&chooser, order, g, input_type, type, a, packed, c);
     }

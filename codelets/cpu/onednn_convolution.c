@@ -6,12 +6,12 @@
 #include "codelets/cpu/onednn_versions.h"
 
 /* Tasks of fewer multiplications take less time as products. */
-#define LEAST_WORK 1e6
+#define MIN_WORK 1e6
 
 enum {
     SAMPLES_BYTES = 8 << 20, /* about: of samples, and their results, at a time */
-    LEAST_CHANNELS = 16,     /* of a group: fewer do not fill the kernels' vectors */
-    LEAST_PLACES =
+    MIN_CHANNELS = 16,     /* of a group: fewer do not fill the kernels' vectors */
+    MIN_POSITIONS =
         256, /* of y, in a gradient of the weights, whose sums are copied once more than those of products */
 };
 
@@ -328,8 +328,10 @@ static bool type_of(const weft_convolution_task *t, direction kind, dnnl_data_ty
 {
     const weft_image *input = kind == BACKWARD_INPUT ? t->y : t->x;
     weft_dtype own = input->view->dtype;
-    if (t->geometry->type != WEFT_F32 || (own != WEFT_F32 && own != WEFT_BF16) ||
-        !weft_dnnl_has(dnnl_cpu_isa_avx2)) {
+    bool mixed = kind == BACKWARD_WEIGHT && t->y->view->dtype != own;
+    /* Without AVX-512 oneDNN converts bf16 by plain loops. */
+    dnnl_cpu_isa_t wanted = own == WEFT_BF16 ? dnnl_cpu_isa_avx512_core : dnnl_cpu_isa_avx2;
+    if (t->geometry->type != WEFT_F32 || (own != WEFT_F32 && own != WEFT_BF16) || mixed || !weft_dnnl_has(wanted)) {
         return false;
     }
     *type = own == WEFT_BF16 && weft_dnnl_has(dnnl_cpu_isa_avx512_core_bf16) ? dnnl_bf16 : dnnl_f32;
@@ -347,8 +349,8 @@ static bool is_product(const weft_convolution_task *t, direction kind, dnnl_data
 static bool fills_vectors(const weft_convolution_task *t)
 {
     const weft_geometry *g = t->geometry;
-    return (g->channels >= LEAST_CHANNELS && g->features >= LEAST_CHANNELS) ||
-           (g->channels == 1 && g->features == 1 && t->groups >= LEAST_CHANNELS);
+    return (g->channels >= MIN_CHANNELS && g->features >= MIN_CHANNELS) ||
+           (g->channels == 1 && g->features == 1 && t->groups >= MIN_CHANNELS);
 }
 
 static bool run(const weft_convolution_task *t, direction kind)
@@ -363,9 +365,9 @@ static bool run(const weft_convolution_task *t, direction kind)
     }
     double of_x = (double)(t->groups * g->channels) * (double)r.x_extent[0] * (double)r.x_extent[1];
     double of_y = (double)(t->groups * g->features) * (double)r.y_extent[0] * (double)r.y_extent[1];
-    double places = (double)samples * (double)(r.y_extent[0] * r.y_extent[1]);
-    if (is_product(t, kind, type) || (double)samples * of_y * (double)g->taps < LEAST_WORK ||
-        (kind == BACKWARD_WEIGHT && places < LEAST_PLACES)) {
+    double positions = (double)samples * (double)(r.y_extent[0] * r.y_extent[1]);
+    if (is_product(t, kind, type) || (double)samples * of_y * (double)g->taps < MIN_WORK ||
+        (kind == BACKWARD_WEIGHT && positions < MIN_POSITIONS)) {
         return false;
     }
     int64_t at_once = weft_most(1, (int64_t)(SAMPLES_BYTES / ((of_x + of_y) * sizeof(float))));

@@ -16,8 +16,8 @@ typedef struct weft_convolution_task {
 } weft_convolution_task;
 
 /* One thread. False: oneDNN is not there, or products of columns are the better choice for these types, sizes or this
- * processor, or it ran out of memory; the output then has any content. The choice depends on nothing else, but for
- * memory. */
+ * processor, or it ran out of memory; the output then has any content. The choice depends on nothing else, unless
+ * memory ends. */
 bool weft_onednn_convolve(const weft_convolution_task *task);
 /* Elements of x that no element of y meets stay as they are. */
 bool weft_onednn_convolve_backward_input(const weft_convolution_task *task);

@@ -66,7 +66,7 @@ __device__ bool keeps_log_sums(const weft_device_call &call)
 __device__ void keep_log_sum(const weft_device_call &call, int64_t row, double most, double logarithm)
 {
     if (keeps_log_sums(call)) {
-        weft_set(call, 1, row, most + logarithm);
+        weft_set(call, 1, row, most == -INFINITY ? most : most + logarithm);
     }
 }
 
@@ -323,7 +323,7 @@ __device__ void backward_elements(const loss_work &work, int64_t place, const Li
     }
 }
 
-/* The gradient of one row. The log-sum is given, or the largest value and the sum of e^(value - most) in the statistics, or found by
+/* The gradient of one row. A log-sum of use is given, or the largest value and the sum of e^(value - most) in the statistics, or found by
  * `most_of` and `sum_of`. */
 template <typename T, typename Line, typename Most, typename Sum>
 __device__ void backward_row(const loss_work &work, int64_t row, int64_t target, const Line &result, const Line &x, int64_t begin,
@@ -339,9 +339,9 @@ __device__ void backward_row(const loss_work &work, int64_t row, int64_t target,
     }
     const int64_t place = target - call.views[weft_input(call, 0)].offset[1];
     const double factor = factor_of(work, row), spread = call.scalars[WEFT_LOSS_SMOOTHING] / (double)call.numbers[WEFT_LOSS_CLASSES];
-    if (work.log_sums != 0) {
-        const log_sum_scale<T> scale{ factor, spread, weft_get<double>(call, work.log_sums, row) };
-        backward_elements<T>(work, place, result, x, begin, step, scale);
+    const double log_sum = work.log_sums != 0 ? weft_get<double>(call, work.log_sums, row) : NAN;
+    if (sizeof(T) == sizeof(float) && fabs(log_sum) <= WEFT_LOSS_MAX_LOG_SUM) {
+        backward_elements<T>(work, place, result, x, begin, step, log_sum_scale<T>{ factor, spread, log_sum });
         return;
     }
     const double most = work.statistics != 0 ? weft_get<double>(call, work.statistics, row) : most_of();

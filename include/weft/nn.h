@@ -160,13 +160,15 @@ WEFT_API weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft
                                                      const weft_cross_entropy_options *options);
 /** \} */
 
-/** The same, with the log-sums, WEFT_F64 [n], which the gradient needs: the logarithm of each row's sum of e^logit (PyTorch's
- * logsumexp). Targets are class numbers; options NULL: as weft_cross_entropy(). WEFT_ERR_UNSUPPORTED with a `weight`.
+/** Like weft_cross_entropy_ex(), and also returns the log-sums, WEFT_F64 [n]: the logarithm of each row's sum of e^logit (PyTorch's
+ * logsumexp). Targets are class numbers. Options NULL: as weft_cross_entropy(), which ignores no row. WEFT_ERR_UNSUPPORTED with a
+ * `weight`.
  * \param log_sums  gets them, NULL on error; may be NULL */
 WEFT_API weft_tensor *weft_cross_entropy_with_log_sums(weft_tensor *logits, weft_tensor *targets,
                                                        const weft_cross_entropy_options *options,
                                                        weft_tensor **log_sums);
-/** The gradient with the log-sums of these logits, which saves their computation: the row is read once. */
+/** The gradient, with the log-sums of the same logits: then each row is read once. Rows of logits in WEFT_F64, those whose log-sum
+ * exceeds 65536 in size, and sharded classes are computed as without. Log-sums of other logits give another function. */
 WEFT_API weft_tensor *weft_cross_entropy_backward_with_log_sums(weft_tensor *gradient, weft_tensor *logits,
                                                                 weft_tensor *targets, weft_tensor *log_sums,
                                                                 const weft_cross_entropy_options *options);

@@ -79,7 +79,9 @@ static elementwise prepare(const weft_lowering *lowering)
 {
     elementwise e = { .lowering = lowering, .common = common_type(lowering) };
     e.arithmetic = weft_arithmetic_type(e.common);
-    e.streams = !lowering->operation->outputs[0].in_place && weft_outgrows_cache(lowering->output);
+    /* Functions of floating numbers alone take longer than memory does, and longest in short pieces. */
+    e.streams = weft_kernel_infos[lowering->operation->kernel].integers && !lowering->operation->outputs[0].in_place &&
+                weft_outgrows_cache(lowering->output);
     for (int i = 0; i < lowering->num_inputs; i++) {
         set_strides(&e, i);
         e.converted |= must_convert(&e, i) ? 2u << i : 0;

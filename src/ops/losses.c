@@ -40,9 +40,7 @@ static void write_forward_rule(const weft_call_layouts *call, char *text, size_t
 
 static void write_backward_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    int64_t whole_rows = WEFT_LOSS_HAS_STATISTICS | WEFT_LOSS_HAS_LOG_SUMS; /* what is known of them */
-    bool of_parts = call->attributes->numbers[WEFT_LOSS_PARTS] & whole_rows;
-    write_inputs(call, of_parts ? "nc" : "n[c]", "nc", text, size);
+    write_inputs(call, has_statistics(call) ? "nc" : "n[c]", "nc", text, size);
 }
 
 static void write_pick_rule(const weft_call_layouts *call, char *text, size_t size)
@@ -145,7 +143,7 @@ static const weft_operation operation_cross_entropy_backward_with_log_sums = {
     .gradient = { .function = gradients_of_cross_entropy_backward,
                   .reads = { BACKWARD_READS_ALL, 0, BACKWARD_READS_ALL, BACKWARD_READS_ALL } },
     .write_rule = write_backward_rule,
-    .rule_like = "nc,n,n->nc",
+    .rule_like = "n[c],n,n->n[c]",
     .inputs = { { "logits", WEFT_TYPES_FLOAT, false },
                 { "targets", WEFT_TYPES_INDEX, false },
                 { "log_sums", 1u << WEFT_F64, false },
@@ -183,11 +181,12 @@ static bool is_backward(const weft_operation *operation)
            weft_operation_is(operation, &operation_nll_backward);
 }
 
-/* Rows are sharded, and are not gathered. Log-sums are enough. */
+/* Rows are sharded, and are not gathered. */
 static bool needs_statistics(const weft_call_layouts *call)
 {
     bool of_rows = weft_operation_is(call->operation, &operation_cross_entropy) ||
-                   weft_operation_is(call->operation, &operation_cross_entropy_backward);
+                   weft_operation_is(call->operation, &operation_cross_entropy_backward) ||
+                   weft_operation_is(call->operation, &operation_cross_entropy_backward_with_log_sums);
     const weft_layout *values = call->inputs[0];
     return of_rows && values->ndim == 2 && weft_is_cut(values, 1 << 1) && values->shape[1] > 0;
 }
@@ -292,10 +291,15 @@ static bool complete(const weft_call *call, weft_call *part)
     weft_call_get_layouts(call, &layouts);
     weft_tensor *count = counts ? count_targets(call) : NULL;
     *part = begin_part(call, call->inputs[0]);
-    if ((counts && count == NULL) || (needs_statistics(&layouts) && !add_statistics(call, part))) {
+    bool by_statistics = needs_statistics(&layouts);
+    if ((counts && count == NULL) || (by_statistics && !add_statistics(call, part))) {
         return false;
     }
-    weft_loss_add_part(part, WEFT_LOSS_HAS_LOG_SUMS, log_sums_of(call));
+    if (by_statistics && is_backward(call->operation)) { /* also instead of log-sums, which serve only parts of rows' types */
+        part->operation = &operation_cross_entropy_backward;
+    } else {
+        weft_loss_add_part(part, WEFT_LOSS_HAS_LOG_SUMS, log_sums_of(call));
+    }
     weft_loss_add_part(part, WEFT_LOSS_HAS_GRADIENT, gradient_of_loss(call));
     weft_loss_add_part(part, WEFT_LOSS_HAS_COUNT, count);
     return true;

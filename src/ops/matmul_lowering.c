@@ -316,19 +316,21 @@ static bool add_pack(const product *p, const weft_gemm *gemm, weft_slot slot, in
 /* Packs B once for all panels of A, if that pays. False: the list has failed. */
 static bool pack_b(product *p)
 {
-    enum { MOST_BYTES = 256 << 20 };
+    enum { MAX_BYTES = 256 << 20, MIN_ROWS = 32 }; /* fewer rows wait for B's bytes, which a pack would read and write once more */
     const weft_layout *layout = p->lowering->inputs[p->b];
     const weft_shard_info *shard = weft_lowering_input(p->lowering, p->b);
-    int64_t first, last, bytes = 0;
-    if (!may_pack(p)) {
+    int64_t first, last, own = 0, bytes = 0;
+    if (!may_pack(p) || gemm_of_panel(p, 0, p->n).m < MIN_ROWS) {
         return true;
     }
     for (int64_t panel = 0; panel < shard->num_panels; panel++) { /* either all of them or none */
         panel_rows(layout, shard, panel, &first, &last);
         weft_gemm gemm = gemm_of_panel(p, first, last);
-        int64_t own = weft_packed_bytes(&gemm, layout->dtype);
-        bytes = p->transpose_b ? bytes + own : own;
-        if (own == 0 || bytes > MOST_BYTES) {
+        if (panel == 0 || p->transpose_b) {
+            own = weft_packed_bytes(&gemm, layout->dtype);
+            bytes += own;
+        }
+        if (own == 0 || bytes > MAX_BYTES) {
             return true;
         }
     }

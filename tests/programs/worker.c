@@ -27,7 +27,9 @@ static void open_page(const char *path)
 }
 
 /* Records the operations that are reached: wraps weft_dispatch(), weft_dispatch_all() for several outputs,
- * and weft_dispatch_itself() for parts of composites (--wrap). */
+ * and weft_dispatch_itself() and weft_dispatch_itself_all() for parts of composites (--wrap). */
+bool __real_weft_dispatch_itself_all(const weft_call *call, weft_tensor *outputs[]);
+bool __wrap_weft_dispatch_itself_all(const weft_call *call, weft_tensor *outputs[]);
 weft_tensor *__real_weft_dispatch_itself(const weft_call *call);
 weft_tensor *__wrap_weft_dispatch_itself(const weft_call *call);
 bool __real_weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);
@@ -51,6 +53,12 @@ weft_tensor *__wrap_weft_dispatch(const weft_call *call)
 {
     note(call);
     return __real_weft_dispatch(call);
+}
+
+bool __wrap_weft_dispatch_itself_all(const weft_call *call, weft_tensor *outputs[])
+{
+    note(call);
+    return __real_weft_dispatch_itself_all(call, outputs);
 }
 
 weft_tensor *__wrap_weft_dispatch_itself(const weft_call *call)
