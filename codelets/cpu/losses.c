@@ -67,7 +67,7 @@ static double gradient_of(const weft_view *gradient, int64_t row)
 
 /* ---- cross-entropy ------------------------------------------------------------------------------------- */
 
-/* Rows at a time: what there is one of for each row is loaded and stored together. */
+/* Rows whose targets, losses and log-sums are loaded and stored at a time. */
 enum { ROWS = 64 };
 
 typedef struct row_values {
@@ -202,24 +202,22 @@ void weft_kernel_count_targets(const weft_kernel_call *call)
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* values = factor (values / sum - spread) */
-#define SCALE_EXPONENTIALS(T)                                                                                \
+/* values = factor (values / sum - spread). Or, of logits: factor e^(logit - log_sum) - spread. */
+#define SCALE_EXPONENTIALS(T, exponential)                                                                   \
     WEFT_CLONES static void scale_##T(T *values, T factor, T inverse, T spread, int64_t n)                   \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             values[i] = factor * (values[i] * inverse - spread);                                             \
         }                                                                                                    \
+    }                                                                                                        \
+    WEFT_CLONES static void softmax_##T(T *out, const T *logits, T log_sum, T factor, T spread, int64_t n)   \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
+            out[i] = factor * exponential(logits[i] - log_sum) - spread;                                     \
+        }                                                                                                    \
     }
-SCALE_EXPONENTIALS(float)
-SCALE_EXPONENTIALS(double)
-
-/* out = factor e^(logit - log_sum) - spread */
-WEFT_CLONES static void softmax_float(float *out, const float *logits, float log_sum, float factor, float spread, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) { /* vectorised */
-        out[i] = factor * weft_exp_short_f32(logits[i] - log_sum) - spread;
-    }
-}
+SCALE_EXPONENTIALS(float, weft_exp_short_f32)
+SCALE_EXPONENTIALS(double, weft_exp_f64)
 
 /* A row's logits, or this rank's part of them, and what their gradient is computed from. */
 typedef struct gradient_row {
@@ -253,17 +251,20 @@ static bool has_target(const gradient_row *row)
 
 static bool serves(weft_dtype type, double log_sum)
 {
-    return type != WEFT_F64 && fabs(log_sum) <= WEFT_LOSS_MAX_LOG_SUM;
+    return fabs(log_sum) <= (type == WEFT_F64 ? WEFT_LOSS_MAX_LOG_SUM_F64 : WEFT_LOSS_MAX_LOG_SUM_F32);
 }
 
-/* Single precision. */
 static void backward_of_log_sum(const weft_kernel_call *call, const gradient_row *row, double log_sum)
 {
     double smoothing = call->scalars[WEFT_LOSS_SMOOTHING], spread = smoothing / (double)call->numbers[WEFT_LOSS_CLASSES];
     double wanted = has_target(row) ? value_at(row->type, row->logits, row->target) : 0;
-    float high = (float)log_sum; /* its low bits count in the factor */
-    float factor = (float)(row->factor * exp((double)high - log_sum));
-    softmax_float(row->out, row->logits, high, factor, (float)(row->factor * spread), row->count);
+    if (row->type == WEFT_F64) {
+        softmax_double(row->out, row->logits, log_sum, row->factor, row->factor * spread, row->count);
+    } else {
+        float high = (float)log_sum; /* its low bits count in the factor */
+        float factor = (float)(row->factor * exp((double)high - log_sum));
+        softmax_float(row->out, row->logits, high, factor, (float)(row->factor * spread), row->count);
+    }
     if (has_target(row)) {
         put_target(row, exp(wanted - log_sum), smoothing, spread);
     }

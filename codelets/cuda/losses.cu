@@ -340,7 +340,7 @@ __device__ void backward_row(const loss_work &work, int64_t row, int64_t target,
     const int64_t place = target - call.views[weft_input(call, 0)].offset[1];
     const double factor = factor_of(work, row), spread = call.scalars[WEFT_LOSS_SMOOTHING] / (double)call.numbers[WEFT_LOSS_CLASSES];
     const double log_sum = work.log_sums != 0 ? weft_get<double>(call, work.log_sums, row) : NAN;
-    if (sizeof(T) == sizeof(float) && fabs(log_sum) <= WEFT_LOSS_MAX_LOG_SUM) {
+    if (fabs(log_sum) <= (sizeof(T) == sizeof(double) ? WEFT_LOSS_MAX_LOG_SUM_F64 : WEFT_LOSS_MAX_LOG_SUM_F32)) {
         backward_elements<T>(work, place, result, x, begin, step, log_sum_scale<T>{ factor, spread, log_sum });
         return;
     }

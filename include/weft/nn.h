@@ -167,8 +167,8 @@ WEFT_API weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft
 WEFT_API weft_tensor *weft_cross_entropy_with_log_sums(weft_tensor *logits, weft_tensor *targets,
                                                        const weft_cross_entropy_options *options,
                                                        weft_tensor **log_sums);
-/** The gradient, with the log-sums of the same logits: then each row is read once. Rows of logits in WEFT_F64, those whose log-sum
- * exceeds 65536 in size, and sharded classes are computed as without. Log-sums of other logits give another function. */
+/** The gradient, with the log-sums of the same logits: then each row is read once. Rows whose log-sum exceeds 65536 in size, or
+ * 8 in WEFT_F64, and sharded classes are computed as without. Log-sums of other logits give another function. */
 WEFT_API weft_tensor *weft_cross_entropy_backward_with_log_sums(weft_tensor *gradient, weft_tensor *logits,
                                                                 weft_tensor *targets, weft_tensor *log_sums,
                                                                 const weft_cross_entropy_options *options);

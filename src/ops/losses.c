@@ -417,8 +417,13 @@ static bool gradients_of_cross_entropy_backward(const weft_gradient *of)
             return false;
         }
     }
-    bool by_log_sums = log_sums_of(call) != NULL && weft_gradient_wanted(of, 2);
-    if (!weft_gradient_wanted(of, 0) && !by_log_sums) {
+    /* Sharded classes do not use them. */
+    bool has_log_sums = log_sums_of(call) != NULL, wants_log_sums = has_log_sums && weft_gradient_wanted(of, 2);
+    bool uses_log_sums = has_log_sums && !weft_is_cut(weft_layout_of(logits), 1 << 1);
+    if (wants_log_sums && !uses_log_sums && !weft_give_gradient(of, 2, weft_zeros_like(log_sums_of(call)))) {
+        return false;
+    }
+    if (!weft_gradient_wanted(of, 0) && !(wants_log_sums && uses_log_sums)) {
         return true;
     }
     /* The factor of each row's softmax gradient, from the loss of its target alone. */
@@ -426,12 +431,12 @@ static bool gradients_of_cross_entropy_backward(const weft_gradient *of)
     weft_tensor *at_target = backward_call(call, &operation_nll_backward, NULL, gradient);
     weft_tensor *scaled = at_target == NULL ? NULL : weft_mul(h, weft_sum(at_target, last, true));
     weft_tensor *softmax = weft_softmax(logits, last);
-    if (log_sums_of(call) == NULL) {
+    if (!uses_log_sums) {
         return weft_give_gradient(of, 0, weft_softmax_backward(scaled, softmax, last));
     }
     weft_tensor *each = weft_mul(scaled, softmax);
     return each != NULL && (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, each)) &&
-           (!by_log_sums || weft_give_gradient(of, 2, weft_neg(weft_sum(each, last, false))));
+           (!wants_log_sums || weft_give_gradient(of, 2, weft_neg(weft_sum(each, last, false))));
 }
 
 /* Linear in the gradient: the loss with the gradient in place of the values. */
