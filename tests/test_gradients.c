@@ -217,7 +217,7 @@ static weft_tensor *cross_entropy(weft_tensor *const x[], weft_loss_reduction re
     return weft_cross_entropy_ex(x[0], x[1], &options);
 }
 
-/* Of the loss, and of the log-sums. */
+/* The gradient by the loss and by the log-sums. */
 static weft_tensor *call_cross_entropy_log_sums(weft_tensor *const x[])
 {
     weft_tensor *log_sums, *loss = weft_cross_entropy_with_log_sums(x[0], x[1], NULL, &log_sums);

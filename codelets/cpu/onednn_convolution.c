@@ -67,7 +67,7 @@ typedef struct side {
     void *bytes;
 } side;
 
-/* Those that are not made yet are NULL. */
+/* Objects of one primitive; NULL before they are made. */
 typedef struct objects {
     dnnl_engine_t engine;
     dnnl_stream_t stream;

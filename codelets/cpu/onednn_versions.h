@@ -1,4 +1,4 @@
-/* What oneDNN's versions 2 and 3 call differently, and what all of its callers need. Included by files that use oneDNN. */
+/* Calls that differ between oneDNN's versions 2 and 3, and helpers of all files that use oneDNN. */
 #ifndef WEFT_CODELETS_CPU_ONEDNN_VERSIONS_H
 #define WEFT_CODELETS_CPU_ONEDNN_VERSIONS_H
 

@@ -1,4 +1,4 @@
-/* What products of matrices and their lowering share. */
+/* Attributes and inputs of matrix products, for the operations and their lowering. */
 #ifndef WEFT_OPS_MATMUL_H
 #define WEFT_OPS_MATMUL_H
 
