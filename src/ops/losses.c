@@ -295,7 +295,8 @@ static bool complete(const weft_call *call, weft_call *part)
     if ((counts && count == NULL) || (by_statistics && !add_statistics(call, part))) {
         return false;
     }
-    if (by_statistics && is_backward(call->operation)) { /* also instead of log-sums, which serve only parts of rows' types */
+    /* Statistics replace log-sums, which have lost digits of large logits; a part of a row cannot find these again. */
+    if (by_statistics && is_backward(call->operation)) {
         part->operation = &operation_cross_entropy_backward;
     } else {
         weft_loss_add_part(part, WEFT_LOSS_HAS_LOG_SUMS, log_sums_of(call));
