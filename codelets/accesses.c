@@ -108,7 +108,7 @@ void weft_matmul_accesses(const void *arguments, int num_operands, weft_kernel_v
         visit(context, &b);
     }
     if (args->adds) {
-        weft_kernel_access x = matrix(WEFT_KERNEL_READ, num_operands - 1, args->input_type, g->m, g->n,
+        weft_kernel_access x = matrix(WEFT_KERNEL_READ, num_operands - 1 - args->rounds, args->input_type, g->m, g->n,
                                       args->addend_row_stride, args->addend_column_stride);
         visit(context, &x);
     }
@@ -116,6 +116,10 @@ void weft_matmul_accesses(const void *arguments, int num_operands, weft_kernel_v
                                   args->base.dtype, g->m, g->n, g->ldc, 1);
     c.addends = g->k;
     visit(context, &c);
+    if (args->rounds) {
+        weft_kernel_access rounded = matrix(WEFT_KERNEL_WRITE, num_operands - 1, args->input_type, g->m, g->n, g->n, 1);
+        visit(context, &rounded);
+    }
 }
 
 /* As if the packed rows were stored one behind the other: they take at least as much room. */

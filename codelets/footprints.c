@@ -82,8 +82,9 @@ uint32_t weft_matmul_footprint(const weft_task_run *run)
     const weft_gemm *g = &args->gemm;
     hash h = begin();
     add(&h, g->dtype);
+    add(&h, args->base.dtype);
     add(&h, args->input_type);
-    add(&h, g->transpose_a * 4 + g->transpose_b * 2 + args->adds);
+    add(&h, args->rounds * 8 + g->transpose_a * 4 + g->transpose_b * 2 + args->adds);
     add_all(&h, 7, (const int64_t[]){ g->m, g->n, g->k, g->lda, g->ldb, g->ldc, args->packed_rows });
     return end(h);
 }

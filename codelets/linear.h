@@ -28,16 +28,17 @@ void weft_multiply(const weft_gemm *gemm, const void *a, const void *b, void *c)
  * False: no memory, and C is set to zero. */
 bool weft_multiply_from(const weft_gemm *gemm, weft_dtype input_type, const void *a, const void *b, void *c);
 
-/* Operand 0: C (W if it is not read, else RW). Operands 1, 2: A and B, which may be packed, of input_type, unless k is 0. Last
+/* Operand 0: C (W if it is not read, else RW). Operands 1, 2: A and B, which may be packed, of input_type, unless k is 0. Next
  * operand, if `adds`: an m x n matrix X of input_type, whose strides may be 0: C = alpha op(A) op(B) +
  * beta X. */
 typedef struct weft_gemm_args {
-    weft_task_args base; /* dtype: gemm's */
+    weft_task_args base; /* dtype: of C; gemm's, or an input_type of 16 bits, to which the product is rounded once */
     weft_gemm gemm;
     weft_dtype input_type;
     bool adds;
     int64_t addend_row_stride, addend_column_stride; /* elements */
     bool scaled; /* alpha, and beta for X, are the call's scalars */
+    bool rounds; /* one more operand (W), the last: C, which has all of its sums now, rounded to input_type, without gaps */
     int64_t packed_rows; /* not 0: B is packed, in the order for products of so many rows */
 } weft_gemm_args;
 enum { WEFT_GEMM_ALPHA, WEFT_GEMM_BETA };

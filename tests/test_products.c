@@ -74,6 +74,21 @@ static int64_t some_size(prng *random)
     return 2 + prng_below(random, MOST - 1);
 }
 
+static weft_product_types types_of(weft_dtype input, weft_dtype output)
+{
+    return (weft_product_types){ input, output };
+}
+
+/* Whether a result of 16 bits is the other one, rounded once: with the same bits. */
+static void assert_rounded(const weft_gemm *g, weft_dtype dtype, const matrix *c, const matrix *rounded)
+{
+    uint16_t expected[MOST];
+    for (int64_t i = 0; i < g->m; i++) {
+        weft_store(dtype, expected, 1, WEFT_F32, (const float *)c->memory + i * c->stride, g->n);
+        assert_memory_equal((const uint16_t *)rounded->memory + i * rounded->stride, expected, (size_t)g->n * sizeof *expected);
+    }
+}
+
 /* Whether oneDNN computed it. */
 static bool product_case(prng *random, weft_dtype dtype, double alpha, double beta)
 {
@@ -97,14 +112,24 @@ static bool product_case(prng *random, weft_dtype dtype, double alpha, double be
     assert_non_null(again);
     memcpy(first, c.memory, bytes);
     memcpy(again, c.memory, bytes);
-    bool computed = weft_onednn_multiply(&g, dtype, a.memory, b.memory, first);
+    bool computed = weft_onednn_multiply(&g, types_of(dtype, WEFT_F32), a.memory, b.memory, first);
     if (!computed) {
         assert_memory_equal(first, again, bytes); /* C is as it was */
         assert_true(weft_multiply_from(&g, dtype, a.memory, b.memory, c.memory));
     } else {
-        assert_true(weft_onednn_multiply(&g, dtype, a.memory, b.memory, again));
+        assert_true(weft_onednn_multiply(&g, types_of(dtype, WEFT_F32), a.memory, b.memory, again));
         assert_memory_equal(first, again, bytes);
         memcpy(c.memory, first, bytes);
+        if (dtype == WEFT_BF16) {
+            matrix rounded = new_matrix(random, dtype, g.m, g.n);
+            weft_gemm own = g;
+            own.ldc = rounded.stride;
+            assert_int_equal(weft_onednn_multiply(&own, types_of(dtype, dtype), a.memory, b.memory, rounded.memory), beta == 0);
+            if (beta == 0) {
+                assert_rounded(&g, dtype, &c, &rounded);
+            }
+            free_matrix(&rounded);
+        }
     }
     assert_product(&g, &a, &b, &c);
     free(first);
@@ -143,8 +168,19 @@ static bool packed_case(prng *random, weft_dtype dtype, double alpha, double bet
             const char *from = (const char *)b.memory + (size_t)(first * b.stride) * weft_dtype_size(dtype);
             assert_true(weft_onednn_pack(&order, dtype, first, first + most < rows ? most : rows - first, from, packed));
         }
-        assert_true(weft_onednn_multiply_packed(&g, dtype, order.m, a.memory, packed, c.memory));
+        assert_true(weft_onednn_multiply_packed(&g, types_of(dtype, WEFT_F32), order.m, a.memory, packed, c.memory));
         assert_product(&g, &a, &b, &c);
+        if (dtype == WEFT_BF16) {
+            matrix rounded = new_matrix(random, dtype, g.m, g.n);
+            weft_gemm own = g;
+            own.ldc = rounded.stride;
+            bool done = weft_onednn_multiply_packed(&own, types_of(dtype, dtype), order.m, a.memory, packed, rounded.memory);
+            assert_true(!done || beta == 0);
+            if (done) {
+                assert_rounded(&g, dtype, &c, &rounded);
+            }
+            free_matrix(&rounded);
+        }
         free(packed);
     }
     free_matrix(&a);
@@ -169,7 +205,7 @@ static bool is_given(weft_dtype dtype)
     enum { SIZE = 128 };
     static float a[SIZE * SIZE], b[SIZE * SIZE], c[SIZE * SIZE];
     const weft_gemm g = { .dtype = WEFT_F32, .m = SIZE, .n = SIZE, .k = SIZE, .lda = SIZE, .ldb = SIZE, .ldc = SIZE, .alpha = 1 };
-    return weft_onednn_multiply(&g, dtype, a, b, c);
+    return weft_onednn_multiply(&g, types_of(dtype, WEFT_F32), a, b, c);
 }
 
 /* Where oneDNN is, they are its if the processor has instructions for the type, and is not kept from them. */
@@ -216,6 +252,37 @@ static void test_packed(void **state)
     }
 }
 
+/* A packed B whose products can be rounded by oneDNN, with the bits of a product that is rounded afterwards. */
+static void test_rounded(void **state)
+{
+    (void)state;
+    enum { ROWS = 96, COLUMNS = 128, DEPTH = 1536 };
+    prng random = prng_start(53);
+    const weft_gemm g = { .dtype = WEFT_F32, .m = ROWS, .n = COLUMNS, .k = DEPTH, .lda = DEPTH, .ldb = COLUMNS, .ldc = COLUMNS, .alpha = 1 };
+    int64_t bytes = weft_packed_bytes(&g, WEFT_BF16);
+    uint16_t *a = malloc(sizeof *a * ROWS * DEPTH), *b = malloc(sizeof *b * DEPTH * COLUMNS);
+    uint16_t rounded[ROWS * COLUMNS], expected[ROWS * COLUMNS];
+    float sums[ROWS * COLUMNS];
+    void *packed = malloc((size_t)bytes + 1);
+    assert_true(a != NULL && b != NULL && packed != NULL);
+    for (int i = 0; i < DEPTH * COLUMNS; i++) {
+        float values[] = { (float)number(&random), (float)number(&random) };
+        weft_store(WEFT_BF16, &b[i], 1, WEFT_F32, &values[0], 1);
+        weft_store(WEFT_BF16, &a[i % (ROWS * DEPTH)], 1, WEFT_F32, &values[1], 1);
+    }
+    assert_int_equal(bytes > 0, is_given(WEFT_BF16));
+    if (bytes > 0) {
+        assert_true(weft_onednn_pack(&g, WEFT_BF16, 0, DEPTH, b, packed));
+        assert_true(weft_onednn_multiply_packed(&g, types_of(WEFT_BF16, WEFT_F32), ROWS, a, packed, sums));
+        assert_true(weft_onednn_multiply_packed(&g, types_of(WEFT_BF16, WEFT_BF16), ROWS, a, packed, rounded));
+        weft_store(WEFT_BF16, expected, 1, WEFT_F32, sums, ROWS * COLUMNS);
+        assert_memory_equal(rounded, expected, sizeof expected);
+    }
+    free(packed);
+    free(a);
+    free(b);
+}
+
 /* C is not read with beta 0, and what is not a number stays in its row. */
 static void test_special_values(void **state)
 {
@@ -243,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_rounded),
         cmocka_unit_test(test_special_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

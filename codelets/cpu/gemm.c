@@ -218,7 +218,7 @@ void weft_multiply(const weft_gemm *g, const void *a, const void *b, void *c)
         return;
     }
     if (floating && g->k > 0 && !vectors) {
-        if (!weft_onednn_multiply(g, g->dtype, a, b, c)) {
+        if (!weft_onednn_multiply(g, (weft_product_types){ g->dtype, g->dtype }, a, b, c)) {
             multiply_matrices(g, a, b, c);
         }
         return;
@@ -303,7 +303,7 @@ bool weft_multiply_from(const weft_gemm *g, weft_dtype input_type, const void *a
         weft_multiply(g, a, b, c);
         return true;
     }
-    if (weft_onednn_multiply(g, input_type, a, b, c)) {
+    if (weft_onednn_multiply(g, (weft_product_types){ input_type, g->dtype }, a, b, c)) {
         return true;
     }
     size_t count = (size_t)(g->m * g->k);
@@ -342,6 +342,56 @@ static void start_from_addend(const weft_gemm_args *args, const weft_gemm *g, co
     }
 }
 
+/* C = alpha A B + beta X; addend NULL: + beta C. False: no memory, and C is set to zero. */
+static bool multiply_block(const weft_gemm_args *args, const weft_gemm *g, const void *a, const void *b, const void *addend, void *c)
+{
+    weft_gemm own = *g;
+    if (addend != NULL) {
+        start_from_addend(args, g, addend, c);
+        own.beta = 1;
+    }
+    if (args->packed_rows == 0) {
+        return weft_multiply_from(&own, args->input_type, a, b, c);
+    }
+    const weft_product_types types = { args->input_type, g->dtype };
+    bool done = weft_onednn_multiply_packed(&own, types, args->packed_rows, a, b, c);
+    if (!done) {
+        set_to_zero(&own, c);
+    }
+    return done;
+}
+
+/* C of the product, in f32, to rows of a type of 16 bits that are `stride` elements apart. */
+static void round_rows(const weft_gemm *g, const float *c, weft_dtype type, void *rounded, int64_t stride)
+{
+    for (int64_t i = 0; i < g->m; i++) {
+        weft_store(type, (char *)rounded + (size_t)(i * stride) * weft_dtype_size(type), 1, WEFT_F32, c + i * g->ldc, g->n);
+    }
+}
+
+/* multiply_block() for a C of 16 bits. */
+static bool multiply_rounded(const weft_gemm_args *args, const weft_gemm *g, const void *a, const void *b, const void *addend, void *c)
+{
+    const weft_product_types types = { args->input_type, args->base.dtype };
+    if (addend == NULL && g->k > 0 &&
+        (args->packed_rows > 0 ? weft_onednn_multiply_packed(g, types, args->packed_rows, a, b, c)
+                               : weft_onednn_multiply(g, types, a, b, c))) {
+        return true;
+    }
+    weft_gemm own = *g;
+    own.ldc = g->n;
+    float *sums = malloc((size_t)(g->m * g->n) * sizeof *sums + 1);
+    bool done = sums != NULL && multiply_block(args, &own, a, b, addend, sums);
+    if (done) {
+        round_rows(&own, sums, types.output, c, g->ldc);
+    }
+    for (int64_t i = 0; i < g->m && !done; i++) {
+        memset((char *)c + 2 * (size_t)(i * g->ldc), 0, 2 * (size_t)g->n);
+    }
+    free(sums);
+    return done;
+}
+
 void weft_cpu_matmul(const weft_task_run *run)
 {
     const weft_gemm_args *args = run->arguments;
@@ -350,20 +400,15 @@ void weft_cpu_matmul(const weft_task_run *run)
         gemm.alpha = run->scalars[WEFT_GEMM_ALPHA];
         gemm.beta = args->adds ? run->scalars[WEFT_GEMM_BETA] : gemm.beta;
     }
-    void *c = run->operands[0];
-    if (args->adds && gemm.beta != 0) {
-        start_from_addend(args, &gemm, run->operands[run->num_operands - 1], c);
-        gemm.beta = 1;
-    }
     const void *a = gemm.k == 0 ? NULL : run->operands[1];
     const void *b = gemm.k == 0 ? NULL : run->operands[2];
-    if (args->packed_rows > 0) {
-        if (!weft_onednn_multiply_packed(&gemm, args->input_type, args->packed_rows, a, b, c)) {
-            set_to_zero(&gemm, c);
-            weft_problem_memory(run->error, WEFT_PROBLEM_BLOCK_OF_PRODUCT, 0);
-        }
-    } else if (!weft_multiply_from(&gemm, args->input_type, a, b, c)) {
+    const void *addend = args->adds && gemm.beta != 0 ? run->operands[run->num_operands - 1 - args->rounds] : NULL;
+    bool into_c = args->base.dtype != gemm.dtype;
+    if (!(into_c ? multiply_rounded : multiply_block)(args, &gemm, a, b, addend, run->operands[0])) {
         weft_problem_memory(run->error, WEFT_PROBLEM_BLOCK_OF_PRODUCT, 0);
+    }
+    if (args->rounds) {
+        round_rows(&gemm, run->operands[0], args->input_type, run->operands[run->num_operands - 1], gemm.n);
     }
 }
 

@@ -35,13 +35,17 @@ static bool describe_side(objects *o, int side, dnnl_data_type_t type, int64_t r
     return o->described[side];
 }
 
+typedef struct product_types {
+    dnnl_data_type_t input, output;
+} product_types;
+
 /* The plan, of B as described. */
-static bool plan(objects *o, const weft_gemm *g, dnnl_data_type_t type)
+static bool plan(objects *o, const weft_gemm *g, product_types types)
 {
     return dnnl_engine_create(&o->engine, dnnl_cpu, 0) == dnnl_success &&
            dnnl_stream_create(&o->stream, o->engine, dnnl_stream_default_flags) == dnnl_success &&
-           describe_side(o, A, type, g->m, g->k, g->lda, g->transpose_a) &&
-           describe_side(o, C, dnnl_f32, g->m, g->n, g->ldc, false) &&
+           describe_side(o, A, types.input, g->m, g->k, g->lda, g->transpose_a) &&
+           describe_side(o, C, types.output, g->m, g->n, g->ldc, false) &&
            dnnl_primitive_attr_create(&o->attributes) == dnnl_success &&
            dnnl_primitive_attr_set_scratchpad_mode(o->attributes, dnnl_scratchpad_mode_user) == dnnl_success &&
            dnnl_post_ops_create(&o->after) == dnnl_success &&
@@ -115,6 +119,11 @@ static bool type_of(weft_dtype dtype, dnnl_data_type_t *type)
     case WEFT_BF16:
         *type = dnnl_bf16;
         return weft_dnnl_has(dnnl_cpu_isa_avx512_core_bf16);
+#if DNNL_VERSION_MAJOR >= 3
+    case WEFT_F16:
+        *type = dnnl_f16;
+        return weft_dnnl_has(dnnl_cpu_isa_avx512_core_fp16);
+#endif
     default:
         return false;
     }
@@ -127,15 +136,24 @@ static bool is_ours(const weft_gemm *g, weft_dtype input_type, dnnl_data_type_t 
            weft_dnnl_has_one_thread();
 }
 
-bool weft_onednn_multiply(const weft_gemm *g, weft_dtype input_type, const void *a, const void *b, void *c)
+/* False: C is of another type, or would be rounded before it is added to. */
+static bool output_of(const weft_gemm *g, weft_product_types types, dnnl_data_type_t input, product_types *own)
 {
-    dnnl_data_type_t type;
-    if (!is_ours(g, input_type, &type)) {
+    own->input = input;
+    own->output = types.output == WEFT_F32 ? dnnl_f32 : input;
+    return types.output == WEFT_F32 || (types.output == types.input && g->beta == 0);
+}
+
+bool weft_onednn_multiply(const weft_gemm *g, weft_product_types types, const void *a, const void *b, void *c)
+{
+    dnnl_data_type_t input;
+    product_types own;
+    if (!is_ours(g, types.input, &input) || !output_of(g, types, input, &own)) {
         return false;
     }
     objects o = { 0 };
     int former = weft_dnnl_use_threads(1);
-    bool done = describe_b(&o, g, type) && plan(&o, g, type) && provide_memory(&o, a, b, c) && run(&o);
+    bool done = describe_b(&o, g, input) && plan(&o, g, own) && provide_memory(&o, a, b, c) && run(&o);
     destroy(&o);
     weft_dnnl_use_threads(former);
     return done;
@@ -150,7 +168,7 @@ static weft_dnnl_borrowed choose_order(objects *o, const weft_gemm *g, int64_t r
     const weft_gemm plain = { .m = rows, .n = g->n, .k = g->k, .lda = g->k, .ldb = g->n, .ldc = g->n, .alpha = 1 };
     const dnnl_dims_t extent = { g->k, g->n };
     o->described[B] = weft_dnnl_describe_any(&o->side[B], 2, extent, type);
-    return o->described[B] && plan(o, &plain, type) && weft_dnnl_is_generated(o->plan)
+    return o->described[B] && plan(o, &plain, (product_types){ type, dnnl_f32 }) && weft_dnnl_is_generated(o->plan)
                ? dnnl_primitive_desc_query_md(o->plan, dnnl_query_exec_arg_md, DNNL_ARG_WEIGHTS)
                : NULL;
 }
@@ -237,19 +255,20 @@ static bool unpack_and_multiply(objects *o, weft_dnnl_borrowed order, const weft
     return done;
 }
 
-bool weft_onednn_multiply_packed(const weft_gemm *g, weft_dtype input_type, int64_t rows, const void *a, const void *packed,
+bool weft_onednn_multiply_packed(const weft_gemm *g, weft_product_types types, int64_t rows, const void *a, const void *packed,
                                  void *c)
 {
-    dnnl_data_type_t type;
+    dnnl_data_type_t input;
+    product_types own;
     objects o = { 0 }, chooser = { 0 };
     int former = weft_dnnl_use_threads(1);
-    weft_dnnl_borrowed order = type_of(input_type, &type) ? choose_order(&chooser, g, rows, type) : NULL;
-    bool done = false;
+    bool ours = type_of(types.input, &input) && output_of(g, types, input, &own), done = false;
+    weft_dnnl_borrowed order = ours ? choose_order(&chooser, g, rows, input) : NULL;
     if (order != NULL) {
         o.described[B] = weft_dnnl_copy_description(&o.side[B], order);
-        bool fits = o.described[B] && plan(&o, g, type) && weft_dnnl_is_generated(o.plan);
+        bool fits = o.described[B] && plan(&o, g, own) && weft_dnnl_is_generated(o.plan);
         done = fits ? provide_memory(&o, a, packed, c) && run(&o)
-                    : unpack_and_multiply(&chooser, order, g, input_type, type, a, packed, c);
+                    : types.output == WEFT_F32 && unpack_and_multiply(&chooser, order, g, types.input, input, a, packed, c);
     }
     destroy(&o);
     destroy(&chooser);
@@ -259,9 +278,9 @@ bool weft_onednn_multiply_packed(const weft_gemm *g, weft_dtype input_type, int6
 
 #else
 
-bool weft_onednn_multiply(const weft_gemm *g, weft_dtype input_type, const void *a, const void *b, void *c)
+bool weft_onednn_multiply(const weft_gemm *g, weft_product_types types, const void *a, const void *b, void *c)
 {
-    (void)g, (void)input_type, (void)a, (void)b, (void)c;
+    (void)g, (void)types, (void)a, (void)b, (void)c;
     return false;
 }
 
@@ -277,10 +296,10 @@ bool weft_onednn_pack(const weft_gemm *g, weft_dtype input_type, int64_t first, 
     return false;
 }
 
-bool weft_onednn_multiply_packed(const weft_gemm *g, weft_dtype input_type, int64_t rows, const void *a, const void *packed,
+bool weft_onednn_multiply_packed(const weft_gemm *g, weft_product_types types, int64_t rows, const void *a, const void *packed,
                                  void *c)
 {
-    (void)g, (void)input_type, (void)rows, (void)a, (void)packed, (void)c;
+    (void)g, (void)types, (void)rows, (void)a, (void)packed, (void)c;
     return false;
 }
 

@@ -32,6 +32,24 @@ static void write_matmul_rule(const weft_call_layouts *call, char *text, size_t 
              column ? "" : "n");
 }
 
+/* The rule without shards along k: only whole sums can be rounded. */
+static void write_rounded_rule(const weft_call_layouts *call, char *text, size_t size)
+{
+    char addend[3];
+    switch (call->attributes->numbers[FORM]) {
+    case ADDMM:
+        write_addend(call->inputs, addend);
+        snprintf(text, size, "m[k],[k]n,%s->mn", addend);
+        break;
+    case LINEAR:
+        snprintf(text, size, call->num_inputs > C ? "A[k],n[k],n->An" : "A[k],n[k]->An");
+        break;
+    default:
+        snprintf(text, size, "...m[k],%s->...mn", call->attributes->numbers[TRANSPOSES] & 2 ? "n[k]" : "[k]n");
+        break;
+    }
+}
+
 static void write_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char addend[3];
@@ -60,6 +78,52 @@ static void write_rule(const weft_call_layouts *call, char *text, size_t size)
 static bool gradients_of_matmul(const weft_gradient *of);
 static bool gradients_of_linear(const weft_gradient *of);
 
+/* ---- 16 bits ------------------------------------------------------------------------------------------- */
+
+/* A product whose tasks round their blocks of C. */
+static const weft_operation operation_rounded = {
+    .name = "matmul",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("a product of 16 bits"),
+    .write_rule = write_rounded_rule,
+    .rule_like = "...m[k],[k]n->...mn",
+    .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true }, { "c", WEFT_TYPES_FLOAT, true } },
+    .outputs[0].type = WEFT_TYPE_GIVEN,
+    .kernel = WEFT_KERNEL_bmm,
+    .lower = weft_lower_product,
+};
+
+static bool shards_dim(const weft_layout *layout, int dim)
+{
+    bool shards = false;
+    for (int m = 0; m < layout->mesh->ndim && !shards; m++) {
+        const weft_placement *own = &layout->placements[m];
+        shards = own->kind == WEFT_PARTIAL || (own->kind == WEFT_SHARD && own->dim == dim);
+    }
+    return shards;
+}
+
+/* Whether no rank has a part of a sum. */
+static bool has_whole_sums(const weft_call *call)
+{
+    const weft_layout *a = weft_layout_of(call->inputs[A]), *b = weft_layout_of(call->inputs[B]);
+    int64_t form = call->attributes.numbers[FORM], transposes = call->attributes.numbers[TRANSPOSES];
+    bool of_matrices = form != DOT && form != OVER_ROWS && !(transposes & 1) && a->ndim > 1 && b->ndim == 2;
+    return of_matrices && !shards_dim(a, a->ndim - 1) && !shards_dim(b, transposes & 2 || form == LINEAR ? 1 : 0) &&
+           (call->num_inputs <= C || !shards_dim(weft_layout_of(call->inputs[C]), -1));
+}
+
+static bool expand_rounded(const weft_call *call, weft_tensor *outputs[])
+{
+    if (!has_whole_sums(call)) {
+        return weft_expand_rounded_sum(call, outputs);
+    }
+    weft_call product = *call;
+    product.operation = &operation_rounded;
+    product.inherited = WEFT_ALL_SCALARS;
+    outputs[0] = weft_dispatch(&product);
+    return outputs[0] != NULL;
+}
+
 /* ---- the operation ------------------------------------------------------------------------------------- */
 
 #define PRODUCT(variable, a, b, c, like, gradient_)                                                          \
@@ -77,8 +141,10 @@ static bool gradients_of_linear(const weft_gradient *of);
                     { c, WEFT_TYPES_NUMBER, true } },                                                        \
         .outputs[0].type = WEFT_TYPE_GIVEN,                                                                  \
         .kernel = WEFT_KERNEL_bmm,                                                                           \
-        .lower = weft_lower_product,                                                                              \
-        WEFT_ROUNDED_SUM,                                                                                    \
+        .lower = weft_lower_product,                                                                         \
+        .expand = expand_rounded,                                                                            \
+        .expands = weft_sum_is_rounded,                                                                      \
+        .passes_scalars = true,                                                                              \
     };
 
 /* Operations that differ only in the names of their inputs. */
@@ -302,6 +368,7 @@ static bool gradients_of_linear(const weft_gradient *of)
 const weft_operation *const weft_matmul_operations[] = {
     &operation_matmul,
     &operation_linear,
+    &operation_rounded,
     &operation_outer,
     NULL,
 };

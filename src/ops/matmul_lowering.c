@@ -1,5 +1,6 @@
 /* Tasks of matrix products: a block of C for each panel of A's rows and each panel of B, or, where B is packed first, for all of
  * B. */
+#include "codelets/elementwise.h"
 #include "ops/matmul.h"
 
 /* ---- lowering ------------------------------------------------------------------------------------------ */
@@ -15,6 +16,9 @@ typedef struct product {
     int64_t rows;
     int64_t k_rows; /* of A and B, where k lies along these, in one row of the tensors */
     bool adds; /* this rank adds c */
+    bool apart;     /* of 16 bits, and several tasks add to a block: to a temporary; else the block's task rounds it */
+    weft_slot sums; /* this temporary, for the current piece of rows */
+    weft_slot_access output_access; /* of the piece, by the task that rounds it */
     int64_t packed_rows; /* not 0: B is packed for products of so many rows */
     weft_slot packed;    /* all of B; transposed, its first panel: others are the next temporaries */
 } product;
@@ -75,7 +79,8 @@ static weft_gemm_args *begin_gemm(const product *p, const weft_row_walk *walk, c
         return NULL;
     }
     weft_gemm *gemm = &args->gemm;
-    args->base.dtype = gemm->dtype = lowering->output->dtype;
+    gemm->dtype = weft_wide_type(lowering->output->dtype);
+    args->base.dtype = p->apart ? gemm->dtype : lowering->output->dtype;
     gemm->transpose_a = p->transpose_a;
     gemm->transpose_b = p->transpose_b;
     gemm->m = (walk->last - walk->first) * p->rows;
@@ -156,6 +161,13 @@ static void add_addend(weft_gemm_args *args, const product *p, const weft_row_wa
                   element_offset(c, 0, column - first, 0), WEFT_SLOT_READ);
 }
 
+/* Whether the last of the tasks that add to a block rounds it, which then has all of n. Devices' kernels do not round. */
+static bool last_rounds(const product *p)
+{
+    bool all_of_n = !addend_lies_along_n(p) || weft_lowering_input(p->lowering, C)->num_panels == 1;
+    return p->apart && all_of_n && weft_runtime.cuda_queues == NULL;
+}
+
 static bool add_block(const product *p, weft_row_walk *walk, const block *b)
 {
     const weft_lowering *lowering = p->lowering;
@@ -163,15 +175,22 @@ static bool add_block(const product *p, weft_row_walk *walk, const block *b)
     if (args == NULL) {
         return false;
     }
-    weft_task_add(lowering->tasks, walk->output,
-                  weft_rows_output_offset(walk) + element_offset(lowering->output, 0, b->n_first, p->n),
-                  walk->access);
+    if (p->apart) {
+        weft_task_add(lowering->tasks, p->sums, b->n_first * (int64_t)sizeof(float), walk->access);
+    } else {
+        weft_task_add(lowering->tasks, walk->output,
+                      weft_rows_output_offset(walk) + element_offset(lowering->output, 0, b->n_first, p->n), walk->access);
+    }
     if (args->gemm.k > 0) {
         add_a(p, walk, b);
         add_b(p, b);
     }
     if (b->k_first == 0 && p->adds) {
         add_addend(args, p, walk, b);
+    }
+    if (b->k_last == p->k && last_rounds(p)) {
+        args->rounds = true;
+        weft_task_add(lowering->tasks, walk->output, weft_rows_output_offset(walk), p->output_access);
     }
     walk->access = WEFT_SLOT_READ_WRITE;
     /* A transposed A is consumed panel by panel along k, in row order: the gradient of weights. */
@@ -261,13 +280,53 @@ static bool lower_piece(const product *p, weft_row_walk *walk)
     return true;
 }
 
+/* ---- rounding ------------------------------------------------------------------------------------------ */
+
+/* Whether several tasks add to a block, or devices multiply, whose kernels do not round. */
+static bool adds_up(const product *p)
+{
+    bool panels_along_k = p->transpose_a || (!p->transpose_b && p->packed_rows == 0);
+    return weft_runtime.cuda_queues != NULL || (panels_along_k && weft_lowering_input(p->lowering, p->b)->num_panels > 1);
+}
+
+static bool add_rounding(const product *p, const weft_row_walk *walk)
+{
+    const weft_lowering *lowering = p->lowering;
+    weft_elementwise_args *args = weft_task_begin(lowering->tasks, WEFT_KERNEL_convert, sizeof(*args));
+    if (args == NULL) {
+        return false;
+    }
+    args->base.dtype = args->common = args->types[1] = WEFT_F32;
+    args->types[0] = lowering->output->dtype;
+    args->ndim = 1;
+    args->extent[0] = (walk->last - walk->first) * p->rows * p->n;
+    args->stride[0][0] = args->stride[1][0] = 1;
+    weft_rows_add_output(walk);
+    weft_task_add(lowering->tasks, p->sums, 0, WEFT_SLOT_READ);
+    return weft_rows_end_task(walk);
+}
+
+/* The sums of a piece, and their rounding. */
+static bool lower_rounded_piece(product *p, weft_row_walk *walk)
+{
+    int64_t count = (walk->last - walk->first) * p->rows * p->n;
+    p->output_access = walk->access;
+    p->sums = weft_task_new_buffer(p->lowering->tasks, count * (int64_t)sizeof(float)); /* else pieces would wait for each other */
+    walk->access = WEFT_SLOT_WRITE;
+    bool done = lower_piece(p, walk);
+    walk->access = p->output_access;
+    done = done && (last_rounds(p) || add_rounding(p, walk));
+    walk->access = WEFT_SLOT_READ_WRITE;
+    return done;
+}
+
 /* ---- packing B ----------------------------------------------------------------------------------------- */
 
 /* The product of a panel of A with B, or, transposed, with its rows [first, last). */
 static weft_gemm gemm_of_panel(const product *p, int64_t first, int64_t last)
 {
     int64_t rows = p->lowering->output->panel_rows;
-    return (weft_gemm){ .dtype = p->lowering->output->dtype,
+    return (weft_gemm){ .dtype = weft_wide_type(p->lowering->output->dtype),
                         .transpose_b = p->transpose_b,
                         .m = weft_min_i64(p->m, weft_mul_saturated(rows, p->rows)),
                         .n = p->transpose_b ? last - first : p->n,
@@ -365,9 +424,10 @@ bool weft_lower_product(const weft_lowering *lowering)
     if (p.adds && lowering->sharding->rows[C] == WEFT_ROWS_SAME) {
         aligned |= 1u << C;
     }
+    p.apart = weft_dtype_size(lowering->output->dtype) == 2 && adds_up(&p);
     weft_row_walk walk;
     for (weft_rows_begin(&walk, lowering, aligned); weft_rows_next(&walk);) {
-        if (!lower_piece(&p, &walk)) {
+        if (!(p.apart ? lower_rounded_piece(&p, &walk) : lower_piece(&p, &walk))) {
             return false;
         }
     }

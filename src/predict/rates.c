@@ -47,8 +47,8 @@ static double arithmetic_us(const weft_machine_model *rates, weft_kernel_id kern
     const weft_gemm_args *product = arguments;
     switch (kernel) {
     case WEFT_KERNEL_matmul: {
-        double rate = product->base.dtype == WEFT_F64                 ? rates->f64_flops_per_us
-                      : product->input_type != product->base.dtype ? rates->f16_flops_per_us
+        double rate = product->gemm.dtype == WEFT_F64                 ? rates->f64_flops_per_us
+                      : product->input_type != product->gemm.dtype ? rates->f16_flops_per_us
                                                                       : rates->machine.product_flops_per_us;
         return 2.0 * (double)product->gemm.m * (double)product->gemm.n * (double)product->gemm.k / rate;
     }
