@@ -105,6 +105,35 @@ CALL(cross_entropy_ex_backward)
     return weft_cross_entropy_ex_backward(gradient_of(c, in), in[0], in[1], &o);
 }
 
+/* The options of a case, or NULL for those by default. */
+static const weft_cross_entropy_options *options_of(const oracle_case *c, weft_cross_entropy_options *o)
+{
+    const weft_cross_entropy_options all = WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT;
+    *o = options(c);
+    return o->reduction == all.reduction && o->ignore_index == all.ignore_index && o->label_smoothing == all.label_smoothing ? NULL : o;
+}
+
+/* Log-sums are WEFT_F64: those of other logits are as exact as WEFT_F32. */
+CALL_SEVERAL(cross_entropy_with_log_sums)
+{
+    weft_cross_entropy_options o;
+    weft_tensor *log_sums, *result = weft_cross_entropy_with_log_sums(in[0], in[1], options_of(c, &o), &log_sums);
+    if (result != NULL) {
+        assert_int_equal(weft_tensor_dtype(log_sums), WEFT_F64);
+        out[1] = weft_tensor_dtype(in[0]) == WEFT_F64 ? log_sums : weft_to_type(log_sums, WEFT_F32);
+    }
+    return result;
+}
+
+CALL(cross_entropy_backward_with_log_sums)
+{
+    weft_cross_entropy_options o;
+    weft_tensor *log_sums;
+    return weft_cross_entropy_with_log_sums(in[0], in[1], options_of(c, &o), &log_sums) == NULL
+               ? NULL
+               : weft_cross_entropy_backward_with_log_sums(gradient_of(c, in), in[0], in[1], log_sums, options_of(c, &o));
+}
+
 CALL(nll)
 {
     return weft_nll(in[0], in[1], oracle_whole(c, "ignore_index"), reduction(c));
@@ -138,6 +167,8 @@ const oracle_operation oracle_nn_operations[] = {
     SEVERAL(rms_norm_backward, ORDER),
     CALLED(cross_entropy_ex, ORDER),
     CALLED(cross_entropy_ex_backward, ORDER),
+    SEVERAL(cross_entropy_with_log_sums, ORDER),
+    CALLED(cross_entropy_backward_with_log_sums, ORDER),
     CALLED(nll, ORDER),
     CALLED(nll_backward, ORDER),
     CALLED(mse, ORDER),

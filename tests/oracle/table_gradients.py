@@ -157,6 +157,7 @@ FUNCTIONS = {
     "hardsigmoid": lambda x, a: F.relu6(x[0] + 3) / 6,  # PyTorch's gradient has 1 / 6 in single precision
     "cross_entropy_backward": gradient_function(loss_of_rows, 2),
     "cross_entropy_ex_backward": gradient_function(cross_entropy, 2),
+    "cross_entropy_backward_with_log_sums": gradient_function(cross_entropy, 2),
     "nll_backward": gradient_function(nll, 2),
     "mse_backward": gradient_function(mse, 2, 1),
     "binary_cross_entropy_with_logits": binary_cross_entropy_with_logits,
@@ -197,7 +198,8 @@ MARGINS = {name: 4 for name in ("lgamma", "attention", "attention_with_log_sums"
 # Without types of 16 bits: sums of logarithms are f32 here.
 NOT_NARROW = {"attention_with_log_sums", "attention_grouped_with_log_sums"}
 # Without empty tensors: PyTorch's mean of no rows is NaN, and so is what it is multiplied by.
-FILLED = {"weighted_cross_entropy_backward", "soft_cross_entropy_backward", "cross_entropy_backward", "cross_entropy_ex_backward", "nll_backward", "mse_backward"}
+FILLED = {"weighted_cross_entropy_backward", "soft_cross_entropy_backward", "cross_entropy_backward", "cross_entropy_ex_backward",
+          "cross_entropy_backward_with_log_sums", "nll_backward", "mse_backward"}
 
 def counting_all(sample):
     """Losses of rows that are all ignored are 0 / 0; PyTorch's second derivatives then NaN, here 0."""
@@ -242,10 +244,11 @@ def longer_line(random):
 SECOND_SAMPLES = {
     "std": longer_line,
     "cross_entropy_ex": counting_all(loss_draft(True, False)),
+    "cross_entropy_with_log_sums": counting_all(loss_draft(True, False)),
     "nll": counting_all(loss_draft(False, False, True)),
     "pow": binary(WIDE, [POSITIVE]),  # at 0 some of PyTorch's are NaN
 }
-SECOND_FILLED = {"cross_entropy", "cross_entropy_ex", "nll", "weighted_cross_entropy", "soft_cross_entropy"}  # 0 where PyTorch's are NaN
+SECOND_FILLED = {"cross_entropy", "cross_entropy_ex", "cross_entropy_with_log_sums", "nll", "weighted_cross_entropy", "soft_cross_entropy"}  # 0 where PyTorch's are NaN
 # ---- named cases ----------------------------------------------------------------------------------------
 
 
@@ -348,13 +351,14 @@ NAMED = {
               ("large", [literal(1000.0, -1000.0, 999.0, -3.0, shape=(2, 2))], {"dim": 1})]
        for name in ("softmax", "log_softmax")},
     "cross_entropy": [("large", [literal(1000.0, -1000.0, 0.0, 5.0, shape=(2, 2)), whole(1, 0)], {})],
-    "cross_entropy_ex": [
+    **{name: [
         (f"ignored reduction {r} smoothing {s}", [literal(*LOGITS, shape=(3, 3)), whole(1, 2, 1)],
          {"reduction": r, "ignore_index": 1, "label_smoothing": s}) for r in range(3) for s in (0.0, 0.25)]
-    + [("all ignored", [literal(*LOGITS, shape=(3, 3)), whole(1, 1, 1)],
-        {"reduction": r, "ignore_index": 1, "label_smoothing": 0.0}) for r in (0, 1)]
-    + [("minus infinity", [literal(0.0, -INF, 1.0, 2.0, shape=(2, 2)), whole(0, 1)],
-        {"reduction": 1, "ignore_index": -100, "label_smoothing": 0.0})],
+       + [("all ignored", [literal(*LOGITS, shape=(3, 3)), whole(1, 1, 1)],
+           {"reduction": r, "ignore_index": 1, "label_smoothing": 0.0}) for r in (0, 1)]
+       + [("minus infinity", [literal(0.0, -INF, 1.0, 2.0, shape=(2, 2)), whole(0, 1)],
+           {"reduction": 1, "ignore_index": -100, "label_smoothing": 0.0})]
+       for name in ("cross_entropy_ex", "cross_entropy_with_log_sums")},
     "weighted_cross_entropy": [
         (f"ignored reduction {r} smoothing {s}", [literal(*LOGITS, shape=(3, 3)), whole(1, 2, 1), literal(0.5, 2.0, 1.5)],
          {"reduction": r, "ignore_index": 1, "label_smoothing": s, "weight": 1}) for r in range(3) for s in (0.0, 0.25)],
@@ -399,7 +403,7 @@ NAMED = {
 
 # Named cases, or rows, without second derivatives: where PyTorch's are NaN, here 0; where they are not exact.
 SECOND_NOT_NAMED = {"binary_cross_entropy", "normalize", "matrix_norm", "prelu", "pow", "logaddexp", "norm", "norm_all", "cross_entropy_ex",
-                    "atan2"}
+                    "cross_entropy_with_log_sums", "atan2"}
 
 # ---- second derivatives ---------------------------------------------------------------------------------
 
@@ -413,7 +417,7 @@ mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_
 std logsumexp nansum nanmean
 l1 huber smooth_l1 binary_cross_entropy binary_cross_entropy_with_logits kl_div
 weighted_cross_entropy soft_cross_entropy normalize cosine_similarity matrix_norm glu prelu batch_norm_alone batch_norm_of_running group_norm
-instance_norm embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
+instance_norm embedding cross_entropy cross_entropy_ex cross_entropy_with_log_sums nll mse reshape transpose expand slice flip roll cat stack split tril
 max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
 einsum tensordot median quantile cov
 scatter index_copy scatter_scalar index_fill scatter_reduce segment_sum bincount_weighted

@@ -118,6 +118,22 @@ def cross_entropy(x, a):
                            reduction=REDUCTIONS[a["reduction"]], label_smoothing=a["label_smoothing"])
 
 
+def long_rows(with_gradient):
+    """The same; one case in three has logits of which a log-sum in double precision has lost digits."""
+    def sample(random):
+        draft = loss_draft(True, with_gradient)(random)
+        if random.random() < 0.33:
+            draft.inputs[0].domain = Domain(-240, 240, 8)
+        return draft
+    return sample
+
+
+def cross_entropy_with_log_sums(x, a):
+    """Log-sums are f64 here for each type; those of others than f64 are compared as f32."""
+    sums = torch.logsumexp(x[0], 1)
+    return cross_entropy(x, a), sums if sums.dtype == torch.float64 else sums.float()
+
+
 def nll(x, a):
     return F.nll_loss(x[0], x[1].long(), ignore_index=a["ignore_index"], reduction=REDUCTIONS[a["reduction"]])
 
@@ -135,6 +151,11 @@ def gradient_of(loss, given=2):
 def loss_terms(x, a):
     """A row's loss is 10 at most."""
     return torch.tensor(10.0 * (x[0].shape[0] if REDUCTIONS[a["reduction"]] == "sum" else 1))
+
+
+def long_loss_terms(x, a):
+    """Or 64."""
+    return 6.4 * loss_terms(x, a)
 
 
 def loss_gradient_terms(x, _):
@@ -189,6 +210,8 @@ family("networks", [
     Row("nll_backward", loss_draft(False, True, True), gradient_of(nll), loss_gradient_terms),
     Row("mse", squares_draft(False), mse),
     Row("mse_backward", squares_draft(True), gradient_of(mse), lambda x, a: largest(x[0]) + largest(x[1])),
+    Row("cross_entropy_with_log_sums", long_rows(False), cross_entropy_with_log_sums, long_loss_terms),
+    Row("cross_entropy_backward_with_log_sums", long_rows(True), gradient_of(cross_entropy), loss_gradient_terms),
     Row("rotary", rotary_draft, rotary, lambda x, a: 2 * largest(x[0])),
     Row("rotary_backward", rotary_draft, lambda x, a: rotary(x, a, -1), lambda x, a: 2 * largest(x[0])),
 ])
