@@ -5,6 +5,7 @@
 
 #include "codelets/convert.h"
 #include "codelets/cpu/onednn.h"
+#include "onednn_support.h"
 
 enum { MOST = 160, SPACE = 3 };
 
@@ -191,14 +192,6 @@ static bool packed_case(prng *random, weft_dtype dtype, double alpha, double bet
 
 static const double alphas[] = { 1, 1, 0.125, -1.5 }, betas[] = { 0, 1, 0.5 };
 
-static bool has_instructions(const char *wanted)
-{
-    __builtin_cpu_init();
-    return strcmp(wanted, "f32") == 0 ? __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                                            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")
-                                      : __builtin_cpu_supports("avx512bf16");
-}
-
 /* Whether oneDNN is given large products of a type. */
 static bool is_given(weft_dtype dtype)
 {
@@ -211,15 +204,7 @@ static bool is_given(weft_dtype dtype)
 /* Where oneDNN is, they are its if the processor has instructions for the type, and is not kept from them. */
 static void assert_given(weft_dtype dtype)
 {
-#if defined WEFT_HAVE_ONEDNN
-    bool limited = getenv("ONEDNN_MAX_CPU_ISA") != NULL || getenv("DNNL_MAX_CPU_ISA") != NULL;
-    bool expected = (dtype == WEFT_F32 && has_instructions("f32")) ||
-                    (dtype == WEFT_BF16 && has_instructions("f32") && has_instructions("bf16"));
-    assert_true(limited || is_given(dtype) == expected);
-#else
-    (void)has_instructions;
-    assert_false(is_given(dtype));
-#endif
+    assert_true(onednn_is_limited() || is_given(dtype) == onednn_has_instructions(dtype));
 }
 
 static void test_products(void **state)
