@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include "codelets/elementwise.h"
-#include "codelets/functions.h"
 #include "codelets/linear.h"
 #include "codelets/lookup.h"
 #include "codelets/problems.h"
@@ -381,74 +380,6 @@ static void test_embedding(void **state)
 
 /* ---- functions ----------------------------------------------------------------------------------------- */
 
-/* The distance from one number of single precision to the next, where that is `value`. */
-static long double unit_at(long double value)
-{
-    int exponent;
-    frexpl(value, &exponent);
-    return fmaxl(ldexpl(1, exponent - 24), 0x1p-149L);
-}
-
-/* Numbers of all magnitudes and signs, also NaN and infinities. */
-static void compare_function(const char *name, float (*function)(float),
-                             long double (*reference)(long double), long double units)
-{
-    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 3571) {
-        float x = weft_float_of_bits((uint32_t)bits), got = function(x);
-        long double expected = reference((long double)x);
-        float nearest = (float)expected;
-        bool right = isnan(nearest) || isinf(nearest) || isinf(got)
-                         ? (isnan(nearest) && isnan(got)) || got == nearest
-                         : fabsl((long double)got - expected) <= units * unit_at(expected);
-        if (!right) {
-            fail_msg("%s(%a) is %a, expected %a", name, (double)x, (double)got, (double)nearest);
-        }
-    }
-}
-
-static void compare_double(const char *name, double x, double got, long double expected, long double units)
-{
-    int exponent;
-    frexpl(expected, &exponent);
-    long double unit = fmaxl(ldexpl(1, exponent - 53), 0x1p-1074L);
-    double nearest = (double)expected;
-    bool right = isnan(nearest) || isinf(nearest) || isinf(got)
-                     ? (isnan(nearest) && isnan(got)) || got == nearest
-                     : fabsl((long double)got - expected) <= units * unit;
-    if (!right) {
-        fail_msg("%s(%a) is %a, expected %a", name, x, got, nearest);
-    }
-}
-
-static void compare_doubles(double x)
-{
-    compare_double("exp", x, weft_exp_f64(x), expl((long double)x), 1);
-    compare_double("tanh", x, weft_tanh_f64(x), tanhl((long double)x), 2);
-}
-
-/* Numbers of all sizes and signs, and many of those where the results are neither 0 nor 1 nor infinite. */
-static void test_functions_of_doubles(void **state)
-{
-    (void)state;
-    prng random = prng_start(7);
-    for (int i = 0; i < 400000; i++) {
-        double share = (double)prng_below(&random, INT64_C(1) << 40) * 0x1p-39 - 1; /* -1 .. 1 */
-        uint64_t bits = (uint64_t)prng_below(&random, INT64_C(1) << 32) << 32 |
-                        (uint64_t)prng_below(&random, INT64_C(1) << 32);
-        compare_doubles(weft_double_of_bits(bits));
-        compare_doubles(share);
-        compare_doubles(share * 25);
-        compare_doubles(share * 750);
-    }
-    assert_true(weft_exp_f64(INFINITY) == INFINITY && weft_exp_f64(-INFINITY) == 0 && weft_exp_f64(0) == 1);
-    assert_true(isnan(weft_exp_f64(NAN)) && isnan(weft_tanh_f64(NAN)));
-    assert_true(weft_exp_f64(0x1.62e42fefa39efp9) < INFINITY &&
-                weft_exp_f64(0x1.62e42fefa39f0p9) == INFINITY);
-    assert_true(weft_exp_f64(-0x1.74385446d71c3p9) == 0x1p-1074 && weft_exp_f64(-0x1.74910d52d3053p9) == 0);
-    assert_true(weft_tanh_f64(INFINITY) == 1 && weft_tanh_f64(-INFINITY) == -1 &&
-                signbit(weft_tanh_f64(-0.0)));
-}
-
 /* All values of a type at once, which are looked up, and at a distance, which are computed. */
 static void compare_lookup(weft_kernel_id kernel, weft_dtype type)
 {
@@ -486,40 +417,12 @@ static void test_functions_of_16_bits(void **state)
     }
 }
 
-static void test_functions(void **state)
-{
-    (void)state;
-    compare_function("exp", weft_exp_f32, expl, 1);
-    compare_function("tanh", weft_tanh_f32, tanhl, 2);
-    compare_function("erf", weft_erf_f32, erfl, 2);
-    assert_true(weft_normal_cdf_f32(INFINITY) == 1 && weft_normal_cdf_f32(-INFINITY) == 0 && weft_normal_cdf_f32(0) == 0.5f &&
-                weft_normal_cdf_f32(-0x1p127f) == 0 && isnan(weft_normal_cdf_f32(NAN)));
-    for (uint32_t bits = 0; bits <= 0x7f800000u; bits += 997) {
-        float x = -weft_float_of_bits(bits);
-        assert_true(weft_bits_of_float(weft_exp_below_f32(x)) == weft_bits_of_float(weft_exp_f32(x)));
-    }
-    assert_true(weft_exp_below_f32(-INFINITY) == 0 && weft_exp_below_f32(0) == 1 && isnan(weft_exp_below_f32(NAN)));
-    for (int i = -120000; i <= 120000; i++) { /* -12 .. 12 */
-        float x = (float)i * 1e-4f, got = weft_normal_cdf_f32(x);
-        if (!(fabs(got - 0.5 * erfc(-x / sqrt(2.0))) <= 0x1p-23)) {
-            fail_msg("the normal distribution's function of %a is %a", (double)x, (double)got);
-        }
-    }
-    assert_true(weft_exp_f32(INFINITY) == INFINITY && weft_exp_f32(-INFINITY) == 0 && weft_exp_f32(0) == 1);
-    assert_true(weft_exp_f32(0x1.62e42ep6f) < INFINITY && weft_exp_f32(0x1.62e430p6f) == INFINITY);
-    assert_true(weft_exp_f32(-0x1.9d1d9ep6f) == 0x1p-149f && weft_exp_f32(-0x1.9fe36ap6f) == 0);
-    assert_true(weft_tanh_f32(INFINITY) == 1 && weft_tanh_f32(-INFINITY) == -1 &&
-                signbit(weft_tanh_f32(-0.0f)));
-    assert_true(weft_erf_f32(INFINITY) == 1 && weft_erf_f32(-INFINITY) == -1 && signbit(weft_erf_f32(-0.0f)));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise), cmocka_unit_test(test_relu_keeps_nan),
         cmocka_unit_test(test_gemm),        cmocka_unit_test(test_gemm_far_rows),
         cmocka_unit_test(test_gemm_parts),  cmocka_unit_test(test_embedding),
-        cmocka_unit_test(test_functions),   cmocka_unit_test(test_functions_of_doubles),
         cmocka_unit_test(test_functions_of_16_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
