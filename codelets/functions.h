@@ -43,7 +43,7 @@ WEFT_INLINE float weft_exp_below_f32(float x)
 }
 
 /* e^x with fewer operations, within (1 + |x|) 2^-23 of its size, for x <= 0 that was rounded as a difference: exactly 1 of 0,
- * and 0 where the result is below 2^-126. Wrong above 88. */
+ * and 0 where the result is below 2^-126.5. Wrong above 88. */
 WEFT_INLINE float weft_exp_short_f32(float x)
 {
     const float shifter = 0x1.8p23f + 127.0f; /* adding it leaves k and a float's bias in the low bits */
