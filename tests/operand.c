@@ -312,7 +312,7 @@ void start_seeded_world(const char *variable, const char *value, uint64_t seed)
     config.seed = seed;
     assert_int_equal(weft_init(&config), WEFT_OK);
     if (variable != NULL) {
-        weft_runtime.cache_bytes = 1; /* outputs go past the caches */
+        weft_runtime.last_cache_bytes = 1; /* outputs go past the caches */
     }
 }
 

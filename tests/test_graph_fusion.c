@@ -150,7 +150,7 @@ static void test_f9_random_graphs(void **state)
         uint64_t fused = 0;
         start(rounds[r].panel_rows);
         if (r > 1) {
-            weft_runtime.cache_bytes = 1; /* outputs go past the caches */
+            weft_runtime.last_cache_bytes = 1; /* outputs go past the caches */
         }
         for (int i = 0; i < rounds[r].count; i++) {
             fused += run_random(1000 * r + (uint64_t)i + 1, rounds[r].most_rows);

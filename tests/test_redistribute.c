@@ -177,7 +177,7 @@ static void start(void)
         weft_runtime.messages.staging_bytes = staging_bytes;
     }
     if (streams) {
-        weft_runtime.cache_bytes = 1;
+        weft_runtime.last_cache_bytes = 1;
     }
 }
 

@@ -63,7 +63,7 @@ int weft_devices_choose(int wanted, weft_process_place place, unsigned units[], 
         return wanted > 0 ? wanted : 1;
     }
     hwloc_topology_load(topology);
-    weft_runtime.cache_bytes = largest_cache(topology);
+    weft_runtime.last_cache_bytes = largest_cache(topology);
     hwloc_cpuset_t allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology));
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
     bool bound_by_launcher = hwloc_get_cpubind(topology, bound, HWLOC_CPUBIND_PROCESS) == 0 &&

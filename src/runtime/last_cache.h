@@ -13,7 +13,7 @@ static inline bool weft_outgrows_cache(const weft_layout *layout)
         bytes += (double)weft_layout_shard_count(layout, weft_runtime.first_rank + i) *
                  (double)weft_dtype_size(layout->dtype);
     }
-    return weft_runtime.cache_bytes > 0 && bytes > (double)weft_runtime.cache_bytes;
+    return weft_runtime.last_cache_bytes > 0 && bytes > (double)weft_runtime.last_cache_bytes;
 }
 
 #endif

@@ -56,7 +56,7 @@ typedef struct weft_runtime_state {
     weft_cost_model cost;
     weft_panel_policy panels;
     weft_message_sizes messages;
-    int64_t cache_bytes; /* largest cache of this machine; 0: unknown */
+    int64_t last_cache_bytes; /* largest cache of this machine; 0: unknown */
     weft_layout_table *layouts;
     weft_vec meshes;            /* weft_mesh_impl *, each alive until weft_finalize() */
     weft_vec mesh_stack;        /* weft_mesh_impl * */
