@@ -329,7 +329,7 @@ static bool gather_at_once(const geometry *g, const image *gradient, const image
     }
     geometry own = *g;
     own.features = g->groups > 1 ? g->features : features;
-    float *sums = calloc((size_t)weft_most(1, count), sizeof *sums);
+    float *sums = malloc((size_t)count * sizeof *sums + 1);
     const weft_convolution_task task = { .geometry = &own,
                                          .x = x,
                                          .y = gradient,

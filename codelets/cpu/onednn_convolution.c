@@ -293,8 +293,12 @@ static int64_t weight_count(const weft_convolution_task *t)
     return t->groups * t->geometry->features * t->geometry->taps;
 }
 
-static bool add_sums(objects *o, const weft_convolution_task *t)
+/* Sums of the first samples are copied, those of others added. */
+static bool store_sums(objects *o, const weft_convolution_task *t, bool adds)
 {
+    if (!adds) {
+        return copy_weight(o, t, t->sums, false);
+    }
     int64_t count = weight_count(t);
     float *own = malloc((size_t)count * sizeof *own + 1);
     bool done = own != NULL && copy_weight(o, t, own, false);
@@ -318,7 +322,7 @@ static bool run_samples(objects *o, const weft_convolution_task *t, const region
            (kind == FORWARD || copy_image(o, t, r, Y, first, samples, true)) && execute(o, kind) &&
            (kind != FORWARD || copy_image(o, t, r, Y, first, samples, false)) &&
            (kind != BACKWARD_INPUT || copy_image(o, t, r, X, first, samples, false)) &&
-           (kind != BACKWARD_WEIGHT || add_sums(o, t));
+           (kind != BACKWARD_WEIGHT || store_sums(o, t, first > 0));
 }
 
 /* ---- which convolutions --------------------------------------------------------------------------------- */

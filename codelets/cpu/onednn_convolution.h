@@ -12,7 +12,7 @@ typedef struct weft_convolution_task {
     int64_t first_feature;      /* of y, likewise */
     int64_t groups;             /* of this task */
     const float *weight, *bias; /* all of them, contiguous; bias: NULL without one */
-    float *sums;                /* the weights' gradient, contiguous: the products of this task are added */
+    float *sums;                /* the weights' gradient of this task alone, contiguous */
 } weft_convolution_task;
 
 /* One thread. False: oneDNN is not there, or products of columns are the better choice for these types, sizes or this

@@ -170,6 +170,7 @@ static void set_kernel(weft_operation *operation, const weft_operation_descripti
 {
     operation->kernel = kernel;
     operation->accumulates = d->accumulates;
+    operation->whole_pieces = false;
     operation->lower = NULL;
     operation->expand = NULL;
     operation->expands = NULL;

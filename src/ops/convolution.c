@@ -141,6 +141,7 @@ static const weft_operation operation_backward_weight = {
     .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_convolution_backward_weight,
     .accumulates = true,
+    .whole_pieces = true,
     WEFT_ROUNDED_SUM,
 };
 

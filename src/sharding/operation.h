@@ -106,6 +106,7 @@ struct weft_operation {
      *     a lowering of its own, which may delegate to one of these two. */
     weft_kernel_id kernel;
     bool accumulates; /* the kernel takes contracted rows piece by piece */
+    bool whole_pieces; /* accumulates, and every row of output 0 reads all of a piece: a task makes several panels */
     weft_lower_function lower;
     /* A composite: its calls are expanded into others, which are cached. `expands`: whether a call is
      * expanded, or runs as tasks of its own; NULL: all are. */

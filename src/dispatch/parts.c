@@ -1,0 +1,353 @@
+/* What the tasks of a kernel read and write: the rule says which rows of each input a task reads. */
+#include "dispatch/parts.h"
+
+#include <string.h>
+
+#include "codelets/kernel.h"
+
+int weft_output_operand(const weft_lowering *lowering, int output)
+{
+    return lowering->num_inputs + output;
+}
+
+weft_part weft_part_of(const weft_lowering *lowering, int operand, int64_t first, int64_t last)
+{
+    int output = operand - lowering->num_inputs;
+    weft_part p = { .first = first, .last = last, .own_first = first };
+    if (output >= 0) {
+        p.layout = lowering->outputs[output];
+        p.shard = &lowering->output_shards[output];
+        p.slot = weft_output_slot(lowering, output, 0);
+        p.access = lowering->operation->outputs[output].in_place ? WEFT_SLOT_READ_WRITE : WEFT_SLOT_WRITE;
+    } else {
+        p.layout = lowering->inputs[operand];
+        p.shard = weft_lowering_input(lowering, operand);
+        p.slot = weft_input_slot(lowering, operand, 0);
+        p.access = WEFT_SLOT_READ;
+    }
+    if (p.shard->count > 0 && last > first) {
+        p.first_panel = weft_panel_of_row(p.layout, &p.shard->box, first);
+        p.num_panels = weft_panel_of_row(p.layout, &p.shard->box, last - 1) - p.first_panel + 1;
+    }
+    return p;
+}
+
+weft_part weft_part_whole(const weft_lowering *lowering, int operand)
+{
+    weft_part p = weft_part_of(lowering, operand, 0, 0);
+    int64_t first = p.layout->ndim == 0 ? 0 : p.shard->box.offset[0];
+    return weft_part_of(lowering, operand, first, first + (p.layout->ndim == 0 ? 1 : p.shard->box.extent[0]));
+}
+
+weft_part weft_part_panel(const weft_lowering *lowering, int operand, int64_t panel)
+{
+    weft_part p = weft_part_of(lowering, operand, 0, 0);
+    int64_t first, last;
+    weft_panel_range(p.layout, &p.shard->box, panel, &first, &last);
+    return weft_part_of(lowering, operand, first, last);
+}
+
+void weft_part_move(weft_part *p, weft_slot temporary, int64_t own_first)
+{
+    p->slot = temporary;
+    p->is_own = true;
+    p->own_first = own_first;
+    p->num_panels = p->num_panels > 0 ? 1 : 0;
+}
+
+/* The window of an input's dimension. */
+static weft_window window_of(const weft_lowering *lowering, int input, int dim)
+{
+    const weft_sharding *sharding = lowering->sharding;
+    weft_call_layouts call = { lowering->operation, lowering->num_inputs, { NULL }, lowering->attributes };
+    memcpy(call.inputs, sharding->inputs, sizeof(call.inputs));
+    weft_window window = lowering->operation->window(&call, input, dim);
+    window.size = sharding->inputs[input]->shape[dim];
+    return window;
+}
+
+/* Rows [first, last) of an input that is read in place, in panels of neighbours->height rows. */
+static weft_part part_in_place(const weft_lowering *lowering, int input, int64_t first, int64_t last)
+{
+    weft_part p = weft_part_of(lowering, input, 0, 0);
+    int64_t height = lowering->neighbours[input]->height;
+    p.neighbours = lowering->neighbours[input];
+    p.first = first;
+    p.last = last;
+    p.num_panels = p.shard->count > 0 && last > first ? (last - 1) / height - first / height + 1 : 0;
+    return p;
+}
+
+/* The rows of an input that rows [first, last) of output 0 read through its access map. */
+static weft_part rows_through_map(const weft_lowering *lowering, int input, int64_t first, int64_t last)
+{
+    const weft_access_map *map = lowering->access_map[input];
+    weft_window window = window_of(lowering, input, 0);
+    int64_t begin, end, shift = 0;
+    weft_window_range(&window, first, last - first, &begin, &end);
+    if (lowering->neighbours[input] != NULL) {
+        return part_in_place(lowering, input, begin, end);
+    }
+    if (map != NULL && map->has[0]) {
+        const weft_shard_info *shard = weft_lowering_input(lowering, input);
+        weft_box box;
+        weft_access_map_rank_box(map, shard->rank, &box);
+        shift = shard->box.offset[0] - box.offset[0];
+    }
+    weft_part p = weft_part_of(lowering, input, begin + shift, end + shift);
+    p.shift = shift;
+    return p;
+}
+
+/* A rank's whole shard of an input, without unused room behind an access map's rows. */
+static weft_part all_of_input(const weft_lowering *lowering, int input)
+{
+    const weft_access_map *map = lowering->access_map[input];
+    const weft_shard_info *shard = weft_lowering_input(lowering, input);
+    if (lowering->neighbours[input] != NULL) {
+        weft_window window = window_of(lowering, input, 0);
+        int64_t begin, end;
+        weft_window_range(&window, shard->box.offset[0], shard->box.extent[0], &begin, &end);
+        return part_in_place(lowering, input, begin, end);
+    }
+    if (map == NULL || !map->has[0]) {
+        return weft_part_whole(lowering, input);
+    }
+    weft_box box;
+    weft_access_map_rank_box(map, shard->rank, &box);
+    weft_part p = weft_part_of(lowering, input, shard->box.offset[0], shard->box.offset[0] + box.extent[0]);
+    p.shift = shard->box.offset[0] - box.offset[0];
+    return p;
+}
+
+/* Converts the view through an access map to indices of the tensor that the map reads from. */
+static void place_in_source(weft_kernel_operand *operand, const weft_part *p)
+{
+    weft_box box;
+    weft_access_map_rank_box(p->access_map, p->shard->rank, &box);
+    for (int d = 0; d < operand->ndim; d++) {
+        if (p->access_map->has[d]) {
+            operand->shape[d] = p->access_map->of[d].size;
+            operand->offset[d] = d == 0 ? operand->offset[d] : box.offset[d];
+            operand->extent[d] = d == 0 ? operand->extent[d] : box.extent[d];
+        }
+    }
+}
+
+/* Whether the part's memory has unused room along a dimension other than the first. */
+static bool has_room(const weft_part *p)
+{
+    bool has = false;
+    for (int d = 1; d < p->layout->ndim && p->access_map != NULL; d++) {
+        has |= p->access_map->has[d];
+    }
+    return has;
+}
+
+/* More than any row's number: the height of the one panel of a temporary. */
+static const int64_t all_rows = (int64_t)1 << 62;
+
+static void fill_operand(weft_kernel_operand *operand, const weft_part *p)
+{
+    const weft_layout *layout = p->layout;
+    operand->dtype = layout->dtype;
+    operand->ndim = layout->ndim;
+    operand->panel_rows = p->is_own               ? all_rows
+                          : p->neighbours != NULL ? p->neighbours->height
+                                                  : layout->panel_rows;
+    operand->row_shift = p->shift;
+    for (int d = 0; d < layout->ndim; d++) {
+        operand->shape[d] = layout->shape[d];
+        operand->offset[d] = p->shard->box.offset[d];
+        operand->extent[d] = p->shard->box.extent[d];
+    }
+    if (layout->ndim > 0) {
+        operand->offset[0] = p->first - p->shift;
+        operand->extent[0] = p->last - p->first;
+    }
+    if (p->access_map != NULL) {
+        place_in_source(operand, p);
+    }
+}
+
+int64_t weft_part_row_bytes(const weft_part *p)
+{
+    return weft_row_elements(p->layout->ndim, &p->shard->box) * (int64_t)weft_dtype_size(p->layout->dtype);
+}
+
+/* Bytes before the part's first row in its first panel. */
+static int64_t offset_in_panel(const weft_part *p, int64_t panel)
+{
+    if (panel > p->first_panel || p->layout->ndim == 0) {
+        return 0;
+    }
+    int64_t first = p->own_first, last;
+    if (!p->is_own) {
+        weft_panel_range(p->layout, &p->shard->box, panel, &first, &last);
+    }
+    return (p->first - first) * weft_part_row_bytes(p);
+}
+
+/* Adds the panel of a shard in which a row lies, from that row on. */
+static void add_row(weft_task_list *tasks, const weft_layout *layout, const weft_shard_info *shard, int tensor,
+                    int local_shard, int64_t row)
+{
+    int64_t first, last;
+    int64_t panel = weft_shard_panel_at(layout, shard, row, &first, &last);
+    int64_t row_bytes = weft_row_elements(layout->ndim, &shard->box) * (int64_t)weft_dtype_size(layout->dtype);
+    weft_task_add(tasks, (weft_slot){ tensor, local_shard, panel }, (row - first) * row_bytes, WEFT_SLOT_READ);
+}
+
+/* The panels of an input that is read in place. Parts begin at multiples of the panels' height, so that the rows of a panel are
+ * all the rank's own, or all before them, or all behind. */
+static void add_in_place(weft_task_list *tasks, const weft_part *p)
+{
+    const weft_box *own = &p->shard->box;
+    int64_t height = p->neighbours->height;
+    for (int64_t row = p->first; row < p->last; row = (row / height + 1) * height) {
+        int64_t behind = row - own->offset[0] - own->extent[0];
+        if (row >= own->offset[0] && behind < 0) {
+            add_row(tasks, p->layout, p->shard, p->slot.tensor, p->slot.shard, row);
+            continue;
+        }
+        const weft_neighbour_rows *side = &p->neighbours->sides[behind < 0 ? WEFT_ROWS_BEFORE : WEFT_ROWS_BEHIND];
+        weft_shard_info shard = weft_layout_shard(side->layout, p->shard->rank);
+        int64_t number = behind < 0 ? row - own->offset[0] + side->rows : behind;
+        add_row(tasks, side->layout, &shard, side->tensor, p->slot.shard, shard.box.offset[0] + number);
+    }
+}
+
+static void add_part(weft_task_list *tasks, weft_kernel_operand *operand, int *num_panels, const weft_part *p)
+{
+    fill_operand(operand, p);
+    operand->first_panel = *num_panels;
+    operand->num_panels = (int)p->num_panels;
+    *num_panels += (int)p->num_panels;
+    if (p->neighbours != NULL) {
+        if (p->num_panels > 0) {
+            add_in_place(tasks, p);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < p->num_panels; i++) {
+        int64_t panel = p->first_panel + i;
+        weft_slot slot = p->slot;
+        slot.panel += p->is_own ? 0 : panel;
+        int64_t offset = offset_in_panel(p, panel);
+        weft_task_add(tasks, slot, offset,
+                      offset > 0 && p->access == WEFT_SLOT_WRITE ? WEFT_SLOT_READ_WRITE : p->access);
+    }
+}
+
+/* ---- tasks --------------------------------------------------------------------------------------------- */
+
+static int64_t panels_of(const weft_lowering *lowering, const weft_job *j)
+{
+    int64_t panels = 0;
+    for (int o = 0; o < lowering->num_outputs; o++) {
+        panels += j->outputs[o].num_panels;
+    }
+    for (int i = 0; i < j->num_inputs; i++) {
+        panels += j->inputs[i].num_panels;
+    }
+    return panels;
+}
+
+static int rooms_of(const weft_job *j)
+{
+    int rooms = 0;
+    for (int i = 0; i < j->num_inputs; i++) {
+        rooms += has_room(&j->inputs[i]);
+    }
+    return rooms;
+}
+
+/* Adds the extents of the inputs' memory if it has unused room. */
+static void add_rooms(weft_kernel_args *args, const weft_job *j)
+{
+    weft_kernel_room *room = weft_kernel_rooms(args);
+    int number = 0;
+    for (int i = 0; i < j->num_inputs; i++) {
+        if (has_room(&j->inputs[i])) {
+            memcpy(room[number].extent, j->inputs[i].shard->box.extent, sizeof(room->extent));
+            args->operands[args->num_outputs + i].room = ++number;
+        }
+    }
+}
+
+bool weft_job_add(const weft_lowering *lowering, const weft_job *j)
+{
+    int64_t needed = panels_of(lowering, j);
+    if (needed > WEFT_KERNEL_MAX_PANELS) {
+        weft_fail_alone(WEFT_ERR_UNSUPPORTED, lowering->function,
+                        "a task would need %lld panels, and takes at most %d: WEFT_PANEL_ROWS is too small",
+                        (long long)needed, WEFT_KERNEL_MAX_PANELS);
+        return false;
+    }
+    int num_operands = lowering->num_outputs + j->num_inputs;
+    weft_kernel_args *args = weft_task_begin(lowering->tasks, lowering->operation->kernel,
+                                             weft_kernel_args_size(num_operands, rooms_of(j)));
+    if (args == NULL) {
+        return false;
+    }
+    args->base.dtype = lowering->output->dtype;
+    args->first = j->first;
+    args->last = j->last;
+    args->num_outputs = lowering->num_outputs;
+    args->num_inputs = j->num_inputs;
+    memcpy(args->numbers, lowering->attributes->numbers, sizeof(args->numbers));
+    int num_panels = 0;
+    for (int o = 0; o < lowering->num_outputs; o++) {
+        add_part(lowering->tasks, &args->operands[o], &num_panels, &j->outputs[o]);
+    }
+    for (int i = 0; i < j->num_inputs; i++) {
+        add_part(lowering->tasks, &args->operands[lowering->num_outputs + i], &num_panels, &j->inputs[i]);
+    }
+    add_rooms(args, j);
+    return weft_task_end(lowering->tasks, weft_lowering_position(lowering, j->outputs[0].first));
+}
+
+bool weft_lowering_reads(const weft_lowering *lowering, int input)
+{
+    return input >= lowering->num_outputs || !lowering->operation->outputs[input].in_place;
+}
+
+/* Whether a rank reads nothing of an input through its access map. */
+static bool reads_nothing(const weft_part *p)
+{
+    weft_box box = { .extent = { 0 } };
+    bool nothing = false;
+    if (p->access_map != NULL) {
+        weft_access_map_rank_box(p->access_map, p->shard->rank, &box);
+    }
+    for (int d = 0; d < p->layout->ndim && p->access_map != NULL; d++) {
+        nothing |= p->access_map->has[d] && box.extent[d] == 0;
+    }
+    return nothing;
+}
+
+void weft_job_choose_inputs(const weft_lowering *lowering, weft_rows_relation same, int64_t first, int64_t last, weft_job *j)
+{
+    const weft_part *output = &j->outputs[0];
+    j->num_inputs = 0;
+    for (int i = 0; i < lowering->num_inputs; i++) {
+        if (weft_lowering_reads(lowering, i)) {
+            weft_rows_relation rows = lowering->sharding->rows[i];
+            weft_part *p = &j->inputs[j->num_inputs++];
+            *p = rows == WEFT_ROWS_WINDOW ? rows_through_map(lowering, i, output->first, output->last)
+                 : rows == same && same != WEFT_ROWS_ALL ? weft_part_of(lowering, i, first, last)
+                                                         : all_of_input(lowering, i);
+            p->access_map = lowering->access_map[i];
+            p->num_panels = reads_nothing(p) ? 0 : p->num_panels;
+        }
+    }
+}
+
+weft_job weft_job_of_rows(const weft_lowering *lowering, int64_t first, int64_t last)
+{
+    weft_job j = { .first = true, .last = true };
+    for (int o = 0; o < lowering->num_outputs; o++) {
+        j.outputs[o] = weft_part_of(lowering, weft_output_operand(lowering, o), first, last);
+    }
+    return j;
+}
