@@ -119,7 +119,7 @@ void weft_operations_forget(void);
 
 /* The lowering of operations with a kernel. One task per panel of the output, or one per shard if its rows
  * must stay together; weft_sharding.rows says which panels of each input it reads. Accumulating
- * operations: one task per panel of the contracted rows, in their order. */
+ * operations: one task per panel of the contracted rows, in their order, and per panel of the output or range of panels. */
 bool weft_lower_kernel(const weft_lowering *lowering);
 /* The lowering of elementwise operations, with broadcasting, for inputs of any types. */
 bool weft_lower_elementwise(const weft_lowering *lowering);

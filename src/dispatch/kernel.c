@@ -49,7 +49,7 @@ static int64_t groups_of(const weft_lowering *lowering, int64_t output_bytes, in
     }
     const weft_shard_info *shard = weft_lowering_input(lowering, 0);
     int64_t most = shard->count * (int64_t)weft_dtype_size(lowering->inputs[0]->dtype) / output_bytes;
-    /* Arithmetic of all of a piece for each row of the output takes much longer than reducing, whose memory is the limit. */
+    /* Each row of the output is made of all of a piece: reducing takes little beside that, and its memory is the limit. */
     most = lowering->operation->whole_pieces ? weft_min_i64(most, pieces) : weft_min_i64(most / 4, pieces / 2);
     return weft_max_i64(1, weft_min_i64(most, MAX_GROUPS));
 }
@@ -89,6 +89,14 @@ static int64_t pieces_of(const weft_lowering *lowering)
     return weft_max_i64(1, weft_lowering_input(lowering, 0)->num_panels);
 }
 
+/* The sums of a group. A range's temporaries that were those of the range before would make it wait for all of that. Where
+ * ranges are few, all together take at most about twice the input's bytes, or one output's. */
+static weft_slot new_sums(const weft_lowering *lowering, int64_t bytes)
+{
+    return lowering->operation->whole_pieces ? weft_task_new_buffer(lowering->tasks, bytes)
+                                             : weft_task_new_temporary(lowering->tasks, bytes);
+}
+
 /* Panels [panel, end) of the output. */
 static bool accumulate(const weft_lowering *lowering, int64_t panel, int64_t end)
 {
@@ -102,8 +110,7 @@ static bool accumulate(const weft_lowering *lowering, int64_t panel, int64_t end
     for (int64_t g = 0; g < groups && done; g++) {
         weft_job own = whole;
         if (g > 0) {
-            others[g] = lowering->operation->whole_pieces ? weft_task_new_buffer(lowering->tasks, bytes)
-                                                          : weft_task_new_temporary(lowering->tasks, bytes);
+            others[g] = new_sums(lowering, bytes);
             weft_part_move(&own.outputs[0], others[g], first);
         }
         done = accumulate_pieces(lowering, own, pieces * g / groups, pieces * (g + 1) / groups);
@@ -115,11 +122,11 @@ static bool accumulate(const weft_lowering *lowering, int64_t panel, int64_t end
     return done;
 }
 
-/* Where each row of the output reads all of a piece, a task makes as many panels as leave so many sequences of tasks that can
- * run at once; of fewer panels it would prepare the same piece more often. */
+/* Where each row of the output reads all of a piece, tasks of more panels copy the piece less often (into the order of oneDNN,
+ * say): as many panels as leave so many sequences of tasks that can run at once. */
 enum { ENOUGH_SEQUENCES = 8 };
 
-/* The ranges of panels that the output is divided into: as many for the same sizes on every machine. */
+/* The number of ranges of panels that the output is divided into: a function of sizes. */
 static int64_t ranges_of(const weft_lowering *lowering, int64_t panels)
 {
     weft_part output = weft_part_of(lowering, weft_output_operand(lowering, 0), 0, 0);

@@ -25,6 +25,7 @@ weft_part weft_part_of(const weft_lowering *lowering, int operand, int64_t first
         p.slot = weft_input_slot(lowering, operand, 0);
         p.access = WEFT_SLOT_READ;
     }
+    p.panel_rows = p.layout->panel_rows;
     if (p.shard->count > 0 && last > first) {
         p.first_panel = weft_panel_of_row(p.layout, &p.shard->box, first);
         p.num_panels = weft_panel_of_row(p.layout, &p.shard->box, last - 1) - p.first_panel + 1;
@@ -47,12 +48,18 @@ weft_part weft_part_panel(const weft_lowering *lowering, int operand, int64_t pa
     return weft_part_of(lowering, operand, first, last);
 }
 
+/* More than any row's number. */
+static const int64_t all_rows = (int64_t)1 << 62;
+
 void weft_part_move(weft_part *p, weft_slot temporary, int64_t own_first)
 {
     p->slot = temporary;
     p->is_own = true;
     p->own_first = own_first;
-    p->num_panels = p->num_panels > 0 ? 1 : 0;
+    if (p->num_panels > 1) { /* they become one */
+        p->num_panels = 1;
+        p->panel_rows = all_rows;
+    }
 }
 
 /* The window of an input's dimension. */
@@ -72,6 +79,7 @@ static weft_part part_in_place(const weft_lowering *lowering, int input, int64_t
     weft_part p = weft_part_of(lowering, input, 0, 0);
     int64_t height = lowering->neighbours[input]->height;
     p.neighbours = lowering->neighbours[input];
+    p.panel_rows = height;
     p.first = first;
     p.last = last;
     p.num_panels = p.shard->count > 0 && last > first ? (last - 1) / height - first / height + 1 : 0;
@@ -144,17 +152,12 @@ static bool has_room(const weft_part *p)
     return has;
 }
 
-/* More than any row's number: the height of the one panel of a temporary. */
-static const int64_t all_rows = (int64_t)1 << 62;
-
 static void fill_operand(weft_kernel_operand *operand, const weft_part *p)
 {
     const weft_layout *layout = p->layout;
     operand->dtype = layout->dtype;
     operand->ndim = layout->ndim;
-    operand->panel_rows = p->is_own               ? all_rows
-                          : p->neighbours != NULL ? p->neighbours->height
-                                                  : layout->panel_rows;
+    operand->panel_rows = p->panel_rows;
     operand->row_shift = p->shift;
     for (int d = 0; d < layout->ndim; d++) {
         operand->shape[d] = layout->shape[d];

@@ -12,7 +12,7 @@ typedef struct weft_part {
     const weft_shard_info *shard;
     int64_t first, last, own_first;
     int64_t shift; /* added to the rows' global indices: data of an access map has other rows */
-    int64_t first_panel, num_panels;
+    int64_t first_panel, num_panels, panel_rows; /* panels begin at multiples of panel_rows */
     weft_slot slot; /* panel 0; with is_own: the only panel, of a temporary with the rows from own_first on */
     bool is_own;
     weft_slot_access access; /* WRITE becomes READ_WRITE if another task writes the panel's first rows */
@@ -35,7 +35,7 @@ int weft_output_operand(const weft_lowering *lowering, int output);
 weft_part weft_part_of(const weft_lowering *lowering, int operand, int64_t first, int64_t last);
 weft_part weft_part_whole(const weft_lowering *lowering, int operand);
 weft_part weft_part_panel(const weft_lowering *lowering, int operand, int64_t panel);
-/* Moves a part, of a shard's rows, to a temporary with the rows from `own_first` on. */
+/* Moves a part to a temporary with the shard's rows from `own_first` on. */
 void weft_part_move(weft_part *p, weft_slot temporary, int64_t own_first);
 
 int64_t weft_part_row_bytes(const weft_part *p);
