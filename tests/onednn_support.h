@@ -7,6 +7,10 @@
 
 #include <weft/base.h>
 
+#if defined WEFT_HAVE_ONEDNN && defined __x86_64__
+#include <cpuid.h>
+#endif
+
 #if defined WEFT_HAVE_ONEDNN
 #include "codelets/cpu/onednn_versions.h"
 #endif
@@ -18,7 +22,10 @@ static inline bool onednn_has_instructions(weft_dtype dtype)
     __builtin_cpu_init();
     bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                 __builtin_cpu_supports("avx512dq");
-    return wide && (dtype == WEFT_F32 || (dtype == WEFT_BF16 && __builtin_cpu_supports("avx512bf16")));
+    unsigned a, b, c, d = 0; /* compilers know no name for these instructions yet */
+    bool halves = DNNL_VERSION_MAJOR >= 3 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 23 & 1);
+    return wide && (dtype == WEFT_F32 || (dtype == WEFT_BF16 && __builtin_cpu_supports("avx512bf16")) ||
+                    (dtype == WEFT_F16 && halves));
 #else
     (void)dtype;
     return false;
