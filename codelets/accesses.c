@@ -117,6 +117,8 @@ void weft_matmul_accesses(const void *arguments, int num_operands, weft_kernel_v
     c.addends = g->k;
     visit(context, &c);
     if (args->rounds) {
+        weft_kernel_access sums = matrix(WEFT_KERNEL_READ, 0, args->base.dtype, g->m, g->n, g->ldc, 1);
+        visit(context, &sums);
         weft_kernel_access rounded = matrix(WEFT_KERNEL_WRITE, num_operands - 1, args->input_type, g->m, g->n, g->n, 1);
         visit(context, &rounded);
     }

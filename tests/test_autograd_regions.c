@@ -347,6 +347,63 @@ static void test_e4_passes(void **state)
     assert_no_error();
 }
 
+/* The gradient of a value that was converted from 32 bits is not rounded to 16, whether the value was moved since or not; what the
+ * program asks for has the value's type. */
+static void test_e4_sums_stay_wide(void **state)
+{
+    (void)state;
+    enum { STRAIGHT, MOVED, CHOSEN, AGAIN, VARIANTS };
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        weft_scope_open();
+        weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *w = leaf(WEFT_F32, COLUMNS, COLUMNS, 1, 1);
+        weft_tensor *g = weft_detach(leaf(WEFT_BF16, ROWS, COLUMNS, 0, 2)), *left = weft_to_type(x, WEFT_BF16);
+        const weft_placement whole = weft_replicate();
+        left = variant == MOVED ? weft_redistribute(left, NULL, &whole) : left;
+        weft_autocast_begin(WEFT_BF16);
+        weft_tensor *y = weft_matmul(left, w);
+        weft_autocast_end();
+        weft_tensor *inputs[] = { x, w, left }, *gradients[3];
+        assert_int_equal(weft_gradients(1, &y, &g, variant == CHOSEN ? 3 : 2, inputs, variant == AGAIN, gradients), WEFT_OK);
+        assert_int_equal(weft_tensor_dtype(gradients[0]), WEFT_F32);
+        assert_int_equal(weft_tensor_dtype(gradients[1]), WEFT_F32);
+        double of_x[COLUMNS * COLUMNS], of_w[COLUMNS * COLUMNS], outer[COLUMNS * COLUMNS], right[COLUMNS * COLUMNS], in[COLUMNS * COLUMNS];
+        values_of(gradients[0], of_x);
+        values_of(gradients[1], of_w);
+        values_of(g, outer);
+        values_of(weft_to_type(w, WEFT_BF16), right);
+        values_of(left, in);
+        double error_of_x = 0, error_of_w = 0;
+        for (int i = 0; i < ROWS; i++) {
+            for (int j = 0; j < COLUMNS; j++) {
+                double expected = 0;
+                for (int k = 0; k < COLUMNS; k++) {
+                    expected += outer[i * COLUMNS + k] * right[j * COLUMNS + k];
+                }
+                error_of_x = fmax(error_of_x, fabs(of_x[i * COLUMNS + j] - expected));
+            }
+        }
+        for (int i = 0; i < COLUMNS; i++) {
+            for (int j = 0; j < COLUMNS; j++) {
+                double expected = 0;
+                for (int k = 0; k < ROWS; k++) {
+                    expected += in[k * COLUMNS + i] * outer[k * COLUMNS + j];
+                }
+                error_of_w = fmax(error_of_w, fabs(of_w[i * COLUMNS + j] - expected));
+            }
+        }
+        assert_true(variant == AGAIN ? error_of_w > 1e-5 && error_of_w < 1e-2 : error_of_w < 1e-6);
+        assert_true(variant == AGAIN || variant == CHOSEN ? error_of_x > 1e-5 && error_of_x < 1e-2 : error_of_x < 1e-6);
+        if (variant == CHOSEN) {
+            double again[COLUMNS * COLUMNS];
+            assert_int_equal(weft_tensor_dtype(gradients[2]), WEFT_BF16);
+            values_of(gradients[2], again);
+            assert_memory_equal(again, of_x, ROWS * COLUMNS * sizeof(double));
+        }
+        weft_scope_close();
+    }
+    assert_no_error();
+}
+
 /* A leaf is converted once, unless it has been written to; its gradient has its type. */
 static void test_e4_gradients(void **state)
 {
@@ -445,7 +502,7 @@ int main(int count, char *arguments[])
         cmocka_unit_test(test_segments),  cmocka_unit_test(test_segments_refuse),
         cmocka_unit_test(test_segments_save_little),
         cmocka_unit_test(test_e4_types),  cmocka_unit_test(test_e4_gradients),
-        cmocka_unit_test(test_e4_list),   cmocka_unit_test(test_e4_passes), cmocka_unit_test(test_e4_attention),
+        cmocka_unit_test(test_e4_list),   cmocka_unit_test(test_e4_passes), cmocka_unit_test(test_e4_sums_stay_wide), cmocka_unit_test(test_e4_attention),
         cmocka_unit_test(test_segments_in_a_chain), cmocka_unit_test(test_segments_that_compute_nothing),   cmocka_unit_test(test_loss_scaling),
     };
     return RUN_ON_RANKS(count, tests);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "ops/ops.h"
 
 static weft_tape_node *node_at(const weft_pass *pass, size_t i)
 {
@@ -18,6 +19,26 @@ static bool is_wanted(const weft_pass *pass, const weft_tape_value *value)
     return value->chosen > 0 ||
            (leaf != NULL ? pass->accumulates && leaf->tensor != NULL /* else nobody can ask for its gradient */
                          : value->node->pass == pass->number && value->node->needed);
+}
+
+/* Whether the value was converted to 16 bits from f32, and moved at most since: its gradient may stay f32, as the conversion's
+ * gradient is that in f32. Not if the program gets to see it. */
+static bool is_wide(const weft_pass *pass, const weft_tape_value *value)
+{
+    while (value != NULL && !pass->create_graph && value->chosen == 0 && value->node->kind == WEFT_TAPE_CALL &&
+           value->node->num_inputs == 1 && weft_dtype_size(value->layout->dtype) == 2) {
+        const weft_call *call = value->node->call;
+        bool converts = weft_is_conversion(call) && call->operation->gradient.by_program == NULL;
+        const weft_tape_value *source = value->node->inputs[0].value;
+        if (source == NULL || !(converts || weft_is_gather(call))) {
+            return false;
+        }
+        if (source->layout->dtype == WEFT_F32) {
+            return true;
+        }
+        value = source->layout->dtype == value->layout->dtype ? source : NULL;
+    }
+    return false;
 }
 
 /* ---- nodes to visit -------------------------------------------------------------------------------------- */
@@ -207,7 +228,7 @@ typedef struct visit {
     weft_tape_node *node;
     weft_call call;
     weft_call_details details;
-    bool *wanted;
+    bool *wanted, *wide;
     weft_tensor **tensors, **outputs, **output_gradients, **gradients;
     weft_tape_leaf **complete; /* with references: leaves that wait for no other gradient */
     int num_complete;
@@ -219,16 +240,18 @@ static bool begin_visit(visit *v)
     size_t inputs = (size_t)node->num_inputs, outputs = (size_t)node->num_outputs;
     v->tensors = calloc(2 * inputs + 2 * outputs + 1, sizeof(weft_tensor *));
     v->complete = calloc(inputs + 1, sizeof(weft_tape_leaf *));
-    v->wanted = calloc(inputs + 1, sizeof(bool));
+    v->wanted = calloc(2 * inputs + 1, sizeof(bool));
     if (v->tensors == NULL || v->complete == NULL || v->wanted == NULL) {
         weft_fail(WEFT_ERR_NOMEM, v->pass->function, "no memory for the gradients of a call");
         return false;
     }
+    v->wide = v->wanted + inputs;
     v->gradients = v->tensors + inputs;
     v->outputs = v->gradients + inputs;
     v->output_gradients = v->outputs + outputs;
     for (int i = 0; i < node->num_inputs; i++) {
         v->wanted[i] = is_wanted(v->pass, node->inputs[i].value);
+        v->wide[i] = v->wanted[i] && is_wide(v->pass, node->inputs[i].value);
         weft_tape_leaf *leaf = v->wanted[i] ? weft_tape_leaf_of(node->inputs[i].value) : NULL;
         if (leaf != NULL && --leaf->expected == 0 && v->pass->accumulates) {
             leaf->node.references++;
@@ -357,6 +380,7 @@ static bool compute(visit *v)
                                                  .outputs = v->outputs,
                                                  .output_gradients = v->output_gradients,
                                                  .wanted = v->wanted,
+                                                 .wide = v->wide,
                                                  .differentiated = v->pass->create_graph,
                                                  .gradients = v->gradients }) == WEFT_OK &&
            deliver(v);

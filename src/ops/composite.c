@@ -161,7 +161,7 @@ bool weft_expand_rounded_sum(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-weft_tensor *weft_dispatch_sum(const weft_call *call)
+static weft_tensor *dispatch_sum(const weft_call *call, bool wide)
 {
     for (int i = 0; i < call->num_inputs; i++) {
         if (weft_check_tensor(call->function, call->operation->inputs[i].name, call->inputs[i]) == NULL) {
@@ -169,8 +169,19 @@ weft_tensor *weft_dispatch_sum(const weft_call *call)
         }
     }
     weft_call sum = *call;
-    sum.attributes.type = (int64_t)weft_layout_of(call->inputs[0])->dtype;
+    weft_dtype type = weft_layout_of(call->inputs[0])->dtype;
+    sum.attributes.type = (int64_t)(wide ? weft_wide_type(type) : type);
     return weft_dispatch(&sum);
+}
+
+weft_tensor *weft_dispatch_sum(const weft_call *call)
+{
+    return dispatch_sum(call, false);
+}
+
+weft_tensor *weft_dispatch_wide_sum(const weft_call *call)
+{
+    return dispatch_sum(call, true);
 }
 
 static bool expand_itself(const weft_call *call, weft_tensor *outputs[])

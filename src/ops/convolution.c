@@ -186,21 +186,21 @@ static weft_call make_call(const weft_convolution_arguments *c, const weft_opera
 }
 
 static weft_tensor *call_of(const weft_convolution_arguments *c, const weft_operation *operation, weft_tensor *a,
-                            weft_tensor *b, weft_tensor *bias, const int64_t sizes[], int num_sizes)
+                            weft_tensor *b, weft_tensor *bias, const int64_t sizes[], int num_sizes, bool wide)
 {
     weft_call call = make_call(c, operation, a, b, bias, sizes, num_sizes);
-    return weft_dispatch_sum(&call);
+    return wide ? weft_dispatch_wide_sum(&call) : weft_dispatch_sum(&call);
 }
 
 static weft_tensor *forward(const char *function, int spatial, weft_tensor *x, weft_tensor *weight,
-                            weft_tensor *bias, const weft_convolution *options)
+                            weft_tensor *bias, const weft_convolution *options, bool wide)
 {
     weft_convolution_arguments c = { .function = function, .spatial = spatial };
     if (!weft_take_convolution_shape(&c, "x", x, c.x) || !weft_take_convolution_shape(&c, "weight", weight, c.weight) ||
         !weft_take_convolution_options(&c, options) || !weft_check_convolution(&c, false)) {
         return NULL;
     }
-    return call_of(&c, &operation_forward, x, weight, bias, c.result + 2, spatial);
+    return call_of(&c, &operation_forward, x, weight, bias, c.result + 2, spatial, wide);
 }
 
 /* Sizes of the input's gradient: the rule names the gradient's windows first. Returns how many. */
@@ -215,7 +215,7 @@ static int sizes_of_input(const weft_convolution_arguments *c, int64_t sizes[3])
 
 static weft_tensor *backward_input(const char *function, int spatial, weft_tensor *gradient,
                                    weft_tensor *weight, const int64_t shape[],
-                                   const weft_convolution *options)
+                                   const weft_convolution *options, bool wide)
 {
     weft_convolution_arguments c = { .function = function, .spatial = spatial };
     if (!weft_take_convolution_shape(&c, "gradient", gradient, c.result) || !weft_take_convolution_shape(&c, "weight", weight, c.weight) ||
@@ -224,11 +224,11 @@ static weft_tensor *backward_input(const char *function, int spatial, weft_tenso
     }
     int64_t sizes[3];
     int num_sizes = sizes_of_input(&c, sizes);
-    return call_of(&c, &operation_backward_input, gradient, weight, NULL, sizes, num_sizes);
+    return call_of(&c, &operation_backward_input, gradient, weight, NULL, sizes, num_sizes, wide);
 }
 
 static weft_tensor *backward_weight(const char *function, int spatial, weft_tensor *gradient, weft_tensor *x,
-                                    const int64_t shape[], const weft_convolution *options)
+                                    const int64_t shape[], const weft_convolution *options, bool wide)
 {
     weft_convolution_arguments c = { .function = function, .spatial = spatial };
     if (!weft_take_convolution_shape(&c, "gradient", gradient, c.result) || !weft_take_convolution_shape(&c, "x", x, c.x) ||
@@ -237,7 +237,7 @@ static weft_tensor *backward_weight(const char *function, int spatial, weft_tens
     }
     int num_sizes = spatial + (c.options.groups > 1);
     return call_of(&c, &operation_backward_weight, gradient, x, NULL, c.weight + spatial + 2 - num_sizes,
-                   num_sizes);
+                   num_sizes, wide);
 }
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
@@ -261,23 +261,25 @@ static int spatial_of(const weft_call *call)
     return call->attributes.rule & ROWS ? 2 : 1;
 }
 
-/* Each of x, weight and result from the two others: the function is linear in both of its inputs. */
-static weft_tensor *result_of(const weft_call *call, weft_tensor *x, weft_tensor *weight)
+/* Each of x, weight and result from the two others, as the gradient of an input: the function is linear in both of its inputs. */
+static weft_tensor *result_of(const weft_gradient *of, int input, weft_tensor *x, weft_tensor *weight)
 {
-    weft_convolution options = options_of(call);
-    return forward(call->function, spatial_of(call), x, weight, NULL, &options);
+    weft_convolution options = options_of(of->call);
+    return forward(of->call->function, spatial_of(of->call), x, weight, NULL, &options, weft_gradient_is_wide(of, input));
 }
 
-static weft_tensor *x_of(const weft_call *call, weft_tensor *result, weft_tensor *weight, weft_tensor *like)
+static weft_tensor *x_of(const weft_gradient *of, int input, weft_tensor *result, weft_tensor *weight, weft_tensor *like)
 {
-    weft_convolution options = options_of(call);
-    return backward_input(call->function, spatial_of(call), result, weight, weft_layout_of(like)->shape, &options);
+    weft_convolution options = options_of(of->call);
+    return backward_input(of->call->function, spatial_of(of->call), result, weight, weft_layout_of(like)->shape, &options,
+                          weft_gradient_is_wide(of, input));
 }
 
-static weft_tensor *weight_of(const weft_call *call, weft_tensor *result, weft_tensor *x, weft_tensor *like)
+static weft_tensor *weight_of(const weft_gradient *of, int input, weft_tensor *result, weft_tensor *x, weft_tensor *like)
 {
-    weft_convolution options = options_of(call);
-    return backward_weight(call->function, spatial_of(call), result, x, weft_layout_of(like)->shape, &options);
+    weft_convolution options = options_of(of->call);
+    return backward_weight(of->call->function, spatial_of(of->call), result, x, weft_layout_of(like)->shape, &options,
+                           weft_gradient_is_wide(of, input));
 }
 
 /* The bias' gradient, from the result's. */
@@ -291,8 +293,8 @@ static bool gradients_of_forward(const weft_gradient *of)
 {
     const weft_call *call = of->call;
     weft_tensor *g = weft_gradient_of_output(of, 0), *x = call->inputs[0], *weight = call->inputs[1];
-    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, x_of(call, g, weight, x))) &&
-           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weight_of(call, g, x, weight))) &&
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, x_of(of, 0, g, weight, x))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weight_of(of, 1, g, x, weight))) &&
            (call->num_inputs < 3 || !weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, bias_of(call, g)));
 }
 
@@ -300,16 +302,16 @@ static bool gradients_of_backward_input(const weft_gradient *of)
 {
     const weft_call *call = of->call;
     weft_tensor *h = weft_gradient_of_output(of, 0), *result = call->inputs[0], *weight = call->inputs[1];
-    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, result_of(call, h, weight))) &&
-           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weight_of(call, result, h, weight)));
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, result_of(of, 0, h, weight))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weight_of(of, 1, result, h, weight)));
 }
 
 static bool gradients_of_backward_weight(const weft_gradient *of)
 {
     const weft_call *call = of->call;
     weft_tensor *h = weft_gradient_of_output(of, 0), *result = call->inputs[0], *x = call->inputs[1];
-    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, result_of(call, x, h))) &&
-           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, x_of(call, result, h, x)));
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, result_of(of, 0, x, h))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, x_of(of, 1, result, h, x)));
 }
 
 /* ---- transposed ---------------------------------------------------------------------------------------- */
@@ -360,8 +362,8 @@ static bool gradients_of_transposed(const weft_gradient *of)
 {
     const weft_call *call = of->call;
     weft_tensor *g = weft_gradient_of_output(of, 0), *x = call->inputs[0], *weight = call->inputs[1];
-    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, result_of(call, g, weight))) &&
-           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weight_of(call, x, g, weight))) &&
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, result_of(of, 0, g, weight))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weight_of(of, 1, x, g, weight))) &&
            (call->num_inputs < 3 || !weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, bias_of(call, g)));
 }
 
@@ -370,37 +372,37 @@ static bool gradients_of_transposed(const weft_gradient *of)
 weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
                          const weft_convolution *options)
 {
-    return forward("weft_conv2d", 2, x, weight, bias, options);
+    return forward("weft_conv2d", 2, x, weight, bias, options, false);
 }
 
 weft_tensor *weft_conv1d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
                          const weft_convolution *options)
 {
-    return forward("weft_conv1d", 1, x, weight, bias, options);
+    return forward("weft_conv1d", 1, x, weight, bias, options, false);
 }
 
 weft_tensor *weft_conv2d_backward_input(weft_tensor *gradient, weft_tensor *weight, const int64_t shape[4],
                                         const weft_convolution *options)
 {
-    return backward_input("weft_conv2d_backward_input", 2, gradient, weight, shape, options);
+    return backward_input("weft_conv2d_backward_input", 2, gradient, weight, shape, options, false);
 }
 
 weft_tensor *weft_conv2d_backward_weight(weft_tensor *gradient, weft_tensor *x, const int64_t shape[4],
                                          const weft_convolution *options)
 {
-    return backward_weight("weft_conv2d_backward_weight", 2, gradient, x, shape, options);
+    return backward_weight("weft_conv2d_backward_weight", 2, gradient, x, shape, options, false);
 }
 
 weft_tensor *weft_conv1d_backward_input(weft_tensor *gradient, weft_tensor *weight, const int64_t shape[3],
                                         const weft_convolution *options)
 {
-    return backward_input("weft_conv1d_backward_input", 1, gradient, weight, shape, options);
+    return backward_input("weft_conv1d_backward_input", 1, gradient, weight, shape, options, false);
 }
 
 weft_tensor *weft_conv1d_backward_weight(weft_tensor *gradient, weft_tensor *x, const int64_t shape[3],
                                          const weft_convolution *options)
 {
-    return backward_weight("weft_conv1d_backward_weight", 1, gradient, x, shape, options);
+    return backward_weight("weft_conv1d_backward_weight", 1, gradient, x, shape, options, false);
 }
 
 weft_tensor *weft_conv_transpose2d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, const weft_convolution *options,

@@ -13,7 +13,8 @@ bool weft_give_gradient(const weft_gradient *of, int input, weft_tensor *gradien
     bool fits = layout->ndim == target->ndim &&
                 memcmp(layout->shape, target->shape, (size_t)target->ndim * sizeof(target->shape[0])) == 0;
     weft_tensor *summed = fits ? gradient : weft_sum_to(gradient, target->ndim, target->shape);
-    bool converts = summed != NULL && weft_layout_of(summed)->dtype != target->dtype;
+    weft_dtype type = summed == NULL ? target->dtype : weft_layout_of(summed)->dtype;
+    bool converts = type != target->dtype && !(type == WEFT_F32 && weft_gradient_is_wide(of, input));
     of->gradients[input] = converts ? weft_to_type(summed, target->dtype) : summed;
     return of->gradients[input] != NULL;
 }

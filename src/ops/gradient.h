@@ -28,13 +28,21 @@ static inline bool weft_gradient_wanted(const weft_gradient *of, int input)
     return of->wanted[input];
 }
 
+/* Whether an input's gradient, a sum in WEFT_F32, is better not rounded: the input was converted from that type. Else ranks'
+ * parts of the sum would have to be added before the rounding, for each of the calls that read the input. */
+static inline bool weft_gradient_is_wide(const weft_gradient *of, int input)
+{
+    return of->wide != NULL && of->wide[input];
+}
+
 /* The gradient of an output: NULL for zero. */
 static inline weft_tensor *weft_gradient_of_output(const weft_gradient *of, int output)
 {
     return of->output_gradients[output];
 }
 
-/* An input's gradient: broadcast dimensions are summed, and the type becomes the input's. NULL: an error is kept. */
+/* An input's gradient: broadcast dimensions are summed, and the type becomes the input's, unless it may be wide. NULL: an error is
+ * kept. */
 bool weft_give_gradient(const weft_gradient *of, int input, weft_tensor *gradient);
 
 /* The gradient of the output is that of every input, up to broadcasting. */

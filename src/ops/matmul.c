@@ -151,12 +151,17 @@ static bool expand_rounded(const weft_call *call, weft_tensor *outputs[])
 PRODUCT(operation_matmul, "a", "b", "c", "...mk,...kn->...mn", gradients_of_matmul)
 PRODUCT(operation_linear, "x", "weight", "bias", "Ak,nk,n->An", gradients_of_linear)
 
-static weft_tensor *product_call(weft_call call, int form, int transposes)
+static weft_tensor *product_of_type(weft_call call, int form, int transposes, bool wide)
 {
     call.attributes.num_numbers = 2;
     call.attributes.numbers[TRANSPOSES] = transposes;
     call.attributes.numbers[FORM] = form;
-    return weft_dispatch_sum(&call);
+    return wide ? weft_dispatch_wide_sum(&call) : weft_dispatch_sum(&call);
+}
+
+static weft_tensor *product_call(weft_call call, int form, int transposes)
+{
+    return product_of_type(call, form, transposes, false);
 }
 
 /* ---- public -------------------------------------------------------------------------------------------- */
@@ -277,11 +282,19 @@ weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b)
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* The product over all dimensions but the last: of [.., k] and [.., n], [k, n]. */
-static weft_tensor *product_over_rows(const char *function, weft_tensor *a, weft_tensor *b)
+/* The gradient of an input: the product of two matrices, in the type that it may have. */
+static weft_tensor *gradient_product(const weft_gradient *of, int input, weft_tensor *a, bool transpose_a, weft_tensor *b,
+                                     bool transpose_b)
 {
-    weft_call call = { .function = function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
-    return product_call(call, OVER_ROWS, 0);
+    weft_call call = { .function = of->call->function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
+    return product_of_type(call, MATMUL, (transpose_a ? 1 : 0) + (transpose_b ? 2 : 0), weft_gradient_is_wide(of, input));
+}
+
+/* The product over all dimensions but the last: of [.., k] and [.., n], [k, n]. */
+static weft_tensor *product_over_rows(const weft_gradient *of, int input, weft_tensor *a, weft_tensor *b)
+{
+    weft_call call = { .function = of->call->function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
+    return product_of_type(call, OVER_ROWS, 0, weft_gradient_is_wide(of, input));
 }
 
 /* Dimensions are kept; a vector is a matrix of one row, or of one column. */
@@ -310,8 +323,8 @@ static matrices matrices_of(const weft_gradient *of)
 /* The gradient a = g b^T, or its transpose; leading dimensions that a lacks are summed. */
 static bool give_a(const weft_gradient *of, const matrices *m)
 {
-    weft_tensor *gradient = m->transpose_a ? weft_matmul_ex(m->b, m->transpose_b, m->g, true)
-                                           : weft_matmul_ex(m->g, false, m->b, !m->transpose_b);
+    weft_tensor *gradient = m->transpose_a ? gradient_product(of, A, m->b, m->transpose_b, m->g, true)
+                                           : gradient_product(of, A, m->g, false, m->b, !m->transpose_b);
     return weft_give_gradient(of, A, gradient);
 }
 
@@ -319,16 +332,15 @@ static bool give_a(const weft_gradient *of, const matrices *m)
  * product. */
 static bool give_b(const weft_gradient *of, const matrices *m)
 {
-    const char *function = of->call->function;
     bool shared = weft_layout_of(m->b)->ndim == 2 && !m->transpose_a;
-    weft_tensor *gradient = shared && m->transpose_b ? product_over_rows(function, m->g, m->a)
-                            : shared                 ? product_over_rows(function, m->a, m->g)
-                            : m->transpose_b         ? weft_matmul_ex(m->g, true, m->a, m->transpose_a)
-                                                     : weft_matmul_ex(m->a, !m->transpose_a, m->g, false);
+    weft_tensor *gradient = shared && m->transpose_b ? product_over_rows(of, B, m->g, m->a)
+                            : shared                 ? product_over_rows(of, B, m->a, m->g)
+                            : m->transpose_b         ? gradient_product(of, B, m->g, true, m->a, m->transpose_a)
+                                                     : gradient_product(of, B, m->a, !m->transpose_a, m->g, false);
     bool column = weft_layout_of(of->call->inputs[B])->ndim == 1;
     if (column && gradient != NULL) {
         int last = weft_layout_of(gradient)->ndim - 1;
-        gradient = weft_squeeze_dims(function, gradient, (int64_t)1 << last);
+        gradient = weft_squeeze_dims(of->call->function, gradient, (int64_t)1 << last);
     }
     return weft_give_gradient(of, B, gradient);
 }
@@ -341,8 +353,8 @@ static bool gradients_of_matmul(const weft_gradient *of)
     bool adds = call->attributes.numbers[FORM] == ADDMM;
     if (call->attributes.numbers[FORM] == OVER_ROWS) {
         weft_tensor *g = weft_gradient_of_output(of, 0), *a = call->inputs[A], *b = call->inputs[B];
-        return (!weft_gradient_wanted(of, A) || weft_give_gradient(of, A, weft_matmul_ex(b, false, g, true))) &&
-               (!weft_gradient_wanted(of, B) || weft_give_gradient(of, B, weft_matmul(a, g)));
+        return (!weft_gradient_wanted(of, A) || weft_give_gradient(of, A, gradient_product(of, A, b, false, g, true))) &&
+               (!weft_gradient_wanted(of, B) || weft_give_gradient(of, B, gradient_product(of, B, a, false, g, false)));
     }
     matrices m = matrices_of(of);
     if (adds && alpha != 1 && m.g != NULL) {
@@ -359,9 +371,9 @@ static bool gradients_of_linear(const weft_gradient *of)
     const weft_call *call = of->call;
     weft_tensor *g = weft_gradient_of_output(of, 0), *x = call->inputs[A], *weight = call->inputs[B];
     bool row = weft_layout_of(x)->ndim == 1;
-    return (!weft_gradient_wanted(of, A) || weft_give_gradient(of, A, weft_matmul(g, weight))) &&
+    return (!weft_gradient_wanted(of, A) || weft_give_gradient(of, A, gradient_product(of, A, g, false, weight, false))) &&
            (!weft_gradient_wanted(of, B) ||
-            weft_give_gradient(of, B, row ? weft_outer(g, x) : product_over_rows(call->function, g, x))) &&
+            weft_give_gradient(of, B, row ? weft_outer(g, x) : product_over_rows(of, B, g, x))) &&
            (call->num_inputs <= C || !weft_gradient_wanted(of, C) || weft_give_gradient(of, C, g));
 }
 

@@ -123,6 +123,8 @@ weft_dtype weft_wide_type(weft_dtype dtype);
 /* weft_dispatch() of an operation with output type WEFT_TYPE_GIVEN, set to the type of input 0: for 16
  * bits the result is computed as WEFT_F32 and rounded afterwards. */
 weft_tensor *weft_dispatch_sum(const weft_call *call);
+/* The same without rounding. */
+weft_tensor *weft_dispatch_wide_sum(const weft_call *call);
 bool weft_sum_is_rounded(const weft_call_layouts *call);
 bool weft_expand_rounded_sum(const weft_call *call, weft_tensor *outputs[]);
 #define WEFT_ROUNDED_SUM                                                                                     \

@@ -110,6 +110,7 @@ typedef struct weft_gradient {
     weft_tensor *const *outputs;          /* likewise; NULL: not asked for in the call */
     weft_tensor *const *output_gradients; /* NULL: zero; the shape and type of the output, in any layout */
     const bool *wanted;                   /* for each input */
+    const bool *wide; /* for each input: of 16 bits, and its gradient may be WEFT_F32; NULL: of none */
     bool differentiated;                  /* the gradients will be differentiated themselves */
     weft_tensor **gradients;              /* for each input; NULL: zero, or not wanted */
 } weft_gradient;
