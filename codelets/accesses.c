@@ -231,7 +231,7 @@ void weft_kernel_call_accesses(const void *arguments, int num_operands, weft_ker
     }
     /* Accumulated pieces are rows of input 0. */
     int64_t addends = 0;
-    if (!(args->first && args->last)) {
+    if (args->grouped || !(args->first && args->last)) {
         const weft_view piece = weft_kernel_view(args, args->num_outputs);
         addends = weft_view_rows(&piece);
     }

@@ -27,6 +27,7 @@ typedef struct weft_kernel_room {
 typedef struct weft_kernel_args {
     weft_task_args base;
     bool first, last;
+    bool grouped; /* pieces of several groups are summed apart: this one's rows are addends, even if it is its group's only one */
     int64_t numbers[WEFT_KERNEL_NUMBERS];
     int num_outputs, num_inputs;
     weft_kernel_operand operands[]; /* the outputs, then the inputs; behind them the rooms */

@@ -323,7 +323,12 @@ static void test_arguments(void **state)
     assert_error(WEFT_ERR_INVALID, "other dimensions");
     assert_null(weft_matmul_ex(a, true, a, false));
     assert_error(WEFT_ERR_INVALID, "other dimensions");
+    weft_tensor *half = weft_to_type(a, WEFT_BF16);
+    assert_non_null(weft_matmul(half, half));
+    assert_null(weft_linear(half, half, NULL));
+    assert_error(WEFT_ERR_INVALID, "other dimensions");
     restore("matmul");
+    assert_non_null(weft_linear(half, half, NULL));
     assert_int_equal(weft_operation_restore(NULL), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "name is NULL");
     assert_int_equal(weft_operation_restore("expo"), WEFT_ERR_INVALID);

@@ -109,6 +109,7 @@ static bool accumulate(const weft_lowering *lowering, int64_t panel, int64_t end
     bool done = true;
     for (int64_t g = 0; g < groups && done; g++) {
         weft_job own = whole;
+        own.grouped = groups > 1;
         if (g > 0) {
             others[g] = new_sums(lowering, bytes);
             weft_part_move(&own.outputs[0], others[g], first);

@@ -295,6 +295,7 @@ bool weft_job_add(const weft_lowering *lowering, const weft_job *j)
     }
     args->base.dtype = lowering->output->dtype;
     args->first = j->first;
+    args->grouped = j->grouped;
     args->last = j->last;
     args->num_outputs = lowering->num_outputs;
     args->num_inputs = j->num_inputs;

@@ -24,6 +24,7 @@ typedef struct weft_job {
     int num_inputs; /* number of inputs read */
     weft_part inputs[WEFT_MAX_INPUTS];
     bool first, last; /* see weft_kernel_call */
+    bool grouped;     /* see weft_kernel_args */
 } weft_job;
 
 /* ---- parts --------------------------------------------------------------------------------------------- */

@@ -82,7 +82,7 @@ static bool gradients_of_linear(const weft_gradient *of);
 
 /* A product whose tasks round their blocks of C. */
 static const weft_operation operation_rounded = {
-    .name = "matmul",
+    .name = "rounded_matmul",
     .gradient = WEFT_GRADIENT_OF_WHOLE("a product of 16 bits"),
     .write_rule = write_rounded_rule,
     .rule_like = "...m[k],[k]n->...mn",
@@ -112,9 +112,10 @@ static bool has_whole_sums(const weft_call *call)
            (call->num_inputs <= C || !shards_dim(weft_layout_of(call->inputs[C]), -1));
 }
 
+/* A rule that the program has put in the place of the library's is that of the product in f32. */
 static bool expand_rounded(const weft_call *call, weft_tensor *outputs[])
 {
-    if (!has_whole_sums(call)) {
+    if (weft_operation_in_use(call->operation)->replaces != NULL || !has_whole_sums(call)) {
         return weft_expand_rounded_sum(call, outputs);
     }
     weft_call product = *call;
