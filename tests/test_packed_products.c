@@ -196,8 +196,8 @@ static void test_not_packed(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(not_packed) / sizeof(not_packed[0]); i++) {
-        bool packed = not_packed[i].dtype == WEFT_F16 && onednn_has_instructions(WEFT_F16) && !onednn_is_limited();
-        check_product(&not_packed[i], packed); /* oneDNN 3 has products of f16 for some processors */
+        bool has_products = not_packed[i].dtype == WEFT_F16 && onednn_has_instructions(WEFT_F16) && !onednn_is_limited();
+        check_product(&not_packed[i], has_products); /* oneDNN 3 has products of f16 for some processors */
     }
 }
 
