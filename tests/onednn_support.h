@@ -1,4 +1,4 @@
-/* What oneDNN must be given here, for tests that say so. */
+/* The products that oneDNN must compute on this machine. */
 #ifndef WEFT_TESTS_ONEDNN_SUPPORT_H
 #define WEFT_TESTS_ONEDNN_SUPPORT_H
 

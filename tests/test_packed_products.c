@@ -128,7 +128,7 @@ static void check_product(const product *p, bool packs)
     unsetenv("WEFT_PANEL_ROWS");
 }
 
-/* Of each rank: panels of 64 rows of A and of the result. */
+/* Each rank has panels of 64 rows of A and of the result. */
 static const product packed[] = {
     { "B has one panel", "64", WEFT_F32, .m = 384, .n = 320, .k = 64, .packs = 2, .products = 6 },
     { "B has panels along k", "64", WEFT_F32, .m = 256, .n = 160, .k = 192, .packs = 6, .products = 4 },

@@ -1,4 +1,4 @@
-/* What the tasks of a kernel read and write: the rule says which rows of each input a task reads. */
+/* Operands of a kernel's tasks. The rule determines the rows of each input. */
 #include "dispatch/parts.h"
 
 #include <string.h>

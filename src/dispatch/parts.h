@@ -1,4 +1,4 @@
-/* What the tasks of a kernel read and write: rows of shards. The walks over all tasks are in kernel.c. PURE. */
+/* Operands of a kernel's tasks: rows of shards. kernel.c has the walks over all tasks. PURE. */
 #ifndef WEFT_SRC_DISPATCH_PARTS_H
 #define WEFT_SRC_DISPATCH_PARTS_H
 
