@@ -296,6 +296,7 @@ static const scenario scenarios[] = {
     START(2, "last", "WEFT_PANEL_ROWS=64", DIFFERS, "WEFT_PANEL_ROWS is not set", "64 on process 1"),
     START(2, "last", "WEFT_PANEL_BYTES=64", DIFFERS, "WEFT_PANEL_BYTES is not set", "64 on process 1"),
     START(2, "last", "WEFT_TF32=1", DIFFERS, "WEFT_TF32 is 0 on process 0", "1 on process 1"),
+    START(2, "last", "WEFT_BITS=cpu", DIFFERS, "WEFT_BITS is fast on process 0", "cpu on process 1"),
     START(2, "last", "WEFT_CHECK=1", DIFFERS, "WEFT_CHECK is 0 on process 0", "1 on process 1"),
 };
 #undef START

@@ -350,6 +350,7 @@ static void test_environment(void **state)
         { THIS_ROW, "WEFT_NCCL", "2" },
         { THIS_ROW, "WEFT_MPI_DEVICES", "yes" },
         { THIS_ROW, "WEFT_TF32", "2" },
+        { THIS_ROW, "WEFT_BITS", "exact" },
         { THIS_ROW, "WEFT_POOL_BYTES", "-1" },
         { THIS_ROW, "WEFT_CACHE_BYTES", "-1" },
         { THIS_ROW, "WEFT_TIMEOUT_S", "soon" },

@@ -95,8 +95,8 @@ static inline void weft_config_init(weft_config *options)
  * for absent processes: after WEFT_TIMEOUT_S a line on standard error says so. All processes start or
  * none does: if one cannot, the others return its status, with a message that names it.
  *
- * The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN, WEFT_GRAPH_PASSES, WEFT_TF32 and WEFT_CHECK
- * must be the same on every process. The first start on a machine takes about 0.1 s longer, because it measures the
+ * The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN, WEFT_GRAPH_PASSES, WEFT_TF32, WEFT_BITS and
+ * WEFT_CHECK must be the same on every process. The first start on a machine takes about 0.1 s longer, because it measures the
  * machine (WEFT_CALIBRATE="auto"; "again": each start; "off": never) and keeps the figures with StarPU's
  * performance models; process 0 decides for all. Warnings on standard error (WEFT_SILENT=1: none) name
  * unknown variables that begin with WEFT_, and a world of one process whose launcher has started several.

@@ -7,7 +7,7 @@
 enum { ERROR_SIZE = 768, TEXT_SIZE = 896 };
 
 /* Settings that must be equal on all processes. */
-typedef enum setting { RANKS, SEED, PANEL_BYTES, PANEL_ROWS, ALGORITHM, CHECK, GRAPH_PASSES, TF32, NUM_SETTINGS } setting;
+typedef enum setting { RANKS, SEED, PANEL_BYTES, PANEL_ROWS, ALGORITHM, CHECK, GRAPH_PASSES, TF32, BITS, NUM_SETTINGS } setting;
 
 static const char *const setting_names[] = {
     [RANKS] = "the number of ranks (WEFT_RANKS, WEFT_LOCAL_RANKS)",
@@ -18,6 +18,7 @@ static const char *const setting_names[] = {
     [CHECK] = "WEFT_CHECK",
     [GRAPH_PASSES] = "WEFT_GRAPH_PASSES",
     [TF32] = "WEFT_TF32",
+    [BITS] = "WEFT_BITS",
 };
 
 /* The account of one process. */
@@ -52,6 +53,7 @@ static handshake own_handshake(weft_status status, const weft_settings *settings
     mine.values[CHECK] = settings->check;
     mine.values[GRAPH_PASSES] = settings->graph_passes;
     mine.values[TF32] = settings->tf32;
+    mine.values[BITS] = settings->fast;
     mine.device_bytes = weft_runtime.least_device_bytes;
     return mine;
 }
@@ -62,6 +64,8 @@ static void print_value(setting t, uint64_t value, char *text, size_t size)
 {
     if (t == ALGORITHM) {
         snprintf(text, size, "%s", weft_algorithm_name((weft_algorithm)value));
+    } else if (t == BITS) {
+        snprintf(text, size, "%s", value != 0 ? "fast" : "cpu");
     } else if (value == 0 && (t == PANEL_BYTES || t == PANEL_ROWS)) {
         snprintf(text, size, "not set");
     } else {

@@ -220,6 +220,7 @@ weft_status weft_cuda_started(const char *function, const weft_settings *setting
     }
     for (int i = 0; i < STARPU_NMAXWORKERS; i++) {
         weft_runtime.cuda_queues[i].tf32 = settings->tf32;
+        weft_runtime.cuda_queues[i].fast = settings->fast;
     }
     unsigned chosen[STARPU_NMAXWORKERS];
     for (int i = 0; i < count; i++) {

@@ -246,6 +246,7 @@ typedef struct weft_settings { /* weft_config after environment and defaults */
     int nccl;        /* 1: must be used, 0: must not; -1: where all processes can */
     int mpi_devices; /* 1: MPI takes device memory, 0: it does not; -1: MPI says so */
     bool tf32;       /* their products in single precision may use TF32 */
+    bool fast;       /* devices: their own order of arithmetic; false: the CPU's bits (WEFT_BITS=cpu) */
 } weft_settings;
 
 /* Reads config (may be NULL) and the environment. Errors are kept; world and time-out are then the valid

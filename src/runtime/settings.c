@@ -110,6 +110,16 @@ static bool read_task_cache(const char *function, weft_task_cache *cache)
     return right;
 }
 
+/* Whether devices compute in the order that is fastest there. */
+static bool read_bits(const char *function, bool *fast)
+{
+    static const char *const words[] = { "cpu", "fast" };
+    int number = *fast;
+    bool right = read_word(function, WEFT_VARIABLE_BITS, 2, words, "fast or cpu", &number);
+    *fast = number != 0;
+    return right;
+}
+
 /* Must be equal on all processes, as the panels' settings must be. */
 static bool read_algorithm(const char *function, weft_algorithm *algorithm)
 {
@@ -287,7 +297,7 @@ static bool read_environment(const char *function, weft_settings *settings)
     settings->timeout_s = timeout;
     bool right = meets && read_algorithm(function, &settings->algorithm) &&
                  read_calibration(function, &settings->calibration) &&
-                 read_task_cache(function, &settings->task_cache) &&
+                 read_task_cache(function, &settings->task_cache) && read_bits(function, &settings->fast) &&
                  read_passes(function, &settings->graph_passes) && check_on_error(function) &&
                  read_int(function, WEFT_VARIABLE_LOCAL_RANKS, 1, &settings->local_ranks) &&
                  read_int(function, WEFT_VARIABLE_RANKS, 1, &settings->ranks) &&
@@ -327,6 +337,7 @@ weft_status weft_settings_read(const char *function, const weft_config *given, w
                                  .pack_bytes = -1,
                                  .nccl = -1,
                                  .mpi_devices = -1,
+                                 .fast = true,
                                  .graph_passes = WEFT_PASS_ALL };
     bool right = taken && (config == NULL || check_config(function, config));
     right = read_environment(function, settings) && right;
