@@ -251,10 +251,18 @@ static void the_built_in_machine_has_the_default_costs(void **state)
     assert_int_equal(p.min_bytes, panels.min_bytes);
     assert_int_equal(p.min_rows, panels.min_rows);
     assert_int_equal(p.max_panels, panels.max_panels);
-    /* With devices panels are higher, from some memory on; what the program prescribes counts all the same. */
-    assert_int_equal(weft_machine_prescribed_panels(&machine, 0, 0, 1 << 20).min_bytes, panels.min_bytes);
-    p = weft_machine_prescribed_panels(&machine, 0, 100, INT64_C(80) << 30);
+    assert_int_equal(p.whole_bytes, 0);
+    assert_memory_equal(&(weft_panel_policy[]){ weft_machine_prescribed_panels(&machine, 0, 0, (weft_device_world){ 0 }) }, &p, sizeof(p));
+    /* Devices want whole shards up to a 64th of their memory, and share those that are worth it; what the program prescribes counts
+     * all the same. */
+    p = weft_machine_prescribed_panels(&machine, 0, 0, (weft_device_world){ 1 << 20, 1 });
+    assert_int_equal(p.min_bytes, panels.min_bytes);
+    assert_int_equal(p.whole_bytes, 1 << 14);
+    p = weft_machine_prescribed_panels(&machine, 5000, 100, (weft_device_world){ INT64_C(80) << 30, 3 });
     assert_int_equal(p.min_bytes, 40 << 20);
+    assert_int_equal(p.whole_bytes, 1280 << 20);
+    assert_int_equal(p.least_panels, 3);
+    assert_int_equal(p.target_bytes, 5000);
     assert_int_equal(p.forced_rows, 100);
 }
 

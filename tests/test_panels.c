@@ -176,6 +176,45 @@ static void heights_are_monotone(void **state)
     }
 }
 
+/* Whole shards for devices up to a size, then panels of at most that size; and a part for each device of a rank, if it is large
+ * enough. */
+static void heights_for_devices(void **state)
+{
+    (void)state;
+    prng random = prng_start(19);
+    int whole = 0, shared = 0, cut = 0, limited = 0;
+    for (int i = 0; i < 3000; i++) {
+        weft_panel_policy policy = random_policy(&random);
+        policy.whole_bytes = 1 + prng_below(&random, 20000000);
+        policy.least_panels = 1 + prng_below(&random, 4);
+        int64_t rows = 2 + prng_below(&random, 20000), columns = 1 + prng_below(&random, 3000);
+        int64_t height = height_of(&policy, rows, columns), bytes = rows * columns * 4, panels = weft_ceil_div(rows, height);
+        assert_true(is_power_of_two(height));
+        assert_true(panels <= policy.max_panels);
+        int64_t least = weft_min_i64(weft_min_i64(policy.least_panels, policy.max_panels), weft_max_i64(1, bytes / policy.min_bytes));
+        /* Heights are powers of two: the last panel may have fewer rows, or none be left for it. */
+        assert_true(panels >= weft_min_i64(least, rows) || weft_ceil_div(rows, height / 2) > policy.max_panels);
+        if (bytes <= policy.whole_bytes && least == 1) {
+            assert_int_equal(panels, 1);
+            whole++;
+        } else if (bytes <= policy.whole_bytes) {
+            assert_true(panels < 2 * policy.least_panels + 2);
+            shared++;
+        } else if (height * columns * 4 <= policy.whole_bytes) {
+            assert_true(panels > 1);
+            cut++;
+        } else {
+            assert_true(height == 1 || weft_ceil_div(rows, height / 2) > policy.max_panels);
+            limited++;
+        }
+        policy.target_bytes = 1 + prng_below(&random, 100000); /* WEFT_PANEL_BYTES */
+        weft_panel_policy prescribed = policy;
+        prescribed.whole_bytes = prescribed.least_panels = 0;
+        assert_int_equal(height_of(&policy, rows, columns), height_of(&prescribed, rows, columns));
+    }
+    assert_true(whole > 100 && shared > 100 && cut > 100 && limited > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +223,7 @@ int main(void)
         cmocka_unit_test(panel_heights_by_default),
         cmocka_unit_test(heights_are_powers_of_two_within_bounds),
         cmocka_unit_test(heights_are_monotone),
+        cmocka_unit_test(heights_for_devices),
     };
     return cmocka_run_group_tests_name("panels", tests, NULL, NULL);
 }

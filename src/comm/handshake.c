@@ -25,14 +25,14 @@ static const char *const setting_names[] = {
 typedef struct handshake {
     weft_status status;
     uint64_t values[NUM_SETTINGS]; /* where status is WEFT_OK */
-    int64_t device_bytes;          /* likewise */
+    weft_device_world devices;     /* likewise */
     char error[ERROR_SIZE];        /* otherwise */
 } handshake;
 
 /* The verdict of process 0. */
 typedef struct outcome {
     weft_status status;
-    int64_t least_device_bytes;
+    weft_device_world devices; /* of all */
     char text[TEXT_SIZE];
 } outcome;
 
@@ -54,7 +54,7 @@ static handshake own_handshake(weft_status status, const weft_settings *settings
     mine.values[GRAPH_PASSES] = settings->graph_passes;
     mine.values[TF32] = settings->tf32;
     mine.values[BITS] = settings->fast;
-    mine.device_bytes = weft_runtime.least_device_bytes;
+    mine.devices = weft_runtime.devices;
     return mine;
 }
 
@@ -88,10 +88,11 @@ static void report_difference(const handshake *first, const handshake *other, in
              setting_names[t], here, there, process);
 }
 
-/* The lesser memory of two processes' devices; 0: a process has none. */
-static int64_t lesser_memory(int64_t a, int64_t b)
+/* Panels suit the smallest device, and are enough for the process that has most devices for a rank. */
+static weft_device_world join_devices(weft_device_world a, weft_device_world b)
 {
-    return a == 0 ? b : b == 0 ? a : weft_min_i64(a, b);
+    int64_t bytes = a.bytes == 0 ? b.bytes : b.bytes == 0 ? a.bytes : weft_min_i64(a.bytes, b.bytes);
+    return (weft_device_world){ bytes, a.per_rank > b.per_rank ? a.per_rank : b.per_rank };
 }
 
 /* A failure explains more than a difference, and is reported first. */
@@ -111,7 +112,7 @@ static void compare(const handshake all[], int processes, outcome *out)
         }
     }
     for (int p = 0; p < processes; p++) {
-        out->least_device_bytes = lesser_memory(out->least_device_bytes, all[p].device_bytes);
+        out->devices = join_devices(out->devices, all[p].devices);
     }
 }
 
@@ -175,6 +176,6 @@ weft_status weft_handshake(const char *function, weft_status status, const weft_
     if (status == WEFT_OK && common.status != WEFT_OK) {
         return weft_fail(common.status, function, "%s", common.text);
     }
-    weft_runtime.least_device_bytes = common.least_device_bytes;
+    weft_runtime.devices = common.devices;
     return status;
 }

@@ -109,11 +109,14 @@ typedef struct weft_panel_policy {
     int64_t max_panels;   /* of a shard, about */
     int64_t target_bytes; /* > 0: instead of all but max_panels, a panel is at least about this large */
     int64_t forced_rows;  /* > 0: always this height */
+    int64_t whole_bytes;  /* > 0: for devices, instead of all but min_bytes and max_panels: a shard of at most so many bytes is one
+                             panel, a larger one has panels of at most so many */
+    int64_t least_panels; /* with whole_bytes: of a shard that has min_bytes for each of them, so that devices can share it */
 } weft_panel_policy;
 /* That of the built-in machine. */
 #define WEFT_PANEL_POLICY_DEFAULT                                                                            \
     {                                                                                                        \
-        1.0 / 118.0, 5.0, 80000, 128, 64, 0, 0                                                               \
+        1.0 / 118.0, 5.0, 80000, 128, 64, 0, 0, 0, 0                                                             \
     }
 
 typedef struct weft_layout_table weft_layout_table;

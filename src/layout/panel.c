@@ -45,6 +45,25 @@ static int64_t min_rows(const weft_panel_policy *policy, int64_t rows, int64_t r
     return weft_max_i64(enough, weft_ceil_div(policy->min_bytes, row_bytes));
 }
 
+/* The height of panels for devices; at least `rows`: one panel. */
+static int64_t device_rows(const weft_panel_policy *policy, int64_t rows, int64_t row_bytes)
+{
+    int64_t bytes = weft_mul_saturated(rows, row_bytes);
+    int64_t panels = weft_min_i64(policy->least_panels, bytes / weft_max_i64(1, policy->min_bytes));
+    int64_t most = weft_ceil_div(rows, weft_max_i64(1, panels));
+    if (bytes > policy->whole_bytes) {
+        most = weft_min_i64(most, policy->whole_bytes / row_bytes);
+    }
+    if (most >= rows) {
+        return rows;
+    }
+    int64_t height = 1;
+    while (2 * height <= most || weft_ceil_div(rows, height) > policy->max_panels) {
+        height *= 2;
+    }
+    return height;
+}
+
 int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh_impl *mesh,
                         const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype)
 {
@@ -56,7 +75,8 @@ int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh_impl *m
     if (ndim == 0 || row_bytes == 0 || rows < 2) {
         return whole_shard;
     }
-    int64_t enough = min_rows(policy, rows, row_bytes);
+    bool on_devices = policy->whole_bytes > 0 && policy->target_bytes == 0;
+    int64_t enough = on_devices ? device_rows(policy, rows, row_bytes) : min_rows(policy, rows, row_bytes);
     if (enough >= rows) {
         return whole_shard;
     }

@@ -82,22 +82,29 @@ weft_panel_policy weft_machine_panels(const weft_machine *machine)
     };
 }
 
-/* On devices panels are higher: a launch takes as long as 20 MB take on an H100, and needs as many elements as keep all its
- * processors busy. That grows with a device's generation about as its memory does. Measured on one of 80 GB (8192 x 8192, f32, panels
- * of 4, 32 and 256 MB): additions at 0.07, 0.70 and 0.84 of the rate of a copy, products of 4096 x 4096 at 0.16, 0.89 and 0.93 of
- * cublasSgemm(). */
-static int64_t min_device_panel(int64_t device_bytes)
+/* A device computes a whole shard in one task: a task costs 20 us beside its kernel, in which an H100 moves 40 MB. Measured on one
+ * of 80 GB (8192 x 8192, f32, panels of 4, 32 and 256 MB, the last one whole): additions at 0.07, 0.70 and 0.84 of the rate of a
+ * copy, products of 4096 x 4096 at 0.16, 0.89 and 0.93 of cublasSgemm().
+ *
+ * Larger shards are cut, because a task whose operands exceed a quarter of the memory runs on a CPU (cuda.c), and a fused task may
+ * have 16 operands. Several devices share the shard of one rank if each gets a part that is worth a task: the part grows with a
+ * device's generation about as its memory does. */
+static void use_devices(weft_panel_policy *policy, weft_device_world devices)
 {
-    enum { PART = 2048 };
-    return device_bytes / PART;
+    enum { WHOLE_PART = 64, SHARED_PART = 2048 };
+    if (devices.bytes > 0) {
+        policy->whole_bytes = weft_max_i64(1, devices.bytes / WHOLE_PART);
+        policy->least_panels = devices.per_rank;
+        policy->min_bytes = weft_max_i64(policy->min_bytes, devices.bytes / SHARED_PART);
+    }
 }
 
 weft_panel_policy weft_machine_prescribed_panels(const weft_machine *machine, int64_t panel_bytes,
-                                                 int64_t panel_rows, int64_t device_bytes)
+                                                 int64_t panel_rows, weft_device_world devices)
 {
     enum { MAX_PRESCRIBED_PANELS = 8 };
     weft_panel_policy policy = weft_machine_panels(machine);
-    policy.min_bytes = weft_max_i64(policy.min_bytes, min_device_panel(device_bytes));
+    use_devices(&policy, devices);
     if (panel_bytes > 0) {
         policy.target_bytes = panel_bytes;
         policy.max_panels = MAX_PRESCRIBED_PANELS;

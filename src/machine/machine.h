@@ -55,10 +55,16 @@ weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread sprea
 /* For the slowest link, the one between machines, whatever the world: heights determine the order of sums,
  * and results must not depend on how ranks are spread over processes. */
 weft_panel_policy weft_machine_panels(const weft_machine *machine);
-/* The same, or the program's own: panels of at least so many bytes, or of so many rows. 0: not set. `device_bytes`: memory of the
- * world's smallest device, divided by the devices of its process; 0: there is none. */
+/* What the processes of a world agree on about their CUDA devices. */
+typedef struct weft_device_world {
+    int64_t bytes; /* memory of the smallest device; 0: no process has one */
+    int per_rank;  /* the most devices that one rank has for itself, rounded up; at least 1 where there are devices */
+} weft_device_world;
+
+/* Panels of at least `panel_bytes` bytes, or of `panel_rows` rows (0: not set); else those that suit the world's devices, if it has
+ * some that heights should suit, and the machine. */
 weft_panel_policy weft_machine_prescribed_panels(const weft_machine *machine, int64_t panel_bytes,
-                                                 int64_t panel_rows, int64_t device_bytes);
+                                                 int64_t panel_rows, weft_device_world devices);
 
 /* Sizes of a panel's messages. */
 typedef struct weft_message_sizes {

@@ -27,6 +27,13 @@ static void print_consequences(FILE *file, const weft_panel_policy *p, const wef
     } else if (p->target_bytes > 0) {
         fprintf(file, "panels: of at least %lld bytes (WEFT_PANEL_BYTES), at most about %lld per shard\n",
                 (long long)p->target_bytes, (long long)p->max_panels);
+    } else if (p->whole_bytes > 0) {
+        fprintf(file, "panels: for devices, the whole shard up to %lld bytes, else about %lld per shard at most", (long long)p->whole_bytes,
+                (long long)p->max_panels);
+        if (p->least_panels > 1) {
+            fprintf(file, "; at least %lld per shard, of at least %lld bytes", (long long)p->least_panels, (long long)p->min_bytes);
+        }
+        fputc('\n', file);
     } else {
         fprintf(file,
                 "panels: sqrt(bytes x %.4g us / %.4g us) per shard, at most about %lld; of at least %lld "

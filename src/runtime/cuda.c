@@ -212,7 +212,8 @@ weft_status weft_cuda_started(const char *function, const weft_settings *setting
         return WEFT_OK;
     }
     weft_runtime.device_bytes = smallest_memory(workers, count);
-    weft_runtime.least_device_bytes = weft_runtime.device_bytes / count; /* panels for all of them */
+    weft_runtime.devices = (weft_device_world){ weft_runtime.device_bytes,
+                                                (int)weft_ceil_div(count, weft_max_i64(1, weft_runtime.local_ranks)) };
     weft_runtime.cuda_queues = calloc(STARPU_NMAXWORKERS, sizeof(*weft_runtime.cuda_queues));
     weft_runtime.device_watch = weft_device_watch_new();
     if (weft_runtime.cuda_queues == NULL || weft_runtime.device_watch == NULL) {

@@ -100,8 +100,7 @@ typedef struct weft_runtime_state {
     struct weft_pool *pool;
     struct weft_task_memory *task_memory;
     int64_t device_bytes; /* memory of the smallest CUDA device that StarPU drives; 0: it drives none (cuda.c) */
-    int64_t least_device_bytes; /* the same divided by the process's devices; from the handshake on, of the world's processes that have
-                                   some the least: equal on all */
+    weft_device_world devices; /* of this process; from the handshake on, equal on all: the least memory, the most per rank */
     struct weft_cuda_queue *cuda_queues; /* by worker; NULL: no devices */
     struct weft_device_watch *device_watch; /* as cuda_queues */
     struct weft_codelet *codelets; /* by kernel id (codelets.c) */

@@ -51,6 +51,17 @@ static void fill_in(void)
     }
 }
 
+/* Processes with and without devices cut shards alike. */
+static void assert_equal_heights(void)
+{
+    const weft_panel_policy *mine = &weft_runtime.panels;
+    int64_t own[3] = { mine->whole_bytes, mine->least_panels, mine->min_bytes }, least[3], most[3];
+    MPI_Allreduce(own, least, 3, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(own, most, 3, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+    assert_memory_equal(least, most, sizeof(least));
+    assert_int_equal(own[0] > 0, strcmp(getenv("WEFT_BITS"), "fast") == 0);
+}
+
 /* Whole numbers, so that sums have the same bits in any order. */
 static void test_products_of_all_layouts(void **state)
 {
@@ -62,6 +73,7 @@ static void test_products_of_all_layouts(void **state)
     }
     bool device = strcmp(getenv("WEFT_DEVICES"), "1") == 0;
     assert_int_equal(weft_runtime.device_bytes > 0, device);
+    assert_equal_heights();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL);
     weft_mesh_push(mesh);
     for (int i = 0; i < 27; i++) {

@@ -7,6 +7,7 @@
 
 #include "runtime/cuda.h"
 #include "runtime/runtime.h"
+#include "tensor/state.h"
 #include "stand_in.h"
 
 enum { ROWS = 512, COLUMNS = 512, TENSORS = 6, ROUNDS = 3 };
@@ -173,6 +174,104 @@ static void test_too_large(void **state)
     unsetenv("WEFT_PANEL_ROWS");
 }
 
+static void start_ranks(const char *devices, int ranks)
+{
+    setenv("WEFT_DEVICES", devices, 1);
+    weft_config config = { .world = WEFT_WORLD_SELF, .ranks = ranks, .seed = 7 };
+    assert_int_equal(weft_init(&config), WEFT_OK);
+}
+
+/* A tensor of so many bytes on each rank, or nearly; its sum with itself, whose elements are 6. */
+static weft_tensor *sum_of_bytes(int64_t bytes_on_rank)
+{
+    int ranks = weft_world_size();
+    weft_mesh_push(weft_mesh_create(1, (int64_t[]){ ranks }, NULL));
+    int64_t shape[2] = { (int64_t)ranks * 1024, bytes_on_rank / 1024 / (int64_t)sizeof(float) };
+    weft_placement rows = weft_shard(0);
+    weft_tensor *x = weft_full(WEFT_F32, 2, shape, 3, NULL, &rows), *y = weft_add(x, x);
+    int64_t count = shape[0] * shape[1];
+    float *values = malloc((size_t)count * sizeof(float));
+    assert_non_null(values);
+    assert_int_equal(weft_to_host(y, values, (size_t)count * sizeof(float)), WEFT_OK);
+    for (int64_t i = 0; i < count; i++) {
+        assert_true(values[i] == 6);
+    }
+    free(values);
+    return y;
+}
+
+static int64_t launched[2];
+
+static void mark_launches(void)
+{
+    for (int d = 0; d < 2; d++) {
+        launched[d] = stand_in_device_counts(d).launches;
+    }
+}
+
+static int64_t launches_since(int device)
+{
+    return stand_in_device_counts(device).launches - launched[device];
+}
+
+/* One task on each rank's shard, up to a 64th of the memory. */
+static void test_whole_shards(void **state)
+{
+    (void)state;
+    start_ranks("2", 2);
+    mark_launches();
+    weft_tensor_impl *y = weft_tensor_get(sum_of_bytes(weft_runtime.device_bytes / 64));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(y->shards[i].num_panels, 1);
+    }
+    assert_int_equal(launches_since(0) + launches_since(1), 4); /* constants and sums, of both ranks */
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* Panels of at most a 64th of the memory, so that sixteen operands of a task fit. */
+static void test_large_shards_are_cut(void **state)
+{
+    (void)state;
+    start_ranks("2", 2);
+    int64_t most = weft_runtime.device_bytes / 64;
+    mark_launches();
+    weft_tensor_impl *y = weft_tensor_get(sum_of_bytes(3 * most));
+    for (int i = 0; i < 2; i++) {
+        const weft_local_shard *shard = &y->shards[i];
+        assert_true(shard->num_panels >= 3);
+        assert_true(y->layout->panel_rows * weft_row_elements(2, &shard->box) * (int64_t)sizeof(float) <= most);
+    }
+    assert_true(launches_since(0) + launches_since(1) >= 12);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* Two devices can share the shard of one rank. */
+static void test_devices_share_a_shard(void **state)
+{
+    (void)state;
+    start_ranks("2", 1);
+    mark_launches();
+    weft_tensor_impl *y = weft_tensor_get(sum_of_bytes(weft_runtime.device_bytes / 64));
+    assert_int_equal(y->shards[0].num_panels, 2);
+    assert_int_equal(launches_since(0) + launches_since(1), 4); /* by either: the scheduler's choice depends on time */
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* The order of sums is that of CPUs only if panels are. */
+static void test_heights_of_cpus(void **state)
+{
+    (void)state;
+    weft_panel_policy policies[2];
+    setenv("WEFT_BITS", "cpu", 1);
+    for (int devices = 0; devices < 2; devices++) {
+        start_ranks(devices == 0 ? "0" : "2", 2);
+        policies[devices] = weft_runtime.panels;
+        assert_int_equal(weft_finalize(), WEFT_OK);
+    }
+    setenv("WEFT_BITS", "fast", 1);
+    assert_memory_equal(&policies[0], &policies[1], sizeof(policies[0]));
+}
+
 static void test_printed(void **state)
 {
     (void)state;
@@ -210,6 +309,15 @@ int main(void)
     const struct CMUnitTest refused[] = { cmocka_unit_test(test_too_little) };
     if (atoll(getenv("STAND_IN_BYTES")) == 524288) {
         return cmocka_run_group_tests(refused, NULL, NULL);
+    }
+    const struct CMUnitTest fast[] = {
+        cmocka_unit_test(test_whole_shards),
+        cmocka_unit_test(test_large_shards_are_cut),
+        cmocka_unit_test(test_devices_share_a_shard),
+        cmocka_unit_test(test_heights_of_cpus),
+    };
+    if (strcmp(getenv("WEFT_BITS"), "fast") == 0) {
+        return cmocka_run_group_tests(fast, NULL, NULL);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits_with_eviction),
