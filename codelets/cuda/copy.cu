@@ -104,12 +104,13 @@ template <typename T, typename Unit> __device__ void read_tile(const transpose_w
     const int lane = (int)threadIdx.x % LANES, column = lane * each;
     for (int row = (int)threadIdx.x / LANES; row < LANES * each && row < at.rest[0]; row += WARPS) {
         const T *from = at.source + row * work.source_stride + column;
-        tile_unit<T, Unit> unit = {};
+        tile_unit<T, Unit> unit;
         if (column + each <= at.rest[1]) {
             unit.all = *(const Unit *)WEFT_ALIGNED(from, sizeof(Unit));
         } else {
-            for (int k = 0; column + k < at.rest[1]; k++) {
-                unit.part[k] = from[k];
+WEFT_UNROLL
+            for (int k = 0; k < each; k++) {
+                unit.part[k] = column + k < at.rest[1] ? from[k] : 0;
             }
         }
         tile[row * PITCH + lane] = unit.all;
@@ -130,8 +131,11 @@ WEFT_UNROLL
         if (column + each <= at.rest[0]) {
             *(Unit *)WEFT_ALIGNED(to, sizeof(Unit)) = unit.all;
         } else {
-            for (int k = 0; column + k < at.rest[0]; k++) {
-                to[k] = unit.part[k];
+WEFT_UNROLL
+            for (int k = 0; k < each; k++) {
+                if (column + k < at.rest[0]) {
+                    to[k] = unit.part[k];
+                }
             }
         }
     }

@@ -81,6 +81,22 @@ void weft_vector_plan_make(weft_vector_plan<operands> *plan, Box *box, void *con
     plan->per_row = (plan->row_length + plan->shift + plan->length - 1) / plan->length;
 }
 
+/* Operand k of a plan for rows that lie anywhere: `addresses` has a bit that is set in any row's address. All operands have the
+ * same length and size; without elements a row has one empty vector. */
+template <int operands>
+void weft_vector_plan_rows(weft_vector_plan<operands> *plan, int k, int64_t length, int size, int64_t addresses)
+{
+    const int access = weft_common_alignment(addresses, WEFT_VECTOR_BYTES);
+    plan->length = WEFT_VECTOR_BYTES / size;
+    plan->shift = 0;
+    plan->row_length = length;
+    plan->per_row = length > 0 ? (length + plan->length - 1) / plan->length : 1;
+    plan->step[k] = 1;
+    plan->size[k] = size;
+    plan->access[k] = access < size ? size : access;
+    plan->accesses[k] = WEFT_VECTOR_BYTES / plan->access[k];
+}
+
 template <int operands>
 __device__ weft_vector_span weft_vector_at(const weft_vector_plan<operands> &plan, int64_t index)
 {
