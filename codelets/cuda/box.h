@@ -41,10 +41,10 @@ template <typename Box> int64_t weft_box_count(const Box &box)
     return count;
 }
 
-/* In 32 bits where that is enough: a division in 64 is a long function on a GPU. */
+/* Of numbers that are not negative: nvcc divides in 32 bits where that is enough, which a signed division takes longer to find. */
 static __device__ inline int64_t weft_quotient(int64_t a, int64_t b)
 {
-    return a <= UINT32_MAX && b <= UINT32_MAX ? (int64_t)((uint32_t)a / (uint32_t)b) : a / b;
+    return (int64_t)((uint64_t)a / (uint64_t)b);
 }
 
 /* Where element number `index` of the box, in row-major order, lies in each operand. */
@@ -54,6 +54,7 @@ __device__ void weft_find_places(const Box &box, int64_t index, int64_t place[op
     for (int k = 0; k < operands; k++) {
         place[k] = 0;
     }
+WEFT_ROLLED
     for (int d = box.ndim - 1; d >= 0; d--) {
         int64_t rest = d > 0 ? weft_quotient(index, box.extent[d]) : 0;
         int64_t at = index - rest * box.extent[d];

@@ -1,6 +1,6 @@
 /* Constants. */
 #include "codelets/cuda/kernels.h"
-#include "codelets/cuda/launch.h"
+#include "codelets/cuda/vectors.h"
 
 extern "C" {
 #include "codelets/constant.h"
@@ -10,15 +10,16 @@ namespace
 {
 
 struct constant_work {
-    int64_t count;
+    int64_t count; /* vectors */
+    weft_vector_plan<1> plan;
     void *target;
-    uint64_t bits;
+    uint4 vector;
 };
 
-template <typename T> __global__ void run_constant(const constant_work work)
+__global__ void run_constant(const constant_work work)
 {
     for (int64_t i = weft_first_index(); i < work.count; i += weft_index_step()) {
-        ((T *)work.target)[i] = (T)work.bits;
+        weft_vector_store(work.plan, 0, work.target, weft_vector_at(work.plan, i), work.vector);
     }
 }
 
@@ -27,18 +28,20 @@ template <typename T> __global__ void run_constant(const constant_work work)
 int weft_cuda_constant(const weft_task_run *run, weft_cuda_queue *queue)
 {
     const weft_constant_args *args = (const weft_constant_args *)run->arguments;
-    const constant_work work = { args->count, run->operands[0], weft_constant_bits(args->base.dtype, args->value) };
-    if (work.count == 0) {
+    const int size = (int)weft_dtype_size(args->base.dtype);
+    constant_work work = { 0, {}, run->operands[0], { 0, 0, 0, 0 } };
+    if (args->count == 0) {
         return 0;
     }
-    switch (weft_dtype_size(args->base.dtype)) {
-    case 1:
-        return weft_launch(run_constant<uint8_t>, work.count, queue->stream, work);
-    case 2:
-        return weft_launch(run_constant<uint16_t>, work.count, queue->stream, work);
-    case 4:
-        return weft_launch(run_constant<uint32_t>, work.count, queue->stream, work);
-    default:
-        return weft_launch(run_constant<uint64_t>, work.count, queue->stream, work);
+    weft_device_box<1> box = { 1, { args->count }, { { 1 } } };
+    work.plan.size[0] = size;
+    weft_vector_plan_make(&work.plan, &box, &work.target, 1);
+    work.count = work.plan.per_row;
+    uint64_t bits = weft_constant_bits(args->base.dtype, args->value);
+    for (int bytes = size; bytes < (int)sizeof(bits); bytes *= 2) {
+        bits = (bits & ((UINT64_C(1) << 8 * bytes) - 1)) | bits << 8 * bytes;
     }
+    work.vector.x = work.vector.z = (unsigned)bits;
+    work.vector.y = work.vector.w = (unsigned)(bits >> 32);
+    return weft_launch(run_constant, work.count, queue->stream, work);
 }

@@ -3,6 +3,7 @@
 
 #include "codelets/cuda/box.h"
 #include "codelets/cuda/kernels.h"
+#include "codelets/cuda/vectors.h"
 
 extern "C" {
 #include "codelets/copy.h"
@@ -12,41 +13,206 @@ extern "C" {
 namespace
 {
 
-/* ---- copies -------------------------------------------------------------------------------------------- */
+/* ---- copies: by vectors of rows -------------------------------------------------------------------------- */
+
+enum { TARGET, SOURCE };
 
 struct copy_work {
-    int64_t count;
-    weft_device_box<2> box; /* target, source */
-    void *target;
-    const void *source;
+    int64_t count; /* vectors */
+    weft_device_box<2> rows;
+    weft_vector_plan<2> plan;
+    void *operands[2];
 };
 
-template <typename T> __global__ void run_copy(const copy_work work)
+__global__ void run_copy(const copy_work work)
 {
+    const int size = work.plan.size[0];
     for (int64_t i = weft_first_index(); i < work.count; i += weft_index_step()) {
+        const weft_vector_span span = weft_vector_at(work.plan, i);
         int64_t place[2];
-        weft_find_places<2>(work.box, i, place);
-        ((T *)work.target)[place[0]] = ((const T *)work.source)[place[1]];
+        weft_find_places<2>(work.rows, span.row, place);
+        const uint4 vector = weft_vector_load(work.plan, SOURCE, (const char *)work.operands[SOURCE] + place[SOURCE] * size, span);
+        weft_vector_store(work.plan, TARGET, (char *)work.operands[TARGET] + place[TARGET] * size, span, vector);
     }
 }
 
-int launch_copy(const copy_work &work, size_t size, void *stream)
+/* Takes a dimension out of a box; to be added behind the others if the rows are to lie along it. */
+void take_out(weft_device_box<2> *box, int taken)
 {
-    bool contiguous = work.box.ndim == 1 && work.box.stride[0][0] == 1 && work.box.stride[1][0] == 1;
-    if (contiguous || work.box.ndim == 0) {
-        return (int)cudaMemcpyAsync(work.target, work.source, (size_t)work.count * size, cudaMemcpyDeviceToDevice,
-                                    (cudaStream_t)stream);
+    box->ndim--;
+    for (int d = taken; d < box->ndim; d++) {
+        box->extent[d] = box->extent[d + 1];
+        for (int k = 0; k < 2; k++) {
+            box->stride[k][d] = box->stride[k][d + 1];
+        }
     }
+}
+
+/* Rows along dimension `last` of the box. */
+int launch_rows(const weft_device_box<2> &box, int last, void *const operands[2], int size, void *stream)
+{
+    copy_work work = { 0, box, {}, { operands[TARGET], operands[SOURCE] } };
+    const int64_t extent = box.extent[last], strides[2] = { box.stride[TARGET][last], box.stride[SOURCE][last] };
+    take_out(&work.rows, last);
+    weft_box_add(&work.rows, extent, strides);
+    work.plan.size[TARGET] = work.plan.size[SOURCE] = size;
+    weft_vector_plan_make(&work.plan, &work.rows, operands, 2);
+    work.count = weft_box_count(work.rows) * work.plan.per_row;
+    return weft_launch(run_copy, work.count, stream, work);
+}
+
+/* ---- copies that transpose: by tiles in shared memory ---------------------------------------------------- */
+
+enum { TILE_THREADS = 256, LANES = 32, WARPS = TILE_THREADS / LANES, PITCH = LANES + 1, LEAST_SIDE = 8 };
+
+/* Rows of the target lie along dimension 0 of a tile, those of the source along dimension 1. */
+struct transpose_work {
+    int64_t count; /* tiles */
+    weft_device_box<2> outer;
+    int64_t extent[2], tiles[2];
+    int64_t target_stride, source_stride; /* from row to row */
+    void *operands[2];
+};
+
+/* What a thread moves at once: elements that follow each other. */
+template <typename T, typename Unit> union tile_unit {
+    Unit all;
+    T part[sizeof(Unit) / sizeof(T)];
+};
+
+/* A tile of a row of units for each of a warp's threads: elements that are left of it on both sides. */
+template <typename T> struct tile_place {
+    const T *source;
+    T *target;
+    int64_t rest[2];
+};
+
+template <typename T> __device__ tile_place<T> find_tile(const transpose_work &work, int64_t number, int side)
+{
+    int64_t place[2];
+    const int64_t line = weft_quotient(number, work.tiles[1]), outer = weft_quotient(line, work.tiles[0]);
+    const int64_t first[2] = { (line - outer * work.tiles[0]) * side, (number - line * work.tiles[1]) * side };
+    weft_find_places<2>(work.outer, outer, place);
+    return { (const T *)work.operands[SOURCE] + place[SOURCE] + first[0] * work.source_stride + first[1],
+             (T *)work.operands[TARGET] + place[TARGET] + first[1] * work.target_stride + first[0],
+             { work.extent[0] - first[0], work.extent[1] - first[1] } };
+}
+
+template <typename T, typename Unit> __device__ void read_tile(const transpose_work &work, const tile_place<T> &at, Unit tile[])
+{
+    constexpr int each = (int)(sizeof(Unit) / sizeof(T));
+    const int lane = (int)threadIdx.x % LANES, column = lane * each;
+    for (int row = (int)threadIdx.x / LANES; row < LANES * each && row < at.rest[0]; row += WARPS) {
+        const T *from = at.source + row * work.source_stride + column;
+        tile_unit<T, Unit> unit;
+        if (column + each <= at.rest[1]) {
+            unit.all = *(const Unit *)WEFT_ALIGNED(from, sizeof(Unit));
+        } else {
+WEFT_UNROLL
+            for (int k = 0; k < each; k++) {
+                unit.part[k] = column + k < at.rest[1] ? from[k] : 0;
+            }
+        }
+        tile[row * PITCH + lane] = unit.all;
+    }
+}
+
+template <typename T, typename Unit> __device__ void write_tile(const transpose_work &work, const tile_place<T> &at, const Unit tile[])
+{
+    constexpr int each = (int)(sizeof(Unit) / sizeof(T));
+    const int column = (int)threadIdx.x % LANES * each;
+    for (int row = (int)threadIdx.x / LANES; row < LANES * each && row < at.rest[1]; row += WARPS) {
+        T *to = at.target + row * work.target_stride + column;
+        tile_unit<T, Unit> unit;
+WEFT_UNROLL
+        for (int k = 0; k < each; k++) {
+            unit.part[k] = ((const T *)tile)[(column + k) * PITCH * each + row];
+        }
+        if (column + each <= at.rest[0]) {
+            *(Unit *)WEFT_ALIGNED(to, sizeof(Unit)) = unit.all;
+        } else {
+WEFT_UNROLL
+            for (int k = 0; k < each; k++) {
+                if (column + k < at.rest[0]) {
+                    to[k] = unit.part[k];
+                }
+            }
+        }
+    }
+}
+
+template <typename T, typename Unit> __global__ void run_transpose(const transpose_work work)
+{
+    constexpr int side = LANES * (int)(sizeof(Unit) / sizeof(T));
+    __shared__ Unit tile[side * PITCH];
+    for (int64_t number = blockIdx.x; number < work.count; number += gridDim.x) {
+        const tile_place<T> at = find_tile<T>(work, number, side);
+        read_tile(work, at, tile);
+        __syncthreads();
+        write_tile(work, at, tile);
+        __syncthreads();
+    }
+}
+
+template <typename T, typename Unit> int launch_tiles(transpose_work *work, void *stream)
+{
+    const int64_t side = LANES * (int)(sizeof(Unit) / sizeof(T)), most = 1 << 20;
+    work->tiles[0] = (work->extent[0] + side - 1) / side;
+    work->tiles[1] = (work->extent[1] + side - 1) / side;
+    work->count = weft_box_count(work->outer) * work->tiles[0] * work->tiles[1];
+    return weft_launch_blocks(run_transpose<T, Unit>, (unsigned)(work->count < most ? work->count : most), (unsigned)TILE_THREADS, stream, *work);
+}
+
+/* Whether all rows of both operands begin at a multiple of `bytes`. */
+bool are_aligned(const transpose_work &work, int size, int bytes)
+{
+    int64_t bits = (int64_t)(uintptr_t)work.operands[TARGET] | (int64_t)(uintptr_t)work.operands[SOURCE] | work.target_stride * size |
+                   work.source_stride * size;
+    for (int d = 0; d < work.outer.ndim; d++) {
+        bits |= (work.outer.stride[TARGET][d] | work.outer.stride[SOURCE][d]) * size;
+    }
+    return (bits & (bytes - 1)) == 0;
+}
+
+/* The target's rows lie along dimension `across` of the box, the source's along `along`. */
+int launch_transpose(const weft_device_box<2> &box, int across, int along, void *const operands[2], int size, void *stream)
+{
+    transpose_work work = { 0, box, { box.extent[across], box.extent[along] }, { 0, 0 }, box.stride[TARGET][along], box.stride[SOURCE][across],
+                            { operands[TARGET], operands[SOURCE] } };
+    take_out(&work.outer, across > along ? across : along);
+    take_out(&work.outer, across > along ? along : across);
+    const bool words = are_aligned(work, size, (int)sizeof(uint32_t));
     switch (size) {
     case 1:
-        return weft_launch(run_copy<uint8_t>, work.count, stream, work);
+        return words ? launch_tiles<uint8_t, uint32_t>(&work, stream) : launch_tiles<uint8_t, uint8_t>(&work, stream);
     case 2:
-        return weft_launch(run_copy<uint16_t>, work.count, stream, work);
+        return words ? launch_tiles<uint16_t, uint32_t>(&work, stream) : launch_tiles<uint16_t, uint16_t>(&work, stream);
     case 4:
-        return weft_launch(run_copy<uint32_t>, work.count, stream, work);
+        return launch_tiles<uint32_t, uint32_t>(&work, stream);
     default:
-        return weft_launch(run_copy<uint64_t>, work.count, stream, work);
+        return launch_tiles<uint64_t, uint64_t>(&work, stream);
     }
+}
+
+/* A box's dimensions may have any order here: a row is one along which both operands are contiguous, or at least the target. */
+int launch_copy(const weft_device_box<2> &box, void *const operands[2], int size, void *stream)
+{
+    const bool contiguous = box.ndim == 1 && box.stride[TARGET][0] == 1 && box.stride[SOURCE][0] == 1;
+    if (contiguous || box.ndim == 0) {
+        return (int)cudaMemcpyAsync(operands[TARGET], operands[SOURCE], (size_t)weft_box_count(box) * (size_t)size, cudaMemcpyDeviceToDevice,
+                                    (cudaStream_t)stream);
+    }
+    int last = box.ndim - 1, across = -1, along = -1;
+    for (int d = 0; d < box.ndim; d++) {
+        across = box.stride[TARGET][d] == 1 ? d : across;
+        along = box.stride[SOURCE][d] == 1 ? d : along;
+    }
+    if (across >= 0 && along >= 0 && across != along && box.stride[SOURCE][across] != 0 && box.extent[across] >= LEAST_SIDE &&
+        box.extent[along] >= LEAST_SIDE) {
+        return launch_transpose(box, across, along, operands, size, stream);
+    }
+    last = across >= 0 ? across : along >= 0 ? along : last;
+    return launch_rows(box, last, operands, size, stream);
 }
 
 }
@@ -56,17 +222,15 @@ int weft_cuda_copy(const weft_task_run *run, weft_cuda_queue *queue)
     const weft_copy_args *args = (const weft_copy_args *)run->arguments;
     int failed = 0;
     for (int i = 1; i < run->num_operands && failed == 0; i++) {
-        const weft_strided_box *box = &args->boxes[i - 1];
-        copy_work work;
-        work.box.ndim = 0;
-        for (int d = 0; d < box->ndim; d++) {
-            const int64_t strides[2] = { box->target_stride[d], box->source_stride[d] };
-            weft_box_add(&work.box, box->extent[d], strides);
+        const weft_strided_box *from = &args->boxes[i - 1];
+        weft_device_box<2> box;
+        box.ndim = 0;
+        for (int d = 0; d < from->ndim; d++) {
+            const int64_t strides[2] = { from->target_stride[d], from->source_stride[d] };
+            weft_box_add(&box, from->extent[d], strides);
         }
-        work.count = weft_box_count(work.box);
-        work.target = (char *)run->operands[0] + args->target_offset[i - 1];
-        work.source = run->operands[i];
-        failed = work.count == 0 ? 0 : launch_copy(work, args->element_size, queue->stream);
+        void *const operands[2] = { (char *)run->operands[0] + args->target_offset[i - 1], run->operands[i] };
+        failed = weft_box_count(box) == 0 ? 0 : launch_copy(box, operands, (int)args->element_size, queue->stream);
     }
     return failed;
 }

@@ -1,4 +1,5 @@
 /* Table look-ups and their derivative: see cpu/embedding.c. */
+#include "codelets/cuda/vectors.h"
 #include "codelets/cuda/views.h"
 
 extern "C" {
@@ -9,6 +10,7 @@ namespace
 {
 
 enum { INDICES = 1 }; /* number of the input */
+enum { TARGET, TABLE };  /* of a copy */
 
 struct embedding_work {
     weft_embedding_args args;
@@ -16,13 +18,14 @@ struct embedding_work {
     const void *indices;
     const void *sources[WEFT_EMBEDDING_PANELS]; /* the table's panels, or the gradient alone */
     weft_device_error *error; /* NULL: indices out of range are not reported */
+    weft_vector_plan<2> plan; /* of a row: of the target, of the table */
 };
 
 /* The row of this part of the table for index i; -1: in another part or out of range. */
 __device__ int64_t row_of(const embedding_work &work, int64_t i, bool reports)
 {
     const weft_embedding_args &args = work.args;
-    const int64_t index = weft_load_as(int64_t(), args.index_type, work.indices, i);
+    const int64_t index = args.index_type == WEFT_I64 ? ((const int64_t *)work.indices)[i] : ((const int32_t *)work.indices)[i];
     const bool valid = index >= 0 && index < args.total_rows;
     if (!valid && reports && work.error != NULL) {
         weft_device_report(work.error, (uint64_t)i, [&](weft_kernel_error *error) {
@@ -36,20 +39,22 @@ __device__ int64_t row_of(const embedding_work &work, int64_t i, bool reports)
     return valid && row >= 0 && row < args.num_rows ? row : -1;
 }
 
-template <typename T> __global__ void run_embedding(const embedding_work work)
+/* A thread for each vector of a row; one for a row of no elements, whose index is checked none the less. */
+__global__ void run_embedding(const embedding_work work)
 {
     const weft_embedding_args &args = work.args;
-    const int64_t width = args.width > 0 ? args.width : 1; /* indices are checked none the less */
-    for (int64_t i = weft_first_index(); i < args.count * width; i += weft_index_step()) {
-        const int64_t number = weft_quotient(i, width), column = i - number * width;
-        const int64_t row = row_of(work, number, column == 0);
-        T *target = (T *)work.target + number * args.output_stride + column;
-        if (args.width > 0 && row >= 0) {
+    const int size = work.plan.size[TARGET];
+    for (int64_t i = weft_first_index(); i < args.count * work.plan.per_row; i += weft_index_step()) {
+        const weft_vector_span span = weft_vector_at(work.plan, i);
+        const int64_t row = row_of(work, span.row, span.begin == 0);
+        uint4 vector = { 0, 0, 0, 0 };
+        if (row >= 0 && args.width > 0) {
             int64_t row_of_panel;
-            const T *panel = (const T *)work.sources[weft_embedding_panel(&args, row, &row_of_panel)];
-            *target = panel[row_of_panel * args.table_stride + column];
-        } else if (args.width > 0 && args.first) {
-            *target = 0;
+            const char *panel = (const char *)work.sources[weft_embedding_panel(&args, row, &row_of_panel)];
+            vector = weft_vector_load(work.plan, TABLE, panel + row_of_panel * args.table_stride * size, span);
+        }
+        if (row >= 0 || args.first) {
+            weft_vector_store(work.plan, TARGET, (char *)work.target + span.row * args.output_stride * size, span, vector);
         }
     }
 }
@@ -117,52 +122,49 @@ template <typename T> __global__ void run_embedding_backward_by_rows(const embed
 }
 
 /* indices, source: numbers of operands; the sources are all operands from that one on to the indices or the end. */
-int launch(void (*kernel)(embedding_work), int64_t count, const weft_task_run *run, int indices, int source,
-           weft_cuda_queue *queue, bool by_warps = false)
+embedding_work work_of(const weft_task_run *run, int indices, int source)
 {
     embedding_work work = { *(const weft_embedding_args *)run->arguments, run->operands[0], run->operands[indices] };
     const int end = source < indices ? indices : run->num_operands;
     for (int i = source; i < end; i++) {
         work.sources[i - source] = run->operands[i];
     }
-    int failed = count > 0 && work.args.checks ? weft_error_begin(&work.error, queue) : 0;
-    failed = failed != 0 || count == 0 ? failed
-             : by_warps                   ? weft_launch_warps(kernel, count, queue->stream, work)
-                                          : weft_launch(kernel, count, queue->stream, work);
-    return failed != 0 || work.error == NULL ? failed : weft_error_end(work.error, queue);
+    return work;
 }
 
-int64_t columns_of(const weft_task_run *run)
+int launch(void (*kernel)(embedding_work), int64_t count, embedding_work *work, weft_cuda_queue *queue, bool by_warps = false)
 {
-    const weft_embedding_args *args = (const weft_embedding_args *)run->arguments;
-    return args->width > 0 ? args->width : 1;
+    int failed = count > 0 && work->args.checks ? weft_error_begin(&work->error, queue) : 0;
+    failed = failed != 0 || count == 0 ? failed
+             : by_warps                   ? weft_launch_warps(kernel, count, queue->stream, *work)
+                                          : weft_launch(kernel, count, queue->stream, *work);
+    return failed != 0 || work->error == NULL ? failed : weft_error_end(work->error, queue);
 }
 
 }
 
 int weft_cuda_embedding(const weft_task_run *run, weft_cuda_queue *queue)
 {
-    const weft_embedding_args *args = (const weft_embedding_args *)run->arguments;
-    const int64_t count = args->count * columns_of(run);
-    switch (weft_dtype_size(args->base.dtype)) {
-    case 1:
-        return launch(run_embedding<uint8_t>, count, run, 1, 2, queue);
-    case 2:
-        return launch(run_embedding<uint16_t>, count, run, 1, 2, queue);
-    case 4:
-        return launch(run_embedding<uint32_t>, count, run, 1, 2, queue);
-    default:
-        return launch(run_embedding<uint64_t>, count, run, 1, 2, queue);
+    embedding_work work = work_of(run, 1, 2);
+    const weft_embedding_args &args = work.args;
+    const int size = (int)weft_dtype_size(args.base.dtype);
+    int64_t addresses = 0;
+    for (int i = 2; i < run->num_operands; i++) {
+        addresses |= (int64_t)(uintptr_t)run->operands[i];
     }
+    weft_vector_plan_rows(&work.plan, TARGET, args.width, size, (int64_t)(uintptr_t)work.target | args.output_stride * size);
+    weft_vector_plan_rows(&work.plan, TABLE, args.width, size, addresses | args.table_stride * size);
+    return launch(run_embedding, args.count * work.plan.per_row, &work, queue);
 }
 
 int weft_cuda_embedding_backward(const weft_task_run *run, weft_cuda_queue *queue)
 {
-    const weft_embedding_args *args = (const weft_embedding_args *)run->arguments;
-    const bool wide = args->base.dtype == WEFT_F64;
-    if (args->width >= WEFT_WARP && args->num_rows > 0 && args->num_rows * pieces_of_row(*args) <= MOST_PIECES) {
-        return launch(wide ? run_embedding_backward_by_rows<double> : run_embedding_backward_by_rows<float>,
-                      args->num_rows * pieces_of_row(*args), run, 2, 1, queue, true);
+    embedding_work work = work_of(run, 2, 1);
+    const weft_embedding_args &args = work.args;
+    const bool wide = args.base.dtype == WEFT_F64;
+    const int64_t pieces = args.num_rows * pieces_of_row(args);
+    if (args.width >= WEFT_WARP && args.num_rows > 0 && pieces <= MOST_PIECES) {
+        return launch(wide ? run_embedding_backward_by_rows<double> : run_embedding_backward_by_rows<float>, pieces, &work, queue, true);
     }
-    return launch(wide ? run_embedding_backward<double> : run_embedding_backward<float>, columns_of(run), run, 2, 1, queue);
+    return launch(wide ? run_embedding_backward<double> : run_embedding_backward<float>, args.width > 0 ? args.width : 1, &work, queue);
 }

@@ -10,7 +10,9 @@
 enum { WEFT_LAUNCH_BYTES = 4096 };
 
 #ifdef __CUDACC__
-#define WEFT_UNROLL _Pragma("unroll") /* the loop behind it */
+/* The loop behind it: all of its rounds one after the other; as it is written. */
+#define WEFT_UNROLL _Pragma("unroll")
+#define WEFT_ROLLED _Pragma("unroll 1")
 
 template <typename Work>
 static int weft_launch_on(void (*kernel)(Work), unsigned blocks, unsigned threads, void *stream, const Work &work)
@@ -28,6 +30,7 @@ static int weft_launch_blocks(void (*kernel)(Work), unsigned blocks, unsigned th
 }
 #else
 #define WEFT_UNROLL
+#define WEFT_ROLLED
 #include "stand_in_kernels.h" /* of tests/device: the same files compiled for a device that is not there */
 #endif
 

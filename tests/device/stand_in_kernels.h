@@ -51,6 +51,16 @@ static inline void __threadfence()
 #endif
 }
 
+/* The address of an access, which has to be a multiple of its size. */
+template <typename T> static T *stand_in_aligned(T *memory, size_t bytes)
+{
+    if (reinterpret_cast<uintptr_t>(memory) % bytes != 0) {
+        std::fprintf(stderr, "stand-in: an access of %zu bytes at an address that is no multiple of that\n", bytes);
+        std::abort();
+    }
+    return memory;
+}
+
 /* Not static: functions that several files have in common are linked once. */
 struct stand_in_index {
     unsigned x;

@@ -68,6 +68,48 @@ static void test_copy(void **state)
     assert_true(launches_so_far() > launches + CASES); /* others are contiguous, or empty */
 }
 
+/* Strides of a box of three dimensions whose dimension `last` is contiguous, `first` the slowest. */
+static void dense_strides(const weft_strided_box *box, int first, int last, int64_t gap, int64_t stride[])
+{
+    stride[last] = 1;
+    stride[3 - first - last] = box->extent[last] + gap;
+    stride[first] = (box->extent[last] + gap) * box->extent[3 - first - last];
+}
+
+/* Boxes as large as the memory, whose rows begin at any address and are gathered, cut into vectors, or transposed tile by tile. */
+static void test_copy_dense(void **state)
+{
+    (void)state;
+    enum { GAP = 17 };
+    static const weft_dtype by_size[] = { WEFT_U8, WEFT_BF16, WEFT_F32, WEFT_F64 };
+    static const int64_t gaps[] = { 0, 0, 1, 2, 3, 4, 8, 16 };
+    for (int i = 0; i < CASES; i++) {
+        weft_dtype type = by_size[i % 4];
+        int64_t size = (int64_t)weft_dtype_size(type);
+        weft_copy_args args = { .element_size = (size_t)size };
+        weft_strided_box *box = &args.boxes[0];
+        box->ndim = 3;
+        do {
+            box->extent[0] = 1 + below(3);
+            box->extent[1] = 1 + below(150);
+            box->extent[2] = 1 + below(150);
+        } while (box->extent[0] * (box->extent[1] + GAP) * (box->extent[2] + GAP) > MEMORY_BYTES / size - 2 * GAP);
+        int64_t aligned = below(2) == 0 ? 16 : 1;
+        int last = 1 + (int)below(2);
+        dense_strides(box, 0, 2, below(2) == 0 ? 0 : aligned > 1 ? 16 : gaps[below(8)], box->target_stride);
+        dense_strides(box, 0, last, below(2) == 0 ? 0 : aligned > 1 ? 16 : gaps[below(8)], box->source_stride);
+        weft_task_run run = { .kernel = WEFT_KERNEL_copy, .arguments = &args, .num_operands = 2 };
+        void *host[2], *device[2];
+        fill_at_random(0, type);
+        fill_at_random(1, type);
+        place_operand(0, 0, (size_t)size, host, device);
+        place_operand(1, aligned * below(aligned > 1 ? 2 : GAP), (size_t)size, host, device);
+        args.target_offset[0] = aligned * below(aligned > 1 ? 2 : GAP) * size;
+        run_on_both(&run, host, device);
+        compare("copy", 0, type, 0);
+    }
+}
+
 static void reduce_case(weft_dtype type, weft_combine how)
 {
     size_t size = weft_dtype_size(type);
@@ -137,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_copy_dense),
         cmocka_unit_test(test_reduce),
         cmocka_unit_test(test_constant),
     };

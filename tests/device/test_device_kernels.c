@@ -52,56 +52,123 @@ static weft_elementwise_args any_arguments(const weft_kernel_info *info, weft_dt
     return args;
 }
 
-static void run_case(weft_kernel_id kernel, weft_dtype arithmetic)
+/* shift[k]: elements before operand k in its memory. */
+static void run_case(weft_kernel_id kernel, const weft_elementwise_args *args, bool in_place, const int64_t shift[])
 {
     const weft_kernel_info *info = &weft_kernel_infos[kernel];
-    weft_elementwise_args args = any_arguments(info, arithmetic);
     int count = 1 + info->num_inputs;
-    bool in_place = below(4) == 0;
-    if (in_place) {
-        args.types[1] = args.types[0];
-        memcpy(args.stride[1], args.stride[0], sizeof(args.stride[0]));
-        args.converted = (args.converted & ~2u) | (weft_conversion_matters(args.types[1], args.common) ? 2u : 0);
-    }
-    size_t shift = (size_t)below(3); /* operands begin anywhere */
     void *on_host[OPERANDS], *on_device[OPERANDS];
     for (int k = 0; k < count; k++) {
         int number = in_place && k == 1 ? 0 : k;
-        size_t offset = shift * weft_dtype_size(args.types[k]);
+        size_t offset = (size_t)shift[number] * weft_dtype_size(args->types[k]);
         if (number == k) {
-            fill_at_random(k, args.types[k]);
+            fill_at_random(k, args->types[k]);
         }
         on_host[k] = memory.host[number] + offset;
         on_device[k] = (char *)memory.device[number] + offset;
     }
-    weft_task_run run = { .kernel = kernel, .arguments = &args, .num_operands = count };
+    weft_task_run run = { .kernel = kernel, .arguments = args, .num_operands = count };
     for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
         run.scalars[i] = any_number();
     }
     run_on_both(&run, on_host, on_device);
-    memory.arithmetic = arithmetic;
-    compare(info->name, 0, args.types[0], shift * weft_dtype_size(args.types[0]));
+    memory.arithmetic = args->base.dtype;
+    compare(info->name, 0, args->types[0], 0);
+}
+
+/* Input 0 is the output's memory. */
+static void put_in_place(weft_elementwise_args *args)
+{
+    args->types[1] = args->types[0];
+    memcpy(args->stride[1], args->stride[0], sizeof(args->stride[0]));
+    args->converted = (args->converted & ~2u) | (weft_conversion_matters(args->types[1], args->common) ? 2u : 0);
+}
+
+static void any_case(weft_kernel_id kernel, weft_dtype arithmetic)
+{
+    weft_elementwise_args args = any_arguments(&weft_kernel_infos[kernel], arithmetic);
+    bool in_place = below(4) == 0;
+    if (in_place) {
+        put_in_place(&args);
+    }
+    int64_t same = below(3), shift[OPERANDS] = { same, same, same, same };
+    run_case(kernel, &args, in_place, shift);
+}
+
+/* ---- vectors ------------------------------------------------------------------------------------------- */
+
+/* Rows one behind the other, or with gaps after which they are aligned or not; an input may be one row, a value for each row, or
+ * one value. */
+static void dense_strides(const weft_elementwise_args *args, bool repeats, int64_t stride[])
+{
+    enum { ROWS = 4, ONE_ROW = ROWS, ONE_OF_EACH, ONE }; /* forms below ROWS are alike */
+    static const int64_t gaps[] = { 0, 0, 0, 1, 3, 4, 16 };
+    int64_t form = below(repeats ? ONE + 1 : ROWS), length = 1;
+    const int last = args->ndim - 1;
+    for (int d = last; d >= 0; d--) {
+        bool repeated = form == ONE || (form == ONE_ROW && d < last) || (form == ONE_OF_EACH && d == last);
+        stride[d] = repeated ? 0 : length;
+        length *= repeated ? 1 : args->extent[d];
+        length += d == last && form < ROWS ? gaps[below(7)] : 0;
+    }
+}
+
+/* What vectors of 16 bytes are for: rows whose elements follow each other, of any lengths, at addresses of any alignment. */
+static void dense_case(weft_kernel_id kernel, weft_dtype arithmetic)
+{
+    const weft_kernel_info *info = &weft_kernel_infos[kernel];
+    weft_elementwise_args args = { .base.dtype = arithmetic, .common = any_common(arithmetic), .ndim = 1 + (int)below(3) };
+    for (int d = 0; d < args.ndim; d++) {
+        args.extent[d] = 1 + below(d < args.ndim - 1 ? 5 : args.ndim == 1 ? 900 : 70);
+    }
+    const bool aligned = below(2) == 0, in_place = below(4) == 0, plain = below(3) > 0;
+    args.extent[args.ndim - 1] = aligned ? (args.extent[args.ndim - 1] + 15) / 16 * 16 : args.extent[args.ndim - 1];
+    const weft_dtype type = any_common(arithmetic);
+    int64_t shift[OPERANDS];
+    for (int k = 0; k <= info->num_inputs; k++) {
+        args.types[k] = !plain ? (weft_dtype)below(WEFT_DTYPE_COUNT) : k == 0 && info->truth ? WEFT_BOOL : type;
+        args.converted |= k > 0 && weft_conversion_matters(args.types[k], args.common) ? 1u << k : 0;
+        dense_strides(&args, k > 0, args.stride[k]);
+        shift[k] = aligned ? 16 * below(4) : below(17);
+    }
+    if (in_place) {
+        put_in_place(&args);
+    }
+    run_case(kernel, &args, in_place, shift);
+}
+
+/* All elementwise kernels, `cases` times each. */
+static int64_t for_each_kernel(void (*run)(weft_kernel_id kernel, weft_dtype arithmetic), int cases)
+{
+    static const weft_dtype arithmetics[] = { WEFT_F64, WEFT_F32, WEFT_I64 };
+    int64_t done = 0;
+    for (weft_kernel_id kernel = WEFT_KERNEL_ELEMENTWISE; kernel < WEFT_KERNEL_COUNT; kernel++) {
+        for (int t = weft_kernel_infos[kernel].floats ? 0 : 2; t < (weft_kernel_infos[kernel].integers ? 3 : 2); t++) {
+            for (int i = 0; i < cases; i++, done++) {
+                run(kernel, arithmetics[t]);
+            }
+        }
+    }
+    return done;
 }
 
 static void test_elementwise(void **state)
 {
     (void)state;
-    enum { CASES = 6 };
-    int64_t launches = launches_so_far(), cases = 0;
-    for (weft_kernel_id kernel = WEFT_KERNEL_ELEMENTWISE; kernel < WEFT_KERNEL_COUNT; kernel++) {
-        static const weft_dtype arithmetics[] = { WEFT_F64, WEFT_F32, WEFT_I64 };
-        for (int t = weft_kernel_infos[kernel].floats ? 0 : 2; t < (weft_kernel_infos[kernel].integers ? 3 : 2); t++) {
-            for (int i = 0; i < CASES; i++, cases++) {
-                run_case(kernel, arithmetics[t]);
-            }
-        }
-    }
+    int64_t launches = launches_so_far(), cases = for_each_kernel(any_case, 6);
     /* Boxes without elements are not launched. */
     launches = launches_so_far() - launches;
     assert_true(launches > cases / 2 && launches <= cases);
 #ifndef WEFT_TEST_GPU
     assert_int_equal(stand_in_device_counts(0).launches, 0);
 #endif
+}
+
+static void test_vectors(void **state)
+{
+    (void)state;
+    int64_t launches = launches_so_far(), cases = for_each_kernel(dense_case, 8);
+    assert_int_equal(launches_so_far() - launches, cases);
 }
 
 #ifndef WEFT_TEST_GPU
@@ -148,6 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_vectors),
 #ifndef WEFT_TEST_GPU
         cmocka_unit_test(test_wrong_pointers),
         cmocka_unit_test(test_wrong_stream),
