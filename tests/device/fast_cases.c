@@ -1,0 +1,184 @@
+#include "fast_cases.h"
+
+#include <float.h>
+
+#include "codelets/norms.h"
+#include "view_cases.h"
+
+static const weft_dtype types[] = { WEFT_F32, WEFT_BF16, WEFT_F16, WEFT_F64 };
+/* Of one thread to several rounds of a block. */
+static const int64_t lengths[] = { 1, 31, 33, 64, 1000, 4096, 4097, 8195, 20000 };
+enum { TYPES = sizeof(types) / sizeof(types[0]), LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
+
+/* The distance of numbers of a type, relative to them. */
+static double unit(weft_dtype type)
+{
+    return type == WEFT_F64 ? 0x1p-52 : type == WEFT_F32 ? 0x1p-23 : type == WEFT_BF16 ? 0x1p-7 : 0x1p-10;
+}
+
+/* Of the type's arithmetic. */
+static double arithmetic_unit(weft_dtype type)
+{
+    return type == WEFT_F64 ? 0x1p-52 : 0x1p-23;
+}
+
+/* The largest finite number of an operand's memory, at least 1. */
+static double largest_of(int k, weft_dtype type)
+{
+    double largest = 1;
+    const size_t size = weft_dtype_size(type);
+    for (size_t i = 0; i + size <= memory.bytes; i += size) {
+        double number = fabs(number_at(type, memory.host[k] + i));
+        largest = number > largest && number <= DBL_MAX ? number : largest;
+    }
+    return largest;
+}
+
+/* Results differ from a CPU's by no more than `relative` of themselves and `absolute`; a second call has the bits of the first one. */
+static void run_fast(view_case *c, double relative, double absolute)
+{
+    static unsigned char before[WEFT_MAX_KERNEL_OUTPUTS][MOST_MEMORY_BYTES], first[WEFT_MAX_KERNEL_OUTPUTS][MOST_MEMORY_BYTES];
+    const int outputs = c->args->num_outputs;
+    const char *name = weft_kernel_infos[c->kernel].name;
+    for (int k = 0; k < outputs; k++) {
+        memcpy(before[k], memory.host[k], memory.bytes);
+    }
+    memory.queue.fast = true;
+    run_call(c);
+    for (int k = 0; k < outputs; k++) {
+        const weft_dtype type = c->args->operands[k].dtype;
+        compare_within(name, k, type, relative > unit(type) ? relative : unit(type), absolute);
+        memcpy(first[k], fetch_memory(k), memory.bytes);
+        memcpy(memory.host[k], before[k], memory.bytes);
+        send_again(k);
+    }
+    run_call(c);
+    memory.queue.fast = false;
+    for (int k = 0; k < outputs; k++) {
+        if (memcmp(first[k], fetch_memory(k), memory.bytes) != 0) {
+            fail_msg("%s: two equal calls give other bits", name);
+        }
+    }
+}
+
+/* As many lines of such a length as there is room for, up to `most`. */
+static int64_t lines_of(int64_t length, weft_dtype type, int64_t most)
+{
+    const int64_t room = (int64_t)(memory.bytes - 4096) / (length * (int64_t)weft_dtype_size(type));
+    return 1 + below(room < most ? room : most);
+}
+
+static part part_of(int ndim, const int64_t sizes[])
+{
+    part p = { .ndim = ndim };
+    for (int d = 0; d < ndim; d++) {
+        p.shape[d] = p.extent[d] = sizes[d];
+    }
+    return p;
+}
+
+/* ---- reductions ---------------------------------------------------------------------------------------- */
+
+/* Lines, columns, all, and dimensions between others, around one of `length`. */
+static part reduced_case(view_case *c, int64_t length, weft_dtype type, int form)
+{
+    static const int64_t masks[] = { 2, 3, 1, 2, 5, 13, 1, 6, 3 };
+    static const int dims[] = { 2, 2, 2, 3, 3, 4, 1, 3, 2 };
+    const int64_t few = lines_of(length, type, 7), wide = lines_of(length, type, 200), half = (length + 1) / 2;
+    const int64_t sizes[][4] = { { few, length }, { few, length }, { length, wide }, { 2, half, 1 + (few - 1) % 3 }, { few, 2, half },
+                                 { few, 2, 1, half }, { length }, { few, 1, length }, { length, few } };
+    c->args->numbers[0] = masks[form];
+    c->args->numbers[1] = below(2);
+    return part_of(dims[form], sizes[form]);
+}
+
+static part reduced_part(part of, int64_t mask, bool keeps)
+{
+    for (int d = of.ndim - 1; d >= 0; d--) {
+        if (mask >> d & 1) {
+            of = keeps ? part_with(of, d, 1) : part_without(of, d);
+        }
+    }
+    return of;
+}
+
+/* Products: close to 1, whose products of all orders are numbers. */
+static void fill_around_one(int k, weft_dtype type)
+{
+    const size_t size = weft_dtype_size(type);
+    for (size_t i = 0; i + size <= memory.bytes; i += size) {
+        set_number_at(type, memory.host[k] + i, (below(2) == 0 ? 1 : -1) * (1 + (double)(below(65) - 32) / 65536));
+    }
+    send_again(k);
+}
+
+void test_fast_reductions(void **state)
+{
+    (void)state;
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_sum, WEFT_KERNEL_sum_abs, WEFT_KERNEL_sum_square, WEFT_KERNEL_max, WEFT_KERNEL_min,
+                                              WEFT_KERNEL_prod, WEFT_KERNEL_max_abs, WEFT_KERNEL_sum_square_difference };
+    enum { KERNELS = sizeof(kernels) / sizeof(kernels[0]), FORMS = 9 };
+    resize_memory(MOST_MEMORY_BYTES);
+    for (int i = 0; i < LENGTHS * FORMS * 2; i++) {
+        view_case c;
+        begin_case(&c, kernels[i % 3 == 0 ? 0 : i % KERNELS]);
+        const weft_dtype type = types[below(TYPES)];
+        const part of = reduced_case(&c, lengths[i % LENGTHS], type, i / LENGTHS % FORMS), kept = reduced_part(of, c.args->numbers[0], true);
+        const part result = c.args->numbers[1] != 0 ? kept : reduced_part(of, c.args->numbers[0], false);
+        c.scalars[0] *= (double)below(2);
+        if (of.extent[0] > 900) { /* no more panels than there is room for */
+            c.panel_rows = 500 + below(30000);
+        }
+        add_output(&c, below(2) == 0 ? type : types[below(TYPES)], &result, true);
+        const int k = add_input(&c, type, &of, below(2) == 0);
+        if (c.kernel == WEFT_KERNEL_sum_square_difference) {
+            add_input(&c, WEFT_F64, &kept, true);
+        }
+        if (c.kernel == WEFT_KERNEL_prod) {
+            fill_around_one(k, type);
+        }
+        const double terms = (double)part_count(&of) / (double)(part_count(&result) > 0 ? part_count(&result) : 1);
+        const double most = 2 * largest_of(k, type), most_term = 4 * (most > DBL_MIN && most < 1e150 ? most * most : DBL_MAX);
+        run_fast(&c, terms * 0x1p-51, c.kernel == WEFT_KERNEL_prod ? 0 : terms * terms * 0x1p-52 * most_term);
+    }
+    resize_memory(MEMORY_BYTES);
+}
+
+/* ---- softmax ------------------------------------------------------------------------------------------- */
+
+/* Lines along the last dimension, in random panels. */
+static part any_lines(int64_t length, weft_dtype type)
+{
+    const int64_t count = lines_of(length, type, 9);
+    const int64_t sizes[] = { count % 2 == 0 ? count / 2 : count, count % 2 == 0 ? 2 : 1, length };
+    return length % 2 == 0 || below(2) == 0 ? part_of(3, sizes) : part_of(2, (int64_t[]){ count, length });
+}
+
+void test_fast_softmax(void **state)
+{
+    (void)state;
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_softmax, WEFT_KERNEL_log_softmax, WEFT_KERNEL_softmax_backward,
+                                              WEFT_KERNEL_log_softmax_backward };
+    resize_memory(MOST_MEMORY_BYTES);
+    for (int i = 0; i < LENGTHS * TYPES * 4; i++) {
+        view_case c;
+        begin_case(&c, kernels[i / LENGTHS % 4]);
+        const weft_dtype type = types[i / LENGTHS / 4];
+        const int64_t length = lengths[i % LENGTHS];
+        const part of = below(8) == 0 ? part_of(1, &length) : any_lines(length, type);
+        const bool backward = c.kernel == WEFT_KERNEL_softmax_backward || c.kernel == WEFT_KERNEL_log_softmax_backward;
+        memory.calm = backward || below(4) > 0;
+        c.args->numbers[0] = of.ndim - 1;
+        if (of.ndim == 1) {
+            c.panel_rows = 100 + below(length);
+        }
+        add_output(&c, type, &of, below(2) == 0);
+        for (int k = 0; k <= backward; k++) {
+            add_input(&c, type, &of, below(2) == 0);
+        }
+        /* Gradients: the sum of so many terms has an error of its type's arithmetic, and factors of it are below 64. */
+        const double one = arithmetic_unit(type), sum = 25 * (8 + 8 * sqrt((double)length));
+        run_fast(&c, 8 * one, backward ? 64 * one * sum : c.kernel == WEFT_KERNEL_softmax ? 1e-37 : 64 * one);
+    }
+    resize_memory(MEMORY_BYTES);
+}
