@@ -476,10 +476,10 @@ template <typename Work> static int weft_launch_teams(void (*kernel)(Work), int6
 template <template <weft_dtype, int, bool> class Kernel, weft_dtype type, typename Work>
 static int weft_launch_held_of(Work *work, weft_cuda_queue *queue)
 {
-    enum { FEW = 4, FEW_TEAM = 256, MANY = 8 };
+    enum { FEW = 4, MANY = 8 };
     weft_fast_lines *lines = &work->lines;
     const int64_t packs = weft_in_packs(lines->length, type);
-    const bool few = packs <= FEW * FEW_TEAM;
+    const bool few = packs <= FEW * WEFT_TEAM_MOST;
     lines->team = weft_team_for(packs, few ? FEW : MANY, WEFT_TEAM_MOST);
     auto kernel = few                              ? Kernel<type, FEW, true>::kernel()
                   : packs <= MANY * WEFT_TEAM_MOST ? Kernel<type, MANY, true>::kernel()

@@ -182,3 +182,83 @@ void test_fast_softmax(void **state)
     }
     resize_memory(MEMORY_BYTES);
 }
+
+/* ---- norms --------------------------------------------------------------------------------------------- */
+
+static void fill_between(int k, weft_dtype type, double least, double most)
+{
+    const size_t size = weft_dtype_size(type);
+    for (size_t i = 0; i + size <= memory.bytes; i += size) {
+        set_number_at(type, memory.host[k] + i, least + (most - least) * (double)below(1024) / 1024);
+    }
+    send_again(k);
+}
+
+/* The optional inputs behind the first one or two. */
+static void add_norm_parts(view_case *c, weft_dtype type, const part *vector, const part *statistics, bool backward)
+{
+    int64_t *numbers = c->args->numbers;
+    const weft_dtype wide = type == WEFT_F64 || below(2) == 0 ? type : WEFT_F32;
+    if (below(3) == 0) {
+        numbers[WEFT_NORM_PARTS] |= WEFT_NORM_HAS_STATISTICS | (below(2) == 0 ? WEFT_NORM_HAS_RSTD : 0);
+        for (int i = numbers[WEFT_NORM_CENTRED] != 0 ? 0 : 1; i < 2; i++) {
+            const int k = add_input(c, WEFT_F64, statistics, below(2) == 0);
+            fill_between(k, WEFT_F64, i == 0 ? -1 : 0.25, 1);
+        }
+    }
+    if (c->kernel == WEFT_KERNEL_norm_backward && below(3) == 0) {
+        const part sums = part_with(*statistics, statistics->ndim - 1, 2);
+        numbers[WEFT_NORM_PARTS] |= WEFT_NORM_HAS_SUMS;
+        add_input(c, WEFT_F64, &sums, below(2) == 0);
+    }
+    if (below(3) > 0) {
+        numbers[WEFT_NORM_PARTS] |= WEFT_NORM_HAS_GAIN;
+        add_input(c, wide, vector, below(4) > 0);
+    }
+    if (!backward && below(2) == 0) {
+        numbers[WEFT_NORM_PARTS] |= WEFT_NORM_HAS_BIAS;
+        add_input(c, wide, vector, below(4) > 0);
+    }
+}
+
+static void run_norm_case(weft_kernel_id kernel, int64_t length, weft_dtype type)
+{
+    view_case c;
+    begin_case(&c, kernel);
+    const bool gain = kernel == WEFT_KERNEL_norm_gain_backward;
+    const part of = gain ? part_of(2, (int64_t[]){ lines_of(length, type, 300), length }) : any_lines(length, type);
+    part statistics = part_with(of, of.ndim - 1, 1), vector = part_of(1, &length), result = of;
+    for (int d = 0; d < of.ndim - 1; d++) {
+        result = gain ? part_with(result, d, 1) : result;
+    }
+    memory.calm = kernel != WEFT_KERNEL_norm || below(4) > 0;
+    c.args->numbers[WEFT_NORM_FIRST] = of.ndim - 1;
+    c.args->numbers[WEFT_NORM_CENTRED] = below(2);
+    if (length > 900) {
+        c.panel_rows = 500 + below(30000); /* of the gain */
+    } else {
+        c.panel_rows = 2 + below(60);
+    }
+    add_output(&c, gain ? WEFT_F64 : type, &result, below(2) == 0);
+    for (int64_t more = kernel == WEFT_KERNEL_norm ? below(3) : 0; more > 0; more--) {
+        add_output(&c, WEFT_F64, &statistics, below(2) == 0);
+    }
+    for (int64_t k = kernel == WEFT_KERNEL_norm ? 1 : 0; k < 2; k++) {
+        add_input(&c, type, &of, below(2) == 0);
+    }
+    add_norm_parts(&c, type, &vector, &statistics, kernel != WEFT_KERNEL_norm);
+    /* Normal values are below 32, gains, gradients and biases below 4; what they are multiplied with is below 32, too. */
+    const double one = arithmetic_unit(type);
+    run_fast(&c, 16 * one, (kernel == WEFT_KERNEL_norm ? 1024 : gain ? 1024 * (double)of.extent[0] : 4096) * one);
+}
+
+void test_fast_norms(void **state)
+{
+    (void)state;
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_norm, WEFT_KERNEL_norm_backward, WEFT_KERNEL_norm, WEFT_KERNEL_norm_gain_backward };
+    resize_memory(MOST_MEMORY_BYTES);
+    for (int i = 0; i < LENGTHS * TYPES * 4; i++) {
+        run_norm_case(kernels[i / LENGTHS % 4], lengths[i % LENGTHS], types[i / LENGTHS / 4]);
+    }
+    resize_memory(MEMORY_BYTES);
+}

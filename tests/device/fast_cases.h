@@ -4,5 +4,6 @@
 
 void test_fast_reductions(void **state);
 void test_fast_softmax(void **state);
+void test_fast_norms(void **state);
 
 #endif

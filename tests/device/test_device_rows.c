@@ -545,7 +545,7 @@ int main(void)
         cmocka_unit_test(test_lookups),    cmocka_unit_test(test_indices_alone), cmocka_unit_test(test_triangles),
         cmocka_unit_test(test_scans),      cmocka_unit_test(test_embeddings),    cmocka_unit_test(test_gradients_of_losses),
         cmocka_unit_test(test_losses),     cmocka_unit_test(test_sorting),       cmocka_unit_test(test_rotary),
-        cmocka_unit_test(test_fast_reductions), cmocka_unit_test(test_fast_softmax),
+        cmocka_unit_test(test_fast_reductions), cmocka_unit_test(test_fast_softmax), cmocka_unit_test(test_fast_norms),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }
