@@ -4,6 +4,7 @@
 #ifndef WEFT_CODELETS_CUDA_FAST_LINES_CUH
 #define WEFT_CODELETS_CUDA_FAST_LINES_CUH
 
+#include <math.h>
 #include <string.h>
 
 #include "codelets/cuda/views.h"
@@ -133,7 +134,7 @@ template <weft_dtype type> struct weft_pack {
     __device__ void read(const element *memory)
     {
 #ifdef __CUDACC__
-        words = *(const uint4 *)memory;
+        words = __ldca((const uint4 *)memory); /* global memory, which the compiler does not see */
 #else
         memcpy(&words, memory, sizeof(words));
 #endif
@@ -142,7 +143,7 @@ template <weft_dtype type> struct weft_pack {
     __device__ void write(element *memory) const
     {
 #ifdef __CUDACC__
-        *(uint4 *)memory = words;
+        __stwb((uint4 *)memory, words);
 #else
         memcpy(memory, &words, sizeof(words));
 #endif
@@ -347,6 +348,23 @@ WEFT_UNROLL
     }
 };
 
+/* The largest value of a line but NaN, and the sum of e^(value - most). */
+template <typename T, int width, typename Lines> __device__ void weft_find_most(Lines &in, weft_team &team, T *most, double *sum)
+{
+    auto greater = [](T a, T b) { return (T)fmax(a, b); }; /* of NaN and a number the number */
+    T own = (T)-INFINITY;
+    in.each([&](int, int here, const T (&values)[1][width]) {
+        own = greater(own, weft_in_pairs<width, T>(here, (T)-INFINITY, [&](int j) { return values[0][j]; }, greater));
+    });
+    const T found = team.reduce(own, greater);
+    double total = 0;
+    in.each([&](int, int here, const T (&values)[1][width]) {
+        total += weft_sum_in_pairs<width>(here, [&](int j) { return (double)weft_fast_exp((T)(values[0][j] - found)); });
+    });
+    *most = found;
+    *sum = team.sum(total);
+}
+
 /* A block's threads that have the same columns, every `lanes`, combine what they have of each: the first of them gets it. All threads of
  * the block come here. */
 template <int threads, int width, typename Operation>
@@ -474,7 +492,7 @@ template <typename Work> static int weft_launch_teams(void (*kernel)(Work), int6
 
 /* The forms of a kernel on held lines: Kernel<type, packs, kept>::kernel(). */
 template <template <weft_dtype, int, bool> class Kernel, weft_dtype type, typename Work>
-static int weft_launch_held_of(Work *work, weft_cuda_queue *queue)
+static int weft_launch_held_of(Work *work, int64_t count, weft_cuda_queue *queue)
 {
     enum { FEW = 4, MANY = 8 };
     weft_fast_lines *lines = &work->lines;
@@ -484,21 +502,22 @@ static int weft_launch_held_of(Work *work, weft_cuda_queue *queue)
     auto kernel = few                              ? Kernel<type, FEW, true>::kernel()
                   : packs <= MANY * WEFT_TEAM_MOST ? Kernel<type, MANY, true>::kernel()
                                                    : Kernel<type, FEW, false>::kernel();
-    return weft_launch_teams(kernel, lines->count, lines->team, queue->stream, *work);
+    return weft_launch_teams(kernel, count, lines->team, queue->stream, *work);
 }
 
-/* For the type of work->lines. */
-template <template <weft_dtype, int, bool> class Kernel, typename Work> static int weft_launch_held(Work *work, weft_cuda_queue *queue)
+/* With `count` of work->lines. */
+template <template <weft_dtype, int, bool> class Kernel, typename Work>
+static int weft_launch_held(Work *work, int64_t count, weft_cuda_queue *queue)
 {
     switch (work->lines.type) {
     case WEFT_F64:
-        return weft_launch_held_of<Kernel, WEFT_F64>(work, queue);
+        return weft_launch_held_of<Kernel, WEFT_F64>(work, count, queue);
     case WEFT_F32:
-        return weft_launch_held_of<Kernel, WEFT_F32>(work, queue);
+        return weft_launch_held_of<Kernel, WEFT_F32>(work, count, queue);
     case WEFT_BF16:
-        return weft_launch_held_of<Kernel, WEFT_BF16>(work, queue);
+        return weft_launch_held_of<Kernel, WEFT_BF16>(work, count, queue);
     default:
-        return weft_launch_held_of<Kernel, WEFT_F16>(work, queue);
+        return weft_launch_held_of<Kernel, WEFT_F16>(work, count, queue);
     }
 }
 

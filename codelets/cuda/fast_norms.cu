@@ -367,14 +367,14 @@ int weft_fast_norm(const weft_norm_work *norm, weft_cuda_queue *queue)
 {
     norm_work work;
     const int views[] = { norm->call.num_outputs, 0 };
-    return begin(&work, norm, 2, views) ? weft_launch_held<kernels_of_run_norm>(&work, queue) : WEFT_NOT_FAST;
+    return begin(&work, norm, 2, views) ? weft_launch_held<kernels_of_run_norm>(&work, work.lines.count, queue) : WEFT_NOT_FAST;
 }
 
 int weft_fast_norm_backward(const weft_norm_work *norm, weft_cuda_queue *queue)
 {
     norm_work work;
     const int views[] = { norm->call.num_outputs, norm->call.num_outputs + 1, 0 };
-    return begin(&work, norm, 3, views) ? weft_launch_held<kernels_of_run_norm_backward>(&work, queue) : WEFT_NOT_FAST;
+    return begin(&work, norm, 3, views) ? weft_launch_held<kernels_of_run_norm_backward>(&work, work.lines.count, queue) : WEFT_NOT_FAST;
 }
 
 int weft_fast_norm_gain_backward(const weft_norm_work *norm, weft_cuda_queue *queue)
@@ -385,7 +385,7 @@ int weft_fast_norm_gain_backward(const weft_norm_work *norm, weft_cuda_queue *qu
         return WEFT_NOT_FAST;
     }
     int failed = norm->variance != 0 ? weft_launch(run_given_statistics, work.lines.count, queue->stream, work)
-                                     : weft_launch_held<kernels_of_run_statistics>(&work, queue);
+                                     : weft_launch_held<kernels_of_run_statistics>(&work, work.lines.count, queue);
     if (failed == 0) {
         failed = work.lines.type == WEFT_F64    ? launch_gain<WEFT_F64>(work, queue)
                  : work.lines.type == WEFT_F32  ? launch_gain<WEFT_F32>(work, queue)

@@ -92,11 +92,35 @@ template <typename Kind, weft_dtype type> __global__ void WEFT_THREADS_AT_MOST(B
     }
 }
 
+/* A pack of `here` columns of every `groups` rows, up to `count` of them, from element `index` on. `whole`: the packs are aligned. */
+template <weft_dtype type>
+__device__ void load_rows(const reduce_work &work, bool whole, int64_t index, int groups, int count, int here, weft_pack<type> (&packs)[UNROLLED])
+{
+    const int64_t step = groups * work.columns;
+    if (whole) { /* no other path among the loads */
+        const typename weft_element<type>::element *from = (const typename weft_element<type>::element *)work.memory + index;
+WEFT_UNROLL
+        for (int u = 0; u < UNROLLED; u++) {
+            if (u < count) {
+                packs[u].read(from + u * step);
+            }
+        }
+        return;
+    }
+WEFT_UNROLL
+    for (int u = 0; u < UNROLLED; u++) {
+        if (u < count) {
+            packs[u] = weft_fast_line<type>(address_of<type>(work, index + u * step), here).load(0);
+        }
+    }
+}
+
 /* A block for each tile of rows of a strip of columns: `lanes` threads have a pack of each row, BLOCK / lanes rows at a time. */
 template <typename Kind, weft_dtype type> __global__ void WEFT_THREADS_AT_MOST(BLOCK) run_columns(const reduce_work work)
 {
     typedef weft_element<type> of;
     const int lane = (int)threadIdx.x % work.lanes, group = (int)threadIdx.x / work.lanes, groups = BLOCK / work.lanes;
+    const bool whole = work.memory != NULL && (uintptr_t)work.memory % sizeof(uint4) == 0 && work.columns % of::width == 0;
     const int64_t strips = (work.columns + work.lanes * of::width - 1) / (work.lanes * of::width);
     for (int64_t number = blockIdx.x; number < work.outer * strips * work.tiles; number += gridDim.x) {
         const int64_t o = number / (strips * work.tiles), tile = number / strips % work.tiles;
@@ -112,13 +136,7 @@ WEFT_UNROLL
         }
         for (int64_t row = tile * work.tile + group; row < last && here > 0; row += UNROLLED * groups) {
             weft_pack<type> packs[UNROLLED];
-WEFT_UNROLL
-            for (int u = 0; u < UNROLLED; u++) {
-                if (row + u * groups < last) {
-                    const int64_t index = (o * work.rows + row + u * groups) * work.columns + column;
-                    packs[u] = weft_fast_line<type>(address_of<type>(work, index), here).load(0);
-                }
-            }
+            load_rows<type>(work, whole, (o * work.rows + row) * work.columns + column, groups, (int)((last - row + groups - 1) / groups), here, packs);
 WEFT_UNROLL
             for (int u = 0; u < UNROLLED; u++) {
 WEFT_UNROLL

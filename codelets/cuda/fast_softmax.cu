@@ -14,29 +14,12 @@ struct softmax_work {
     weft_fast_lines lines; /* the output's, then the inputs' */
 };
 
-/* The largest value of a line but NaN, and the sum of e^(value - most). */
-template <typename T, int width, typename Lines> __device__ void find_most(Lines &in, weft_team &team, T *most, double *sum)
-{
-    auto greater = [](T a, T b) { return (T)fmax(a, b); }; /* of NaN and a number the number */
-    T own = (T)-INFINITY;
-    in.each([&](int, int here, const T (&values)[1][width]) {
-        own = greater(own, weft_in_pairs<width, T>(here, (T)-INFINITY, [&](int j) { return values[0][j]; }, greater));
-    });
-    const T found = team.reduce(own, greater);
-    double total = 0;
-    in.each([&](int, int here, const T (&values)[1][width]) {
-        total += weft_sum_in_pairs<width>(here, [&](int j) { return (double)weft_fast_exp((T)(values[0][j] - found)); });
-    });
-    *most = found;
-    *sum = team.sum(total);
-}
-
 template <softmax_kind kind, typename T, int width, typename Line, typename Lines>
 __device__ void softmax_line(const Line &out, Lines &in, weft_team &team)
 {
     T most;
     double sum;
-    find_most<T, width>(in, team, &most, &sum);
+    weft_find_most<T, width>(in, team, &most, &sum);
     const T factor = (T)(kind == SOFTMAX ? 1 / sum : log(sum));
     in.each([&](int first, int, const T (&values)[1][width]) {
         T result[width];
@@ -113,13 +96,13 @@ int weft_fast_softmax(weft_kernel_id kernel, const weft_device_call *call, weft_
     }
     switch (kernel) {
     case WEFT_KERNEL_softmax:
-        return weft_launch_held<softmax_kernels<SOFTMAX>::of>(&work, queue);
+        return weft_launch_held<softmax_kernels<SOFTMAX>::of>(&work, work.lines.count, queue);
     case WEFT_KERNEL_log_softmax:
-        return weft_launch_held<softmax_kernels<LOG_SOFTMAX>::of>(&work, queue);
+        return weft_launch_held<softmax_kernels<LOG_SOFTMAX>::of>(&work, work.lines.count, queue);
     case WEFT_KERNEL_softmax_backward:
-        return weft_launch_held<softmax_kernels<BACKWARD>::of>(&work, queue);
+        return weft_launch_held<softmax_kernels<BACKWARD>::of>(&work, work.lines.count, queue);
     case WEFT_KERNEL_log_softmax_backward:
-        return weft_launch_held<softmax_kernels<LOG_BACKWARD>::of>(&work, queue);
+        return weft_launch_held<softmax_kernels<LOG_BACKWARD>::of>(&work, work.lines.count, queue);
     default:
         return WEFT_NOT_FAST;
     }

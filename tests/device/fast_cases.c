@@ -2,6 +2,7 @@
 
 #include <float.h>
 
+#include "codelets/losses.h"
 #include "codelets/norms.h"
 #include "view_cases.h"
 
@@ -259,6 +260,93 @@ void test_fast_norms(void **state)
     resize_memory(MOST_MEMORY_BYTES);
     for (int i = 0; i < LENGTHS * TYPES * 4; i++) {
         run_norm_case(kernels[i / LENGTHS % 4], lengths[i % LENGTHS], types[i / LENGTHS / 4]);
+    }
+    resize_memory(MEMORY_BYTES);
+}
+
+/* ---- losses -------------------------------------------------------------------------------------------- */
+
+/* Targets below `classes`, of which few are not. */
+static void add_targets(view_case *c, const part *rows, int64_t classes, bool wrong)
+{
+    const weft_dtype type = below(2) == 0 ? WEFT_I64 : WEFT_I32;
+    const int k = add_input(c, type, rows, below(2) == 0);
+    const size_t size = weft_dtype_size(type);
+    for (size_t i = 0; i + size <= memory.bytes; i += size) {
+        const int64_t target = wrong && below(8) == 0 ? below(3) - 2 + classes * below(2) : below(classes);
+        memcpy(memory.host[k] + i, &target, size); /* little-endian */
+    }
+    send_again(k);
+}
+
+static void add_loss_parts(view_case *c, const part *rows, bool backward)
+{
+    const part none = { .ndim = 0 }, column = part_of(2, (int64_t[]){ rows->extent[0], 1 });
+    int64_t *parts = &c->args->numbers[WEFT_LOSS_PARTS];
+    if (backward && below(3) == 0) {
+        *parts |= WEFT_LOSS_HAS_STATISTICS;
+        add_input(c, WEFT_F64, &column, false);
+        fill_between(add_input(c, WEFT_F64, &column, false), WEFT_F64, 1, 9);
+    } else if (backward && below(2) == 0) {
+        *parts |= WEFT_LOSS_HAS_LOG_SUMS;
+        const int k = add_input(c, WEFT_F64, rows, false);
+        if (below(3) == 0) { /* rarely so large that the kernel looks for its own */
+            fill_between(k, WEFT_F64, -60000, 70000);
+        }
+    }
+    if (backward && below(2) == 0) {
+        *parts |= WEFT_LOSS_HAS_GRADIENT;
+        add_input(c, types[below(TYPES)], below(2) == 0 ? rows : &none, false);
+    }
+    if (below(2) == 0) {
+        *parts |= WEFT_LOSS_HAS_COUNT;
+        fill_between(add_input(c, WEFT_F64, &none, false), WEFT_F64, 1, 2);
+    }
+}
+
+static void run_loss_case(weft_kernel_id kernel, int64_t length, weft_dtype type)
+{
+    const bool backward = kernel == WEFT_KERNEL_cross_entropy_backward, picks = kernel == WEFT_KERNEL_pick;
+    view_case c;
+    begin_case(&c, kernel);
+    const part none = { .ndim = 0 };
+    part logits = part_of(2, (int64_t[]){ lines_of(length, type, 40), length });
+    const part rows = part_without(logits, 1);
+    if (backward && below(2) == 0) { /* columns of one rank */
+        logits.offset[1] = below(3);
+        logits.shape[1] += logits.offset[1] + below(3);
+    }
+    c.panel_rows = 1 + below(9);
+    memory.calm = picks || below(4) > 0; /* sums of infinities depend on their order */
+    c.args->numbers[WEFT_LOSS_CLASSES] = logits.shape[1];
+    c.args->numbers[WEFT_LOSS_IGNORES] = below(2);
+    c.args->numbers[WEFT_LOSS_IGNORED] = below(2) == 0 ? -1 : 0;
+    c.scalars[WEFT_LOSS_SMOOTHING] *= 0.1 * (double)below(2);
+    if (backward) {
+        add_output(&c, type, &logits, below(2) == 0);
+    } else {
+        add_output(&c, type == WEFT_F16 ? WEFT_F32 : type, picks ? &none : &rows, false);
+        if (!picks && below(2) == 0) {
+            add_output(&c, WEFT_F64, &rows, false);
+        }
+    }
+    add_input(&c, type, &logits, below(2) == 0);
+    add_targets(&c, &rows, logits.shape[1], below(3) == 0);
+    memory.calm = true;
+    add_loss_parts(&c, &rows, backward);
+    /* Factors are below 8; the logarithm of a sum of exponentials has as many units as these. */
+    const double one = arithmetic_unit(type);
+    run_fast(&c, 64 * one, backward ? 512 * one : 64 * one * (double)rows.extent[0]);
+}
+
+void test_fast_losses(void **state)
+{
+    (void)state;
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_cross_entropy, WEFT_KERNEL_cross_entropy_backward, WEFT_KERNEL_pick,
+                                              WEFT_KERNEL_cross_entropy_backward };
+    resize_memory(MOST_MEMORY_BYTES);
+    for (int i = 0; i < LENGTHS * TYPES * 4 * 2; i++) {
+        run_loss_case(kernels[i / LENGTHS % 4], lengths[i % LENGTHS], types[i / LENGTHS / 4 % TYPES]);
     }
     resize_memory(MEMORY_BYTES);
 }

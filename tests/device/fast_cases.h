@@ -5,5 +5,6 @@
 void test_fast_reductions(void **state);
 void test_fast_softmax(void **state);
 void test_fast_norms(void **state);
+void test_fast_losses(void **state);
 
 #endif

@@ -1,5 +1,7 @@
 /* Reductions, norms, look-ups, scans on the stand-in against those for CPUs: equal bits, and the same errors. Without
  * StarPU. */
+#include <stdlib.h>
+
 #include "codelets/indexing.h"
 #include "codelets/lookup.h"
 #include "codelets/losses.h"
@@ -546,6 +548,8 @@ int main(void)
         cmocka_unit_test(test_scans),      cmocka_unit_test(test_embeddings),    cmocka_unit_test(test_gradients_of_losses),
         cmocka_unit_test(test_losses),     cmocka_unit_test(test_sorting),       cmocka_unit_test(test_rotary),
         cmocka_unit_test(test_fast_reductions), cmocka_unit_test(test_fast_softmax), cmocka_unit_test(test_fast_norms),
+        cmocka_unit_test(test_fast_losses),
     };
+    cmocka_set_test_filter(getenv("WEFT_TEST_FILTER"));
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }
