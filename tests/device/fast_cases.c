@@ -279,19 +279,20 @@ static void add_targets(view_case *c, const part *rows, int64_t classes, bool wr
     send_again(k);
 }
 
-static void add_loss_parts(view_case *c, const part *rows, bool backward)
+/* `calm`: no logit is far above what is given as the logarithm of the sum of exponentials. */
+static void add_loss_parts(view_case *c, const part *rows, bool backward, bool calm)
 {
     const part none = { .ndim = 0 }, column = part_of(2, (int64_t[]){ rows->extent[0], 1 });
     int64_t *parts = &c->args->numbers[WEFT_LOSS_PARTS];
-    if (backward && below(3) == 0) {
+    if (backward && calm && below(3) == 0) {
         *parts |= WEFT_LOSS_HAS_STATISTICS;
         add_input(c, WEFT_F64, &column, false);
         fill_between(add_input(c, WEFT_F64, &column, false), WEFT_F64, 1, 9);
-    } else if (backward && below(2) == 0) {
+    } else if (backward && calm && below(2) == 0) {
         *parts |= WEFT_LOSS_HAS_LOG_SUMS;
         const int k = add_input(c, WEFT_F64, rows, false);
         if (below(3) == 0) { /* rarely so large that the kernel looks for its own */
-            fill_between(k, WEFT_F64, -60000, 70000);
+            fill_between(k, WEFT_F64, 0, 130000);
         }
     }
     if (backward && below(2) == 0) {
@@ -332,8 +333,9 @@ static void run_loss_case(weft_kernel_id kernel, int64_t length, weft_dtype type
     }
     add_input(&c, type, &logits, below(2) == 0);
     add_targets(&c, &rows, logits.shape[1], below(3) == 0);
+    const bool calm = memory.calm;
     memory.calm = true;
-    add_loss_parts(&c, &rows, backward);
+    add_loss_parts(&c, &rows, backward, calm);
     /* Factors are below 8; the logarithm of a sum of exponentials has as many units as these. */
     const double one = arithmetic_unit(type);
     run_fast(&c, 64 * one, backward ? 512 * one : 64 * one * (double)rows.extent[0]);
