@@ -2,81 +2,16 @@
  * their order. */
 #include <math.h>
 
+#include "codelets/cuda/losses.cuh"
 #include "codelets/cuda/products.h"
 #include "codelets/cuda/views.h"
-
-extern "C" {
-#include "codelets/losses.h"
-}
 
 namespace
 {
 
-enum { NO_CLASS = -1, THREADS = 256 };
-
-struct loss_work {
-    weft_device_call call;
-    int targets, statistics, mean, log_sums, gradient, divisor; /* numbers of views; 0: none */
-    /* Losses are computed of some rows at a time, into `losses`; `total` is the sum of the rows before, and becomes that of these
-     * too. `losses` NULL: the output has one for each row. */
-    int64_t first, count;
-    double *losses, *total;
-    bool ends; /* these rows are the last ones */
-};
-
-/* The target class of a row, or NO_CLASS. */
-__device__ int64_t target_of(const loss_work &work, int64_t row, bool reports)
-{
-    const weft_device_call &call = work.call;
-    const int64_t target = weft_get<int64_t>(call, work.targets, row), classes = call.numbers[WEFT_LOSS_CLASSES];
-    if (call.numbers[WEFT_LOSS_IGNORES] && target == call.numbers[WEFT_LOSS_IGNORED]) {
-        return NO_CLASS;
-    }
-    if (target >= 0 && target < classes) {
-        return target;
-    }
-    if (reports) {
-        weft_device_range(call, (uint64_t)row, work.targets - call.num_outputs, target, classes - 1);
-    }
-    return NO_CLASS;
-}
-
-/* Factor of the rows' losses. */
-__device__ double scale_of(const loss_work &work)
-{
-    const double scale = work.call.scalars[WEFT_LOSS_SCALE];
-    return work.divisor == 0 ? scale : scale / weft_get<double>(work.call, work.divisor, 0);
-}
-
-/* Factor of a row's gradient. */
-__device__ double factor_of(const loss_work &work, int64_t row)
-{
-    const weft_device_call &call = work.call;
-    return scale_of(work) * (work.gradient == 0 ? 1 : weft_get<double>(call, work.gradient, call.views[work.gradient].ndim == 0 ? 0 : row));
-}
+enum { THREADS = 256 };
 
 /* ---- losses -------------------------------------------------------------------------------------------- */
-
-/* Whether the log-sums of rows are wanted, also of those without a class. */
-__device__ bool keeps_log_sums(const weft_device_call &call)
-{
-    return call.num_outputs > 1;
-}
-
-__device__ void keep_log_sum(const weft_device_call &call, int64_t row, double most, double logarithm)
-{
-    if (keeps_log_sums(call)) {
-        weft_set(call, 1, row, most == -INFINITY ? most : most + logarithm);
-    }
-}
-
-/* log(sum(exp(row))) - (1 - smoothing) row[target] - smoothing mean(row), relative to the row's maximum. */
-__device__ double combine(const weft_device_call &call, double most, double logarithm, double wanted, double total)
-{
-    const double smoothing = call.scalars[WEFT_LOSS_SMOOTHING];
-    const double loss = logarithm - (1 - smoothing) * (wanted - most);
-    return smoothing == 0 ? loss : loss - smoothing * (total / (double)call.numbers[WEFT_LOSS_CLASSES] - most);
-}
 
 template <typename T> struct loss_of_line {
     static __device__ double of(const loss_work &work, int64_t row)
@@ -151,15 +86,6 @@ struct value_of_target {
     }
 };
 
-__device__ void keep_loss(const loss_work &work, int64_t i, double loss)
-{
-    if (work.losses != NULL) {
-        work.losses[i] = loss;
-    } else {
-        weft_set(work.call, 0, work.first + i, scale_of(work) * loss);
-    }
-}
-
 template <typename Loss> __global__ void run_each(const loss_work work)
 {
     for (int64_t i = weft_first_index(); i < work.count; i += weft_index_step()) {
@@ -193,12 +119,6 @@ template <typename Value, typename Add> __device__ void in_order(int64_t count, 
         }
         __syncthreads();
     }
-}
-
-/* The output before; 0: this is the first piece. */
-__device__ double begun(const weft_device_call &call)
-{
-    return call.first ? 0 : weft_get<double>(call, 0, 0);
 }
 
 /* One block. */
@@ -413,7 +333,7 @@ int begin(loss_work *work, const weft_task_run *run, weft_cuda_queue *queue)
     return failed;
 }
 
-/* A kernel with a thread, or a warp, for each of some rows. */
+/* A kernel with a thread, or a warp, for each of some rows; NULL: that of fast mode. */
 struct row_kernel {
     void (*run)(loss_work);
     bool by_warp;
@@ -421,7 +341,8 @@ struct row_kernel {
 
 int launch_rows(row_kernel kernel, int64_t rows, const loss_work &work, weft_cuda_queue *queue)
 {
-    return kernel.by_warp ? weft_launch_warps(kernel.run, rows, queue->stream, work)
+    return kernel.run == NULL ? weft_fast_cross_entropy(&work, queue)
+           : kernel.by_warp ? weft_launch_warps(kernel.run, rows, queue->stream, work)
                           : weft_launch(kernel.run, rows, queue->stream, work);
 }
 
@@ -432,7 +353,9 @@ int launch_gradient(row_kernel kernel, loss_work *work, weft_cuda_queue *queue)
         return 0;
     }
     int failed = weft_error_begin(&work->call.error, queue);
-    failed = failed != 0 ? failed : launch_rows(kernel, rows, *work, queue);
+    failed = failed != 0 ? failed
+             : kernel.run == NULL ? weft_fast_cross_entropy_backward(work, queue)
+                                  : launch_rows(kernel, rows, *work, queue);
     return failed != 0 ? failed : weft_error_end(work->call.error, queue);
 }
 
@@ -450,7 +373,9 @@ int launch_total(row_kernel kernel, int64_t rows, loss_work *work, weft_cuda_que
         work->ends = rows - work->first <= most;
         work->count = work->ends ? rows - work->first : most;
         failed = work->count == 0 ? 0 : launch_rows(kernel, work->count, *work, queue);
-        failed = failed != 0 ? failed : weft_launch_blocks(run_total, 1, THREADS, queue->stream, *work);
+        failed = failed != 0   ? failed
+                 : queue->fast ? weft_fast_loss_total(work, queue)
+                               : weft_launch_blocks(run_total, 1, THREADS, queue->stream, *work);
     }
     return failed;
 }
@@ -492,7 +417,8 @@ int weft_cuda_cross_entropy(const weft_task_run *run, weft_cuda_queue *queue)
     loss_work work;
     int failed = begin(&work, run, queue);
     const weft_device_view &x = work.call.views[work.call.num_outputs];
-    const row_kernel kernel = work.statistics != 0  ? row_kernel{ run_each<loss_of_statistics>, false }
+    const row_kernel kernel = failed == 0 && queue->fast && weft_fast_loss_fits(&work, false) ? row_kernel{ NULL, false }
+                              : work.statistics != 0  ? row_kernel{ run_each<loss_of_statistics>, false }
                               : x.dtype == WEFT_F64 ? kernel_of_lines<double>(x, WEFT_F64)
                                                     : kernel_of_lines<float>(x, WEFT_F32);
     return failed != 0 ? failed : launch_loss(kernel, &work, queue);
@@ -526,7 +452,8 @@ int weft_cuda_cross_entropy_backward(const weft_task_run *run, weft_cuda_queue *
     int failed = begin(&work, run, queue);
     const weft_device_view &x = work.call.views[work.call.num_outputs], &out = work.call.views[0];
     const row_kernel kernel =
-        x.dtype == WEFT_F64 ? kernel_of_gradients<double>(x, out, WEFT_F64) : kernel_of_gradients<float>(x, out, WEFT_F32);
+        failed == 0 && queue->fast && weft_fast_loss_fits(&work, true) ? row_kernel{ NULL, false }
+        : x.dtype == WEFT_F64 ? kernel_of_gradients<double>(x, out, WEFT_F64) : kernel_of_gradients<float>(x, out, WEFT_F32);
     return failed != 0 ? failed : launch_gradient(kernel, &work, queue);
 }
 

@@ -1,6 +1,7 @@
 /* Normalisation of vectors, a thread for each, or a warp for a long one: see cpu/norms.c. */
 #include <math.h>
 
+#include "codelets/cuda/norms.cuh"
 #include "codelets/cuda/products.h"
 #include "codelets/cuda/views.h"
 
@@ -11,16 +12,8 @@ extern "C" {
 namespace
 {
 
-struct norm_work {
-    weft_device_call call;
-    int mean, variance, sums, gain, bias; /* numbers of views; 0: none */
-    int64_t count;                        /* vectors */
-    void *scratch;
-};
-
-struct statistics {
-    double mean, inverse;
-};
+typedef weft_norm_work norm_work;
+typedef weft_norm_statistics statistics;
 
 /* The gain, or the bias: contiguous where it lies in one panel. */
 template <typename T> struct parameter {
@@ -388,7 +381,8 @@ int weft_cuda_norm(const weft_task_run *run, weft_cuda_queue *queue)
     work.count = vectors_of(work.call);
     static const norm_kernels kernels = KERNELS(run_norm);
     const int a = work.call.num_outputs, tensors[] = { a, 0 };
-    return failed != 0 ? failed : launch(kernels, work, 2, tensors, queue);
+    const int fast = failed == 0 && queue->fast ? weft_fast_norm(&work, queue) : WEFT_NOT_FAST;
+    return failed != 0 ? failed : fast != WEFT_NOT_FAST ? fast : launch(kernels, work, 2, tensors, queue);
 }
 
 int weft_cuda_norm_backward(const weft_task_run *run, weft_cuda_queue *queue)
@@ -398,7 +392,8 @@ int weft_cuda_norm_backward(const weft_task_run *run, weft_cuda_queue *queue)
     work.count = work.call.views[0].count == 0 ? 0 : vectors_of(work.call);
     static const norm_kernels kernels = KERNELS(run_norm_backward);
     const int a = work.call.num_outputs, tensors[] = { a, a + 1, 0 };
-    return failed != 0 ? failed : launch(kernels, work, 3, tensors, queue);
+    const int fast = failed == 0 && queue->fast ? weft_fast_norm_backward(&work, queue) : WEFT_NOT_FAST;
+    return failed != 0 ? failed : fast != WEFT_NOT_FAST ? fast : launch(kernels, work, 3, tensors, queue);
 }
 
 int weft_cuda_norm_sums(const weft_task_run *run, weft_cuda_queue *queue)
@@ -420,7 +415,11 @@ int weft_cuda_norm_gain_backward(const weft_task_run *run, weft_cuda_queue *queu
     const bool is_wide = a.dtype == WEFT_F64;
     const int64_t vectors = work.count == 0 || work.call.numbers[WEFT_NORM_FIRST] < 1 ? 0 : a.count / work.count;
     size_t bytes = 0;
-    if (failed == 0 && vectors > 0 && weft_cuda_scratch(queue, &work.scratch, &bytes) == 0 &&
+    const int fast = failed == 0 && queue->fast ? weft_fast_norm_gain_backward(&work, queue) : WEFT_NOT_FAST;
+    if (failed != 0 || fast != WEFT_NOT_FAST) {
+        return failed != 0 ? failed : fast;
+    }
+    if (vectors > 0 && weft_cuda_scratch(queue, &work.scratch, &bytes) == 0 &&
         vectors <= (int64_t)(bytes / sizeof(statistics))) {
         const bool direct = a.dtype == work.call.views[work.call.num_outputs + 1].dtype && (is_wide || a.dtype == WEFT_F32);
         const int64_t blocks = (work.count + WEFT_WARP - 1) / WEFT_WARP, most = 1 << 16;
@@ -430,8 +429,8 @@ int weft_cuda_norm_gain_backward(const weft_task_run *run, weft_cuda_queue *queu
                                                     : (direct ? run_gain_of_statistics<float, true> : run_gain_of_statistics<float, false>),
                                             (unsigned)(blocks < most ? blocks : most), GAIN_WARPS * WEFT_WARP, queue->stream, work);
     }
-    return failed != 0 || work.count == 0
-               ? failed
+    return work.count == 0
+               ? 0
                : weft_launch_blocks(is_wide ? run_norm_gain_backward<double> : run_norm_gain_backward<float>,
                                     (unsigned)((work.count + THREADS - 1) / THREADS), THREADS, queue->stream, work);
 }

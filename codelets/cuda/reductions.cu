@@ -3,8 +3,10 @@
 #include <limits.h>
 #include <math.h>
 
+#include "codelets/cuda/fast.h"
+#include "codelets/cuda/fast_lines.cuh"
 #include "codelets/cuda/products.h"
-#include "codelets/cuda/views.h"
+#include "codelets/cuda/reduction_kinds.cuh"
 
 extern "C" {
 #include "codelets/reductions.h"
@@ -79,39 +81,6 @@ template <> __device__ double reduced_values<double>::at(weft_device_place from,
     return work.powers ? pow(fabs(value), work.call.scalars[1]) : value;
 }
 
-namespace kinds
-{
-#define REDUCTION(name, identity_, whole_identity_, prepared, operation, whole_operation)                    \
-    struct name {                                                                                            \
-        static const int64_t whole_identity = whole_identity_;                                               \
-        static __device__ double identity(double)                                                            \
-        {                                                                                                    \
-            return identity_;                                                                                \
-        }                                                                                                    \
-        static __device__ int64_t identity(int64_t)                                                          \
-        {                                                                                                    \
-            return whole_identity_;                                                                          \
-        }                                                                                                    \
-        static __device__ double prepare(const double b)                                                     \
-        {                                                                                                    \
-            return prepared;                                                                                 \
-        }                                                                                                    \
-        static __device__ int64_t prepare(const int64_t b)                                                   \
-        {                                                                                                    \
-            return b;                                                                                        \
-        }                                                                                                    \
-        static __device__ double combine(const double a, const double b)                                     \
-        {                                                                                                    \
-            return operation;                                                                                \
-        }                                                                                                    \
-        static __device__ int64_t combine(const int64_t a, const int64_t b)                                  \
-        {                                                                                                    \
-            return whole_operation;                                                                          \
-        }                                                                                                    \
-    };
-#include "codelets/reductions.inc"
-}
-
 /* Reduces `n` values that follow each other into a result. */
 template <typename Kind, typename T, typename Value> __device__ T into_one(T total, int64_t n, Value value)
 {
@@ -144,42 +113,13 @@ __device__ T reduce_run(const reduction_work &work, const reduced_values<T> &val
     return total;
 }
 
-/* The identity in the range of the type: the result without elements. */
-__device__ int64_t identity_within(int64_t identity, weft_dtype type)
-{
-    int64_t least = type == WEFT_I64 ? INT64_MIN : type == WEFT_I32 ? INT32_MIN : 0;
-    int64_t most = type == WEFT_I64 ? INT64_MAX : type == WEFT_I32 ? INT32_MAX : type == WEFT_U8 ? UINT8_MAX : 1;
-    return identity < least ? least : identity > most ? most : identity;
-}
-
-/* The value that a reduction starts with. */
-template <typename Kind> __device__ double start_of(const reduction_work &, double identity)
-{
-    return identity;
-}
-
-template <typename Kind> __device__ int64_t start_of(const reduction_work &work, int64_t)
-{
-    return identity_within(Kind::whole_identity, work.call.views[0].dtype);
-}
-
-__device__ double finished(const weft_device_call &call, double total)
-{
-    return call.last && call.scalars[0] != 0 ? total * call.scalars[0] : total;
-}
-
-__device__ int64_t finished(const weft_device_call &, int64_t total)
-{
-    return total;
-}
-
 template <typename Kind, typename T> __global__ void run_reduction(const reduction_work work)
 {
     const weft_device_call &call = work.call;
     const bool any = call.views[work.source].count > 0;
     for (int64_t r = weft_first_index(); r < call.views[0].count; r += weft_index_step()) {
         const reduced_values<T> values = { work, r };
-        T total = call.first ? start_of<Kind>(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
+        T total = call.first ? start_of<Kind>(call, Kind::identity(T())) : weft_get<T>(call, 0, r);
         const int64_t base = base_of(work, r);
         for (int64_t c = 0; any && c < work.outer; c++) {
             int64_t position, begin = base + distance_of(work, c, &position);
@@ -201,7 +141,7 @@ template <typename Kind, typename T> __global__ void run_columns(const reduction
     const weft_device_view &in = call.views[work.source];
     for (int64_t r = weft_first_index(); r < call.views[0].count; r += weft_index_step()) {
         const reduced_values<T> values = { work, r };
-        T total = call.first ? start_of<Kind>(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
+        T total = call.first ? start_of<Kind>(call, Kind::identity(T())) : weft_get<T>(call, 0, r);
         for (int64_t row = 0, together; row < in.extent[0]; row += together) {
             const weft_device_place from = { weft_row_at(call, work.source, row), r };
             together = weft_rows_together(in, row);
@@ -258,7 +198,7 @@ template <typename Kind, typename T> __global__ void run_reduction_by_warps(cons
     const int64_t length = in.extent[work.ndim - 1];
     for (int64_t r = weft_first_warp(); r < call.views[0].count; r += weft_warp_step()) {
         const reduced_values<T> values = { work, r };
-        T total = call.first ? start_of<Kind>(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
+        T total = call.first ? start_of<Kind>(call, Kind::identity(T())) : weft_get<T>(call, 0, r);
         const int64_t base = base_of(work, r);
         for (int64_t c = 0; c < work.outer; c++) {
             int64_t position, begin = base + distance_of(work, c, &position);
@@ -334,7 +274,7 @@ template <typename Kind, typename T> __global__ void run_groups_in_order(const r
     for (int64_t r = weft_first_warp(); r < call.views[0].count; r += weft_warp_step()) {
         T *result = (T *)work.scratch + r;
         const T *kept = kept_of<T>(work, r);
-        T total = first_run > 0 ? *result : call.first ? start_of<Kind>(work, Kind::identity(T())) : weft_get<T>(call, 0, r);
+        T total = first_run > 0 ? *result : call.first ? start_of<Kind>(call, Kind::identity(T())) : weft_get<T>(call, 0, r);
         T next = own < count ? kept[own] : T(); /* loaded while the former ones are added */
         for (int64_t first = 0; first < count; first += WEFT_WARP) {
             const T value = next;
@@ -476,6 +416,10 @@ template <typename Kind, typename T> int reduce_in(reduction_work *work, weft_cu
 
 template <typename Kind> int reduce(reduction_work *work, bool powers, weft_cuda_queue *queue)
 {
+    const int fast = queue->fast && !powers ? weft_fast_reduction(Kind::kernel, &work->call, queue) : WEFT_NOT_FAST;
+    if (fast != WEFT_NOT_FAST) {
+        return fast;
+    }
     find_geometry(work);
     const weft_dtype type = work->call.views[work->source].dtype;
     work->powers = powers;

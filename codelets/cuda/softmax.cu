@@ -1,5 +1,6 @@
 /* Softmax along one dimension, a thread for each line, or a warp for a long one: see cpu/softmax.c. */
-#include "codelets/cuda/views.h"
+#include "codelets/cuda/fast.h"
+#include "codelets/cuda/fast_lines.cuh"
 
 namespace
 {
@@ -74,7 +75,9 @@ template <softmax_kind kind> int launch_softmax(const weft_task_run *run, weft_c
 {
     weft_device_call call;
     int failed = weft_call_begin(&call, run, queue);
-    return failed != 0                          ? failed
+    const int fast = failed == 0 && queue->fast ? weft_fast_softmax(run->kernel, &call, queue) : WEFT_NOT_FAST;
+    return fast != WEFT_NOT_FAST                ? fast
+           : failed != 0                          ? failed
            : call.views[0].dtype == WEFT_F64 ? launch_of_type<double, kind>(call, queue)
                                                 : launch_of_type<float, kind>(call, queue);
 }

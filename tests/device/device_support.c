@@ -73,9 +73,7 @@ int set_up_memory(void **state)
     assert_int_equal(cudaSetDevice(TEST_DEVICE), cudaSuccess);
     assert_int_equal(cudaStreamCreateWithFlags(&memory.stream, cudaStreamNonBlocking), cudaSuccess);
     memory.queue = (weft_cuda_queue){ .stream = memory.stream };
-    for (int k = 0; k < NUM_MEMORIES; k++) {
-        assert_int_equal(cudaMalloc(&memory.device[k], MEMORY_BYTES), cudaSuccess);
-    }
+    resize_memory(MEMORY_BYTES);
     return 0;
 }
 
@@ -88,6 +86,15 @@ int tear_down_memory(void **state)
     }
     assert_int_equal(cudaStreamDestroy(memory.stream), cudaSuccess);
     return 0;
+}
+
+void resize_memory(size_t bytes)
+{
+    memory.bytes = bytes;
+    for (int k = 0; k < NUM_MEMORIES; k++) {
+        assert_int_equal(cudaFree(memory.device[k]), cudaSuccess); /* at first: NULL */
+        assert_int_equal(cudaMalloc(&memory.device[k], bytes), cudaSuccess);
+    }
 }
 
 int64_t below(int64_t n)
@@ -107,7 +114,7 @@ double any_number(void)
 void fill_at_random(int k, weft_dtype dtype)
 {
     size_t size = weft_dtype_size(dtype);
-    for (size_t i = 0; i + size <= MEMORY_BYTES; i += size) {
+    for (size_t i = 0; i + size <= memory.bytes; i += size) {
         double number = any_number();
         float narrow = (float)number;
         uint64_t bits = below(8) == 0 ? prng_next(&memory.random) : (uint64_t)(below(21) - 10);
@@ -120,7 +127,7 @@ void fill_at_random(int k, weft_dtype dtype)
                                                  : (const void *)&bits; /* little-endian */
         memcpy(memory.host[k] + i, value, size);
     }
-    assert_int_equal(cudaMemcpyAsync(memory.device[k], memory.host[k], MEMORY_BYTES, cudaMemcpyHostToDevice,
+    assert_int_equal(cudaMemcpyAsync(memory.device[k], memory.host[k], memory.bytes, cudaMemcpyHostToDevice,
                                      memory.stream),
                      cudaSuccess);
 }
@@ -184,7 +191,7 @@ static bool is_nan(weft_dtype dtype, const unsigned char *at)
     }
 }
 
-static double number_at(weft_dtype dtype, const unsigned char *at)
+double number_at(weft_dtype dtype, const unsigned char *at)
 {
     double f64;
     float f32;
@@ -202,28 +209,48 @@ static double number_at(weft_dtype dtype, const unsigned char *at)
     }
 }
 
-static const unsigned char *fetch(int k)
+void set_number_at(weft_dtype dtype, unsigned char *at, double number)
 {
-    static unsigned char got[MEMORY_BYTES];
-    assert_int_equal(cudaMemcpyAsync(got, memory.device[k], MEMORY_BYTES, cudaMemcpyDeviceToHost, memory.stream), cudaSuccess);
+    const float narrow = (float)number;
+    const uint16_t half = dtype == WEFT_BF16 ? weft_f32_to_bf16(narrow) : weft_f32_to_f16(narrow);
+    memcpy(at, dtype == WEFT_F64 ? (const void *)&number : dtype == WEFT_F32 ? (const void *)&narrow : (const void *)&half,
+           weft_dtype_size(dtype));
+}
+
+const unsigned char *fetch_memory(int k)
+{
+    static unsigned char got[MOST_MEMORY_BYTES];
+    assert_int_equal(cudaMemcpyAsync(got, memory.device[k], memory.bytes, cudaMemcpyDeviceToHost, memory.stream), cudaSuccess);
     assert_int_equal(cudaStreamSynchronize(memory.stream), cudaSuccess);
     return got;
 }
 
 void compare_near(const char *name, int k, weft_dtype dtype, double share)
 {
-    const unsigned char *got = fetch(k), *expected = memory.host[k];
+    const unsigned char *got = fetch_memory(k), *expected = memory.host[k];
     size_t size = weft_dtype_size(dtype);
     double largest = 0;
-    for (size_t i = 0; i + size <= MEMORY_BYTES; i += size) {
+    for (size_t i = 0; i + size <= memory.bytes; i += size) {
         double b = fabs(number_at(dtype, expected + i));
         largest = b > largest && b <= DBL_MAX ? b : largest;
     }
-    for (size_t i = 0; i + size <= MEMORY_BYTES; i += size) {
+    for (size_t i = 0; i + size <= memory.bytes; i += size) {
         double a = number_at(dtype, got + i), b = number_at(dtype, expected + i);
         if (memcmp(expected + i, got + i, size) != 0 && !(a != a && b != b) && !(fabs(a - b) <= share * largest)) {
             fail_msg("%s: element %zu of type %s is %.9g, expected %.9g within %.3g", name, i / size, weft_dtype_name(dtype), a, b,
                      share * largest);
+        }
+    }
+}
+
+void compare_within(const char *name, int k, weft_dtype dtype, double relative, double absolute)
+{
+    const unsigned char *got = fetch_memory(k), *expected = memory.host[k];
+    size_t size = weft_dtype_size(dtype);
+    for (size_t i = 0; i + size <= memory.bytes; i += size) {
+        double a = number_at(dtype, got + i), b = number_at(dtype, expected + i), bound = relative * fabs(b) + absolute;
+        if (memcmp(expected + i, got + i, size) != 0 && !(a != a && b != b) && !(fabs(a) <= DBL_MAX && fabs(b) <= DBL_MAX && fabs(a - b) <= bound)) {
+            fail_msg("%s: element %zu of type %s is %.9g, expected %.9g within %.3g", name, i / size, weft_dtype_name(dtype), a, b, bound);
         }
     }
 }
@@ -249,9 +276,9 @@ static double value_of(weft_dtype dtype, const unsigned char *at)
 
 static void compare_exactly(const char *name, int k, weft_dtype dtype, size_t shift)
 {
-    const unsigned char *got = fetch(k), *expected = memory.host[k];
+    const unsigned char *got = fetch_memory(k), *expected = memory.host[k];
     size_t size = weft_dtype_size(dtype);
-    for (size_t i = shift; i + size <= MEMORY_BYTES; i += size) {
+    for (size_t i = shift; i + size <= memory.bytes; i += size) {
         if (memcmp(expected + i, got + i, size) != 0 && !(is_nan(dtype, expected + i) && is_nan(dtype, got + i))) {
             fail_msg("%s: element %zu of type %s differs: %.17g, expected %.17g", name, i / size, weft_dtype_name(dtype),
                      value_of(dtype, got + i), value_of(dtype, expected + i));
@@ -282,11 +309,11 @@ void compare(const char *name, int k, weft_dtype dtype, size_t shift)
         compare_exactly(name, k, dtype, shift);
         return;
     }
-    const unsigned char *got = fetch(k), *expected = memory.host[k];
+    const unsigned char *got = fetch_memory(k), *expected = memory.host[k];
     size_t size = weft_dtype_size(dtype), differ = 0, far = 0, worst = 0;
     const bool angles = strcmp(name, "rotary") == 0; /* up to 1,000: so many units in their last place */
     double most = 0;
-    for (size_t i = shift; i + size <= MEMORY_BYTES; i += size) {
+    for (size_t i = shift; i + size <= memory.bytes; i += size) {
         double a = value_of(dtype, got + i), b = value_of(dtype, expected + i);
         if (memcmp(expected + i, got + i, size) == 0 || (a != a && b != b)) {
             continue;

@@ -25,11 +25,12 @@ enum { TEST_DEVICE = 0 };
 enum { TEST_DEVICE = 1 };
 #endif
 
-enum { MEMORY_BYTES = 1 << 16, NUM_MEMORIES = 8 };
+enum { MEMORY_BYTES = 1 << 16, MOST_MEMORY_BYTES = 1 << 18, NUM_MEMORIES = 8 };
 
 typedef struct test_memory {
     void *device[NUM_MEMORIES];
-    unsigned char host[NUM_MEMORIES][MEMORY_BYTES];
+    unsigned char host[NUM_MEMORIES][MOST_MEMORY_BYTES];
+    size_t bytes; /* of each */
     cudaStream_t stream; /* of TEST_DEVICE */
     weft_cuda_queue queue;
     prng random;
@@ -42,6 +43,8 @@ extern test_memory memory;
 /* A group's set-up and tear-down: the memory and the stream. */
 int set_up_memory(void **state);
 int tear_down_memory(void **state);
+/* Between cases: MEMORY_BYTES, as at first, or up to MOST_MEMORY_BYTES. */
+void resize_memory(size_t bytes);
 
 /* Kernels that weft's code has launched on the device. */
 int64_t launches_so_far(void);
@@ -56,6 +59,14 @@ void fill_at_random(int k, weft_dtype dtype);
 /* Launches the kernel on the device, and runs it here behind; `host` and `device` are its operands' addresses. Both find
  * the same errors. */
 void run_on_both(const weft_task_run *run, void *host[], void *device[]);
+/* A number of a floating type, and one that is rounded to it. */
+double number_at(weft_dtype dtype, const unsigned char *at);
+void set_number_at(weft_dtype dtype, unsigned char *at, double number);
+/* What memory number k has on the device, until the next call. */
+const unsigned char *fetch_memory(int k);
+/* The numbers of memory k on both sides differ by no more than a share of the expected one and an absolute bound: of floating types. NaN and
+ * infinities are equal. */
+void compare_within(const char *name, int k, weft_dtype dtype, double relative, double absolute);
 /* The numbers of memory k on both sides differ by no more than `share` of the largest one: of floating types. All of it. */
 void compare_near(const char *name, int k, weft_dtype dtype, double share);
 /* That memory number k has equal bits on both sides, from element 0 of the first `shift` bytes on. All of it, so that a

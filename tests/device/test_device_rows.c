@@ -1,10 +1,13 @@
 /* Reductions, norms, look-ups, scans on the stand-in against those for CPUs: equal bits, and the same errors. Without
  * StarPU. */
+#include <stdlib.h>
+
 #include "codelets/indexing.h"
 #include "codelets/lookup.h"
 #include "codelets/losses.h"
 #include "codelets/norms.h"
 #include "codelets/rotary.h"
+#include "fast_cases.h"
 #include "view_cases.h"
 
 enum { CASES = 60 };
@@ -210,7 +213,7 @@ static void test_norms(void **state)
 static void fill_with_indices(int k, weft_dtype type, int64_t size, bool wrong)
 {
     size_t bytes = weft_dtype_size(type);
-    for (size_t i = 0; i + bytes <= MEMORY_BYTES; i += bytes) {
+    for (size_t i = 0; i + bytes <= memory.bytes; i += bytes) {
         int64_t index = wrong && below(30) == 0 ? below(20) - 10 + size * below(2) : size > 0 ? below(size) : 0;
         memcpy(memory.host[k] + i, &index, bytes); /* little-endian */
     }
@@ -549,6 +552,9 @@ int main(void)
         cmocka_unit_test(test_lookups),    cmocka_unit_test(test_indices_alone), cmocka_unit_test(test_triangles),
         cmocka_unit_test(test_scans),      cmocka_unit_test(test_embeddings),    cmocka_unit_test(test_gradients_of_losses),
         cmocka_unit_test(test_losses),     cmocka_unit_test(test_sorting),       cmocka_unit_test(test_rotary),
+        cmocka_unit_test(test_fast_reductions), cmocka_unit_test(test_fast_softmax), cmocka_unit_test(test_fast_norms),
+        cmocka_unit_test(test_fast_losses),
     };
+    cmocka_set_test_filter(getenv("WEFT_TEST_FILTER"));
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

@@ -82,7 +82,7 @@ static void place_panels(view_case *c, int k, weft_kernel_operand *operand, int6
         c->device[c->num_panels++] = (char *)memory.device[k] + place;
         operand->num_panels++;
         place += (size_t)((end - row) * row_elements + below(4)) * size;
-        assert_true(place < MEMORY_BYTES);
+        assert_true(place < memory.bytes);
     }
 }
 
@@ -125,11 +125,11 @@ int add_input(view_case *c, weft_dtype dtype, const part *of, bool whole)
 
 void send_again(int k)
 {
-    assert_int_equal(cudaMemcpyAsync(memory.device[k], memory.host[k], MEMORY_BYTES, cudaMemcpyHostToDevice, memory.stream),
+    assert_int_equal(cudaMemcpyAsync(memory.device[k], memory.host[k], memory.bytes, cudaMemcpyHostToDevice, memory.stream),
                      cudaSuccess);
 }
 
-static void run_call(view_case *c)
+void run_call(view_case *c)
 {
     weft_task_run run = { .kernel = c->kernel, .arguments = c->args, .num_operands = c->num_panels };
     memcpy(run.scalars, c->scalars, sizeof(run.scalars));

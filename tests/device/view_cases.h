@@ -40,6 +40,8 @@ int add_output(view_case *c, weft_dtype dtype, const part *of, bool whole);
 int add_input(view_case *c, weft_dtype dtype, const part *of, bool whole);
 /* After operand k's memory has been changed here. */
 void send_again(int k);
+/* Runs it on both sides. */
+void run_call(view_case *c);
 /* Runs it on both sides and compares all bits of the outputs' memories. */
 void run_case(view_case *c);
 /* The same, and the floating numbers of each output differ by no more than `share` of its largest one. */

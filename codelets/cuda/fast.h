@@ -1,0 +1,17 @@
+/* Kernels of fast mode (weft_cuda_queue): each returns a weft_cuda_run's result, or WEFT_NOT_FAST (fast_lines.cuh) where the call
+ * is none that it computes, and has then launched nothing. */
+#ifndef WEFT_CODELETS_CUDA_FAST_H
+#define WEFT_CODELETS_CUDA_FAST_H
+
+#include "codelets/cuda/kernels.h"
+
+WEFT_BEGIN_DECLS
+
+/* Softmax, its logarithm and their gradients, by the kernel's identifier. */
+int weft_fast_softmax(weft_kernel_id kernel, const weft_device_call *call, weft_cuda_queue *queue);
+/* Reductions along dimensions; not the places of extremes. */
+int weft_fast_reduction(weft_kernel_id kernel, const weft_device_call *call, weft_cuda_queue *queue);
+
+WEFT_END_DECLS
+
+#endif
