@@ -1,6 +1,7 @@
 /* Attention: a block of threads goes through the keys that its rows see, tile by tile, with the largest score and the sum of
  * weights so far; each thread adds up a column of the result. See cpu/attention.c. */
 #include "codelets/cuda/attention.cuh"
+#include "codelets/cuda/dnn.h"
 
 namespace
 {
@@ -194,7 +195,7 @@ template <typename T> __global__ void run_finish(const weft_device_call call)
 
 int weft_cuda_attention(const weft_task_run *run, weft_cuda_queue *queue)
 {
-    return launch_attention<false>(run, queue);
+    return queue->fast && weft_dnn_attention_task(run, queue) ? 0 : launch_attention<false>(run, queue);
 }
 
 int weft_cuda_attention_state(const weft_task_run *run, weft_cuda_queue *queue)

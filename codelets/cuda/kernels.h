@@ -30,6 +30,7 @@ typedef struct weft_cuda_queue {
     /* Set by the owner. Kernels may add in an order of their own, contract products and sums, and call libraries. Equal calls still
      * give equal bits on one model of device. false: the CPU's order and bits wherever a kernel can have them. */
     bool fast;
+    void *dnn; /* for fast operations: what it has of cuDNN's (dnn.h) */
 } weft_cuda_queue;
 
 /* Allocates the error words, on the queue's device, before panels have filled its memory. A cudaError_t; if it is not 0 the first

@@ -1,6 +1,7 @@
 /* Launching kernels on views: tables of panels, and error words. */
 #include <string.h>
 
+#include "codelets/cuda/dnn.h"
 #include "codelets/cuda/views.h"
 
 namespace
@@ -95,6 +96,7 @@ void weft_cuda_queue_free(weft_cuda_queue *queue)
         }
     }
     weft_cuda_products_free(queue);
+    weft_dnn_free(queue);
     cudaFree(queue->table); /* no memory: nothing */
     cudaFree(queue->device_errors);
     if (queue->tables != NULL) {

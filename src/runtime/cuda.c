@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "codelets/cuda/dnn.h"
 #include "codelets/cuda/kernels.h"
 #include "codelets/cuda/products.h"
 #include "codelets/problems.h"
@@ -251,6 +252,10 @@ void weft_cuda_print(FILE *file)
     }
     if (count == 0) {
         print_none(file);
+    } else if (weft_runtime.cuda_queues != NULL && weft_runtime.cuda_queues[workers[0]].fast) {
+        char text[200];
+        weft_dnn_describe(text, sizeof(text));
+        fprintf(file, "cuDNN, for attention of 16-bit types: %s\n", text);
     }
 }
 

@@ -2,6 +2,7 @@
  * states, statistics and rotations: equal bits. Without StarPU. */
 #include "codelets/attention.h"
 #include "codelets/rotary.h"
+#include "fast_attention.h"
 #include "view_cases.h"
 
 enum { CASES = 24 };
@@ -273,7 +274,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention),  cmocka_unit_test(test_finish), cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_statistics), cmocka_unit_test(test_rotary),
+        cmocka_unit_test(test_statistics), cmocka_unit_test(test_rotary), cmocka_unit_test(test_fast_attention),
+        cmocka_unit_test(test_fast_attention_refused),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

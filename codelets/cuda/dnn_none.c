@@ -1,0 +1,28 @@
+/* In builds without cuDNN's headers. */
+#include <stdio.h>
+
+#include "codelets/cuda/dnn.h"
+
+bool weft_dnn_attend(const weft_dnn_attention *attention, weft_cuda_queue *queue)
+{
+    (void)attention;
+    (void)queue;
+    return false;
+}
+
+bool weft_dnn_attention_task(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    (void)run;
+    (void)queue;
+    return false;
+}
+
+void weft_dnn_describe(char *text, size_t size)
+{
+    snprintf(text, size, "not used: weft was built without cudnn_graph.h");
+}
+
+void weft_dnn_free(weft_cuda_queue *queue)
+{
+    (void)queue;
+}

@@ -1,0 +1,161 @@
+#include "codelets/cuda/dnn_plans.h"
+
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Plans of a queue; blocks of workspace, each twice as large as the one before. */
+enum { MAX_PLANS = 256, MAX_BLOCKS = 32 };
+
+typedef struct kept_plan {
+    weft_dnn_kind kind;
+    weft_dnn_sizes sizes;
+    weft_dnn_graph graph; /* without a plan: cuDNN has none for these sizes */
+} kept_plan;
+
+struct weft_dnn {
+    weft_dnn_library library;
+    cudnnHandle_t handle; /* NULL: cuDNN cannot be used */
+    void *stream;         /* the handle's */
+    int device;
+    kept_plan *plans[MAX_PLANS];
+    int num_plans;
+    /* Workspace. Earlier blocks stay until the queue ends: freeing one would wait for the device. */
+    void *blocks[MAX_BLOCKS];
+    int num_blocks;
+    size_t bytes, most_bytes; /* of the last block; that a plan may ask for */
+};
+
+static bool begin(weft_dnn *dnn)
+{
+    char why[160];
+    size_t unused, total;
+    if (!weft_dnn_load(&dnn->library, why, sizeof(why))) {
+        return false;
+    }
+    if (cudaGetDevice(&dnn->device) != cudaSuccess || cudaMemGetInfo(&unused, &total) != cudaSuccess ||
+        dnn->library.Create(&dnn->handle) != CUDNN_STATUS_SUCCESS) {
+        cudaGetLastError(); /* else the next launch would have it */
+        dnn->handle = NULL;
+        weft_dnn_unload(&dnn->library);
+        return false;
+    }
+    dnn->most_bytes = total / 32;
+    return true;
+}
+
+weft_dnn *weft_dnn_of(weft_cuda_queue *queue)
+{
+    weft_dnn *dnn = queue->dnn;
+    if (dnn == NULL) {
+        dnn = calloc(1, sizeof(*dnn));
+        queue->dnn = dnn;
+        if (dnn == NULL || !begin(dnn)) {
+            return NULL;
+        }
+    }
+    return dnn->handle == NULL ? NULL : dnn;
+}
+
+void weft_dnn_free(weft_cuda_queue *queue)
+{
+    weft_dnn *dnn = queue->dnn;
+    int before = 0;
+    if (dnn == NULL) {
+        return;
+    }
+    if (dnn->handle != NULL && cudaGetDevice(&before) == cudaSuccess) {
+        cudaSetDevice(dnn->device);
+        for (int i = 0; i < dnn->num_plans; i++) {
+            weft_dnn_end(&dnn->plans[i]->graph);
+            free(dnn->plans[i]);
+        }
+        dnn->library.Destroy(dnn->handle);
+        weft_dnn_unload(&dnn->library);
+        cudaSetDevice(before);
+    }
+    for (int i = 0; i < dnn->num_blocks; i++) {
+        cudaFree(dnn->blocks[i]);
+    }
+    free(dnn);
+    queue->dnn = NULL;
+}
+
+/* ---- plans --------------------------------------------------------------------------------------------- */
+
+static kept_plan *find_plan(const weft_dnn *dnn, weft_dnn_kind kind, const weft_dnn_sizes *sizes)
+{
+    for (int i = 0; i < dnn->num_plans; i++) {
+        kept_plan *plan = dnn->plans[i];
+        if (plan->kind == kind && memcmp(&plan->sizes, sizes, sizeof(*sizes)) == 0) {
+            return plan;
+        }
+    }
+    return NULL;
+}
+
+const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, weft_dnn_kind kind, const weft_dnn_sizes *sizes, weft_dnn_describe_graph describe)
+{
+    kept_plan *plan = find_plan(dnn, kind, sizes);
+    if (plan == NULL && dnn->num_plans < MAX_PLANS && (plan = malloc(sizeof(*plan))) != NULL) {
+        const weft_dnn_target target = { .handle = dnn->handle };
+        plan->kind = kind;
+        plan->sizes = *sizes;
+        weft_dnn_begin(&plan->graph, &dnn->library);
+        describe(&plan->graph, sizes);
+        if (weft_dnn_plan(&plan->graph, &target, (int64_t)dnn->most_bytes) != CUDNN_STATUS_SUCCESS) {
+            weft_dnn_end(&plan->graph);
+            plan->graph.plan = NULL;
+            cudaGetLastError();
+        }
+        dnn->plans[dnn->num_plans++] = plan;
+    }
+    return plan == NULL || plan->graph.plan == NULL ? NULL : &plan->graph;
+}
+
+void *weft_dnn_workspace(weft_dnn *dnn, size_t bytes)
+{
+    const size_t least = 1 << 20;
+    if (bytes > dnn->bytes) {
+        void *block = NULL;
+        size_t wanted = 2 * dnn->bytes > least ? 2 * dnn->bytes : least;
+        wanted = wanted > bytes ? wanted : bytes;
+        if (dnn->num_blocks == MAX_BLOCKS || cudaMalloc(&block, wanted) != cudaSuccess) {
+            cudaGetLastError();
+            return NULL;
+        }
+        dnn->blocks[dnn->num_blocks++] = block;
+        dnn->bytes = wanted;
+    }
+    return dnn->blocks[dnn->num_blocks - 1];
+}
+
+bool weft_dnn_run(weft_dnn *dnn, weft_cuda_queue *queue, const weft_dnn_graph *plan, const weft_dnn_arguments *arguments, void *workspace)
+{
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    if (dnn->stream != queue->stream) {
+        status = dnn->library.SetStream(dnn->handle, (cudaStream_t)queue->stream);
+        dnn->stream = status == CUDNN_STATUS_SUCCESS ? queue->stream : NULL;
+    }
+    if (status == CUDNN_STATUS_SUCCESS) {
+        status = weft_dnn_execute(plan, dnn->handle, arguments, workspace);
+    }
+    if (status != CUDNN_STATUS_SUCCESS) {
+        cudaGetLastError();
+    }
+    return status == CUDNN_STATUS_SUCCESS;
+}
+
+void weft_dnn_describe(char *text, size_t size)
+{
+    weft_dnn_library library;
+    char why[160];
+    if (!weft_dnn_load(&library, why, sizeof(why))) {
+        snprintf(text, size, "not used: %s", why);
+        return;
+    }
+    size_t version = library.GetVersion();
+    snprintf(text, size, "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    weft_dnn_unload(&library);
+}

@@ -1,0 +1,29 @@
+/* What a queue has of cuDNN's: a handle, plans that it has made, and their workspace. */
+#ifndef WEFT_CODELETS_CUDA_DNN_PLANS_H
+#define WEFT_CODELETS_CUDA_DNN_PLANS_H
+
+#include "codelets/cuda/dnn.h"
+#include "codelets/cuda/dnn_graph.h"
+
+/* Which graph a plan computes. */
+typedef enum weft_dnn_kind { WEFT_DNN_FORWARD, WEFT_DNN_BACKWARD } weft_dnn_kind;
+
+/* Adds the operations to a graph. */
+typedef void (*weft_dnn_describe_graph)(weft_dnn_graph *graph, const weft_dnn_sizes *sizes);
+
+typedef struct weft_dnn weft_dnn;
+
+/* The queue's, made by the first call. NULL: cuDNN cannot be used. */
+weft_dnn *weft_dnn_of(weft_cuda_queue *queue);
+
+/* The plan for these sizes, made when it is first asked for. NULL: cuDNN has none, or more plans are kept than the queue has
+ * room for. */
+const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, weft_dnn_kind kind, const weft_dnn_sizes *sizes, weft_dnn_describe_graph describe);
+
+/* Device memory of at least so many bytes, the same for all operations of the queue, as these follow each other. NULL: no memory. */
+void *weft_dnn_workspace(weft_dnn *dnn, size_t bytes);
+
+/* Puts a plan behind the queue's stream. */
+bool weft_dnn_run(weft_dnn *dnn, weft_cuda_queue *queue, const weft_dnn_graph *plan, const weft_dnn_arguments *arguments, void *workspace);
+
+#endif

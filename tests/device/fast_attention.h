@@ -1,0 +1,10 @@
+/* Attention in fast mode, where cuDNN computes it: on the stand-in and on a GPU. */
+#ifndef WEFT_TESTS_FAST_ATTENTION_H
+#define WEFT_TESTS_FAST_ATTENTION_H
+
+/* Within bounds of double precision, in all sizes, with masks, shared heads, panels; and equal bits of equal calls. */
+void test_fast_attention(void **state);
+/* weft's own kernel computes what cuDNN refuses, and all where cuDNN cannot be used or memory is missing. */
+void test_fast_attention_refused(void **state);
+
+#endif
