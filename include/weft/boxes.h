@@ -41,7 +41,8 @@ WEFT_BEGIN_DECLS
  * until weft_wait() has returned; weft_to_boxes() may write to it earlier, it waits for the reads.
  *
  * \param num_boxes   of this process: 0 or more
- * \param boxes       num_boxes boxes inside the shape; those without elements are ignored. NULL with num_boxes 0
+ * \param boxes       num_boxes boxes inside the shape; those without elements are ignored, wherever they lie. NULL with
+ *                    num_boxes 0
  * \param pointers    one per box, to the element at the box's offset; aligned to the type; NULL where a box is empty
  * \param strides     elements from one index to the next: ndim numbers for each box, box 0 first. Positive, and no two
  *                    dimensions interleave; those of dimensions of size 1 are not read. NULL: all row-major without gaps
