@@ -337,7 +337,7 @@ static void test_other_refusals(void **state)
     REFUSED(weft_checkpoint_save("/dev/null/x", 1, names, tensors), WEFT_ERR_IO, "process 0");
     REFUSED(weft_checkpoint_load("/nowhere", 1, names, tensors), WEFT_ERR_IO, "No such file");
     REFUSED(weft_checkpoint_load("/", 1, names, tensors), WEFT_ERR_IO, "directory");
-    REFUSED(weft_checkpoint_load("/dev/zero", 1, names, tensors), WEFT_ERR_IO, "open");
+    REFUSED(weft_checkpoint_load("/dev/zero", 1, names, tensors), WEFT_ERR_IO, "it is a device, expected a regular file");
     REFUSED(weft_checkpoint_load(path, 2, missing, tensors), WEFT_ERR_INVALID, "layers.1.w");
     REFUSED(weft_checkpoint_load(path, 1, names, &wrong), WEFT_ERR_SHAPE, "[3, 5]");
     REFUSED(weft_checkpoint_load(path, 1, names, &other), WEFT_ERR_DTYPE, "f16");

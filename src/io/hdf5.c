@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "io/check.h"
-#include "io/disk.h"
+#include "base/disk.h"
 #include "io/hdf5_file.h"
 #include "io/rows.h"
 #include "tensor/actions.h"
@@ -159,10 +158,7 @@ static weft_status write_in_turn(const weft_file_call *call, const char *path, w
 /* On process 0. */
 static void take_place(const char *temporary, const char *path, weft_outcome *outcome)
 {
-    int file;
-    const char *failed = weft_disk_create(temporary, &file);
-    failed = failed == NULL ? weft_disk_finish(file) : failed;
-    failed = failed == NULL ? weft_disk_rename(temporary, path) : failed;
+    const char *failed = weft_disk_rename(temporary, path);
     if (failed != NULL) {
         weft_outcome_fail_disk(outcome, path, failed);
     }
@@ -182,7 +178,7 @@ static weft_status save(const weft_file_call *call, const char *temporary, weft_
     }
     status = status == WEFT_OK ? broadcast(call->function, 0, &outcome) : status;
     if (status != WEFT_OK && weft_runtime.process == 0) {
-        unlink(temporary);
+        weft_disk_remove(temporary);
     }
     return status;
 }

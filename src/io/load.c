@@ -6,7 +6,7 @@
 
 #include "io/check.h"
 #include "io/crc32c.h"
-#include "io/disk.h"
+#include "base/disk.h"
 #include "io/reading.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
