@@ -18,8 +18,9 @@ static bool check_entry(const weft_file_call *call, int i)
 {
     char name[32];
     snprintf(name, sizeof(name), "names[%d]", i);
-    if (call->names[i] == NULL || call->names[i][0] == '\0' || !weft_is_utf8(call->names[i])) {
-        const char *why = call->names[i] == NULL ? "NULL" : call->names[i][0] == '\0' ? "empty" : "not UTF-8";
+    bool is_empty = call->names[i] != NULL && call->names[i][0] == '\0' && !call->may_be_empty;
+    if (call->names[i] == NULL || is_empty || !weft_is_utf8(call->names[i])) {
+        const char *why = call->names[i] == NULL ? "NULL" : is_empty ? "empty" : "not UTF-8";
         return refuse(call->function, name, why);
     }
     snprintf(name, sizeof(name), "tensors[%d]", i);

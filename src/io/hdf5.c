@@ -24,14 +24,14 @@ static weft_status unsupported(const char *function, const weft_file_call *call)
 weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
     static const char function[] = "weft_hdf5_save";
-    const weft_file_call call = { function, path, n, names, tensors, 0 };
+    const weft_file_call call = { .function = function, .path = path, .n = n, .names = names, .tensors = tensors };
     return unsupported(function, &call);
 }
 
 weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
     static const char function[] = "weft_hdf5_load";
-    const weft_file_call call = { function, path, n, names, tensors, 0 };
+    const weft_file_call call = { .function = function, .path = path, .n = n, .names = names, .tensors = tensors };
     return unsupported(function, &call);
 }
 #else
@@ -210,7 +210,9 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
     static const weft_action action = { .name = "hdf5_save", .perform = perform_save, .needs_data = true };
-    weft_file_call call = { "weft_hdf5_save", path, n, names, tensors, 0 };
+    weft_file_call call = {
+        .function = "weft_hdf5_save", .path = path, .n = n, .names = names, .tensors = tensors
+    };
     if (!weft_check_file_call(&call) || !weft_check_file_waits(&call)) {
         weft_check_file_spmd(&call, false);
         return weft_latest_status();
@@ -295,7 +297,9 @@ static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
     static const weft_action action = { .name = "hdf5_load", .perform = perform_load, .needs_data = true };
-    weft_file_call call = { "weft_hdf5_load", path, n, names, tensors, 0 };
+    weft_file_call call = {
+        .function = "weft_hdf5_load", .path = path, .n = n, .names = names, .tensors = tensors
+    };
     if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call)) {
         weft_check_file_spmd(&call, false);
         return weft_latest_status();
