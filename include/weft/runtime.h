@@ -207,6 +207,7 @@ typedef struct weft_counters {
     uint64_t buffers_created, buffers_reused;
     uint64_t views_copied; /**< calls that share memory elsewhere, and made a copy because the memory is the
                                 program's (weft_from_local()); counted where a copied part is held */
+    uint64_t gradients_skipped; /**< NULL gradients of optimisers' steps and of weft_clip_grad_norm() */
 } weft_counters;
 
 /** Copies the counters. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */
