@@ -39,7 +39,7 @@ typedef enum weft_world {
  * environment variable named, and else has the default. */
 typedef struct weft_config {
     weft_world world; /**< WEFT_WORLD: "auto", "self", "mpi", "fake" */
-    int local_ranks;  /**< WEFT_LOCAL_RANKS: ranks that each process hosts; default 1 */
+    int local_ranks;  /**< WEFT_LOCAL_RANKS: ranks that each process hosts; default 1, at most 4096 */
     int fake_size;    /**< WEFT_FAKE_SIZE: number of ranks of the fake world; default 1. Costs are those of so many
                            processes as WEFT_FAKE_PROCESSES says (default 1), each on a host of its own, and of the machine
                            whose figures the file WEFT_MACHINE has (docs/machine.md) */
