@@ -1,4 +1,4 @@
-/* Operations of the program, with public headers only: in random layouts, with panels of several heights,
+/* User-defined operations, with public headers only: in random layouts, with panels of several heights,
  * against plain loops. */
 #include "operand.h"
 #include "view_values.h"

@@ -1,4 +1,4 @@
-/* Operations of the program: checks, copies, calls. */
+/* User-defined operations: checks, copies, calls. */
 #include <stdlib.h>
 #include <string.h>
 

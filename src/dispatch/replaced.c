@@ -125,7 +125,7 @@ static bool check_replacement(const char *function, const weft_operation_descrip
     }
     if (d->gradient != NULL || d->gradient_reads != 0) {
         weft_fail(WEFT_ERR_INVALID, function,
-                  "gradient is given, and those of weft's operations stay as they are");
+                  "gradient is given, but the gradients of built-in operations cannot be replaced");
         return false;
     }
     if (d->rule == NULL && weft_count_halos(d) > 0) {

@@ -70,7 +70,7 @@ static bool parse_dtype(weft_json *json, weft_file_tensor *tensor)
     if (fits) {
         strcpy(tensor->dtype, name);
     } else {
-        weft_json_fail(json, "a dtype that is no name of a type");
+        weft_json_fail(json, "the dtype is not the name of a type");
     }
     free(name);
     return fits;
