@@ -135,16 +135,14 @@ static const H5FD_class_t driver = {
 
 hid_t weft_hdf5_open(const char *path, unsigned flags, weft_hdf5_disk *disk)
 {
-    hid_t properties = H5Pcreate(H5P_FILE_ACCESS), number = H5FDregister(&driver), file = -1;
-    if (properties >= 0 && number >= 0 && H5Pset_driver(properties, number, &disk) >= 0) {
+    hid_t properties = H5Pcreate(H5P_FILE_ACCESS), file = -1;
+    disk->driver = H5FDregister(&driver);
+    if (properties >= 0 && disk->driver > 0 && H5Pset_driver(properties, disk->driver, &disk) >= 0) {
         file = flags == H5F_ACC_TRUNC ? H5Fcreate(path, flags, H5P_DEFAULT, properties)
                                       : H5Fopen(path, flags, properties);
     }
-    /* The file keeps the driver. Closing must not clear the stack of errors of what failed. */
+    /* The next call would clear the stack of errors of this one. */
     hid_t errors = file < 0 ? H5Eget_current_stack() : -1;
-    if (number >= 0) {
-        H5FDunregister(number);
-    }
     if (properties >= 0) {
         H5Pclose(properties);
     }
@@ -152,4 +150,12 @@ hid_t weft_hdf5_open(const char *path, unsigned flags, weft_hdf5_disk *disk)
         H5Eset_current_stack(errors);
     }
     return file;
+}
+
+void weft_hdf5_forget(weft_hdf5_disk *disk)
+{
+    if (disk->driver > 0) {
+        H5FDunregister(disk->driver);
+    }
+    disk->driver = 0;
 }

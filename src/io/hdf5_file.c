@@ -116,6 +116,17 @@ static bool fail(const use *u, const char *step, const char *name)
     return false;
 }
 
+/* A file that the first process has made: where this process does not see it, it must not make another one. */
+static const char *open_again(use *u)
+{
+    const char *failed = weft_disk_open(u->path, &u->disk.file, &u->disk.size);
+    if (failed == NULL) {
+        close(u->disk.file);
+        failed = weft_disk_create(u->path, &u->disk.file);
+    }
+    return failed;
+}
+
 /* False: the file is not open. */
 static bool begin(use *u, unsigned flags)
 {
@@ -124,7 +135,7 @@ static bool begin(use *u, unsigned flags)
     u->writes = flags != H5F_ACC_RDONLY;
     const char *failed = flags == H5F_ACC_TRUNC    ? weft_disk_create_new(u->path, &u->disk.file)
                          : flags == H5F_ACC_RDONLY ? weft_disk_open(u->path, &u->disk.file, &u->disk.size)
-                                                   : weft_disk_create(u->path, &u->disk.file);
+                                                   : open_again(u);
     if (failed != NULL) {
         weft_outcome_fail_disk(u->outcome, u->path, failed);
         return false;
@@ -140,8 +151,9 @@ static bool end(use *u, bool done)
     if (u->file >= 0 && H5Fclose(u->file) < 0) {
         done = fail(u, "close", "the file");
     }
+    weft_hdf5_forget(&u->disk);
     if (u->disk.failed != NULL) {
-        done = fail(u, "write", "the file");
+        done = fail(u, u->writes ? "write" : "read", "the file");
     }
     const char *failed = u->disk.file >= 0 && u->writes ? weft_disk_finish(u->disk.file) : NULL;
     if (u->disk.file >= 0 && !u->writes) {
