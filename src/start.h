@@ -1,4 +1,4 @@
-/* src: the roof of the house. weft_init() over a transport that is given, for tests. */
+/* src: library start and stop. weft_init() over a transport that is given, for tests. */
 #ifndef WEFT_SRC_START_H
 #define WEFT_SRC_START_H
 

@@ -1,4 +1,4 @@
-/* The roof of the house: starts the floors from the bottom up, stops them from the top down. */
+/* Library start and stop: starts the levels from the bottom up, stops them from the top down. */
 #include <weft/weft.h>
 
 #include <stdlib.h>

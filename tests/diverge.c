@@ -97,6 +97,13 @@ static void register_operation(void)
         .kernel = no_kernel });
 }
 
+/* The odd process gives another path, or its tensor another name. */
+static void save(weft_tensor *tensor)
+{
+    const char *name = goes("saves_name") ? "other" : "w";
+    weft_checkpoint_save(goes("saves_path") ? "/nowhere/other" : "/nowhere/first", 1, &name, &tensor);
+}
+
 /* Rows, columns, rows, ... of a tensor of ones that grows by one: STEPS redistributions in flight. At TURN
  * the odd process does its own. */
 static weft_tensor *work(void)
@@ -132,6 +139,9 @@ static weft_tensor *work(void)
         }
         if (i == TURN && strncmp(way, "registers", strlen("registers")) == 0) {
             register_operation();
+        }
+        if (i == TURN && strncmp(way, "saves", strlen("saves")) == 0) {
+            save(sum);
         }
         sum = placed(sum, i % 2 == 0 ? "S1" : "S0");
         weft_tensor_set_name(sum, "running");

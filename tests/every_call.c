@@ -267,7 +267,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_tensor_unflatten, shards, &layout);
     TRY(weft_tensor_flatten, tensor, shards, &layout);
     TRY(weft_redistribute, tensor, mesh, NULL);
-    TRY(weft_to_host, tensor, memory, sizeof(memory));
+    TRY(weft_to_host, tensor, memory, sizeof(memory)); TRY(weft_to_host_on, tensor, 0, memory, sizeof(memory));
     TRY(weft_tensor_item, tensor, &number);
     TRY(weft_local_to_host, tensor, 0, memory, sizeof(memory));
     TRY(weft_local_acquire, tensor, 0, WEFT_READ); TRY(weft_local_release, tensor, 0);

@@ -43,6 +43,19 @@ static void divide(box_scene *s, prng *random, weft_box box, int depth)
     divide(s, random, rest, depth - 1);
 }
 
+/* A box without elements may lie anywhere. */
+static void move_away_if_empty(const box_scene *s, prng *random, weft_box *box)
+{
+    static const int64_t far[] = { -1, 1, 1000, INT64_MAX / 2 };
+    bool empty = false;
+    for (int d = 0; d < s->ndim; d++) {
+        empty |= box->extent[d] == 0;
+    }
+    for (int d = 0; d < s->ndim && empty; d++) {
+        box->offset[d] += far[prng_below(random, 4)];
+    }
+}
+
 /* Any boxes, overlapping or not. */
 static void scatter(box_scene *s, prng *random)
 {
@@ -53,6 +66,7 @@ static void scatter(box_scene *s, prng *random)
             box->offset[d] = (int64_t)prng_below(random, (uint64_t)s->shape[d] + 1);
             box->extent[d] = (int64_t)prng_below(random, (uint64_t)(s->shape[d] - box->offset[d]) + 1);
         }
+        move_away_if_empty(s, random, box);
     }
 }
 
@@ -238,6 +252,43 @@ static double ones_of(int64_t rows, const weft_placement *placement)
     assert_no_error();
     free(ones);
     return sum;
+}
+
+/* ceil(N / p) rows for each process: the last ones begin beyond N. Its strides are those of an array without rows. */
+static void rounded_rows(void **state)
+{
+    (void)state;
+    start_with_panels(MAX_RANKS, NULL);
+    int64_t p = weft_num_processes(), first = weft_process_index(), ranks = weft_world_size();
+    weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
+    for (int64_t rows = 0; rows < 2 * p + 2; rows++) {
+        int64_t each = (rows + p - 1) / p;
+        weft_box boxes[] = { { .offset = { first * each, 0 } }, { .offset = { rows + 7, -3 }, .extent = { 1000, 0 } } };
+        boxes[0].extent[0] = first * each >= rows ? 0 : rows - first * each < each ? rows - first * each : each;
+        boxes[0].extent[1] = 3;
+        const int64_t strides[] = { 3, 1, 0, 0 };
+        double memory[200], sum;
+        for (int i = 0; i < 200; i++) {
+            memory[i] = 1;
+        }
+        weft_scope_open();
+        weft_tensor *a =
+            weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ rows, 3 }, 2, boxes, (void *[]){ memory, NULL }, strides, NULL, NULL);
+        assert_no_error();
+        assert_int_equal(weft_tensor_item(weft_sum(a, WEFT_ALL_DIMS, false), &sum), WEFT_OK);
+        assert_int_equal(weft_to_boxes(weft_scale(a, 2), 2, boxes, (void *[]){ memory, NULL }, strides), WEFT_OK);
+        weft_scope_close();
+        assert_int_equal(weft_wait(), WEFT_OK);
+        assert_true(sum == (double)rows * 3);
+        for (int i = 0; i < 200; i++) {
+            assert_true(memory[i] == (i < boxes[0].extent[0] * 3 ? 2 : 1));
+        }
+    }
+    weft_box wrong = { .offset = { 0, 0 }, .extent = { 0, -1 } }; /* a negative extent is a mistake all the same */
+    assert_null(weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ 0, 3 }, 1, &wrong, NULL, NULL, NULL, NULL));
+    assert_error(WEFT_ERR_SHAPE, "boxes[0] has offset 0 and extent -1");
+    weft_mesh_pop();
+    assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
 static void balanced_rows(void **state)
@@ -443,6 +494,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_sets_of_boxes),
         cmocka_unit_test(balanced_rows),
+        cmocka_unit_test(rounded_rows),
         cmocka_unit_test(boxes_that_change_elsewhere),
         cmocka_unit_test(ghost_layers_and_columns_first),
         cmocka_unit_test(steps_in_place),

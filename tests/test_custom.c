@@ -1,4 +1,4 @@
-/* Operations of the program, with public headers only: in random layouts, with panels of several heights,
+/* User-defined operations, with public headers only: in random layouts, with panels of several heights,
  * against plain loops. */
 #include "operand.h"
 #include "view_values.h"
@@ -190,7 +190,7 @@ static void case_add_place(void)
     weft_apply_options options = { .num_scalars = 1, .scalars = { 2 } };
     if (any_partial(&a)) { /* not linear: the target would have to change its layout */
         assert_null(weft_apply(op_place, 1, &a.tensor, &options));
-        assert_error(WEFT_ERR_LAYOUT, "add_place: the target");
+        assert_error(WEFT_ERR_LAYOUT, "add_place: cannot change the target");
         release(&a);
         return;
     }

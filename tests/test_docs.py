@@ -124,6 +124,21 @@ class Pages(unittest.TestCase):
         for path in (*ROOT.glob("examples/*.cpp"), *ROOT.glob("examples/*.f90")):
             self.assertIn(f"({path.name})", index)
 
+    def test_variables_of_scripts_are_known(self):
+        """The library warns of a variable that it does not know: not of those that scripts and tests of weft read."""
+        listed = re.search(r"#define WEFT_VARIABLES\(each\)(.*?)/\*", read(ROOT / "src/runtime/variables.h"), re.DOTALL)[1]
+        known = {f"WEFT_{name}" for name in re.findall(r"each\((\w+)\)", listed)}
+        families = re.search(r"families\[\] = \{(.*?)\}", read(ROOT / "src/runtime/variables.c"))[1]
+        families = tuple(re.findall(r'"(\w+)"', families))
+        self.assertGreater(len(families), 1)
+        reads = re.compile(r"""(?:environ(?:\.get\(|\[)|getenv\()\s*["'](WEFT_\w+)|\$\{?(WEFT_\w+)""")
+        for folder in ("script", "bench", "tools", "tests", "examples", "packaging"):
+            for path in (ROOT / folder).rglob("*"):
+                if path.is_file() and path.suffix in ("", ".py", ".sh", ".c", ".cu", ".cpp"):
+                    for match in reads.finditer(path.read_text(encoding="utf-8", errors="replace")):
+                        name = match[1] or match[2]
+                        self.assertTrue(name in known or name.startswith(families), f"{path}: {name}")
+
     def test_messages_are_the_librarys(self):
         sources = "".join(read(path) for path in sorted((ROOT / "src").rglob("*.c")))
         joined = re.sub(r'"\s*\n\s*"', "", sources).replace('\\"', '"')

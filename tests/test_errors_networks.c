@@ -204,7 +204,7 @@ static void test_products(void **state)
                "stride is -1 in spatial dimension 2");
     GIVES_NULL(weft_conv3d(volume, filter3d, NULL, &(weft_convolution3d){ .padding = { -1 } }), INVALID, "weft_conv3d", "padding");
     GIVES_NULL(weft_conv3d(volume, filter3d, NULL, &(weft_convolution3d){ .padding = { 1, INT32_MAX, INT32_MAX } }), SHAPE,
-               "weft_conv3d", "64-bit");
+               "weft_conv3d", "int64");
     GIVES_NULL(weft_conv3d(volume, filter3d, NULL, &(weft_convolution3d){ .groups = -1 }), INVALID, "weft_conv3d", "groups");
     GIVES_NULL(weft_conv3d(volume, filter3d, square, NULL), SHAPE, "weft_conv3d", "bias");
     GIVES_NULL(weft_conv3d(volume, filter3d, stale_tensor, NULL), INVALID, "weft_conv3d", "bias");
@@ -247,7 +247,7 @@ static void test_products(void **state)
                "weft_interpolate", "at least 3");
     GIVES_NULL(weft_interpolate(image, 2, NULL), INVALID, "weft_interpolate", "options");
     GIVES_NULL(weft_interpolate(image, 2, &(weft_interpolation){ .sizes = { INT32_MAX, INT32_MAX } }), SHAPE, "weft_interpolate",
-               "elements");
+               "int64");
     GIVES_NULL(weft_interpolate(image, 2, &(weft_interpolation){ .mode = (weft_interpolation_mode)4 }), INVALID,
                "weft_interpolate", "mode");
     GIVES_NULL(weft_interpolate(image, 1, &(weft_interpolation){ .mode = WEFT_INTERPOLATE_BICUBIC }), INVALID,

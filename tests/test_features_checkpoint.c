@@ -3,9 +3,12 @@
 #include "checkpoint_support.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { RANKS = 6, ROUNDS = 40 };
@@ -325,12 +328,194 @@ static void a12_hdf5_refusals(void **state)
     assert_numbered(tensors[0], 1);
 }
 
+/* ---- files that are not what they seem ----------------------------------------------------------------------------- */
+
+typedef weft_status saver(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
+
+/* On one process, between two moments at which all are here. */
+static void on_first(void (*action)(const char *path, const char *other), const char *path, const char *other)
+{
+    await_all();
+    if (weft_first_rank() == 0) {
+        action(path, other);
+    }
+    await_all();
+}
+
+static void make_link(const char *path, const char *other)
+{
+    unlink(path);
+    assert_int_equal(symlink(other, path), 0);
+}
+
+static void make_hard_link(const char *path, const char *other)
+{
+    unlink(path);
+    assert_int_equal(link(other, path), 0);
+}
+
+static void make_pipe(const char *path, const char *other)
+{
+    (void)other;
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+}
+
+static void write_secret(const char *path, const char *other)
+{
+    write_bytes(path, other, (int64_t)strlen(other));
+}
+
+static void remove_file(const char *path, const char *other)
+{
+    (void)other;
+    unlink(path);
+}
+
+static void assert_contents(const char *path, const char *expected)
+{
+    int64_t count;
+    char *bytes = read_bytes(path, &count);
+    assert_int_equal(count, strlen(expected));
+    assert_memory_equal(bytes, expected, (size_t)count);
+    free(bytes);
+}
+
+static weft_tensor *make_one(void)
+{
+    const int64_t shape[] = { 4, 3 };
+    return make_numbered(1, WEFT_F32, 2, shape, weft_mesh_create(1, (const int64_t[]){ RANKS }, NULL),
+                         (const weft_placement[]){ weft_shard(0) });
+}
+
+/* What stands at PATH.tmp is not written through, and what stands at PATH is not replaced unless it is a file. */
+static void try_saver(saver *save)
+{
+    static const char *const kinds[] = { "a symbolic link", "several names", "a pipe" };
+    void (*const makers[])(const char *, const char *) = { make_link, make_hard_link, make_pipe };
+    const char *path = checkpoint_path(), *const names[] = { "a" };
+    char temporary[240], target[240];
+    struct stat about;
+    snprintf(temporary, sizeof(temporary), "%s.tmp", path);
+    snprintf(target, sizeof(target), "%s.target", path);
+    weft_tensor *tensor = make_one();
+    for (int kind = 0; kind < 3; kind++) {
+        on_first(write_secret, target, "secret");
+        on_first(makers[kind], temporary, target);
+        weft_status status = save(path, 1, names, &tensor);
+        await_all();
+        assert_contents(target, "secret");
+        if (save == weft_hdf5_save && kind == 1) { /* its first process alone makes the file, so it makes a new one */
+            assert_int_equal(status, WEFT_OK);
+        } else {
+            assert_int_equal(status, WEFT_ERR_IO);
+            assert_error(WEFT_ERR_IO, kinds[kind]);
+            assert_int_equal(lstat(temporary, &about), 0); /* it stays */
+            assert_false(S_ISREG(about.st_mode) && about.st_nlink == 1);
+        }
+        on_first(remove_file, temporary, NULL);
+    }
+    on_first(remove_file, target, NULL);
+    on_first(make_pipe, path, NULL);
+    assert_int_equal(save(path, 1, names, &tensor), WEFT_ERR_IO);
+    assert_error(WEFT_ERR_IO, "it is a pipe, expected a regular file");
+    assert_int_equal(stat(path, &about), 0);
+    assert_true(S_ISFIFO(about.st_mode));
+    on_first(remove_file, path, NULL);
+    assert_int_equal(save(path, 1, names, &tensor), WEFT_OK);
+}
+
+static void a12_links_and_pipes(void **state)
+{
+    (void)state;
+    try_saver(weft_checkpoint_save);
+    checkpoint_remove();
+    if (has_hdf5()) {
+        try_saver(weft_hdf5_save);
+    }
+}
+
+static void write_damaged(const char *path, const char *intact)
+{
+    int64_t count;
+    char *bytes = read_bytes(intact, &count);
+    write_bytes(path, bytes, count / 2);
+    free(bytes);
+}
+
+/* Each fault of a file has a reason of its own. */
+static void a12_hdf5_faults(void **state)
+{
+    (void)state;
+    if (!has_hdf5()) {
+        skip();
+    }
+    const char *path = checkpoint_path(), *const names[] = { "a" }, *const group[] = { "g/a" }, *const whole[] = { "g" };
+    char other[240];
+    snprintf(other, sizeof(other), "%s.other", path);
+    weft_tensor *tensor = make_one(), *bytes = weft_zeros(WEFT_U8, 1, (const int64_t[]){ 5 }, weft_tensor_mesh(tensor), NULL);
+#define REFUSED(text) (assert_int_equal(weft_hdf5_load(other, 1, names, &tensor), WEFT_ERR_IO), assert_error(WEFT_ERR_IO, text))
+    REFUSED("No such file");
+    on_first(make_pipe, other, NULL);
+    REFUSED("it is a pipe");
+    on_first(remove_file, other, NULL);
+    on_first(write_secret, other, "this is not an HDF5 file, though it is long enough to look at");
+    REFUSED("signature");
+    assert_int_equal(weft_hdf5_save(path, 1, group, &tensor), WEFT_OK);
+    on_first(write_damaged, other, path);
+    REFUSED("truncated");
+#undef REFUSED
+    assert_int_equal(weft_hdf5_load("/", 1, names, &tensor), WEFT_ERR_IO);
+    assert_error(WEFT_ERR_IO, "it is a directory");
+    assert_int_equal(weft_hdf5_load("/dev/zero", 1, names, &tensor), WEFT_ERR_IO);
+    assert_error(WEFT_ERR_IO, "it is a device");
+    assert_int_equal(weft_hdf5_load(path, 1, group, &bytes), WEFT_ERR_DTYPE);
+    assert_error(WEFT_ERR_DTYPE, "the tensor is u8, and \"g/a\" is f32 in the file");
+    assert_int_equal(weft_hdf5_load(path, 1, whole, &bytes), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "\"g\"");
+    on_first(remove_file, other, NULL);
+    assert_numbered(tensor, 1);
+}
+
+/* Where the disk is full the former file remains, and the program ends as if nothing had happened. */
+static void a12_full_disk(void **state)
+{
+    (void)state;
+    const int64_t shape[] = { 60, 50 };
+    const char *path = checkpoint_path(), *const names[] = { "a", "b" };
+    saver *const savers[] = { weft_checkpoint_save, weft_hdf5_save };
+    struct rlimit before;
+    weft_tensor *small[] = { make_one(), make_one() };
+    weft_mesh *mesh = weft_tensor_mesh(small[0]);
+    weft_placement rows[] = { weft_shard(0) };
+    weft_tensor *tensors[] = { make_numbered(2, WEFT_F64, 2, shape, mesh, rows), make_numbered(3, WEFT_F64, 2, shape, mesh, rows) };
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    for (int kind = 0; kind < (has_hdf5() ? 2 : 1); kind++) {
+        assert_int_equal(savers[kind](path, 2, names, small), WEFT_OK);
+        for (rlim_t limit = 500; limit < 40000; limit += 13000) {
+            const struct rlimit now = { limit, before.rlim_max };
+            assert_int_equal(setrlimit(RLIMIT_FSIZE, &now), 0);
+            weft_status status = savers[kind](path, 2, names, tensors);
+            assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+            assert_int_equal(status, WEFT_ERR_IO);
+            assert_error(WEFT_ERR_IO, "File too large");
+        }
+        weft_fill_inplace(small[0], 0);
+        assert_int_equal((kind == 0 ? weft_checkpoint_load : weft_hdf5_load)(path, 2, names, small), WEFT_OK);
+        assert_numbered(small[0], 1);
+        assert_int_equal(savers[kind](path, 2, names, tensors), WEFT_OK);
+    }
+    signal(SIGXFSZ, handler);
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, start, stop)
     const struct CMUnitTest tests[] = {
         ROW(a12_each_element_once), ROW(a12_shard_of_an_element), ROW(a12_refusals),
         ROW(a12_another_writer),    ROW(a12_hdf5),                ROW(a12_hdf5_refusals),
+        ROW(a12_links_and_pipes),   ROW(a12_hdf5_faults),         ROW(a12_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

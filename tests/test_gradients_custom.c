@@ -6,7 +6,7 @@
 
 static weft_mesh *mesh;
 
-/* Operations of the program's own: p = s a b^2 and q = a + b, for each row of a. */
+/* User-defined operations: p = s a b^2 and q = a + b, for each row of a. */
 static double element(const weft_view *view, int64_t i, int64_t j)
 {
     const double *row = weft_view_row(view, i - view->offset[0], NULL);

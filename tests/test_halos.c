@@ -321,7 +321,7 @@ static void case_relax(void)
     weft_tensor *result = weft_apply(op_relax, 2, inputs, NULL);
     if (any_partial(&a)) { /* the target would have to change its layout */
         assert_null(result);
-        assert_error(WEFT_ERR_LAYOUT, "relax: the target");
+        assert_error(WEFT_ERR_LAYOUT, "relax: cannot change the target");
     } else {
         double *expected = malloc(((size_t)a.count + 1) * sizeof(double));
         for (int64_t i = 0; i < a.count; i++) {

@@ -95,6 +95,9 @@ static void new_gradients(scene *s)
         bool half = s->items[i].type != s->items[i].state_type && below(2);
         s->gradient_tensors[i] =
             half ? weft_to_type(s->gradients[i].tensor, s->items[i].type) : s->gradients[i].tensor;
+        if (below(5) == 0) { /* the loss does not depend on this parameter */
+            s->gradient_tensors[i] = NULL;
+        }
     }
 }
 
@@ -177,8 +180,13 @@ static void case_sgd(void)
     for (int step = 0; step < STEPS; step++) {
         options.first_step = step == 0 && undefined;
         new_gradients(&s);
+        for (int i = 0; i < s.n && options.first_step; i++) { /* all momenta begin in this step */
+            s.gradient_tensors[i] = s.gradients[i].tensor;
+        }
         for (int i = 0; i < s.n; i++) {
-            reference_sgd(&s.items[i], s.gradients[i].dense, &options);
+            if (s.gradient_tensors[i] != NULL) {
+                reference_sgd(&s.items[i], s.gradients[i].dense, &options);
+            }
         }
         assert_int_equal(weft_sgd(s.n, s.parameters, s.gradient_tensors, &options,
                                   options.momentum == 0 ? NULL : s.states[0]),
@@ -224,7 +232,9 @@ static void case_adam(void)
     for (int step = 1; step <= STEPS; step++) {
         new_gradients(&s);
         for (int i = 0; i < s.n; i++) {
-            reference_adam(&s.items[i], s.gradients[i].dense, &options, step, decoupled);
+            if (s.gradient_tensors[i] != NULL) {
+                reference_adam(&s.items[i], s.gradients[i].dense, &options, step, decoupled);
+            }
         }
         weft_status status = (decoupled ? weft_adamw : weft_adam)(s.n, s.parameters, s.gradient_tensors,
                                                                   s.states[0], s.states[1], step, &options);
@@ -261,9 +271,13 @@ static void case_clip(void)
     weft_mesh *mesh = any_mesh();
     weft_dtype type = WEFT_F32;
     bool single = false; /* one is summed in single precision */
+    int absent = below(3) == 0 ? (int)below((uint64_t)n) : n; /* of this one there is none */
     for (int i = 0; i < n; i++) {
         gradients[i] = make_scalable(below(4) == 0 ? any_mesh() : mesh);
-        tensors[i] = gradients[i].tensor;
+        tensors[i] = i == absent ? NULL : gradients[i].tensor;
+        if (i == absent) {
+            continue;
+        }
         type = gradients[i].dtype == WEFT_F64 ? WEFT_F64 : type;
         single |= gradients[i].dtype == WEFT_F32;
         for (int64_t j = 0; j < gradients[i].count; j++) {
@@ -275,13 +289,13 @@ static void case_clip(void)
     weft_tensor *norm = NULL;
     assert_int_equal(weft_clip_grad_norm(n, tensors, most, p, below(4) == 0 ? NULL : &norm), WEFT_OK);
     double scale = fmin(1, most / (total + 1e-6)), roundings = single && type == WEFT_F64 ? 64 * 0x1p29 : 64;
-    if (norm != NULL) {
+    if (norm != NULL && n > (absent < n)) {
         check(norm, type, 0, NULL, &total, roundings, 1 + total, "norm");
-        assert_ptr_equal(weft_tensor_mesh(norm), gradients[0].mesh);
+        assert_ptr_equal(weft_tensor_mesh(norm), gradients[absent == 0].mesh);
     }
     for (int i = 0; i < n; i++) {
         operand *g = &gradients[i];
-        for (int64_t j = 0; j < g->count; j++) {
+        for (int64_t j = 0; j < g->count && i != absent; j++) {
             g->dense[j] *= scale;
         }
         check(g->tensor, g->dtype, g->ndim, g->shape, g->dense, g->dtype == WEFT_F64 ? roundings : 64, 8,
@@ -342,6 +356,50 @@ static void test_clip_nothing(void **state)
     }
     assert_int_equal(weft_clip_grad_norm(0, NULL, 1, 2, &norm), WEFT_OK);
     assert_null(norm);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+static uint64_t skipped(void)
+{
+    weft_counters counters;
+    assert_int_equal(weft_get_counters(&counters), WEFT_OK);
+    return counters.gradients_skipped;
+}
+
+/* NULL gradients are skipped, and counted; a gradient that is NULL because a call has failed is an error. */
+static void test_absent_gradients(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    int64_t shape[] = { 4 }, ranks[] = { 2 };
+    weft_mesh *mesh = weft_mesh_create(1, ranks, NULL);
+    weft_tensor *p[] = { weft_ones(WEFT_F32, 1, shape, mesh, NULL), weft_ones(WEFT_F32, 1, shape, mesh, NULL) };
+    weft_tensor *m[] = { weft_zeros_like(p[0]), weft_zeros_like(p[1]) }, *v[] = { weft_zeros_like(p[0]), weft_zeros_like(p[1]) };
+    weft_tensor *g[] = { NULL, weft_ones(WEFT_F32, 1, shape, mesh, NULL) }, *none[] = { NULL, NULL }, *norm = p[0];
+    const weft_sgd_options sgd = { .learning_rate = 0.5, .momentum = 0.5 };
+    const weft_adam_options adam = WEFT_ADAM_DEFAULT;
+    uint64_t before = skipped();
+    assert_int_equal(weft_sgd(2, p, g, &sgd, m), WEFT_OK);
+    assert_int_equal(skipped() - before, 1);
+    assert_int_equal(weft_sgd(2, p, none, &sgd, m), WEFT_OK);
+    assert_int_equal(weft_adam(2, p, none, m, v, 1, &adam), WEFT_OK);
+    assert_int_equal(weft_clip_grad_norm(2, none, 1, 2, &norm), WEFT_OK);
+    assert_null(norm);
+    assert_int_equal(weft_clip_grad_norm(2, g, 1, 2, &norm), WEFT_OK);
+    assert_int_equal(skipped() - before, 8);
+    float values[2][4];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(weft_to_host(p[i], values[i], sizeof(values[i])), WEFT_OK);
+        assert_true(values[i][0] == (i == 0 ? 1 : 0.5f)); /* learning rate times the momentum, 0.5 * 0 + 1 */
+    }
+    none[1] = weft_matmul(p[0], NULL);
+    assert_null(none[1]);
+    assert_int_equal(weft_sgd(2, p, none, &sgd, m), WEFT_ERR_INVALID);
+    assert_int_equal(weft_clip_grad_norm(2, none, 1, 2, NULL), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "weft_matmul");
+    assert_int_equal(skipped() - before, 8);
     weft_scope_close();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
@@ -462,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients_move_once),
         cmocka_unit_test(test_clip_nothing),
+        cmocka_unit_test(test_absent_gradients),
         cmocka_unit_test(test_moments_overflow),
         cmocka_unit_test(test_second_pass_misses_nothing),
     };

@@ -203,7 +203,7 @@ static void case_exchange(void)
     if (!same || any_partial(&a)) {
         assert_int_equal(status, WEFT_ERR_LAYOUT);
         assert_null(out[0]);
-        assert_error(WEFT_ERR_LAYOUT, "exchange: the target");
+        assert_error(WEFT_ERR_LAYOUT, "exchange: cannot change the target");
         check(a.tensor, a.dtype, ndim, shape, a.dense, a.exact ? 0 : 32, 10, "unchanged");
     } else {
         double *product = calloc((size_t)a.count + 1, sizeof(double));

@@ -390,7 +390,7 @@ static void test_partial_target(void **state)
     weft_tensor *other = weft_from_local(WEFT_F64, 1, shape, locals, line(), &max, WEFT_COPY);
     weft_tensor *whole = ones(WEFT_F64, 5, -1, -1);
     expect_no_more_tasks();
-    refused(weft_add_inplace(target, whole, 1), WEFT_ERR_LAYOUT, "weft_add_inplace", "stays as it is");
+    refused(weft_add_inplace(target, whole, 1), WEFT_ERR_LAYOUT, "weft_add_inplace", "redistribute the target first");
     refused(weft_add_inplace(target, other, 1), WEFT_ERR_LAYOUT, "weft_add_inplace", "P(sum)");
     assert_ptr_equal(weft_add_inplace(target, target, 1), target);
     assert_no_error();

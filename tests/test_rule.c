@@ -358,7 +358,7 @@ static void test_wrong_shapes(void **state)
           "a has 2 dimensions, expected 1",
           { .num_sizes = 2, .sizes = { 2, 3 } },
           WEFT_ERR_SHAPE },
-        { THIS_ROW, "ab->(ab)", "4000000000,4000000000", "larger than 64 bits", { 0 }, WEFT_ERR_SHAPE },
+        { THIS_ROW, "ab->(ab)", "4000000000,4000000000", "overflows int64", { 0 }, WEFT_ERR_SHAPE },
         { THIS_ROW, "n[c],n,->n[c]", "5,7 5 1", "c has 1 dimension, expected 0", { 0 }, WEFT_ERR_SHAPE },
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {

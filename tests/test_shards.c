@@ -5,8 +5,12 @@
 #include <starpu.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "runtime/pool.h"
+#include "runtime/runtime.h"
 
 /* ---- access to shards ---------------------------------------------------------------------------------- */
 
@@ -417,6 +421,84 @@ static void test_scopes_without_memory(void **state)
     stop();
 }
 
+/* ---- the full tensor on one process --------------------------------------------------------------------- */
+
+enum { ROUNDS = 24, MOST = 9 * 9 };
+
+/* In any layout, also the Partial one of a sum: a tensor of at most MOST elements. */
+static weft_tensor *any_tensor(prng *random)
+{
+    int64_t shape[2] = { 1 + (int64_t)prng_below(random, 9), 1 + (int64_t)prng_below(random, 9) };
+    double values[MOST];
+    for (int i = 0; i < MOST; i++) {
+        values[i] = i + 1;
+    }
+    weft_mesh *mesh = random_mesh(random, weft_world_size());
+    weft_placement placements[WEFT_MAX_DIMS];
+    random_placements(random, mesh, 2, false, placements);
+    weft_tensor *tensor = weft_distribute(WEFT_F64, 2, shape, values, mesh, placements);
+    return prng_below(random, 2) ? tensor : weft_sum(tensor, (int)prng_below(random, 2), false);
+}
+
+static void test_full_on_one_process(void **state)
+{
+    (void)state;
+    start(6);
+    prng random = prng_start(70);
+    for (int round = 0; round < ROUNDS; round++) {
+        double expected[MOST], found[MOST];
+        weft_scope_open();
+        weft_tensor *tensor = any_tensor(&random);
+        size_t bytes = weft_tensor_bytes(tensor);
+        int process = (int)prng_below(&random, (uint64_t)weft_num_processes());
+        bool receives = process == weft_process_index();
+        assert_int_equal(weft_to_host(tensor, expected, bytes), WEFT_OK);
+        memset(found, 0, sizeof(found));
+        assert_int_equal(weft_to_host_on(tensor, process, receives ? found : NULL, receives ? bytes : 0), WEFT_OK);
+        assert_no_error();
+        if (receives) {
+            assert_memory_equal(found, expected, bytes);
+        }
+        weft_scope_close();
+    }
+    stop();
+}
+
+/* The other processes have no memory for it. */
+static void test_others_keep_their_shards(void **state)
+{
+    (void)state;
+    enum { ELEMENTS = 6000 };
+    static double values[ELEMENTS];
+    start(6);
+    weft_placement split = weft_shard(0);
+    weft_tensor *tensor = weft_ones(WEFT_F64, 1, (const int64_t[]){ ELEMENTS }, line(weft_world_size()), &split);
+    int64_t used, own, last = weft_num_processes() - 1;
+    assert_int_equal(weft_wait(), WEFT_OK);
+    int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
+    weft_pool_peak(weft_runtime.pool, &used, &own);
+    assert_int_equal(weft_to_host_on(tensor, (int)last, values, sizeof(values)), WEFT_OK);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    weft_pool_peak(weft_runtime.pool, &used, &own);
+    bool receives = weft_process_index() == last;
+    assert_int_equal(used - before, receives ? (int64_t)sizeof(values) : 0);
+    assert_true(values[ELEMENTS - 1] == receives);
+    assert_int_equal(weft_to_host_on(tensor, (int)last + 1, values, sizeof(values)), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "process is ");
+    assert_int_equal(weft_to_host_on(tensor, -1, values, sizeof(values)), WEFT_ERR_INVALID);
+    weft_clear_error();
+    if (weft_num_processes() == 1) {
+        assert_int_equal(weft_to_host_on(tensor, 0, values, sizeof(values) - 1), WEFT_ERR_INVALID);
+        assert_error(WEFT_ERR_INVALID, "bytes is ");
+        assert_int_equal(weft_to_host_on(tensor, 0, NULL, sizeof(values)), WEFT_ERR_INVALID);
+        assert_error(WEFT_ERR_INVALID, "global is NULL");
+    }
+    assert_int_equal(weft_to_host_on(NULL, 0, values, sizeof(values)), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "tensor is NULL");
+    weft_tensor_release(tensor);
+    stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +515,8 @@ int main(void)
         cmocka_unit_test(test_release_while_pending),
         cmocka_unit_test(test_small_pool),
         cmocka_unit_test(test_scopes_without_memory),
+        cmocka_unit_test(test_full_on_one_process),
+        cmocka_unit_test(test_others_keep_their_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

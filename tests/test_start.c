@@ -40,12 +40,29 @@ static void refuse(const child *c, const char *text)
 
 /* ---- settings ------------------------------------------------------------------------------------------ */
 
+/* More ranks than one process can emulate are refused at once; a fake world may have them. */
+static void test_too_many_ranks(void **state)
+{
+    (void)state;
+    static const char *const numbers[] = { "WEFT_RANKS=100000", "WEFT_RANKS=4097", "WEFT_LOCAL_RANKS=100000" };
+    const char *const arguments[] = { starter, NULL };
+    for (int i = 0; i < 3; i++) {
+        const char *const settings[] = { numbers[i], NULL };
+        child c = { .arguments = arguments, .settings = settings, .seconds = LONG_S };
+        child_run(&c);
+        assert_ends(&c, 3);
+        assert_says(&c, "a process would host ", " ranks, at most 4096 are possible", NULL);
+    }
+    start_alone((const char *const[]){ "WEFT_RANKS=64", NULL });
+}
+
 static void test_misspelt_variables(void **state)
 {
     (void)state;
     const char *const settings[] = { "WEFT_TIMEOUT=3",    "WEFT_PNAEL_ROWS=8", "WEFT_CHEK=1",
                                      "WEFT_COLOUR_MAP=1", "WEFT_TEST_X=1",     "WEFT_BENCH_X=1",
-                                     "WEFT_PANEL_BYTES=", "WEFT_SEED=1",       NULL };
+                                     "WEFT_PANEL_BYTES=", "WEFT_SEED=1",       "WEFT_PEERS_PYTHON=x",
+                                     NULL };
     const child *c = start_alone(settings);
     assert_says(c, "weft: WEFT_TIMEOUT is set, which weft does not know", "did you mean WEFT_TIMEOUT_S?",
                 NULL);
@@ -54,6 +71,7 @@ static void test_misspelt_variables(void **state)
     assert_says(c, "weft: WEFT_COLOUR_MAP is set, which weft does not know (", NULL, NULL);
     refuse(c, "WEFT_TEST_X");
     refuse(c, "WEFT_BENCH_X");
+    refuse(c, "WEFT_PEERS_PYTHON");
     refuse(c, "WEFT_PANEL_BYTES is");
     refuse(c, "WEFT_SEED");
 }
@@ -150,6 +168,7 @@ static void test_alone_on_purpose(void **state)
 int main(int argc, char *argv[])
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_too_many_ranks),
         cmocka_unit_test(test_misspelt_variables),
         cmocka_unit_test(test_no_warnings),
         cmocka_unit_test(test_variables_are_documented),

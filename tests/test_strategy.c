@@ -201,7 +201,7 @@ static void test_in_place(void **state)
         weft_status status = search_problem(&p, &jointly, inputs, &sharding, why, sizeof(why));
         if (cases[i].wanted_b == NULL) {
             assert_int_equal(status, WEFT_ERR_LAYOUT);
-            assert_non_null(strstr(why, "stays as it is"));
+            assert_non_null(strstr(why, "redistribute the target first"));
         } else {
             assert_int_equal(status, WEFT_OK);
             assert_ptr_equal(sharding.inputs[0], inputs[0]);

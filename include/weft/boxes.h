@@ -19,9 +19,9 @@
  * Every process makes the calls, those outside the mesh too, which may have boxes all the same. Data goes straight from the
  * arrays to the shards, and back, as tasks and messages, for which nothing waits. The first call with new boxes BLOCKS until
  * all processes have exchanged their boxes and found them right. A call with the boxes of a former one (of the last 64; the
- * pointers may be others) exchanges only one number beside the data, since boxes may have changed elsewhere: it BLOCKS
- * until all processes have made the call; inside weft_fixed_boxes_begin() it exchanges nothing but data, and does not
- * block, unless some process has had the same boxes beside different ones of others: then it exchanges the number. */
+ * pointers may differ) exchanges only one number besides the data, because another process's boxes may have changed: it
+ * BLOCKS until all processes have made the call. Inside weft_fixed_boxes_begin() it exchanges only data and does not
+ * block, unless another process's boxes changed in an earlier call while these did not: then it exchanges the number. */
 #ifndef WEFT_BOXES_H
 #define WEFT_BOXES_H
 
@@ -41,7 +41,8 @@ WEFT_BEGIN_DECLS
  * until weft_wait() has returned; weft_to_boxes() may write to it earlier, it waits for the reads.
  *
  * \param num_boxes   of this process: 0 or more
- * \param boxes       num_boxes boxes inside the shape; those without elements are ignored. NULL with num_boxes 0
+ * \param boxes       num_boxes boxes inside the shape; those without elements are ignored, wherever they lie. NULL with
+ *                    num_boxes 0
  * \param pointers    one per box, to the element at the box's offset; aligned to the type; NULL where a box is empty
  * \param strides     elements from one index to the next: ndim numbers for each box, box 0 first. Positive, and no two
  *                    dimensions interleave; those of dimensions of size 1 are not read. NULL: all row-major without gaps

@@ -25,6 +25,10 @@
  * (fsync() by all processes, then rename(), then fsync() of the folder). A killed run leaves PATH.tmp behind,
  * which the next save to PATH writes over. Two runs must not save to one path at the same time.
  *
+ * A save replaces a file at PATH, or a symbolic link to one (not what it leads to); where anything else stands at PATH (a pipe,
+ * a device), or a link or another name of some file at PATH.tmp, nothing is written: WEFT_ERR_IO. Only regular files are
+ * read, also through links.
+ *
  * Checksums (CRC-32C) of the header and of each tensor are in the file's metadata: a damaged file is refused.
  * Files of other programs have none: of these only the structure is checked. */
 #ifndef WEFT_CHECKPOINT_H

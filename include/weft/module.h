@@ -26,7 +26,7 @@
  *     weft_parallelize(mlp, mesh, 3, plan);
  *     weft_tensor *y = weft_module_call(mlp, x);
  *
- * The same forward functions serve every layout: which rank holds which part of a parameter is the plan's matter, and
+ * The same forward functions serve every layout: the plan decides which rank holds which part of a parameter, and
  * communication follows from the layouts.
  *
  * Nothing here waits. All processes make the same calls in the same order. */

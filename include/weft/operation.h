@@ -1,5 +1,5 @@
 /** \file
- * Operations of the program: a rule, which gives the relation of all operands' dimensions, and a kernel,
+ * User-defined operations: a rule, which gives the relation of all operands' dimensions, and a kernel,
  * which computes one part of the outputs on one rank (<weft/kernel.h>). They are called like weft's own
  * operations: layouts are chosen and cached, inputs redistributed, types and shapes checked, and tasks
  * ordered by their data.

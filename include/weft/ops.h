@@ -1,15 +1,15 @@
 /** \file
  * Operations; this header includes those of all families. Each takes tensors of any layout on one mesh, moves
- * inputs where their layouts do not fit together, and returns a new tensor at once (functions named *_ change
- * their first argument and return it). The layout of a result is weft's choice, by what moving costs: ask
+ * inputs where their layouts do not fit together, and returns a new tensor at once (functions named
+ * *_inplace modify their first argument and return it). The layout of a result is weft's choice, by what moving costs: ask
  * weft_tensor_placements(), or weft_redistribute() it.
  * Errors: NULL, with WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, or WEFT_ERR_MESH for tensors of
  * different meshes (weft_redistribute() one of them).
  *
- * Scalars of other meshes are replicated on the others' mesh by themselves: tensors without dimensions, and
- * those with dimensions and one element, of which the first process warns on standard error, once for each
- * operation (WEFT_SILENT=1: never). The result is on the mesh of the first tensor of another number of
- * elements than one, or else of the first one that has dimensions (in place: of the target).
+ * A scalar on another mesh is replicated automatically: a tensor without dimensions, or one with dimensions and
+ * one element; for the latter the first process prints a warning on standard error, once for each operation
+ * (WEFT_SILENT=1: never). The result is on the mesh of the first tensor that does not have exactly one element; if
+ * all have one, of the first tensor that has dimensions (in place: of the target).
  */
 #ifndef WEFT_OPS_H
 #define WEFT_OPS_H

@@ -9,6 +9,10 @@
  * is computed in the widest of its tensors' types, at least WEFT_F32, and rounded once. No changed tensor may
  * occur twice in a call. Groups of parameters with other options are separate calls.
  *
+ * A NULL gradient is skipped, with its parameter and states: weft_grad() is NULL for a parameter that the loss does not
+ * depend on. weft_counters.gradients_skipped counts them. NULL is WEFT_ERR_INVALID after an error that has not been cleared
+ * (weft_clear_error()), because it may be the result of the call that failed.
+ *
  * Errors: WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_LAYOUT, WEFT_ERR_MESH. They come before
  * any change. */
 #ifndef WEFT_OPTIMIZERS_H
@@ -102,7 +106,7 @@ WEFT_API weft_status weft_adamw(int n, weft_tensor *const parameters[], weft_ten
  * \param gradients   of any floating types and meshes; Partial only with sums and averages
  * \param p           above 0; INFINITY: the largest absolute value
  * \param total_norm  NULL, or gets the norm: a new scalar on the first one's mesh, WEFT_F64 if a gradient is,
- *                    else WEFT_F32 (p INFINITY: the common type of all gradients). NULL for n 0
+ *                    else WEFT_F32 (p INFINITY: the common type of all gradients). NULL without gradients
  */
 WEFT_API weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double max_norm, double p,
                                          weft_tensor **total_norm);

@@ -39,7 +39,7 @@ typedef enum weft_world {
  * environment variable named, and else has the default. */
 typedef struct weft_config {
     weft_world world; /**< WEFT_WORLD: "auto", "self", "mpi", "fake" */
-    int local_ranks;  /**< WEFT_LOCAL_RANKS: ranks that each process hosts; default 1 */
+    int local_ranks;  /**< WEFT_LOCAL_RANKS: ranks that each process hosts; default 1, at most 4096 */
     int fake_size;    /**< WEFT_FAKE_SIZE: number of ranks of the fake world; default 1. Costs are those of so many
                            processes as WEFT_FAKE_PROCESSES says (default 1), each on a host of its own, and of the machine
                            whose figures the file WEFT_MACHINE has (docs/machine.md) */
@@ -207,6 +207,7 @@ typedef struct weft_counters {
     uint64_t buffers_created, buffers_reused;
     uint64_t views_copied; /**< calls that share memory elsewhere, and made a copy because the memory is the
                                 program's (weft_from_local()); counted where a copied part is held */
+    uint64_t gradients_skipped; /**< NULL gradients of optimisers' steps and of weft_clip_grad_norm() */
 } weft_counters;
 
 /** Copies the counters. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */

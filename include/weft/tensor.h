@@ -177,6 +177,9 @@ WEFT_API weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh,
  * `global` has room for `bytes` bytes. Less than weft_tensor_bytes(): WEFT_ERR_INVALID at once, nothing is
  * written. All processes must give room enough: one that alone gives too little is missed by the others. */
 WEFT_API weft_status weft_to_host(weft_tensor *tensor, void *global, size_t bytes);
+/** BLOCKS, every process must call it: the same on one process alone (0 <= process < weft_num_processes()). The others' `global`
+ * may be NULL, and they hold no more than their shards. WEFT_ERR_INVALID for another process. */
+WEFT_API weft_status weft_to_host_on(weft_tensor *tensor, int process, void *global, size_t bytes);
 
 /** BLOCKS, every process must call it: the value of a tensor of one element, on every process; 64-bit
  * integers are rounded to double precision. WEFT_ERR_SHAPE for any other number of elements. */

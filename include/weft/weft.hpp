@@ -318,6 +318,11 @@ public:
     }
     /** BLOCKS: the values, row-major, into memory of the caller's, which has room for `bytes` bytes. */
     weft_status to_host(void *memory, std::size_t bytes) const { return check(weft_to_host(handle_, memory, bytes)); }
+    /** BLOCKS: the same on one process; the others' memory may be NULL. */
+    weft_status to_host_on(int process, void *memory, std::size_t bytes) const
+    {
+        return check(weft_to_host_on(handle_, process, memory, bytes));
+    }
     /** BLOCKS: the values, row-major, converted to T; empty on error where nothing throws. */
     template <typename T> std::vector<T> values() const;
 

@@ -35,7 +35,7 @@ static weft_tensor *seed(const char *function, const char *argument, const char 
     const weft_layout *layout = weft_layout_of(output);
     if (gradient == NULL) {
         if (weft_tensor_num_elements(output) != 1) {
-            weft_fail(WEFT_ERR_SHAPE, function, "%s has %lld elements: %s is needed for other numbers than one",
+            weft_fail(WEFT_ERR_SHAPE, function, "%s has %lld elements: a non-scalar output needs a gradient argument, and %s is NULL",
                       argument, (long long)weft_tensor_num_elements(output), gradient_argument);
             return NULL;
         }

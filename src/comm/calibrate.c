@@ -1,12 +1,12 @@
 /* The connection between processes over which src/machine measures and agrees on figures. */
 #include "comm/calibrate.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/disk.h"
 #include "machine/model.h"
 #include "runtime/variables.h"
 
@@ -131,11 +131,10 @@ static weft_status describe_fake(const char *function, weft_machine_found *found
     if (path == NULL) {
         return WEFT_OK;
     }
-    FILE *file = fopen(path, "r");
+    FILE *file = weft_disk_stream(path, why, sizeof(why));
     bool read = file != NULL && weft_machine_model_read(file, &model, why, sizeof(why));
     if (!read) {
-        weft_fail(WEFT_ERR_IO, function, "%s, %s: %s", weft_variable_name(WEFT_VARIABLE_MACHINE), path,
-                  file == NULL ? strerror(errno) : why);
+        weft_fail(WEFT_ERR_IO, function, "%s, %s: %s", weft_variable_name(WEFT_VARIABLE_MACHINE), path, why);
     } else {
         found->machine = model.machine;
         found->source = "file";

@@ -33,6 +33,10 @@ char *weft_call_describe(const weft_call_signature *call, char *buffer, size_t s
     weft_text text = weft_text_in(buffer, size);
     weft_text_add(&text, "%s(", call->function);
     const char *between = "";
+    if (call->text != NULL) {
+        weft_text_add(&text, "%s", call->text);
+        between = ", ";
+    }
     for (int i = 0; i < call->num_layouts; i++) {
         char layout[256] = "";
         if (call->layouts[i] != NULL) {
@@ -233,6 +237,7 @@ static uint64_t digest_of(const weft_layout *layout)
 static uint64_t add_to_digest(uint64_t digest, const weft_call_signature *call)
 {
     digest = weft_digest_text(digest, call->function);
+    digest = call->text == NULL ? digest : weft_digest_text(digest, call->text);
     digest = weft_digest_add(digest, (uint64_t)call->failed << 32 | (uint64_t)call->num_layouts << 16 |
                                          (uint64_t)call->num_numbers);
     for (int i = 0; i < call->num_layouts; i++) {
@@ -287,12 +292,24 @@ bool weft_check_spmd(const weft_call_signature *call)
     return !weft_runtime.check || same_everywhere(call);
 }
 
-bool weft_check_spmd_number(const char *function, uint64_t number, bool valid)
+static bool check_number(const char *function, const char *text, uint64_t number, bool valid)
 {
     const double halves[] = { (double)(uint32_t)(number >> 32), (double)(uint32_t)number };
     return weft_check_spmd(&(weft_call_signature){
-               .function = function, .failed = !valid, .num_numbers = 2, .numbers = halves }) &&
+               .function = function, .failed = !valid, .num_numbers = 2, .numbers = halves, .text = text }) &&
            valid;
+}
+
+bool weft_check_spmd_number(const char *function, uint64_t number, bool valid)
+{
+    return check_number(function, NULL, number, valid);
+}
+
+bool weft_check_spmd_named(const char *function, const char *name, uint64_t number, bool valid)
+{
+    char quoted[80];
+    snprintf(quoted, sizeof(quoted), "\"%.70s\"", valid ? name : "");
+    return check_number(function, valid ? quoted : NULL, number, valid);
 }
 
 bool weft_call_last(const char *function)

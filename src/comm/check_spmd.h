@@ -14,6 +14,7 @@ typedef struct weft_call_signature {
     const weft_layout *const *layouts; /* of the input and output tensors; NULL: no such tensor */
     int num_numbers;                   /* shapes, scalars, flags */
     const double *numbers;
+    const char *text; /* what else the call says, as messages show it: the name of a file. NULL: nothing */
 } weft_call_signature;
 
 /* "weft_matmul(f32[8, 8] [S0] on 4, f32[8, 8] [R] on 4, 0, 2.5)"; returns text. */
@@ -29,6 +30,8 @@ bool weft_check_spmd(const weft_call_signature *call);
 
 /* The same of a call that one number stands for; false where it is not valid, too. */
 bool weft_check_spmd_number(const char *function, uint64_t number, bool valid);
+/* The same of a call on something that has a name. */
+bool weft_check_spmd_named(const char *function, const char *name, uint64_t number, bool valid);
 
 /* Called by weft_finalize() after all local work, with WEFT_CHECK or without. BLOCKS until all processes
  * have reached this point, so that no process leaves that others still need, or misses an abort notice.

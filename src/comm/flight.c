@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Only the first few layouts and numbers of a call are recorded. */
-enum { LAYOUTS = 3, NUMBERS = 6 };
+/* Only the first few layouts and numbers of a call are recorded, and the beginning of its text. */
+enum { LAYOUTS = 3, NUMBERS = 6, TEXT_WORDS = 32, TEXT_BYTES = TEXT_WORDS * 8 };
 
 /* Readers compare `number` before and after: 0 while the entry is being written. Release stores and
  * acquire loads keep this order; on x86 they are plain moves. */
@@ -14,10 +14,11 @@ typedef struct entry {
     _Atomic(uint64_t) number;
     _Atomic(uint64_t) digest;
     _Atomic(const char *) function;
-    _Atomic(uint64_t) counts; /* failed, layouts, numbers: one byte each */
+    _Atomic(uint64_t) counts; /* has a text, failed, layouts, numbers: one byte each */
     _Atomic(double) made_s;
     _Atomic(const weft_layout *) layouts[LAYOUTS];
     _Atomic(double) numbers[NUMBERS];
+    _Atomic(uint64_t) text[TEXT_WORDS];
 } entry;
 
 struct weft_flight {
@@ -56,13 +57,31 @@ static int least(int a, int b)
 #define STORE(to, value) atomic_store_explicit(&(to), value, memory_order_release)
 #define LOAD(from) atomic_load_explicit(&(from), memory_order_acquire)
 
+static void store_text(entry *e, const char *text)
+{
+    uint64_t words[TEXT_WORDS] = { 0 };
+    snprintf((char *)words, TEXT_BYTES, "%s", text);
+    for (int i = 0; i < TEXT_WORDS; i++) {
+        STORE(e->text[i], words[i]);
+    }
+}
+
+static void load_text(const entry *e, char text[TEXT_BYTES])
+{
+    for (int i = 0; i < TEXT_WORDS; i++) {
+        uint64_t word = LOAD(e->text[i]);
+        memcpy(text + (ptrdiff_t)i * 8, &word, sizeof(word));
+    }
+    text[TEXT_BYTES - 1] = '\0';
+}
+
 void weft_flight_note(weft_flight *flight, const weft_call_signature *call, uint64_t number, uint64_t digest)
 {
     entry *e = &flight->entries[number % WEFT_FLIGHT_CALLS];
     STORE(e->number, 0);
     STORE(e->digest, digest);
     STORE(e->function, call->function);
-    STORE(e->counts, (uint64_t)call->failed << 16 | (uint64_t)(call->num_layouts & 255) << 8 |
+    STORE(e->counts, (uint64_t)(call->text != NULL) << 24 | (uint64_t)call->failed << 16 | (uint64_t)(call->num_layouts & 255) << 8 |
                          (uint64_t)(call->num_numbers & 255));
     STORE(e->made_s, now_s());
     for (int i = 0; i < least(call->num_layouts, LAYOUTS); i++) {
@@ -70,6 +89,9 @@ void weft_flight_note(weft_flight *flight, const weft_call_signature *call, uint
     }
     for (int i = 0; i < least(call->num_numbers, NUMBERS); i++) {
         STORE(e->numbers[i], call->numbers[i]);
+    }
+    if (call->text != NULL) {
+        store_text(e, call->text);
     }
     STORE(e->number, number);
     STORE(flight->last, number);
@@ -93,6 +115,7 @@ bool weft_flight_text(const weft_flight *flight, uint64_t number, char *text, si
     const entry *e = &flight->entries[number % WEFT_FLIGHT_CALLS];
     const weft_layout *layouts[LAYOUTS] = { NULL };
     double numbers[NUMBERS] = { 0 };
+    char said[TEXT_BYTES];
     bool kept = number > 0 && LOAD(e->number) == number;
     uint64_t counts = LOAD(e->counts);
     weft_call_signature call = { .function = LOAD(e->function),
@@ -100,7 +123,9 @@ bool weft_flight_text(const weft_flight *flight, uint64_t number, char *text, si
                                  .num_layouts = least((int)(counts >> 8 & 255), LAYOUTS),
                                  .layouts = layouts,
                                  .num_numbers = least((int)(counts & 255), NUMBERS),
-                                 .numbers = numbers };
+                                 .numbers = numbers,
+                                 .text = (counts >> 24 & 1) != 0 ? said : NULL };
+    load_text(e, said);
     double made_s = LOAD(e->made_s);
     for (int i = 0; i < LAYOUTS; i++) {
         layouts[i] = LOAD(e->layouts[i]);

@@ -1,4 +1,4 @@
-/* Operations of the program: checks, copies, calls. */
+/* User-defined operations: checks, copies, calls. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,7 +251,8 @@ const weft_operation *weft_operation_register(const weft_operation_description *
     }
     bool taken = given == NULL || WEFT_TAKE_OPTIONS(function, &own, given);
     bool valid = taken && check_description(function, description, &num_outputs);
-    if (!weft_check_spmd_number(function, valid ? weft_description_fingerprint(description) : 0, valid)) {
+    if (!weft_check_spmd_named(function, valid ? description->name : NULL,
+                               valid ? weft_description_fingerprint(description) : 0, valid)) {
         return NULL;
     }
     weft_operation *operation = copy_of(description, num_outputs);

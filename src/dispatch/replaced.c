@@ -125,7 +125,7 @@ static bool check_replacement(const char *function, const weft_operation_descrip
     }
     if (d->gradient != NULL || d->gradient_reads != 0) {
         weft_fail(WEFT_ERR_INVALID, function,
-                  "gradient is given, and those of weft's operations stay as they are");
+                  "gradient is given, but the gradients of built-in operations cannot be replaced");
         return false;
     }
     if (d->rule == NULL && weft_count_halos(d) > 0) {
@@ -250,7 +250,7 @@ weft_status weft_operation_replace(const weft_operation_description *given)
     }
     bool taken = given == NULL || WEFT_TAKE_OPTIONS(function, &d, given);
     bool valid = taken && check_replacement(function, given == NULL ? NULL : &d);
-    if (!weft_check_spmd_number(function, valid ? weft_description_fingerprint(&d) : 0, valid)) {
+    if (!weft_check_spmd_named(function, valid ? d.name : NULL, valid ? weft_description_fingerprint(&d) : 0, valid)) {
         return weft_latest_status();
     }
     weft_kernel_id kernel = d.kernel == NULL ? WEFT_KERNEL_NONE : weft_codelet_register(d.name, d.kernel, d.cuda);
@@ -275,8 +275,8 @@ weft_status weft_operation_restore(const char *name)
         weft_fail(WEFT_ERR_INVALID, function, "name is %s%s%s", name == NULL ? "NULL" : "\"",
                   name == NULL ? "" : name, name == NULL ? "" : "\", and weft has no such operation");
     }
-    if (!weft_check_spmd_number(function, original == NULL ? 0 : weft_hash_bytes(name, strlen(name), 1),
-                                original != NULL)) {
+    if (!weft_check_spmd_named(function, name, original == NULL ? 0 : weft_hash_bytes(name, strlen(name), 1),
+                               original != NULL)) {
         return weft_latest_status();
     }
     for (; original != NULL; original = next_named(name, &number)) {

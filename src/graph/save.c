@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/disk.h"
 #include "base/text.h"
 #include "graph/saved.h"
 
@@ -280,7 +281,7 @@ static weft_status check(const weft_graph_impl *graph)
 
 static weft_status write_text(const weft_text *text, const char *path)
 {
-    FILE *file = fopen(path, "w");
+    FILE *file = weft_disk_stream_to(path, false);
     if (file == NULL) {
         return weft_fail(WEFT_ERR_IO, function, "path, %s: %s", path, strerror(errno));
     }

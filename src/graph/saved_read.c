@@ -1,10 +1,10 @@
 /* Reading saved graphs. Whatever a file says, what is read is sound: numbers are in range, values are defined before they
  * are used, and texts and lists have bounds. Whether calls fit their tensors is found when they are made. */
-#include <errno.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/disk.h"
 #include "graph/saved_reader.h"
 
 static const size_t max_bytes = (size_t)1 << 30; /* of a file */
@@ -436,13 +436,13 @@ static void read_lines(weft_reader *r)
     }
 }
 
-/* The whole file, with a 0 behind it. NULL: *why says why. */
-static char *read_file(const char *path, const char **why)
+/* The whole file, with a 0 after it. NULL: *why says why; `room` is for its text. */
+static char *read_file(const char *path, const char **why, char room[200])
 {
-    FILE *file = fopen(path, "rb");
+    FILE *file = weft_disk_stream(path, room, 200);
     size_t used = 0, size = 0;
     char *text = NULL;
-    *why = file == NULL ? strerror(errno) : NULL;
+    *why = file == NULL ? room : NULL;
     for (size_t got = 1; file != NULL && *why == NULL && got > 0; used += got) {
         if (used + 1 >= size) {
             size = size == 0 ? 1 << 16 : 2 * size;
@@ -475,7 +475,8 @@ bool weft_saved_graph_is(const char *path)
 {
     static const char begin[] = WEFT_SAVED_GRAPH " ";
     char found[sizeof(begin)] = "";
-    FILE *file = fopen(path, "rb");
+    char why[200];
+    FILE *file = weft_disk_stream(path, why, sizeof(why));
     size_t got = file == NULL ? 0 : fread(found, 1, strlen(begin), file);
     if (file != NULL) {
         fclose(file);
@@ -510,8 +511,9 @@ void weft_saved_graph_free(weft_saved_graph *saved)
 
 weft_saved_graph *weft_saved_graph_read(const char *function, const char *path)
 {
+    char room[200];
     const char *why;
-    char *text = read_file(path, &why);
+    char *text = read_file(path, &why, room);
     if (text == NULL) {
         weft_fail(WEFT_ERR_IO, function, "%s: %s", path, why);
         return NULL;

@@ -1,9 +1,9 @@
 /* The public functions of automatic shardings. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/disk.h"
 #include "autoshard/shard.h"
 #include "graph/graph.h"
 
@@ -198,9 +198,10 @@ static weft_status find_figures(const char *function, const char *path, weft_sha
     if (path == NULL) {
         return WEFT_OK;
     }
-    FILE *file = fopen(path, "r");
+    char why[200];
+    FILE *file = weft_disk_stream(path, why, sizeof(why));
     if (file == NULL) {
-        return weft_fail(WEFT_ERR_INVALID, function, "machine is \"%s\": %s", path, strerror(errno));
+        return weft_fail(WEFT_ERR_INVALID, function, "machine is \"%s\": %s", path, why);
     }
     bool read = weft_machine_read(file, &world->machine);
     fclose(file);

@@ -18,8 +18,9 @@ static bool check_entry(const weft_file_call *call, int i)
 {
     char name[32];
     snprintf(name, sizeof(name), "names[%d]", i);
-    if (call->names[i] == NULL || call->names[i][0] == '\0' || !weft_is_utf8(call->names[i])) {
-        const char *why = call->names[i] == NULL ? "NULL" : call->names[i][0] == '\0' ? "empty" : "not UTF-8";
+    bool is_empty = call->names[i] != NULL && call->names[i][0] == '\0' && !call->may_be_empty;
+    if (call->names[i] == NULL || is_empty || !weft_is_utf8(call->names[i])) {
+        const char *why = call->names[i] == NULL ? "NULL" : is_empty ? "empty" : "not UTF-8";
         return refuse(call->function, name, why);
     }
     snprintf(name, sizeof(name), "tensors[%d]", i);
@@ -80,13 +81,35 @@ bool weft_check_file_layouts(const weft_file_call *call)
     return true;
 }
 
-static uint64_t digest_of(const weft_file_call *call)
+enum { CALL_TEXT = 240, MOST_PATH = 120, MOST_NAMES = 80 };
+
+/* The last characters of a long text, which differ more often than the first. */
+static void add_quoted(weft_text *text, const char *what)
 {
+    size_t length = strlen(what);
+    bool cut = length > MOST_PATH;
+    weft_text_add(text, "\"%s%s\"", cut ? "..." : "", cut ? what + length - MOST_PATH : what);
+}
+
+/* Path and names, as far as they fit, and a digest of all that is not shown. */
+static void describe(const weft_file_call *call, char text[CALL_TEXT])
+{
+    weft_text written = weft_text_in(text, CALL_TEXT);
     uint64_t digest = weft_digest_text(call->digest, call->path);
+    bool all_shown = strlen(call->path) <= MOST_PATH && call->digest == 0;
+    add_quoted(&written, call->path);
+    size_t begin = written.length;
     for (int i = 0; i < call->n; i++) {
+        bool shown = written.length - begin + strlen(call->names[i]) < MOST_NAMES;
+        if (shown) {
+            weft_text_add(&written, ", \"%s\"", call->names[i]);
+        }
+        all_shown = all_shown && shown;
         digest = weft_digest_text(digest, call->names[i]);
     }
-    return digest;
+    if (!all_shown) {
+        weft_text_add(&written, ", ... (%016llx)", (unsigned long long)digest);
+    }
 }
 
 bool weft_check_file_spmd(const weft_file_call *call, bool valid)
@@ -103,13 +126,10 @@ bool weft_check_file_spmd(const weft_file_call *call, bool valid)
     for (int i = 0; i < call->n; i++) {
         layouts[i] = weft_layout_of(call->tensors[i]);
     }
-    uint64_t digest = digest_of(call);
-    const double numbers[] = { call->n, (double)(uint32_t)(digest >> 32), (double)(uint32_t)digest };
-    bool same = weft_check_spmd(&(weft_call_signature){ .function = call->function,
-                                                        .num_layouts = call->n,
-                                                        .layouts = layouts,
-                                                        .num_numbers = 3,
-                                                        .numbers = numbers });
+    char text[CALL_TEXT];
+    describe(call, text);
+    bool same = weft_check_spmd(&(weft_call_signature){
+        .function = call->function, .num_layouts = call->n, .layouts = layouts, .text = text });
     free(layouts);
     return same;
 }

@@ -13,7 +13,8 @@ typedef struct weft_file_call {
     int n;
     const char *const *names;
     weft_tensor *const *tensors;
-    uint64_t digest; /* of what else the processes must agree on */
+    bool may_be_empty; /* a name: other programs save tensors named "" */
+    uint64_t digest;   /* of what else the processes must agree on */
 } weft_file_call;
 
 /* Path, names and tensors are there. False with the error kept. */

@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "io/check.h"
-#include "io/disk.h"
+#include "base/disk.h"
 #include "io/hdf5_file.h"
 #include "io/rows.h"
 #include "tensor/actions.h"
@@ -25,14 +24,14 @@ static weft_status unsupported(const char *function, const weft_file_call *call)
 weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
     static const char function[] = "weft_hdf5_save";
-    const weft_file_call call = { function, path, n, names, tensors, 0 };
+    const weft_file_call call = { .function = function, .path = path, .n = n, .names = names, .tensors = tensors };
     return unsupported(function, &call);
 }
 
 weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
     static const char function[] = "weft_hdf5_load";
-    const weft_file_call call = { function, path, n, names, tensors, 0 };
+    const weft_file_call call = { .function = function, .path = path, .n = n, .names = names, .tensors = tensors };
     return unsupported(function, &call);
 }
 #else
@@ -159,10 +158,7 @@ static weft_status write_in_turn(const weft_file_call *call, const char *path, w
 /* On process 0. */
 static void take_place(const char *temporary, const char *path, weft_outcome *outcome)
 {
-    int file;
-    const char *failed = weft_disk_create(temporary, &file);
-    failed = failed == NULL ? weft_disk_finish(file) : failed;
-    failed = failed == NULL ? weft_disk_rename(temporary, path) : failed;
+    const char *failed = weft_disk_rename(temporary, path);
     if (failed != NULL) {
         weft_outcome_fail_disk(outcome, path, failed);
     }
@@ -182,7 +178,7 @@ static weft_status save(const weft_file_call *call, const char *temporary, weft_
     }
     status = status == WEFT_OK ? broadcast(call->function, 0, &outcome) : status;
     if (status != WEFT_OK && weft_runtime.process == 0) {
-        unlink(temporary);
+        weft_disk_remove(temporary);
     }
     return status;
 }
@@ -214,7 +210,9 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
     static const weft_action action = { .name = "hdf5_save", .perform = perform_save, .needs_data = true };
-    weft_file_call call = { "weft_hdf5_save", path, n, names, tensors, 0 };
+    weft_file_call call = {
+        .function = "weft_hdf5_save", .path = path, .n = n, .names = names, .tensors = tensors
+    };
     if (!weft_check_file_call(&call) || !weft_check_file_waits(&call)) {
         weft_check_file_spmd(&call, false);
         return weft_latest_status();
@@ -299,7 +297,9 @@ static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
     static const weft_action action = { .name = "hdf5_load", .perform = perform_load, .needs_data = true };
-    weft_file_call call = { "weft_hdf5_load", path, n, names, tensors, 0 };
+    weft_file_call call = {
+        .function = "weft_hdf5_load", .path = path, .n = n, .names = names, .tensors = tensors
+    };
     if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call)) {
         weft_check_file_spmd(&call, false);
         return weft_latest_status();

@@ -1,10 +1,12 @@
 #include "io/hdf5_file.h"
 
-#include <hdf5.h>
-
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/disk.h"
 #include "comm/check_spmd.h"
+#include "io/hdf5_driver.h"
 
 /* ---- element types ------------------------------------------------------------------------------------------ */
 
@@ -53,44 +55,115 @@ static hid_t type_of(weft_dtype dtype)
     return -1;
 }
 
-/* ---- failures ------------------------------------------------------------------------------------------------- */
+/* A type of a file, in weft's words where it is one of weft's. */
+static const char *type_text(hid_t type, char *text, size_t size)
+{
+    static const char *const classes[] = { "integers",    "floating numbers", "times",      "strings", "bit fields", "opaque bytes",
+                                           "a compound", "references",       "an enumeration", "lists of varying length", "arrays" };
+    for (int d = 0; d < WEFT_DTYPE_COUNT; d++) {
+        hid_t own = type_of((weft_dtype)d);
+        bool same = H5Tequal(type, own) > 0;
+        H5Tclose(own);
+        if (same) {
+            snprintf(text, size, "%s", weft_dtype_name((weft_dtype)d));
+            return text;
+        }
+    }
+    int class = H5Tget_class(type);
+    bool number = class == H5T_INTEGER || class == H5T_FLOAT;
+    snprintf(text, size, "%s%s of %zu bytes%s",
+             class == H5T_INTEGER && H5Tget_sign(type) == H5T_SGN_NONE ? "unsigned " : "",
+             class >= 0 && class < (int)WEFT_ARRAY_SIZE(classes) ? classes[class] : "an unknown type", H5Tget_size(type),
+             number && H5Tget_order(type) == H5T_ORDER_BE ? ", the highest first" : "");
+    return text;
+}
 
-/* The innermost message of HDF5's stack of errors. */
+/* ---- one file ------------------------------------------------------------------------------------------------- */
+
+/* A file in use, and what the program has set for HDF5's errors: they go to outcomes, not to standard error. */
+typedef struct use {
+    const char *path;
+    weft_outcome *outcome;
+    weft_hdf5_disk disk;
+    bool writes;
+    hid_t file;
+    H5E_auto2_t function;
+    void *data;
+} use;
+
+/* The last message that is visited. */
 static herr_t keep_message(unsigned number, const H5E_error2_t *error, void *text)
 {
     (void)number;
-    if (error->desc != NULL) {
+    if (error->desc != NULL && error->desc[0] != '\0') {
         snprintf(text, 120, "%s", error->desc);
     }
     return 0;
 }
 
-static bool fail(weft_outcome *outcome, const char *path, const char *step, const char *name)
+/* Right after the call of libhdf5 that failed: the next one clears its stack of errors, whose innermost message says what
+ * has happened. */
+static bool fail(const use *u, const char *step, const char *name)
 {
-    char reason[120] = "no reason given", process[64];
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_message, reason);
+    char reason[120] = "libhdf5 gives no reason", process[64];
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_message, reason);
+    if (u->disk.failed != NULL) {
+        errno = u->disk.reason;
+        weft_disk_failure(u->disk.failed, reason, sizeof(reason));
+    }
     weft_process_text(weft_runtime.process, process, sizeof(process));
-    weft_outcome_fail(outcome, WEFT_ERR_IO, "%s: %.100s: %s %.80s: %s", process, path, step, name, reason);
+    weft_outcome_fail(u->outcome, WEFT_ERR_IO, "%s: %.100s: %s %.80s: %s", process, u->path, step, name, reason);
     return false;
 }
 
-/* Errors of HDF5 go to outcomes, not to standard error; the program's setting comes back. */
-typedef struct quiet {
-    H5E_auto2_t function;
-    void *data;
-} quiet;
-
-static quiet be_quiet(void)
+/* A file that the first process has made: where this process does not see it, it must not make another one. */
+static const char *open_again(use *u)
 {
-    quiet before = { NULL, NULL };
-    H5Eget_auto2(H5E_DEFAULT, &before.function, &before.data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    return before;
+    const char *failed = weft_disk_open(u->path, &u->disk.file, &u->disk.size);
+    if (failed == NULL) {
+        close(u->disk.file);
+        failed = weft_disk_create(u->path, &u->disk.file);
+    }
+    return failed;
 }
 
-static void be_as_before(quiet before)
+/* False: the file is not open. */
+static bool begin(use *u, unsigned flags)
 {
-    H5Eset_auto2(H5E_DEFAULT, before.function, before.data);
+    H5Eget_auto2(H5E_DEFAULT, &u->function, &u->data);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    u->writes = flags != H5F_ACC_RDONLY;
+    const char *failed = flags == H5F_ACC_TRUNC    ? weft_disk_create_new(u->path, &u->disk.file)
+                         : flags == H5F_ACC_RDONLY ? weft_disk_open(u->path, &u->disk.file, &u->disk.size)
+                                                   : open_again(u);
+    if (failed != NULL) {
+        weft_outcome_fail_disk(u->outcome, u->path, failed);
+        return false;
+    }
+    u->disk.size = lseek(u->disk.file, 0, SEEK_END);
+    u->file = weft_hdf5_open(u->path, flags, &u->disk);
+    return u->file >= 0 || fail(u, flags == H5F_ACC_TRUNC ? "create" : "open", "the file");
+}
+
+/* After begin(), whatever it returned: closes the file, which is then on disk. False where any step has failed. */
+static bool end(use *u, bool done)
+{
+    if (u->file >= 0 && H5Fclose(u->file) < 0) {
+        done = fail(u, "close", "the file");
+    }
+    weft_hdf5_forget(&u->disk);
+    if (u->disk.failed != NULL) {
+        done = fail(u, u->writes ? "write" : "read", "the file");
+    }
+    const char *failed = u->disk.file >= 0 && u->writes ? weft_disk_finish(u->disk.file) : NULL;
+    if (u->disk.file >= 0 && !u->writes) {
+        close(u->disk.file);
+    }
+    if (failed != NULL) {
+        weft_outcome_fail_disk(u->outcome, u->path, failed);
+    }
+    H5Eset_auto2(H5E_DEFAULT, u->function, u->data);
+    return done && failed == NULL;
 }
 
 /* ---- datasets -------------------------------------------------------------------------------------------------- */
@@ -104,13 +177,13 @@ static hid_t space_of(int ndim, const int64_t sizes[])
     return ndim == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(ndim, all, NULL);
 }
 
-static bool add_attribute(hid_t dataset, const char *name, const char *text)
+static bool add_attribute(const use *u, hid_t dataset, const char *name, const char *text)
 {
     hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
     H5Tset_size(type, strlen(text) + 1);
     H5Tset_cset(type, H5T_CSET_UTF8);
     hid_t attribute = H5Acreate2(dataset, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    bool done = attribute >= 0 && H5Awrite(attribute, type, text) >= 0;
+    bool done = (attribute >= 0 && H5Awrite(attribute, type, text) >= 0) || fail(u, "create the attribute", name);
     if (attribute >= 0) {
         H5Aclose(attribute);
     }
@@ -119,17 +192,17 @@ static bool add_attribute(hid_t dataset, const char *name, const char *text)
     return done;
 }
 
-static bool create_dataset(hid_t file, const char *name, const weft_layout *layout)
+static bool create_dataset(const use *u, const char *name, const weft_layout *layout)
 {
     char text[256];
     hid_t type = type_of(layout->dtype), space = space_of(layout->ndim, layout->shape);
     hid_t links = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(links, 1); /* of a name with '/' */
     H5Pset_char_encoding(links, H5T_CSET_UTF8);
-    hid_t dataset = H5Dcreate2(file, name, type, space, links, H5P_DEFAULT, H5P_DEFAULT);
-    bool done = dataset >= 0 && add_attribute(dataset, "name", name) &&
-                add_attribute(dataset, "dtype", weft_dtype_name(layout->dtype)) &&
-                add_attribute(dataset, "layout", weft_layout_describe(layout, text, sizeof(text)));
+    hid_t dataset = H5Dcreate2(u->file, name, type, space, links, H5P_DEFAULT, H5P_DEFAULT);
+    bool done = (dataset >= 0 || fail(u, "create", name)) && add_attribute(u, dataset, "name", name) &&
+                add_attribute(u, dataset, "dtype", weft_dtype_name(layout->dtype)) &&
+                add_attribute(u, dataset, "layout", weft_layout_describe(layout, text, sizeof(text)));
     if (dataset >= 0) {
         H5Dclose(dataset);
     }
@@ -139,26 +212,15 @@ static bool create_dataset(hid_t file, const char *name, const weft_layout *layo
     return done;
 }
 
-/* Opened so that another process may have closed it just now, on another machine. */
-static hid_t open_file(const char *path, unsigned flags)
-{
-    return H5Fopen(path, flags, H5P_DEFAULT);
-}
-
 bool weft_hdf5_create(const char *path, int n, const char *const names[], const weft_layout *const layouts[],
                       weft_outcome *outcome)
 {
-    quiet before = be_quiet();
-    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    bool done = file >= 0 || fail(outcome, path, "create", "the file");
+    use u = { .path = path, .outcome = outcome, .file = -1 };
+    bool done = begin(&u, H5F_ACC_TRUNC);
     for (int i = 0; i < n && done; i++) {
-        done = create_dataset(file, names[i], layouts[i]) || fail(outcome, path, "create", names[i]);
+        done = create_dataset(&u, names[i], layouts[i]);
     }
-    if (file >= 0 && H5Fclose(file) < 0) {
-        done = fail(outcome, path, "close", "the file");
-    }
-    be_as_before(before);
-    return done;
+    return end(&u, done);
 }
 
 /* ---- parts ------------------------------------------------------------------------------------------------------ */
@@ -172,7 +234,7 @@ static bool is_empty(const weft_hdf5_part *part)
     return empty;
 }
 
-static bool transfer_part(hid_t dataset, const weft_hdf5_part *part, bool write)
+static bool transfer_part(const use *u, hid_t dataset, const weft_hdf5_part *part, bool write)
 {
     int ndim = part->layout->ndim;
     hsize_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
@@ -185,6 +247,7 @@ static bool transfer_part(hid_t dataset, const weft_hdf5_part *part, bool write)
                 (ndim == 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL, extent, NULL) >= 0);
     done = done && (write ? H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, part->memory)
                           : H5Dread(dataset, type, memory, space, H5P_DEFAULT, part->memory)) >= 0;
+    done = done || fail(u, write ? "write" : "read", part->name);
     if (space >= 0) {
         H5Sclose(space);
     }
@@ -195,45 +258,41 @@ static bool transfer_part(hid_t dataset, const weft_hdf5_part *part, bool write)
 
 bool weft_hdf5_write(const char *path, int num_parts, const weft_hdf5_part parts[], weft_outcome *outcome)
 {
-    quiet before = be_quiet();
-    hid_t file = open_file(path, H5F_ACC_RDWR);
-    bool done = file >= 0 || fail(outcome, path, "open", "the file");
+    use u = { .path = path, .outcome = outcome, .file = -1 };
+    bool done = begin(&u, H5F_ACC_RDWR);
     for (int i = 0; i < num_parts && done; i++) {
-        hid_t dataset = H5Dopen2(file, parts[i].name, H5P_DEFAULT);
-        done = dataset >= 0 && (is_empty(&parts[i]) || transfer_part(dataset, &parts[i], true));
-        done = done || fail(outcome, path, "write", parts[i].name);
+        hid_t dataset = H5Dopen2(u.file, parts[i].name, H5P_DEFAULT);
+        done = (dataset >= 0 || fail(&u, "open", parts[i].name)) &&
+               (is_empty(&parts[i]) || transfer_part(&u, dataset, &parts[i], true));
         if (dataset >= 0) {
             H5Dclose(dataset);
         }
     }
-    if (file >= 0 && H5Fclose(file) < 0) {
-        done = fail(outcome, path, "close", "the file");
-    }
-    be_as_before(before);
-    return done;
+    return end(&u, done);
 }
 
 static bool check_dataset(hid_t dataset, const weft_hdf5_part *part, weft_outcome *outcome)
 {
     const weft_layout *layout = part->layout;
     hsize_t sizes[H5S_MAX_RANK];
+    int64_t found[H5S_MAX_RANK];
     hid_t type = H5Dget_type(dataset), wanted = type_of(layout->dtype), space = H5Dget_space(dataset);
-    bool same_type = type >= 0 && H5Tequal(type, wanted) > 0;
-    bool same_shape = H5Sget_simple_extent_ndims(space) == layout->ndim;
-    if (same_shape) {
-        H5Sget_simple_extent_dims(space, sizes, NULL);
+    bool same_type = H5Tequal(type, wanted) > 0;
+    int ndim = H5Sget_simple_extent_dims(space, sizes, NULL);
+    for (int d = 0; d < ndim; d++) {
+        found[d] = (int64_t)sizes[d];
     }
-    for (int d = 0; d < layout->ndim && same_shape; d++) {
-        same_shape = sizes[d] == (hsize_t)layout->shape[d];
-    }
+    bool same_shape = ndim == layout->ndim && memcmp(found, layout->shape, (size_t)ndim * sizeof(found[0])) == 0;
+    char texts[2][100];
     if (!same_type) {
-        weft_outcome_fail(outcome, WEFT_ERR_DTYPE, "\"%.100s\" has not the type %s in the file", part->name,
-                          weft_dtype_name(layout->dtype));
+        weft_outcome_fail(outcome, WEFT_ERR_DTYPE, "the tensor is %s, and \"%.100s\" is %s in the file",
+                          weft_dtype_name(layout->dtype), part->name, type_text(type, texts[0], sizeof(texts[0])));
     } else if (!same_shape) {
-        char text[80];
-        weft_text written = weft_text_in(text, sizeof(text));
-        weft_text_add_sizes(&written, layout->ndim, layout->shape, ", ");
-        weft_outcome_fail(outcome, WEFT_ERR_SHAPE, "\"%.100s\" has not the shape [%s] in the file", part->name, text);
+        weft_text shapes[] = { weft_text_in(texts[0], sizeof(texts[0])), weft_text_in(texts[1], sizeof(texts[1])) };
+        weft_text_add_sizes(&shapes[0], layout->ndim, layout->shape, ", ");
+        weft_text_add_sizes(&shapes[1], ndim, found, ", ");
+        weft_outcome_fail(outcome, WEFT_ERR_SHAPE, "the tensor has the shape [%s], and \"%.100s\" has [%s] in the file",
+                          texts[0], part->name, texts[1]);
     }
     H5Sclose(space);
     H5Tclose(wanted);
@@ -241,30 +300,28 @@ static bool check_dataset(hid_t dataset, const weft_hdf5_part *part, weft_outcom
     return same_type && same_shape;
 }
 
-static bool read_part(hid_t file, const char *path, const weft_hdf5_part *part, weft_outcome *outcome)
+static bool read_part(const use *u, const weft_hdf5_part *part)
 {
-    hid_t dataset = H5Dopen2(file, part->name, H5P_DEFAULT);
+    hid_t dataset = H5Dopen2(u->file, part->name, H5P_DEFAULT);
     if (dataset < 0) {
-        weft_outcome_fail(outcome, WEFT_ERR_INVALID, "%.100s has no dataset \"%.100s\"", path, part->name);
+        if (u->disk.failed != NULL) {
+            return fail(u, "open", part->name);
+        }
+        weft_outcome_fail(u->outcome, WEFT_ERR_INVALID, "%.100s has no dataset \"%.100s\"", u->path, part->name);
         return false;
     }
-    bool done = check_dataset(dataset, part, outcome) &&
-                (is_empty(part) || transfer_part(dataset, part, false) || fail(outcome, path, "read", part->name));
+    bool done = check_dataset(dataset, part, u->outcome) &&
+                (is_empty(part) || transfer_part(u, dataset, part, false));
     H5Dclose(dataset);
     return done;
 }
 
 bool weft_hdf5_read(const char *path, int num_parts, const weft_hdf5_part parts[], weft_outcome *outcome)
 {
-    quiet before = be_quiet();
-    hid_t file = open_file(path, H5F_ACC_RDONLY);
-    bool done = file >= 0 || fail(outcome, path, "open", "the file");
+    use u = { .path = path, .outcome = outcome, .file = -1 };
+    bool done = begin(&u, H5F_ACC_RDONLY);
     for (int i = 0; i < num_parts && done; i++) {
-        done = read_part(file, path, &parts[i], outcome);
+        done = read_part(&u, &parts[i]);
     }
-    if (file >= 0) {
-        H5Fclose(file);
-    }
-    be_as_before(before);
-    return done;
+    return end(&u, done);
 }

@@ -70,13 +70,13 @@ static bool parse_dtype(weft_json *json, weft_file_tensor *tensor)
     if (fits) {
         strcpy(tensor->dtype, name);
     } else {
-        weft_json_fail(json, "a dtype that is no name of a type");
+        weft_json_fail(json, "the dtype is not the name of a type");
     }
     free(name);
     return fits;
 }
 
-/* One "key": value of a tensor; *seen: bits of the keys that have come. */
+/* One "key": value of a tensor; *seen: bits of the keys that have come. Other programs may add keys of their own. */
 static bool parse_field(weft_json *json, weft_file_tensor *tensor, int64_t *count, unsigned *seen)
 {
     static const char *const keys[] = { "dtype", "shape", "data_offsets" };
@@ -85,16 +85,17 @@ static bool parse_field(weft_json *json, weft_file_tensor *tensor, int64_t *coun
     while (key != NULL && number < 3 && strcmp(key, keys[number]) != 0) {
         number++;
     }
-    bool is_new = key != NULL && number < 3 && (*seen & 1U << number) == 0;
-    if (key != NULL && !is_new) {
-        weft_json_fail(json, "%s key \"%.40s\" of a tensor", number < 3 ? "a second" : "an unknown", key);
+    bool right = key != NULL && (number == 3 || (*seen & 1U << number) == 0);
+    if (key != NULL && !right) {
+        weft_json_fail(json, "a second key \"%.40s\" of a tensor", key);
     }
     free(key);
-    *seen |= is_new ? 1U << number : 0;
-    return is_new && weft_json_expect(json, ':') &&
+    *seen |= right && number < 3 ? 1U << number : 0;
+    return right && weft_json_expect(json, ':') &&
            (number == 0   ? parse_dtype(json, tensor)
             : number == 1 ? parse_shape(json, tensor, count)
-                          : parse_offsets(json, tensor));
+            : number == 2 ? parse_offsets(json, tensor)
+                          : weft_json_skip(json));
 }
 
 static bool check_size(weft_json *json, weft_file_tensor *tensor, int64_t count)
@@ -127,8 +128,8 @@ static bool parse_tensor(weft_json *json, weft_file_header *header, char *name)
     int64_t count = 0;
     unsigned seen = 0;
     bool done = weft_json_expect(json, '{');
-    while (done && !weft_json_take(json, '}')) {
-        done = (seen == 0 || weft_json_expect(json, ',')) && parse_field(json, tensor, &count, &seen);
+    for (bool first = true; done && !weft_json_take(json, '}'); first = false) {
+        done = (first || weft_json_expect(json, ',')) && parse_field(json, tensor, &count, &seen);
     }
     if (done && seen != 7) {
         return weft_json_fail(json, "tensor \"%.60s\" has no %s", tensor->name,
@@ -178,12 +179,24 @@ static bool take_entry(weft_json *json, weft_file_header *header, own_entries *o
     return !again;
 }
 
+/* To be freed; NULL with an error. */
+static char *metadata_value(weft_json *json, const char *key)
+{
+    if (!weft_json_is_string(json)) {
+        weft_json_fail(json, "the value of \"%.60s\" in the metadata is not a string", key);
+    }
+    return weft_json_string(json);
+}
+
 static bool parse_metadata(weft_json *json, weft_file_header *header, own_entries *own)
 {
+    if (weft_json_take_word(json, "null")) { /* none, as some programs write it */
+        return true;
+    }
     bool done = weft_json_expect(json, '{');
     for (bool first = true; done && !weft_json_take(json, '}'); first = false) {
         char *key = first || weft_json_expect(json, ',') ? weft_json_string(json) : NULL;
-        char *value = key != NULL && weft_json_expect(json, ':') ? weft_json_string(json) : NULL;
+        char *value = key != NULL && weft_json_expect(json, ':') ? metadata_value(json, key) : NULL;
         done = value != NULL;
         if (done) {
             done = take_entry(json, header, own, key, value);

@@ -34,7 +34,23 @@ bool weft_json_take(weft_json *json, char character)
 
 bool weft_json_expect(weft_json *json, char character)
 {
-    return weft_json_take(json, character) || weft_json_fail(json, "no '%c'", character);
+    if (weft_json_take(json, character)) {
+        return true;
+    }
+    bool ends = json->at >= json->length;
+    unsigned char found = ends ? 0 : (unsigned char)json->text[json->at];
+    return ends                            ? weft_json_fail(json, "expected '%c', and the header ends", character)
+           : found >= 0x20 && found < 0x7f ? weft_json_fail(json, "expected '%c', found '%c'", character, found)
+                                           : weft_json_fail(json, "expected '%c', found the byte %02x", character, found);
+}
+
+bool weft_json_take_word(weft_json *json, const char *word)
+{
+    skip_spaces(json);
+    size_t length = strlen(word);
+    bool found = !json->failed && json->length - json->at >= length && memcmp(json->text + json->at, word, length) == 0;
+    json->at += found ? length : 0;
+    return found;
 }
 
 bool weft_json_integer(weft_json *json, int64_t *value)
@@ -63,7 +79,7 @@ bool weft_json_integer(weft_json *json, int64_t *value)
 bool weft_json_end(weft_json *json)
 {
     skip_spaces(json);
-    return !json->failed && (json->at == json->length || weft_json_fail(json, "more characters behind the object"));
+    return !json->failed && (json->at == json->length || weft_json_fail(json, "more characters after the object"));
 }
 
 /* ---- strings ------------------------------------------------------------------------------------------- */
@@ -212,6 +228,12 @@ static size_t raw_length(const weft_json *json)
     return end - json->at;
 }
 
+bool weft_json_is_string(weft_json *json)
+{
+    skip_spaces(json);
+    return !json->failed && json->at < json->length && json->text[json->at] == '"';
+}
+
 char *weft_json_string(weft_json *json)
 {
     if (json->failed || !weft_json_expect(json, '"')) {
@@ -225,6 +247,109 @@ char *weft_json_string(weft_json *json)
         string = NULL;
     }
     return string;
+}
+
+/* ---- values that nobody asks for ------------------------------------------------------------------------- */
+
+static size_t take_digits(weft_json *json)
+{
+    size_t begin = json->at;
+    while (json->at < json->length && json->text[json->at] >= '0' && json->text[json->at] <= '9') {
+        json->at++;
+    }
+    return json->at - begin;
+}
+
+static bool take_one_of(weft_json *json, const char *characters)
+{
+    bool found = json->at < json->length && json->text[json->at] != '\0' && strchr(characters, json->text[json->at]) != NULL;
+    json->at += found;
+    return found;
+}
+
+static bool skip_number(weft_json *json)
+{
+    take_one_of(json, "-");
+    bool zero = json->at < json->length && json->text[json->at] == '0';
+    size_t digits = take_digits(json);
+    bool right = digits > 0 && !(zero && digits > 1);
+    if (right && take_one_of(json, ".")) {
+        right = take_digits(json) > 0;
+    }
+    if (right && take_one_of(json, "eE")) {
+        take_one_of(json, "+-");
+        right = take_digits(json) > 0;
+    }
+    return right || weft_json_fail(json, "no value of JSON");
+}
+
+static bool skip_string(weft_json *json)
+{
+    char *string = weft_json_string(json);
+    free(string);
+    return string != NULL;
+}
+
+/* A string, a number or a word. */
+static bool skip_plain(weft_json *json)
+{
+    if (weft_json_is_string(json)) {
+        return skip_string(json);
+    }
+    return weft_json_take_word(json, "true") || weft_json_take_word(json, "false") || weft_json_take_word(json, "null") ||
+           skip_number(json);
+}
+
+/* After an opening bracket or a comma of an object: the key. */
+static bool skip_key(weft_json *json)
+{
+    return skip_string(json) && weft_json_expect(json, ':');
+}
+
+enum { MOST_BRACKETS = 128 };
+
+/* Brackets that are open. */
+typedef struct brackets {
+    int open;
+    bool is_object[MOST_BRACKETS];
+} brackets;
+
+/* After a value: closes what ends there, up to the comma before the next value. */
+static bool skip_ends(weft_json *json, brackets *b)
+{
+    while (b->open > 0) {
+        bool object = b->is_object[b->open - 1];
+        if (weft_json_take(json, ',')) {
+            return !object || skip_key(json);
+        }
+        if (!weft_json_expect(json, object ? '}' : ']')) {
+            return false;
+        }
+        b->open--;
+    }
+    return true;
+}
+
+bool weft_json_skip(weft_json *json)
+{
+    brackets b = { .open = 0 };
+    bool done;
+    do {
+        bool object = weft_json_take(json, '{'), array = !object && weft_json_take(json, '[');
+        if ((object || array) && b.open == MOST_BRACKETS) {
+            return weft_json_fail(json, "more than %d brackets inside of each other", MOST_BRACKETS);
+        }
+        if (object || array) {
+            b.is_object[b.open++] = object;
+        }
+        if ((object && weft_json_take(json, '}')) || (array && weft_json_take(json, ']'))) {
+            b.open--;
+            done = skip_ends(json, &b);
+        } else {
+            done = object ? skip_key(json) : array || (skip_plain(json) && skip_ends(json, &b));
+        }
+    } while (done && b.open > 0);
+    return done;
 }
 
 void weft_json_add_string(weft_text *text, const char *string)

@@ -1,6 +1,6 @@
 /* The JSON of safetensors headers: objects, arrays, strings and non-negative integers. A scanner, without a tree
- * and without recursion: all else (true, 1.5, -1, deeper nesting) is not of the format, and is refused where it
- * stands. */
+ * and without recursion. Values of any other kind (true, 1.5, -1, deeper nesting) can only be skipped, which checks that
+ * they are JSON. */
 #ifndef WEFT_SRC_IO_JSON_H
 #define WEFT_SRC_IO_JSON_H
 
@@ -20,9 +20,15 @@ bool weft_json_fail(weft_json *json, const char *format, ...) WEFT_PRINTF(2, 3);
 bool weft_json_take(weft_json *json, char character);
 /* Else false and an error. */
 bool weft_json_expect(weft_json *json, char character);
+/* The same for a word: null, true. */
+bool weft_json_take_word(weft_json *json, const char *word);
+/* Whether a string follows. */
+bool weft_json_is_string(weft_json *json);
 /* A string as UTF-8 without escapes, to be freed; NULL with an error: none, not UTF-8, a control character,
  * U+0000, or no memory. */
 char *weft_json_string(weft_json *json);
+/* Skips a value of any kind, however deep. */
+bool weft_json_skip(weft_json *json);
 /* An integer 0 .. INT64_MAX. */
 bool weft_json_integer(weft_json *json, int64_t *value);
 /* Nothing but spaces is left. */

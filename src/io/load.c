@@ -6,7 +6,7 @@
 
 #include "io/check.h"
 #include "io/crc32c.h"
-#include "io/disk.h"
+#include "base/disk.h"
 #include "io/reading.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
@@ -60,6 +60,9 @@ static void check_found(const loading *l, int i, weft_outcome *outcome)
     if (found == NULL) {
         weft_outcome_fail(outcome, WEFT_ERR_INVALID, "names[%d]: %.120s has no tensor \"%.100s\"", i,
                           l->call->path, name);
+    } else if (found->ndim > WEFT_MAX_DIMS) {
+        weft_outcome_fail(outcome, WEFT_ERR_SHAPE, "\"%.100s\" has %d dimensions in the file, and a tensor has at most %d", name,
+                          found->ndim, WEFT_MAX_DIMS);
     } else if (!found->is_readable || found->type != layout->dtype) {
         weft_outcome_fail(outcome, WEFT_ERR_DTYPE, "tensors[%d] is %s, and \"%.100s\" is %s in the file", i,
                           weft_dtype_name(layout->dtype), name, found->dtype);
@@ -233,7 +236,7 @@ weft_status weft_checkpoint_load(const char *path, int n, const char *const name
 {
     static const weft_action action = { .name = "checkpoint_load", .perform = perform_load, .needs_data = true };
     weft_file_call call = {
-        .function = "weft_checkpoint_load", .path = path, .n = n, .names = names, .tensors = tensors
+        .function = "weft_checkpoint_load", .path = path, .n = n, .names = names, .tensors = tensors, .may_be_empty = true
     };
     if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call)) {
         weft_check_file_spmd(&call, false);

@@ -78,7 +78,7 @@ static weft_status check_states(const char *function, const weft_file_header *he
         if (strncmp(entries[i].key, PREFIX, strlen(PREFIX)) == 0) {
             has_current |= strcmp(entries[i].key + strlen(PREFIX), current) == 0;
             if (!read_state(entries[i].value, &state)) {
-                return weft_fail(WEFT_ERR_IO, function, "%.80s is \"%.40s\", which is no state", entries[i].key,
+                return weft_fail(WEFT_ERR_IO, function, "%.80s is \"%.40s\", which is not a saved state", entries[i].key,
                                  entries[i].value);
             }
         }

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "io/crc32c.h"
-#include "io/disk.h"
+#include "base/disk.h"
 
 enum { LENGTH_BYTES = 8 };
 

@@ -202,7 +202,7 @@ static weft_saving *check_saving(const char *function, const weft_checkpoint_sav
     weft_saving *saving = handle == NULL ? NULL : weft_handle_get(&weft_runtime.handles.savings, handle);
     if (saving == NULL) {
         weft_fail(WEFT_ERR_INVALID, function,
-                  handle == NULL ? "saving is NULL" : "saving is no save that can be waited for");
+                  handle == NULL ? "saving is NULL" : "saving is not a pending save");
     }
     return saving;
 }

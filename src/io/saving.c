@@ -11,7 +11,7 @@
 #include "comm/check_spmd.h"
 #include "io/collection.h"
 #include "io/crc32c.h"
-#include "io/disk.h"
+#include "base/disk.h"
 #include "runtime/background.h"
 #include "tensor/state.h"
 
@@ -50,12 +50,10 @@ void weft_outcome_fail(weft_outcome *outcome, weft_status status, const char *fo
 
 void weft_outcome_fail_disk(weft_outcome *outcome, const char *path, const char *step)
 {
-    char reason[80] = "the file ends there", process[64];
-    if (errno != 0 && strerror_r(errno, reason, sizeof(reason)) != 0) {
-        snprintf(reason, sizeof(reason), "error %d", errno);
-    }
+    char failure[160], process[64];
+    weft_disk_failure(step, failure, sizeof(failure));
     weft_process_text(weft_runtime.process, process, sizeof(process));
-    weft_outcome_fail(outcome, WEFT_ERR_IO, "%s: %.150s: %s: %s", process, path, step, reason);
+    weft_outcome_fail(outcome, WEFT_ERR_IO, "%s: %.150s: %s", process, path, failure);
 }
 
 weft_status weft_outcome_report(const char *function, const weft_outcome *outcome)
@@ -216,13 +214,13 @@ static void commit(weft_saving *s, const int64_t all[], int64_t count, weft_outc
         const weft_outcome *theirs = (const weft_outcome *)(const void *)(all + p * count);
         if (theirs->status != WEFT_OK) {
             *outcome = *theirs;
-            unlink(s->temporary);
+            weft_disk_remove(s->temporary);
             return;
         }
     }
     check_samples(s, all, count, outcome);
     if (outcome->status != WEFT_OK) {
-        unlink(s->temporary);
+        weft_disk_remove(s->temporary);
         return;
     }
     for (size_t i = 0; i < s->header.tensors.count; i++) {
@@ -232,10 +230,10 @@ static void commit(weft_saving *s, const int64_t all[], int64_t count, weft_outc
     const char *failed = write_header(s);
     if (failed != NULL) {
         weft_outcome_fail_disk(outcome, s->temporary, failed);
-        unlink(s->temporary);
+        weft_disk_remove(s->temporary);
     } else if ((failed = weft_disk_rename(s->temporary, s->path)) != NULL) {
         weft_outcome_fail_disk(outcome, s->path, failed);
-        unlink(s->temporary);
+        weft_disk_remove(s->temporary);
     }
 }
 

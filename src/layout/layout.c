@@ -173,7 +173,7 @@ weft_status weft_shape_check(int ndim, const int64_t shape[], char *why, size_t 
     int64_t count = 8;
     for (int d = 0; d < ndim; d++) {
         if (!weft_mul_checked(count, weft_max_i64(shape[d], 1), &count)) {
-            snprintf(why, why_size, "shape has more elements than a 64-bit byte count can tell");
+            snprintf(why, why_size, "the size of the shape in bytes overflows int64");
             return WEFT_ERR_SHAPE;
         }
     }

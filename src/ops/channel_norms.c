@@ -269,7 +269,7 @@ static bool check_running(const channel_norm *n, bool training, double momentum)
         return false;
     }
     if (weft_tensor_get(n->running_mean)->tape != NULL || weft_tensor_get(n->running_var)->tape != NULL) {
-        weft_fail(WEFT_ERR_INVALID, n->function, "%s requires a gradient, which a running statistic has not",
+        weft_fail(WEFT_ERR_INVALID, n->function, "%s requires a gradient, but running statistics have none",
                   weft_tensor_get(n->running_mean)->tape != NULL ? "running_mean" : "running_var");
         return false;
     }

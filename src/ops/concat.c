@@ -98,7 +98,7 @@ static bool joined_shape(const char *function, int n, weft_tensor *const tensors
     memcpy(shape, weft_layout_of(tensors[0])->shape, WEFT_MAX_DIMS * sizeof(shape[0]));
     for (int i = 1; i < n; i++) {
         if (weft_layout_of(tensors[i])->shape[dim] > INT64_MAX - shape[dim]) {
-            weft_fail(WEFT_ERR_SHAPE, function, "the tensors are larger together than 64 bits can tell");
+            weft_fail(WEFT_ERR_SHAPE, function, "the total size of the tensors overflows int64");
             return false;
         }
         shape[dim] += weft_layout_of(tensors[i])->shape[dim];

@@ -181,7 +181,7 @@ static bool check_kind(const char *function, const weft_layout *a, weft_matrix_n
     bool of_columns = kind == WEFT_MATRIX_ONE || kind == WEFT_MATRIX_MINUS_ONE;
     int dim = a->ndim - (of_columns ? 1 : 2);
     if (kind != WEFT_MATRIX_FROBENIUS && a->shape[dim] == 0) {
-        weft_fail(WEFT_ERR_SHAPE, function, "a has size 0 in dimension %d, of which there is no extreme", dim);
+        weft_fail(WEFT_ERR_SHAPE, function, "max over an empty dimension: a has size 0 in dimension %d", dim);
         return false;
     }
     return true;

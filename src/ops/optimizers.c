@@ -44,6 +44,32 @@ static const weft_operation operation_adam = {
     .kernel = WEFT_KERNEL_adam,
 };
 
+/* ---- gradients that are absent -------------------------------------------------------------------------- */
+
+/* A NULL gradient is of a parameter that the loss does not depend on, and is skipped; unless it is the result of a call
+ * that failed. False with the error kept. */
+static bool check_absent(const char *function, int i)
+{
+    if (weft_last_status() != WEFT_OK) {
+        weft_fail(WEFT_ERR_INVALID, function, "gradients[%d] is NULL, after an error that has not been cleared", i);
+        return false;
+    }
+    return true;
+}
+
+/* Lists the others; returns their number. `present`: NULL to count alone. */
+static int list_present(int n, weft_tensor *const gradients[], weft_tensor *present[])
+{
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        if (gradients[i] != NULL && present != NULL) {
+            present[count] = gradients[i];
+        }
+        count += gradients[i] != NULL;
+    }
+    return count;
+}
+
 /* ---- one step ------------------------------------------------------------------------------------------ */
 
 enum { MAX_STATES = 2 };
@@ -141,6 +167,9 @@ static bool check_distinct(const char *function, int n, int changed, int num_lis
     bool distinct = true;
     for (int k = 0; k < num_lists; k++) {
         for (int i = 0; i < n && lists[k] != NULL && distinct; i++) {
+            if (lists[k][i] == NULL) {
+                continue;
+            }
             if (weft_map_has_pointer(&seen, lists[k][i])) {
                 weft_fail(WEFT_ERR_INVALID, function, "%s[%d] is in the lists before, and is changed there",
                           names[k], i);
@@ -168,7 +197,8 @@ static bool check_step(const stepping *s)
         }
     }
     for (int i = 0; i < s->n; i++) {
-        bool valid = check_parameter(s, i) && check_belongs(s, "gradients", s->gradients, i, false);
+        bool valid = check_parameter(s, i) && (s->gradients[i] == NULL ? check_absent(s->function, i)
+                                                                       : check_belongs(s, "gradients", s->gradients, i, false));
         for (int k = 0; k < MAX_STATES && valid; k++) {
             valid = s->state_names[k] == NULL || check_belongs(s, s->state_names[k], s->states[k], i, true);
         }
@@ -250,25 +280,24 @@ static bool expand_adam(const weft_call *call, weft_tensor *outputs[])
 }
 
 /* The public operation: its tensors are lists, the changed ones first. */
-#define ALL(name_)                                                                                           \
-    static const weft_operation operation_##name_##_all = {                                                  \
-        .name = #name_ "_all",                                                                               \
-        .gradient = WEFT_GRADIENT_STEP,                                         \
-        .expand = expand_##name_,                                                                            \
-        .passes_scalars = true,                                                                              \
+#define ALL(name_)                                                                                             \
+    static const weft_operation operation_##name_##_all = {                                                    \
+        .name = #name_ "_all", .gradient = WEFT_GRADIENT_STEP, .expand = expand_##name_, .passes_scalars = true \
     };
 ALL(sgd)
 ALL(sgd_momentum)
 ALL(adam)
 
-/* Concatenates the lists of the call. Returns the number of tensors. */
+/* Concatenates the lists of the call, without parameters that have no gradient. Returns the number of tensors. */
 static int write_lists(const stepping *s, weft_tensor *tensors[])
 {
     weft_tensor *const *const lists[] = { s->parameters, s->states[0], s->states[1], s->gradients };
     int count = 0;
     for (size_t k = 0; k < WEFT_ARRAY_SIZE(lists); k++) {
         for (int i = 0; i < s->n && lists[k] != NULL; i++) {
-            tensors[count++] = lists[k][i];
+            if (s->gradients[i] != NULL) {
+                tensors[count++] = lists[k][i];
+            }
         }
     }
     return count;
@@ -283,7 +312,7 @@ static weft_status step_all(const stepping *s, weft_call call, const weft_deriva
     if (tensors == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, s->function, "no memory for %d tensors", s->n);
     }
-    int count = write_lists(s, tensors), changed = count - s->n;
+    int present = list_present(s->n, s->gradients, NULL), count = write_lists(s, tensors), changed = count - present;
     const weft_call_details details = {
         .num_outputs = changed, .num_changed = changed, .num_tensors = count, .tensors = tensors,
         .derivation = derivation, .origins = origins
@@ -291,6 +320,7 @@ static weft_status step_all(const stepping *s, weft_call call, const weft_deriva
     call.function = s->function;
     call.details = &details;
     bool done = weft_dispatch_all(&call, tensors + most);
+    weft_runtime.counters.gradients_skipped += done ? (uint64_t)(s->n - present) : 0;
     if (tensors != few) {
         free(tensors);
     }
@@ -426,18 +456,16 @@ weft_status weft_adam(int n, weft_tensor *const parameters[], weft_tensor *const
                       weft_tensor *const first_moments[], weft_tensor *const second_moments[], int64_t step,
                       const weft_adam_options *options)
 {
-    return adam(
-        (stepping){ "weft_adam", n, parameters, gradients, { first_moments, second_moments }, { NULL } },
-        step, options, false);
+    stepping s = { "weft_adam", n, parameters, gradients, { first_moments, second_moments }, { NULL } };
+    return adam(s, step, options, false);
 }
 
 weft_status weft_adamw(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
                        weft_tensor *const first_moments[], weft_tensor *const second_moments[], int64_t step,
                        const weft_adam_options *options)
 {
-    return adam(
-        (stepping){ "weft_adamw", n, parameters, gradients, { first_moments, second_moments }, { NULL } },
-        step, options, true);
+    stepping s = { "weft_adamw", n, parameters, gradients, { first_moments, second_moments }, { NULL } };
+    return adam(s, step, options, true);
 }
 
 /* ---- clipping ------------------------------------------------------------------------------------------ */
@@ -467,7 +495,7 @@ static bool check_clip(const char *function, int n, weft_tensor *const gradients
         return false;
     }
     for (int i = 0; i < n; i++) {
-        if (!check_scalable(function, gradients, i)) {
+        if (gradients[i] == NULL ? !check_absent(function, i) : !check_scalable(function, gradients, i)) {
             return false;
         }
     }
@@ -536,25 +564,25 @@ weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double ma
     if (!check_clip(function, n, gradients, max_norm, p)) {
         return refuse(function);
     }
-    if (n == 0) {
-        return WEFT_OK;
-    }
-    weft_tensor **outputs = calloc((size_t)n + 1, sizeof(weft_tensor *));
+    weft_tensor **outputs = calloc(2 * (size_t)n + 1, sizeof(weft_tensor *));
     if (outputs == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %d tensors", n);
     }
+    weft_tensor **tensors = outputs + n + 1;
+    int present = list_present(n, gradients, tensors);
     const weft_call_details details = {
-        .num_outputs = n + 1, .num_changed = n, .num_tensors = n, .tensors = gradients
+        .num_outputs = present + 1, .num_changed = present, .num_tensors = present, .tensors = tensors
     };
-    bool done = weft_dispatch_all(&(weft_call){ .function = function,
-                                                .operation = &operation_clip,
-                                                .attributes.omitted = total_norm == NULL,
-                                                .scalars = { [CLIP_MAX_NORM] = max_norm, [CLIP_P] = p },
-                                                .details = &details },
-                                  outputs);
+    const weft_call call = { .function = function,
+                             .operation = &operation_clip,
+                             .attributes.omitted = total_norm == NULL,
+                             .scalars = { [CLIP_MAX_NORM] = max_norm, [CLIP_P] = p },
+                             .details = &details };
+    bool done = present == 0 || weft_dispatch_all(&call, outputs);
     if (done && total_norm != NULL) {
-        *total_norm = outputs[n];
+        *total_norm = outputs[present];
     }
+    weft_runtime.counters.gradients_skipped += done ? (uint64_t)(n - present) : 0;
     free(outputs);
     return done ? WEFT_OK : weft_latest_status();
 }

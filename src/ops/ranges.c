@@ -57,7 +57,7 @@ static bool check_range(const char *function, weft_dtype dtype, double start, do
         return false;
     }
     if (step > 0 ? stop < start : stop > start) {
-        weft_fail(WEFT_ERR_INVALID, function, "step is %g, which leads from start, %g, away from stop, %g", step, start, stop);
+        weft_fail(WEFT_ERR_INVALID, function, "step is %g, which has the wrong sign: start is %g and stop is %g", step, start, stop);
         return false;
     }
     if (dtype == WEFT_BOOL) {

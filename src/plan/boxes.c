@@ -3,6 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool weft_box_is_empty(int ndim, const weft_box *box)
+{
+    bool empty = false;
+    for (int d = 0; d < ndim; d++) {
+        empty = empty || box->extent[d] == 0;
+    }
+    return empty;
+}
+
 /* ---- memory of one box --------------------------------------------------------------------------------- */
 
 bool weft_strides_are_row_major(int ndim, const int64_t extent[], const int64_t strides[])

@@ -20,6 +20,9 @@ typedef struct weft_box_set {
     weft_owned_box *boxes;
 } weft_box_set;
 
+/* No index in it: some extent is 0. */
+bool weft_box_is_empty(int ndim, const weft_box *box);
+
 /* ---- memory of one box --------------------------------------------------------------------------------- */
 
 /* Whether the memory at these strides (in elements) is row-major without gaps. Strides of dimensions of size 1, and of

@@ -473,10 +473,12 @@ static weft_status check_partials(const weft_layout *from, const weft_layout *to
             continue;
         }
         if (from->mesh != to->mesh || !weft_placement_equal(from->placements[m], to->placements[m])) {
-            snprintf(
-                why, why_size,
-                "placement %d is Partial, which the tensor is not there: nothing is redistributed to Partial",
-                m);
+            char there[40];
+            snprintf(why, why_size,
+                     "placement %d is Partial, and the tensor%s is %s there: nothing is redistributed to Partial, only to Shard "
+                     "or Replicate",
+                     m, from->mesh != to->mesh ? ", on another mesh," : "",
+                     m < from->mesh->ndim ? weft_placements_text(&from->placements[m], 1, there, sizeof(there)) : "not cut");
             return WEFT_ERR_LAYOUT;
         }
         for (int outer = 0; outer < m; outer++) {

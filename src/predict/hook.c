@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/disk.h"
 #include "runtime/variables.h"
 
 enum { MAX_TEXT = 4096 };
@@ -136,7 +137,7 @@ static void write_lines(const char *graph, const weft_prediction *p, FILE *file)
 static weft_status write_found(const wish *w, const char *graph, const weft_prediction *found)
 {
     static const char function[] = "weft_graph_call";
-    FILE *file = w->to == NULL ? stdout : fopen(w->to, "a");
+    FILE *file = w->to == NULL ? stdout : weft_disk_stream_to(w->to, true);
     if (file == NULL) {
         return weft_fail(WEFT_ERR_IO, function, "%s, %s: %s", weft_variable_name(WEFT_VARIABLE_PREDICT), w->to,
                          strerror(errno));

@@ -1,10 +1,10 @@
 /* weft_graph_predict(). */
 #include "predict/predict.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/disk.h"
 #include "comm/comm.h"
 #include "runtime/variables.h"
 
@@ -15,9 +15,9 @@ static const char function[] = "weft_graph_predict";
 static weft_status read_machine(const char *path, const char *given_by, weft_machine_model *model)
 {
     char why[200];
-    FILE *file = fopen(path, "r");
+    FILE *file = weft_disk_stream(path, why, sizeof(why));
     if (file == NULL) {
-        return weft_fail(WEFT_ERR_IO, function, "%s, %s: %s", given_by, path, strerror(errno));
+        return weft_fail(WEFT_ERR_IO, function, "%s, %s: %s", given_by, path, why);
     }
     bool read = weft_machine_model_read(file, model, why, sizeof(why));
     fclose(file);

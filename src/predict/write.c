@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/disk.h"
 #include "predict/predict.h"
 
 bool weft_predict_path(const weft_simulation *simulation, char *characters, size_t size)
@@ -99,7 +100,7 @@ static void write_messages(const weft_simulation *simulation, const weft_process
 
 weft_status weft_predict_timeline(const weft_simulation *simulation, const weft_process_classes *classes, const char *path)
 {
-    FILE *file = fopen(path, "w");
+    FILE *file = weft_disk_stream_to(path, false);
     if (file == NULL) {
         return weft_fail(WEFT_ERR_IO, "weft_graph_predict", "options.timeline, %s: %s", path, strerror(errno));
     }

@@ -7,9 +7,9 @@
 
 typedef struct weft_lease weft_lease;
 
-/* One more use of the buffer's lease, which is new if it has none. NULL: no memory. */
+/* Takes a reference of the buffer's lease, which is new if it has none. NULL: no memory. */
 weft_lease *weft_lease_take(weft_buffer *buffer);
-/* One use less. Any thread, any time. */
+/* Releases one reference. Thread-safe. */
 void weft_lease_give_back(weft_lease *lease);
 /* Releases the buffers of leases that are not in use any more. */
 void weft_leases_collect(void);

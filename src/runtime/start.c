@@ -52,11 +52,18 @@ static weft_status spread_ranks(const char *function, const weft_settings *setti
         ranks = settings->fake_size;
         processes = weft_min_i64(ranks, weft_max_i64(settings->fake_processes, 1));
     }
-    enum { MAX_RANKS = 1 << 20 };
+    /* Redistributions have a transfer for each pair of a process's ranks: with more of them one call takes minutes. */
+    enum { MAX_RANKS = 1 << 20, MAX_HOSTED = 4096 };
     if (ranks > MAX_RANKS) {
         return weft_fail(WEFT_ERR_INVALID, function,
                          "the world would have %lld ranks, at most %d are possible", (long long)ranks,
                          MAX_RANKS);
+    }
+    if (settings->world != WEFT_WORLD_FAKE && weft_ceil_div(ranks, processes) > MAX_HOSTED) {
+        return weft_fail(WEFT_ERR_INVALID, function,
+                         "a process would host %lld of %lld ranks, at most %d are possible: start more processes, or a fake "
+                         "world (WEFT_WORLD=fake)",
+                         (long long)weft_ceil_div(ranks, processes), (long long)ranks, MAX_HOSTED);
     }
     state->first_rank_of = malloc(((size_t)processes + 1) * sizeof(int));
     if (state->first_rank_of == NULL) {

@@ -222,7 +222,7 @@ static weft_status measure_compound(binder *b, const weft_rule_term *term, int64
         int64_t own = b->binding->factors[factor].size;
         int64_t behind = found ? *inner : 1;
         if (!weft_mul_checked(*size, own, size) || !weft_mul_checked(behind, found ? own : 1, inner)) {
-            return refuse(b, WEFT_ERR_SHAPE, "a dimension is larger than 64 bits can tell");
+            return refuse(b, WEFT_ERR_SHAPE, "the size of a dimension overflows int64");
         }
         *leading = found ? *leading : factor;
         found |= own != 1;

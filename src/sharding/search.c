@@ -406,7 +406,7 @@ static bool list_possible(weft_searcher *s, char *why, size_t why_size)
         if (s->num_strategies[d] == 0) {
             char text[160];
             snprintf(why, why_size,
-                     "the target %s stays as it is: no other input has a layout that fits mesh dimension %d",
+                     "cannot change the target %s in place: no layout of the other inputs fits it in mesh dimension %d; redistribute the target first",
                      weft_layout_format(first_target(s), text, sizeof(text)), d);
             return false;
         }

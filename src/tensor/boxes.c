@@ -6,11 +6,16 @@
 
 /* ---- checks of this process's arguments ---------------------------------------------------------------- */
 
+/* A box without elements may lie anywhere: ceil(N / p) rows for each process leave the last ones beyond N. */
 static bool check_box(const weft_boxes *given, int ndim, const int64_t shape[], int number)
 {
     const weft_box *box = &given->boxes[number];
+    bool empty = weft_box_is_empty(ndim, box);
     for (int d = 0; d < ndim; d++) {
         int64_t offset = box->offset[d], extent = box->extent[d];
+        if (empty && extent >= 0) {
+            continue;
+        }
         if (offset < 0 || extent < 0 || offset > shape[d] || extent > shape[d] - offset) {
             weft_fail(WEFT_ERR_SHAPE, given->function,
                       "boxes[%d] has offset %lld and extent %lld in dimension %d, which has indices 0 to %lld", number,
@@ -25,6 +30,9 @@ static bool check_strides(const weft_boxes *given, int ndim, int number, size_t 
 {
     int64_t strides[WEFT_MAX_DIMS];
     int dim = 0;
+    if (weft_box_is_empty(ndim, &given->boxes[number])) {
+        return true;
+    }
     weft_boxes_strides(given, ndim, number, strides);
     int64_t span = weft_strides_span(ndim, given->boxes[number].extent, strides, &dim);
     if (span < 0 || span > INT64_MAX / 2 / (int64_t)element_size) {
@@ -38,7 +46,7 @@ static bool check_strides(const weft_boxes *given, int ndim, int number, size_t 
 
 static bool check_pointer(const weft_boxes *given, int ndim, int number, size_t element_size)
 {
-    if (weft_box_count(ndim, &given->boxes[number]) == 0) {
+    if (weft_box_is_empty(ndim, &given->boxes[number])) {
         return true;
     }
     const void *pointer = given->pointers == NULL ? NULL : given->pointers[number];

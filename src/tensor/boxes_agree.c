@@ -33,6 +33,10 @@ static weft_owned_box own_box(const weft_boxes *given, int ndim, int number)
 {
     int64_t strides[WEFT_MAX_DIMS];
     weft_owned_box own = { .process = weft_runtime.process, .number = number };
+    if (weft_box_is_empty(ndim, &given->boxes[number])) { /* wherever the program says that it lies */
+        own.contiguous = true;
+        return own;
+    }
     memcpy(own.box.offset, given->boxes[number].offset, (size_t)ndim * sizeof(int64_t));
     memcpy(own.box.extent, given->boxes[number].extent, (size_t)ndim * sizeof(int64_t));
     weft_boxes_strides(given, ndim, number, strides);

@@ -72,7 +72,7 @@ static bool check_shard(const char *function, const weft_layout *layout, int num
             0) {
         char source_text[160], layout_text[160];
         weft_fail(WEFT_ERR_SHAPE, function,
-                  "shards[%d] is shard %d of %s, and has not the sizes of the rank's part of %s", number,
+                  "shards[%d] is shard %d of %s, and does not have the sizes of the rank's part of %s", number,
                   given->local_rank, weft_layout_format(source->layout, source_text, sizeof(source_text)),
                   weft_layout_format(layout, layout_text, sizeof(layout_text)));
         return false;

@@ -10,7 +10,7 @@
 weft_tensor_impl *weft_tensor_promise(const char *function, const weft_layout *layout, bool fake);
 /* Gives it the values of a tensor of the same layout, by sharing memory; or of itself, changed. One without shards takes
  * NULL too. False with the error kept: no memory; it is
- * promised still. */
+ * still pending. */
 bool weft_tensor_fulfil(const char *function, weft_tensor_impl *promised, const weft_tensor_impl *values);
 /* The values will not come: a new one becomes a tensor without data, a changed one keeps its former values. */
 void weft_tensor_break_promise(weft_tensor_impl *promised);

@@ -1,4 +1,4 @@
-/* Rehearsals: tasks and transfers are told to somebody instead of being submitted, with all memory bound, as they would be
+/* Rehearsals: tasks and transfers are passed to a recorder instead of being submitted, with all memory bound, as they would be
  * for the ranks that weft_runtime says are hosted here. */
 #ifndef WEFT_SRC_TENSOR_REHEARSAL_H
 #define WEFT_SRC_TENSOR_REHEARSAL_H

@@ -1,4 +1,4 @@
-/* Operations of the program with a function for devices: the bits of their CPU functions, on two devices that hold less than the
+/* User-defined operations with a function for devices: the bits of their CPU functions, on two devices that hold less than the
  * tensors, with halos, in pieces of rows, in place, in the place of one of the library's, and in captured graphs. */
 #include "support.h"
 
