@@ -8,6 +8,7 @@
 #include "codelets/cuda/products.h"
 #include "codelets/problems.h"
 #include "codelets/same_bits.h"
+#include "runtime/background.h"
 #include "runtime/device_watch.h"
 #include "sched/sched.h"
 
@@ -35,17 +36,17 @@ weft_status weft_cuda_choose(const char *function, const weft_settings *settings
     if (wanted == 0) {
         return WEFT_OK;
     }
+    /* A kernel that is loaded when it is first launched waits for the device, where a group of messages may wait for other processes,
+     * which may wait for that kernel's task. CUDA reads this at its first call. */
+    if (place.num_processes > 1) {
+        setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    }
     int there = weft_cuda_count_devices();
     if (there < 0) {
         return weft_fail(WEFT_ERR_UNSUPPORTED, function, "WEFT_DEVICES is %d, but weft was built without CUDA", wanted);
     }
     if (there < wanted) {
         return weft_fail(WEFT_ERR_UNSUPPORTED, function, "WEFT_DEVICES is %d, but CUDA finds %d devices", wanted, there);
-    }
-    /* A kernel that is loaded when it is first launched waits for the device, where a group of messages may wait for other processes,
-     * which may wait for that kernel's task. */
-    if (place.num_processes > 1) {
-        setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     }
     /* Processes of a machine take different devices, and share them where there are too few. */
     conf->use_explicit_workers_cuda_gpuid = 1;
@@ -198,6 +199,7 @@ static void start_worker(void *nothing)
 {
     int worker = starpu_worker_get_id();
     (void)nothing;
+    weft_background_wake_on_time(); /* it naps where nothing is computed, and then moves data */
     weft_runtime.cuda_queues[worker].stream = starpu_cuda_get_local_stream();
     weft_cuda_queue_start(&weft_runtime.cuda_queues[worker]);
     weft_device_watch_add(weft_runtime.device_watch, starpu_worker_get_devid(worker), starpu_cuda_get_local_stream());

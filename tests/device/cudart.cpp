@@ -348,10 +348,39 @@ cudaError_t copy(void *target, size_t target_pitch, const void *source, size_t s
 
 }
 
+namespace
+{
+
+/* Whether kernels are loaded with their device, as CUDA_MODULE_LOADING says at the first call. */
+bool loads_early()
+{
+    static const char *const text = std::getenv("CUDA_MODULE_LOADING");
+    static const bool early = text != nullptr && std::strcmp(text, "EAGER") == 0;
+    return early;
+}
+
+/* A kernel that is not there yet: waits for all that the device does. */
+void load(int device, void (*kernel)(void))
+{
+    static std::mutex mutex;
+    static std::set<std::pair<int, void (*)(void)>> loaded;
+    {
+        std::lock_guard<std::mutex> lock(mutex);
+        if (loads_early() || !loaded.insert({ device, kernel }).second) {
+            return;
+        }
+    }
+    count_call(&stand_in_calls::late_loads);
+    wait_for_device(device);
+}
+
+}
+
 /* ---- devices ------------------------------------------------------------------------------------------- */
 
 EXPORTED cudaError_t cudaGetDeviceCount(int *count)
 {
+    loads_early();
     *count = device_process::count_devices();
     return result(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
@@ -761,6 +790,7 @@ EXPORTED int stand_in_launch(stand_in_runner runner, void (*kernel)(void), const
     if (stream->device != current_device) {
         return result(cudaErrorInvalidResourceHandle); /* a stream of another device */
     }
+    load(stream->device, kernel);
     cudaError_t before = result(cudaSuccess); /* an error of this kernel is seen later */
     std::string bytes(static_cast<const char *>(argument), size);
     static std::atomic<uint64_t> launches{ 0 };

@@ -49,6 +49,7 @@ typedef struct stand_in_calls {
     int64_t registers, unregisters;          /* memory pinned later */
     int64_t pinned_bytes;                    /* now, of both kinds */
     int64_t pageable_bytes;                  /* copied between devices and memory that is not pinned: the call waits */
+    int64_t late_loads;                      /* kernels that their first launch loaded, and waited for the device */
 } stand_in_calls;
 
 stand_in_calls stand_in_counted_calls(void);
