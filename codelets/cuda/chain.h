@@ -19,7 +19,7 @@ typedef struct weft_cuda_steps {
 } weft_cuda_steps;
 
 /* Launches all kernels behind the queue's stream. found[i]: the error that kernel i may find, to be read behind the stream;
- * NULL: none. Up to WEFT_CUDA_ERRORS / 2 of the kernels may be others than elementwise ones. A weft_cuda_run's result. */
+ * NULL: none. Up to WEFT_CUDA_TASK_ERRORS of the kernels may be others than elementwise ones. A weft_cuda_run's result. */
 int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue, weft_device_error *found[]);
 /* Whether a launch reads or writes the scratch memory. If not, there need not be any at its address. */
 bool weft_cuda_steps_use_scratch(const weft_cuda_steps *steps);

@@ -6,7 +6,9 @@
 
 WEFT_BEGIN_DECLS
 
-enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_ERRORS = 64, WEFT_CUDA_CUBLAS = 1 << 16 };
+/* Error words of one task, at most, and of a queue whose owner does not say how many. */
+enum { WEFT_CUDA_TASK_ERRORS = 32, WEFT_CUDA_ERRORS = 2 * WEFT_CUDA_TASK_ERRORS };
+enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_CUBLAS = 1 << 16 };
 
 /* A stream, and memory for what its kernels need beside their operands: begins with the stream and zeros; used by one
  * thread, with the stream's device as the current one. */
@@ -16,10 +18,11 @@ typedef struct weft_cuda_queue {
     void **tables, *table;
     void *copied[WEFT_CUDA_TABLES];
     int next_table;
-    /* Error words in device memory, used in turn, and pinned memory to which they are copied behind their kernels. A
-     * stream has no more than so many kernels at once whose end has not been noted: StarPU has two. */
+    /* Error words in device memory, used in turn, and pinned memory to which they are copied behind their kernels. There are enough
+     * for all tasks on the stream whose end has not been noted: as many as StarPU launches before it knows the end of the first. */
     weft_device_error *device_errors, *errors;
     int next_error;
+    int num_errors; /* set by the owner, before the first kernel; 0: WEFT_CUDA_ERRORS */
     /* Set by a launch whose kernel can find invalid values: that kernel's error, to be read behind the stream. */
     weft_device_error *pending;
     /* For products: cuBLAS' handle, created with the first one; its stream and device; and memory (products.h). */
@@ -36,6 +39,11 @@ typedef struct weft_cuda_queue {
 /* Allocates the error words, on the queue's device, before panels have filled its memory. A cudaError_t; if it is not 0 the first
  * kernel that needs them tries again. */
 int weft_cuda_queue_reserve(weft_cuda_queue *queue);
+/* On the queue's thread, with its stream set: allocates and creates all that kernels would else allocate and create when they first
+ * need it, as that waits for the whole device. What fails is tried again by the first kernel that needs it. */
+void weft_cuda_queue_start(weft_cuda_queue *queue);
+/* Likewise for products: the handle. */
+void weft_cuda_products_start(weft_cuda_queue *queue);
 /* Gives the memory back, behind the stream's last kernel. */
 void weft_cuda_queue_free(weft_cuda_queue *queue);
 /* The part of it that products.cu has allocated. */

@@ -1,5 +1,6 @@
 /* The table of a build without CUDA. */
 #include "codelets/cuda/chain.h"
+#include "codelets/cuda/pinned.h"
 #include "codelets/cuda/products.h"
 
 const weft_cuda_run weft_cuda_kernels[WEFT_KERNEL_COUNT] = { NULL };
@@ -67,7 +68,24 @@ int weft_cuda_queue_reserve(weft_cuda_queue *queue)
     return 0;
 }
 
+void weft_cuda_queue_start(weft_cuda_queue *queue)
+{
+    (void)queue;
+}
+
 void weft_cuda_queue_free(weft_cuda_queue *queue)
 {
     (void)queue;
+}
+
+bool weft_cuda_pin(void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
+    return false;
+}
+
+void weft_cuda_unpin(void *memory)
+{
+    (void)memory;
 }

@@ -249,6 +249,12 @@ int weft_cuda_matmul(const weft_task_run *run, weft_cuda_queue *queue)
     return failed != 0 ? failed : weft_cuda_multiply(&p, queue);
 }
 
+void weft_cuda_products_start(weft_cuda_queue *queue)
+{
+    cublasHandle_t handle;
+    begin(queue, &handle);
+}
+
 int weft_cuda_scratch(weft_cuda_queue *queue, void **scratch, size_t *bytes)
 {
     int failed = allocate_workspace(queue);

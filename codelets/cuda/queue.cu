@@ -59,7 +59,8 @@ int weft_call_begin(weft_device_call *call, const weft_task_run *run, weft_cuda_
 
 int weft_cuda_queue_reserve(weft_cuda_queue *queue)
 {
-    const size_t bytes = WEFT_CUDA_ERRORS * sizeof(weft_device_error);
+    queue->num_errors = queue->num_errors > 0 ? queue->num_errors : WEFT_CUDA_ERRORS;
+    const size_t bytes = (size_t)queue->num_errors * sizeof(weft_device_error);
     cudaError_t failed = cudaSuccess;
     if (queue->device_errors == NULL) {
         failed = cudaMalloc((void **)&queue->device_errors, bytes);
@@ -68,6 +69,20 @@ int weft_cuda_queue_reserve(weft_cuda_queue *queue)
         failed = cudaHostAlloc((void **)&queue->errors, bytes, cudaHostAllocDefault);
     }
     return (int)failed;
+}
+
+void weft_cuda_queue_start(weft_cuda_queue *queue)
+{
+    const size_t fewest = 128 << 20; /* else panels need the tables' memory more */
+    size_t unused, total = 0;
+    int failed = weft_cuda_queue_reserve(queue);
+    if (cudaMemGetInfo(&unused, &total) == cudaSuccess && total >= fewest && failed == 0) {
+        failed = allocate_tables(queue);
+    }
+    if (failed != 0) {
+        cudaGetLastError(); /* else the next launch would have it */
+    }
+    weft_cuda_products_start(queue);
 }
 
 int weft_error_begin(weft_device_error **error, weft_cuda_queue *queue)
@@ -83,7 +98,7 @@ int weft_error_begin(weft_device_error **error, weft_cuda_queue *queue)
 int weft_error_end(const weft_device_error *error, weft_cuda_queue *queue)
 {
     queue->pending = queue->errors + queue->next_error;
-    queue->next_error = (queue->next_error + 1) % WEFT_CUDA_ERRORS;
+    queue->next_error = (queue->next_error + 1) % queue->num_errors;
     return (int)cudaMemcpyAsync(queue->pending, error, sizeof(*error), cudaMemcpyDeviceToHost,
                                 (cudaStream_t)queue->stream);
 }

@@ -120,7 +120,7 @@ enum { LEAST_DEVICE_BYTES = 1 << 20 };
 static bool runs_on_devices(const weft_task_run *run)
 {
     const weft_cluster_program *program = ((const weft_cluster_args *)run->arguments)->program;
-    return !program->cpu_only && program->num_views <= WEFT_CUDA_ERRORS / 2 && weft_runtime.device_bytes >= LEAST_DEVICE_BYTES;
+    return !program->cpu_only && program->num_views <= WEFT_CUDA_TASK_ERRORS && weft_runtime.device_bytes >= LEAST_DEVICE_BYTES;
 }
 
 /* The id of the clusters' kernel; WEFT_KERNEL_NONE: no memory. */

@@ -19,6 +19,7 @@
 #include "comm/engine.h"
 #include "comm/signals.h"
 #include "comm/trace.h"
+#include "runtime/background.h"
 
 enum { MAX_FINISHED = 64 };
 
@@ -34,9 +35,13 @@ static const double shortest_sleep_us = 5, longest_sleep_us = 200, message_us = 
 
 enum { YIELDS_FOR_SHORT = 4, SHORT_MESSAGE_US = 50 };
 
+/* Where devices compute, messages take microseconds, and tasks that take no longer wait for them; cores have time for that. */
+static const double device_spin_us = 100, longest_device_sleep_us = 20;
+
 typedef struct backoff {
     int yields;
-    double sleep_us;
+    double spin_until_us; /* 0: does not */
+    double sleep_us, longest_us;
 } backoff;
 
 /* ---- the submitting thread ----------------------------------------------------------------------------- */
@@ -351,8 +356,8 @@ static void sleep_idle(weft_comm *comm)
  * time. False: stop. */
 static bool rest(weft_comm *comm, backoff *left)
 {
-    if (comm->active > 0 && left->yields > 0) {
-        left->yields--;
+    if (comm->active > 0 && (left->yields > 0 || starpu_timing_now() < left->spin_until_us)) {
+        left->yields -= left->yields > 0;
         sched_yield();
         return true;
     }
@@ -360,9 +365,9 @@ static bool rest(weft_comm *comm, backoff *left)
     bool waits = comm->first_ready == NULL && !comm->stopping && !must_give_up(comm);
     if (waits && comm->active > 0) {
         sleep_locked(comm, left->sleep_us);
-        left->sleep_us = left->sleep_us >= longest_sleep_us      ? left->sleep_us
-                         : left->sleep_us * 2 < longest_sleep_us ? left->sleep_us * 2
-                                                                 : longest_sleep_us;
+        left->sleep_us = left->sleep_us >= left->longest_us      ? left->sleep_us
+                         : left->sleep_us * 2 < left->longest_us ? left->sleep_us * 2
+                                                                 : left->longest_us;
     } else if (waits && !comm->inquiry.wanted) {
         sleep_idle(comm);
     }
@@ -375,10 +380,13 @@ static backoff fresh_backoff(const weft_comm *comm)
 {
     double bytes = comm->active > 0 ? (double)comm->active_bytes / comm->active : 0;
     double us = bytes * weft_runtime.cost.remote_byte_us;
+    bool on_devices = weft_runtime.cuda_queues != NULL;
     double longest_us = comm->active_long == comm->active ? longest_message_us : message_us;
     return (backoff){
         .yields = us < SHORT_MESSAGE_US ? YIELDS_FOR_SHORT : 0,
-        .sleep_us = us < shortest_sleep_us ? shortest_sleep_us : us > longest_us ? longest_us : us,
+        .spin_until_us = on_devices ? starpu_timing_now() + device_spin_us : 0,
+        .longest_us = on_devices ? longest_device_sleep_us : longest_sleep_us,
+        .sleep_us = on_devices || us < shortest_sleep_us ? shortest_sleep_us : us > longest_us ? longest_us : us,
     };
 }
 
@@ -393,6 +401,9 @@ static void note_progress(weft_comm *comm)
 static void *progress(void *argument)
 {
     weft_comm *comm = argument;
+    if (weft_runtime.cuda_queues != NULL) {
+        weft_background_wake_on_time();
+    }
     backoff left = fresh_backoff(comm);
     do {
         int started = start_ready(comm);

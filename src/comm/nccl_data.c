@@ -5,6 +5,7 @@
  * and the peer may wait for a message of the progress thread meanwhile. */
 #include "comm/nccl_data.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -25,11 +26,24 @@ static void look_for_errors(weft_nccl_data *state)
     }
 }
 
+/* Looks for a round for a while without a sleep, from which the thread would wake late. The mutex is held, but for between looks. */
+static void spin(weft_nccl_data *state)
+{
+    const double spin_us = 100;
+    double until = starpu_timing_now() + spin_us;
+    while (state->next == NULL && !state->stopping && starpu_timing_now() < until) {
+        pthread_mutex_unlock(&state->mutex);
+        sched_yield();
+        pthread_mutex_lock(&state->mutex);
+    }
+}
+
 /* Waits for a round to issue. NULL: there is none yet. */
 static weft_nccl_round *await_round(weft_nccl_data *state, bool *stopping)
 {
     enum { LOOK_NS = 10000000 };
     pthread_mutex_lock(&state->mutex);
+    spin(state);
     if (state->next == NULL && state->first == NULL && !state->stopping) {
         pthread_cond_wait(&state->wake, &state->mutex);
     } else if (state->next == NULL && !state->stopping) {
@@ -50,6 +64,7 @@ static void *issue_rounds(void *argument)
 {
     weft_nccl_data *state = argument;
     cudaSetDevice(state->parts.device);
+    weft_background_wake_on_time();
     for (bool stopping = false; !stopping;) {
         weft_nccl_round *round = await_round(state, &stopping);
         if (stopping) {

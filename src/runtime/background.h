@@ -9,4 +9,7 @@
  * thread. */
 bool weft_background_start(pthread_t *thread, void *(*run)(void *argument), void *argument);
 
+/* From now on the calling thread's sleeps end on time, within some microseconds: the kernel adds 50 to others. */
+void weft_background_wake_on_time(void);
+
 #endif

@@ -9,6 +9,7 @@
 #include "codelets/cuda/products.h"
 #include "codelets/problems.h"
 #include "codelets/same_bits.h"
+#include "runtime/background.h"
 #include "runtime/device_watch.h"
 #include "sched/sched.h"
 
@@ -35,6 +36,11 @@ weft_status weft_cuda_choose(const char *function, const weft_settings *settings
     conf->ncuda = wanted;
     if (wanted == 0) {
         return WEFT_OK;
+    }
+    /* A kernel that is loaded when it is first launched waits for the device, where a group of messages may wait for other processes,
+     * which may wait for that kernel's task. CUDA reads this at its first call. */
+    if (place.num_processes > 1) {
+        setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     }
     int there = weft_cuda_count_devices();
     if (there < 0) {
@@ -193,11 +199,10 @@ static int64_t smallest_memory(const int workers[], int count)
 static void start_worker(void *nothing)
 {
     int worker = starpu_worker_get_id();
-    void *scratch;
-    size_t bytes;
     (void)nothing;
-    weft_cuda_queue_reserve(&weft_runtime.cuda_queues[worker]);
-    weft_cuda_scratch(&weft_runtime.cuda_queues[worker], &scratch, &bytes);
+    weft_background_wake_on_time(); /* it naps where nothing is computed, and then moves data */
+    weft_runtime.cuda_queues[worker].stream = starpu_cuda_get_local_stream();
+    weft_cuda_queue_start(&weft_runtime.cuda_queues[worker]);
     weft_device_watch_add(weft_runtime.device_watch, starpu_worker_get_devid(worker), starpu_cuda_get_local_stream());
 }
 
@@ -220,9 +225,11 @@ weft_status weft_cuda_started(const char *function, const weft_settings *setting
     if (weft_runtime.cuda_queues == NULL || weft_runtime.device_watch == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the devices' queues");
     }
+    int tasks = weft_device_watch_tasks(weft_runtime.device_watch);
     for (int i = 0; i < STARPU_NMAXWORKERS; i++) {
         weft_runtime.cuda_queues[i].tf32 = settings->tf32;
         weft_runtime.cuda_queues[i].fast = settings->fast;
+        weft_runtime.cuda_queues[i].num_errors = tasks * WEFT_CUDA_TASK_ERRORS;
     }
     unsigned chosen[STARPU_NMAXWORKERS];
     for (int i = 0; i < count; i++) {

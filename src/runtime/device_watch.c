@@ -229,6 +229,11 @@ weft_device_watch *weft_device_watch_new(void)
     return watch;
 }
 
+int weft_device_watch_tasks(const weft_device_watch *watch)
+{
+    return (int)watch->under_way;
+}
+
 void weft_device_watch_add(weft_device_watch *watch, int device, void *stream)
 {
     watched *w = &watch->workers[starpu_worker_get_id()];

@@ -8,6 +8,8 @@ typedef struct weft_device_watch weft_device_watch;
 
 /* NULL: no memory. */
 weft_device_watch *weft_device_watch_new(void);
+/* Tasks that StarPU launches on a device before it knows the end of the first (STARPU_CUDA_PIPELINE), at most. */
+int weft_device_watch_tasks(const weft_device_watch *watch);
 /* On the thread of a device's worker: watches its stream. */
 void weft_device_watch_add(weft_device_watch *watch, int device, void *stream);
 /* Call it after weft_device_watch_add() of all devices. `signals`: installs a handler of SIGABRT. False: no thread. */

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/map.h"
+#include "runtime/home.h"
 #include "runtime/lease.h"
 #include "runtime/pending.h"
 #include "runtime/runtime.h"
@@ -32,6 +33,7 @@ enum { HUGE_PAGE = 2 << 20 };
 
 struct weft_pool {
     bool reuses_later;
+    weft_homes *homes;                  /* of all memory of its own; NULL: no devices compute */
     weft_map free_lists;                /* by cut: the newest free buffer, linked to the others */
     weft_buffer *newest, *oldest;       /* free buffers by time of release */
     int64_t free_bytes, max_free_bytes; /* of free buffers */
@@ -71,6 +73,11 @@ weft_pool *weft_pool_new(int64_t max_bytes)
         free(pool);
         return NULL;
     }
+    pool->homes = weft_runtime.cuda_queues == NULL ? NULL : weft_homes_new();
+    if (weft_runtime.cuda_queues != NULL && pool->homes == NULL) {
+        weft_pool_delete(pool);
+        return NULL;
+    }
     pool->max_free_bytes = max_bytes - max_bytes / 4;
     pool->max_retired_bytes = weft_max_i64(max_bytes / 4, FEWEST_RETIRED_BYTES);
     pool->wanted_bytes = INT64_MAX;
@@ -105,22 +112,31 @@ static void use_huge_pages(char *memory, int64_t bytes)
 #endif
 }
 
-/* Pinned for GPUs, and aligned (weft_runtime_start()), by StarPU. */
-static void *memory_allocate(int64_t bytes)
+/* Where no devices compute, memory is aligned (weft_runtime_start()), and placed, by StarPU. */
+static bool memory_allocate(weft_buffer *buffer)
 {
-    void *memory = NULL;
-    if (starpu_malloc_flags(&memory, (size_t)bytes, STARPU_MALLOC_PINNED) != 0) {
-        return NULL;
+    int64_t bytes = buffer->cut.total;
+    if (buffer->pool->homes != NULL) {
+        buffer->home = weft_home_new(buffer->pool->homes, bytes);
+        buffer->memory = buffer->home == NULL ? NULL : weft_home_memory(buffer->home);
+    } else if (starpu_malloc_flags(&buffer->memory, (size_t)bytes, STARPU_MALLOC_PINNED) != 0) {
+        buffer->memory = NULL;
     }
-    use_huge_pages(memory, bytes);
-    return memory;
+    if (buffer->memory != NULL) {
+        use_huge_pages(buffer->memory, bytes);
+    }
+    return buffer->memory != NULL;
 }
 
-/* Cancelled messages may read and write their memory until the process ends, so a broken world frees none. */
-static void memory_free(void *memory, int64_t bytes)
+/* Cancelled messages may read and write their memory until the process ends, so a broken world frees none. Nor is memory freed that
+ * a lease keeps (`leased`). */
+static void memory_free(weft_buffer *buffer, bool leased)
 {
-    if (!weft_is_broken()) {
-        starpu_free_flags(memory, (size_t)bytes, STARPU_MALLOC_PINNED);
+    bool stays = leased || weft_is_broken();
+    if (buffer->home != NULL) {
+        weft_home_give_back(buffer->pool->homes, buffer->home, stays);
+    } else if (!stays) {
+        starpu_free_flags(buffer->memory, (size_t)buffer->cut.total, STARPU_MALLOC_PINNED);
     }
 }
 
@@ -152,9 +168,8 @@ static void buffer_delete(weft_buffer *buffer)
     }
     buffer->pool->num_panels -= buffer->num_panels;
     if (!buffer->borrowed) {
-        if (buffer->lease == NULL || !weft_lease_outlives(buffer->lease, is_plain_memory() && !weft_is_broken())) {
-            memory_free(buffer->memory, buffer->cut.total);
-        }
+        memory_free(buffer, buffer->lease != NULL &&
+                                weft_lease_outlives(buffer->lease, is_plain_memory() && !weft_is_broken()));
         buffer->pool->own_bytes -= buffer->cut.total;
     }
     free(buffer->panels);
@@ -178,6 +193,7 @@ void weft_pool_delete(weft_pool *pool)
     while (pool->all != NULL) {
         buffer_delete(pool->all);
     }
+    weft_homes_delete(pool->homes);
     weft_map_free(&pool->free_lists);
     pthread_mutex_destroy(&pool->mutex);
     pthread_cond_destroy(&pool->idle);
@@ -198,12 +214,9 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
     buffer->references = 1;
     buffer->borrowed = borrowed != NULL;
     buffer->pooled = borrowed == NULL;
-    buffer->memory = borrowed != NULL ? borrowed : memory_allocate(cut.total);
+    buffer->memory = borrowed;
     buffer->panels = calloc((size_t)panels, sizeof(*buffer->panels));
-    if (buffer->panels == NULL || buffer->memory == NULL) {
-        if (borrowed == NULL && buffer->memory != NULL) {
-            memory_free(buffer->memory, cut.total);
-        }
+    if (buffer->panels == NULL || (borrowed == NULL && !memory_allocate(buffer))) {
         free(buffer->panels);
         free(buffer);
         return NULL;
@@ -214,10 +227,13 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
     }
     pool->all = buffer;
     for (int i = 0; i < buffer->num_panels; i++) {
-        int64_t start = weft_cut_start(&cut, i);
-        starpu_variable_data_register(&buffer->panels[i].handle, STARPU_MAIN_RAM,
-                                      (uintptr_t)buffer->memory + (size_t)start,
-                                      (size_t)(weft_cut_end(&cut, i) - start));
+        int64_t start = weft_cut_start(&cut, i), bytes = weft_cut_end(&cut, i) - start;
+        if (buffer->home != NULL) {
+            buffer->panels[i].handle = weft_home_register(buffer->home, start, bytes);
+        } else {
+            starpu_variable_data_register(&buffer->panels[i].handle, STARPU_MAIN_RAM,
+                                          (uintptr_t)buffer->memory + (size_t)start, (size_t)bytes);
+        }
     }
     pool->num_panels += panels;
     pool->own_bytes += buffer->borrowed ? 0 : cut.total;

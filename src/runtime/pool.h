@@ -32,6 +32,7 @@ typedef struct weft_buffer {
     bool pooled;              /* released: kept for reuse; else deleted after its last task */
     void (*give_back)(void *owner); /* the deleter of borrowed memory, called with the buffer's end; may be NULL */
     void *owner;
+    struct weft_home *home;   /* of memory; NULL: it is not one */
     struct weft_lease *lease; /* its uses by code outside of the library; NULL: none */
     int sends;                /* sends of its panels since the last renewal */
     int retiring;             /* panels that tasks may still use; of a buffer without references */

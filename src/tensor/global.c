@@ -5,6 +5,7 @@
 #include "codelets/convert.h"
 #include "comm/check_spmd.h"
 #include "tensor/actions.h"
+#include "tensor/read.h"
 #include "tensor/state.h"
 
 /* After all checks that are the same on every process. NULL with the error kept. */
@@ -202,6 +203,9 @@ static const weft_layout *host_layout(const char *function, const weft_tensor_im
 static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor,
                                   const weft_layout *everywhere, void *global)
 {
+    if (weft_is_read_in_place(tensor->layout)) {
+        return weft_tensor_read_in_place(function, tensor, global);
+    }
     weft_scope_open();
     weft_tensor_impl *whole = weft_tensor_to_layout(function, tensor, everywhere);
     weft_status status = whole == NULL ? weft_latest_status() : weft_shard_read(function, whole, 0, global);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tensor/actions.h"
+#include "tensor/read.h"
 #include "tensor/state.h"
 
 /* False with the error kept. */
@@ -171,6 +172,9 @@ static void copy_out(const weft_layout *layout, const weft_local_shard *shard, v
 weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor, int local_rank, void *host)
 {
     const weft_local_shard *shard = &tensor->shards[local_rank];
+    if (weft_runtime.cuda_queues != NULL) {
+        return weft_shard_read_in_place(function, tensor, local_rank, host);
+    }
     if (weft_is_broken()) {
         return weft_error_collect();
     }

@@ -96,6 +96,13 @@ device devices[STAND_IN_MAX_DEVICES];
 
 std::mutex pinned_mutex;
 std::map<const char *, size_t> pinned;
+stand_in_calls calls; /* guarded by pinned_mutex */
+
+void count_call(int64_t stand_in_calls::*member, int64_t more = 1)
+{
+    std::lock_guard<std::mutex> lock(pinned_mutex);
+    calls.*member += more;
+}
 
 size_t rounded(size_t size)
 {
@@ -317,6 +324,9 @@ cudaError_t copy(void *target, size_t target_pitch, const void *source, size_t s
     const char *source_at = from < 0 ? static_cast<const char *>(source)
                                      : view_of(from, static_cast<char *>(const_cast<void *>(source)));
     cudaStream_t stream = stream_of(given);
+    if (pageable) {
+        count_call(&stand_in_calls::pageable_bytes, static_cast<int64_t>(width * rows));
+    }
     stream->push([=] {
         for (size_t row = 0; row < rows; row++) {
             std::memcpy(target_at + row * target_pitch, source_at + row * source_pitch, width);
@@ -338,10 +348,39 @@ cudaError_t copy(void *target, size_t target_pitch, const void *source, size_t s
 
 }
 
+namespace
+{
+
+/* Whether kernels are loaded with their device, as CUDA_MODULE_LOADING says at the first call. */
+bool loads_early()
+{
+    static const char *const text = std::getenv("CUDA_MODULE_LOADING");
+    static const bool early = text != nullptr && std::strcmp(text, "EAGER") == 0;
+    return early;
+}
+
+/* A kernel that is not there yet: waits for all that the device does. */
+void load(int device, void (*kernel)(void))
+{
+    static std::mutex mutex;
+    static std::set<std::pair<int, void (*)(void)>> loaded;
+    {
+        std::lock_guard<std::mutex> lock(mutex);
+        if (loads_early() || !loaded.insert({ device, kernel }).second) {
+            return;
+        }
+    }
+    count_call(&stand_in_calls::late_loads);
+    wait_for_device(device);
+}
+
+}
+
 /* ---- devices ------------------------------------------------------------------------------------------- */
 
 EXPORTED cudaError_t cudaGetDeviceCount(int *count)
 {
+    loads_early();
     *count = device_process::count_devices();
     return result(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
@@ -433,6 +472,7 @@ EXPORTED const char *cudaGetErrorString(cudaError_t error)
 EXPORTED cudaError_t cudaMalloc(void **pointer, size_t size)
 {
     wait_for_device(current_device);
+    count_call(&stand_in_calls::mallocs);
     device &d = devices[current_device];
     std::lock_guard<std::mutex> lock(d.mutex);
     *pointer = nullptr;
@@ -468,6 +508,7 @@ EXPORTED cudaError_t cudaFree(void *pointer)
         return result(cudaErrorInvalidValue);
     }
     wait_for_device(number);
+    count_call(&stand_in_calls::frees);
     device &d = devices[number];
     std::lock_guard<std::mutex> lock(d.mutex);
     auto found = d.blocks.find(static_cast<char *>(pointer));
@@ -497,28 +538,63 @@ EXPORTED cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
     return result(cudaSuccess);
 }
 
-EXPORTED cudaError_t cudaHostRegister(void *pointer, size_t size, unsigned)
+namespace
+{
+
+/* Memory that is pinned twice, in part or as a whole, is an error, as CUDA has it. */
+cudaError_t pin_host(void *pointer, size_t size, int64_t stand_in_calls::*counter)
+{
+    char *at = static_cast<char *>(pointer);
+    std::lock_guard<std::mutex> lock(pinned_mutex);
+    auto above = pinned.lower_bound(at);
+    bool overlaps = above != pinned.end() && above->first < at + size;
+    if (above != pinned.begin()) {
+        auto below = std::prev(above);
+        overlaps = overlaps || below->first + below->second > at;
+    }
+    calls.*counter += 1;
+    if (overlaps) {
+        return result(cudaErrorHostMemoryAlreadyRegistered);
+    }
+    pinned[at] = size;
+    calls.pinned_bytes += static_cast<int64_t>(size);
+    return result(cudaSuccess);
+}
+
+cudaError_t unpin_host(void *pointer, int64_t stand_in_calls::*counter)
 {
     std::lock_guard<std::mutex> lock(pinned_mutex);
-    pinned[static_cast<char *>(pointer)] = size;
+    calls.*counter += 1;
+    auto found = pinned.find(static_cast<char *>(pointer));
+    if (found == pinned.end()) {
+        return result(cudaErrorHostMemoryNotRegistered);
+    }
+    calls.pinned_bytes -= static_cast<int64_t>(found->second);
+    pinned.erase(found);
     return result(cudaSuccess);
+}
+
+}
+
+EXPORTED cudaError_t cudaHostRegister(void *pointer, size_t size, unsigned)
+{
+    return pin_host(pointer, size, &stand_in_calls::registers);
 }
 
 EXPORTED cudaError_t cudaHostUnregister(void *pointer)
 {
-    std::lock_guard<std::mutex> lock(pinned_mutex);
-    return result(pinned.erase(static_cast<char *>(pointer)) == 1 ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
+    return unpin_host(pointer, &stand_in_calls::unregisters);
 }
 
-EXPORTED cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned flags)
+EXPORTED cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned)
 {
     *pointer = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096);
-    return *pointer == nullptr ? result(cudaErrorMemoryAllocation) : cudaHostRegister(*pointer, size, flags);
+    return *pointer == nullptr ? result(cudaErrorMemoryAllocation) : pin_host(*pointer, size, &stand_in_calls::host_allocs);
 }
 
 EXPORTED cudaError_t cudaFreeHost(void *pointer)
 {
-    cudaError_t error = cudaHostUnregister(pointer);
+    cudaError_t error = unpin_host(pointer, &stand_in_calls::host_frees);
     std::free(pointer);
     return error;
 }
@@ -714,6 +790,7 @@ EXPORTED int stand_in_launch(stand_in_runner runner, void (*kernel)(void), const
     if (stream->device != current_device) {
         return result(cudaErrorInvalidResourceHandle); /* a stream of another device */
     }
+    load(stream->device, kernel);
     cudaError_t before = result(cudaSuccess); /* an error of this kernel is seen later */
     std::string bytes(static_cast<const char *>(argument), size);
     static std::atomic<uint64_t> launches{ 0 };
@@ -733,6 +810,12 @@ EXPORTED stand_in_counts stand_in_device_counts(int number)
 {
     std::lock_guard<std::mutex> lock(devices[number].mutex);
     return devices[number].counts;
+}
+
+EXPORTED stand_in_calls stand_in_counted_calls(void)
+{
+    std::lock_guard<std::mutex> lock(pinned_mutex);
+    return calls;
 }
 
 /* ---- for the stand-in of NCCL -------------------------------------------------------------------------- */

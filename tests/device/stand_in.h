@@ -42,6 +42,18 @@ typedef struct stand_in_counts {
 
 stand_in_counts stand_in_device_counts(int device);
 
+/* Calls of this process, and memory of the host. */
+typedef struct stand_in_calls {
+    int64_t mallocs, frees;                  /* device memory */
+    int64_t host_allocs, host_frees;         /* pinned memory */
+    int64_t registers, unregisters;          /* memory pinned later */
+    int64_t pinned_bytes;                    /* now, of both kinds */
+    int64_t pageable_bytes;                  /* copied between devices and memory that is not pinned: the call waits */
+    int64_t late_loads;                      /* kernels that their first launch loaded, and waited for the device */
+} stand_in_calls;
+
+stand_in_calls stand_in_counted_calls(void);
+
 /* ---- between the parts of the stand-in ----------------------------------------------------------------- */
 
 typedef struct stand_in_order {

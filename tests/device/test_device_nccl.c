@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stand_in.h"
+
 enum { RANKS = 6, ROWS = 97, COLUMNS = 130, COUNT = ROWS * COLUMNS, TENSORS = 5, MESHES = 6, STEPS_AT_ONCE = 25 };
 
 static const int64_t shape[] = { ROWS, COLUMNS };
@@ -106,6 +108,8 @@ static void test_random_redistributions(void **state)
     compare();
     assert_no_error();
     assert_int_equal(weft_finalize(), WEFT_OK);
+    /* A launch that loads its kernel waits for the device, and so for a group: for a peer that may wait for the launch. */
+    assert_int_equal(stand_in_counted_calls().late_loads, 0);
 }
 
 int main(void)

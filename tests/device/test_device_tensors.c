@@ -2,6 +2,7 @@
  * same bits as on CPUs, both devices work, and panels are evicted. */
 #include "support.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -272,6 +273,153 @@ static void test_heights_of_cpus(void **state)
     assert_memory_equal(&policies[0], &policies[1], sizeof(policies[0]));
 }
 
+/* ---- budgets --------------------------------------------------------------------------------------------- */
+
+enum { WIDTH = 16, BATCH = 5120, PARAMETERS = 2, STEPS = 6, SETTLED = 3 };
+
+static void make_parameters(weft_tensor *parameters[], weft_tensor *first[], weft_tensor *second[])
+{
+    for (int i = 0; i < PARAMETERS; i++) {
+        parameters[i] = weft_scale(weft_randn(WEFT_F32, 2, (int64_t[]){ WIDTH, WIDTH }, NULL, NULL), 1.0 / 4);
+        assert_int_equal(weft_set_requires_grad(parameters[i], true), WEFT_OK);
+        first[i] = weft_zeros_like(parameters[i]);
+        second[i] = weft_zeros_like(parameters[i]);
+    }
+}
+
+/* inputs: none; context: the parameters */
+static weft_status loss_and_gradients(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)inputs, (void)scalars;
+    weft_tensor **parameters = context;
+    weft_placement rows = weft_shard(0), all = weft_replicate();
+    weft_tensor *x = weft_randn(WEFT_F32, 2, (int64_t[]){ BATCH, WIDTH }, NULL, &rows);
+    weft_tensor *target = weft_tanh(x), *y = x;
+    for (int i = 0; i < PARAMETERS; i++) {
+        y = weft_gelu(weft_matmul(y, parameters[i]));
+    }
+    outputs[0] = weft_redistribute(weft_mse(y, target, WEFT_LOSS_MEAN), NULL, &all);
+    return weft_backward(outputs[0]);
+}
+
+static double train_step(weft_graph *graph, int number, weft_tensor *parameters[], weft_tensor *first[], weft_tensor *second[])
+{
+    weft_tensor *loss = NULL, *gradients[PARAMETERS];
+    double value = NAN;
+    weft_scope_open();
+    assert_int_equal(graph != NULL ? weft_graph_call(graph, NULL, NULL, &loss) : loss_and_gradients(parameters, NULL, NULL, &loss),
+                     WEFT_OK);
+    for (int i = 0; i < PARAMETERS; i++) {
+        gradients[i] = weft_grad(parameters[i]);
+    }
+    weft_adam_options options = WEFT_ADAM_DEFAULT;
+    assert_int_equal(weft_adam(PARAMETERS, parameters, gradients, first, second, number, &options), WEFT_OK);
+    weft_zero_grad(PARAMETERS, parameters);
+    assert_int_equal(weft_tensor_item(loss, &value), WEFT_OK);
+    weft_scope_close();
+    assert_no_error();
+    return value;
+}
+
+static int64_t bytes_out(void)
+{
+    return stand_in_device_counts(0).bytes_out + stand_in_device_counts(1).bytes_out;
+}
+
+/* What training asks of CUDA once it has settled: no memory, no pinning, and nothing leaves the devices but what is read. */
+static void train_within_budget(int ranks, bool graph)
+{
+    int64_t pinned = stand_in_counted_calls().pinned_bytes;
+    start_ranks(ranks == 1 ? "1" : "2", ranks);
+    weft_scope_open();
+    weft_mesh_push(weft_mesh_create(1, (int64_t[]){ ranks }, NULL));
+    weft_tensor *parameters[PARAMETERS], *first[PARAMETERS], *second[PARAMETERS];
+    stand_in_calls before = stand_in_counted_calls();
+    make_parameters(parameters, first, second);
+    weft_graph *step = graph ? weft_graph_new("step", loss_and_gradients, parameters, 0, 0, 1) : NULL;
+    double losses[STEPS + 1] = { 0 };
+    for (int number = 1; number <= STEPS; number++) {
+        stand_in_calls calls = stand_in_counted_calls();
+        int64_t out = bytes_out();
+        losses[number] = train_step(step, number, parameters, first, second);
+        assert_int_equal(weft_wait(), WEFT_OK);
+        stand_in_calls now = stand_in_counted_calls();
+        printf("# step %d: %lld device and %lld host allocations, %lld pinned later, %lld freed, %lld bytes out, %lld bytes pinned in all\n",
+               number, (long long)(now.mallocs - calls.mallocs), (long long)(now.host_allocs - calls.host_allocs),
+               (long long)(now.registers - calls.registers), (long long)(now.frees - calls.frees), (long long)(bytes_out() - out),
+               (long long)(now.pinned_bytes - before.pinned_bytes));
+        if (number > SETTLED) {
+            assert_int_equal(now.mallocs, calls.mallocs);
+            assert_int_equal(now.frees, calls.frees);
+            assert_int_equal(now.host_allocs, calls.host_allocs);
+            assert_int_equal(now.host_frees, calls.host_frees);
+            assert_int_equal(now.registers, calls.registers);
+            assert_int_equal(now.unregisters, calls.unregisters);
+            assert_int_equal(bytes_out() - out, sizeof(float));
+        }
+        /* Parameters, activations, gradients: none of them is in main memory. */
+        assert_true(now.pinned_bytes - before.pinned_bytes <= 8 << 20);
+        assert_int_equal(now.pageable_bytes, before.pageable_bytes);
+    }
+    assert_true(losses[STEPS] < losses[1]);
+    if (step != NULL) {
+        weft_graph_free(step);
+    }
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    assert_int_equal(stand_in_counted_calls().pinned_bytes, pinned);
+}
+
+static void test_budget(void **state)
+{
+    (void)state;
+    train_within_budget(1, false);
+}
+
+static void test_budget_of_graphs(void **state)
+{
+    (void)state;
+    train_within_budget(1, true);
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------- */
+
+/* A tensor on one rank, sharded by rows or replicated is read where it is: its bytes leave the devices once, through pinned
+ * memory, and no task copies them first. By columns it is brought together before. */
+static void test_read_in_place(void **state)
+{
+    (void)state;
+    static const struct {
+        int ranks;
+        const char *placement;
+        bool in_place;
+    } rows[] = { { 1, "R", true }, { 2, "R", true }, { 2, "S0", true }, { 3, "S0", true }, { 2, "S1", false } };
+    enum { HEIGHT = 301, COLUMNS_READ = 40 };
+    static float got[HEIGHT * COLUMNS_READ];
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        start_ranks("2", rows[i].ranks);
+        weft_placement placement;
+        assert_int_equal(weft_placements_parse(rows[i].placement, 1, &placement), WEFT_OK);
+        weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ rows[i].ranks }, NULL);
+        weft_mesh_push(mesh);
+        weft_tensor *x = weft_arange(WEFT_F32, 0, HEIGHT * COLUMNS_READ, 1, NULL, NULL);
+        x = weft_redistribute(weft_reshape(x, 2, (int64_t[]){ HEIGHT, COLUMNS_READ }), mesh, &placement);
+        x = weft_add(x, x);
+        assert_int_equal(weft_wait(), WEFT_OK);
+        uint64_t tasks = weft_runtime.counters.tasks;
+        int64_t out = bytes_out(), pageable = stand_in_counted_calls().pageable_bytes;
+        assert_int_equal(weft_to_host(x, got, sizeof(got)), WEFT_OK);
+        for (int e = 0; e < HEIGHT * COLUMNS_READ; e++) {
+            assert_true(got[e] == (float)(2 * e));
+        }
+        assert_int_equal(bytes_out() - out, sizeof(got));
+        assert_int_equal(stand_in_counted_calls().pageable_bytes, pageable);
+        printf("# %s on %d ranks: %lld tasks\n", rows[i].placement, rows[i].ranks, (long long)(weft_runtime.counters.tasks - tasks));
+        assert_int_equal(weft_runtime.counters.tasks == tasks, rows[i].in_place);
+        assert_int_equal(weft_finalize(), WEFT_OK);
+    }
+}
+
 static void test_printed(void **state)
 {
     (void)state;
@@ -315,7 +463,11 @@ int main(void)
         cmocka_unit_test(test_large_shards_are_cut),
         cmocka_unit_test(test_devices_share_a_shard),
         cmocka_unit_test(test_heights_of_cpus),
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_budget_of_graphs),
+        cmocka_unit_test(test_read_in_place),
     };
+    cmocka_set_test_filter(getenv("WEFT_TEST_FILTER"));
     if (strcmp(getenv("WEFT_BITS"), "fast") == 0) {
         return cmocka_run_group_tests(fast, NULL, NULL);
     }
