@@ -83,7 +83,7 @@ static int add_memory(finding *f, const operand *own)
     const int ndim = f->box->ndim;
     size_t bytes = (size_t)ndim * sizeof(int64_t);
     for (int m = 0; m < chain->num_memories; m++) {
-        if (chain->memories[m] == (void *)own->at && memcmp(chain->stride[m], own->stride, bytes) == 0) {
+        if (chain->memories[m] == (void *)own->at && chain->types[m] == own->type && memcmp(chain->stride[m], own->stride, bytes) == 0) {
             return m;
         }
     }
@@ -91,6 +91,7 @@ static int add_memory(finding *f, const operand *own)
         return -1;
     }
     chain->memories[chain->num_memories] = own->at;
+    chain->types[chain->num_memories] = (uint8_t)own->type;
     memcpy(chain->stride[chain->num_memories], own->stride, bytes);
     return chain->num_memories++;
 }

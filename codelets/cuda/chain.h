@@ -43,6 +43,7 @@ typedef struct weft_chain {
     int ndim;
     int64_t count, extent[WEFT_MAX_DIMS], stride[WEFT_CHAIN_MEMORIES][WEFT_MAX_DIMS];
     void *memories[WEFT_CHAIN_MEMORIES];
+    uint8_t types[WEFT_CHAIN_MEMORIES]; /* of a memory's elements */
     weft_chain_step steps[WEFT_CHAIN_STEPS];
     double scalars[WEFT_CHAIN_STEPS][WEFT_MAX_SCALARS];
 } weft_chain;

@@ -1,7 +1,7 @@
-/* Chains of elementwise kernels: each thread interprets the chain's steps for its elements. */
-#include "codelets/cuda/box.h"
+/* Chains of elementwise kernels: each thread interprets the chain's steps for a vector of elements. */
 #include "codelets/cuda/chain.h"
 #include "codelets/cuda/expressions.cuh"
+#include "codelets/cuda/vectors.h"
 
 extern "C" {
 #include "codelets/elementwise.h"
@@ -10,97 +10,93 @@ extern "C" {
 namespace
 {
 
-/* A step's value, as memory of its type would have it. */
-union chain_value {
-    double f64;
-    int64_t i64;
-    float f32;
-    uint16_t half;
-    uint8_t byte;
+/* A launch's argument. */
+struct chain_work {
+    int64_t count; /* vectors */
+    weft_chain chain;
+    weft_vector_plan<WEFT_CHAIN_MEMORIES> plan; /* the values of each step fit into a vector, too */
 };
 
-/* An elementwise kernel's result for one element; 0 or 1 of those with truth values. */
-#define FUNCTION(T) static __device__ T compute(int kernel, const T a, const T b, const T c, const double *scalars)
+template <typename T> struct step_values {
+    weft_values<T, weft_together<T>::count> of[WEFT_CHAIN_INPUTS];
+};
 
-#define CASE(name, T)                                                                                        \
+/* An elementwise kernel's results; 0 or 1 of those with truth values. `loop`: whether the code is there for each value. */
+#define FUNCTION(T)                                                                                          \
+    static __device__ weft_values<T, weft_together<T>::count> compute(int kernel, const step_values<T> &in, const double *scalars)
+
+#define CASE(name, T, loop)                                                                                      \
     case WEFT_KERNEL_##name:                                                                                 \
-        return (T)expressions::name##_##T::of(a, b, c, scalars);
+loop                                                                                                         \
+        for (int j = 0; j < weft_together<T>::count; j++) {                                                  \
+            results.value[j] = (T)expressions::name##_##T::of(in.of[0].value[j], in.of[1].value[j], in.of[2].value[j], scalars); \
+        }                                                                                                    \
+        break;
 
 FUNCTION(double)
 {
+    weft_values<double, weft_together<double>::count> results = {};
     switch (kernel) {
-#define WEFT_FLOATING(name, inputs, expression) CASE(name, double)
-#define WEFT_NUMBER(name, inputs, expression, integer) CASE(name, double)
-#define WEFT_TRUTH(name, inputs, expression) CASE(name, double)
+#define WEFT_FLOATING(name, inputs, expression) CASE(name, double, WEFT_ROLLED)
+#define WEFT_NUMBER(name, inputs, expression, integer) CASE(name, double, WEFT_ROLLED)
+#define WEFT_TRUTH(name, inputs, expression) CASE(name, double, WEFT_ROLLED)
 #define WEFT_WHOLE(name, inputs, expression)
 #include "codelets/elementwise.inc"
 #include "codelets/kernels_end.inc"
     }
-    return 0;
+    return results;
 }
 
 FUNCTION(float)
 {
+    weft_values<float, weft_together<float>::count> results = {};
     switch (kernel) {
-#define WEFT_FLOATING(name, inputs, expression) CASE(name, float)
-#define WEFT_NUMBER(name, inputs, expression, integer) CASE(name, float)
-#define WEFT_TRUTH(name, inputs, expression) CASE(name, float)
+#define WEFT_FLOATING(name, inputs, expression) CASE(name, float, WEFT_UNROLL)
+#define WEFT_NUMBER(name, inputs, expression, integer) CASE(name, float, WEFT_UNROLL)
+#define WEFT_TRUTH(name, inputs, expression) CASE(name, float, WEFT_UNROLL)
 #define WEFT_WHOLE(name, inputs, expression)
 #include "codelets/elementwise.inc"
 #include "codelets/kernels_end.inc"
     }
-    return 0;
+    return results;
 }
 
 FUNCTION(int64_t)
 {
+    weft_values<int64_t, weft_together<int64_t>::count> results = {};
     switch (kernel) {
 #define WEFT_FLOATING(name, inputs, expression)
-#define WEFT_NUMBER(name, inputs, expression, integer) CASE(name, int64_t)
-#define WEFT_TRUTH(name, inputs, expression) CASE(name, int64_t)
-#define WEFT_WHOLE(name, inputs, expression) CASE(name, int64_t)
+#define WEFT_NUMBER(name, inputs, expression, integer) CASE(name, int64_t, WEFT_ROLLED)
+#define WEFT_TRUTH(name, inputs, expression) CASE(name, int64_t, WEFT_ROLLED)
+#define WEFT_WHOLE(name, inputs, expression) CASE(name, int64_t, WEFT_ROLLED)
 #include "codelets/elementwise.inc"
 #include "codelets/kernels_end.inc"
     }
-    return 0;
+    return results;
 }
 
-template <typename T>
-__device__ T input(const weft_chain &chain, const weft_chain_step &step, int k, const int64_t place[], const chain_value values[])
+/* The vector of a step's results from those of its inputs. */
+template <typename T> __device__ uint4 execute(const chain_work &work, int number, const uint4 inputs[])
 {
-    const int from = step.inputs[k];
-    const void *memory = from < 0 ? (const void *)&values[-1 - from] : chain.memories[from];
-    const int64_t at = from < 0 ? 0 : place[from];
-    const weft_dtype type = (weft_dtype)step.types[1 + k];
-    const bool narrows = (step.converted >> (1 + k) & 1) != 0;
-    if (type == weft_dtype_of<T>::value && !narrows) {
-        return ((const T *)memory)[at];
+    constexpr int count = weft_together<T>::count;
+    constexpr weft_dtype arithmetic = weft_dtype_of<T>::value;
+    const weft_chain_step &step = work.chain.steps[number];
+    uint4 out = { 0, 0, 0, 0 };
+WEFT_ROLLED
+    for (int part = 0; part * count < work.plan.length; part++) {
+        step_values<T> in;
+WEFT_UNROLL
+        for (int k = 0; k < WEFT_CHAIN_INPUTS; k++) {
+            if (k < step.num_inputs) {
+                const int narrow = step.converted >> (1 + k) & 1 ? step.common : -1;
+                in.of[k] = weft_unpack<T, count>(inputs[k], (weft_dtype)step.types[1 + k], arithmetic, narrow, part);
+            } else {
+                in.of[k] = in.of[0];
+            }
+        }
+        out = weft_pack<T, count>(out, (weft_dtype)step.types[0], arithmetic, part, compute(step.kernel, in, work.chain.scalars[number]));
     }
-    T value = weft_load_as(T(), type, memory, at);
-    return narrows ? weft_narrowed((weft_dtype)step.common, value) : value;
-}
-
-template <typename T> __device__ void store(weft_dtype type, void *memory, int64_t at, T value)
-{
-    if (type == weft_dtype_of<T>::value) {
-        ((T *)memory)[at] = value;
-    } else {
-        weft_store_from(type, memory, at, value);
-    }
-}
-
-template <typename T> __device__ void execute(const weft_chain &chain, int number, const int64_t place[], chain_value values[])
-{
-    const weft_chain_step &step = chain.steps[number];
-    const T a = input<T>(chain, step, 0, place, values);
-    const T b = step.num_inputs > 1 ? input<T>(chain, step, 1, place, values) : a;
-    const T c = step.num_inputs > 2 ? input<T>(chain, step, 2, place, values) : a;
-    const T value = compute(step.kernel, a, b, c, chain.scalars[number]);
-    const weft_dtype type = (weft_dtype)step.types[0];
-    store(type, &values[number], 0, value);
-    if (step.output >= 0) {
-        store(type, chain.memories[step.output], place[step.output], value);
-    }
+    return out;
 }
 
 __device__ void find_places(const weft_chain &chain, int64_t index, int64_t place[])
@@ -117,21 +113,42 @@ __device__ void find_places(const weft_chain &chain, int64_t index, int64_t plac
     }
 }
 
-__global__ void run_chain(const weft_chain chain)
+__device__ char *row_at(const chain_work &work, int memory, const int64_t place[])
+{
+    return (char *)work.chain.memories[memory] + place[memory] * work.plan.size[memory];
+}
+
+__device__ void run_step(const chain_work &work, int number, const weft_vector_span &span, const int64_t place[], uint4 values[])
+{
+    const weft_chain_step &step = work.chain.steps[number];
+    uint4 inputs[WEFT_CHAIN_INPUTS];
+WEFT_UNROLL
+    for (int k = 0; k < WEFT_CHAIN_INPUTS; k++) {
+        const int from = step.inputs[k];
+        if (k < step.num_inputs) {
+            inputs[k] = from < 0 ? values[-1 - from] : weft_vector_load(work.plan, from, row_at(work, from, place), span);
+        }
+    }
+    const uint4 out = step.arithmetic == WEFT_F32   ? execute<float>(work, number, inputs)
+                      : step.arithmetic == WEFT_F64 ? execute<double>(work, number, inputs)
+                                                    : execute<int64_t>(work, number, inputs);
+    values[number] = out;
+    if (step.output >= 0) {
+        weft_vector_store(work.plan, step.output, row_at(work, step.output, place), span, out);
+    }
+}
+
+/* A thread executes all steps for a vector before it goes on to the next one. */
+__global__ void run_chain(const __grid_constant__ chain_work work)
 {
     int64_t place[WEFT_CHAIN_MEMORIES];
-    chain_value values[WEFT_CHAIN_STEPS];
-    for (int64_t i = weft_first_index(); i < chain.count; i += weft_index_step()) {
-        find_places(chain, i, place);
-        for (int s = 0; s < chain.num_steps; s++) {
-            const int arithmetic = chain.steps[s].arithmetic;
-            if (arithmetic == WEFT_F32) {
-                execute<float>(chain, s, place, values);
-            } else if (arithmetic == WEFT_F64) {
-                execute<double>(chain, s, place, values);
-            } else {
-                execute<int64_t>(chain, s, place, values);
-            }
+    uint4 values[WEFT_CHAIN_STEPS];
+    for (int64_t i = weft_first_index(); i < work.count; i += weft_index_step()) {
+        const weft_vector_span span = weft_vector_at(work.plan, i);
+        find_places(work.chain, span.row, place);
+WEFT_ROLLED
+        for (int s = 0; s < work.chain.num_steps; s++) {
+            run_step(work, s, span, place, values);
         }
     }
 }
@@ -140,5 +157,26 @@ __global__ void run_chain(const weft_chain chain)
 
 int weft_chain_launch(const weft_chain *chain, weft_cuda_queue *queue)
 {
-    return chain->count == 0 ? 0 : weft_launch(run_chain, chain->count, queue->stream, *chain);
+    if (chain->count == 0) {
+        return 0;
+    }
+    chain_work work = { 0, *chain, {} };
+    int largest = 1;
+    for (int s = 0; s < chain->num_steps; s++) {
+        const int size = (int)weft_dtype_size((weft_dtype)chain->steps[s].types[0]);
+        largest = size > largest ? size : largest;
+    }
+    for (int m = 0; m < chain->num_memories; m++) {
+        work.plan.size[m] = (int)weft_dtype_size((weft_dtype)chain->types[m]);
+        if (chain->ndim == 0) { /* one element */
+            work.chain.stride[m][0] = 1;
+        }
+    }
+    if (chain->ndim == 0) {
+        work.chain.ndim = 1;
+        work.chain.extent[0] = 1;
+    }
+    weft_vector_plan_make(&work.plan, &work.chain, chain->memories, chain->num_memories, largest);
+    work.count = weft_box_count(work.chain) * work.plan.per_row;
+    return weft_launch(run_chain, work.count, queue->stream, work);
 }

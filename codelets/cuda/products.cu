@@ -5,6 +5,10 @@
 
 #include "codelets/cuda/convert.h"
 
+extern "C" {
+#include "codelets/elementwise.h"
+}
+
 namespace
 {
 
@@ -57,6 +61,11 @@ int begin(weft_cuda_queue *queue, cublasHandle_t *handle)
 
 /* ---- floating types ------------------------------------------------------------------------------------ */
 
+weft_dtype type_of_c(const weft_device_products *p)
+{
+    return p->rounds ? p->input_type : p->gemm.dtype;
+}
+
 cudaDataType type_of(weft_dtype type)
 {
     return type == WEFT_F64 ? CUDA_R_64F : type == WEFT_F32 ? CUDA_R_32F : type == WEFT_BF16 ? CUDA_R_16BF : CUDA_R_16F;
@@ -88,7 +97,7 @@ int multiply_floating(const weft_device_products *p, weft_cuda_queue *queue)
     int64_t lda = stride_of(g->lda, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k);
     int64_t ldb = stride_of(g->ldb, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n);
     int64_t ldc = stride_of(g->ldc, g->m, g->n);
-    cudaDataType inputs = type_of(p->input_type), output = type_of(g->dtype);
+    cudaDataType inputs = type_of(p->input_type), output = type_of(type_of_c(p));
     cublasComputeType_t arithmetic = wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
     return of_status(cublasGemmStridedBatchedEx_64(handle, operation_of(g->transpose_b), operation_of(g->transpose_a), g->n, g->m,
                                                    g->k, scales[0], p->b, inputs, ldb, p->b_step, p->a, inputs, lda, p->a_step,
@@ -155,9 +164,9 @@ static __device__ inline void store_whole(weft_dtype type, void *c, int64_t plac
     }
 }
 
-static __device__ inline void store_scaled(weft_dtype, void *c, int64_t place, float value)
+static __device__ inline void store_scaled(weft_dtype type, void *c, int64_t place, float value)
 {
-    ((float *)c)[place] = value;
+    weft_store_from(type, c, place, value);
 }
 
 static __device__ inline void store_scaled(weft_dtype, void *c, int64_t place, double value)
@@ -186,8 +195,8 @@ int launch_addend(const addend_work &work, weft_cuda_queue *queue)
     int64_t count = work.count * work.m * work.n;
     return count == 0 ? 0
                       : weft_launch(work.type == WEFT_F64   ? run_addend<double>
-                                    : work.type == WEFT_F32 ? run_addend<float>
-                                                            : run_addend<int64_t>,
+                                    : work.type >= WEFT_I64 ? run_addend<int64_t>
+                                                            : run_addend<float>,
                                     count, queue->stream, work);
 }
 
@@ -195,7 +204,8 @@ int launch_addend(const addend_work &work, weft_cuda_queue *queue)
 int scale(const weft_device_products *p, weft_cuda_queue *queue)
 {
     const weft_gemm *g = &p->gemm;
-    const addend_work work = { g->dtype, g->dtype, g->m, g->n, g->ldc, p->count, p->c_step, g->ldc, 1, p->c_step, g->beta, p->c, p->c };
+    const weft_dtype type = type_of_c(p);
+    const addend_work work = { type, type, g->m, g->n, g->ldc, p->count, p->c_step, g->ldc, 1, p->c_step, g->beta, p->c, p->c };
     return g->beta == 1 ? 0 : launch_addend(work, queue);
 }
 
@@ -226,10 +236,32 @@ int weft_cuda_multiply(const weft_device_products *p, weft_cuda_queue *queue)
     }
 }
 
+/* The sums in C, rounded into the last operand, which has no gaps. */
+static int round_sums(const weft_task_run *run, const weft_gemm *g, weft_cuda_queue *queue)
+{
+    const weft_gemm_args *args = (const weft_gemm_args *)run->arguments;
+    weft_elementwise_args rounding = {};
+    weft_task_run own = {};
+    rounding.base.dtype = rounding.common = rounding.types[1] = WEFT_F32;
+    rounding.types[0] = args->input_type;
+    rounding.ndim = 2;
+    rounding.extent[0] = g->m;
+    rounding.extent[1] = rounding.stride[0][0] = g->n;
+    rounding.stride[1][0] = g->ldc;
+    rounding.stride[0][1] = rounding.stride[1][1] = 1;
+    void *operands[2] = { run->operands[run->num_operands - 1], run->operands[0] };
+    own.kernel = WEFT_KERNEL_convert;
+    own.arguments = &rounding;
+    own.num_operands = 2;
+    own.operands = operands;
+    return weft_cuda_elementwise(&own, queue);
+}
+
 int weft_cuda_matmul(const weft_task_run *run, weft_cuda_queue *queue)
 {
     const weft_gemm_args *args = (const weft_gemm_args *)run->arguments;
-    weft_device_products p = { args->gemm, args->input_type, NULL, NULL, run->operands[0], 1, 0, 0, 0 };
+    const bool rounds = args->base.dtype != args->gemm.dtype;
+    weft_device_products p = { args->gemm, args->input_type, rounds, NULL, NULL, run->operands[0], 1, 0, 0, 0 };
     weft_gemm *g = &p.gemm;
     if (args->scaled) {
         g->alpha = run->scalars[WEFT_GEMM_ALPHA];
@@ -241,12 +273,14 @@ int weft_cuda_matmul(const weft_task_run *run, weft_cuda_queue *queue)
     }
     int failed = 0;
     if (args->adds && g->beta != 0) {
-        const addend_work work = { g->dtype, args->input_type, g->m, g->n, g->ldc, 1, 0, args->addend_row_stride,
-                                   args->addend_column_stride, 0, g->beta, run->operands[run->num_operands - 1], p.c };
+        /* Into 16 bits as it is, so that the sum is rounded once. */
+        const addend_work work = { args->base.dtype, args->input_type, g->m, g->n, g->ldc, 1, 0, args->addend_row_stride,
+                                   args->addend_column_stride, 0, rounds ? 1 : g->beta, run->operands[run->num_operands - 1 - args->rounds], p.c };
         failed = launch_addend(work, queue);
-        g->beta = 1;
+        g->beta = rounds ? g->beta : 1;
     }
-    return failed != 0 ? failed : weft_cuda_multiply(&p, queue);
+    failed = failed != 0 ? failed : weft_cuda_multiply(&p, queue);
+    return failed != 0 || !args->rounds ? failed : round_sums(run, g, queue);
 }
 
 void weft_cuda_products_start(weft_cuda_queue *queue)

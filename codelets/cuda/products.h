@@ -12,6 +12,7 @@ WEFT_BEGIN_DECLS
 typedef struct weft_device_products {
     weft_gemm gemm;        /* row-major, as linear.h has it */
     weft_dtype input_type; /* of A and B: gemm.dtype, or 16 bits with WEFT_F32; accumulated in gemm.dtype */
+    bool rounds;           /* C has input_type, of 16 bits, to which each element is rounded once */
     const void *a, *b;
     void *c;
     int64_t count, a_step, b_step, c_step; /* elements */

@@ -51,12 +51,12 @@ int weft_vector_access(const weft_vector_plan<operands> &plan, const Box &outer,
 }
 
 /* Chooses the shift with which most operands are accessed by whole vectors. plan->size is set for all `count` operands;
- * `box` becomes the box of rows. */
+ * `box` becomes the box of rows. Elements of up to `largest` bytes have room in a vector, whatever the operands are. */
 template <int operands, typename Box>
-void weft_vector_plan_make(weft_vector_plan<operands> *plan, Box *box, void *const memory[], int count)
+void weft_vector_plan_make(weft_vector_plan<operands> *plan, Box *box, void *const memory[], int count, int largest = 1)
 {
     const int last = --box->ndim;
-    int largest = 1, best = -1;
+    int best = -1;
     plan->row_length = box->extent[last];
     for (int k = 0; k < count; k++) {
         plan->step[k] = box->stride[k][last];

@@ -161,11 +161,11 @@ static void add_addend(weft_gemm_args *args, const product *p, const weft_row_wa
                   element_offset(c, 0, column - first, 0), WEFT_SLOT_READ);
 }
 
-/* Whether the last of the tasks that add to a block rounds it, which then has all of n. Devices' kernels do not round. */
+/* Whether the last of the tasks that add to a block rounds it, which then has all of n. */
 static bool last_rounds(const product *p)
 {
     bool all_of_n = !addend_lies_along_n(p) || weft_lowering_input(p->lowering, C)->num_panels == 1;
-    return p->apart && all_of_n && weft_runtime.cuda_queues == NULL;
+    return p->apart && all_of_n;
 }
 
 static bool add_block(const product *p, weft_row_walk *walk, const block *b)
@@ -282,11 +282,11 @@ static bool lower_piece(const product *p, weft_row_walk *walk)
 
 /* ---- rounding ------------------------------------------------------------------------------------------ */
 
-/* Whether several tasks add to a block, or devices multiply, whose kernels do not round. */
+/* Whether several tasks add to a block. */
 static bool adds_up(const product *p)
 {
     bool panels_along_k = p->transpose_a || (!p->transpose_b && p->packed_rows == 0);
-    return weft_runtime.cuda_queues != NULL || (panels_along_k && weft_lowering_input(p->lowering, p->b)->num_panels > 1);
+    return panels_along_k && weft_lowering_input(p->lowering, p->b)->num_panels > 1;
 }
 
 static bool add_rounding(const product *p, const weft_row_walk *walk)

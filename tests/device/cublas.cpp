@@ -82,8 +82,12 @@ void run_products(void (*)(void), const void *argument, unsigned, unsigned, stan
                 double value = p.alpha * sum + (p.beta == 0 ? 0 : p.beta * value_at(p.c, place));
                 if (p.c.type == CUDA_R_64F) {
                     static_cast<double *>(const_cast<void *>(p.c.data))[place] = value;
-                } else {
+                } else if (p.c.type == CUDA_R_32F) {
                     static_cast<float *>(const_cast<void *>(p.c.data))[place] = static_cast<float>(value);
+                } else {
+                    float rounded = static_cast<float>(value);
+                    static_cast<uint16_t *>(const_cast<void *>(p.c.data))[place] =
+                        p.c.type == CUDA_R_16BF ? weft_f32_to_bf16(rounded) : weft_f32_to_f16(rounded);
                 }
             }
         }
@@ -99,7 +103,7 @@ bool is_known(cudaDataType a, cudaDataType b, cudaDataType c, cublasComputeType_
 {
     bool narrow = a == CUDA_R_16BF || a == CUDA_R_16F;
     return a == b && ((arithmetic == CUBLAS_COMPUTE_64F && a == CUDA_R_64F && c == CUDA_R_64F) ||
-                      (arithmetic == CUBLAS_COMPUTE_32F && c == CUDA_R_32F && (a == CUDA_R_32F || narrow)));
+                      (arithmetic == CUBLAS_COMPUTE_32F && ((c == CUDA_R_32F && (a == CUDA_R_32F || narrow)) || (narrow && c == a))));
 }
 
 int64_t most(int64_t a, int64_t b)

@@ -24,9 +24,11 @@
 #undef __host__
 #undef __noinline__
 #undef __shared__
+#undef __grid_constant__
 #define __global__
 #define __device__
 #define __host__
+#define __grid_constant__
 #define __noinline__ __attribute__((noinline))
 #define __shared__ static thread_local /* blocks of a kernel run one after the other */
 

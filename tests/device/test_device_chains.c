@@ -58,10 +58,11 @@ static void begin_scene(void)
     memset(&at, 0, sizeof(at));
     at.ndim = 1 + (int)below(3);
     for (int d = 0; d < at.ndim; d++) {
-        at.extent[d] = below(15) == 0 ? below(2) : 1 + below(at.ndim == 1 ? 600 : 8);
+        at.extent[d] = below(15) == 0 ? below(2) : 1 + below(at.ndim == 1 ? 600 : at.ndim == 2 && d == 1 ? 70 : 8);
     }
     for (int i = 0; i < TENSORS; i++) {
         at.areas[i] = (area){ .memory = i, .type = any_type(), .written = true };
+        at.areas[i].offset = (size_t)(below(2) * below(17)) * weft_dtype_size(at.areas[i].type); /* vectors begin anywhere */
         fill_at_random(i, at.areas[i].type);
     }
     for (int i = 0; i < AREAS; i++) { /* some overlap */

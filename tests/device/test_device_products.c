@@ -21,19 +21,19 @@ static bool is_floating(weft_dtype type)
     return type <= WEFT_F16;
 }
 
-/* What two orders of a sum of k products of numbers up to 4 may differ by. */
+/* What two orders of a sum of k products of numbers up to 4 may differ by; rounded to 16 bits they may be neighbours. */
 static double bound(weft_dtype type, int64_t k)
 {
-    double epsilon = type == WEFT_F64 ? 0x1p-52 : 0x1p-23;
-    return is_floating(type) ? epsilon * 64 * (double)(k + 2) : 0;
+    double epsilon = type == WEFT_F64 ? 0x1p-52 : 0x1p-23, unit = type == WEFT_BF16 ? 0x1p-7 : type == WEFT_F16 ? 0x1p-10 : 0;
+    return is_floating(type) ? unit + epsilon * 64 * (double)(k + 2) : 0;
 }
 
-static void compare_product(const char *name, weft_dtype type, int64_t k)
+static void compare_product(const char *name, int number, weft_dtype type, int64_t k)
 {
     if (is_floating(type)) {
-        compare_near(name, 0, type, bound(type, k));
+        compare_near(name, number, type, bound(type, k));
     } else {
-        compare(name, 0, type, 0);
+        compare(name, number, type, 0);
     }
 }
 
@@ -52,6 +52,12 @@ static weft_gemm_args any_product(int i)
     g.alpha = (double)(below(5) - 2);
     g.beta = below(2) == 0 ? 0 : (double)(below(5) - 2);
     weft_gemm_args args = { .base.dtype = type[0], .gemm = g, .input_type = type[1], .adds = below(3) == 0, .scaled = below(4) == 0 };
+    if (type[0] != type[1] && below(2) == 0) { /* rounded: into C, which has no other addend then, or behind it */
+        args.rounds = below(2) == 0;
+        args.base.dtype = args.rounds ? type[0] : type[1];
+        args.gemm.beta = args.rounds || args.adds ? g.beta : 0;
+        args.gemm.ldc = args.rounds && g.n > 0 ? g.n : g.ldc;
+    }
     args.addend_row_stride = below(3) == 0 ? 0 : g.n + below(3);
     args.addend_column_stride = below(3) == 0 ? 0 : 1;
     return args;
@@ -61,15 +67,15 @@ static void run_product(const weft_gemm_args *args)
 {
     const weft_gemm *g = &args->gemm;
     memory.calm = true;
-    fill_at_random(0, g->dtype);
-    for (int k = 1; k < 4; k++) {
+    fill_at_random(0, args->base.dtype);
+    for (int k = 1; k < 5; k++) {
         fill_at_random(k, args->input_type);
     }
-    void *host[4], *device[4];
+    void *host[5], *device[5];
     int count = 0;
-    for (int k = 0; k < 4; k++) {
-        bool there = k == 0 || (k == 3 ? args->adds : g->k > 0);
-        size_t shift = (size_t)below(3) * weft_dtype_size(k == 0 ? g->dtype : args->input_type);
+    for (int k = 0; k < 5; k++) {
+        bool there = k == 0 || (k == 4 ? args->rounds : k == 3 ? args->adds : g->k > 0);
+        size_t shift = (size_t)below(3) * weft_dtype_size(k == 0 ? args->base.dtype : args->input_type);
         host[count] = memory.host[k] + shift;
         device[count] = (char *)memory.device[k] + shift;
         count += there;
@@ -78,7 +84,10 @@ static void run_product(const weft_gemm_args *args)
     run.scalars[WEFT_GEMM_ALPHA] = 2;
     run.scalars[WEFT_GEMM_BETA] = (double)below(3);
     run_on_both(&run, host, device);
-    compare_product("matmul", g->dtype, g->k);
+    compare_product("matmul", 0, args->base.dtype, g->k);
+    if (args->rounds) {
+        compare_product("matmul, rounded", 4, args->input_type, g->k);
+    }
 }
 
 static void test_one_product(void **state)
@@ -127,7 +136,7 @@ static void run_products(int i)
     }
     weft_task_run run = { .kernel = c.kernel, .arguments = c.args, .num_operands = c.num_panels };
     run_on_both(&run, c.host, c.device);
-    compare_product("bmm", types[i % 7][0], k);
+    compare_product("bmm", 0, types[i % 7][0], k);
 }
 
 static void test_many_products(void **state)

@@ -87,9 +87,10 @@ static void add_operand(sorting *s, weft_dtype type, const row *of, int64_t leng
     }
 }
 
+/* In the kernels' stream: cudaMemcpy() may return before the bytes are there, and that stream does not wait for it. */
 static void send(const operand *o)
 {
-    assert_int_equal(cudaMemcpy(o->there, o->here, o->bytes, cudaMemcpyHostToDevice), cudaSuccess);
+    assert_int_equal(cudaMemcpyAsync(o->there, o->here, o->bytes, cudaMemcpyHostToDevice, memory.stream), cudaSuccess);
 }
 
 /* With the outputs' bytes set to a pattern on both sides. */
