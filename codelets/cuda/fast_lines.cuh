@@ -12,9 +12,10 @@
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#define WEFT_THREADS_AT_MOST(threads) __launch_bounds__(threads) /* in a block of the kernel */
+/* Threads in a block of the kernel at most, and blocks at least for whose registers a multiprocessor has room. */
+#define WEFT_THREADS_AT_MOST(threads, ...) __launch_bounds__(threads, ##__VA_ARGS__)
 #else
-#define WEFT_THREADS_AT_MOST(threads)
+#define WEFT_THREADS_AT_MOST(threads, ...)
 #endif
 
 /* What a function returns that has launched nothing, because its operands do not lie as it needs them. */
@@ -134,7 +135,8 @@ template <weft_dtype type> struct weft_pack {
     __device__ void read(const element *memory)
     {
 #ifdef __CUDACC__
-        words = __ldca((const uint4 *)memory); /* global memory, which the compiler does not see */
+        __builtin_assume(__isGlobal(memory)); /* which the compiler does not see */
+        words = *(const uint4 *)memory;
 #else
         memcpy(&words, memory, sizeof(words));
 #endif
@@ -143,7 +145,8 @@ template <weft_dtype type> struct weft_pack {
     __device__ void write(element *memory) const
     {
 #ifdef __CUDACC__
-        __stwb((uint4 *)memory, words);
+        __builtin_assume(__isGlobal(memory));
+        *(uint4 *)memory = words;
 #else
         memcpy(memory, &words, sizeof(words));
 #endif

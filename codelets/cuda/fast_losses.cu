@@ -15,7 +15,7 @@ __device__ int64_t row_of(const row_work &work, int64_t i)
     return i < work.loss.count ? work.loss.first + i : work.lines.count;
 }
 
-template <weft_dtype type, int packs, bool kept> __global__ void WEFT_THREADS_AT_MOST(WEFT_TEAM_MOST) run_cross_entropy(const row_work work)
+template <weft_dtype type, int packs, bool kept> __global__ void WEFT_THREADS_AT_MOST(WEFT_TEAM_MOST, packs == 8 ? 1 : 2) run_cross_entropy(const row_work work)
 {
     typedef weft_element<type> of;
     typedef typename of::arithmetic T;
@@ -106,7 +106,7 @@ WEFT_UNROLL
 }
 
 template <weft_dtype type, int packs, bool kept>
-__global__ void WEFT_THREADS_AT_MOST(WEFT_TEAM_MOST) run_cross_entropy_backward(const row_work work)
+__global__ void WEFT_THREADS_AT_MOST(WEFT_TEAM_MOST, packs == 8 ? 1 : 2) run_cross_entropy_backward(const row_work work)
 {
     typedef weft_element<type> of;
     typedef typename of::arithmetic T;

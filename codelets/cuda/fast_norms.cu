@@ -110,7 +110,7 @@ WEFT_UNROLL
     in.start(team);
 }
 
-template <weft_dtype type, int packs, bool kept> __global__ void WEFT_THREADS_AT_MOST(WEFT_TEAM_MOST) run_norm(const norm_work work)
+template <weft_dtype type, int packs, bool kept> __global__ void WEFT_THREADS_AT_MOST(WEFT_TEAM_MOST, packs == 8 ? 1 : 2) run_norm(const norm_work work)
 {
     typedef weft_element<type> of;
     typedef typename of::arithmetic T;
@@ -214,7 +214,7 @@ WEFT_UNROLL
 }
 
 /* Into `found`. */
-template <weft_dtype type, int packs, bool kept> __global__ void WEFT_THREADS_AT_MOST(WEFT_TEAM_MOST) run_statistics(const norm_work work)
+template <weft_dtype type, int packs, bool kept> __global__ void WEFT_THREADS_AT_MOST(WEFT_TEAM_MOST, packs == 8 ? 1 : 2) run_statistics(const norm_work work)
 {
     weft_team team(work.lines.team);
     for (int64_t first = weft_first_of_block(team.size); first < work.lines.count; first += weft_lines_step(team.size)) {

@@ -52,7 +52,7 @@ WEFT_UNROLL
 }
 
 template <weft_dtype type, softmax_kind kind, int packs, bool kept>
-__global__ void WEFT_THREADS_AT_MOST(WEFT_TEAM_MOST) run_softmax(const softmax_work work)
+__global__ void WEFT_THREADS_AT_MOST(WEFT_TEAM_MOST, packs == 8 ? 1 : 2) run_softmax(const softmax_work work)
 {
     typedef weft_element<type> of;
     typedef typename of::arithmetic T;
