@@ -8,16 +8,20 @@
 #include "codelets/kernel.h"
 #include "device_support.h"
 
-/* Batch [batch, groups, shared] of q: 0 or 1 leave dimensions out. */
+/* Batch [batch, groups, shared] of q. Dimensions of 1 are left out, but for a batch of 1 where panels have 8 rows. */
 typedef struct sizes {
     weft_dtype type;
     int64_t batch, groups, shared, rows, keys, depth, width;
     bool causal, stores; /* stores: log-sums */
     int64_t first_row, panel_rows;
+    bool adds;           /* gradients of q, or of k and v, to what is there */
+    double of_gradients; /* factor; 0: 1 */
 } sizes;
 
 /* Outputs and inputs of the four kernels. */
 enum { OUTPUT, LOG_SUMS, OF_Q, OF_K, OF_V, OF_KV, GRADIENT, Q, K, V, STATISTICS, OPERANDS, PANELS = 64 };
+
+static const float before_adding = 0.5f;
 
 /* Operands here and on the device. */
 typedef struct fast_case {
@@ -81,7 +85,7 @@ static void place_operand(fast_case *c, int k)
     weft_kernel_operand *operand = &c->args->operands[c->number[k]];
     const sizes *s = &c->of;
     const int64_t all[] = { s->batch, s->groups, shared_by(c, k), rows_of(c, k), columns_of(c, k) };
-    const bool left_out[] = { s->batch == 1 && s->groups == 1 && s->shared == 1, s->groups == 1 && s->shared == 1, s->shared == 1, false, k == LOG_SUMS };
+    const bool left_out[] = { s->batch == 1 && (s->panel_rows < 8 || s->groups * s->shared == 1), s->groups == 1 && s->shared == 1, s->shared == 1, false, k == LOG_SUMS };
     int64_t row_elements = 1;
     *operand = (weft_kernel_operand){ .dtype = type_of(c, k), .first_panel = c->num_panels, .panel_rows = s->panel_rows };
     for (int d = 0; d < 5; d++) {
@@ -155,6 +159,7 @@ static void fill_operand(fast_case *c, int k)
     const size_t size = weft_dtype_size(type_of(c, k));
     for (int64_t i = 0; i < count; i++) {
         float value = k == STATISTICS ? (float)c->values[k][i] : (float)below(4001) / 1000 - 2;
+        value *= k == GRADIENT && c->of.of_gradients != 0 ? (float)c->of.of_gradients : 1.0f;
         uint16_t half = c->of.type == WEFT_BF16 ? weft_f32_to_bf16(value) : weft_f32_to_f16(value);
         memcpy((char *)c->host[k] + (size_t)i * size, size == 4 ? (const void *)&value : (const void *)&half, size);
         c->values[k][i] = as_double(type_of(c, k), c->host[k], i);
@@ -172,7 +177,8 @@ static void begin(fast_case *c, const sizes *of, weft_kernel_id kernel)
     c->args->first = true;
     c->args->base.dtype = kernel == WEFT_KERNEL_attention ? of->type : WEFT_F32;
     c->args->numbers[WEFT_ATTENTION_CAUSAL] = of->causal;
-    c->args->numbers[WEFT_ATTENTION_PARTS] = WEFT_ATTENTION_HAS_V | WEFT_ATTENTION_HAS_K_GRADIENT | WEFT_ATTENTION_HAS_V_GRADIENT;
+    c->args->numbers[WEFT_ATTENTION_PARTS] = WEFT_ATTENTION_HAS_V | WEFT_ATTENTION_HAS_K_GRADIENT | WEFT_ATTENTION_HAS_V_GRADIENT |
+                                             (of->adds ? WEFT_ATTENTION_CONTINUES : 0);
     c->run = (weft_task_run){ .kernel = kernel, .arguments = c->args, .operands = c->panels, .function = "test", .cpu = &weft_cpu_kernels[kernel] };
     c->run.scalars[0] = 1 / sqrt((double)of->depth);
     for (int k = 0; k < OPERANDS; k++) {
@@ -292,7 +298,7 @@ static void compare_output(const fast_case *c, int k, double share)
         largest = fmax(largest, fabs(c->values[k][i]));
     }
     for (int64_t i = 0; i < count_of(c, k); i++) {
-        double got = as_double(type_of(c, k), c->host[k], i);
+        double got = as_double(type_of(c, k), c->host[k], i) - (s->adds ? (double)before_adding : 0);
         if (!(fabs(got - c->values[k][i]) <= share * largest)) {
             fail_msg("%s, %lld x %lld x %lld heads, %lld rows, %lld keys, %lld and %lld columns%s: %s, element %lld is %.7g, expected %.7g within %.3g",
                      weft_dtype_name(s->type), (long long)s->batch, (long long)s->groups, (long long)s->shared, (long long)s->rows,
@@ -304,15 +310,27 @@ static void compare_output(const fast_case *c, int k, double share)
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
-/* Runs it, and fetches the outputs. Returns whether cuDNN computed all of it. */
-static bool run_once(fast_case *c)
+/* Outputs of other values than expected; or, if the kernel adds to them, what it adds to. */
+static void prepare_outputs(fast_case *c)
 {
     for (int k = 0; k < GRADIENT; k++) {
         if (c->number[k] >= 0) {
             assert_int_equal(cudaMemsetAsync(c->device[k], 0xff, c->bytes[k] + 1024 * PANELS, memory.stream), cudaSuccess);
+            for (int64_t i = 0; i < count_of(c, k) && c->of.adds; i++) {
+                ((float *)c->host[k])[i] = before_adding;
+            }
+            if (c->of.adds) {
+                copy_operand(c, k, true);
+            }
         }
     }
     assert_int_equal(cudaStreamSynchronize(memory.stream), cudaSuccess);
+}
+
+/* Runs it, and fetches the outputs. Returns whether cuDNN computed all of it. */
+static bool run_once(fast_case *c)
+{
+    prepare_outputs(c);
     const int64_t runs = weft_dnn_count_runs(&c->queue), launches = launches_so_far();
     assert_int_equal(weft_cuda_kernels[c->run.kernel](&c->run, &c->queue), 0);
     assert_int_equal(cudaStreamSynchronize(memory.stream), cudaSuccess);
@@ -401,6 +419,16 @@ static void check_all_by_dnn(weft_kernel_id kernel)
     for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++) {
         check_by_dnn(&some[i], kernel);
     }
+    if (kernel != WEFT_KERNEL_attention) {
+        sizes large = some[1];
+        large.of_gradients = 8192; /* products beyond the range of float16 */
+        check_by_dnn(&large, kernel);
+    }
+    if (kernel == WEFT_KERNEL_attention_backward_q || kernel == WEFT_KERNEL_attention_backward_kv) {
+        sizes adding = some[5];
+        adding.adds = true;
+        check_by_dnn(&adding, kernel);
+    }
 #ifdef WEFT_TEST_GPU
     for (size_t i = 0; i < sizeof(long_ones) / sizeof(long_ones[0]); i++) {
         check_by_dnn(&long_ones[i], kernel);
@@ -476,6 +504,11 @@ static void check_refusals(weft_kernel_id kernel)
     of = some[1];
     of.depth = 60; /* no multiple of 8 */
     check_by_weft(&of, kernel);
+    if (kernel == WEFT_KERNEL_attention_backward_q) {
+        of = some[1]; /* adds, in two pieces: the first one could not be taken back */
+        of.adds = true;
+        check_by_weft(&of, kernel);
+    }
     of = some[1];
     check_without_memory(&of, kernel);
 #ifndef WEFT_TEST_GPU
