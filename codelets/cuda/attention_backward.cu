@@ -134,7 +134,7 @@ template <typename T> __global__ void run_keys(const __grid_constant__ weft_devi
 int launch_gradients(const weft_task_run *run, weft_cuda_queue *queue, bool of_rows, bool of_keys)
 {
     weft_device_call call;
-    if (queue->fast && weft_dnn_gradients_task(run, queue)) {
+    if (queue->fast && weft_dnn_gradients_task(run, of_rows, queue)) {
         return 0;
     }
     int failed = weft_call_begin(&call, run, queue);

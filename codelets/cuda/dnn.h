@@ -48,9 +48,9 @@ typedef struct weft_dnn_gradients {
 bool weft_dnn_attend(const weft_dnn_attention *attention, weft_cuda_queue *queue);
 bool weft_dnn_attend_backward(const weft_dnn_gradients *gradients, weft_cuda_queue *queue);
 
-/* Tasks of the kernels attention, and attention_backward_q, _kv, _all. False: refused. */
+/* Tasks of the kernels attention, and attention_backward_q, _kv, _all; `of_q`: the first output is the gradient of q. False: refused. */
 bool weft_dnn_attention_task(const weft_task_run *run, weft_cuda_queue *queue);
-bool weft_dnn_gradients_task(const weft_task_run *run, weft_cuda_queue *queue);
+bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queue *queue);
 
 /* Parts of this that weft computes itself (dnn_values.cu). Each returns a cudaError_t. */
 

@@ -44,16 +44,14 @@ typedef struct gradient_outputs {
     int64_t v_column; /* where the columns of v's begin */
 } gradient_outputs;
 
-static void find_outputs(const weft_dnn_task *t, gradient_outputs *out)
+static void find_outputs(const weft_dnn_task *t, bool of_q, gradient_outputs *out)
 {
-    const weft_kernel_id kernel = t->run->kernel;
     const int64_t parts = t->call.numbers[WEFT_ATTENTION_PARTS];
-    const bool of_kv = kernel == WEFT_KERNEL_attention_backward_kv;
     *out = (gradient_outputs){ .of_q = NULL };
     for (int i = 0; i < t->call.num_outputs; i++) {
         out->outputs[i] = weft_dnn_operand_of(t, i, 2);
     }
-    if (of_kv) {
+    if (!of_q) {
         out->of_k = (parts & WEFT_ATTENTION_HAS_K_GRADIENT) != 0 ? &out->outputs[0] : NULL;
         out->of_v = (parts & WEFT_ATTENTION_HAS_V_GRADIENT) != 0 ? &out->outputs[0] : NULL;
         out->v_column = out->of_k != NULL ? t->sizes.depth : 0;
@@ -94,7 +92,7 @@ static bool all_aligned(const weft_dnn_gradients *g)
     return aligned;
 }
 
-bool weft_dnn_gradients_task(const weft_task_run *run, weft_cuda_queue *queue)
+bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queue *queue)
 {
     weft_dnn_task t;
     gradient_outputs out;
@@ -103,7 +101,7 @@ bool weft_dnn_gradients_task(const weft_task_run *run, weft_cuda_queue *queue)
     }
     const int first = t.call.num_outputs;
     const weft_dnn_operand gradient = weft_dnn_operand_of(&t, first, 2), statistics = weft_dnn_operand_of(&t, first + 4, 2);
-    find_outputs(&t, &out);
+    find_outputs(&t, of_q, &out);
     if (!can_use(&t, &out, &gradient, &statistics)) {
         return false;
     }
