@@ -1,6 +1,7 @@
 /* Gradients of attention: weights are recomputed tile by tile. The gradient of q has a block of threads for some rows, those of
  * k and v one for some keys, so that no two add to one element. See cpu/attention_backward.c. */
 #include "codelets/cuda/attention.cuh"
+#include "codelets/cuda/dnn.h"
 
 namespace
 {
@@ -133,6 +134,9 @@ template <typename T> __global__ void run_keys(const __grid_constant__ weft_devi
 int launch_gradients(const weft_task_run *run, weft_cuda_queue *queue, bool of_rows, bool of_keys)
 {
     weft_device_call call;
+    if (queue->fast && weft_dnn_gradients_task(run, of_rows, queue)) {
+        return 0;
+    }
     int failed = weft_call_begin(&call, run, queue);
     const job j = job_of(call, true, true);
     const bool wide = call.views[0].dtype == WEFT_F64;

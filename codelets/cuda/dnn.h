@@ -13,10 +13,14 @@ WEFT_BEGIN_DECLS
 typedef struct weft_dnn_sizes {
     int64_t type; /* WEFT_BF16 or WEFT_F16 */
     int64_t groups, shared, rows, keys, depth, width;
-    int64_t q_step, k_step, v_step, result_step, row_step; /* row_step: of values for each row, as log-sums */
-    int64_t causal;  /* row i sees keys 0 to i + shift */
-    int64_t shifted; /* whether `shift` is not 0 */
-    int64_t stores;  /* whether log-sums are stored */
+    int64_t q_step, k_step, v_step;
+    int64_t result_step; /* of the result, or its gradient */
+    int64_t row_step;    /* of values for each row: log-sums, or statistics, whose rows lie WEFT_ATTENTION_STATISTICS elements apart */
+    int64_t causal;      /* row i sees keys 0 to i + shift */
+    int64_t shifted;     /* whether `shift` is not 0 */
+    int64_t stores;      /* whether log-sums are stored */
+    /* Gradients of k and v, one for each head of q, as cuDNN writes them: elements from head to head, and from row to row. */
+    int64_t of_k_step, of_k_row, of_v_step, of_v_row;
 } weft_dnn_sizes;
 
 typedef struct weft_dnn_attention {
@@ -28,14 +32,47 @@ typedef struct weft_dnn_attention {
     float *log_sums; /* NULL: not stored */
 } weft_dnn_attention;
 
-/* Puts it behind the queue's stream. False: refused. */
-bool weft_dnn_attend(const weft_dnn_attention *attention, weft_cuda_queue *queue);
+/* Gradients of attention. */
+typedef struct weft_dnn_gradients {
+    weft_dnn_sizes sizes;
+    int64_t shift;
+    double scale;
+    const void *q, *k, *v, *gradient; /* device memory, at multiples of 16 bytes */
+    const float *statistics;          /* log-sum and product of each row (codelets/attention.h) */
+    float *of_q, *of_k, *of_v;        /* NULL: not wanted; rows of q's lie behind each other */
+    int64_t of_q_step;
+    bool adds; /* to what is there: refused unless all heads are computed at once, as a part that has been added cannot be taken back */
+} weft_dnn_gradients;
 
-/* A task of the kernel attention. False: refused. */
+/* Each puts it behind the queue's stream. False: refused. */
+bool weft_dnn_attend(const weft_dnn_attention *attention, weft_cuda_queue *queue);
+bool weft_dnn_attend_backward(const weft_dnn_gradients *gradients, weft_cuda_queue *queue);
+
+/* Tasks of the kernels attention, and attention_backward_q, _kv, _all; `of_q`: the first output is the gradient of q. False: refused. */
 bool weft_dnn_attention_task(const weft_task_run *run, weft_cuda_queue *queue);
+bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queue *queue);
+
+/* Parts of this that weft computes itself (dnn_values.cu). Each returns a cudaError_t. */
+
+/* Matrices of 16-bit numbers, `rows` x `width` for each head, behind each other: the dot product of their rows is the product in the
+ * statistics, to 16 bits and more. cuDNN computes it from the result and its gradient, of which weft has kept the product. */
+int weft_dnn_split_products(const weft_dnn_gradients *gradients, int64_t heads, void *factors, void *ones, weft_cuda_queue *queue);
+
+/* `rows` x `columns` numbers for each head, behind each other, into WEFT_F32. */
+typedef struct weft_dnn_put {
+    weft_dtype type;
+    const void *from;
+    float *to;
+    int64_t heads, rows, columns, to_step, to_row; /* elements from head to head, from row to row */
+    bool adds;
+} weft_dnn_put;
+int weft_dnn_put_values(const weft_dnn_put *put, weft_cuda_queue *queue);
 
 /* Writes what a user should know: cuDNN's version, or why it is not used. */
 void weft_dnn_describe(char *text, size_t size);
+
+/* Plans that the queue has put behind its stream so far. */
+int64_t weft_dnn_count_runs(const weft_cuda_queue *queue);
 
 /* Frees what a queue has of cuDNN's: handle, plans, workspace. */
 void weft_dnn_free(weft_cuda_queue *queue);

@@ -1,6 +1,7 @@
 /* Attention by cuDNN: arguments of its graphs. */
 #include <math.h>
 
+#include "codelets/attention.h"
 #include "codelets/cuda/dnn_attention.h"
 #include "codelets/cuda/dnn_plans.h"
 
@@ -24,4 +25,145 @@ bool weft_dnn_attend(const weft_dnn_attention *a, weft_cuda_queue *queue)
     weft_dnn_add(&arguments, WEFT_DNN_MASKED, a->sizes.causal ? &masked : NULL);
     weft_dnn_add(&arguments, WEFT_DNN_SHIFT, a->sizes.shifted ? &shift : NULL);
     return weft_dnn_run(dnn, queue, plan, &arguments, workspace);
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+/* Until this version gradients are wrong where the last tile of keys is not full. */
+enum { NEEDS_WHOLE_TILES = 91500 };
+
+/* Workspace: cuDNN's, and what it reads and writes beside the operands. Places from its begin; 0: the operand itself. */
+typedef struct parts {
+    size_t bytes; /* of the parts so far */
+    size_t products, factors, ones, of_q, of_k, of_v;
+} parts;
+
+static size_t add_part(parts *p, int64_t elements, size_t size)
+{
+    size_t at = p->bytes;
+    p->bytes += ((size_t)elements * size + 255) / 256 * 256;
+    return at;
+}
+
+/* cuDNN's own workspace is the first part. */
+static parts parts_of(const weft_dnn_gradients *g, int64_t own_bytes)
+{
+    const weft_dnn_sizes *s = &g->sizes;
+    const int64_t heads = s->groups * s->shared;
+    parts p = { .bytes = 0 };
+    add_part(&p, own_bytes > 0 ? own_bytes : 1, 1);
+    p.products = add_part(&p, heads * s->rows, sizeof(float));
+    p.factors = add_part(&p, heads * s->rows * s->width, 2);
+    p.ones = add_part(&p, heads * s->rows * s->width, 2);
+    p.of_q = add_part(&p, heads * s->rows * s->depth, 2);
+    p.of_k = g->adds || g->of_k == NULL ? add_part(&p, heads * s->keys * s->depth, sizeof(float)) : 0;
+    p.of_v = g->adds || g->of_v == NULL ? add_part(&p, heads * s->keys * s->width, sizeof(float)) : 0;
+    return p;
+}
+
+static bool put(const weft_dnn_gradients *g, weft_dtype type, const void *from, float *to, int64_t rows, int64_t columns, int64_t step,
+                int64_t row, weft_cuda_queue *queue)
+{
+    const weft_dnn_put values = { type, from, to, g->sizes.groups * g->sizes.shared, rows, columns, step, row, g->adds };
+    return to == NULL || weft_dnn_put_values(&values, queue) == 0;
+}
+
+/* Behind cuDNN's kernel: its results to where they are wanted. */
+static bool put_gradients(const weft_dnn_gradients *g, const parts *p, const char *memory, weft_cuda_queue *queue)
+{
+    const weft_dnn_sizes *s = &g->sizes;
+    return put(g, (weft_dtype)s->type, memory + p->of_q, g->of_q, s->rows, s->depth, g->of_q_step, s->depth, queue) &&
+           (p->of_k == 0 || put(g, WEFT_F32, memory + p->of_k, g->of_k, s->keys, s->depth, s->of_k_step, s->of_k_row, queue)) &&
+           (p->of_v == 0 || put(g, WEFT_F32, memory + p->of_v, g->of_v, s->keys, s->width, s->of_v_step, s->of_v_row, queue));
+}
+
+static bool run_gradients(const weft_dnn_gradients *g, weft_dnn *dnn, const weft_dnn_graph *plan, const parts *p, char *memory,
+                          weft_cuda_queue *queue)
+{
+    const float scale = (float)g->scale, masked = -INFINITY, one = 1;
+    const int32_t shift = (int32_t)g->shift;
+    weft_dnn_arguments arguments = { .count = 0 };
+    weft_dnn_add(&arguments, WEFT_DNN_Q, g->q);
+    weft_dnn_add(&arguments, WEFT_DNN_K, g->k);
+    weft_dnn_add(&arguments, WEFT_DNN_V, g->v);
+    weft_dnn_add(&arguments, WEFT_DNN_GRADIENT, g->gradient);
+    weft_dnn_add(&arguments, WEFT_DNN_LOG_SUMS, g->statistics + WEFT_ATTENTION_LOG_SUM);
+    weft_dnn_add(&arguments, WEFT_DNN_PRODUCTS, memory + p->products);
+    weft_dnn_add(&arguments, WEFT_DNN_FACTORS, memory + p->factors);
+    weft_dnn_add(&arguments, WEFT_DNN_ONES, memory + p->ones);
+    weft_dnn_add(&arguments, WEFT_DNN_OF_Q, memory + p->of_q);
+    weft_dnn_add(&arguments, WEFT_DNN_OF_K, p->of_k == 0 ? (char *)g->of_k : memory + p->of_k);
+    weft_dnn_add(&arguments, WEFT_DNN_OF_V, p->of_v == 0 ? (char *)g->of_v : memory + p->of_v);
+    weft_dnn_add(&arguments, WEFT_DNN_SCALE, &scale);
+    weft_dnn_add(&arguments, WEFT_DNN_ONE, &one);
+    weft_dnn_add(&arguments, WEFT_DNN_MASKED, g->sizes.causal ? &masked : NULL);
+    weft_dnn_add(&arguments, WEFT_DNN_SHIFT, g->sizes.shifted ? &shift : NULL);
+    return weft_dnn_split_products(g, g->sizes.groups * g->sizes.shared, memory + p->factors, memory + p->ones, queue) == 0 &&
+           weft_dnn_run(dnn, queue, plan, &arguments, memory) && put_gradients(g, p, memory, queue);
+}
+
+/* Sizes of the plan: what cuDNN writes into the workspace lies there without gaps. */
+static weft_dnn_sizes planned(const weft_dnn_gradients *g, const parts *p)
+{
+    weft_dnn_sizes s = g->sizes;
+    if (p->of_k != 0) {
+        s.of_k_row = s.depth;
+        s.of_k_step = s.keys * s.depth;
+    }
+    if (p->of_v != 0) {
+        s.of_v_row = s.width;
+        s.of_v_step = s.keys * s.width;
+    }
+    return s;
+}
+
+/* Some of the groups. */
+static weft_dnn_gradients groups_of(const weft_dnn_gradients *g, int64_t first, int64_t count)
+{
+    const weft_dnn_sizes *s = &g->sizes;
+    const int64_t head = first * s->shared;
+    weft_dnn_gradients part = *g;
+    part.sizes.groups = count;
+    part.q = (const uint16_t *)g->q + head * s->q_step;
+    part.k = (const uint16_t *)g->k + first * s->k_step;
+    part.v = (const uint16_t *)g->v + first * s->v_step;
+    part.gradient = (const uint16_t *)g->gradient + head * s->result_step;
+    part.statistics = g->statistics + head * s->row_step;
+    part.of_q = g->of_q == NULL ? NULL : g->of_q + head * g->of_q_step;
+    part.of_k = g->of_k == NULL ? NULL : g->of_k + head * s->of_k_step;
+    part.of_v = g->of_v == NULL ? NULL : g->of_v + head * s->of_v_step;
+    return part;
+}
+
+/* Groups at once whose workspace, cuDNN's scores included, the queue may have. */
+static int64_t groups_at_once(const weft_dnn_gradients *g, size_t most_bytes)
+{
+    const weft_dnn_sizes *s = &g->sizes;
+    const int64_t scores = 2 * ((s->rows + 127) / 128 * 128) * ((s->keys + 127) / 128 * 128);
+    const weft_dnn_gradients one = groups_of(g, 0, 1);
+    const size_t bytes = parts_of(&one, s->shared * scores).bytes;
+    const int64_t fitting = (int64_t)(most_bytes / bytes);
+    return fitting < 1 ? 1 : fitting > s->groups ? s->groups : fitting;
+}
+
+bool weft_dnn_attend_backward(const weft_dnn_gradients *g, weft_cuda_queue *queue)
+{
+    weft_dnn *dnn = weft_dnn_of(queue);
+    const int64_t at_once = dnn == NULL ? 1 : groups_at_once(g, weft_dnn_most_bytes(dnn));
+    if (dnn == NULL || (g->adds && at_once < g->sizes.groups) || (weft_dnn_version(dnn) <= NEEDS_WHOLE_TILES && g->sizes.keys % 128 != 0)) {
+        return false;
+    }
+    for (int64_t first = 0; first < g->sizes.groups; first += at_once) {
+        const int64_t rest = g->sizes.groups - first;
+        const weft_dnn_gradients part = groups_of(g, first, rest < at_once ? rest : at_once);
+        parts p = parts_of(&part, 0);
+        const weft_dnn_sizes sizes = planned(&part, &p);
+        const weft_dnn_graph *plan = weft_dnn_plan_of(dnn, WEFT_DNN_BACKWARD, &sizes, weft_dnn_backward_graph);
+        p = parts_of(&part, plan == NULL ? 0 : plan->workspace_bytes);
+        char *memory = plan == NULL ? NULL : weft_dnn_workspace(dnn, p.bytes);
+        if (memory == NULL || !run_gradients(&part, dnn, plan, &p, memory, queue)) {
+            return false;
+        }
+    }
+    return true;
 }

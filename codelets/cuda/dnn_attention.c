@@ -1,4 +1,5 @@
 /* Attention's graphs, as cuDNN's fused kernels know them. */
+#include "codelets/attention.h"
 #include "codelets/cuda/dnn_attention.h"
 
 /* ---- parts of graphs ----------------------------------------------------------------------------------- */
@@ -74,4 +75,89 @@ void weft_dnn_forward_graph(weft_dnn_graph *graph, const weft_dnn_sizes *s)
     weft_dnn_tensor shares = weft_dnn_between(graph, rounded);
     weft_dnn_apply_to(graph, CUDNN_POINTWISE_DIV, weights, &sum, NULL, shares);
     weft_dnn_multiply(graph, shares, v, result);
+}
+
+/* ---- backward ------------------------------------------------------------------------------------------ */
+
+/* The matrices that the scores and the gradients have in common. */
+typedef struct inputs {
+    int64_t heads;
+    weft_dnn_layout of_scores, rounded, of_rows; /* rounded: transposed scores in 16 bits */
+    weft_dnn_tensor q, k, v, gradient, scale;    /* k and v transposed */
+} inputs;
+
+static inputs backward_inputs(weft_dnn_graph *graph, const weft_dnn_sizes *s)
+{
+    const cudnnDataType_t type = weft_dnn_type(s);
+    inputs in = { .heads = s->groups * s->shared };
+    in.of_scores = weft_dnn_dense(CUDNN_DATA_FLOAT, 1, in.heads, s->rows, s->keys);
+    in.rounded = weft_dnn_transposed(in.of_scores);
+    in.rounded.type = type;
+    in.of_rows = weft_dnn_dense(CUDNN_DATA_FLOAT, 1, in.heads, s->rows, 1);
+    in.q = weft_dnn_stored(graph, WEFT_DNN_Q, weft_dnn_heads(type, in.heads, s->rows, s->depth, s->q_step));
+    in.k = weft_dnn_stored(graph, WEFT_DNN_K, weft_dnn_transposed(weft_dnn_heads(type, s->groups, s->keys, s->depth, s->k_step)));
+    in.v = weft_dnn_stored(graph, WEFT_DNN_V, weft_dnn_transposed(weft_dnn_heads(type, s->groups, s->keys, s->width, s->v_step)));
+    in.gradient = weft_dnn_stored(graph, WEFT_DNN_GRADIENT, weft_dnn_heads(type, in.heads, s->rows, s->width, s->result_step));
+    in.scale = weft_dnn_number(graph, WEFT_DNN_SCALE, CUDNN_DATA_FLOAT);
+    return in;
+}
+
+/* The product of each row, from matrices (dnn.h). cuDNN knows this chain, multiplication by 1 included. */
+static weft_dnn_tensor row_products(weft_dnn_graph *graph, const weft_dnn_sizes *s, const inputs *in)
+{
+    const weft_dnn_layout matrices = weft_dnn_heads(weft_dnn_type(s), in->heads, s->rows, s->width, s->rows * s->width);
+    const weft_dnn_tensor factors = weft_dnn_stored(graph, WEFT_DNN_FACTORS, matrices);
+    const weft_dnn_tensor ones = weft_dnn_stored(graph, WEFT_DNN_ONES, matrices), one = weft_dnn_number(graph, WEFT_DNN_ONE, CUDNN_DATA_FLOAT);
+    const weft_dnn_tensor sums = weft_dnn_between(graph, in->of_rows), result = weft_dnn_stored(graph, WEFT_DNN_PRODUCTS, in->of_rows);
+    weft_dnn_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, weft_dnn_apply(graph, CUDNN_POINTWISE_MUL, factors, &ones), sums);
+    weft_dnn_apply_to(graph, CUDNN_POINTWISE_MUL, sums, &one, NULL, result);
+    return result;
+}
+
+/* e^(score - log-sum) */
+static weft_dnn_tensor row_weights(weft_dnn_graph *graph, const weft_dnn_sizes *s, const inputs *in)
+{
+    weft_dnn_layout of_statistics = in->of_rows;
+    of_statistics.strides[0] = in->heads * s->row_step;
+    of_statistics.strides[1] = s->row_step;
+    of_statistics.strides[2] = WEFT_ATTENTION_STATISTICS;
+    const weft_dnn_tensor log_sums = weft_dnn_stored(graph, WEFT_DNN_LOG_SUMS, of_statistics);
+    weft_dnn_tensor scores = weft_dnn_between(graph, in->of_scores);
+    weft_dnn_multiply(graph, in->q, in->k, scores);
+    scores = weft_dnn_apply(graph, CUDNN_POINTWISE_MUL, scores, &in->scale);
+    scores = weft_dnn_apply(graph, CUDNN_POINTWISE_SUB, scores, &log_sums);
+    return weft_dnn_apply(graph, CUDNN_POINTWISE_EXP, weft_dnn_mask(graph, s, scores), NULL);
+}
+
+/* A matrix of each head's keys: scores^T by a matrix of its rows. */
+static void multiply_transposed(weft_dnn_graph *graph, const inputs *in, weft_dnn_tensor scores, weft_dnn_tensor by, int64_t id,
+                                weft_dnn_layout layout)
+{
+    const weft_dnn_tensor transposed = weft_dnn_between(graph, in->rounded);
+    weft_dnn_reshape(graph, scores, transposed);
+    weft_dnn_multiply(graph, transposed, by, weft_dnn_stored(graph, id, layout));
+}
+
+static weft_dnn_layout of_keys(const weft_dnn_sizes *s, int64_t heads, int64_t columns, int64_t step, int64_t row)
+{
+    return (weft_dnn_layout){ CUDNN_DATA_FLOAT, { 1, heads, s->keys, columns }, { heads * step, step, row, 1 } };
+}
+
+void weft_dnn_backward_graph(weft_dnn_graph *graph, const weft_dnn_sizes *s)
+{
+    const inputs in = backward_inputs(graph, s);
+    const weft_dnn_tensor products = row_products(graph, s, &in), weights = row_weights(graph, s, &in);
+    multiply_transposed(graph, &in, weights, in.gradient, WEFT_DNN_OF_V, of_keys(s, in.heads, s->width, s->of_v_step, s->of_v_row));
+
+    weft_dnn_tensor slopes = weft_dnn_between(graph, in.of_scores);
+    weft_dnn_multiply(graph, in.gradient, in.v, slopes);
+    slopes = weft_dnn_apply(graph, CUDNN_POINTWISE_SUB, slopes, &products);
+    slopes = weft_dnn_apply(graph, CUDNN_POINTWISE_MUL, slopes, &weights);
+    slopes = weft_dnn_apply(graph, CUDNN_POINTWISE_MUL, slopes, &in.scale);
+    multiply_transposed(graph, &in, slopes, in.q, WEFT_DNN_OF_K, of_keys(s, in.heads, s->depth, s->of_k_step, s->of_k_row));
+
+    weft_dnn_tensor keys = weft_dnn_between(graph, weft_dnn_transposed(in.k.layout));
+    weft_dnn_reshape(graph, in.k, keys);
+    weft_dnn_multiply(graph, slopes, keys,
+                      weft_dnn_stored(graph, WEFT_DNN_OF_Q, weft_dnn_heads(weft_dnn_type(s), in.heads, s->rows, s->depth, s->rows * s->depth)));
 }

@@ -20,7 +20,8 @@ static bool find(const weft_dnn_library *library, const char *name, void *functi
 
 bool weft_dnn_load(weft_dnn_library *library, char *why, size_t size)
 {
-    library->handle = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+    /* Stays in memory: it opens libraries of its own, with threads' variables. */
+    library->handle = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library->handle == NULL) {
         snprintf(why, size, "%s", dlerror());
         return false;

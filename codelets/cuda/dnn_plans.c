@@ -21,6 +21,7 @@ struct weft_dnn {
     int device;
     kept_plan *plans[MAX_PLANS];
     int num_plans;
+    int64_t runs;
     /* Workspace. Earlier blocks stay until the queue ends: freeing one would wait for the device. */
     void *blocks[MAX_BLOCKS];
     int num_blocks;
@@ -114,6 +115,16 @@ const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, weft_dnn_kind kind, const 
     return plan == NULL || plan->graph.plan == NULL ? NULL : &plan->graph;
 }
 
+size_t weft_dnn_version(const weft_dnn *dnn)
+{
+    return dnn->library.GetVersion();
+}
+
+size_t weft_dnn_most_bytes(const weft_dnn *dnn)
+{
+    return dnn->most_bytes;
+}
+
 void *weft_dnn_workspace(weft_dnn *dnn, size_t bytes)
 {
     const size_t least = 1 << 20;
@@ -143,8 +154,16 @@ bool weft_dnn_run(weft_dnn *dnn, weft_cuda_queue *queue, const weft_dnn_graph *p
     }
     if (status != CUDNN_STATUS_SUCCESS) {
         cudaGetLastError();
+        return false;
     }
-    return status == CUDNN_STATUS_SUCCESS;
+    dnn->runs++;
+    return true;
+}
+
+int64_t weft_dnn_count_runs(const weft_cuda_queue *queue)
+{
+    const weft_dnn *dnn = queue->dnn;
+    return dnn == NULL ? 0 : dnn->runs;
 }
 
 void weft_dnn_describe(char *text, size_t size)

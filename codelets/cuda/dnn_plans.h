@@ -20,6 +20,10 @@ weft_dnn *weft_dnn_of(weft_cuda_queue *queue);
  * room for. */
 const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, weft_dnn_kind kind, const weft_dnn_sizes *sizes, weft_dnn_describe_graph describe);
 
+/* cuDNN's: 91900 is 9.19.0. */
+size_t weft_dnn_version(const weft_dnn *dnn);
+/* Bytes of workspace that an operation may ask for. */
+size_t weft_dnn_most_bytes(const weft_dnn *dnn);
 /* Device memory of at least so many bytes, the same for all operations of the queue, as these follow each other. NULL: no memory. */
 void *weft_dnn_workspace(weft_dnn *dnn, size_t bytes);
 

@@ -275,12 +275,12 @@ static bool rows_are_cut(const weft_layout *layout)
     return layout->ndim < 2 || weft_is_cut(layout, (int64_t)1 << (layout->ndim - 2));
 }
 
-/* One operation for the three gradients saves products, but needs all rows and keys of a task's batch: several tasks only
- * where the first dimension is of the batch. */
+/* One operation for the three gradients saves products, but needs all rows and keys of a task's batch: several tasks only where the
+ * first dimension is of the batch, which CPUs want, while a device is busy with one. */
 static bool makes_all_at_once(const attention *a, const bool wanted[3])
 {
     const weft_tensor *inputs[] = { a->gradient, a->q, a->k, a->v };
-    bool whole = wanted[1] && wanted[2] && a->batch > 0 && a->shape[0] > 1;
+    bool whole = wanted[1] && wanted[2] && a->batch > 0 && (a->shape[0] > 1 || weft_runtime.least_device_bytes > 0);
     for (int i = 0; i < 4; i++) {
         whole = whole && !rows_are_cut(weft_layout_of(inputs[i]));
     }

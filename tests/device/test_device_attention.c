@@ -275,7 +275,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention),  cmocka_unit_test(test_finish), cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_statistics), cmocka_unit_test(test_rotary), cmocka_unit_test(test_fast_attention),
-        cmocka_unit_test(test_fast_attention_refused),
+        cmocka_unit_test(test_fast_attention_refused), cmocka_unit_test(test_fast_gradients_of_q),
+        cmocka_unit_test(test_fast_gradients_of_kv), cmocka_unit_test(test_fast_gradients), cmocka_unit_test(test_fast_gradients_refused),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

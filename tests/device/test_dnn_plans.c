@@ -60,7 +60,11 @@ static weft_dnn_sizes sizes_of(const heads *h)
                              .row_step = h->rows,
                              .causal = h->causal,
                              .shifted = h->shifted,
-                             .stores = h->stores };
+                             .stores = h->stores,
+                             .of_k_step = h->keys * h->depth,
+                             .of_k_row = h->depth,
+                             .of_v_step = h->keys * h->width,
+                             .of_v_row = h->width };
 }
 
 static void check_plans(const heads all[], size_t count, void (*describe)(weft_dnn_graph *graph, const weft_dnn_sizes *sizes))
@@ -101,8 +105,20 @@ static void test_forward_plans(void **state)
     check_plans(all, sizeof(all) / sizeof(all[0]), weft_dnn_forward_graph);
 }
 
+static void test_backward_plans(void **state)
+{
+    static const heads all[] = {
+        { WEFT_BF16, 16, 1, 2048, 2048, 64, 64, 0, 0, 0 },
+        { WEFT_BF16, 256, 1, 256, 256, 64, 64, 1, 0, 0 },
+        { WEFT_F16, 2, 3, 77, 2047, 40, 128, 1, 1, 0 },
+        { WEFT_BF16, 4, 2, 256, 256, 128, 128, 1, 0, 0 },
+    };
+    (void)state;
+    check_plans(all, sizeof(all) / sizeof(all[0]), weft_dnn_backward_graph);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_forward_plans) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_forward_plans), cmocka_unit_test(test_backward_plans) };
     return cmocka_run_group_tests(tests, load_library, unload_library);
 }
