@@ -88,6 +88,30 @@ __host__ __device__ inline int64_t pieces_of_row(const weft_embedding_args &args
     return (args.width + COLUMNS - 1) / COLUMNS;
 }
 
+/* The sum of the gradient's elements at the columns of a thread, over indices [first, end) that are `row`. */
+template <typename T>
+__device__ bool add_matches(const embedding_work &work, int64_t row, int64_t column, int64_t first, int64_t end, bool reports, T sums[])
+{
+    const weft_embedding_args &args = work.args;
+    bool found = false;
+    for (; first < end; first += WEFT_WARP) {
+        const int64_t own = first + weft_warp_thread();
+        const bool here = own < end && row_of(work, own, reports) == row;
+        unsigned others = __ballot_sync(~0u, here);
+        found = found || others != 0;
+        for (; others != 0; others &= others - 1) {
+            const int64_t place = (first + __ffs((int)others) - 1) * args.output_stride + column;
+            for (int c = 0; c < COLUMNS_EACH; c++) {
+                if (column + c * WEFT_WARP < args.width) {
+                    sums[c] += args.gradient_type == WEFT_F32 ? (T)((const float *)work.sources[0])[place + c * WEFT_WARP]
+                                                              : weft_load_as(T(), args.gradient_type, work.sources[0], place + c * WEFT_WARP);
+                }
+            }
+        }
+    }
+    return found;
+}
+
 template <typename T> __global__ void run_embedding_backward_by_rows(const embedding_work work)
 {
     const weft_embedding_args &args = work.args;
@@ -95,29 +119,52 @@ template <typename T> __global__ void run_embedding_backward_by_rows(const embed
     for (int64_t piece = weft_first_warp(); piece < args.num_rows * pieces_of_row(args); piece += weft_warp_step()) {
         const int64_t row = piece / pieces_of_row(args), column = piece % pieces_of_row(args) * COLUMNS + own;
         T *target = (T *)work.target + row * args.table_stride + column, sums[COLUMNS_EACH];
-        bool found = false;
         for (int c = 0; c < COLUMNS_EACH; c++) {
             sums[c] = column + c * WEFT_WARP < args.width && !args.first ? target[c * WEFT_WARP] : 0;
         }
-        for (int64_t first = 0; first < args.count; first += WEFT_WARP) {
-            const bool here = first + own < args.count && row_of(work, first + own, piece == 0) == row;
-            unsigned others = __ballot_sync(~0u, here);
-            found = found || others != 0;
-            for (; others != 0; others &= others - 1) {
-                const int64_t place = (first + __ffs((int)others) - 1) * args.output_stride + column;
-                for (int c = 0; c < COLUMNS_EACH; c++) {
-                    if (column + c * WEFT_WARP < args.width) {
-                        sums[c] += args.gradient_type == WEFT_F32 ? (T)((const float *)work.sources[0])[place + c * WEFT_WARP]
-                                                                  : weft_load_as(T(), args.gradient_type, work.sources[0], place + c * WEFT_WARP);
-                    }
-                }
-            }
-        }
+        const bool found = add_matches(work, row, column, 0, args.count, piece == 0, sums);
         for (int c = 0; c < COLUMNS_EACH; c++) {
             if (column + c * WEFT_WARP < args.width && (found || args.first)) {
                 target[c * WEFT_WARP] = sums[c];
             }
         }
+    }
+}
+
+/* Fast mode: a block for each such piece, whose warps have a part of the indices each; their sums are added in the order of the warps. */
+enum { WARPS_OF_ROW = 16 };
+
+template <typename T> __global__ void run_embedding_backward_by_blocks(const embedding_work work)
+{
+    __shared__ T parts[WARPS_OF_ROW][COLUMNS];
+    __shared__ bool found[WARPS_OF_ROW];
+    const weft_embedding_args &args = work.args;
+    const int own = weft_warp_thread(), warp = (int)threadIdx.x / WEFT_WARP;
+    for (int64_t piece = blockIdx.x; piece < args.num_rows * pieces_of_row(args); piece += gridDim.x) {
+        const int64_t row = piece / pieces_of_row(args), begin = piece % pieces_of_row(args) * COLUMNS;
+        T sums[COLUMNS_EACH] = {};
+        const bool any = add_matches(work, row, begin + own, args.count * warp / WARPS_OF_ROW, args.count * (warp + 1) / WARPS_OF_ROW,
+                                     piece == 0, sums);
+        for (int c = 0; c < COLUMNS_EACH; c++) {
+            parts[warp][c * WEFT_WARP + own] = sums[c];
+        }
+        if (own == 0) {
+            found[warp] = any;
+        }
+        __syncthreads();
+        const int64_t column = begin + threadIdx.x;
+        if (threadIdx.x < COLUMNS && column < args.width) {
+            T *target = (T *)work.target + row * args.table_stride + column, sum = args.first ? (T)0 : *target;
+            bool adds = args.first;
+            for (int w = 0; w < WARPS_OF_ROW; w++) {
+                sum += parts[w][threadIdx.x];
+                adds = adds || found[w];
+            }
+            if (adds) {
+                *target = sum;
+            }
+        }
+        __syncthreads(); /* before the next piece */
     }
 }
 
@@ -132,12 +179,16 @@ embedding_work work_of(const weft_task_run *run, int indices, int source)
     return work;
 }
 
-int launch(void (*kernel)(embedding_work), int64_t count, embedding_work *work, weft_cuda_queue *queue, bool by_warps = false)
+enum team { THREADS, WARPS, BLOCKS };
+
+int launch(void (*kernel)(embedding_work), int64_t count, embedding_work *work, weft_cuda_queue *queue, team of = THREADS)
 {
+    const int64_t most = 1 << 20;
     int failed = count > 0 && work->args.checks ? weft_error_begin(&work->error, queue) : 0;
     failed = failed != 0 || count == 0 ? failed
-             : by_warps                   ? weft_launch_warps(kernel, count, queue->stream, *work)
-                                          : weft_launch(kernel, count, queue->stream, *work);
+             : of == WARPS                ? weft_launch_warps(kernel, count, queue->stream, *work)
+             : of == BLOCKS ? weft_launch_blocks(kernel, (unsigned)(count < most ? count : most), WARPS_OF_ROW * WEFT_WARP, queue->stream, *work)
+                            : weft_launch(kernel, count, queue->stream, *work);
     return failed != 0 || work->error == NULL ? failed : weft_error_end(work->error, queue);
 }
 
@@ -164,7 +215,9 @@ int weft_cuda_embedding_backward(const weft_task_run *run, weft_cuda_queue *queu
     const bool wide = args.base.dtype == WEFT_F64;
     const int64_t pieces = args.num_rows * pieces_of_row(args);
     if (args.width >= WEFT_WARP && args.num_rows > 0 && pieces <= MOST_PIECES) {
-        return launch(wide ? run_embedding_backward_by_rows<double> : run_embedding_backward_by_rows<float>, pieces, &work, queue, true);
+        return queue->fast && args.count >= WARPS_OF_ROW * WEFT_WARP
+                   ? launch(wide ? run_embedding_backward_by_blocks<double> : run_embedding_backward_by_blocks<float>, pieces, &work, queue, BLOCKS)
+                   : launch(wide ? run_embedding_backward_by_rows<double> : run_embedding_backward_by_rows<float>, pieces, &work, queue, WARPS);
     }
     return launch(wide ? run_embedding_backward<double> : run_embedding_backward<float>, args.width > 0 ? args.width : 1, &work, queue);
 }

@@ -1,5 +1,5 @@
-/* Rotary position embedding, a thread for each pair of elements at POSITIONS positions: see cpu/rotary.c, whose angles follow
- * from the first of these positions too. */
+/* Rotary position embedding: a block computes the cosines and sines of some positions and pairs once, for all vectors at these
+ * positions: see cpu/rotary.c, whose angles follow from the first of these positions too, and have the same bits. */
 #include <math.h>
 
 #include "codelets/cuda/views.h"
@@ -11,37 +11,69 @@ extern "C" {
 namespace
 {
 
-enum { POSITIONS = WEFT_ROTARY_POSITIONS };
+enum { POSITIONS = WEFT_ROTARY_POSITIONS, PAIRS = 64, THREADS = 256 };
 
 struct rotary_work {
     weft_device_call call;
     int64_t half, positions, first; /* pairs of a vector; vectors one behind the other; position of the first */
-    int64_t tables, count;          /* groups of POSITIONS positions; of all vectors, for each pair */
+    int64_t tables, chunks;         /* groups of POSITIONS positions; groups of PAIRS pairs */
+    int64_t outer, parts;           /* vectors at each position; groups of them, with a block each */
 };
+
+/* Of one table: positions from `begin` on, pairs from `pair` on. */
+template <typename T> struct rotary_table {
+    T cosine[POSITIONS][PAIRS], sine[POSITIONS][PAIRS];
+};
+
+/* By the block's first threads, one for each pair. */
+template <typename T> __device__ void fill_table(const rotary_work &work, int64_t begin, int64_t pair, rotary_table<T> *table)
+{
+    const int own = (int)threadIdx.x;
+    if (own >= PAIRS || pair + own >= work.half) {
+        return;
+    }
+    const double theta = work.call.scalars[WEFT_ROTARY_THETA], sign = work.call.scalars[WEFT_ROTARY_SIGN];
+    const double frequency = pow(theta, -2.0 * (double)(pair + own) / (double)(2 * work.half));
+    const double step_cosine = cos(frequency), step_sine = sin(frequency), angle = (double)begin * frequency;
+    double cosine = cos(angle), sine = sin(angle);
+    for (int p = 0; p < POSITIONS; p++) {
+        table->cosine[p][own] = (T)cosine;
+        table->sine[p][own] = (T)(sign * sine);
+        const double next = cosine * step_cosine - sine * step_sine;
+        sine = sine * step_cosine + cosine * step_sine;
+        cosine = next;
+    }
+}
+
+/* Pair number `pair` of vector `outer` at a position of the part. */
+template <typename T> __device__ void rotate(const rotary_work &work, int64_t outer, int64_t position, int64_t pair, T c, T s)
+{
+    const weft_device_call &call = work.call;
+    const int64_t at = (outer * work.positions + position) * 2 * work.half + pair;
+    const T a = weft_get<T>(call, weft_input(call, 0), at), b = weft_get<T>(call, weft_input(call, 0), at + work.half);
+    weft_set(call, 0, at, (T)((T)(a * c) - (T)(b * s)));
+    weft_set(call, 0, at + work.half, (T)((T)(b * c) + (T)(a * s)));
+}
 
 template <typename T> __global__ void run_rotary(const rotary_work work)
 {
-    const weft_device_call &call = work.call;
-    const double theta = call.scalars[WEFT_ROTARY_THETA], sign = call.scalars[WEFT_ROTARY_SIGN];
-    for (int64_t i = weft_first_index(); i < work.count; i += weft_index_step()) {
-        const int64_t group = weft_quotient(i, work.half), pair = i - group * work.half;
-        const int64_t outer = weft_quotient(group, work.tables), table = group - outer * work.tables;
-        const int64_t begin = (work.first / POSITIONS + table) * POSITIONS;
-        const double frequency = pow(theta, -2.0 * (double)pair / (double)(2 * work.half));
-        const double step_cosine = cos(frequency), step_sine = sin(frequency), angle = (double)begin * frequency;
-        double cosine = cos(angle), sine = sin(angle);
-        for (int64_t position = begin - work.first; position < begin - work.first + POSITIONS; position++) {
+    __shared__ rotary_table<T> table;
+    for (int64_t block = blockIdx.x; block < work.tables * work.chunks * work.parts; block += gridDim.x) {
+        const int64_t part = block / (work.tables * work.chunks), rest = block - part * work.tables * work.chunks;
+        const int64_t pair = rest / work.tables * PAIRS, begin = (work.first / POSITIONS + rest % work.tables) * POSITIONS;
+        const int64_t from = work.outer * part / work.parts, vectors = work.outer * (part + 1) / work.parts - from;
+        const int64_t pairs = work.half - pair < PAIRS ? work.half - pair : PAIRS;
+        fill_table(work, begin, pair, &table);
+        __syncthreads();
+        for (int64_t i = threadIdx.x; i < vectors * POSITIONS * pairs; i += THREADS) {
+            const int64_t vector = weft_quotient(i, POSITIONS * pairs);
+            const int inside = (int)(i - vector * POSITIONS * pairs), p = inside / (int)pairs, own = inside - p * (int)pairs;
+            const int64_t position = begin - work.first + p;
             if (position >= 0 && position < work.positions) {
-                const int64_t at = (outer * work.positions + position) * 2 * work.half + pair;
-                const T c = (T)cosine, s = (T)(sign * sine);
-                const T a = weft_get<T>(call, weft_input(call, 0), at), b = weft_get<T>(call, weft_input(call, 0), at + work.half);
-                weft_set(call, 0, at, (T)((T)(a * c) - (T)(b * s)));
-                weft_set(call, 0, at + work.half, (T)((T)(b * c) + (T)(a * s)));
+                rotate(work, from + vector, position, pair + own, table.cosine[p][own], table.sine[p][own]);
             }
-            const double next = cosine * step_cosine - sine * step_sine;
-            sine = sine * step_cosine + cosine * step_sine;
-            cosine = next;
         }
+        __syncthreads(); /* before the next table */
     }
 }
 
@@ -60,6 +92,12 @@ int weft_cuda_rotary(const weft_task_run *run, weft_cuda_queue *queue)
     work.positions = out.extent[dim];
     work.first = (int64_t)work.call.scalars[WEFT_ROTARY_FIRST] + out.offset[dim];
     work.tables = (work.first + work.positions - 1) / POSITIONS - work.first / POSITIONS + 1;
-    work.count = out.count / (2 * work.half * work.positions) * work.tables * work.half;
-    return weft_launch(out.dtype == WEFT_F64 ? run_rotary<double> : run_rotary<float>, work.count, queue->stream, work);
+    work.chunks = (work.half + PAIRS - 1) / PAIRS;
+    work.outer = out.count / (2 * work.half * work.positions);
+    /* Some thousand blocks, if there are as many vectors for each: few compute the same table. */
+    const int64_t tables = work.tables * work.chunks, wanted = (2048 + tables - 1) / tables, most = 1 << 20;
+    work.parts = work.outer < wanted ? work.outer : wanted;
+    const int64_t blocks = tables * work.parts;
+    return weft_launch_blocks(out.dtype == WEFT_F64 ? run_rotary<double> : run_rotary<float>, (unsigned)(blocks < most ? blocks : most),
+                              THREADS, queue->stream, work);
 }

@@ -42,6 +42,10 @@ weft_status weft_cuda_choose(const char *function, const weft_settings *settings
     if (place.num_processes > 1) {
         setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     }
+    /* StarPU keeps a part of a device's buffers equal to copies in main memory, so that it can evict them at once: in a training step
+     * it copied each gradient, and pinned memory for it. Here most buffers are temporaries, which are never evicted. */
+    setenv("STARPU_MINIMUM_CLEAN_BUFFERS", "0", 0);
+    setenv("STARPU_TARGET_CLEAN_BUFFERS", "0", 0);
     int there = weft_cuda_count_devices();
     if (there < 0) {
         return weft_fail(WEFT_ERR_UNSUPPORTED, function, "WEFT_DEVICES is %d, but weft was built without CUDA", wanted);
