@@ -177,8 +177,17 @@ __device__ uint4 weft_vector_load(const weft_vector_plan<operands> &plan, int k,
     const int size = plan.size[k], access = plan.access[k];
     const bool whole = span.first == 0 && span.last == plan.length;
     const char *at = (const char *)row + span.begin * plan.step[k] * size;
-    if (access == WEFT_VECTOR_BYTES && whole) {
-        return *(const uint4 *)WEFT_ALIGNED(at, WEFT_VECTOR_BYTES);
+    if (whole && plan.accesses[k] == 1) { /* the frequent ones without a call */
+        switch (access) {
+        case 16:
+            return *(const uint4 *)WEFT_ALIGNED(at, 16);
+        case 8: {
+            const uint2 half = *(const uint2 *)WEFT_ALIGNED(at, 8);
+            return { half.x, half.y, 0, 0 };
+        }
+        case 4:
+            return { *(const uint32_t *)WEFT_ALIGNED(at, 4), 0, 0, 0 };
+        }
     }
     if (access > size && whole) {
         return weft_gather(at, access, access, 0, plan.accesses[k]);
@@ -192,8 +201,17 @@ __device__ void weft_vector_store(const weft_vector_plan<operands> &plan, int k,
     const int size = plan.size[k], access = plan.access[k];
     const bool whole = span.first == 0 && span.last == plan.length;
     char *at = (char *)row + span.begin * plan.step[k] * size;
-    if (access == WEFT_VECTOR_BYTES && whole) {
-        *(uint4 *)WEFT_ALIGNED(at, WEFT_VECTOR_BYTES) = vector;
+    if (whole && plan.accesses[k] == 1 && access >= 4) {
+        switch (access) {
+        case 16:
+            *(uint4 *)WEFT_ALIGNED(at, 16) = vector;
+            break;
+        case 8:
+            *(uint2 *)WEFT_ALIGNED(at, 8) = { vector.x, vector.y };
+            break;
+        default:
+            *(uint32_t *)WEFT_ALIGNED(at, 4) = vector.x;
+        }
     } else if (access > size && whole) {
         weft_scatter(at, access, access, 0, plan.accesses[k], vector);
     } else {
