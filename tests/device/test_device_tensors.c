@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/cuda/kernels.h"
 #include "runtime/cuda.h"
 #include "runtime/runtime.h"
 #include "tensor/state.h"
@@ -385,6 +386,34 @@ static void test_budget_of_graphs(void **state)
     train_within_budget(1, true);
 }
 
+static void test_budget_on_two(void **state)
+{
+    (void)state;
+    train_within_budget(2, false);
+}
+
+/* Error words for as many tasks as StarPU launches before it knows the end of the first; all is there before the first task. */
+static void test_queues_are_complete(void **state)
+{
+    (void)state;
+    for (int tasks = 1; tasks <= 4; tasks += 3) {
+        char text[8];
+        snprintf(text, sizeof(text), "%d", tasks);
+        setenv("STARPU_CUDA_PIPELINE", text, 1);
+        start_ranks("2", 2);
+        int workers[2];
+        assert_int_equal(starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, workers, 2), 2);
+        for (int i = 0; i < 2; i++) {
+            const weft_cuda_queue *queue = &weft_runtime.cuda_queues[workers[i]];
+            assert_int_equal(queue->num_errors, tasks * WEFT_CUDA_TASK_ERRORS);
+            assert_true(queue->errors != NULL && queue->device_errors != NULL && queue->table != NULL && queue->workspace != NULL);
+            assert_true(queue->blas != NULL && queue->blas_stream == queue->stream);
+        }
+        assert_int_equal(weft_finalize(), WEFT_OK);
+    }
+    unsetenv("STARPU_CUDA_PIPELINE");
+}
+
 /* ---- reading --------------------------------------------------------------------------------------------- */
 
 /* A tensor on one rank, sharded by rows or replicated is read where it is: its bytes leave the devices once, through pinned
@@ -468,6 +497,8 @@ int main(void)
         cmocka_unit_test(test_heights_of_cpus),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_budget_of_graphs),
+        cmocka_unit_test(test_budget_on_two),
+        cmocka_unit_test(test_queues_are_complete),
         cmocka_unit_test(test_read_in_place),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_FILTER"));
