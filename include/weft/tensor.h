@@ -173,13 +173,13 @@ WEFT_API weft_tensor *weft_from_local_ex(weft_dtype dtype, int ndim, void *const
 WEFT_API weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh,
                                         const weft_placement *placements);
 
-/** BLOCKS, every process must call it: the full tensor, row-major, on every process; Partial is reduced.
- * `global` has room for `bytes` bytes. Less than weft_tensor_bytes(): WEFT_ERR_INVALID at once, nothing is
+/** BLOCKS, every process must call it: the full tensor, row-major, on every process; Partial is reduced. All
+ * processes get the same values: where replicas differ, those of the first one. `global` has room for `bytes` bytes. Less than weft_tensor_bytes(): WEFT_ERR_INVALID at once, nothing is
  * written. All processes must give room enough: one that alone gives too little is missed by the others. */
 WEFT_API weft_status weft_to_host(weft_tensor *tensor, void *global, size_t bytes);
 
-/** BLOCKS, every process must call it: the value of a tensor of one element, on every process; 64-bit
- * integers are rounded to double precision. WEFT_ERR_SHAPE for any other number of elements. */
+/** BLOCKS, every process must call it: the value of a tensor of one element, the same on every process, as
+ * weft_to_host() gives it; 64-bit integers are rounded to double precision. WEFT_ERR_SHAPE for any other number of elements. */
 WEFT_API weft_status weft_tensor_item(weft_tensor *tensor, double *value);
 
 /** BLOCKS: copies one hosted rank's shard (0 <= local_rank < weft_local_ranks()), row-major. Local: no

@@ -4,6 +4,7 @@
 
 #include "codelets/convert.h"
 #include "comm/check_spmd.h"
+#include "runtime/deferral.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
 
@@ -199,11 +200,15 @@ static const weft_layout *host_layout(const char *function, const weft_tensor_im
                         : weft_check_layout(function, mesh, NULL, layout->ndim, layout->shape, layout->dtype);
 }
 
+/* Replicas may differ, so all processes get the values of the first one. */
 static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor,
                                   const weft_layout *everywhere, void *global)
 {
     weft_scope_open();
-    weft_tensor_impl *whole = weft_tensor_to_layout(function, tensor, everywhere);
+    weft_tensor_impl *source = weft_runtime.num_processes == 1 ? tensor
+                               : weft_deferral_finish()        ? weft_tensor_first_replicas(function, tensor)
+                                                               : NULL;
+    weft_tensor_impl *whole = source == NULL ? NULL : weft_tensor_to_layout(function, source, everywhere);
     weft_status status = whole == NULL ? weft_latest_status() : weft_shard_read(function, whole, 0, global);
     weft_scope_close();
     return status;
