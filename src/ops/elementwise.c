@@ -172,8 +172,8 @@ bool weft_check_number_beside(const char *function, const char *argument, int nu
 
 double weft_number_of_type(weft_dtype dtype, double number)
 {
-    return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f32_to_bf16((float)number))
-           : dtype == WEFT_F16 ? (double)weft_f16_to_f32(weft_f32_to_f16((float)number))
+    return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f64_to_bf16(number))
+           : dtype == WEFT_F16 ? (double)weft_f16_to_f32(weft_f64_to_f16(number))
                                : number;
 }
 
@@ -258,7 +258,7 @@ weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
                                        .operation = &operation_masked_fill,
                                        .num_inputs = 2,
                                        .inputs = { a, mask },
-                                       .scalars = { value } });
+                                       .scalars = { weft_number_of_type(weft_layout_of(a)->dtype, value) } });
 }
 
 /* Two or three tensors and a number. */
@@ -371,7 +371,9 @@ weft_tensor *weft_copy_inplace(weft_tensor *a, weft_tensor *b)
 
 weft_tensor *weft_fill_inplace(weft_tensor *a, double value)
 {
-    return weft_check_number_beside("weft_fill_inplace", "value", 1, &a, value) ? fill_inplace(a, NULL, 1, value) : NULL;
+    return weft_check_number_beside("weft_fill_inplace", "value", 1, &a, value)
+               ? fill_inplace(a, NULL, 1, weft_number_of_type(weft_layout_of(a)->dtype, value))
+               : NULL;
 }
 
 weft_tensor *weft_mul_inplace(weft_tensor *a, weft_tensor *b)
