@@ -161,7 +161,8 @@ static bool gradient_of_nansum(const weft_gradient *of)
 static bool gradient_of_nanmean(const weft_gradient *of)
 {
     weft_tensor *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
-    weft_tensor *count = count_numbers(of->call, of->call->inputs[0], true);
+    /* Of no numbers at all the mean is NaN, and the gradient 0. */
+    weft_tensor *count = weft_clamp(count_numbers(of->call, of->call->inputs[0], true), 1, INFINITY);
     return gradient != NULL && count != NULL && give_to_numbers(of, weft_div(gradient, count));
 }
 
