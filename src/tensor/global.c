@@ -81,6 +81,9 @@ static weft_tensor_impl *lend_global(const char *function, const weft_layout *la
             lent = weft_shard_attach(
                 shard, copied ? weft_buffer_copy(weft_runtime.pool, cut, global)
                               : weft_buffer_borrow(weft_runtime.pool, cut, (void *)(uintptr_t)global));
+            if (lent && copied) {
+                weft_truths_normalize(layout->dtype, shard->buffer->memory, shard->count);
+            }
         }
     }
     if (!lent || !weft_tensor_register(function, source)) {
@@ -115,8 +118,9 @@ static weft_status perform_distribute(const weft_call *call, weft_tensor *output
         return weft_latest_status();
     }
     weft_scope_open();
-    /* While the program has acquired a shard, the target's memory may depend on its release. */
-    bool copied = weft_tensors_acquired() > 0;
+    /* While the program has acquired a shard, the target's memory may depend on its release. Truth values that are neither 0
+     * nor 1 are not changed in the program's array. */
+    bool copied = weft_tensors_acquired() > 0 || layout->dtype == WEFT_BOOL;
     weft_tensor_impl *source = lend_global(function, layout, call->details->memory, copied);
     /* A tensor of its own: on the same one-rank mesh a redistribution would return the caller's memory
      * itself. */

@@ -99,6 +99,12 @@ enum { WEFT_NUMBERS_STATUS, WEFT_NUMBERS_FINGERPRINT, WEFT_NUMBERS_OWN };
  * arguments are; else its error is kept already. False with the error kept. */
 bool weft_numbers_agree(const char *function, int count, const int64_t all[], bool right);
 
+/* Truth values from outside: bytes other than 0 become 1, and no others are written to. `memory`: `count` elements, which are
+ * truth values if `dtype` is WEFT_BOOL. */
+void weft_truths_normalize(weft_dtype dtype, void *memory, int64_t count);
+/* Whether there is nothing to do. */
+bool weft_truths_are_normal(weft_dtype dtype, const void *memory, int64_t count);
+
 /* Copies the first replica's values to the others, in place, also for replicated addends. For a new
  * tensor. False with the error kept. */
 bool weft_tensor_replicate_first(const char *function, weft_tensor_impl *tensor);
