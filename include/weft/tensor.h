@@ -101,6 +101,9 @@ enum {
  * A tensor of the caller's own shards. WEFT_ERR_INVALID for a NULL where a shard is not empty, WEFT_ERR_SHAPE
  * for a negative size, WEFT_ERR_LAYOUT for placements that the shape does not have.
  *
+ * Bytes of WEFT_BOOL other than 0 become 1, in memory that is used in place too; so they do in weft_distribute(),
+ * weft_from_boxes(), files, and shards at weft_local_release(). A program's own kernel must write 0 or 1.
+ *
  * \param shape   the GLOBAL shape; every rank's shard must be what weft_shard_box() says. That is not checked: of 1,001
  *                rows on 4 ranks they have 251, 251, 251 and 248, and not N / p and one more for the first N % p, as many MPI
  *                programs cut. weft_from_local_ex() takes the sizes that the caller believes in and refuses others;
