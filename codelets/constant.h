@@ -24,9 +24,9 @@ static inline uint64_t weft_constant_bits(weft_dtype dtype, double value)
     case WEFT_F32:
         return weft_bits_of_float((float)value);
     case WEFT_BF16:
-        return weft_f32_to_bf16((float)value);
+        return weft_f64_to_bf16(value);
     case WEFT_F16:
-        return weft_f32_to_f16((float)value);
+        return weft_f64_to_f16(value);
     case WEFT_BOOL:
         return value != 0;
     default:

@@ -78,6 +78,17 @@ WEFT_INLINE int64_t power(int64_t a, int64_t b)
 
 /* ---- parts of expressions ------------------------------------------------------------------------------ */
 
+/* 2^-e where 2^e <= a < 2^(e + 1), within exponents `most` and -most; 1 for 0, infinity and NaN. */
+WEFT_INLINE double weft_range_scale(double a, int most)
+{
+    if (!(a > 0 && a < INFINITY)) {
+        return 1;
+    }
+    int exponent = (ilogb)(a);
+    return (ldexp)(1.0, exponent > most ? -most : exponent < -most ? most : -exponent);
+}
+#define RANGE_SCALE(a) (T) weft_range_scale(a, sizeof(T) == sizeof(float) ? 126 : 1021)
+
 /* The distribution function of the normal distribution. */
 WEFT_INLINE double weft_normal_cdf_f64(double x)
 {

@@ -2,6 +2,7 @@
 #ifndef WEFT_CODELETS_HALF_H
 #define WEFT_CODELETS_HALF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -62,6 +63,52 @@ WEFT_INLINE uint16_t weft_f32_to_f16(float value)
     }
     uint32_t rounded = magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u);
     return (uint16_t)(sign | rounded >> 13);
+}
+
+/* `number` without its lowest bits; where these are not all 0, the lowest bit that is left is set. Rounding to nearest at two or
+ * more bits above gives what it gives of `number` itself. */
+WEFT_INLINE uint64_t weft_with_sticky_bit(uint64_t number, int bits)
+{
+    uint64_t mask = ((uint64_t)1 << bits) - 1;
+    return (number | (((number & mask) + mask) & (mask + 1))) & ~mask;
+}
+
+/* A number that single precision has, and that rounds to 16 bits as `value` does. 16 bits of the significand are left: 13 are
+ * enough for f16, and subnormal numbers of single precision have them down to half the smallest bf16. */
+WEFT_INLINE float weft_before_rounding(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    bits = weft_with_sticky_bit(bits, 37);
+    memcpy(&value, &bits, sizeof(bits));
+    return (float)value;
+}
+
+WEFT_INLINE uint16_t weft_f64_to_bf16(double value)
+{
+    return weft_f32_to_bf16(weft_before_rounding(value));
+}
+
+WEFT_INLINE uint16_t weft_f64_to_f16(double value)
+{
+    return weft_f32_to_f16(weft_before_rounding(value));
+}
+
+/* A number that double precision has, and that rounds to 16 bits as `value` does. */
+WEFT_INLINE double weft_whole_before_rounding(int64_t value)
+{
+    bool exact = (uint64_t)value + ((uint64_t)1 << 53) <= (uint64_t)1 << 54;
+    return (double)(exact ? value : (int64_t)weft_with_sticky_bit((uint64_t)value, 10));
+}
+
+WEFT_INLINE uint16_t weft_i64_to_bf16(int64_t value)
+{
+    return weft_f64_to_bf16(weft_whole_before_rounding(value));
+}
+
+WEFT_INLINE uint16_t weft_i64_to_f16(int64_t value)
+{
+    return weft_f64_to_f16(weft_whole_before_rounding(value));
 }
 
 #endif

@@ -25,6 +25,10 @@ void weft_kernel_max_abs(const weft_kernel_call *call);
 void weft_kernel_sum_pow(const weft_kernel_call *call); /* of the absolute values to the power scalars[1] */
 /* Squared differences from input 1, which has the output's shape with reduced dimensions of size 1. */
 void weft_kernel_sum_square_difference(const weft_kernel_call *call);
+/* Like sum_square and sum_pow, of the values multiplied by input 1, which has that shape too: a power of two that keeps the
+ * squares and powers in the range of double precision. */
+void weft_kernel_sum_square_scaled(const weft_kernel_call *call);
+void weft_kernel_sum_pow_scaled(const weft_kernel_call *call);
 /* The first place that has the value of input 1, which has that shape too, and the input's type: places are
  * numbered in the row-major order of the reduced dimensions of the whole tensor. NaN is found as NaN.
  * INT64_MAX where there is none. */

@@ -23,7 +23,7 @@ static const bool same_bits[WEFT_KERNEL_COUNT] = {
     SAME(tanh_backward), SAME(sigmoid_backward), SAME(square_difference), SAME(scaled_difference),
     SAME(mse_backward), SAME(huber), SAME(assign), SAME(fill), SAME(add_scaled), SAME(lerp), SAME(average_square),
     SAME(addcmul), SAME(addcdiv), SAME(momentum), SAME(sgd_update), SAME(nesterov_update),
-    SAME(max_pool), SAME(max_pool_backward), SAME(max_pool_pick), SAME(avg_pool),
+    SAME(range_scale), SAME(norm_share), SAME(max_pool), SAME(max_pool_backward), SAME(max_pool_pick), SAME(avg_pool),
     SAME(avg_pool_backward), SAME(range), SAME(eye), SAME(lerp_decayed), SAME(average_square_decayed), SAME(adam_update),
 };
 

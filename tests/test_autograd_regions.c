@@ -269,6 +269,9 @@ static void test_e4_types(void **state)
     weft_scope_open();
     weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *w = leaf(WEFT_F32, COLUMNS, COLUMNS, 1, 1);
     assert_int_equal(weft_autocast_dtype(), WEFT_BF16);
+    weft_runtime.devices.bytes = 1; /* as where a process has a device: tests/device/test_device_empty.c */
+    assert_int_equal(weft_autocast_dtype(), WEFT_F16);
+    weft_runtime.devices.bytes = 0;
     assert_int_equal(weft_autocast_begin(WEFT_I32), WEFT_ERR_DTYPE);
     assert_error(WEFT_ERR_DTYPE, "dtype is i32");
     assert_int_equal(weft_autocast_end(), WEFT_ERR_STATE);

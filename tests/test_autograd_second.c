@@ -1,4 +1,5 @@
 /* Second and third derivatives where the formulas of first ones would not do: products with zeros, powers. */
+#include <math.h>
 #include <string.h>
 
 #include "autograd_support.h"
@@ -189,6 +190,90 @@ static void test_powers_by_base_and_exponent(void **state)
     assert_no_error();
 }
 
+/* ---- where the gradient is 0 by convention ---------------------------------------------------------------- */
+
+enum { KINKS = 6 };
+
+typedef struct kink {
+    const char *name;
+    weft_tensor *(*call)(weft_tensor *a, weft_tensor *b);
+    double a, b;
+    bool by_b;
+} kink;
+
+#define KINK(name_, ...)                                                                                     \
+    static weft_tensor *kink_##name_(weft_tensor *a, weft_tensor *b)                                         \
+    {                                                                                                        \
+        (void)a, (void)b;                                                                                    \
+        return __VA_ARGS__;                                                                                  \
+    }
+KINK(norm_2, weft_norm(a, 2, WEFT_ALL_DIMS, false))
+KINK(norm_3, weft_norm(a, 3, 0, true))
+KINK(norm_8, weft_norm(a, 8, 0, true))
+KINK(norm_between, weft_norm(a, 1.5, 0, true))
+KINK(norm_1, weft_norm(a, 1, 0, false))
+KINK(norm_largest, weft_norm(a, INFINITY, 0, false))
+KINK(frobenius, weft_matrix_norm(weft_reshape(a, 2, (int64_t[]){ 2, 3 }), WEFT_MATRIX_FROBENIUS, false))
+KINK(pow, weft_pow(a, b))
+KINK(atan2, weft_atan2(a, b))
+KINK(xlogy, weft_xlogy(a, b))
+KINK(nanmean, weft_nanmean(a, 0, false))
+KINK(abs, weft_abs(a))
+
+/* The first gradient, and its derivatives by the output's gradient and by both inputs. */
+static void check_kink(const kink *k, weft_dtype type, const weft_placement *placements)
+{
+    const int64_t count = KINKS;
+    weft_scope_open();
+    weft_tensor *inputs[3];
+    for (int i = 0; i < 2; i++) {
+        inputs[i] = weft_full(type, 1, &count, i == 0 ? k->a : k->b, line(), placements);
+        weft_set_requires_grad(inputs[i], true);
+    }
+    weft_tensor *output = k->call(inputs[0], inputs[1]), *first = NULL, *second[3] = { NULL };
+    inputs[2] = weft_ones_like(weft_detach(output));
+    weft_set_requires_grad(inputs[2], true);
+    assert_int_equal(weft_gradients(1, &output, &inputs[2], 1, &inputs[k->by_b], true, &first), WEFT_OK);
+    weft_tensor *loss = weft_sum(first, WEFT_ALL_DIMS, false), *parts[] = { first, NULL, NULL, NULL };
+    assert_int_equal(weft_gradients(1, &loss, NULL, 3, inputs, false, second), WEFT_OK);
+    memcpy(parts + 1, second, sizeof(second));
+    for (int i = 0; i < 4; i++) {
+        static const char *const names[] = { "gradient", "derivative by a", "derivative by b", "derivative by the gradient" };
+        double all = parts[i] == NULL ? 0 : NAN;
+        if (parts[i] != NULL) {
+            assert_int_equal(weft_tensor_item(weft_sum(weft_abs(parts[i]), WEFT_ALL_DIMS, false), &all), WEFT_OK);
+        }
+        if (all != 0) {
+            fail_msg("%s of %s: the %s is %g, expected 0", k->name, weft_dtype_name(type), names[i], all);
+        }
+    }
+    weft_scope_close();
+    assert_no_error();
+}
+
+static void test_zero_by_convention(void **state)
+{
+    (void)state;
+    static const kink kinks[] = {
+        { "norm, p 2", kink_norm_2, 0, 0, false },     { "norm, p 3", kink_norm_3, 0, 0, false },
+        { "norm, p 8", kink_norm_8, 0, 0, false },     { "norm, p 1.5", kink_norm_between, 0, 0, false },
+        { "norm, p 1", kink_norm_1, 0, 0, false },     { "largest norm", kink_norm_largest, 0, 0, false },
+        { "Frobenius", kink_frobenius, 0, 0, false },
+        { "pow by e", kink_pow, 0, 2, true },          { "pow by e = 0", kink_pow, 0, 0, true },
+        { "pow by e = 0.5", kink_pow, 0, 0.5, true },  { "atan2", kink_atan2, 0, 0, false },
+        { "atan2 by b", kink_atan2, 0, 0, true },      { "xlogy", kink_xlogy, 0, 0, false },
+        { "xlogy below", kink_xlogy, 0, -1, false },   { "nanmean", kink_nanmean, NAN, 0, false },
+        { "abs", kink_abs, 0, 0, false },
+    };
+    static const weft_dtype types[] = { WEFT_F32, WEFT_F64, WEFT_BF16 };
+    const weft_placement layouts[] = { weft_replicate(), weft_shard(0) };
+    for (size_t i = 0; i < sizeof(kinks) / sizeof(kinks[0]); i++) {
+        for (int t = 0; t < 3; t++) {
+            check_kink(&kinks[i], types[t], &layouts[(i + (size_t)t) % 2]);
+        }
+    }
+}
+
 int main(int count, char *arguments[])
 {
     (void)arguments;
@@ -196,6 +281,7 @@ int main(int count, char *arguments[])
         cmocka_unit_test(test_products_with_zeros),
         cmocka_unit_test(test_lengths_of_products),
         cmocka_unit_test(test_powers_by_base_and_exponent),
+        cmocka_unit_test(test_zero_by_convention),
     };
     return RUN_ON_RANKS(count, tests);
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_RANKS = 12 };
 
@@ -100,10 +101,94 @@ static void test_first_ranks_values(void **state)
     unsetenv("WEFT_PANEL_ROWS");
 }
 
+/* ---- values that all processes read: the same, although replicas differ --------------------------------- */
+
+/* A tensor whose replicas have other values on each rank, and one whose replicas have those of the first. */
+static void read_everywhere(prng *random)
+{
+    scene s = { .mesh = random_mesh(random, MAX_RANKS) };
+    s.ndim = random_shape(random, 3, prng_below(random, 2) ? 6 : 1, s.shape);
+    random_placements(random, s.mesh, s.ndim, true, s.placements);
+    void *locals[MAX_RANKS];
+    make_locals(WEFT_F32, s.ndim, s.shape, s.mesh, s.placements, write_given, NULL, locals);
+    int64_t count = shape_count(s.ndim, s.shape);
+    size_t bytes = (size_t)count * sizeof(float);
+    float *found = malloc(bytes + 1), *expected = malloc(bytes + 1);
+    weft_scope_open();
+    weft_tensor *tensor = weft_from_local(WEFT_F32, s.ndim, s.shape, locals, s.mesh, s.placements, WEFT_COPY);
+    weft_tensor *agreed =
+        weft_from_local(WEFT_F32, s.ndim, s.shape, locals, s.mesh, s.placements, WEFT_COPY | WEFT_CHECK_RANKS);
+    assert_int_equal(weft_to_host(tensor, found, bytes), WEFT_OK);
+    assert_int_equal(weft_to_host(agreed, expected, bytes), WEFT_OK);
+    if (memcmp(found, expected, bytes) != 0) {
+        fail_msg("other values than those of the first replicas: %s", describe(s.mesh, s.placements, s.ndim, s.shape));
+    }
+    double value;
+    if (count == 1) {
+        assert_int_equal(weft_tensor_item(tensor, &value), WEFT_OK);
+        assert_true(value == (double)expected[0]);
+    }
+    weft_scope_close();
+    free_locals(locals);
+    free(found);
+    free(expected);
+}
+
+static int odd_rank;
+
+static void write_but_one(const hosted_shard *shard, const void *unused)
+{
+    (void)unused;
+    for (int64_t e = 0; e < shard->count; e++) {
+        ((float *)shard->values)[e] = shard->rank == odd_rank ? 2 : 1;
+    }
+}
+
+/* One rank alone has other values. */
+static void compare_everywhere(prng *random)
+{
+    scene s = { .mesh = random_mesh(random, MAX_RANKS) };
+    s.ndim = random_shape(random, 3, 6, s.shape);
+    random_placements(random, s.mesh, s.ndim, false, s.placements);
+    odd_rank = (int)prng_below(random, MAX_RANKS);
+    void *locals[MAX_RANKS];
+    make_locals(WEFT_F32, s.ndim, s.shape, s.mesh, s.placements, write_but_one, NULL, locals);
+    int64_t coordinate[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
+    weft_scope_open();
+    weft_tensor *tensor = weft_from_local(WEFT_F32, s.ndim, s.shape, locals, s.mesh, s.placements, WEFT_COPY);
+    weft_tensor *ones = weft_ones(WEFT_F32, s.ndim, s.shape, s.mesh, s.placements);
+    bool same = !weft_mesh_coordinate(s.mesh, odd_rank, coordinate), equal = false, close = false;
+    if (!same) {
+        assert_int_equal(weft_shard_box(s.mesh, s.placements, s.ndim, s.shape, odd_rank, offset, extent), WEFT_OK);
+        same = shape_count(s.ndim, extent) == 0;
+    }
+    assert_int_equal(weft_equal(tensor, ones, &equal), WEFT_OK);
+    assert_int_equal(weft_allclose(ones, tensor, 0.125, 0.125, false, &close), WEFT_OK);
+    if (equal != same || close != same) {
+        fail_msg("rank %d has other values: equal %d, close %d, expected %d: %s", odd_rank, equal, close, same,
+                 describe(s.mesh, s.placements, s.ndim, s.shape));
+    }
+    weft_scope_close();
+    free_locals(locals);
+}
+
+static void test_all_read_the_same(void **state)
+{
+    (void)state;
+    start_with_panels(MAX_RANKS, NULL);
+    prng random = prng_start(28);
+    for (int i = 0; i < 60 && weft_num_processes() > 1; i++) { /* one process reads one replica */
+        read_everywhere(&random);
+        compare_everywhere(&random);
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_ranks_values),
+        cmocka_unit_test(test_all_read_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "codelets/functions.h"
+#include "codelets/half.h"
 #include "codelets/random_normal.h"
 #include "prng.h"
 
@@ -221,6 +222,53 @@ static void test_turns(void **state)
     }
 }
 
+/* ---- rounding to 16 bits --------------------------------------------------------------------------------- */
+
+/* The nearest number with so many bits in its significand, the last place of which is at least `least`; even among two. */
+static double nearest_of(long double value, int bits, int least, double largest)
+{
+    if (value == 0 || !isfinite(value)) {
+        return (double)value;
+    }
+    int exponent = ilogbl(value) - bits + 1;
+    long double unit = ldexpl(1, exponent < least ? least : exponent), rounded = nearbyintl(value / unit) * unit;
+    return fabsl(rounded) > largest ? copysign(INFINITY, (double)value) : (double)rounded;
+}
+
+static void check_rounding(const char *from, long double value, uint16_t bf16, uint16_t f16)
+{
+    double expected[] = { nearest_of(value, 8, -133, 0x1.fep127), nearest_of(value, 11, -24, 65504) };
+    double got[] = { (double)weft_bf16_to_f32(bf16), (double)weft_f16_to_f32(f16) };
+    for (int i = 0; i < 2; i++) {
+        if (got[i] != expected[i] || signbit(got[i]) != signbit(expected[i])) {
+            fail_msg("%s %La becomes %a, expected %a", from, value, got[i], expected[i]);
+        }
+    }
+}
+
+/* Numbers of all magnitudes, halfway between two of 16 bits, and next to these: 2^-40 decides. */
+static void test_rounded_once(void **state)
+{
+    (void)state;
+    prng random = prng_start(8);
+    assert_int_equal(weft_f64_to_bf16(1 + 0x1p-8 + 0x1p-40), 0x3f81);
+    assert_int_equal(weft_f64_to_f16(1 + 0x1p-11 + 0x1p-40), 0x3c01);
+    assert_int_equal(weft_i64_to_bf16(((int64_t)1 << 62) + ((int64_t)1 << 54) + 1), 0x5e81);
+    assert_true(isnan(weft_bf16_to_f32(weft_f64_to_bf16(NAN))) && isnan(weft_f16_to_f32(weft_f64_to_f16(NAN))));
+    for (int i = 0; i < 1000000; i++) {
+        static const int least[] = { -150, -140, -30, 10 }, range[] = { 290, 20, 20, 8 };
+        int kind = (int)prng_below(&random, 4);
+        double value = ldexp(1 + (double)prng_below(&random, 4096) / 4096, least[kind] + (int)prng_below(&random, range[kind]));
+        value *= prng_below(&random, 2) ? 1 : 1 + ldexp((double)prng_below(&random, 3) - 1, -20 - (int)prng_below(&random, 33));
+        value = prng_below(&random, 2) ? value : -value;
+        check_rounding("f64", value, weft_f64_to_bf16(value), weft_f64_to_f16(value));
+        int64_t whole = (int64_t)(1024 + prng_below(&random, 1024)) << prng_below(&random, 53);
+        whole += (int64_t)prng_below(&random, 3) - 1;
+        whole = prng_below(&random, 2) ? whole : -whole;
+        check_rounding("i64", (long double)whole, weft_i64_to_bf16(whole), weft_i64_to_f16(whole));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_short_exponential_at_ends),
         cmocka_unit_test(test_logarithms),
         cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_rounded_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

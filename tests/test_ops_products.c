@@ -3,6 +3,7 @@
  * each. */
 #include "tensor/state.h"
 
+#include "einsum_case.h"
 #include "operand.h"
 
 #include <math.h>
@@ -511,6 +512,7 @@ static const family families[] = {
     { "outer", case_outer },
     { "addmm", case_addmm },
     { "linear", case_linear },
+    { "einsum", case_einsum },
     { "convolution", case_convolution },
     { "convolution_backward_input", case_convolution_backward_input },
     { "convolution_backward_weight", case_convolution_backward_weight },

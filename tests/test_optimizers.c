@@ -261,11 +261,18 @@ static operand make_scalable(weft_mesh *mesh)
     return x;
 }
 
+/* A power of two that brings the squares of whole numbers out of range, and the numbers not. */
+static int any_exponent(void)
+{
+    static const int exponents[] = { 0, 66, 100, -83 };
+    return below(2) ? 0 : exponents[below(4)];
+}
+
 static void case_clip(void)
 {
-    static const double powers[] = { 1, 2, 3, 0.5, INFINITY };
-    int n = 1 + (int)below(3);
-    double p = powers[below(5)], total = 0, most = (double)below(20);
+    static const double powers[] = { 1, 2, 3, 8, 0.5, INFINITY };
+    int n = 1 + (int)below(3), exponent = any_exponent();
+    double p = powers[below(6)], total = 0, most = ldexp((double)below(20), exponent);
     operand gradients[3];
     weft_tensor *tensors[3];
     weft_mesh *mesh = any_mesh();
@@ -274,7 +281,9 @@ static void case_clip(void)
     int absent = below(3) == 0 ? (int)below((uint64_t)n) : n; /* of this one there is none */
     for (int i = 0; i < n; i++) {
         gradients[i] = make_scalable(below(4) == 0 ? any_mesh() : mesh);
-        tensors[i] = i == absent ? NULL : gradients[i].tensor;
+        operand *g = &gradients[i];
+        g->tensor = exponent == 0 ? g->tensor : weft_scale(g->tensor, ldexp(1, exponent));
+        tensors[i] = i == absent ? NULL : g->tensor;
         if (i == absent) {
             continue;
         }
@@ -285,20 +294,20 @@ static void case_clip(void)
             total = isinf(p) ? fmax(total, size) : total + pow(size, p);
         }
     }
-    total = isinf(p) ? total : pow(total, 1 / p);
+    total = ldexp(isinf(p) ? total : pow(total, 1 / p), exponent);
     weft_tensor *norm = NULL;
     assert_int_equal(weft_clip_grad_norm(n, tensors, most, p, below(4) == 0 ? NULL : &norm), WEFT_OK);
     double scale = fmin(1, most / (total + 1e-6)), roundings = single && type == WEFT_F64 ? 64 * 0x1p29 : 64;
     if (norm != NULL && n > (absent < n)) {
-        check(norm, type, 0, NULL, &total, roundings, 1 + total, "norm");
+        check(norm, type, 0, NULL, &total, roundings, ldexp(1, exponent) + total, "norm");
         assert_ptr_equal(weft_tensor_mesh(norm), gradients[absent == 0].mesh);
     }
     for (int i = 0; i < n; i++) {
         operand *g = &gradients[i];
-        for (int64_t j = 0; j < g->count && i != absent; j++) {
-            g->dense[j] *= scale;
+        for (int64_t j = 0; j < g->count; j++) {
+            g->dense[j] *= i == absent ? ldexp(1, exponent) : ldexp(scale, exponent);
         }
-        check(g->tensor, g->dtype, g->ndim, g->shape, g->dense, g->dtype == WEFT_F64 ? roundings : 64, 8,
+        check(g->tensor, g->dtype, g->ndim, g->shape, g->dense, g->dtype == WEFT_F64 ? roundings : 64, ldexp(8, exponent),
               describe_operand(g));
         for (int m = 0; m < weft_mesh_ndim(g->mesh); m++) {
             assert_int_equal(weft_tensor_placements(g->tensor)[m].kind, g->placements[m].kind);

@@ -377,7 +377,9 @@ static void check_item(weft_tensor *tensor, double expected)
 {
     double value = -1;
     assert_int_equal(weft_to_host(weft_to_type(tensor, WEFT_F64), &value, sizeof(value)), WEFT_OK);
-    assert_true(value == expected);
+    if (value != expected) {
+        fail_msg("%a of %s, expected %a", value, weft_dtype_name(weft_tensor_dtype(tensor)), expected);
+    }
 }
 
 static void test_examples(void **state)
@@ -414,10 +416,37 @@ static void test_examples(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* Numbers just above the middle between two of 16 bits: single precision would round them to the middle, and that to the even
+ * one below. */
+static void test_rounded_once(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_mesh_push(weft_mesh_create(1, (int64_t[]){ 2 }, NULL));
+    weft_scope_open();
+    static const weft_dtype types[] = { WEFT_BF16, WEFT_F16 };
+    for (int i = 0; i < 2; i++) {
+        double unit = i == 0 ? 0x1p-7 : 0x1p-10, value = 1 + unit / 2 + 0x1p-40, above = 1 + unit;
+        double whole = 65536.0 * 1024, much = whole * (1 + unit / 2) + 1; /* beyond f16: infinite */
+        check_item(weft_to_type(one(WEFT_F64, 1, value), types[i]), above);
+        check_item(weft_to_type(one(WEFT_F64, 0, value), types[i]), above);
+        check_item(weft_copy_inplace(one(types[i], 1, 0), one(WEFT_F64, 1, value)), above);
+        check_item(weft_mul_inplace(one(types[i], 1, 1), one(WEFT_F64, 1, value)), above);
+        check_item(one(types[i], 1, value), above);
+        check_item(weft_fill_inplace(one(types[i], 1, 0), value), above);
+        check_item(weft_masked_fill(one(types[i], 1, 0), one(WEFT_BOOL, 1, 1), value), above);
+        check_item(weft_to_type(one(WEFT_I64, 1, much), types[i]), i == 0 ? whole * above : INFINITY);
+        check_item(weft_to_type(one(WEFT_I32, 1, much), types[i]), i == 0 ? whole * above : INFINITY);
+    }
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_rounded_once),
         cmocka_unit_test(test_two),
         cmocka_unit_test(test_three),
         cmocka_unit_test(test_in_place),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
@@ -557,9 +558,106 @@ static void test_factories_make_shards_alone(void **state)
     stop();
 }
 
+/* ---- truth values -------------------------------------------------------------------------------------- */
+
+enum { TRUTHS = 12 };
+static const unsigned char given_truths[TRUTHS] = { 0, 1, 2, 255, 0, 128, 1, 0, 3, 0, 1, 254 };
+
+/* All but 0 are 1, in what other calls compute too. */
+static void check_truths(weft_tensor *tensor, const char *from)
+{
+    unsigned char found[TRUTHS];
+    double sum = 0;
+    bool equal = false;
+    assert_no_error();
+    assert_int_equal(weft_to_host(tensor, found, sizeof(found)), WEFT_OK);
+    for (int i = 0; i < TRUTHS; i++) {
+        if (found[i] != (given_truths[i] != 0)) {
+            fail_msg("%s: truth value %d is %d, of %d", from, i, found[i], given_truths[i]);
+        }
+    }
+    assert_int_equal(weft_tensor_item(weft_sum(tensor, WEFT_ALL_DIMS, false), &sum), WEFT_OK);
+    assert_int_equal(weft_equal(tensor, weft_ne_scalar(tensor, 0), &equal), WEFT_OK);
+    assert_true(sum == 8 && equal);
+}
+
+static void write_truths(const hosted_shard *shard, const void *unused)
+{
+    (void)unused;
+    for (int64_t i = 0; i < shard->count; i++) {
+        ((unsigned char *)shard->values)[i] = given_truths[(shard->offset[0] + i / shard->extent[1]) * 3 + shard->offset[1] + i % shard->extent[1]];
+    }
+}
+
+static void write_file(const char *path)
+{
+    static const char header[] = "{\"t\":{\"dtype\":\"BOOL\",\"shape\":[4,3],\"data_offsets\":[0,12]}}";
+    const unsigned char length[8] = { sizeof(header) - 1 };
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(length, 1, 8, file) + fwrite(header, 1, sizeof(header) - 1, file) + fwrite(given_truths, 1, TRUTHS, file),
+                     8 + sizeof(header) - 1 + TRUTHS);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Of one process, whose boxes have all elements. */
+static void check_boxes_and_files(weft_mesh *mesh, const weft_placement *placements, const int64_t shape[])
+{
+    unsigned char memory[TRUTHS];
+    memcpy(memory, given_truths, TRUTHS);
+    const weft_box all = { .extent = { 4, 3 } };
+    check_truths(weft_from_boxes(WEFT_BOOL, 2, shape, 1, &all, (void *[]){ memory }, NULL, mesh, placements), "from_boxes");
+    char path[] = "/tmp/weft-truths-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    write_file(path);
+    weft_tensor *tensor = weft_zeros(WEFT_BOOL, 2, shape, mesh, placements);
+    const char *name = "t";
+    assert_int_equal(weft_checkpoint_load(path, 1, &name, &tensor), WEFT_OK);
+    check_truths(tensor, "safetensors");
+    assert_int_equal(weft_wait(), WEFT_OK);
+    close(file);
+    remove(path);
+}
+
+static void test_truths_from_outside(void **state)
+{
+    (void)state;
+    start_with_panels(4, "1");
+    const int64_t ranks = 4, shape[] = { 4, 3 };
+    weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+    const weft_placement layouts[] = { weft_replicate(), weft_shard(0), weft_shard(1) };
+    for (int l = 0; l < 3; l++) {
+        weft_scope_open();
+        check_truths(weft_distribute(WEFT_BOOL, 2, shape, given_truths, mesh, &layouts[l]), "distribute");
+        void *locals[4];
+        for (int copies = 1; copies >= 0; copies--) {
+            make_locals(WEFT_BOOL, 2, shape, mesh, &layouts[l], write_truths, NULL, locals);
+            weft_scope_open();
+            check_truths(weft_from_local(WEFT_BOOL, 2, shape, locals, mesh, &layouts[l], copies ? WEFT_COPY : 0), "from_local");
+            weft_scope_close();
+            assert_int_equal(weft_wait(), WEFT_OK);
+            free_locals(locals);
+        }
+        weft_tensor *written = weft_zeros(WEFT_BOOL, 2, shape, mesh, NULL);
+        for (int i = 0; i < weft_local_ranks(); i++) {
+            unsigned char *values = weft_local_acquire(written, i, WEFT_WRITE);
+            memcpy(values, given_truths, weft_local_bytes(written, i));
+            assert_int_equal(weft_local_release(written, i), WEFT_OK);
+        }
+        check_truths(written, "local_acquire");
+        if (weft_num_processes() == 1) {
+            check_boxes_and_files(mesh, &layouts[l], shape);
+        }
+        weft_scope_close();
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_truths_from_outside),
         cmocka_unit_test(test_constants),
         cmocka_unit_test(test_random_is_the_same_everywhere),
         cmocka_unit_test(test_random_depends_on_seed_and_turn),

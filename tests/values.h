@@ -14,8 +14,8 @@ static inline bool is_half(weft_dtype dtype)
 /* The nearest value of a type of 16 bits; of others, the value. */
 static inline double rounded_to(weft_dtype dtype, double value)
 {
-    return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f32_to_bf16((float)value))
-           : dtype == WEFT_F16 ? (double)weft_f16_to_f32(weft_f32_to_f16((float)value))
+    return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f64_to_bf16(value))
+           : dtype == WEFT_F16 ? (double)weft_f16_to_f32(weft_f64_to_f16(value))
                                : value;
 }
 

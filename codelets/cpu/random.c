@@ -160,9 +160,9 @@ static double as_type(weft_dtype type, double value)
     case WEFT_F32:
         return (double)(float)value;
     case WEFT_BF16:
-        return (double)weft_bf16_to_f32(weft_f32_to_bf16((float)value));
+        return (double)weft_bf16_to_f32(weft_f64_to_bf16(value));
     case WEFT_F16:
-        return (double)weft_f16_to_f32(weft_f32_to_f16((float)value));
+        return (double)weft_f16_to_f32(weft_f64_to_f16(value));
     default:
         return value;
     }

@@ -178,9 +178,10 @@ struct job {
     prepare_function prepare;
     bool whole;    /* integers and truth values */
     void *results; /* in the type of the arithmetic, or indices: one per element of the output's part */
-    /* Per result, or NULL: subtracted from the values; or, in the type of the arithmetic, the value
+    /* Per result, or NULL: subtracted from the values, or their factor; or, in the type of the arithmetic, the value
      * searched for. */
     void *centre;
+    bool scales; /* `centre` has factors */
     int64_t count; /* number of results */
 };
 
@@ -240,11 +241,33 @@ static const loops *direct_loops(const job *j, weft_dtype type)
                               : NULL;
 }
 
+/* centre: one for all values (step 0), or one for each (step 1). */
+WEFT_CLONES static void scale_block(double *restrict numbers, const double *restrict centre, int64_t step, int64_t n)
+{
+    if (step == 0) {
+        const double factor = *centre;
+        for (int64_t i = 0; i < n; i++) { /* vectorised */
+            numbers[i] *= factor;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) { /* vectorised */
+        numbers[i] *= centre[i];
+    }
+}
+
+static void centre_block(double *numbers, const double *centre, int64_t step, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        numbers[i] -= centre[i * step];
+    }
+}
+
 /* Part of a run, in the type of the arithmetic; `place`: its first result. */
 static void reduce_block(const job *j, const walker *w, values *block, int64_t place, int64_t n)
 {
-    for (int64_t i = 0; j->centre != NULL && i < n; i++) {
-        block->f64[i] -= ((double *)j->centre)[place + (w->reduces_last ? 0 : i)];
+    if (j->centre != NULL) {
+        (j->scales ? scale_block : centre_block)(block->f64, (double *)j->centre + place, w->reduces_last ? 0 : 1, n);
     }
     if (j->prepare != NULL) {
         j->prepare(block->f64, n, w->call->scalars);
@@ -368,9 +391,10 @@ static bool is_whole(weft_dtype dtype)
     return dtype >= WEFT_I64;
 }
 
-static void run(const weft_kernel_call *call, const reduction *kind, prepare_function prepare)
+static void run_job(const weft_kernel_call *call, const reduction *kind, prepare_function prepare, bool scales)
 {
     job j = { .run = reduce_run,
+              .scales = scales,
               .reduction = kind,
               .prepare = prepare,
               .whole = is_whole(call->inputs[0].dtype),
@@ -395,6 +419,11 @@ static void run(const weft_kernel_call *call, const reduction *kind, prepare_fun
     if (memory != few) {
         free(memory);
     }
+}
+
+static void run(const weft_kernel_call *call, const reduction *kind, prepare_function prepare)
+{
+    run_job(call, kind, prepare, false);
 }
 
 /* ---- places ------------------------------------------------------------------------------------------- */
@@ -538,4 +567,14 @@ void weft_kernel_sum_pow(const weft_kernel_call *call)
 void weft_kernel_sum_square_difference(const weft_kernel_call *call)
 {
     run(call, &reduce_sum_square, NULL);
+}
+
+void weft_kernel_sum_square_scaled(const weft_kernel_call *call)
+{
+    run_job(call, &reduce_sum_square, NULL, true);
+}
+
+void weft_kernel_sum_pow_scaled(const weft_kernel_call *call)
+{
+    run_job(call, &reduce_sum, power, true);
 }

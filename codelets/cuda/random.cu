@@ -174,8 +174,8 @@ double as_type(weft_dtype type, double value)
 {
     const float narrow = (float)value;
     return type == WEFT_F32    ? (double)narrow
-           : type == WEFT_BF16 ? (double)weft_bf16_to_f32(weft_f32_to_bf16(narrow))
-           : type == WEFT_F16  ? (double)weft_f16_to_f32(weft_f32_to_f16(narrow))
+           : type == WEFT_BF16 ? (double)weft_bf16_to_f32(weft_f64_to_bf16(value))
+           : type == WEFT_F16  ? (double)weft_f16_to_f32(weft_f64_to_f16(value))
                                : value;
 }
 

@@ -23,7 +23,7 @@ struct reduction_work {
     int64_t stride[WEFT_MAX_DIMS];
     int64_t outer;                             /* combinations of indices of reduced dimensions, without a reduced last one */
     int64_t order[WEFT_MAX_DIMS], origin;      /* for places: see cpu/reductions.c */
-    bool powers, centred;                      /* |value|^scalars[1]; differences from input 1 */
+    bool powers, centred, scaled;              /* |value|^scalars[1]; differences from input 1, or products with it */
     int group;                                 /* values of a run that are reduced together, before they join the result */
     void *scratch;                             /* where groups have a warp each: what each leaves */
 };
@@ -76,7 +76,8 @@ template <> __device__ double reduced_values<double>::at(weft_device_place from,
     double value = type == WEFT_F32 ? (double)((const float *)from.memory)[from.place + i]
                                     : weft_load_as(double(), type, from.memory, from.place + i);
     if (work.centred) {
-        value -= weft_get<double>(work.call, work.source + 1, result);
+        const double centre = weft_get<double>(work.call, work.source + 1, result);
+        value = work.scaled ? value * centre : value - centre;
     }
     return work.powers ? pow(fabs(value), work.call.scalars[1]) : value;
 }
@@ -414,7 +415,7 @@ template <typename Kind, typename T> int reduce_in(reduction_work *work, weft_cu
                        : weft_launch_warps(run_reduction_by_warps<Kind, T>, results, queue->stream, *work);
 }
 
-template <typename Kind> int reduce(reduction_work *work, bool powers, weft_cuda_queue *queue)
+template <typename Kind> int reduce(reduction_work *work, bool powers, bool scaled, weft_cuda_queue *queue)
 {
     const int fast = queue->fast && !powers ? weft_fast_reduction(Kind::kernel, &work->call, queue) : WEFT_NOT_FAST;
     if (fast != WEFT_NOT_FAST) {
@@ -423,17 +424,18 @@ template <typename Kind> int reduce(reduction_work *work, bool powers, weft_cuda
     find_geometry(work);
     const weft_dtype type = work->call.views[work->source].dtype;
     work->powers = powers;
+    work->scaled = scaled;
     work->centred = work->call.num_inputs > 1;
     const bool as_they_lie = !powers && !work->centred && (type == WEFT_F32 || type == WEFT_F64 || type == WEFT_I64);
     work->group = as_they_lie ? WEFT_REDUCED_RUN : WEFT_REDUCED_BLOCK;
     return type >= WEFT_I64 ? reduce_in<Kind, int64_t>(work, queue) : reduce_in<Kind, double>(work, queue);
 }
 
-template <typename Kind> int run_kind(const weft_task_run *run, weft_cuda_queue *queue, bool powers = false)
+template <typename Kind> int run_kind(const weft_task_run *run, weft_cuda_queue *queue, bool powers = false, bool scaled = false)
 {
     reduction_work work;
     int failed = weft_call_begin(&work.call, run, queue);
-    return failed != 0 ? failed : reduce<Kind>(&work, powers, queue);
+    return failed != 0 ? failed : reduce<Kind>(&work, powers, scaled, queue);
 }
 
 int find_places(reduction_work *work, weft_cuda_queue *queue)
@@ -455,7 +457,7 @@ template <typename Kind> int run_with_indices(const weft_task_run *run, weft_cud
     const weft_device_call whole = call;
     call.num_outputs = 1;
     call.views[1] = whole.views[whole.num_outputs];
-    failed = reduce<Kind>(&work, false, queue);
+    failed = reduce<Kind>(&work, false, false, queue);
     if (failed != 0 || whole.num_outputs == 1) {
         return failed;
     }
@@ -482,6 +484,16 @@ int weft_cuda_sum_pow(const weft_task_run *run, weft_cuda_queue *queue)
 int weft_cuda_sum_square_difference(const weft_task_run *run, weft_cuda_queue *queue)
 {
     return run_kind<kinds::sum_square>(run, queue);
+}
+
+int weft_cuda_sum_square_scaled(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    return run_kind<kinds::sum_square>(run, queue, false, true);
+}
+
+int weft_cuda_sum_pow_scaled(const weft_task_run *run, weft_cuda_queue *queue)
+{
+    return run_kind<kinds::sum>(run, queue, true, true);
 }
 
 int weft_cuda_place(const weft_task_run *run, weft_cuda_queue *queue)

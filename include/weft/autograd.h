@@ -138,8 +138,8 @@ WEFT_API weft_status weft_recompute(weft_segment_function function, void *contex
 WEFT_API weft_status weft_autocast_begin(weft_dtype dtype);
 WEFT_API weft_status weft_autocast_end(void);
 /** \} */
-/** The type of 16 bits that suits the kind of device that the tensors are on: WEFT_BF16 on CPUs, WEFT_F16 on CUDA
- * devices. WEFT_F32 on error. */
+/** The type of 16 bits that suits the kind of device that computes, as PyTorch's default: WEFT_F16 in a world where a process
+ * has CUDA devices, else WEFT_BF16; the same on all processes. WEFT_F32 on error. */
 WEFT_API weft_dtype weft_autocast_dtype(void);
 /** Writes which operations convert to which type. */
 WEFT_API weft_status weft_autocast_print(FILE *file);

@@ -142,7 +142,8 @@ WEFT_API weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending);
 WEFT_API weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_tensor **indices);
 
 /** Compares whole tensors. BLOCKS, every process must call it; the same result on all, also on those
- * without a rank of the mesh. weft_equal: equal values, NaN is not equal to itself. weft_allclose: |a -
+ * without a rank of the mesh, and where replicas differ between processes: then the tensors are equal, or close, if they are
+ * so on each process. weft_equal: equal values, NaN is not equal to itself. weft_allclose: |a -
  * b| <= atol + rtol |b| for all elements (infinities are close only to themselves; NaN is close to NaN
  * with equal_nan). Tensors of different shapes or types are neither equal nor close. *result is set if
  * the status is WEFT_OK. WEFT_ERR_INVALID for a negative tolerance; WEFT_ERR_MESH for tensors of

@@ -101,6 +101,9 @@ enum {
  * A tensor of the caller's own shards. WEFT_ERR_INVALID for a NULL where a shard is not empty, WEFT_ERR_SHAPE
  * for a negative size, WEFT_ERR_LAYOUT for placements that the shape does not have.
  *
+ * Bytes of WEFT_BOOL other than 0 become 1, in memory that is used in place too; so they do in weft_distribute(),
+ * weft_from_boxes(), files, and shards at weft_local_release(). A program's own kernel must write 0 or 1.
+ *
  * \param shape   the GLOBAL shape; every rank's shard must be what weft_shard_box() says. That is not checked: of 1,001
  *                rows on 4 ranks they have 251, 251, 251 and 248, and not N / p and one more for the first N % p, as many MPI
  *                programs cut. weft_from_local_ex() takes the sizes that the caller believes in and refuses others;
@@ -173,16 +176,16 @@ WEFT_API weft_tensor *weft_from_local_ex(weft_dtype dtype, int ndim, void *const
 WEFT_API weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh,
                                         const weft_placement *placements);
 
-/** BLOCKS, every process must call it: the full tensor, row-major, on every process; Partial is reduced.
- * `global` has room for `bytes` bytes. Less than weft_tensor_bytes(): WEFT_ERR_INVALID at once, nothing is
+/** BLOCKS, every process must call it: the full tensor, row-major, on every process; Partial is reduced. All
+ * processes get the same values: where replicas differ, those of the first one. `global` has room for `bytes` bytes. Less than weft_tensor_bytes(): WEFT_ERR_INVALID at once, nothing is
  * written. All processes must give room enough: one that alone gives too little is missed by the others. */
 WEFT_API weft_status weft_to_host(weft_tensor *tensor, void *global, size_t bytes);
 /** BLOCKS, every process must call it: the same on one process alone (0 <= process < weft_num_processes()). The others' `global`
  * may be NULL, and they hold no more than their shards. WEFT_ERR_INVALID for another process. */
 WEFT_API weft_status weft_to_host_on(weft_tensor *tensor, int process, void *global, size_t bytes);
 
-/** BLOCKS, every process must call it: the value of a tensor of one element, on every process; 64-bit
- * integers are rounded to double precision. WEFT_ERR_SHAPE for any other number of elements. */
+/** BLOCKS, every process must call it: the value of a tensor of one element, the same on every process, as
+ * weft_to_host() gives it; 64-bit integers are rounded to double precision. WEFT_ERR_SHAPE for any other number of elements. */
 WEFT_API weft_status weft_tensor_item(weft_tensor *tensor, double *value);
 
 /** BLOCKS: copies one hosted rank's shard (0 <= local_rank < weft_local_ranks()), row-major. Local: no

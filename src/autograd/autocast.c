@@ -296,8 +296,10 @@ bool weft_tape_regions_restore(const weft_tape_regions *regions)
 
 weft_dtype weft_autocast_dtype(void)
 {
-    /* Tensors are on CPUs. */
-    return weft_require_init("weft_autocast_dtype") == WEFT_OK ? WEFT_BF16 : WEFT_F32;
+    if (weft_require_init("weft_autocast_dtype") != WEFT_OK) {
+        return WEFT_F32;
+    }
+    return weft_runtime.devices.bytes > 0 ? WEFT_F16 : WEFT_BF16; /* equal on all processes */
 }
 
 weft_status weft_autocast_print(FILE *file)

@@ -29,6 +29,11 @@ typedef struct part {
  * result is rounded once. Operations on floating types take WEFT_F32 for integers. */
 static weft_dtype common_type(const weft_lowering *lowering)
 {
+    weft_dtype first = lowering->inputs[0]->dtype;
+    if (lowering->operation->kernel == WEFT_KERNEL_convert && (first == WEFT_I64 || first == WEFT_I32) &&
+        weft_dtype_size(lowering->output->dtype) == 2) {
+        return first; /* single precision would round them a first time */
+    }
     weft_dtype type = weft_promoted(lowering->num_inputs, lowering->inputs);
     if (lowering->operation->outputs[0].type == WEFT_TYPE_GIVEN) {
         type = weft_promote(type, lowering->output->dtype);

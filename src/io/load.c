@@ -142,6 +142,7 @@ static void read_rows(const loading *l, int number, int64_t numbers[], weft_outc
         weft_rows_await(shard, true);
         const char *failed = read_piece(l->file, weft_rows_memory(shard), piece.bytes, begin + piece.begin,
                                         &numbers[checksum_place(number, i)]);
+        weft_truths_normalize(rows->layout->dtype, weft_rows_memory(shard), failed == NULL ? shard->count : 0);
         if (failed != NULL) {
             weft_outcome_fail_disk(outcome, l->call->path, failed);
         }

@@ -280,7 +280,7 @@ static bool rows_are_cut(const weft_layout *layout)
 static bool makes_all_at_once(const attention *a, const bool wanted[3])
 {
     const weft_tensor *inputs[] = { a->gradient, a->q, a->k, a->v };
-    bool whole = wanted[1] && wanted[2] && a->batch > 0 && (a->shape[0] > 1 || weft_runtime.least_device_bytes > 0);
+    bool whole = wanted[1] && wanted[2] && a->batch > 0 && (a->shape[0] > 1 || weft_runtime.devices.bytes > 0);
     for (int i = 0; i < 4; i++) {
         whole = whole && !rows_are_cut(weft_layout_of(inputs[i]));
     }

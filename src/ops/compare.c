@@ -4,6 +4,8 @@
 
 #include "codelets/elementwise.h"
 #include "ops/ops.h"
+#include "runtime/deferral.h"
+#include "tensor/state.h"
 
 static const weft_operation operation_close = {
     .name = "close",
@@ -35,14 +37,24 @@ static bool are_alike(const weft_layout *a, const weft_layout *b)
            memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(a->shape[0])) == 0;
 }
 
+/* Replicas may differ, so the answers of all ranks count. NULL with the error kept. */
+static weft_tensor_impl *answers_of_all(const char *function, weft_tensor *truths)
+{
+    weft_tensor *answer = truths == NULL ? NULL : weft_all(truths, WEFT_ALL_DIMS, false);
+    weft_tensor_impl *own = answer == NULL ? NULL : weft_tensor_get(answer);
+    if (own == NULL || weft_runtime.num_processes == 1) {
+        return own;
+    }
+    return weft_deferral_finish() ? weft_tensor_replicas_as_addends(function, own, WEFT_MIN) : NULL;
+}
+
 /* `truths`: one per element, or NULL with the error kept. */
 static weft_status all_true(const char *function, weft_tensor *truths, bool *result)
 {
-    weft_tensor *answer = truths == NULL ? NULL : weft_all(truths, WEFT_ALL_DIMS, false);
+    weft_tensor_impl *answer = answers_of_all(function, truths);
     unsigned char truth = 0;
-    weft_status status = answer == NULL
-                             ? weft_latest_status()
-                             : weft_tensor_to_host(function, weft_tensor_get(answer), &truth, sizeof(truth));
+    weft_status status =
+        answer == NULL ? weft_latest_status() : weft_tensor_to_host(function, answer, &truth, sizeof(truth));
     if (status == WEFT_OK) {
         *result = truth != 0;
     }

@@ -115,20 +115,35 @@ static void sum_dims(operand *x, int count, const int dims[])
     }
 }
 
-/* Sums over labels that neither the output nor another operand has; drops repeated dimensions of size 1. */
-static void sum_own(operand all[], int count, int own, const labels *output)
+/* Whether an operand's dimension of size 1 is repeated along another one's. */
+static bool is_repeated(const operand all[], int count, int own, char label)
+{
+    bool repeated = false;
+    for (int i = 0; i < count; i++) {
+        repeated |= i != own && size_of(&all[i], label) != 1 && size_of(&all[own], label) == 1;
+    }
+    return repeated;
+}
+
+/* Whether the output or another operand has the label. */
+static bool is_wanted(const operand all[], int count, int own, char label, const labels *output)
+{
+    bool wanted = has(output, label);
+    for (int i = 0; i < count; i++) {
+        wanted |= i != own && has(&all[i].labels, label);
+    }
+    return wanted;
+}
+
+/* Sums over an operand's labels that neither the output nor another operand has; output NULL: over repeated dimensions. */
+static void sum_labels(operand all[], int count, int own, const labels *output)
 {
     operand *x = &all[own];
     labels kept = { 0 };
     int dims[WEFT_MAX_DIMS], num_dims = 0;
     for (int d = 0; d < x->labels.ndim; d++) {
         char label = x->labels.of[d];
-        bool wanted = has(output, label), repeated = false;
-        for (int i = 0; i < count; i++) {
-            wanted |= i != own && has(&all[i].labels, label);
-            repeated |= i != own && size_of(&all[i], label) != 1 && size_of(x, label) == 1;
-        }
-        if (wanted && !repeated) {
+        if (output == NULL ? !is_repeated(all, count, own, label) : is_wanted(all, count, own, label, output)) {
             add_label(&kept, label);
         } else {
             dims[num_dims++] = d;
@@ -303,9 +318,10 @@ static bool expand_einsum(const weft_call *call, weft_tensor *outputs[])
             return false;
         }
     }
-    for (int i = 0; i < count; i++) {
-        sum_own(all, count, i, &e.output);
-        if (all[i].tensor == NULL) {
+    /* Repeated dimensions go first: then the dimension along which they were repeated may be one that no other operand has. */
+    for (int i = 0; i < 2 * count; i++) {
+        sum_labels(all, count, i % count, i < count ? NULL : &e.output);
+        if (all[i % count].tensor == NULL) {
             return false;
         }
     }

@@ -29,10 +29,26 @@ GRADIENTS(mul, weft_mul(g, b), weft_mul(g, a))
 GRADIENTS(div, weft_div(g, b), weft_neg(weft_div(weft_mul(g, y), b)))
 GRADIENTS(remainder, g, weft_neg(weft_mul(g, weft_floor_div(a, b))))
 GRADIENTS(fmod, g, weft_neg(weft_mul(g, weft_trunc(weft_div(a, b)))))
+/* g a^b log(a), and 0 where 0^b does not depend on b. To be differentiated again, power and logarithm there are those of 1. */
+static weft_tensor *exponent_gradient(const weft_gradient *of, weft_tensor *g, weft_tensor *a, weft_tensor *b, weft_tensor *y)
+{
+    weft_tensor *constant = weft_logical_and(is_zero(a), weft_eq(b, weft_relu(b)));
+    weft_tensor *base = of->differentiated ? weft_masked_fill(a, constant, 1) : a;
+    weft_tensor *power = of->differentiated ? weft_pow(base, b) : y;
+    return zero_where(constant, weft_mul(g, weft_mul(power, weft_log(base))));
+}
+
+/* g log(b), and 0 where 0 log(b) is 0 for all b; likewise. */
+static weft_tensor *factor_gradient(const weft_gradient *of, weft_tensor *g, weft_tensor *a, weft_tensor *b)
+{
+    weft_tensor *constant = weft_logical_and(is_zero(a), weft_le_scalar(b, 0));
+    return zero_where(constant, weft_xlogy(g, of->differentiated ? weft_masked_fill(b, constant, 1) : b));
+}
+
 /* As PyTorch's: a^0 does not depend on a, nor 0^b on b where b is not below 0. */
 GRADIENTS(pow, of->differentiated ? weft_base_gradient(g, a, b)
                                   : zero_where(is_zero(b), weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1))))),
-          zero_where(weft_logical_and(is_zero(a), weft_eq(b, weft_relu(b))), weft_mul(g, weft_mul(y, weft_log(a)))))
+          exponent_gradient(of, g, a, b, y))
 GRADIENTS(maximum, maximum_backward(g, as_computed(g, a), as_computed(g, b), 0, 0),
           maximum_backward(g, as_computed(g, b), as_computed(g, a), 0, 0))
 GRADIENTS(minimum, minimum_backward(g, as_computed(g, a), as_computed(g, b), 0, 0),
@@ -41,9 +57,7 @@ GRADIENTS(atan2, share_of_angle(g, as_computed(g, b), as_computed(g, a)),
           weft_neg(share_of_angle(g, as_computed(g, a), as_computed(g, b))))
 GRADIENTS(hypot, weft_mul(g, weft_div(a, y)), weft_mul(g, weft_div(b, y)))
 GRADIENTS(logaddexp, weft_mul(g, weft_sigmoid(weft_sub(a, b))), weft_mul(g, weft_sigmoid(weft_sub(b, a))))
-GRADIENTS(xlogy,
-          zero_where(weft_logical_and(is_zero(a), weft_le_scalar(b, 0)), weft_xlogy(g, b)),
-          weft_mul(g, weft_div(a, b)))
+GRADIENTS(xlogy, factor_gradient(of, g, a, b), weft_mul(g, weft_div(a, b)))
 GRADIENT(scale, weft_scale(g, s))
 GRADIENT(clamp, clamp_backward(g, a, NULL, s, t))
 GRADIENT(masked_fill, zero_where(b, g))
@@ -172,8 +186,8 @@ bool weft_check_number_beside(const char *function, const char *argument, int nu
 
 double weft_number_of_type(weft_dtype dtype, double number)
 {
-    return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f32_to_bf16((float)number))
-           : dtype == WEFT_F16 ? (double)weft_f16_to_f32(weft_f32_to_f16((float)number))
+    return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f64_to_bf16(number))
+           : dtype == WEFT_F16 ? (double)weft_f16_to_f32(weft_f64_to_f16(number))
                                : number;
 }
 
@@ -258,7 +272,7 @@ weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
                                        .operation = &operation_masked_fill,
                                        .num_inputs = 2,
                                        .inputs = { a, mask },
-                                       .scalars = { value } });
+                                       .scalars = { weft_number_of_type(weft_layout_of(a)->dtype, value) } });
 }
 
 /* Two or three tensors and a number. */
@@ -371,7 +385,9 @@ weft_tensor *weft_copy_inplace(weft_tensor *a, weft_tensor *b)
 
 weft_tensor *weft_fill_inplace(weft_tensor *a, double value)
 {
-    return weft_check_number_beside("weft_fill_inplace", "value", 1, &a, value) ? fill_inplace(a, NULL, 1, value) : NULL;
+    return weft_check_number_beside("weft_fill_inplace", "value", 1, &a, value)
+               ? fill_inplace(a, NULL, 1, weft_number_of_type(weft_layout_of(a)->dtype, value))
+               : NULL;
 }
 
 weft_tensor *weft_mul_inplace(weft_tensor *a, weft_tensor *b)

@@ -55,11 +55,8 @@ extern const weft_operation *const weft_slice_operations[];
 extern const weft_operation *const weft_softmax_operations[];
 extern const weft_operation *const weft_statistic_operations[];
 extern const weft_operation *const weft_unary_operations[];
+extern const weft_operation *const weft_vector_norm_operations[];
 extern const weft_operation *const weft_sorting_operations[];
-
-/* The sum of |a|^p over all elements, p finite and positive: a scalar in f64 for f64, else in f32; Partial
- * if a is sharded. a is a live tensor of a floating type. */
-weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p);
 
 /* Removes dimensions of size 1 (bit d: dimension d); placements follow their dimensions. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);

@@ -8,7 +8,7 @@
 
 #include "base/map.h"
 #include "comm/check_spmd.h"
-#include "ops/ops.h"
+#include "ops/vector_norms.h"
 
 static const weft_operation operation_sgd = {
     .name = "sgd",
@@ -502,50 +502,26 @@ static bool check_clip(const char *function, int n, weft_tensor *const gradients
     return check_distinct(function, n, 1, 1, &gradients, (const char *const[]){ "gradients" });
 }
 
-/* One tensor's part of the norm: the sum of its powers, or its largest absolute value. */
-static weft_tensor *part_of_norm(const char *function, weft_tensor *gradient, double p)
-{
-    int64_t count = 0;
-    weft_count_checked(weft_layout_of(gradient)->ndim, weft_layout_of(gradient)->shape, &count);
-    return !isinf(p)    ? weft_sum_of_powers(function, gradient, p)
-           : count == 0 ? weft_sum(gradient, WEFT_ALL_DIMS, false) /* no elements, no largest */
-                        : weft_norm(gradient, p, WEFT_ALL_DIMS, false);
-}
-
-/* Adds the parts before they are reduced over ranks, so that one reduction serves all tensors of one
- * layout. */
-static weft_tensor *norm_of_all(const char *function, int n, weft_tensor *const gradients[], double p)
-{
-    weft_tensor *total = part_of_norm(function, gradients[0], p);
-    for (int i = 1; i < n && total != NULL; i++) {
-        weft_tensor *part = part_of_norm(function, gradients[i], p);
-        total = isinf(p) ? weft_maximum(total, part) : weft_add(total, part);
-    }
-    if (total == NULL) {
-        return NULL;
-    }
-    total = weft_redistribute(total, weft_layout_of(total)->mesh->handle, NULL);
-    return isinf(p) || p == 1 ? total : p == 2 ? weft_sqrt(total) : weft_pow_scalar(total, 1 / p);
-}
-
 /* scalars: the largest norm, and p. Outputs: the gradients, and their norm where it is asked for. */
 enum { CLIP_MAX_NORM, CLIP_P };
 
 static bool expand_clip(const weft_call *call, weft_tensor *outputs[])
 {
     int n = call->details->num_tensors;
-    weft_tensor *norm = norm_of_all(call->function, n, call->details->tensors, call->scalars[CLIP_P]);
+    weft_tensor *const *gradients = call->details->tensors;
+    weft_dtype type = weft_type_of_norm(n, gradients, call->scalars[CLIP_P]);
+    weft_tensor *norm = weft_norm_of_all(call->function, n, gradients, call->scalars[CLIP_P]);
     weft_tensor *scale = norm == NULL ? NULL
                                       : weft_scale(weft_reciprocal(weft_add_scalar(norm, 1e-6)),
                                                    call->scalars[CLIP_MAX_NORM]);
-    scale = scale == NULL ? NULL : weft_clamp(scale, -INFINITY, 1);
+    scale = scale == NULL ? NULL : weft_to_type(weft_clamp(scale, -INFINITY, 1), type);
     bool done = scale != NULL;
     for (int i = 0; i < n && done; i++) {
-        outputs[i] = weft_mul_inplace(call->details->tensors[i], scale);
+        outputs[i] = weft_mul_inplace(gradients[i], scale);
         done = outputs[i] != NULL;
     }
-    outputs[n] = norm;
-    return done;
+    outputs[n] = done ? weft_to_type(norm, type) : NULL;
+    return done && outputs[n] != NULL;
 }
 
 static const weft_operation operation_clip = {

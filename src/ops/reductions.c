@@ -121,8 +121,7 @@ int weft_reduced_dims(const weft_call *call, int dims[])
     return num_dims;
 }
 
-/* Sums over the dimensions of the call, which stay with size 1. */
-static weft_tensor *sum_again(const weft_gradient *of, weft_tensor *a)
+weft_tensor *weft_sum_again(const weft_gradient *of, weft_tensor *a)
 {
     int dims[WEFT_MAX_DIMS], num_dims = weft_reduced_dims(of->call, dims);
     return num_dims == 0 ? a : weft_sum_over(a, num_dims, dims, true);
@@ -158,7 +157,7 @@ static bool gradient_of_prod(const weft_gradient *of)
     }
     weft_tensor *zero = weft_logical_not(a), *others = weft_masked_fill(a, zero, 1);
     weft_tensor *product = others == NULL ? NULL : weft_prod_over(others, num_dims, dims, true);
-    weft_tensor *zeros = zero == NULL ? NULL : sum_again(of, zero);
+    weft_tensor *zeros = zero == NULL ? NULL : weft_sum_again(of, zero);
     weft_tensor *passed = product == NULL ? NULL : weft_mul(gradient, product);
     if (zeros == NULL || passed == NULL) {
         return false;
@@ -174,7 +173,7 @@ static bool gradient_of_extreme(const weft_gradient *of)
     weft_tensor *taken = weft_eq(of->call->inputs[0], weft_with_reduced_dims(of, of->outputs[0]));
     weft_tensor *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
     return taken != NULL && gradient != NULL &&
-           weft_give_gradient(of, 0, weft_mul(taken, weft_div(gradient, sum_again(of, taken))));
+           weft_give_gradient(of, 0, weft_mul(taken, weft_div(gradient, weft_sum_again(of, taken))));
 }
 
 #define EXTREME WEFT_GRADIENT_BY(gradient_of_extreme, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0))
@@ -191,17 +190,22 @@ REDUCTION(sum_square, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM
 REDUCTION(sum_pow, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, WEFT_GRADIENT_OF_WHOLE("p_norm"))
 REDUCTION(max_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, { .contracts = WEFT_MAX }, WEFT_GRADIENT_OF_WHOLE("p_norm"))
 
-static const weft_operation operation_sum_square_difference = {
-    .name = "sum_square_difference",
-    .gradient = WEFT_GRADIENT_OF_WHOLE("var"),
-    .write_rule = write_rule,
-    .rule_like = "abc,a1c->ac",
-    .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "centre", WEFT_TYPES_FLOAT, false } },
-    .outputs[0].type = WEFT_TYPE_GIVEN,
-    .kernel = WEFT_KERNEL_sum_square_difference,
-    .accumulates = true,
-    REDUCTION_EXPANDS,
-};
+#define REDUCTION_BESIDE(name_, beside_, whole_)                                                              \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .gradient = WEFT_GRADIENT_OF_WHOLE(whole_),                                                          \
+        .write_rule = write_rule,                                                                            \
+        .rule_like = "abc,a1c->ac",                                                                          \
+        .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { beside_, WEFT_TYPES_FLOAT, false } },                \
+        .outputs[0].type = WEFT_TYPE_GIVEN,                                                                  \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
+        .accumulates = true,                                                                                 \
+        REDUCTION_EXPANDS,                                                                                   \
+    };
+
+REDUCTION_BESIDE(sum_square_difference, "centre", "var")
+REDUCTION_BESIDE(sum_square_scaled, "scale", "p_norm")
+REDUCTION_BESIDE(sum_pow_scaled, "scale", "p_norm")
 
 /* The smallest index over ranks is the first. */
 static const weft_operation operation_place = {
@@ -218,7 +222,12 @@ static const weft_operation operation_place = {
 };
 
 const weft_operation *const weft_reduction_sum = &operation_sum, *const weft_reduction_max = &operation_max,
-                     *const weft_reduction_min = &operation_min, *const weft_reduction_place = &operation_place;
+                     *const weft_reduction_min = &operation_min, *const weft_reduction_place = &operation_place,
+                     *const weft_reduction_sum_abs = &operation_sum_abs, *const weft_reduction_max_abs = &operation_max_abs,
+                     *const weft_reduction_sum_square = &operation_sum_square,
+                     *const weft_reduction_sum_pow = &operation_sum_pow,
+                     *const weft_reduction_sum_square_scaled = &operation_sum_square_scaled,
+                     *const weft_reduction_sum_pow_scaled = &operation_sum_pow_scaled;
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
@@ -252,7 +261,7 @@ int64_t weft_check_reduced_dims(const char *function, weft_tensor *a, int num_di
     return ndim == 0 ? 0 : mask;
 }
 
-static bool check_floating(const char *function, const weft_tensor *a)
+bool weft_check_reduced_type(const char *function, const weft_tensor *a)
 {
     weft_dtype type = weft_layout_of(a)->dtype;
     bool floating = weft_dtype_is_floating(type);
@@ -290,17 +299,15 @@ weft_tensor *weft_reduce(const weft_reduction *r)
     });
 }
 
-/* The type in which sums are computed, and that of the result. */
-static weft_dtype type_of_sum(weft_dtype type)
+weft_tensor *weft_dispatch_reduction(const char *function, const weft_operation *operation, weft_tensor *a, int64_t mask,
+                                     bool keepdim, double scalar, int way)
 {
-    return weft_dtype_is_floating(type) ? weft_wide_type(type) : WEFT_I64;
-}
-
-/* Rounds the result to a 16-bit input's type. */
-static weft_tensor *narrowed(const weft_reduction *r, weft_tensor *result)
-{
-    weft_dtype type = weft_layout_of(r->a)->dtype;
-    return result == NULL || weft_dtype_size(type) != 2 ? result : weft_to_type(result, type);
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = operation,
+                                       .num_inputs = 1,
+                                       .inputs = { a },
+                                       .attributes = { .num_numbers = 3, .numbers = { mask, keepdim, way } },
+                                       .scalars = { scalar } });
 }
 
 static weft_tensor *sum_like(const char *function, const weft_operation *operation, weft_tensor *a,
@@ -308,7 +315,7 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
 {
     weft_reduction r = { function, operation, a, .keepdim = keepdim };
     r.mask = weft_check_reduced_dims(function, a, num_dims, dims);
-    if (r.mask < 0 || (averages && !check_floating(function, a))) {
+    if (r.mask < 0 || (averages && !weft_check_reduced_type(function, a))) {
         return NULL;
     }
     weft_dtype type = weft_layout_of(a)->dtype;
@@ -372,92 +379,12 @@ weft_tensor *weft_only_sum(const char *function, weft_tensor *scalar)
     return sum_like(function, &operation_sum, scalar, 0, NULL, false, false);
 }
 
-/* ---- norms --------------------------------------------------------------------------------------------- */
-
-static weft_tensor *count_nonzero(const weft_reduction *r)
-{
-    weft_tensor *zero =
-        weft_zeros(weft_layout_of(r->a)->dtype, 0, NULL, weft_layout_of(r->a)->mesh->handle, NULL);
-    weft_reduction count = *r;
-    count.operation = &operation_sum;
-    count.a = weft_ne(r->a, zero);
-    count.type = WEFT_I64;
-    return count.a == NULL ? NULL : weft_reduce(&count);
-}
-
-static const weft_operation *operation_for_power(double p)
-{
-    return isinf(p) ? &operation_max_abs
-           : p == 1 ? &operation_sum_abs
-           : p == 2 ? &operation_sum_square
-                    : &operation_sum_pow;
-}
-
-weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p)
-{
-    weft_reduction r = { function, operation_for_power(p), a, .p = p };
-    r.mask = weft_check_reduced_dims(function, a, 0, NULL);
-    r.type = type_of_sum(weft_layout_of(a)->dtype);
-    return weft_reduce(&r);
-}
-
-static weft_tensor *norm_of(const weft_reduction *r)
-{
-    if (isinf(r->p) || r->p == 1) {
-        return weft_reduce(r);
-    }
-    if (r->p == 0) {
-        return weft_to_type(count_nonzero(r), r->type);
-    }
-    weft_tensor *sum = weft_reduce(r);
-    return r->p == 2 ? weft_sqrt(sum) : weft_pow_scalar(sum, 1 / r->p);
-}
-
-/* scalars[0]: p. */
-static bool expand_norm(const weft_call *call, weft_tensor *outputs[])
-{
-    double p = call->scalars[0];
-    weft_reduction r = { call->function, operation_for_power(p), call->inputs[0], .p = p };
-    r.mask = call->attributes.numbers[WEFT_REDUCTION_MASK];
-    r.keepdim = call->attributes.numbers[WEFT_REDUCTION_KEEPS] != 0;
-    r.type = type_of_sum(weft_layout_of(r.a)->dtype);
-    outputs[0] = narrowed(&r, norm_of(&r));
-    return outputs[0] != NULL;
-}
-
-/* The gradient of |a|^p / p, without the factors of which |a| may be 0. */
-static weft_tensor *scaled_elements(weft_tensor *a, double p)
-{
-    if (p == 2) {
-        return a;
-    }
-    weft_tensor *sign = weft_sign(a);
-    return p == 1 ? sign : weft_mul(sign, weft_masked_fill(weft_pow_scalar(weft_abs(a), p - 1), weft_logical_not(a), 0));
-}
-
-/* scalars[0]: p. Where the norm is 0, so is the gradient. */
-static bool gradient_of_norm(const weft_gradient *of)
-{
-    weft_tensor *a = of->call->inputs[0], *norm = weft_with_reduced_dims(of, of->outputs[0]);
-    weft_tensor *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
-    double p = of->call->scalars[0];
-    if (norm == NULL || gradient == NULL || p == 0) {
-        return p == 0;
-    }
-    if (isinf(p)) {
-        weft_tensor *taken = weft_eq(weft_abs(a), norm);
-        weft_tensor *share = taken == NULL ? NULL : weft_div(gradient, sum_again(of, taken));
-        return share != NULL && weft_give_gradient(of, 0, weft_mul(weft_sign(a), weft_mul(taken, share)));
-    }
-    weft_tensor *divided = p == 1 ? gradient : weft_div(gradient, p == 2 ? norm : weft_pow_scalar(norm, p - 1));
-    weft_tensor *share = weft_masked_fill(divided, weft_logical_not(norm), 0);
-    return share != NULL && weft_give_gradient(of, 0, weft_mul(scaled_elements(a, p), share));
-}
+/* ---- variance ------------------------------------------------------------------------------------------ */
 
 /* 2 (a - mean) / (count - correction). scalars[0]: the correction. */
 static bool gradient_of_var(const weft_gradient *of)
 {
-    weft_tensor *a = of->call->inputs[0], *sum = sum_again(of, a);
+    weft_tensor *a = of->call->inputs[0], *sum = weft_sum_again(of, a);
     weft_tensor *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
     double count = weft_count_along(weft_layout_of(a), of->call->attributes.numbers[WEFT_REDUCTION_MASK]);
     double scale = count > 0 ? 2 / fmax(count - of->call->scalars[0], 0) : 0;
@@ -465,62 +392,6 @@ static bool gradient_of_var(const weft_gradient *of)
            weft_give_gradient(of, 0,
                               weft_mul(weft_sub(a, weft_scale(sum, 1 / count)), weft_scale(gradient, scale)));
 }
-
-#define COMPOSITE(variable, name_, types_, expand_, ...)                                                     \
-    static const weft_operation variable = {                                                                 \
-        .name = name_,                                                                                       \
-        .gradient = __VA_ARGS__,                                                                             \
-        .inputs = { { "a", types_, false } },                                                                \
-        .expand = expand_,                                                                                   \
-    };
-
-COMPOSITE(operation_norm, "p_norm", WEFT_TYPES_FLOAT, expand_norm,
-          WEFT_GRADIENT_BY(gradient_of_norm, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0)))
-
-/* `way`: which of the calls that a composite may expand into, where that depends on its scalar. */
-static weft_tensor *dispatch_composite(const char *function, const weft_operation *operation, weft_tensor *a,
-                                       int64_t mask, bool keepdim, double scalar, int way)
-{
-    return weft_dispatch(&(weft_call){ .function = function,
-                                       .operation = operation,
-                                       .num_inputs = 1,
-                                       .inputs = { a },
-                                       .attributes = { .num_numbers = 3, .numbers = { mask, keepdim, way } },
-                                       .scalars = { scalar } });
-}
-
-/* The layout of a norm depends on it. */
-static int way_of_norm(double p)
-{
-    return p == 0 ? 0 : p == 1 ? 1 : p == 2 ? 2 : isinf(p) ? 3 : 4;
-}
-
-static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num_dims, const int dims[],
-                         bool keepdim)
-{
-    int64_t mask = weft_check_reduced_dims(function, a, num_dims, dims);
-    if (mask < 0 || !check_floating(function, a)) {
-        return NULL;
-    }
-    if (!(p >= 0)) {
-        weft_fail(WEFT_ERR_INVALID, function, "p is %g, expected at least 0", p);
-        return NULL;
-    }
-    bool right = !isinf(p) || weft_check_reduced_sizes(function, a, mask);
-    return right ? dispatch_composite(function, &operation_norm, a, mask, keepdim, p, way_of_norm(p)) : NULL;
-}
-
-weft_tensor *weft_norm(weft_tensor *a, double p, int dim, bool keepdim)
-{
-    return norm("weft_norm", a, p, 1, &dim, keepdim);
-}
-
-weft_tensor *weft_norm_over(weft_tensor *a, double p, int num_dims, const int dims[], bool keepdim)
-{
-    return norm("weft_norm_over", a, p, num_dims, dims, keepdim);
-}
-
-/* ---- variance ------------------------------------------------------------------------------------------ */
 
 /* Divides the sum, not its addends, by 0: infinity, or NaN for 0; some addends may be 0. */
 static weft_tensor *divided_by_0(const char *function, weft_tensor *sum)
@@ -536,13 +407,14 @@ static bool expand_var(const weft_call *call, weft_tensor *outputs[])
     weft_reduction r = { call->function, &operation_sum, call->inputs[0], .keepdim = true };
     r.mask = call->attributes.numbers[WEFT_REDUCTION_MASK];
     double count = weft_count_along(weft_layout_of(r.a), r.mask);
-    r.type = type_of_sum(weft_layout_of(r.a)->dtype);
+    r.type = weft_wide_type(weft_layout_of(r.a)->dtype); /* the mean of equal elements is exact in f32 */
     r.scale = 1 / count;
     r.centre = weft_reduce(&r);
     if (r.centre == NULL) {
         return false;
     }
     r.operation = &operation_sum_square_difference;
+    r.type = WEFT_F64; /* its range has the squares of narrower types */
     r.keepdim = call->attributes.numbers[WEFT_REDUCTION_KEEPS] != 0;
     bool divides = count > 0 && count > correction;
     r.scale = divides ? 1 / (count - correction) : 0;
@@ -550,22 +422,26 @@ static bool expand_var(const weft_call *call, weft_tensor *outputs[])
     if (!divides && result != NULL) {
         result = divided_by_0(r.function, result);
     }
-    outputs[0] = narrowed(&r, result);
+    outputs[0] = result == NULL ? NULL : weft_to_type(result, weft_layout_of(r.a)->dtype);
     return outputs[0] != NULL;
 }
 
-COMPOSITE(operation_var, "var", WEFT_TYPES_FLOAT, expand_var,
-          WEFT_GRADIENT_BY(gradient_of_var, WEFT_READS_INPUT(0)))
+static const weft_operation operation_var = {
+    .name = "var",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_var, WEFT_READS_INPUT(0)),
+    .inputs = { { "a", WEFT_TYPES_FLOAT, false } },
+    .expand = expand_var,
+};
 
 static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims, const int dims[],
                              double correction, bool keepdim)
 {
     int64_t mask = weft_check_reduced_dims(function, a, num_dims, dims);
-    if (mask < 0 || !check_floating(function, a)) {
+    if (mask < 0 || !weft_check_reduced_type(function, a)) {
         return NULL;
     }
     double count = weft_count_along(weft_layout_of(a), mask);
-    return dispatch_composite(function, &operation_var, a, mask, keepdim, correction, count > 0 && count > correction);
+    return weft_dispatch_reduction(function, &operation_var, a, mask, keepdim, correction, count > 0 && count > correction);
 }
 
 weft_tensor *weft_var(weft_tensor *a, int dim, double correction, bool keepdim)
@@ -592,8 +468,9 @@ const weft_operation *const weft_reduction_operations[] = {
     &operation_sum_pow,
     &operation_max_abs,
     &operation_sum_square_difference,
+    &operation_sum_square_scaled,
+    &operation_sum_pow_scaled,
     &operation_place,
-    &operation_norm,
     &operation_var,
     NULL,
 };

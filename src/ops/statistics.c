@@ -4,6 +4,7 @@
 
 #include "ops/reductions.h"
 #include "ops/row_reduce.h"
+#include "ops/vector_norms.h"
 
 typedef weft_tensor *reduce_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
 
@@ -160,7 +161,8 @@ static bool gradient_of_nansum(const weft_gradient *of)
 static bool gradient_of_nanmean(const weft_gradient *of)
 {
     weft_tensor *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
-    weft_tensor *count = count_numbers(of->call, of->call->inputs[0], true);
+    /* Of no numbers at all the mean is NaN, and the gradient 0. */
+    weft_tensor *count = weft_clamp(count_numbers(of->call, of->call->inputs[0], true), 1, INFINITY);
     return gradient != NULL && count != NULL && give_to_numbers(of, weft_div(gradient, count));
 }
 
@@ -182,14 +184,20 @@ PUBLIC(nanmean)
 
 /* ---- standard deviations ------------------------------------------------------------------------------- */
 
-/* In WEFT_F64 the mean of equal elements may be rounded; their differences from the largest are 0. */
-static weft_tensor *shifted(const weft_call *call, weft_tensor *a)
+/* In WEFT_F64 the mean of equal elements may be rounded; their differences from the largest are 0. Multiplied by `scale`,
+ * a power of two by the largest difference, their squares are in the type's range. */
+static weft_tensor *shifted(const weft_call *call, weft_tensor *a, weft_tensor **scale)
 {
+    *scale = NULL;
     if (a == NULL || weft_layout_of(a)->dtype != WEFT_F64 || count_of(call) == 0) {
         return a;
     }
-    weft_tensor *largest = over(call, weft_max_over, a, true);
-    return largest == NULL ? NULL : weft_sub(a, largest);
+    const int64_t mask = call->attributes.numbers[WEFT_REDUCTION_MASK];
+    weft_tensor *largest = weft_place_like(call->function, over(call, weft_max_over, a, true), weft_layout_of(a), mask);
+    weft_tensor *least = weft_place_like(call->function, over(call, weft_min_over, a, true), weft_layout_of(a), mask);
+    weft_tensor *range = largest == NULL || least == NULL ? NULL : weft_sub(largest, least);
+    *scale = range == NULL ? NULL : weft_range_scale_of(call->function, range);
+    return *scale == NULL ? NULL : weft_mul(weft_sub(a, largest), *scale);
 }
 
 /* The variance in double precision: its range is the square of the type's. Reduced dimensions stay with size 1. */
@@ -212,9 +220,10 @@ static weft_tensor *variance_of(const weft_call *call, weft_tensor *a)
 /* scalars[0]: the correction. */
 static bool expand_std(const weft_call *call, weft_tensor *outputs[])
 {
-    weft_tensor *a = shifted(call, weft_unshard_dim(call->function, call->inputs[0], -1));
+    weft_tensor *scale, *a = shifted(call, weft_unshard_dim(call->function, call->inputs[0], -1), &scale);
     weft_tensor *variance = a == NULL ? NULL : variance_of(call, a);
-    weft_tensor *result = without_reduced_dims(call, variance == NULL ? NULL : weft_sqrt(variance));
+    weft_tensor *root = variance == NULL ? NULL : weft_sqrt(variance);
+    weft_tensor *result = without_reduced_dims(call, root == NULL || scale == NULL ? root : weft_div(root, scale));
     outputs[0] = result == NULL ? NULL : weft_to_type(result, weft_layout_of(call->inputs[0])->dtype);
     return outputs[0] != NULL;
 }

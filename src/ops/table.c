@@ -6,6 +6,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_choice_operations,
     weft_bitwise_operations,
     weft_unary_operations,
+    weft_vector_norm_operations,
     weft_activation_operations,
     weft_matmul_operations,
     weft_convolution_operations,

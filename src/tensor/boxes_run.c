@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codelets/copy.h"
+#include "codelets/elementwise.h"
 #include "tensor/boxes.h"
 #include "tensor/submit.h"
 
@@ -218,6 +219,33 @@ static weft_tensor_impl *new_tensor(const weft_box_plan *plan, const weft_boxes 
     return tensor;
 }
 
+/* A task for each panel: bytes other than 0 become 1. False with the error kept. */
+static bool normalize_truths(const char *function, const weft_tensor_impl *tensor)
+{
+    const weft_layout *layout = tensor->layout;
+    bool done = true;
+    for (int i = 0; i < tensor->num_shards && layout->dtype == WEFT_BOOL; i++) {
+        const weft_local_shard *shard = &tensor->shards[i];
+        for (int64_t k = 0; k < shard->num_panels && done; k++) {
+            int64_t first, last;
+            weft_panel_range(layout, &shard->box, k, &first, &last);
+            weft_elementwise_args args = { .base.dtype = WEFT_I64, .ndim = 1, .common = WEFT_BOOL,
+                                           .types = { WEFT_BOOL, WEFT_BOOL }, .stride = { { 1 }, { 1 } } };
+            args.extent[0] = (last - first) * weft_row_elements(layout->ndim, &shard->box);
+            const weft_bound_operand panel = weft_bound(&shard->panels[k], 0, STARPU_RW), operands[] = { panel, panel };
+            done = weft_task_submit(&(weft_single_task){ .kernel = WEFT_KERNEL_convert,
+                                                         .name = "truths",
+                                                         .function = function,
+                                                         .arguments = &args,
+                                                         .arguments_size = sizeof(args),
+                                                         .num_operands = 2,
+                                                         .operands = operands,
+                                                         .on_host = true });
+        }
+    }
+    return done;
+}
+
 weft_tensor_impl *weft_box_plan_import(weft_box_plan *plan, const weft_boxes *given)
 {
     bool *in_place = calloc((size_t)plan->num_own + 1, sizeof(*in_place));
@@ -228,7 +256,8 @@ weft_tensor_impl *weft_box_plan_import(weft_box_plan *plan, const weft_boxes *gi
     free(in_place);
     weft_tensor_impl *tensor = ready ? new_tensor(plan, given) : NULL;
     weft_tensor_impl *boxes = tensor == NULL ? NULL : boxes_tensor(plan, given);
-    bool done = boxes != NULL && weft_exchange_run(given->function, plan->exchange, boxes, tensor, false);
+    bool done = boxes != NULL && weft_exchange_run(given->function, plan->exchange, boxes, tensor, false) &&
+                normalize_truths(given->function, tensor);
     tensor_free(boxes);
     return done ? tensor : NULL;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "plan/boxes.h"
 #include "runtime/thread.h"
 #include "tensor/dlpack.h"
 #include "tensor/state.h"
@@ -153,6 +154,20 @@ static bool check_place(const weft_import *import, int local_rank, const managed
     return true;
 }
 
+/* Truth values in memory that nobody writes to. */
+static bool check_truths(const weft_import *import, const weft_shard_info *held, int local_rank, const managed_tensor *given)
+{
+    const int64_t *strides = import->managed->strides + (ptrdiff_t)local_rank * import->ndim;
+    bool is_read_only = (given->flags & WEFT_DL_READ_ONLY) != 0 && (import->flags & WEFT_COPY) == 0;
+    if (is_read_only && weft_strides_are_row_major(import->ndim, held->box.extent, strides) &&
+        !weft_truths_are_normal(import->dtype, import->managed->locals[local_rank], held->count)) {
+        weft_fail(WEFT_ERR_INVALID, import->function,
+                  "locals[%d] is read-only, and has truth values other than 0 and 1: WEFT_COPY copies it", local_rank);
+        return false;
+    }
+    return true;
+}
+
 static void fill_strides(int ndim, const weft_dl_tensor *given, int64_t strides[])
 {
     int64_t row_major = 1;
@@ -202,7 +217,7 @@ bool weft_managed_check(const weft_import *import, int local_rank)
     char *memory = (char *)tensor->data + tensor->byte_offset;
     all->locals[local_rank] = memory;
     fill_strides(import->ndim, tensor, all->strides + (ptrdiff_t)local_rank * import->ndim);
-    return check_place(import, local_rank, &given, memory);
+    return check_place(import, local_rank, &given, memory) && check_truths(import, &held, local_rank, &given);
 }
 
 /* ---- ownership ----------------------------------------------------------------------------------------- */

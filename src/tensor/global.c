@@ -4,6 +4,7 @@
 
 #include "codelets/convert.h"
 #include "comm/check_spmd.h"
+#include "runtime/deferral.h"
 #include "tensor/actions.h"
 #include "tensor/read.h"
 #include "tensor/state.h"
@@ -81,6 +82,9 @@ static weft_tensor_impl *lend_global(const char *function, const weft_layout *la
             lent = weft_shard_attach(
                 shard, copied ? weft_buffer_copy(weft_runtime.pool, cut, global)
                               : weft_buffer_borrow(weft_runtime.pool, cut, (void *)(uintptr_t)global));
+            if (lent && copied) {
+                weft_truths_normalize(layout->dtype, shard->buffer->memory, shard->count);
+            }
         }
     }
     if (!lent || !weft_tensor_register(function, source)) {
@@ -115,8 +119,9 @@ static weft_status perform_distribute(const weft_call *call, weft_tensor *output
         return weft_latest_status();
     }
     weft_scope_open();
-    /* While the program has acquired a shard, the target's memory may depend on its release. */
-    bool copied = weft_tensors_acquired() > 0;
+    /* While the program has acquired a shard, the target's memory may depend on its release. Truth values that are neither 0
+     * nor 1 are not changed in the program's array. */
+    bool copied = weft_tensors_acquired() > 0 || layout->dtype == WEFT_BOOL;
     weft_tensor_impl *source = lend_global(function, layout, call->details->memory, copied);
     /* A tensor of its own: on the same one-rank mesh a redistribution would return the caller's memory
      * itself. */
@@ -200,6 +205,7 @@ static const weft_layout *host_layout(const char *function, const weft_tensor_im
                         : weft_check_layout(function, mesh, NULL, layout->ndim, layout->shape, layout->dtype);
 }
 
+/* Replicas may differ, so all processes get the values of the first one. */
 static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor,
                                   const weft_layout *everywhere, void *global)
 {
@@ -207,7 +213,10 @@ static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor
         return weft_tensor_read_in_place(function, tensor, global);
     }
     weft_scope_open();
-    weft_tensor_impl *whole = weft_tensor_to_layout(function, tensor, everywhere);
+    weft_tensor_impl *source = weft_runtime.num_processes == 1 ? tensor
+                               : weft_deferral_finish()        ? weft_tensor_first_replicas(function, tensor)
+                                                               : NULL;
+    weft_tensor_impl *whole = source == NULL ? NULL : weft_tensor_to_layout(function, source, everywhere);
     weft_status status = whole == NULL ? weft_latest_status() : weft_shard_read(function, whole, 0, global);
     weft_scope_close();
     return status;

@@ -34,17 +34,41 @@ static void pack(int ndim, const int64_t extent[], const int64_t strides[], size
     }
 }
 
+bool weft_truths_are_normal(weft_dtype dtype, const void *memory, int64_t count)
+{
+    const unsigned char *truths = memory;
+    unsigned char all = 0;
+    for (int64_t i = 0; i < count && dtype == WEFT_BOOL; i++) {
+        all |= truths[i];
+    }
+    return all <= 1;
+}
+
+void weft_truths_normalize(weft_dtype dtype, void *memory, int64_t count)
+{
+    unsigned char *truths = memory;
+    if (!weft_truths_are_normal(dtype, memory, count)) {
+        for (int64_t i = 0; i < count; i++) {
+            truths[i] = truths[i] != 0;
+        }
+    }
+}
+
 /* The memory of one non-empty shard; NULL: no memory. `strides` NULL: row-major. */
 static weft_buffer *buffer_of(const weft_layout *layout, const weft_local_shard *shard, void *memory, bool copy,
                               const int64_t strides[])
 {
     weft_cut cut = weft_shard_cut(layout, shard);
     if (!copy) {
+        weft_truths_normalize(layout->dtype, memory, shard->count);
         return weft_buffer_borrow(weft_runtime.pool, cut, memory);
     }
     weft_buffer *buffer = weft_buffer_copy(weft_runtime.pool, cut, strides == NULL ? memory : NULL);
     if (buffer != NULL && strides != NULL) {
         pack(layout->ndim, shard->box.extent, strides, weft_dtype_size(layout->dtype), memory, buffer->memory);
+    }
+    if (buffer != NULL) {
+        weft_truths_normalize(layout->dtype, buffer->memory, shard->count);
     }
     return buffer;
 }

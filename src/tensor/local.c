@@ -135,7 +135,12 @@ void *weft_local_acquire(weft_tensor *handle, int local_rank, weft_access access
 static weft_status perform_release(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;
-    weft_shard_let_go(shard_of(call));
+    weft_local_shard *shard = shard_of(call);
+    if (shard->count > 0) { /* the program may have written others than 0 and 1 */
+        weft_truths_normalize(weft_layout_of(call->inputs[0])->dtype, (char *)shard->buffer->memory + shard->offset,
+                              shard->count);
+    }
+    weft_shard_let_go(shard);
     return WEFT_OK;
 }
 

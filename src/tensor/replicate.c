@@ -48,18 +48,16 @@ static const weft_layout *layout_there(const char *function, const weft_layout *
                : weft_check_layout(function, found, placements, layout->ndim, layout->shape, layout->dtype);
 }
 
-/* The tensor's shards on these ranks, on its memory; belongs to the innermost scope. NULL with the error
- * kept. */
-static weft_tensor_impl *part_there(const char *function, weft_tensor_impl *tensor, const submesh *there)
+/* The tensor's shards in this layout, on its memory; belongs to the innermost scope. NULL with the error kept. */
+static weft_tensor_impl *view_as(const char *function, weft_tensor_impl *tensor, const weft_layout *layout)
 {
-    const weft_layout *layout = layout_there(function, tensor->layout, there);
     weft_tensor_impl *part = layout == NULL ? NULL : weft_tensor_allocate(function, layout);
     bool done = part != NULL;
     for (int i = 0; done && i < part->num_shards; i++) {
         done = part->shards[i].count == 0 ||
                weft_shard_view(layout, &part->shards[i], tensor, &tensor->shards[i], 0);
         if (!done) {
-            weft_fail(WEFT_ERR_NOMEM, function, "no memory for the first replicas");
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory for a view of the replicas");
         }
     }
     if (done && weft_tensor_register(function, part)) {
@@ -69,6 +67,12 @@ static weft_tensor_impl *part_there(const char *function, weft_tensor_impl *tens
         weft_tensor_delete(part);
     }
     return NULL;
+}
+
+/* The tensor's shards on these ranks, likewise. */
+static weft_tensor_impl *part_there(const char *function, weft_tensor_impl *tensor, const submesh *there)
+{
+    return view_as(function, tensor, layout_there(function, tensor->layout, there));
 }
 
 /* The replicas of one addend; `there`: all ranks that have it. */
@@ -81,6 +85,30 @@ static bool replicate_there(const char *function, weft_tensor_impl *tensor, cons
     weft_tensor_impl *source = part_there(function, tensor, &first);
     weft_tensor_impl *target = source == NULL ? NULL : part_there(function, tensor, there);
     return target != NULL && weft_plan_move(function, NULL, source, target);
+}
+
+weft_tensor_impl *weft_tensor_first_replicas(const char *function, weft_tensor_impl *tensor)
+{
+    const weft_layout *layout = tensor->layout;
+    submesh first = { .at = { 0 } };
+    bool repeats = false;
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        first.kept[m] = layout->placements[m].kind != WEFT_REPLICATE;
+        repeats |= !first.kept[m] && layout->mesh->shape[m] > 1;
+    }
+    return repeats ? part_there(function, tensor, &first) : tensor;
+}
+
+weft_tensor_impl *weft_tensor_replicas_as_addends(const char *function, weft_tensor_impl *tensor, weft_reduce_op op)
+{
+    const weft_layout *layout = tensor->layout;
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        bool repeats = layout->placements[m].kind == WEFT_REPLICATE && layout->mesh->shape[m] > 1;
+        placements[m] = repeats ? weft_partial(op) : layout->placements[m];
+    }
+    return view_as(function, tensor,
+                   weft_check_layout(function, layout->mesh, placements, layout->ndim, layout->shape, layout->dtype));
 }
 
 /* Addends differ, so each coordinate of the Partial dimensions is a mesh of its own. */

@@ -99,9 +99,21 @@ enum { WEFT_NUMBERS_STATUS, WEFT_NUMBERS_FINGERPRINT, WEFT_NUMBERS_OWN };
  * arguments are; else its error is kept already. False with the error kept. */
 bool weft_numbers_agree(const char *function, int count, const int64_t all[], bool right);
 
+/* Truth values from outside: bytes other than 0 become 1, and no others are written to. `memory`: `count` elements, which are
+ * truth values if `dtype` is WEFT_BOOL. */
+void weft_truths_normalize(weft_dtype dtype, void *memory, int64_t count);
+/* Whether there is nothing to do. */
+bool weft_truths_are_normal(weft_dtype dtype, const void *memory, int64_t count);
+
 /* Copies the first replica's values to the others, in place, also for replicated addends. For a new
  * tensor. False with the error kept. */
 bool weft_tensor_replicate_first(const char *function, weft_tensor_impl *tensor);
+/* The first replicas alone, on the memory of the tensor's: a tensor on a part of its mesh, in the innermost scope; the tensor
+ * itself if nothing is replicated. NULL with the error kept. */
+weft_tensor_impl *weft_tensor_first_replicas(const char *function, weft_tensor_impl *tensor);
+/* The tensor on its own memory with its replicas as addends of a Partial, in the innermost scope: to combine what the ranks
+ * have. Where it is Partial already, it is so by the same op. NULL with the error kept. */
+weft_tensor_impl *weft_tensor_replicas_as_addends(const char *function, weft_tensor_impl *tensor, weft_reduce_op op);
 
 /* Memory of undefined contents for one run of a task list; kept for reuse. */
 typedef struct weft_room {

@@ -43,6 +43,7 @@ bool runs_exactly(weft_kernel_id kernel)
 {
     static const weft_kernel_id in_order[] = {
         WEFT_KERNEL_sum, WEFT_KERNEL_prod, WEFT_KERNEL_sum_abs, WEFT_KERNEL_sum_square, WEFT_KERNEL_sum_square_difference,
+        WEFT_KERNEL_sum_square_scaled,
         WEFT_KERNEL_softmax, WEFT_KERNEL_softmax_backward, WEFT_KERNEL_log_softmax_backward, WEFT_KERNEL_sum_exp, WEFT_KERNEL_sum_product,
         WEFT_KERNEL_norm, WEFT_KERNEL_norm_backward, WEFT_KERNEL_norm_sums, WEFT_KERNEL_norm_gain_backward, WEFT_KERNEL_cumsum,
         WEFT_KERNEL_cumprod, WEFT_KERNEL_embedding_backward, WEFT_KERNEL_pick, WEFT_KERNEL_count_targets, WEFT_KERNEL_sum_square_distance,

@@ -154,6 +154,7 @@ static void test_same_as_on_cpus(void **state)
     int64_t values = 0;
     for (int devices = 0; devices < 2; devices++) {
         start_on(devices == 0 ? "0" : TEST_ALL_DEVICES);
+        assert_int_equal(weft_autocast_dtype(), devices == 0 ? WEFT_BF16 : WEFT_F16);
         for (size_t t = 0; t < 4; t++) {
             type = types[t];
             for (size_t c = 0; c < CALLS; c++) {

@@ -64,7 +64,7 @@ static void run_with_scratch(view_case *c)
 static void test_reductions(void **state)
 {
     (void)state;
-    const int kinds = WEFT_KERNEL_sum_square_difference - WEFT_KERNEL_sum + 1;
+    const int kinds = WEFT_KERNEL_sum_pow_scaled - WEFT_KERNEL_sum + 1;
     for (int i = 0; i < kinds * CASES; i++) {
         view_case c;
         begin_case(&c, (weft_kernel_id)(WEFT_KERNEL_sum + i % kinds));
@@ -74,7 +74,7 @@ static void test_reductions(void **state)
         part result = c.args->numbers[1] != 0 ? kept : reduced_part(&of, c.args->numbers[0], false);
         add_output(&c, truth ? WEFT_BOOL : floating ? any_float() : any_whole(), &result, true);
         add_input(&c, floating ? any_float() : any_whole(), &of, false);
-        if (c.kernel == WEFT_KERNEL_sum_square_difference) {
+        if (c.kernel >= WEFT_KERNEL_sum_square_difference) {
             add_input(&c, any_float(), &kept, false);
         }
         run_case(&c);
