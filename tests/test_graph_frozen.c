@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph_support.h"
+#include "frozen_calls.h"
 
 /* ---- training steps ----------------------------------------------------------------------------------------------- */
 
@@ -393,6 +393,7 @@ int main(int count, char *arguments[])
         cmocka_unit_test(test_frozen_within_a_region),
         cmocka_unit_test(test_frozen_with_donated_input),
         cmocka_unit_test(test_freeze_arguments),
+        cmocka_unit_test(test_every_function_inside_a_frozen_graph),
     };
     return RUN_ON_RANKS(count, tests);
 }

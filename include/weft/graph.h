@@ -153,7 +153,9 @@ enum { WEFT_MAX_FROZEN_SCALARS = 64 };
  *
  * WEFT_ERR_STATE from weft_graph_call(), before anything is done, where the runs that were observed cannot be repeated so; the
  * message, also in weft_graph_info.not_frozen, names the call: a number that changed and is none of these (`2 * scalars[0]`); a
- * value that is read, memory that is lent or a tensor that is distributed inside; tensors that the function leaves behind and are
+ * value that is read, memory that is lent or a tensor that is distributed inside; any other function that is no call of the graph
+ * and has an effect, as weft_wait(), weft_pause(), weft_random_seed(), weft_mesh_push() without weft_mesh_pop(), and what sets up
+ * modules and operations; tensors that the function leaves behind and are
  * no outputs; outputs that require gradients, and tensors that do and are changed in place (but leaves). `on` false: the function
  * is called as ever. WEFT_ERR_STATE: called from within the function; WEFT_ERR_UNSUPPORTED: more than WEFT_MAX_FROZEN_SCALARS
  * scalars. */

@@ -331,6 +331,9 @@ void weft_frozen_observe(weft_graph_run *run, weft_tensor *const inputs[], const
                          weft_tensor *const outputs[])
 {
     struct weft_frozen *f = run->graph->frozen;
+    if (run->at_once == NULL && weft_runtime.mesh_stack.count != run->num_meshes) {
+        run->at_once = weft_runtime.mesh_stack.count > run->num_meshes ? "weft_mesh_push" : "weft_mesh_pop";
+    }
     if (run->at_once != NULL) {
         f->refused = true;
         snprintf(f->why, sizeof(f->why), "%s inside is no call of the graph", run->at_once);

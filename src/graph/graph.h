@@ -85,6 +85,7 @@ typedef struct weft_graph_run {
     weft_vec donated;  /* weft_tensor_impl *: inputs that the segment's execution takes the memory of */
     size_t num_constants; /* results of opaque functions up to now */
     const char *at_once; /* the first function that was executed at once, and has effects of its own; NULL: none */
+    size_t num_meshes;   /* on the mesh stack when the run began */
 } weft_graph_run;
 
 static inline weft_graph_segment *weft_run_segment(const weft_graph_run *run)

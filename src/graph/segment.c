@@ -196,15 +196,22 @@ weft_status weft_run_end_segment(weft_graph_run *run)
     return status;
 }
 
-static weft_status finish(weft_deferral *self)
+static void note(weft_deferral *self, const char *function)
 {
+    weft_graph_run *run = (weft_graph_run *)self;
+    run->at_once = run->at_once == NULL ? function : run->at_once;
+}
+
+static weft_status finish(weft_deferral *self, const char *function)
+{
+    note(self, function);
     return weft_run_end_segment((weft_graph_run *)self);
 }
 
 void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph)
 {
-    *run = (weft_graph_run){ .deferral = { weft_run_take, finish }, .graph = graph, .bound = graph->spare_bound,
-                             .calls = graph->spare_calls };
+    *run = (weft_graph_run){ .deferral = { weft_run_take, finish, note }, .graph = graph, .bound = graph->spare_bound,
+                             .calls = graph->spare_calls, .num_meshes = weft_runtime.mesh_stack.count };
     graph->spare_bound = graph->spare_calls = (weft_vec){ 0 };
     begin_segment(run);
 }
