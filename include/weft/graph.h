@@ -145,7 +145,9 @@ enum { WEFT_MAX_FROZEN_SCALARS = 64 };
  *  - a number that weft derives from these, as the corrections of weft_adam() and weft_adamw(), whose step is one more in each
  *    run. Random numbers are drawn as in a checked run.
  * The function is called again where an input has another layout, inputs are the same tensor that were not, a tensor requires or has
- * a gradient and did not, or a number may be one of two entries that were equal until now. WEFT_ERR_STATE instead, where it
+ * a gradient and did not, or a number may be one of two entries that were equal until now; and where something that it has asked
+ * weft for is another one now: a module's tensor (weft_module_set_tensor()), forward function or hook, a leaf's hook or the
+ * placements of its gradient, an operation's kernel, the current mesh. WEFT_ERR_STATE instead, where it
  * passes a step that it counts itself, since its count stood still.
  *
  * Tensors that the function gets by way of `context` are bound now: WEFT_ERR_STATE from weft_graph_call() where one was freed.
