@@ -289,8 +289,8 @@ weft_status weft_wait(void)
             "weft_local_acquire() holds %d of the shards: tasks may wait for weft_local_release()",
             weft_tensors_acquired());
     }
-    if (weft_runtime.deferral != NULL && (status = weft_runtime.deferral->finish(weft_runtime.deferral)) != WEFT_OK) {
-        return status;
+    if (!weft_deferral_finish("weft_wait")) {
+        return weft_latest_status();
     }
     weft_end_pause();
     /* Transfers first: the tasks that are left then wait for nothing but tasks. */

@@ -5,6 +5,10 @@
  *     first    captures other calls than the others
  *     shape    passes an input of another shape, when the others replay
  *     branch   takes another branch, when the others replay
+ *     known    takes a branch that all have taken before, when the others take another one
+ *     passes   has chosen other passes before the first run
+ *     none     has chosen no passes between the first run and the second one
+ *     late     has chosen other passes after some runs
  *     less     does not call the graph once
  *     keeps    keeps a tensor of the function's, when the others replay a body in which it is never made
  *     dies     is killed in the graph's function
@@ -39,7 +43,7 @@ static weft_status step(void *context, weft_tensor *const inputs[], const double
         if (goes("dies", TURN) && i == 1) {
             raise(SIGKILL);
         }
-        bool other = goes("first", 0) || goes("branch", TURN);
+        bool other = goes("first", 0) || goes("branch", TURN) || goes("known", TURN) || (run == 1 && strcmp(way, "known") == 0);
         if (goes("keeps", TURN) && i == 1) {
             weft_tensor_retain(x);
         }
@@ -73,6 +77,12 @@ int main(int argc, char **argv)
     const weft_placement rows = weft_shard(0);
     for (; run < RUNS && weft_last_status() == WEFT_OK; run++) {
         weft_tensor *x = weft_ones(WEFT_F32, 2, (int64_t[]){ 30 + goes("shape", TURN), COLUMNS }, NULL, &rows), *y;
+        if (goes("passes", 0) || goes("late", TURN)) {
+            weft_graph_set_passes(graph, WEFT_PASS_DEAD);
+        }
+        if (goes("none", 1)) {
+            weft_graph_set_passes(graph, WEFT_PASS_NONE);
+        }
         if (goes("less", TURN)) {
             continue;
         }

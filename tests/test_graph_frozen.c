@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph_support.h"
+#include "frozen_calls.h"
 
 /* ---- training steps ----------------------------------------------------------------------------------------------- */
 
@@ -382,6 +382,190 @@ static void test_frozen_within_a_region(void **state)
     weft_scope_close();
 }
 
+/* ---- what the function asks weft for ------------------------------------------------------------------------------ */
+
+typedef enum change_kind { CHANGE_TENSOR, CHANGE_TENSOR_LISTED, CHANGE_FORWARD, CHANGE_HOOK, CHANGE_OPERATION, CHANGE_GRAD_HOOK,
+                           CHANGE_MESH, NUM_CHANGES } change_kind;
+
+typedef struct changing {
+    change_kind kind;
+    weft_module *module;
+    weft_tensor *leaf;
+    int calls;
+} changing;
+
+static weft_status times_parameter(weft_module *module, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                                   weft_tensor *outputs[], void *context)
+{
+    (void)num_inputs, (void)num_outputs;
+    weft_tensor *product = weft_mul(inputs[0], weft_module_parameter(module, "w"));
+    outputs[0] = context == NULL ? product : weft_neg(product);
+    return WEFT_OK;
+}
+
+static weft_status negate_outputs(weft_module *module, weft_mesh *mesh, int num_tensors, weft_tensor *tensors[], void *context)
+{
+    (void)module, (void)mesh, (void)num_tensors, (void)context;
+    tensors[0] = weft_neg(tensors[0]);
+    return WEFT_OK;
+}
+
+static weft_status negate_gradient(weft_tensor *leaf, weft_tensor *gradient, void *context)
+{
+    (void)leaf, (void)context;
+    return weft_scale_inplace(gradient, -1) == NULL ? weft_last_status() : WEFT_OK;
+}
+
+static weft_status ask(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)scalars;
+    changing *c = context;
+    weft_tensor *listed;
+    c->calls++;
+    switch (c->kind) {
+    case CHANGE_TENSOR:
+        outputs[0] = weft_mul(inputs[0], weft_module_parameter(c->module, "w"));
+        break;
+    case CHANGE_TENSOR_LISTED:
+        weft_module_parameters(c->module, 1, NULL, &listed);
+        outputs[0] = weft_mul(inputs[0], listed);
+        break;
+    case CHANGE_OPERATION:
+        outputs[0] = weft_exp(inputs[0]);
+        break;
+    case CHANGE_GRAD_HOOK:
+        weft_backward(weft_sum(weft_mul(c->leaf, inputs[0]), WEFT_ALL_DIMS, false));
+        outputs[0] = weft_detach(weft_grad(c->leaf));
+        return weft_zero_grad(1, &c->leaf);
+    case CHANGE_MESH:
+        outputs[0] = weft_zeros(WEFT_F64, 0, NULL, NULL, NULL);
+        break;
+    default:
+        outputs[0] = weft_module_call(c->module, inputs[0]);
+        break;
+    }
+    outputs[0] = weft_detach(outputs[0]);
+    return outputs[0] == NULL ? weft_last_status() : WEFT_OK;
+}
+
+static void twice_kernel(const weft_kernel_call *call)
+{
+    for (int64_t row = 0; row < weft_view_rows(&call->output); row++) {
+        double *to = weft_view_row(&call->output, row, NULL), *from = weft_view_row(&call->inputs[0], row, NULL);
+        for (int64_t i = 0; i < call->output.row_elements; i++) {
+            to[i] = 2 * from[i];
+        }
+    }
+}
+
+/* Changes what the function asks for, as programs do between calls. The former tensor stays alive. */
+static void make_change(const changing *c)
+{
+    const weft_operation_description twice = { .name = "exp", .kernel = twice_kernel };
+    switch (c->kind) {
+    case CHANGE_TENSOR:
+    case CHANGE_TENSOR_LISTED:
+        assert_int_equal(weft_module_set_tensor(c->module, "w", weft_full_like(weft_module_parameter(c->module, "w"), 5)), WEFT_OK);
+        break;
+    case CHANGE_FORWARD:
+        assert_int_equal(weft_module_set_forward(c->module, times_parameter, (void *)c), WEFT_OK);
+        break;
+    case CHANGE_HOOK:
+        assert_int_equal(weft_module_add_hook(c->module, WEFT_AFTER_FORWARD, negate_outputs, NULL), WEFT_OK);
+        break;
+    case CHANGE_OPERATION:
+        assert_int_equal(weft_operation_replace(&twice), WEFT_OK);
+        break;
+    case CHANGE_GRAD_HOOK:
+        assert_int_equal(weft_set_grad_hook(c->leaf, negate_gradient, NULL), WEFT_OK);
+        break;
+    default:
+        assert_int_equal(weft_mesh_push(weft_mesh_slice(weft_mesh_create(2, (int64_t[]){ 1, weft_world_size() },
+                                                                         (const char *const[]){ "one", "all" }), "all")), WEFT_OK);
+        break;
+    }
+}
+
+static void compare_with_eager(weft_graph *graph, changing *c, weft_tensor *x, const char *when)
+{
+    weft_scope_open();
+    weft_tensor *output, *expected;
+    changing eager = *c;
+    if (weft_graph_call(graph, &x, NULL, &output) != WEFT_OK) {
+        fail_msg("change %d, %s: %s", (int)c->kind, when, weft_last_error());
+    }
+    assert_int_equal(ask(&eager, &x, NULL, &expected), WEFT_OK);
+    assert_ptr_equal(weft_tensor_mesh(output), weft_tensor_mesh(expected));
+    assert_same_shards(output, expected, when);
+    weft_scope_close();
+}
+
+/* A frozen graph keeps no parameter, hook, function, kernel or mesh that the program has replaced since. */
+static void test_frozen_and_changed_outside(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < NUM_CHANGES; kind++) {
+        weft_scope_open();
+        changing c = { .kind = kind, .module = weft_module_new("scale"), .leaf = leaf_of(line(), NULL, 2) };
+        weft_tensor *x = numbers(4, weft_world_size(), NULL);
+        weft_tensor *former = weft_full_like(x, 2);
+        assert_int_equal(weft_module_add_parameter(c.module, "w", former), WEFT_OK);
+        assert_int_equal(weft_module_set_forward(c.module, times_parameter, NULL), WEFT_OK);
+        if (kind == CHANGE_GRAD_HOOK) {
+            x = weft_full_like(c.leaf, 3);
+        }
+        weft_mesh_push(line());
+        weft_graph *graph = weft_graph_new("asks", ask, &c, 1, 0, 1);
+        assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
+        for (int run = 0; run < 5; run++) {
+            compare_with_eager(graph, &c, x, "before");
+        }
+        assert_int_equal(info_of(graph).frozen_replays, 2);
+        make_change(&c);
+        for (int run = 0; run < 6; run++) {
+            compare_with_eager(graph, &c, x, "after");
+        }
+        assert_true(info_of(graph).frozen);
+        assert_int_equal(info_of(graph).frozen_replays + (uint64_t)c.calls, 11);
+        assert_in_range(info_of(graph).frozen_replays, 4, 6);
+        while (weft_mesh_current() != NULL) {
+            assert_int_equal(weft_mesh_pop(), WEFT_OK);
+        }
+        if (kind == CHANGE_OPERATION) {
+            assert_int_equal(weft_operation_restore("exp"), WEFT_OK);
+            compare_with_eager(graph, &c, x, "restored");
+        }
+        weft_graph_free(graph);
+        weft_module_free(c.module);
+        weft_scope_close();
+    }
+    assert_no_error();
+}
+
+/* Another module's tensors are none of the graph's. */
+static void test_frozen_beside_another_module(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_module *other = weft_module_new("other");
+    weft_tensor *x = numbers(4, weft_world_size(), NULL);
+    changing c = { .kind = CHANGE_TENSOR, .module = weft_module_new("scale") };
+    assert_int_equal(weft_module_add_parameter(c.module, "w", weft_full_like(x, 2)), WEFT_OK);
+    assert_int_equal(weft_module_add_parameter(other, "w", weft_full_like(x, 3)), WEFT_OK);
+    weft_graph *graph = weft_graph_new("asks", ask, &c, 1, 0, 1);
+    assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
+    for (int run = 0; run < 8; run++) {
+        compare_with_eager(graph, &c, x, "run");
+        assert_int_equal(weft_module_set_tensor(other, "w", weft_full_like(x, run)), WEFT_OK);
+    }
+    assert_int_equal(c.calls, 3);
+    weft_graph_free(graph);
+    weft_module_free(c.module);
+    weft_module_free(other);
+    weft_scope_close();
+    assert_no_error();
+}
+
 int main(int count, char *arguments[])
 {
     (void)arguments;
@@ -393,6 +577,9 @@ int main(int count, char *arguments[])
         cmocka_unit_test(test_frozen_within_a_region),
         cmocka_unit_test(test_frozen_with_donated_input),
         cmocka_unit_test(test_freeze_arguments),
+        cmocka_unit_test(test_frozen_and_changed_outside),
+        cmocka_unit_test(test_frozen_beside_another_module),
+        cmocka_unit_test(test_every_function_inside_a_frozen_graph),
     };
     return RUN_ON_RANKS(count, tests);
 }

@@ -197,7 +197,7 @@ static void as_good_as_by_hand(void **state)
         void (*check)(const weft_graph *graph, const block *b); /* or NULL */
     } rows[] = {
         { { 1, FAKE_RANKS }, &wide, 118, "tensor", assert_megatron },
-        { { 1, FAKE_RANKS }, &wide, 8000, "sequence", assert_megatron },
+        { { 1, FAKE_RANKS }, &wide, 8000, "sequence alone", assert_megatron },
         { { 1, FAKE_RANKS }, &narrow, 118, "data, fully sharded", assert_data_parallel },
         { { 1, FAKE_RANKS }, &narrow, 8000, "data, fully sharded", NULL },
         { { 2, FAKE_RANKS / 2 }, &wide, 118, "tensor", NULL },

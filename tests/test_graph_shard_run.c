@@ -218,6 +218,144 @@ static void shapes_alone(void **state)
     weft_scope_close();
 }
 
+/* ---- the layouts of the capture are a choice -------------------------------------------------------------------------- */
+
+/* Calls on lists of tensors, calls that return their input, calls that change a tensor of the program's. */
+typedef enum piece_kind { JOINS, JOINS_LARGER, STACKS, SAME_TYPE, DROPS_NOTHING, CASTS, MOVES_NOWHERE, STEPS_SGD, STEPS_ADAM, NUM_PIECES } piece_kind;
+
+typedef struct piece {
+    piece_kind kind;
+    weft_tensor *changed, *first, *second;
+    int64_t step;
+} piece;
+
+static weft_status run_piece(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)scalars;
+    piece *p = context;
+    weft_tensor *a = weft_scale(inputs[0], 2), *b = weft_scale(inputs[0], 3), *result = NULL;
+    const weft_sgd_options sgd = { .learning_rate = 0.5 };
+    weft_adam_options adam;
+    switch (p->kind) {
+    case JOINS:
+        result = weft_cat(2, (weft_tensor *[]){ a, b }, 1);
+        break;
+    case JOINS_LARGER:
+        result = weft_cat(2, (weft_tensor *[]){ a, weft_cat(2, (weft_tensor *[]){ a, b }, 0) }, 0);
+        break;
+    case STACKS:
+        result = weft_stack(2, (weft_tensor *[]){ a, b }, 0);
+        break;
+    case SAME_TYPE:
+        result = weft_add(weft_to_type(a, WEFT_F64), b);
+        break;
+    case DROPS_NOTHING:
+        result = weft_add(weft_dropout(a, 0.5, false, NULL), b);
+        break;
+    case CASTS:
+        weft_autocast_begin(WEFT_BF16);
+        result = weft_matmul(a, weft_permute(b, 2, (int[]){ 1, 0 }));
+        weft_autocast_end();
+        break;
+    case MOVES_NOWHERE:
+        result = weft_add(weft_redistribute(a, NULL, weft_tensor_placements(a)), b);
+        break;
+    case STEPS_SGD:
+        weft_sgd(1, &p->changed, &a, &sgd, NULL);
+        result = weft_scale(p->changed, 1);
+        break;
+    default:
+        weft_adam_options_init(&adam);
+        weft_adam(1, &p->changed, &a, &p->first, &p->second, ++p->step, &adam);
+        result = weft_scale(p->changed, 1);
+        break;
+    }
+    outputs[0] = result;
+    return weft_last_status();
+}
+
+static weft_tensor *begin_piece(piece *p, piece_kind kind, int64_t rows, weft_mesh *mesh, const weft_placement *placements)
+{
+    weft_tensor *x = waves(mesh, rows, 3, 1);
+    weft_tensor *own = weft_redistribute(x, NULL, placements);
+    *p = (piece){ .kind = kind, .changed = weft_full_like(own, 1), .first = weft_zeros_like(own), .second = weft_zeros_like(own) };
+    return own;
+}
+
+/* A Partial tensor: sums over ranks of a product whose contracted dimension is sharded. */
+static weft_tensor *partial_tensor(weft_mesh *mesh, int64_t rows)
+{
+    const weft_placement by_rows[] = { weft_shard(0), weft_shard(0) }, by_columns[] = { weft_shard(1), weft_shard(1) };
+    weft_tensor *a = weft_redistribute(waves(mesh, rows, 8, 1), NULL, by_columns);
+    weft_tensor *b = weft_redistribute(waves(mesh, 8, 3, 1), NULL, by_rows);
+    return weft_matmul(a, b);
+}
+
+static void shard_and_call(piece_kind kind, int64_t rows, weft_mesh *mesh, const weft_placement *placements)
+{
+    weft_scope_open();
+    piece p, eager;
+    weft_tensor *x = begin_piece(&p, kind, rows, mesh, placements), *twin = begin_piece(&eager, kind, rows, mesh, placements);
+    if (placements == NULL && kind < STEPS_SGD) {
+        x = partial_tensor(mesh, rows);
+        twin = partial_tensor(mesh, rows);
+    }
+    weft_graph *graph = weft_graph_new("piece", run_piece, &p, 1, 0, 1);
+    for (int run = 0; run < 4; run++) {
+        weft_tensor *output, *expected;
+        weft_graph_shard_info info;
+        double got[256], wanted[256];
+        if (weft_graph_call(graph, &x, NULL, &output) != WEFT_OK || run_piece(&eager, &twin, NULL, &expected) != WEFT_OK) {
+            fail_msg("kind %d, %d rows, run %d: %s", (int)kind, (int)rows, run, weft_last_error());
+        }
+        output = weft_to_type(output, WEFT_F64);
+        expected = weft_to_type(expected, WEFT_F64);
+        size_t bytes = weft_tensor_bytes(expected);
+        assert_true(bytes <= sizeof(got));
+        assert_int_equal(weft_to_host(output, got, bytes), WEFT_OK);
+        assert_int_equal(weft_to_host(expected, wanted, bytes), WEFT_OK);
+        for (size_t i = 0; i < bytes / sizeof(double); i++) {
+            if (fabs(got[i] - wanted[i]) > 0.02 * fabs(wanted[i]) + 1e-9) {
+                fail_msg("kind %d, %d rows, run %d: element %d is %g, expected %g", (int)kind, (int)rows, run, (int)i, got[i], wanted[i]);
+            }
+        }
+        if (weft_graph_shard(graph, NULL) != WEFT_OK) {
+            fail_msg("kind %d, %d rows, run %d: %s", (int)kind, (int)rows, run, weft_last_error());
+        }
+        assert_int_equal(weft_graph_get_shard_info(graph, &info), WEFT_OK);
+        assert_true(info.recorded_us >= 0);
+        assert_true(info.us <= info.recorded_us || !info.proved);
+    }
+    predict(graph, NULL);
+    weft_graph_free(graph);
+    weft_scope_close();
+}
+
+static void captured_layouts(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    const int64_t size = weft_world_size();
+    weft_mesh *meshes[] = { line(), weft_mesh_create(2, (int64_t[]){ size % 2 == 0 ? 2 : 1, size % 2 == 0 ? size / 2 : size }, NULL) };
+    const weft_placement kinds[] = { weft_replicate(), weft_shard(0), weft_shard(1) };
+    for (int m = 0; m < 2; m++) {
+        for (int kind = 0; kind < NUM_PIECES; kind++) {
+            for (int l = 0; l < 9; l++) {
+                const weft_placement placements[] = { kinds[l % 3], kinds[l / 3] };
+                if (m == 0 && l >= 3) {
+                    break;
+                }
+                shard_and_call(kind, 1, meshes[m], placements); /* fewer rows than ranks */
+                shard_and_call(kind, 8, meshes[m], placements);
+            }
+            shard_and_call(kind, 1, meshes[m], NULL);
+            shard_and_call(kind, 8, meshes[m], NULL);
+        }
+    }
+    weft_scope_close();
+    assert_no_error();
+}
+
 int main(int count, char *arguments[])
 {
     (void)arguments;
@@ -225,6 +363,7 @@ int main(int count, char *arguments[])
         cmocka_unit_test(inputs_that_stay),
         cmocka_unit_test(inputs_that_move),
         cmocka_unit_test(shapes_alone),
+        cmocka_unit_test(captured_layouts),
     };
     return RUN_ON_RANKS(count, tests);
 }

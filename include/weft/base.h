@@ -17,6 +17,9 @@
  *    status of the next function that BLOCKS and returns a status, or as NULL from weft_local_acquire(). If
  *    several calls have failed by then, the first one is reported. Functions that BLOCK and return a tensor
  *    leave the error to the next function, because they must do the same on all processes.
+ *  - Functions of the program's that the library calls (of graphs, modules and weft_recompute(), hooks, kernels) return. To leave
+ *    one by longjmp() or by a C++ exception is undefined: the library would stay in the middle of its call. <weft/weft.hpp> has
+ *    weft::guard() for exceptions. exit(), also by Fortran's `stop`, may be called from there, but not from kernels.
  *  - weft_finalize() reports failures that the program has not looked at. WEFT_ON_ERROR=print writes each
  *    error to standard error where it happens; WEFT_ON_ERROR=abort does so and calls abort(), where a
  *    debugger stops. */

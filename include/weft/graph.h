@@ -145,7 +145,9 @@ enum { WEFT_MAX_FROZEN_SCALARS = 64 };
  *  - a number that weft derives from these, as the corrections of weft_adam() and weft_adamw(), whose step is one more in each
  *    run. Random numbers are drawn as in a checked run.
  * The function is called again where an input has another layout, inputs are the same tensor that were not, a tensor requires or has
- * a gradient and did not, or a number may be one of two entries that were equal until now. WEFT_ERR_STATE instead, where it
+ * a gradient and did not, or a number may be one of two entries that were equal until now; and where something that it has asked
+ * weft for is another one now: a module's tensor (weft_module_set_tensor()), forward function or hook, a leaf's hook or the
+ * placements of its gradient, an operation's kernel, the current mesh. WEFT_ERR_STATE instead, where it
  * passes a step that it counts itself, since its count stood still.
  *
  * Tensors that the function gets by way of `context` are bound now: WEFT_ERR_STATE from weft_graph_call() where one was freed.
@@ -153,7 +155,9 @@ enum { WEFT_MAX_FROZEN_SCALARS = 64 };
  *
  * WEFT_ERR_STATE from weft_graph_call(), before anything is done, where the runs that were observed cannot be repeated so; the
  * message, also in weft_graph_info.not_frozen, names the call: a number that changed and is none of these (`2 * scalars[0]`); a
- * value that is read, memory that is lent or a tensor that is distributed inside; tensors that the function leaves behind and are
+ * value that is read, memory that is lent or a tensor that is distributed inside; any other function that is no call of the graph
+ * and has an effect, as weft_wait(), weft_pause(), weft_random_seed(), weft_mesh_push() without weft_mesh_pop(), and what sets up
+ * modules and operations; tensors that the function leaves behind and are
  * no outputs; outputs that require gradients, and tensors that do and are changed in place (but leaves). `on` false: the function
  * is called as ever. WEFT_ERR_STATE: called from within the function; WEFT_ERR_UNSUPPORTED: more than WEFT_MAX_FROZEN_SCALARS
  * scalars. */

@@ -18,6 +18,10 @@
  * empty (operator bool), functions return their status, and the first error is kept, as in C: weft_last_status(). Both kinds of
  * files may be linked into one program.
  *
+ * Functions of the program's that the library calls (of graphs, modules, hooks, weft_recompute()): an exception must not pass
+ * through the library. weft::guard() keeps it and returns a status, and weft::check() of what the library returns throws it
+ * again; weft::graph does both.
+ *
  * Shapes and dimensions are taken as a list, a std::vector, a pointer and a number, or a std::span (C++20). */
 #ifndef WEFT_WEFT_HPP
 #define WEFT_WEFT_HPP
@@ -25,7 +29,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <initializer_list>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -66,10 +74,42 @@ private:
     weft_status status_;
 };
 
-/** Throws for a status other than WEFT_OK; returns it where nothing throws. For functions of C too: weft::check(weft_wait()). */
+#ifndef WEFT_NO_EXCEPTIONS
+namespace guarding {
+/** The exception that guard() has caught, on its way through the library. */
+inline std::exception_ptr &guarded()
+{
+    static thread_local std::exception_ptr kept;
+    return kept;
+}
+
+/** Keeps the exception that is being handled. The status that stands for it. */
+inline weft_status keep_exception() noexcept
+{
+    guarded() = std::current_exception();
+    try {
+        throw;
+    } catch (const error &problem) {
+        return problem.status() == WEFT_OK ? WEFT_ERR_INVALID : problem.status();
+    } catch (const std::bad_alloc &) {
+        return WEFT_ERR_NOMEM;
+    } catch (...) {
+        return WEFT_ERR_INVALID;
+    }
+}
+} // namespace guarding
+#endif
+
+/** Throws for a status other than WEFT_OK: the exception that guard() has kept, else weft::error. Returns the status where nothing
+ * throws. For functions of C too: weft::check(weft_wait()). */
 inline weft_status check(weft_status status)
 {
 #ifndef WEFT_NO_EXCEPTIONS
+    if (status != WEFT_OK && guarding::guarded() != nullptr) {
+        const std::exception_ptr kept = std::exchange(guarding::guarded(), nullptr);
+        weft_clear_error();
+        std::rethrow_exception(kept);
+    }
     if (status != WEFT_OK) {
         const error problem(status, weft_last_error());
         weft_clear_error();
@@ -89,6 +129,32 @@ template <typename T> T *check_pointer(T *pointer)
     }
 #endif
     return pointer;
+}
+
+/** Calls a function that returns a weft_status, and returns it. To be used around the body of each function that the library calls:
+ * an exception that left such a function would leave the library in the middle of a call. It becomes a status here, and the
+ * next weft::check() of an error throws it again, outside.
+ *
+ *     weft_status hook(weft_tensor *leaf, weft_tensor *gradient, void *)
+ *     {
+ *         return weft::guard([&] { return check_finite(weft::own(gradient)); });
+ *     }
+ *     ...
+ *     weft::check(weft_backward(loss.get()));
+ *
+ * Not for kernels and local functions, which run on other threads: these report by weft_kernel_fail(). */
+template <typename Function> weft_status guard(Function &&function) noexcept
+{
+#ifdef WEFT_NO_EXCEPTIONS
+    return std::forward<Function>(function)();
+#else
+    guarding::guarded() = nullptr; /* of a call whose status nobody has checked */
+    try {
+        return std::forward<Function>(function)();
+    } catch (...) {
+        return guarding::keep_exception();
+    }
+#endif
 }
 
 /** Some numbers in a row, of which nothing is copied: valid during the call. */
@@ -547,6 +613,99 @@ inline tensor where(const tensor &condition, const tensor &a, const tensor &b)
 {
     return call([&] { return weft_where(condition.get(), a.get(), b.get()); });
 }
+/** A captured graph (<weft/graph.h>) of a function that takes and returns owners. What it throws comes out of the call.
+ *
+ *     weft::graph step("step", [&](const auto &inputs, const auto &scalars) {
+ *         return std::vector<weft::tensor>{ inputs[0] - weft::matmul(x, inputs[0]) * scalars[0] };
+ *     }, 1, 1, 1);
+ *     w = step({ w }, { rate })[0]; */
+class graph {
+public:
+    using tensors = std::vector<tensor>;
+    using function = std::function<tensors(const tensors &inputs, const std::vector<double> &scalars)>;
+    /** As weft_graph_new(). The function returns num_outputs tensors. */
+    graph(const std::string &name, function run, int num_inputs, int num_scalars, int num_outputs)
+        : state_(new state{ std::move(run), num_inputs, num_scalars, num_outputs, 0, {} }),
+          handle_(check_pointer(
+              weft_graph_new(name.c_str(), called, state_.get(), num_inputs, num_scalars, num_outputs)))
+    {
+    }
+    graph(const graph &) = delete;
+    graph &operator=(const graph &) = delete;
+    ~graph()
+    {
+        if (handle_ != nullptr && session_ == detail::sessions_ended) {
+            weft_graph_free(handle_);
+        }
+    }
+    weft_graph *get() const noexcept { return handle_; }
+    /** As weft_graph_call(). Empty on error where nothing throws. */
+    tensors operator()(const tensors &inputs, const std::vector<double> &scalars = {}) const
+    {
+        tensors results;
+        if (inputs.size() != static_cast<std::size_t>(state_->num_inputs) ||
+            scalars.size() != static_cast<std::size_t>(state_->num_scalars)) {
+            wrong_number("inputs or scalars");
+            return results;
+        }
+        std::vector<weft_tensor *> in, out(static_cast<std::size_t>(state_->num_outputs) + 1);
+        for (const tensor &input : inputs) {
+            in.push_back(input.get());
+        }
+        const scope around;
+        state_->depth++;
+        const weft_status status = weft_graph_call(handle_, in.data(), scalars.data(), out.data());
+        state_->depth--;
+        for (int i = 0; i < state_->num_outputs && status == WEFT_OK; i++) {
+            results.push_back(own(out[static_cast<std::size_t>(i)]));
+        }
+        if (state_->depth == 0) {
+            state_->held.clear();
+        }
+        check(status);
+        return results;
+    }
+
+private:
+    struct state {
+        function run;
+        int num_inputs, num_scalars, num_outputs;
+        int depth;                 /* it may call its own graph */
+        std::vector<tensors> held; /* the function's results, until the graph's call has taken them */
+    };
+    static weft_status wrong_number(const char *what)
+    {
+#ifdef WEFT_NO_EXCEPTIONS
+        (void)what;
+        return WEFT_ERR_INVALID;
+#else
+        throw error(WEFT_ERR_INVALID, std::string("weft::graph: another number of ") + what + " than was given to the constructor");
+#endif
+    }
+    static weft_status called(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+    {
+        return guard([&] {
+            state &s = *static_cast<state *>(context);
+            tensors in;
+            for (int i = 0; i < s.num_inputs; i++) {
+                in.push_back(own(inputs[i]));
+            }
+            s.held.push_back(s.run(in, s.num_scalars == 0 ? std::vector<double>()
+                                                          : std::vector<double>(scalars, scalars + s.num_scalars)));
+            if (s.held.back().size() != static_cast<std::size_t>(s.num_outputs)) {
+                return wrong_number("results");
+            }
+            for (int i = 0; i < s.num_outputs; i++) {
+                outputs[i] = s.held.back()[static_cast<std::size_t>(i)].get();
+            }
+            return WEFT_OK;
+        });
+    }
+    std::unique_ptr<state> state_;
+    weft_graph *handle_;
+    unsigned session_ = detail::sessions_ended;
+};
+
 /** BLOCKS until all submitted tasks have ended; the status of those that failed. */
 inline weft_status wait()
 {

@@ -118,6 +118,14 @@ weft_status weft_zero_grad(int n, weft_tensor *const leaves[])
     return WEFT_OK;
 }
 
+/* A graph that was given the leaf may have a backward pass, which depends on it. */
+static void note_setting(const char *function, const weft_tensor *handle, bool changes)
+{
+    if (changes) {
+        weft_note_change(function, weft_tensor_get(handle)->graph_run != 0);
+    }
+}
+
 weft_status weft_set_grad_placements(weft_tensor *handle, const weft_placement *placements)
 {
     static const char function[] = "weft_set_grad_placements";
@@ -141,16 +149,19 @@ weft_status weft_set_grad_placements(weft_tensor *handle, const weft_placement *
     if (leaf->gradient != NULL && leaf->gradient->layout != layout) {
         return weft_fail(WEFT_ERR_STATE, function, "leaf has a gradient in another layout: weft_zero_grad() drops it");
     }
+    note_setting(function, handle, leaf->gradient_layout != layout);
     leaf->gradient_layout = layout;
     return WEFT_OK;
 }
 
 weft_status weft_set_grad_hook(weft_tensor *handle, weft_grad_hook hook, void *context)
 {
-    weft_tape_leaf *leaf = check_leaf("weft_set_grad_hook", "leaf", handle);
+    static const char function[] = "weft_set_grad_hook";
+    weft_tape_leaf *leaf = check_leaf(function, "leaf", handle);
     if (leaf == NULL) {
         return weft_latest_status();
     }
+    note_setting(function, handle, leaf->hook != hook || leaf->hook_context != context);
     leaf->hook = hook;
     leaf->hook_context = context;
     return WEFT_OK;
@@ -158,10 +169,12 @@ weft_status weft_set_grad_hook(weft_tensor *handle, weft_grad_hook hook, void *c
 
 weft_status weft_set_regather(weft_tensor *handle, bool on)
 {
-    weft_tape_leaf *leaf = check_leaf("weft_set_regather", "leaf", handle);
+    static const char function[] = "weft_set_regather";
+    weft_tape_leaf *leaf = check_leaf(function, "leaf", handle);
     if (leaf == NULL) {
         return weft_latest_status();
     }
+    note_setting(function, handle, leaf->regathers != on);
     leaf->regathers = on;
     return WEFT_OK;
 }
@@ -171,7 +184,7 @@ weft_status weft_set_regather(weft_tensor *handle, bool on)
 static weft_status perform_detach(const weft_call *call, weft_tensor *outputs[])
 {
     weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]), *constant;
-    if (tensor->borrowed && tensor->promised && weft_runtime.deferral->finish(weft_runtime.deferral) != WEFT_OK) {
+    if (tensor->borrowed && tensor->promised && !weft_deferral_finish(call->function)) {
         return weft_latest_status();
     }
     if (tensor->borrowed) {

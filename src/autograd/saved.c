@@ -47,7 +47,7 @@ bool weft_save(const char *function, weft_tensor_impl *tensor, weft_saved *saved
 {
     const weft_layout *gathered;
     const weft_tensor_impl *source = source_of(tensor, &gathered);
-    if (tensor->borrowed && tensor->promised && weft_runtime.deferral->finish(weft_runtime.deferral) != WEFT_OK) {
+    if (tensor->borrowed && tensor->promised && !weft_deferral_finish(function)) {
         return false;
     }
     *saved = (weft_saved){ .gathered = source == NULL ? NULL : gathered, .dtype = tensor->layout->dtype };

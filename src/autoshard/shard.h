@@ -68,6 +68,17 @@ static inline const weft_layout *weft_shard_unit_layout(const weft_shard_unit *u
     return unit->layouts[choice * (unit->num_inputs + unit->num_outputs) + slot];
 }
 
+/* The input that a call returns as it is in an output, as weft_to_type() to the same type does; -1: the output is another
+ * tensor, or was not asked for. */
+static inline int weft_shard_returned_input(const weft_graph_node *node, int output)
+{
+    int found = -1;
+    for (int i = 0; i < node->num_inputs && !weft_call_changes(node->call, output); i++) {
+        found = node->outputs[output] >= 0 && node->inputs[i] == node->outputs[output] ? i : found;
+    }
+    return found;
+}
+
 /* Appends the units of a node (weft_shard_unit). False: no memory. */
 bool weft_shard_list_units(weft_shard_world *world, const weft_graph_trace *trace, int node, weft_vec *units);
 void weft_shard_units_free(weft_vec *units);

@@ -121,13 +121,14 @@ static void add_choice(weft_shard_unit *unit, const weft_layout *const layouts[]
     unit->cost[unit->num_choices++] = cost;
 }
 
-/* Whether an input that the call changes would have another layout in the output. */
+/* Whether an input that the call changes, or that it returns as it is, would have another layout in the output. */
 static bool changes_layouts(const weft_graph_node *node, const weft_layout *const inputs[],
                             const weft_layout *const outputs[])
 {
     bool changes = false;
     for (int i = 0; i < node->num_outputs; i++) {
-        changes |= outputs[i] != NULL && weft_call_changes(node->call, i) && outputs[i] != inputs[i];
+        int same = weft_call_changes(node->call, i) ? i : weft_shard_returned_input(node, i);
+        changes |= outputs[i] != NULL && same >= 0 && outputs[i] != inputs[same];
     }
     return changes;
 }
@@ -279,7 +280,16 @@ static bool add_aligned_choices(const listing *l, weft_shard_unit *unit)
 
 /* ---- redistributions ------------------------------------------------------------------------------------- */
 
-/* The program's own are hints: the value passes in any layout. */
+static bool has_layout(const weft_vec *layouts, const weft_layout *layout)
+{
+    bool found = false;
+    for (size_t i = 0; i < layouts->count; i++) {
+        found |= ((const weft_layout **)layouts->items)[i] == layout;
+    }
+    return found;
+}
+
+/* The program's own are hints: the value passes in any layout, also in those of the capture. */
 static bool add_moves(const listing *l, weft_shard_unit *unit)
 {
     weft_vec layouts = { 0 };
@@ -287,6 +297,12 @@ static bool add_moves(const listing *l, weft_shard_unit *unit)
     for (size_t i = 0; done && i < layouts.count; i++) {
         const weft_layout *layout = ((const weft_layout **)layouts.items)[i];
         add_choice(unit, (const weft_layout *[]){ layout, layout }, 0);
+    }
+    for (int i = 0; done && i < l->node->num_inputs + l->node->num_outputs; i++) {
+        const weft_layout *layout = layout_of(l->trace, l->node->inputs[i]);
+        if (layout != NULL && !has_layout(&layouts, layout)) {
+            add_choice(unit, (const weft_layout *[]){ layout, layout }, 0);
+        }
     }
     unit->is_move = true;
     weft_vec_free(&layouts);
@@ -356,79 +372,132 @@ static void observe(void *context, const weft_call *call, int num_outputs, weft_
     }
 }
 
-/* A group whose tensors are of one shape is chosen together; `members`: slots. */
+/* One choice of a unit of a list: all its tensors lie alike, or (NULL) as they were recorded. False: no memory. */
+static bool add_list_choice(const listing *l, weft_shard_unit *unit, const weft_layout *alike)
+{
+    double bytes = 0;
+    for (int i = 0; i < unit->num_inputs + unit->num_outputs; i++) {
+        const weft_layout *now = layout_of(l->trace, l->node->inputs[unit->slots[i]]);
+        l->layouts[i] = alike == NULL ? now
+                                      : weft_layout_intern(weft_runtime.layouts, now->mesh, alike->placements, now->ndim,
+                                                           now->shape, now->dtype);
+        if (l->layouts[i] == NULL && alike != NULL) {
+            return false;
+        }
+        bytes += l->layouts[i] == NULL ? 0 : (double)weft_shard_bytes(l->layouts[i]);
+    }
+    double us = bytes / l->world->machine.copy_bytes_per_us * l->world->ranks_per_worker;
+    add_choice(unit, l->layouts, (int64_t)(us * 1e6));
+    return true;
+}
+
+/* Whether tensors can lie alike: they are on one mesh, and of one shape. `members`: slots. */
+static bool are_alike(const listing *l, const int members[], int count)
+{
+    const weft_layout *first = layout_of(l->trace, l->node->inputs[members[0]]);
+    bool alike = first != NULL;
+    for (int i = 1; i < count && alike; i++) {
+        const weft_layout *other = layout_of(l->trace, l->node->inputs[members[i]]);
+        alike = other != NULL && other->ndim == first->ndim && other->mesh == first->mesh &&
+                memcmp(other->shape, first->shape, (size_t)first->ndim * sizeof(first->shape[0])) == 0;
+    }
+    return alike;
+}
+
+/* A group whose tensors are of one shape is chosen together, any other stays as it was recorded; `members`: slots. The
+ * layouts of the capture are a choice of both: also those with Partial, or with fewer rows than ranks. */
 static bool add_group(const listing *l, const int members[], int num_inputs, int num_outputs)
 {
-    const weft_graph_node *node = l->node;
     int count = num_inputs + num_outputs;
     weft_vec layouts = { 0 };
-    const weft_layout *first = layout_of(l->trace, node->inputs[members[0]]);
-    for (int i = 1; i < count; i++) {
-        const weft_layout *other = layout_of(l->trace, node->inputs[members[i]]);
-        if (other->ndim != first->ndim || other->mesh != first->mesh ||
-            memcmp(other->shape, first->shape, (size_t)first->ndim * sizeof(first->shape[0])) != 0) {
-            return true; /* each stays as it was recorded */
-        }
-    }
-    bool done = weft_shard_list_layouts(first, false, &layouts);
+    bool done = !are_alike(l, members, count) ||
+                weft_shard_list_layouts(layout_of(l->trace, l->node->inputs[members[0]]), false, &layouts);
     weft_shard_unit *unit = done ? add_unit(l, num_inputs, num_outputs, (int)layouts.count + 1) : NULL;
     done = unit != NULL;
     if (done) {
         memcpy(unit->slots, members, (size_t)count * sizeof(int));
     }
     for (size_t c = 0; done && c < layouts.count; c++) {
-        const weft_layout *alike = ((const weft_layout **)layouts.items)[c];
-        double bytes = 0;
-        for (int i = 0; i < count && done; i++) {
-            const weft_layout *now = layout_of(l->trace, node->inputs[members[i]]);
-            l->layouts[i] = weft_layout_intern(weft_runtime.layouts, now->mesh, alike->placements, now->ndim, now->shape,
-                                               now->dtype);
-            done = l->layouts[i] != NULL;
-            bytes += done ? (double)weft_shard_bytes(l->layouts[i]) : 0;
-        }
-        double us = bytes / l->world->machine.copy_bytes_per_us * l->world->ranks_per_worker;
-        if (done) {
-            add_choice(unit, l->layouts, (int64_t)(us * 1e6));
-        }
+        done = add_list_choice(l, unit, ((const weft_layout **)layouts.items)[c]);
     }
+    done = done && add_list_choice(l, unit, NULL);
     weft_vec_free(&layouts);
     return done;
+}
+
+/* Finds the groups by the call itself, in the layouts of the capture. False: it cannot be observed. */
+static bool find_groups(const listing *l, grouping *g)
+{
+    const weft_graph_node *node = l->node;
+    bool whole = true;
+    for (int i = 0; i < g->count; i++) {
+        g->leader[i] = i;
+    }
+    set_recorded(l);
+    for (int i = 0; i < node->num_inputs; i++) {
+        whole &= l->layouts[i] != NULL;
+    }
+    return whole && weft_shard_observe(node, l->layouts, l->layouts + node->num_inputs, observe, g) && !g->out_of_room;
+}
+
+/* The group whose first input is input i. False: no memory. */
+static bool add_group_of(const listing *l, const grouping *g, int i, int members[], bool covered[])
+{
+    const weft_graph_node *node = l->node;
+    int num_inputs = 0, num_members;
+    for (int k = i; k < node->num_inputs; k++) {
+        if (leader_of(g, k + 1) == leader_of(g, i + 1)) {
+            members[num_inputs++] = k;
+        }
+    }
+    num_members = num_inputs;
+    /* An output lies as the input of the same number and shape of its group. */
+    for (int o = 0; o < node->num_outputs; o++) {
+        bool follows = o < node->num_inputs && node->outputs[o] >= 0 && leader_of(g, o + 1) == leader_of(g, i + 1);
+        if (follows) {
+            members[num_members++] = node->num_inputs + o;
+        }
+    }
+    for (int k = 0; k < num_members; k++) {
+        covered[members[k]] = true;
+    }
+    return add_group(l, members, num_inputs, num_members - num_inputs);
+}
+
+/* All other tensors stay as they were recorded. */
+static bool add_rest(const listing *l, int members[], const bool covered[])
+{
+    int num_inputs = 0, num_members = 0;
+    for (int k = 0; k < l->node->num_inputs + l->node->num_outputs; k++) {
+        if (!covered[k]) {
+            members[num_members++] = k;
+            num_inputs += k < l->node->num_inputs;
+        }
+    }
+    weft_shard_unit *unit = num_members == 0 ? NULL : add_unit(l, num_inputs, num_members - num_inputs, 1);
+    if (unit != NULL) {
+        memcpy(unit->slots, members, (size_t)num_members * sizeof(int));
+    }
+    return num_members == 0 || (unit != NULL && add_list_choice(l, unit, NULL));
 }
 
 static bool add_groups(const listing *l)
 {
     const weft_graph_node *node = l->node;
-    int count = node->num_inputs + node->num_outputs, most = 64 * count + 64;
+    size_t count = (size_t)(node->num_inputs + node->num_outputs);
+    int most = 64 * (int)count + 64;
     grouping g = { .leader = malloc((size_t)most * sizeof(int)), .count = node->num_inputs + 1, .most = most };
-    int *members = malloc((size_t)count * sizeof(int));
-    bool done = g.leader != NULL && members != NULL;
-    for (int i = 0; done && i < g.count; i++) {
-        g.leader[i] = i;
-    }
-    set_recorded(l);
-    bool seen = done && weft_shard_observe(node, l->layouts, l->layouts + node->num_inputs, observe, &g) && !g.out_of_room;
+    int *members = malloc((count + 1) * sizeof(int));
+    bool *covered = calloc(count + 1, sizeof(bool));
+    bool done = g.leader != NULL && members != NULL && covered != NULL;
+    bool seen = done && find_groups(l, &g);
     for (int i = 0; i < node->num_inputs && done && seen; i++) {
-        int num_inputs = 0, num_members;
-        bool is_first = true;
-        for (int k = 0; k < node->num_inputs; k++) {
-            bool same = leader_of(&g, k + 1) == leader_of(&g, i + 1);
-            is_first &= !same || k >= i;
-            if (same) {
-                members[num_inputs++] = k;
-            }
-        }
-        num_members = num_inputs;
-        /* An output lies as the input of the same number and shape of its group. */
-        for (int o = 0; o < node->num_outputs; o++) {
-            bool follows = o < node->num_inputs && node->outputs[o] >= 0 && leader_of(&g, o + 1) == leader_of(&g, i + 1);
-            if (follows) {
-                members[num_members++] = node->num_inputs + o;
-            }
-        }
-        done = !is_first || add_group(l, members, num_inputs, num_members - num_inputs);
+        done = covered[i] || add_group_of(l, &g, i, members, covered);
     }
+    done = done && add_rest(l, members, covered);
     free(g.leader);
     free(members);
+    free(covered);
     return done;
 }
 

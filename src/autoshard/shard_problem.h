@@ -54,6 +54,8 @@ static inline int weft_shard_value_of(const weft_shard_problem *s, const weft_sh
 int64_t weft_shard_peak(const weft_shard_problem *s, const weft_layout *const layouts[], int *where);
 /* The layouts that the choices stand for. NULL: no memory. */
 weft_trace_sharding *weft_shard_read_solution(const weft_shard_problem *s);
+/* Whether all its redistributions exist: nothing becomes Partial. */
+bool weft_shard_can_be_made(const weft_shard_problem *s, const weft_trace_sharding *of);
 /* Notes the figures of a solution. False: no memory. */
 bool weft_shard_describe(const weft_shard_problem *s, weft_trace_sharding *solution);
 

@@ -88,9 +88,31 @@ static weft_trace_sharding *new_sharding(const weft_graph_trace *trace)
     return new;
 }
 
-/* Asks each node that has more than one unit, or none, what its outputs will be. One that refuses the layouts keeps those of
- * the capture. */
-static bool settle_lists(const weft_shard_problem *s, weft_trace_sharding *to)
+static bool can_move(const weft_shard_problem *s, const weft_layout *from, const weft_layout *to)
+{
+    return from == to || weft_shard_move_cost(s->world, from, to) < WEFT_ASSIGN_IMPOSSIBLE;
+}
+
+/* Whether a node of several units can have these outputs: where it changes or returns an input, they lie as that; the others
+ * can be brought to the layouts that they are passed on in. */
+static bool fits_outputs(const weft_shard_problem *s, const weft_trace_sharding *to, const weft_graph_node *node,
+                         const weft_layout *const inputs[], const weft_layout *const outputs[])
+{
+    bool fit = true;
+    for (int o = 0; o < node->num_outputs; o++) {
+        int number = node->outputs[o], returned = weft_shard_returned_input(node, o);
+        if (number < 0) {
+            continue;
+        }
+        fit &= returned >= 0            ? outputs[o] == inputs[returned]
+               : s->values[number].bound ? outputs[o] == inputs[o]
+                                         : can_move(s, outputs[o], to->passed[number]);
+    }
+    return fit;
+}
+
+/* Asks each node of several units what its outputs will be. One that refuses the layouts keeps those of the capture. */
+static void settle_lists(const weft_shard_problem *s, weft_trace_sharding *to)
 {
     for (size_t i = 0; i < s->trace->nodes.count; i++) {
         const weft_graph_node *node = weft_trace_node(s->trace, i);
@@ -100,22 +122,34 @@ static bool settle_lists(const weft_shard_problem *s, weft_trace_sharding *to)
         }
         const weft_layout **outputs = calloc((size_t)node->num_outputs + 1, sizeof(*outputs));
         int64_t cost;
-        bool right = outputs != NULL && weft_shard_ask(s->world, node, inputs, outputs, &cost);
-        for (int o = 0; o < node->num_outputs && right; o++) {
-            bool bound = node->outputs[o] >= 0 && s->values[node->outputs[o]].bound;
-            right = !bound || outputs[o] == inputs[o];
-        }
+        bool right = outputs != NULL && weft_shard_ask(s->world, node, inputs, outputs, &cost) &&
+                     fits_outputs(s, to, node, inputs, outputs);
         for (int k = 0; k < node->num_inputs && !right; k++) {
-            inputs[k] = weft_shard_recorded_layout(s, node->inputs[k]);
+            inputs[k] = node->inputs[k] < 0 ? NULL : weft_shard_recorded_layout(s, node->inputs[k]);
         }
         for (int o = 0; o < node->num_outputs; o++) {
-            if (node->outputs[o] >= 0) {
+            if (node->outputs[o] >= 0 && weft_shard_returned_input(node, o) < 0) {
                 to->values[node->outputs[o]] = right ? outputs[o] : weft_shard_recorded_layout(s, node->outputs[o]);
             }
         }
         free(outputs);
     }
-    return true;
+}
+
+bool weft_shard_can_be_made(const weft_shard_problem *s, const weft_trace_sharding *of)
+{
+    bool can = true;
+    for (int v = 0; v < (int)s->trace->values.count; v++) {
+        can &= can_move(s, of->values[v], of->passed[v]);
+        can &= of->has_moved_inputs || !s->values[v].wanted || s->values[v].bound || can_move(s, of->passed[v], weft_shard_recorded_layout(s, v));
+    }
+    for (size_t i = 0; i < s->trace->nodes.count; i++) {
+        const weft_graph_node *node = weft_trace_node(s->trace, i);
+        for (int k = 0; k < node->num_inputs; k++) {
+            can &= node->inputs[k] < 0 || of->is_passed[i] || can_move(s, of->passed[node->inputs[k]], of->inputs[of->first_input[i] + k]);
+        }
+    }
+    return can;
 }
 
 weft_trace_sharding *weft_shard_read_solution(const weft_shard_problem *s)

@@ -239,11 +239,25 @@ static side value_side(const weft_shard_problem *s, int value)
     return v->variable >= 0 ? (side){ .value = v } : (side){ .unit = weft_shard_unit_at(s, v->unit), .slot = v->slot };
 }
 
-/* Whether an input of the unit is changed in place, in a tensor of the program's. */
+/* Whether an input of the unit is an output of the call as it is. */
+static bool is_returned(const weft_graph_node *node, int input)
+{
+    bool returned = false;
+    for (int o = 0; o < node->num_outputs; o++) {
+        int found = weft_shard_returned_input(node, o);
+        returned |= found >= 0 && node->inputs[found] == node->inputs[input];
+    }
+    return returned;
+}
+
+/* Whether an input of the unit is changed in place, in a tensor of the program's, or is an output too: it lies as its value does. */
 static bool must_stay(const weft_shard_problem *s, const weft_shard_unit *unit, int slot)
 {
     const weft_graph_node *node = weft_trace_node(s->trace, (size_t)unit->node);
     int input = unit->slots[slot];
+    if (!unit->is_move && is_returned(node, input)) {
+        return true;
+    }
     return input < node->num_outputs && node->outputs[input] >= 0 && weft_call_changes(node->call, input) &&
            s->values[node->inputs[input]].bound;
 }
@@ -348,6 +362,31 @@ static weft_status prepare(weft_shard_problem *s)
     return done && make_problem(s) && find_start(s) ? WEFT_OK : WEFT_ERR_NOMEM;
 }
 
+/* The layouts found. A call on a list of tensors that refuses its own keeps those of the capture, to which other calls may have
+ * left no way: then all stay as they were recorded, if the pins let them. A status with why. */
+static weft_status read_solution(weft_shard_problem *s, bool can_stay, weft_assignment *found, weft_trace_sharding **solution,
+                                 char *why, size_t why_size)
+{
+    *solution = weft_shard_read_solution(s);
+    if (*solution != NULL && !weft_shard_can_be_made(s, *solution)) {
+        weft_trace_sharding_free(*solution);
+        *solution = NULL;
+        if (!can_stay) {
+            snprintf(why, why_size, "no layouts were found that fit the pins and the calls on lists of tensors");
+            return WEFT_ERR_INVALID;
+        }
+        memcpy(s->choices, s->start, (size_t)s->num_variables * sizeof(int));
+        found->cost = weft_assign_cost(s->problem, s->start);
+        found->proved = false;
+        *solution = weft_shard_read_solution(s);
+    }
+    if (*solution == NULL) {
+        return WEFT_ERR_NOMEM;
+    }
+    (*solution)->search = *found;
+    return WEFT_OK;
+}
+
 /* The bound holds where most bytes are live in the layouts of the capture; where the result has more elsewhere, the bound is
  * lowered by the difference. */
 static weft_status solve_within(weft_shard_problem *s, weft_trace_sharding **solution, char *why, size_t why_size)
@@ -364,11 +403,10 @@ static weft_status solve_within(weft_shard_problem *s, weft_trace_sharding **sol
         if (status != WEFT_OK) {
             return status;
         }
-        *solution = weft_shard_read_solution(s);
-        if (*solution == NULL) {
-            return WEFT_ERR_NOMEM;
+        status = read_solution(s, possible, &found, solution, why, why_size);
+        if (status != WEFT_OK) {
+            return status;
         }
-        (*solution)->search = found;
         int64_t peak = weft_shard_peak(s, (*solution)->passed, &unused);
         if (bound < 0 || peak <= s->request->max_bytes) {
             return WEFT_OK;

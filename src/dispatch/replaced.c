@@ -8,6 +8,7 @@
 #include "dispatch/description.h"
 #include "dispatch/dispatch.h"
 #include "runtime/codelets.h"
+#include "runtime/deferral.h"
 #include "sharding/halos.h"
 
 /* Replacements in use. */
@@ -260,6 +261,7 @@ weft_status weft_operation_replace(const weft_operation_description *given)
          next = next_named(d.name, &number)) {
         done = replace(next, &d, kernel);
     }
+    weft_note_change(function, true);
     return done ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, function, "no memory for an operation");
 }
 
@@ -279,8 +281,13 @@ weft_status weft_operation_restore(const char *name)
                                original != NULL)) {
         return weft_latest_status();
     }
+    size_t before = weft_runtime.replaced.count;
     for (; original != NULL; original = next_named(name, &number)) {
         put_back(original);
+    }
+    weft_deferral_note(function);
+    if (weft_runtime.replaced.count != before) {
+        weft_note_change(function, true);
     }
     return WEFT_OK;
 }

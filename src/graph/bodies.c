@@ -16,25 +16,43 @@ void weft_graph_trace_free(weft_graph_trace *trace)
     weft_trace_free(trace);
 }
 
-/* All processes have built the same body. BLOCKS. */
-static weft_status check_same(const weft_graph_run *run, const weft_graph_body *body)
+static weft_status fail_differs(const weft_graph_run *run, int process, const char *what)
 {
-    static const char function[] = "weft_graph_call";
-    int process = 0;
-    weft_status status = weft_run_compare((int64_t)body->digest, &process);
-    if (status == WEFT_OK && process > 0) {
-        status = weft_fail(WEFT_ERR_MISMATCH, function,
-                           "graph %s: process %d needs other values of its calls than process 0, or has other passes: have "
-                           "processes released different tensors?",
-                           run->graph->name, process);
-    }
-    return status;
+    return weft_fail(WEFT_ERR_MISMATCH, "weft_graph_call", "graph %s: process %d %s", run->graph->name, process, what);
 }
 
-/* Messages from here on match those of processes alone that execute the same body. False with the error kept. */
-static bool tell(const weft_graph_body *body)
+/* All processes execute the same in the trace's place: this body, or the trace (NULL). BLOCKS. */
+static weft_status check_same(const weft_graph_run *run, weft_graph_trace *trace, const weft_graph_body *body)
 {
-    return weft_check_spmd_number("weft_graph_call", body->digest, true);
+    int process = 0;
+    weft_status status = weft_run_compare(body == NULL ? 0 : (int64_t)body->digest, &process);
+    trace->compared = status == WEFT_OK && process == 0;
+    if (status != WEFT_OK || process == 0) {
+        return status;
+    }
+    int other_passes = 0; /* all have found a difference, and look for its cause */
+    status = weft_run_compare(run->graph->passes, &other_passes);
+    return status != WEFT_OK  ? status
+           : other_passes > 0 ? fail_differs(run, other_passes,
+                                             "has other passes than process 0: weft_graph_set_passes() and WEFT_GRAPH_PASSES "
+                                             "must be the same on all processes")
+                              : fail_differs(run, process,
+                                             "needs other values of its calls than process 0: have processes released different "
+                                             "tensors?");
+}
+
+/* Messages from here on match those of processes alone that execute the same. False with the error kept. */
+static bool tell(uint64_t digest)
+{
+    return weft_check_spmd_number("weft_graph_call", digest, true);
+}
+
+static bool tell_recorded(weft_graph_trace *trace)
+{
+    if (weft_runtime.comm != NULL && trace->digest == 0) {
+        trace->digest = weft_trace_digest(trace);
+    }
+    return tell(trace->digest);
 }
 
 static weft_status build(weft_graph_run *run, weft_graph_trace *trace, const bool wanted[], weft_graph_body **built)
@@ -42,9 +60,9 @@ static weft_status build(weft_graph_run *run, weft_graph_trace *trace, const boo
     weft_graph_body *body = weft_body_build(trace, wanted, run->calls.items, run->graph->passes);
     /* The first body is every process's first one: a difference harms nothing. A process that builds another one alone
      * waits for messages of the others, who then find that its calls differ. */
-    bool first = trace->num_bodies == 0, told = body != NULL && (first || tell(body));
-    weft_status status = told ? check_same(run, body) : weft_latest_status();
-    status = status == WEFT_OK && first && !tell(body) ? weft_latest_status() : status;
+    bool first = trace->num_bodies == 0;
+    bool told = body != NULL && (first ? weft_run_tell(WEFT_RUN_BUILDS) : tell(body->digest));
+    weft_status status = told ? check_same(run, trace, body) : weft_latest_status();
     if (status != WEFT_OK) {
         weft_body_free(body);
         return status;
@@ -53,6 +71,15 @@ static weft_status build(weft_graph_run *run, weft_graph_trace *trace, const boo
     trace->bytes += body->bytes;
     run->graph->info.bytes += body->bytes;
     return WEFT_OK;
+}
+
+/* The trace is executed as it was recorded. The first time since the choice of passes, processes compare that. */
+static weft_status execute_recorded(const weft_graph_run *run, weft_graph_trace *trace)
+{
+    bool first = !trace->compared;
+    bool told = first ? weft_run_tell(WEFT_RUN_BUILDS) : tell_recorded(trace);
+    weft_status status = told ? WEFT_OK : weft_latest_status();
+    return status == WEFT_OK && first ? check_same(run, trace, NULL) : status;
 }
 
 /* The body for these values and scalars; NULL: none is known. */
@@ -77,14 +104,16 @@ weft_status weft_body_obtain(weft_graph_run *run, weft_graph_trace *trace, const
     /* WEFT_CHECK compares calls, and forced layouts are for single calls. */
     if ((run->graph->passes == 0 && trace->sharding == NULL) || weft_runtime.check || weft_runtime.replaced.count > 0 ||
         weft_forced()->active) {
-        return WEFT_OK;
+        return execute_recorded(run, trace);
     }
     weft_status status = WEFT_OK;
     *body = find(trace, wanted, run->calls.items);
     if (*body != NULL) {
-        status = tell(*body) ? WEFT_OK : weft_latest_status();
+        status = tell((*body)->digest) ? WEFT_OK : weft_latest_status();
     } else if (trace->num_bodies < WEFT_MAX_BODIES) {
         status = build(run, trace, wanted, body);
+    } else {
+        status = tell_recorded(trace) ? WEFT_OK : weft_latest_status();
     }
     trace->executed = *body;
     return status;

@@ -506,8 +506,8 @@ static bool has_no_effect(const weft_action *action)
 static bool pass(weft_graph_run *run, const weft_call *call, weft_status *status)
 {
     bool has_effect = call->action == NULL || !call->action->leaves_values || !has_no_effect(call->action);
-    if (run->graph->frozen != NULL && run->at_once == NULL && has_effect) {
-        run->at_once = call->function;
+    if (has_effect) {
+        run->deferral.note(&run->deferral, call->function);
     }
     if (call->action != NULL && call->action->leaves_values) {
         return false;

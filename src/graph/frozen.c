@@ -291,7 +291,7 @@ bool weft_frozen_in_same_regions(const struct weft_frozen *f)
 {
     weft_tape_regions now = weft_tape_regions_open();
     return now.no_grad == f->regions.no_grad && now.casts == f->regions.casts && now.cast == f->regions.cast &&
-           weft_runtime.implicit_replications == f->implicit_replications;
+           weft_runtime.implicit_replications == f->implicit_replications && weft_mesh_stack_top() == f->mesh;
 }
 
 /* False: no memory. */
@@ -309,6 +309,8 @@ static bool begin(struct weft_frozen *f, const weft_graph_run *run)
     }
     f->regions = weft_tape_regions_open();
     f->implicit_replications = weft_runtime.implicit_replications;
+    f->mesh = weft_mesh_stack_top();
+    f->changes = weft_runtime.changes;
     return done;
 }
 
@@ -331,6 +333,9 @@ void weft_frozen_observe(weft_graph_run *run, weft_tensor *const inputs[], const
                          weft_tensor *const outputs[])
 {
     struct weft_frozen *f = run->graph->frozen;
+    if (run->at_once == NULL && weft_runtime.mesh_stack.count != run->num_meshes) {
+        run->at_once = weft_runtime.mesh_stack.count > run->num_meshes ? "weft_mesh_push" : "weft_mesh_pop";
+    }
     if (run->at_once != NULL) {
         f->refused = true;
         snprintf(f->why, sizeof(f->why), "%s inside is no call of the graph", run->at_once);
@@ -340,7 +345,7 @@ void weft_frozen_observe(weft_graph_run *run, weft_tensor *const inputs[], const
         forget(f);
         return;
     }
-    bool goes_on = f->trace == run->replayed && weft_frozen_in_same_regions(f);
+    bool goes_on = f->trace == run->replayed && weft_frozen_in_same_regions(f) && f->changes == weft_runtime.changes;
     if (!goes_on && !begin(f, run)) {
         forget(f);
         return;

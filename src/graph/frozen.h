@@ -51,6 +51,8 @@ struct weft_frozen {
     weft_gradient_state *input_gradients; /* when the run has ended */
     weft_tape_regions regions;
     int implicit_replications;
+    const weft_mesh_impl *mesh; /* weft_mesh_current() */
+    uint64_t changes; /* weft_runtime.changes */
     uint64_t replays; /* since the newest observation */
     bool refused;
     char why[320];

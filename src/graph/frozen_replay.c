@@ -231,6 +231,10 @@ static bool replay(weft_graph_impl *graph, weft_tensor *const inputs[], const do
     run.replayed = (weft_graph_trace *)f->trace;
     bool alike = weft_frozen_in_same_regions(f), taken = true;
     snprintf(why, size, "it is called in other regions");
+    if (alike && f->changes != weft_runtime.changes) {
+        snprintf(why, size, "%s has changed what it uses", weft_runtime.changed_by);
+        alike = false;
+    }
     alike = alike && number_inputs(f, &run, inputs, why, size);
     bool apart = true;
     *status = alike ? check_program_tensors(f, &run, &apart) : WEFT_OK;

@@ -101,6 +101,7 @@ weft_status weft_graph_free(weft_graph *handle)
     if (graph == NULL) {
         return weft_latest_status();
     }
+    weft_deferral_note(function);
     if (graph->running > 0) {
         return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
     }
@@ -122,6 +123,7 @@ weft_status weft_graph_set_passes(weft_graph *handle, unsigned passes)
     if (graph == NULL) {
         return weft_latest_status();
     }
+    weft_deferral_note(function);
     if ((passes & ~(unsigned)WEFT_PASS_ALL) != 0) {
         return weft_fail(WEFT_ERR_INVALID, function, "passes is %#x, which has bits of no weft_graph_pass", passes);
     }
@@ -291,6 +293,7 @@ weft_status weft_graph_donate(weft_graph *handle, int input, bool on)
     if (graph == NULL) {
         return weft_latest_status();
     }
+    weft_deferral_note(function);
     if (graph->running > 0) {
         return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
     }
@@ -315,6 +318,7 @@ weft_status weft_graph_freeze(weft_graph *handle, bool on)
     if (graph == NULL) {
         return weft_latest_status();
     }
+    weft_deferral_note(function);
     if (graph->running > 0) {
         return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
     }

@@ -85,6 +85,7 @@ typedef struct weft_graph_run {
     weft_vec donated;  /* weft_tensor_impl *: inputs that the segment's execution takes the memory of */
     size_t num_constants; /* results of opaque functions up to now */
     const char *at_once; /* the first function that was executed at once, and has effects of its own; NULL: none */
+    size_t num_meshes;   /* on the mesh stack when the run began */
 } weft_graph_run;
 
 static inline weft_graph_segment *weft_run_segment(const weft_graph_run *run)
@@ -112,6 +113,11 @@ bool weft_run_begin_capture(weft_graph_run *run, int former_values);
 /* Whether a number is the same on all processes: the first process that has another one than process 0, else 0. BLOCKS.
  * A status with the error kept. */
 weft_status weft_run_compare(int64_t mine, int *process);
+
+/* What a process does at a segment's end, as a call that is the same on all processes (comm/check_spmd.h): a process that
+ * captures or builds waits for the others, who find by this that its calls differ. False with the error kept. */
+typedef enum weft_run_end { WEFT_RUN_CAPTURES = 1, WEFT_RUN_BUILDS = 2 } weft_run_end;
+bool weft_run_tell(weft_run_end end);
 
 /* Binds the next value to a tensor from before the segment, or to none (NULL). Its number; -1: no memory (defer.c). */
 int weft_run_add_value(weft_graph_run *run, weft_tensor_impl *tensor);

@@ -123,6 +123,7 @@ weft_status weft_graph_require(weft_graph *handle, const char *text)
     if (graph == NULL) {
         return weft_latest_status();
     }
+    weft_deferral_note(function);
     weft_shape_relation relation;
     char why[160];
     if (text == NULL) {
@@ -140,6 +141,7 @@ weft_status weft_graph_omit_requirements(weft_graph *handle, bool omit)
     if (graph == NULL) {
         return weft_latest_status();
     }
+    weft_deferral_note("weft_graph_omit_requirements");
     graph->omits_requirements = omit;
     graph->requirements_hold = false;
     return WEFT_OK;

@@ -301,7 +301,7 @@ static weft_status run(void *context, weft_tensor *const inputs[], const double 
     (void)outputs;
     release_kept(saved);
     for (size_t i = 0; i < saved->segments.count && status == WEFT_OK; i++) {
-        if (i > 0 && !weft_deferral_finish()) {
+        if (i > 0 && !weft_deferral_finish("weft_graph_call")) {
             return weft_latest_status();
         }
         status = make_segment(saved, (const weft_saved_segment *)saved->segments.items + i);

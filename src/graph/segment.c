@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/check_spmd.h"
 #include "graph/graph.h"
 #include "tensor/promised.h"
 #include "tensor/state.h"
@@ -94,11 +95,17 @@ weft_status weft_run_compare(int64_t mine, int *process)
     return status;
 }
 
+bool weft_run_tell(weft_run_end end)
+{
+    return weft_check_spmd_number("weft_graph_call", (uint64_t)end, true);
+}
+
 /* All processes have captured the same calls. BLOCKS. */
 static weft_status check_same(const weft_graph_run *run, const weft_graph_trace *trace)
 {
     int process = 0;
-    weft_status status = weft_run_compare((int64_t)weft_trace_digest(trace), &process);
+    weft_status status = weft_run_tell(WEFT_RUN_CAPTURES) ? weft_run_compare((int64_t)weft_trace_digest(trace), &process)
+                                                          : weft_latest_status();
     if (status == WEFT_OK && process > 0) {
         status = weft_fail(WEFT_ERR_MISMATCH, "weft_graph_call",
                            "graph %s: process %d has captured other calls than process 0", run->graph->name, process);
@@ -196,15 +203,22 @@ weft_status weft_run_end_segment(weft_graph_run *run)
     return status;
 }
 
-static weft_status finish(weft_deferral *self)
+static void note(weft_deferral *self, const char *function)
 {
+    weft_graph_run *run = (weft_graph_run *)self;
+    run->at_once = run->at_once == NULL ? function : run->at_once;
+}
+
+static weft_status finish(weft_deferral *self, const char *function)
+{
+    note(self, function);
     return weft_run_end_segment((weft_graph_run *)self);
 }
 
 void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph)
 {
-    *run = (weft_graph_run){ .deferral = { weft_run_take, finish }, .graph = graph, .bound = graph->spare_bound,
-                             .calls = graph->spare_calls };
+    *run = (weft_graph_run){ .deferral = { weft_run_take, finish, note }, .graph = graph, .bound = graph->spare_bound,
+                             .calls = graph->spare_calls, .num_meshes = weft_runtime.mesh_stack.count };
     graph->spare_bound = graph->spare_calls = (weft_vec){ 0 };
     begin_segment(run);
 }

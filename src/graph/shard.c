@@ -254,6 +254,7 @@ static void take_solutions(weft_graph_impl *graph, weft_trace_sharding *solution
 weft_status weft_graph_shard(weft_graph *handle, const weft_graph_shard_options *options)
 {
     static const char function[] = "weft_graph_shard";
+    weft_deferral_note(function);
     weft_graph_shard_options own = { .table = NULL }, *o = &own;
     weft_graph_impl *graph = check_graph_has_run(function, handle);
     weft_shard_world world;

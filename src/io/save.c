@@ -7,6 +7,7 @@
 #include "io/json.h"
 #include "io/random_states.h"
 #include "io/saving.h"
+#include "runtime/deferral.h"
 #include "tensor/state.h"
 
 typedef struct save_request {
@@ -214,6 +215,7 @@ weft_status weft_checkpoint_test(weft_checkpoint_saving *handle, bool *ended)
     if (saving == NULL) {
         return weft_latest_status();
     }
+    weft_deferral_note(function);
     if (ended == NULL) {
         return weft_fail(WEFT_ERR_INVALID, function, "ended is NULL");
     }
@@ -231,6 +233,7 @@ weft_status weft_checkpoint_wait(weft_checkpoint_saving *handle)
     if (saving == NULL || !weft_check_nothing_waits(function)) {
         return weft_latest_status();
     }
+    weft_deferral_note(function);
     weft_handle_remove(&weft_runtime.handles.savings, handle);
     weft_saving_join(saving);
     return end(function, saving);

@@ -120,6 +120,7 @@ weft_status weft_module_use_slot(const char *function, const weft_module_impl *m
     weft_tensor *tensor = slot->tensor->handle;
     status = weft_is_leaf(tensor) ? weft_set_regather(tensor, placements != NULL) : WEFT_OK;
     if (status == WEFT_OK) {
+        weft_note_change(function, slot->was_used);
         use_everywhere(module, slot->tensor, placements == NULL ? NULL : canonical);
     }
     return status;
@@ -129,6 +130,7 @@ weft_status weft_module_place(weft_module *handle, const char *path, weft_mesh *
                               const weft_placement *placements)
 {
     static const char function[] = "weft_module_place";
+    weft_deferral_note(function);
     const weft_module_impl *module = weft_check_module(function, "module", handle);
     weft_module_slot *slot = module == NULL ? NULL : weft_module_find_slot(function, module, path);
     const weft_mesh_impl *mesh = slot == NULL ? NULL : weft_check_mesh(function, mesh_handle);
@@ -138,6 +140,7 @@ weft_status weft_module_place(weft_module *handle, const char *path, weft_mesh *
 weft_status weft_module_set_use(weft_module *handle, const char *path, const weft_placement *placements)
 {
     static const char function[] = "weft_module_set_use";
+    weft_deferral_note(function);
     const weft_module_impl *module = weft_check_module(function, "module", handle);
     weft_module_slot *slot = module == NULL ? NULL : weft_module_find_slot(function, module, path);
     return slot == NULL ? weft_latest_status() : weft_module_use_slot(function, module, slot, placements);
@@ -179,6 +182,7 @@ static bool tree_copy(weft_saved_tree *saved, const weft_module_impl *root)
         one->slot = slot;
         one->former = *slot;
         one->former.tensor = NULL;
+        one->former.was_used = false; /* a copy, which no function sees */
         weft_module_hold(&one->former, slot->tensor);
     }
     return true;
@@ -243,6 +247,7 @@ static weft_status materialize_slot(const char *function, const weft_module_impl
 weft_status weft_module_materialize(weft_module *handle)
 {
     static const char function[] = "weft_module_materialize";
+    weft_deferral_note(function);
     const weft_module_impl *module = weft_check_module(function, "module", handle);
     weft_saved_tree saved = { 0 };
     if (module == NULL) {

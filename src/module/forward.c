@@ -6,6 +6,12 @@
 #include "module/module.h"
 #include "tensor/state.h"
 
+/* Within the function of a graph: its calls depend on the module's functions. */
+static void note_use(weft_module_impl *module)
+{
+    module->was_used |= weft_runtime.deferral != NULL;
+}
+
 /* ---- hooks ----------------------------------------------------------------------------------------------- */
 
 bool weft_module_hook_add(const char *function, weft_module_impl *module, weft_module_when when,
@@ -17,6 +23,7 @@ bool weft_module_hook_add(const char *function, weft_module_impl *module, weft_m
         return false;
     }
     *place = (weft_module_hook){ hook, context, owned };
+    weft_note_change(function, module->was_used);
     return true;
 }
 
@@ -46,9 +53,13 @@ weft_status weft_module_add_hook(weft_module *handle, weft_module_when when, wef
 
 weft_status weft_module_set_forward(weft_module *handle, weft_forward_function forward, void *context)
 {
-    weft_module_impl *module = weft_check_module("weft_module_set_forward", "module", handle);
+    static const char function[] = "weft_module_set_forward";
+    weft_module_impl *module = weft_check_module(function, "module", handle);
     if (module == NULL) {
         return weft_latest_status();
+    }
+    if (module->forward != forward || module->context != context) {
+        weft_note_change(function, module->was_used);
     }
     module->forward = forward;
     module->context = context;
@@ -57,7 +68,10 @@ weft_status weft_module_set_forward(weft_module *handle, weft_forward_function f
 
 void *weft_module_context(const weft_module *handle)
 {
-    const weft_module_impl *module = weft_check_module("weft_module_context", "module", handle);
+    weft_module_impl *module = weft_check_module("weft_module_context", "module", handle);
+    if (module != NULL) {
+        note_use(module);
+    }
     return module == NULL ? NULL : module->context;
 }
 
@@ -215,6 +229,7 @@ static weft_status run_forward(const char *function, weft_module *handle, int nu
         return weft_latest_status();
     }
     weft_forward pass = { function, module, num_inputs, num_outputs, inputs, outputs, 0 };
+    note_use(module);
     module->running++;
     weft_status status = run_in_scope(&pass);
     module->running--;

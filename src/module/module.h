@@ -5,6 +5,7 @@
 
 #include <weft/module.h>
 
+#include "runtime/deferral.h"
 #include "tensor/tensor.h"
 
 /* A named tensor of a module: a parameter or a buffer. */
@@ -15,6 +16,7 @@ typedef struct weft_module_slot {
     bool is_parameter;
     bool settled; /* its layout was chosen for a mesh: what distributes leaves it */
     bool has_use; /* weft_module_use() brings it to `use` */
+    bool was_used; /* the function of a graph has asked for it (weft_note_change) */
     weft_placement use[WEFT_MAX_DIMS];
 } weft_module_slot;
 
@@ -40,6 +42,7 @@ typedef struct weft_module_impl {
     weft_mesh *mesh;   /* NULL: not distributed */
     bool distributing; /* within weft_distribute_module() of this module */
     int running;       /* depth of forward passes and distributions of it */
+    bool was_used;     /* the function of a graph has called it (weft_note_change) */
 } weft_module_impl;
 
 /* ---- the tree (tree.c) ----------------------------------------------------------------------------------- */

@@ -23,6 +23,9 @@ void weft_module_hold(weft_module_slot *slot, weft_tensor_impl *tensor)
         tensor->references++;
     }
     slot->tensor = tensor;
+    if (former != tensor) {
+        weft_note_change("weft_module_set_tensor", slot->was_used);
+    }
     if (former != NULL) {
         weft_tensor_unreference(former);
     }
@@ -116,13 +119,22 @@ static weft_module_slot *check_slot(const char *function, const weft_module *han
     return module == NULL ? NULL : weft_module_find_slot(function, module, path);
 }
 
+/* Within the function of a graph: its calls depend on the slot. */
+static void note_use(weft_module_slot *slot)
+{
+    slot->was_used |= weft_runtime.deferral != NULL;
+}
+
 /* The tensor of a slot that must be a parameter's, or a buffer's. */
 static weft_tensor *tensor_at(const char *function, const weft_module *module, const char *path, bool is_parameter)
 {
-    const weft_module_slot *slot = check_slot(function, module, path);
+    weft_module_slot *slot = check_slot(function, module, path);
     if (slot != NULL && slot->is_parameter != is_parameter) {
         weft_fail(WEFT_ERR_INVALID, function, "\"%s\" is a %s", weft_path_end(slot->path), is_parameter ? "buffer" : "parameter");
         return NULL;
+    }
+    if (slot != NULL) {
+        note_use(slot);
     }
     return slot == NULL ? NULL : weft_tensor_handle(slot->tensor);
 }
@@ -139,7 +151,10 @@ weft_tensor *weft_module_buffer(const weft_module *module, const char *path)
 
 weft_tensor *weft_module_use(weft_module *module, const char *path)
 {
-    const weft_module_slot *slot = check_slot("weft_module_use", module, path);
+    weft_module_slot *slot = check_slot("weft_module_use", module, path);
+    if (slot != NULL) {
+        note_use(slot);
+    }
     weft_tensor *tensor = slot == NULL ? NULL : weft_tensor_handle(slot->tensor);
     return tensor == NULL || !slot->has_use ? tensor : weft_gather_for_use("weft_module_use", tensor, slot->use);
 }
@@ -174,6 +189,13 @@ typedef struct weft_listing {
     void **items; /* handles */
 } weft_listing;
 
+/* Within the function of a graph: its calls depend on the tree below the module. */
+static void note_listing(const weft_module *handle)
+{
+    weft_module_impl *module = weft_handle_get(&weft_runtime.handles.modules, handle);
+    module->was_used |= weft_runtime.deferral != NULL;
+}
+
 static void list_add(weft_listing *list, const char *name, void *item)
 {
     if (list->count < list->max) {
@@ -204,10 +226,14 @@ static const weft_module_impl *check_listing(const weft_listing *list, const wef
 static int list_tensors(weft_listing *list, const weft_module *handle, const char *items_name, bool parameters)
 {
     const weft_module_impl *top = check_listing(list, handle, items_name);
+    if (top != NULL) {
+        note_listing(handle);
+    }
     weft_map listed = { 0 };
     bool room = true;
     weft_slot_walk walk = { top, top, 0 };
-    for (const weft_module_slot *slot; (slot = weft_slot_next(&walk)) != NULL;) {
+    for (weft_module_slot *slot; (slot = weft_slot_next(&walk)) != NULL;) {
+        note_use(slot);
         bool new = slot->tensor != NULL && slot->is_parameter == parameters &&
                    !weft_map_has_pointer(&listed, slot->tensor);
         if (new) {
@@ -238,6 +264,9 @@ int weft_module_modules(const weft_module *module, int max, const char *names[],
 {
     weft_listing list = { "weft_module_modules", max, 0, names, (void **)modules };
     const weft_module_impl *top = check_listing(&list, module, "modules");
+    if (top != NULL) {
+        note_listing(module);
+    }
     for (const weft_module_impl *at = top; at != NULL; at = weft_module_next(top, at)) {
         list_add(&list, weft_module_path_from(top, at->path), at->handle);
     }

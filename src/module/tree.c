@@ -361,6 +361,16 @@ static bool name_tensors(const weft_module_impl *top)
     return done;
 }
 
+/* The module has a new part, which functions of graphs that listed the tree have not seen. */
+static void note_new_part(const char *function, const weft_module_impl *module)
+{
+    bool was_used = false;
+    for (const weft_module_impl *at = module; at != NULL; at = at->parent) {
+        was_used |= at->was_used;
+    }
+    weft_note_change(function, was_used);
+}
+
 weft_status weft_module_add_child(weft_module *handle, const char *name, weft_module *child_handle)
 {
     static const char function[] = "weft_module_add_child";
@@ -378,6 +388,7 @@ weft_status weft_module_add_child(weft_module *handle, const char *name, weft_mo
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for \"%s\"", name);
     }
     free(path);
+    note_new_part(function, module);
     child->name = own;
     child->parent = module;
     child->index = module->children.count;
@@ -415,6 +426,7 @@ static weft_status add_tensor(const char *function, weft_module *handle, const c
         (tensor != NULL && !weft_module_check_tensor(function, name, is_parameter, tensor))) {
         return weft_latest_status();
     }
+    note_new_part(function, module);
     weft_module_slot *slot = add_slot(function, module, name, is_parameter);
     if (slot == NULL || tensor == NULL) {
         return slot == NULL ? weft_latest_status() : WEFT_OK;

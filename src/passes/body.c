@@ -33,6 +33,16 @@ int weft_body_add_value(weft_graph_body *body, const weft_layout *layout)
     return number;
 }
 
+/* A call on tensors without data is not executed: neither are those that read what it would make. */
+static bool is_without_data(const weft_graph_body *body, const weft_call *call, const int inputs[])
+{
+    bool without = weft_runtime.world == WEFT_WORLD_FAKE;
+    for (int i = 0; i < weft_call_num_tensors(call); i++) {
+        without |= inputs[i] >= 0 && weft_trace_value(body->trace, inputs[i])->is_fake;
+    }
+    return without;
+}
+
 bool weft_body_insert(weft_graph_body *body, size_t before, const weft_call *call, const int inputs[], int num_outputs,
                       const int outputs[])
 {
@@ -41,7 +51,12 @@ bool weft_body_insert(weft_graph_body *body, size_t before, const weft_call *cal
         return false;
     }
     added.node.implicit = false;
-    added.node.without_data = weft_runtime.world == WEFT_WORLD_FAKE;
+    added.node.without_data = is_without_data(body, call, inputs);
+    for (int i = 0; i < num_outputs && added.node.without_data; i++) {
+        if (outputs[i] >= 0) {
+            weft_trace_value(body->trace, outputs[i])->is_fake = true;
+        }
+    }
     insertion *place = weft_vec_push(&body->inserted, sizeof(added));
     if (place == NULL) {
         weft_node_free(&added.node);
@@ -399,6 +414,7 @@ void weft_bodies_drop(weft_graph_trace *trace)
     }
     trace->num_bodies = 0;
     trace->executed = NULL;
+    trace->compared = false;
 }
 
 bool weft_body_fits(const weft_graph_body *body, const weft_deferred_call calls[])

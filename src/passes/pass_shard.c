@@ -57,6 +57,11 @@ static bool shard_node(const sharding_pass *p, size_t i)
     }
     for (int o = 0; o < weft_trace_node(p->body->trace, i)->num_outputs; o++) {
         int output = weft_trace_node(p->body->trace, i)->outputs[o];
+        int returned = weft_shard_returned_input(weft_trace_node(p->body->recorded, i), o);
+        if (returned >= 0) { /* in the layout that the value is passed on in */
+            weft_graph_node *node = weft_trace_node(p->body->trace, i);
+            node->outputs[o] = node->inputs[returned];
+        }
         if (output < 0 || p->now[output] >= 0) {
             continue;
         }

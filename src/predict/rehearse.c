@@ -250,7 +250,12 @@ static bool make_tensors(const weft_graph_trace *trace, const int changed_from[]
         }
     }
     for (size_t i = 0; i < trace->nodes.count && done; i++) {
-        done = weft_vec_push(&run->calls, sizeof(weft_deferred_call)) != NULL;
+        weft_deferred_call *call = weft_vec_push(&run->calls, sizeof(*call));
+        done = call != NULL;
+        if (done) { /* which calls a composite makes may depend on its numbers, as on the order of a norm */
+            *call = (weft_deferred_call){ .random = { 0 } };
+            memcpy(call->scalars, weft_trace_node(trace, i)->call->scalars, sizeof(call->scalars));
+        }
     }
     return done;
 }

@@ -84,6 +84,8 @@ typedef struct weft_runtime_state {
     struct weft_deferral *deferral; /* calls are deferred (src/graph); NULL: executed at once */
     weft_status (*has_run)(struct weft_graph_impl *graph); /* src/predict: a graph's call has ended; NULL: nobody asks */
     uint64_t graph_runs;            /* segments of runs of graphs, ever */
+    uint64_t changes;               /* that the functions of graphs may depend on (weft_note_change), ever */
+    const char *changed_by;         /* the public function that made the newest one */
     unsigned graph_passes;          /* weft_graph_pass: of new graphs */
     uint64_t cluster_seed; /* for tests: where clusters end at random; 0: they do not */
     struct weft_steps *steps;       /* calls are collected instead of executed; NULL: executed */

@@ -258,7 +258,7 @@ static bool check_here(weft_import *import)
  * again once the tasks that may write to it have ended. */
 static bool replicate_or_end(const char *function, weft_tensor_impl *tensor)
 {
-    if (weft_deferral_finish() && weft_tensor_replicate_first(function, tensor)) {
+    if (weft_deferral_finish(function) && weft_tensor_replicate_first(function, tensor)) {
         return true;
     }
     tensor->references++;

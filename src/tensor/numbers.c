@@ -29,11 +29,12 @@ static weft_tensor_impl *numbers_tensor(const char *function, const weft_mesh_im
 bool weft_numbers_gather(const char *function, int count, const int64_t mine[], int64_t all[])
 {
     size_t bytes = (size_t)count * sizeof(*mine);
+    weft_deferral_note(function);
     if (weft_runtime.num_processes == 1) {
         memcpy(all, mine, bytes);
         return true;
     }
-    if (!weft_deferral_finish()) {
+    if (!weft_deferral_finish(function)) {
         return false;
     }
     weft_scope_open();
@@ -64,10 +65,11 @@ static const weft_mesh_impl *processes_from(const char *function, int first)
 
 bool weft_numbers_broadcast(const char *function, int process, int count, int64_t numbers[])
 {
+    weft_deferral_note(function);
     if (weft_runtime.num_processes == 1) {
         return true;
     }
-    if (!weft_deferral_finish()) {
+    if (!weft_deferral_finish(function)) {
         return false;
     }
     weft_scope_open();

@@ -49,6 +49,8 @@ typedef struct weft_graph_trace {
     uint64_t last_run; /* of the graph: the least recently used trace goes first */
     bool whole;        /* captured until the end of its segment */
     uint64_t runs;     /* how often it was executed */
+    uint64_t digest;   /* weft_trace_digest(); 0: not known yet */
+    bool compared;     /* processes have compared what they execute in its place, since the choice of passes */
     bool *wanted;      /* by value: promised in the newest run; NULL: not executed yet */
     uint64_t run_number; /* weft_graph_run.number of the newest of these */
     struct weft_trace_sharding *sharding; /* chosen layouts (autoshard/shard.h); NULL: those of the capture */

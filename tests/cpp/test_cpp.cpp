@@ -128,6 +128,136 @@ static void gradients()
     expect(weft::sum(w).item() == 3, "step");
 }
 
+// ---- exceptions out of functions that the library calls
+
+// What a function may throw; thrown at the call with this number.
+struct mishap : std::runtime_error {
+    explicit mishap(int number) : std::runtime_error("mishap"), number_(number) {}
+    int number_;
+};
+
+struct throwing {
+    int calls = 0, at = -1; // -1: never
+    bool by_weft = false;   // an error of weft's own instead
+
+    void step()
+    {
+        if (calls++ == at) {
+            at = -1;
+            if (by_weft) {
+                weft::ones(WEFT_F32, { 2 }) + weft::ones(WEFT_F32, { 3 });
+            }
+            throw mishap(calls - 1);
+        }
+    }
+};
+
+static throwing now;
+static weft::tensor weight;
+
+static weft_status twice(void *, int, weft_tensor *const inputs[], int, weft_tensor *outputs[])
+{
+    return weft::guard([&] {
+        now.step();
+        weft_tensor *product = weft_mul(inputs[0], weight.get());
+        now.step();
+        outputs[0] = product;
+        return WEFT_OK;
+    });
+}
+
+static weft_status look(weft_tensor *, weft_tensor *gradient, void *)
+{
+    return weft::guard([&] {
+        now.step();
+        const weft::tensor kept = weft::own(gradient);
+        now.step();
+        return kept ? WEFT_OK : WEFT_ERR_INVALID;
+    });
+}
+
+static weft_status forward(weft_module *, int, weft_tensor *const inputs[], int, weft_tensor *outputs[], void *)
+{
+    return weft::guard([&] {
+        now.step();
+        outputs[0] = weft_add_scalar(inputs[0], 1);
+        now.step();
+        return WEFT_OK;
+    });
+}
+
+static weft_status plain(void *, weft_tensor *const inputs[], weft_tensor *outputs[])
+{
+    return weft::guard([&] {
+        now.step();
+        outputs[0] = weft_scale(inputs[0], 2);
+        return WEFT_OK;
+    });
+}
+
+// A backward pass with a hook through a segment that is computed again, a module and an opaque function: d/dw (2 (w x + 1)) at 3.
+static weft::tensor pass(weft_module *module, const weft::tensor &x)
+{
+    const weft::scope around;
+    now.step();
+    weft_tensor *in = x.get(), *product = nullptr, *moved = nullptr, *scaled = nullptr;
+    weft::check(weft_recompute(twice, nullptr, 0, 1, &in, 1, &product));
+    weft::check(weft_module_forward(module, 1, &product, 1, &moved));
+    weft::check(weft_backward(weft_sum(moved, WEFT_ALL_DIMS, false)));
+    const weft::tensor gradient = weft::own(weft_detach(weft_grad(weight.get())));
+    weft_tensor *leaf = weight.get();
+    weft::check(weft_zero_grad(1, &leaf));
+    weft_tensor *of = gradient.get();
+    weft::check(weft_graph_opaque("plain", WEFT_OPAQUE_CALLED, plain, nullptr, 1, &of, 1, &scaled));
+    now.step();
+    return weft::own(scaled);
+}
+
+static void exceptions()
+{
+    weight = weft::full(WEFT_F64, { 2 }, 5);
+    weight.requires_grad(true);
+    weft::check(weft_set_grad_hook(weight.get(), look, nullptr));
+    weft_module *module = weft_module_new("adds");
+    weft::check(weft_module_set_forward(module, forward, nullptr));
+    const weft::tensor x = weft::full(WEFT_F64, { 2 }, 3);
+    const weft::graph graph("pass", [&](const auto &inputs, const auto &scalars) {
+        return std::vector<weft::tensor>{ pass(module, inputs[0]) * scalars[0], inputs[0] };
+    }, 1, 1, 2);
+    unsigned random = 1;
+    for (int i = 0; i < 400; i++) {
+        random = random * 1664525 + 1013904223;
+        now = { 0, static_cast<int>((random >> 8) % 12), (random >> 20) % 2 == 0 };
+        const bool in_graph = (random >> 24) % 3 > 0;
+        const int at = now.at;
+        bool thrown = false;
+        try {
+            if (in_graph) {
+                graph({ x }, { 1.0 });
+            } else {
+                pass(module, x);
+            }
+        } catch (const mishap &caught) {
+            thrown = caught.number_ == at && !now.by_weft;
+        } catch (const weft::error &caught) {
+            thrown = now.by_weft && std::string(caught.what()).find("weft_add") == 0;
+        }
+        expect(thrown == (now.at == -1), "what was thrown inside comes out");
+        expect(weft_last_status() == WEFT_OK, "no error is left");
+        now.at = -1;
+        weft_tensor *leaf = weight.get();
+        weft_zero_grad(1, &leaf); // a pass that was ended may have given some gradients
+        const std::vector<weft::tensor> results = graph({ x }, { 1.0 + i % 2 });
+        expect(results[0].values<double>() == numbers({ 6.0 + 6.0 * (i % 2), 6.0 + 6.0 * (i % 2) }), "values after an exception");
+        expect(results[1].get() == x.get(), "an input that is an output");
+        expect(pass(module, x).values<double>() == numbers({ 6, 6 }), "gradients after an exception");
+    }
+    throws(WEFT_ERR_INVALID, "weft::graph", [&] { graph({}, { 1.0 }); });
+    expect(weft_wait() == WEFT_OK, "no task has failed");
+    weft_module_free(module);
+    weight = weft::tensor();
+}
+
 int main()
 {
     weft::tensor late;
@@ -141,6 +271,7 @@ int main()
         run("shapes", shapes);
         run("errors", errors);
         run("gradients", gradients);
+        run("exceptions", exceptions);
         run("quiet", [] { failures += quiet_failures(); });
         late = weft::ones(WEFT_F32, { 2 });
         expect(weft::wait() == WEFT_OK, "no error");
@@ -148,6 +279,6 @@ int main()
     }
     late = weft::tensor();
     expect(weft_last_status() == WEFT_OK, "a tensor may outlive the session");
-    std::printf("[==========] 6 test(s) run.\n");
+    std::printf("[==========] 7 test(s) run.\n");
     return failures != 0;
 }

@@ -148,6 +148,7 @@ static void add_page(worker_page *total, const worker_page *one)
     total->tally.differences += one->tally.differences;
     total->tally.refused += one->tally.refused;
     total->tally.frozen += one->tally.frozen;
+    total->tally.sharded += one->tally.sharded;
     total->tally.donated += one->tally.donated;
     for (int i = 0; i < MAX_OPERATIONS; i++) {
         total->calls[i] += one->calls[i];

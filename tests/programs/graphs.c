@@ -5,6 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <weft/graph_shard.h>
+#include <weft/predict.h>
+
 #include "pieces.h"
 #include "runtime/runtime.h"
 
@@ -23,6 +26,7 @@ typedef struct graph_of_piece {
 typedef struct checker {
     const program *program; /* that is being run */
     bool frozen;            /* the graphs are to be frozen, with inputs that are given up */
+    bool shards;            /* layouts are chosen for the graphs after each run */
     const char *run;        /* which run, for messages */
     int runs;               /* in graphs, up to now */
     tally *tally;
@@ -179,6 +183,29 @@ static void give_up(running *r, const piece *one, bool taken)
     }
 }
 
+/* Chooses layouts for the run that has ended, which the next one works on. Those of the capture are always a choice; now and
+ * then the run is predicted too. */
+static void shard_graph(const checker *c, const running *r, weft_graph *graph)
+{
+    weft_graph_info info;
+    weft_graph_shard_info found;
+    weft_prediction prediction;
+    if (weft_graph_get_info(graph, &info) != WEFT_OK || info.num_calls == 0) {
+        return;
+    }
+    if (weft_graph_shard(graph, NULL) != WEFT_OK || weft_graph_get_shard_info(graph, &found) != WEFT_OK) {
+        run_fail(r, "layouts for a graph: %s", weft_last_error());
+    }
+    if (found.recorded_us < 0 || (found.proved && found.us > found.recorded_us)) {
+        run_fail(r, "the chosen layouts take %g us, and those of the capture %g us", found.us, found.recorded_us);
+    }
+    if (r->num_held == 0 && hash3(r->program->seed, (uint64_t)r->step, 909 + (uint64_t)c->runs) % 8 == 0 &&
+        weft_graph_predict(graph, NULL, &prediction) != WEFT_OK) {
+        run_fail(r, "prediction of a graph with chosen layouts: %s", weft_last_error());
+    }
+    r->tally->sharded++;
+}
+
 static void call_graph(checker *c, running *r, const piece *one)
 {
     graph_of_piece *own = &c->graphs[one->number][c->frozen ? 0 : one->num_outputs];
@@ -198,6 +225,9 @@ static void call_graph(checker *c, running *r, const piece *one)
     }
     release_held(own);
     run_expect_no_error(r, "weft_graph_call()");
+    if (c->shards && !r->refused) {
+        shard_graph(c, r, own->graph);
+    }
     if (r->step == one->first) {
         follow_frozen(r, one, outputs);
     }
@@ -367,6 +397,19 @@ static void run_frozen(checker *c, const program *p, program *changed)
     run_both(c, p, "frozen, again");
 }
 
+/* Layouts are chosen for graphs, and the graphs called: sums may be rounded differently then, so that values are compared with
+ * the reference; those of frozen graphs and of programs with gradients, for which there is none, are not compared. */
+static void run_sharded(checker *c, const program *p)
+{
+    static const char *const names[] = { "captured, to be sharded", "sharded, 1", "sharded, 2", "sharded, 3" };
+    for (int i = 0; i < 4; i++) {
+        trail unused = { 0 };
+        run_pieces(c, p, true, p->gradients || c->frozen ? &unused : NULL, names[i]);
+        c->runs++;
+        trail_clear(&unused);
+    }
+}
+
 void run_in_graphs(const program *p, tally *counts)
 {
     checker *c = calloc(1, sizeof(*c));
@@ -394,6 +437,9 @@ void run_in_graphs(const program *p, tally *counts)
     free_graphs(c);
     *c = (checker){ .tally = counts, .frozen = true };
     run_frozen(c, p, changed);
+    free_graphs(c);
+    *c = (checker){ .tally = counts, .shards = true, .frozen = p->seed % 3 == 0 };
+    run_sharded(c, p);
     free_graphs(c);
     free(changed);
     free(c);

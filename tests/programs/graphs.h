@@ -8,7 +8,8 @@
  * and once more as it was. All that can be read must be bit for bit as without graphs, and the second run captures
  * nothing. Programs without gradients are compared with their reference in graphs too. A difference is printed, and
  * ends the process with RUN_FAILED. Then the same in graphs that are frozen, whose inputs are all that their calls take: some
- * of them are given up (weft_graph_donate()). Passes change from run to run. */
+ * of them are given up (weft_graph_donate()). Passes change from run to run. At last layouts are chosen for graphs after each run
+ * (weft_graph_shard()), and the next run is compared with the reference. */
 void run_in_graphs(const program *p, tally *counts);
 
 #endif

@@ -124,7 +124,7 @@ static void note_given(const program *p, int mesh, const weft_placement placemen
 
 void end_segment(const running *r)
 {
-    if (!weft_deferral_finish()) {
+    if (!weft_deferral_finish("weft_wait")) {
         run_fail(r, "the calls of a graph: %s", weft_last_error());
     }
 }

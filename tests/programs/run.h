@@ -11,6 +11,7 @@ typedef struct tally {
     int64_t differences; /* elements of gradients that were compared with differences */
     int64_t refused;     /* programs whose backward pass was */
     int64_t frozen, donated; /* calls of frozen graphs without their function; inputs that graphs have taken */
+    int64_t sharded; /* calls of graphs for which layouts were chosen then */
 } tally;
 
 typedef struct lent {
