@@ -114,6 +114,19 @@ build_locked() {
     fi
 }
 
+own_release() {
+    (. /etc/os-release && echo "${VERSION_CODENAME:-sid}")
+}
+
+# The addresses that apt on this machine has for its own release of Debian, however its sources are written.
+# Archives of others may be among them: those have no sid.
+debian_archives() {
+    local release
+    release=$(own_release)
+    apt-get update --print-uris 2>/dev/null |
+        sed -nE "s#^'(.*)/dists/($release|stable|testing|unstable|sid)/InRelease'.*#\1#p" | sort -u
+}
+
 # What StarPU, OpenBLAS and Open MPI need where several processes share few cores, and where the user is root.
 share_the_cores() {
     export STARPU_SILENT=1 STARPU_WORKERS_NOBIND=1 STARPU_MPI_NOBIND=1 OPENBLAS_NUM_THREADS=1

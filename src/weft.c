@@ -22,6 +22,7 @@
 #include "io/saving.h"
 #include "module/module.h"
 #include "predict/predict.h"
+#include "runtime/components.h"
 #include "runtime/deferral.h"
 #include "runtime/device_watch.h"
 #include "runtime/failures.h"
@@ -203,9 +204,11 @@ static weft_status start(const char *function, const weft_config *config, const 
     }
     bool all_expected = expects_all(settings.world, opener);
     weft_transport transport;
+    bool limited = weft_components_limit();
     weft_status opened = open_transport(function, &settings, opener, &transport);
     status = status != WEFT_OK ? status : opened;
     status = status == WEFT_OK ? weft_runtime_start(function, &settings, transport.place) : status;
+    weft_components_restore(limited);
     status = weft_handshake(function, status, &settings, &transport);
     status = status == WEFT_OK ? start_floors(function, &settings, &transport) : status;
     if (status != WEFT_OK) {

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "folder.h"
+
 static double now_s(void)
 {
     struct timespec now;
@@ -31,6 +33,7 @@ static void become(const child *c, int output)
     dup2(nothing, 0);
     dup2(output, 1);
     dup2(output, 2);
+    setenv("TMPDIR", c->folder, 1);
     for (int i = 0; c->settings != NULL && c->settings[i] != NULL; i++) {
         char name[64];
         size_t length = strcspn(c->settings[i], "=");
@@ -60,6 +63,7 @@ void child_start(child *c)
     assert_true(c->file >= 0);
     unlink(path);
     fcntl(c->file, F_SETFL, O_APPEND);
+    assert_true(make_temporary_folder(c->folder, sizeof(c->folder)));
     c->begin_s = now_s();
     c->hangs = false;
     c->process = fork();
@@ -85,6 +89,7 @@ bool child_has_ended(child *c)
     c->took_s = now_s() - c->begin_s;
     c->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     read_output(c);
+    remove_tree(c->folder);
     return true;
 }
 

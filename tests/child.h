@@ -21,6 +21,7 @@ typedef struct child {
     /* While it runs. */
     pid_t process;
     int file; /* of its output */
+    char folder[128]; /* its TMPDIR, unless `settings` has another: those that run at once share nothing */
     double begin_s;
 } child;
 

@@ -2,9 +2,21 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+bool make_temporary_folder(char path[], size_t size)
+{
+    const char *top = getenv("TMPDIR");
+    bool made = snprintf(path, size, "%s/weft-XXXXXX", top == NULL || top[0] == '\0' ? "/tmp" : top) < (int)size &&
+                mkdtemp(path) != NULL;
+    if (!made) {
+        path[0] = '\0';
+    }
+    return made;
+}
 
 void remove_tree(const char *name)
 {

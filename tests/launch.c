@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "mpirun.h"
 
 enum { HANGS_AFTER_LOOKS = 3000 }; /* one every 50 ms */
@@ -40,8 +41,8 @@ static void read_output(void)
     fclose(file);
 }
 
-/* In the child: becomes mpirun. */
-static void become_mpirun(const launch *l)
+/* In the child: becomes mpirun, with a TMPDIR of its own: two launchers that start together share nothing. */
+static void become_mpirun(const launch *l, const char *folder)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* mpirun then ends its processes */
@@ -50,6 +51,7 @@ static void become_mpirun(const launch *l)
     dup2(nothing, 0);
     dup2(file, 1);
     dup2(file, 2);
+    setenv("TMPDIR", folder, 1);
     for (int i = 0; l->settings[i] != NULL; i++) {
         char name[64] = "";
         size_t length = strcspn(l->settings[i], "=");
@@ -68,14 +70,9 @@ static void become_mpirun(const launch *l)
     _exit(127);
 }
 
-int launch_run(const launch *l)
+/* Returns mpirun's status, as waitpid() does. */
+static int wait_for(const launch *l, pid_t mpirun)
 {
-    assert_int_equal(truncate(path, 0), 0);
-    pid_t mpirun = fork();
-    assert_true(mpirun >= 0);
-    if (mpirun == 0) {
-        become_mpirun(l);
-    }
     int status = 0;
     for (int looks = 0; waitpid(mpirun, &status, WNOHANG) == 0; looks++) {
         if (looks > HANGS_AFTER_LOOKS) {
@@ -90,7 +87,22 @@ int launch_run(const launch *l)
         }
         nanosleep(&(struct timespec){ 0, 50000000 }, NULL);
     }
+    return status;
+}
+
+int launch_run(const launch *l)
+{
+    char folder[128];
+    assert_int_equal(truncate(path, 0), 0);
+    assert_true(make_temporary_folder(folder, sizeof(folder)));
+    pid_t mpirun = fork();
+    assert_true(mpirun >= 0);
+    if (mpirun == 0) {
+        become_mpirun(l, folder);
+    }
+    int status = wait_for(l, mpirun);
     read_output();
+    remove_tree(folder);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

@@ -7,6 +7,8 @@
  *     inside    it and the others are in weft_wait(), which waits for messages of a process that only sleeps
  *     child     a forked child of it is told instead
  *     own       it has a handler of its own
+ *     vanishes  it is killed, without a word
+ *     idle      likewise, while the others wait for nothing
  *
  * Each process prints one line: "process P ends: STATUS MESSAGE", or "process P OK". */
 #include <signal.h>
@@ -89,7 +91,7 @@ int main(int argc, char *argv[])
         return last ? tell_child() : call_until_it_fails(5);
     }
     if (last) {
-        kill(getpid(), SIGTERM);
+        kill(getpid(), strcmp(way, "vanishes") == 0 || strcmp(way, "idle") == 0 ? SIGKILL : SIGTERM);
     }
     if (strcmp(way, "own") == 0) {
         int code = call_until_it_fails(5);
@@ -98,6 +100,12 @@ int main(int argc, char *argv[])
     if (strcmp(way, "sits") == 0 && last) {
         sleep(60);
         return 3;
+    }
+    if (strcmp(way, "idle") == 0) {
+        while (weft_wait() == WEFT_OK) {
+            nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
+        }
+        return report(false);
     }
     if (strcmp(way, "inside") == 0 && process == 0) {
         sleep(1);

@@ -5,7 +5,7 @@
  *     process P computes SUM            12, from all ranks
  *     process P ends: STATUS
  *
- * and weft_print_machine(), and two variables. `starter exits` exits before it computes, without
+ * and weft_print_machine(), three variables, and "opens the X display NAME" for each that a library tries to open. `starter exits` exits before it computes, without
  * weft_finalize(). The exit status is 0 on success, 3 after an error. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +37,14 @@ static double compute(void)
     return sum;
 }
 
+/* Called by hwloc's component `gl` instead of libX11's: there is no display. */
+void *XOpenDisplay(const char *name);
+void *XOpenDisplay(const char *name)
+{
+    printf("process %d opens the X display %s\n", process_number(), name == NULL ? "(the default)" : name);
+    return NULL;
+}
+
 static const char *text_of(const char *variable)
 {
     const char *text = getenv(variable);
@@ -59,6 +67,7 @@ int main(int argc, char *argv[])
     weft_print_machine(stdout);
     printf("process %d has STARPU_PERF_MODEL_DIR %s, XDG_CACHE_HOME %s\n", process,
            text_of("STARPU_PERF_MODEL_DIR"), text_of("XDG_CACHE_HOME"));
+    printf("process %d has HWLOC_COMPONENTS %s\n", process, text_of("HWLOC_COMPONENTS"));
     if (argc > 1 && strcmp(argv[1], "exits") == 0) {
         exit(0);
     }

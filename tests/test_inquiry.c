@@ -24,6 +24,8 @@ static struct {
     pthread_mutex_t mutex; /* of what follows */
     weft_account accounts[PROCESSES];
     bool silent[PROCESSES];
+    weft_presence presence[PROCESSES];
+    bool misses_one; /* a process may not come to the end */
     letter box[MAX_WORDS]; /* for this process */
     int in_box;
     letter sent[PROCESSES]; /* the last to each */
@@ -76,6 +78,18 @@ static size_t world_receive(void *state, int *process, void *words, size_t size)
     return taken;
 }
 
+static weft_presence world_presence(void *state, int process)
+{
+    (void)state;
+    return world.presence[process];
+}
+
+static void world_miss(void *state)
+{
+    (void)state;
+    world.misses_one = true;
+}
+
 static weft_status world_start(void *state, const weft_message *message, bool receive, void *memory,
                                void *token)
 {
@@ -124,7 +138,8 @@ static weft_comm *start_engine(double timeout_s)
     weft_transport transport = {
         .name = "scripted",
         .place = { .process = 0, .num_processes = PROCESSES },
-        .control = { .state = &world, .send = world_send, .receive = world_receive },
+        .control = { .state = &world, .send = world_send, .receive = world_receive,
+                     .presence = world_presence, .miss = world_miss },
         .data = { .state = &world,
                   .memories = 1u << STARPU_CPU_RAM,
                   .start = world_start,
@@ -215,6 +230,7 @@ static void test_differences_are_found_at_once(void **state)
         }
         receive_from(comm, 2, 18);
         weft_comm_wait(comm);
+        assert_false(world.misses_one);
         expect_broken(WEFT_ERR_MISMATCH,
                       "call 17: process 2 (rank 3) calls weft_there(2), process 0 (rank 0) calls "
                       "weft_here()");
@@ -251,6 +267,54 @@ static void test_who_is_waited_for(void **state)
     expect_broken(WEFT_ERR_TIMEOUT,
                   "process 1 (ranks 1 to 2) has made call 18, and its tasks have not ended, or the "
                   "program holds a shard (4 of its 9 pending transfers wait for that)");
+    stop_engine(comm);
+}
+
+/* A process of this machine that has ended is found as soon as it is waited for, also by those that wait for another one. */
+static void test_ended_is_found_at_once(void **state)
+{
+    (void)state;
+    for (int timeout_s = 0; timeout_s <= 1800; timeout_s += 1800) {
+        for (int peer = 1; peer <= 2; peer++) {
+            weft_comm *comm = start_engine(timeout_s);
+            world.silent[2] = true;
+            world.presence[2] = WEFT_ENDED;
+            receive_from(comm, peer, 18);
+            weft_comm_wait(comm);
+            expect_broken(WEFT_ERR_TIMEOUT, "process 2 (rank 3) does not answer: it has ended; rank 0 waits for 4 bytes");
+            assert_true(world.misses_one);
+            stop_engine(comm);
+        }
+    }
+}
+
+/* The submitting thread waits for all processes, and no message is under way. */
+static void test_ended_is_found_in_meetings(void **state)
+{
+    (void)state;
+    weft_comm *comm = start_engine(1800);
+    world.presence[1] = WEFT_PRESENT;
+    world.silent[2] = true;
+    world.presence[2] = WEFT_ENDED;
+    comm->gathers = true;
+    while (!comm->told) {
+        nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
+    }
+    expect_broken(WEFT_ERR_TIMEOUT, "process 2 (rank 3) does not answer: it has ended; this process waits for it after "
+                                    "call 20, weft_here()");
+    stop_engine(comm);
+}
+
+/* Nothing is known of a process on another machine but that it does not answer: a thirtieth of the time-out is over. */
+static void test_lost_connection(void **state)
+{
+    (void)state;
+    weft_comm *comm = start_engine(300);
+    world.silent[2] = true;
+    receive_from(comm, 2, 18);
+    weft_comm_wait(comm);
+    expect_broken(WEFT_ERR_TIMEOUT, "process 2 (rank 3) does not answer: it has ended, is stopped, or cannot be reached");
+    assert_true(world.misses_one);
     stop_engine(comm);
 }
 
@@ -347,6 +411,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_differences_are_found_at_once),
         cmocka_unit_test(test_who_is_waited_for),
+        cmocka_unit_test(test_ended_is_found_at_once),
+        cmocka_unit_test(test_ended_is_found_in_meetings),
+        cmocka_unit_test(test_lost_connection),
         cmocka_unit_test(test_slow_is_not_broken),
         cmocka_unit_test(test_questions_are_answered),
         cmocka_unit_test(test_absence_from_meetings),

@@ -3,6 +3,7 @@
  *
  * Argument: the program signals-program. */
 #include "launch.h"
+#include "mpirun.h"
 #include "side_by_side.h"
 
 #include <stdio.h>
@@ -93,6 +94,36 @@ static void test_can_be_left_out(void **state)
     assert_null(strstr(launch_output, "SIGTERM told process"));
 }
 
+static void check_vanished(const char *way, bool recovers)
+{
+    launch l = { .program = program, .processes = 3, .arguments = { way }, .recovers = recovers,
+                 /* mpirun's patience between SIGTERM and SIGKILL: a busy machine needs more than a second */
+                 .settings = { "WEFT_TIMEOUT_S=1800", "OMPI_MCA_odls_base_sigkill_timeout=20" } };
+    launch_run(&l);
+    for (int p = 0; p < 2; p++) {
+        assert_told(p, "process 2 (");
+        assert_told(p, "has ended");
+    }
+}
+
+/* Those that wait for the process that has vanished name it, long before the time-out. */
+static void test_vanished_is_named(void **state)
+{
+    (void)state;
+    check_vanished("vanishes", true);
+}
+
+/* mpirun ends the others, by SIGTERM: they name the one that ended first. */
+static void test_vanished_is_named_before_the_signal(void **state)
+{
+    (void)state;
+    if (!MPIRUN_SURVIVORS_TALK) {
+        skip(); /* MPICH's mpirun kills the others at once */
+    }
+    check_vanished("idle", false);
+    assert_told(0, "SIGTERM told process ");
+}
+
 int main(int argc, char *argv[])
 {
     if (argc != 2) {
@@ -107,6 +138,8 @@ int main(int argc, char *argv[])
         cmocka_unit_test(test_child_is_not_spared),
         cmocka_unit_test(test_own_handlers_stay),
         cmocka_unit_test(test_can_be_left_out),
+        cmocka_unit_test(test_vanished_is_named),
+        cmocka_unit_test(test_vanished_is_named_before_the_signal),
     };
     return run_side_by_side(tests, sizeof(tests) / sizeof(*tests), launch_setup, launch_teardown);
 }

@@ -38,6 +38,24 @@ static void refuse(const child *c, const char *text)
     }
 }
 
+/* ---- what hwloc looks at ------------------------------------------------------------------------------- */
+
+/* An X display may be that of an ssh client, and "localhost" a question to a name server. */
+static void test_opens_no_display(void **state)
+{
+    (void)state;
+    const char *const forwarded[] = { "DISPLAY=localhost:10.0", NULL };
+    const child *c = start_alone(forwarded);
+    refuse(c, "opens the X display");
+    assert_says(c, "process 0 has HWLOC_COMPONENTS (not set)", NULL, NULL);
+    const char *const wanted[] = { "HWLOC_COMPONENTS=gl,-opencl", NULL };
+    c = start_alone(wanted);
+    assert_says(c, "process 0 has HWLOC_COMPONENTS gl,-opencl", NULL, NULL);
+    if (!child_says(c, "opens the X display", NULL, NULL)) {
+        skip(); /* hwloc has no component gl, or StarPU does not ask for it: nothing was tested */
+    }
+}
+
 /* ---- settings ------------------------------------------------------------------------------------------ */
 
 /* More ranks than one process can emulate are refused at once; a fake world may have them. */
@@ -169,6 +187,7 @@ int main(int argc, char *argv[])
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_too_many_ranks),
+        cmocka_unit_test(test_opens_no_display),
         cmocka_unit_test(test_misspelt_variables),
         cmocka_unit_test(test_no_warnings),
         cmocka_unit_test(test_variables_are_documented),

@@ -133,8 +133,8 @@ WEFT_API weft_status weft_finalize(void);
  * WEFT_ERR_STATE, without waiting, while weft_local_acquire() holds a shard: tasks may wait for that.
  *
  * A world of several processes breaks when messages are under way and none begins or ends for
- * WEFT_TIMEOUT_S seconds (WEFT_ERR_TIMEOUT), when the transport fails or a process calls exit() without
- * weft_finalize() (WEFT_ERR_COMM), when another process reports that its world broke, when a process has
+ * WEFT_TIMEOUT_S seconds, or a process that is waited for has vanished (WEFT_ERR_TIMEOUT), when the
+ * transport fails or a process calls exit() without weft_finalize() (WEFT_ERR_COMM), when another process reports that its world broke, when a process has
  * no memory (WEFT_ERR_NOMEM), or when processes make different calls (WEFT_ERR_MISMATCH). The message
  * names the process that differs, does not answer, or is behind, the call, the tensor and the ranks. From
  * then on all functions that compute, block or return values fail with this status (or NULL), write

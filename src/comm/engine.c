@@ -120,6 +120,38 @@ void weft_comm_heed_sigterm(weft_comm *comm)
     }
 }
 
+/* A notice of another process that has come before the signal goes first: a launcher sends the signal because that one has
+ * ended. */
+static void hear_before_signal(const weft_comm *comm)
+{
+    enum { LOOKS = 10 };
+    const weft_control *control = &comm->transport.control;
+    for (int i = 0; i < LOOKS && control->hear_abort != NULL && !weft_is_broken(); i++) {
+        control->hear_abort(control->state);
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+    }
+}
+
+/* If the launcher ends this process because another one has vanished, the message names that one. */
+static void break_for_sigterm(weft_comm *comm)
+{
+    hear_before_signal(comm);
+    if (weft_is_broken()) {
+        return;
+    }
+    char last[256] = "", host[64] = "", who[64] = "", before[128] = "";
+    uint64_t calls = weft_flight_last(comm->flight);
+    weft_flight_text(comm->flight, calls, last, sizeof(last), NULL);
+    gethostname(host, sizeof(host) - 1);
+    int ended = weft_inquiry_ended(comm);
+    if (ended >= 0) {
+        snprintf(before, sizeof(before), "%s has ended without weft_finalize(); then ",
+                 weft_process_text(ended, who, sizeof(who)));
+    }
+    weft_break(WEFT_ERR_COMM, "signal", "%sSIGTERM told process %d on %s to end, after call %llu%s%s", before,
+               comm->transport.place.process, host, (unsigned long long)calls, last[0] != '\0' ? ", " : "", last);
+}
+
 /* Progress thread. SIGTERM breaks the world; after a while it ends the process as it would have without weft: its disposition is
  * the default again. */
 static void heed_sigterm(weft_comm *comm)
@@ -129,13 +161,8 @@ static void heed_sigterm(weft_comm *comm)
     }
     double now = starpu_timing_now();
     if (comm->told_to_end_us == 0) {
-        char last[256] = "", host[64] = "";
-        uint64_t calls = weft_flight_last(comm->flight);
-        weft_flight_text(comm->flight, calls, last, sizeof(last), NULL);
-        gethostname(host, sizeof(host) - 1);
         comm->told_to_end_us = now;
-        weft_break(WEFT_ERR_COMM, "signal", "SIGTERM told process %d on %s to end, after call %llu%s%s",
-                   comm->transport.place.process, host, (unsigned long long)calls, last[0] != '\0' ? ", " : "", last);
+        break_for_sigterm(comm);
     } else if (now - comm->told_to_end_us > ending_us) {
         kill(getpid(), SIGTERM);
     }
@@ -461,6 +488,7 @@ static void comm_free(weft_comm *comm)
         free(comm->report_path);
         free(comm->inquiry.accounts);
         free(comm->inquiry.heard);
+        free(comm->inquiry.heard_us);
     }
     free(comm);
 }
@@ -476,7 +504,8 @@ static bool allocate(weft_comm *comm, const weft_transport *transport)
     comm->receives = ordered ? weft_start_queue_new(process, processes, INT64_MAX, true) : NULL;
     comm->flight = weft_flight_new();
     comm->report_path = weft_report_path(process);
-    return comm->next_send != NULL && comm->next_receive != NULL && comm->group_orders != NULL && comm->sends != NULL &&
+    comm->inquiry.heard_us = calloc((size_t)processes, sizeof(double));
+    return comm->inquiry.heard_us != NULL && comm->next_send != NULL && comm->next_receive != NULL && comm->group_orders != NULL && comm->sends != NULL &&
            (comm->receives != NULL) == ordered && comm->flight != NULL;
 }
 

@@ -66,6 +66,10 @@ typedef struct weft_inquiry {
     double began_us, waited_us;
     uint64_t call; /* the call asked for */
     bool second;   /* asked again, for the text of the call that differs */
+    int accused;   /* STUCK: a process that has ended, or cannot be reached; -1: none, the time is over */
+    double still_us; /* STUCK: how long nothing had moved when it began */
+    double last_search_us; /* for processes that have ended */
+    double *heard_us;      /* one per process: when a text of it came last */
     weft_awaited wait;
     weft_account *accounts; /* one per process; kept for the report */
     const weft_account **heard;
@@ -187,6 +191,8 @@ void weft_report_write(weft_comm *comm);
 /* Answers other processes and watches for progress; without progress asks the others, and breaks the world
  * once the cause is known. Cheap; may be called at any time. */
 void weft_inquiry_step(weft_comm *comm);
+/* The first process that has ended, by what this machine knows; -1: none. */
+int weft_inquiry_ended(const weft_comm *comm);
 /* Called when the world is broken: ends all inquiries. */
 void weft_inquiry_end(weft_comm *comm);
 

@@ -21,8 +21,11 @@
 static const double ANSWERS_US = 4e6, TEXTS_US = 1e6;
 /* Time without progress before the peers are asked. */
 static const double SUSPECT_AFTER_US = 250e3;
-/* Interval between looks for texts of other processes. */
-static const double LISTEN_EVERY_US = 2000;
+/* Interval between looks for texts of other processes, and for those that have ended while this one waits. */
+static const double LISTEN_EVERY_US = 2000, SEARCH_EVERY_US = 100e3;
+/* A process on another machine that is waited for and does not answer cannot be reached: after this part of the time-out,
+ * and not before it has been asked several times. */
+static const double LOST_AFTER = 1.0 / 30, LOST_AFTER_US = 10e6;
 
 typedef union text {
     uint32_t kind;
@@ -65,6 +68,23 @@ static void give_account(weft_comm *comm, uint64_t call, weft_account *account)
     account->transfers = comm->pending;
     account->without_panels = comm->pending - comm->granted;
     starpu_pthread_mutex_unlock(&comm->mutex);
+}
+
+/* ---- who has ended ------------------------------------------------------------------------------------- */
+
+static weft_presence presence_of(const weft_comm *comm, int process)
+{
+    const weft_control *control = &comm->transport.control;
+    return control->presence == NULL ? WEFT_PRESENCE_UNKNOWN : control->presence(control->state, process);
+}
+
+int weft_inquiry_ended(const weft_comm *comm)
+{
+    int ended = -1;
+    for (int p = 0; p < comm->transport.place.num_processes && ended < 0; p++) {
+        ended = presence_of(comm, p) == WEFT_ENDED ? p : -1;
+    }
+    return ended;
 }
 
 /* ---- asking -------------------------------------------------------------------------------------------- */
@@ -112,7 +132,7 @@ static void begin(weft_comm *comm, int reason, weft_awaited wait)
     give_account(comm, q->call, &q->accounts[self]);
     for (int p = 0; p < comm->transport.place.num_processes; p++) {
         q->heard[p] = p == self ? &q->accounts[self] : NULL;
-        q->missing += p != self;
+        q->missing += p != self && presence_of(comm, p) != WEFT_ENDED;
     }
     for (int p = 0; p < comm->transport.place.num_processes; p++) {
         if (p != self) {
@@ -178,6 +198,7 @@ static void listen(weft_comm *comm)
     size_t size;
     while ((size = comm->transport.control.receive(comm->transport.control.state, &process, &heard,
                                                    sizeof(heard))) > 0) {
+        comm->inquiry.heard_us[process] = starpu_timing_now();
         if (heard.kind == WEFT_ASK && size == sizeof(heard.ask)) {
             give_answer(comm, process, &heard.ask);
         } else if (heard.kind == WEFT_ANSWER && size == sizeof(heard.answer)) {
@@ -246,25 +267,42 @@ static bool suspects(weft_comm *comm, double still)
     return true;
 }
 
+/* The submitting thread waits for an absent process, in a gather or broadcast. */
+static void break_gathering(const weft_comm *comm, const char *finding)
+{
+    char last[320];
+    uint64_t call = weft_flight_last(comm->flight);
+    weft_flight_text(comm->flight, call, last, sizeof(last), NULL);
+    weft_break(WEFT_ERR_TIMEOUT, "weft", "%s; this process waits for it after call %llu%s%s", finding,
+               (unsigned long long)call, last[0] != '\0' ? ", " : "", last);
+}
+
 /* The mutex is held, and released meanwhile. */
 static void break_stuck(weft_comm *comm, const char *finding)
 {
     char what[WEFT_BLAME_SIZE + 64];
-    snprintf(what, sizeof(what), "nothing has moved for %.1f s%s%s", comm->timeout_us * 1e-6,
+    snprintf(what, sizeof(what), "nothing has moved for %.1f s%s%s", comm->inquiry.still_us * 1e-6,
              finding[0] != '\0' ? "; " : "", finding);
     const weft_comm_transfer *oldest = weft_oldest_granted(comm, true);
     oldest = oldest == NULL ? weft_oldest_granted(comm, false) : oldest;
     if (oldest != NULL) {
         weft_break_for(oldest, weft_first_unfinished(oldest), WEFT_ERR_TIMEOUT, what);
+    } else if (comm->inquiry.accused >= 0) {
+        break_gathering(comm, finding);
     } else {
         weft_break(WEFT_ERR_TIMEOUT, "weft", "%s", what);
     }
 }
 
-static void begin_stuck(weft_comm *comm)
+/* `accused`: a process that has ended or cannot be reached; -1: the time is over. */
+static void begin_stuck(weft_comm *comm, double still, int accused)
 {
+    comm->inquiry.accused = accused;
+    comm->inquiry.still_us = still;
     starpu_pthread_mutex_lock(&comm->mutex);
-    weft_print_pending_locked(comm, stderr); /* the program may end once it hears that the world is broken */
+    if (still > 0) {
+        weft_print_pending_locked(comm, stderr); /* the program may end once it hears that the world is broken */
+    }
     const weft_comm_transfer *oldest = weft_oldest_granted(comm, true);
     weft_awaited wait = wait_of(oldest == NULL ? weft_oldest_granted(comm, false) : oldest);
     bool asks = comm->transport.control.send != NULL && make_room(comm);
@@ -273,7 +311,7 @@ static void begin_stuck(weft_comm *comm)
     }
     starpu_pthread_mutex_unlock(&comm->mutex);
     if (asks) {
-        begin(comm, WEFT_INQUIRY_STUCK, wait);
+        begin(comm, WEFT_INQUIRY_STUCK, accused < 0 ? wait : (weft_awaited){ true, accused, UINT64_MAX });
     }
 }
 
@@ -306,7 +344,8 @@ static void conclude(weft_comm *comm)
     weft_inquiry *q = &comm->inquiry;
     int processes = comm->transport.place.num_processes, self = comm->transport.place.process;
     weft_finding finding = weft_judge(processes, q->heard, self, &q->wait);
-    bool differs = finding.fault == WEFT_FAULT_DIFFERS;
+    bool differs = finding.fault == WEFT_FAULT_DIFFERS, silent = finding.fault == WEFT_FAULT_SILENT;
+    finding.ended = silent && presence_of(comm, finding.process) == WEFT_ENDED;
     if (differs && !q->second) {
         begin_second(comm, &finding);
         return;
@@ -315,6 +354,9 @@ static void conclude(weft_comm *comm)
                          .process = finding.process,
                          .has_come = finding.fault == WEFT_FAULT_NONE };
     weft_finding_text(q->accounts, &finding, blame.text, sizeof(blame.text));
+    if (!differs && !blame.has_come && comm->transport.control.miss != NULL) {
+        comm->transport.control.miss(comm->transport.control.state);
+    }
     int reason = q->reason;
     q->reason = WEFT_INQUIRY_NONE;
     starpu_pthread_mutex_lock(&comm->mutex);
@@ -322,7 +364,7 @@ static void conclude(weft_comm *comm)
         answer_submitter(comm, &blame);
     } else if (differs) {
         weft_break(blame.status, "weft", "%s", blame.text);
-    } else if (reason == WEFT_INQUIRY_STUCK) {
+    } else if (reason == WEFT_INQUIRY_STUCK && (silent || q->accused < 0)) {
         break_stuck(comm, blame.text);
     }
     starpu_pthread_mutex_unlock(&comm->mutex);
@@ -332,7 +374,7 @@ static void go_on(weft_comm *comm, double since_us)
 {
     weft_inquiry *q = &comm->inquiry;
     q->waited_us += since_us < 1e6 ? since_us : 0; /* else this process was stopped */
-    if (q->reason == WEFT_INQUIRY_STUCK && has_moved(comm)) {
+    if (q->reason == WEFT_INQUIRY_STUCK && q->accused < 0 && has_moved(comm)) {
         q->reason = WEFT_INQUIRY_NONE;
     } else if (q->missing == 0 || q->waited_us > (q->second ? TEXTS_US : ANSWERS_US)) {
         conclude(comm);
@@ -355,6 +397,37 @@ static void begin_wanted(weft_comm *comm)
     }
 }
 
+/* A process that this one waits for on another machine, and that has not answered for a while; -1: none. */
+static int find_lost(weft_comm *comm, double still)
+{
+    enum { MAX_PEERS = 4 };
+    double limit_us = comm->timeout_us * LOST_AFTER > LOST_AFTER_US ? comm->timeout_us * LOST_AFTER : LOST_AFTER_US;
+    if (comm->transport.control.send == NULL || comm->timeout_us <= 0 || still < limit_us) {
+        return -1;
+    }
+    int peers[MAX_PEERS], lost = -1;
+    starpu_pthread_mutex_lock(&comm->mutex);
+    int count = find_peers(comm, peers, MAX_PEERS);
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    for (int i = 0; i < count && lost < 0; i++) {
+        bool silent = comm->inquiry.last_listen_us - comm->inquiry.heard_us[peers[i]] > limit_us;
+        lost = silent && presence_of(comm, peers[i]) == WEFT_PRESENCE_UNKNOWN ? peers[i] : -1;
+    }
+    return lost;
+}
+
+/* While this process waits for messages, or in a gather or broadcast. -1: none. */
+static int find_absent(weft_comm *comm, double still)
+{
+    weft_inquiry *q = &comm->inquiry;
+    if ((still < SUSPECT_AFTER_US && !comm->gathers) || q->last_listen_us - q->last_search_us < SEARCH_EVERY_US) {
+        return -1;
+    }
+    q->last_search_us = q->last_listen_us;
+    int ended = weft_inquiry_ended(comm);
+    return ended >= 0 ? ended : find_lost(comm, still);
+}
+
 static void look(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
@@ -363,8 +436,9 @@ static void look(weft_comm *comm)
     if (comm->inquiry.reason != WEFT_INQUIRY_NONE) {
         return;
     }
-    if (comm->timeout_us > 0 && still > comm->timeout_us) {
-        begin_stuck(comm);
+    int absent = find_absent(comm, still);
+    if (absent >= 0 || (comm->timeout_us > 0 && still > comm->timeout_us)) {
+        begin_stuck(comm, still, absent);
     } else if (comm->transport.control.send != NULL && suspects(comm, still)) {
         suspect(comm);
     }

@@ -43,6 +43,7 @@ typedef struct weft_finding {
     int process;    /* to blame; -1: unknown */
     int other;      /* DIFFERS: one process that made the other call; LINK: the other end */
     int count;      /* DIFFERS, SILENT: number of processes in this state */
+    bool ended;     /* SILENT: known to have ended */
     bool undecided; /* DIFFERS: both calls were made by equally many processes */
     bool earlier;   /* DIFFERS: they may differ since an earlier call, no longer recorded */
     uint64_t

@@ -17,7 +17,7 @@ static weft_status open_tables(const char *function, const weft_mpi_common *comm
     MPI_Query_thread(&provided);
     weft_mpi_guard *guard = provided < MPI_THREAD_MULTIPLE ? weft_mpi_guard_new() : NULL;
     weft_transport opened = { .name = "mpi", .place = common->place };
-    bool controls = weft_mpi_control_open(common->control, guard, &opened.control);
+    bool controls = weft_mpi_control_open(common, guard, &opened.control);
     bool moves = controls && weft_mpi_data_open(common, &opened.data);
     if (opened.data.state == NULL) { /* no memory for the tables themselves */
         weft_mpi_guard_free(guard);

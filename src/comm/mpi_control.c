@@ -12,6 +12,7 @@ enum { TAG_RECORD = 1, TAG_BROADCAST, TAG_ABORT, TAG_HERE, TAG_TEXT };
 
 typedef struct abort_notice {
     weft_status status;
+    int32_t misses_one; /* 1: a process may not come to the end */
     char message[2000]; /* short enough to be sent eagerly */
 } abort_notice;
 
@@ -19,6 +20,8 @@ typedef struct mpi_control {
     MPI_Comm comm;
     weft_mpi_guard *guard; /* held in all functions; NULL: there is none */
     weft_mpi_texts texts;
+    weft_mpi_presence *presence;
+    bool misses_one; /* progress thread */
     atomic_bool told; /* an abort notice has come */
     bool gathered;    /* since the last broadcast: process 0 will announce its own arrival */
     /* Payload of the last gather or broadcast: the same bytes to several processes. */
@@ -44,6 +47,9 @@ static void hear_abort(void *state)
     abort_notice theirs;
     if (MPI_Mrecv(&theirs, (int)sizeof(theirs), MPI_BYTE, &message, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
         control->told = true;
+        if (theirs.misses_one != 0) {
+            weft_mpi_miss();
+        }
         weft_break(theirs.status, "weft", "process %d gave up: %s", status.MPI_SOURCE, theirs.message);
     }
 }
@@ -56,6 +62,7 @@ static void send_notices(mpi_control *control)
         return;
     }
     mine->status = weft_broken_by(mine->message, sizeof(mine->message));
+    mine->misses_one = control->misses_one;
     int process = 0, processes = 0;
     MPI_Comm_rank(control->comm, &process);
     MPI_Comm_size(control->comm, &processes);
@@ -72,8 +79,21 @@ static void send_notices(mpi_control *control)
 static void send_abort(void *state)
 {
     mpi_control *control = state;
-    weft_mpi_leave(control->comm);
+    weft_mpi_leave(control->comm, control->presence);
     send_notices(control);
+}
+
+static void miss(void *state)
+{
+    mpi_control *control = state;
+    control->misses_one = true;
+    weft_mpi_miss();
+}
+
+static weft_presence presence_of(void *state, int process)
+{
+    const mpi_control *control = state;
+    return weft_mpi_presence_of(control->presence, process);
 }
 
 /* ---- gather and broadcast ------------------------------------------------------------------------------ */
@@ -242,22 +262,26 @@ static void close_control(void *state)
         weft_mpi_wait(control->num_sent, control->sent, bytes_are_there_s, control->guard, NULL, NULL);
         forget_sent(control);
         MPI_Comm_free(&control->comm);
+        free(control->presence);
     }
     free(control->notice);
     free(control);
 }
 
-bool weft_mpi_control_open(MPI_Comm comm, weft_mpi_guard *guard, weft_control *table)
+bool weft_mpi_control_open(const weft_mpi_common *common, weft_mpi_guard *guard, weft_control *table)
 {
     mpi_control *control = calloc(1, sizeof(*control));
     abort_notice *notice = malloc(sizeof(*notice));
-    if (control == NULL || notice == NULL) {
+    weft_mpi_presence *presence = weft_mpi_presence_new(common);
+    if (control == NULL || notice == NULL || presence == NULL) {
         free(control);
         free(notice);
+        free(presence);
         return false;
     }
     control->notice = notice;
-    control->comm = comm;
+    control->presence = presence;
+    control->comm = common->control;
     control->guard = guard;
     *table = (weft_control){
         .state = control,
@@ -267,6 +291,8 @@ bool weft_mpi_control_open(MPI_Comm comm, weft_mpi_guard *guard, weft_control *t
         .receive = receive_text,
         .send_abort = send_abort,
         .hear_abort = hear_abort,
+        .presence = presence_of,
+        .miss = miss,
         .close = close_control,
     };
     return true;

@@ -5,9 +5,11 @@
 #include <mpi.h>
 
 #include "comm/mpi_guard.h"
+#include "comm/mpi_presence.h"
 #include "comm/transport.h"
 
-/* Takes over the communicator. `guard`: released while a function sleeps; NULL: there is none. False: no memory. */
-bool weft_mpi_control_open(MPI_Comm comm, weft_mpi_guard *guard, weft_control *control);
+/* Takes over the communicator of all processes. `guard`: released while a function sleeps; NULL: there is none. False: no
+ * memory. */
+bool weft_mpi_control_open(const weft_mpi_common *common, weft_mpi_guard *guard, weft_control *control);
 
 #endif

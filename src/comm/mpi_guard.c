@@ -91,6 +91,19 @@ static void hear_abort(void *state)
     pthread_mutex_unlock(&guard->mutex);
 }
 
+/* These two call no MPI. */
+static weft_presence presence(void *state, int process)
+{
+    const weft_mpi_guard *guard = state;
+    return guard->control.presence(guard->control.state, process);
+}
+
+static void miss(void *state)
+{
+    const weft_mpi_guard *guard = state;
+    guard->control.miss(guard->control.state);
+}
+
 /* The last call: the progress thread has ended. */
 static void close_control(void *state)
 {
@@ -165,6 +178,8 @@ void weft_mpi_guard_tables(weft_mpi_guard *guard, weft_transport *transport)
         .receive = receive_text,
         .send_abort = send_abort,
         .hear_abort = hear_abort,
+        .presence = presence,
+        .miss = miss,
         .close = close_control,
     };
     transport->data.state = guard;

@@ -15,6 +15,8 @@
 static struct {
     atomic_bool happened;
     MPI_Comm comm;
+    const weft_mpi_presence *presence;
+    atomic_bool misses_one; /* a process may not come to the end */
 } given_up = { .comm = MPI_COMM_NULL };
 
 /* The process that initialised MPI; its forked children have a copy of MPI's memory but no MPI. 0: none. */
@@ -23,10 +25,16 @@ static pid_t mpi_process;
 /* Whether MPI_Finalize() ends the world. */
 static bool watches_finalize;
 
-void weft_mpi_leave(MPI_Comm comm)
+void weft_mpi_leave(MPI_Comm comm, const weft_mpi_presence *presence)
 {
     given_up.comm = comm;
+    given_up.presence = presence;
     given_up.happened = true;
+}
+
+void weft_mpi_miss(void)
+{
+    given_up.misses_one = true;
 }
 
 bool weft_mpi_has_left(void)
@@ -36,8 +44,9 @@ bool weft_mpi_has_left(void)
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
 
-/* Time that a process waits at exit for the others of a broken world. */
-static const double LAST_BARRIER_S = 5;
+/* Time that a process waits at exit for the others of a broken world: for those that have heard of it, or will; and where the
+ * time-out has found one that has ended, is stopped, or does something else: it may still come and report what it hears. */
+static const double LAST_WAIT_S = 30, LAST_WAIT_WITH_ABSENT_S = 5;
 
 static int world_size(void)
 {
@@ -46,21 +55,88 @@ static int world_size(void)
     return processes;
 }
 
+/* An empty message to each other process that is there. */
+static void tell_others(int process, int processes, int tag)
+{
+    for (int p = 0; p < processes; p++) {
+        MPI_Request request;
+        bool told = p != process && weft_mpi_presence_of(given_up.presence, p) != WEFT_ENDED;
+        if (told && MPI_Isend(NULL, 0, MPI_BYTE, p, tag, given_up.comm, &request) == MPI_SUCCESS) {
+            MPI_Request_free(&request);
+        }
+    }
+}
+
+/* Takes such a message. -1: none has come. */
+static int hear_one(int tag)
+{
+    int there = 0;
+    MPI_Message message;
+    MPI_Status status;
+    if (MPI_Improbe(MPI_ANY_SOURCE, tag, given_up.comm, &there, &message, &status) != MPI_SUCCESS || !there) {
+        return -1;
+    }
+    MPI_Mrecv(NULL, 0, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    return status.MPI_SOURCE;
+}
+
+/* How many processes may still come, and, in *ended, how many will not. */
+static int count_missing(int processes, const bool come[], int *ended)
+{
+    int missing = 0;
+    *ended = 0;
+    for (int p = 0; p < processes; p++) {
+        bool gone = weft_mpi_presence_of(given_up.presence, p) == WEFT_ENDED;
+        *ended += !come[p] && gone;
+        missing += !come[p] && !gone;
+    }
+    return missing;
+}
+
+/* Waits for the others for a while; MPI_Finalize() is safe if all have come, and none has left before it heard of the last. */
+static bool wait_for_others(int process, int processes, bool come[])
+{
+    const struct timespec pause = { 0, 1000000 };
+    double last_s = MPI_Wtime(), waited_s = 0;
+    int ended = 0, missing, from;
+    tell_others(process, processes, WEFT_MPI_TAG_HERE_AT_END);
+    come[process] = true;
+    while ((missing = count_missing(processes, come, &ended)) > 0 &&
+           waited_s < (ended > 0 || given_up.misses_one ? LAST_WAIT_WITH_ABSENT_S : LAST_WAIT_S)) {
+        while ((from = hear_one(WEFT_MPI_TAG_HERE_AT_END)) >= 0) {
+            come[from] = true;
+        }
+        nanosleep(&pause, NULL);
+        double now_s = MPI_Wtime(), since_s = now_s - last_s;
+        waited_s += since_s < 1 ? since_s : 0; /* else this process was stopped */
+        last_s = now_s;
+    }
+    bool all = missing == 0 && ended == 0;
+    if (!all) {
+        tell_others(process, processes, WEFT_MPI_TAG_LEAVES);
+    }
+    return all && hear_one(WEFT_MPI_TAG_LEAVES) < 0;
+}
+
 /* MPI_Finalize() waits for all processes without limit. After a break each process first waits a while for
  * the others: a launcher that sees a process end without MPI_Finalize(), or with a non-zero status, kills
  * the others before they have reported their errors. */
 static bool all_have_come(void)
 {
-    MPI_Request request;
     if (given_up.comm == MPI_COMM_NULL) {
         /* One is absent; the others began to wait for it at about the same time. */
         if (world_size() > 2) {
-            nanosleep(&(struct timespec){ (time_t)LAST_BARRIER_S, 0 }, NULL);
+            nanosleep(&(struct timespec){ (time_t)LAST_WAIT_WITH_ABSENT_S, 0 }, NULL);
         }
         return false;
     }
-    return MPI_Ibarrier(given_up.comm, &request) == MPI_SUCCESS &&
-           weft_mpi_wait(1, &request, LAST_BARRIER_S, NULL, NULL, NULL);
+    int process = 0, processes = 0;
+    MPI_Comm_rank(given_up.comm, &process);
+    MPI_Comm_size(given_up.comm, &processes);
+    bool *come = calloc((size_t)processes, sizeof(*come));
+    bool all = come != NULL && wait_for_others(process, processes, come);
+    free(come);
+    return all;
 }
 
 static void finalize_at_exit(void)
@@ -70,6 +146,7 @@ static void finalize_at_exit(void)
     }
     int finalized = 0;
     MPI_Finalized(&finalized);
+    fflush(NULL); /* the launcher may end this process before exit() comes to it */
     if (!finalized && (!given_up.happened || all_have_come())) {
         MPI_Finalize();
     }

@@ -5,7 +5,11 @@
 
 #include <mpi.h>
 
+#include "comm/mpi_presence.h"
 #include "runtime/runtime.h"
+
+/* Tags on the control table's communicator, beside its own. */
+enum { WEFT_MPI_TAG_HERE_AT_END = 100, WEFT_MPI_TAG_LEAVES };
 
 /* MPI_Init_thread() unless the program has called it; MPI_Finalize() then follows at the program's exit.
  * MPI_Init_thread() may itself wait for other processes without limit: after timeout_s (> 0) a line on
@@ -13,8 +17,10 @@
 weft_status weft_mpi_begin(const char *function, bool own_communicator, double timeout_s);
 
 /* Nothing collective is possible from here on. `comm`: processes to wait for at exit for a while, so that
- * all can report their errors; MPI_COMM_NULL: no communicator of all exists. */
-void weft_mpi_leave(MPI_Comm comm);
+ * all can report their errors; MPI_COMM_NULL: no communicator of all exists. `presence` of its processes: stays for ever. */
+void weft_mpi_leave(MPI_Comm comm, const weft_mpi_presence *presence);
+/* A process may not come to the end: the exit waits for a shorter time. */
+void weft_mpi_miss(void);
 bool weft_mpi_has_left(void);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "comm/mpi_life.h"
+#include "comm/mpi_presence.h"
 #include "comm/mpi_requests.h"
 
 typedef struct opening {
@@ -24,7 +25,7 @@ static bool finish(const opening *o, int error, MPI_Request *request)
     } else {
         weft_fail(WEFT_ERR_COMM, o->function, "MPI cannot reach the processes of the communicator");
     }
-    weft_mpi_leave(MPI_COMM_NULL);
+    weft_mpi_leave(MPI_COMM_NULL, NULL);
     return false;
 }
 
@@ -99,7 +100,8 @@ weft_mpi_common *weft_mpi_common_open(const char *function, MPI_Comm comm, int64
         return NULL;
     }
     common->messages = common->control = common->packs = MPI_COMM_NULL;
-    common->mine = (weft_mpi_card){ pack_bytes, weft_machine_id() };
+    common->mine = (weft_mpi_card){ .pack_bytes = pack_bytes, .machine = weft_machine_id() };
+    weft_mpi_presence_card(&common->mine);
     MPI_Comm_rank(comm, &common->place.process);
     MPI_Comm_size(comm, &common->place.num_processes);
     common->cards = calloc((size_t)common->place.num_processes, sizeof(*common->cards));

@@ -12,6 +12,8 @@
 typedef struct weft_mpi_card {
     int64_t pack_bytes; /* as in weft_mpi_open() */
     uint64_t machine;   /* weft_machine_id() */
+    int64_t pid;        /* of the process, valid where pid_space is the same (comm/mpi_presence.h) */
+    uint64_t pid_space;
 } weft_mpi_card;
 
 typedef struct weft_mpi_common {

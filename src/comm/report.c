@@ -186,8 +186,8 @@ void weft_finding_text(const weft_account *accounts, const weft_finding *f, char
         if (f->count > 1) {
             snprintf(more, sizeof(more), " (nor do %d more)", f->count - 1);
         }
-        snprintf(text, size, "%s does not answer%s: it has ended, is stopped, or cannot be reached", who,
-                 more);
+        snprintf(text, size, "%s does not answer%s: it has ended%s", who, more,
+                 f->ended ? "" : ", is stopped, or cannot be reached");
         break;
     case WEFT_FAULT_BEHIND:
         describe_last_call(&accounts[f->process], last, sizeof(last));

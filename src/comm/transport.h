@@ -17,6 +17,9 @@
 
 /* ---- control ------------------------------------------------------------------------------------------- */
 
+/* What this machine knows of a process. */
+typedef enum weft_presence { WEFT_PRESENCE_UNKNOWN, WEFT_PRESENT, WEFT_ENDED } weft_presence;
+
 /* All may be NULL in a world of one process. */
 typedef struct weft_control {
     void *state;
@@ -39,6 +42,10 @@ typedef struct weft_control {
     void (*send_abort)(void *state);
     /* Calls weft_break() if an abort notice has arrived. Any thread. */
     void (*hear_abort)(void *state);
+    /* Whether a process has ended; unknown for those of other machines. Any thread. NULL: unknown for all. */
+    weft_presence (*presence)(void *state, int process);
+    /* Before send_abort(): a process may not come to the end, where the others then wait for a shorter time. NULL: not used. */
+    void (*miss)(void *state);
     /* Collective, unless send_abort() has been called. Called after the data table's. */
     void (*close)(void *state);
 } weft_control;
