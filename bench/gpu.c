@@ -310,9 +310,9 @@ int main(int argc, char *argv[])
     config.world = WEFT_WORLD_SELF;
     config.ranks = 1;
     cuda_side cuda = { .sgemm = NULL };
-    start_cuda(&cuda); /* before StarPU takes the memory */
     weft_init(&config);
     bench_check();
+    start_cuda(&cuda); /* behind weft_init(): StarPU resets a device whose bus it measures */
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ 1 }, NULL));
     a = weft_rand(WEFT_F32, 2, shape, NULL, NULL);
     b = weft_rand(WEFT_F32, 2, shape, NULL, NULL);

@@ -62,7 +62,7 @@ template <typename T> __global__ void run_rotary(const rotary_work work)
         const int64_t part = block / (work.tables * work.chunks), rest = block - part * work.tables * work.chunks;
         const int64_t pair = rest / work.tables * PAIRS, begin = (work.first / POSITIONS + rest % work.tables) * POSITIONS;
         const int64_t from = work.outer * part / work.parts, vectors = work.outer * (part + 1) / work.parts - from;
-        const int64_t pairs = work.half - pair < PAIRS ? work.half - pair : PAIRS;
+        const int64_t pairs = work.half - pair < PAIRS ? work.half - pair : (int64_t)PAIRS;
         fill_table(work, begin, pair, &table);
         __syncthreads();
         for (int64_t i = threadIdx.x; i < vectors * POSITIONS * pairs; i += THREADS) {

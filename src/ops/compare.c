@@ -45,7 +45,7 @@ static weft_tensor_impl *answers_of_all(const char *function, weft_tensor *truth
     if (own == NULL || weft_runtime.num_processes == 1) {
         return own;
     }
-    return weft_deferral_finish() ? weft_tensor_replicas_as_addends(function, own, WEFT_MIN) : NULL;
+    return weft_deferral_finish(function) ? weft_tensor_replicas_as_addends(function, own, WEFT_MIN) : NULL;
 }
 
 /* `truths`: one per element, or NULL with the error kept. */

@@ -214,7 +214,7 @@ static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor
     }
     weft_scope_open();
     weft_tensor_impl *source = weft_runtime.num_processes == 1 ? tensor
-                               : weft_deferral_finish()        ? weft_tensor_first_replicas(function, tensor)
+                               : weft_deferral_finish(function) ? weft_tensor_first_replicas(function, tensor)
                                                                : NULL;
     weft_tensor_impl *whole = source == NULL ? NULL : weft_tensor_to_layout(function, source, everywhere);
     weft_status status = whole == NULL ? weft_latest_status() : weft_shard_read(function, whole, 0, global);

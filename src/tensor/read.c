@@ -55,11 +55,8 @@ bool weft_is_read_in_place(const weft_layout *layout)
 {
     int64_t count = 0;
     weft_count_checked(layout->ndim, layout->shape, &count);
-    bool all = weft_runtime.devices.bytes > 0 && !layout->has_partial;
-    for (int p = 0; p < weft_runtime.num_processes && all && count > 0; p++) {
-        all = process_has_all(layout, p);
-    }
-    return all;
+    return weft_runtime.num_processes == 1 && weft_runtime.devices.bytes > 0 && !layout->has_partial &&
+           (count == 0 || process_has_all(layout, 0));
 }
 
 /* ---- panels -------------------------------------------------------------------------------------------- */

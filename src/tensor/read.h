@@ -4,8 +4,8 @@
 
 #include "tensor/tensor.h"
 
-/* Whether each process of a world with devices has all values, in shards of whole rows: then reading them moves nothing between
- * ranks. A function of the layout, equal on all processes. */
+/* Whether the process of a world with devices that has no other one has all values in shards of whole rows: then reading them moves
+ * nothing. With several processes replicas may differ, so that all get the values of the first one. */
 bool weft_is_read_in_place(const weft_layout *layout);
 /* BLOCKS: copies the whole of such a tensor, panel by panel as they come to main memory; calls behind the last one that wrote to
  * it are not waited for. As weft_shard_read(), but that a world that breaks meanwhile leaves undefined values. */
