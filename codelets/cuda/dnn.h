@@ -54,9 +54,11 @@ bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queu
 
 /* Parts of this that weft computes itself (dnn_values.cu). Each returns a cudaError_t. */
 
-/* Matrices of 16-bit numbers, `rows` x `width` for each head, behind each other: the dot product of their rows is the product in the
- * statistics, to 16 bits and more. cuDNN computes it from the result and its gradient, of which weft has kept the product. */
-int weft_dnn_split_products(const weft_dnn_gradients *gradients, int64_t heads, void *factors, void *ones, weft_cuda_queue *queue);
+/* What cuDNN's gradients take instead of the statistics: the log-sum of each row, [heads, rows]; and in the place of attention's
+ * result, of which weft has kept the product with its gradient alone, a matrix of 16-bit numbers [heads, rows, width] whose product
+ * with the gradient is that one: at most three numbers of a row are not 0. With the result itself the product would be off by the
+ * rounding of each of its elements; here it is by the rounding of one, at most, and nearly always by that of a third part. */
+int weft_dnn_prepare_rows(const weft_dnn_gradients *gradients, void *results, float *log_sums, weft_cuda_queue *queue);
 
 /* `rows` x `columns` numbers for each head, behind each other, into WEFT_F32. */
 typedef struct weft_dnn_put {

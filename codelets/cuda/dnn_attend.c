@@ -35,7 +35,7 @@ enum { NEEDS_WHOLE_TILES = 91500 };
 /* Workspace: cuDNN's, and what it reads and writes beside the operands. Places from its begin; 0: the operand itself. */
 typedef struct parts {
     size_t bytes; /* of the parts so far */
-    size_t products, factors, ones, of_q, of_k, of_v;
+    size_t products, results, log_sums, of_q, of_k, of_v;
 } parts;
 
 static size_t add_part(parts *p, int64_t elements, size_t size)
@@ -53,8 +53,8 @@ static parts parts_of(const weft_dnn_gradients *g, int64_t own_bytes)
     parts p = { .bytes = 0 };
     add_part(&p, own_bytes > 0 ? own_bytes : 1, 1);
     p.products = add_part(&p, heads * s->rows, sizeof(float));
-    p.factors = add_part(&p, heads * s->rows * s->width, 2);
-    p.ones = add_part(&p, heads * s->rows * s->width, 2);
+    p.results = add_part(&p, heads * s->rows * s->width, 2);
+    p.log_sums = add_part(&p, heads * s->rows, sizeof(float));
     p.of_q = add_part(&p, heads * s->rows * s->depth, 2);
     p.of_k = g->adds || g->of_k == NULL ? add_part(&p, heads * s->keys * s->depth, sizeof(float)) : 0;
     p.of_v = g->adds || g->of_v == NULL ? add_part(&p, heads * s->keys * s->width, sizeof(float)) : 0;
@@ -87,10 +87,9 @@ static bool run_gradients(const weft_dnn_gradients *g, weft_dnn *dnn, const weft
     weft_dnn_add(&arguments, WEFT_DNN_K, g->k);
     weft_dnn_add(&arguments, WEFT_DNN_V, g->v);
     weft_dnn_add(&arguments, WEFT_DNN_GRADIENT, g->gradient);
-    weft_dnn_add(&arguments, WEFT_DNN_LOG_SUMS, g->statistics + WEFT_ATTENTION_LOG_SUM);
+    weft_dnn_add(&arguments, WEFT_DNN_LOG_SUMS, memory + p->log_sums);
     weft_dnn_add(&arguments, WEFT_DNN_PRODUCTS, memory + p->products);
-    weft_dnn_add(&arguments, WEFT_DNN_FACTORS, memory + p->factors);
-    weft_dnn_add(&arguments, WEFT_DNN_ONES, memory + p->ones);
+    weft_dnn_add(&arguments, WEFT_DNN_RESULT, memory + p->results);
     weft_dnn_add(&arguments, WEFT_DNN_OF_Q, memory + p->of_q);
     weft_dnn_add(&arguments, WEFT_DNN_OF_K, p->of_k == 0 ? (char *)g->of_k : memory + p->of_k);
     weft_dnn_add(&arguments, WEFT_DNN_OF_V, p->of_v == 0 ? (char *)g->of_v : memory + p->of_v);
@@ -98,7 +97,7 @@ static bool run_gradients(const weft_dnn_gradients *g, weft_dnn *dnn, const weft
     weft_dnn_add(&arguments, WEFT_DNN_ONE, &one);
     weft_dnn_add(&arguments, WEFT_DNN_MASKED, g->sizes.causal ? &masked : NULL);
     weft_dnn_add(&arguments, WEFT_DNN_SHIFT, g->sizes.shifted ? &shift : NULL);
-    return weft_dnn_split_products(g, g->sizes.groups * g->sizes.shared, memory + p->factors, memory + p->ones, queue) == 0 &&
+    return weft_dnn_prepare_rows(g, memory + p->results, (float *)(void *)(memory + p->log_sums), queue) == 0 &&
            weft_dnn_run(dnn, queue, plan, &arguments, memory) && put_gradients(g, p, memory, queue);
 }
 

@@ -102,26 +102,22 @@ static inputs backward_inputs(weft_dnn_graph *graph, const weft_dnn_sizes *s)
     return in;
 }
 
-/* The product of each row, from matrices (dnn.h). cuDNN knows this chain, multiplication by 1 included. */
+/* The product of each row of the result and its gradient. cuDNN knows this chain, multiplication by 1 included, and that its gradient
+ * is the one that is multiplied by v: with another tensor in its place it computes both from that one. */
 static weft_dnn_tensor row_products(weft_dnn_graph *graph, const weft_dnn_sizes *s, const inputs *in)
 {
     const weft_dnn_layout matrices = weft_dnn_heads(weft_dnn_type(s), in->heads, s->rows, s->width, s->rows * s->width);
-    const weft_dnn_tensor factors = weft_dnn_stored(graph, WEFT_DNN_FACTORS, matrices);
-    const weft_dnn_tensor ones = weft_dnn_stored(graph, WEFT_DNN_ONES, matrices), one = weft_dnn_number(graph, WEFT_DNN_ONE, CUDNN_DATA_FLOAT);
-    const weft_dnn_tensor sums = weft_dnn_between(graph, in->of_rows), result = weft_dnn_stored(graph, WEFT_DNN_PRODUCTS, in->of_rows);
-    weft_dnn_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, weft_dnn_apply(graph, CUDNN_POINTWISE_MUL, factors, &ones), sums);
-    weft_dnn_apply_to(graph, CUDNN_POINTWISE_MUL, sums, &one, NULL, result);
-    return result;
+    const weft_dnn_tensor result = weft_dnn_stored(graph, WEFT_DNN_RESULT, matrices), one = weft_dnn_number(graph, WEFT_DNN_ONE, CUDNN_DATA_FLOAT);
+    const weft_dnn_tensor sums = weft_dnn_between(graph, in->of_rows), products = weft_dnn_stored(graph, WEFT_DNN_PRODUCTS, in->of_rows);
+    weft_dnn_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, weft_dnn_apply(graph, CUDNN_POINTWISE_MUL, in->gradient, &result), sums);
+    weft_dnn_apply_to(graph, CUDNN_POINTWISE_MUL, sums, &one, NULL, products);
+    return products;
 }
 
 /* e^(score - log-sum) */
 static weft_dnn_tensor row_weights(weft_dnn_graph *graph, const weft_dnn_sizes *s, const inputs *in)
 {
-    weft_dnn_layout of_statistics = in->of_rows;
-    of_statistics.strides[0] = in->heads * s->row_step;
-    of_statistics.strides[1] = s->row_step;
-    of_statistics.strides[2] = WEFT_ATTENTION_STATISTICS;
-    const weft_dnn_tensor log_sums = weft_dnn_stored(graph, WEFT_DNN_LOG_SUMS, of_statistics);
+    const weft_dnn_tensor log_sums = weft_dnn_stored(graph, WEFT_DNN_LOG_SUMS, in->of_rows);
     weft_dnn_tensor scores = weft_dnn_between(graph, in->of_scores);
     weft_dnn_multiply(graph, in->q, in->k, scores);
     scores = weft_dnn_apply(graph, CUDNN_POINTWISE_MUL, scores, &in->scale);

@@ -13,8 +13,6 @@ enum {
     WEFT_DNN_RESULT,
     WEFT_DNN_LOG_SUMS,
     WEFT_DNN_GRADIENT,
-    WEFT_DNN_FACTORS,
-    WEFT_DNN_ONES,
     WEFT_DNN_PRODUCTS,
     WEFT_DNN_OF_Q,
     WEFT_DNN_OF_K,
@@ -35,7 +33,7 @@ weft_dnn_layout weft_dnn_transposed(weft_dnn_layout layout);
 weft_dnn_tensor weft_dnn_mask(weft_dnn_graph *graph, const weft_dnn_sizes *sizes, weft_dnn_tensor scores);
 
 /* The graphs. Backward: gradients of q in the 16-bit type, [heads, rows, depth] behind each other; those of k and v in WEFT_F32; the
- * products of the statistics come as rows of two matrices, and are stored, [heads, rows]. In this form, with a gradient of q that is
+ * result is one whose rows have the statistics' products with those of its gradient, which are stored, [heads, rows], as are log-sums. In this form, with a gradient of q that is
  * not a sum over tasks of cuDNN's, cuDNN keeps all scores and adds in a fixed order. */
 void weft_dnn_forward_graph(weft_dnn_graph *graph, const weft_dnn_sizes *sizes);
 void weft_dnn_backward_graph(weft_dnn_graph *graph, const weft_dnn_sizes *sizes);

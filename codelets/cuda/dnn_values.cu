@@ -9,48 +9,85 @@ extern "C" {
 namespace
 {
 
-struct products {
+enum { WIDTH_EACH = 8, PARTS = 3 }; /* columns of a thread, at most: rows have up to 256 */
+
+struct rows_work {
     weft_dtype type;
+    const void *gradient;
     const float *statistics;
-    void *factors, *ones;
-    int64_t heads, rows, width, step;
+    void *results;
+    float *log_sums;
+    int64_t heads, rows, width, gradient_step, row_step;
 };
 
-/* A number as a sum of `parts` numbers of a 16-bit type; the part of this number. */
-static __device__ inline float part_of(weft_dtype type, float value, int64_t part)
+/* The column of the largest magnitude in a row of which each thread has some columns, the first of equal ones; -1: all are 0. Those
+ * of NaN are none. */
+__device__ int largest_of(const float value[])
 {
-    float rest = value, own = weft_narrowed(type, value);
-    for (int64_t i = 0; i < part; i++) {
-        rest -= own;
-        own = weft_narrowed(type, rest);
+    float most = 0;
+    int at = -1;
+    for (int i = 0; i < WIDTH_EACH; i++) {
+        if (fabsf(value[i]) > most) {
+            most = fabsf(value[i]);
+            at = weft_warp_thread() + i * WEFT_WARP;
+        }
     }
-    return own;
+    for (int half = WEFT_WARP / 2; half > 0; half /= 2) {
+        const float other = __shfl_down_sync(~0u, most, half);
+        const int other_at = __shfl_down_sync(~0u, at, half);
+        const bool takes = other > most || (other == most && other_at >= 0 && (at < 0 || other_at < at));
+        most = takes ? other : most;
+        at = takes ? other_at : at;
+    }
+    return __shfl_sync(~0u, at, 0);
 }
 
-/* Columns of a row and what they are multiplied by. bfloat16: three parts. binary16, whose range is small: two parts of one of
- * value, value / 2^15, value 2^14. */
-static __device__ inline float factor_at(weft_dtype type, float value, int64_t column, float *one)
+/* A row whose dot product with the gradient's is `rest`, as well as so many numbers of 16 bits can: quotients by the largest elements
+ * of the gradient, the second for what rounding the first has left. */
+__device__ void divide_row(weft_dtype type, float rest, float value[], float result[])
 {
-    if (type == WEFT_BF16) {
-        *one = column < 3 ? 1.0f : 0.0f;
-        return column < 3 ? part_of(type, value, column) : 0.0f;
+    for (int part = 0; part < PARTS; part++) {
+        const int at = largest_of(value), i = at / WEFT_WARP;
+        if (at < 0) {
+            return;
+        }
+        const float factor = __shfl_sync(~0u, value[i], at % WEFT_WARP);
+        float quotient = weft_narrowed(type, rest / factor);
+        if (isinf(quotient) && !isinf(rest)) { /* the next column takes what is left */
+            quotient = copysignf(type == WEFT_F16 ? 65504.0f : 0x1.fep127f, quotient);
+        }
+        rest -= factor * quotient;
+        if (weft_warp_thread() == at % WEFT_WARP) {
+            result[i] = quotient;
+            value[i] = 0;
+        }
     }
-    const float magnitude = fabsf(value);
-    const int64_t set = magnitude >= 0x1p15f ? 1 : magnitude < 0x1p-5f ? 2 : 0;
-    const float down = set == 1 ? 0x1p-15f : set == 2 ? 0x1p14f : 1.0f;
-    *one = column < 2 ? 1.0f : column < 4 ? 0x1p15f : column < 6 ? 0x1p-14f : 0.0f;
-    return column / 2 == set ? part_of(type, value * down, column % 2) : 0.0f;
 }
 
-__global__ void run_split(const products work)
+/* A warp for each row. */
+__global__ void run_rows(const rows_work work)
 {
-    for (int64_t index = weft_first_index(); index < work.heads * work.rows * work.width; index += weft_index_step()) {
-        const int64_t line = weft_quotient(index, work.width), column = index - line * work.width;
+    const int size = (int)weft_size_of(work.type);
+    for (int64_t line = weft_first_warp(); line < work.heads * work.rows; line += weft_warp_step()) {
         const int64_t head = weft_quotient(line, work.rows), row = line - head * work.rows;
-        const float value = work.statistics[head * work.step + row * WEFT_ATTENTION_STATISTICS + WEFT_ATTENTION_PRODUCT];
-        float one, factor = factor_at(work.type, value, column, &one);
-        weft_store_from(work.type, work.factors, index, factor);
-        weft_store_from(work.type, work.ones, index, one);
+        const char *gradient = (const char *)work.gradient + (head * work.gradient_step + row * work.width) * size;
+        const float *statistics = work.statistics + head * work.row_step + row * WEFT_ATTENTION_STATISTICS;
+        float value[WIDTH_EACH], result[WIDTH_EACH];
+        for (int i = 0; i < WIDTH_EACH; i++) {
+            const int64_t column = weft_warp_thread() + i * WEFT_WARP;
+            value[i] = column < work.width ? weft_load_as(0.0f, work.type, gradient, column) : 0.0f;
+            result[i] = 0;
+        }
+        divide_row(work.type, statistics[WEFT_ATTENTION_PRODUCT], value, result);
+        for (int i = 0; i < WIDTH_EACH; i++) {
+            const int64_t column = weft_warp_thread() + i * WEFT_WARP;
+            if (column < work.width) {
+                weft_store_from(work.type, work.results, line * work.width + column, result[i]);
+            }
+        }
+        if (weft_warp_thread() == 0) {
+            work.log_sums[line] = statistics[WEFT_ATTENTION_LOG_SUM];
+        }
     }
 }
 
@@ -67,11 +104,12 @@ __global__ void run_put(const weft_dnn_put work)
 
 }
 
-int weft_dnn_split_products(const weft_dnn_gradients *gradients, int64_t heads, void *factors, void *ones, weft_cuda_queue *queue)
+int weft_dnn_prepare_rows(const weft_dnn_gradients *gradients, void *results, float *log_sums, weft_cuda_queue *queue)
 {
     const weft_dnn_sizes &s = gradients->sizes;
-    const products work = { (weft_dtype)s.type, gradients->statistics, factors, ones, heads, s.rows, s.width, s.row_step };
-    return weft_launch(run_split, heads * s.rows * s.width, queue->stream, work);
+    const rows_work work = { (weft_dtype)s.type, gradients->gradient, gradients->statistics, results, log_sums, s.groups * s.shared, s.rows,
+                             s.width, s.result_step, s.row_step };
+    return weft_launch_warps(run_rows, work.heads * work.rows, queue->stream, work);
 }
 
 int weft_dnn_put_values(const weft_dnn_put *put, weft_cuda_queue *queue)

@@ -169,10 +169,10 @@ template <typename Method> int launch(const random_work &work, weft_cuda_queue *
     return count == 0 ? 0 : weft_launch(run_random<Method>, count, queue->stream, work);
 }
 
-/* Rounds to a floating type. nvcc 13.0 leaves out (double)(float)value in code for the host: a variable is rounded. */
+/* Rounds to a floating type. nvcc 13.0 leaves out (double)(float)value in code for the host, but for a volatile variable. */
 double as_type(weft_dtype type, double value)
 {
-    const float narrow = (float)value;
+    const volatile float narrow = (float)value;
     return type == WEFT_F32    ? (double)narrow
            : type == WEFT_BF16 ? (double)weft_bf16_to_f32(weft_f64_to_bf16(value))
            : type == WEFT_F16  ? (double)weft_f16_to_f32(weft_f64_to_f16(value))
