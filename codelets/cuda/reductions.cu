@@ -417,7 +417,7 @@ template <typename Kind, typename T> int reduce_in(reduction_work *work, weft_cu
 
 template <typename Kind> int reduce(reduction_work *work, bool powers, bool scaled, weft_cuda_queue *queue)
 {
-    const int fast = queue->fast && !powers ? weft_fast_reduction(Kind::kernel, &work->call, queue) : WEFT_NOT_FAST;
+    const int fast = queue->fast && !powers && !scaled ? weft_fast_reduction(Kind::kernel, &work->call, queue) : WEFT_NOT_FAST;
     if (fast != WEFT_NOT_FAST) {
         return fast;
     }
