@@ -19,8 +19,6 @@ typedef struct weft_dnn_sizes {
     int64_t causal;      /* row i sees keys 0 to i + shift */
     int64_t shifted;     /* whether `shift` is not 0 */
     int64_t stores;      /* whether log-sums are stored */
-    /* Gradients of k and v, one for each head of q, as cuDNN writes them: elements from head to head, and from row to row. */
-    int64_t of_k_step, of_k_row, of_v_step, of_v_row;
 } weft_dnn_sizes;
 
 typedef struct weft_dnn_attention {
@@ -41,6 +39,7 @@ typedef struct weft_dnn_gradients {
     const float *statistics;          /* log-sum and product of each row (codelets/attention.h) */
     float *of_q, *of_k, *of_v;        /* NULL: not wanted; rows of q's lie behind each other */
     int64_t of_q_step;
+    int64_t of_k_step, of_k_row, of_v_step, of_v_row; /* one for each head of q: elements from head to head, and from row to row */
     bool adds; /* to what is there: refused unless all heads are computed at once, as a part that has been added cannot be taken back */
 } weft_dnn_gradients;
 

@@ -3,6 +3,7 @@
 
 #include "codelets/attention.h"
 #include "codelets/cuda/dnn_attention.h"
+#include "codelets/cuda/dnn_check.h"
 #include "codelets/cuda/dnn_plans.h"
 
 bool weft_dnn_attend(const weft_dnn_attention *a, weft_cuda_queue *queue)
@@ -56,8 +57,8 @@ static parts parts_of(const weft_dnn_gradients *g, int64_t own_bytes)
     p.results = add_part(&p, heads * s->rows * s->width, 2);
     p.log_sums = add_part(&p, heads * s->rows, sizeof(float));
     p.of_q = add_part(&p, heads * s->rows * s->depth, 2);
-    p.of_k = g->adds || g->of_k == NULL ? add_part(&p, heads * s->keys * s->depth, sizeof(float)) : 0;
-    p.of_v = g->adds || g->of_v == NULL ? add_part(&p, heads * s->keys * s->width, sizeof(float)) : 0;
+    p.of_k = add_part(&p, heads * s->keys * s->depth, 2);
+    p.of_v = add_part(&p, heads * s->keys * s->width, 2);
     return p;
 }
 
@@ -73,8 +74,8 @@ static bool put_gradients(const weft_dnn_gradients *g, const parts *p, const cha
 {
     const weft_dnn_sizes *s = &g->sizes;
     return put(g, (weft_dtype)s->type, memory + p->of_q, g->of_q, s->rows, s->depth, g->of_q_step, s->depth, queue) &&
-           (p->of_k == 0 || put(g, WEFT_F32, memory + p->of_k, g->of_k, s->keys, s->depth, s->of_k_step, s->of_k_row, queue)) &&
-           (p->of_v == 0 || put(g, WEFT_F32, memory + p->of_v, g->of_v, s->keys, s->width, s->of_v_step, s->of_v_row, queue));
+           put(g, (weft_dtype)s->type, memory + p->of_k, g->of_k, s->keys, s->depth, g->of_k_step, g->of_k_row, queue) &&
+           put(g, (weft_dtype)s->type, memory + p->of_v, g->of_v, s->keys, s->width, g->of_v_step, g->of_v_row, queue);
 }
 
 static bool run_gradients(const weft_dnn_gradients *g, weft_dnn *dnn, const weft_dnn_graph *plan, const parts *p, char *memory,
@@ -91,29 +92,14 @@ static bool run_gradients(const weft_dnn_gradients *g, weft_dnn *dnn, const weft
     weft_dnn_add(&arguments, WEFT_DNN_PRODUCTS, memory + p->products);
     weft_dnn_add(&arguments, WEFT_DNN_RESULT, memory + p->results);
     weft_dnn_add(&arguments, WEFT_DNN_OF_Q, memory + p->of_q);
-    weft_dnn_add(&arguments, WEFT_DNN_OF_K, p->of_k == 0 ? (char *)g->of_k : memory + p->of_k);
-    weft_dnn_add(&arguments, WEFT_DNN_OF_V, p->of_v == 0 ? (char *)g->of_v : memory + p->of_v);
+    weft_dnn_add(&arguments, WEFT_DNN_OF_K, memory + p->of_k);
+    weft_dnn_add(&arguments, WEFT_DNN_OF_V, memory + p->of_v);
     weft_dnn_add(&arguments, WEFT_DNN_SCALE, &scale);
     weft_dnn_add(&arguments, WEFT_DNN_ONE, &one);
     weft_dnn_add(&arguments, WEFT_DNN_MASKED, g->sizes.causal ? &masked : NULL);
     weft_dnn_add(&arguments, WEFT_DNN_SHIFT, g->sizes.shifted ? &shift : NULL);
     return weft_dnn_prepare_rows(g, memory + p->results, (float *)(void *)(memory + p->log_sums), queue) == 0 &&
            weft_dnn_run(dnn, queue, plan, &arguments, memory) && put_gradients(g, p, memory, queue);
-}
-
-/* Sizes of the plan: what cuDNN writes into the workspace lies there without gaps. */
-static weft_dnn_sizes planned(const weft_dnn_gradients *g, const parts *p)
-{
-    weft_dnn_sizes s = g->sizes;
-    if (p->of_k != 0) {
-        s.of_k_row = s.depth;
-        s.of_k_step = s.keys * s.depth;
-    }
-    if (p->of_v != 0) {
-        s.of_v_row = s.width;
-        s.of_v_step = s.keys * s.width;
-    }
-    return s;
 }
 
 /* Some of the groups. */
@@ -129,8 +115,8 @@ static weft_dnn_gradients groups_of(const weft_dnn_gradients *g, int64_t first, 
     part.gradient = (const uint16_t *)g->gradient + head * s->result_step;
     part.statistics = g->statistics + head * s->row_step;
     part.of_q = g->of_q == NULL ? NULL : g->of_q + head * g->of_q_step;
-    part.of_k = g->of_k == NULL ? NULL : g->of_k + head * s->of_k_step;
-    part.of_v = g->of_v == NULL ? NULL : g->of_v + head * s->of_v_step;
+    part.of_k = g->of_k == NULL ? NULL : g->of_k + head * g->of_k_step;
+    part.of_v = g->of_v == NULL ? NULL : g->of_v + head * g->of_v_step;
     return part;
 }
 
@@ -145,7 +131,7 @@ static int64_t groups_at_once(const weft_dnn_gradients *g, size_t most_bytes)
     return fitting < 1 ? 1 : fitting > s->groups ? s->groups : fitting;
 }
 
-bool weft_dnn_attend_backward(const weft_dnn_gradients *g, weft_cuda_queue *queue)
+static bool compute(const weft_dnn_gradients *g, weft_cuda_queue *queue)
 {
     weft_dnn *dnn = weft_dnn_of(queue);
     const int64_t at_once = dnn == NULL ? 1 : groups_at_once(g, weft_dnn_most_bytes(dnn));
@@ -155,14 +141,27 @@ bool weft_dnn_attend_backward(const weft_dnn_gradients *g, weft_cuda_queue *queu
     for (int64_t first = 0; first < g->sizes.groups; first += at_once) {
         const int64_t rest = g->sizes.groups - first;
         const weft_dnn_gradients part = groups_of(g, first, rest < at_once ? rest : at_once);
-        parts p = parts_of(&part, 0);
-        const weft_dnn_sizes sizes = planned(&part, &p);
-        const weft_dnn_graph *plan = weft_dnn_plan_of(dnn, WEFT_DNN_BACKWARD, &sizes, weft_dnn_backward_graph);
-        p = parts_of(&part, plan == NULL ? 0 : plan->workspace_bytes);
+        const weft_dnn_graph *plan = weft_dnn_plan_of(dnn, WEFT_DNN_BACKWARD, &part.sizes, weft_dnn_backward_graph);
+        const parts p = parts_of(&part, plan == NULL ? 0 : plan->workspace_bytes);
         char *memory = plan == NULL ? NULL : weft_dnn_workspace(dnn, p.bytes);
         if (memory == NULL || !run_gradients(&part, dnn, plan, &p, memory, queue)) {
             return false;
         }
     }
     return true;
+}
+
+bool weft_dnn_attend_backward(const weft_dnn_gradients *g, weft_cuda_queue *queue)
+{
+    weft_dnn *dnn = weft_dnn_of(queue);
+    if (dnn == NULL) {
+        return false;
+    }
+    weft_dnn_trust *trust = weft_dnn_trust_of(dnn, g->sizes.type);
+    if (*trust == WEFT_DNN_UNKNOWN) {
+        const int64_t before = weft_dnn_count_runs(queue);
+        *trust = weft_dnn_check_gradients(g->sizes.type, queue, compute) ? WEFT_DNN_RIGHT : WEFT_DNN_WRONG;
+        weft_dnn_set_runs(dnn, before);
+    }
+    return *trust == WEFT_DNN_RIGHT && compute(g, queue);
 }

@@ -134,23 +134,24 @@ static void multiply_transposed(weft_dnn_graph *graph, const inputs *in, weft_dn
     weft_dnn_multiply(graph, transposed, by, weft_dnn_stored(graph, id, layout));
 }
 
-static weft_dnn_layout of_keys(const weft_dnn_sizes *s, int64_t heads, int64_t columns, int64_t step, int64_t row)
+/* In 16 bits: cuDNN 9 takes a graph with gradients in single precision, and writes 16 bits into them. */
+static weft_dnn_layout of_keys(const weft_dnn_sizes *s, int64_t heads, int64_t columns)
 {
-    return (weft_dnn_layout){ CUDNN_DATA_FLOAT, { 1, heads, s->keys, columns }, { heads * step, step, row, 1 } };
+    return weft_dnn_heads(weft_dnn_type(s), heads, s->keys, columns, s->keys * columns);
 }
 
 void weft_dnn_backward_graph(weft_dnn_graph *graph, const weft_dnn_sizes *s)
 {
     const inputs in = backward_inputs(graph, s);
     const weft_dnn_tensor products = row_products(graph, s, &in), weights = row_weights(graph, s, &in);
-    multiply_transposed(graph, &in, weights, in.gradient, WEFT_DNN_OF_V, of_keys(s, in.heads, s->width, s->of_v_step, s->of_v_row));
+    multiply_transposed(graph, &in, weights, in.gradient, WEFT_DNN_OF_V, of_keys(s, in.heads, s->width));
 
     weft_dnn_tensor slopes = weft_dnn_between(graph, in.of_scores);
     weft_dnn_multiply(graph, in.gradient, in.v, slopes);
     slopes = weft_dnn_apply(graph, CUDNN_POINTWISE_SUB, slopes, &products);
     slopes = weft_dnn_apply(graph, CUDNN_POINTWISE_MUL, slopes, &weights);
     slopes = weft_dnn_apply(graph, CUDNN_POINTWISE_MUL, slopes, &in.scale);
-    multiply_transposed(graph, &in, slopes, in.q, WEFT_DNN_OF_K, of_keys(s, in.heads, s->depth, s->of_k_step, s->of_k_row));
+    multiply_transposed(graph, &in, slopes, in.q, WEFT_DNN_OF_K, of_keys(s, in.heads, s->depth));
 
     weft_dnn_tensor keys = weft_dnn_between(graph, weft_dnn_transposed(in.k.layout));
     weft_dnn_reshape(graph, in.k, keys);

@@ -22,6 +22,7 @@ struct weft_dnn {
     kept_plan *plans[MAX_PLANS];
     int num_plans;
     int64_t runs;
+    weft_dnn_trust trust[2]; /* in gradients of bf16, of f16 */
     /* Workspace. Earlier blocks stay until the queue ends: freeing one would wait for the device. */
     void *blocks[MAX_BLOCKS];
     int num_blocks;
@@ -113,6 +114,16 @@ const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, weft_dnn_kind kind, const 
         dnn->plans[dnn->num_plans++] = plan;
     }
     return plan == NULL || plan->graph.plan == NULL ? NULL : &plan->graph;
+}
+
+weft_dnn_trust *weft_dnn_trust_of(weft_dnn *dnn, int64_t type)
+{
+    return &dnn->trust[type == WEFT_F16];
+}
+
+void weft_dnn_set_runs(weft_dnn *dnn, int64_t runs)
+{
+    dnn->runs = runs;
 }
 
 size_t weft_dnn_version(const weft_dnn *dnn)

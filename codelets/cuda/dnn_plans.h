@@ -20,6 +20,12 @@ weft_dnn *weft_dnn_of(weft_cuda_queue *queue);
  * room for. */
 const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, weft_dnn_kind kind, const weft_dnn_sizes *sizes, weft_dnn_describe_graph describe);
 
+/* What is known of its gradients of a type (dnn_check.h). */
+typedef enum weft_dnn_trust { WEFT_DNN_UNKNOWN, WEFT_DNN_RIGHT, WEFT_DNN_WRONG } weft_dnn_trust;
+weft_dnn_trust *weft_dnn_trust_of(weft_dnn *dnn, int64_t type);
+/* Forgets later runs: those of the check. */
+void weft_dnn_set_runs(weft_dnn *dnn, int64_t runs);
+
 /* cuDNN's: 91900 is 9.19.0. */
 size_t weft_dnn_version(const weft_dnn *dnn);
 /* Bytes of workspace that an operation may ask for. */

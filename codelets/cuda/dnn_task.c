@@ -108,10 +108,6 @@ bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queu
     const weft_dnn_operand *const others[] = { &gradient, &statistics, &out.outputs[0], &out.outputs[1], &out.outputs[2] };
     t.sizes.result_step = gradient.step;
     t.sizes.row_step = statistics.step;
-    t.sizes.of_k_step = out.of_k == NULL ? 0 : out.of_k->step;
-    t.sizes.of_v_step = out.of_v == NULL ? 0 : out.of_v->step;
-    t.sizes.of_k_row = row_of(out.of_k);
-    t.sizes.of_v_row = row_of(out.of_v);
     for (int64_t piece = 0, count; piece < t.pieces; piece += count) {
         count = weft_dnn_piece(&t, 2 + t.call.num_outputs, others, piece);
         const weft_dnn_gradients g = { .sizes = t.sizes,
@@ -126,6 +122,10 @@ bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queu
                                        .of_k = output_at(out.of_k, piece, 0),
                                        .of_v = output_at(out.of_v, piece, out.v_column),
                                        .of_q_step = out.outputs[0].step,
+                                       .of_k_step = out.of_k == NULL ? 0 : out.of_k->step,
+                                       .of_v_step = out.of_v == NULL ? 0 : out.of_v->step,
+                                       .of_k_row = row_of(out.of_k),
+                                       .of_v_row = row_of(out.of_v),
                                        .adds = (t.call.numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_CONTINUES) != 0 };
         if (count == 0 || (g.adds && count < t.pieces) || !all_aligned(&g) || !weft_dnn_attend_backward(&g, queue)) {
             return false;

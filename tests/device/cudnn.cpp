@@ -203,6 +203,7 @@ tensor &tensor_in(job &j, const pointer &operation, int name)
 
 void multiply(const tensor &a, const tensor &b, tensor &c)
 {
+    const bool wrong = getenv("STAND_IN_DNN_WRONG") != nullptr; /* a version that computes something else */
     for_each(c.shape, [&](int64_t index[4]) {
         float sum = 0;
         int64_t at_a[4] = { index[0], index[1], index[2], 0 }, at_b[4] = { index[0], index[1], 0, index[3] };
@@ -212,7 +213,7 @@ void multiply(const tensor &a, const tensor &b, tensor &c)
         for (int64_t l = 0; l < a.shape[3]; l++) {
             sum += load(a, first_a + l * a.strides[3]) * load(b, first_b + l * b.strides[2]);
         }
-        store(c, place_of(c, index, c.shape), sum);
+        store(c, place_of(c, index, c.shape), wrong ? -sum : sum);
     });
 }
 

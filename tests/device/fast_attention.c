@@ -533,9 +533,26 @@ void test_fast_attention_refused(void **state)
     check_refusals(WEFT_KERNEL_attention);
 }
 
+#ifndef WEFT_TEST_GPU
+/* A cuDNN that computes other gradients is found before its results are used. */
+static void check_wrong_dnn(const sizes *of)
+{
+    if (has_dnn()) {
+        setenv("STAND_IN_DNN_WRONG", "1", 1);
+        check_by_weft(of, WEFT_KERNEL_attention_backward_all);
+        unsetenv("STAND_IN_DNN_WRONG");
+        check_by_dnn(of, WEFT_KERNEL_attention_backward_all);
+    }
+}
+#endif
+
 void test_fast_gradients_refused(void **state)
 {
     (void)state;
+#ifndef WEFT_TEST_GPU
+    check_wrong_dnn(&some[0]);
+    check_wrong_dnn(&some[1]);
+#endif
     check_refusals(WEFT_KERNEL_attention_backward_q);
     check_refusals(WEFT_KERNEL_attention_backward_kv);
     check_refusals(WEFT_KERNEL_attention_backward_all);

@@ -60,11 +60,7 @@ static weft_dnn_sizes sizes_of(const heads *h)
                              .row_step = h->rows,
                              .causal = h->causal,
                              .shifted = h->shifted,
-                             .stores = h->stores,
-                             .of_k_step = h->keys * h->depth,
-                             .of_k_row = h->depth,
-                             .of_v_step = h->keys * h->width,
-                             .of_v_row = h->width };
+                             .stores = h->stores };
 }
 
 static void check_plans(const heads all[], size_t count, void (*describe)(weft_dnn_graph *graph, const weft_dnn_sizes *sizes))
