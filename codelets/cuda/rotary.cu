@@ -11,7 +11,7 @@ extern "C" {
 namespace
 {
 
-enum { POSITIONS = WEFT_ROTARY_POSITIONS, PAIRS = 64, THREADS = 256 };
+enum { POSITIONS = WEFT_ROTARY_POSITIONS, PAIRS = 64, THREADS = 256, EACH = 4 }; /* EACH: pairs of a thread */
 
 struct rotary_work {
     weft_device_call call;
@@ -45,14 +45,20 @@ template <typename T> __device__ void fill_table(const rotary_work &work, int64_
     }
 }
 
-/* Pair number `pair` of vector `outer` at a position of the part. */
-template <typename T> __device__ void rotate(const rotary_work &work, int64_t outer, int64_t position, int64_t pair, T c, T s)
+/* `count` pairs from number `pair` on of vector `outer` at a position of the part. A vector lies in one row: its place is found once. */
+template <typename T>
+__device__ void rotate(const rotary_work &work, int64_t outer, int64_t position, int64_t pair, int count, const T cosine[], const T sine[])
 {
     const weft_device_call &call = work.call;
-    const int64_t at = (outer * work.positions + position) * 2 * work.half + pair;
-    const T a = weft_get<T>(call, weft_input(call, 0), at), b = weft_get<T>(call, weft_input(call, 0), at + work.half);
-    weft_set(call, 0, at, (T)((T)(a * c) - (T)(b * s)));
-    weft_set(call, 0, at + work.half, (T)((T)(b * c) + (T)(a * s)));
+    const int from = weft_input(call, 0);
+    const int64_t vector = (outer * work.positions + position) * 2 * work.half;
+    const weft_device_place in = weft_place_of(call, from, vector), out = weft_place_of(call, 0, vector);
+    for (int k = 0; k < count; k++) {
+        const T a = weft_load_as(T(), call.views[from].dtype, in.memory, in.place + pair + k);
+        const T b = weft_load_as(T(), call.views[from].dtype, in.memory, in.place + pair + k + work.half);
+        weft_store_from(call.views[0].dtype, out.memory, out.place + pair + k, (T)((T)(a * cosine[k]) - (T)(b * sine[k])));
+        weft_store_from(call.views[0].dtype, out.memory, out.place + pair + k + work.half, (T)((T)(b * cosine[k]) + (T)(a * sine[k])));
+    }
 }
 
 template <typename T> __global__ void run_rotary(const rotary_work work)
@@ -65,12 +71,14 @@ template <typename T> __global__ void run_rotary(const rotary_work work)
         const int64_t pairs = work.half - pair < PAIRS ? work.half - pair : (int64_t)PAIRS;
         fill_table(work, begin, pair, &table);
         __syncthreads();
-        for (int64_t i = threadIdx.x; i < vectors * POSITIONS * pairs; i += THREADS) {
-            const int64_t vector = weft_quotient(i, POSITIONS * pairs);
-            const int inside = (int)(i - vector * POSITIONS * pairs), p = inside / (int)pairs, own = inside - p * (int)pairs;
+        const int64_t groups = (pairs + EACH - 1) / EACH;
+        for (int64_t i = threadIdx.x; i < vectors * POSITIONS * groups; i += THREADS) {
+            const int64_t vector = weft_quotient(i, POSITIONS * groups);
+            const int inside = (int)(i - vector * POSITIONS * groups), p = inside / (int)groups, own = (inside - p * (int)groups) * EACH;
             const int64_t position = begin - work.first + p;
             if (position >= 0 && position < work.positions) {
-                rotate(work, from + vector, position, pair + own, table.cosine[p][own], table.sine[p][own]);
+                rotate(work, from + vector, position, pair + own, (int)pairs - own < EACH ? (int)pairs - own : (int)EACH,
+                       table.cosine[p] + own, table.sine[p] + own);
             }
         }
         __syncthreads(); /* before the next table */
