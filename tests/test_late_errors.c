@@ -1,9 +1,11 @@
 /* Errors in tasks are reported once per call, however many tasks fail, also if some run after the report,
  * and also if the result has no elements. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "operand.h"
+#include "runtime/runtime.h"
 
 enum { RANKS = 8, ROWS = 6, COLUMNS = 3, INDICES = 9 };
 
@@ -182,6 +184,52 @@ static void test_each_call(void **state)
     leave_rows();
 }
 
+/* ---- tasks of one operation that fail at once ------------------------------------------------------------- */
+
+enum { FAILING = 2, OPERATIONS = 40, WIDTH = 1 << 20 }; /* WIDTH: messages that take time to write */
+
+typedef struct failing {
+    pthread_t thread;
+    int missed; /* operations after whose error there was none to collect */
+} failing;
+
+static pthread_barrier_t together;
+
+static void *fail_together(void *argument)
+{
+    failing *f = argument;
+    for (uint64_t i = 0; i < OPERATIONS; i++) {
+        char message[100];
+        pthread_barrier_wait(&together);
+        weft_fail_later(UINT64_MAX - i, WEFT_ERR_INVALID, "test_at_once", "task of operation %*d", WIDTH, (int)i);
+        f->missed += weft_error_peek(message, sizeof(message)) != WEFT_ERR_INVALID;
+        if (pthread_barrier_wait(&together) == PTHREAD_BARRIER_SERIAL_THREAD) {
+            weft_error_collect();
+            weft_clear_error();
+        }
+    }
+    return NULL;
+}
+
+/* The error can be collected as soon as any of the tasks has ended, whichever was first. */
+static void test_at_once(void **state)
+{
+    (void)state;
+    failing threads[FAILING] = { 0 };
+    assert_int_equal(pthread_barrier_init(&together, NULL, FAILING), 0);
+    for (int i = 0; i < FAILING; i++) {
+        assert_int_equal(pthread_create(&threads[i].thread, NULL, fail_together, &threads[i]), 0);
+    }
+    int missed = 0;
+    for (int i = 0; i < FAILING; i++) {
+        pthread_join(threads[i].thread, NULL);
+        missed += threads[i].missed;
+    }
+    pthread_barrier_destroy(&together);
+    assert_int_equal(missed, 0);
+    assert_int_equal(weft_wait(), WEFT_OK);
+}
+
 /* ---- results without elements -------------------------------------------------------------------------- */
 
 static void check_found(weft_tensor *result, const char *message)
@@ -243,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_once, start, stop),
         cmocka_unit_test_setup_teardown(test_each_call, start, stop),
+        cmocka_unit_test_setup_teardown(test_at_once, start, stop),
         cmocka_unit_test_setup_teardown(test_empty_results, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

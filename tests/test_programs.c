@@ -162,10 +162,10 @@ static void test_printed_programs(void **state)
 
 /* ---- nothing is left out ------------------------------------------------------------------------------- */
 
-/* Operations that random programs need luck to reach: a ring of attention needs q, k and v sharded alike; a second derivative; and running
- * statistics, which programs do not have. */
-static const char *const reached_seldom[] = { "attention_state", "attention_finish", "max_pool_pick", "running_average",
-                                              NULL };
+/* Operations that random programs without gradients do not reach, or need luck to: a ring of attention needs q, k and v sharded alike;
+ * the gradient of a norm and the second derivative of max_pool, which tests/test_gradients.c compares; and running statistics. */
+static const char *const reached_seldom[] = { "attention_state", "attention_finish", "max_pool_pick", "norm_share",
+                                              "running_average", NULL };
 
 static bool is_listed(const char *const names[], const char *name)
 {
@@ -257,7 +257,7 @@ static const char *const not_in_the_table[] = {
     "weft_mesh_slice", "weft_local_map", "weft_tensor_flatten", "weft_tensor_unflatten", "weft_from_local_ex", "weft_from_dlpack", "weft_from_dlpack_unversioned", "weft_to_dlpack",
     "weft_to_dlpack_unversioned", "weft_from_boxes", "weft_to_boxes", "weft_fixed_boxes_begin", "weft_fixed_boxes_end", "weft_mesh_submesh", "weft_mesh_unflatten",
     "weft_visualize_sharding", "weft_mesh_ndim", "weft_mesh_size", "weft_mesh_num_ranks",
-    "weft_mesh_dim_name", "weft_mesh_coordinate", "weft_mesh_current", "weft_shard_box", "weft_to_host",
+    "weft_mesh_dim_name", "weft_mesh_coordinate", "weft_mesh_current", "weft_shard_box", "weft_to_host", "weft_to_host_on",
     "weft_local_to_host", "weft_local_acquire", "weft_local_release", "weft_local_box", "weft_local_bytes",
     "weft_tensor_bytes", "weft_tensor_describe", "weft_tensor_ndim", "weft_tensor_size",
     "weft_tensor_dtype", "weft_tensor_mesh", "weft_tensor_placements", "weft_random_state_create",

@@ -51,16 +51,22 @@ static void keep(weft_status status, const char *message)
     }
 }
 
-/* True: the first error. */
-static bool keep_late(late_error *error, weft_status status, const char *message)
+/* True: the first error. The caller holds the mutex. */
+static bool keep_first(late_error *error, weft_status status, const char *message)
 {
-    pthread_mutex_lock(&late.mutex);
     bool first = error->status == WEFT_OK;
     if (first) {
         error->status = status;
         memcpy(error->message, message, sizeof(error->message));
         atomic_store(&late.is_broken, late.broken.status != WEFT_OK);
     }
+    return first;
+}
+
+static bool keep_late(late_error *error, weft_status status, const char *message)
+{
+    pthread_mutex_lock(&late.mutex);
+    bool first = keep_first(error, status, message);
     pthread_mutex_unlock(&late.mutex);
     return first;
 }
@@ -131,16 +137,20 @@ void weft_errors_forget_operations(void)
 
 void weft_fail_later(uint64_t operation, weft_status status, const char *function, const char *format, ...)
 {
+    char message[MESSAGE_SIZE];
+    /* The error is kept before the mutex is released: a later task of the operation may return at once, and the program may
+     * then collect. */
     pthread_mutex_lock(&late.mutex);
     bool first = is_first_of(operation);
-    pthread_mutex_unlock(&late.mutex);
     if (first) {
-        char message[MESSAGE_SIZE];
         va_list arguments;
         va_start(arguments, format);
         write_message(message, function, format, arguments);
         va_end(arguments);
-        keep_late(&late.next, status, message);
+        keep_first(&late.next, status, message);
+    }
+    pthread_mutex_unlock(&late.mutex);
+    if (first) {
         weft_failure_show(message);
     }
 }
