@@ -126,31 +126,48 @@ static __host__ __device__ inline bool has_v(const weft_device_call &call, bool 
     return !state || (call.numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_V) != 0;
 }
 
-/* Blocks of columns of a result: one without columns has states. */
+/* Pieces of the columns of a result: one without columns has states. */
 static __host__ __device__ inline int64_t chunks_of(const job &j)
 {
     return j.width == 0 ? 1 : pieces_of(j.width, COLUMNS);
+}
+
+/* Blocks of threads that share the columns of a result, a piece each. A state that is read is written by one block: another
+ * would read a sum and a largest score that this one has already written. */
+static __host__ __device__ inline int64_t sharers_of(const job &j)
+{
+    return (j.parts & WEFT_ATTENTION_CONTINUES) != 0 ? 1 : chunks_of(j);
+}
+
+template <typename T, bool state> __device__ void attend(const job &j, tile<T> &t, const part &p)
+{
+    T sums[ROWS];
+    __syncthreads(); /* the former piece has been stored */
+    start_rows(j, t, p, sums);
+    int64_t keys = visible(j, p.row + p.rows - 1, 0, j.keys);
+    for (int64_t key = 0; key < keys; key += KEYS) {
+        take_keys(j, t, p, key, least(KEYS, keys - key), sums);
+    }
+    __syncthreads();
+    store_rows<T, state>(j, t, p, sums);
 }
 
 template <typename T, bool state> __global__ void run_attention(const __grid_constant__ weft_device_call call)
 {
     __shared__ tile<T> t;
     job j = job_of(call, false, has_v(call, state));
-    const int64_t chunks = chunks_of(j), row_tiles = pieces_of(j.rows, ROWS);
-    for (int64_t block = blockIdx.x; block < batches_of(j) * row_tiles * chunks; block += gridDim.x) {
-        part p = { block / chunks % row_tiles * ROWS, 0, block % chunks * COLUMNS + threadIdx.x, false };
+    const int64_t sharers = sharers_of(j), row_tiles = pieces_of(j.rows, ROWS);
+    const int64_t pieces = chunks_of(j) / sharers; /* of each block */
+    for (int64_t block = blockIdx.x; block < batches_of(j) * row_tiles * sharers; block += gridDim.x) {
+        part p = { block / sharers % row_tiles * ROWS, 0, 0, false };
         p.rows = least(ROWS, j.rows - p.row);
-        p.has_column = p.column < j.width;
-        set_batch(j, block / chunks / row_tiles);
-        T sums[ROWS];
-        __syncthreads(); /* the former block has been stored */
-        start_rows(j, t, p, sums);
-        int64_t keys = visible(j, p.row + p.rows - 1, 0, j.keys);
-        for (int64_t key = 0; key < keys; key += KEYS) {
-            take_keys(j, t, p, key, least(KEYS, keys - key), sums);
+        set_batch(j, block / sharers / row_tiles);
+        /* The first piece last: with it the sums and the largest scores are stored, which all pieces read. */
+        for (int64_t piece = pieces - 1; piece >= 0; piece--) {
+            p.column = (block % sharers + piece) * COLUMNS + threadIdx.x;
+            p.has_column = p.column < j.width;
+            attend<T, state>(j, t, p);
         }
-        __syncthreads();
-        store_rows<T, state>(j, t, p, sums);
     }
 }
 
@@ -161,7 +178,7 @@ template <bool state> int launch_attention(const weft_task_run *run, weft_cuda_q
     const job j = job_of(call, false, has_v(call, state));
     return failed != 0 ? failed
                        : launch(call.views[0].dtype == WEFT_F64 ? run_attention<double, state> : run_attention<float, state>,
-                                batches_of(j) * pieces_of(j.rows, ROWS) * chunks_of(j), call, queue);
+                                batches_of(j) * pieces_of(j.rows, ROWS) * sharers_of(j), call, queue);
 }
 
 /* ---- from states --------------------------------------------------------------------------------------- */

@@ -139,6 +139,78 @@ static void test_attention(void **state)
     }
 }
 
+/* A result with as many columns as two blocks of threads, and more, have; or as one has, and fewer. */
+static const int64_t widths[] = { 127, 128, 129, 256, 300 };
+enum { WIDTHS = sizeof(widths) / sizeof(widths[0]), STATE_ROWS = 18, STATE_KEYS = 5, STATE_DEPTH = 3 };
+
+static double element(int k, weft_dtype type, int64_t index)
+{
+    return number_at(type, memory.host[k] + (size_t)index * weft_dtype_size(type));
+}
+
+/* The states in memory 0 after the keys: of q, k and v in memories 1 to 3, one behind the other. */
+static void continue_states(weft_dtype type, int64_t width, double scale, double *states)
+{
+    for (int64_t row = 0; row < STATE_ROWS; row++) {
+        const int64_t first = row * (width + WEFT_ATTENTION_STATE);
+        double *sums = states + first, most = element(0, type, first + width + WEFT_ATTENTION_LARGEST), scores[STATE_KEYS], before = most;
+        for (int64_t key = 0; key < STATE_KEYS; key++) {
+            scores[key] = 0;
+            for (int64_t d = 0; d < STATE_DEPTH; d++) {
+                scores[key] += scale * element(1, type, row * STATE_DEPTH + d) * element(2, type, key * STATE_DEPTH + d);
+            }
+            most = fmax(most, scores[key]);
+        }
+        for (int64_t column = 0; column <= width; column++) { /* the last one: of the weights themselves */
+            sums[column] = exp(before - most) * element(0, type, first + column);
+            for (int64_t key = 0; key < STATE_KEYS; key++) {
+                sums[column] += exp(scores[key] - most) * (column < width ? element(3, type, key * width + column) : 1);
+            }
+        }
+        sums[width + WEFT_ATTENTION_LARGEST] = most;
+    }
+}
+
+/* The states in memory 0 have seen keys: their sums of weights are at least 1. */
+static void set_sums(weft_dtype type, int64_t columns)
+{
+    for (int64_t row = 0; row < STATE_ROWS; row++) {
+        const int64_t sum = (row + 1) * columns - WEFT_ATTENTION_STATE + WEFT_ATTENTION_SUM;
+        set_number_at(type, memory.host[0] + (size_t)sum * weft_dtype_size(type), 1 + fabs(element(0, type, sum)));
+    }
+    send_again(0);
+}
+
+/* Columns of all pieces continue the same state: against a sum of each column. */
+static void test_continued_states(void **state)
+{
+    (void)state;
+    static double expected[STATE_ROWS * (300 + WEFT_ATTENTION_STATE)];
+    for (int i = 0; i < 2 * WIDTHS; i++) {
+        const weft_dtype type = i % 2 == 0 ? WEFT_F32 : WEFT_F64;
+        const int64_t width = widths[i / 2], columns[] = { width + WEFT_ATTENTION_STATE, STATE_DEPTH, STATE_DEPTH, width };
+        view_case c;
+        begin_case(&c, WEFT_KERNEL_attention_state);
+        memory.calm = true;
+        c.args->first = true;
+        c.args->numbers[WEFT_ATTENTION_PARTS] = WEFT_ATTENTION_HAS_V | WEFT_ATTENTION_CONTINUES;
+        c.scalars[0] = 0.25;
+        for (int k = 0; k < 4; k++) {
+            part p = part_with(part_with((part){ .ndim = 2 }, 0, k < 2 ? STATE_ROWS : STATE_KEYS), 1, columns[k]);
+            (k == 0 ? add_output : add_input)(&c, type, &p, true);
+            c.host[k] = memory.host[k]; /* the one panel is where the memory begins */
+            c.device[k] = memory.device[k];
+        }
+        set_sums(type, columns[0]);
+        continue_states(type, width, c.scalars[0], expected);
+        run_case_near(&c, bound(type, type));
+        for (int64_t x = 0; x < STATE_ROWS * columns[0]; x++) {
+            set_number_at(type, memory.host[0] + (size_t)x * weft_dtype_size(type), expected[x]);
+        }
+        compare_near("attention_state", 0, type, bound(type, type));
+    }
+}
+
 static void test_finish(void **state)
 {
     (void)state;
@@ -258,7 +330,7 @@ static void test_rotary(void **state)
         part of = any_part(2, wide ? 2 : 4, 4);
         weft_dtype type = any_float();
         int dim = of.ndim - 2;
-        of.extent[dim] = 1 + below(wide ? 10 : 40);
+        of.extent[dim] = 1 + below(wide ? 10 : 30); /* four dimensions of f64 fit into the memory */
         of.offset[dim] = below(wide ? 10 : 40);
         of.shape[dim] = of.offset[dim] + of.extent[dim];
         of = part_with(of, dim + 1, 2 * (wide ? 60 + below(80) : below(9)));
@@ -274,7 +346,7 @@ static void test_rotary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention),  cmocka_unit_test(test_finish), cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_continued_states), cmocka_unit_test(test_finish), cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_statistics), cmocka_unit_test(test_rotary), cmocka_unit_test(test_fast_attention),
         cmocka_unit_test(test_fast_attention_refused), cmocka_unit_test(test_fast_gradients_of_q),
         cmocka_unit_test(test_fast_gradients_of_kv), cmocka_unit_test(test_fast_gradients), cmocka_unit_test(test_fast_gradients_refused),
