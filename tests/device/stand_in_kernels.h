@@ -98,7 +98,7 @@ struct stand_in_jump {
  * switched with a call of the operating system, jumps without, so a fibre is entered as a context and resumed by a jump. */
 struct stand_in_block {
     /* Sanitizers make frames of kernels that keep a line in registers several times as large. */
-    enum { STACK = STAND_IN_JUMPS == 0 ? 1 << 18 : 1 << 16 };
+    enum { STACK = STAND_IN_JUMPS == 0 ? 1 << 20 : 1 << 16 };
     ucontext_t scheduler = {}; /* AddressSanitizer reads its stack, which nobody sets */
     stand_in_jump between;
     std::vector<ucontext_t> threads;
