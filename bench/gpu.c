@@ -312,7 +312,7 @@ int main(int argc, char *argv[])
     cuda_side cuda = { .sgemm = NULL };
     weft_init(&config);
     bench_check();
-    start_cuda(&cuda); /* behind weft_init(): StarPU resets a device whose bus it measures */
+    start_cuda(&cuda); /* after weft_init(): StarPU resets a device when it measures its bus */
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ 1 }, NULL));
     a = weft_rand(WEFT_F32, 2, shape, NULL, NULL);
     b = weft_rand(WEFT_F32, 2, shape, NULL, NULL);

@@ -1,5 +1,5 @@
-/* What a CUDA device did while a program ran, as one JSON object: how long it was busy, the gaps between its
- * operations, the kernels that took longest, and the bytes copied. A library that CUDA loads into the program:
+/* Records what a CUDA device does while a program runs, and prints one JSON object: how long the device was busy, the
+ * gaps between its operations, the kernels that took longest, and the bytes copied. CUDA loads this library into the program:
  *
  *   CUDA_INJECTION64_PATH=build/bench/libgpu-timeline.so WEFT_BENCH_TIMELINE=timeline.json PROGRAM
  *
@@ -40,7 +40,7 @@ static void add(operation o)
     operations.all[operations.count++] = o;
 }
 
-/* Of all versions of these records the members read here are at the same offsets. */
+/* The members read here have the same offsets in all versions of these records. */
 static void add_record(const CUpti_Activity *record)
 {
     if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {

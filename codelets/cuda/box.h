@@ -41,7 +41,7 @@ template <typename Box> int64_t weft_box_count(const Box &box)
     return count;
 }
 
-/* Of numbers that are not negative: nvcc divides in 32 bits where that is enough, which a signed division takes longer to find. */
+/* The quotient of two non-negative numbers. An unsigned division finds sooner than a signed one that 32 bits are enough. */
 static __device__ inline int64_t weft_quotient(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a / (uint64_t)b);

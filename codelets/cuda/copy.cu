@@ -36,7 +36,7 @@ __global__ void run_copy(const copy_work work)
     }
 }
 
-/* Takes a dimension out of a box; to be added behind the others if the rows are to lie along it. */
+/* Takes a dimension out of a box; added after the others if the rows are to lie along it. */
 void take_out(weft_device_box<2> *box, int taken)
 {
     box->ndim--;
@@ -74,7 +74,7 @@ struct transpose_work {
     void *operands[2];
 };
 
-/* What a thread moves at once: elements that follow each other. */
+/* A thread moves these consecutive elements at once. */
 template <typename T, typename Unit> union tile_unit {
     Unit all;
     T part[sizeof(Unit) / sizeof(T)];

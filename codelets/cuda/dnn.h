@@ -8,8 +8,8 @@
 
 WEFT_BEGIN_DECLS
 
-/* Attention of `groups` heads of k and v behind each other, for each of which there are `shared` heads of q. Sizes and steps (from
- * head to head) in elements; rows of a head lie behind each other. All of it is the key under which a plan is kept. */
+/* Attention of `groups` consecutive heads of k and v, for each of which there are `shared` heads of q. Sizes and steps (from
+ * head to head) in elements; rows of a head are contiguous. All of it is the key under which a plan is kept. */
 typedef struct weft_dnn_sizes {
     int64_t type; /* WEFT_BF16 or WEFT_F16 */
     int64_t groups, shared, rows, keys, depth, width;
@@ -37,13 +37,13 @@ typedef struct weft_dnn_gradients {
     double scale;
     const void *q, *k, *v, *gradient; /* device memory, at multiples of 16 bytes */
     const float *statistics;          /* log-sum and product of each row (codelets/attention.h) */
-    float *of_q, *of_k, *of_v;        /* NULL: not wanted; rows of q's lie behind each other */
+    float *of_q, *of_k, *of_v;        /* NULL: not wanted; q's rows are contiguous */
     int64_t of_q_step;
     int64_t of_k_step, of_k_row, of_v_step, of_v_row; /* one for each head of q: elements from head to head, and from row to row */
     bool adds; /* to what is there: refused unless all heads are computed at once, as a part that has been added cannot be taken back */
 } weft_dnn_gradients;
 
-/* Each puts it behind the queue's stream. False: refused. */
+/* Each enqueues its work on the queue's stream. False: refused. */
 bool weft_dnn_attend(const weft_dnn_attention *attention, weft_cuda_queue *queue);
 bool weft_dnn_attend_backward(const weft_dnn_gradients *gradients, weft_cuda_queue *queue);
 
@@ -53,13 +53,14 @@ bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queu
 
 /* Parts of this that weft computes itself (dnn_values.cu). Each returns a cudaError_t. */
 
-/* What cuDNN's gradients take instead of the statistics: the log-sum of each row, [heads, rows]; and in the place of attention's
- * result, of which weft has kept the product with its gradient alone, a matrix of 16-bit numbers [heads, rows, width] whose product
- * with the gradient is that one: at most three numbers of a row are not 0. With the result itself the product would be off by the
- * rounding of each of its elements; here it is by the rounding of one, at most, and nearly always by that of a third part. */
+/* Prepares two inputs of cuDNN's gradients: the log-sum of each row, [heads, rows], and a stand-in for attention's result, a 16-bit
+ * matrix [heads, rows, width]. cuDNN uses the result only for its row-wise product with the gradient, and weft keeps just that
+ * product. So the matrix has, in each row, up to three numbers other than 0, chosen so that its product with the gradient is the kept
+ * one. The error is that of rounding one number, and nearly always that of rounding a third remainder; with the real result each
+ * element would be rounded. */
 int weft_dnn_prepare_rows(const weft_dnn_gradients *gradients, void *results, float *log_sums, weft_cuda_queue *queue);
 
-/* `rows` x `columns` numbers for each head, behind each other, into WEFT_F32. */
+/* Converts `rows` x `columns` contiguous numbers of each head to WEFT_F32. */
 typedef struct weft_dnn_put {
     weft_dtype type;
     const void *from;
@@ -72,7 +73,7 @@ int weft_dnn_put_values(const weft_dnn_put *put, weft_cuda_queue *queue);
 /* Writes what a user should know: cuDNN's version, or why it is not used. */
 void weft_dnn_describe(char *text, size_t size);
 
-/* Plans that the queue has put behind its stream so far. */
+/* Plans that the queue has enqueued so far. */
 int64_t weft_dnn_count_runs(const weft_cuda_queue *queue);
 
 /* Frees what a queue has of cuDNN's: handle, plans, workspace. */

@@ -1,5 +1,6 @@
-/* Whether this version of cuDNN computes the gradients of attention that weft asks it for. What its versions make of a graph differs,
- * and is described nowhere: so before its first gradients of a type a queue computes a small case and compares it with the host. */
+/* Checks cuDNN's gradients of attention before they are used. Versions of cuDNN accept a graph and then compute something else than
+ * it says, and no documentation tells which. So a queue computes a small case before its first gradients of a type, and compares it
+ * with the host. */
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ static void add_to(double *sums, double factor, const double *row)
     }
 }
 
-/* What one row adds to the gradients, and its statistics. */
+/* Computes the statistics of one row, and adds its part of the gradients. */
 static void differentiate_row(small_case *c, int row, double scale)
 {
     double weights[ROWS], slopes[ROWS], sum = 0, product = 0;

@@ -4,7 +4,7 @@
 
 #include "codelets/cuda/dnn.h"
 
-/* Puts gradients behind the queue's stream; false: refused. */
+/* Enqueues gradients on the queue's stream; false: refused. */
 typedef bool (*weft_dnn_compute)(const weft_dnn_gradients *gradients, weft_cuda_queue *queue);
 
 /* Whether gradients of 16-bit inputs (WEFT_BF16 or WEFT_F16) are right; false also where that cannot be found out. Waits for the

@@ -11,7 +11,9 @@ weft_dnn_layout weft_dnn_dense(cudnnDataType_t type, int64_t a, int64_t b, int64
 
 void weft_dnn_begin(weft_dnn_graph *graph, const weft_dnn_library *library)
 {
-    *graph = (weft_dnn_graph){ .library = library, .next_virtual = FIRST_VIRTUAL };
+    memset(graph, 0, sizeof(*graph));
+    graph->library = library;
+    graph->next_virtual = FIRST_VIRTUAL;
 }
 
 void weft_dnn_end(weft_dnn_graph *graph)

@@ -32,7 +32,7 @@ typedef struct weft_dnn_graph {
     int64_t workspace_bytes; /* of the plan */
 } weft_dnn_graph;
 
-/* With rows behind each other. */
+/* A contiguous tensor, row-major. */
 weft_dnn_layout weft_dnn_dense(cudnnDataType_t type, int64_t a, int64_t b, int64_t c, int64_t d);
 
 void weft_dnn_begin(weft_dnn_graph *graph, const weft_dnn_library *library);
@@ -59,8 +59,8 @@ void weft_dnn_reduce(weft_dnn_graph *graph, cudnnReduceTensorOp_t by, weft_dnn_t
 /* The elements of `a` in another order of dimensions. */
 void weft_dnn_reshape(weft_dnn_graph *graph, weft_dnn_tensor a, weft_dnn_tensor result);
 
-/* What a plan is made for: the current device, by a handle; or the description of a device in JSON, which need not be there (a
- * plan to be looked at only). */
+/* The device that a plan is made for: the current one, given by a handle, or one described in JSON, which need not be present (a plan
+ * that is only inspected). */
 typedef struct weft_dnn_target {
     cudnnHandle_t handle;
     const char *device;
@@ -80,7 +80,7 @@ typedef struct weft_dnn_arguments {
 /* NULL: the graph has no such tensor. */
 void weft_dnn_add(weft_dnn_arguments *arguments, int64_t id, const void *pointer);
 
-/* Puts the plan behind the handle's stream. */
+/* Enqueues the plan on the handle's stream. */
 cudnnStatus_t weft_dnn_execute(const weft_dnn_graph *graph, cudnnHandle_t handle, const weft_dnn_arguments *arguments, void *workspace);
 
 #endif

@@ -28,8 +28,8 @@ static int64_t rows_together(const weft_device_view *view, int64_t row)
     return (end < last ? end : last) - place;
 }
 
-/* How many of the result's batch dimensions come before the first one along which an operand repeats one matrix. -1: behind that
- * one is another along which it does not, or the operand has another part of the batch. `dims`: dimensions behind the batch. */
+/* How many of the result's batch dimensions come before the first one along which an operand repeats one matrix. -1: a later
+ * dimension is one along which it does not, or the operand has another part of the batch. `dims`: dimensions after the batch's. */
 static int leading_dims(const weft_device_view *view, const weft_device_view *result, int dims)
 {
     int batch = result->ndim - 2, missing = batch - (view->ndim - dims), leading = batch;

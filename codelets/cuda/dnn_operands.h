@@ -10,7 +10,7 @@ typedef struct weft_dnn_operand {
     const weft_device_view *view;
     void *const *panels;
     bool moves;   /* its first dimension is the result's, so that parts of the batch lie in its panels */
-    int64_t step; /* elements from one matrix to the next; 0: they do not lie at equal distances, with rows behind each other */
+    int64_t step; /* elements from one matrix to the next; 0: they do not lie at equal distances, or have gaps between rows */
 } weft_dnn_operand;
 
 /* A task, whose batch is taken in pieces along the first dimension. The operands q, k and v; all others have a matrix (or a row, as
@@ -30,7 +30,7 @@ typedef struct weft_dnn_task {
  * or not faster. */
 bool weft_dnn_task_begin(weft_dnn_task *task, const weft_task_run *run, int first);
 
-/* View number `number`, with so many dimensions behind the batch. */
+/* View number `number`, with so many dimensions after the batch's. */
 weft_dnn_operand weft_dnn_operand_of(const weft_dnn_task *task, int number, int dims);
 /* Whether it has a matrix for each index of the batch, at equal distances. */
 bool weft_dnn_is_whole(const weft_dnn_task *task, const weft_dnn_operand *operand, int dims);

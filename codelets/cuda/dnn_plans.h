@@ -1,4 +1,4 @@
-/* What a queue has of cuDNN's: a handle, plans that it has made, and their workspace. */
+/* A queue's cuDNN handle, the plans that it has made, and their workspace. */
 #ifndef WEFT_CODELETS_CUDA_DNN_PLANS_H
 #define WEFT_CODELETS_CUDA_DNN_PLANS_H
 
@@ -20,7 +20,7 @@ weft_dnn *weft_dnn_of(weft_cuda_queue *queue);
  * room for. */
 const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, weft_dnn_kind kind, const weft_dnn_sizes *sizes, weft_dnn_describe_graph describe);
 
-/* What is known of its gradients of a type (dnn_check.h). */
+/* Whether its gradients of a type have been checked, and were right (dnn_check.h). */
 typedef enum weft_dnn_trust { WEFT_DNN_UNKNOWN, WEFT_DNN_RIGHT, WEFT_DNN_WRONG } weft_dnn_trust;
 weft_dnn_trust *weft_dnn_trust_of(weft_dnn *dnn, int64_t type);
 /* Forgets later runs: those of the check. */
@@ -33,7 +33,7 @@ size_t weft_dnn_most_bytes(const weft_dnn *dnn);
 /* Device memory of at least so many bytes, the same for all operations of the queue, as these follow each other. NULL: no memory. */
 void *weft_dnn_workspace(weft_dnn *dnn, size_t bytes);
 
-/* Puts a plan behind the queue's stream. */
+/* Enqueues a plan on the queue's stream. */
 bool weft_dnn_run(weft_dnn *dnn, weft_cuda_queue *queue, const weft_dnn_graph *plan, const weft_dnn_arguments *arguments, void *workspace);
 
 #endif

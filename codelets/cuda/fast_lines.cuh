@@ -170,13 +170,13 @@ template <weft_dtype type> struct weft_fast_line {
     {
     }
 
-    /* Elements of the pack that begins with element `first`: at most a pack, none behind the end. */
+    /* Elements of the pack that begins with element `first`: at most a pack, none after the end. */
     __device__ int here(int first) const
     {
         return length - first >= of::width ? (int)of::width : length > first ? length - first : 0;
     }
 
-    /* What lies behind the end is 0. */
+    /* After the end there are zeros. */
     __device__ weft_pack<type> load(int first) const
     {
         weft_pack<type> pack = {};
@@ -257,7 +257,7 @@ struct weft_team {
             value = operation(value, __shfl_sync(~0u, value, weft_warp_thread() ^ step));
         }
         if (size > WEFT_WARP) {
-            __shared__ T left[2][WEFT_WARP]; /* the next but one reduction writes there again, behind the next one's barrier */
+            __shared__ T left[2][WEFT_WARP]; /* the next reduction's barrier comes before the one that writes here again */
             const int warps = size / WEFT_WARP;
             if (rank % WEFT_WARP == 0) {
                 left[slot][rank / WEFT_WARP] = value;

@@ -18,7 +18,7 @@ typedef struct weft_cuda_queue {
     void **tables, *table;
     void *copied[WEFT_CUDA_TABLES];
     int next_table;
-    /* Error words in device memory, used in turn, and pinned memory to which they are copied behind their kernels. There are enough
+    /* Error words in device memory, used in turn, and pinned memory to which they are copied after their kernels. There are enough
      * for all tasks on the stream whose end has not been noted: as many as StarPU launches before it knows the end of the first. */
     weft_device_error *device_errors, *errors;
     int next_error;

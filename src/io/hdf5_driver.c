@@ -74,7 +74,7 @@ static haddr_t end_written(const H5FD_t *file, H5FD_mem_t type)
     return ((const open_file *)file)->end_written;
 }
 
-/* Zeros behind the end, as libhdf5 expects it, and after a failure. */
+/* Reads zeros after the end, as libhdf5 expects, and after a failure. */
 static herr_t read_disk(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_t at, size_t size, void *bytes)
 {
     (void)type;

@@ -134,7 +134,7 @@ static void add_shard(reading *r, const weft_layout *layout, const weft_local_sh
     }
 }
 
-/* BLOCKS. All panels are asked for at once, so that devices send them one behind the other. */
+/* BLOCKS. All panels are asked for at once, so that devices send them one after the other. */
 static void read_panels(reading *r)
 {
     weft_end_pause();
@@ -152,7 +152,7 @@ static void read_panels(reading *r)
 
 /* ---- tensors ------------------------------------------------------------------------------------------- */
 
-/* Reads the shards of these local ranks, behind each other. */
+/* Reads the shards of these local ranks, one after the other. */
 static weft_status read_shards(const char *function, const weft_tensor_impl *tensor, int count, const int local_ranks[], char *to)
 {
     size_t panels = 0;

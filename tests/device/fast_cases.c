@@ -195,7 +195,7 @@ static void fill_between(int k, weft_dtype type, double least, double most)
     send_again(k);
 }
 
-/* The optional inputs behind the first one or two. */
+/* The optional inputs after the first one or two. */
 static void add_norm_parts(view_case *c, weft_dtype type, const part *vector, const part *statistics, bool backward)
 {
     int64_t *numbers = c->args->numbers;

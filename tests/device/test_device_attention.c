@@ -148,7 +148,7 @@ static double element(int k, weft_dtype type, int64_t index)
     return number_at(type, memory.host[k] + (size_t)index * weft_dtype_size(type));
 }
 
-/* The states in memory 0 after the keys: of q, k and v in memories 1 to 3, one behind the other. */
+/* The states in memory 0 after the keys: computed from q, k and v in memories 1 to 3, one after the other. */
 static void continue_states(weft_dtype type, int64_t width, double scale, double *states)
 {
     for (int64_t row = 0; row < STATE_ROWS; row++) {

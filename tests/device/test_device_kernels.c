@@ -97,7 +97,7 @@ static void any_case(weft_kernel_id kernel, weft_dtype arithmetic)
 
 /* ---- vectors ------------------------------------------------------------------------------------------- */
 
-/* Rows one behind the other, or with gaps after which they are aligned or not; an input may be one row, a value for each row, or
+/* Contiguous rows, or rows with gaps after which they are aligned or not; an input may be one row, a value for each row, or
  * one value. */
 static void dense_strides(const weft_elementwise_args *args, bool repeats, int64_t stride[])
 {

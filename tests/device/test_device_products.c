@@ -52,7 +52,7 @@ static weft_gemm_args any_product(int i)
     g.alpha = (double)(below(5) - 2);
     g.beta = below(2) == 0 ? 0 : (double)(below(5) - 2);
     weft_gemm_args args = { .base.dtype = type[0], .gemm = g, .input_type = type[1], .adds = below(3) == 0, .scaled = below(4) == 0 };
-    if (type[0] != type[1] && below(2) == 0) { /* rounded: into C, which has no other addend then, or behind it */
+    if (type[0] != type[1] && below(2) == 0) { /* rounded: into C, which has no other addend then, or after it */
         args.rounds = below(2) == 0;
         args.base.dtype = args.rounds ? type[0] : type[1];
         args.gemm.beta = args.rounds || args.adds ? g.beta : 0;
