@@ -97,8 +97,7 @@ struct stand_in_jump {
 /* A block whose threads are fibres: each runs until it reaches a barrier, or its end, then the next one does. Contexts are
  * switched with a call of the operating system, jumps without, so a fibre is entered as a context and resumed by a jump. */
 struct stand_in_block {
-    /* Sanitizers make frames of kernels that keep a line in registers several times as large. */
-    enum { STACK = STAND_IN_JUMPS == 0 ? 1 << 20 : 1 << 16 };
+    enum { STACK = 1 << 16 };
     ucontext_t scheduler = {}; /* AddressSanitizer reads its stack, which nobody sets */
     stand_in_jump between;
     std::vector<ucontext_t> threads;
