@@ -25,7 +25,7 @@ CONTENTS = [
              ("Checkpoints", "docs/checkpoints.md"), ("Making a program fast", "docs/guide.md"),
              ("Profiles", "docs/profiling.md"), ("Slurm", "docs/slurm.md"), ("GPUs", "docs/gpu.md"),
              ("Error messages", "docs/errors.md"), ("Words", "docs/glossary.md"), ("Changes", "CHANGES.md")]),
-    ("How it works", [("Overview", "docs/design.md"), ("Calls and tasks", "docs/calls.md"), ("Plans", "docs/plan.md"),
+    ("How it works", [("Overview", "docs/design.md"), ("Features and their tests", "docs/features.md"), ("Calls and tasks", "docs/calls.md"), ("Plans", "docs/plan.md"),
                       ("Engine", "docs/engine.md"), ("Transports", "docs/transports.md"), ("The machine", "docs/machine.md"),
                       ("Failures", "docs/failures.md"), ("Performance", "docs/performance.md"),
                       ("Beside PyTorch", "docs/oracle.md"), ("Contributing", "CONTRIBUTING.md")]),

@@ -1,4 +1,4 @@
-/* Operations of a program's own on the tape (row E3): a gradient of the program's, with saved tensors (a further output)
+/* Operations of a program's own on the tape: a gradient of the program's, with saved tensors (a further output)
  * and saved plain data (numbers and scalars of the call). */
 #include <math.h>
 #include <stdlib.h>

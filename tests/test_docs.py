@@ -139,6 +139,18 @@ class Pages(unittest.TestCase):
                         name = match[1] or match[2]
                         self.assertTrue(name in known or name.startswith(families), f"{path}: {name}")
 
+    def test_features_have_tests(self):
+        """Each row of docs/features.md names tests, and functions, that exist."""
+        build = read(ROOT / "tests/meson.build") + read(ROOT / "tests/device/meson.build")
+        there = set(re.findall(r"(?:'name': |\btest\()'([\w-]+)'", build))
+        rows = [line.split("|") for line in read(ROOT / "docs/features.md").splitlines() if re.match(r"\| (?!What|---)", line)]
+        self.assertGreater(len(rows), 40)
+        for row in rows:
+            tests = re.findall(r"`([\w-]+)`", row[3])
+            self.assertTrue(tests, row[1])
+            for name in tests:
+                self.assertIn(name, there, row[1])
+
     def test_messages_are_the_librarys(self):
         sources = "".join(read(path) for path in sorted((ROOT / "src").rglob("*.c")))
         joined = re.sub(r'"\s*\n\s*"', "", sources).replace('\\"', '"')

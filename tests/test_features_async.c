@@ -1,4 +1,4 @@
-/* Rows D1 and D2 of what weft must do: only functions marked BLOCKS wait, and computation begins panel by
+/* Only functions marked BLOCKS wait, and computation begins panel by
  * panel. Arguments: the public headers. */
 #include "support.h"
 

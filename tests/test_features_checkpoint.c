@@ -1,4 +1,4 @@
-/* Row A12 of what weft must do: hooks from which another writer of checkpoints is built; and HDF5 files, which are
+/* Hooks from which another writer of checkpoints is built; and HDF5 files, which are
  * built on them. */
 #include "checkpoint_support.h"
 

@@ -1,4 +1,4 @@
-/* Rows B3, B4 and B6 of what weft must do: operations on tensors of several meshes, on ranks outside a mesh,
+/* Operations on tensors of several meshes, on ranks outside a mesh,
  * and into tensors that exist. */
 #include "support.h"
 

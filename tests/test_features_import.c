@@ -1,4 +1,4 @@
-/* Rows A4 and A5 of what weft must do: tensors from a global array, and from each rank's own memory. */
+/* Tensors from a global array, and from each rank's own memory. */
 #include "support.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Row A13 of what weft must do: local regions. A function of the test gets the shards of each rank, as
+/* Local regions. A function of the test gets the shards of each rank, as
  * tasks, and its results are tensors. */
 #include "support.h"
 

@@ -1,4 +1,4 @@
-/* Row A13 of what weft must do, seen from inside: memory in pieces, and local regions as calls that are
+/* Local regions seen from inside: memory in pieces, and regions as calls that are
  * values. */
 #include "support.h"
 

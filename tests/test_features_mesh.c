@@ -1,4 +1,4 @@
-/* Row A1 of what weft must do: n-D meshes with names, their sub-meshes by names, joined and split dimensions,
+/* N-D meshes with names, their sub-meshes by names, joined and split dimensions,
  * and ranks outside a mesh. In one process that hosts all ranks, in several, and in a fake world. */
 #include "support.h"
 

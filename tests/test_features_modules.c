@@ -1,4 +1,4 @@
-/* Rows G1 and G2 of what weft must do: a tree of named parameters and buffers, distributed by a partition function;
+/* A tree of named parameters and buffers, distributed by a partition function;
  * input and output functions, and hooks of the program's own. */
 #include "support.h"
 

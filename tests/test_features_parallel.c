@@ -1,4 +1,4 @@
-/* Row G3 of what weft must do: ready partition functions. Column-wise, row-wise, sequence, data, fully sharded, and their
+/* Ready partition functions. Column-wise, row-wise, sequence, data, fully sharded, and their
  * combinations along the dimensions of a mesh give the values of one rank. All values are small integers: sums are exact
  * in any order. */
 #include "module_support.h"

@@ -1,4 +1,4 @@
-/* Row A10 of what weft must do: a tensor is split into shards and a layout, and rebuilt from them, without
+/* A tensor is split into shards and a layout, and rebuilt from them, without
  * copies and communication, on every hosted rank; a layout alone can stand for a tensor. */
 #include "support.h"
 

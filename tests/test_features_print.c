@@ -1,4 +1,4 @@
-/* Row A9 of what weft must do: tensors as text, for programs, debuggers and people. */
+/* Tensors as text, for programs, debuggers and people. */
 #include "support.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Row D6 of what weft must do: no hidden communication. Strict regions, printing ones, counters by region
+/* No hidden communication. Strict regions, printing ones, counters by region
  * and function. */
 #include "support.h"
 

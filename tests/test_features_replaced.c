@@ -1,4 +1,4 @@
-/* Row B8 of what weft must do: a built-in rule or kernel can be replaced by name, and put back. */
+/* A built-in rule or kernel can be replaced by name, and put back. */
 #include "operand.h"
 #include "view_values.h"
 

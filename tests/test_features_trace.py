@@ -1,4 +1,4 @@
-"""Rows D2 and D3 of what weft must do, in a recorded trace: the consumer's first task starts before the last message has
+"""In a recorded trace: the consumer's first task starts before the last message has
 come; the messages of a gradient's reduction run while the backward pass computes.
 
 Arguments: script/profile, the programs of withheld_program.c and overlap_program.c, mpirun.

@@ -1,4 +1,4 @@
-/* Row A11 of what weft must do: new tensors on the same memory. The calls listed in docs/tensors.md make
+/* New tensors on the same memory. The calls listed in docs/tensors.md make
  * no buffer; views are values; views of the program's own memory are copies, made once and counted. */
 #include "support.h"
 

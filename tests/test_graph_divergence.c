@@ -1,4 +1,4 @@
-/* Row F5 of what weft must do: processes capture the same graphs, or all fail. One process passes another shape to a captured
+/* Processes capture the same graphs, or all fail. One process passes another shape to a captured
  * graph, takes another branch, has other passes, calls it once less, keeps a tensor that the others do not, or dies in it: all others end with a status and a message that names it.
  *
  * Arguments: the program diverge_graph, and the ways that one process goes. */

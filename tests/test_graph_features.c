@@ -1,4 +1,4 @@
-/* Rows F1, F6, F7, F8 of what weft must do: what a graph shows, takes and gives. Arguments under mpirun: "processes"; and
+/* What a graph shows, takes and gives. Arguments under mpirun: "processes"; and
  * "moved": only those cases that move data between ranks. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Row F3 of what weft must do: each kind of guard fails, names itself, and is captured again; and attacks: whatever a function
+/* Each kind of guard fails, names itself, and is captured again; and attacks: whatever a function
  * does, checked and frozen graphs give what it gives without one, or refuse. */
 #include <stdio.h>
 #include <stdlib.h>

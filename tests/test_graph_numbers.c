@@ -1,4 +1,4 @@
-/* Row F6 of what weft must do: numbers out of a graph. A tensor of one element is read one step late: nothing splits,
+/* Numbers out of a graph. A tensor of one element is read one step late: nothing splits,
  * and the next step has been submitted. The code of docs/graphs.md, "Numbers out", stands here.
  *
  * Arguments: docs/graphs.md and this file; under mpirun "processes" before them. */

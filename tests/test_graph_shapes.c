@@ -1,4 +1,4 @@
-/* Row F4 of what weft must do: sizes that change from call to call. Properties of relations on random numbers, and graphs. */
+/* Sizes that change from call to call. Properties of relations on random numbers, and graphs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Row G3 of what weft must do, its costs. Fully sharded training holds little more than each rank's part of parameters,
+/* What ready partition functions cost. Fully sharded training holds little more than each rank's part of parameters,
  * gradients and states of the optimiser: a stack of layers is trained by AdamW in hooks, and the buffer pool counts. Each
  * style moves the bytes of the collectives that it is known for, and no more. */
 #include "support.h"

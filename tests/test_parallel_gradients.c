@@ -1,4 +1,4 @@
-/* Row G3 of what weft must do, with gradients: those of all parameters, in every parallel style, are those of one rank,
+/* Ready partition functions with gradients: those of all parameters, in every parallel style, are those of one rank,
  * in their parameters' layouts. And the traps that PyTorch's modules have had, each by the number of its issue. */
 #include "module_support.h"
 

@@ -1,4 +1,4 @@
-/* Row G3 of what weft must do: random plans, of any style for any module along any mesh dimension with any layouts of
+/* Random plans, of any style for any module along any mesh dimension with any layouts of
  * inputs, outputs and parameters, give the loss and the gradients of one rank, bit for bit: all values are integers. */
 #include "module_support.h"
 
