@@ -77,7 +77,7 @@ static bool submit_fill(const weft_panel *panel, int64_t count, weft_dtype dtype
                                                  .operands = &target });
 }
 
-static bool fill_shard(const weft_tensor_impl *tensor, const weft_local_shard *shard, double value)
+bool weft_shard_fill(const weft_tensor_impl *tensor, const weft_local_shard *shard, double value)
 {
     weft_dtype dtype = tensor->layout->dtype;
     for (int64_t i = 0; i < shard->num_panels; i++) {
@@ -129,7 +129,7 @@ static weft_status perform_full(const weft_call *call, weft_tensor *outputs[])
     }
     weft_tensor_impl *tensor = weft_tensor_new(call->function, call->details->layout);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
-        if (!fill_shard(tensor, &tensor->shards[i], value)) {
+        if (!weft_shard_fill(tensor, &tensor->shards[i], value)) {
             return weft_latest_status();
         }
     }

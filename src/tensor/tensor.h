@@ -135,6 +135,8 @@ typedef struct weft_factory {
 
 /* The layout for these arguments, after all checks; NULL with the error kept. */
 const weft_layout *weft_factory_layout(const weft_factory *request);
+/* Submits the tasks that set all elements of a shard, which is not empty. False with the error kept. */
+bool weft_shard_fill(const weft_tensor_impl *tensor, const weft_local_shard *shard, double value);
 /* Whether a number can be an operand beside elements of a type: integer types take whole numbers in their
  * range (WEFT_U8 from -255 on, which wrap around), WEFT_BOOL any whole number. False with the error kept. */
 bool weft_check_number(const char *function, const char *argument, weft_dtype dtype, double value);
