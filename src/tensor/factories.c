@@ -1,20 +1,42 @@
 /* Factories: empty tensors and constants. */
 #include <math.h>
 
+#include <weft/autograd.h>
+
 #include "codelets/constant.h"
 #include "comm/check_spmd.h"
+#include "sharding/types.h"
 #include "tensor/actions.h"
 #include "tensor/run.h"
+
+bool weft_check_given_type(const char *function, weft_dtype given)
+{
+    weft_dtype dtype = weft_plain_type(given);
+    if (!weft_check_dtype(function, dtype)) {
+        return false;
+    }
+    if (dtype != given && !weft_dtype_is_floating(dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s with WEFT_REQUIRES_GRAD, expected a floating type", weft_dtype_name(dtype));
+        return false;
+    }
+    return true;
+}
+
+weft_tensor *weft_made(weft_dtype given, weft_tensor *tensor)
+{
+    bool is_leaf = tensor != NULL && given != weft_plain_type(given);
+    return is_leaf && weft_set_requires_grad(tensor, true) != WEFT_OK ? NULL : tensor;
+}
 
 const weft_layout *weft_factory_layout(const weft_factory *r)
 {
     const weft_mesh_impl *mesh = weft_check_mesh(r->function, r->mesh);
-    if (mesh == NULL || !weft_check_dtype(r->function, r->dtype) ||
+    if (mesh == NULL || !weft_check_given_type(r->function, r->dtype) ||
         !weft_check_shape(r->function, r->ndim, r->shape)) {
         return NULL;
     }
     const weft_layout *layout =
-        weft_check_layout(r->function, mesh, r->placements, r->ndim, r->shape, r->dtype);
+        weft_check_layout(r->function, mesh, r->placements, r->ndim, r->shape, weft_plain_type(r->dtype));
     if (layout != NULL && layout->has_partial && !r->partial_allowed) {
         weft_fail(WEFT_ERR_LAYOUT, r->function,
                   "placements has a Partial: a new tensor is Shard or Replicate");
@@ -162,21 +184,21 @@ weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t shape[], weft_
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_empty", dtype, ndim, shape, mesh, placements, .partial_allowed = true };
-    return make(request.function, &weft_action_empty, weft_factory_layout(&request), 0, NULL);
+    return weft_made(dtype, make(request.function, &weft_action_empty, weft_factory_layout(&request), 0, NULL));
 }
 
 weft_tensor *weft_zeros(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_zeros", dtype, ndim, shape, mesh, placements, false };
-    return make(request.function, &weft_action_full, weft_factory_layout(&request), 0, NULL);
+    return weft_made(dtype, make(request.function, &weft_action_full, weft_factory_layout(&request), 0, NULL));
 }
 
 weft_tensor *weft_ones(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                        const weft_placement *placements)
 {
     weft_factory request = { "weft_ones", dtype, ndim, shape, mesh, placements, false };
-    return make(request.function, &weft_action_full, weft_factory_layout(&request), 1, NULL);
+    return weft_made(dtype, make(request.function, &weft_action_full, weft_factory_layout(&request), 1, NULL));
 }
 
 weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double value, weft_mesh *mesh,
@@ -184,8 +206,8 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double
 {
     weft_factory request = { "weft_full", dtype, ndim, shape, mesh, placements, false };
     const weft_layout *layout = weft_factory_layout(&request);
-    bool fits = layout != NULL && weft_check_number(request.function, "value", dtype, value);
-    return make(request.function, &weft_action_full, fits ? layout : NULL, value, NULL);
+    bool fits = layout != NULL && weft_check_number(request.function, "value", layout->dtype, value);
+    return weft_made(dtype, make(request.function, &weft_action_full, fits ? layout : NULL, value, NULL));
 }
 
 /* ---- like another tensor ------------------------------------------------------------------------------- */

@@ -369,6 +369,9 @@ static weft_tensor *act(const char *function, const weft_layout *layout, const w
 /* The layout; NULL with the error kept. */
 static const weft_layout *check_layout(const char *function, const weft_tensor_layout *given)
 {
+    if (!weft_check_dtype(function, given->dtype)) {
+        return NULL;
+    }
     const weft_layout *layout = weft_factory_layout(&(weft_factory){ .function = function,
                                                                      .dtype = given->dtype,
                                                                      .ndim = given->ndim,
