@@ -188,7 +188,7 @@ static void test_other_types(void **state)
     /* Where nothing is made of nothing, it is no type. */
     weft_tensor *a = weft_ones(WEFT_F32, 2, shape, NULL, NULL);
     assert_null(weft_to_type(a, with_gradient(WEFT_F64)));
-    assert_error(WEFT_ERR_DTYPE, "which is no weft_dtype");
+    assert_error(WEFT_ERR_DTYPE, "which is no element type");
     weft_tensor_shard shards[MOST_RANKS];
     weft_tensor_layout layout;
     assert_int_equal(weft_tensor_flatten(a, shards, &layout), WEFT_OK);
