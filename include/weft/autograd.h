@@ -44,9 +44,18 @@ WEFT_API weft_tensor *weft_grad(weft_tensor *leaf);
 /** Drops the gradients of n leaves. */
 WEFT_API weft_status weft_zero_grad(int n, weft_tensor *const leaves[]);
 
-/** Placements of the leaf's gradient, on its mesh. NULL: the leaf's own again. A sharded gradient of a replicated leaf is
- * reduce-scattered instead of all-reduced. Not Partial. */
-WEFT_API weft_status weft_set_grad_placements(weft_tensor *leaf, const weft_placement *placements);
+/** Placements of the gradient of a leaf, or of a tensor computed from leaves, on its mesh; NULL: none are set any more. A sharded
+ * gradient of a replicated leaf is reduce-scattered instead of all-reduced. The gradient of a computed tensor is brought to
+ * them once it is complete, and goes on so to the call that made the tensor. (PyTorch: grad_placements of from_local, to_local and
+ * full_tensor.)
+ *
+ * WEFT_ERR_LAYOUT for Partial: gradients are whole. WEFT_ERR_STATE for a leaf with a gradient in another layout.
+ * WEFT_ERR_INVALID for a tensor that requires no gradient; but where nothing is recorded, between weft_no_grad_begin() and
+ * weft_no_grad_end() and in the first run of weft_recompute(), the call does nothing to it.
+ *
+ *     weft_tensor *full = weft_redistribute(x, NULL, NULL);
+ *     weft_set_grad_placements(full, by_columns); */
+WEFT_API weft_status weft_set_grad_placements(weft_tensor *tensor, const weft_placement *placements);
 
 /** Hook: called in weft_backward() by the submitting thread, without recording, as soon as the leaf's gradient
  * is complete: all its contributions have been submitted and added to weft_grad(leaf). The rest of the backward
@@ -92,7 +101,7 @@ WEFT_API weft_status weft_backward_ex(weft_tensor *loss, const weft_backward_opt
 
 /** Gradients of the sum of outputs[i] * output_gradients[i] by chosen inputs: leaves, or tensors computed from
  * leaves. Adds nothing to weft_grad(), calls no hooks. gradients[i] is new, in the input's layout (Replicate in
- * place of Partial); NULL where the outputs do not depend on the input.
+ * place of Partial) or that of weft_set_grad_placements(); NULL where the outputs do not depend on the input.
  * \param output_gradients  NULL: ones, for outputs of one element; an entry NULL likewise
  * \param create_graph      the results can be differentiated again; else the tape is released, as by weft_backward()
  * \return as weft_backward_ex(); WEFT_ERR_INVALID for a NULL or negative argument. On error all gradients are NULL.

@@ -89,7 +89,11 @@ typedef enum weft_status {
 WEFT_API const char *weft_status_string(weft_status status);
 
 /** Element types. WEFT_BF16 and WEFT_F16 are stored as 16 bits, WEFT_BOOL as one byte (0 or 1). */
-typedef enum weft_dtype {
+typedef enum weft_dtype
+#ifdef __cplusplus
+    : unsigned int /* as in C: also with ::WEFT_REQUIRES_GRAD */
+#endif
+{
     WEFT_F64 = 0,
     WEFT_F32,
     WEFT_BF16,
@@ -102,6 +106,16 @@ typedef enum weft_dtype {
 
 /** Number of values of ::weft_dtype; valid types are 0 .. WEFT_DTYPE_COUNT - 1. */
 #define WEFT_DTYPE_COUNT 8
+
+/** Beside the type that a function takes which makes a tensor of nothing, or of the program's memory: factories, random ones too,
+ * weft_fake(), weft_distribute(), weft_from_local() and its relatives, weft_from_boxes(), weft_from_dlpack(). The tensor is a
+ * leaf, as by weft_set_requires_grad() right after (<weft/autograd.h>). WEFT_ERR_DTYPE for a type that is not floating: nothing
+ * is made then. It is no part of the tensor's type.
+ *
+ *     weft_tensor *w = weft_randn(WEFT_F32 | WEFT_REQUIRES_GRAD, 2, shape, mesh, by_rows);
+ *
+ * In C++ makers have a last argument `requires_grad`; in Fortran it is ior(WEFT_F32, WEFT_REQUIRES_GRAD). */
+#define WEFT_REQUIRES_GRAD 256
 
 /** Bytes of one element; 0 for a value that is no ::weft_dtype. */
 WEFT_API size_t weft_dtype_size(weft_dtype dtype);

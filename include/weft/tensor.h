@@ -220,6 +220,7 @@ typedef struct weft_tensor_layout {
     int64_t shape[WEFT_MAX_DIMS]; /**< of the whole tensor */
     weft_mesh *mesh;
     weft_placement placements[WEFT_MAX_DIMS]; /**< one per mesh dimension */
+    bool requires_grad; /**< weft_requires_grad() of it (<weft/autograd.h>) */
 } weft_tensor_layout;
 
 /** weft_tensor_flatten: the shards of the hosted ranks, and the layout. weft_tensor_unflatten: a tensor of
@@ -231,12 +232,22 @@ typedef struct weft_tensor_layout {
  *
  * One process may call weft_tensor_flatten(); all make weft_tensor_unflatten().
  *
+ * Where the layout says requires_grad the new tensor is computed from the tensor of the shards, if that requires a gradient
+ * and calls are recorded; else it is a leaf. Without it the new tensor is a constant. The gradient of each shard
+ * is the rank's part of the new tensor's gradient (the whole of it for Partial and Replicate, divided by the number of addends
+ * for an average), whatever the other ranks do with theirs: so the shards of a Replicate tensor, used as Shard or Partial,
+ * get gradients that are added. (PyTorch: to_local, then from_local.) weft_set_grad_placements() of either tensor says in which
+ * layout its gradient goes on. For gradients all processes give the shards of one tensor, shards[i] with local_rank i, also
+ * of ranks whose part is empty; for other shards, for addends of a Partial tensor that are used as values, and for another
+ * reduction than a sum or an average weft_backward() is WEFT_ERR_UNSUPPORTED.
+ *
  * \param shards  weft_local_ranks() of them, in the order of the ranks. weft_tensor_flatten() gives each a
  *                reference of the caller's: weft_tensor_release(shards[i].tensor). weft_tensor_unflatten()
  *                ignores those of ranks whose part of the new tensor is empty. Replicas must have the same
  *                values.
  * \return weft_tensor_unflatten(): a new tensor; NULL on error: WEFT_ERR_SHAPE, WEFT_ERR_DTYPE for a shard
- *         that does not fit, WEFT_ERR_INVALID, else as weft_empty(). \{ */
+ *         that does not fit, WEFT_ERR_DTYPE for requires_grad with a type that is not floating, WEFT_ERR_INVALID, else as
+ *         weft_empty(). \{ */
 WEFT_API weft_status weft_tensor_flatten(weft_tensor *tensor, weft_tensor_shard shards[],
                                          weft_tensor_layout *layout);
 WEFT_API weft_tensor *weft_tensor_unflatten(const weft_tensor_shard shards[], const weft_tensor_layout *layout);

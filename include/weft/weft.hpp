@@ -454,44 +454,54 @@ template <> struct dtype_of<std::int32_t> { static constexpr weft_dtype value = 
 template <> struct dtype_of<std::uint8_t> { static constexpr weft_dtype value = WEFT_U8; };
 /** \} */
 
-/* Makers: as in C. \{ */
-inline tensor empty(weft_dtype t, shape s, const placements &p = {}, mesh m = {})
+namespace detail {
+/* A type as makers of C take it. */
+inline weft_dtype given(weft_dtype t, bool requires_grad)
 {
-    return call([&] { return weft_empty(t, s.size(), s.data(), m.get(), p.get()); });
+    return static_cast<weft_dtype>(static_cast<unsigned>(t) | (requires_grad ? WEFT_REQUIRES_GRAD : 0u));
 }
-inline tensor zeros(weft_dtype t, shape s, const placements &p = {}, mesh m = {})
+} // namespace detail
+
+/* Makers: as in C. requires_grad: leaves (WEFT_REQUIRES_GRAD). \{ */
+inline tensor empty(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_zeros(t, s.size(), s.data(), m.get(), p.get()); });
+    return call([&] { return weft_empty(detail::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
 }
-inline tensor ones(weft_dtype t, shape s, const placements &p = {}, mesh m = {})
+inline tensor zeros(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_ones(t, s.size(), s.data(), m.get(), p.get()); });
+    return call([&] { return weft_zeros(detail::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
 }
-inline tensor full(weft_dtype t, shape s, double value, const placements &p = {}, mesh m = {})
+inline tensor ones(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_full(t, s.size(), s.data(), value, m.get(), p.get()); });
+    return call([&] { return weft_ones(detail::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
 }
-inline tensor rand(weft_dtype t, shape s, const placements &p = {}, mesh m = {})
+inline tensor full(weft_dtype t, shape s, double value, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_rand(t, s.size(), s.data(), m.get(), p.get()); });
+    return call([&] { return weft_full(detail::given(t, requires_grad), s.size(), s.data(), value, m.get(), p.get()); });
 }
-inline tensor randn(weft_dtype t, shape s, const placements &p = {}, mesh m = {})
+inline tensor rand(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_randn(t, s.size(), s.data(), m.get(), p.get()); });
+    return call([&] { return weft_rand(detail::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
 }
-inline tensor arange(weft_dtype t, double start, double stop, double step = 1, const placements &p = {}, mesh m = {})
+inline tensor randn(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_arange(t, start, stop, step, m.get(), p.get()); });
+    return call([&] { return weft_randn(detail::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
+}
+inline tensor arange(weft_dtype t, double start, double stop, double step = 1, const placements &p = {}, mesh m = {}, bool requires_grad = false)
+{
+    return call([&] { return weft_arange(detail::given(t, requires_grad), start, stop, step, m.get(), p.get()); });
 }
 /** BLOCKS: the values of a whole array, row-major; another number of them than the shape has is WEFT_ERR_INVALID. */
-template <typename T> tensor distribute(const std::vector<T> &values, shape s, const placements &p = {}, mesh m = {})
+template <typename T>
+tensor distribute(const std::vector<T> &values, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
     std::size_t expected = 1;
     for (int d = 0; d < s.size(); d++) {
         expected *= static_cast<std::size_t>(s.data()[d]);
     }
     const int ndim = expected == values.size() ? s.size() : -1;
-    return call([&] { return weft_distribute(dtype_of<T>::value, ndim, s.data(), values.data(), m.get(), p.get()); });
+    const weft_dtype t = detail::given(dtype_of<T>::value, requires_grad);
+    return call([&] { return weft_distribute(t, ndim, s.data(), values.data(), m.get(), p.get()); });
 }
 /** \} */
 

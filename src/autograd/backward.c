@@ -176,7 +176,7 @@ static bool take_chosen(request *r, bool done)
     for (int i = 0; i < r->num_inputs; i++) {
         weft_tape_value *value = weft_tensor_get(r->inputs[i])->tape;
         const weft_layout *layout =
-            done ? weft_layout_like(r->pass.function, value->layout, value->layout->dtype) : NULL;
+            done ? weft_gradient_layout(r->pass.function, value) : NULL;
         weft_tensor *sum = NULL;
         int first = value->chosen - 1; /* of the same inputs */
         if (first == i) {

@@ -32,8 +32,7 @@ static weft_tape_leaf *check_leaf(const char *function, const char *argument, co
 static bool make_leaf(const char *function, weft_tensor_impl *tensor)
 {
     weft_tape *tape = weft_tape_obtain(function);
-    const weft_layout *gradient = tape == NULL ? NULL : weft_layout_like(function, tensor->layout, tensor->layout->dtype);
-    weft_tape_leaf *leaf = gradient == NULL ? NULL : calloc(1, sizeof(*leaf));
+    weft_tape_leaf *leaf = tape == NULL ? NULL : calloc(1, sizeof(*leaf));
     if (leaf == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a leaf");
         return false;
@@ -41,7 +40,6 @@ static bool make_leaf(const char *function, weft_tensor_impl *tensor)
     leaf->node = (weft_tape_node){ .kind = WEFT_TAPE_LEAF, .number = ++tape->numbers };
     leaf->value = (weft_tape_value){ .node = &leaf->node, .layout = tensor->layout };
     leaf->tensor = tensor;
-    leaf->gradient_layout = gradient;
     leaf->next = tape->leaves;
     if (leaf->next != NULL) {
         leaf->next->previous = leaf;
@@ -126,31 +124,57 @@ static void note_setting(const char *function, const weft_tensor *handle, bool c
     }
 }
 
+/* NULL with the error kept: on the tensor's mesh, and not Partial. */
+static const weft_layout *check_grad_placements(const char *function, const weft_layout *own, const weft_placement *placements)
+{
+    const weft_layout *layout = weft_check_layout(function, own->mesh, placements, own->ndim, own->shape, own->dtype);
+    for (int m = 0; layout != NULL && m < own->mesh->ndim; m++) {
+        if (layout->placements[m].kind == WEFT_PARTIAL) {
+            weft_fail(WEFT_ERR_LAYOUT, function, "placements[%d] is Partial: gradients are whole", m);
+            return NULL;
+        }
+    }
+    return layout;
+}
+
+/* False with the error kept: a leaf's gradient has another layout than that of new ones. */
+static bool check_former_gradient(const char *function, const weft_tape_value *value)
+{
+    const weft_tape_leaf *leaf = weft_tape_leaf_of(value);
+    const weft_layout *layout = leaf == NULL || leaf->gradient == NULL ? NULL : weft_gradient_layout(function, value);
+    if (layout != NULL && leaf->gradient->layout != layout) {
+        weft_fail(WEFT_ERR_STATE, function, "tensor has a gradient in another layout: weft_zero_grad() drops it");
+        return false;
+    }
+    return leaf == NULL || leaf->gradient == NULL || layout != NULL;
+}
+
 weft_status weft_set_grad_placements(weft_tensor *handle, const weft_placement *placements)
 {
     static const char function[] = "weft_set_grad_placements";
-    weft_tape_leaf *leaf = check_leaf(function, "leaf", handle);
-    if (leaf == NULL) {
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
+    if (tensor == NULL || (weft_is_deferred(tensor) && !weft_gather_now(tensor))) {
         return weft_latest_status();
     }
-    const weft_layout *own = leaf->value.layout;
-    const weft_layout *layout =
-        placements == NULL
-            ? weft_layout_like(function, own, own->dtype)
-            : weft_check_layout(function, own->mesh, placements, own->ndim, own->shape, own->dtype);
-    if (layout == NULL) {
+    const weft_layout *layout = placements == NULL ? NULL : check_grad_placements(function, tensor->layout, placements);
+    if (placements != NULL && layout == NULL) {
         return weft_latest_status();
     }
-    for (int m = 0; m < own->mesh->ndim; m++) {
-        if (layout->placements[m].kind == WEFT_PARTIAL) {
-            return weft_fail(WEFT_ERR_LAYOUT, function, "placements[%d] is Partial: gradients are whole", m);
-        }
+    weft_tape_value *value = tensor->tape;
+    if (value == NULL) { /* the first run of a segment is not recorded, and makes the same calls */
+        bool recording = weft_runtime.tape == NULL || weft_runtime.tape->no_grad == 0;
+        return !recording ? WEFT_OK
+                          : weft_fail(WEFT_ERR_INVALID, function,
+                                      "tensor requires no gradient: it is no leaf, and was not computed from leaves");
     }
-    if (leaf->gradient != NULL && leaf->gradient->layout != layout) {
-        return weft_fail(WEFT_ERR_STATE, function, "leaf has a gradient in another layout: weft_zero_grad() drops it");
+    const weft_layout *former = value->gradient_layout;
+    value->gradient_layout = layout;
+    if (!check_former_gradient(function, value)) {
+        value->gradient_layout = former;
+        return weft_latest_status();
     }
-    note_setting(function, handle, leaf->gradient_layout != layout);
-    leaf->gradient_layout = layout;
+    /* What is computed in a graph, and leaves it on the tape, is computed by its function each time: nothing is lost. */
+    note_setting(function, handle, former != layout && (leaf_of(tensor) != NULL || !tensor->promised));
     return WEFT_OK;
 }
 

@@ -215,7 +215,8 @@ static bool complete(const weft_pass *pass, weft_tape_leaf *leaf)
         return false;
     }
     name_gradient(leaf);
-    bool done = weft_sums_take(pass, &leaf->value, leaf->gradient_layout, &sum) && add_to_leaf(pass, leaf, sum);
+    const weft_layout *layout = weft_gradient_layout(pass->function, &leaf->value);
+    bool done = layout != NULL && weft_sums_take(pass, &leaf->value, layout, &sum) && add_to_leaf(pass, leaf, sum);
     weft_scope_close_keeping(0, NULL, NULL, NULL);
     return done && call_hook(pass, leaf);
 }
@@ -316,7 +317,7 @@ static bool take_output_gradients(visit *v, bool *any)
         if (value->layout == NULL) {
             continue;
         }
-        done = weft_sums_take(v->pass, value, NULL, &v->output_gradients[i]);
+        done = weft_sums_take(v->pass, value, value->gradient_layout, &v->output_gradients[i]);
         weft_tensor *gradient = v->output_gradients[i];
         *any |= gradient != NULL;
         if (done && gradient != NULL && value->chosen > 0) {

@@ -116,6 +116,12 @@ const weft_layout *weft_dual_layout(const char *function, const weft_layout *lay
     return weft_check_layout(function, layout->mesh, placements, layout->ndim, layout->shape, layout->dtype);
 }
 
+const weft_layout *weft_gradient_layout(const char *function, const weft_tape_value *value)
+{
+    return value->gradient_layout != NULL ? value->gradient_layout
+                                          : weft_layout_like(function, value->layout, value->layout->dtype);
+}
+
 /* The dual layout for all sums of a value. */
 static const weft_layout *dual_of_sums(const char *function, const weft_tape_value *value)
 {

@@ -36,6 +36,7 @@ typedef struct weft_tape_value {
     struct weft_tape_node *node;
     const weft_layout *layout; /* NULL: the output was not asked for, or is no floating tensor */
     weft_saved saved;
+    const weft_layout *gradient_layout; /* that the program wants its gradient in; NULL: it has not said */
     /* State of the pass in progress. */
     weft_partial_sum first; /* sum NULL: none yet */
     int chosen;             /* its gradient is wanted: 1 + its number among the inputs; 0: not */
@@ -72,7 +73,6 @@ typedef struct weft_tape_leaf {
     weft_tape_value value;
     weft_tensor_impl *tensor;   /* NULL: it is gone */
     weft_tensor_impl *gradient; /* with a reference; NULL: none yet */
-    const weft_layout *gradient_layout;
     weft_grad_hook hook;
     void *hook_context;
     bool regathers;
@@ -212,6 +212,9 @@ bool weft_pass_run(weft_pass *pass, int num_outputs, weft_tape_value *const outp
  * the error kept. */
 const weft_layout *weft_dual_layout(const char *function, const weft_layout *layout, int num_gradients,
                                     const weft_layout *const gradients[]);
+/* The layout in which the program gets the gradient of a value: the one that it wants, else the value's own with Replicate in
+ * place of Partial. NULL with the error kept. */
+const weft_layout *weft_gradient_layout(const char *function, const weft_tape_value *value);
 /* A gradient as a tensor that nothing else shares, with a reference of the caller's: the sum's values, on its memory if
  * possible. NULL with the error kept. */
 weft_tensor_impl *weft_own_gradient(const weft_pass *pass, weft_tensor_impl *sum);

@@ -88,7 +88,7 @@ static bool check_probability(const char *function, double p)
 static const weft_layout *floating_layout(const weft_factory *request)
 {
     const weft_layout *layout = weft_factory_layout(request);
-    return layout != NULL && check_floating(request->function, "dtype", request->dtype) ? layout : NULL;
+    return layout != NULL && check_floating(request->function, "dtype", layout->dtype) ? layout : NULL;
 }
 
 static const weft_layout *floating_like(const char *function, weft_tensor *a)
@@ -117,7 +117,7 @@ weft_tensor *weft_rand(weft_dtype dtype, int ndim, const int64_t shape[], weft_m
 {
     weft_factory request = { "weft_rand", dtype, ndim, shape, mesh, placements, false };
     drawing d = standard_uniform(request.function);
-    return draw_new(&d, floating_layout(&request));
+    return weft_made(dtype, draw_new(&d, floating_layout(&request)));
 }
 
 weft_tensor *weft_randn(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
@@ -125,7 +125,7 @@ weft_tensor *weft_randn(weft_dtype dtype, int ndim, const int64_t shape[], weft_
 {
     weft_factory request = { "weft_randn", dtype, ndim, shape, mesh, placements, false };
     drawing d = standard_normal(request.function);
-    return draw_new(&d, floating_layout(&request));
+    return weft_made(dtype, draw_new(&d, floating_layout(&request)));
 }
 
 weft_tensor *weft_rand_like(weft_tensor *a)
@@ -241,7 +241,7 @@ weft_tensor *weft_randint(int64_t low, int64_t high, weft_dtype dtype, int ndim,
     weft_random_pack(d.own, (uint64_t)low);
     weft_random_pack(d.own + 2, (uint64_t)high - (uint64_t)low);
     const weft_layout *layout = weft_factory_layout(&request);
-    bool valid = layout != NULL && check_range(request.function, low, high, dtype);
+    bool valid = layout != NULL && check_range(request.function, low, high, layout->dtype);
     return draw_new(&d, valid ? layout : NULL);
 }
 
@@ -280,7 +280,7 @@ weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const i
     drawing d = { request.function, &operation_bernoulli_scalar, { p } };
     const weft_layout *layout = weft_factory_layout(&request);
     bool valid = layout != NULL && check_probability(request.function, p);
-    return draw_new(&d, valid ? layout : NULL);
+    return weft_made(dtype, draw_new(&d, valid ? layout : NULL));
 }
 
 /* ---- dropout ------------------------------------------------------------------------------------------- */

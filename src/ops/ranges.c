@@ -48,9 +48,6 @@ static weft_tensor *make_range(const char *function, const weft_layout *layout, 
 
 static bool check_range(const char *function, weft_dtype dtype, double start, double stop, double step)
 {
-    if (!weft_check_dtype(function, dtype)) {
-        return false;
-    }
     if (!isfinite(start) || !isfinite(stop) || !isfinite(step) || step == 0) {
         weft_fail(WEFT_ERR_INVALID, function, "start is %g, stop %g and step %g, expected finite numbers, and no step of 0",
                   start, stop, step);
@@ -71,9 +68,11 @@ weft_tensor *weft_arange(weft_dtype dtype, double start, double stop, double ste
                          const weft_placement *placements)
 {
     weft_factory request = { .function = "weft_arange", .dtype = dtype, .mesh = mesh, .placements = placements };
-    bool right = check_range(request.function, dtype, start, stop, step);
+    bool right = weft_check_given_type(request.function, dtype) &&
+                 check_range(request.function, weft_plain_type(dtype), start, stop, step);
     double size = right ? ceil((stop - start) / step) : 0;
-    return make_range(request.function, right ? range_layout(&request, size) : NULL, start, step, 0, INFINITY);
+    return weft_made(dtype,
+                     make_range(request.function, right ? range_layout(&request, size) : NULL, start, step, 0, INFINITY));
 }
 
 weft_tensor *weft_linspace(weft_dtype dtype, double start, double stop, int64_t num, weft_mesh *mesh,
@@ -81,9 +80,9 @@ weft_tensor *weft_linspace(weft_dtype dtype, double start, double stop, int64_t 
 {
     weft_factory request = { .function = "weft_linspace", .dtype = dtype, .mesh = mesh, .placements = placements };
     const weft_layout *layout = NULL;
-    if (!weft_check_dtype(request.function, dtype)) {
+    if (!weft_check_given_type(request.function, dtype)) {
         layout = NULL;
-    } else if (!weft_dtype_is_floating(dtype)) {
+    } else if (!weft_dtype_is_floating(weft_plain_type(dtype))) {
         weft_fail(WEFT_ERR_DTYPE, request.function, "dtype is %s, expected a floating type", weft_dtype_name(dtype));
     } else if (num < 0) {
         weft_fail(WEFT_ERR_SHAPE, request.function, "num is %lld, expected at least 0", (long long)num);
@@ -92,14 +91,16 @@ weft_tensor *weft_linspace(weft_dtype dtype, double start, double stop, int64_t 
     }
     /* From both ends, so that both are exact. */
     double step = num > 1 ? (stop - start) / (double)(num - 1) : 0;
-    return make_range(request.function, layout, start, step, stop, num == 1 ? 1 : floor((double)num / 2));
+    double turn = num == 1 ? 1 : floor((double)num / 2);
+    return weft_made(dtype, make_range(request.function, layout, start, step, stop, turn));
 }
 
 weft_tensor *weft_eye(weft_dtype dtype, int64_t rows, int64_t columns, weft_mesh *mesh, const weft_placement *placements)
 {
     const int64_t shape[] = { rows, columns };
     weft_factory request = { "weft_eye", dtype, 2, shape, mesh, placements, false };
-    return weft_fill_new(request.function, &operation_eye, weft_factory_layout(&request), (double[WEFT_MAX_SCALARS]){ 0 });
+    const double scalars[WEFT_MAX_SCALARS] = { 0 };
+    return weft_made(dtype, weft_fill_new(request.function, &operation_eye, weft_factory_layout(&request), scalars));
 }
 
 const weft_operation *const weft_range_operations[] = {

@@ -139,7 +139,7 @@ static const weft_layout *between(const char *function, const weft_layout *layou
 
 typedef struct from_boxes_arguments {
     weft_boxes given;
-    weft_dtype dtype;
+    weft_dtype dtype; /* as given: maybe with WEFT_REQUIRES_GRAD */
     int ndim;
     const int64_t *shape;
     const weft_mesh *mesh;
@@ -151,15 +151,16 @@ static const weft_layout *check_from(const from_boxes_arguments *a)
 {
     const char *function = a->given.function;
     const weft_mesh_impl *mesh = weft_check_mesh(function, a->mesh);
-    if (mesh == NULL || !weft_check_dtype(function, a->dtype) || !weft_check_shape(function, a->ndim, a->shape)) {
+    if (mesh == NULL || !weft_check_given_type(function, a->dtype) || !weft_check_shape(function, a->ndim, a->shape)) {
         return NULL;
     }
-    const weft_layout *layout = weft_check_layout(function, mesh, a->placements, a->ndim, a->shape, a->dtype);
+    weft_dtype dtype = weft_plain_type(a->dtype);
+    const weft_layout *layout = weft_check_layout(function, mesh, a->placements, a->ndim, a->shape, dtype);
     if (layout != NULL && layout->has_partial) {
         weft_fail(WEFT_ERR_LAYOUT, function, "placements has a Partial: boxes have values, and no addends");
         return NULL;
     }
-    return layout != NULL && check_boxes(&a->given, a->ndim, a->shape, weft_dtype_size(a->dtype)) ? layout : NULL;
+    return layout != NULL && check_boxes(&a->given, a->ndim, a->shape, weft_dtype_size(dtype)) ? layout : NULL;
 }
 
 static weft_tensor_impl *import(const weft_boxes *given, const weft_layout *layout)
@@ -180,7 +181,7 @@ static weft_status perform_from_boxes(const weft_call *call, weft_tensor *output
     const from_boxes_arguments *a = call->details->memory;
     const weft_layout *layout = check_from(a);
     if (weft_runtime.world == WEFT_WORLD_FAKE) {
-        bool right = layout != NULL && check_pointers(&a->given, a->ndim, weft_dtype_size(a->dtype));
+        bool right = layout != NULL && check_pointers(&a->given, a->ndim, weft_dtype_size(layout->dtype));
         outputs[0] = right ? weft_tensor_handle(weft_tensor_new(call->function, layout)) : NULL;
         return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
     }
@@ -210,8 +211,8 @@ weft_tensor *weft_from_boxes(weft_dtype dtype, int ndim, const int64_t shape[], 
                                .shape = shape,
                                .mesh = mesh,
                                .placements = placements };
-    return weft_act_for_tensor(
-        &(weft_call){ .function = function, .action = &action, .details = &(weft_call_details){ .memory = &a } });
+    return weft_made(dtype, weft_act_for_tensor(&(weft_call){
+                                .function = function, .action = &action, .details = &(weft_call_details){ .memory = &a } }));
 }
 
 /* ---- to boxes ------------------------------------------------------------------------------------------ */

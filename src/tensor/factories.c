@@ -1,20 +1,42 @@
 /* Factories: empty tensors and constants. */
 #include <math.h>
 
+#include <weft/autograd.h>
+
 #include "codelets/constant.h"
 #include "comm/check_spmd.h"
+#include "sharding/types.h"
 #include "tensor/actions.h"
 #include "tensor/run.h"
+
+bool weft_check_given_type(const char *function, weft_dtype given)
+{
+    weft_dtype dtype = weft_plain_type(given);
+    if (!weft_check_dtype(function, dtype)) {
+        return false;
+    }
+    if (dtype != given && !weft_dtype_is_floating(dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s with WEFT_REQUIRES_GRAD, expected a floating type", weft_dtype_name(dtype));
+        return false;
+    }
+    return true;
+}
+
+weft_tensor *weft_made(weft_dtype given, weft_tensor *tensor)
+{
+    bool is_leaf = tensor != NULL && given != weft_plain_type(given);
+    return is_leaf && weft_set_requires_grad(tensor, true) != WEFT_OK ? NULL : tensor;
+}
 
 const weft_layout *weft_factory_layout(const weft_factory *r)
 {
     const weft_mesh_impl *mesh = weft_check_mesh(r->function, r->mesh);
-    if (mesh == NULL || !weft_check_dtype(r->function, r->dtype) ||
+    if (mesh == NULL || !weft_check_given_type(r->function, r->dtype) ||
         !weft_check_shape(r->function, r->ndim, r->shape)) {
         return NULL;
     }
     const weft_layout *layout =
-        weft_check_layout(r->function, mesh, r->placements, r->ndim, r->shape, r->dtype);
+        weft_check_layout(r->function, mesh, r->placements, r->ndim, r->shape, weft_plain_type(r->dtype));
     if (layout != NULL && layout->has_partial && !r->partial_allowed) {
         weft_fail(WEFT_ERR_LAYOUT, r->function,
                   "placements has a Partial: a new tensor is Shard or Replicate");
@@ -77,7 +99,7 @@ static bool submit_fill(const weft_panel *panel, int64_t count, weft_dtype dtype
                                                  .operands = &target });
 }
 
-static bool fill_shard(const weft_tensor_impl *tensor, const weft_local_shard *shard, double value)
+bool weft_shard_fill(const weft_tensor_impl *tensor, const weft_local_shard *shard, double value)
 {
     weft_dtype dtype = tensor->layout->dtype;
     for (int64_t i = 0; i < shard->num_panels; i++) {
@@ -129,7 +151,7 @@ static weft_status perform_full(const weft_call *call, weft_tensor *outputs[])
     }
     weft_tensor_impl *tensor = weft_tensor_new(call->function, call->details->layout);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
-        if (!fill_shard(tensor, &tensor->shards[i], value)) {
+        if (!weft_shard_fill(tensor, &tensor->shards[i], value)) {
             return weft_latest_status();
         }
     }
@@ -162,21 +184,21 @@ weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t shape[], weft_
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_empty", dtype, ndim, shape, mesh, placements, .partial_allowed = true };
-    return make(request.function, &weft_action_empty, weft_factory_layout(&request), 0, NULL);
+    return weft_made(dtype, make(request.function, &weft_action_empty, weft_factory_layout(&request), 0, NULL));
 }
 
 weft_tensor *weft_zeros(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_zeros", dtype, ndim, shape, mesh, placements, false };
-    return make(request.function, &weft_action_full, weft_factory_layout(&request), 0, NULL);
+    return weft_made(dtype, make(request.function, &weft_action_full, weft_factory_layout(&request), 0, NULL));
 }
 
 weft_tensor *weft_ones(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                        const weft_placement *placements)
 {
     weft_factory request = { "weft_ones", dtype, ndim, shape, mesh, placements, false };
-    return make(request.function, &weft_action_full, weft_factory_layout(&request), 1, NULL);
+    return weft_made(dtype, make(request.function, &weft_action_full, weft_factory_layout(&request), 1, NULL));
 }
 
 weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double value, weft_mesh *mesh,
@@ -184,8 +206,8 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double
 {
     weft_factory request = { "weft_full", dtype, ndim, shape, mesh, placements, false };
     const weft_layout *layout = weft_factory_layout(&request);
-    bool fits = layout != NULL && weft_check_number(request.function, "value", dtype, value);
-    return make(request.function, &weft_action_full, fits ? layout : NULL, value, NULL);
+    bool fits = layout != NULL && weft_check_number(request.function, "value", layout->dtype, value);
+    return weft_made(dtype, make(request.function, &weft_action_full, fits ? layout : NULL, value, NULL));
 }
 
 /* ---- like another tensor ------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ weft_tensor *weft_fake(weft_dtype dtype, int ndim, const int64_t shape[], weft_m
                        const weft_placement *placements)
 {
     weft_factory request = { "weft_fake", dtype, ndim, shape, mesh, placements, .partial_allowed = true };
-    return make(request.function, weft_factory_layout(&request));
+    return weft_made(dtype, make(request.function, weft_factory_layout(&request)));
 }
 
 weft_tensor *weft_fake_like(weft_tensor *a)

@@ -15,10 +15,10 @@ static const weft_layout *distributed_layout(const char *function, weft_dtype dt
                                              const weft_placement *placements)
 {
     const weft_mesh_impl *mesh = weft_check_mesh(function, handle);
-    if (mesh == NULL || !weft_check_dtype(function, dtype) || !weft_check_shape(function, ndim, shape)) {
+    if (mesh == NULL || !weft_check_given_type(function, dtype) || !weft_check_shape(function, ndim, shape)) {
         return NULL;
     }
-    const weft_layout *layout = weft_check_layout(function, mesh, placements, ndim, shape, dtype);
+    const weft_layout *layout = weft_check_layout(function, mesh, placements, ndim, shape, weft_plain_type(dtype));
     if (layout != NULL && layout->has_partial) {
         weft_fail(WEFT_ERR_LAYOUT, function,
                   "placements has a Partial: a global array is Shard or Replicate");
@@ -150,8 +150,8 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
         return NULL;
     }
     const weft_call_details details = { .layout = layout, .memory = (void *)(uintptr_t)global };
-    return weft_act_for_tensor(
-        &(weft_call){ .function = function, .action = &action_distribute, .details = &details });
+    return weft_made(dtype, weft_act_for_tensor(&(weft_call){
+                                .function = function, .action = &action_distribute, .details = &details }));
 }
 
 bool weft_check_not_acquired(const char *function, const char *argument, const weft_tensor_impl *tensor)

@@ -230,7 +230,7 @@ static bool find_whole(weft_import *import)
 static bool check_here(weft_import *import)
 {
     const char *function = import->function;
-    if (!weft_check_dtype(function, import->dtype) || !check_given_shape(import) || !check_local_shapes(import)) {
+    if (!weft_check_given_type(function, import->given) || !check_given_shape(import) || !check_local_shapes(import)) {
         return false;
     }
     char why[200];
@@ -317,12 +317,14 @@ static weft_status perform_from_local(const weft_call *call, weft_tensor *output
 weft_tensor *weft_import_call(weft_import *import, const weft_mesh *mesh)
 {
     static const weft_action action = { .name = "from_local", .perform = perform_from_local, .leaves_values = true, .num_outputs = 1 };
+    import->given = import->dtype;
+    import->dtype = weft_plain_type(import->given);
     import->mesh = weft_check_mesh(import->function, mesh);
     return import->mesh == NULL
                ? NULL
-               : weft_act_for_tensor(&(weft_call){ .function = import->function,
-                                                   .action = &action,
-                                                   .details = &(weft_call_details){ .memory = import } });
+               : weft_made(import->given, weft_act_for_tensor(&(weft_call){ .function = import->function,
+                                                                    .action = &action,
+                                                                    .details = &(weft_call_details){ .memory = import } }));
 }
 
 weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], void *const locals[],

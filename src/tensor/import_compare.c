@@ -26,7 +26,7 @@ static uint64_t fingerprint(const weft_import *import)
 {
     const weft_mesh_impl *mesh = import->mesh;
     uint64_t hash = weft_hash_bytes(mesh->shape, (size_t)mesh->ndim * sizeof(mesh->shape[0]),
-                                    (uint64_t)import->dtype * 16 + (uint64_t)import->ndim);
+                                    (uint64_t)import->given * 16 + (uint64_t)import->ndim);
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = import->canonical[m];
         int64_t words[] = { (int64_t)p.kind, p.dim, (int64_t)p.op };

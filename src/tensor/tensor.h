@@ -125,7 +125,7 @@ void weft_composite_close(void);
 /* Arguments of a factory. */
 typedef struct weft_factory {
     const char *function;
-    weft_dtype dtype;
+    weft_dtype dtype; /* as the program gives it: maybe with WEFT_REQUIRES_GRAD, which the layout does not have */
     int ndim;
     const int64_t *shape;
     weft_mesh *mesh;
@@ -133,8 +133,22 @@ typedef struct weft_factory {
     bool partial_allowed;
 } weft_factory;
 
+/* The type alone; what is no type stays as it is. */
+static inline weft_dtype weft_plain_type(weft_dtype given)
+{
+    int type = (int)given - WEFT_REQUIRES_GRAD;
+    return type >= 0 && type < WEFT_DTYPE_COUNT ? (weft_dtype)type : given;
+}
+
+/* A type as the program gives it. False with the error kept: no type, or one without gradients where they are wanted. */
+bool weft_check_given_type(const char *function, weft_dtype given);
+/* The new tensor, as a leaf if the given type says so. NULL stays NULL; NULL with the error kept: no memory. */
+weft_tensor *weft_made(weft_dtype given, weft_tensor *tensor);
+
 /* The layout for these arguments, after all checks; NULL with the error kept. */
 const weft_layout *weft_factory_layout(const weft_factory *request);
+/* Submits the tasks that set all elements of a shard, which is not empty. False with the error kept. */
+bool weft_shard_fill(const weft_tensor_impl *tensor, const weft_local_shard *shard, double value);
 /* Whether a number can be an operand beside elements of a type: integer types take whole numbers in their
  * range (WEFT_U8 from -255 on, which wrap around), WEFT_BOOL any whole number. False with the error kept. */
 bool weft_check_number(const char *function, const char *argument, weft_dtype dtype, double value);

@@ -126,6 +126,10 @@ static void gradients()
     const weft::no_grad none;
     w -= w.grad() * 0.25;
     expect(weft::sum(w).item() == 3, "step");
+    const weft::tensor leaf = weft::zeros(WEFT_F32, { 3 }, {}, {}, true);
+    expect(weft_is_leaf(leaf.get()) && leaf.dtype() == WEFT_F32, "a leaf as it is made");
+    expect(weft_is_leaf(weft::distribute<double>({ 1, 2 }, { 2 }, {}, {}, true).get()), "a leaf of an array");
+    throws(WEFT_ERR_DTYPE, "weft_zeros", [] { weft::zeros(WEFT_I64, { 3 }, {}, {}, true); });
 }
 
 // ---- exceptions out of functions that the library calls

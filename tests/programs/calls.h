@@ -54,7 +54,7 @@ enum {
     OF_GRADIENTS = 1 << 23,    /* for programs with gradients alone */
     LEAVES = 1 << 24,          /* input 0 becomes a leaf */
     CUTS = 1 << 25,            /* the result is a constant */
-    OF_LEAVES = 1 << 29,       /* input 0 is a leaf */
+    OF_LEAVES = 1 << 29,       /* input 0 is a leaf; of a row with details, also computed from leaves */
     NO_GRAD_BEGINS = 1 << 26,
     NO_GRAD_ENDS = 1 << 27,
     DIFFERENTIATES = 1 << 28, /* input 0, a loss; outputs are gradients by inputs 1 and above */

@@ -35,6 +35,12 @@ static bool make_of_leaf(maker *m, step *s)
             found = one_in(m, ++count) ? leaf->inputs[0] : found;
         }
     }
+    bool of_computed = s->operation->details != NULL && one_in(m, 2);
+    for (int v = 0, others = 0; v < m->program->num_values && of_computed; v++) {
+        if (is_alive(&m->evaluation, v) && m->evaluation.requires_grad[v] && !m->known[v].stale) {
+            found = one_in(m, ++others) ? v : found;
+        }
+    }
     *s = step_of(s->operation, 1, found);
     s->num_outputs = 0;
     if (found == NO_VALUE) {
@@ -138,6 +144,7 @@ static bool differentiated(scene *s)
     return true;
 }
 
+/* Of weft_set_grad_placements(), which takes tensors that were computed from leaves, too; and of a product. */
 static const int on_its_mesh = 1, product = 1;
 
 const operation gradient_calls[] = {

@@ -167,7 +167,7 @@ static bool may_be_recorded(const evaluation *e, const step *s)
     for (int i = 0; i < s->num_outputs && !is_unrecorded(e, s); i++) {
         valid &= !is_in_place(s, i) || !e->is_leaf[s->outputs[i]];
     }
-    valid &= !(flags & OF_LEAVES) || e->is_leaf[s->inputs[0]];
+    valid &= !(flags & OF_LEAVES) || e->is_leaf[s->inputs[0]] || (s->operation->details != NULL && e->requires_grad[s->inputs[0]]);
     valid &= !(flags & WRITES) || !e->requires_grad[s->outputs[0]];
     return valid;
 }

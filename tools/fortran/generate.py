@@ -64,7 +64,7 @@ class Headers:
         self.initialisers = {name: (kind, body) for name, kind, body in re.findall(
             r"static inline void (weft_\w+)_init\((weft_\w+) \*\w+\)\s*\{(.*?)\n\}", code, re.DOTALL)}
         self.enums = {}
-        for name, body in re.findall(r"(?:typedef )?\benum (\w*)\s*\{(.*?)\}", code, re.DOTALL):
+        for name, body in re.findall(r"(?:typedef )?\benum (\w*)\s*(?::[\w\s]*)?\{(.*?)\}", code, re.DOTALL):
             self.enums.setdefault(name, []).extend(part.strip() for part in body.split(",") if part.strip())
         self.structs = {name: self.fields(body) for name, body in re.findall(
             r"typedef struct (weft_\w+) \{(.*?)\n\} \w+;", code, re.DOTALL)}
