@@ -56,7 +56,7 @@ static void wake(void)
  * only from its time-out that another gave up: later than the others end. */
 static bool recovers(const scenario *s)
 {
-    return strcmp(s->way, "killed") == 0 || strcmp(s->way, "memory_at_once") == 0;
+    return strncmp(s->way, "killed", strlen("killed")) == 0 || strcmp(s->way, "memory_at_once") == 0;
 }
 
 static int run(const scenario *s)
@@ -180,6 +180,21 @@ static void test_nothing_wrong(void **state)
     assert_null(strstr(launch_output, "ends: "));
 }
 
+/* MPI_Finalize() of the others would wait for it for ever. */
+static void test_killed_late(void **state)
+{
+    const scenario *s = *state;
+    run(s);
+    char line[256], expected[64];
+    snprintf(expected, sizeof(expected), "process %d has ended without MPI_Finalize()", s->processes - 1);
+    for (int p = 0; p < s->processes - 1; p++) {
+        assert_true(launch_line(p, "finalized: no error", line, sizeof(line)));
+    }
+    if (strstr(launch_output, expected) == NULL) {
+        fail_msg("expected \"%s\" in:\n%s", expected, launch_output);
+    }
+}
+
 #define WHO "process {} (rank {}) "
 #define SILENT(text)                                                                                         \
     {                                                                                                        \
@@ -219,6 +234,8 @@ static const scenario scenarios[] = {
     { "woken", 3, false, "timed out", SILENT(LARGE) },
     { "killed", 2, false, "timed out", SILENT(LARGE) },
     { "killed", 3, false, "timed out", SILENT(LARGE) },
+    { "killed_late", 2, false, "", { NULL } },
+    { "killed_late", 3, false, "", { NULL } },
     /* Told by the process itself. */
     { "memory", 2, false, "out of memory", { "weft_empty", "no memory for a shard" } },
     { "quits",
@@ -337,10 +354,11 @@ int main(int argc, char *argv[])
         snprintf(names[i], sizeof(names[i]), "%s_on_%d_processes%s%s%s%s", s->way, s->processes,
                  s->check ? "_with_check" : "", s->small ? "_small" : "",
                  s->setting != NULL ? "_starts_" : "", s->setting != NULL ? s->setting : "");
-        bool whole = strcmp(s->way, "nothing") == 0;
+        bool whole = strcmp(s->way, "nothing") == 0, late = strcmp(s->way, "killed_late") == 0;
         tests[i] = (struct CMUnitTest){ .name = names[i],
                                         .test_func = s->setting != NULL ? test_start
                                                      : whole            ? test_nothing_wrong
+                                                     : late             ? test_killed_late
                                                                         : test_scenario,
                                         .initial_state = (void *)(uintptr_t)s };
     }

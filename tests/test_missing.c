@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
-enum { TIMEOUT_S = 2 };
+enum { TIMEOUT_S = 2, LEAVE_WITHIN_S = 15 };
 
 /* In all calls of MPI's functions that a start makes. */
 enum { OPENING_CALLS = 4, PARTS = 6 };
@@ -24,16 +25,37 @@ typedef struct scenario {
 } scenario;
 
 static const char *program;
+static int num_waiting;   /* of the scenario that is run */
+static double reported_s; /* when all of them had told how they end; 0: not yet */
 static char models[] = "/tmp/weft-missing-XXXXXX";
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void look(void)
+{
+    int count = 0;
+    for (const char *at = launch_output; (at = strstr(at, " waited ")) != NULL; at++) {
+        count++;
+    }
+    reported_s = count >= num_waiting && reported_s == 0 ? now() : reported_s;
+}
 
 static void run(const scenario *s, const char *point)
 {
+    num_waiting = s->processes - 1;
+    reported_s = 0;
     char folder[64];
     snprintf(folder, sizeof(folder), "STARPU_PERF_MODEL_DIR=%s", models);
     launch l = { .program = program,
                  .processes = s->processes,
                  .arguments = { s->owner, s->who, s->way, point },
                  .settings = { "WEFT_TIMEOUT_S=2", "WEFT_CALIBRATE=again", folder },
+                 .look = look,
                  .recovers = strcmp(s->way, "killed") == 0 };
     launch_run(&l);
 }
@@ -81,6 +103,15 @@ static void check_others(const scenario *s, int missing, bool named)
     }
 }
 
+/* Where weft ends MPI, processes that have met a time-out wait a few seconds for each other at their exit. */
+static void check_end(const scenario *s)
+{
+    double took_s = reported_s == 0 ? 0 : now() - reported_s;
+    if (strcmp(s->owner, "weft") == 0 && took_s > LEAVE_WITHIN_S) {
+        fail_msg("the others have left %.1f s after their errors only:\n%s", took_s, launch_output);
+    }
+}
+
 static void test_scenario(void **state)
 {
     const scenario *s = *state;
@@ -91,6 +122,7 @@ static void test_scenario(void **state)
         snprintf(point, sizeof(point), "%d", at);
     }
     run(s, point);
+    check_end(s);
     check_others(s, missing, at > OPENING_CALLS);
 }
 
@@ -138,6 +170,7 @@ static const scenario scenarios[] = {
     { "program", "last", "killed", 3, 5 },
     { "weft", "first", "killed", 3, 5 },
     { "program", "first", "stopped", 3, 7 },
+    { "weft", "last", "stopped", 3, 6 },
     /* While the machines are measured. */
     { "weft", "last", "killed", 2, -1 },
     { "weft", "first", "stopped", 3, -2 },

@@ -4,9 +4,12 @@
 
 #include <mpi.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "comm/comm.h"
 #include "comm/mpi_packs.h"
+#include "comm/mpi_presence.h"
 
 #include <weft/mpi.h>
 
@@ -160,9 +163,44 @@ static void test_communicators(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* A process has ended when its parent, a busy launcher, has not noticed yet. */
+static void test_presence(void **state)
+{
+    (void)state;
+    int gate[2];
+    assert_int_equal(pipe(gate), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        close(gate[1]);
+        _exit(read(gate[0], &byte, 1) != 0);
+    }
+    close(gate[0]);
+    weft_mpi_card cards[3];
+    memset(cards, 0, sizeof(cards));
+    weft_mpi_presence_card(&cards[0]);
+    cards[1] = cards[2] = cards[0];
+    cards[1].pid = child;
+    cards[2].machine = 7;
+    const weft_mpi_common common = { .place = { .num_processes = 3 }, .mine = cards[0], .cards = cards };
+    weft_mpi_presence *presence = weft_mpi_presence_new(&common);
+    assert_non_null(presence);
+    assert_int_equal(weft_mpi_presence_of(presence, 0), WEFT_PRESENT);
+    assert_int_equal(weft_mpi_presence_of(presence, 1), WEFT_PRESENT);
+    assert_int_equal(weft_mpi_presence_of(presence, 2), WEFT_PRESENCE_UNKNOWN);
+    close(gate[1]);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(weft_mpi_presence_of(presence, 1), WEFT_ENDED);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(weft_mpi_presence_of(presence, 1), WEFT_ENDED);
+    weft_mpi_presence_free(presence);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_presence),
         cmocka_unit_test(test_communicators),
         cmocka_unit_test(test_no_packs_on_one_machine),
         cmocka_unit_test(test_failure_of_a_test), /* the last: nothing can be opened after it */

@@ -19,6 +19,7 @@ typedef struct way {
 /* Breaks the world, naming the process that does not answer, unless it is broken already. */
 static void give_up_on(const way *w, int process)
 {
+    weft_transport_miss(w->transport);
     weft_break(WEFT_ERR_TIMEOUT, w->function,
                "process %d has not answered within %.1f s while the machines were measured", process,
                w->timeout_s);

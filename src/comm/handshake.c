@@ -129,6 +129,7 @@ static void compare_all(const char *function, const handshake *mine, double time
         transport->control.gather(transport->control.state, mine, all, sizeof(*mine), timeout_s, came);
         for (int p = 1; p < processes; p++) {
             if (!came[p]) {
+                weft_transport_miss(transport);
                 weft_break(WEFT_ERR_TIMEOUT, function, "process %d has not come to %s() within %.1f s", p,
                            function, timeout_s);
             }
@@ -153,6 +154,7 @@ static void exchange(const char *function, const handshake *mine, double timeout
     }
     if (!weft_is_broken() &&
         !transport->control.broadcast(transport->control.state, out, sizeof(*out), timeout_s)) {
+        weft_transport_miss(transport);
         weft_break(WEFT_ERR_TIMEOUT, function, "process 0 has not come to %s() within %.1f s", function,
                    timeout_s);
     }

@@ -262,7 +262,7 @@ static void close_control(void *state)
         weft_mpi_wait(control->num_sent, control->sent, bytes_are_there_s, control->guard, NULL, NULL);
         forget_sent(control);
         MPI_Comm_free(&control->comm);
-        free(control->presence);
+        weft_mpi_keep(control->presence);
     }
     free(control->notice);
     free(control);
@@ -276,7 +276,7 @@ bool weft_mpi_control_open(const weft_mpi_common *common, weft_mpi_guard *guard,
     if (control == NULL || notice == NULL || presence == NULL) {
         free(control);
         free(notice);
-        free(presence);
+        weft_mpi_presence_free(presence);
         return false;
     }
     control->notice = notice;

@@ -19,6 +19,9 @@ static struct {
     atomic_bool misses_one; /* a process may not come to the end */
 } given_up = { .comm = MPI_COMM_NULL };
 
+/* The processes of the first world that ended whole: that of all, where weft ends MPI. */
+static const weft_mpi_presence *kept_presence;
+
 /* The process that initialised MPI; its forked children have a copy of MPI's memory but no MPI. 0: none. */
 static pid_t mpi_process;
 
@@ -32,6 +35,15 @@ void weft_mpi_leave(MPI_Comm comm, const weft_mpi_presence *presence)
     given_up.happened = true;
 }
 
+void weft_mpi_keep(weft_mpi_presence *presence)
+{
+    if (mpi_process != 0 && kept_presence == NULL) {
+        kept_presence = presence;
+    } else {
+        weft_mpi_presence_free(presence);
+    }
+}
+
 void weft_mpi_miss(void)
 {
     given_up.misses_one = true;
@@ -40,6 +52,58 @@ void weft_mpi_miss(void)
 bool weft_mpi_has_left(void)
 {
     return given_up.happened;
+}
+
+/* ---- watches ------------------------------------------------------------------------------------------- */
+
+/* A thread that looks on while MPI may wait for ever. */
+typedef struct watch {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t ended;
+    bool is_over;
+    const char *function;
+    double timeout_s;
+} watch;
+
+/* Waits for so long, the mutex held. */
+static bool is_over_within(watch *w, double seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)seconds;
+    int error = 0;
+    while (!w->is_over && error == 0) {
+        error = pthread_cond_timedwait(&w->ended, &w->mutex, &until);
+    }
+    return w->is_over;
+}
+
+/* Without a thread for it there is no watch. */
+static bool begin_watch(watch *w, void *(*look_on)(void *))
+{
+    if (pthread_mutex_init(&w->mutex, NULL) != 0) {
+        return false;
+    }
+    if (pthread_cond_init(&w->ended, NULL) == 0) {
+        if (weft_background_start(&w->thread, look_on, w)) {
+            return true;
+        }
+        pthread_cond_destroy(&w->ended);
+    }
+    pthread_mutex_destroy(&w->mutex);
+    return false;
+}
+
+static void end_watch(watch *w)
+{
+    pthread_mutex_lock(&w->mutex);
+    w->is_over = true;
+    pthread_cond_signal(&w->ended);
+    pthread_mutex_unlock(&w->mutex);
+    pthread_join(w->thread, NULL);
+    pthread_cond_destroy(&w->ended);
+    pthread_mutex_destroy(&w->mutex);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
@@ -139,6 +203,37 @@ static bool all_have_come(void)
     return all;
 }
 
+/* Watches MPI_Finalize(). Where all have come to it a process may end a little later than another; where one has ended without it
+ * the others would wait for ever. */
+static void *end_with_others(void *argument)
+{
+    enum { MOST_LOOKS = 20 }; /* one a second: a busy machine's processes need their time */
+    const weft_mpi_presence *presence = given_up.happened ? given_up.presence : kept_presence;
+    watch *w = argument;
+    int looks = 0, ended = -1;
+    pthread_mutex_lock(&w->mutex);
+    while (looks < MOST_LOOKS && !is_over_within(w, 1)) {
+        ended = weft_mpi_presence_ended(presence);
+        looks += ended >= 0;
+    }
+    if (!w->is_over) {
+        fprintf(stderr, "weft: process %d has ended without MPI_Finalize(), which waits for it here: this process ends too\n", ended);
+        _exit(EXIT_FAILURE);
+    }
+    pthread_mutex_unlock(&w->mutex);
+    return NULL;
+}
+
+static void finalize_watched(void)
+{
+    watch w = { .is_over = false };
+    bool watched = world_size() > 1 && begin_watch(&w, end_with_others);
+    MPI_Finalize();
+    if (watched) {
+        end_watch(&w);
+    }
+}
+
 static void finalize_at_exit(void)
 {
     if (getpid() != mpi_process) {
@@ -148,7 +243,7 @@ static void finalize_at_exit(void)
     MPI_Finalized(&finalized);
     fflush(NULL); /* the launcher may end this process before exit() comes to it */
     if (!finalized && (!given_up.happened || all_have_come())) {
-        MPI_Finalize();
+        finalize_watched();
     }
 }
 
@@ -183,28 +278,12 @@ static void watch_finalize(void)
 
 /* ---- the beginning ------------------------------------------------------------------------------------- */
 
-/* Watches MPI_Init_thread(), which may wait forever. */
-typedef struct watch {
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t ended;
-    bool is_over;
-    const char *function;
-    double timeout_s;
-} watch;
-
-static void *look_on(void *argument)
+/* Watches MPI_Init_thread(). */
+static void *tell_after_timeout(void *argument)
 {
     watch *w = argument;
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)w->timeout_s;
     pthread_mutex_lock(&w->mutex);
-    int error = 0;
-    while (!w->is_over && error == 0) {
-        error = pthread_cond_timedwait(&w->ended, &w->mutex, &until);
-    }
-    if (!w->is_over) {
+    if (!is_over_within(w, w->timeout_s)) {
         fprintf(
             stderr,
             "weft: %s: MPI_Init_thread() has not ended within %.1f s: a process has not come to it, or has "
@@ -215,38 +294,10 @@ static void *look_on(void *argument)
     return NULL;
 }
 
-/* Without a thread for it there is no watch. */
-static bool begin_watch(watch *w, const char *function, double timeout_s)
-{
-    *w = (watch){ .function = function, .timeout_s = timeout_s };
-    if (timeout_s <= 0 || pthread_mutex_init(&w->mutex, NULL) != 0) {
-        return false;
-    }
-    if (pthread_cond_init(&w->ended, NULL) == 0) {
-        if (weft_background_start(&w->thread, look_on, w)) {
-            return true;
-        }
-        pthread_cond_destroy(&w->ended);
-    }
-    pthread_mutex_destroy(&w->mutex);
-    return false;
-}
-
-static void end_watch(watch *w)
-{
-    pthread_mutex_lock(&w->mutex);
-    w->is_over = true;
-    pthread_cond_signal(&w->ended);
-    pthread_mutex_unlock(&w->mutex);
-    pthread_join(w->thread, NULL);
-    pthread_cond_destroy(&w->ended);
-    pthread_mutex_destroy(&w->mutex);
-}
-
 static weft_status initialize(const char *function, double timeout_s)
 {
-    watch w;
-    bool watched = begin_watch(&w, function, timeout_s);
+    watch w = { .function = function, .timeout_s = timeout_s };
+    bool watched = timeout_s > 0 && begin_watch(&w, tell_after_timeout);
     int provided = 0;
     int error = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
     if (watched) {

@@ -19,6 +19,9 @@ weft_status weft_mpi_begin(const char *function, bool own_communicator, double t
 /* Nothing collective is possible from here on. `comm`: processes to wait for at exit for a while, so that
  * all can report their errors; MPI_COMM_NULL: no communicator of all exists. `presence` of its processes: stays for ever. */
 void weft_mpi_leave(MPI_Comm comm, const weft_mpi_presence *presence);
+/* At the end of a world that is whole. Takes `presence`, for MPI_Finalize() at exit: where a process of this machine has ended
+ * without it, it would wait for ever, and the others end. */
+void weft_mpi_keep(weft_mpi_presence *presence);
 /* A process may not come to the end: the exit waits for a shorter time. */
 void weft_mpi_miss(void);
 bool weft_mpi_has_left(void);

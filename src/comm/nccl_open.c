@@ -41,6 +41,7 @@ typedef struct opening {
 
 static weft_status broken(const opening *o, int process)
 {
+    weft_transport_miss(o->transport);
     weft_break(WEFT_ERR_TIMEOUT, o->function, "process %d has not come to %s() within %.1f s", process, o->function,
                o->timeout_s);
     return WEFT_ERR_TIMEOUT;

@@ -150,6 +150,14 @@ typedef struct weft_transport {
 weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
                           double timeout_s, int takes_devices, weft_transport *transport);
 
+/* A process has not come within the time-out, unless another error is the cause: before weft_break(). */
+static inline void weft_transport_miss(const weft_transport *transport)
+{
+    if (transport->control.miss != NULL && !weft_is_broken()) {
+        transport->control.miss(transport->control.state);
+    }
+}
+
 /* Sends abort notices and gives up all that is under way. */
 static inline void weft_transport_abort(const weft_transport *transport)
 {

@@ -1,5 +1,8 @@
 // The C++ header: owners, operators, exceptions; quiet.cpp has the same without exceptions, in one program.
+//
+// usage: test-cpp [COUNT [SEED]]     so many exceptions at random calls
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include <weft/weft.hpp>
@@ -217,7 +220,7 @@ static weft::tensor pass(weft_module *module, const weft::tensor &x)
     return weft::own(scaled);
 }
 
-static void exceptions()
+static void exceptions(int count, unsigned random)
 {
     weight = weft::full(WEFT_F64, { 2 }, 5);
     weight.requires_grad(true);
@@ -228,8 +231,7 @@ static void exceptions()
     const weft::graph graph("pass", [&](const auto &inputs, const auto &scalars) {
         return std::vector<weft::tensor>{ pass(module, inputs[0]) * scalars[0], inputs[0] };
     }, 1, 1, 2);
-    unsigned random = 1;
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < count; i++) {
         random = random * 1664525 + 1013904223;
         now = { 0, static_cast<int>((random >> 8) % 12), (random >> 20) % 2 == 0 };
         const bool in_graph = (random >> 24) % 3 > 0;
@@ -262,8 +264,10 @@ static void exceptions()
     weight = weft::tensor();
 }
 
-int main()
+int main(int argc, char **argv)
 {
+    const int count = argc > 1 ? std::atoi(argv[1]) : 400;
+    const unsigned seed = argc > 2 ? static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10)) : 1;
     weft::tensor late;
     {
         weft_config config = WEFT_CONFIG_DEFAULT;
@@ -275,7 +279,7 @@ int main()
         run("shapes", shapes);
         run("errors", errors);
         run("gradients", gradients);
-        run("exceptions", exceptions);
+        run("exceptions", [=] { exceptions(count, seed); });
         run("quiet", [] { failures += quiet_failures(); });
         late = weft::ones(WEFT_F32, { 2 });
         expect(weft::wait() == WEFT_OK, "no error");

@@ -137,15 +137,17 @@ fault_case draw(uint64_t seed)
     snprintf(c.moment, sizeof(c.moment), "%s", name);
     snprintf(c.number, sizeof(c.number), "%ld", draw_number(&random, moment, faults[f].name));
     c.launched = prng_below(&random, 2) == 0 || c.processes > 1;
+    /* Processes that capture other graphs go on: tests/test_graph_divergence.c. */
+    c.graph = prng_below(&random, 3) != 0 && (faults[f].way == DIES || faults[f].way == STAYS);
     return c;
 }
 
 const char *describe(const fault_case *c, char *text, int size)
 {
-    snprintf(text, (size_t)size, "seed %" PRIu64 ": process %d of %d: %s, %s %s%s%s%s%s%s%s", c->seed,
+    snprintf(text, (size_t)size, "seed %" PRIu64 ": process %d of %d: %s, %s %s%s%s%s%s%s%s%s", c->seed,
              c->culprit, c->processes, c->fault, c->moment, c->number, c->check ? ", WEFT_CHECK" : "",
              c->packed ? ", packed" : "", c->two_ranks ? ", two ranks" : "",
-             c->two_workers ? ", two workers" : "", c->calibrates ? ", calibrates" : "",
-             c->launched ? "" : ", no mpirun");
+             c->two_workers ? ", two workers" : "", c->graph ? ", in a graph" : "",
+             c->calibrates ? ", calibrates" : "", c->launched ? "" : ", no mpirun");
     return text;
 }

@@ -20,6 +20,7 @@ typedef struct fault_case {
     int processes, culprit, timeout_s;
     char fault[32], moment[16], number[16]; /* arguments of the victim */
     bool check, packed, two_ranks, two_workers, calibrates;
+    bool graph; /* the program's steps are captured and replayed */
     bool launched; /* by mpirun; one process may go without */
     bool recovers; /* mpirun lets the others go on when one dies */
     expectation expected;

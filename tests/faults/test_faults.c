@@ -58,7 +58,8 @@ static void prepare(run *r, uint64_t seed)
     snprintf(r->culprit, sizeof(r->culprit), "%d", w->culprit);
     snprintf(r->timeout, sizeof(r->timeout), "WEFT_TIMEOUT_S=%d", w->timeout_s);
     const char *launcher[MPIRUN_MAX_WORDS];
-    const char *program[] = { victim, r->culprit, w->fault, w->moment, w->number, NULL };
+    const char *in_graph = w->graph ? "graph" : NULL;
+    const char *program[] = { victim, r->culprit, w->fault, w->moment, w->number, in_graph, NULL };
     size_t first = w->launched ? (size_t)mpirun_words(launcher, r->processes, w->recovers) : 0;
     memcpy(r->arguments, launcher, first * sizeof(launcher[0]));
     memcpy(r->arguments + first, program, sizeof(program));

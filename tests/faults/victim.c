@@ -2,7 +2,9 @@
  * values. Products, reductions, random numbers, redistributions over several meshes and parts of the
  * world, an operation of its own, updates in place, values read. Public headers only.
  *
- * usage: victim PROCESS FAULT MOMENT NUMBER (fault.h)
+ * usage: victim PROCESS FAULT MOMENT NUMBER (fault.h) [graph]
+ *
+ * graph: each step is the call of a captured graph, the first two of which capture and the others replay.
  *
  * Each process prints, in one line each,
  *
@@ -251,15 +253,16 @@ static bool make_meshes(void)
     return weft_last_status() == WEFT_OK && weft_mesh_push(line) == WEFT_OK;
 }
 
-static void step(int number, weft_tensor *x, weft_tensor *w)
+/* Steps of the same `turn` make the same calls. */
+static void step(int number, int turn, weft_tensor *x, weft_tensor *w)
 {
     weft_tensor *y = counted(product(x, false, w));
-    y = sum(y, zeros_from_random(line, number % 2 == 0 ? "S0" : "S1"));
+    y = sum(y, zeros_from_random(line, turn % 2 == 0 ? "S0" : "S1"));
     y = move(y, half, "S1");
     y = move(y, grid, "S0,S1");
     y = move(y, backwards, "S0");
-    y = move(y, line, number % 3 == 0 ? "R" : "S0");
-    weft_tensor *g = move(product(x, true, y), line, number % 2 == 0 ? "S1" : "S0");
+    y = move(y, line, turn % 3 == 0 ? "R" : "S0");
+    weft_tensor *g = move(product(x, true, y), line, turn % 2 == 0 ? "S1" : "S0");
     weft_tensor *all = total(g);
     add_in_place(w, g);
     weft_copy_inplace(w, weft_remainder(w, weft_full(WEFT_F32, 0, NULL, MODULUS, line, NULL)));
@@ -276,8 +279,17 @@ static void step(int number, weft_tensor *x, weft_tensor *w)
     }
 }
 
-static void run(void)
+static weft_status step_of_graph(void *number, weft_tensor *const inputs[], const double scalars[],
+                                 weft_tensor *outputs[])
 {
+    (void)scalars, (void)outputs;
+    step(*(int *)number, *(int *)number % 2, inputs[0], inputs[1]);
+    return weft_last_status();
+}
+
+static void run(bool in_graph)
+{
+    int i = 0;
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
     know_first();
     if (!make_meshes()) {
@@ -287,9 +299,14 @@ static void run(void)
     weft_tensor *w = weft_ones(WEFT_F32, 2, (int64_t[]){ INNER, COLUMNS }, line, &columns);
     weft_tensor_set_name(x, "inputs");
     weft_tensor_set_name(w, "weights");
-    for (int i = 0; i < STEPS && weft_last_status() == WEFT_OK && !leaves; i++) {
+    weft_graph *graph = in_graph ? weft_graph_new("step", step_of_graph, &i, 2, 0, 0) : NULL;
+    for (; i < STEPS && weft_last_status() == WEFT_OK && !leaves; i++) {
         weft_scope_open();
-        step(i, x, w);
+        if (in_graph) {
+            weft_graph_call(graph, (weft_tensor *[]){ x, w }, NULL, NULL);
+        } else {
+            step(i, i, x, w);
+        }
         weft_scope_close();
     }
 }
@@ -298,14 +315,14 @@ int main(int argc, char *argv[])
 {
     int launched = mpirun_process(); /* weft does not tell before it has started */
     process = launched < 0 ? 0 : launched;
-    if (argc != 5) {
+    if (argc != 5 && argc != 6) {
         return 2;
     }
     fault_read(argv + 1, process);
     fault_moment_begins(BEFORE);
     fault_moment_begins(IN_INIT);
     if (weft_init(NULL) == WEFT_OK) {
-        run();
+        run(argc == 6);
     }
     weft_status status = weft_last_status();
     say(process, "ends: %s: %s", weft_status_string(status), weft_last_error());
