@@ -1,4 +1,4 @@
-/* src: library start and stop. weft_init() over a transport that is given, for tests. */
+/* src: library start and stop, and sweeps of layouts. weft_init() over a transport that is given, for tests. */
 #ifndef WEFT_SRC_START_H
 #define WEFT_SRC_START_H
 
@@ -14,5 +14,8 @@ typedef struct weft_opener {
 
 /* weft_init() over that transport, in a world of WEFT_WORLD_MPI. NULL: the one that config and the environment name. */
 weft_status weft_init_over(const char *function, const weft_opener *opener, const weft_config *config);
+
+/* weft_runtime.sweep_layouts (sweep.c). */
+void weft_sweep_layouts(void);
 
 #endif

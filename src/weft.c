@@ -219,6 +219,7 @@ static weft_status start(const char *function, const weft_config *config, const 
     weft_blas_use_one_thread();
     weft_runtime.initialized = true;
     weft_runtime.finalize = weft_finalize;
+    weft_runtime.sweep_layouts = weft_sweep_layouts;
     weft_runtime.check = settings.check && transport.place.num_processes > 1;
     watch_exit();
     if (weft_runtime.comm != NULL && transport.place.num_processes > 1 && settings.signals) {

@@ -140,12 +140,81 @@ static void the_longest_layout_in_words(void **state)
     weft_layout_table_delete(table);
 }
 
+/* ---- sweeps -------------------------------------------------------------------------------------------- */
+
+/* Those that were met stay found under the same address, whatever the others' places in the table; the others are made anew. */
+static void a_sweep_keeps_what_it_meets(void **state)
+{
+    (void)state;
+    enum { COUNT = 5000, SWEEPS = 20 };
+    static const weft_layout *layouts[COUNT];
+    weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
+    weft_mesh_impl *mesh = mesh_of(1, (int64_t[]){ 2 }, NULL);
+    for (int64_t i = 0; i < COUNT; i++) {
+        layouts[i] = layout_of(table, mesh, "S0", 1, (int64_t[]){ i }, WEFT_F32);
+    }
+    for (uint64_t k = 0; k < SWEEPS; k++) {
+        size_t met = 0;
+        for (uint64_t i = 0; i < COUNT; i++) {
+            bool held = weft_hash_u64(i << 8 | k) % 4 != 0;
+            weft_layout_table_meet(table, held ? layouts[i] : NULL);
+            met += held;
+            layouts[i] = held ? layouts[i] : NULL;
+        }
+        weft_layout_table_sweep(table);
+        assert_int_equal(weft_layout_table_count(table), met);
+        for (int64_t i = 0; i < COUNT; i++) {
+            const weft_layout *found = layout_of(table, mesh, "S0", 1, (int64_t[]){ i }, WEFT_F32);
+            assert_true(layouts[i] == NULL || found == layouts[i]);
+            assert_int_equal(found->shape[0], i);
+            layouts[i] = found;
+        }
+        assert_int_equal(weft_layout_table_count(table), COUNT);
+    }
+    weft_mesh_delete(mesh);
+    weft_layout_table_delete(table);
+}
+
+/* As many more as the last sweep met holders, and those that may be spared. */
+static void when_a_sweep_is_due(void **state)
+{
+    (void)state;
+    enum { HELD = 100, SPARE_BYTES = 1 << 16 };
+    weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
+    weft_mesh_impl *mesh = mesh_of(1, (int64_t[]){ 2 }, NULL);
+    assert_false(weft_layout_table_is_full(table));
+    for (int64_t i = 0; i < HELD; i++) {
+        weft_layout_table_meet(table, layout_of(table, mesh, "S0", 1, (int64_t[]){ i }, WEFT_F32));
+    }
+    assert_true(weft_layout_table_is_full(table));
+    weft_layout_table_sweep(table);
+    for (int64_t i = HELD; i < 2 * HELD; i++) {
+        layout_of(table, mesh, "S0", 1, (int64_t[]){ i }, WEFT_F32);
+    }
+    assert_false(weft_layout_table_is_full(table));
+    layout_of(table, mesh, "S0", 1, (int64_t[]){ 2 * HELD }, WEFT_F32);
+    assert_true(weft_layout_table_is_full(table));
+    weft_layout_table_spare(table, SPARE_BYTES);
+    size_t before = weft_layout_table_count(table);
+    for (int64_t i = 2 * HELD; !weft_layout_table_is_full(table); i++) {
+        layout_of(table, mesh, "S0", 1, (int64_t[]){ i }, WEFT_F32);
+    }
+    assert_in_range((weft_layout_table_count(table) - before) * sizeof(weft_layout), SPARE_BYTES / 2,
+                    SPARE_BYTES);
+    weft_mesh_delete(mesh);
+    weft_layout_table_delete(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_layouts_are_one),           cmocka_unit_test(digests_are_of_values),
-        cmocka_unit_test(thousands_of_layouts_stay_found), cmocka_unit_test(layouts_in_words),
+        cmocka_unit_test(equal_layouts_are_one),
+        cmocka_unit_test(digests_are_of_values),
+        cmocka_unit_test(thousands_of_layouts_stay_found),
+        cmocka_unit_test(layouts_in_words),
         cmocka_unit_test(the_longest_layout_in_words),
+        cmocka_unit_test(a_sweep_keeps_what_it_meets),
+        cmocka_unit_test(when_a_sweep_is_due),
     };
     return cmocka_run_group_tests_name("layout_table", tests, NULL, NULL);
 }

@@ -122,7 +122,7 @@ typedef struct weft_halo {
 } weft_halo;
 
 /** Changes a halo for a call with these numbers (weft_apply_options.numbers, WEFT_MAX_NUMBERS of them). May
- * be called several times per call. Keeps no state: equal numbers give equal halos on every process. */
+ * be called several times per call. Calls no function of weft and keeps no state: equal numbers give equal halos on every process. */
 typedef void (*weft_halo_function)(weft_halo *halo, const int64_t numbers[]);
 
 /** An operation that is registered: a handle, as ::weft_tensor. One of a former weft_init() is refused. */

@@ -55,7 +55,8 @@ typedef struct weft_config {
                            batch job, of a container) set, divided by the machine's processes */
     int64_t cache_bytes; /**< WEFT_CACHE_BYTES: memory for what calls leave behind for calls like them: layouts chosen,
                             plans of redistributions, lists of tasks. Least recently used ones go first; default
-                            128 MiB. WEFT_CACHE_BYTES=0: nothing is kept */
+                            128 MiB. WEFT_CACHE_BYTES=0: nothing is kept. Layouts that no tensor has any more take a
+                            sixteenth of it beside that, or as much as those of live tensors */
     int timeout_s; /**< WEFT_TIMEOUT_S: seconds after which messages that do not move, or a process that does
                         not come, break the world (see weft_wait()); default 1800. WEFT_TIMEOUT_S=0: never */
     int64_t max_pending_tasks; /**< WEFT_MAX_PENDING_TASKS: tasks of this process that may be pending before a

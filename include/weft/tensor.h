@@ -256,13 +256,13 @@ WEFT_API weft_tensor *weft_tensor_unflatten(const weft_tensor_shard shards[], co
 /** Properties. On error: 0, WEFT_F32 with the error set, NULL. \{ */
 WEFT_API int weft_tensor_ndim(const weft_tensor *tensor);
 WEFT_API int64_t weft_tensor_size(const weft_tensor *tensor, int dim);
-/** All sizes: weft_tensor_ndim() of them, valid until weft_finalize(). */
+/** All sizes: weft_tensor_ndim() of them, valid as long as the tensor. */
 WEFT_API const int64_t *weft_tensor_shape(const weft_tensor *tensor);
 /** The product of the sizes: 1 of a tensor without dimensions. */
 WEFT_API int64_t weft_tensor_num_elements(const weft_tensor *tensor);
 WEFT_API weft_dtype weft_tensor_dtype(const weft_tensor *tensor);
 WEFT_API weft_mesh *weft_tensor_mesh(const weft_tensor *tensor);
-/** One per mesh dimension, in canonical form (Shard dimensions not negative); valid until weft_finalize(). */
+/** One per mesh dimension, in canonical form (Shard dimensions not negative); valid as long as the tensor. */
 WEFT_API const weft_placement *weft_tensor_placements(const weft_tensor *tensor);
 /** The number of placements: the dimensions of the mesh. */
 WEFT_API int weft_tensor_num_placements(const weft_tensor *tensor);

@@ -207,6 +207,37 @@ weft_tape *weft_tape_obtain(const char *function)
     return tape;
 }
 
+static void meet_layouts(const weft_tape_node *node)
+{
+    for (int i = 0; i < node->num_inputs; i++) {
+        weft_meet_layout(node->inputs[i].layout);
+        weft_meet_layout(node->inputs[i].saved.gathered);
+    }
+    for (int i = 0; i < node->num_outputs; i++) {
+        weft_meet_layout(node->outputs[i].layout);
+        weft_meet_layout(node->outputs[i].saved.gathered);
+    }
+    if (node->call != NULL) {
+        weft_call_meet_layouts(node->call);
+    }
+}
+
+void weft_autograd_meet_layouts(void)
+{
+    const weft_tape *tape = weft_runtime.tape;
+    if (tape == NULL) {
+        return;
+    }
+    for (const weft_tape_node *node = tape->newest; node != NULL; node = node->older) {
+        meet_layouts(node);
+    }
+    for (const weft_tape_leaf *leaf = tape->leaves; leaf != NULL; leaf = leaf->next) {
+        weft_meet_layout(leaf->value.layout);
+        weft_meet_layout(leaf->value.saved.gathered);
+        weft_meet_layout(leaf->gradient_layout);
+    }
+}
+
 void weft_autograd_stop(void)
 {
     weft_tape *tape = weft_runtime.tape;
@@ -218,7 +249,7 @@ void weft_autograd_stop(void)
     /* Saved tensors and gradients go with the nodes; tensors may be in any order. */
     for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL;) {
         weft_tensor_impl *older = tensor->older;
-        if (tensor->tape != NULL || tensor->gathering != NULL) {
+        if (tensor->handle != NULL && (tensor->tape != NULL || tensor->gathering != NULL)) {
             tensor->references++; /* a node may have the last one */
             drop(tensor);
             older = tensor->older;

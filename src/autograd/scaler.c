@@ -102,7 +102,7 @@ weft_status weft_unscale_gradients(weft_loss_scaler *scaler, int n, weft_tensor 
         done = weft_scale_inplace(gradients[i], 1 / scaler->scale) != NULL;
     }
     weft_status status = done ? ask(n, gradients, &answer) : weft_latest_status();
-    weft_scope_close();
+    weft_scope_close_own();
     if (status == WEFT_OK) {
         update(scaler, answer);
         *finite = answer;

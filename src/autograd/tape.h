@@ -116,6 +116,8 @@ weft_tape *weft_tape_obtain(const char *function);
 void weft_tape_record_with(weft_recorder *recorder);
 /* The tensor is a leaf that has a gradient. */
 bool weft_tape_has_gradient(const weft_tensor_impl *tensor);
+/* weft_meet_layout() for all layouts of the tape. */
+void weft_autograd_meet_layouts(void);
 /* Drops everything. weft_finalize() calls it before tensors stop. */
 void weft_autograd_stop(void);
 

@@ -107,6 +107,8 @@ typedef struct weft_trace_sharding {
 } weft_trace_sharding;
 
 void weft_trace_sharding_free(weft_trace_sharding *sharding);
+/* weft_meet_layout() for all of its layouts, of a sharding of this trace. */
+void weft_trace_sharding_meet_layouts(const weft_trace_sharding *sharding, const weft_graph_trace *trace);
 
 /* A pin of the program's: a value along one mesh dimension, or all of them (-1). */
 typedef struct weft_shard_pin {

@@ -50,6 +50,19 @@ void weft_trace_sharding_free(weft_trace_sharding *sharding)
     }
 }
 
+void weft_trace_sharding_meet_layouts(const weft_trace_sharding *sharding, const weft_graph_trace *trace)
+{
+    for (size_t v = 0; v < sharding->num_values; v++) {
+        weft_meet_layout(sharding->values[v]);
+        weft_meet_layout(sharding->passed[v]);
+    }
+    for (size_t i = 0; i < sharding->num_nodes; i++) {
+        for (int k = 0; k < weft_trace_node(trace, i)->num_inputs; k++) {
+            weft_meet_layout(sharding->inputs[sharding->first_input[i] + k]);
+        }
+    }
+}
+
 /* The recorded layouts. NULL: no memory. */
 static weft_trace_sharding *new_sharding(const weft_graph_trace *trace)
 {

@@ -205,6 +205,13 @@ void weft_claimed_panel_ended(weft_claimed_stage *c)
     }
 }
 
+void weft_claimed_meet_layouts(const weft_claimed_stage *claimed)
+{
+    weft_meet_layout(claimed->stage.from);
+    weft_meet_layout(claimed->stage.to);
+    weft_meet_layout(claimed->access_map.cut);
+}
+
 void weft_claimed_clear(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);

@@ -50,6 +50,9 @@ typedef struct weft_blame {
 /* Asks all processes. BLOCKS for some seconds at most. */
 void weft_comm_inquire(weft_comm *comm, int absent, weft_blame *blame);
 
+/* Ends a sweep of layouts (src/sweep.c): those of pending transfers and of the flight record are met first. */
+void weft_comm_sweep_layouts(weft_comm *comm);
+
 /* The flight record (comm/flight.h). */
 struct weft_flight *weft_comm_flight(weft_comm *comm);
 

@@ -65,6 +65,19 @@ double weft_comm_timeout_s(const weft_comm *comm)
     return comm->timeout_us * 1e-6;
 }
 
+void weft_comm_sweep_layouts(weft_comm *comm)
+{
+    starpu_pthread_mutex_lock(&comm->mutex);
+    for (const weft_comm_transfer *t = comm->oldest; t != NULL; t = t->newer) {
+        weft_meet_layout(t->layout);
+        if (t->claimed != NULL) {
+            weft_claimed_meet_layouts(t->claimed);
+        }
+    }
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    weft_flight_sweep_layouts(comm->flight);
+}
+
 struct weft_flight *weft_comm_flight(weft_comm *comm)
 {
     return comm->flight;

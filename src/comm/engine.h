@@ -155,6 +155,8 @@ int weft_claimed_granted(weft_comm *comm, weft_comm_transfer *t);
 void weft_claimed_end(weft_claimed_stage *claimed, weft_status status);
 /* Called for each of its panels. */
 void weft_claimed_panel_ended(weft_claimed_stage *claimed);
+/* weft_meet_layout() for the stage's layouts. The mutex is held. */
+void weft_claimed_meet_layouts(const weft_claimed_stage *claimed);
 /* In a broken world: forgets the stages that have not begun. Their panels end when they are granted. */
 void weft_claimed_clear(weft_comm *comm);
 

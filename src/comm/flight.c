@@ -1,5 +1,6 @@
 #include "comm/flight.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,17 +23,26 @@ typedef struct entry {
 } entry;
 
 struct weft_flight {
+    pthread_mutex_t sweep; /* readers hold it as long as they read layouts, and a sweep does */
     _Atomic(uint64_t) last;
     entry entries[WEFT_FLIGHT_CALLS];
 };
 
 weft_flight *weft_flight_new(void)
 {
-    return calloc(1, sizeof(weft_flight));
+    weft_flight *flight = calloc(1, sizeof(weft_flight));
+    if (flight != NULL && pthread_mutex_init(&flight->sweep, NULL) != 0) {
+        free(flight);
+        flight = NULL;
+    }
+    return flight;
 }
 
 void weft_flight_free(weft_flight *flight)
 {
+    if (flight != NULL) {
+        pthread_mutex_destroy(&flight->sweep);
+    }
     free(flight);
 }
 
@@ -97,6 +107,20 @@ void weft_flight_note(weft_flight *flight, const weft_call_signature *call, uint
     STORE(flight->last, number);
 }
 
+void weft_flight_sweep_layouts(weft_flight *flight)
+{
+    pthread_mutex_lock(&flight->sweep);
+    for (int k = 0; k < WEFT_FLIGHT_CALLS; k++) {
+        const entry *e = &flight->entries[k];
+        int count = least((int)(LOAD(e->counts) >> 8 & 255), LAYOUTS);
+        for (int i = 0; i < count; i++) {
+            weft_meet_layout(LOAD(e->layouts[i]));
+        }
+    }
+    weft_layout_table_sweep(weft_runtime.layouts);
+    pthread_mutex_unlock(&flight->sweep);
+}
+
 uint64_t weft_flight_last(const weft_flight *flight)
 {
     return LOAD(flight->last);
@@ -110,7 +134,8 @@ uint64_t weft_flight_digest(const weft_flight *flight, uint64_t number)
     return kept && LOAD(e->number) == number ? digest : 0;
 }
 
-bool weft_flight_text(const weft_flight *flight, uint64_t number, char *text, size_t size, double *age_s)
+/* Layouts are not freed meanwhile. */
+static bool text_of(const weft_flight *flight, uint64_t number, char *text, size_t size, double *age_s)
 {
     const entry *e = &flight->entries[number % WEFT_FLIGHT_CALLS];
     const weft_layout *layouts[LAYOUTS] = { NULL };
@@ -146,4 +171,12 @@ bool weft_flight_text(const weft_flight *flight, uint64_t number, char *text, si
     weft_text rest = weft_text_in(text + used, size - used);
     weft_text_add(&rest, "%s", more ? " ..." : "");
     return true;
+}
+
+bool weft_flight_text(weft_flight *flight, uint64_t number, char *text, size_t size, double *age_s)
+{
+    pthread_mutex_lock(&flight->sweep);
+    bool kept = text_of(flight, number, text, size, age_s);
+    pthread_mutex_unlock(&flight->sweep);
+    return kept;
 }

@@ -13,9 +13,13 @@ typedef struct weft_flight weft_flight;
 weft_flight *weft_flight_new(void); /* NULL: no memory */
 void weft_flight_free(weft_flight *flight);
 
-/* Records the next call (numbers count from 1); `digest` covers all calls up to it. Layouts and the
- * function's name live as long as the world. */
+/* Records the next call (numbers count from 1); `digest` covers all calls up to it. The function's name lives as long as the
+ * world. */
 void weft_flight_note(weft_flight *flight, const weft_call_signature *call, uint64_t number, uint64_t digest);
+
+/* The submitting thread: meets the layouts of the recorded calls, and ends the sweep. Waits for readers, which read layouts
+ * that a sweep could free. */
+void weft_flight_sweep_layouts(weft_flight *flight);
 
 /* Number of the last call; 0: none. */
 uint64_t weft_flight_last(const weft_flight *flight);
@@ -23,6 +27,6 @@ uint64_t weft_flight_last(const weft_flight *flight);
 uint64_t weft_flight_digest(const weft_flight *flight, uint64_t number);
 /* Text of a call, "weft_add(f32[8] [S0] on 4, f32[8] [S0] on 4)", and its age in seconds (may be NULL).
  * False, and an empty text: not recorded. */
-bool weft_flight_text(const weft_flight *flight, uint64_t number, char *text, size_t size, double *age_s);
+bool weft_flight_text(weft_flight *flight, uint64_t number, char *text, size_t size, double *age_s);
 
 #endif

@@ -43,7 +43,7 @@ static weft_awaited wait_of(const weft_comm_transfer *t)
     return (weft_awaited){ true, t->messages[weft_first_unfinished(t)].peer, t->call_number };
 }
 
-static void describe_calls(const weft_flight *flight, uint64_t call, weft_account *account)
+static void describe_calls(weft_flight *flight, uint64_t call, weft_account *account)
 {
     account->calls = weft_flight_last(flight);
     for (uint64_t i = 0; i < WEFT_ACCOUNT_CALLS && i < account->calls; i++) {

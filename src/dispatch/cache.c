@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatch/expansion.h"
+
 typedef struct weft_dispatch {
     weft_map calls;      /* weft_cached_call */
     weft_map expansions; /* weft_expansion */
@@ -182,6 +184,33 @@ weft_cached_call *weft_cache_add(const char *function, const weft_cache_key *key
     weft_lru_keep(&weft_runtime.call_cache, &weft_runtime.dispatch->calls, key->hash, &added->entry,
                   sizeof(*added) + num_maps * sizeof(*added->access_maps));
     return added;
+}
+
+static void meet_layouts(const weft_cached_call *cached)
+{
+    int num_maps = 0;
+    for (int i = 0; i < cached->num_inputs; i++) {
+        weft_meet_layout(cached->inputs[i]);
+        weft_meet_layout(cached->sharding.inputs[i]);
+        num_maps += (int)(cached->mapped >> i & 1);
+    }
+    for (int i = 0; i < num_maps; i++) {
+        weft_meet_layout(cached->access_maps[i].cut);
+    }
+    for (int i = 0; i < cached->sharding.num_outputs; i++) {
+        weft_meet_layout(cached->sharding.outputs[i]);
+    }
+}
+
+void weft_dispatch_meet_layouts(void)
+{
+    const weft_map *calls = &weft_runtime.dispatch->calls, *expansions = &weft_runtime.dispatch->expansions;
+    for (weft_map_slot *slot = weft_map_each(calls, NULL); slot != NULL; slot = weft_map_each(calls, slot)) {
+        meet_layouts(slot->value);
+    }
+    for (weft_map_slot *slot = weft_map_each(expansions, NULL); slot != NULL; slot = weft_map_each(expansions, slot)) {
+        weft_expansion_meet_layouts(slot->value);
+    }
 }
 
 bool weft_cache_wants_tasks(weft_cached_call *cached)

@@ -273,7 +273,7 @@ static bool run_step(const running *r, const weft_step *step)
             (*place)->references++;
         }
     }
-    weft_scope_close();
+    weft_scope_close_own();
     for (int i = 0; i < call.num_inputs; i++) {
         if (step->last_inputs >> i & 1) {
             let_go(r, step->inputs[i]);

@@ -413,7 +413,7 @@ static bool move_and_make(operands *o)
             weft_scope_keep(weft_tensor_handle(o->outputs[i]));
         }
     }
-    weft_scope_close();
+    weft_scope_close_own();
     return done;
 }
 

@@ -93,6 +93,8 @@ bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inp
 
 weft_status weft_dispatch_start(void);
 void weft_dispatch_stop(void);
+/* weft_meet_layout() for all layouts of cached calls and expansions. */
+void weft_dispatch_meet_layouts(void);
 /* The parts of an input that ranks read along sharded dimensions with an access map; none: its `cut` is NULL. False with
  * the error kept (lower.c). */
 bool weft_find_access(const weft_call *call, const weft_sharding *sharding, int input,

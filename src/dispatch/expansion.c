@@ -176,7 +176,7 @@ static weft_expansion *expand(const weft_call *call, weft_tensor_impl *const inp
     bool done = make_fakes(call, expansion, inputs, tensors) &&
                 carry_body_out(call, expansion, tensors, tensors + num_inputs) &&
                 find_last_uses(call->function, expansion);
-    weft_scope_close();
+    weft_scope_close_own();
     free(tensors);
     if (!done) {
         weft_expansion_release(expansion);
@@ -187,6 +187,9 @@ static weft_expansion *expand(const weft_call *call, weft_tensor_impl *const inp
 /* ---- what it is made from ------------------------------------------------------------------------------ */
 
 enum { MAX_WORDS = 96 };
+
+/* Where the layouts of a key are: of the details, and of the inputs, each with a word behind it. */
+enum { KEY_LAYOUT = 5, KEY_INPUTS };
 
 /* Words of a key: in `own` if they fit. */
 typedef struct key {
@@ -237,6 +240,7 @@ static bool make_key(key *k, const weft_call *call, weft_tensor_impl *const inpu
     add_word(k, weft_runtime.implicit_replications > 0);
     add_word(k, (uint64_t)num_inputs);
     add_word(k, (uint64_t)weft_call_num_outputs(call));
+    add_word(k, (uint64_t)(uintptr_t)details->layout);
     for (int i = 0; i < num_inputs; i++) {
         add_word(k, (uint64_t)(uintptr_t)inputs[i]->layout);
         add_word(k, first_same(inputs, num_inputs, i));
@@ -252,7 +256,6 @@ static bool make_key(key *k, const weft_call *call, weft_tensor_impl *const inpu
     if (!call->operation->passes_scalars) {
         add_words(k, call->scalars, WEFT_MAX_SCALARS);
     }
-    add_word(k, (uint64_t)(uintptr_t)details->layout);
     add_word(k, (uint64_t)details->num_numbers);
     add_words(k, details->numbers, (size_t)details->num_numbers);
     return true;
@@ -289,6 +292,17 @@ static void keep(weft_map *kept, weft_expansion *expansion, const key *k, uint64
         expansion->num_words = k->count;
         expansion->bytes += key_bytes;
         weft_lru_keep(&weft_runtime.call_cache, kept, hash, &expansion->entry, expansion->bytes);
+    }
+}
+
+void weft_expansion_meet_layouts(const weft_expansion *expansion)
+{
+    weft_meet_layout((const weft_layout *)(uintptr_t)expansion->key[KEY_LAYOUT]);
+    for (int i = 0; i < expansion->num_inputs; i++) {
+        weft_meet_layout((const weft_layout *)(uintptr_t)expansion->key[KEY_INPUTS + 2 * i]);
+    }
+    for (size_t i = 0; i < expansion->steps.count; i++) {
+        weft_call_meet_layouts(steps_of(expansion)[i].call);
     }
 }
 

@@ -22,7 +22,7 @@ typedef struct weft_expansion {
     int num_outputs;
     int *outputs;   /* numbers of the composite's outputs; -1: not asked for */
     size_t bytes;   /* memory */
-    uint64_t *key;  /* layouts, attributes and scalars in words */
+    uint64_t *key;  /* layouts, attributes and scalars in words; NULL: it is not cached */
     size_t num_words;
 } weft_expansion;
 
@@ -31,6 +31,8 @@ typedef struct weft_expansion {
 weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *const inputs[]);
 /* May be NULL. */
 void weft_expansion_release(weft_expansion *expansion);
+/* weft_meet_layout() for all layouts of a cached one. */
+void weft_expansion_meet_layouts(const weft_expansion *expansion);
 /* Whether two have the same calls on the same tensors. */
 bool weft_expansion_equal(const weft_expansion *a, const weft_expansion *b);
 

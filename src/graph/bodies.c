@@ -16,6 +16,17 @@ void weft_graph_trace_free(weft_graph_trace *trace)
     weft_trace_free(trace);
 }
 
+void weft_graph_trace_meet_layouts(const weft_graph_trace *trace)
+{
+    weft_trace_meet_layouts(trace);
+    for (int i = 0; i < trace->num_bodies; i++) {
+        weft_body_meet_layouts(trace->bodies[i]);
+    }
+    if (trace->sharding != NULL) {
+        weft_trace_sharding_meet_layouts(trace->sharding, trace);
+    }
+}
+
 static weft_status fail_differs(const weft_graph_run *run, int process, const char *what)
 {
     return weft_fail(WEFT_ERR_MISMATCH, "weft_graph_call", "graph %s: process %d %s", run->graph->name, process, what);

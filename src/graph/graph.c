@@ -41,6 +41,30 @@ static void delete_graph(weft_graph_impl *graph)
     free(graph);
 }
 
+static void meet_layouts(const weft_graph_impl *graph)
+{
+    for (size_t i = 0; i < graph->segments.count; i++) {
+        const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
+        for (int k = 0; k < segment->num_traces; k++) {
+            weft_graph_trace_meet_layouts(segment->traces[k]);
+        }
+    }
+    for (int i = 0; i < graph->num_inputs && graph->input_layouts != NULL; i++) {
+        weft_meet_layout(graph->input_layouts[i]);
+    }
+}
+
+void weft_graphs_meet_layouts(void)
+{
+    const weft_vec *slots = &weft_runtime.handles.graphs.slots;
+    for (size_t i = 0; i < slots->count; i++) {
+        const weft_graph_impl *graph = ((weft_handle_slot *)slots->items)[i].object;
+        if (graph != NULL) {
+            meet_layouts(graph);
+        }
+    }
+}
+
 void weft_graphs_stop(void)
 {
     const weft_vec *slots = &weft_runtime.handles.graphs.slots;

@@ -58,6 +58,8 @@ weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const in
 weft_graph_impl *weft_check_graph(const char *function, const weft_graph *graph);
 /* Bodies are made anew. */
 void weft_graph_forget_bodies(weft_graph_impl *graph, weft_graph_trace *trace);
+/* weft_meet_layout() for all layouts of graphs that are not running. */
+void weft_graphs_meet_layouts(void);
 /* Frees all graphs. */
 void weft_graphs_stop(void);
 
@@ -143,6 +145,8 @@ weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace);
 weft_status weft_body_obtain(weft_graph_run *run, weft_graph_trace *trace, const bool wanted[], struct weft_graph_body **body);
 /* With its bodies and its sharding. May be NULL. */
 void weft_graph_trace_free(weft_graph_trace *trace);
+/* weft_meet_layout() likewise. */
+void weft_graph_trace_meet_layouts(const weft_graph_trace *trace);
 
 /* ---- sizes of inputs (relations.c) --------------------------------------------------------------------------------- */
 

@@ -276,7 +276,7 @@ static weft_status make_segment(weft_saved_graph *saved, const weft_saved_segmen
                                                                  : weft_scope_open();
     if (status == WEFT_OK) {
         status = make_calls(&m);
-        weft_status closed = weft_scope_close();
+        weft_status closed = weft_scope_close_own();
         status = status == WEFT_OK ? closed : status;
     }
     free(m.values);
@@ -287,7 +287,7 @@ static weft_status make_segment(weft_saved_graph *saved, const weft_saved_segmen
 static void release_kept(weft_saved_graph *saved)
 {
     while (saved->kept.count > 0) {
-        weft_tensor_release(((weft_tensor **)saved->kept.items)[--saved->kept.count]);
+        weft_tensor_release_own(((weft_tensor **)saved->kept.items)[--saved->kept.count]);
     }
 }
 

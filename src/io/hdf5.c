@@ -200,7 +200,7 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
         snprintf(temporary, length, "%s.tmp", given->path);
         weft_scope_open();
         status = save(given, temporary, tensors);
-        weft_scope_close();
+        weft_scope_close_own();
     }
     free(temporary);
     free(tensors);
@@ -286,7 +286,7 @@ static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
     weft_scope_open();
     weft_status status = agree(call->function, &outcome);
     status = status == WEFT_OK ? set_tensors(given, shards) : status;
-    weft_scope_close();
+    weft_scope_close_own();
     for (size_t i = 0; i < count; i++) {
         free(shards[i]);
     }

@@ -222,7 +222,7 @@ static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
     } else {
         weft_scope_open();
         status = load(&l);
-        weft_scope_close();
+        weft_scope_close_own();
     }
     if (l.file >= 0) {
         close(l.file);

@@ -308,7 +308,7 @@ static bool take_snapshots(const char *function, weft_saving *s, weft_tensor *co
             s->snapshots[i]->references++;
         }
     }
-    weft_scope_close();
+    weft_scope_close_own();
     return done;
 }
 

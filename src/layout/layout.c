@@ -11,6 +11,9 @@ struct weft_layout_table {
     weft_panel_policy policy;
     weft_map layouts; /* weft_layout */
     weft_vec factored; /* weft_mesh_impl * */
+    size_t spare, full; /* numbers of layouts: that nothing holds, and at which a sweep is due */
+    uint64_t sweep;     /* number of the one under way */
+    size_t met;         /* by it: as many as there are holders */
 };
 
 weft_layout_table *weft_layout_table_new(weft_panel_policy policy)
@@ -18,6 +21,7 @@ weft_layout_table *weft_layout_table_new(weft_panel_policy policy)
     weft_layout_table *table = calloc(1, sizeof(*table));
     if (table != NULL) {
         table->policy = policy;
+        table->sweep = 1;
     }
     return table;
 }
@@ -149,6 +153,49 @@ const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_
         return NULL;
     }
     return layout;
+}
+
+/* ---- sweeps -------------------------------------------------------------------------------------------- */
+
+void weft_layout_table_spare(weft_layout_table *table, int64_t bytes)
+{
+    table->spare = (size_t)bytes / (sizeof(weft_layout) + 4 * sizeof(weft_map_slot));
+    table->full = table->layouts.count + table->spare;
+}
+
+bool weft_layout_table_is_full(const weft_layout_table *table)
+{
+    return table->layouts.count > table->full;
+}
+
+void weft_layout_table_meet(weft_layout_table *table, const weft_layout *layout)
+{
+    if (layout != NULL) {
+        ((weft_layout *)(uintptr_t)layout)->met = table->sweep;
+        table->met++;
+    }
+}
+
+/* The next sweep is due when there are about as many new layouts as this one has met holders, so that sweeps take a fixed
+ * time for each layout. */
+void weft_layout_table_sweep(weft_layout_table *table)
+{
+    weft_map *layouts = &table->layouts;
+    for (size_t i = 0; i < layouts->capacity; i++) {
+        weft_layout *layout;
+        while ((layout = layouts->slots[i].value) != NULL && layout->met != table->sweep) {
+            weft_map_remove(layouts, &layouts->slots[i]); /* which may bring another one here */
+            free(layout);
+        }
+    }
+    table->full = layouts->count + table->spare + table->met;
+    table->met = 0;
+    table->sweep++;
+}
+
+size_t weft_layout_table_count(const weft_layout_table *table)
+{
+    return table->layouts.count;
 }
 
 /* ---- shapes -------------------------------------------------------------------------------------------- */

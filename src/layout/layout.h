@@ -84,7 +84,7 @@ weft_status weft_shape_check(int ndim, const int64_t shape[], char *why, size_t 
 /* ---- layouts ------------------------------------------------------------------------------------------- */
 
 /* mesh + placements + global shape + dtype: immutable and interned; equal layouts of one table are one
- * pointer. */
+ * pointer. It lives until a sweep of the table does not meet it. */
 typedef struct weft_layout {
     const weft_mesh_impl *mesh;
     weft_placement placements[WEFT_MAX_DIMS]; /* canonical, mesh->ndim of them */
@@ -97,6 +97,7 @@ typedef struct weft_layout {
     /* Equal on every process: a digest of type, shape and the mesh's shape, in the second one also of the
      * placements. Without the mesh's ranks; mesh->digest has them. */
     uint64_t shape_digest, digest;
+    uint64_t met; /* by the table's sweep of this number; no other thread reads it */
 } weft_layout;
 
 /* Parameters of panel heights, see weft_panel_rows(). weft_machine_panels() derives them from a machine's
@@ -128,6 +129,23 @@ void weft_layout_table_delete(weft_layout_table *table);            /* and every
 const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_impl *mesh,
                                       const weft_placement *placements, int ndim, const int64_t shape[],
                                       weft_dtype dtype);
+
+/* ---- sweeps
+ *
+ * Layouts have no counts of those who hold them, which would cost at each use. Instead, once the table has many more than it
+ * had, all holders are met, and the layouts that none of them holds are freed. */
+
+/* Layouts that nothing holds may take so many bytes, about, until the table is full; 0 in a new table. */
+void weft_layout_table_spare(weft_layout_table *table, int64_t bytes);
+/* Whether a sweep is due. */
+bool weft_layout_table_is_full(const weft_layout_table *table);
+/* A holder has this layout (NULL: none): the sweep that is under way keeps it. */
+void weft_layout_table_meet(weft_layout_table *table, const weft_layout *layout);
+/* Ends a sweep: frees the layouts that were not met since the last one. */
+void weft_layout_table_sweep(weft_layout_table *table);
+size_t weft_layout_table_count(const weft_layout_table *table);
+
+/* ---- meshes of the table ------------------------------------------------------------------------------- */
 
 /* The one mesh of the table with the same ranks in this shape: see weft_mesh_factor(). It lives as long as
  * the table. NULL: no memory. */

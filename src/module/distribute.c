@@ -97,7 +97,7 @@ weft_status weft_module_place_slot(const char *function, const weft_module_impl 
     } else {
         status = replace_everywhere(module, slot, made);
     }
-    weft_scope_close();
+    weft_scope_close_own();
     if (status == WEFT_OK) {
         use_everywhere(module, slot->tensor, NULL);
     }
@@ -240,7 +240,7 @@ static weft_status materialize_slot(const char *function, const weft_module_impl
     if (status != WEFT_OK) {
         weft_fail(status, function, "%s \"%s\" gets no memory", kind_of(slot), weft_path_end(slot->path));
     }
-    weft_scope_close();
+    weft_scope_close_own();
     return status;
 }
 

@@ -188,7 +188,7 @@ static weft_status run_in_scope(weft_forward *pass)
     }
     status = status == WEFT_OK ? keep_outputs(pass) : status;
     while (open_scopes() >= pass->scopes) {
-        weft_scope_close();
+        weft_scope_close_own();
     }
     return status;
 }

@@ -108,7 +108,7 @@ bool weft_module_fill(const char *function, weft_module_slot *slot, weft_tensor 
         slot->has_use = slot->has_use && fits_use(slot->tensor, weft_tensor_get(own));
         weft_module_hold(slot, weft_tensor_get(own));
     }
-    weft_scope_close();
+    weft_scope_close_own();
     return done && (!slot->has_use || !weft_is_leaf(own) || weft_set_regather(own, true) == WEFT_OK);
 }
 

@@ -449,7 +449,7 @@ weft_tensor *weft_attention_with_options(attention *a, weft_tensor **log_sums)
     bool valid = check_operands(a) && prepare_operands(a);
     weft_tensor *result = compare_calls(a, valid) ? make_with_dropout(a) : NULL;
     result = result == NULL ? NULL : weft_scope_keep(result);
-    weft_scope_close();
+    weft_scope_close_own();
     return result;
 }
 

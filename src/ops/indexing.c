@@ -110,7 +110,7 @@ weft_tensor *weft_with_checked_indices(const char *function, weft_tensor *result
                                     .num_inputs = 1,
                                     .inputs = { indices },
                                     .attributes = { .num_numbers = 1, .numbers = { size } } }) != NULL;
-    weft_scope_close();
+    weft_scope_close_own();
     return done ? result : NULL;
 }
 

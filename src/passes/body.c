@@ -406,6 +406,14 @@ void weft_body_free(weft_graph_body *body)
     free(body);
 }
 
+void weft_body_meet_layouts(const weft_graph_body *body)
+{
+    weft_trace_meet_layouts(body->trace);
+    for (size_t i = 0; i < body->buckets.count; i++) {
+        weft_bucket_meet_layouts(((weft_bucket **)body->buckets.items)[i]);
+    }
+}
+
 void weft_bodies_drop(weft_graph_trace *trace)
 {
     for (int i = 0; i < trace->num_bodies; i++) {

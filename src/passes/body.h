@@ -61,6 +61,8 @@ void weft_body_free(weft_graph_body *body);
 
 /* Whether the body is for a run with these scalars; if not, later bodies do not depend on those that differ. */
 bool weft_body_fits(const weft_graph_body *body, const weft_deferred_call calls[]);
+/* weft_meet_layout() for all layouts of its own. */
+void weft_body_meet_layouts(const weft_graph_body *body);
 /* Frees all bodies of a trace. */
 void weft_bodies_drop(weft_graph_trace *trace);
 

@@ -369,3 +369,13 @@ void weft_bucket_release(weft_bucket *bucket)
     free(bucket->offsets);
     free(bucket);
 }
+
+void weft_bucket_meet_layouts(const weft_bucket *bucket)
+{
+    for (int i = 0; i < bucket->num_tensors; i++) {
+        weft_meet_layout(bucket->from[i]);
+        weft_meet_layout(bucket->to[i]);
+    }
+    weft_meet_layout(bucket->flat_from);
+    weft_meet_layout(bucket->flat_to);
+}

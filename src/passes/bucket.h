@@ -61,6 +61,8 @@ int64_t weft_bucket_bytes(const weft_layout *from, const weft_layout *to);
 weft_bucket *weft_bucket_new(int num_tensors, const weft_layout *const from[], const weft_layout *const to[]);
 /* May be NULL. */
 void weft_bucket_release(weft_bucket *bucket);
+/* weft_meet_layout() for all of its layouts. */
+void weft_bucket_meet_layouts(const weft_bucket *bucket);
 /* A further reference, for one more run of the kernel of a task with these arguments (predictions). */
 void weft_bucket_hold(const void *arguments);
 

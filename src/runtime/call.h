@@ -26,6 +26,7 @@ typedef struct weft_action {
     bool lends; /* the program may write to input 0's memory from now on */
     bool reads_layouts; /* of its inputs, and no values */
     bool keeps; /* concerns references to input 0, not its values */
+    void (*meet_layouts)(const struct weft_call *call); /* those among its numbers (weft_meet_layout()); NULL: there are none */
 } weft_action;
 
 /* How the scalars of a call follow from numbers that the program gave to the public function (their ORIGINS). */

@@ -239,12 +239,15 @@ weft_status weft_shard_box(weft_mesh *handle, const weft_placement *placements, 
         return weft_fail(WEFT_ERR_INVALID, function, "rank is %d, expected 0 to %d", rank,
                          weft_runtime.topology.num_ranks - 1);
     }
-    const weft_layout *layout = weft_check_layout(function, mesh, placements, ndim, shape, WEFT_U8);
-    if (layout == NULL) {
+    weft_layout layout = { .mesh = mesh, .ndim = ndim }; /* by itself: no tensor will have it */
+    if (!weft_check_placements(function, mesh, placements, ndim, layout.placements)) {
         return weft_latest_status();
     }
+    if (ndim > 0) {
+        memcpy(layout.shape, shape, (size_t)ndim * sizeof(int64_t));
+    }
     weft_box box;
-    weft_layout_shard_box(layout, rank, &box);
+    weft_layout_shard_box(&layout, rank, &box);
     if (ndim > 0) {
         memcpy(offset, box.offset, (size_t)ndim * sizeof(int64_t));
         memcpy(extent, box.extent, (size_t)ndim * sizeof(int64_t));

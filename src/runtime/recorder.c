@@ -139,3 +139,16 @@ weft_call *weft_call_copy(const weft_call *call, size_t *bytes)
     void *memory = malloc(*bytes);
     return memory == NULL ? NULL : weft_call_copy_to(memory, call);
 }
+
+void weft_call_meet_layouts(const weft_call *call)
+{
+    for (int i = 0; i < call->num_inputs; i++) {
+        weft_meet_layout(call->access_map[i] == NULL ? NULL : call->access_map[i]->cut);
+    }
+    if (call->details != NULL) {
+        weft_meet_layout(call->details->layout);
+    }
+    if (call->action != NULL && call->action->meet_layouts != NULL) {
+        call->action->meet_layouts(call);
+    }
+}

@@ -56,5 +56,7 @@ const weft_call *weft_call_prepare(const weft_call *call, weft_call *own);
 size_t weft_call_copy_bytes(const weft_call *call);
 weft_call *weft_call_copy_to(void *memory, const weft_call *call);
 weft_call *weft_call_copy(const weft_call *call, size_t *bytes);
+/* weft_meet_layout() for all layouts of a copy but those of its tensors. */
+void weft_call_meet_layouts(const weft_call *call);
 
 #endif

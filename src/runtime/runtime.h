@@ -58,6 +58,7 @@ typedef struct weft_runtime_state {
     weft_message_sizes messages;
     int64_t last_cache_bytes; /* largest cache of this machine; 0: unknown */
     weft_layout_table *layouts;
+    void (*sweep_layouts)(void); /* src/sweep.c */
     weft_vec meshes;            /* weft_mesh_impl *, each alive until weft_finalize() */
     weft_vec mesh_stack;        /* weft_mesh_impl * */
     uint64_t seed;              /* of the default random state */
@@ -198,6 +199,12 @@ bool weft_check_placements(const char *function, const weft_mesh_impl *mesh, con
 const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl *mesh,
                                      const weft_placement *placements, int ndim, const int64_t shape[],
                                      weft_dtype dtype);
+
+/* To be called in a sweep, by all that keep a layout from one public call to the next (src/sweep.c). NULL: no layout. */
+static inline void weft_meet_layout(const weft_layout *layout)
+{
+    weft_layout_table_meet(weft_runtime.layouts, layout);
+}
 
 /* ---- meshes (mesh.c) ----------------------------------------------------------------------------------- */
 

@@ -232,8 +232,12 @@ weft_status weft_runtime_configure(const char *function, const weft_settings *se
     state->panels = weft_machine_prescribed_panels(&machine, settings->panel_bytes, settings->panel_rows, devices);
     state->messages = weft_machine_messages(&machine, state->spread);
     state->layouts = weft_layout_table_new(state->panels);
-    return state->layouts != NULL ? WEFT_OK
-                                  : weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
+    if (state->layouts == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
+    }
+    enum { SPARE_PART = 16 }; /* of the caches' bytes */
+    weft_layout_table_spare(state->layouts, settings->cache_bytes / SPARE_PART);
+    return WEFT_OK;
 }
 
 void weft_runtime_stop(void)

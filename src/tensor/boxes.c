@@ -192,7 +192,7 @@ static weft_status perform_from_boxes(const weft_call *call, weft_tensor *output
     weft_scope_open();
     weft_tensor_impl *tensor = import(&a->given, layout);
     outputs[0] = tensor == NULL ? NULL : weft_scope_keep(tensor->handle);
-    weft_scope_close();
+    weft_scope_close_own();
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
@@ -243,7 +243,7 @@ static weft_status perform_to_boxes(const weft_call *call, weft_tensor *outputs[
     }
     weft_scope_open();
     bool done = export(given, tensor, right);
-    weft_scope_close();
+    weft_scope_close_own();
     return done ? WEFT_OK : weft_latest_status();
 }
 

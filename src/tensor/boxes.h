@@ -55,6 +55,8 @@ bool weft_box_plan_export(weft_box_plan *plan, const weft_boxes *given, weft_ten
  * `layout` NULL: wrong arguments of this process, the error is kept. `right`: the pointers are right too. */
 weft_box_plan *weft_box_plan_obtain(const weft_boxes *given, const weft_layout *layout, bool into_tensor, bool right);
 void weft_box_plans_free(weft_vec *plans);
+/* weft_meet_layout() for all layouts of kept plans. */
+void weft_box_plans_meet_layouts(const weft_vec *plans);
 /* Inside weft_fixed_boxes_begin(). */
 static inline bool weft_boxes_are_fixed(void)
 {

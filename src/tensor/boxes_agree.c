@@ -29,6 +29,18 @@ void weft_box_plans_free(weft_vec *plans)
     weft_vec_free(plans);
 }
 
+void weft_box_plans_meet_layouts(const weft_vec *plans)
+{
+    for (size_t i = 0; i < plans->count; i++) {
+        const weft_box_plan *plan = ((weft_box_plan **)plans->items)[i];
+        weft_meet_layout(plan->layout);
+        if (plan->exchange != NULL) {
+            weft_meet_layout(plan->exchange->stage.from);
+            weft_meet_layout(plan->exchange->stage.to);
+        }
+    }
+}
+
 static weft_owned_box own_box(const weft_boxes *given, int ndim, int number)
 {
     int64_t strides[WEFT_MAX_DIMS];

@@ -288,7 +288,7 @@ static bool is_written(const weft_box_plan *plan, const weft_boxes *given, const
 static bool detach_tensors(const weft_box_plan *plan, const weft_boxes *given, const bool in_place[])
 {
     for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL; tensor = tensor->older) {
-        for (int i = 0; i < tensor->num_shards && tensor->borrowed; i++) {
+        for (int i = 0; i < tensor->num_shards && tensor->borrowed && tensor->handle != NULL; i++) {
             weft_local_shard *shard = &tensor->shards[i];
             bool written = shard->count > 0 && shard->buffer->borrowed &&
                            is_written(plan, given, in_place, shard->buffer);

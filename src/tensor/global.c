@@ -129,7 +129,7 @@ static weft_status perform_distribute(const weft_call *call, weft_tensor *output
     bool done = target != NULL && weft_tensor_copy_into(function, target, source) &&
                 (copied || wait_for_readers(function, source));
     outputs[0] = done ? weft_scope_keep(target->handle) : NULL;
-    weft_scope_close();
+    weft_scope_close_own();
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
@@ -218,7 +218,7 @@ static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor
                                                                : NULL;
     weft_tensor_impl *whole = source == NULL ? NULL : weft_tensor_to_layout(function, source, everywhere);
     weft_status status = whole == NULL ? weft_latest_status() : weft_shard_read(function, whole, 0, global);
-    weft_scope_close();
+    weft_scope_close_own();
     return status;
 }
 

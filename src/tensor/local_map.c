@@ -319,8 +319,7 @@ static bool run(region *r)
     return done;
 }
 
-/* Numbers of the call: the function, its gradient, their context, the layouts (which live as long as the library), and
- * the context's bytes if they are copied. */
+/* Numbers of the call: the function, its gradient, their context, the layouts, and the context's bytes if they are copied. */
 enum { FUNCTION, GRADIENT, CONTEXT, CONTEXT_SIZE, LAYOUTS };
 
 static int num_layouts(const region *r)
@@ -364,6 +363,14 @@ static void unpack(const weft_call *call, region *r)
     }
 }
 
+static void meet_layouts(const weft_call *call)
+{
+    const region r = { .num_inputs = call->details->num_tensors, .num_outputs = call->details->num_outputs };
+    for (int i = 0, count = num_layouts(&r); i < count; i++) {
+        weft_meet_layout((const weft_layout *)(uintptr_t)call->details->numbers[LAYOUTS + i]);
+    }
+}
+
 static bool obtain_lists(region *r)
 {
     size_t count = (size_t)num_layouts(r);
@@ -397,7 +404,7 @@ static bool carry_out(region *r, const weft_call *call, weft_tensor *outputs[])
     for (int i = 0; i < r->num_outputs && done; i++) {
         outputs[i] = weft_scope_keep(r->tensors[r->num_inputs + i]->handle);
     }
-    weft_scope_close();
+    weft_scope_close_own();
     return done;
 }
 
@@ -500,8 +507,14 @@ static weft_status act(const region *r, weft_tensor *const inputs[], weft_tensor
 {
     static const weft_gradient_entry known = { .function = gradients_of_region, .reads_inputs = true },
                                      unknown = { .missing = "options.gradient is NULL" };
-    static const weft_action with_gradient = { .name = "local_map", .perform = perform_local_map, .gradient = &known },
-                             without = { .name = "local_map", .perform = perform_local_map, .gradient = &unknown };
+    static const weft_action with_gradient = { .name = "local_map",
+                                               .perform = perform_local_map,
+                                               .gradient = &known,
+                                               .meet_layouts = meet_layouts },
+                             without = { .name = "local_map",
+                                         .perform = perform_local_map,
+                                         .gradient = &unknown,
+                                         .meet_layouts = meet_layouts };
     const weft_action *action = r->options.gradient == NULL ? &without : &with_gradient;
     int num_numbers = LAYOUTS + num_layouts(r) + context_words(r->options.context_size);
     int64_t *numbers = calloc((size_t)num_numbers, sizeof(*numbers));

@@ -42,7 +42,7 @@ bool weft_numbers_gather(const char *function, int count, const int64_t mine[], 
     weft_tensor_impl *tensor = mesh == NULL ? NULL : numbers_tensor(function, mesh, weft_shard(0), count, mine);
     bool done = tensor != NULL && weft_tensor_gather(function, tensor, all,
                                                      bytes * (size_t)weft_runtime.num_processes) == WEFT_OK;
-    weft_scope_close();
+    weft_scope_close_own();
     return done;
 }
 
@@ -78,7 +78,7 @@ bool weft_numbers_broadcast(const char *function, int process, int count, int64_
         mesh == NULL ? NULL : numbers_tensor(function, mesh, weft_replicate(), count, numbers);
     bool done = tensor != NULL && weft_tensor_replicate_first(function, tensor) &&
                 (weft_runtime.process == process || weft_shard_read(function, tensor, 0, numbers) == WEFT_OK);
-    weft_scope_close();
+    weft_scope_close_own();
     return done;
 }
 

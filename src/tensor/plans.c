@@ -7,8 +7,7 @@
 /* ---- kept ---------------------------------------------------------------------------------------------- */
 
 /* Plans are cached under the common budget (weft_runtime.call_cache), their task lists from the second run
- * on. Submitted tasks keep nothing of a list. (Layouts stay: caches compare them by address, and they are
- * small.) */
+ * on. Submitted tasks keep nothing of a list. */
 
 static void drop_exchanges(weft_cached_plan *plan)
 {
@@ -36,6 +35,21 @@ void weft_plans_free(weft_tensors *tensors)
 {
     weft_lru_clear(&weft_runtime.call_cache);
     weft_map_free(&tensors->plans);
+}
+
+void weft_plans_meet_layouts(const weft_tensors *tensors)
+{
+    const weft_map *plans = &tensors->plans;
+    for (weft_map_slot *slot = weft_map_each(plans, NULL); slot != NULL; slot = weft_map_each(plans, slot)) {
+        const weft_cached_plan *cached = slot->value;
+        weft_meet_layout(cached->access_map.cut);
+        weft_meet_layout(cached->plan.from);
+        weft_meet_layout(cached->plan.to);
+        for (int i = 0; i < cached->plan.num_stages; i++) {
+            weft_meet_layout(cached->plan.stages[i].from);
+            weft_meet_layout(cached->plan.stages[i].to);
+        }
+    }
 }
 
 /* An access map is one stage. */
@@ -189,7 +203,7 @@ bool weft_plan_run(const char *function, weft_cached_plan *plan, weft_tensor_imp
     weft_runtime.counters.stages += (uint64_t)plan->plan.num_stages;
     weft_scope_open();
     bool done = run_stages(function, plan, source, target, is_new);
-    weft_scope_close();
+    weft_scope_close_own();
     if (!kept) {
         keep_or_drop_exchanges(plan);
     }

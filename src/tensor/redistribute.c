@@ -178,7 +178,7 @@ static bool copy_by_groups(const char *function, weft_tensor_impl *target, weft_
     weft_scope_open();
     weft_tensor_impl *moved = weft_tensor_to_layout(function, source, target->layout);
     bool done = moved != NULL && copy_panels(target, moved);
-    weft_scope_close();
+    weft_scope_close_own();
     return done;
 }
 

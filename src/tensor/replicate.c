@@ -132,7 +132,7 @@ bool weft_tensor_replicate_first(const char *function, weft_tensor_impl *tensor)
         }
         weft_scope_open();
         done = replicate_there(function, tensor, &there);
-        weft_scope_close();
+        weft_scope_close_own();
     }
     return done;
 }

@@ -32,17 +32,11 @@ bool weft_scope_adopt(weft_tensor_impl *tensor)
 
 bool weft_tensor_register(const char *function, weft_tensor_impl *tensor)
 {
-    weft_tensors *tensors = weft_runtime.tensors;
     tensor->handle = weft_handle_add(&weft_runtime.handles.tensors, WEFT_HANDLE_TENSOR, tensor);
     if (tensor->handle == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
         return false;
     }
-    tensor->older = tensors->newest;
-    if (tensors->newest != NULL) {
-        tensors->newest->newer = tensor;
-    }
-    tensors->newest = tensor;
     if (!weft_scope_adopt(tensor)) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
         return false;
@@ -119,10 +113,31 @@ static weft_status close_own_scope(const weft_call *call, weft_tensor *outputs[]
     return close_scope(call, outputs);
 }
 
-weft_status weft_scope_close(void)
+bool weft_is_between_calls(void)
+{
+    const weft_runtime_state *state = &weft_runtime;
+    return state->in_program == 0 && state->call_depth == 0 && state->expanded == 0 && state->steps == NULL &&
+           state->deferral == NULL && state->rehearsal == NULL && state->pending->composites == 0;
+}
+
+/* At the end of a public function that the library does not call: nothing of it is under way but what floors keep. */
+static weft_status sweep_when_due(weft_status status)
+{
+    if (status == WEFT_OK && weft_layout_table_is_full(weft_runtime.layouts) && weft_is_between_calls()) {
+        weft_runtime.sweep_layouts();
+    }
+    return status;
+}
+
+weft_status weft_scope_close_own(void)
 {
     static const weft_action action = { .name = "scope_close", .perform = close_own_scope, .leaves_values = true };
     return act("weft_scope_close", &action);
+}
+
+weft_status weft_scope_close(void)
+{
+    return sweep_when_due(weft_scope_close_own());
 }
 
 void weft_visit_begin(weft_visit *visit)
@@ -185,7 +200,7 @@ void weft_composite_enter(void)
 
 void weft_composite_close(void)
 {
-    weft_scope_close();
+    weft_scope_close_own();
     weft_runtime.pending->composites--;
 }
 
@@ -282,7 +297,7 @@ static weft_status perform_release(const weft_call *call, weft_tensor *outputs[]
     return WEFT_OK;
 }
 
-weft_status weft_tensor_release(weft_tensor *handle)
+weft_status weft_tensor_release_own(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_release";
     static const weft_action action = { .name = "release", .perform = perform_release, .keeps = true, .leaves_values = true };
@@ -296,6 +311,11 @@ weft_status weft_tensor_release(weft_tensor *handle)
     }
     return weft_act(
         &(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { handle } }, NULL);
+}
+
+weft_status weft_tensor_release(weft_tensor *handle)
+{
+    return sweep_when_due(weft_tensor_release_own(handle));
 }
 
 weft_tensor_impl *weft_tensor_share(weft_tensor_impl *tensor)

@@ -83,6 +83,16 @@ void weft_tensors_tell_left_over(FILE *file)
             (long long)scopes, scopes == 1 ? "" : "s");
 }
 
+void weft_tensors_meet_layouts(void)
+{
+    const weft_tensors *tensors = weft_runtime.tensors;
+    for (const weft_tensor_impl *tensor = tensors->newest; tensor != NULL; tensor = tensor->older) {
+        weft_meet_layout(tensor->layout);
+    }
+    weft_plans_meet_layouts(tensors);
+    weft_box_plans_meet_layouts(&tensors->box_plans);
+}
+
 void weft_tensors_stop(void)
 {
     weft_regions_stop();
@@ -91,8 +101,11 @@ void weft_tensors_stop(void)
     if (tensors == NULL) {
         return;
     }
-    while (tensors->newest != NULL) {
-        weft_tensor_delete(tensors->newest);
+    for (weft_tensor_impl *tensor = tensors->newest, *older; tensor != NULL; tensor = older) {
+        older = tensor->older;
+        if (tensor->handle != NULL) {
+            weft_tensor_delete(tensor);
+        }
     }
     free_rooms(tensors);
     weft_tensor_free_spare(tensors);

@@ -31,7 +31,7 @@ typedef struct weft_acquired {
 } weft_acquired;
 
 typedef struct weft_tensors {
-    weft_tensor_impl *newest;
+    weft_tensor_impl *newest;   /* of all, also those without a handle */
     weft_tensor_impl *promised; /* newest promised tensor */
     weft_tensor_impl *spare; /* deleted tensors of one size, for reuse */
     int num_spare;
@@ -72,6 +72,8 @@ bool weft_plan_run(const char *function, weft_cached_plan *plan, weft_tensor_imp
 bool weft_plan_move(const char *function, const weft_access_map *access_map, weft_tensor_impl *source,
                     weft_tensor_impl *target);
 void weft_plans_free(weft_tensors *tensors);
+/* weft_meet_layout() for all layouts of cached plans. */
+void weft_plans_meet_layouts(const weft_tensors *tensors);
 /* Whether weft_tensor_to_layout() can redistribute so; false with the error kept. */
 bool weft_check_redistribution(const char *function, const weft_layout *from, const weft_layout *to);
 

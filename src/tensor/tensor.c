@@ -150,6 +150,12 @@ static weft_tensor_impl *allocate(const char *function, const weft_layout *layou
     memset(tensor, 0, size);
     tensor->layout = layout;
     tensor->num_shards = num_shards;
+    weft_tensors *tensors = weft_runtime.tensors;
+    tensor->older = tensors->newest;
+    if (tensors->newest != NULL) {
+        tensors->newest->newer = tensor;
+    }
+    tensors->newest = tensor;
     for (int i = 0; i < num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
         weft_shard_info info = weft_layout_shard(layout, weft_runtime.first_rank + i);
@@ -179,20 +185,22 @@ weft_tensor_impl *weft_tensor_allocate_fake(const char *function, const weft_lay
 /* Ends the handle, and what belongs to a tensor that has one. */
 static void unregister(weft_tensor_impl *tensor)
 {
-    weft_tensors *tensors = weft_runtime.tensors;
     if (tensor->tape != NULL || tensor->gathering != NULL) {
         weft_runtime.drop_tape(tensor);
     }
     if (tensor->promised) {
         weft_promised_remove(tensor);
     }
-    if (weft_handle_remove(&weft_runtime.handles.tensors, tensor->handle)) {
-        *(tensor->newer ? &tensor->newer->older : &tensors->newest) = tensor->older;
-        if (tensor->older != NULL) {
-            tensor->older->newer = tensor->newer;
-        }
-    }
+    weft_handle_remove(&weft_runtime.handles.tensors, tensor->handle);
     tensor->handle = NULL;
+}
+
+static void unlink_tensor(weft_tensor_impl *tensor)
+{
+    *(tensor->newer ? &tensor->newer->older : &weft_runtime.tensors->newest) = tensor->older;
+    if (tensor->older != NULL) {
+        tensor->older->newer = tensor->newer;
+    }
 }
 
 static void release_shards(weft_tensor_impl *tensor)
@@ -220,5 +228,6 @@ void weft_tensor_delete(weft_tensor_impl *tensor)
     unregister(tensor);
     release_shards(tensor);
     free(tensor->name);
+    unlink_tensor(tensor);
     give_memory_back(tensor);
 }

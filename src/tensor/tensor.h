@@ -47,7 +47,7 @@ typedef struct weft_tensor_impl {
     uint64_t version;      /* number of operations that have written to it: the same on every process */
     struct weft_tape_value *tape; /* src/autograd: the value that it is of the tape; NULL: a constant */
     struct weft_gathering *gathering; /* src/autograd: the sharded tensor that has its values; NULL: none is known */
-    struct weft_tensor_impl *newer, *older; /* list of all live tensors */
+    struct weft_tensor_impl *newer, *older;                   /* list of all, also those without a handle */
     struct weft_tensor_impl *next_promised, *former_promised; /* list of all promised tensors */
     weft_local_shard shards[];
 } weft_tensor_impl;
@@ -92,6 +92,12 @@ weft_tensor_impl *weft_tensor_share(weft_tensor_impl *tensor);
  * these values, which writes to the tensor do not show in. Not of a borrowed tensor. NULL with the error kept: no
  * memory. */
 weft_tensor_impl *weft_tensor_save(const char *function, const weft_tensor_impl *tensor);
+/* weft_scope_close() and weft_tensor_release() for the library itself: those of the program may sweep layouts
+ * (src/sweep.c). */
+weft_status weft_scope_close_own(void);
+weft_status weft_tensor_release_own(weft_tensor *tensor);
+/* Whether no call of the program's is under way. */
+bool weft_is_between_calls(void);
 /* weft_scope_open(), unrecorded. False with the error kept: no memory, and no scope is open. */
 bool weft_scope_open_unrecorded(void);
 /* weft_scope_close(), unrecorded, which hands each of tensors[] that is not NULL to the enclosing scope, but those for which
@@ -218,6 +224,8 @@ void weft_visit_end(const weft_visit *visit);
 
 /* Warns in weft_finalize() of resources left open: acquired shards, the caller's tensors, open scopes. */
 void weft_tensors_tell_left_over(FILE *file);
+/* weft_meet_layout() for all layouts of src/tensor. */
+void weft_tensors_meet_layouts(void);
 /* Releases all remaining tensors and scopes. */
 void weft_tensors_stop(void);
 

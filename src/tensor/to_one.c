@@ -50,7 +50,7 @@ static weft_status perform(const weft_call *call, weft_tensor *outputs[])
     weft_status status = whole == NULL                    ? weft_latest_status()
                          : process == weft_runtime.process ? weft_shard_read(function, whole, 0, call->details->memory)
                                                            : WEFT_OK;
-    weft_scope_close();
+    weft_scope_close_own();
     return status == WEFT_OK ? weft_error_collect() : status;
 }
 

@@ -27,6 +27,16 @@ void weft_trace_free(weft_graph_trace *trace)
     free(trace);
 }
 
+void weft_trace_meet_layouts(const weft_graph_trace *trace)
+{
+    for (size_t i = 0; i < trace->nodes.count; i++) {
+        weft_call_meet_layouts(weft_trace_node(trace, i)->call);
+    }
+    for (size_t i = 0; i < trace->values.count; i++) {
+        weft_meet_layout(weft_trace_value(trace, (int)i)->layout);
+    }
+}
+
 bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bool is_input)
 {
     weft_graph_value *value = weft_vec_push(&trace->values, sizeof(*value));

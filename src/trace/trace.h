@@ -87,6 +87,8 @@ bool weft_node_make(weft_graph_node *node, const weft_call *call, const int inpu
                     const int outputs[]);
 void weft_node_free(weft_graph_node *node);
 size_t weft_node_bytes(const weft_graph_node *node);
+/* weft_meet_layout() for all of its layouts, without its bodies and its sharding. */
+void weft_trace_meet_layouts(const weft_graph_trace *trace);
 /* Finds the values' last uses. */
 void weft_trace_finish(weft_graph_trace *trace);
 /* Whether two calls are the same but for their scalars and tensors. */
