@@ -1,4 +1,4 @@
-/* Leaves as they are made (row A4): WEFT_REQUIRES_GRAD beside the type, for all functions that make tensors of nothing or of the
+/* Leaves as they are made (row A4): WEFT_WITH_GRAD beside the type, for all functions that make tensors of nothing or of the
  * program's memory. */
 #include <string.h>
 
@@ -12,7 +12,7 @@ static const weft_placement rows = { .kind = WEFT_SHARD }, whole = { .kind = WEF
 
 static weft_dtype with_gradient(weft_dtype type)
 {
-    return (weft_dtype)((unsigned)type | WEFT_REQUIRES_GRAD);
+    return (weft_dtype)((unsigned)type | WEFT_WITH_GRAD);
 }
 
 /* ---- every function -------------------------------------------------------------------------------------- */
@@ -169,7 +169,7 @@ static void test_other_types(void **state)
             weft_random_state before, after;
             weft_random_state_get(NULL, &before);
             size_t live = weft_runtime.handles.tensors.num_objects;
-            snprintf(words, sizeof(words), "%s: dtype is %s with WEFT_REQUIRES_GRAD, expected a floating type", makers[i].name,
+            snprintf(words, sizeof(words), "%s: dtype is %s with WEFT_WITH_GRAD, expected a floating type", makers[i].name,
                      weft_dtype_name(others[t]));
             assert_null(makers[i].make(with_gradient(others[t])));
             assert_error(WEFT_ERR_DTYPE, words);
@@ -181,7 +181,7 @@ static void test_other_types(void **state)
         assert_error(WEFT_ERR_DTYPE, "which is no weft_dtype");
     }
     assert_null(weft_randint(0, 2, with_gradient(WEFT_I64), 2, shape, NULL, NULL));
-    assert_error(WEFT_ERR_DTYPE, "weft_randint: dtype is i64 with WEFT_REQUIRES_GRAD");
+    assert_error(WEFT_ERR_DTYPE, "weft_randint: dtype is i64 with WEFT_WITH_GRAD");
     assert_null(weft_randint(0, 2, with_gradient(WEFT_F32), 2, shape, NULL, NULL));
     assert_error(WEFT_ERR_DTYPE, "weft_randint: dtype is f32, expected integers");
 
@@ -274,7 +274,7 @@ static weft_status make_within(void *context, weft_tensor *const inputs[], const
 {
     (void)context;
     (void)scalars;
-    weft_tensor *w = weft_full(WEFT_F64 | WEFT_REQUIRES_GRAD, 2, shape, 3, NULL, &rows);
+    weft_tensor *w = weft_full(WEFT_F64 | WEFT_WITH_GRAD, 2, shape, 3, NULL, &rows);
     weft_tensor *loss = weft_sum(weft_mul(weft_square(w), inputs[0]), WEFT_ALL_DIMS, false);
     return loss == NULL ? weft_last_status() : weft_gradients(1, &loss, NULL, 1, &w, false, outputs);
 }

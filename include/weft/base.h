@@ -91,7 +91,7 @@ WEFT_API const char *weft_status_string(weft_status status);
 /** Element types. WEFT_BF16 and WEFT_F16 are stored as 16 bits, WEFT_BOOL as one byte (0 or 1). */
 typedef enum weft_dtype
 #ifdef __cplusplus
-    : unsigned int /* as in C: also with ::WEFT_REQUIRES_GRAD */
+    : unsigned int /* as in C: also with ::WEFT_WITH_GRAD */
 #endif
 {
     WEFT_F64 = 0,
@@ -112,10 +112,10 @@ typedef enum weft_dtype
  * leaf, as by weft_set_requires_grad() right after (<weft/autograd.h>). WEFT_ERR_DTYPE for a type that is not floating: nothing
  * is made then. It is no part of the tensor's type.
  *
- *     weft_tensor *w = weft_randn(WEFT_F32 | WEFT_REQUIRES_GRAD, 2, shape, mesh, by_rows);
+ *     weft_tensor *w = weft_randn(WEFT_F32 | WEFT_WITH_GRAD, 2, shape, mesh, by_rows);
  *
- * In C++ makers have a last argument `requires_grad`; in Fortran it is ior(WEFT_F32, WEFT_REQUIRES_GRAD). */
-#define WEFT_REQUIRES_GRAD 256
+ * In C++ makers have a last argument `requires_grad`; in Fortran it is ior(WEFT_F32, WEFT_WITH_GRAD). */
+#define WEFT_WITH_GRAD 256
 
 /** Bytes of one element; 0 for a value that is no ::weft_dtype. */
 WEFT_API size_t weft_dtype_size(weft_dtype dtype);

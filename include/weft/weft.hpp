@@ -454,42 +454,43 @@ template <> struct dtype_of<std::int32_t> { static constexpr weft_dtype value = 
 template <> struct dtype_of<std::uint8_t> { static constexpr weft_dtype value = WEFT_U8; };
 /** \} */
 
-namespace detail {
+namespace maker {
 /* A type as makers of C take it. */
 inline weft_dtype given(weft_dtype t, bool requires_grad)
 {
-    return static_cast<weft_dtype>(static_cast<unsigned>(t) | (requires_grad ? WEFT_REQUIRES_GRAD : 0u));
+    return static_cast<weft_dtype>(static_cast<unsigned>(t) | (requires_grad ? WEFT_WITH_GRAD : 0u));
 }
-} // namespace detail
+} // namespace maker
 
-/* Makers: as in C. requires_grad: leaves (WEFT_REQUIRES_GRAD). \{ */
+/* Makers: as in C. requires_grad: leaves (WEFT_WITH_GRAD). \{ */
 inline tensor empty(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_empty(detail::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
+    return call([&] { return weft_empty(maker::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
 }
 inline tensor zeros(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_zeros(detail::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
+    return call([&] { return weft_zeros(maker::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
 }
 inline tensor ones(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_ones(detail::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
+    return call([&] { return weft_ones(maker::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
 }
 inline tensor full(weft_dtype t, shape s, double value, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_full(detail::given(t, requires_grad), s.size(), s.data(), value, m.get(), p.get()); });
+    return call([&] { return weft_full(maker::given(t, requires_grad), s.size(), s.data(), value, m.get(), p.get()); });
 }
 inline tensor rand(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_rand(detail::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
+    return call([&] { return weft_rand(maker::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
 }
 inline tensor randn(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_randn(detail::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
+    return call([&] { return weft_randn(maker::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
 }
-inline tensor arange(weft_dtype t, double start, double stop, double step = 1, const placements &p = {}, mesh m = {}, bool requires_grad = false)
+inline tensor arange(weft_dtype t, double start, double stop, double step = 1, const placements &p = {}, mesh m = {},
+                     bool requires_grad = false)
 {
-    return call([&] { return weft_arange(detail::given(t, requires_grad), start, stop, step, m.get(), p.get()); });
+    return call([&] { return weft_arange(maker::given(t, requires_grad), start, stop, step, m.get(), p.get()); });
 }
 /** BLOCKS: the values of a whole array, row-major; another number of them than the shape has is WEFT_ERR_INVALID. */
 template <typename T>
@@ -500,7 +501,7 @@ tensor distribute(const std::vector<T> &values, shape s, const placements &p = {
         expected *= static_cast<std::size_t>(s.data()[d]);
     }
     const int ndim = expected == values.size() ? s.size() : -1;
-    const weft_dtype t = detail::given(dtype_of<T>::value, requires_grad);
+    const weft_dtype t = maker::given(dtype_of<T>::value, requires_grad);
     return call([&] { return weft_distribute(t, ndim, s.data(), values.data(), m.get(), p.get()); });
 }
 /** \} */

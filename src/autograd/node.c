@@ -216,6 +216,7 @@ static void meet_layouts(const weft_tape_node *node)
     for (int i = 0; i < node->num_outputs; i++) {
         weft_meet_layout(node->outputs[i].layout);
         weft_meet_layout(node->outputs[i].saved.gathered);
+        weft_meet_layout(node->outputs[i].gradient_layout);
     }
     if (node->call != NULL) {
         weft_call_meet_layouts(node->call);
@@ -234,7 +235,7 @@ void weft_autograd_meet_layouts(void)
     for (const weft_tape_leaf *leaf = tape->leaves; leaf != NULL; leaf = leaf->next) {
         weft_meet_layout(leaf->value.layout);
         weft_meet_layout(leaf->value.saved.gathered);
-        weft_meet_layout(leaf->gradient_layout);
+        weft_meet_layout(leaf->value.gradient_layout);
     }
 }
 

@@ -139,7 +139,7 @@ static const weft_layout *between(const char *function, const weft_layout *layou
 
 typedef struct from_boxes_arguments {
     weft_boxes given;
-    weft_dtype dtype; /* as given: maybe with WEFT_REQUIRES_GRAD */
+    weft_dtype dtype; /* as given: maybe with WEFT_WITH_GRAD */
     int ndim;
     const int64_t *shape;
     const weft_mesh *mesh;

@@ -16,7 +16,7 @@ bool weft_check_given_type(const char *function, weft_dtype given)
         return false;
     }
     if (dtype != given && !weft_dtype_is_floating(dtype)) {
-        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s with WEFT_REQUIRES_GRAD, expected a floating type", weft_dtype_name(dtype));
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s with WEFT_WITH_GRAD, expected a floating type", weft_dtype_name(dtype));
         return false;
     }
     return true;

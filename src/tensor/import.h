@@ -8,7 +8,7 @@ typedef struct weft_managed weft_managed;
 
 typedef struct weft_import {
     const char *function;
-    weft_dtype dtype; /* argument; from weft_import_call() on without WEFT_REQUIRES_GRAD, which `given` may have */
+    weft_dtype dtype; /* argument; from weft_import_call() on without WEFT_WITH_GRAD, which `given` may have */
     weft_dtype given;
     int ndim;
     const weft_mesh_impl *mesh;

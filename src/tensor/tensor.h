@@ -131,7 +131,7 @@ void weft_composite_close(void);
 /* Arguments of a factory. */
 typedef struct weft_factory {
     const char *function;
-    weft_dtype dtype; /* as the program gives it: maybe with WEFT_REQUIRES_GRAD, which the layout does not have */
+    weft_dtype dtype; /* as the program gives it: maybe with WEFT_WITH_GRAD, which the layout does not have */
     int ndim;
     const int64_t *shape;
     weft_mesh *mesh;
@@ -142,7 +142,7 @@ typedef struct weft_factory {
 /* The type alone; what is no type stays as it is. */
 static inline weft_dtype weft_plain_type(weft_dtype given)
 {
-    int type = (int)given - WEFT_REQUIRES_GRAD;
+    int type = (int)given - WEFT_WITH_GRAD;
     return type >= 0 && type < WEFT_DTYPE_COUNT ? (weft_dtype)type : given;
 }
 

@@ -211,7 +211,7 @@ contains
         call weft_tensor_item(weft_sum(w, 0, .false.), item)
         call expect(item == 3, 'step')
         call weft_zero_grad(leaves)
-        call expect(weft_is_leaf(weft_zeros(ior(WEFT_F64, WEFT_REQUIRES_GRAD), [3])), 'a leaf as it is made')
+        call expect(weft_is_leaf(weft_zeros(ior(WEFT_F64, WEFT_WITH_GRAD), [3])), 'a leaf as it is made')
         call weft_scope_close()
         call weft_tensor_release(w)
     end subroutine
