@@ -9,15 +9,17 @@
 
 #include "layout/layout.h"
 #include "runtime/runtime.h"
-#include "tensor/tensor.h"
+#include "tensor/state.h"
 
 enum { BUDGET = 1 << 20, POOL = 1 << 20, MOST_BYTES = 8 << 20, MOST_LAYOUTS = 20000 };
 
 static weft_mesh *mesh;
 static const weft_placement sharded[] = { { .kind = WEFT_SHARD, .dim = 0 } };
 
+/* cache_bytes 0: nothing is kept, and caches hold no layout for others. */
 static void start(int64_t cache_bytes)
 {
+    setenv("WEFT_CACHE_BYTES", cache_bytes == 0 ? "0" : "", 1);
     weft_config config = { .ranks = 2, .workers = 1, .cache_bytes = cache_bytes, .pool_bytes = POOL };
     assert_int_equal(weft_init(&config), WEFT_OK);
     mesh = weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL);
@@ -254,10 +256,9 @@ static void test_tensors(void **state)
 }
 
 /* A recorded call, with layouts among its numbers, whose tensors the program has released. */
-static void test_tape(void **state)
+static void use_tape(int64_t cache_bytes)
 {
-    (void)state;
-    start(BUDGET);
+    start(cache_bytes);
     const int64_t shape[] = { 6 };
     weft_tensor *leaf = weft_ones(WEFT_F32, 1, shape, mesh, sharded), *doubled = NULL;
     weft_set_requires_grad(leaf, true);
@@ -279,11 +280,17 @@ static void test_tape(void **state)
     stop();
 }
 
-/* Traces, and the bodies that are executed in their place. */
-static void test_graphs(void **state)
+static void test_tape(void **state)
 {
     (void)state;
-    start(BUDGET);
+    use_tape(BUDGET);
+    use_tape(0);
+}
+
+/* Traces, and the bodies that are executed in their place. */
+static void use_graph(int64_t cache_bytes)
+{
+    start(cache_bytes);
     weft_graph *graph = weft_graph_new("sums", call_some, NULL, 1, 0, 1);
     assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
     for (int i = 0; i < 6; i++) {
@@ -292,10 +299,36 @@ static void test_graphs(void **state)
         assert_int_equal(weft_graph_call(graph, &x, NULL, &sum), WEFT_OK);
         assert_true(item(sum) == 1);
         weft_scope_close();
-        weft_lru_clear(&weft_runtime.call_cache); /* which holds most of these layouts too */
         sweep();
     }
     assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    stop();
+}
+
+static void test_graphs(void **state)
+{
+    (void)state;
+    use_graph(BUDGET);
+    use_graph(0);
+}
+
+/* What all processes have agreed on about boxes. */
+static void test_boxes(void **state)
+{
+    (void)state;
+    start(0);
+    float values[6] = { 0 };
+    const weft_box box = { .offset = { 0, 0 }, .extent = { 2, 3 } };
+    void *const pointers[] = { values };
+    for (int i = 0; i < 3; i++) {
+        weft_tensor *x = weft_from_boxes(WEFT_F32, 2, (int64_t[]){ 2, 3 }, 1, &box, pointers, NULL, mesh, sharded);
+        assert_non_null(x);
+        weft_tensor_release(x);
+        sweep();
+        assert_int_equal(weft_runtime.tensors->box_plans.count, 1);
+        weft_runtime.sweep_layouts();
+        assert_true(weft_layout_table_count(weft_runtime.layouts) >= 1); /* the plan's */
+    }
     stop();
 }
 
@@ -332,7 +365,8 @@ static void test_within_calls(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_growth), cmocka_unit_test(test_tensors),      cmocka_unit_test(test_tape),
-    cmocka_unit_test(test_graphs), cmocka_unit_test(test_within_calls),
+    cmocka_unit_test(test_graphs),
+    cmocka_unit_test(test_boxes), cmocka_unit_test(test_within_calls),
 };
 
 int main(void)

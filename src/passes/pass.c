@@ -54,8 +54,8 @@ static bool obtain(const weft_graph_node *node, const weft_layout *const inputs[
     if (found != NULL) {
         *sharding = *found;
     }
-    weft_cache_release(cached);
-    return found != NULL && !found->has_access_maps;
+    weft_cache_release(cached); /* and with it what was found, if it is not kept */
+    return *done && !sharding->has_access_maps;
 }
 
 bool weft_pass_layouts(const weft_graph_node *node, const weft_layout *const inputs[], weft_sharding *sharding, bool *done)
