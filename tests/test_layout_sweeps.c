@@ -312,6 +312,26 @@ static void test_graphs(void **state)
     use_graph(0);
 }
 
+/* What all processes have agreed on about boxes. */
+static void test_boxes(void **state)
+{
+    (void)state;
+    start(0);
+    float values[6] = { 0 };
+    const weft_box box = { .offset = { 0, 0 }, .extent = { 2, 3 } };
+    void *const pointers[] = { values };
+    for (int i = 0; i < 3; i++) {
+        weft_tensor *x = weft_from_boxes(WEFT_F32, 2, (int64_t[]){ 2, 3 }, 1, &box, pointers, NULL, mesh, sharded);
+        assert_non_null(x);
+        weft_tensor_release(x);
+        sweep();
+        assert_int_equal(weft_runtime.tensors->box_plans.count, 1);
+        weft_runtime.sweep_layouts();
+        assert_true(weft_layout_table_count(weft_runtime.layouts) >= 1); /* the plan's */
+    }
+    stop();
+}
+
 enum { WITHIN = 5000 };
 
 /* Functions that the library calls sweep nothing: what it is doing is on the stack. */
@@ -345,7 +365,8 @@ static void test_within_calls(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_growth), cmocka_unit_test(test_tensors),      cmocka_unit_test(test_tape),
-    cmocka_unit_test(test_graphs), cmocka_unit_test(test_within_calls),
+    cmocka_unit_test(test_graphs),
+    cmocka_unit_test(test_boxes), cmocka_unit_test(test_within_calls),
 };
 
 int main(void)
