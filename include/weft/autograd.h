@@ -54,7 +54,9 @@ WEFT_API weft_status weft_zero_grad(int n, weft_tensor *const leaves[]);
  * weft_no_grad_end() and in the first run of weft_recompute(), the call does nothing to it.
  *
  *     weft_tensor *full = weft_redistribute(x, NULL, NULL);
- *     weft_set_grad_placements(full, by_columns); */
+ *     weft_set_grad_placements(full, by_columns);
+ *
+ * A redistribution to the layout that a tensor has returns that tensor: here x itself, if it is replicated already. */
 WEFT_API weft_status weft_set_grad_placements(weft_tensor *tensor, const weft_placement *placements);
 
 /** Hook: called in weft_backward() by the submitting thread, without recording, as soon as the leaf's gradient

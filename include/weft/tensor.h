@@ -213,7 +213,8 @@ typedef struct weft_tensor_shard {
     int local_rank;
 } weft_tensor_shard;
 
-/** A tensor without its data: the arguments of weft_fake(), weft_empty() and the like. */
+/** A tensor without its data: the arguments of weft_fake(), weft_empty() and the like. A program that fills it in sets it to zero
+ * first. */
 typedef struct weft_tensor_layout {
     weft_dtype dtype;
     int ndim;

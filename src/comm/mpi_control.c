@@ -21,7 +21,7 @@ typedef struct mpi_control {
     weft_mpi_guard *guard; /* held in all functions; NULL: there is none */
     weft_mpi_texts texts;
     weft_mpi_presence *presence;
-    bool misses_one; /* progress thread */
+    atomic_bool misses_one; /* a process may not come to the end */
     atomic_bool told; /* an abort notice has come */
     bool gathered;    /* since the last broadcast: process 0 will announce its own arrival */
     /* Payload of the last gather or broadcast: the same bytes to several processes. */
