@@ -164,7 +164,8 @@ static bool matches(const weft_graph_run *run, const weft_graph_trace *trace, co
     }
     for (int i = 0; i < t->num_inputs; i++) {
         int number = t->numbers[i];
-        bool is_new = number >= t->former_values;
+        /* A copy that has its original's number is like that, but for where it comes from. */
+        bool is_new = number >= t->former_values && *weft_run_bound(run, number) == t->inputs[i];
         if (number != node->inputs[i]) {
             if (why != NULL) {
                 snprintf(why, size, "%s: tensor %d was value %%%d, is %%%d", t->call->function, i, node->inputs[i], number);

@@ -5,7 +5,8 @@
 #include "make.h"
 
 CALLS(leaf, weft_set_requires_grad(in[0], true))
-CALLS(set_grad_placements, weft_set_grad_placements(in[0], placements))
+/* What was computed from leaves by operations without gradients requires none. */
+CALLS(set_grad_placements, if (weft_requires_grad(in[0])) { weft_set_grad_placements(in[0], placements); })
 CALLS(set_regather, weft_set_regather(in[0], true))
 CALLS(detach, out[0] = weft_detach(in[0]))
 CALLS(no_grad_begin, weft_no_grad_begin())
