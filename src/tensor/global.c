@@ -205,6 +205,20 @@ static const weft_layout *host_layout(const char *function, const weft_tensor_im
                         : weft_check_layout(function, mesh, NULL, layout->ndim, layout->shape, layout->dtype);
 }
 
+/* Waits for the tasks that write this process' shards. BLOCKS. */
+static void wait_for_shards(const weft_tensor_impl *tensor)
+{
+    for (int i = 0; i < tensor->num_shards; i++) {
+        const weft_local_shard *shard = &tensor->shards[i];
+        for (int64_t k = 0; k < shard->num_panels; k++) {
+            starpu_data_handle_t handle = shard->panels[k].handle;
+            if (starpu_data_acquire_on_node(handle, STARPU_ACQUIRE_NO_NODE, STARPU_R) == 0) {
+                starpu_data_release_on_node(handle, STARPU_ACQUIRE_NO_NODE);
+            }
+        }
+    }
+}
+
 /* Replicas may differ, so all processes get the values of the first one. */
 static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor,
                                   const weft_layout *everywhere, void *global)
@@ -218,6 +232,9 @@ static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor
                                                                : NULL;
     weft_tensor_impl *whole = source == NULL ? NULL : weft_tensor_to_layout(function, source, everywhere);
     weft_status status = whole == NULL ? weft_latest_status() : weft_shard_read(function, whole, 0, global);
+    if (status == WEFT_OK && source != tensor) {
+        wait_for_shards(tensor); /* nothing has read them: what their tasks found wrong is told here, as where they are read */
+    }
     weft_scope_close_own();
     return status;
 }
