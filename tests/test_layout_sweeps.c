@@ -11,7 +11,7 @@
 #include "runtime/runtime.h"
 #include "tensor/state.h"
 
-enum { BUDGET = 1 << 20, POOL = 1 << 20, MOST_BYTES = 8 << 20, MOST_LAYOUTS = 20000 };
+enum { BUDGET = 1 << 20, POOL = 1 << 20, MOST_BYTES = 14 << 20, MOST_LAYOUTS = 20000 };
 
 static weft_mesh *mesh;
 static const weft_placement sharded[] = { { .kind = WEFT_SHARD, .dim = 0 } };
