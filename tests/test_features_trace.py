@@ -57,8 +57,8 @@ class TraceTest(unittest.TestCase):
         self.assertGreaterEqual(consumed[3], received[-1])
 
     def test_d3_reduction_under_the_backward_pass(self):
-        """The task that reads the reduced gradient runs before a task of the backward pass ends, which waits for it; so do the
-        messages before it, which cannot begin before the forward pass has come to the last layer."""
+        """The task that reads the reduced gradient runs before a task of the backward pass ends, which waits for it; so does a
+        message of the process after its own forward pass has come to the last layer. (Those of a faster process come earlier.)"""
         lanes, of_first = self.record_first(overlap)
         tasks = {name: [(start, end) for found, start, end, kind in of_first if found.startswith(name) and kind != "in"]
                  for name in ("pass_rows", "mark_reduced", "await_reduction")}
@@ -67,7 +67,8 @@ class TraceTest(unittest.TestCase):
         forward_ends = min(end for _, end in tasks["pass_rows"])
         backward_ends = max(end for _, end in tasks["await_reduction"])
         reads = min(start for start, _ in tasks["mark_reduced"])
-        messages = [(start, end) for _, start, end, kind in of_first if kind == "in" and forward_ends <= end <= reads]
+        messages = [(start, end) for _, start, end, kind in of_first
+                    if kind in ("in", "out") and forward_ends <= end <= backward_ends]
         self.assertGreater(len(messages), 0, lanes)
         self.assertLess(reads, backward_ends)
 
