@@ -1,4 +1,4 @@
-/* What sweeping.py writes before each public call of a test. */
+/* Tests call weft_sweep_for_tests() before each public function: sweeping.py writes the calls. */
 #include <time.h>
 
 #include "runtime/runtime.h"

@@ -85,7 +85,7 @@ static weft_tensor *as(weft_tensor *a, const form *f)
 
 /* ---- the reference ------------------------------------------------------------------------------------------- */
 
-/* What unflatten does: [output][input]. */
+/* Unflatten is linear: output i is the sum over j of matrix[i][j] times input j. */
 static double matrix[SIZE][SIZE];
 
 /* The tensor from which shards are taken: `via` NULL: the one that is given, else its shards as that. */
@@ -532,6 +532,24 @@ static void test_refusals(void **state)
     assert_no_error();
 }
 
+/* Tensors that are given for empty parts are ignored, but that their gradient would have another shape. */
+static void test_unlike_empty_parts(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_tensor *other = weft_ones(WEFT_F64 | WEFT_WITH_GRAD, 1, (int64_t[]){ 7 }, line(), NULL);
+    const weft_tensor_layout empty = {
+        .dtype = WEFT_F64, .ndim = 2, .shape = { 0, 3 }, .mesh = line(), .placements = { weft_shard(0) }, .requires_grad = true
+    };
+    weft_tensor_shard shards[MOST_RANKS];
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        shards[i] = (weft_tensor_shard){ other, i };
+    }
+    refuses(other, weft_tensor_unflatten(shards, &empty), "the shards are not those of one tensor, each in its place");
+    weft_scope_close();
+    assert_no_error();
+}
+
 static void test_meshes(void **state)
 {
     (void)state;
@@ -547,7 +565,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(test_meshes),  cmocka_unit_test(test_line),         cmocka_unit_test(test_grid),
         cmocka_unit_test(test_addends), cmocka_unit_test(test_other_meshes), cmocka_unit_test(test_uneven),
         cmocka_unit_test(test_flag),    cmocka_unit_test(test_placements),   cmocka_unit_test(test_segments),
-        cmocka_unit_test(test_graphs),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_graphs),  cmocka_unit_test(test_refusals), cmocka_unit_test(test_unlike_empty_parts),
     };
     return RUN_ON_RANKS(argc, tests);
 }

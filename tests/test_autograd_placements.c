@@ -238,7 +238,7 @@ static void test_graphs(void **state)
     }
 }
 
-/* Of a tensor from outside, the setting would be lost with its function. */
+/* Sets the placements of a tensor from outside the graph: a frozen replay, which does not run this function, would lose them. */
 static weft_status set_outside(void *context, weft_tensor *const inputs[], const double scalars[],
                                weft_tensor *outputs[])
 {

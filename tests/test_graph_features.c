@@ -1,4 +1,4 @@
-/* What a graph shows, takes and gives. Arguments under mpirun: "processes"; and
+/* The text of a graph, its inputs and its outputs. Arguments under mpirun: "processes"; and
  * "moved": only those cases that move data between ranks. */
 #include <stdio.h>
 #include <stdlib.h>

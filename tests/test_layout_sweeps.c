@@ -1,5 +1,5 @@
-/* Layouts that nothing holds any more are freed: a program that goes on making new shapes stays as large as it is. What holds
- * layouts keeps them. */
+/* The library frees a layout when nothing holds it, so that a program that makes new shapes for ever does not grow; and keeps one
+ * that a tensor, the tape, a graph or a cache holds. */
 #include "support.h"
 
 #include <malloc.h>
@@ -79,24 +79,24 @@ static void make_and_add(int64_t number)
     weft_scope_close();
 }
 
-static void sum_products(int64_t number)
+static void sum_products_of(bool have_data, int64_t number)
 {
+    weft_tensor *(*make_one)(weft_dtype, int, const int64_t[], weft_mesh *, const weft_placement *) = have_data ? weft_ones : weft_fake;
     const int64_t a[] = { 2, 1 + number }, b[] = { 1 + number, 3 };
     weft_scope_open();
     weft_einsum("ij,jk->ki", 2,
-                (weft_tensor *[]){ weft_fake(WEFT_F32, 2, a, mesh, sharded),
-                                   weft_fake(WEFT_F32, 2, b, mesh, sharded) });
+                (weft_tensor *[]){ make_one(WEFT_F32, 2, a, mesh, sharded), make_one(WEFT_F32, 2, b, mesh, sharded) });
     weft_scope_close();
+}
+
+static void sum_products(int64_t number)
+{
+    sum_products_of(false, number);
 }
 
 static void sum_products_of_data(int64_t number)
 {
-    const int64_t a[] = { 2, 1 + number }, b[] = { 1 + number, 3 };
-    weft_scope_open();
-    weft_einsum("ij,jk->ki", 2,
-                (weft_tensor *[]){ weft_ones(WEFT_F32, 2, a, mesh, sharded),
-                                   weft_ones(WEFT_F32, 2, b, mesh, sharded) });
-    weft_scope_close();
+    sum_products_of(true, number);
 }
 
 static void redistribute(int64_t number)
@@ -314,7 +314,7 @@ static void test_graphs(void **state)
     use_graph(0);
 }
 
-/* What all processes have agreed on about boxes. */
+/* A plan of boxes, on which all processes have agreed, keeps its layout. */
 static void test_boxes(void **state)
 {
     (void)state;

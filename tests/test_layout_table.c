@@ -142,7 +142,7 @@ static void the_longest_layout_in_words(void **state)
 
 /* ---- sweeps -------------------------------------------------------------------------------------------- */
 
-/* Those that were met stay found under the same address, whatever the others' places in the table; the others are made anew. */
+/* A sweep leaves the layouts that it met at their addresses, and frees the others, wherever they stand in the table. */
 static void a_sweep_keeps_what_it_meets(void **state)
 {
     (void)state;

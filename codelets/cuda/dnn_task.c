@@ -37,7 +37,8 @@ bool weft_dnn_attention_task(const weft_task_run *run, weft_cuda_queue *queue)
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* The outputs that are the gradients of q, k and v; NULL: not wanted. Those of k and v may lie side by side in one operand. */
+/* The outputs for the gradients of q, k and v; NULL: the caller does not want it. The gradients of k and v may lie side by side in
+ * one operand. */
 typedef struct gradient_outputs {
     weft_dnn_operand outputs[3];
     const weft_dnn_operand *of_q, *of_k, *of_v;

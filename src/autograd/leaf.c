@@ -173,7 +173,8 @@ weft_status weft_set_grad_placements(weft_tensor *handle, const weft_placement *
         value->gradient_layout = former;
         return weft_latest_status();
     }
-    /* What is computed in a graph, and leaves it on the tape, is computed by its function each time: nothing is lost. */
+    /* A graph's function that computes a tensor on the tape runs each time, and makes this call again: a replay does not lose
+     * the setting. */
     note_setting(function, handle, former != layout && (leaf_of(tensor) != NULL || !tensor->promised));
     return WEFT_OK;
 }

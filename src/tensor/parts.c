@@ -169,7 +169,9 @@ static weft_tensor_impl *assemble(const weft_call *call)
 
 static weft_status perform_unflatten(const weft_call *call, weft_tensor *outputs[])
 {
-    double differentiable = call->action->gradient != NULL;
+    /* Each process finds by itself, from its own shards, whether a gradient is wanted and known. */
+    const weft_gradient_entry *gradient = call->action->gradient;
+    const double differentiable = gradient == NULL ? 0 : gradient->missing == NULL ? 2 : 1;
     if (!weft_check_spmd(&(weft_call_signature){ .function = call->function,
                                                  .num_layouts = 1,
                                                  .layouts = &call->details->layout,
@@ -331,14 +333,15 @@ static void list_sources(weft_call_details *details, weft_tensor *tensors[], int
 
 static kind kind_of_call(const weft_call_details *details)
 {
-    bool in_place = details->num_tensors <= 1;
+    const weft_layout *from = details->num_tensors == 1 ? weft_layout_of(details->tensors[0]) : NULL;
+    /* A process whose parts are all empty may have given any tensor. */
+    bool in_place = details->num_tensors == 0 ||
+                    (from != NULL && from->ndim == details->layout->ndim && from->dtype == details->layout->dtype);
     for (int i = 0; i < weft_runtime.local_ranks && in_place; i++) {
         const int64_t *numbers = details->numbers + (ptrdiff_t)i * NUMBERS_OF_SHARD;
         in_place = numbers[SOURCE] == NOTHING || numbers[PLACE] == i;
     }
-    return !in_place                   ? OF_SEVERAL
-           : details->num_tensors == 0 ? KNOWN
-                                       : kind_of(weft_layout_of(details->tensors[0]), details->layout);
+    return !in_place ? OF_SEVERAL : from == NULL ? KNOWN : kind_of(from, details->layout);
 }
 
 static weft_tensor *act(const char *function, const weft_layout *layout, const weft_tensor_shard shards[],

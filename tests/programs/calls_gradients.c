@@ -5,7 +5,7 @@
 #include "make.h"
 
 CALLS(leaf, weft_set_requires_grad(in[0], true))
-/* What was computed from leaves by operations without gradients requires none. */
+/* The generator takes any result of leaves for one that requires a gradient; some operations have none. */
 CALLS(set_grad_placements, if (weft_requires_grad(in[0])) { weft_set_grad_placements(in[0], placements); })
 CALLS(set_regather, weft_set_regather(in[0], true))
 CALLS(detach, out[0] = weft_detach(in[0]))
@@ -145,7 +145,7 @@ static bool differentiated(scene *s)
     return true;
 }
 
-/* Of weft_set_grad_placements(), which takes tensors that were computed from leaves, too; and of a product. */
+/* Details of rows. on_its_mesh: weft_set_grad_placements() takes computed tensors as well as leaves. */
 static const int on_its_mesh = 1, product = 1;
 
 const operation gradient_calls[] = {
