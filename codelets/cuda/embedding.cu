@@ -39,22 +39,53 @@ __device__ int64_t row_of(const embedding_work &work, int64_t i, bool reports)
     return valid && row >= 0 && row < args.num_rows ? row : -1;
 }
 
-/* A thread for each vector of a row; one for a row of no elements, whose index is checked none the less. */
+enum { VECTORS_EACH = 4, VECTORS_OF_PIECE = 4 * VECTORS_EACH * WEFT_WARP };
+
+/* Up to VECTORS_EACH vectors of a row, a warp's width apart; `from` NULL: zeros. All are loaded before the first is stored. */
+__device__ void copy_vectors(const embedding_work &work, char *to, const char *from, int64_t first, int64_t end)
+{
+    uint4 vectors[VECTORS_EACH];
+WEFT_UNROLL
+    for (int v = 0; v < VECTORS_EACH; v++) {
+        vectors[v] = { 0, 0, 0, 0 };
+        if (from != NULL && first + v * WEFT_WARP < end) {
+            vectors[v] = weft_vector_load(work.plan, TABLE, from, weft_vector_at(work.plan, first + v * WEFT_WARP));
+        }
+    }
+WEFT_UNROLL
+    for (int v = 0; v < VECTORS_EACH; v++) {
+        if (first + v * WEFT_WARP < end) {
+            weft_vector_store(work.plan, TARGET, to, weft_vector_at(work.plan, first + v * WEFT_WARP), vectors[v]);
+        }
+    }
+}
+
+__host__ __device__ inline int64_t pieces_of_vectors(const embedding_work &work)
+{
+    return (work.plan.per_row + VECTORS_OF_PIECE - 1) / VECTORS_OF_PIECE;
+}
+
+/* A warp for each piece of a row, which finds the row once; a row of no elements has a piece, whose index is checked none the less. */
 __global__ void run_embedding(const embedding_work work)
 {
     const weft_embedding_args &args = work.args;
     const int size = work.plan.size[TARGET];
-    for (int64_t i = weft_first_index(); i < args.count * work.plan.per_row; i += weft_index_step()) {
-        const weft_vector_span span = weft_vector_at(work.plan, i);
-        const int64_t row = row_of(work, span.row, span.begin == 0);
-        uint4 vector = { 0, 0, 0, 0 };
+    const int64_t pieces = pieces_of_vectors(work);
+    for (int64_t piece = weft_first_warp(); piece < args.count * pieces; piece += weft_warp_step()) {
+        const int64_t i = weft_quotient(piece, pieces), begin = (piece - i * pieces) * VECTORS_OF_PIECE;
+        const int64_t rest = work.plan.per_row - begin, end = begin + (rest < VECTORS_OF_PIECE ? rest : VECTORS_OF_PIECE);
+        const int64_t row = row_of(work, i, begin == 0 && weft_warp_thread() == 0);
+        const char *from = NULL;
+        if (row < 0 && !args.first) {
+            continue;
+        }
         if (row >= 0 && args.width > 0) {
             int64_t row_of_panel;
-            const char *panel = (const char *)work.sources[weft_embedding_panel(&args, row, &row_of_panel)];
-            vector = weft_vector_load(work.plan, TABLE, panel + row_of_panel * args.table_stride * size, span);
+            from = (const char *)work.sources[weft_embedding_panel(&args, row, &row_of_panel)];
+            from += row_of_panel * args.table_stride * size;
         }
-        if (row >= 0 || args.first) {
-            weft_vector_store(work.plan, TARGET, (char *)work.target + span.row * args.output_stride * size, span, vector);
+        for (int64_t first = begin + weft_warp_thread(); first < end; first += VECTORS_EACH * WEFT_WARP) {
+            copy_vectors(work, (char *)work.target + i * args.output_stride * size, from, first, end);
         }
     }
 }
@@ -205,7 +236,7 @@ int weft_cuda_embedding(const weft_task_run *run, weft_cuda_queue *queue)
     }
     weft_vector_plan_rows(&work.plan, TARGET, args.width, size, (int64_t)(uintptr_t)work.target | args.output_stride * size);
     weft_vector_plan_rows(&work.plan, TABLE, args.width, size, addresses | args.table_stride * size);
-    return launch(run_embedding, args.count * work.plan.per_row, &work, queue);
+    return launch(run_embedding, args.count * pieces_of_vectors(work), &work, queue, WARPS);
 }
 
 int weft_cuda_embedding_backward(const weft_task_run *run, weft_cuda_queue *queue)

@@ -12,10 +12,6 @@
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-/* Threads in a block of the kernel at most, and blocks at least for whose registers a multiprocessor has room. */
-#define WEFT_THREADS_AT_MOST(threads, ...) __launch_bounds__(threads, ##__VA_ARGS__)
-#else
-#define WEFT_THREADS_AT_MOST(threads, ...)
 #endif
 
 /* What a function returns that has launched nothing, because its operands do not lie as it needs them. */

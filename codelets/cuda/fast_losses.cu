@@ -26,6 +26,10 @@ template <weft_dtype type, int packs, bool kept> __global__ void WEFT_THREADS_AT
         weft_held_lines<type, 1, packs, kept> in;
         in.lines[0] = weft_fast_line_at<type>(call, work.lines, 0, row);
         in.start(team);
+        /* Read before the others wait for the row's sum: then nobody waits for this. */
+        const bool ends = team.rank == 0 && row < work.lines.count;
+        const int64_t target = ends ? target_of(work.loss, row, true) : (int64_t)NO_CLASS;
+        const double own = target == NO_CLASS ? 0 : (double)of::load(in.lines[0].memory[target]);
         T most;
         double sum, total = 0;
         weft_find_most<T, of::width>(in, team, &most, &sum);
@@ -35,11 +39,10 @@ template <weft_dtype type, int packs, bool kept> __global__ void WEFT_THREADS_AT
             });
             total = team.sum(total);
         }
-        if (team.rank == 0 && row < work.lines.count) {
-            const int64_t target = target_of(work.loss, row, true);
+        if (ends) {
             const double logarithm = log(sum);
             keep_log_sum(call, row, (double)most, logarithm);
-            keep_loss(work.loss, i, target == NO_CLASS ? 0 : combine(call, (double)most, logarithm, (double)of::load(in.lines[0].memory[target]), total));
+            keep_loss(work.loss, i, target == NO_CLASS ? 0 : combine(call, (double)most, logarithm, own, total));
         }
     }
 }

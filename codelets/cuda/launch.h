@@ -13,6 +13,8 @@ enum { WEFT_LAUNCH_BYTES = 4096 };
 /* The loop behind it: all of its rounds one after the other; as it is written. */
 #define WEFT_UNROLL _Pragma("unroll")
 #define WEFT_ROLLED _Pragma("unroll 1")
+/* Threads in a block of the kernel at most, and blocks at least for whose registers a multiprocessor has room. */
+#define WEFT_THREADS_AT_MOST(threads, ...) __launch_bounds__(threads, ##__VA_ARGS__)
 
 template <typename Work>
 static int weft_launch_on(void (*kernel)(Work), unsigned blocks, unsigned threads, void *stream, const Work &work)
@@ -31,6 +33,7 @@ static int weft_launch_blocks(void (*kernel)(Work), unsigned blocks, unsigned th
 #else
 #define WEFT_UNROLL
 #define WEFT_ROLLED
+#define WEFT_THREADS_AT_MOST(threads, ...)
 #include "stand_in_kernels.h" /* of tests/device: the same files compiled for a device that is not there */
 #endif
 
