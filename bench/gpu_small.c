@@ -4,6 +4,7 @@
  *   cuda         a 4 KB memset as a kernel: launched, in a chain of two streams with events, in a CUDA graph of 64
  *   memory       allocations of 64 MB: device, pinned, pinned afterwards
  *   nccl         4 MB to oneself, alone and in a CUDA graph
+ *   cudnn        attention of 16 heads of 128 rows in bf16: its host's time, and the device's
  *
  * NCCL is loaded when this runs; without it, or without a device, it says so. */
 #include <dlfcn.h>
@@ -15,7 +16,7 @@
 #endif
 
 #include "bench.h"
-#include "codelets/cuda/kernels.h"
+#include "codelets/cuda/dnn.h"
 
 enum { CALLS = 256, NODES = 64, NUMBERS = 1024 };
 
@@ -204,9 +205,47 @@ static void measure_nccl(const cuda_side *c)
 }
 #endif
 
+/* ---- cuDNN ----------------------------------------------------------------------------------------------- */
+
+enum { HEADS = 16, LENGTH = 128, WIDTH = 64 };
+
+static void measure_cudnn(const cuda_side *c)
+{
+    const int64_t head = (int64_t)LENGTH * WIDTH;
+    weft_cuda_queue queue = { .stream = c->streams[0], .fast = true };
+    weft_dnn_attention a = { .sizes = { .type = WEFT_BF16, .groups = HEADS, .shared = 1, .rows = LENGTH, .keys = LENGTH, .depth = WIDTH,
+                                        .width = WIDTH, .q_step = head, .k_step = head, .v_step = head, .result_step = head,
+                                        .row_step = LENGTH },
+                             .scale = 0.125 };
+    char *memory;
+    double issued[BENCH_REPETITIONS], done[BENCH_REPETITIONS];
+    const size_t size = (size_t)(HEADS * head) * sizeof(uint16_t);
+    must((int)cudaMalloc((void **)&memory, 4 * size), "cudaMalloc()");
+    must((int)cudaMemset(memory, 0, 4 * size), "cudaMemset()");
+    a.q = memory, a.k = memory + size, a.v = memory + 2 * size, a.result = memory + 3 * size;
+    if (!weft_dnn_attend(&a, &queue)) {
+        printf("{\"bench\": \"gpu_small\", \"skipped\": \"cuDNN has no plan of attention\"}\n");
+    } else {
+        for (int i = 0; i < BENCH_REPETITIONS; i++) {
+            must((int)cudaDeviceSynchronize(), "cudaDeviceSynchronize()");
+            double start = bench_now_us();
+            for (int k = 0; k < NODES; k++) {
+                weft_dnn_attend(&a, &queue);
+            }
+            issued[i] = bench_now_us() - start;
+            must((int)cudaDeviceSynchronize(), "cudaDeviceSynchronize()");
+            done[i] = bench_now_us() - start;
+        }
+        show("attention by cuDNN, until it is launched", issued, NODES);
+        show("attention by cuDNN, until it has ended", done, NODES);
+    }
+    weft_dnn_free(&queue);
+    cudaFree(memory);
+}
+
 /* ---- weft's ---------------------------------------------------------------------------------------------- */
 
-static weft_tensor *x;
+static weft_tensor *x, *heads;
 
 static void independent(void)
 {
@@ -226,6 +265,13 @@ static weft_tensor *chain_of(weft_tensor *t)
 static void chain(void)
 {
     chain_of(x);
+}
+
+static void attentions(void)
+{
+    for (int i = 0; i < CALLS; i++) {
+        weft_attention(heads, heads, heads, NULL);
+    }
 }
 
 /* One call and the program that waits for it. */
@@ -271,6 +317,7 @@ int main(void)
     measure_graph(&c, "launches in a CUDA graph of 64", launches, NODES);
     measure_memory();
     measure_nccl(&c);
+    measure_cudnn(&c);
     setenv("WEFT_DEVICES", "1", 0);
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.world = WEFT_WORLD_SELF;
@@ -282,6 +329,8 @@ int main(void)
     measure_calls("weft_add, independent", independent);
     measure_calls("weft_mul, a chain", chain);
     measure_calls("weft_add and weft_wait", waited);
+    heads = weft_randn(WEFT_BF16, 4, (int64_t[]){ 1, HEADS, LENGTH, WIDTH }, NULL, NULL);
+    measure_calls("weft_attention of bf16, independent", attentions);
     weft_finalize();
     return 0;
 }
