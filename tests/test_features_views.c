@@ -327,6 +327,40 @@ static void a11_borrowed_memory_is_copied_once(void **state)
     assert_int_equal(weft_wait(), WEFT_OK);
 }
 
+/* Along a mesh dimension of one rank nothing is missing: Partial becomes Replicate or Shard, and Shard any other, on the same memory. */
+static void a11_one_rank_shares(void **state)
+{
+    (void)state;
+    static const weft_placement placements[][2] = {
+        { { WEFT_PARTIAL, 0, WEFT_SUM }, { WEFT_REPLICATE, 0, WEFT_SUM } },
+        { { WEFT_PARTIAL, 0, WEFT_AVG }, { WEFT_SHARD, 1, WEFT_SUM } },
+        { { WEFT_SHARD, 1, WEFT_SUM }, { WEFT_REPLICATE, 0, WEFT_SUM } },
+        { { WEFT_SHARD, 1, WEFT_SUM }, { WEFT_SHARD, 0, WEFT_SUM } },
+    };
+    static double ones[COUNT];
+    const void *locals[RANKS];
+    weft_mesh *column = weft_mesh_create(2, (const int64_t[]){ RANKS, 1 }, NULL);
+    for (int i = 0; i < COUNT; i++) {
+        ones[i] = 1;
+    }
+    for (int r = 0; r < RANKS; r++) {
+        locals[r] = ones;
+    }
+    for (size_t i = 0; i < sizeof(placements) / sizeof(placements[0]); i++) {
+        weft_scope_open();
+        const weft_placement from[] = { by_rows[0], placements[i][0] }, to[] = { by_rows[0], placements[i][1] };
+        weft_tensor *x = weft_from_local(WEFT_F64, 2, shape, locals, column, from, WEFT_COPY);
+        uint64_t before = buffers();
+        weft_tensor *y = weft_redistribute(x, column, to);
+        assert_int_equal(buffers(), before);
+        assert_non_null(weft_add_inplace(y, weft_ones(WEFT_F64, 0, NULL, column, NULL), 2)); /* views are values */
+        expect(y, COUNT, 3, 0);
+        expect(x, COUNT, 1, 0);
+        weft_scope_close();
+    }
+    assert_int_equal(weft_wait(), WEFT_OK);
+}
+
 int main(int argc, char *argv[])
 {
     static char page[1 << 15];
@@ -344,6 +378,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test_setup_teardown(a11_views_are_values, start, stop),
         cmocka_unit_test_setup_teardown(a11_views_outlive_their_tensor, start, stop),
         cmocka_unit_test_setup_teardown(a11_borrowed_memory_is_copied_once, start, stop),
+        cmocka_unit_test_setup_teardown(a11_one_rank_shares, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

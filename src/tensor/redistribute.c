@@ -23,10 +23,9 @@ static bool sharded_after(const weft_layout *layout, int m, int d)
     return false;
 }
 
-/* Whether EVERY rank finds its part of `to` in its part of `from`: Replicate became Shard, nothing else
- * changed. Must be the same on every process: one that took a view would not send what another one waits
- * for. */
-bool weft_is_local_slice(const weft_layout *from, const weft_layout *to)
+/* Whether Replicate became Shard along each mesh dimension where the layouts differ; `alone`: or the mesh dimension has one rank,
+ * which has all values, summed up or not. */
+static bool only_slices(const weft_layout *from, const weft_layout *to, bool alone)
 {
     if (from->mesh != to->mesh) {
         return false;
@@ -35,16 +34,24 @@ bool weft_is_local_slice(const weft_layout *from, const weft_layout *to)
         weft_placement before = from->placements[m], after = to->placements[m];
         bool slices =
             before.kind == WEFT_REPLICATE && after.kind == WEFT_SHARD && !sharded_after(from, m, after.dim);
-        if (!slices && !weft_placement_equal(before, after)) {
+        bool same = weft_placement_equal(before, after) || (alone && from->mesh->shape[m] == 1);
+        if (!slices && !same) {
             return false;
         }
     }
     return true;
 }
 
+/* Whether EVERY rank finds its part of `to` in its part of `from`. Must be the same on every process: one that took a view would
+ * not send what another one waits for. */
+bool weft_is_local_slice(const weft_layout *from, const weft_layout *to)
+{
+    return only_slices(from, to, true);
+}
+
 bool weft_check_redistribution(const char *function, const weft_layout *from, const weft_layout *to)
 {
-    return weft_is_local_slice(from, to) || weft_plan_check(function, from, to);
+    return only_slices(from, to, false) || weft_plan_check(function, from, to);
 }
 
 /* Elements from the first of `outer` to the first of `inner` if inner is contiguous in it; else -1. */

@@ -94,20 +94,9 @@ bool weft_is_strict(void)
     return region != NULL && (region->flags & WEFT_REGION_STRICT);
 }
 
-/* Whether no byte leaves a rank, whatever the sizes: along mesh dimensions of more than one rank, at most Replicate
- * becomes Shard. */
-static bool moves_nothing(const weft_layout *from, const weft_layout *to)
-{
-    bool same = from->mesh == to->mesh;
-    for (int m = 0; m < from->mesh->ndim && same; m++) {
-        same = from->mesh->shape[m] == 1 || weft_placement_equal(from->placements[m], to->placements[m]);
-    }
-    return same || weft_is_local_slice(from, to);
-}
-
 bool weft_check_explicit(const char *function, const char *what, const weft_layout *from, const weft_layout *to)
 {
-    if (from == to || !weft_is_strict() || moves_nothing(from, to)) {
+    if (from == to || !weft_is_strict() || weft_is_local_slice(from, to)) {
         return true;
     }
     char first[160], second[160];
