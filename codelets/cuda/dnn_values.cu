@@ -1,6 +1,6 @@
 /* What weft computes around cuDNN's gradients of attention. */
 #include "codelets/cuda/dnn.h"
-#include "codelets/cuda/views.h"
+#include "codelets/cuda/fast_lines.cuh"
 
 extern "C" {
 #include "codelets/attention.h"
@@ -8,6 +8,8 @@ extern "C" {
 
 namespace
 {
+
+/* ---- rows of a given product --------------------------------------------------------------------------- */
 
 enum { WIDTH_EACH = 8, PARTS = 3 }; /* columns of a thread, at most: rows have up to 256 */
 
@@ -91,6 +93,8 @@ __global__ void run_rows(const rows_work work)
     }
 }
 
+/* ---- numbers to where they are wanted ------------------------------------------------------------------ */
+
 __global__ void run_put(const weft_dnn_put work)
 {
     for (int64_t index = weft_first_index(); index < work.heads * work.rows * work.columns; index += weft_index_step()) {
@@ -100,6 +104,36 @@ __global__ void run_put(const weft_dnn_put work)
         const float value = weft_load_as(0.0f, work.type, work.from, index);
         *to = work.adds ? *to + value : value;
     }
+}
+
+enum { FOUR = 4 };
+
+/* A thread takes four numbers at once. A warp's results follow each other in memory: with eight numbers each of its stores would
+ * write half of all sectors. */
+template <weft_dtype type> __global__ void run_put_fours(const weft_dnn_put work)
+{
+    typedef weft_element<type> of;
+    const int64_t fours = work.columns / FOUR, lines = work.heads * work.rows;
+    for (int64_t index = weft_first_index(); index < lines * fours; index += weft_index_step()) {
+        const int64_t line = lines == 1 ? 0 : weft_quotient(index, fours), head = lines == 1 ? 0 : weft_quotient(line, work.rows);
+        const int64_t place = head * work.to_step + (line - head * work.rows) * work.to_row + (index - line * fours) * FOUR;
+        const uint2 from = *(const uint2 *)WEFT_ALIGNED((const char *)work.from + index * 8, 8);
+        float4 *to = (float4 *)WEFT_ALIGNED(work.to + place, 16);
+        float4 value = { of::load((uint16_t)from.x), of::load((uint16_t)(from.x >> 16)), of::load((uint16_t)from.y),
+                         of::load((uint16_t)(from.y >> 16)) };
+        if (work.adds) {
+            const float4 old = *to;
+            value = { old.x + value.x, old.y + value.y, old.z + value.z, old.w + value.w };
+        }
+        *to = value;
+    }
+}
+
+bool lies_in_fours(const weft_dnn_put &put)
+{
+    const bool narrow = put.type == WEFT_BF16 || put.type == WEFT_F16;
+    return narrow && put.columns % FOUR == 0 && (put.rows == 1 || put.to_row % FOUR == 0) && (put.heads == 1 || put.to_step % FOUR == 0) &&
+           (uintptr_t)put.from % 8 == 0 && (uintptr_t)put.to % 16 == 0;
 }
 
 }
@@ -114,5 +148,18 @@ int weft_dnn_prepare_rows(const weft_dnn_gradients *gradients, void *results, fl
 
 int weft_dnn_put_values(const weft_dnn_put *put, weft_cuda_queue *queue)
 {
-    return weft_launch(run_put, put->heads * put->rows * put->columns, queue->stream, *put);
+    weft_dnn_put work = *put;
+    if (work.to_row == work.columns) { /* rows follow each other: one long row, which needs no quotients */
+        work.columns *= work.rows;
+        work.rows = 1;
+    }
+    if (work.rows == 1 && work.to_step == work.columns) {
+        work.columns *= work.heads;
+        work.heads = 1;
+    }
+    const int64_t count = work.heads * work.rows * work.columns;
+    if (!lies_in_fours(work)) {
+        return weft_launch(run_put, count, queue->stream, work);
+    }
+    return weft_launch(work.type == WEFT_F16 ? run_put_fours<WEFT_F16> : run_put_fours<WEFT_BF16>, count / FOUR, queue->stream, work);
 }

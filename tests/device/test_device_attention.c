@@ -1,5 +1,7 @@
 /* Attention, its gradients and rotary embedding on the stand-in, whose sums have another order than the CPU's: within bounds;
  * states, statistics and rotations: equal bits. Without StarPU. */
+#include <stdlib.h>
+
 #include "codelets/attention.h"
 #include "codelets/rotary.h"
 #include "fast_attention.h"
@@ -350,6 +352,8 @@ int main(void)
         cmocka_unit_test(test_statistics), cmocka_unit_test(test_rotary), cmocka_unit_test(test_fast_attention),
         cmocka_unit_test(test_fast_attention_refused), cmocka_unit_test(test_fast_gradients_of_q),
         cmocka_unit_test(test_fast_gradients_of_kv), cmocka_unit_test(test_fast_gradients), cmocka_unit_test(test_fast_gradients_refused),
+        cmocka_unit_test(test_prepared_rows), cmocka_unit_test(test_put_values),
     };
+    cmocka_set_test_filter(getenv("WEFT_TEST_FILTER"));
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }
