@@ -5,6 +5,7 @@
 #include "codelets/attention.h"
 #include "codelets/rotary.h"
 #include "fast_attention.h"
+#include "fast_cases.h"
 #include "view_cases.h"
 
 enum { CASES = 24 };
@@ -299,25 +300,53 @@ static void test_gradients(void **state)
     }
 }
 
+/* Of vectors of `width` values. `near`: the results are to be near the CPU's, the operands in one panel or in several. */
+static void begin_statistics(view_case *c, weft_dtype type, int64_t width, bool near)
+{
+    begin_case(c, WEFT_KERNEL_attention_statistics);
+    const bool whole = near && below(2) == 0;
+    memory.calm = memory.calm || near;
+    part lines = any_part(1, 3, 4);
+    part result = lines, states = lines, values = lines;
+    result.ndim = states.ndim = values.ndim = lines.ndim + 1;
+    result = part_with(result, lines.ndim, WEFT_ATTENTION_STATISTICS);
+    states = part_with(states, lines.ndim, below(2) == 0 ? 1 : WEFT_ATTENTION_STATE * (1 + below(3)));
+    values = part_with(values, lines.ndim, width);
+    add_output(c, wide_of(type), &result, whole);
+    add_input(c, wide_of(type), &states, whole);
+    add_input(c, type, &values, whole);
+    add_input(c, type, &values, whole);
+}
+
 static void test_statistics(void **state)
 {
     (void)state;
     for (int i = 0; i < 2 * CASES; i++) {
         view_case c;
-        begin_case(&c, WEFT_KERNEL_attention_statistics);
-        part lines = any_part(1, 3, 4);
-        part result = lines, states = lines, values = lines;
-        weft_dtype type = any_float();
-        result.ndim = states.ndim = values.ndim = lines.ndim + 1;
-        result = part_with(result, lines.ndim, WEFT_ATTENTION_STATISTICS);
-        states = part_with(states, lines.ndim, below(2) == 0 ? 1 : WEFT_ATTENTION_STATE * (1 + below(3)));
-        values = part_with(values, lines.ndim, below(9) == 0 ? 0 : below(5) == 0 ? 128 + below(40) : 1 + below(30));
-        add_output(&c, wide_of(type), &result, false);
-        add_input(&c, wide_of(type), &states, false);
-        add_input(&c, type, &values, false);
-        add_input(&c, type, &values, false);
+        begin_statistics(&c, any_float(), below(9) == 0 ? 0 : below(5) == 0 ? 128 + below(40) : 1 + below(30), false);
         run_case(&c);
     }
+}
+
+/* The distance of numbers of a type's arithmetic, relative to them. */
+static double unit_of(weft_dtype type)
+{
+    return type == WEFT_F64 ? 0x1p-52 : 0x1p-23;
+}
+
+static void test_fast_statistics(void **state)
+{
+    (void)state;
+    resize_memory(MOST_MEMORY_BYTES);
+    for (int64_t width = 0; width <= 170; width++) {
+        for (int type = 0; type <= WEFT_F16; type++) {
+            view_case c;
+            begin_statistics(&c, (weft_dtype)type, width, true);
+            /* Products are up to 16. */
+            run_fast(&c, 4 * unit_of((weft_dtype)type), 8 * (double)(1 + width) * unit_of((weft_dtype)type));
+        }
+    }
+    resize_memory(MEMORY_BYTES);
 }
 
 /* ---- rotary -------------------------------------------------------------------------------------------- */
@@ -353,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_fast_attention_refused), cmocka_unit_test(test_fast_gradients_of_q),
         cmocka_unit_test(test_fast_gradients_of_kv), cmocka_unit_test(test_fast_gradients), cmocka_unit_test(test_fast_gradients_refused),
         cmocka_unit_test(test_prepared_rows), cmocka_unit_test(test_put_values),
+        cmocka_unit_test(test_fast_statistics),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_FILTER"));
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
