@@ -2,6 +2,8 @@
  * k and v one for some keys, so that no two add to one element. See cpu/attention_backward.c. */
 #include "codelets/cuda/attention.cuh"
 #include "codelets/cuda/dnn.h"
+#include "codelets/cuda/fast.h"
+#include "codelets/cuda/fast_lines.cuh"
 
 namespace
 {
@@ -202,7 +204,9 @@ int weft_cuda_attention_statistics(const weft_task_run *run, weft_cuda_queue *qu
 {
     weft_device_call call;
     int failed = weft_call_begin(&call, run, queue);
-    return failed != 0 ? failed
-                       : weft_call_launch(call.views[0].dtype == WEFT_F64 ? run_statistics<double> : run_statistics<float>,
-                                          call.views[0].count / WEFT_ATTENTION_STATISTICS, call, queue);
+    const int fast = failed == 0 && queue->fast ? weft_fast_statistics(&call, queue) : WEFT_NOT_FAST;
+    return fast != WEFT_NOT_FAST ? fast
+           : failed != 0         ? failed
+                                 : weft_call_launch(call.views[0].dtype == WEFT_F64 ? run_statistics<double> : run_statistics<float>,
+                                                    call.views[0].count / WEFT_ATTENTION_STATISTICS, call, queue);
 }

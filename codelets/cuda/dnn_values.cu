@@ -1,6 +1,6 @@
 /* What weft computes around cuDNN's gradients of attention. */
 #include "codelets/cuda/dnn.h"
-#include "codelets/cuda/views.h"
+#include "codelets/cuda/fast_lines.cuh"
 
 extern "C" {
 #include "codelets/attention.h"
@@ -9,87 +9,104 @@ extern "C" {
 namespace
 {
 
-enum { WIDTH_EACH = 8, PARTS = 3 }; /* columns of a thread, at most: rows have up to 256 */
+/* ---- rows of a given product --------------------------------------------------------------------------- */
+
+enum { PARTS = 3, MAGNITUDE = 0x7fff };
 
 struct rows_work {
-    weft_dtype type;
-    const void *gradient;
+    const uint16_t *gradient;
     const float *statistics;
-    void *results;
+    uint16_t *results;
     float *log_sums;
     int64_t heads, rows, width, gradient_step, row_step;
+    int team; /* of threads that have a row, a pack each */
 };
 
-/* The column of the largest magnitude in a row of which each thread has some columns, the first of equal ones; -1: all are 0. Those
- * of NaN are none. */
-__device__ int largest_of(const float value[])
+template <weft_dtype type> __device__ uint32_t infinity_of()
 {
-    float most = 0;
-    int at = -1;
-    for (int i = 0; i < WIDTH_EACH; i++) {
-        if (fabsf(value[i]) > most) {
-            most = fabsf(value[i]);
-            at = weft_warp_thread() + i * WEFT_WARP;
-        }
-    }
-    for (int half = WEFT_WARP / 2; half > 0; half /= 2) {
-        const float other = __shfl_down_sync(~0u, most, half);
-        const int other_at = __shfl_down_sync(~0u, at, half);
-        const bool takes = other > most || (other == most && other_at >= 0 && (at < 0 || other_at < at));
-        most = takes ? other : most;
-        at = takes ? other_at : at;
-    }
-    return __shfl_sync(~0u, at, 0);
+    return type == WEFT_F16 ? 0x7c00 : 0x7f80;
+}
+
+/* A number and its column, as an integer: of two the one of the larger magnitude is larger, of equal ones the first. 0 and NaN are
+ * none: 0. */
+template <weft_dtype type> __device__ uint32_t key_of(uint16_t number, int column)
+{
+    const uint32_t magnitude = number & MAGNITUDE, sign = number >> 15;
+    return magnitude == 0 || magnitude > infinity_of<type>() ? 0 : magnitude << 16 | (uint32_t)(MAGNITUDE - column) << 1 | sign;
+}
+
+static __device__ inline uint16_t number_of(uint32_t key)
+{
+    return (uint16_t)(key >> 16 | key << 15);
 }
 
 /* A row whose dot product with the gradient's is `rest`, as well as so many numbers of 16 bits can: quotients by the largest elements
- * of the gradient, the second for what rounding the first has left. */
-__device__ void divide_row(weft_dtype type, float rest, float value[], float result[])
+ * of the gradient, the second for what rounding the first has left. A row that ends early goes on with keys of 0, as the team's warp
+ * has other rows. */
+template <weft_dtype type, int width>
+__device__ void divide_row(weft_team &team, float rest, uint32_t (&keys)[width], uint16_t (&result)[width])
 {
+    typedef weft_element<type> of;
     for (int part = 0; part < PARTS; part++) {
-        const int at = largest_of(value), i = at / WEFT_WARP;
-        if (at < 0) {
-            return;
+        uint32_t most = 0;
+WEFT_UNROLL
+        for (int j = 0; j < width; j++) {
+            most = keys[j] > most ? keys[j] : most;
         }
-        const float factor = __shfl_sync(~0u, value[i], at % WEFT_WARP);
-        float quotient = weft_narrowed(type, rest / factor);
-        if (isinf(quotient) && !isinf(rest)) { /* the next column takes what is left */
-            quotient = copysignf(type == WEFT_F16 ? 65504.0f : 0x1.fep127f, quotient);
+        most = team.reduce(most, [](uint32_t a, uint32_t b) { return a > b ? a : b; });
+        const float factor = of::load(number_of(most));
+        uint16_t quotient = of::store(rest / factor);
+        if ((quotient & MAGNITUDE) == infinity_of<type>() && !isinf(rest)) { /* the next column takes what is left */
+            quotient--;                                                      /* the largest number */
         }
-        rest -= factor * quotient;
-        if (weft_warp_thread() == at % WEFT_WARP) {
-            result[i] = quotient;
-            value[i] = 0;
+        rest -= factor * of::load(quotient);
+WEFT_UNROLL
+        for (int j = 0; j < width; j++) {
+            const bool found = most != 0 && keys[j] == most;
+            result[j] = found ? quotient : result[j];
+            keys[j] = found ? 0 : keys[j];
         }
     }
 }
 
-/* A warp for each row. */
-__global__ void run_rows(const rows_work work)
+/* A team for each row. */
+template <weft_dtype type> __global__ void run_rows(const rows_work work)
 {
-    const int size = (int)weft_size_of(work.type);
-    for (int64_t line = weft_first_warp(); line < work.heads * work.rows; line += weft_warp_step()) {
-        const int64_t head = weft_quotient(line, work.rows), row = line - head * work.rows;
-        const char *gradient = (const char *)work.gradient + (head * work.gradient_step + row * work.width) * size;
+    enum { WIDTH = weft_element<type>::width };
+    weft_team team(work.team);
+    const int first = team.rank * WIDTH;
+    const int64_t lines = work.heads * work.rows;
+    for (int64_t start = weft_first_of_block(team.size); start < lines; start += weft_lines_step(team.size)) {
+        const int64_t line = start + threadIdx.x / team.size, head = weft_quotient(line, work.rows), row = line - head * work.rows;
         const float *statistics = work.statistics + head * work.row_step + row * WEFT_ATTENTION_STATISTICS;
-        float value[WIDTH_EACH], result[WIDTH_EACH];
-        for (int i = 0; i < WIDTH_EACH; i++) {
-            const int64_t column = weft_warp_thread() + i * WEFT_WARP;
-            value[i] = column < work.width ? weft_load_as(0.0f, work.type, gradient, column) : 0.0f;
-            result[i] = 0;
+        weft_fast_line<type> from, to; /* of no elements after the last row */
+        float rest = 0;
+        if (line < lines) {
+            from = weft_fast_line<type>((void *)(work.gradient + head * work.gradient_step + row * work.width), (int)work.width);
+            to = weft_fast_line<type>(work.results + line * work.width, (int)work.width);
+            rest = statistics[WEFT_ATTENTION_PRODUCT];
         }
-        divide_row(work.type, statistics[WEFT_ATTENTION_PRODUCT], value, result);
-        for (int i = 0; i < WIDTH_EACH; i++) {
-            const int64_t column = weft_warp_thread() + i * WEFT_WARP;
-            if (column < work.width) {
-                weft_store_from(work.type, work.results, line * work.width + column, result[i]);
-            }
-        }
-        if (weft_warp_thread() == 0) {
+        if (line < lines && team.rank == 0) {
             work.log_sums[line] = statistics[WEFT_ATTENTION_LOG_SUM];
         }
+        const weft_pack<type> values = from.load(first);
+        weft_pack<type> results = {};
+        uint32_t keys[WIDTH];
+        uint16_t result[WIDTH] = {};
+WEFT_UNROLL
+        for (int j = 0; j < WIDTH; j++) {
+            keys[j] = key_of<type>(values.at(j), first + j);
+        }
+        divide_row<type, WIDTH>(team, rest, keys, result);
+WEFT_UNROLL
+        for (int j = 0; j < WIDTH; j++) {
+            results.put(j, result[j]);
+        }
+        to.store(first, results);
     }
 }
+
+/* ---- numbers to where they are wanted ------------------------------------------------------------------ */
 
 __global__ void run_put(const weft_dnn_put work)
 {
@@ -102,17 +119,63 @@ __global__ void run_put(const weft_dnn_put work)
     }
 }
 
+enum { FOUR = 4 };
+
+/* A thread takes four numbers at once. A warp's results follow each other in memory: with eight numbers each of its stores would
+ * write half of all sectors. */
+template <weft_dtype type> __global__ void run_put_fours(const weft_dnn_put work)
+{
+    typedef weft_element<type> of;
+    const int64_t fours = work.columns / FOUR, lines = work.heads * work.rows;
+    for (int64_t index = weft_first_index(); index < lines * fours; index += weft_index_step()) {
+        const int64_t line = lines == 1 ? 0 : weft_quotient(index, fours), head = lines == 1 ? 0 : weft_quotient(line, work.rows);
+        const int64_t place = head * work.to_step + (line - head * work.rows) * work.to_row + (index - line * fours) * FOUR;
+        const uint2 from = *(const uint2 *)WEFT_ALIGNED((const char *)work.from + index * 8, 8);
+        float4 *to = (float4 *)WEFT_ALIGNED(work.to + place, 16);
+        float4 value = { of::load((uint16_t)from.x), of::load((uint16_t)(from.x >> 16)), of::load((uint16_t)from.y),
+                         of::load((uint16_t)(from.y >> 16)) };
+        if (work.adds) {
+            const float4 old = *to;
+            value = { old.x + value.x, old.y + value.y, old.z + value.z, old.w + value.w };
+        }
+        *to = value;
+    }
+}
+
+bool lies_in_fours(const weft_dnn_put &put)
+{
+    const bool narrow = put.type == WEFT_BF16 || put.type == WEFT_F16;
+    return narrow && put.columns % FOUR == 0 && (put.rows == 1 || put.to_row % FOUR == 0) && (put.heads == 1 || put.to_step % FOUR == 0) &&
+           (uintptr_t)put.from % 8 == 0 && (uintptr_t)put.to % 16 == 0;
+}
+
 }
 
 int weft_dnn_prepare_rows(const weft_dnn_gradients *gradients, void *results, float *log_sums, weft_cuda_queue *queue)
 {
     const weft_dnn_sizes &s = gradients->sizes;
-    const rows_work work = { (weft_dtype)s.type, gradients->gradient, gradients->statistics, results, log_sums, s.groups * s.shared, s.rows,
-                             s.width, s.result_step, s.row_step };
-    return weft_launch_warps(run_rows, work.heads * work.rows, queue->stream, work);
+    const weft_dtype type = (weft_dtype)s.type;
+    const rows_work work = { (const uint16_t *)gradients->gradient, gradients->statistics, (uint16_t *)results, log_sums,
+                             s.groups * s.shared, s.rows, s.width, s.result_step, s.row_step,
+                             weft_team_for(weft_in_packs(s.width, type), 1, WEFT_WARP) };
+    return weft_launch_teams(type == WEFT_F16 ? run_rows<WEFT_F16> : run_rows<WEFT_BF16>, work.heads * work.rows, work.team, queue->stream,
+                             work);
 }
 
 int weft_dnn_put_values(const weft_dnn_put *put, weft_cuda_queue *queue)
 {
-    return weft_launch(run_put, put->heads * put->rows * put->columns, queue->stream, *put);
+    weft_dnn_put work = *put;
+    if (work.to_row == work.columns) { /* rows follow each other: one long row, which needs no quotients */
+        work.columns *= work.rows;
+        work.rows = 1;
+    }
+    if (work.rows == 1 && work.to_step == work.columns) {
+        work.columns *= work.heads;
+        work.heads = 1;
+    }
+    const int64_t count = work.heads * work.rows * work.columns;
+    if (!lies_in_fours(work)) {
+        return weft_launch(run_put, count, queue->stream, work);
+    }
+    return weft_launch(work.type == WEFT_F16 ? run_put_fours<WEFT_F16> : run_put_fours<WEFT_BF16>, count / FOUR, queue->stream, work);
 }

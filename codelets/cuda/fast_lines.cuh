@@ -134,7 +134,7 @@ template <weft_dtype type> struct weft_pack {
         __builtin_assume(__isGlobal(memory)); /* which the compiler does not see */
         words = *(const uint4 *)memory;
 #else
-        memcpy(&words, memory, sizeof(words));
+        memcpy(&words, WEFT_ALIGNED(memory, sizeof(words)), sizeof(words));
 #endif
     }
 
@@ -144,7 +144,7 @@ template <weft_dtype type> struct weft_pack {
         __builtin_assume(__isGlobal(memory));
         *(uint4 *)memory = words;
 #else
-        memcpy(memory, &words, sizeof(words));
+        memcpy(WEFT_ALIGNED(memory, sizeof(words)), &words, sizeof(words));
 #endif
     }
 };
@@ -188,24 +188,29 @@ WEFT_UNROLL
         return pack;
     }
 
-    __device__ void store(int first, const arithmetic (&values)[of::width]) const
+    __device__ void store(int first, const weft_pack<type> &pack) const
     {
         if (aligned && length - first >= of::width) {
-            weft_pack<type> pack = {};
-WEFT_UNROLL
-            for (int j = 0; j < of::width; j++) {
-                pack.put(j, of::store(values[j]));
-            }
             pack.write(memory + first);
         } else {
             const int some = length - first;
 WEFT_UNROLL
             for (int j = 0; j < of::width; j++) {
                 if (j < some) {
-                    memory[first + j] = of::store(values[j]);
+                    memory[first + j] = pack.at(j);
                 }
             }
         }
+    }
+
+    __device__ void store(int first, const arithmetic (&values)[of::width]) const
+    {
+        weft_pack<type> pack = {};
+WEFT_UNROLL
+        for (int j = 0; j < of::width; j++) {
+            pack.put(j, of::store(values[j]));
+        }
+        store(first, pack);
     }
 };
 

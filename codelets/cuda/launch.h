@@ -10,6 +10,9 @@
 enum { WEFT_LAUNCH_BYTES = 4096 };
 
 #ifdef __CUDACC__
+/* The address of an access, which has to be a multiple of its bytes: with another one it ends the kernel on a device, and the program
+ * on the stand-in. */
+#define WEFT_ALIGNED(memory, bytes) (memory)
 /* The loop behind it: all of its rounds one after the other; as it is written. */
 #define WEFT_UNROLL _Pragma("unroll")
 #define WEFT_ROLLED _Pragma("unroll 1")
@@ -31,6 +34,7 @@ static int weft_launch_blocks(void (*kernel)(Work), unsigned blocks, unsigned th
     return weft_launch_on(kernel, blocks, threads, stream, work);
 }
 #else
+#define WEFT_ALIGNED(memory, bytes) stand_in_aligned(memory, bytes)
 #define WEFT_UNROLL
 #define WEFT_ROLLED
 #define WEFT_THREADS_AT_MOST(threads, ...)

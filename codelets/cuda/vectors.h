@@ -110,13 +110,6 @@ __device__ weft_vector_span weft_vector_at(const weft_vector_plan<operands> &pla
 
 /* ---- loads and stores ------------------------------------------------------------------------------------ */
 
-/* On the stand-in an access at another address ends the program, as it would end the kernel on a device. */
-#ifdef __CUDACC__
-#define WEFT_ALIGNED(memory, bytes) (memory)
-#else
-#define WEFT_ALIGNED(memory, bytes) stand_in_aligned(memory, bytes)
-#endif
-
 /* Bytes [place, place + 8) of a vector, as far as they are in one half of it. */
 static __device__ inline uint64_t weft_vector_bits(uint4 vector, int place)
 {

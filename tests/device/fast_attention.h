@@ -10,5 +10,8 @@ void test_fast_gradients(void **state);
 /* weft's own kernel computes what cuDNN refuses, and all where cuDNN cannot be used or memory is missing. */
 void test_fast_attention_refused(void **state);
 void test_fast_gradients_refused(void **state);
+/* What weft computes around cuDNN's gradients (dnn_values.c): equal bits to loops. */
+void test_prepared_rows(void **state);
+void test_put_values(void **state);
 
 #endif

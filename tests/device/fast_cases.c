@@ -35,8 +35,7 @@ static double largest_of(int k, weft_dtype type)
     return largest;
 }
 
-/* Results differ from a CPU's by no more than `relative` of themselves and `absolute`; a second call has the bits of the first one. */
-static void run_fast(view_case *c, double relative, double absolute)
+void run_fast(view_case *c, double relative, double absolute)
 {
     static unsigned char before[WEFT_MAX_KERNEL_OUTPUTS][MOST_MEMORY_BYTES], first[WEFT_MAX_KERNEL_OUTPUTS][MOST_MEMORY_BYTES];
     const int outputs = c->args->num_outputs;

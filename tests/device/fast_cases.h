@@ -2,6 +2,12 @@
 #ifndef WEFT_TESTS_FAST_CASES_H
 #define WEFT_TESTS_FAST_CASES_H
 
+#include "view_cases.h"
+
+/* In fast mode results differ from a CPU's by no more than `relative` of themselves, or a unit in their last place, and `absolute`; a second
+ * call has the bits of the first one. */
+void run_fast(view_case *c, double relative, double absolute);
+
 void test_fast_reductions(void **state);
 void test_fast_softmax(void **state);
 void test_fast_norms(void **state);

@@ -1,8 +1,11 @@
 /* Attention, its gradients and rotary embedding on the stand-in, whose sums have another order than the CPU's: within bounds;
  * states, statistics and rotations: equal bits. Without StarPU. */
+#include <stdlib.h>
+
 #include "codelets/attention.h"
 #include "codelets/rotary.h"
 #include "fast_attention.h"
+#include "fast_cases.h"
 #include "view_cases.h"
 
 enum { CASES = 24 };
@@ -297,50 +300,102 @@ static void test_gradients(void **state)
     }
 }
 
+/* Of vectors of `width` values. `near`: the results are to be near the CPU's, the operands in one panel or in several. */
+static void begin_statistics(view_case *c, weft_dtype type, int64_t width, bool near)
+{
+    begin_case(c, WEFT_KERNEL_attention_statistics);
+    const bool whole = near && below(2) == 0;
+    memory.calm = memory.calm || near;
+    part lines = any_part(1, 3, 4);
+    part result = lines, states = lines, values = lines;
+    result.ndim = states.ndim = values.ndim = lines.ndim + 1;
+    result = part_with(result, lines.ndim, WEFT_ATTENTION_STATISTICS);
+    states = part_with(states, lines.ndim, below(2) == 0 ? 1 : WEFT_ATTENTION_STATE * (1 + below(3)));
+    values = part_with(values, lines.ndim, width);
+    add_output(c, wide_of(type), &result, whole);
+    add_input(c, wide_of(type), &states, whole);
+    add_input(c, type, &values, whole);
+    add_input(c, type, &values, whole);
+}
+
 static void test_statistics(void **state)
 {
     (void)state;
     for (int i = 0; i < 2 * CASES; i++) {
         view_case c;
-        begin_case(&c, WEFT_KERNEL_attention_statistics);
-        part lines = any_part(1, 3, 4);
-        part result = lines, states = lines, values = lines;
-        weft_dtype type = any_float();
-        result.ndim = states.ndim = values.ndim = lines.ndim + 1;
-        result = part_with(result, lines.ndim, WEFT_ATTENTION_STATISTICS);
-        states = part_with(states, lines.ndim, below(2) == 0 ? 1 : WEFT_ATTENTION_STATE * (1 + below(3)));
-        values = part_with(values, lines.ndim, below(9) == 0 ? 0 : below(5) == 0 ? 128 + below(40) : 1 + below(30));
-        add_output(&c, wide_of(type), &result, false);
-        add_input(&c, wide_of(type), &states, false);
-        add_input(&c, type, &values, false);
-        add_input(&c, type, &values, false);
+        begin_statistics(&c, any_float(), below(9) == 0 ? 0 : below(5) == 0 ? 128 + below(40) : 1 + below(30), false);
         run_case(&c);
     }
 }
 
+/* The distance of numbers of a type's arithmetic, relative to them. */
+static double unit_of(weft_dtype type)
+{
+    return type == WEFT_F64 ? 0x1p-52 : 0x1p-23;
+}
+
+static void test_fast_statistics(void **state)
+{
+    (void)state;
+    resize_memory(MOST_MEMORY_BYTES);
+    for (int64_t width = 0; width <= 170; width++) {
+        for (int type = 0; type <= WEFT_F16; type++) {
+            view_case c;
+            begin_statistics(&c, (weft_dtype)type, width, true);
+            /* Products are up to 16. */
+            run_fast(&c, 4 * unit_of((weft_dtype)type), 8 * (double)(1 + width) * unit_of((weft_dtype)type));
+        }
+    }
+    resize_memory(MEMORY_BYTES);
+}
+
 /* ---- rotary -------------------------------------------------------------------------------------------- */
+
+static void begin_rotary(view_case *c, weft_dtype type, bool wide, int64_t half, bool near)
+{
+    begin_case(c, WEFT_KERNEL_rotary);
+    const bool whole = near && below(2) == 0;
+    memory.calm = memory.calm || near;
+    part of = any_part(2, wide ? 2 : 4, 4);
+    int dim = of.ndim - 2;
+    of.extent[dim] = 1 + below(wide ? 10 : 30); /* four dimensions of f64 fit into the memory */
+    of.offset[dim] = below(wide ? 10 : 40);
+    of.shape[dim] = of.offset[dim] + of.extent[dim];
+    of = part_with(of, dim + 1, 2 * half);
+    c->scalars[WEFT_ROTARY_THETA] = below(2) == 0 ? 10000 : 2;
+    c->scalars[WEFT_ROTARY_FIRST] = (double)below(1000);
+    c->scalars[WEFT_ROTARY_SIGN] = below(2) == 0 ? 1 : -1;
+    add_output(c, type, &of, whole);
+    add_input(c, type, &of, whole);
+}
 
 static void test_rotary(void **state)
 {
     (void)state;
     for (int i = 0; i < 4 * CASES; i++) {
         view_case c;
-        begin_case(&c, WEFT_KERNEL_rotary);
         const bool wide = below(8) == 0; /* a block's table has 64 pairs */
-        part of = any_part(2, wide ? 2 : 4, 4);
-        weft_dtype type = any_float();
-        int dim = of.ndim - 2;
-        of.extent[dim] = 1 + below(wide ? 10 : 30); /* four dimensions of f64 fit into the memory */
-        of.offset[dim] = below(wide ? 10 : 40);
-        of.shape[dim] = of.offset[dim] + of.extent[dim];
-        of = part_with(of, dim + 1, 2 * (wide ? 60 + below(80) : below(9)));
-        c.scalars[WEFT_ROTARY_THETA] = below(2) == 0 ? 10000 : 2;
-        c.scalars[WEFT_ROTARY_FIRST] = (double)below(1000);
-        c.scalars[WEFT_ROTARY_SIGN] = below(2) == 0 ? 1 : -1;
-        add_output(&c, type, &of, false);
-        add_input(&c, type, &of, false);
+        begin_rotary(&c, any_float(), wide, wide ? 60 + below(80) : below(9), false);
         run_case(&c);
     }
+}
+
+static void test_fast_rotary(void **state)
+{
+    (void)state;
+    static const double firsts[] = { 0, 1000, 100000, 5000000 };
+    resize_memory(MOST_MEMORY_BYTES);
+    for (int i = 0; i < 32 * CASES; i++) {
+        view_case c;
+        const weft_dtype type = (weft_dtype)(i % (WEFT_F16 + 1));
+        const int64_t few = below(3) == 0 ? below(9) : 8 * (1 + below(2)), many = below(2) == 0 ? 60 + below(80) : 64;
+        const bool wide = below(8) == 0;
+        begin_rotary(&c, type, wide, wide ? many : few, true);
+        c.scalars[WEFT_ROTARY_FIRST] = firsts[below(4)] + (double)below(1000);
+        /* Numbers are up to 4. Angles have the errors of large positions in double precision. */
+        run_fast(&c, 2 * unit_of(type), 16 * unit_of(type) + 16 * (c.scalars[WEFT_ROTARY_FIRST] + 64) * 0x1p-52);
+    }
+    resize_memory(MEMORY_BYTES);
 }
 
 int main(void)
@@ -350,6 +405,9 @@ int main(void)
         cmocka_unit_test(test_statistics), cmocka_unit_test(test_rotary), cmocka_unit_test(test_fast_attention),
         cmocka_unit_test(test_fast_attention_refused), cmocka_unit_test(test_fast_gradients_of_q),
         cmocka_unit_test(test_fast_gradients_of_kv), cmocka_unit_test(test_fast_gradients), cmocka_unit_test(test_fast_gradients_refused),
+        cmocka_unit_test(test_prepared_rows), cmocka_unit_test(test_put_values),
+        cmocka_unit_test(test_fast_statistics), cmocka_unit_test(test_fast_rotary),
     };
+    cmocka_set_test_filter(getenv("WEFT_TEST_FILTER"));
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }
