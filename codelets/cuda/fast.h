@@ -13,6 +13,8 @@ int weft_fast_softmax(weft_kernel_id kernel, const weft_device_call *call, weft_
 int weft_fast_reduction(weft_kernel_id kernel, const weft_device_call *call, weft_cuda_queue *queue);
 /* Statistics of attention's rows. */
 int weft_fast_statistics(const weft_device_call *call, weft_cuda_queue *queue);
+/* Rotary position embedding of vectors that have elements. */
+int weft_fast_rotary(const weft_device_call *call, weft_cuda_queue *queue);
 
 WEFT_END_DECLS
 

@@ -2,7 +2,8 @@
  * positions: see cpu/rotary.c, whose angles follow from the first of these positions too, and have the same bits. */
 #include <math.h>
 
-#include "codelets/cuda/views.h"
+#include "codelets/cuda/fast.h"
+#include "codelets/cuda/fast_lines.cuh"
 
 extern "C" {
 #include "codelets/rotary.h"
@@ -95,6 +96,10 @@ int weft_cuda_rotary(const weft_task_run *run, weft_cuda_queue *queue)
     const int dim = out.ndim - 2;
     if (failed != 0 || out.count == 0) {
         return failed;
+    }
+    const int fast = queue->fast ? weft_fast_rotary(&work.call, queue) : WEFT_NOT_FAST;
+    if (fast != WEFT_NOT_FAST) {
+        return fast;
     }
     work.half = out.extent[dim + 1] / 2;
     work.positions = out.extent[dim];
