@@ -97,7 +97,7 @@ WEFT_UNROLL
 }
 
 /* `whole`: all packs are at multiples of their size, and none is longer than the rest of its half. */
-template <weft_dtype type, bool whole> __global__ void run_rotary(const rotary_work work)
+template <weft_dtype type, bool whole> __global__ void WEFT_THREADS_AT_MOST(256, 2) run_rotary(const rotary_work work)
 {
     typedef typename weft_element<type>::arithmetic T;
     enum { WIDTH = weft_element<type>::width };
@@ -105,9 +105,9 @@ template <weft_dtype type, bool whole> __global__ void run_rotary(const rotary_w
         const int64_t place = weft_quotient(index, work.packs), part = weft_quotient(place, work.positions);
         const int64_t position = place - part * work.positions, end = weft_quotient(work.outer * (part + 1), work.parts);
         const int pair = (int)(index - place * work.packs) * WIDTH;
-        T cosine[WIDTH], sine[WIDTH];
-        set_angles(work, position, pair, cosine, sine);
-        for (int64_t outer = weft_quotient(work.outer * part, work.parts); outer < end; outer += TOGETHER) {
+        const int64_t begin = weft_quotient(work.outer * part, work.parts);
+        T cosine[WIDTH] = {}, sine[WIDTH] = {};
+        for (int64_t outer = begin; outer < end; outer += TOGETHER) {
             weft_pack<type> held[TOGETHER][2];
             weft_fast_line<type> half[2];
 WEFT_UNROLL
@@ -122,6 +122,9 @@ WEFT_UNROLL
                         }
                     }
                 }
+            }
+            if (outer == begin) { /* while the first loads are under way */
+                set_angles(work, position, pair, cosine, sine);
             }
 WEFT_UNROLL
             for (int i = 0; i < TOGETHER; i++) {
