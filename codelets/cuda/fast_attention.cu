@@ -80,7 +80,7 @@ __device__ void take_keys(const job &j, square &t, int64_t row, int rows, int64_
         __syncthreads(); /* the former mask has been read */
         find_mask(j, t, w, row, key);
     }
-    find_lines(j, t.others_at, j.k, j.v, key, keys);
+    find_lines(j, t, t.others_at, j.k, j.v, key, keys);
     multiply_lines(t, lines_of(j, j.q, t.own_at[0], rows, j.depth), lines_of(j, j.k, t.others_at[0], keys, j.depth),
                    key > 0 && j.depth <= HELD * CHUNK, scores);
     scale_scores<masked, true>(j, t, w, scores);
@@ -166,7 +166,9 @@ __global__ void WEFT_THREADS_AT_MOST(THREADS, groups == 1 ? 4 : 3) run_fast_atte
         state<groups> s;
         set_batch(j, batch);
         __syncthreads(); /* the former rows have been stored */
-        find_lines(j, t.own_at, j.q, 0, row, rows);
+        find_matrices(j, t);
+        __syncthreads();
+        find_lines(j, t, t.own_at, j.q, 0, row, rows);
         __syncthreads();
         start_rows(j, t, rows, s);
         const int64_t keys = visible(j, row + rows - 1, 0, j.keys);

@@ -26,6 +26,7 @@ struct square {
     alignas(16) float weights[SIDE][LINE];                         /* by the other line, then by the own one */
     float terms[2][SIDE];                                          /* of rows: statistics, or a state's */
     char *own_at[2][SIDE], *others_at[2][SIDE], *mask_at[SIDE];    /* where lines of two matrices begin */
+    char *matrix_at[WEFT_DEVICE_VIEWS];                            /* where those of the index of the batch do */
 };
 
 /* The thread's first own line, and its other lines: neighbours' follow each other, so that they write to different banks. */
@@ -58,13 +59,30 @@ static __device__ inline char *address_of(const job &j, int view, int64_t row)
     return at.memory + at.place * (int64_t)weft_size_of(j.call.views[view].dtype);
 }
 
+/* Where the matrices of an index of the batch begin. Between barriers. */
+static __device__ inline void find_matrices(const job &j, square &t)
+{
+    const int view = (int)threadIdx.x, views = j.call.num_outputs + j.call.num_inputs;
+    const bool is_log_sums = j.statistics < 0 && view == 1 && j.call.num_outputs > 1;
+    if (view < views && view != j.mask && !is_log_sums && j.call.views[view].ndim > 2 && j.call.views[view].count > 0) {
+        t.matrix_at[view] = address_of(j, view, 0);
+    }
+}
+
+/* A line of a matrix of the present index of the batch; without a batch lines lie in panels. */
+static __device__ inline char *line_at(const job &j, const square &t, int view, int64_t line)
+{
+    const weft_device_view &of = j.call.views[view];
+    return of.ndim > 2 ? t.matrix_at[view] + line * of.strides[of.ndim - 2] * (int64_t)weft_size_of(of.dtype) : weft_row_at(j.call, view, line);
+}
+
 /* Where `count` lines of two views (-1: none) from `first` on begin; half of the threads for each. To be read behind a barrier. */
-static __device__ inline void find_lines(const job &j, char *(&at)[2][SIDE], int view, int second, int64_t first, int count)
+static __device__ inline void find_lines(const job &j, const square &t, char *(&at)[2][SIDE], int view, int second, int64_t first, int count)
 {
     static_assert(THREADS == 2 * SIDE, "a thread for each line");
     const int which = (int)threadIdx.x / SIDE, line = (int)threadIdx.x % SIDE, own = which == 0 ? view : second;
     if (own >= 0 && line < count) {
-        at[which][line] = address_of(j, own, first + line);
+        at[which][line] = line_at(j, t, own, first + line);
     }
 }
 

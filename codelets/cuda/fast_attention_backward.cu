@@ -11,7 +11,7 @@ __device__ void find_terms(const job &j, square &t, int64_t row, int rows)
 {
     const int own = (int)threadIdx.x;
     if (own < rows) {
-        const float *from = (const float *)address_of(j, j.statistics, row + own);
+        const float *from = (const float *)line_at(j, t, j.statistics, row + own);
         t.terms[WEFT_ATTENTION_LOG_SUM][own] = from[WEFT_ATTENTION_LOG_SUM];
         t.terms[WEFT_ATTENTION_PRODUCT][own] = from[WEFT_ATTENTION_PRODUCT];
     }
@@ -30,15 +30,18 @@ WEFT_UNROLL
     }
 }
 
-/* Products of gradients and values become gradients of scores. */
-template <bool of_rows> __device__ void find_slopes(const square &t, const window &w, const products &weights, products &slopes)
+/* Products of gradients and values become gradients of scores. The thread's weights are those that it has put: registers that would hold
+ * them over the products are too many. */
+template <bool of_rows> __device__ void find_slopes(const square &t, const window &w, products &slopes)
 {
 WEFT_UNROLL
-    for (int i = 0; i < OWN; i++) {
+    for (int x = 0; x < OTHERS; x++) {
+        const float4 *from = (const float4 *)&t.weights[other_line(x)][first_own()], low = from[0], high = from[1];
+        const float weights[OWN] = { low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w };
 WEFT_UNROLL
-        for (int x = 0; x < OTHERS; x++) {
+        for (int i = 0; i < OWN; i++) {
             const int own = first_own() + i, other = other_line(x), row = of_rows ? own : other, key = of_rows ? other : own;
-            slopes[i][x] = w.has(row, key) ? weights[i][x] * (slopes[i][x] - t.terms[WEFT_ATTENTION_PRODUCT][row]) : 0.0f;
+            slopes[i][x] = w.has(row, key) ? weights[i] * (slopes[i][x] - t.terms[WEFT_ATTENTION_PRODUCT][row]) : 0.0f;
         }
     }
 }
@@ -80,22 +83,23 @@ template <int groups, bool masked>
 __device__ void add_keys(const job &j, square &t, int64_t row, int rows, int64_t key, int keys, products (&sums)[groups])
 {
     const window w = window_of(j, row, rows, key, keys);
-    products weights, slopes;
+    products scores;
     if (masked) {
         find_mask(j, t, w, row, key);
     }
-    find_lines(j, t.others_at, j.k, j.v, key, keys);
-    multiply_lines(t, lines_of(j, j.q, t.own_at[0], rows, j.depth), lines_of(j, j.k, t.others_at[0], keys, j.depth), false, weights);
-    scale_scores<masked, true>(j, t, w, weights);
-    weigh<true>(t, w, weights);
-    multiply_lines(t, lines_of(j, j.gradient, t.own_at[1], rows, j.width), lines_of(j, j.v, t.others_at[1], keys, j.width), false, slopes);
-    find_slopes<true>(t, w, weights, slopes);
-    put_weights(t, slopes);
+    find_lines(j, t, t.others_at, j.k, j.v, key, keys);
+    multiply_lines(t, lines_of(j, j.q, t.own_at[0], rows, j.depth), lines_of(j, j.k, t.others_at[0], keys, j.depth), false, scores);
+    scale_scores<masked, true>(j, t, w, scores);
+    weigh<true>(t, w, scores);
+    put_weights(t, scores);
+    multiply_lines(t, lines_of(j, j.gradient, t.own_at[1], rows, j.width), lines_of(j, j.v, t.others_at[1], keys, j.width), false, scores);
+    find_slopes<true>(t, w, scores);
+    put_weights(t, scores);
     add_lines<groups>(t, lines_of(j, j.k, t.others_at[0], keys, j.depth), sums);
 }
 
 template <int groups, bool masked>
-__global__ void WEFT_THREADS_AT_MOST(THREADS, groups == 1 ? 3 : 2) run_fast_rows(const __grid_constant__ weft_device_call call)
+__global__ void WEFT_THREADS_AT_MOST(THREADS, groups == 1 ? 4 : 3) run_fast_rows(const __grid_constant__ weft_device_call call)
 {
     __shared__ square t;
     job j = job_of(call, true, true);
@@ -108,14 +112,16 @@ __global__ void WEFT_THREADS_AT_MOST(THREADS, groups == 1 ? 3 : 2) run_fast_rows
         clear_all(sums);
         set_batch(j, batch);
         __syncthreads(); /* the former rows have been stored */
-        find_lines(j, t.own_at, j.q, j.gradient, row, rows);
+        find_matrices(j, t);
+        __syncthreads();
+        find_lines(j, t, t.own_at, j.q, j.gradient, row, rows);
         find_terms(j, t, row, rows);
         const int64_t seen = visible(j, row + rows - 1, 0, j.keys);
         for (int64_t key = 0; key < seen; key += SIDE) {
             add_keys<groups, masked>(j, t, row, rows, key, (int)least(SIDE, seen - key), sums);
         }
         __syncthreads();
-        find_lines(j, t.own_at, 0, -1, row, rows);
+        find_lines(j, t, t.own_at, 0, -1, row, rows);
         __syncthreads();
         put_sums<groups>(j, t.own_at[0], rows, 0, j.depth, (float)call.scalars[0], sums);
     }
@@ -131,24 +137,24 @@ template <int groups, bool masked>
 __device__ void add_rows(const job &j, square &t, const columns &wanted, int64_t row, int rows, int64_t key, int keys, key_sums<groups> &sums)
 {
     const window w = window_of(j, row, rows, key, keys);
-    products weights, slopes;
+    products scores;
     if (masked) {
         find_mask(j, t, w, row, key);
     }
-    find_lines(j, t.others_at, j.q, j.gradient, row, rows);
+    find_lines(j, t, t.others_at, j.q, j.gradient, row, rows);
     find_terms(j, t, row, rows);
-    multiply_lines(t, lines_of(j, j.k, t.own_at[0], keys, j.depth), lines_of(j, j.q, t.others_at[0], rows, j.depth), false, weights);
-    scale_scores<masked, false>(j, t, w, weights);
-    weigh<false>(t, w, weights);
+    multiply_lines(t, lines_of(j, j.k, t.own_at[0], keys, j.depth), lines_of(j, j.q, t.others_at[0], rows, j.depth), false, scores);
+    scale_scores<masked, false>(j, t, w, scores);
+    weigh<false>(t, w, scores);
+    put_weights(t, scores);
     const lines gradients = lines_of(j, j.gradient, t.others_at[1], rows, j.width);
     if (wanted.v > 0) {
-        put_weights(t, weights);
         add_lines<groups>(t, gradients, sums.v);
     }
     if (wanted.k > 0) {
-        multiply_lines(t, lines_of(j, j.v, t.own_at[1], keys, j.width), gradients, false, slopes);
-        find_slopes<false>(t, w, weights, slopes);
-        put_weights(t, slopes);
+        multiply_lines(t, lines_of(j, j.v, t.own_at[1], keys, j.width), gradients, false, scores);
+        find_slopes<false>(t, w, scores);
+        put_weights(t, scores);
         add_lines<groups>(t, lines_of(j, j.q, t.others_at[0], rows, j.depth), sums.k);
     }
 }
@@ -158,14 +164,14 @@ __device__ void store_keys(const job &j, square &t, const columns &wanted, int64
 {
     const bool apart = j.call.num_outputs == 3; /* else side by side */
     __syncthreads();
-    find_lines(j, t.own_at, apart ? 1 : 0, apart ? 2 : 0, key, keys);
+    find_lines(j, t, t.own_at, apart ? 1 : 0, apart ? 2 : 0, key, keys);
     __syncthreads();
     put_sums<groups>(j, t.own_at[0], keys, 0, wanted.k, (float)j.call.scalars[0], sums.k);
     put_sums<groups>(j, t.own_at[1], keys, apart ? 0 : wanted.k, wanted.v, 1, sums.v);
 }
 
 template <int groups, bool masked>
-__global__ void WEFT_THREADS_AT_MOST(THREADS, groups == 1 ? 3 : 2) run_fast_keys(const __grid_constant__ weft_device_call call)
+__global__ void WEFT_THREADS_AT_MOST(THREADS, groups == 1 ? 4 : 2) run_fast_keys(const __grid_constant__ weft_device_call call)
 {
     __shared__ square t;
     job j = job_of(call, true, true);
@@ -180,7 +186,9 @@ __global__ void WEFT_THREADS_AT_MOST(THREADS, groups == 1 ? 3 : 2) run_fast_keys
         clear_all(sums.v);
         set_batch(j, batch);
         __syncthreads(); /* the former keys have been stored */
-        find_lines(j, t.own_at, j.k, j.v, key, keys);
+        find_matrices(j, t);
+        __syncthreads();
+        find_lines(j, t, t.own_at, j.k, j.v, key, keys);
         for (int64_t row = first_seeing(j, key); row < j.rows; row += SIDE) {
             add_rows<groups, masked>(j, t, wanted, row, (int)least(SIDE, j.rows - row), key, keys, sums);
         }
