@@ -80,7 +80,7 @@ __device__ void take_keys(const job &j, square &t, int64_t row, int rows, int64_
         __syncthreads(); /* the former mask has been read */
         find_mask(j, t, w, row, key);
     }
-    find_lines(j, t, t.others_at, j.k, j.v, key, keys);
+    find_lines(j, t, t.others_at, j.k, j.width > 0 ? j.v : -1, key, keys);
     multiply_lines(t, lines_of(j, j.q, t.own_at[0], rows, j.depth), lines_of(j, j.k, t.others_at[0], keys, j.depth),
                    key > 0 && j.depth <= HELD * CHUNK, scores);
     scale_scores<masked, true>(j, t, w, scores);

@@ -26,7 +26,10 @@ struct square {
     alignas(16) float weights[SIDE][LINE];                         /* by the other line, then by the own one */
     float terms[2][SIDE];                                          /* of rows: statistics, or a state's */
     char *own_at[2][SIDE], *others_at[2][SIDE], *mask_at[SIDE];    /* where lines of two matrices begin */
-    char *matrix_at[WEFT_DEVICE_VIEWS];                            /* where those of the index of the batch do */
+    struct {
+        char *at;
+        int64_t step;
+    } matrices[WEFT_DEVICE_VIEWS]; /* of the index of the batch: where they begin, and bytes from a line to the next; -1: lines in panels */
 };
 
 /* The thread's first own line, and its other lines: neighbours' follow each other, so that they write to different banks. */
@@ -59,21 +62,22 @@ static __device__ inline char *address_of(const job &j, int view, int64_t row)
     return at.memory + at.place * (int64_t)weft_size_of(j.call.views[view].dtype);
 }
 
-/* Where the matrices of an index of the batch begin. Between barriers. */
+/* Finds the matrices of an index of the batch. Between barriers. */
 static __device__ inline void find_matrices(const job &j, square &t)
 {
     const int view = (int)threadIdx.x, views = j.call.num_outputs + j.call.num_inputs;
     const bool is_log_sums = j.statistics < 0 && view == 1 && j.call.num_outputs > 1;
-    if (view < views && view != j.mask && !is_log_sums && j.call.views[view].ndim > 2 && j.call.views[view].count > 0) {
-        t.matrix_at[view] = address_of(j, view, 0);
+    if (view < views && view != j.mask && !is_log_sums) {
+        const weft_device_view &of = j.call.views[view];
+        t.matrices[view].at = of.ndim > 2 && of.count > 0 ? address_of(j, view, 0) : NULL;
+        t.matrices[view].step = of.ndim > 2 ? of.strides[of.ndim - 2] * (int64_t)weft_size_of(of.dtype) : -1;
     }
 }
 
-/* A line of a matrix of the present index of the batch; without a batch lines lie in panels. */
 static __device__ inline char *line_at(const job &j, const square &t, int view, int64_t line)
 {
-    const weft_device_view &of = j.call.views[view];
-    return of.ndim > 2 ? t.matrix_at[view] + line * of.strides[of.ndim - 2] * (int64_t)weft_size_of(of.dtype) : weft_row_at(j.call, view, line);
+    const int64_t step = t.matrices[view].step;
+    return step >= 0 ? t.matrices[view].at + line * step : weft_row_at(j.call, view, line);
 }
 
 /* Where `count` lines of two views (-1: none) from `first` on begin; half of the threads for each. To be read behind a barrier. */
@@ -107,9 +111,9 @@ static __device__ inline lines lines_of(const job &j, int view, char *const *at,
     return all;
 }
 
-/* CHUNK columns of all lines from `column` on; zeros where there are none. A warp takes 8 columns, a sector each, of 4 lines. spread:
+/* CHUNK columns of all lines from `column` on; zeros where there are none. whole: there are all. A warp takes 8 columns, a sector each, of 4 lines. spread:
  * other lines, in the threads' order. All are loaded before the first is stored, which the compiler could not do itself. */
-template <weft_dtype type, bool spread> __device__ void fill_columns_of(float (&to)[CHUNK][LINE], const lines &from, int column)
+template <weft_dtype type, bool spread, bool whole> __device__ void fill_columns_of(float (&to)[CHUNK][LINE], const lines &from, int column)
 {
     enum { COLUMNS_AT_ONCE = 8, LINES_AT_ONCE = 4, WARPS = THREADS / WEFT_WARP, ROUNDS = TEAM / WARPS, STEPS = CHUNK / COLUMNS_AT_ONCE };
     typedef typename weft_element<type>::element element;
@@ -119,10 +123,10 @@ WEFT_UNROLL
     for (int i = 0; i < ROUNDS; i++) {
         const int group = warp + i * WARPS, line = spread ? group + part * TEAM : group * LINES_AT_ONCE + part;
         const int some = line < from.count ? from.columns - column - own : 0;
-        const element *at = some > 0 ? (const element *)from.at[line] + column + own : NULL;
+        const element *at = whole || some > 0 ? (const element *)from.at[line] + column + own : NULL;
 WEFT_UNROLL
         for (int x = 0; x < STEPS; x++) {
-            values[i][x] = x * COLUMNS_AT_ONCE < some ? load_element<type>(at + x * COLUMNS_AT_ONCE) : 0.0f;
+            values[i][x] = whole || x * COLUMNS_AT_ONCE < some ? load_element<type>(at + x * COLUMNS_AT_ONCE) : 0.0f;
         }
     }
 WEFT_UNROLL
@@ -138,18 +142,22 @@ template <bool spread> __device__ void fill_columns(float (&to)[CHUNK][LINE], co
 {
     switch (from.type) {
     case WEFT_BF16:
-        fill_columns_of<WEFT_BF16, spread>(to, from, column);
+        fill_columns_of<WEFT_BF16, spread, false>(to, from, column);
         break;
     case WEFT_F16:
-        fill_columns_of<WEFT_F16, spread>(to, from, column);
+        fill_columns_of<WEFT_F16, spread, false>(to, from, column);
         break;
     default:
-        fill_columns_of<WEFT_F32, spread>(to, from, column);
+        if (from.count == SIDE && column + CHUNK <= from.columns) {
+            fill_columns_of<WEFT_F32, spread, true>(to, from, column);
+        } else {
+            fill_columns_of<WEFT_F32, spread, false>(to, from, column);
+        }
     }
 }
 
 /* SIDE columns from `column` on of CHUNK lines from `first` on; likewise. A warp takes half a line. */
-template <weft_dtype type> __device__ void fill_lines_of(float (&to)[CHUNK][LINE], const lines &from, int first, int column)
+template <weft_dtype type, bool whole> __device__ void fill_lines_of(float (&to)[CHUNK][LINE], const lines &from, int first, int column)
 {
     enum { WARPS = THREADS / WEFT_WARP, ROUNDS = CHUNK / WARPS, STEPS = SIDE / WEFT_WARP };
     typedef typename weft_element<type>::element element;
@@ -158,10 +166,10 @@ template <weft_dtype type> __device__ void fill_lines_of(float (&to)[CHUNK][LINE
 WEFT_UNROLL
     for (int i = 0; i < ROUNDS; i++) {
         const int line = first + warp + i * WARPS, some = line < from.count ? from.columns - column - own : 0;
-        const element *at = some > 0 ? (const element *)from.at[line] + column + own : NULL;
+        const element *at = whole || some > 0 ? (const element *)from.at[line] + column + own : NULL;
 WEFT_UNROLL
         for (int x = 0; x < STEPS; x++) {
-            values[i][x] = x * WEFT_WARP < some ? load_element<type>(at + x * WEFT_WARP) : 0.0f;
+            values[i][x] = whole || x * WEFT_WARP < some ? load_element<type>(at + x * WEFT_WARP) : 0.0f;
         }
     }
 WEFT_UNROLL
@@ -177,13 +185,17 @@ static __device__ inline void fill_lines(float (&to)[CHUNK][LINE], const lines &
 {
     switch (from.type) {
     case WEFT_BF16:
-        fill_lines_of<WEFT_BF16>(to, from, first, column);
+        fill_lines_of<WEFT_BF16, false>(to, from, first, column);
         break;
     case WEFT_F16:
-        fill_lines_of<WEFT_F16>(to, from, first, column);
+        fill_lines_of<WEFT_F16, false>(to, from, first, column);
         break;
     default:
-        fill_lines_of<WEFT_F32>(to, from, first, column);
+        if (from.count == SIDE && column + SIDE <= from.columns) {
+            fill_lines_of<WEFT_F32, true>(to, from, first, column);
+        } else {
+            fill_lines_of<WEFT_F32, false>(to, from, first, column);
+        }
     }
 }
 
