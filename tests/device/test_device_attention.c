@@ -437,24 +437,6 @@ static void test_squares(void **state)
     run_squares(3 * CASES, square_case);
 }
 
-/* Some numbers of q, k or v are none, or infinite. Without a causal mask, as a CPU multiplies more values by weights of 0. */
-static double special_case(view_case *c, int i)
-{
-    static const double special[] = { NAN, INFINITY, -INFINITY };
-    const double share = attention_case(c, i % 2 == 1);
-    const int k = c->args->num_outputs + (int)below(3);
-    c->args->numbers[WEFT_ATTENTION_CAUSAL] = 0;
-    for (int some = 1 + (int)below(3); some > 0 && k < c->args->num_outputs + c->args->num_inputs; some--) {
-        const weft_dtype type = c->args->operands[k].dtype;
-        if (type != WEFT_BOOL) {
-            const size_t size = weft_dtype_size(type), place = (size_t)below(2000);
-            set_number_at(type, memory.host[k] + place * size, special[below(3)]);
-        }
-    }
-    send_again(k);
-    return share;
-}
-
 static double square_of_gradients(view_case *c, int i)
 {
     return gradients_case(c, gradients[i % 3]);
@@ -466,10 +448,38 @@ static void test_squares_of_gradients(void **state)
     run_squares(3 * CASES, square_of_gradients);
 }
 
+/* Some numbers of an input are none, or infinite. Without a causal mask, as a CPU multiplies more values by weights of 0. */
+static void make_special(view_case *c, int k)
+{
+    static const double special[] = { NAN, INFINITY, -INFINITY };
+    const weft_dtype type = c->args->operands[k].dtype;
+    c->args->numbers[WEFT_ATTENTION_CAUSAL] = 0;
+    for (int some = 1 + (int)below(3); some > 0 && type != WEFT_BOOL; some--) {
+        set_number_at(type, memory.host[k] + (size_t)below(2000) * weft_dtype_size(type), special[below(3)]);
+    }
+    send_again(k);
+}
+
+static double special_case(view_case *c, int i)
+{
+    const double share = attention_case(c, i % 2 == 1);
+    make_special(c, c->args->num_outputs + (int)below(c->args->num_inputs < 3 ? c->args->num_inputs : 3));
+    return share;
+}
+
+/* Of the statistics, a logarithm or a product. */
+static double special_gradients(view_case *c, int i)
+{
+    const double share = gradients_case(c, gradients[i % 3]);
+    make_special(c, c->args->num_outputs + (below(2) == 0 ? 4 : (int)below(4)));
+    return share;
+}
+
 static void test_squares_of_any_numbers(void **state)
 {
     (void)state;
     run_squares(CASES, special_case);
+    run_squares(3 * CASES, special_gradients);
 }
 
 static void test_statistics(void **state)
