@@ -2,6 +2,8 @@
  * weights so far; each thread adds up a column of the result. See cpu/attention.c. */
 #include "codelets/cuda/attention.cuh"
 #include "codelets/cuda/dnn.h"
+#include "codelets/cuda/fast.h"
+#include "codelets/cuda/fast_lines.cuh"
 
 namespace
 {
@@ -84,20 +86,6 @@ template <typename T> __device__ void take_keys(const job &j, tile<T> &t, const 
     }
 }
 
-/* From the row's state, rounded as one that is stored. */
-template <typename T> __device__ void store_log_sum(const job &j, int64_t row, double sum, double most)
-{
-    const weft_device_view &view = j.call.views[1];
-    int64_t place = j.batch_dims == 0 ? 0 : row, first = j.batch_dims == 0 ? row : j.index[0] - view.offset[0];
-    for (int d = 1; d < j.batch_dims; d++) {
-        place += (j.index[d] - view.offset[d]) * view.strides[d];
-    }
-    sum = (T)sum;
-    most = (T)most;
-    sum *= factor_of(most, most, sum);
-    weft_store_from(view.dtype, weft_row_at(j.call, 1, first), place, (T)log_sum_of(sum, most));
-}
-
 template <typename T, bool state> __device__ void store_rows(const job &j, tile<T> &t, const part &p, const T sums[ROWS])
 {
     const weft_dtype type = j.call.views[0].dtype;
@@ -119,11 +107,6 @@ template <typename T, bool state> __device__ void store_rows(const job &j, tile<
     } else if (j.call.num_outputs > 1) {
         store_log_sum<T>(j, p.row + own, t.sum[own], t.most[own]);
     }
-}
-
-static __host__ __device__ inline bool has_v(const weft_device_call &call, bool state)
-{
-    return !state || (call.numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_V) != 0;
 }
 
 /* Pieces of the columns of a result: one without columns has states. */
@@ -176,7 +159,9 @@ template <bool state> int launch_attention(const weft_task_run *run, weft_cuda_q
     weft_device_call call;
     int failed = weft_call_begin(&call, run, queue);
     const job j = job_of(call, false, has_v(call, state));
-    return failed != 0 ? failed
+    const int fast = failed == 0 && queue->fast ? weft_fast_attention(&call, state, queue) : WEFT_NOT_FAST;
+    return failed != 0             ? failed
+           : fast != WEFT_NOT_FAST ? fast
                        : launch(call.views[0].dtype == WEFT_F64 ? run_attention<double, state> : run_attention<float, state>,
                                 batches_of(j) * pieces_of(j.rows, ROWS) * sharers_of(j), call, queue);
 }

@@ -60,6 +60,24 @@ static __host__ __device__ inline job job_of(const weft_device_call &call, bool 
     return j;
 }
 
+static __host__ __device__ inline bool has_v(const weft_device_call &call, bool state)
+{
+    return !state || (call.numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_V) != 0;
+}
+
+/* Columns of the gradients of k and v: of one that is not wanted, none. */
+struct columns {
+    int64_t k, v;
+};
+
+static __host__ __device__ inline columns columns_of(const job &j)
+{
+    const bool all = j.call.num_outputs == 3;
+    columns c = { all || (j.parts & WEFT_ATTENTION_HAS_K_GRADIENT) != 0 ? j.depth : 0,
+                  all || (j.parts & WEFT_ATTENTION_HAS_V_GRADIENT) != 0 ? j.width : 0 };
+    return c;
+}
+
 /* Indices of the dimensions before the last two. */
 static __host__ __device__ inline int64_t batches_of(const job &j)
 {
@@ -262,6 +280,20 @@ static __device__ inline double factor_of(double most, double now, double sum)
 static __device__ inline double log_sum_of(double sum, double most)
 {
     return sum == 0 ? INFINITY : most + log(sum);
+}
+
+/* From the row's state, rounded as one that is stored. */
+template <typename T> __device__ void store_log_sum(const job &j, int64_t row, double sum, double most)
+{
+    const weft_device_view &view = j.call.views[1];
+    int64_t place = j.batch_dims == 0 ? 0 : row, first = j.batch_dims == 0 ? row : j.index[0] - view.offset[0];
+    for (int d = 1; d < j.batch_dims; d++) {
+        place += (j.index[d] - view.offset[d]) * view.strides[d];
+    }
+    sum = (T)sum;
+    most = (T)most;
+    sum *= factor_of(most, most, sum);
+    weft_store_from(view.dtype, weft_row_at(j.call, 1, first), place, (T)log_sum_of(sum, most));
 }
 
 /* The sum of weights and the largest score of `count` states of `columns` values each. */

@@ -76,19 +76,6 @@ template <typename T> __global__ void run_rows(const __grid_constant__ weft_devi
 
 /* ---- the gradients of k and v -------------------------------------------------------------------------- */
 
-/* Columns of the two gradients, and where the block's lie. */
-struct columns {
-    int64_t k, v;
-};
-
-static __host__ __device__ inline columns columns_of(const job &j)
-{
-    const bool all = j.call.num_outputs == 3;
-    columns c = { all || (j.parts & WEFT_ATTENTION_HAS_K_GRADIENT) != 0 ? j.depth : 0,
-                  all || (j.parts & WEFT_ATTENTION_HAS_V_GRADIENT) != 0 ? j.width : 0 };
-    return c;
-}
-
 static __host__ __device__ inline int64_t key_blocks(const job &j)
 {
     const columns c = columns_of(j);
@@ -133,6 +120,23 @@ template <typename T> __global__ void run_keys(const __grid_constant__ weft_devi
     }
 }
 
+int launch_rows(const weft_device_call &call, weft_cuda_queue *queue)
+{
+    const job j = job_of(call, true, true);
+    const int fast = queue->fast ? weft_fast_attention_rows(&call, queue) : WEFT_NOT_FAST;
+    return fast != WEFT_NOT_FAST ? fast
+                                 : launch(call.views[0].dtype == WEFT_F64 ? run_rows<double> : run_rows<float>,
+                                          batches_of(j) * pieces_of(j.rows, ROWS) * pieces_of(j.depth, COLUMNS), call, queue);
+}
+
+int launch_keys(const weft_device_call &call, weft_cuda_queue *queue)
+{
+    const int fast = queue->fast ? weft_fast_attention_keys(&call, queue) : WEFT_NOT_FAST;
+    return fast != WEFT_NOT_FAST ? fast
+                                 : launch(call.views[0].dtype == WEFT_F64 ? run_keys<double> : run_keys<float>,
+                                          key_blocks(job_of(call, true, true)), call, queue);
+}
+
 int launch_gradients(const weft_task_run *run, weft_cuda_queue *queue, bool of_rows, bool of_keys)
 {
     weft_device_call call;
@@ -140,16 +144,8 @@ int launch_gradients(const weft_task_run *run, weft_cuda_queue *queue, bool of_r
         return 0;
     }
     int failed = weft_call_begin(&call, run, queue);
-    const job j = job_of(call, true, true);
-    const bool wide = call.views[0].dtype == WEFT_F64;
-    if (failed == 0 && of_rows) {
-        int64_t blocks = batches_of(j) * pieces_of(j.rows, ROWS) * pieces_of(j.depth, COLUMNS);
-        failed = launch(wide ? run_rows<double> : run_rows<float>, blocks, call, queue);
-    }
-    if (failed == 0 && of_keys) {
-        failed = launch(wide ? run_keys<double> : run_keys<float>, key_blocks(j), call, queue);
-    }
-    return failed;
+    failed = failed == 0 && of_rows ? launch_rows(call, queue) : failed;
+    return failed == 0 && of_keys ? launch_keys(call, queue) : failed;
 }
 
 /* ---- statistics ---------------------------------------------------------------------------------------- */

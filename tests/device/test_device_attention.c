@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "codelets/attention.h"
+#include "codelets/cuda/fast.h"
 #include "codelets/rotary.h"
 #include "fast_attention.h"
 #include "fast_cases.h"
@@ -36,6 +37,21 @@ typedef struct sizes {
     bool counts;
 } sizes;
 
+/* More rows, keys and columns than kernels of fast mode take at once, and rarely too few rows or too many columns for them. */
+static void enlarge(sizes *s)
+{
+    if (s->type == WEFT_F64) {
+        s->batch.ndim = 0; /* as much as fits into the memory */
+    }
+    const int64_t most = s->batch.ndim > 0 || s->type == WEFT_F64 ? 90 : 150;
+    s->rows = below(8) == 0 ? below(17) : 17 + below(most - 17);
+    s->keys = below(8) == 0 ? below(17) : 17 + below(most - 17);
+    s->depth = below(8) == 0 ? 129 + below(16) : 1 + below(below(2) == 0 ? 64 : 128);
+    s->width = below(8) == 0 ? 129 + below(16) : 1 + below(below(2) == 0 ? 64 : 128);
+    s->first_row = below(2) == 0 ? 0 : below(150);
+    s->first_key = below(2) == 0 ? s->first_row : below(150);
+}
+
 static sizes any_sizes(view_case *c)
 {
     memory.calm = true;
@@ -55,6 +71,9 @@ static sizes any_sizes(view_case *c)
     }
     s.first_row = below(40);
     s.first_key = below(2) == 0 ? s.first_row : below(40);
+    if (memory.bytes == MOST_MEMORY_BYTES) {
+        enlarge(&s);
+    }
     s.counts = below(4) == 0;
     int64_t *numbers = c->args->numbers;
     numbers[WEFT_ATTENTION_CAUSAL] = below(2);
@@ -112,33 +131,52 @@ static void add_mask(view_case *c, const sizes *s)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
+/* An operand without zeros: states have seen keys. */
+static void fill_without_zeros(int k, weft_dtype type)
+{
+    const size_t size = weft_dtype_size(type);
+    for (size_t i = 0; i + size <= memory.bytes; i += size) {
+        set_number_at(type, memory.host[k] + i, 0.5 + (double)below(1000) / 512);
+    }
+    send_again(k);
+}
+
+/* Returns the share of the largest number by which results may differ. */
+static double attention_case(view_case *c, bool as_state)
+{
+    begin_case(c, as_state ? WEFT_KERNEL_attention_state : WEFT_KERNEL_attention);
+    sizes s = any_sizes(c);
+    int64_t *parts = &c->args->numbers[WEFT_ATTENTION_PARTS];
+    bool has_v = !as_state || below(3) > 0, continues = as_state && below(2) == 0;
+    *parts |= continues ? WEFT_ATTENTION_CONTINUES : 0;
+    *parts |= has_v ? WEFT_ATTENTION_HAS_V : 0;
+    s.width = has_v ? s.width : 0;
+    part result = vectors(&s, true, s.width + (as_state ? (int)WEFT_ATTENTION_STATE : 0), true);
+    weft_dtype type = as_state ? wide_of(s.type) : s.type;
+    add_output(c, type, &result, false);
+    if (continues) {
+        fill_without_zeros(0, type);
+    }
+    if (!as_state && below(2) == 0) {
+        part log_sums = part_without(result, result.ndim - 1);
+        add_output(c, wide_of(s.type), &log_sums, false);
+    }
+    add_vectors(c, &s, true, s.depth);
+    add_vectors(c, &s, false, s.depth);
+    if (has_v) {
+        add_vectors(c, &s, false, s.width);
+    }
+    add_mask(c, &s);
+    return bound(s.type, type);
+}
+
 static void test_attention(void **state)
 {
     (void)state;
     for (int i = 0; i < 2 * CASES; i++) {
         view_case c;
-        bool as_state = i % 2 == 1;
-        begin_case(&c, as_state ? WEFT_KERNEL_attention_state : WEFT_KERNEL_attention);
-        sizes s = any_sizes(&c);
-        int64_t *parts = &c.args->numbers[WEFT_ATTENTION_PARTS];
-        bool has_v = !as_state || below(3) > 0;
-        *parts |= as_state && below(2) == 0 ? WEFT_ATTENTION_CONTINUES : 0;
-        *parts |= has_v ? WEFT_ATTENTION_HAS_V : 0;
-        s.width = has_v ? s.width : 0;
-        part result = vectors(&s, true, s.width + (as_state ? (int)WEFT_ATTENTION_STATE : 0), true);
-        weft_dtype type = as_state ? wide_of(s.type) : s.type;
-        add_output(&c, type, &result, false);
-        if (!as_state && below(2) == 0) {
-            part log_sums = part_without(result, result.ndim - 1);
-            add_output(&c, wide_of(s.type), &log_sums, false);
-        }
-        add_vectors(&c, &s, true, s.depth);
-        add_vectors(&c, &s, false, s.depth);
-        if (has_v) {
-            add_vectors(&c, &s, false, s.width);
-        }
-        add_mask(&c, &s);
-        run_case_near(&c, bound(s.type, type));
+        const double share = attention_case(&c, i % 2 == 1);
+        run_case_near(&c, share);
     }
 }
 
@@ -241,64 +279,213 @@ static void test_finish(void **state)
 /* Large logarithms, so that weights are small. */
 static void raise_statistics(int k, weft_dtype type)
 {
-    for (size_t i = 0; i < MEMORY_BYTES / weft_dtype_size(type); i++) {
-        if (type == WEFT_F64) {
-            double value;
-            memcpy(&value, memory.host[k] + i * sizeof(value), sizeof(value));
-            value += 14;
-            memcpy(memory.host[k] + i * sizeof(value), &value, sizeof(value));
-        } else {
-            float value;
-            memcpy(&value, memory.host[k] + i * sizeof(value), sizeof(value));
-            value += 14;
-            memcpy(memory.host[k] + i * sizeof(value), &value, sizeof(value));
-        }
+    const size_t size = weft_dtype_size(type);
+    for (size_t i = 0; i + size <= memory.bytes; i += size) {
+        set_number_at(type, memory.host[k] + i, number_at(type, memory.host[k] + i) + 14);
     }
     send_again(k);
 }
 
+static double gradients_case(view_case *c, weft_kernel_id kernel)
+{
+    begin_case(c, kernel);
+    sizes s = any_sizes(c);
+    bool all = c->kernel == WEFT_KERNEL_attention_backward_all;
+    int64_t *parts = &c->args->numbers[WEFT_ATTENTION_PARTS], wanted = 1 + below(3);
+    if (all) { /* with a dimension before the last two, in one piece */
+        s.batch = s.batch.ndim == 0 ? part_with((part){ .ndim = 1 }, 0, 1) : s.batch;
+        *parts = 0;
+    }
+    weft_dtype wide = wide_of(s.type);
+    *parts |= (wanted & 1 ? WEFT_ATTENTION_HAS_K_GRADIENT : 0) | (wanted & 2 ? WEFT_ATTENTION_HAS_V_GRADIENT : 0) |
+              (!all && below(2) == 0 ? WEFT_ATTENTION_CONTINUES : 0);
+    if (c->kernel != WEFT_KERNEL_attention_backward_kv) {
+        part of_q = vectors(&s, true, s.depth, true);
+        add_output(c, wide, &of_q, false);
+    } else {
+        part both = vectors(&s, false, (wanted & 1 ? s.depth : 0) + (wanted & 2 ? s.width : 0), true);
+        add_output(c, wide, &both, false);
+    }
+    if (all) {
+        part of_k = vectors(&s, false, s.depth, true), of_v = vectors(&s, false, s.width, true);
+        add_output(c, wide, &of_k, false);
+        add_output(c, wide, &of_v, false);
+    }
+    add_vectors(c, &s, true, s.width);
+    add_vectors(c, &s, true, s.depth);
+    add_vectors(c, &s, false, s.depth);
+    add_vectors(c, &s, false, s.width);
+    part statistics = vectors(&s, true, WEFT_ATTENTION_STATISTICS, true);
+    raise_statistics(add_input(c, wide, &statistics, false), wide);
+    if (!all) {
+        add_mask(c, &s);
+    }
+    return 4 * bound(s.type, wide);
+}
+
+static const weft_kernel_id gradients[] = { WEFT_KERNEL_attention_backward_q, WEFT_KERNEL_attention_backward_kv,
+                                            WEFT_KERNEL_attention_backward_all };
+
 static void test_gradients(void **state)
 {
     (void)state;
-    static const weft_kernel_id kernels[] = { WEFT_KERNEL_attention_backward_q, WEFT_KERNEL_attention_backward_kv,
-                                              WEFT_KERNEL_attention_backward_all };
     for (int i = 0; i < 3 * CASES; i++) {
         view_case c;
-        begin_case(&c, kernels[i % 3]);
-        sizes s = any_sizes(&c);
-        bool all = c.kernel == WEFT_KERNEL_attention_backward_all;
-        int64_t *parts = &c.args->numbers[WEFT_ATTENTION_PARTS], wanted = 1 + below(3);
-        if (all) { /* with a dimension before the last two, in one piece */
-            s.batch = s.batch.ndim == 0 ? part_with((part){ .ndim = 1 }, 0, 1) : s.batch;
-            *parts = 0;
-        }
-        weft_dtype wide = wide_of(s.type);
-        *parts |= (wanted & 1 ? WEFT_ATTENTION_HAS_K_GRADIENT : 0) | (wanted & 2 ? WEFT_ATTENTION_HAS_V_GRADIENT : 0) |
-                  (!all && below(2) == 0 ? WEFT_ATTENTION_CONTINUES : 0);
-        if (c.kernel != WEFT_KERNEL_attention_backward_kv) {
-            part of_q = vectors(&s, true, s.depth, true);
-            add_output(&c, wide, &of_q, false);
-        } else {
-            part both = vectors(&s, false, (wanted & 1 ? s.depth : 0) + (wanted & 2 ? s.width : 0), true);
-            add_output(&c, wide, &both, false);
-        }
-        if (all) {
-            part of_k = vectors(&s, false, s.depth, true), of_v = vectors(&s, false, s.width, true);
-            add_output(&c, wide, &of_k, false);
-            add_output(&c, wide, &of_v, false);
-        }
-        add_vectors(&c, &s, true, s.width);
-        add_vectors(&c, &s, true, s.depth);
-        add_vectors(&c, &s, false, s.depth);
-        add_vectors(&c, &s, false, s.width);
-        part statistics = vectors(&s, true, WEFT_ATTENTION_STATISTICS, true);
-        raise_statistics(add_input(&c, wide, &statistics, false), wide);
-        if (!all) {
-            add_mask(&c, &s);
-        }
-        run_case_near(&c, 4 * bound(s.type, wide));
+        const double share = gradients_case(&c, gradients[i % 3]);
+        run_case_near(&c, share);
     }
 }
+
+/* ---- fast mode ------------------------------------------------------------------------------------------- */
+
+/* Calls that kernels of fast mode have taken. By the linker's --wrap. */
+static int taken;
+
+int __real_weft_fast_attention(const weft_device_call *call, bool as_state, weft_cuda_queue *queue);
+int __wrap_weft_fast_attention(const weft_device_call *call, bool as_state, weft_cuda_queue *queue);
+int __real_weft_fast_attention_rows(const weft_device_call *call, weft_cuda_queue *queue);
+int __wrap_weft_fast_attention_rows(const weft_device_call *call, weft_cuda_queue *queue);
+int __real_weft_fast_attention_keys(const weft_device_call *call, weft_cuda_queue *queue);
+int __wrap_weft_fast_attention_keys(const weft_device_call *call, weft_cuda_queue *queue);
+
+static int count_taken(int result)
+{
+    taken += result == cudaSuccess;
+    return result;
+}
+
+int __wrap_weft_fast_attention(const weft_device_call *call, bool as_state, weft_cuda_queue *queue)
+{
+    return count_taken(__real_weft_fast_attention(call, as_state, queue));
+}
+
+int __wrap_weft_fast_attention_rows(const weft_device_call *call, weft_cuda_queue *queue)
+{
+    return count_taken(__real_weft_fast_attention_rows(call, queue));
+}
+
+int __wrap_weft_fast_attention_keys(const weft_device_call *call, weft_cuda_queue *queue)
+{
+    return count_taken(__real_weft_fast_attention_keys(call, queue));
+}
+
+/* How many of a call's kernels should be those of fast mode: of more than 16 rows, for at most 128 columns of a result. */
+static int expected_to_take(const view_case *c)
+{
+    const int64_t *numbers = c->args->numbers, parts = numbers[WEFT_ATTENTION_PARTS];
+    const bool state = c->kernel == WEFT_KERNEL_attention_state, backward = !state && c->kernel != WEFT_KERNEL_attention;
+    const weft_kernel_operand *q = c->args->operands + c->args->num_outputs + backward, *v = q + 2;
+    const int64_t rows = parts & WEFT_ATTENTION_COUNTS ? numbers[WEFT_ATTENTION_ROWS] : q->extent[q->ndim - 2];
+    const int64_t depth = q->extent[q->ndim - 1], width = state && !(parts & WEFT_ATTENTION_HAS_V) ? 0 : v->extent[v->ndim - 1];
+    const bool all = c->kernel == WEFT_KERNEL_attention_backward_all;
+    const bool of_k = all || parts & WEFT_ATTENTION_HAS_K_GRADIENT, of_v = all || parts & WEFT_ATTENTION_HAS_V_GRADIENT;
+    if (q->dtype == WEFT_F64 || rows <= 16 || depth == 0) {
+        return 0;
+    }
+    if (!backward) {
+        return width <= 128;
+    }
+    return (c->kernel != WEFT_KERNEL_attention_backward_kv && depth <= 128) +
+           (c->kernel != WEFT_KERNEL_attention_backward_q && (!of_k || depth <= 128) && (!of_v || width <= 128));
+}
+
+/* Runs it in fast mode, twice with the same bits. */
+static void run_fast_near(view_case *c, double share)
+{
+    static unsigned char before[WEFT_MAX_KERNEL_OUTPUTS][MOST_MEMORY_BYTES], first[WEFT_MAX_KERNEL_OUTPUTS][MOST_MEMORY_BYTES];
+    const int outputs = c->args->num_outputs;
+    for (int k = 0; k < outputs; k++) {
+        memcpy(before[k], memory.host[k], memory.bytes);
+    }
+    taken = 0;
+    memory.queue.fast = true;
+    run_case_near(c, share);
+    assert_int_equal(taken, expected_to_take(c));
+    for (int k = 0; k < outputs; k++) {
+        memcpy(first[k], fetch_memory(k), memory.bytes);
+        memcpy(memory.host[k], before[k], memory.bytes);
+        send_again(k);
+    }
+    run_call(c);
+    memory.queue.fast = false;
+    for (int k = 0; k < outputs; k++) {
+        if (memcmp(first[k], fetch_memory(k), memory.bytes) != 0) {
+            fail_msg("%s: two equal calls give other bits", weft_kernel_infos[c->kernel].name);
+        }
+    }
+}
+
+static void run_squares(int cases, double (*make)(view_case *c, int i))
+{
+    int all = 0;
+    resize_memory(MOST_MEMORY_BYTES);
+    for (int i = 0; i < cases; i++) {
+        view_case c;
+        const double share = make(&c, i);
+        run_fast_near(&c, share);
+        all += taken;
+    }
+    resize_memory(MEMORY_BYTES);
+    assert_true(all >= cases / 3);
+}
+
+static double square_case(view_case *c, int i)
+{
+    return attention_case(c, i % 2 == 1);
+}
+
+static void test_squares(void **state)
+{
+    (void)state;
+    run_squares(3 * CASES, square_case);
+}
+
+static double square_of_gradients(view_case *c, int i)
+{
+    return gradients_case(c, gradients[i % 3]);
+}
+
+static void test_squares_of_gradients(void **state)
+{
+    (void)state;
+    run_squares(3 * CASES, square_of_gradients);
+}
+
+/* Some numbers of an input are none, or infinite. Without a causal mask, as a CPU multiplies more values by weights of 0. */
+static void make_special(view_case *c, int k)
+{
+    static const double special[] = { NAN, INFINITY, -INFINITY };
+    const weft_dtype type = c->args->operands[k].dtype;
+    c->args->numbers[WEFT_ATTENTION_CAUSAL] = 0;
+    for (int some = 1 + (int)below(3); some > 0 && type != WEFT_BOOL; some--) {
+        set_number_at(type, memory.host[k] + (size_t)below(2000) * weft_dtype_size(type), special[below(3)]);
+    }
+    send_again(k);
+}
+
+static double special_case(view_case *c, int i)
+{
+    const double share = attention_case(c, i % 2 == 1);
+    make_special(c, c->args->num_outputs + (int)below(c->args->num_inputs < 3 ? c->args->num_inputs : 3));
+    return share;
+}
+
+/* Of the statistics, a logarithm or a product. */
+static double special_gradients(view_case *c, int i)
+{
+    const double share = gradients_case(c, gradients[i % 3]);
+    make_special(c, c->args->num_outputs + (below(2) == 0 ? 4 : (int)below(4)));
+    return share;
+}
+
+static void test_squares_of_any_numbers(void **state)
+{
+    (void)state;
+    run_squares(CASES, special_case);
+    run_squares(3 * CASES, special_gradients);
+}
+
+/* ---- statistics ------------------------------------------------------------------------------------------ */
 
 /* Of vectors of `width` values. `near`: the results are to be near the CPU's, the operands in one panel or in several. */
 static void begin_statistics(view_case *c, weft_dtype type, int64_t width, bool near)
@@ -402,6 +589,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention), cmocka_unit_test(test_continued_states), cmocka_unit_test(test_finish), cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_squares), cmocka_unit_test(test_squares_of_any_numbers),
+        cmocka_unit_test(test_squares_of_gradients),
         cmocka_unit_test(test_statistics), cmocka_unit_test(test_rotary), cmocka_unit_test(test_fast_attention),
         cmocka_unit_test(test_fast_attention_refused), cmocka_unit_test(test_fast_gradients_of_q),
         cmocka_unit_test(test_fast_gradients_of_kv), cmocka_unit_test(test_fast_gradients), cmocka_unit_test(test_fast_gradients_refused),
