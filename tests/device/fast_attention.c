@@ -460,7 +460,7 @@ void test_fast_gradients_of_kv(void **state)
     check_all_by_dnn(WEFT_KERNEL_attention_backward_kv);
 }
 
-void test_fast_gradients(void **state)
+void test_fast_gradients_all(void **state)
 {
     (void)state;
     check_all_by_dnn(WEFT_KERNEL_attention_backward_all);

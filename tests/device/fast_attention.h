@@ -6,7 +6,7 @@
 void test_fast_attention(void **state);
 void test_fast_gradients_of_q(void **state);
 void test_fast_gradients_of_kv(void **state);
-void test_fast_gradients(void **state);
+void test_fast_gradients_all(void **state);
 /* weft's own kernel computes what cuDNN refuses, and all where cuDNN cannot be used or memory is missing. */
 void test_fast_attention_refused(void **state);
 void test_fast_gradients_refused(void **state);

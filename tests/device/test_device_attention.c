@@ -4,9 +4,9 @@
 
 #include "codelets/attention.h"
 #include "codelets/cuda/fast.h"
-#include "codelets/rotary.h"
 #include "fast_attention.h"
 #include "fast_cases.h"
+#include "rotary_cases.h"
 #include "view_cases.h"
 
 enum { CASES = 24 };
@@ -536,55 +536,6 @@ static void test_fast_statistics(void **state)
     resize_memory(MEMORY_BYTES);
 }
 
-/* ---- rotary -------------------------------------------------------------------------------------------- */
-
-static void begin_rotary(view_case *c, weft_dtype type, bool wide, int64_t half, bool near)
-{
-    begin_case(c, WEFT_KERNEL_rotary);
-    const bool whole = near && below(2) == 0;
-    memory.calm = memory.calm || near;
-    part of = any_part(2, wide ? 2 : 4, 4);
-    int dim = of.ndim - 2;
-    of.extent[dim] = 1 + below(wide ? 10 : 30); /* four dimensions of f64 fit into the memory */
-    of.offset[dim] = below(wide ? 10 : 40);
-    of.shape[dim] = of.offset[dim] + of.extent[dim];
-    of = part_with(of, dim + 1, 2 * half);
-    c->scalars[WEFT_ROTARY_THETA] = below(2) == 0 ? 10000 : 2;
-    c->scalars[WEFT_ROTARY_FIRST] = (double)below(1000);
-    c->scalars[WEFT_ROTARY_SIGN] = below(2) == 0 ? 1 : -1;
-    add_output(c, type, &of, whole);
-    add_input(c, type, &of, whole);
-}
-
-static void test_rotary(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 4 * CASES; i++) {
-        view_case c;
-        const bool wide = below(8) == 0; /* a block's table has 64 pairs */
-        begin_rotary(&c, any_float(), wide, wide ? 60 + below(80) : below(9), false);
-        run_case(&c);
-    }
-}
-
-static void test_fast_rotary(void **state)
-{
-    (void)state;
-    static const double firsts[] = { 0, 1000, 100000, 5000000 };
-    resize_memory(MOST_MEMORY_BYTES);
-    for (int i = 0; i < 32 * CASES; i++) {
-        view_case c;
-        const weft_dtype type = (weft_dtype)(i % (WEFT_F16 + 1));
-        const int64_t few = below(3) == 0 ? below(9) : 8 * (1 + below(2)), many = below(2) == 0 ? 60 + below(80) : 64;
-        const bool wide = below(8) == 0;
-        begin_rotary(&c, type, wide, wide ? many : few, true);
-        c.scalars[WEFT_ROTARY_FIRST] = firsts[below(4)] + (double)below(1000);
-        /* Numbers are up to 4. Angles have the errors of large positions in double precision. */
-        run_fast(&c, 2 * unit_of(type), 16 * unit_of(type) + 16 * (c.scalars[WEFT_ROTARY_FIRST] + 64) * 0x1p-52);
-    }
-    resize_memory(MEMORY_BYTES);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -593,10 +544,11 @@ int main(void)
         cmocka_unit_test(test_squares_of_gradients),
         cmocka_unit_test(test_statistics), cmocka_unit_test(test_rotary), cmocka_unit_test(test_fast_attention),
         cmocka_unit_test(test_fast_attention_refused), cmocka_unit_test(test_fast_gradients_of_q),
-        cmocka_unit_test(test_fast_gradients_of_kv), cmocka_unit_test(test_fast_gradients), cmocka_unit_test(test_fast_gradients_refused),
+        cmocka_unit_test(test_fast_gradients_of_kv), cmocka_unit_test(test_fast_gradients_all), cmocka_unit_test(test_fast_gradients_refused),
         cmocka_unit_test(test_prepared_rows), cmocka_unit_test(test_put_values),
         cmocka_unit_test(test_fast_statistics), cmocka_unit_test(test_fast_rotary),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_FILTER"));
+    cmocka_set_skip_filter(getenv("WEFT_TEST_SKIP"));
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }
