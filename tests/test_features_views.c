@@ -338,7 +338,7 @@ static void a11_one_rank_shares(void **state)
         { { WEFT_SHARD, 1, WEFT_SUM }, { WEFT_SHARD, 0, WEFT_SUM } },
     };
     static double ones[COUNT];
-    const void *locals[RANKS];
+    void *locals[RANKS];
     weft_mesh *column = weft_mesh_create(2, (const int64_t[]){ RANKS, 1 }, NULL);
     for (int i = 0; i < COUNT; i++) {
         ones[i] = 1;
@@ -356,6 +356,12 @@ static void a11_one_rank_shares(void **state)
         assert_non_null(weft_add_inplace(y, weft_ones(WEFT_F64, 0, NULL, column, NULL), 2)); /* views are values */
         expect(y, COUNT, 3, 0);
         expect(x, COUNT, 1, 0);
+        /* As along several ranks: nothing becomes Partial, whoever owns the memory. */
+        for (int borrowed = 0; borrowed < 2; borrowed++) {
+            weft_tensor *z = weft_from_local(WEFT_F64, 2, shape, locals, column, to, borrowed ? 0 : WEFT_COPY);
+            assert_null(weft_redistribute(z, column, (const weft_placement[]){ by_rows[0], { WEFT_PARTIAL, 0, WEFT_SUM } }));
+            assert_error(WEFT_ERR_LAYOUT, "weft_redistribute");
+        }
         weft_scope_close();
     }
     assert_int_equal(weft_wait(), WEFT_OK);

@@ -3,6 +3,13 @@
 
 #include "codelets/cuda/dnn.h"
 
+bool weft_dnn_attend(const weft_dnn_attention *attention, weft_cuda_queue *queue)
+{
+    (void)attention;
+    (void)queue;
+    return false;
+}
+
 bool weft_dnn_attention_task(const weft_task_run *run, weft_cuda_queue *queue)
 {
     (void)run;

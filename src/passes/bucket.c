@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/regions.h"
 #include "tensor/state.h"
 
 /* More addends than this are reduced in several stages (plan.c), which may depend on the shape. */
@@ -72,7 +73,7 @@ bool weft_bucket_takes(const weft_layout *from, const weft_layout *to)
 {
     bool changes;
     if (from->mesh != to->mesh || from->mesh->num_ranks < 2 || from->dtype != to->dtype ||
-        num_sharded(from, to) >= WEFT_MAX_DIMS || !is_of_a_kind(from, to, &changes) || !changes || !shards_apart(from, to)) {
+        weft_is_local_slice(from, to) || num_sharded(from, to) >= WEFT_MAX_DIMS || !is_of_a_kind(from, to, &changes) || !changes || !shards_apart(from, to)) {
         return false;
     }
     int64_t bytes = weft_bucket_bytes(from, to);

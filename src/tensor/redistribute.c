@@ -105,6 +105,9 @@ weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *
         return weft_tensor_share(tensor);
     }
     if (weft_is_local_slice(tensor->layout, layout)) {
+        if (!weft_check_redistribution(function, tensor->layout, layout)) {
+            return NULL; /* along one rank, too, nothing becomes Partial */
+        }
         weft_tensor_impl *view = slice_view(function, tensor, layout);
         if (view != NULL) {
             return view;
