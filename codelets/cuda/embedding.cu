@@ -73,7 +73,7 @@ __global__ void run_embedding(const embedding_work work)
     const int64_t pieces = pieces_of_vectors(work);
     for (int64_t piece = weft_first_warp(); piece < args.count * pieces; piece += weft_warp_step()) {
         const int64_t i = weft_quotient(piece, pieces), begin = (piece - i * pieces) * VECTORS_OF_PIECE;
-        const int64_t rest = work.plan.per_row - begin, end = begin + (rest < VECTORS_OF_PIECE ? rest : VECTORS_OF_PIECE);
+        const int64_t rest = work.plan.per_row - begin, end = begin + (rest < VECTORS_OF_PIECE ? rest : (int64_t)VECTORS_OF_PIECE);
         const int64_t row = row_of(work, i, begin == 0 && weft_warp_thread() == 0);
         const char *from = NULL;
         if (row < 0 && !args.first) {

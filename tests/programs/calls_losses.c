@@ -115,6 +115,47 @@ static bool is_ignored(const targets *t, int64_t row)
     return t->l->extended && t->targets->at[row].whole == t->ignored;
 }
 
+/* The logarithm of the sum of a row's exponentials. */
+static double log_sum(const targets *t, int64_t row)
+{
+    if (t->log_sums != NULL) {
+        return t->log_sums->at[row].real;
+    }
+    const element *x = t->x->at + row * t->classes;
+    double most = -(double)INFINITY, total = 0;
+    for (int64_t c = 0; c < t->classes; c++) {
+        most = x[c].real > most || x[c].real != x[c].real ? x[c].real : most;
+    }
+    for (int64_t c = 0; c < t->classes; c++) {
+        total += exp(x[c].real - most);
+    }
+    return most + log(total);
+}
+
+/* How far a row's log-sum may be off. */
+static double log_sum_slack(const targets *t, int64_t row)
+{
+    double size = 0;
+    for (int64_t c = 0; c < t->classes; c++) {
+        size = fmax(size, fabs(t->x->at[row * t->classes + c].real));
+    }
+    return ((double)t->classes + 20 + 4 * size) * epsilon_of(t->x->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32);
+}
+
+/* A call may compute them anew (of sharded classes, say): they have to be those of the logits as they are now. */
+static bool has_own_log_sums(const targets *t)
+{
+    targets own = *t;
+    own.log_sums = NULL;
+    for (int64_t row = 0; row < t->rows; row++) {
+        double given = log_sum(t, row), found = log_sum(&own, row);
+        if (isfinite(given) && isfinite(found) && fabs(given - found) > 2 * log_sum_slack(t, row)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool find_targets(scene *s, targets *t)
 {
     const loss *l = s->step->operation->details;
@@ -144,29 +185,12 @@ static bool find_targets(scene *s, targets *t)
     if (l->backward && l->keeps) {
         t->log_sums = s->in[3];
         if (t->log_sums == NULL || t->log_sums->dtype != WEFT_F64 || t->log_sums->ndim != 1 ||
-            t->log_sums->shape[0] != t->rows) {
+            t->log_sums->shape[0] != t->rows || !has_own_log_sums(t)) {
             return false;
         }
     }
     return t->gradient == NULL || (t->gradient->dtype == t->x->dtype && t->gradient->ndim == each &&
                                    (!each || t->gradient->shape[0] == t->rows));
-}
-
-/* The logarithm of the sum of a row's exponentials. */
-static double log_sum(const targets *t, int64_t row)
-{
-    if (t->log_sums != NULL) {
-        return t->log_sums->at[row].real;
-    }
-    const element *x = t->x->at + row * t->classes;
-    double most = -(double)INFINITY, total = 0;
-    for (int64_t c = 0; c < t->classes; c++) {
-        most = x[c].real > most || x[c].real != x[c].real ? x[c].real : most;
-    }
-    for (int64_t c = 0; c < t->classes; c++) {
-        total += exp(x[c].real - most);
-    }
-    return most + log(total);
 }
 
 /* The loss of a row; *mass: sum of the magnitudes of its terms. */
@@ -191,13 +215,8 @@ static double loss_of_row(const targets *t, int64_t row, double *mass)
 static void set_log_sums(scene *s, const targets *t)
 {
     dense *out = scene_output(s, 1, WEFT_F64, 1, t->x->shape);
-    double epsilon = epsilon_of(t->x->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32);
     for (int64_t row = 0; row < t->rows; row++) {
-        double size = 0;
-        for (int64_t c = 0; c < t->classes; c++) {
-            size = fmax(size, fabs(t->x->at[row * t->classes + c].real));
-        }
-        set_number(s, out, row, log_sum(t, row), ((double)t->classes + 20 + 4 * size) * epsilon);
+        set_number(s, out, row, log_sum(t, row), log_sum_slack(t, row));
     }
     distrust_vague(s, out);
     distrust_infinite(s, out);
