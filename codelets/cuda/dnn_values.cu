@@ -1,4 +1,4 @@
-/* What weft computes around cuDNN's gradients of attention. */
+/* weft's own kernels before and after cuDNN's gradients of attention. */
 #include "codelets/cuda/dnn.h"
 #include "codelets/cuda/fast_lines.cuh"
 

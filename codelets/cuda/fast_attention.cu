@@ -13,7 +13,7 @@ template <int groups> struct state {
     float most[OWN], sum[OWN];
 };
 
-/* Of the threads with the same rows. */
+/* Combines the values of the threads that share these rows. */
 template <typename Operation> __device__ float in_team(float value, Operation operation)
 {
 WEFT_UNROLL

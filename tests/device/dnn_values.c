@@ -42,7 +42,7 @@ static int64_t largest_in(const float *row, int64_t width)
     return at;
 }
 
-/* What is left of `rest` is divided by the largest elements in turn. */
+/* Divides `rest` by the largest element, then what the rounding left by the next, and so on. */
 static void expect_row(weft_dtype type, float rest, const uint16_t *gradient, int64_t width, uint16_t *result)
 {
     float row[256];

@@ -10,7 +10,7 @@ void test_fast_gradients_all(void **state);
 /* weft's own kernel computes what cuDNN refuses, and all where cuDNN cannot be used or memory is missing. */
 void test_fast_attention_refused(void **state);
 void test_fast_gradients_refused(void **state);
-/* What weft computes around cuDNN's gradients (dnn_values.c): equal bits to loops. */
+/* weft's own kernels before and after cuDNN's gradients have the same bits as loops (dnn_values.c). */
 void test_prepared_rows(void **state);
 void test_put_values(void **state);
 
