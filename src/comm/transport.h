@@ -5,7 +5,7 @@
  *
  * One library may serve both (MPI), or one of them (NCCL moves data, but cannot carry error reports). The
  * engine (engine.c) does the rest: order of messages, dependencies, time-outs, reports. docs/transports.md
- * describes the duties of a transport; tests/sockets.h is a small one. */
+ * describes the duties of a transport; tests/support/sockets.h is a small one. */
 #ifndef WEFT_SRC_COMM_TRANSPORT_H
 #define WEFT_SRC_COMM_TRANSPORT_H
 

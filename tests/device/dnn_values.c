@@ -5,7 +5,7 @@
 #include "fast_attention.h"
 #include "view_cases.h"
 
-enum { CASES = 200 };
+#define CASES share_of(200)
 
 static float widened(weft_dtype type, uint16_t number)
 {

@@ -3,7 +3,7 @@
 #include "codelets/rotary.h"
 #include "fast_cases.h"
 
-enum { CASES = 24 };
+#define CASES share_of(24)
 
 /* The distance of numbers of a type's arithmetic, relative to them. */
 static double unit_of(weft_dtype type)

@@ -9,7 +9,7 @@
 #include "rotary_cases.h"
 #include "view_cases.h"
 
-enum { CASES = 24 };
+#define CASES share_of(24)
 
 static weft_dtype any_float(void)
 {

@@ -4,7 +4,7 @@
 #include "codelets/copy.h"
 #include "device_support.h"
 
-enum { CASES = 300 };
+#define CASES share_of(300)
 
 /* Strides of a box whose dimensions lie in any order, with gaps. Returns the first element's place, so that none lies
  * before the memory. */

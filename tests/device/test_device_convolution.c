@@ -3,7 +3,7 @@
 #include "codelets/convolution.h"
 #include "view_cases.h"
 
-enum { CASES = 60 };
+#define CASES share_of(60)
 
 /* Types of the result, and of the inputs. */
 static const weft_dtype types[][2] = { { WEFT_F64, WEFT_F64 }, { WEFT_F32, WEFT_F32 }, { WEFT_F32, WEFT_BF16 }, { WEFT_F32, WEFT_F16 } };

@@ -12,8 +12,7 @@ static weft_dtype type;
 static void start_on(const char *devices)
 {
     setenv("WEFT_DEVICES", devices, 1);
-    weft_config config = { .world = WEFT_WORLD_SELF, .ranks = 2, .seed = 7 };
-    assert_int_equal(weft_init(&config), WEFT_OK);
+    WORLD(2, .world = WEFT_WORLD_SELF, .seed = 7);
     assert_int_equal(weft_mesh_push(weft_mesh_create(1, (int64_t[]){ 2 }, NULL)), WEFT_OK);
 }
 

@@ -155,7 +155,7 @@ static int64_t for_each_kernel(void (*run)(weft_kernel_id kernel, weft_dtype ari
 static void test_elementwise(void **state)
 {
     (void)state;
-    int64_t launches = launches_so_far(), cases = for_each_kernel(any_case, 6);
+    int64_t launches = launches_so_far(), cases = for_each_kernel(any_case, share_of(6));
     /* Boxes without elements are not launched. */
     launches = launches_so_far() - launches;
     assert_true(launches > cases / 2 && launches <= cases);
@@ -167,7 +167,7 @@ static void test_elementwise(void **state)
 static void test_vectors(void **state)
 {
     (void)state;
-    int64_t launches = launches_so_far(), cases = for_each_kernel(dense_case, 8);
+    int64_t launches = launches_so_far(), cases = for_each_kernel(dense_case, share_of(8));
     assert_int_equal(launches_so_far() - launches, cases);
 }
 

@@ -50,10 +50,8 @@ static void compare(void)
 
 static void start(void)
 {
-    weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = RANKS;
     rolls = prng_start(5);
-    assert_int_equal(weft_init(&config), WEFT_OK);
+    WORLD(RANKS);
     meshes[0] = weft_mesh_create(2, (int64_t[]){ 3, 2 }, NULL);
     for (int i = 1; i < MESHES; i++) {
         meshes[i] = random_mesh(&rolls, RANKS);
@@ -93,8 +91,7 @@ static void check_copy_is_grouped(void)
 static void test_random_redistributions(void **state)
 {
     (void)state;
-    const char *text = getenv("WEFT_TEST_CASES");
-    int cases = text == NULL ? 120 : atoi(text);
+    int cases = cases_to_run(120);
     start();
     if (weft_comm_has_groups(weft_runtime.comm)) {
         check_copy_is_grouped();

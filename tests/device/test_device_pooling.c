@@ -4,7 +4,7 @@
 #include "codelets/ranges.h"
 #include "view_cases.h"
 
-enum { CASES = 80 };
+#define CASES share_of(80)
 
 /* ---- pooling ------------------------------------------------------------------------------------------- */
 

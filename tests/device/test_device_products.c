@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-enum { CASES = 150, SIZE = 24 };
+enum { SIZE = 24 };
+#define CASES share_of(150)
 
 /* Types of C, and of A and B. */
 static const weft_dtype types[][2] = { { WEFT_F64, WEFT_F64 }, { WEFT_F32, WEFT_F32 }, { WEFT_F32, WEFT_BF16 }, { WEFT_F32, WEFT_F16 },

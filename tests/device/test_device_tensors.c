@@ -19,8 +19,7 @@ static const size_t bytes = (size_t)ROWS * COLUMNS * sizeof(double);
 static void start_on(const char *devices)
 {
     setenv("WEFT_DEVICES", devices, 1);
-    weft_config config = { .world = WEFT_WORLD_SELF, .ranks = 2, .seed = 7 };
-    assert_int_equal(weft_init(&config), WEFT_OK);
+    WORLD(2, .world = WEFT_WORLD_SELF, .seed = 7);
     assert_int_equal(weft_mesh_push(weft_mesh_create(1, (int64_t[]){ 2 }, NULL)), WEFT_OK);
 }
 
@@ -179,8 +178,7 @@ static void test_too_large(void **state)
 static void start_ranks(const char *devices, int ranks)
 {
     setenv("WEFT_DEVICES", devices, 1);
-    weft_config config = { .world = WEFT_WORLD_SELF, .ranks = ranks, .seed = 7 };
-    assert_int_equal(weft_init(&config), WEFT_OK);
+    WORLD(ranks, .world = WEFT_WORLD_SELF, .seed = 7);
 }
 
 /* A tensor of so many bytes on each rank, or nearly; its sum with itself, whose elements are 6. */

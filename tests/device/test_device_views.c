@@ -3,7 +3,7 @@
 #include "codelets/random.h"
 #include "view_cases.h"
 
-enum { CASES = 60 };
+#define CASES share_of(60)
 
 static weft_dtype any_float(void)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../prng.h"
+#include "prng.h"
 
 enum { CALLS = 72, KERNELS = 6 };
 
@@ -137,7 +137,7 @@ fault_case draw(uint64_t seed)
     snprintf(c.moment, sizeof(c.moment), "%s", name);
     snprintf(c.number, sizeof(c.number), "%ld", draw_number(&random, moment, faults[f].name));
     c.launched = prng_below(&random, 2) == 0 || c.processes > 1;
-    /* Processes that capture other graphs go on: tests/test_graph_divergence.c. */
+    /* Processes that capture other graphs go on: tests/graph/test_graph_divergence.c. */
     c.graph = prng_below(&random, 3) != 0 && (faults[f].way == DIES || faults[f].way == STAYS);
     return c;
 }

@@ -22,8 +22,9 @@
 
 #include <cmocka.h>
 
-#include "../child.h"
-#include "../mpirun.h"
+#include "child.h"
+#include "mpirun.h"
+#include "prng.h"
 #include "draw.h"
 
 enum {
@@ -350,6 +351,7 @@ int main(int argc, char *argv[])
         return 2;
     }
     victim = argv[optind];
+    runs = runs_given ? runs : share_of(runs);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     int failed = run_seeds(seed, runs);
     while (endless && failed == 0) {

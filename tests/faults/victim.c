@@ -20,7 +20,7 @@
 
 #include <weft/weft.h>
 
-#include "../mpirun.h"
+#include "mpirun.h"
 #include "fault.h"
 
 /* x [ROWS, INNER], w [INNER, COLUMNS]: small whole numbers, whose products and sums single precision has. */

@@ -156,7 +156,7 @@ static int number_of(const char *variable, int otherwise)
 
 int oracle_sparsity(void)
 {
-    int step = number_of("WEFT_TEST_STEP", 1);
+    int step = number_of("WEFT_TEST_STEP", 1) * test_share();
     return step < 1 ? 1 : step;
 }
 

@@ -272,8 +272,8 @@ void oracle_test_gradients_in_panels(void **state)
 static const char *exempt(const weft_operation *operation)
 {
     static const char *const reasons[][2] = {
-        { "dropout", "its numbers are not PyTorch's; tests/test_gradients.c compares it with differences" },
-        { "max_pool_pick", "of third derivatives; tests/test_gradients.c compares it with differences" },
+        { "dropout", "its numbers are not PyTorch's; tests/autograd/test_gradients.c compares it with differences" },
+        { "max_pool_pick", "of third derivatives; tests/autograd/test_gradients.c compares it with differences" },
     };
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         if (strcmp(operation->name, reasons[i][0]) == 0) {

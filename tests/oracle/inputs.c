@@ -92,7 +92,7 @@ typedef struct share {
     weft_reduce_op op;
 } share;
 
-static share share_of(const oracle_input *input, weft_mesh *mesh, const int64_t coordinate[])
+static share share_at(const oracle_input *input, weft_mesh *mesh, const int64_t coordinate[])
 {
     share s = { .parts = 1 };
     for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
@@ -169,7 +169,7 @@ static void *make_local(const oracle_input *input, const dense *d, weft_mesh *me
         return NULL;
     }
     weft_shard_box(mesh, input->placements, input->ndim, input->shape, rank, offset, extent);
-    share s = share_of(input, mesh, coordinate);
+    share s = share_at(input, mesh, coordinate);
     size_t size = weft_dtype_size(input->dtype);
     int64_t count = shape_count(input->ndim, extent);
     char *local = calloc((size_t)count + 1, size);

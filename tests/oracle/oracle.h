@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "../support.h"
+#include "support.h"
 
 enum {
     ORACLE_MESH_DIMS = 2,

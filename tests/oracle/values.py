@@ -18,7 +18,7 @@ ALL_64 = (1 << 64) - 1
 
 
 class Stream:
-    """splitmix64, as in tests/prng.h."""
+    """splitmix64, as in tests/support/prng.h."""
 
     def __init__(self, seed):
         self.state = seed

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "../prng.h"
+#include "prng.h"
 #include "calls.h"
 
 const char *random_state_name(int i)

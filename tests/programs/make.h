@@ -2,7 +2,7 @@
 #ifndef WEFT_TESTS_MAKE_H
 #define WEFT_TESTS_MAKE_H
 
-#include "../prng.h"
+#include "prng.h"
 #include "calls.h"
 
 enum { MAX_ELEMENTS = 700, MAX_TENSOR_DIMS = 5 };

@@ -1,0 +1,305 @@
+/* Sizes that change from call to call. Properties of relations on random numbers, and graphs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph_support.h"
+#include "graph/shapes.h"
+
+/* ---- relations as text ---------------------------------------------------------------------------------------------- */
+
+/* Three inputs of two dimensions. */
+static const int first[] = { 0, 2, 4 };
+enum { NUM_SIZES = 6 };
+
+static void read(const char *text, weft_shape_relation *relation)
+{
+    char why[200];
+    if (!weft_shape_read(text, relation, why, sizeof(why))) {
+        fail_msg("%s: %s", text, why);
+    }
+}
+
+/* A sum of products, its text, and its value. */
+static int64_t random_sum(prng *random, const int64_t sizes[], char *text, size_t size)
+{
+    int64_t sum = 0;
+    size_t used = 0;
+    int terms = 1 + (int)prng_below(random, 3);
+    for (int i = 0; i < terms; i++) {
+        int64_t factor = (int64_t)prng_below(random, 4), product = factor;
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? " + " : "", (long long)factor);
+        for (int k = (int)prng_below(random, 3); k > 0; k--) {
+            int at = (int)prng_below(random, NUM_SIZES);
+            product *= sizes[at];
+            used += (size_t)snprintf(text + used, size - used, "*i%d.%d", at / 2, at % 2);
+        }
+        sum += product;
+    }
+    return sum;
+}
+
+static bool compare(int64_t left, int64_t right, int comparison)
+{
+    return comparison == 0   ? left == right
+           : comparison == 1 ? left != right
+           : comparison == 2 ? left <= right
+           : comparison == 3 ? left >= right
+           : comparison == 4 ? left < right
+                             : left > right;
+}
+
+static const char *const comparisons[] = { "==", "!=", "<=", ">=", "<", ">" };
+
+static bool random_relation(prng *random, const int64_t sizes[], char text[400])
+{
+    char left[150], right[150];
+    int64_t a = random_sum(random, sizes, left, sizeof(left)), b = random_sum(random, sizes, right, sizeof(right));
+    if (prng_below(random, 3) == 0) {
+        int divisor = 1 + (int)prng_below(random, 6), unequal = (int)prng_below(random, 2);
+        snprintf(text, 400, "%s %% %d %s %s", left, divisor, comparisons[unequal], right);
+        return ((a - b) % divisor == 0) != unequal;
+    }
+    int comparison = (int)prng_below(random, 6);
+    snprintf(text, 400, "%s %s %s", left, comparisons[comparison], right);
+    return compare(a, b, comparison);
+}
+
+static void random_sizes(prng *random, int64_t sizes[])
+{
+    for (int i = 0; i < NUM_SIZES; i++) {
+        sizes[i] = (int64_t)prng_below(random, 8);
+    }
+}
+
+static void test_f4_relations_mean_what_they_say(void **state)
+{
+    (void)state;
+    int held = 0;
+    for (uint64_t seed = 1; seed <= 3000; seed++) {
+        prng random = { seed };
+        char text[400];
+        int64_t sizes[NUM_SIZES];
+        random_sizes(&random, sizes);
+        bool expected = random_relation(&random, sizes, text);
+        weft_shape_relation relation;
+        read(text, &relation);
+        if (weft_shape_holds(&relation, sizes, first) != expected) {
+            fail_msg("seed %llu: %s", (unsigned long long)seed, text);
+        }
+        held += expected;
+    }
+    assert_true(held > 500 && held < 2500);
+}
+
+/* Few sizes and small numbers, so that some imply others. */
+static void small_relation(prng *random, char text[400])
+{
+    static const char *const sums[] = { "i0.0", "2*i0.0 + i1.0", "i0.0 - i1.0" };
+    const char *sum = sums[prng_below(random, 3)];
+    if (prng_below(random, 2) == 0) {
+        snprintf(text, 400, "%s %% %d %s %d", sum, 1 + (int)prng_below(random, 6), comparisons[prng_below(random, 2)],
+                 (int)prng_below(random, 4));
+    } else {
+        snprintf(text, 400, "%s %s %d", sum, comparisons[prng_below(random, 6)], (int)prng_below(random, 5));
+    }
+}
+
+static void test_f4_implied_relations_follow(void **state)
+{
+    (void)state;
+    int implied = 0;
+    for (uint64_t seed = 1; seed <= 8000; seed++) {
+        prng random = { seed };
+        char one[400], other[400];
+        weft_shape_relation a, b;
+        small_relation(&random, one);
+        small_relation(&random, other);
+        read(one, &a);
+        read(other, &b);
+        assert_true(weft_shape_implies(&a, &a));
+        if (!weft_shape_implies(&a, &b)) {
+            continue;
+        }
+        implied++;
+        for (int64_t x = 0; x < 15; x++) {
+            for (int64_t y = 0; y < 15; y++) {
+                int64_t sizes[NUM_SIZES] = { x, 0, y };
+                if (weft_shape_holds(&a, sizes, first) && !weft_shape_holds(&b, sizes, first)) {
+                    fail_msg("%s is said to imply %s, but not for %lld, %lld", one, other, (long long)x, (long long)y);
+                }
+            }
+        }
+    }
+    assert_true(implied > 100);
+}
+
+static void test_f4_texts_that_cannot_be_read(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        { "", "a number is missing" },          { "i0.0", "a comparison is missing" },
+        { "i0 == 1", "written iINPUT.DIM" },    { "i0.0 % 0 == 0", "behind % is 0" },
+        { "i0.0 % 2 < 1", "== or != is missing" }, { "i0.0 == 1 2", "the end is missing" },
+        { "99999999999999999999 == i0.0", "too large" }, { "i0.0*i0.0*i0.0*i0.0 == 1", "too many sizes" },
+        { "i0.0 == ", "a number is missing" },  { "i0.0 = 2", "a comparison is missing" },
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        weft_shape_relation relation;
+        char why[200];
+        assert_false(weft_shape_read(wrong[i][0], &relation, why, sizeof(why)));
+        if (strstr(why, wrong[i][1]) == NULL) {
+            fail_msg("\"%s\": %s", wrong[i][0], why);
+        }
+    }
+    weft_shape_relation relation;
+    read("i0.0*i0.0*i0.1 == 0", &relation);
+    int64_t large[NUM_SIZES] = { INT64_MAX / 2, INT64_MAX / 2 };
+    assert_false(weft_shape_holds(&relation, large, first));
+}
+
+/* ---- relations that have held ----------------------------------------------------------------------------------------- */
+
+static void test_f4_linear_dependence_is_found(void **state)
+{
+    (void)state;
+    static weft_shape_history history;
+    for (uint64_t seed = 1; seed <= 500; seed++) {
+        prng random = { seed };
+        int64_t a = (int64_t)prng_below(&random, 5) - 1, b = (int64_t)prng_below(&random, 7), unit = 1 + (int64_t)prng_below(&random, 5);
+        a = a == 0 ? 3 : a;
+        history = (weft_shape_history){ .num_sizes = 0 };
+        for (int64_t i = 0; i < 6; i++) {
+            int64_t x = unit * (1 + (i * 5) % 7);
+            weft_shape_note(&history, 4, (int64_t[]){ 9, x, a * x + b + 40, x });
+        }
+        int64_t found_a, found_b;
+        assert_int_equal(weft_shape_symbol(&history, 0), -1);
+        assert_int_equal(weft_shape_symbol(&history, 1), 0);
+        assert_int_equal(weft_shape_symbol(&history, 2), 1);
+        assert_int_equal(weft_shape_symbol(&history, 3), 0); /* always equal */
+        assert_int_equal(weft_shape_line(&history, 2, &found_a, &found_b), 1);
+        assert_true(found_a == a && found_b == b + 40);
+        assert_int_equal(history.sizes[1].divisor % unit, 0);
+        weft_shape_note(&history, 4, (int64_t[]){ 9, 100, a * 100 + b + 41, 101 }); /* not any more */
+        assert_int_equal(weft_shape_line(&history, 2, &found_a, &found_b), -1);
+        assert_int_equal(weft_shape_symbol(&history, 3), 2);
+    }
+    history = (weft_shape_history){ .num_sizes = 0 };
+    int64_t a, b;
+    weft_shape_note(&history, 2, (int64_t[]){ 1, 2 });
+    weft_shape_note(&history, 2, (int64_t[]){ 2, 4 });
+    weft_shape_note(&history, 2, (int64_t[]){ 1, 2 });
+    assert_int_equal(weft_shape_line(&history, 1, &a, &b), -1); /* two points are on any line */
+}
+
+/* ---- graphs ------------------------------------------------------------------------------------------------------------- */
+
+static weft_status scale_rows(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context, (void)scalars;
+    outputs[0] = weft_add(weft_exp(inputs[0]), weft_exp(inputs[0]));
+    outputs[1] = weft_neg(inputs[1]);
+    return WEFT_OK;
+}
+
+static weft_status call_with(weft_graph *graph, int64_t rows, int64_t length)
+{
+    const weft_placement sharded = weft_shard(0);
+    weft_scope_open();
+    weft_tensor *inputs[] = { weft_full(WEFT_F64, 2, (int64_t[]){ rows, 3 }, 1, line(), &sharded),
+                              weft_full(WEFT_F64, 1, (int64_t[]){ length }, 2, line(), &sharded) };
+    weft_tensor *outputs[2] = { NULL };
+    weft_status status = weft_graph_call(graph, inputs, NULL, outputs);
+    if (status == WEFT_OK) {
+        assert_int_equal(weft_tensor_size(outputs[0], 0), rows);
+        assert_same_shards(outputs[1], weft_neg(inputs[1]), "output");
+    }
+    weft_scope_close();
+    return status;
+}
+
+static void test_f4_sizes_become_symbols(void **state)
+{
+    (void)state;
+    char text[4000];
+    weft_graph *graph = weft_graph_new("rows", scale_rows, NULL, 2, 0, 2);
+    assert_int_equal(call_with(graph, 8, 17), WEFT_OK);
+    weft_graph_print_text(graph, text, sizeof(text), NULL);
+    assert_null(strstr(text, "s0"));
+    static const int64_t rows[] = { 4, 64, 12, 8 };
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(call_with(graph, rows[i], 2 * rows[i] + 1), WEFT_OK);
+    }
+    assert_int_equal(weft_graph_require(graph, "i0.0 % 4 == 0"), WEFT_OK);
+    assert_int_equal(weft_graph_require(graph, "i0.0 % 2 == 0"), WEFT_OK); /* follows */
+    assert_int_equal(weft_graph_require(graph, "i1.0 == 2*i0.0 + 1"), WEFT_OK);
+    weft_graph_print_text(graph, text, sizeof(text), NULL);
+    static const char expected[] = "graph rows:\n"
+                                   "  inputs[0] : f64[s0, 3]\n"
+                                   "  inputs[1] : f64[s1]\n"
+                                   "    s0 in 4..64, % 4 == 0, != 1\n"
+                                   "    s1 in 9..129, == 2*s0 + 1, != 1\n"
+                                   "    requires i0.0 % 4 == 0\n"
+                                   "    requires i1.0 == 2*i0.0 + 1\n"
+                                   "  %0 = input : f64[8, 3] [S0]";
+    if (strncmp(text, expected, strlen(expected)) != 0) {
+        fail_msg("%s", text);
+    }
+    /* Run-time assertions. */
+    weft_graph_info before = info_of(graph);
+    assert_int_equal(call_with(graph, 6, 13), WEFT_ERR_SHAPE);
+    assert_error(WEFT_ERR_SHAPE, "weft_graph_call: graph rows requires i0.0 % 4 == 0, i0.0 is 6");
+    assert_int_equal(call_with(graph, 16, 34), WEFT_ERR_SHAPE);
+    assert_error(WEFT_ERR_SHAPE, "graph rows requires i1.0 == 2*i0.0 + 1, i0.0 is 16, i1.0 is 34");
+    assert_int_equal(info_of(graph).runs, before.runs);
+    assert_int_equal(call_with(graph, 16, 33), WEFT_OK);
+    assert_int_equal(weft_graph_omit_requirements(graph, true), WEFT_OK);
+    assert_int_equal(call_with(graph, 6, 13), WEFT_OK);
+    assert_int_equal(weft_graph_omit_requirements(graph, false), WEFT_OK);
+    assert_int_equal(call_with(graph, 6, 13), WEFT_ERR_SHAPE);
+    weft_clear_error();
+    assert_int_equal(weft_graph_require(graph, "i0.2 == 1"), WEFT_OK);
+    assert_int_equal(call_with(graph, 16, 33), WEFT_ERR_SHAPE);
+    assert_error(WEFT_ERR_SHAPE, "requires i0.2 == 1, there is no i0.2");
+
+    assert_int_equal(weft_graph_require(graph, "i2.0 == 1"), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "weft_graph_require: relation: i2 is no input: graph rows has 2");
+    assert_int_equal(weft_graph_require(graph, "i0.0 == "), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "weft_graph_require: relation: a number is missing");
+    assert_int_equal(weft_graph_require(graph, NULL), WEFT_ERR_INVALID);
+    weft_clear_error();
+    weft_graph_free(graph);
+}
+
+/* A thousand shapes: the heap stays where it was after the first hundred. */
+static void test_f4_thousand_shapes_need_bounded_memory(void **state)
+{
+    (void)state;
+    weft_graph *graph = weft_graph_new("rows", scale_rows, NULL, 2, 0, 2);
+    size_t most_bytes = 0;
+    for (int64_t rows = 1; rows <= 1000; rows++) {
+        assert_int_equal(call_with(graph, rows, 1 + rows % 7), WEFT_OK);
+        most_bytes = info_of(graph).bytes > most_bytes ? info_of(graph).bytes : most_bytes;
+        assert_true(info_of(graph).num_traces <= 16);
+    }
+    assert_true(most_bytes < 200000);
+    char text[4000];
+    weft_graph_print_text(graph, text, sizeof(text), NULL);
+    assert_non_null(strstr(text, "    s0 in 1..1000\n    s1 in 1..7\n"));
+    weft_graph_free(graph);
+    assert_no_error();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_f4_relations_mean_what_they_say),
+        cmocka_unit_test(test_f4_implied_relations_follow),
+        cmocka_unit_test(test_f4_texts_that_cannot_be_read),
+        cmocka_unit_test(test_f4_linear_dependence_is_found),
+        cmocka_unit_test(test_f4_sizes_become_symbols),
+        cmocka_unit_test(test_f4_thousand_shapes_need_bounded_memory),
+    };
+    return RUN_ON_RANKS(tests);
+}
