@@ -9,6 +9,7 @@
 #endif
 
 #include "autograd/tape.h"
+#include "call/deferral.h"
 #include "codelets/linear.h"
 #include "comm/calibrate.h"
 #include "comm/check_spmd.h"
@@ -23,13 +24,13 @@
 #include "module/module.h"
 #include "predict/predict.h"
 #include "runtime/components.h"
-#include "runtime/deferral.h"
 #include "runtime/device_watch.h"
 #include "runtime/failures.h"
 #include "runtime/pool.h"
 #include "runtime/task_memory.h"
 #include "runtime/thread.h"
 #include "runtime/variables.h"
+#include "sched/sched.h"
 #include "start.h"
 #include "tensor/tensor.h"
 
@@ -309,16 +310,37 @@ weft_status weft_wait(void)
     return weft_error_collect();
 }
 
+weft_status weft_pause(void)
+{
+    weft_status status = weft_require_init("weft_pause");
+    weft_deferral_note("weft_pause");
+    if (status == WEFT_OK && !weft_runtime.paused) {
+        weft_runtime.paused = true;
+        weft_sched_pause();
+    }
+    return status;
+}
+
+weft_status weft_resume(void)
+{
+    weft_status status = weft_require_init("weft_resume");
+    weft_deferral_note("weft_resume");
+    if (status == WEFT_OK) {
+        weft_end_pause();
+    }
+    return status;
+}
+
 weft_status weft_finalize(void)
 {
     weft_status status = weft_require_init("weft_finalize");
     if (status != WEFT_OK) {
         return status;
     }
-    if (weft_runtime.deferral != NULL) {
+    if (weft_runtime.context.deferral != NULL) {
         return weft_fail(WEFT_ERR_STATE, "weft_finalize", "called from within the function of a graph");
     }
-    if (weft_runtime.in_program > 0) {
+    if (weft_runtime.context.in_program > 0) {
         return weft_fail(WEFT_ERR_STATE, "weft_finalize", "called from within a function that the library has called");
     }
     if (weft_runtime.tells_left_over) {

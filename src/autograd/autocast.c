@@ -164,7 +164,7 @@ bool weft_autocast_narrows(const weft_tape *tape)
 /* Gathers the inputs that the call reads as they are. False with the error kept. */
 static bool gather_inputs(const weft_call *call)
 {
-    bool reads = call->action == NULL || !call->action->keeps, done = true;
+    bool reads = !weft_call_does(call, WEFT_KEEPS), done = true;
     for (int i = 0, count = reads ? weft_call_num_tensors(call) : 0; i < count && done; i++) {
         const weft_tensor *handle = weft_call_tensor(call, i);
         weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);

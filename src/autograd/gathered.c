@@ -90,12 +90,12 @@ static weft_status perform_gather(const weft_call *call, weft_tensor *outputs[])
 /* The gradient gets the input's type before it is reduced. */
 static const weft_gradient_entry gradient_of_gather = WEFT_GRADIENT_SAME;
 const weft_action weft_action_gather = {
-    .name = "gather", .perform = perform_gather, .num_outputs = 1, .makes = true, .gradient = &gradient_of_gather
+    .name = "gather", .perform = perform_gather, .num_outputs = 1, .effects = WEFT_MAKES, .gradient = &gradient_of_gather
 };
 
 bool weft_is_gather(const weft_call *call)
 {
-    return call->action != NULL && (call->action->moves || call->action == &weft_action_gather);
+    return weft_call_does(call, WEFT_MOVES) || call->action == &weft_action_gather;
 }
 
 static weft_tensor *gather(const char *function, weft_tensor *sharded, const weft_layout *to)
@@ -196,7 +196,7 @@ weft_tensor *weft_gather_for_use(const char *function, weft_tensor *handle, cons
     const weft_layout *from = sharded->layout;
     const weft_layout *to = weft_check_layout(function, from->mesh, placements, from->ndim, from->shape, from->dtype);
     const weft_tape *tape = weft_runtime.tape;
-    bool plain = to == NULL || to == from || tape == NULL || weft_runtime.call_depth > 0 || sharded->fake ||
+    bool plain = to == NULL || to == from || tape == NULL || weft_runtime.context.depth > 0 || sharded->fake ||
                  sharded->borrowed || from->has_partial || to->has_partial;
     if (!plain && from->dtype == WEFT_F32 && weft_autocast_narrows(tape)) {
         return defer(function, sharded, to);

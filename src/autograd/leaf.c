@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "autograd/tape.h"
-#include "runtime/deferral.h"
+#include "call/deferral.h"
 
 static weft_tape_leaf *leaf_of(const weft_tensor_impl *tensor)
 {
@@ -232,7 +232,7 @@ static weft_status perform_detach(const weft_call *call, weft_tensor *outputs[])
 weft_tensor *weft_detach(weft_tensor *handle)
 {
     static const char function[] = "weft_detach";
-    static const weft_action action = { .name = "detach", .perform = perform_detach, .leaves_values = true, .num_outputs = 1 };
+    static const weft_action action = { .name = "detach", .perform = perform_detach, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED, .num_outputs = 1 };
     return weft_check_tensor(function, "tensor", handle) == NULL
                ? NULL
                : weft_act_for_tensor(&(weft_call){

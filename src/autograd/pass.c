@@ -227,8 +227,7 @@ static bool complete(const weft_pass *pass, weft_tape_leaf *leaf)
 typedef struct visit {
     const weft_pass *pass;
     weft_tape_node *node;
-    weft_call call;
-    weft_call_details details;
+    weft_own_call own;
     bool *wanted, *wide;
     weft_tensor **tensors, **outputs, **output_gradients, **gradients;
     weft_tape_leaf **complete; /* with references: leaves that wait for no other gradient */
@@ -297,15 +296,7 @@ static bool restore(visit *v)
 /* The recorded call on the restored tensors. */
 static void make_call(visit *v)
 {
-    v->call = *v->node->call;
-    for (int i = 0; i < v->call.num_inputs; i++) {
-        v->call.inputs[i] = v->tensors[i];
-    }
-    if (v->call.details != NULL) {
-        v->details = *v->call.details;
-        v->details.tensors = v->tensors + v->call.num_inputs;
-        v->call.details = &v->details;
-    }
+    weft_call_on(&v->own, v->node->call, v->tensors);
 }
 
 /* The sums of the outputs' gradients; *any: there are some. The gradient of a chosen output remains its sum. */
@@ -331,7 +322,7 @@ static bool take_output_gradients(visit *v, bool *any)
 static weft_tensor *placed(const visit *v, const weft_tape_value *value, weft_tensor *gradient)
 {
     const weft_layout *layout = weft_layout_of(gradient);
-    bool redistribution = v->node->call != NULL && v->node->call->action != NULL && v->node->call->action->moves;
+    bool redistribution = v->node->call != NULL && weft_call_does(v->node->call, WEFT_MOVES);
     if (layout->mesh == value->layout->mesh && (!redistribution || weft_tape_leaf_of(value) != NULL)) {
         return gradient;
     }
@@ -377,7 +368,7 @@ static bool compute(visit *v)
         return false;
     }
     make_call(v);
-    return weft_call_gradients(&(weft_gradient){ .call = &v->call,
+    return weft_call_gradients(&(weft_gradient){ .call = &v->own.call,
                                                  .outputs = v->outputs,
                                                  .output_gradients = v->output_gradients,
                                                  .wanted = v->wanted,

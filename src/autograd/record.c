@@ -30,14 +30,14 @@ static bool any_requires(const weft_call *call)
 static bool is_of_interest(const weft_call *call)
 {
     return call->operation != NULL ? !call->operation->gradient.steps
-                                   : call->action->moves || call->details != NULL;
+                                   : weft_call_does(call, WEFT_MOVES) || call->details != NULL;
 }
 
 /* 1 + the number of an input that is a leaf and would be changed, or that was computed from leaves and would be
  * written to by the program; 0: none. */
 static int changed_against_rules(const weft_call *call)
 {
-    const weft_tensor_impl *lent = call->action != NULL && call->action->lends ? input_of(call, 0) : NULL;
+    const weft_tensor_impl *lent = weft_call_does(call, WEFT_LENDS) ? input_of(call, 0) : NULL;
     if (lent != NULL && lent->tape != NULL && weft_tape_leaf_of(lent->tape) == NULL) {
         return 1;
     }
@@ -71,7 +71,7 @@ static bool regathers(const weft_call *call)
 /* Without data there is nothing to save, but a graph's calls tell the values apart. */
 static bool is_saved(const weft_tensor_impl *tensor)
 {
-    return !tensor->fake || weft_runtime.deferral != NULL;
+    return !tensor->fake || weft_runtime.context.deferral != NULL;
 }
 
 static bool save_inputs(weft_tape_node *node, const weft_call *call)
@@ -238,7 +238,7 @@ static weft_status execute_whole(weft_tape_pending *pending, const weft_call *ca
 static weft_status refuse(const weft_call *call, int input)
 {
     static const char *const between = "between weft_no_grad_begin() and weft_no_grad_end()";
-    if (call->action != NULL && call->action->lends) {
+    if (weft_call_does(call, WEFT_LENDS)) {
         return weft_fail(WEFT_ERR_STATE, call->function,
                          "tensor was computed from leaves: it can be written to %s; weft_detach() gives its values "
                          "as a constant",

@@ -1,7 +1,7 @@
 /* Values that are saved for the backward pass. */
 #include "autograd/tape.h"
+#include "call/deferral.h"
 #include "ops/ops.h"
-#include "runtime/deferral.h"
 
 /* The share of a leaf that its redistribution has saved, if the leaf is to be gathered again; else NULL. */
 static const weft_tensor_impl *source_of_value(const weft_tape_value *value)

@@ -11,8 +11,8 @@
 
 #include <weft/autograd.h>
 
+#include "call/recorder.h"
 #include "ops/gradient.h"
-#include "runtime/recorder.h"
 #include "tensor/state.h"
 
 struct weft_tape_node;

@@ -559,7 +559,7 @@ static bool add_choices(const listing *l, weft_shard_unit *unit)
     bool done = true;
     if (!on_one_mesh(l) || l->node->implicit) {
         add_recorded(l, unit);
-    } else if (call->action != NULL && call->action->moves) {
+    } else if (weft_call_does(call, WEFT_MOVES)) {
         done = add_moves(l, unit);
     } else {
         if (call->operation != NULL && has_rule(l->node)) {

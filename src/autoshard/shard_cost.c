@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "autoshard/shard.h"
+#include "call/context.h"
+#include "call/recorder.h"
 #include "dispatch/cache.h"
 #include "dispatch/inputs.h"
-#include "runtime/recorder.h"
 #include "tensor/actions.h"
 
 /* ---- redistributions ------------------------------------------------------------------------------------- */
@@ -187,7 +188,7 @@ static bool add_step(weft_steps *self, const weft_call *call, int num_outputs, w
     if (call->operation != NULL) {
         return add_operation(a, call);
     }
-    if (call->action->moves) {
+    if (weft_call_does(call, WEFT_MOVES)) {
         add_cost(a, weft_shard_move_cost(a->world, weft_layout_of(call->inputs[0]), call->details->layout));
     } else if (call->access_map[0] != NULL) {
         add_access_cost(a, weft_layout_of(call->inputs[0]), call->access_map[0]);
@@ -218,20 +219,13 @@ static bool invoke(asking *a, const weft_graph_node *node, const weft_layout *co
                    weft_tensor *handles[])
 {
     weft_tensor **results = handles + node->num_inputs;
-    weft_call call = *node->call;
-    weft_call_details details;
+    weft_own_call own;
     if (!make_inputs(node, inputs, handles)) {
         return false;
     }
-    memcpy(call.inputs, handles, (size_t)call.num_inputs * sizeof(handles[0]));
-    if (call.details != NULL) {
-        details = *call.details;
-        details.tensors = handles + call.num_inputs;
-        call.details = &details;
-    }
-    weft_runtime.steps = &a->steps;
-    bool done = weft_invoke(&call, results) == WEFT_OK;
-    weft_runtime.steps = NULL;
+    const weft_context outer = weft_context_enter(weft_context_collecting(&a->steps));
+    bool done = weft_invoke(weft_call_on(&own, node->call, handles), results) == WEFT_OK;
+    weft_context_leave(outer);
     for (int i = 0; i < node->num_outputs && done; i++) {
         outputs[i] = results[i] == NULL || node->outputs[i] < 0 ? NULL : weft_layout_of(results[i]);
     }
@@ -252,9 +246,9 @@ static bool ask(asking *a, const weft_graph_node *node, const weft_layout *const
     }
     weft_runtime.regions = NULL;
     weft_runtime.explained = NULL;
-    weft_runtime.call_depth++;
+    const weft_context outer = weft_context_enter(weft_context_within_call());
     done = invoke(a, node, inputs, outputs, handles);
-    weft_runtime.call_depth--;
+    weft_context_leave(outer);
     *random = drawn;
     weft_runtime.regions = regions;
     weft_runtime.explained = explained;

@@ -61,7 +61,7 @@ static void follow(const lifetimes *l, int number, int first, int last)
         }
         add_use(l, value, last);
     }
-    bool moves = node->call->action != NULL && node->call->action->moves;
+    bool moves = weft_call_does(node->call, WEFT_MOVES);
     for (int i = 0; i < node->num_inputs && moves; i++) {
         if (node->inputs[i] >= 0) {
             l->is_sent[l->storage[node->inputs[i]]] = true;

@@ -265,10 +265,10 @@ static bool may_submit(const weft_call_signature *call)
 
 bool weft_check_spmd(const weft_call_signature *call)
 {
-    if (weft_runtime.steps != NULL) {
+    if (weft_runtime.context.steps != NULL) {
         return !call->failed;
     }
-    if (weft_runtime.expanded > 0) {
+    if (weft_runtime.context.expanded > 0) {
         return !call->failed && (!weft_is_broken() || weft_error_collect() == WEFT_OK);
     }
     if (!call->failed && !may_submit(call)) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/context.h"
 #include "dispatch/cache.h"
 #include "dispatch/expansion.h"
 #include "dispatch/inputs.h"
@@ -110,7 +111,7 @@ bool weft_composite_body(const weft_call *call, weft_tensor *outputs[])
 static bool carry_body_out(const weft_call *call, weft_tensor *outputs[])
 {
     int num_outputs = weft_call_num_outputs(call);
-    weft_steps *steps = weft_runtime.steps;
+    weft_steps *steps = weft_runtime.context.steps;
     unsigned inherited = steps == NULL ? 0 : steps->inherited;
     weft_scope_open();
     if (steps != NULL) {
@@ -174,20 +175,17 @@ static bool run_without_data(const weft_call *call, weft_tensor_impl *const inpu
         weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for %d tensors", num_inputs);
         return false;
     }
-    weft_call own = *call;
-    weft_call_details details = call->details == NULL ? (weft_call_details){ 0 } : *call->details;
-    details.tensors = handles + call->num_inputs;
-    own.details = call->details == NULL ? NULL : &details;
+    weft_own_call own;
     weft_scope_open();
     bool done = make_without_data(call->function, inputs, num_inputs, handles);
+    weft_call_on(&own, call, handles);
     if (done) {
-        memcpy(own.inputs, handles, (size_t)call->num_inputs * sizeof(handles[0]));
         weft_steps steps = { .add = accept_step, .explains = true };
-        weft_runtime.steps = &steps;
-        done = weft_composite_accepts(call, inputs) && carry_body_out(&own, outputs);
-        weft_runtime.steps = NULL;
+        const weft_context outer = weft_context_enter(weft_context_collecting(&steps));
+        done = weft_composite_accepts(call, inputs) && carry_body_out(&own.call, outputs);
+        weft_context_leave(outer);
     }
-    done = close_and_keep(&own, done ? weft_call_num_outputs(call) : 0, outputs) && done;
+    done = close_and_keep(&own.call, done ? weft_call_num_outputs(call) : 0, outputs) && done;
     free(handles);
     return done;
 }
@@ -211,7 +209,7 @@ bool weft_composite_call(const weft_call *call, weft_tensor *outputs[])
         weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for %d tensors", num_inputs);
         return false;
     }
-    bool fake = weft_runtime.steps != NULL, valid = weft_require_init(call->function) == WEFT_OK;
+    bool fake = weft_runtime.context.steps != NULL, valid = weft_require_init(call->function) == WEFT_OK;
     for (int i = 0; i < num_inputs && valid; i++) {
         char text[32];
         inputs[i] = weft_check_tensor(call->function, name_of(call, i, text, sizeof(text)), weft_call_tensor(call, i));
@@ -220,7 +218,7 @@ bool weft_composite_call(const weft_call *call, weft_tensor *outputs[])
     }
     memset(outputs, 0, (size_t)weft_call_num_outputs(call) * sizeof(outputs[0]));
     bool done = !valid ? weft_dispatch_check_spmd(call, NULL, false)
-                : weft_runtime.steps != NULL ? carry_body_out(call, outputs)
+                : weft_runtime.context.steps != NULL ? carry_body_out(call, outputs)
                 : fake ? check_changed(call, inputs) && run_without_data(call, inputs, outputs)
                        : run_composite(call, inputs, outputs);
     if (inputs != few) {
@@ -320,11 +318,11 @@ bool weft_expansion_run(const weft_expansion *expansion, const weft_call *call, 
     const weft_step *steps = expansion->steps.items;
     bool done = true;
     weft_composite_enter();
-    weft_runtime.expanded++;
+    const weft_context outer = weft_context_enter(weft_context_expanded());
     for (size_t i = 0; i < expansion->steps.count && done; i++) {
         done = run_step(&r, &steps[i]);
     }
-    weft_runtime.expanded--;
+    weft_context_leave(outer);
     weft_composite_close();
     done = done && give_outputs(&r, expansion, outputs);
     for (int i = expansion->num_inputs; i < expansion->num_tensors; i++) {

@@ -1,11 +1,11 @@
 /* The path of every operation: checks, layouts, redistributions, outputs, tasks. */
 #include <string.h>
 
+#include "call/deferral.h"
 #include "codelets/random.h"
 #include "dispatch/cache.h"
 #include "dispatch/check.h"
 #include "dispatch/inputs.h"
-#include "runtime/deferral.h"
 #include "tensor/regions.h"
 #include "tensor/run.h"
 
@@ -256,7 +256,7 @@ static bool share_memory(operands *o)
 static weft_tensor_impl *obtain_output(const operands *o, int output)
 {
     const weft_layout *layout = o->sharding->outputs[output];
-    weft_tensor_impl *dying = weft_runtime.dying;
+    weft_tensor_impl *dying = weft_runtime.context.dying;
     for (int i = 0; dying != NULL && i < o->call->num_inputs; i++) {
         if (o->inputs[i] == dying && dying->layout == layout && o->neighbours[i] == NULL) {
             return weft_tensor_new_over(o->call->function, dying);
@@ -353,22 +353,23 @@ static bool needs_moves(const weft_call *call, const weft_sharding *sharding,
 static bool make_without_data(operands *o)
 {
     const weft_call *call = o->call;
+    weft_tensor_impl *changed[WEFT_MAX_OUTPUTS];
     weft_tensor *outputs[WEFT_MAX_OUTPUTS];
     for (int i = 0; i < o->num_outputs; i++) {
-        bool in_place = call->operation->outputs[i].in_place;
-        if (in_place && !o->inputs[i]->fake) {
+        changed[i] = call->operation->outputs[i].in_place ? o->inputs[i] : NULL;
+        if (changed[i] != NULL && !changed[i]->fake) {
             weft_fail(WEFT_ERR_STATE, call->function, "%s has data, and another input has none (weft_fake())",
                       call->operation->inputs[i].name);
             return false;
         }
-        o->outputs[i] = in_place ? o->inputs[i] : weft_tensor_fake(call->function, o->sharding->outputs[i]);
-        if (o->outputs[i] == NULL) {
-            return false;
-        }
-        outputs[i] = weft_tensor_handle(o->outputs[i]);
     }
-    return weft_runtime.steps == NULL ||
-           weft_runtime.steps->add(weft_runtime.steps, call, o->num_outputs, outputs);
+    if (!weft_make_without_data(call, o->num_outputs, o->sharding->outputs, changed, outputs)) {
+        return false;
+    }
+    for (int i = 0; i < o->num_outputs; i++) {
+        o->outputs[i] = weft_tensor_get(outputs[i]);
+    }
+    return true;
 }
 
 static bool any_without_data(const weft_call *call, weft_tensor_impl *const inputs[])
@@ -430,7 +431,7 @@ static bool dispatch_held(operands *o)
     if (sharding != NULL && weft_runtime.explained != NULL) {
         weft_explain_dispatch(call, inputs);
     }
-    if (sharding != NULL && weft_runtime.regions != NULL && weft_runtime.expanded == 0 &&
+    if (sharding != NULL && weft_runtime.regions != NULL && weft_runtime.context.expanded == 0 &&
         !check_explicit(call, inputs, sharding)) {
         sharding = NULL;
     }
@@ -490,7 +491,7 @@ bool weft_dispatch_itself_all(const weft_call *given, weft_tensor *outputs[])
     const weft_call *call = call_in_use(given, &own);
     operands o = { .call = call };
     bool draws = call->operation->draws && weft_require_init(call->function) == WEFT_OK;
-    bool done = draws && weft_runtime.steps == NULL ? dispatch_drawing(call, &o) : dispatch(&o);
+    bool done = draws && weft_runtime.context.steps == NULL ? dispatch_drawing(call, &o) : dispatch(&o);
     for (int i = 0; i < o.num_outputs && done; i++) {
         outputs[i] = weft_tensor_handle(o.outputs[i]);
     }
@@ -506,12 +507,8 @@ weft_tensor *weft_dispatch_itself(const weft_call *call)
     return weft_dispatch_itself_all(call, outputs) ? outputs[0] : NULL;
 }
 
-static weft_status carry_out(const weft_call *given, weft_tensor *outputs[])
+static weft_status perform(const weft_call *given, weft_tensor *outputs[])
 {
-    weft_status status;
-    if (weft_runtime.deferral != NULL && weft_runtime.deferral->take(weft_runtime.deferral, given, outputs, &status)) {
-        return status;
-    }
     weft_call own;
     const weft_call *call = call_in_use(given, &own);
     bool done = weft_call_expands(call) ? weft_composite_call(call, outputs) : weft_dispatch_itself_all(call, outputs);
@@ -526,8 +523,7 @@ weft_tensor *weft_dispatch(const weft_call *call)
 
 bool weft_dispatch_all(const weft_call *call, weft_tensor *outputs[])
 {
-    return (weft_is_listened_to() ? weft_call_tell(call, weft_call_num_outputs(call), outputs, carry_out)
-                                  : carry_out(call, outputs)) == WEFT_OK;
+    return weft_call_make(call, outputs, perform) == WEFT_OK;
 }
 
 weft_status weft_invoke(const weft_call *call, weft_tensor *outputs[])

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/context.h"
 #include "dispatch/cache.h"
 #include "tensor/regions.h"
 
@@ -135,14 +136,10 @@ static bool make_fakes(const weft_call *call, weft_expansion *expansion, weft_te
 static bool carry_body_out(const weft_call *call, weft_expansion *expansion, weft_tensor *fakes[], weft_tensor *outputs[])
 {
     collector c = { .steps = { .inherited = ~0u, .add = add_step }, .expansion = expansion };
-    weft_call on_fakes = *call;
-    weft_call_details details = call->details == NULL ? (weft_call_details){ 0 } : *call->details;
-    memcpy(on_fakes.inputs, fakes, (size_t)call->num_inputs * sizeof(fakes[0]));
-    details.tensors = fakes + call->num_inputs;
-    on_fakes.details = call->details == NULL ? NULL : &details;
-    weft_runtime.steps = &c.steps;
-    bool done = weft_composite_body(&on_fakes, outputs);
-    weft_runtime.steps = NULL;
+    weft_own_call own;
+    const weft_context outer = weft_context_enter(weft_context_collecting(&c.steps));
+    bool done = weft_composite_body(weft_call_on(&own, call, fakes), outputs);
+    weft_context_leave(outer);
     for (int i = 0; i < expansion->num_outputs && done; i++) {
         expansion->outputs[i] = outputs[i] == NULL ? -1 : number_of(expansion, outputs[i]);
     }

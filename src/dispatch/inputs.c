@@ -140,13 +140,13 @@ static weft_status change_regions(const char *function, const weft_action *actio
 
 weft_status weft_implicit_replication_begin(void)
 {
-    static const weft_action action = { .name = "implicit_replication_begin", .perform = perform_change, .leaves_values = true };
+    static const weft_action action = { .name = "implicit_replication_begin", .perform = perform_change, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
     return change_regions("weft_implicit_replication_begin", &action, 1);
 }
 
 weft_status weft_implicit_replication_end(void)
 {
-    static const weft_action action = { .name = "implicit_replication_end", .perform = perform_change, .leaves_values = true };
+    static const weft_action action = { .name = "implicit_replication_end", .perform = perform_change, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
     return change_regions("weft_implicit_replication_end", &action, -1);
 }
 

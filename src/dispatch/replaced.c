@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/deferral.h"
 #include "comm/check_spmd.h"
 #include "dispatch/description.h"
 #include "dispatch/dispatch.h"
 #include "runtime/codelets.h"
-#include "runtime/deferral.h"
 #include "sharding/halos.h"
 
 /* Replacements in use. */

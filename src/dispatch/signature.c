@@ -48,7 +48,7 @@ static bool check(const weft_call *call, weft_tensor_impl *const inputs[], bool 
 
 bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inputs[], bool valid)
 {
-    if (weft_runtime.comm == NULL || weft_runtime.steps != NULL || weft_runtime.expanded > 0) {
+    if (weft_runtime.comm == NULL || weft_runtime.context.steps != NULL || weft_runtime.context.expanded > 0) {
         return weft_check_spmd(&(weft_call_signature){ .function = call->function, .failed = !valid });
     }
     enum { OWN = 4 + WEFT_MAX_SCALARS + WEFT_MAX_SIZES + WEFT_MAX_ATTRIBUTES };

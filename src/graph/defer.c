@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/context.h"
 #include "codelets/random.h"
 #include "dispatch/dispatch.h"
 #include "graph/graph.h"
@@ -33,7 +34,7 @@ static bool is_deferrable(const weft_call *call)
         return false;
     }
     bool has_layout = call->details != NULL && call->details->layout != NULL;
-    return call->operation != NULL ? weft_call_num_tensors(call) > 0 || has_layout : call->action->makes && has_layout;
+    return call->operation != NULL ? weft_call_num_tensors(call) > 0 || has_layout : weft_call_does(call, WEFT_MAKES) && has_layout;
 }
 
 /* A tensor without data cannot change one with data. */
@@ -259,24 +260,16 @@ static weft_status foresee(const taking *t, foreseen results[])
         return weft_fail(WEFT_ERR_NOMEM, t->call->function, "no memory for %d tensors", t->num_inputs);
     }
     weft_tensor **outputs = twins + t->num_inputs;
-    weft_deferral *deferral = weft_runtime.deferral;
-    weft_runtime.deferral = NULL;
-    weft_call call = *t->call;
-    weft_call_details details;
+    const weft_context outer = weft_context_enter(weft_context_undeferred());
+    weft_own_call own;
     weft_status status = make_twins(t, twins) ? WEFT_OK : weft_latest_status();
     if (status == WEFT_OK) {
-        memcpy(call.inputs, twins, (size_t)call.num_inputs * sizeof(twins[0]));
-        if (call.details != NULL) {
-            details = *call.details;
-            details.tensors = twins + call.num_inputs;
-            call.details = &details;
-        }
-        status = weft_invoke(&call, outputs);
+        status = weft_invoke(weft_call_on(&own, t->call, twins), outputs);
     }
     for (int i = 0; i < t->num_outputs && status == WEFT_OK; i++) {
         results[i] = foresee_output(t, twins, outputs[i]);
     }
-    weft_runtime.deferral = deferral;
+    weft_context_leave(outer);
     weft_scope_close_keeping(0, NULL, NULL, NULL);
     free(twins);
     return status;
@@ -491,26 +484,13 @@ static weft_status take_tensors(weft_graph_run *run, taking *t, weft_tensor *out
     return defer(run, t, outputs);
 }
 
-/* Concerns references, or regions that the calls' records tell. */
-static bool has_no_effect(const weft_action *action)
-{
-    static const char *const names[] = { "detach", "scope_open", "scope_close", "tensor_flatten", "implicit_replication_begin",
-                                         "implicit_replication_end" };
-    bool found = action->keeps;
-    for (size_t i = 0; i < WEFT_ARRAY_SIZE(names) && !found; i++) {
-        found = strcmp(action->name, names[i]) == 0;
-    }
-    return found;
-}
-
 /* A call that is executed now ends the segment, unless it leaves values alone. */
 static bool pass(weft_graph_run *run, const weft_call *call, weft_status *status)
 {
-    bool has_effect = call->action == NULL || !call->action->leaves_values || !has_no_effect(call->action);
-    if (has_effect) {
+    if (!weft_call_does(call, WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED)) {
         run->deferral.note(&run->deferral, call->function);
     }
-    if (call->action != NULL && call->action->leaves_values) {
+    if (weft_call_does(call, WEFT_LEAVES_VALUES)) {
         return false;
     }
     *status = weft_run_end_segment(run);
@@ -520,10 +500,10 @@ static bool pass(weft_graph_run *run, const weft_call *call, weft_status *status
 bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status)
 {
     weft_graph_run *run = (weft_graph_run *)self;
-    if (weft_runtime.steps != NULL) {
+    if (weft_runtime.context.steps != NULL) {
         return false;
     }
-    bool leaves_values = call->action != NULL && call->action->leaves_values;
+    bool leaves_values = weft_call_does(call, WEFT_LEAVES_VALUES);
     if (run->failed != WEFT_OK && !leaves_values) {
         *status = weft_fail(run->failed, call->function, "calls before it in graph %s have failed", run->graph->name);
         return true;

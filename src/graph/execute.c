@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/context.h"
 #include "clusters/cluster.h"
 #include "codelets/random.h"
 #include "dispatch/cache.h"
@@ -80,8 +81,7 @@ static weft_tensor_impl *find_dying(const executing *e, int number)
 
 /* The node's call on the values. */
 typedef struct made_call {
-    weft_call call;
-    weft_call_details details;
+    weft_own_call own;
     weft_tensor **tensors; /* handles of all inputs */
     weft_tensor **outputs;
 } made_call;
@@ -100,7 +100,7 @@ static bool choose_target(const executing *e, const weft_graph_node *node, int n
     if (!needed && (meant != NULL || !e->is_outside[input])) {
         return true;
     }
-    weft_tensor_impl *other = keep_aside(made->call.function, holder);
+    weft_tensor_impl *other = keep_aside(node->call->function, holder);
     if (other == NULL) {
         return false;
     }
@@ -135,20 +135,14 @@ static void find_call_scalars(const executing *e, const weft_graph_node *node, d
 static bool make_call(const executing *e, int number, made_call *made)
 {
     const weft_graph_node *node = weft_trace_node(e->executed, (size_t)number);
-    made->call = *node->call;
-    find_call_scalars(e, node, made->call.scalars);
     for (int i = 0; i < node->num_inputs; i++) {
         made->tensors[i] = weft_tensor_handle(e->values[node->inputs[i]]);
     }
     if (!choose_targets(e, node, number, made)) {
         return false;
     }
-    memcpy(made->call.inputs, made->tensors, (size_t)made->call.num_inputs * sizeof(weft_tensor *));
-    if (made->call.details != NULL) {
-        made->details = *made->call.details;
-        made->details.tensors = made->tensors + made->call.num_inputs;
-        made->call.details = &made->details;
-    }
+    weft_call_on(&made->own, node->call, made->tensors);
+    find_call_scalars(e, node, made->own.call.scalars);
     return true;
 }
 
@@ -171,12 +165,12 @@ static weft_status invoke(const weft_graph_node *node, const weft_deferred_call 
     }
     uint64_t drawn = state->offset + node->draws;
     weft_runtime.implicit_replications = node->implicit;
-    weft_status status = (node->is_step ? invoke_step : weft_invoke)(&made->call, made->outputs);
+    weft_status status = (node->is_step ? invoke_step : weft_invoke)(&made->own.call, made->outputs);
     weft_runtime.implicit_replications = implicit;
     drawn -= state->offset;
     *state = former;
     if (status == WEFT_OK && drawn != 0 && weft_runtime.rehearsal == NULL) {
-        status = weft_fail_alone(WEFT_ERR_STATE, made->call.function,
+        status = weft_fail_alone(WEFT_ERR_STATE, made->own.call.function,
                                  "draws other random numbers than foreseen when it was captured");
     }
     return status;
@@ -192,11 +186,11 @@ static bool take_outputs(const executing *e, const weft_graph_node *node, const 
         }
         weft_tensor_impl *output = weft_tensor_get(made->outputs[i]);
         if (output->layout != weft_trace_value(e->executed, number)->layout) {
-            weft_fail_alone(WEFT_ERR_STATE, made->call.function,
+            weft_fail_alone(WEFT_ERR_STATE, made->own.call.function,
                             "the output's layout is another than when it was captured: has an operation been replaced?");
             return false;
         }
-        output->version -= weft_call_changes(&made->call, i);
+        output->version -= weft_call_changes(&made->own.call, i);
         set_value(e, number, output);
     }
     return true;
@@ -222,9 +216,10 @@ static weft_status execute_node(const executing *e, int number, made_call *made)
         return weft_latest_status();
     }
     bool can = make_call(e, number, made);
-    weft_runtime.dying = node->num_outputs == 1 ? find_dying(e, node->outputs[0]) : NULL;
+    const weft_context outer =
+        weft_context_enter(weft_context_with_dying(node->num_outputs == 1 ? find_dying(e, node->outputs[0]) : NULL));
     weft_status status = can ? invoke(node, deferred_of(e, node), made) : weft_latest_status();
-    weft_runtime.dying = NULL;
+    weft_context_leave(outer);
     if (status == WEFT_OK && !take_outputs(e, node, made)) {
         status = weft_latest_status();
     }
@@ -453,9 +448,9 @@ static weft_status execute_all(const executing *e, made_call *made)
 {
     weft_status status = WEFT_OK;
     take_inputs(e);
-    weft_runtime.call_depth++;
+    const weft_context outer = weft_context_enter(weft_context_within_call());
     status = execute_calls(e, made);
-    weft_runtime.call_depth--;
+    weft_context_leave(outer);
     status = status == WEFT_OK ? fulfil_all(e) : status;
     for (int i = 0; i < (int)e->executed->values.count; i++) {
         set_value(e, i, NULL);

@@ -1,4 +1,5 @@
 /* The public functions of graphs. */
+#include "call/context.h"
 #include "graph/graph.h"
 #include "passes/body.h"
 
@@ -229,7 +230,7 @@ weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const in
 {
     weft_graph_run run;
     weft_run_begin(&run, graph);
-    weft_runtime.deferral = &run.deferral;
+    const weft_context outer = weft_context_enter(weft_context_deferred(&run.deferral));
     weft_status status = call_in_scope(graph, inputs, scalars, outputs);
     if (graph->frozen != NULL && status == WEFT_OK) {
         weft_frozen_observe(&run, inputs, scalars, outputs);
@@ -238,7 +239,7 @@ weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const in
         status = weft_run_fail_memory(&run);
     }
     weft_status ended = weft_run_end_segment(&run);
-    weft_runtime.deferral = NULL;
+    weft_context_leave(outer);
     graph->num_newest = run.position;
     weft_run_free(&run);
     return status == WEFT_OK ? ended : status;
@@ -251,7 +252,7 @@ enum { MOST_NESTED = 64 };
  * graph within a graph belong to that. */
 static bool is_called_through(void)
 {
-    return weft_runtime.deferral != NULL || weft_runtime.steps != NULL || weft_in_region() || weft_is_explaining();
+    return weft_runtime.context.deferral != NULL || weft_runtime.context.steps != NULL || weft_in_region() || weft_is_explaining();
 }
 
 static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],

@@ -13,8 +13,8 @@
 
 #include <weft/graph.h>
 
+#include "call/deferral.h"
 #include "graph/shapes.h"
-#include "runtime/deferral.h"
 #include "trace/trace.h"
 
 /* ---- graphs (graph.c) ------------------------------------------------------------------------------------ */

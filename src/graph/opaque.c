@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/context.h"
 #include "tensor/state.h"
 
 /* A function that was declared safe, and its results, with references. */
@@ -36,13 +37,12 @@ static weft_status call(const char *name, weft_opaque_function function, void *c
                         weft_tensor *outputs[])
 {
     static const char caller[] = "weft_graph_opaque";
-    weft_deferral *deferral = weft_runtime.deferral;
-    weft_runtime.deferral = NULL;
+    const weft_context outer = weft_context_enter(weft_context_undeferred());
     weft_visit visit;
     weft_visit_begin(&visit);
     weft_status status = function(context, inputs, outputs);
     weft_visit_end(&visit);
-    weft_runtime.deferral = deferral;
+    weft_context_leave(outer);
     if (status != WEFT_OK) {
         return weft_fail(status, caller, "function %s returned: %s", name, weft_status_string(status));
     }
@@ -161,7 +161,7 @@ weft_status weft_graph_opaque(const char *name, weft_opaque_kind kind, weft_opaq
     for (int i = 0; i < num_outputs; i++) {
         outputs[i] = NULL;
     }
-    weft_graph_run *run = (weft_graph_run *)weft_runtime.deferral; /* NULL: in no graph */
+    weft_graph_run *run = (weft_graph_run *)weft_runtime.context.deferral; /* NULL: in no graph */
     if (run != NULL && kind == WEFT_OPAQUE_CONSTANT) {
         status = call_once(run, name, function, context, num_inputs, inputs, num_outputs, outputs);
     } else {

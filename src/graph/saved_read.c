@@ -162,7 +162,7 @@ static bool check_counts(weft_reader *r, weft_saved_call *c)
     if (weft_call_num_outputs(&c->call) != c->num_outputs) {
         return weft_reader_fail(r, "%d outputs, expected %d", c->num_outputs, weft_call_num_outputs(&c->call));
     }
-    if (c->call.action != NULL && (!c->has_layout || c->num_tensors > 1 || (c->call.action->moves && c->num_tensors != 1))) {
+    if (c->call.action != NULL && (!c->has_layout || c->num_tensors > 1 || (weft_call_does(&c->call, WEFT_MOVES) && c->num_tensors != 1))) {
         return weft_reader_fail(r, "%s needs one tensor and a layout", c->call.function);
     }
     if (operation == NULL || operation->num_inputs > 0) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/context.h"
 #include "comm/check_spmd.h"
 #include "graph/graph.h"
 #include "tensor/promised.h"
@@ -183,12 +184,11 @@ weft_status weft_run_end_segment(weft_graph_run *run)
     weft_graph_trace *trace = NULL;
     weft_status status = run->failed;
     if (run->calls.count > 0 && status == WEFT_OK) {
-        weft_deferral *deferral = weft_runtime.deferral;
-        weft_runtime.deferral = NULL;
+        const weft_context outer = weft_context_enter(weft_context_undeferred());
         status = finish_trace(run, &trace);
         status = status == WEFT_OK && !weft_run_take_donated(run) ? weft_latest_status() : status;
         status = status == WEFT_OK ? weft_run_execute(run, trace) : status;
-        weft_runtime.deferral = deferral;
+        weft_context_leave(outer);
         run->position++;
     } else if (status == WEFT_OK && !weft_run_take_donated(run)) {
         status = weft_latest_status();

@@ -2,9 +2,9 @@
 #ifndef WEFT_SRC_IO_CHECK_H
 #define WEFT_SRC_IO_CHECK_H
 
+#include "call/call.h"
 #include "comm/check_spmd.h"
 #include "io/rows.h"
-#include "runtime/call.h"
 
 /* A call on named tensors in a file. */
 typedef struct weft_file_call {

@@ -4,6 +4,7 @@
 
 #include <weft/autograd.h>
 
+#include "call/context.h"
 #include "module/module.h"
 #include "tensor/state.h"
 
@@ -272,9 +273,9 @@ static weft_status call_partition(const char *function, const weft_module_impl *
 {
     weft_status status = WEFT_OK;
     for (const weft_module_impl *at = top; at != NULL && status == WEFT_OK; at = weft_module_next(top, at)) {
-        weft_runtime.in_program++;
+        const weft_context outer = weft_context_enter(weft_context_in_program());
         status = partition(weft_module_path_from(top, at->path), at->handle, mesh->handle, context);
-        weft_runtime.in_program--;
+        weft_context_leave(outer);
         if (status != WEFT_OK) {
             weft_fail(status, function, "the partition function has failed for %s", weft_module_label(at));
         }

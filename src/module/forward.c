@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "call/context.h"
 #include "module/module.h"
 #include "tensor/state.h"
 
 /* Within the function of a graph: its calls depend on the module's functions. */
 static void note_use(weft_module_impl *module)
 {
-    module->was_used |= weft_runtime.deferral != NULL;
+    module->was_used |= weft_runtime.context.deferral != NULL;
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------------------- */
@@ -129,9 +130,9 @@ static weft_status call_hooks(const weft_forward *pass, weft_module_when when)
     size_t num_hooks = pass->module->hooks[when].count; /* a hook may add others, for later passes */
     for (size_t i = 0; i < num_hooks && status == WEFT_OK; i++) {
         weft_module_hook hook = weft_module_hooks_of(pass->module, when)[i];
-        weft_runtime.in_program++;
+        const weft_context outer = weft_context_enter(weft_context_in_program());
         status = hook.function(pass->module->handle, pass->module->mesh, count, tensors, hook.context);
-        weft_runtime.in_program--;
+        weft_context_leave(outer);
         status = named_status(pass, parts[when], status);
         status = status == WEFT_OK ? check_after(pass, parts[when], before ? "inputs" : "outputs", count, tensors)
                                    : status;
@@ -146,10 +147,10 @@ static weft_status call_all(const weft_forward *pass)
     if (status != WEFT_OK) {
         return status;
     }
-    weft_runtime.in_program++;
+    const weft_context outer = weft_context_enter(weft_context_in_program());
     status = module->forward(module->handle, pass->num_inputs, pass->inputs, pass->num_outputs, pass->outputs,
                              module->context);
-    weft_runtime.in_program--;
+    weft_context_leave(outer);
     status = named_status(pass, "the forward function", status);
     status = status == WEFT_OK
                  ? check_after(pass, "the forward function", "outputs", pass->num_outputs, pass->outputs)

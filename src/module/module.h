@@ -5,7 +5,7 @@
 
 #include <weft/module.h>
 
-#include "runtime/deferral.h"
+#include "call/deferral.h"
 #include "tensor/tensor.h"
 
 /* A named tensor of a module: a parameter or a buffer. */

@@ -122,7 +122,7 @@ static weft_module_slot *check_slot(const char *function, const weft_module *han
 /* Within the function of a graph: its calls depend on the slot. */
 static void note_use(weft_module_slot *slot)
 {
-    slot->was_used |= weft_runtime.deferral != NULL;
+    slot->was_used |= weft_runtime.context.deferral != NULL;
 }
 
 /* The tensor of a slot that must be a parameter's, or a buffer's. */
@@ -193,7 +193,7 @@ typedef struct weft_listing {
 static void note_listing(const weft_module *handle)
 {
     weft_module_impl *module = weft_handle_get(&weft_runtime.handles.modules, handle);
-    module->was_used |= weft_runtime.deferral != NULL;
+    module->was_used |= weft_runtime.context.deferral != NULL;
 }
 
 static void list_add(weft_listing *list, const char *name, void *item)

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "call/recorder.h"
 #include "comm/check_spmd.h"
 #include "ops/attention.h"
-#include "runtime/recorder.h"
 
 typedef weft_attention_operands attention;
 
@@ -198,7 +198,7 @@ static weft_tensor *numbers_of(const attention *a, int64_t count)
 {
     const weft_tensor_impl *q = weft_tensor_get(a->q);
     weft_mesh *mesh = q->layout->mesh->handle;
-    return weft_runtime.steps == NULL && q->fake ? weft_fake(WEFT_I64, 1, &count, mesh, NULL)
+    return weft_runtime.context.steps == NULL && q->fake ? weft_fake(WEFT_I64, 1, &count, mesh, NULL)
                                                  : weft_arange(WEFT_I64, 0, (double)count, 1, mesh, NULL);
 }
 
@@ -299,7 +299,7 @@ static bool has_no_data(const weft_tensor *tensor)
 static bool compare_calls(const attention *a, bool valid)
 {
     weft_attention_layouts of = { .q = NULL };
-    if (weft_runtime.deferral != NULL || has_no_data(a->q) || has_no_data(a->k) || has_no_data(a->v) || has_no_data(a->mask)) {
+    if (weft_runtime.context.deferral != NULL || has_no_data(a->q) || has_no_data(a->k) || has_no_data(a->v) || has_no_data(a->mask)) {
         return valid;
     }
     if (valid) {

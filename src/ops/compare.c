@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "call/deferral.h"
 #include "codelets/elementwise.h"
 #include "ops/ops.h"
-#include "runtime/deferral.h"
 #include "tensor/state.h"
 
 static const weft_operation operation_close = {
@@ -128,7 +128,7 @@ static weft_status act(const char *function, const weft_action *action, weft_ten
 weft_status weft_equal(weft_tensor *a, weft_tensor *b, bool *result)
 {
     static const char function[] = "weft_equal";
-    static const weft_action action = { .name = "equal", .perform = perform_equal, .needs_data = true };
+    static const weft_action action = { .name = "equal", .perform = perform_equal, .effects = WEFT_NEEDS_DATA };
     return check_pair(function, a, b, result) ? act(function, &action, a, b, (const double[3]){ 0 }, result)
                                               : weft_latest_status();
 }
@@ -137,7 +137,7 @@ weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double at
                           bool *result)
 {
     static const char function[] = "weft_allclose";
-    static const weft_action action = { .name = "allclose", .perform = perform_allclose, .needs_data = true };
+    static const weft_action action = { .name = "allclose", .perform = perform_allclose, .effects = WEFT_NEEDS_DATA };
     if (!check_pair(function, a, b, result)) {
         return weft_latest_status();
     }

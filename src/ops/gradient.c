@@ -38,7 +38,7 @@ const char *weft_call_no_gradient(const weft_call *call)
 {
     const weft_gradient_entry *entry = entry_of(call);
     return entry != NULL         ? entry->zero
-           : call->action->moves ? NULL
+           : weft_call_does(call, WEFT_MOVES) ? NULL
                                  : "it makes, reads or releases tensors";
 }
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/recorder.h"
 #include "ops/gradient.h"
-#include "runtime/recorder.h"
 
 /* A call of the body, with its outputs. */
 typedef struct body_call {

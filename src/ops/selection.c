@@ -1,6 +1,7 @@
 /* Elements that truth values choose, or several indices: nonzero(), masked_select(), index_put(). */
 #include <string.h>
 
+#include "call/context.h"
 #include "comm/check_spmd.h"
 #include "ops/ops.h"
 #include "tensor/state.h"
@@ -130,7 +131,7 @@ static int64_t repetitions(const weft_call *call)
 }
 
 /* The processes compare this call; those that it consists of follow from it. False with the error kept. */
-static bool begin_counting(const weft_call *call)
+static bool begin_counting(const weft_call *call, weft_context *outer)
 {
     const weft_layout *layouts[2] = { weft_layout_of(call->inputs[0]), weft_layout_of(call->inputs[call->num_inputs - 1]) };
     if (!weft_composite_open(call->function)) {
@@ -138,8 +139,9 @@ static bool begin_counting(const weft_call *call)
     }
     bool same = weft_check_spmd(
         &(weft_call_signature){ .function = call->function, .num_layouts = call->num_inputs, .layouts = layouts });
-    weft_runtime.expanded += same;
-    if (!same) {
+    if (same) {
+        *outer = weft_context_enter(weft_context_expanded());
+    } else {
         weft_composite_close();
     }
     return same;
@@ -148,7 +150,8 @@ static bool begin_counting(const weft_call *call)
 static weft_status perform(const weft_call *call, const weft_operation *operation, weft_tensor *outputs[])
 {
     int64_t count = 0;
-    if (!begin_counting(call)) {
+    weft_context outer;
+    if (!begin_counting(call, &outer)) {
         return weft_latest_status();
     }
     weft_status status = count_true(call->function, call->inputs[call->num_inputs - 1], &count);
@@ -158,7 +161,7 @@ static weft_status perform(const weft_call *call, const weft_operation *operatio
                          .inputs = { call->inputs[0], call->inputs[1] },
                          .attributes = { .num_sizes = 1, .sizes = { count * repetitions(call) } } };
     weft_tensor *result = status == WEFT_OK ? weft_dispatch(&chosen) : NULL;
-    weft_runtime.expanded--;
+    weft_context_leave(outer);
     bool done = weft_composite_close_keeping(result) && result != NULL;
     outputs[0] = done ? result : NULL;
     return done ? WEFT_OK : weft_latest_status();
@@ -200,7 +203,7 @@ weft_tensor *weft_nonzero(weft_tensor *a)
     static const char function[] = "weft_nonzero";
     static const weft_gradient_entry indices = WEFT_GRADIENT_ZERO("indices");
     static const weft_action action = {
-        .name = "nonzero", .perform = perform_nonzero, .num_outputs = 1, .needs_data = true, .gradient = &indices
+        .name = "nonzero", .perform = perform_nonzero, .num_outputs = 1, .effects = WEFT_NEEDS_DATA, .gradient = &indices
     };
     const weft_tensor_impl *own = weft_check_tensor(function, "a", a);
     return own == NULL || !weft_check_not_acquired(function, "a", own)
@@ -216,7 +219,7 @@ weft_tensor *weft_masked_select(weft_tensor *a, weft_tensor *mask)
     static const weft_action action = { .name = "masked_select",
                                         .perform = perform_masked_select,
                                         .num_outputs = 1,
-                                        .needs_data = true,
+                                        .effects = WEFT_NEEDS_DATA,
                                         .gradient = &chosen };
     if (weft_check_tensor(function, "a", a) == NULL || weft_check_tensor(function, "mask", mask) == NULL) {
         return NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "autoshard/shard.h"
+#include "call/recorder.h"
 #include "clusters/cluster.h"
 #include "clusters/lifetimes.h"
 #include "dispatch/cache.h"
@@ -12,7 +13,6 @@
 #include "passes/order.h"
 #include "passes/pass.h"
 #include "passes/pass_expand.h"
-#include "runtime/recorder.h"
 #include "tensor/state.h"
 
 /* ---- changes --------------------------------------------------------------------------------------------- */

@@ -184,5 +184,5 @@ static weft_status perform(const weft_call *call, weft_tensor *outputs[])
 }
 
 const weft_action weft_action_bucket = {
-    .name = "redistribute_together", .perform = perform, .num_outputs = 1, .makes = true, .moves = true
+    .name = "redistribute_together", .perform = perform, .num_outputs = 1, .effects = WEFT_MAKES | WEFT_MOVES
 };

@@ -17,7 +17,7 @@ bool weft_pass_leaves_alone(const weft_graph_node *node)
 bool weft_pass_is_move(const weft_graph_node *node)
 {
     const weft_call *call = node->call;
-    return call->action != NULL && call->action->moves && !weft_pass_leaves_alone(node) && node->num_inputs == 1 &&
+    return weft_call_does(call, WEFT_MOVES) && !weft_pass_leaves_alone(node) && node->num_inputs == 1 &&
            node->num_outputs == 1 && call->access_map[0] == NULL;
 }
 

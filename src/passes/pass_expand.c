@@ -46,7 +46,7 @@ static bool has_known_steps(const expanding *x)
     for (size_t s = 0; s < x->expansion->steps.count && known; s++) {
         const weft_call *call = step_at(x, s)->call;
         draws += call->operation != NULL && call->operation->draws;
-        known = call->operation != NULL ? call->details == NULL : call->action->moves && call->num_inputs == 1;
+        known = call->operation != NULL ? call->details == NULL : weft_call_does(call, WEFT_MOVES) && call->num_inputs == 1;
         for (int i = 0; i < call->num_inputs && known; i++) {
             known = call->access_map[i] == NULL;
         }
@@ -184,8 +184,7 @@ static bool expand_known(expanding *x, weft_tensor_impl *const inputs[])
 }
 
 /* Inputs without data for the call; those of a list too. False with the error kept. */
-static bool make_inputs(const weft_graph_body *body, const weft_graph_node *node, weft_call *call, weft_tensor_impl *inputs[],
-                        weft_tensor *handles[])
+static bool make_inputs(const weft_graph_body *body, const weft_graph_node *node, weft_tensor_impl *inputs[], weft_tensor *handles[])
 {
     bool done = true;
     for (int i = 0; i < node->num_inputs && done; i++) {
@@ -194,31 +193,27 @@ static bool make_inputs(const weft_graph_body *body, const weft_graph_node *node
             same++;
         }
         inputs[i] = same < i ? inputs[same]
-                             : weft_tensor_fake(call->function, weft_trace_value(body->trace, node->inputs[i])->layout);
+                             : weft_tensor_fake(node->call->function, weft_trace_value(body->trace, node->inputs[i])->layout);
         done = inputs[i] != NULL;
         handles[i] = weft_tensor_handle(inputs[i]);
     }
-    memcpy(call->inputs, handles, (size_t)call->num_inputs * sizeof(handles[0]));
     return done;
 }
 
 static bool expand_node(weft_graph_body *body, size_t number)
 {
     const weft_graph_node *node = weft_trace_node(body->trace, number);
-    weft_call call = *node->call;
-    weft_call_details details;
+    weft_own_call own;
     weft_tensor_impl **inputs = calloc((size_t)node->num_inputs + 1, sizeof(*inputs));
     weft_tensor **handles = calloc((size_t)node->num_inputs + 1, sizeof(*handles));
-    bool done = inputs != NULL && handles != NULL && make_inputs(body, node, &call, inputs, handles);
-    memcpy(call.scalars, body->calls[node->source].scalars, sizeof(call.scalars));
-    if (call.details != NULL) {
-        details = *call.details;
-        details.tensors = handles + call.num_inputs;
-        call.details = &details;
+    bool done = inputs != NULL && handles != NULL && make_inputs(body, node, inputs, handles);
+    if (done) {
+        weft_call_on(&own, node->call, handles);
+        memcpy(own.call.scalars, body->calls[node->source].scalars, sizeof(own.call.scalars));
     }
-    if (done && weft_call_expands(&call)) {
+    if (done && weft_call_expands(&own.call)) {
         expanding x = { .body = body, .number = number, .node = node };
-        weft_expansion *expansion = weft_expansion_obtain(&call, inputs);
+        weft_expansion *expansion = weft_expansion_obtain(&own.call, inputs);
         x.expansion = expansion;
         done = expansion != NULL && expand_known(&x, inputs);
         weft_expansion_release(expansion);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "autoshard/shard.h"
-#include "runtime/recorder.h"
+#include "call/recorder.h"
 
 /* The other order must be faster by so much, in the schedules tried here. */
 static const double LEAST_GAIN = 0.01;

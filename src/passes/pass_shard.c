@@ -122,7 +122,7 @@ bool weft_pass_shard(weft_graph_body *body)
     }
     for (size_t i = 0; i < recorded->nodes.count && done; i++) {
         const weft_call *call = weft_trace_node(recorded, i)->call;
-        bool passes = call->action != NULL && call->action->moves && p.sharding->is_passed[i];
+        bool passes = weft_call_does(call, WEFT_MOVES) && p.sharding->is_passed[i];
         done = passes ? pass_on(&p, i) : shard_node(&p, i);
     }
     done = done && give_promised(&p);

@@ -6,7 +6,7 @@
 
 static bool reads_layout_alone(const weft_graph_node *node)
 {
-    return node->call->action != NULL && node->call->action->reads_layouts && node->num_inputs > 0 &&
+    return weft_call_does(node->call, WEFT_READS_LAYOUTS) && node->num_inputs > 0 &&
            !weft_pass_leaves_alone(node);
 }
 

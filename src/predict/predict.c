@@ -247,7 +247,7 @@ weft_status weft_graph_predict(weft_graph *handle, const weft_predict_options *g
     if (prediction == NULL) {
         return weft_fail(WEFT_ERR_INVALID, function, "prediction is NULL");
     }
-    const char *wrong = graph->running > 0 || weft_runtime.deferral != NULL ? "called from within the function of a graph"
+    const char *wrong = graph->running > 0 || weft_runtime.context.deferral != NULL ? "called from within the function of a graph"
                         : graph->num_newest == 0                         ? "it has not run"
                         : weft_tensors_acquired() > 0 ? "the program holds shards (weft_local_acquire())"
                                                          : NULL;

@@ -20,7 +20,7 @@ struct weft_tensors;  /* src/tensor */
 struct weft_dispatch; /* src/dispatch */
 struct weft_trace;    /* runtime/trace.h */
 struct weft_own_codelets; /* runtime/codelets.h */
-struct weft_recorder; /* runtime/recorder.h */
+struct weft_recorder; /* call/recorder.h */
 struct weft_steps;    /* tensor/actions.h */
 struct weft_graph_impl; /* src/graph */
 struct weft_rehearsal; /* tensor/rehearsal.h */
@@ -37,6 +37,17 @@ typedef enum weft_task_cache {
 } weft_task_cache;
 
 struct weft_tensor_impl;
+
+/* Where a call is made: what is around it. Changed by those of call/context.h alone. */
+typedef struct weft_context {
+    int depth;      /* above 0: in a call that recorders have seen, which do not see those that it makes */
+    int expanded;   /* above 0: in an expansion that runs, whose calls are not public */
+    int in_program; /* above 0: in a function of the program that the library has called, on the submitting thread */
+    struct weft_deferral *deferral; /* calls are deferred (src/graph); NULL: executed at once */
+    struct weft_steps *steps;       /* calls are collected instead of executed (tensor/actions.h); NULL: executed */
+    struct weft_tensor_impl *dying; /* an input of the elementwise call that is made, whose memory the output may take over:
+                                       nothing needs it behind the call; NULL: none */
+} weft_context;
 
 /* The library's one state. Written by the submitting thread alone. */
 typedef struct weft_runtime_state {
@@ -75,27 +86,21 @@ typedef struct weft_runtime_state {
     uint64_t digest; /* of all calls, over the data that WEFT_CHECK compares */
     bool check;      /* WEFT_CHECK */
     struct weft_recorder *recorder; /* the newest recorder; NULL: none */
-    int call_depth;                 /* depth of recorded public calls */
-    int in_program; /* depth of functions of the program that the library calls on the submitting thread */
+    weft_context context;           /* of the call that is made */
     struct weft_tape *tape;         /* src/autograd; NULL: no tensor has required a gradient */
     /* Set where there is a tape: drops what a tensor has of src/autograd (weft_tensor_impl.tape and .gathering); gathers
      * the data of one that is gathered when it is used (false with the error kept). */
     void (*drop_tape)(struct weft_tensor_impl *tensor);
     bool (*gather_now)(struct weft_tensor_impl *tensor);
-    struct weft_deferral *deferral; /* calls are deferred (src/graph); NULL: executed at once */
     weft_status (*has_run)(struct weft_graph_impl *graph); /* src/predict: a graph's call has ended; NULL: nobody asks */
     uint64_t graph_runs;            /* segments of runs of graphs, ever */
     uint64_t changes;               /* that the functions of graphs may depend on (weft_note_change), ever */
     const char *changed_by;         /* the public function that made the newest one */
     unsigned graph_passes;          /* weft_graph_pass: of new graphs */
     uint64_t cluster_seed; /* for tests: where clusters end at random; 0: they do not */
-    struct weft_steps *steps;       /* calls are collected instead of executed; NULL: executed */
     struct weft_rehearsal *rehearsal; /* is told of tasks and transfers instead of StarPU; NULL: they are submitted */
     struct weft_explained *explained; /* tensor/explained.c; NULL: none yet */
     struct weft_regions *regions;   /* tensor/regions.c; NULL: none yet */
-    struct weft_tensor_impl *dying; /* an input of the elementwise call that is made, whose memory the output may take over:
-                                       nothing needs it behind the call; NULL: none */
-    int expanded;                   /* depth of expansions that are run: their calls are not public */
     weft_counters counters;
     uint64_t operations; /* number of operations and redistributions submitted: orders tasks */
     uint64_t delay; /* added to that number where tasks are to run in another order (src/graph); modulo 2^64 */

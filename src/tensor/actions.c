@@ -1,6 +1,7 @@
 #include "tensor/actions.h"
 
-#include "runtime/deferral.h"
+#include "call/context.h"
+#include "call/deferral.h"
 #include "tensor/explained.h"
 #include "tensor/regions.h"
 #include "tensor/state.h"
@@ -13,6 +14,20 @@ weft_tensor_impl *weft_tensor_fake(const char *function, const weft_layout *layo
         return NULL;
     }
     return tensor;
+}
+
+bool weft_make_without_data(const weft_call *call, int num_outputs, const weft_layout *const layouts[],
+                            weft_tensor_impl *const changed[], weft_tensor *outputs[])
+{
+    weft_steps *steps = weft_runtime.context.steps;
+    for (int i = 0; i < num_outputs; i++) {
+        weft_tensor_impl *own = changed == NULL ? NULL : changed[i];
+        outputs[i] = weft_tensor_handle(own != NULL ? own : weft_tensor_fake(call->function, layouts[i]));
+        if (outputs[i] == NULL) {
+            return false;
+        }
+    }
+    return steps == NULL || steps->add(steps, call, num_outputs, outputs);
 }
 
 bool weft_check_data(const char *function, const char *argument, weft_tensor_impl *tensor)
@@ -29,81 +44,73 @@ bool weft_check_data(const char *function, const char *argument, weft_tensor_imp
 /* Whether the call makes a tensor without data. False in *valid, with the error kept: it needs data. */
 static bool is_without_data(const weft_call *call, bool *valid)
 {
-    bool fake = weft_runtime.steps != NULL;
+    bool fake = weft_runtime.context.steps != NULL;
     *valid = true;
     for (int i = 0, count = weft_call_num_tensors(call); i < count && *valid; i++) {
         const weft_tensor *handle = weft_call_tensor(call, i);
         weft_tensor_impl *input = handle == NULL ? NULL : weft_tensor_get(handle);
         if (input != NULL) { /* else the action reports it */
             fake |= input->fake;
-            *valid = !call->action->needs_data || weft_check_data(call->function, "tensor", input);
+            *valid = !weft_call_does(call, WEFT_NEEDS_DATA) || weft_check_data(call->function, "tensor", input);
         }
     }
-    return fake && call->action->makes;
+    return fake && weft_call_does(call, WEFT_MAKES);
 }
 
 static weft_status make_without_data(const weft_call *call, weft_tensor *outputs[])
 {
-    const weft_action *action = call->action;
+    const bool moves = weft_call_does(call, WEFT_MOVES);
     const weft_layout *layout = call->details->layout;
     weft_tensor_impl *input = call->num_inputs == 0 ? NULL : weft_tensor_get(call->inputs[0]);
-    if (action->moves && input->layout == layout) {
+    if (moves && input->layout == layout) {
         outputs[0] = weft_tensor_handle(weft_tensor_share(input));
         return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
     }
-    if (action->moves && !weft_check_redistribution(call->function, input->layout, layout)) {
+    if (moves && !weft_check_redistribution(call->function, input->layout, layout)) {
         return weft_latest_status();
     }
-    if (action->moves && weft_runtime.steps != NULL &&
+    if (moves && weft_runtime.context.steps != NULL &&
         !weft_check_explicit(call->function, "an intermediate tensor", input->layout, layout)) {
         return weft_latest_status();
     }
-    if (call->access_map[0] != NULL && weft_runtime.steps != NULL &&
+    if (call->access_map[0] != NULL && weft_runtime.context.steps != NULL &&
         !weft_check_explicit_access(call->function, "an intermediate tensor", input->layout,
                                     call->access_map[0])) {
         return weft_latest_status();
     }
-    if (action->moves && weft_runtime.explained != NULL) {
+    if (moves && weft_runtime.explained != NULL) {
         weft_explain_move(call->function, input->layout, layout);
     }
     if (call->access_map[0] != NULL && weft_runtime.explained != NULL) {
         weft_explain_access(input->layout, call->access_map[0]);
     }
-    outputs[0] = weft_tensor_handle(weft_tensor_fake(call->function, layout));
-    bool done = outputs[0] != NULL &&
-                (weft_runtime.steps == NULL || weft_runtime.steps->add(weft_runtime.steps, call, 1, outputs));
-    return done ? WEFT_OK : weft_latest_status();
+    return weft_make_without_data(call, 1, &layout, NULL, outputs) ? WEFT_OK : weft_latest_status();
 }
 
 /* An action that reads values may make calls of its own: these are not deferred. */
-static weft_status perform(const weft_call *call, weft_tensor *outputs[])
+static weft_status perform_itself(const weft_call *call, weft_tensor *outputs[])
 {
-    weft_deferral *deferral = weft_runtime.deferral;
-    if (!call->action->leaves_values) {
-        weft_runtime.deferral = NULL;
+    if (weft_call_does(call, WEFT_LEAVES_VALUES) || weft_runtime.context.deferral == NULL) {
+        return call->action->perform(call, outputs);
     }
+    const weft_context outer = weft_context_enter(weft_context_undeferred());
     weft_status status = call->action->perform(call, outputs);
-    weft_runtime.deferral = deferral;
+    weft_context_leave(outer);
     return status;
 }
 
-static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
+static weft_status perform(const weft_call *call, weft_tensor *outputs[])
 {
     bool valid;
-    weft_status status;
-    if (weft_runtime.deferral != NULL && weft_runtime.deferral->take(weft_runtime.deferral, call, outputs, &status)) {
-        return status;
-    }
     if (is_without_data(call, &valid)) {
         return make_without_data(call, outputs);
     }
-    return valid ? perform(call, outputs) : weft_latest_status();
+    return valid ? perform_itself(call, outputs) : weft_latest_status();
 }
 
 weft_status weft_act(const weft_call *call, weft_tensor *outputs[])
 {
-    return weft_is_listened_to() ? weft_call_tell(call, weft_call_num_outputs(call), outputs, carry_out)
-                                 : carry_out(call, outputs);
+    return weft_call_make(call, outputs, perform);
 }
 
 weft_tensor *weft_act_for_tensor(const weft_call *call)

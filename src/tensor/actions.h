@@ -7,10 +7,10 @@
 #ifndef WEFT_SRC_TENSOR_ACTIONS_H
 #define WEFT_SRC_TENSOR_ACTIONS_H
 
-#include "runtime/recorder.h"
+#include "call/recorder.h"
 #include "tensor/tensor.h"
 
-/* While weft_runtime.steps is not NULL, calls are collected instead of being carried out: their inputs and
+/* While weft_runtime.context.steps is not NULL, calls are collected instead of being carried out: their inputs and
  * outputs are tensors without data. */
 typedef struct weft_steps {
     /* Scalars of the outermost composite, for the calls of a composite within it. */
@@ -20,6 +20,10 @@ typedef struct weft_steps {
     bool (*add)(struct weft_steps *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[]);
 } weft_steps;
 
+/* The outputs of a checked call without data, which is collected where calls are: new tensors of these layouts, or (`changed`, if
+ * not NULL: those of its entries) inputs that the call changes in place. False with the error kept. */
+bool weft_make_without_data(const weft_call *call, int num_outputs, const weft_layout *const layouts[],
+                            weft_tensor_impl *const changed[], weft_tensor *outputs[]);
 /* A new tensor without data, owned by the innermost scope; NULL with the error kept. */
 weft_tensor_impl *weft_tensor_fake(const char *function, const weft_layout *layout);
 /* False with the error kept: the tensor has no data. One that is gathered when it is used gets its data here. */

@@ -84,11 +84,11 @@ static bool check_pointers(const weft_boxes *given, int ndim, size_t element_siz
 
 static bool check_not_captured(const char *function)
 {
-    if (weft_runtime.deferral != NULL) {
+    if (weft_runtime.context.deferral != NULL) {
         weft_fail(WEFT_ERR_STATE, function,
                   "a captured graph has no boxes: make the tensor before weft_graph_call(), and write it after");
     }
-    return weft_runtime.deferral == NULL;
+    return weft_runtime.context.deferral == NULL;
 }
 
 /* Processes wait for each other, unless boxes are fixed. */
@@ -201,7 +201,7 @@ weft_tensor *weft_from_boxes(weft_dtype dtype, int ndim, const int64_t shape[], 
                              const weft_placement *placements)
 {
     static const char function[] = "weft_from_boxes";
-    static const weft_action action = { .name = "from_boxes", .perform = perform_from_boxes, .leaves_values = true, .num_outputs = 1 };
+    static const weft_action action = { .name = "from_boxes", .perform = perform_from_boxes, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1 };
     if (weft_require_init(function) != WEFT_OK || !check_not_captured(function)) {
         return NULL;
     }
@@ -251,7 +251,7 @@ weft_status weft_to_boxes(weft_tensor *handle, int num_boxes, const weft_box box
                           const int64_t strides[])
 {
     static const char function[] = "weft_to_boxes";
-    static const weft_action action = { .name = "to_boxes", .perform = perform_to_boxes, .needs_data = true };
+    static const weft_action action = { .name = "to_boxes", .perform = perform_to_boxes, .effects = WEFT_NEEDS_DATA };
     if (weft_check_tensor(function, "tensor", handle) == NULL || !check_not_captured(function)) {
         return weft_latest_status();
     }

@@ -143,7 +143,7 @@ static weft_status perform(const weft_call *call, weft_tensor *outputs[])
 
 static exported *export_shard(const char *function, weft_tensor *handle, int local_rank, unsigned flags)
 {
-    static const weft_action action = { .name = "to_dlpack", .perform = perform, .needs_data = true };
+    static const weft_action action = { .name = "to_dlpack", .perform = perform, .effects = WEFT_NEEDS_DATA };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL || weft_check_shard(function, tensor, local_rank) == NULL) {
         return NULL;

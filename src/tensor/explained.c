@@ -4,7 +4,7 @@
 
 #include <weft/explain.h>
 
-#include "runtime/recorder.h"
+#include "call/recorder.h"
 #include "sharding/explain.h"
 #include "tensor/actions.h"
 
@@ -33,7 +33,7 @@ bool weft_is_explaining(void)
 FILE *weft_explained_file(void)
 {
     weft_explained *e = weft_runtime.explained;
-    bool collected = weft_runtime.steps != NULL && !weft_runtime.steps->explains;
+    bool collected = weft_runtime.context.steps != NULL && !weft_runtime.context.steps->explains;
     return e != NULL && e->open && !collected ? write_call(e) : NULL;
 }
 

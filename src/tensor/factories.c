@@ -131,7 +131,7 @@ static weft_status perform_new(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-const weft_action weft_action_new = { .name = "new", .perform = perform_new, .num_outputs = 1, .makes = true };
+const weft_action weft_action_new = { .name = "new", .perform = perform_new, .num_outputs = 1, .effects = WEFT_MAKES };
 
 static weft_status perform_empty(const weft_call *call, weft_tensor *outputs[])
 {
@@ -139,7 +139,7 @@ static weft_status perform_empty(const weft_call *call, weft_tensor *outputs[])
 }
 
 const weft_action weft_action_empty = {
-    .name = "empty", .perform = perform_empty, .num_outputs = 1, .makes = true, .reads_layouts = true
+    .name = "empty", .perform = perform_empty, .num_outputs = 1, .effects = WEFT_MAKES | WEFT_READS_LAYOUTS
 };
 
 /* scalars[0]: the value. */
@@ -160,7 +160,7 @@ static weft_status perform_full(const weft_call *call, weft_tensor *outputs[])
 }
 
 const weft_action weft_action_full = {
-    .name = "full", .perform = perform_full, .num_outputs = 1, .makes = true, .reads_layouts = true
+    .name = "full", .perform = perform_full, .num_outputs = 1, .effects = WEFT_MAKES | WEFT_READS_LAYOUTS
 };
 
 /* `layout` NULL: the arguments are wrong, and the error is kept. `like`: the tensor whose layout it is, or

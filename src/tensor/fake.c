@@ -8,7 +8,7 @@ static weft_status perform_fake(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-static const weft_action action_fake = { .name = "fake", .perform = perform_fake, .leaves_values = true, .num_outputs = 1 };
+static const weft_action action_fake = { .name = "fake", .perform = perform_fake, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1 };
 
 static weft_tensor *make(const char *function, const weft_layout *layout)
 {

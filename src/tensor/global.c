@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/deferral.h"
 #include "codelets/convert.h"
 #include "comm/check_spmd.h"
-#include "runtime/deferral.h"
 #include "tensor/actions.h"
 #include "tensor/read.h"
 #include "tensor/state.h"
@@ -134,7 +134,7 @@ static weft_status perform_distribute(const weft_call *call, weft_tensor *output
 }
 
 static const weft_action action_distribute = {
-    .name = "distribute", .perform = perform_distribute, .leaves_values = true, .num_outputs = 1
+    .name = "distribute", .perform = perform_distribute, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1
 };
 
 weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
@@ -264,7 +264,7 @@ static weft_status perform_to_host(const weft_call *call, weft_tensor *outputs[]
                                call->details->bytes);
 }
 
-static const weft_action action_to_host = { .name = "to_host", .perform = perform_to_host, .needs_data = true };
+static const weft_action action_to_host = { .name = "to_host", .perform = perform_to_host, .effects = WEFT_NEEDS_DATA };
 
 weft_status weft_to_host(weft_tensor *handle, void *global, size_t bytes)
 {
@@ -293,7 +293,7 @@ static weft_status perform_item(const weft_call *call, weft_tensor *outputs[])
     return status;
 }
 
-static const weft_action action_item = { .name = "item", .perform = perform_item, .needs_data = true };
+static const weft_action action_item = { .name = "item", .perform = perform_item, .effects = WEFT_NEEDS_DATA };
 
 weft_status weft_tensor_item(weft_tensor *handle, double *value)
 {

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "call/deferral.h"
 #include "comm/check_spmd.h"
 #include "plan/boxes.h"
-#include "runtime/deferral.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
 
@@ -96,7 +96,7 @@ static weft_tensor_impl *import_shards(const char *function, const weft_layout *
     }
     if (tensor != NULL) {
         tensor->borrowed = !copy;
-        tensor->imported_in = weft_runtime.deferral == NULL ? 0 : weft_runtime.graph_runs;
+        tensor->imported_in = weft_runtime.context.deferral == NULL ? 0 : weft_runtime.graph_runs;
     }
     return tensor;
 }
@@ -316,7 +316,7 @@ static weft_status perform_from_local(const weft_call *call, weft_tensor *output
 
 weft_tensor *weft_import_call(weft_import *import, const weft_mesh *mesh)
 {
-    static const weft_action action = { .name = "from_local", .perform = perform_from_local, .leaves_values = true, .num_outputs = 1 };
+    static const weft_action action = { .name = "from_local", .perform = perform_from_local, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1 };
     import->given = import->dtype;
     import->dtype = weft_plain_type(import->given);
     import->mesh = weft_check_mesh(import->function, mesh);

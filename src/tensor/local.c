@@ -106,9 +106,9 @@ static weft_status perform_acquire(const weft_call *call, weft_tensor *outputs[]
     return WEFT_OK;
 }
 
-static const weft_action action_acquire = { .name = "local_acquire", .perform = perform_acquire, .needs_data = true };
+static const weft_action action_acquire = { .name = "local_acquire", .perform = perform_acquire, .effects = WEFT_NEEDS_DATA };
 static const weft_action action_acquire_to_write = {
-    .name = "local_acquire", .perform = perform_acquire, .needs_data = true, .lends = true
+    .name = "local_acquire", .perform = perform_acquire, .effects = WEFT_NEEDS_DATA | WEFT_LENDS
 };
 
 void *weft_local_acquire(weft_tensor *handle, int local_rank, weft_access access)
@@ -144,7 +144,7 @@ static weft_status perform_release(const weft_call *call, weft_tensor *outputs[]
     return WEFT_OK;
 }
 
-static const weft_action action_release = { .name = "local_release", .perform = perform_release, .needs_data = true };
+static const weft_action action_release = { .name = "local_release", .perform = perform_release, .effects = WEFT_NEEDS_DATA };
 
 weft_status weft_local_release(weft_tensor *handle, int local_rank)
 {
@@ -207,7 +207,7 @@ static weft_status perform_to_host(const weft_call *call, weft_tensor *outputs[]
 }
 
 static const weft_action action_to_host = {
-    .name = "local_to_host", .perform = perform_to_host, .needs_data = true
+    .name = "local_to_host", .perform = perform_to_host, .effects = WEFT_NEEDS_DATA
 };
 
 weft_status weft_local_to_host(weft_tensor *handle, int local_rank, void *host, size_t bytes)

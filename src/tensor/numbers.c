@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/deferral.h"
 #include "comm/check_spmd.h"
-#include "runtime/deferral.h"
 #include "tensor/state.h"
 
 /* One row of `count` numbers for each entry of the mesh; this process's are `mine`. Belongs to the

@@ -28,7 +28,7 @@ weft_status weft_tensor_flatten(weft_tensor *handle, weft_tensor_shard shards[],
     static const char function[] = "weft_tensor_flatten";
     static const weft_action action = { .name = "tensor_flatten",
                                         .perform = perform_flatten,
-                                        .leaves_values = true };
+                                        .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
     const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
@@ -193,7 +193,7 @@ static bool differentiate(const weft_gradient *of);
 
 #define UNFLATTEN(entry)                                                                                     \
     {                                                                                                        \
-        .name = "tensor_unflatten", .perform = perform_unflatten, .num_outputs = 1, .makes = true,           \
+        .name = "tensor_unflatten", .perform = perform_unflatten, .num_outputs = 1, .effects = WEFT_MAKES,           \
         .gradient = (entry)                                                                                  \
     }
 

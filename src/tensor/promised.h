@@ -1,4 +1,4 @@
-/* Promised tensors: outputs of deferred calls (runtime/deferral.h). A new one has its layout, and shards without memory,
+/* Promised tensors: outputs of deferred calls (call/deferral.h). A new one has its layout, and shards without memory,
  * until it is fulfilled with the values of another tensor. One that a deferred call changes in place keeps its memory,
  * with its values before the call. */
 #ifndef WEFT_SRC_TENSOR_PROMISED_H

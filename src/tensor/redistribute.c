@@ -157,7 +157,7 @@ static weft_status perform_access(const weft_call *call, weft_tensor *outputs[])
 }
 
 const weft_action weft_action_access = {
-    .name = "access", .perform = perform_access, .num_outputs = 1, .makes = true
+    .name = "access", .perform = perform_access, .num_outputs = 1, .effects = WEFT_MAKES
 };
 
 bool weft_tensor_place(const char *function, weft_tensor_impl *target, weft_tensor_impl *tensor,
@@ -226,8 +226,7 @@ const weft_action weft_action_to_layout = {
     .name = "to_layout",
     .perform = perform_to_layout,
     .num_outputs = 1,
-    .makes = true,
-    .moves = true,
+    .effects = WEFT_MAKES | WEFT_MOVES,
 };
 
 static weft_status perform_redistribute(const weft_call *call, weft_tensor *outputs[])
@@ -241,8 +240,7 @@ const weft_action weft_action_redistribute = {
     .name = "redistribute",
     .perform = perform_redistribute,
     .num_outputs = 1,
-    .makes = true,
-    .moves = true,
+    .effects = WEFT_MAKES | WEFT_MOVES,
 };
 
 weft_tensor *weft_redistribute(weft_tensor *handle, weft_mesh *target, const weft_placement *placements)

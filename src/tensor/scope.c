@@ -1,4 +1,5 @@
 /* References and scopes. The references of all scopes lie in one array; a scope is an index into it. */
+#include "call/context.h"
 #include "runtime/pending.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
@@ -82,7 +83,7 @@ static weft_status open_scope(const weft_call *call, weft_tensor *outputs[])
 
 weft_status weft_scope_open(void)
 {
-    static const weft_action action = { .name = "scope_open", .perform = open_scope, .leaves_values = true };
+    static const weft_action action = { .name = "scope_open", .perform = open_scope, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
     return act("weft_scope_open", &action);
 }
 
@@ -131,7 +132,7 @@ static weft_status sweep_when_due(weft_status status)
 
 weft_status weft_scope_close_own(void)
 {
-    static const weft_action action = { .name = "scope_close", .perform = close_own_scope, .leaves_values = true };
+    static const weft_action action = { .name = "scope_close", .perform = close_own_scope, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
     return act("weft_scope_close", &action);
 }
 
@@ -143,9 +144,9 @@ weft_status weft_scope_close(void)
 void weft_visit_begin(weft_visit *visit)
 {
     weft_tensors *tensors = weft_runtime.tensors;
-    *visit = (weft_visit){ tensors->scopes_below, tensors->scopes.count, tensors->unopened };
+    *visit = (weft_visit){ tensors->scopes_below, tensors->scopes.count, tensors->unopened,
+                            weft_context_enter(weft_context_in_program()) };
     tensors->scopes_below = tensors->scopes.count;
-    weft_runtime.in_program++;
 }
 
 void weft_visit_end(const weft_visit *visit)
@@ -155,7 +156,7 @@ void weft_visit_end(const weft_visit *visit)
         close_scope(NULL, NULL);
     }
     tensors->scopes_below = visit->scopes_below;
-    weft_runtime.in_program--;
+    weft_context_leave(visit->outer);
 }
 
 bool weft_scope_open_unrecorded(void)
@@ -253,7 +254,7 @@ weft_tensor *weft_scope_keep(weft_tensor *handle)
 {
     static const char function[] = "weft_scope_keep";
     static const weft_action action = {
-        .name = "scope_keep", .perform = perform_keep, .num_outputs = 1, .keeps = true, .leaves_values = true
+        .name = "scope_keep", .perform = perform_keep, .num_outputs = 1, .effects = WEFT_LEAVES_VALUES | WEFT_KEEPS | WEFT_IS_NOT_MISSED
     };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
@@ -278,7 +279,7 @@ static weft_status perform_retain(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_tensor_retain(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_retain";
-    static const weft_action action = { .name = "retain", .perform = perform_retain, .keeps = true, .leaves_values = true };
+    static const weft_action action = { .name = "retain", .perform = perform_retain, .effects = WEFT_LEAVES_VALUES | WEFT_KEEPS | WEFT_IS_NOT_MISSED };
     return weft_check_tensor(function, "tensor", handle) == NULL
                ? weft_latest_status()
                : weft_act(&(weft_call){ .function = function,
@@ -300,7 +301,7 @@ static weft_status perform_release(const weft_call *call, weft_tensor *outputs[]
 weft_status weft_tensor_release_own(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_release";
-    static const weft_action action = { .name = "release", .perform = perform_release, .keeps = true, .leaves_values = true };
+    static const weft_action action = { .name = "release", .perform = perform_release, .effects = WEFT_LEAVES_VALUES | WEFT_KEEPS | WEFT_IS_NOT_MISSED };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();

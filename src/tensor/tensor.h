@@ -218,6 +218,7 @@ void weft_tensors_let_go(void);
 typedef struct weft_visit {
     size_t scopes_below, scopes;
     int64_t unopened;
+    weft_context outer;
 } weft_visit;
 void weft_visit_begin(weft_visit *visit);
 void weft_visit_end(const weft_visit *visit);

@@ -61,7 +61,7 @@ static void print_output(const weft_graph_node *node, const weft_layout *layout,
 {
     char space[400];
     weft_text text = weft_text_in(space, sizeof(space));
-    if (node->call->action != NULL && node->call->action->moves) {
+    if (weft_call_does(node->call, WEFT_MOVES)) {
         add_mesh(&text, layout);
         weft_text_add(&text, " : ");
         add_type(&text, layout);
@@ -174,7 +174,7 @@ void weft_trace_print_dot(const weft_graph_trace *trace, size_t number, FILE *fi
     }
     for (size_t i = 0; i < trace->nodes.count; i++) {
         const weft_call *call = weft_trace_node(trace, i)->call;
-        bool moves = call->action != NULL && call->action->moves;
+        bool moves = weft_call_does(call, WEFT_MOVES);
         fprintf(file, "    s%zu_c%zu [shape=box, label=\"%s\"%s];\n", number, i, call->function,
                 moves ? ", style=filled, fillcolor=\"#ffcc80\"" : "");
     }

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "runtime/call.h"
+#include "call/call.h"
 #include "tensor/tensor.h"
 
 /* A recorded call. */

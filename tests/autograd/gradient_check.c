@@ -163,7 +163,7 @@ static bool is_queued(const weft_operation *operation)
 
 static bool is_of_interest(const weft_call *call)
 {
-    if (call->operation == NULL ? !call->action->moves : call->operation->gradient.function == NULL &&
+    if (call->operation == NULL ? !weft_call_does(call, WEFT_MOVES) : call->operation->gradient.function == NULL &&
                                                              call->operation->gradient.by_program == NULL) {
         return false;
     }

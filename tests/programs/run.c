@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "call/deferral.h"
 #include "calls.h"
-#include "runtime/deferral.h"
 #include "runtime/runtime.h"
 #include "tensor/tensor.h"
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/recorder.h"
 #include "codelets/local.h"
 #include "dispatch/dispatch.h"
 #include "local_constant.h"
-#include "runtime/recorder.h"
 
 enum { RANKS = 4, ROWS = 11, COLUMNS = 6 };
 

@@ -1,10 +1,10 @@
 /* Calls that are collected now and executed later: src/graph installs itself here, so that nothing includes upwards.
  * Below the recorders: a call that is deferred has been recorded like any other, and its outputs are promised
  * (tensor/promised.h). */
-#ifndef WEFT_SRC_RUNTIME_DEFERRAL_H
-#define WEFT_SRC_RUNTIME_DEFERRAL_H
+#ifndef WEFT_SRC_CALL_DEFERRAL_H
+#define WEFT_SRC_CALL_DEFERRAL_H
 
-#include "runtime/call.h"
+#include "call/call.h"
 #include "runtime/runtime.h"
 
 typedef struct weft_deferral {
@@ -21,15 +21,15 @@ typedef struct weft_deferral {
  * one order on all processes. False with the error kept. */
 static inline bool weft_deferral_finish(const char *function)
 {
-    weft_deferral *deferral = weft_runtime.deferral;
+    weft_deferral *deferral = weft_runtime.context.deferral;
     return deferral == NULL || deferral->finish(deferral, function) == WEFT_OK;
 }
 
 /* For a public function that changes something beside the values of tensors. */
 static inline void weft_deferral_note(const char *function)
 {
-    if (weft_runtime.deferral != NULL) {
-        weft_runtime.deferral->note(weft_runtime.deferral, function);
+    if (weft_runtime.context.deferral != NULL) {
+        weft_runtime.context.deferral->note(weft_runtime.context.deferral, function);
     }
 }
 

@@ -1,13 +1,13 @@
 /* Recorders of public calls. A public function that makes, changes, redistributes, reads or releases
- * tensors calls weft_call_tell() once its arguments are checked, before it does anything else. Calls
+ * tensors calls weft_call_make() once its arguments are checked, before it does anything else. Calls
  * within another call (a composite's) are not recorded.
  *
  * Higher floors (src/autograd, src/graph) install recorders, and lower ones call them without their headers. Without a
  * recorder a call pays one load and one branch. */
-#ifndef WEFT_SRC_RUNTIME_RECORDER_H
-#define WEFT_SRC_RUNTIME_RECORDER_H
+#ifndef WEFT_SRC_CALL_RECORDER_H
+#define WEFT_SRC_CALL_RECORDER_H
 
-#include "runtime/call.h"
+#include "call/call.h"
 #include "runtime/runtime.h"
 
 /* First members of a recorder. The call, its details and arrays are valid until the function returns;
@@ -35,16 +35,25 @@ typedef struct weft_recorder {
 void weft_recorder_install(weft_recorder *recorder);
 void weft_recorder_remove(weft_recorder *recorder);
 
-typedef weft_status (*weft_carry_out_function)(const weft_call *call, weft_tensor *outputs[]);
+/* Carries out a call of one kind, an operation's or an action's, which nothing stands before any more. A status with the error
+ * kept. */
+typedef weft_status (*weft_perform_function)(const weft_call *call, weft_tensor *outputs[]);
 
 static inline bool weft_is_listened_to(void)
 {
-    return weft_runtime.recorder != NULL && weft_runtime.call_depth == 0;
+    return weft_runtime.recorder != NULL && weft_runtime.context.depth == 0;
 }
 
-/* Executes a call and calls the recorders; only if weft_is_listened_to(). */
-weft_status weft_call_tell(const weft_call *call, int num_outputs, weft_tensor *outputs[],
-                           weft_carry_out_function carry_out);
+/* Calls the recorders, and weft_call_carry_out(); only if weft_is_listened_to(). */
+weft_status weft_call_tell(const weft_call *call, weft_tensor *outputs[], weft_perform_function perform);
+/* Defers the call, or performs it. */
+weft_status weft_call_carry_out(const weft_call *call, weft_tensor *outputs[], weft_perform_function perform);
+
+/* Makes a call: the one way of all that are made from outside of expansions. A status with the error kept. */
+static inline weft_status weft_call_make(const weft_call *call, weft_tensor *outputs[], weft_perform_function perform)
+{
+    return weft_is_listened_to() ? weft_call_tell(call, outputs, perform) : weft_call_carry_out(call, outputs, perform);
+}
 
 /* The call with the inputs that recorders give it, as weft_call_tell() does: for functions that check inputs before they
  * make several calls. NULL with the error kept. */

@@ -1,7 +1,10 @@
-#include "runtime/recorder.h"
+#include "call/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "call/context.h"
+#include "call/deferral.h"
 
 void weft_recorder_install(weft_recorder *recorder)
 {
@@ -54,20 +57,27 @@ static bool is_executed(const weft_call *call, int num_outputs, weft_tensor *out
     return false;
 }
 
-/* Public calls made by a recorder are not recorded: the depth counts the recorded call. */
-weft_status weft_call_tell(const weft_call *call, int num_outputs, weft_tensor *outputs[],
-                           weft_carry_out_function carry_out)
+weft_status weft_call_carry_out(const weft_call *call, weft_tensor *outputs[], weft_perform_function perform)
 {
+    weft_deferral *deferral = weft_runtime.context.deferral;
+    weft_status status;
+    return deferral != NULL && deferral->take(deferral, call, outputs, &status) ? status : perform(call, outputs);
+}
+
+/* Public calls made by a recorder are not recorded: the depth counts the recorded call. */
+weft_status weft_call_tell(const weft_call *call, weft_tensor *outputs[], weft_perform_function perform)
+{
+    const int num_outputs = weft_call_num_outputs(call);
     weft_status status = WEFT_OK;
     weft_call own;
     call = prepare(call, &own);
     if (call == NULL) {
         return weft_latest_status();
     }
-    weft_runtime.call_depth++;
+    const weft_context outer = weft_context_enter(weft_context_within_call());
     begin(call, num_outputs);
     if (!is_executed(call, num_outputs, outputs, &status)) {
-        status = carry_out(call, outputs);
+        status = weft_call_carry_out(call, outputs, perform);
     }
     for (weft_recorder *r = weft_runtime.recorder, *next; r != NULL; r = next) {
         next = r->next; /* it may be removed by its own end() */
@@ -75,7 +85,7 @@ weft_status weft_call_tell(const weft_call *call, int num_outputs, weft_tensor *
             r->end(r, call, status == WEFT_OK ? num_outputs : 0, outputs, status);
         }
     }
-    weft_runtime.call_depth--;
+    weft_context_leave(outer);
     return status;
 }
 

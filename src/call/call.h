@@ -1,11 +1,25 @@
 /* A public call as a value: function and arguments. Recorders (recorder.h) receive it, composites expand
  * into such values (dispatch/expansion.h), and weft_invoke() executes one. */
-#ifndef WEFT_SRC_RUNTIME_CALL_H
-#define WEFT_SRC_RUNTIME_CALL_H
+#ifndef WEFT_SRC_CALL_CALL_H
+#define WEFT_SRC_CALL_CALL_H
+
+#include <string.h>
 
 #include "sharding/operation.h"
 
 struct weft_call;
+
+/* What an action does. */
+typedef enum weft_effects {
+    WEFT_NEEDS_DATA = 1,     /* reads or writes the values of its inputs: refuses tensors without data */
+    WEFT_MAKES = 2,          /* its output has details->layout, and has data if the inputs have, outside of expansions */
+    WEFT_MOVES = 4,          /* with WEFT_MAKES: has input 0's values, and may be input 0 itself */
+    WEFT_LEAVES_VALUES = 8,  /* neither reads nor writes values of tensors: executed at once also where calls are deferred */
+    WEFT_LENDS = 16,         /* the program may write to input 0's memory from now on */
+    WEFT_READS_LAYOUTS = 32, /* of its inputs, and no values */
+    WEFT_KEEPS = 64,         /* concerns references to input 0, not its values */
+    WEFT_IS_NOT_MISSED = 128 /* a frozen graph, which does not repeat it, loses nothing */
+} weft_effects;
 
 /* A public function that is no operation: factories, redistributions, reads and releases. A constant
  * beside the public function. */
@@ -15,17 +29,8 @@ typedef struct weft_action {
      * the error kept. */
     weft_status (*perform)(const struct weft_call *call, weft_tensor *outputs[]);
     int num_outputs;
-    /* Reads or writes the values of its inputs: refuses tensors without data. */
-    bool needs_data;
-    /* The output has details->layout. It has data if the inputs have, and the call is not part of an
-     * expansion. */
-    bool makes;
-    bool moves; /* as `makes`, with input 0's values; may return input 0 itself */
-    const weft_gradient_entry *gradient; /* NULL: that of `moves` is the output's, and others have none */
-    bool leaves_values; /* neither reads nor writes values of tensors: executed at once also where calls are deferred */
-    bool lends; /* the program may write to input 0's memory from now on */
-    bool reads_layouts; /* of its inputs, and no values */
-    bool keeps; /* concerns references to input 0, not its values */
+    unsigned effects; /* weft_effects */
+    const weft_gradient_entry *gradient; /* NULL: that of WEFT_MOVES is the output's, and others have none */
     void (*meet_layouts)(const struct weft_call *call); /* those among its numbers (weft_meet_layout()); NULL: there are none */
 } weft_action;
 
@@ -69,6 +74,12 @@ typedef struct weft_call {
     const weft_call_details *details; /* NULL: none */
 } weft_call;
 
+/* Whether it is an action with all of these effects (weft_effects). */
+static inline bool weft_call_does(const weft_call *call, unsigned effects)
+{
+    return call->action != NULL && (call->action->effects & effects) == effects;
+}
+
 /* Value of weft_call.inherited. */
 enum { WEFT_ALL_SCALARS = (1 << WEFT_MAX_SCALARS) - 1 };
 
@@ -92,6 +103,25 @@ static inline int weft_call_num_outputs(const weft_call *call)
 static inline weft_tensor *weft_call_tensor(const weft_call *call, int input)
 {
     return input < call->num_inputs ? call->inputs[input] : call->details->tensors[input - call->num_inputs];
+}
+
+/* A call with details of its own. */
+typedef struct weft_own_call {
+    weft_call call;
+    weft_call_details details;
+} weft_own_call;
+
+/* The same call on other tensors, of which weft_call_num_tensors() are borrowed while it is used. */
+static inline const weft_call *weft_call_on(weft_own_call *own, const weft_call *call, weft_tensor *const tensors[])
+{
+    own->call = *call;
+    memcpy(own->call.inputs, tensors, (size_t)call->num_inputs * sizeof(tensors[0]));
+    if (call->details != NULL) {
+        own->details = *call->details;
+        own->details.tensors = tensors + call->num_inputs;
+        own->call.details = &own->details;
+    }
+    return &own->call;
 }
 
 /* Whether an output is the input of the same number, changed in place. */
