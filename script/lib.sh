@@ -87,11 +87,19 @@ build() {
     return $status
 }
 
+count_gpus() {
+    { nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true
+}
+
 build_locked() {
     local directory=$1 log=$1.log
     shift
     # PKG_CONFIG_PATH is among the options so that a change of StarPU is seen as a change of options.
     local options=("$@" "-Dpkg_config_path=$(tr ':' ',' <<<"${PKG_CONFIG_PATH-}")")
+    # Nothing runs the kernels for GPUs where there is none: they are optimised when this folder is built where there is one.
+    if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+        options+=("-Dgpu_optimization=$([ "$(count_gpus)" = 0 ] && echo 1 || echo 3)")
+    fi
     # In CI a warning is an error.
     if [ -n "${CI-}" ]; then
         options+=(-Dwerror=true)

@@ -30,7 +30,6 @@
 #include "runtime/task_memory.h"
 #include "runtime/thread.h"
 #include "runtime/variables.h"
-#include "sched/sched.h"
 #include "start.h"
 #include "tensor/tensor.h"
 
@@ -315,8 +314,7 @@ weft_status weft_pause(void)
     weft_status status = weft_require_init("weft_pause");
     weft_deferral_note("weft_pause");
     if (status == WEFT_OK && !weft_runtime.paused) {
-        weft_runtime.paused = true;
-        weft_sched_pause();
+        weft_pause_workers();
     }
     return status;
 }

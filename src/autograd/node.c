@@ -189,6 +189,8 @@ static void drop(weft_tensor_impl *tensor)
     weft_tape_set(tensor, NULL);
 }
 
+static const weft_tensor_owner owner = { .drop = drop, .gather = weft_gather_now };
+
 weft_tape *weft_tape_obtain(const char *function)
 {
     if (weft_runtime.tape != NULL) {
@@ -200,10 +202,9 @@ weft_tape *weft_tape_obtain(const char *function)
         return NULL;
     }
     weft_runtime.tape = tape;
-    weft_runtime.drop_tape = drop;
-    weft_runtime.gather_now = weft_gather_now;
-    weft_tape_record_with(&tape->recorder);
-    weft_recorder_install(&tape->recorder);
+    weft_tensors_set_owner(&owner);
+    tape->interposer = weft_tape_interposer();
+    weft_interposer_install(&tape->interposer);
     return tape;
 }
 
@@ -245,7 +246,7 @@ void weft_autograd_stop(void)
     if (tape == NULL) {
         return;
     }
-    weft_recorder_remove(&tape->recorder);
+    weft_interposer_remove(&tape->interposer);
     weft_autocast_stop(tape);
     /* Saved tensors and gradients go with the nodes; tensors may be in any order. */
     for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL;) {
@@ -261,6 +262,5 @@ void weft_autograd_stop(void)
     weft_vec_free(&tape->used);
     free(tape);
     weft_runtime.tape = NULL;
-    weft_runtime.drop_tape = NULL;
-    weft_runtime.gather_now = NULL;
+    weft_tensors_set_owner(NULL);
 }

@@ -1,8 +1,17 @@
-/* The recorder: a node for each public call on values that require a gradient. */
+/* The interposer: a node for each public call on values that require a gradient. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "autograd/tape.h"
+
+/* A call while it is made. */
+typedef struct recording {
+    weft_tape_node *node; /* NULL: it is not recorded */
+    int refused;          /* 1 + the number of the input that it must not change; 0: none */
+    bool failed;          /* no memory to record it */
+    bool fills_omitted;   /* its gradient reads outputs that the program has not asked for */
+    bool attached;        /* its outputs are values already */
+} recording;
 
 static bool is_floating(const weft_tensor_impl *tensor)
 {
@@ -105,43 +114,43 @@ static bool reads_omitted(const weft_call *call, int num_outputs)
     return (reads_of(call) & ~asked) != 0;
 }
 
-static const weft_call *prepare(weft_recorder *self, const weft_call *call, weft_call *own)
+static const weft_call *prepare(weft_interposer *self, const weft_call *call, weft_call *own)
 {
     return weft_autocast((weft_tape *)self, call, own);
 }
 
-static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
+static recording begin(weft_tape *tape, const weft_call *call, int num_outputs)
 {
-    weft_tape *tape = (weft_tape *)self;
-    tape->pending = (weft_tape_pending){ .node = NULL };
+    recording r = { .node = NULL };
     if (tape->in_first_run && is_of_interest(call)) {
-        tape->pending.failed = !weft_segment_note(tape, call);
+        r.failed = !weft_segment_note(tape, call);
     }
     if (tape->no_grad > 0 || !is_of_interest(call) || !any_requires(call)) {
-        return;
+        return r;
     }
-    tape->pending.refused = changed_against_rules(call);
-    if (tape->pending.refused > 0 || weft_call_no_gradient(call) != NULL) {
-        return;
+    r.refused = changed_against_rules(call);
+    if (r.refused > 0 || weft_call_no_gradient(call) != NULL) {
+        return r;
     }
     size_t bytes = weft_call_copy_bytes(call);
     void *room;
     weft_tape_node *node = weft_tape_node_new(call->function, WEFT_TAPE_CALL, weft_call_num_tensors(call),
                                               num_outputs, bytes, &room);
-    tape->pending.failed = node == NULL || !save_inputs(node, call);
-    if (tape->pending.failed) {
+    r.failed = node == NULL || !save_inputs(node, call);
+    if (r.failed) {
         if (node != NULL) {
             weft_tape_node_release(node);
         }
-        return;
+        return r;
     }
     weft_call *copy = weft_call_copy_to(room, call);
     if (reads_omitted(call, num_outputs)) {
-        tape->pending.fills_omitted = true;
+        r.fills_omitted = true;
         copy->attributes.omitted = 0;
     }
     node->call = copy;
-    tape->pending.node = node;
+    r.node = node;
+    return r;
 }
 
 /* A changed tensor is a new value; of a call without a gradient, a constant. */
@@ -213,23 +222,27 @@ static bool attach(weft_tape_node *node, const weft_call *call, weft_tensor *con
 }
 
 /* With the outputs that the program has not asked for: these are saved alone. */
-static weft_status execute_whole(weft_tape_pending *pending, const weft_call *call, int num_outputs, weft_tensor *outputs[])
+static weft_status make_whole(recording *r, weft_call_frame *frame)
 {
-    int asked = num_outputs - (int)call->attributes.omitted;
+    const weft_call *call = frame->call;
+    weft_tensor **outputs = frame->outputs;
+    int asked = frame->num_outputs - (int)call->attributes.omitted;
     weft_call whole = *call;
     whole.attributes.omitted = 0;
     if (!weft_scope_open_unrecorded()) {
         return weft_latest_status();
     }
-    weft_status status = weft_invoke(&whole, outputs);
+    frame->call = &whole;
+    weft_status status = weft_call_next(frame);
+    frame->call = call;
     if (status == WEFT_OK) {
-        attach(pending->node, call, outputs);
-        weft_tape_node_release(pending->node);
-        pending->node = NULL;
-        pending->attached = true;
+        attach(r->node, call, outputs);
+        weft_tape_node_release(r->node);
+        r->node = NULL;
+        r->attached = true;
     }
     bool kept = weft_scope_close_keeping(status == WEFT_OK ? asked : 0, outputs, NULL, NULL);
-    for (int i = asked; i < num_outputs; i++) {
+    for (int i = asked; i < frame->num_outputs; i++) {
         outputs[i] = NULL;
     }
     return status == WEFT_OK && !kept ? weft_latest_status() : status;
@@ -250,43 +263,33 @@ static weft_status refuse(const weft_call *call, int input)
                      between);
 }
 
-static bool execute(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
-                    weft_status *status)
+/* Makes the call, if it may be made. */
+static weft_status make(recording *r, weft_call_frame *frame)
 {
-    weft_tape_pending *pending = &((weft_tape *)self)->pending;
-    if (pending->refused > 0) {
-        *status = refuse(call, pending->refused - 1);
-        return true;
-    }
-    if (pending->failed) {
-        *status = weft_latest_status();
-        return true;
-    }
-    if (pending->fills_omitted) {
-        *status = execute_whole(pending, call, num_outputs, outputs);
-        return true;
-    }
-    return false;
+    return r->refused > 0       ? refuse(frame->call, r->refused - 1)
+           : r->failed          ? weft_latest_status()
+           : r->fills_omitted ? make_whole(r, frame)
+                                : weft_call_next(frame);
 }
 
-static void end(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[],
-                weft_status status)
+static weft_status around(weft_interposer *self, weft_call_frame *frame)
 {
     weft_tape *tape = (weft_tape *)self;
-    weft_tape_node *node = tape->pending.node;
-    bool attached = tape->pending.attached;
-    tape->pending.node = NULL;
-    if (status == WEFT_OK && node != NULL && !is_identity(call, outputs)) {
-        attach(node, call, outputs);
-    } else if (status == WEFT_OK && node == NULL && !attached && tape->no_grad == 0 && is_of_interest(call)) {
-        forget_changed(call, num_outputs, outputs);
+    const weft_call *call = frame->call;
+    recording r = begin(tape, call, frame->num_outputs);
+    weft_status status = make(&r, frame);
+    if (status == WEFT_OK && r.node != NULL && !is_identity(call, frame->outputs)) {
+        attach(r.node, call, frame->outputs);
+    } else if (status == WEFT_OK && r.node == NULL && !r.attached && tape->no_grad == 0 && is_of_interest(call)) {
+        forget_changed(call, frame->num_outputs, frame->outputs);
     }
-    if (node != NULL) {
-        weft_tape_node_release(node);
+    if (r.node != NULL) {
+        weft_tape_node_release(r.node);
     }
+    return status;
 }
 
-void weft_tape_record_with(weft_recorder *recorder)
+weft_interposer weft_tape_interposer(void)
 {
-    *recorder = (weft_recorder){ .prepare = prepare, .begin = begin, .execute = execute, .end = end };
+    return (weft_interposer){ .order = WEFT_TAPE, .prepare = prepare, .around = around };
 }

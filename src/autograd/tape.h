@@ -1,4 +1,4 @@
-/* src/autograd: the tape. A recorder of public calls keeps a node for each call on values that require a gradient:
+/* src/autograd: the tape. An interposer keeps a node for each call on values that require a gradient:
  * the call, the values it was made of, and those values that its gradient reads. A backward pass visits nodes by
  * falling number, the order of the calls reversed: the same on every process.
  *
@@ -11,7 +11,7 @@
 
 #include <weft/autograd.h>
 
-#include "call/recorder.h"
+#include "call/interposer.h"
 #include "ops/gradient.h"
 #include "tensor/state.h"
 
@@ -80,18 +80,9 @@ typedef struct weft_tape_leaf {
     struct weft_tape_leaf *previous, *next; /* all leaves */
 } weft_tape_leaf;
 
-/* A call that has begun. */
-typedef struct weft_tape_pending {
-    weft_tape_node *node; /* NULL: it is not recorded */
-    int refused;          /* 1 + the number of the input that it must not change; 0: none */
-    bool failed;          /* no memory to record it */
-    bool fills_omitted;   /* its gradient reads outputs that the program has not asked for */
-    bool attached;        /* its outputs are values already */
-} weft_tape_pending;
-
 /* weft_runtime.tape. */
 typedef struct weft_tape {
-    weft_recorder recorder; /* first member */
+    weft_interposer interposer; /* first member */
     uint64_t numbers, passes;
     int no_grad; /* depth of weft_no_grad_begin() and of passes that are not recorded */
     int no_grad_min; /* depth at which a function of the program was called, which must not end what it has not begun */
@@ -99,7 +90,6 @@ typedef struct weft_tape {
     int64_t deferred; /* live tensors that are gathered when they are used */
     weft_tape_node *newest;
     weft_tape_leaf *leaves;
-    weft_tape_pending pending;
     /* Regions of mixed precision (autocast.c). */
     weft_vec casts; /* weft_dtype: of the open regions */
     size_t casts_min; /* as no_grad_min */
@@ -112,8 +102,8 @@ typedef struct weft_tape {
 
 /* Installed with the first leaf; NULL with the error kept. */
 weft_tape *weft_tape_obtain(const char *function);
-/* Fills in its functions (record.c). */
-void weft_tape_record_with(weft_recorder *recorder);
+/* Its first member (record.c). */
+weft_interposer weft_tape_interposer(void);
 /* The tensor is a leaf that has a gradient. */
 bool weft_tape_has_gradient(const weft_tensor_impl *tensor);
 /* weft_meet_layout() for all layouts of the tape. */

@@ -5,7 +5,7 @@
 
 #include "autoshard/shard.h"
 #include "call/context.h"
-#include "call/recorder.h"
+#include "call/interposer.h"
 #include "dispatch/cache.h"
 #include "dispatch/inputs.h"
 #include "tensor/actions.h"
@@ -236,22 +236,16 @@ static bool invoke(asking *a, const weft_graph_node *node, const weft_layout *co
 static bool ask(asking *a, const weft_graph_node *node, const weft_layout *const inputs[], const weft_layout *outputs[])
 {
     bool clean = weft_last_status() == WEFT_OK, done = false;
-    struct weft_regions *regions = weft_runtime.regions;
-    struct weft_explained *explained = weft_runtime.explained;
     weft_random_state *random = weft_random_in_use(), drawn = *random;
     weft_tensor **handles = calloc((size_t)(node->num_inputs + node->num_outputs) + 1, sizeof(*handles));
     if (handles == NULL || !weft_scope_open_unrecorded()) {
         free(handles);
         return false;
     }
-    weft_runtime.regions = NULL;
-    weft_runtime.explained = NULL;
-    const weft_context outer = weft_context_enter(weft_context_within_call());
+    const weft_context outer = weft_context_enter(weft_context_unobserved());
     done = invoke(a, node, inputs, outputs, handles);
     weft_context_leave(outer);
     *random = drawn;
-    weft_runtime.regions = regions;
-    weft_runtime.explained = explained;
     weft_scope_close_keeping(0, NULL, NULL, NULL);
     free(handles);
     if (clean) {

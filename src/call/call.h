@@ -1,4 +1,4 @@
-/* A public call as a value: function and arguments. Recorders (recorder.h) receive it, composites expand
+/* A public call as a value: function and arguments. Interposers (interposer.h) receive it, composites expand
  * into such values (dispatch/expansion.h), and weft_invoke() executes one. */
 #ifndef WEFT_SRC_CALL_CALL_H
 #define WEFT_SRC_CALL_CALL_H
@@ -123,6 +123,15 @@ static inline const weft_call *weft_call_on(weft_own_call *own, const weft_call 
     }
     return &own->call;
 }
+
+/* A copy of a call with everything it points to but the program's memory (copy.c): its bytes; in memory of so many bytes,
+ * aligned as malloc()'s; and in an allocation of *bytes bytes, to be freed with free() (NULL: no memory). Takes no
+ * references. */
+size_t weft_call_copy_bytes(const weft_call *call);
+weft_call *weft_call_copy_to(void *memory, const weft_call *call);
+weft_call *weft_call_copy(const weft_call *call, size_t *bytes);
+/* weft_meet_layout() for all layouts of a copy but those of its tensors. */
+void weft_call_meet_layouts(const weft_call *call);
 
 /* Whether an output is the input of the same number, changed in place. */
 static inline bool weft_call_changes(const weft_call *call, int output)

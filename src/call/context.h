@@ -25,13 +25,29 @@ static inline void weft_context_leave(weft_context outer)
     weft_runtime.context = outer;
 }
 
+/* Whether nothing of the library is around the program. */
+static inline bool weft_context_is_outermost(void)
+{
+    const weft_context *now = &weft_runtime.context;
+    return now->in_program == 0 && now->depth == 0 && now->expanded == 0 && now->steps == NULL && now->deferral == NULL &&
+           now->rehearsal == NULL;
+}
+
 /* ---- contexts within the present one -------------------------------------------------------------------- */
 
-/* In a call that recorders have seen. */
+/* In a call that interposers have seen. */
 static inline weft_context weft_context_within_call(void)
 {
     weft_context inner = weft_runtime.context;
     inner.depth++;
+    return inner;
+}
+
+/* In a call that nobody has made: it is seen, counted and explained by none. */
+static inline weft_context weft_context_unobserved(void)
+{
+    weft_context inner = weft_context_within_call();
+    inner.unobserved = true;
     return inner;
 }
 
@@ -69,6 +85,14 @@ static inline weft_context weft_context_collecting(struct weft_steps *steps)
 {
     weft_context inner = weft_runtime.context;
     inner.steps = steps;
+    return inner;
+}
+
+/* Tasks and transfers are not submitted. */
+static inline weft_context weft_context_rehearsed(struct weft_rehearsal *rehearsal)
+{
+    weft_context inner = weft_runtime.context;
+    inner.rehearsal = rehearsal;
     return inner;
 }
 

@@ -1,5 +1,5 @@
 /* Calls that are collected now and executed later: src/graph installs itself here, so that nothing includes upwards.
- * Below the recorders: a call that is deferred has been recorded like any other, and its outputs are promised
+ * Below the interposers: they have seen a call that is deferred like any other, and its outputs are promised
  * (tensor/promised.h). */
 #ifndef WEFT_SRC_CALL_DEFERRAL_H
 #define WEFT_SRC_CALL_DEFERRAL_H

@@ -36,7 +36,7 @@ static void run_kernel(const running *r, const weft_cluster_step *step, const vo
                           .error = &error };
     memcpy(own.scalars, r->args->scalars + (size_t)step->call * WEFT_MAX_SCALARS, sizeof(own.scalars));
     codelet->cpu.run(&own);
-    if (error.status != WEFT_OK && weft_runtime.rehearsal == NULL) { /* a rehearsal has no values */
+    if (error.status != WEFT_OK && weft_runtime.context.rehearsal == NULL) { /* a rehearsal has no values */
         weft_task_run_report(&own, step->operation);
     }
 }
@@ -253,7 +253,7 @@ static bool submit(const submission *s, int number)
     s->ready[number].block = NULL;
     atomic_fetch_add(&s->cluster->references, 1);
     bool done = weft_task_submit_prepared(&task, block, s->table);
-    if (!done || weft_runtime.rehearsal != NULL) { /* the kernel does not run */
+    if (!done || weft_runtime.context.rehearsal != NULL) { /* the kernel does not run */
         weft_cluster_release(s->cluster);
     }
     return done;

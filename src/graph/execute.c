@@ -169,7 +169,7 @@ static weft_status invoke(const weft_graph_node *node, const weft_deferred_call 
     weft_runtime.implicit_replications = implicit;
     drawn -= state->offset;
     *state = former;
-    if (status == WEFT_OK && drawn != 0 && weft_runtime.rehearsal == NULL) {
+    if (status == WEFT_OK && drawn != 0 && weft_runtime.context.rehearsal == NULL) {
         status = weft_fail_alone(WEFT_ERR_STATE, made->own.call.function,
                                  "draws other random numbers than foreseen when it was captured");
     }
@@ -209,7 +209,7 @@ static void drop_unneeded(const executing *e, const weft_graph_node *node, int n
 static weft_status execute_node(const executing *e, int number, made_call *made)
 {
     const weft_graph_node *node = weft_trace_node(e->executed, (size_t)number);
-    if (node->without_data && weft_runtime.rehearsal == NULL) {
+    if (node->without_data && weft_runtime.context.rehearsal == NULL) {
         return WEFT_OK;
     }
     if (!weft_scope_open_unrecorded()) {

@@ -81,7 +81,7 @@ weft_status weft_run_compare(int64_t mine, int *process)
     static const char function[] = "weft_graph_call";
     int count = weft_runtime.num_processes;
     *process = 0;
-    if (count == 1 || weft_runtime.rehearsal != NULL) {
+    if (count == 1 || weft_runtime.context.rehearsal != NULL) {
         return WEFT_OK;
     }
     int64_t *all = malloc((size_t)count * sizeof(*all));

@@ -27,7 +27,7 @@ bool weft_check_file_layouts(const weft_file_call *call);
  * passed the checks here. */
 bool weft_check_file_spmd(const weft_file_call *call, bool valid);
 
-/* Tells the recorders of the call and carries it out: `perform` gets the tensors as details->tensors, and
+/* Makes the call: `perform` gets the tensors as details->tensors, and
  * `request` as details->memory. */
 weft_status weft_act_on_file(const weft_file_call *call, const weft_action *action, void *request);
 

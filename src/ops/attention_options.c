@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "call/recorder.h"
+#include "call/interposer.h"
 #include "comm/check_spmd.h"
 #include "ops/attention.h"
 

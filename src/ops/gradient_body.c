@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call/recorder.h"
+#include "call/interposer.h"
 #include "ops/gradient.h"
 
 /* A call of the body, with its outputs. */
@@ -14,9 +14,9 @@ typedef struct body_call {
 } body_call;
 
 typedef struct body_recorder {
-    weft_recorder recorder; /* must be the first member */
-    weft_vec calls;         /* body_call */
-    bool failed;            /* no memory */
+    weft_interposer interposer; /* the first member */
+    weft_vec calls;             /* body_call */
+    bool failed;                /* no memory */
 } body_recorder;
 
 /* Whether a call gives one of its inputs, unchanged: as a conversion to the type that it has. */
@@ -29,12 +29,10 @@ static bool is_identity(const weft_call *call, weft_tensor *const outputs[])
     return same;
 }
 
-static void note_call(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[],
-                      weft_status status)
+static void note_call(body_recorder *recorder, const weft_call *call, int num_outputs, weft_tensor *const outputs[])
 {
-    body_recorder *recorder = (body_recorder *)self;
     size_t bytes;
-    if (status != WEFT_OK || num_outputs == 0 || is_identity(call, outputs)) {
+    if (num_outputs == 0 || is_identity(call, outputs)) {
         return;
     }
     body_call *noted = weft_vec_push(&recorder->calls, sizeof(*noted));
@@ -49,6 +47,15 @@ static void note_call(weft_recorder *self, const weft_call *call, int num_output
         return;
     }
     memcpy(noted->outputs, outputs, (size_t)num_outputs * sizeof(noted->outputs[0]));
+}
+
+static weft_status around(weft_interposer *self, weft_call_frame *frame)
+{
+    weft_status status = weft_call_next(frame);
+    if (status == WEFT_OK) {
+        note_call((body_recorder *)self, frame->call, frame->num_outputs, frame->outputs);
+    }
+    return status;
 }
 
 /* A tensor that depends on wanted inputs, and its gradient so far; NULL: zero. */
@@ -190,12 +197,12 @@ static void free_calls(weft_vec *calls)
 
 bool weft_gradient_of_body(const weft_gradient *of)
 {
-    body_recorder recorder = { .recorder = { .end = note_call } };
+    body_recorder recorder = { .interposer = { .order = WEFT_OBSERVER, .around = around } };
     weft_vec dependents = { 0 };
     weft_tensor *outputs[WEFT_MAX_OUTPUTS] = { NULL };
-    weft_recorder_install(&recorder.recorder);
+    weft_interposer_install(&recorder.interposer);
     bool done = of->call->operation->expand(of->call, outputs);
-    weft_recorder_remove(&recorder.recorder);
+    weft_interposer_remove(&recorder.interposer);
     if (done && (recorder.failed || !find_dependents(of, &recorder.calls, &dependents))) {
         done = no_memory(of);
     }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "autoshard/shard.h"
-#include "call/recorder.h"
+#include "call/interposer.h"
 #include "clusters/cluster.h"
 #include "clusters/lifetimes.h"
 #include "dispatch/cache.h"

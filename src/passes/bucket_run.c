@@ -104,7 +104,7 @@ static bool submit_part(const char *function, weft_bucket *bucket, const weft_bu
                                                       .arguments_size = sizeof(args),
                                                       .num_operands = part->num_operands,
                                                       .operands = operands });
-    if (!done || weft_runtime.rehearsal != NULL) { /* the kernel does not run */
+    if (!done || weft_runtime.context.rehearsal != NULL) { /* the kernel does not run */
         weft_bucket_release(bucket);
     }
     free(operands);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "autoshard/shard.h"
-#include "call/recorder.h"
+#include "call/interposer.h"
 
 /* The other order must be faster by so much, in the schedules tried here. */
 static const double LEAST_GAIN = 0.01;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/context.h"
 #include "passes/body.h"
 #include "predict/predict.h"
 #include "runtime/pool.h"
@@ -120,6 +121,7 @@ typedef struct kept_state {
     struct weft_comm *comm;
     struct weft_trace *trace;
     weft_random_state random;
+    weft_context context;
 } kept_state;
 
 /* Lists of tasks and spare tensors are for the hosted ranks. */
@@ -137,7 +139,7 @@ static kept_state enter(const weft_predicted_world *world, int process, weft_reh
                         state->first_rank_of, state->topology,   state->cost,       state->messages,
                         state->counters,   state->operations,    state->digest,     state->call_number,
                         state->call,       state->check,         state->comm,       state->trace,
-                        *weft_random_in_use() };
+                        *weft_random_in_use(), weft_context_enter(weft_context_rehearsed(rehearsal)) };
     drop_caches();
     state->process = process;
     state->num_processes = world->processes;
@@ -151,7 +153,6 @@ static kept_state enter(const weft_predicted_world *world, int process, weft_reh
     state->check = false;
     state->comm = NULL;
     state->trace = NULL;
-    state->rehearsal = rehearsal;
     return kept;
 }
 
@@ -160,7 +161,7 @@ static void leave(const kept_state *kept)
     weft_runtime_state *state = &weft_runtime;
     drop_caches();
     weft_pool_trim(state->pool); /* the ranks of a rehearsal may have needed much */
-    state->rehearsal = NULL;
+    weft_context_leave(kept->context);
     state->process = kept->process;
     state->num_processes = kept->num_processes;
     state->first_rank = kept->first_rank;

@@ -20,7 +20,7 @@ struct weft_tensors;  /* src/tensor */
 struct weft_dispatch; /* src/dispatch */
 struct weft_trace;    /* runtime/trace.h */
 struct weft_own_codelets; /* runtime/codelets.h */
-struct weft_recorder; /* call/recorder.h */
+struct weft_interposer; /* call/interposer.h */
 struct weft_steps;    /* tensor/actions.h */
 struct weft_graph_impl; /* src/graph */
 struct weft_rehearsal; /* tensor/rehearsal.h */
@@ -40,10 +40,12 @@ struct weft_tensor_impl;
 
 /* Where a call is made: what is around it. Changed by those of call/context.h alone. */
 typedef struct weft_context {
-    int depth;      /* above 0: in a call that recorders have seen, which do not see those that it makes */
+    int depth;      /* above 0: in a call that interposers have seen, which do not see those that it makes */
     int expanded;   /* above 0: in an expansion that runs, whose calls are not public */
     int in_program; /* above 0: in a function of the program that the library has called, on the submitting thread */
+    bool unobserved; /* within no region of the program's, and no explanation */
     struct weft_deferral *deferral; /* calls are deferred (src/graph); NULL: executed at once */
+    struct weft_rehearsal *rehearsal; /* is told of tasks and transfers instead of StarPU; NULL: they are submitted */
     struct weft_steps *steps;       /* calls are collected instead of executed (tensor/actions.h); NULL: executed */
     struct weft_tensor_impl *dying; /* an input of the elementwise call that is made, whose memory the output may take over:
                                        nothing needs it behind the call; NULL: none */
@@ -85,20 +87,15 @@ typedef struct weft_runtime_state {
     uint64_t call_number;
     uint64_t digest; /* of all calls, over the data that WEFT_CHECK compares */
     bool check;      /* WEFT_CHECK */
-    struct weft_recorder *recorder; /* the newest recorder; NULL: none */
+    struct weft_interposer *interposers; /* outermost first; NULL: none */
     weft_context context;           /* of the call that is made */
     struct weft_tape *tape;         /* src/autograd; NULL: no tensor has required a gradient */
-    /* Set where there is a tape: drops what a tensor has of src/autograd (weft_tensor_impl.tape and .gathering); gathers
-     * the data of one that is gathered when it is used (false with the error kept). */
-    void (*drop_tape)(struct weft_tensor_impl *tensor);
-    bool (*gather_now)(struct weft_tensor_impl *tensor);
     weft_status (*has_run)(struct weft_graph_impl *graph); /* src/predict: a graph's call has ended; NULL: nobody asks */
     uint64_t graph_runs;            /* segments of runs of graphs, ever */
     uint64_t changes;               /* that the functions of graphs may depend on (weft_note_change), ever */
     const char *changed_by;         /* the public function that made the newest one */
     unsigned graph_passes;          /* weft_graph_pass: of new graphs */
     uint64_t cluster_seed; /* for tests: where clusters end at random; 0: they do not */
-    struct weft_rehearsal *rehearsal; /* is told of tasks and transfers instead of StarPU; NULL: they are submitted */
     struct weft_explained *explained; /* tensor/explained.c; NULL: none yet */
     struct weft_regions *regions;   /* tensor/regions.c; NULL: none yet */
     weft_counters counters;
@@ -226,6 +223,7 @@ static inline weft_mesh *weft_mesh_handle(const weft_mesh_impl *mesh)
 
 /* ---- weft_pause() (pause.c) ---------------------------------------------------------------------------- */
 
+void weft_pause_workers(void);
 void weft_resume_workers(void);
 /* To be called by the submitting thread before each wait for tasks, transfers, or other processes, which may wait for tasks
  * of this one. */

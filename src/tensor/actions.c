@@ -33,7 +33,7 @@ bool weft_make_without_data(const weft_call *call, int num_outputs, const weft_l
 bool weft_check_data(const char *function, const char *argument, weft_tensor_impl *tensor)
 {
     if (tensor->fake && tensor->gathering != NULL) {
-        return weft_runtime.gather_now(tensor);
+        return weft_runtime.tensors->owner->gather(tensor);
     }
     if (tensor->fake) {
         weft_fail(WEFT_ERR_STATE, function, "%s has no data: it is a layout alone (weft_fake())", argument);

@@ -7,7 +7,7 @@
 #ifndef WEFT_SRC_TENSOR_ACTIONS_H
 #define WEFT_SRC_TENSOR_ACTIONS_H
 
-#include "call/recorder.h"
+#include "call/interposer.h"
 #include "tensor/tensor.h"
 
 /* While weft_runtime.context.steps is not NULL, calls are collected instead of being carried out: their inputs and
@@ -29,7 +29,7 @@ weft_tensor_impl *weft_tensor_fake(const char *function, const weft_layout *layo
 /* False with the error kept: the tensor has no data. One that is gathered when it is used gets its data here. */
 bool weft_check_data(const char *function, const char *argument, weft_tensor_impl *tensor);
 
-/* Carries out the call of an action and tells the recorders; call->inputs are live. */
+/* Makes the call of an action; call->inputs are live. */
 weft_status weft_act(const weft_call *call, weft_tensor *outputs[]);
 /* The same for an action with one output, which it returns; NULL with the error kept. */
 weft_tensor *weft_act_for_tensor(const weft_call *call);

@@ -167,7 +167,7 @@ static void reserve_tags(weft_tag_range ranges[], bool receive)
 {
     for (int p = 0; p < weft_runtime.num_processes; p++) {
         if (ranges[p].count > 0) {
-            ranges[p].first = weft_runtime.rehearsal != NULL
+            ranges[p].first = weft_runtime.context.rehearsal != NULL
                                   ? 0
                                   : weft_comm_reserve(weft_runtime.comm, p, receive, ranges[p].count);
         }
@@ -202,7 +202,7 @@ bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tenso
     weft_tensor_impl *tensors[] = { [WEFT_EXCHANGE_SOURCE] = source, [WEFT_EXCHANGE_TARGET] = target };
     weft_bindings bindings = { .function = function, .tensors = tensors, .on_host = exchange->of_boxes, .exchange = exchange };
     weft_bound_list bound;
-    bool groups = exchange->grouped && is_new && exchange->list.num_transfers > 0 && weft_runtime.rehearsal == NULL;
+    bool groups = exchange->grouped && is_new && exchange->list.num_transfers > 0 && weft_runtime.context.rehearsal == NULL;
     if (groups && !open_group(exchange)) {
         return false;
     }
@@ -252,8 +252,8 @@ void weft_transfer_submit(const weft_bound_list *bound, const weft_task *transfe
                                       .calls = calls };
         messages[i].region.offset += panel->offset;
     }
-    if (weft_runtime.rehearsal != NULL) {
-        weft_runtime.rehearsal->transfer(weft_runtime.rehearsal, panel->handle, receives, (int)transfer->num_items,
+    if (weft_runtime.context.rehearsal != NULL) {
+        weft_runtime.context.rehearsal->transfer(weft_runtime.context.rehearsal, panel->handle, receives, (int)transfer->num_items,
                                          messages, weft_tensor_label(source));
         weft_comm_discard(prepared);
         return;

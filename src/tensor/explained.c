@@ -4,12 +4,12 @@
 
 #include <weft/explain.h>
 
-#include "call/recorder.h"
+#include "call/interposer.h"
 #include "sharding/explain.h"
 #include "tensor/actions.h"
 
 typedef struct weft_explained {
-    weft_recorder recorder; /* the first member */
+    weft_interposer interposer; /* the first member */
     weft_text_file text;
     bool open;      /* between begin and end */
     weft_text call; /* the public call, as long as nothing of it has been explained */
@@ -27,22 +27,20 @@ static FILE *write_call(weft_explained *e)
 
 bool weft_is_explaining(void)
 {
-    return weft_runtime.explained != NULL && weft_runtime.explained->open;
+    return weft_runtime.explained != NULL && weft_runtime.explained->open && !weft_runtime.context.unobserved;
 }
 
 FILE *weft_explained_file(void)
 {
     weft_explained *e = weft_runtime.explained;
     bool collected = weft_runtime.context.steps != NULL && !weft_runtime.context.steps->explains;
-    return e != NULL && e->open && !collected ? write_call(e) : NULL;
+    return weft_is_explaining() && !collected ? write_call(e) : NULL;
 }
 
 /* ---- public calls -------------------------------------------------------------------------------------- */
 
-static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
+static void describe(weft_text *line, const weft_call *call)
 {
-    (void)num_outputs;
-    weft_text *line = &((weft_explained *)self)->call;
     weft_text_free(line);
     *line = weft_text_growing();
     weft_text_add(line, "%s(", call->function);
@@ -56,16 +54,16 @@ static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
     weft_text_add(line, ")\n");
 }
 
-static void end(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[],
-                weft_status status)
+static weft_status around(weft_interposer *self, weft_call_frame *frame)
 {
-    (void)call;
-    (void)num_outputs;
-    (void)outputs;
+    weft_explained *e = (weft_explained *)self;
+    describe(&e->call, frame->call);
+    weft_status status = weft_call_next(frame);
     if (status != WEFT_OK) {
-        fprintf(write_call((weft_explained *)self), "  failed: %s\n", weft_status_string(status));
+        fprintf(write_call(e), "  failed: %s\n", weft_status_string(status));
     }
-    weft_text_free(&((weft_explained *)self)->call);
+    weft_text_free(&e->call);
+    return status;
 }
 
 void weft_explain_move(const char *function, const weft_layout *from, const weft_layout *to)
@@ -129,8 +127,8 @@ weft_status weft_explain_begin(void)
     if (!weft_text_file_open(&e->text)) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for an explanation");
     }
-    e->recorder = (weft_recorder){ .begin = begin, .end = end };
-    weft_recorder_install(&e->recorder);
+    e->interposer = (weft_interposer){ .order = WEFT_OBSERVER, .around = around };
+    weft_interposer_install(&e->interposer);
     e->open = true;
     return WEFT_OK;
 }
@@ -145,7 +143,7 @@ weft_status weft_explain_end(void)
     if (e == NULL || !e->open) {
         return weft_fail(WEFT_ERR_STATE, function, "weft_explain_begin() has not been called");
     }
-    weft_recorder_remove(&e->recorder);
+    weft_interposer_remove(&e->interposer);
     e->open = false;
     return WEFT_OK;
 }
@@ -186,7 +184,7 @@ void weft_explained_stop(void)
     weft_explained *e = weft_runtime.explained;
     if (e != NULL) {
         if (e->open) {
-            weft_recorder_remove(&e->recorder);
+            weft_interposer_remove(&e->interposer);
         }
         forget_text(e);
         free(e);

@@ -1,4 +1,4 @@
-/* Named regions of a program: a recorder counts the redistributions of the public calls inside; strict
+/* Named regions of a program: an interposer counts the redistributions of the public calls inside; strict
  * regions refuse them, printing regions print them. */
 #include <weft/regions.h>
 
@@ -16,8 +16,7 @@ typedef struct open_region {
 } open_region;
 
 typedef struct weft_regions {
-    weft_recorder recorder; /* must be the first member: the recorder's address is the state's */
-    weft_counters before;   /* counters at the beginning of the call */
+    weft_interposer interposer; /* the first member */
     char path[MAX_PATH];
     weft_vec open;  /* open_region */
     weft_vec rows;  /* weft_region_counters, whose names are owned */
@@ -31,17 +30,10 @@ static weft_regions *regions(void)
 static const open_region *innermost(void)
 {
     const weft_regions *all = regions();
-    return all == NULL || all->open.count == 0 ? NULL : (const open_region *)all->open.items + all->open.count - 1;
+    return all == NULL || all->open.count == 0 || weft_runtime.context.unobserved ? NULL : (const open_region *)all->open.items + all->open.count - 1;
 }
 
 /* ---- counting ------------------------------------------------------------------------------------------ */
-
-static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
-{
-    (void)call;
-    (void)num_outputs;
-    ((weft_regions *)self)->before = weft_runtime.counters;
-}
 
 /* The counters of a function in the open region; NULL: no memory, the call is not counted. */
 static weft_region_counters *row_of(weft_regions *all, const char *function)
@@ -62,23 +54,22 @@ static weft_region_counters *row_of(weft_regions *all, const char *function)
     return row;
 }
 
-static void end(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[],
-                weft_status status)
+static weft_status around(weft_interposer *self, weft_call_frame *frame)
 {
-    (void)num_outputs;
-    (void)outputs;
-    weft_regions *all = (weft_regions *)self;
-    weft_region_counters *row = row_of(all, call->function);
+    const weft_counters before = weft_runtime.counters, *now = &weft_runtime.counters;
+    const char *function = frame->call->function;
+    weft_status status = weft_call_next(frame);
+    weft_region_counters *row = row_of((weft_regions *)self, function);
     if (row != NULL) {
-        const weft_counters *now = &weft_runtime.counters, *before = &all->before;
         row->calls++;
         row->failed += status != WEFT_OK;
-        row->tasks += now->tasks - before->tasks;
-        row->stages += now->stages - before->stages;
-        row->transfers += now->transfers - before->transfers;
-        row->bytes += now->bytes_moved - before->bytes_moved;
-        row->messages += now->messages - before->messages;
+        row->tasks += now->tasks - before.tasks;
+        row->stages += now->stages - before.stages;
+        row->transfers += now->transfers - before.transfers;
+        row->bytes += now->bytes_moved - before.bytes_moved;
+        row->messages += now->messages - before.messages;
     }
+    return status;
 }
 
 /* ---- what moves ---------------------------------------------------------------------------------------- */
@@ -187,8 +178,8 @@ static weft_regions *obtain(void)
     if (weft_runtime.regions == NULL) {
         weft_runtime.regions = calloc(1, sizeof(weft_regions));
         if (weft_runtime.regions != NULL) {
-            regions()->recorder = (weft_recorder){ .begin = begin, .end = end };
-            weft_recorder_install(&regions()->recorder);
+            regions()->interposer = (weft_interposer){ .order = WEFT_OBSERVER, .around = around };
+            weft_interposer_install(&regions()->interposer);
         }
     }
     return regions();
@@ -293,7 +284,7 @@ void weft_regions_stop(void)
     for (size_t i = 0; i < all->rows.count; i++) {
         free((void *)(uintptr_t)rows[i].region);
     }
-    weft_recorder_remove(&all->recorder);
+    weft_interposer_remove(&all->interposer);
     weft_vec_free(&all->rows);
     weft_vec_free(&all->open);
     free(all);

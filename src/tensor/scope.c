@@ -116,9 +116,7 @@ static weft_status close_own_scope(const weft_call *call, weft_tensor *outputs[]
 
 bool weft_is_between_calls(void)
 {
-    const weft_runtime_state *state = &weft_runtime;
-    return state->in_program == 0 && state->call_depth == 0 && state->expanded == 0 && state->steps == NULL &&
-           state->deferral == NULL && state->rehearsal == NULL && state->pending->composites == 0;
+    return weft_context_is_outermost() && weft_runtime.pending->composites == 0;
 }
 
 /* At the end of a public function that the library does not call: nothing of it is under way but what floors keep. */

@@ -40,6 +40,7 @@ typedef struct weft_tensors {
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     int64_t unopened;    /* further open scopes, which got no memory */
     size_t scopes_below; /* open scopes that the program must not close now (weft_visit) */
+    const weft_tensor_owner *owner; /* NULL: none */
     weft_map plans; /* weft_cached_plan */
     weft_acquired held;
     weft_vec random_states; /* weft_named_state, the default state first */

@@ -182,11 +182,16 @@ weft_tensor_impl *weft_tensor_allocate_fake(const char *function, const weft_lay
     return tensor;
 }
 
+void weft_tensors_set_owner(const weft_tensor_owner *owner)
+{
+    weft_runtime.tensors->owner = owner;
+}
+
 /* Ends the handle, and what belongs to a tensor that has one. */
 static void unregister(weft_tensor_impl *tensor)
 {
     if (tensor->tape != NULL || tensor->gathering != NULL) {
-        weft_runtime.drop_tape(tensor);
+        weft_runtime.tensors->owner->drop(tensor);
     }
     if (tensor->promised) {
         weft_promised_remove(tensor);

@@ -208,6 +208,14 @@ bool weft_check_room(const char *function, const char *name, const void *memory,
 
 /* ---- start and stop (state.c) -------------------------------------------------------------------------- */
 
+/* What a floor above keeps of tensors (weft_tensor_impl.tape and .gathering, of src/autograd). */
+typedef struct weft_tensor_owner {
+    void (*drop)(weft_tensor_impl *tensor);   /* the tensor ends */
+    bool (*gather)(weft_tensor_impl *tensor); /* the data of one that is gathered when it is used; false with the error kept */
+} weft_tensor_owner;
+/* NULL: none any more. */
+void weft_tensors_set_owner(const weft_tensor_owner *owner);
+
 weft_status weft_tensors_start(void);
 /* Number of shards that the program has acquired: tasks on them wait for the program. */
 int weft_tensors_acquired(void);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call/recorder.h"
+#include "call/interposer.h"
 #include "trace/trace.h"
 
 weft_graph_trace *weft_trace_new(void)

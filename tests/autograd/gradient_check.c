@@ -27,7 +27,7 @@ typedef struct recorded {
 } recorded;
 
 static struct {
-    weft_recorder recorder;
+    weft_interposer interposer;
     weft_mesh *mesh;
     input_layout layout;
     recorded queue[MAX_QUEUE];
@@ -176,13 +176,8 @@ static bool is_of_interest(const weft_call *call)
     return !again && weft_call_num_tensors(call) <= MAX_TENSORS;
 }
 
-static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
+static void record(const weft_call *call)
 {
-    (void)self;
-    (void)num_outputs;
-    if (!is_of_interest(call)) {
-        return;
-    }
     assert_true(checker.count < MAX_QUEUE);
     recorded *r = &checker.queue[checker.count++];
     size_t bytes;
@@ -209,13 +204,22 @@ static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
     }
 }
 
+static weft_status around(weft_interposer *self, weft_call_frame *frame)
+{
+    (void)self;
+    if (is_of_interest(frame->call)) {
+        record(frame->call);
+    }
+    return weft_call_next(frame);
+}
+
 void gradient_check_begin(weft_mesh *mesh, input_layout layout)
 {
     checker.mesh = mesh;
     checker.layout = layout;
-    checker.recorder = (weft_recorder){ .begin = begin };
+    checker.interposer = (weft_interposer){ .order = WEFT_OBSERVER, .around = around };
     checker.nested = false;
-    weft_recorder_install(&checker.recorder);
+    weft_interposer_install(&checker.interposer);
 }
 
 /* ---- checking ------------------------------------------------------------------------------------------ */
@@ -334,13 +338,13 @@ static void analytic(const recorded *r, int argument_number, double sum[])
     weft_call_details details;
     weft_call call = with_tensors(r, saved, list, &details);
     checker.nested = true;
-    weft_recorder_install(&checker.recorder);
+    weft_interposer_install(&checker.interposer);
     weft_status status = weft_call_gradients(&(weft_gradient){ .call = &call,
                                                                .outputs = saved_outputs,
                                                                .output_gradients = output_gradients,
                                                                .wanted = wanted,
                                                                .gradients = gradients });
-    weft_recorder_remove(&checker.recorder);
+    weft_interposer_remove(&checker.interposer);
     if (status != WEFT_OK) {
         fail_msg("gradient of %s: %s", call.function, weft_last_error());
     }
@@ -386,7 +390,7 @@ static void check_argument(recorded *r, int number)
 
 int gradient_check_recorded(void)
 {
-    weft_recorder_remove(&checker.recorder);
+    weft_interposer_remove(&checker.interposer);
     int i = 0;
     for (; i < checker.count; i++) {
         recorded r = checker.queue[i]; /* the queue may grow */

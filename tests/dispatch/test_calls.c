@@ -1,4 +1,4 @@
-/* Public calls as values: recorders, execution again, on other tensors and on tensors without data;
+/* Public calls as values: interposers, execution again, on other tensors and on tensors without data;
  * expansions of composites. */
 #include "support.h"
 
@@ -47,12 +47,12 @@ static void stop(void)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* ---- a recorder that checks what it is told ------------------------------------------------------------- */
+/* ---- an interposer that checks what it sees ------------------------------------------------------------- */
 
 enum { MAX_OUTPUTS = 128 };
 
 typedef struct listener {
-    weft_recorder recorder;
+    weft_interposer interposer;
     int begun, ended;     /* since the last public function returned */
     int told, run_again;  /* functions that were told; calls that were carried out again */
     weft_status status;   /* of the last call */
@@ -111,9 +111,8 @@ static void call_on_fakes(listener *l, const weft_call *call)
     weft_clear_error();
 }
 
-static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
+static void begin(listener *l, const weft_call *call, int num_outputs)
 {
-    listener *l = (listener *)self;
     l->begun++;
     assert_true((call->operation == NULL) != (call->action == NULL));
     assert_true(num_outputs <= MAX_OUTPUTS);
@@ -175,15 +174,12 @@ static void run_again(listener *l, const weft_call *call, int num_outputs, weft_
     l->run_again++;
 }
 
-static void end(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[],
-                weft_status status)
+static void end(listener *l, const weft_call *call, int num_outputs, weft_tensor *const outputs[], weft_status status)
 {
-    listener *l = (listener *)self;
     l->ended++;
     l->status = status;
     snprintf(l->function, sizeof(l->function), "%s", call->function);
     if (status != WEFT_OK) {
-        assert_int_equal(num_outputs, 0);
         assert_false(l->accepted);
         return;
     }
@@ -198,6 +194,15 @@ static void end(weft_recorder *self, const weft_call *call, int num_outputs, wef
         run_again(l, call, num_outputs, outputs);
     }
     assert_int_equal(weft_last_status(), kept);
+}
+
+static weft_status around(weft_interposer *self, weft_call_frame *frame)
+{
+    listener *l = (listener *)self;
+    begin(l, frame->call, frame->num_outputs);
+    weft_status status = weft_call_next(frame);
+    end(l, frame->call, frame->num_outputs, frame->outputs, status);
+    return status;
 }
 
 /* ---- every public function ----------------------------------------------------------------------------- */
@@ -271,11 +276,11 @@ static void after(row_place row, const char *function, void *argument)
 static void walk(int ranks, weft_placement placement)
 {
     start(ranks, placement);
-    listener l = { .recorder = { .begin = begin, .end = end } };
+    listener l = { .interposer = { .order = WEFT_OBSERVER, .around = around } };
     weft_tensor_retain(things.tensor); /* one of the calls releases it */
-    weft_recorder_install(&l.recorder);
+    weft_interposer_install(&l.interposer);
     call_everything(&things, after, &l);
-    assert_null(weft_runtime.recorder);
+    assert_null(weft_runtime.interposers);
     print_message("# %d functions told, %d carried out again\n", l.told, l.run_again);
     assert_in_range(l.told, 190, 1000);
     assert_in_range(l.run_again, 150, 1000);
@@ -294,68 +299,102 @@ static void test_every_call_on_two_ranks(void **state)
     walk(2, weft_shard(1));
 }
 
-/* ---- recorders ------------------------------------------------------------------------------------------ */
+/* ---- interposers ---------------------------------------------------------------------------------------- */
 
-static bool take_over(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
-                      weft_status *status)
+/* Does not go on: makes nothing of the call. */
+static weft_status take_over(weft_interposer *self, weft_call_frame *frame)
 {
     (void)self;
-    assert_int_equal(num_outputs, 1);
-    outputs[0] = call->inputs[0];
-    *status = WEFT_OK;
-    return true;
+    assert_int_equal(frame->num_outputs, 1);
+    frame->outputs[0] = frame->call->inputs[0];
+    return WEFT_OK;
 }
 
-static int calls_begun;
+typedef struct counter {
+    weft_interposer interposer;
+    int calls, left; /* begun; that have returned */
+} counter;
 
-static void count_call(weft_recorder *self, const weft_call *call, int num_outputs)
+static weft_status count_call(weft_interposer *self, weft_call_frame *frame)
 {
-    (void)self, (void)call, (void)num_outputs;
-    calls_begun++;
+    counter *c = (counter *)self;
+    c->calls++;
+    weft_status status = weft_call_next(frame);
+    c->left++;
+    return status;
 }
 
-/* Other recorders see what one executes. */
-static void test_recorder_takes_over(void **state)
+/* Those outside of one that takes calls over see them, those inside do not. */
+static void test_interposer_takes_over(void **state)
 {
     (void)state;
     start(2, weft_shard(0));
     weft_counters before, after_it;
-    weft_recorder recorder = { .execute = take_over };
-    weft_recorder older = { .begin = count_call };
-    calls_begun = 0;
-    weft_recorder_install(&older);
-    weft_recorder_install(&recorder);
+    weft_interposer taker = { .order = WEFT_TAPE, .around = take_over };
+    counter outside = { .interposer = { .order = WEFT_OBSERVER, .around = count_call } },
+            inside = { .interposer = { .order = WEFT_TAPE, .around = count_call } };
+    weft_interposer_install(&outside.interposer);
+    weft_interposer_install(&inside.interposer);
+    weft_interposer_install(&taker); /* the newest of its order */
     weft_get_counters(&before);
     assert_ptr_equal(weft_softmax(things.tensor, 0), things.tensor);
     assert_ptr_equal(weft_exp(things.tensor), things.tensor);
     weft_get_counters(&after_it);
     assert_int_equal(before.tasks, after_it.tasks);
-    weft_recorder_remove(&recorder);
+    assert_int_equal(inside.calls, 0);
+    weft_interposer_remove(&taker);
     assert_ptr_not_equal(weft_exp(things.tensor), things.tensor);
-    assert_int_equal(calls_begun, 3);
+    assert_int_equal(outside.calls, 3);
+    assert_int_equal(outside.left, 3);
+    assert_int_equal(inside.calls, 1);
+    weft_interposer_remove(&inside.interposer);
+    weft_interposer_remove(&outside.interposer);
+    stop();
+}
+
+/* Opens a region of its own within the call: its interposer sees the next call first. */
+static weft_status open_region(weft_interposer *self, weft_call_frame *frame)
+{
+    weft_interposer_remove(self);
+    assert_int_equal(weft_region_begin("within", 0), WEFT_OK);
+    return weft_call_next(frame);
+}
+
+static void test_installed_within_a_call(void **state)
+{
+    (void)state;
+    start(2, weft_shard(0));
+    weft_interposer opener = { .order = WEFT_OBSERVER, .around = open_region };
+    weft_interposer_install(&opener);
+    assert_non_null(weft_exp(things.tensor));
+    assert_int_equal(weft_region_counts(0, NULL), 0);
+    assert_non_null(weft_exp(things.tensor));
+    assert_int_equal(weft_region_counts(0, NULL), 1);
+    assert_int_equal(weft_region_end(), WEFT_OK);
     stop();
 }
 
 /* Asks for all outputs of each call. */
 typedef struct asker {
-    weft_recorder recorder;
+    weft_interposer interposer;
     weft_tensor *second; /* of the last call */
 } asker;
 
-static bool ask_for_all(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
-                        weft_status *status)
+static weft_status ask_for_all(weft_interposer *self, weft_call_frame *frame)
 {
-    if (call->operation == NULL || call->attributes.omitted == 0) {
-        return false;
-    }
+    const weft_call *call = frame->call;
     weft_call whole = *call;
     whole.attributes.omitted = 0;
-    *status = weft_invoke(&whole, outputs);
-    ((asker *)self)->second = outputs[num_outputs - 1];
-    return true;
+    frame->call = &whole;
+    weft_status status = weft_call_next(frame);
+    frame->call = call;
+    if (call->attributes.omitted > 0 && status == WEFT_OK) {
+        ((asker *)self)->second = frame->outputs[frame->num_outputs - 1];
+    }
+    return status;
 }
 
-/* Outputs that the program does not ask for are not computed; a recorder may ask for them. */
+/* Outputs that the program does not ask for are not computed; an interposer may ask for them. */
 static void test_outputs_asked_for(void **state)
 {
     (void)state;
@@ -366,8 +405,8 @@ static void test_outputs_asked_for(void **state)
     weft_get_counters(&now);
     assert_int_equal(now.buffers_created + now.buffers_reused, before.buffers_created + before.buffers_reused + 2);
     assert_same_bits("weft_sort", weft_sort(things.tensor, 1, false, &indices), values);
-    asker a = { .recorder = { .execute = ask_for_all } };
-    weft_recorder_install(&a.recorder);
+    asker a = { .interposer = { .order = WEFT_TAPE, .around = ask_for_all } };
+    weft_interposer_install(&a.interposer);
     assert_same_bits("weft_sort", weft_sort(things.tensor, 1, false, NULL), values);
     asked = a.second;
     a.second = NULL;
@@ -376,7 +415,7 @@ static void test_outputs_asked_for(void **state)
     a.second = NULL;
     assert_non_null(weft_dropout(things.tensor, 0.5, true, NULL));
     assert_non_null(a.second);
-    weft_recorder_remove(&a.recorder);
+    weft_interposer_remove(&a.interposer);
     assert_same_bits("weft_sort", asked, indices);
     stop();
 }
@@ -410,15 +449,15 @@ static void test_long_lists(void **state)
         tensors[i] = weft_full(WEFT_F32, 1, (int64_t[]){ 1 }, i, things.mesh, NULL);
         sizes[i] = 1;
     }
-    listener l = { .recorder = { .begin = NULL } };
+    weft_interposer idle = { .order = WEFT_OBSERVER };
     weft_counters before, now;
     for (int turn = 0; turn < 2; turn++) {
         weft_get_counters(&before);
         weft_scope_open();
-        weft_recorder_install(&l.recorder);
+        weft_interposer_install(&idle);
         weft_tensor *all = weft_cat(MANY, tensors, 0);
         assert_int_equal(weft_split(all, MANY, sizes, 0, parts), WEFT_OK);
-        weft_recorder_remove(&l.recorder);
+        weft_interposer_remove(&idle);
         float values[MANY], last;
         assert_int_equal(weft_to_host(all, values, sizeof(values)), WEFT_OK);
         assert_int_equal(weft_to_host(parts[MANY - 1], &last, sizeof(last)), WEFT_OK);
@@ -468,8 +507,8 @@ static void test_steps_are_one_call(void **state)
             lists[k][i] = weft_full(WEFT_F32, 1, (int64_t[]){ 4 + i % 3 }, 1, things.mesh, k == 3 && i % 2 ? &rows : NULL);
         }
     }
-    listener l = { .recorder = { .begin = NULL } };
-    weft_recorder_install(&l.recorder);
+    weft_interposer idle = { .order = WEFT_OBSERVER };
+    weft_interposer_install(&idle);
     weft_adam_options options = WEFT_ADAM_DEFAULT;
     weft_counters before, now;
     weft_get_counters(&before);
@@ -480,7 +519,7 @@ static void test_steps_are_one_call(void **state)
     weft_get_counters(&now);
     bool kept = weft_runtime.task_cache != WEFT_TASK_CACHE_OFF;
     assert_int_equal(now.expansion_misses - before.expansion_misses, kept ? 1 : 0);
-    weft_recorder_remove(&l.recorder);
+    weft_interposer_remove(&idle);
     weft_tensor *norm = NULL;
     assert_int_equal(weft_clip_grad_norm(MANY, lists[3], 1, 2, &norm), WEFT_OK);
     double value;
@@ -533,7 +572,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_is_told_once),
         cmocka_unit_test(test_every_call_on_two_ranks),
-        cmocka_unit_test(test_recorder_takes_over),
+        cmocka_unit_test(test_interposer_takes_over), cmocka_unit_test(test_installed_within_a_call),
         cmocka_unit_test(test_outputs_asked_for),
         cmocka_unit_test(test_expansions_are_kept),
         cmocka_unit_test(test_long_lists),

@@ -23,7 +23,7 @@ void oracle_close_gradients(void)
 /* ---- the operations that are differentiated -------------------------------------------------------------- */
 
 static struct {
-    weft_recorder recorder;
+    weft_interposer interposer;
     const weft_operation *operations[MAX_OPERATIONS];
     int count;
     bool all; /* all cases have run */
@@ -39,10 +39,10 @@ static bool is_seen(const weft_operation *operation)
 }
 
 /* A call on values that require a gradient. */
-static void note(weft_recorder *self, const weft_call *call, int num_outputs)
+static weft_status note(weft_interposer *self, weft_call_frame *frame)
 {
     (void)self;
-    (void)num_outputs;
+    const weft_call *call = frame->call;
     bool counts = false;
     for (int i = 0; i < weft_call_num_tensors(call); i++) {
         counts |= weft_requires_grad(weft_call_tensor(call, i));
@@ -51,6 +51,7 @@ static void note(weft_recorder *self, const weft_call *call, int num_outputs)
         assert_true(seen.count < MAX_OPERATIONS);
         seen.operations[seen.count++] = call->operation;
     }
+    return weft_call_next(frame);
 }
 
 /* ---- comparison ---------------------------------------------------------------------------------------- */
@@ -183,9 +184,9 @@ static bool find_gradients(const oracle_case *c, weft_mesh *mesh, weft_tensor *c
                    : differentiate(c->num_seeds, out, seeds, c->num_inputs, variables, false, gradients);
     }
     make_tensors(c->num_directions, c->directions, mesh, c->line % 2 == 0, false, directions);
-    weft_recorder_install(&seen.recorder);
+    weft_interposer_install(&seen.interposer);
     bool done = differentiate(c->num_seeds, out, seeds, c->num_inputs, variables, true, firsts);
-    weft_recorder_remove(&seen.recorder);
+    weft_interposer_remove(&seen.interposer);
     return done && differentiate(c->num_inputs, firsts, directions, c->num_inputs + c->num_seeds, variables,
                                  false, gradients);
 }
@@ -199,9 +200,9 @@ static void call(const oracle_operation *operation, const oracle_case *c, weft_t
     if (strstr(c->operation, "_inplace") != NULL) {
         in[0] = weft_scale(in[0], 1);
     }
-    weft_recorder_install(&seen.recorder);
+    weft_interposer_install(&seen.interposer);
     oracle_call(operation, c, in, out);
-    weft_recorder_remove(&seen.recorder);
+    weft_interposer_remove(&seen.interposer);
 }
 
 static void run_case(const oracle_file *file, const oracle_case *c, bool counts)
@@ -241,7 +242,7 @@ static void run_cases(int step, bool counts)
     const char *only = getenv("WEFT_TEST_ONLY");
     int number = 0;
     seen.all |= step * oracle_sparsity() == 1 && only == NULL;
-    seen.recorder = (weft_recorder){ .begin = note };
+    seen.interposer = (weft_interposer){ .order = WEFT_OBSERVER, .around = note };
     for (int f = 0; f < cases.num_files; f++) {
         for (int i = 0; i < cases.files[f].num_cases; i++) {
             const oracle_case *c = &cases.files[f].cases[i];

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call/recorder.h"
+#include "call/interposer.h"
 #include "codelets/local.h"
 #include "dispatch/dispatch.h"
 #include "local_constant.h"
@@ -90,25 +90,26 @@ static void expect_thousand(weft_tensor *tensor)
 static weft_call *noted;
 static int num_told;
 
-static void note_call(weft_recorder *self, const weft_call *called, int num_outputs, weft_tensor *const outputs[],
-                      weft_status status)
+static weft_status note_call(weft_interposer *self, weft_call_frame *frame)
 {
     (void)self;
-    assert_int_equal(num_outputs, 1);
-    assert_non_null(outputs[0]);
+    weft_status status = weft_call_next(frame);
+    assert_int_equal(frame->num_outputs, 1);
+    assert_non_null(frame->outputs[0]);
     assert_int_equal(status, WEFT_OK);
     size_t bytes;
-    noted = weft_call_copy(called, &bytes);
+    noted = weft_call_copy(frame->call, &bytes);
     num_told++;
+    return status;
 }
 
-/* A recorder sees it once, and its copy can be executed again after all its arguments have been released. */
+/* An interposer sees it once, and its copy can be executed again after all its arguments have been released. */
 static void a13_is_a_call(void **state)
 {
     (void)state;
     WORLD(RANKS);
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ RANKS }, NULL);
-    weft_recorder recorder = { .end = note_call };
+    weft_interposer interposer = { .order = WEFT_OBSERVER, .around = note_call };
     constant thousand = { 1000 };
     const int64_t shape[] = { ROWS, COLUMNS };
     const weft_placement rows[] = { weft_shard(0) };
@@ -118,9 +119,9 @@ static void a13_is_a_call(void **state)
     options.name = name;
     weft_tensor *input = weft_ones(WEFT_F64, 0, NULL, mesh, NULL), *first, *again = NULL;
     num_told = 0;
-    weft_recorder_install(&recorder);
+    weft_interposer_install(&interposer);
     assert_int_equal(weft_local_map(write_constant, 1, &input, 1, &output, &options, &first), WEFT_OK);
-    weft_recorder_remove(&recorder);
+    weft_interposer_remove(&interposer);
     assert_int_equal(num_told, 1);
     thousand.value = -1;
     name[0] = '?';
