@@ -353,8 +353,8 @@ static bool compute(visit *v)
     if (!any || !v->node->needed) {
         return true;
     }
-    if (v->node->kind == WEFT_TAPE_SEGMENT) {
-        return weft_segment_gradients(v->pass, v->node, v->wanted, v->output_gradients, v->gradients) && deliver(v);
+    if (v->node->differentiate != NULL) {
+        return v->node->differentiate(v->pass, v->node, v->wanted, v->output_gradients, v->gradients) && deliver(v);
     }
     bool added = false;
     if (v->wanted[0] && v->node->num_outputs == 1 &&

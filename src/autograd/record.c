@@ -119,11 +119,21 @@ static const weft_call *prepare(weft_interposer *self, const weft_call *call, we
     return weft_autocast((weft_tape *)self, call, own);
 }
 
+/* False with the error kept. */
+static bool note_used(weft_tape *tape, const weft_call *call)
+{
+    bool done = true;
+    for (int i = 0; i < weft_call_num_tensors(call) && done; i++) {
+        done = weft_tape_use(tape, call->function, weft_call_tensor(call, i));
+    }
+    return done;
+}
+
 static recording begin(weft_tape *tape, const weft_call *call, int num_outputs)
 {
     recording r = { .node = NULL };
     if (tape->in_first_run && is_of_interest(call)) {
-        r.failed = !weft_segment_note(tape, call);
+        r.failed = !note_used(tape, call);
     }
     if (tape->no_grad > 0 || !is_of_interest(call) || !any_requires(call)) {
         return r;

@@ -62,15 +62,6 @@ bool weft_save(const char *function, weft_tensor_impl *tensor, weft_saved *saved
     return saved->tensor != NULL;
 }
 
-void weft_saved_release(weft_saved *saved)
-{
-    weft_tensor_impl *tensor = saved->tensor;
-    *saved = (weft_saved){ .tensor = NULL };
-    if (tensor != NULL) {
-        weft_tensor_unreference(tensor);
-    }
-}
-
 /* The saved tensor as one of the innermost scope. */
 static weft_tensor_impl *itself(const char *function, weft_saved *saved, bool last)
 {

@@ -24,50 +24,16 @@ static weft_named_state *named_states(void)
     return weft_runtime.tensors->random_states.items;
 }
 
+static weft_differentiate differentiate;
+
 /* ---- the first run --------------------------------------------------------------------------------------- */
-
-static bool is_noted(const weft_tape *tape, const weft_tape_value *value)
-{
-    weft_tape_value *const *used = tape->used.items;
-    for (size_t i = 0; i < tape->used.count; i++) {
-        if (used[i] == value) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool note(weft_tape *tape, const char *function, const weft_tensor *handle)
-{
-    const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
-    if (tensor == NULL || tensor->tape == NULL || is_noted(tape, tensor->tape)) {
-        return true;
-    }
-    weft_tape_value **entry = weft_vec_push(&tape->used, sizeof(*entry));
-    if (entry == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory to record the call for its gradient");
-        return false;
-    }
-    *entry = tensor->tape;
-    tensor->tape->node->references++;
-    return true;
-}
-
-bool weft_segment_note(weft_tape *tape, const weft_call *call)
-{
-    bool done = true;
-    for (int i = 0; i < weft_call_num_tensors(call) && done; i++) {
-        done = note(tape, call->function, weft_call_tensor(call, i));
-    }
-    return done;
-}
 
 /* A value may be returned without having been used in a call: a leaf. */
 static bool note_outputs(weft_tape *tape, const char *function, int num_outputs, weft_tensor *const outputs[])
 {
     bool done = true;
     for (int i = 0; i < num_outputs && done; i++) {
-        done = note(tape, function, outputs[i]);
+        done = weft_tape_use(tape, function, outputs[i]);
     }
     return done;
 }
@@ -136,6 +102,7 @@ static weft_tape_node *make_node(const char *function, segment *s, int num_outpu
     if (node == NULL) {
         return NULL;
     }
+    node->differentiate = differentiate;
     segment *own = room;
     *own = *s;
     own->states = memcpy(own + 1, s->states, states);
@@ -389,8 +356,8 @@ static bool pass_back(const weft_pass *outer, weft_tape_node *node, const bool w
     return done;
 }
 
-bool weft_segment_gradients(const weft_pass *pass, weft_tape_node *node, const bool wanted[],
-                            weft_tensor *const output_gradients[], weft_tensor *gradients[])
+static bool differentiate(const weft_pass *pass, weft_tape_node *node, const bool wanted[], weft_tensor *const output_gradients[],
+                          weft_tensor *gradients[])
 {
     if (pass->create_graph) {
         weft_fail(WEFT_ERR_UNSUPPORTED, pass->function,

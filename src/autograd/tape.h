@@ -50,6 +50,13 @@ typedef struct weft_tape_input {
 
 typedef enum weft_tape_kind { WEFT_TAPE_LEAF, WEFT_TAPE_CALL, WEFT_TAPE_SEGMENT } weft_tape_kind;
 
+struct weft_pass;
+struct weft_tape_node;
+
+/* weft_call_gradients() for a node that is no call. False with the error kept. */
+typedef bool weft_differentiate(const struct weft_pass *pass, struct weft_tape_node *node, const bool wanted[],
+                                weft_tensor *const output_gradients[], weft_tensor *gradients[]);
+
 /* One call. In one allocation with its arrays and the call. */
 typedef struct weft_tape_node {
     weft_tape_kind kind;
@@ -65,6 +72,7 @@ typedef struct weft_tape_node {
     weft_tape_value *outputs;
     const weft_call *call;         /* of WEFT_TAPE_CALL */
     const struct segment *segment; /* of WEFT_TAPE_SEGMENT */
+    weft_differentiate *differentiate; /* NULL: weft_call_gradients() of the call */
     struct weft_tape_node *older, *newer; /* all nodes but leaves */
 } weft_tape_node;
 
@@ -138,8 +146,10 @@ static inline weft_tape_leaf *weft_tape_leaf_of(const weft_tape_value *value)
 }
 /* Makes the tensor refer to another value; NULL: to none. */
 void weft_tape_set(weft_tensor_impl *tensor, weft_tape_value *value);
+/* Notes that a segment's first run uses the tensor's value. False with the error kept: no memory. */
+bool weft_tape_use(weft_tape *tape, const char *function, const weft_tensor *handle);
 
-/* ---- functions of the program that are called within a pass or a segment (node.c) ------------------------- */
+/* ---- functions of the program that are called within a pass or a segment (tape.c) ------------------------- */
 
 typedef struct weft_tape_visit {
     weft_visit scopes;
@@ -222,20 +232,36 @@ bool weft_sums_add_part(const weft_pass *pass, weft_tape_value *value, const wef
 bool weft_sums_take(const weft_pass *pass, weft_tape_value *value, const weft_layout *layout, weft_tensor **sum);
 void weft_sums_drop(weft_tape_value *value);
 
-/* ---- segments that are computed again (segment.c) ---------------------------------------------------------- */
+/* ---- mixed precision (cast.c) ----------------------------------------------------------------------------- */
 
-/* Notes the values that a call in a first run uses. False with the error kept: no memory. */
-bool weft_segment_note(weft_tape *tape, const weft_call *call);
-/* weft_call_gradients() for the node of a segment. False with the error kept. */
-bool weft_segment_gradients(const weft_pass *pass, weft_tape_node *node, const bool wanted[],
-                            weft_tensor *const output_gradients[], weft_tensor *gradients[]);
+typedef enum weft_cast { WEFT_CAST_NONE, WEFT_CAST_NARROW, WEFT_CAST_WIDE } weft_cast;
 
-/* ---- mixed precision (autocast.c) -------------------------------------------------------------------------- */
+typedef struct weft_cast_rule {
+    const weft_operation *operation;
+    weft_cast cast;
+} weft_cast_rule;
 
 /* The call with converted inputs, in `own`, or the call itself. NULL with the error kept. */
 const weft_call *weft_autocast(weft_tape *tape, const weft_call *call, weft_call *own);
+/* So many regions are open; without any no conversion is kept. */
+void weft_casts_close(weft_tape *tape, size_t depth);
 void weft_autocast_stop(weft_tape *tape);
+
+static inline bool weft_is_16_bit(weft_dtype dtype)
+{
+    return dtype == WEFT_BF16 || dtype == WEFT_F16;
+}
+
+/* Of the innermost region. */
+static inline weft_dtype weft_cast_type(const weft_tape *tape)
+{
+    return ((const weft_dtype *)tape->casts.items)[tape->casts.count - 1];
+}
+
 /* Whether calls get 16 bits now. */
-bool weft_autocast_narrows(const weft_tape *tape);
+static inline bool weft_autocast_narrows(const weft_tape *tape)
+{
+    return tape->casts.count > 0 && (!tape->in_pass || tape->in_segment) && weft_is_16_bit(weft_cast_type(tape));
+}
 
 #endif

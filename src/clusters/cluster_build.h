@@ -1,4 +1,4 @@
-/* Building clusters: which calls are lowered (cluster_calls.c), what a cluster reads and leaves behind, and the tasks of small
+/* Building clusters: which calls are lowered (cluster_calls.c), a cluster and its values (cluster_make.c), and the tasks of small
  * calls (cluster_build.c); which calls are fused (fuse.c), in which order (fuse_arrange.c), and their tasks (fuse_build.c). */
 #ifndef WEFT_SRC_CLUSTERS_CLUSTER_BUILD_H
 #define WEFT_SRC_CLUSTERS_CLUSTER_BUILD_H
@@ -56,7 +56,7 @@ static inline bool weft_cluster_ends_at_random(int call)
 /* Lowers the calls that may be clustered or fused. */
 void weft_cluster_lower_all(weft_cluster_building *b);
 
-/* ---- cluster_build.c ------------------------------------------------------------------------------------- */
+/* ---- cluster_make.c -------------------------------------------------------------------------------------- */
 
 /* The first value of the nodes [first, last] that lies in the same memory: values follow each other by changes in place. */
 int weft_cluster_home(const weft_cluster_building *b, int first, int last, int value);
@@ -68,6 +68,8 @@ void weft_cluster_index(const weft_cluster_building *b, const weft_cluster *clus
 int weft_cluster_add_operand(weft_cluster_program *program, int value, int64_t panel, weft_slot_access access);
 /* A kernel behind the others of the task. False: no memory. */
 bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_step *step);
+/* The hosted rank of a task, by its first operand that is no temporary; -1: it has none. */
+int weft_task_shard(const weft_task_list *tasks, const weft_task *task);
 /* The first task of a call on a rank; NULL: none. */
 const weft_task *weft_lowered_task(const weft_lowered *call, int shard);
 

@@ -28,30 +28,6 @@ typedef struct comparison {
 
 /* ---- what is compared ---------------------------------------------------------------------------------- */
 
-char *weft_call_describe(const weft_call_signature *call, char *buffer, size_t size)
-{
-    weft_text text = weft_text_in(buffer, size);
-    weft_text_add(&text, "%s(", call->function);
-    const char *between = "";
-    if (call->text != NULL) {
-        weft_text_add(&text, "%s", call->text);
-        between = ", ";
-    }
-    for (int i = 0; i < call->num_layouts; i++) {
-        char layout[256] = "";
-        if (call->layouts[i] != NULL) {
-            weft_text_add(&text, "%s%s", between, weft_layout_format(call->layouts[i], layout, sizeof(layout)));
-            between = ", ";
-        }
-    }
-    for (int i = 0; i < call->num_numbers; i++) {
-        weft_text_add(&text, "%s%.17g", between, call->numbers[i]);
-        between = ", ";
-    }
-    weft_text_add(&text, ")%s", call->failed ? ", which fails" : "");
-    return buffer;
-}
-
 /* Meshes of one shape on other ranks are legal on processes without a common rank (weft_mesh_slice()).
  * Every process that uses a mesh must use the same mesh as the process of its lowest rank. */
 static void describe_ranks(const weft_call_signature *call, record *mine)
@@ -70,17 +46,6 @@ static void describe_ranks(const weft_call_signature *call, record *mine)
 }
 
 /* ---- the comparison, at process 0 ---------------------------------------------------------------------- */
-
-char *weft_process_text(int process, char *text, size_t size)
-{
-    int first = weft_runtime.first_rank_of[process], last = weft_runtime.first_rank_of[process + 1] - 1;
-    if (first == last) {
-        snprintf(text, size, "process %d (rank %d)", process, first);
-    } else {
-        snprintf(text, size, "process %d (ranks %d to %d)", process, first, last);
-    }
-    return text;
-}
 
 static bool records_agree(const record *a, const record *b)
 {

@@ -94,6 +94,14 @@ static weft_message message_for(const weft_comm *comm, const weft_stage_panel *p
                            .target_rank = panel->rank };
 }
 
+/* For each of its panels. */
+static void panel_ended(weft_claimed_stage *c)
+{
+    if (--c->unended == 0) {
+        free_claimed(c);
+    }
+}
+
 static bool make_transfers(weft_claimed_stage *c, const weft_stage_operand operands[], const char *label)
 {
     for (int i = 0; i < c->work.count; i++) {
@@ -108,6 +116,7 @@ static bool make_transfers(weft_claimed_stage *c, const weft_stage_operand opera
             return false;
         }
         c->transfers[i]->claimed = c;
+        c->transfers[i]->claimed_ended = panel_ended;
     }
     return true;
 }
@@ -195,13 +204,6 @@ void weft_claimed_end(weft_claimed_stage *c, weft_status status)
         weft_comm_transfer *t = c->transfers[i];
         t->posted->ended = true;
         weft_comm_transfer_end(comm, t);
-    }
-}
-
-void weft_claimed_panel_ended(weft_claimed_stage *c)
-{
-    if (--c->unended == 0) {
-        free_claimed(c);
     }
 }
 

@@ -27,6 +27,7 @@ typedef struct weft_comm_group weft_comm_group;       /* group.c */
 typedef struct weft_comm_transfer {
     weft_comm *comm;
     weft_claimed_stage *claimed; /* the claimed stage of the panel; NULL: a transfer of messages */
+    void (*claimed_ended)(weft_claimed_stage *claimed); /* the transfer has ended */
     weft_comm_group *group;      /* NULL: its messages begin alone */
     starpu_data_handle_t handle;
     int node; /* the memory node where it is granted */
@@ -137,7 +138,11 @@ weft_comm_transfer *weft_comm_transfer_new(weft_comm *comm, starpu_data_handle_t
                                            const weft_layout *layout, const char *label);
 void weft_comm_transfer_submit(weft_comm_transfer *t, bool whole);
 /* A granted panel's handle: its start, where it was granted. */
-void *weft_comm_transfer_memory(const weft_comm_transfer *t);
+static inline void *weft_comm_transfer_memory(const weft_comm_transfer *t)
+{
+    const struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, (unsigned)t->node);
+    return (void *)panel->ptr;
+}
 /* Releases the panel, and with it the tasks behind it. */
 void weft_comm_transfer_end(weft_comm *comm, weft_comm_transfer *t);
 /* Ends transfers whose messages have been started: a list linked by `next`. They stay among the pending. */
@@ -153,8 +158,6 @@ void weft_comm_transfer_leave_memory(const weft_comm_transfer *t);
 int weft_claimed_granted(weft_comm *comm, weft_comm_transfer *t);
 /* The stage has ended or failed, and with it the transfers of all its panels. */
 void weft_claimed_end(weft_claimed_stage *claimed, weft_status status);
-/* Called for each of its panels. */
-void weft_claimed_panel_ended(weft_claimed_stage *claimed);
 /* weft_meet_layout() for the stage's layouts. The mutex is held. */
 void weft_claimed_meet_layouts(const weft_claimed_stage *claimed);
 /* In a broken world: forgets the stages that have not begun. Their panels end when they are granted. */

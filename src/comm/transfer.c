@@ -140,12 +140,6 @@ uint64_t weft_comm_on_devices(const weft_comm *comm)
     return comm->on_devices;
 }
 
-void *weft_comm_transfer_memory(const weft_comm_transfer *t)
-{
-    const struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, (unsigned)t->node);
-    return (void *)panel->ptr;
-}
-
 void weft_comm_transfer_submit(weft_comm_transfer *t, bool whole)
 {
     t->node = STARPU_MAIN_RAM;
@@ -225,12 +219,13 @@ void weft_comm_transfer_end(weft_comm *comm, weft_comm_transfer *t)
     starpu_pthread_mutex_unlock(&comm->mutex);
     weft_pending_end(weft_runtime.pending, weft_comm_pending_tasks(t->count));
     weft_claimed_stage *claimed = t->claimed;
+    void (*claimed_ended)(weft_claimed_stage *claimed) = t->claimed_ended;
     weft_comm_group *group = t->group;
     free(t);
     if (group != NULL) {
         weft_group_transfer_ended(group);
     }
     if (claimed != NULL) {
-        weft_claimed_panel_ended(claimed);
+        claimed_ended(claimed);
     }
 }

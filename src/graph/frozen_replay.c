@@ -264,25 +264,23 @@ weft_status weft_frozen_check_call(const weft_graph_impl *graph, const char *why
                      graph->name, why);
 }
 
-weft_status weft_frozen_call(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
-                             weft_tensor *outputs[])
+bool weft_frozen_replay(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[],
+                        weft_status *status)
 {
     static const char function[] = "weft_graph_call";
     struct weft_frozen *f = graph->frozen;
     const char *unused;
     if (f->refused) {
-        return weft_fail(WEFT_ERR_STATE, function, "graph %s cannot be frozen: %s", graph->name, f->why);
+        *status = weft_fail(WEFT_ERR_STATE, function, "graph %s cannot be frozen: %s", graph->name, f->why);
+        return true;
     }
-    if (weft_frozen_is_ready(f, &unused)) {
-        char why[160];
-        weft_status status;
-        if (replay(graph, inputs, scalars, outputs, &status, why, sizeof(why))) {
-            return status;
-        }
-        status = weft_frozen_check_call(graph, why);
-        if (status != WEFT_OK) {
-            return status;
-        }
+    if (!weft_frozen_is_ready(f, &unused)) {
+        return false;
     }
-    return weft_graph_run_checked(graph, inputs, scalars, outputs);
+    char why[160];
+    if (replay(graph, inputs, scalars, outputs, status, why, sizeof(why))) {
+        return true;
+    }
+    *status = weft_frozen_check_call(graph, why);
+    return *status != WEFT_OK;
 }

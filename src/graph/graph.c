@@ -10,18 +10,6 @@
 #include "tensor/regions.h"
 #include "tensor/state.h"
 
-weft_graph_impl *weft_check_graph(const char *function, const weft_graph *graph)
-{
-    if (weft_require_init(function) != WEFT_OK) {
-        return NULL;
-    }
-    weft_graph_impl *alive = graph == NULL ? NULL : weft_handle_get(&weft_runtime.handles.graphs, graph);
-    if (alive == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, graph == NULL ? "graph is NULL" : "graph is not a live graph: it was freed");
-    }
-    return alive;
-}
-
 static void delete_graph(weft_graph_impl *graph)
 {
     for (size_t i = 0; i < graph->segments.count; i++) {
@@ -225,11 +213,13 @@ static weft_status call_in_scope(const weft_graph_impl *graph, weft_tensor *cons
     return status == WEFT_OK && !kept ? weft_latest_status() : status;
 }
 
-weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
-                                   weft_tensor *outputs[])
+/* Calls the function, its calls being deferred. */
+static weft_status call_deferred(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                 weft_tensor *outputs[])
 {
     weft_graph_run run;
     weft_run_begin(&run, graph);
+    run.deferral.take = weft_run_take;
     const weft_context outer = weft_context_enter(weft_context_deferred(&run.deferral));
     weft_status status = call_in_scope(graph, inputs, scalars, outputs);
     if (graph->frozen != NULL && status == WEFT_OK) {
@@ -243,6 +233,15 @@ weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const in
     graph->num_newest = run.position;
     weft_run_free(&run);
     return status == WEFT_OK ? ended : status;
+}
+
+/* A frozen graph is replayed without its function, where it can be. */
+static weft_status call_or_replay(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                  weft_tensor *outputs[])
+{
+    weft_status status;
+    bool replayed = graph->frozen != NULL && weft_frozen_replay(graph, inputs, scalars, outputs, &status);
+    return replayed ? status : call_deferred(graph, inputs, scalars, outputs);
 }
 
 /* A function that calls its own graph again and again is stopped before the stack ends. */
@@ -268,8 +267,7 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
     weft_status status = at_once ? weft_frozen_check_call(graph, "within a region or another graph") : WEFT_OK;
     status = status != WEFT_OK        ? status
              : at_once                ? call_in_scope(graph, inputs, scalars, outputs)
-             : graph->frozen != NULL ? weft_frozen_call(graph, inputs, scalars, outputs)
-                                      : weft_graph_run_checked(graph, inputs, scalars, outputs);
+                             : call_or_replay(graph, inputs, scalars, outputs);
     graph->running--;
     if (weft_runtime.has_run != NULL && status == WEFT_OK && !at_once) {
         status = weft_runtime.has_run(graph);

@@ -51,10 +51,7 @@ typedef struct weft_graph_impl {
     char failed_guard[512];
 } weft_graph_impl;
 
-/* Calls the function, its calls being deferred. */
-weft_status weft_graph_run_checked(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
-                                   weft_tensor *outputs[]);
-/* A live graph of the program's; NULL with the error kept. */
+/* A live graph of the program's; NULL with the error kept (check.c). */
 weft_graph_impl *weft_check_graph(const char *function, const weft_graph *graph);
 /* Bodies are made anew. */
 void weft_graph_forget_bodies(weft_graph_impl *graph, weft_graph_trace *trace);
@@ -101,10 +98,10 @@ static inline weft_tensor_impl **weft_run_bound(const weft_graph_run *run, int n
     return (weft_tensor_impl **)run->bound.items + number;
 }
 
-/* weft_deferral.take (defer.c). */
+/* weft_deferral.take of a run that defers calls (defer.c). */
 bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status);
 
-/* Begins the run's first segment (segment.c). To be freed after its last one has ended. */
+/* Begins the run's first segment (segment.c); its deferral takes no calls yet. To be freed after its last one has ended. */
 void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph);
 void weft_run_free(weft_graph_run *run);
 /* WEFT_ERR_NOMEM, kept: what is recorded may lack a part, so the run has failed. */
@@ -173,9 +170,10 @@ struct weft_frozen *weft_frozen_new(const weft_graph_impl *graph);
 void weft_frozen_free(struct weft_frozen *frozen);
 /* Whether the graph is replayed without its function; a refusal: in *why, or NULL. */
 bool weft_frozen_is_ready(const struct weft_frozen *frozen, const char **why);
-/* A call of a graph to be frozen: replayed if nothing is unknown, else checked, and observed. */
-weft_status weft_frozen_call(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
-                             weft_tensor *outputs[]);
+/* A call of a frozen graph: false if something is unknown, and the function is to be called and observed; true: it is replayed, or
+ * refused, and *status is set. */
+bool weft_frozen_replay(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[],
+                        weft_status *status);
 /* WEFT_ERR_STATE, kept: its function counts its calls, and was not called in each run; `why` it would be called now. */
 weft_status weft_frozen_check_call(const weft_graph_impl *graph, const char *why);
 /* Learns from a checked run whose function has returned, before its calls are executed. */

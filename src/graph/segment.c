@@ -76,31 +76,6 @@ static void drop_oldest(weft_graph_run *run, weft_graph_segment *segment)
     segment->traces[oldest] = segment->traces[--segment->num_traces];
 }
 
-weft_status weft_run_compare(int64_t mine, int *process)
-{
-    static const char function[] = "weft_graph_call";
-    int count = weft_runtime.num_processes;
-    *process = 0;
-    if (count == 1 || weft_runtime.context.rehearsal != NULL) {
-        return WEFT_OK;
-    }
-    int64_t *all = malloc((size_t)count * sizeof(*all));
-    if (all == NULL) {
-        return weft_fail(WEFT_ERR_NOMEM, function, "no memory to compare %d processes", count);
-    }
-    weft_status status = weft_numbers_gather(function, 1, &mine, all) ? WEFT_OK : weft_latest_status();
-    for (int i = count - 1; i > 0 && status == WEFT_OK; i--) {
-        *process = all[i] != all[0] ? i : *process;
-    }
-    free(all);
-    return status;
-}
-
-bool weft_run_tell(weft_run_end end)
-{
-    return weft_check_spmd_number("weft_graph_call", (uint64_t)end, true);
-}
-
 /* All processes have captured the same calls. BLOCKS. */
 static weft_status check_same(const weft_graph_run *run, const weft_graph_trace *trace)
 {
@@ -217,7 +192,7 @@ static weft_status finish(weft_deferral *self, const char *function)
 
 void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph)
 {
-    *run = (weft_graph_run){ .deferral = { weft_run_take, finish, note }, .graph = graph, .bound = graph->spare_bound,
+    *run = (weft_graph_run){ .deferral = { .finish = finish, .note = note }, .graph = graph, .bound = graph->spare_bound,
                              .calls = graph->spare_calls, .num_meshes = weft_runtime.mesh_stack.count };
     graph->spare_bound = graph->spare_calls = (weft_vec){ 0 };
     begin_segment(run);
