@@ -6,7 +6,7 @@
 /* Numbers of a call. */
 enum { LOSS_REDUCTION, LOSS_IGNORED, LOSS_PARTS, LOSS_NUMBERS };
 /* Behind logits and targets, in this order. */
-enum { HAS_GRADIENT = 1, HAS_WEIGHT = 2 };
+enum { HAS_GRADIENT = 1, HAS_WEIGHT = 2, SMOOTHS = 4 };
 
 /* ---- what bodies share --------------------------------------------------------------------------------- */
 
@@ -310,6 +310,7 @@ weft_tensor *weft_general_cross_entropy(const weft_class_loss *l)
     call.attributes.num_numbers = LOSS_NUMBERS;
     call.attributes.numbers[LOSS_REDUCTION] = l->reduction;
     call.attributes.numbers[LOSS_IGNORED] = l->ignored;
+    call.attributes.numbers[LOSS_PARTS] = l->smoothing != 0 ? SMOOTHS : 0;
     add_part(&call, HAS_GRADIENT, l->gradient);
     add_part(&call, HAS_WEIGHT, l->weight);
     return weft_dispatch(&call);

@@ -3,9 +3,10 @@
 
 #include "ops/elementwise.h"
 #include "ops/row_reduce.h"
+#include "ops/vector_norms.h"
 
 /* Number of a call. */
-enum { NUMBER_DIM = 0, NUMBER_KIND = 0, NUMBER_KEEPS = 1 };
+enum { NUMBER_DIM = 0, NUMBER_WAY = 1, NUMBER_KIND = 0, NUMBER_KEEPS = 1 };
 
 #define BODY_OF(...)                                                                                         \
     {                                                                                                        \
@@ -77,7 +78,8 @@ weft_tensor *weft_normalize(weft_tensor *a, double p, int dim, double epsilon)
                                        .operation = &operation_normalize,
                                        .num_inputs = 1,
                                        .inputs = { a },
-                                       .attributes = { .num_numbers = 1, .numbers = { [NUMBER_DIM] = dim } },
+                                       .attributes = { .num_numbers = 2,
+                                                       .numbers = { [NUMBER_DIM] = dim, [NUMBER_WAY] = weft_way_of_norm(p) } },
                                        .scalars = { p, epsilon } });
 }
 

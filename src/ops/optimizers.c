@@ -551,7 +551,7 @@ weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double ma
     };
     const weft_call call = { .function = function,
                              .operation = &operation_clip,
-                             .attributes.omitted = total_norm == NULL,
+                             .attributes = { .omitted = total_norm == NULL, .num_numbers = 1, .numbers = { weft_way_of_norm(p) } },
                              .scalars = { [CLIP_MAX_NORM] = max_norm, [CLIP_P] = p },
                              .details = &details };
     bool done = present == 0 || weft_dispatch_all(&call, outputs);

@@ -13,18 +13,33 @@ typedef struct line {
     int64_t size;
 } line;
 
-static line line_of(const weft_call *call)
+/* The only dimension that the call reduces; -1: it reduces all. */
+static int reduced_dim(const weft_call *call)
+{
+    const int64_t mask = call->attributes.numbers[WEFT_REDUCTION_MASK];
+    int dim = 0;
+    if (mask == 0 || (mask & (mask - 1)) != 0) {
+        return -1;
+    }
+    while (mask >> dim != 1) {
+        dim++;
+    }
+    return dim;
+}
+
+static int64_t line_size(const weft_call *call)
 {
     const weft_layout *a = weft_layout_of(call->inputs[0]);
-    int64_t mask = call->attributes.numbers[WEFT_REDUCTION_MASK];
-    line l = { .a = call->inputs[0] };
-    bool one = mask != 0 && (mask & (mask - 1)) == 0;
-    while (one && mask >> l.dim != 1) {
-        l.dim++;
-    }
-    l.a = one ? l.a : weft_reshape(l.a, 1, (int64_t[]){ -1 });
-    l.size = one ? a->shape[l.dim] : (int64_t)weft_count_along(a, -1);
-    return l;
+    const int dim = reduced_dim(call);
+    return dim >= 0 ? a->shape[dim] : (int64_t)weft_count_along(a, -1);
+}
+
+static line line_of(const weft_call *call)
+{
+    const int dim = reduced_dim(call);
+    return (line){ .a = dim >= 0 ? call->inputs[0] : weft_reshape(call->inputs[0], 1, (int64_t[]){ -1 }),
+                   .dim = dim >= 0 ? dim : 0,
+                   .size = line_size(call) };
 }
 
 static weft_tensor *element_at(const line *l, weft_tensor *sorted, int64_t k)
@@ -119,7 +134,8 @@ weft_tensor *weft_median(weft_tensor *a, int dim, bool keepdim, weft_tensor **in
 
 /* ---- quantiles ----------------------------------------------------------------------------------------- */
 
-enum { QUANTILE_WAY = WEFT_REDUCTION_KEEPS + 1, QUANTILE_NUMBERS };
+/* QUANTILE_BETWEEN: it lies between two elements. */
+enum { QUANTILE_WAY = WEFT_REDUCTION_KEEPS + 1, QUANTILE_BETWEEN, QUANTILE_NUMBERS };
 
 /* scalars[0]: q. */
 static bool expand_quantile(const weft_call *call, weft_tensor *outputs[])
@@ -177,7 +193,9 @@ weft_tensor *weft_quantile(weft_tensor *a, double q, int dim, bool keepdim, weft
         return NULL;
     }
     call.attributes.num_numbers = QUANTILE_NUMBERS;
+    const double rank = q * (double)(line_size(&call) - 1);
     call.attributes.numbers[QUANTILE_WAY] = way;
+    call.attributes.numbers[QUANTILE_BETWEEN] = rank != floor(rank);
     call.scalars[0] = q;
     return weft_dispatch(&call);
 }

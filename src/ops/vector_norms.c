@@ -291,8 +291,7 @@ static const weft_operation operation_norm = {
 
 /* ---- public --------------------------------------------------------------------------------------------- */
 
-/* The calls of a norm depend on it. */
-static int way_of_norm(double p)
+int weft_way_of_norm(double p)
 {
     return p == 0 ? 0 : p == 1 ? 1 : p == 2 ? 2 : isinf(p) ? 3 : p < 1 ? 4 : p <= 6 ? 5 : 6;
 }
@@ -308,7 +307,7 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
         return NULL;
     }
     bool right = !isinf(p) || weft_check_reduced_sizes(function, a, mask);
-    return right ? weft_dispatch_reduction(function, &operation_norm, a, mask, keepdim, p, way_of_norm(p)) : NULL;
+    return right ? weft_dispatch_reduction(function, &operation_norm, a, mask, keepdim, p, weft_way_of_norm(p)) : NULL;
 }
 
 weft_tensor *weft_norm(weft_tensor *a, double p, int dim, bool keepdim)

@@ -1,9 +1,11 @@
 /* Each kind of guard fails, names itself, and is captured again; and attacks: whatever a function
  * does, checked and frozen graphs give what it gives without one, or refuse. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "graph_support.h"
 
 /* ---- each kind of guard ------------------------------------------------------------------------------------------- */
@@ -319,6 +321,66 @@ static void test_copies_and_writes(void **state)
     assert_no_error();
 }
 
+/* ---- numbers that decide of what calls a composite is made ------------------------------------------------------ */
+
+enum { WAYS = 4 };
+static const double powers[WAYS] = { 2, 1, INFINITY, 3.5 }, ranks[WAYS] = { 0.5, 0.25, 1, 0.3 }, smoothings[WAYS] = { 0, 0.25, 0, 0.5 };
+
+static weft_status chosen_by_numbers(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    const int way = *(const int *)context;
+    (void)scalars;
+    weft_cross_entropy_options options;
+    weft_cross_entropy_options_init(&options);
+    options.weight = inputs[2];
+    options.label_smoothing = smoothings[way];
+    options.reduction = WEFT_LOSS_NONE;
+    outputs[0] = weft_normalize(inputs[0], powers[way], -2, 0.125);
+    outputs[1] = weft_quantile(inputs[0], ranks[way], 0, true, WEFT_QUANTILE_LINEAR);
+    outputs[2] = weft_cross_entropy_ex(inputs[0], inputs[1], &options);
+    weft_tensor *gradient = weft_exp(inputs[0]);
+    weft_status status = weft_clip_grad_norm(1, &gradient, 0.5, powers[way], &outputs[3]);
+    outputs[4] = gradient;
+    return status;
+}
+
+/* The recorded calls, and the layouts of their outputs, are for the numbers of the capture: others are another call. Shapes and
+ * meshes of one, where layouts cost nothing and other calls choose others. */
+static void test_numbers_that_choose_calls(void **state)
+{
+    (void)state;
+    const int64_t one[] = { 1, 1 }, rows[] = { 1, 3 };
+    int ranks_of_mesh[] = { 0 }, way = 0;
+    weft_mesh *mesh = weft_mesh_of_ranks(2, one, ranks_of_mesh, NULL);
+    const weft_placement layouts[][2] = { { weft_partial(WEFT_PROD), weft_replicate() },
+                                          { weft_shard(0), weft_replicate() },
+                                          { weft_replicate(), weft_partial(WEFT_SUM) } };
+    for (size_t l = 0; l < WEFT_ARRAY_SIZE(layouts); l++) {
+        weft_scope_open();
+        const int64_t *shape = l == 0 ? one : rows;
+        const double values[] = { -3, 1, 2 };
+        void *locals[8] = { (void *)(uintptr_t)values, (void *)(uintptr_t)values, (void *)(uintptr_t)values, (void *)(uintptr_t)values };
+        weft_tensor *inputs[] = { weft_from_local(WEFT_F64, 2, shape, locals, mesh, layouts[l], WEFT_COPY),
+                                  weft_zeros(WEFT_I64, 1, shape, mesh, NULL), weft_ones(WEFT_F64, 1, shape + 1, mesh, NULL) };
+        weft_graph *graph = weft_graph_new("numbers", chosen_by_numbers, &way, 3, 0, 5);
+        assert_no_error();
+        for (int run = 0; run < 4 * WAYS; run++) {
+            weft_tensor *outputs[5], *expected[5];
+            way = run < WAYS ? 0 : run % WAYS;
+            assert_int_equal(chosen_by_numbers(&way, inputs, NULL, expected), WEFT_OK);
+            if (weft_graph_call(graph, inputs, NULL, outputs) != WEFT_OK) {
+                fail_msg("layout %zu, way %d: %s", l, way, weft_last_error());
+            }
+            for (int i = 0; i < 5; i++) {
+                assert_same_shards(outputs[i], expected[i], "output");
+            }
+        }
+        weft_graph_free(graph);
+        weft_scope_close();
+    }
+    assert_no_error();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_attacks),
         cmocka_unit_test(test_frozen_in_other_regions),
         cmocka_unit_test(test_copies_and_writes),
+        cmocka_unit_test(test_numbers_that_choose_calls),
     };
     return RUN_ON_RANKS(tests);
 }
