@@ -156,9 +156,11 @@ static void find_last_uses(const remaking *m)
 /* A value that is read after its tensor has been changed lives on in a copy, as it did for the program. */
 static weft_status copy_changed(const remaking *m, const weft_saved_call *c, int number)
 {
+    weft_call call = c->call;
+    call.details = c->has_details ? &c->details : NULL;
     for (int i = 0; i < c->num_outputs && i < c->num_tensors; i++) {
         int from = c->numbers[i], to = c->numbers[c->num_tensors + i];
-        if (to >= 0 && to != from && weft_call_changes(&c->call, i) && m->last_uses[from] > number) {
+        if (to >= 0 && to != from && weft_call_changes(&call, i) && m->last_uses[from] > number) {
             weft_tensor *changed = m->values[from], *copy = weft_detach(changed);
             if (copy == NULL) {
                 return weft_latest_status();

@@ -242,6 +242,7 @@ static void read_call(weft_reader *r, const weft_vec *outputs)
     } else {
         *place = c;
         place->has_details = c.call.details != NULL;
+        place->call.details = NULL; /* the vector may move */
     }
 }
 
