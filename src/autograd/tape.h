@@ -252,7 +252,7 @@ static inline bool weft_is_16_bit(weft_dtype dtype)
     return dtype == WEFT_BF16 || dtype == WEFT_F16;
 }
 
-/* Of the innermost region. */
+/* The type that the innermost region converts to. */
 static inline weft_dtype weft_cast_type(const weft_tape *tape)
 {
     return ((const weft_dtype *)tape->casts.items)[tape->casts.count - 1];

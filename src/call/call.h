@@ -9,7 +9,7 @@
 
 struct weft_call;
 
-/* What an action does. */
+/* Effects of an action. */
 typedef enum weft_effects {
     WEFT_NEEDS_DATA = 1,     /* reads or writes the values of its inputs: refuses tensors without data */
     WEFT_MAKES = 2,          /* its output has details->layout, and has data if the inputs have, outside of expansions */

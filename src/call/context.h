@@ -1,7 +1,7 @@
 /* src/call: public calls as values, what is around them, and who is told of them before they are carried out.
  *
  * The context of a call (weft_context) is ambient: bodies of composites, gradients and hooks call weft_add(a, b), and pass nothing
- * on. Whoever changes it enters a context, and leaves it on every way out:
+ * on. Code that changes it enters a context, and leaves it on every way out:
  *
  *     const weft_context outer = weft_context_enter(weft_context_undeferred());
  *     ...

@@ -1,7 +1,7 @@
 /* Interposers: who stands between a public call and what carries it out.
  *
  * A public function that makes, changes, redistributes, reads or releases tensors calls weft_call_make() once its arguments are
- * checked, before it does anything else. Each interposer is called around what comes behind it, as a TorchDispatchMode is:
+ * checked, before it does anything else. Each interposer runs around the rest of the call, as a TorchDispatchMode does:
  * what it keeps from before to after the call are variables of its function. They see public calls alone, not those that a call
  * makes (weft_context.depth).
  *
@@ -45,12 +45,12 @@ typedef struct weft_interposer {
     struct weft_interposer *next; /* inwards */
 } weft_interposer;
 
-/* weft_finalize() removes all. Of one order the newest is the outermost. One that is installed or removed within a call sees the
+/* weft_finalize() removes all. The newest of one order is the outermost. One that is installed or removed within a call sees the
  * next call first. */
 void weft_interposer_install(weft_interposer *interposer);
 void weft_interposer_remove(weft_interposer *interposer);
 
-/* What comes behind an interposer. A status with the error kept. */
+/* Makes the rest of the call, after the interposer that calls this. A status with the error kept. */
 weft_status weft_call_next(weft_call_frame *frame);
 
 static inline bool weft_is_listened_to(void)

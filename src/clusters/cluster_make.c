@@ -20,13 +20,13 @@ int weft_cluster_home(const weft_cluster_building *b, int first, int last, int v
     return value;
 }
 
-/* Whether nothing behind the cluster needs a value. */
+/* Whether nothing after the cluster needs a value. */
 static bool is_inner(const weft_cluster_building *b, const weft_cluster *cluster, int value)
 {
     return !b->is_promised[value] && weft_trace_value(b->trace, value)->last_use <= cluster->last;
 }
 
-/* Whether the cluster has a value from outside, or makes it in new memory for what is behind. */
+/* Whether the cluster has a value from outside, or makes it in new memory for later calls. */
 static bool is_wanted(const weft_cluster_building *b, const weft_cluster *cluster, int value, bool output)
 {
     bool inside = is_between(b, cluster->first, cluster->last, value);
@@ -35,7 +35,7 @@ static bool is_wanted(const weft_cluster_building *b, const weft_cluster *cluste
                    : inside && is_between(b, cluster->first, cluster->last, home) && !is_inner(b, cluster, value);
 }
 
-/* The values that a cluster reads from outside, and those that are needed behind it; counts them if `values` is NULL. False: no
+/* The values that a cluster reads from outside, and those that are needed after it; counts them if `values` is NULL. False: no
  * memory. */
 static bool find_values(const weft_cluster_building *b, weft_cluster *cluster, int *values)
 {
@@ -130,7 +130,7 @@ void weft_cluster_release(weft_cluster *cluster)
 
 /* ---- programs -------------------------------------------------------------------------------------------- */
 
-/* A kernel that reads behind one that has written reads values of the task itself. One that reads what it writes needs
+/* A kernel that reads after one that has written reads values of the task itself. One that reads what it writes needs
  * those from before the task, in whichever order its operands are. */
 static unsigned add_access(const weft_cluster_operand *operand, weft_slot_access access)
 {

@@ -1,4 +1,4 @@
-/* What the processes of a run agree on. */
+/* Numbers that the processes of a run compare. */
 #include <stdlib.h>
 
 #include "comm/check_spmd.h"

@@ -48,7 +48,7 @@ typedef struct weft_context {
     struct weft_rehearsal *rehearsal; /* is told of tasks and transfers instead of StarPU; NULL: they are submitted */
     struct weft_steps *steps;       /* calls are collected instead of executed (tensor/actions.h); NULL: executed */
     struct weft_tensor_impl *dying; /* an input of the elementwise call that is made, whose memory the output may take over:
-                                       nothing needs it behind the call; NULL: none */
+                                       nothing needs it after the call; NULL: none */
 } weft_context;
 
 /* The library's one state. Written by the submitting thread alone. */

@@ -208,7 +208,7 @@ bool weft_check_room(const char *function, const char *name, const void *memory,
 
 /* ---- start and stop (state.c) -------------------------------------------------------------------------- */
 
-/* What a floor above keeps of tensors (weft_tensor_impl.tape and .gathering, of src/autograd). */
+/* A floor above keeps data of its own for tensors (weft_tensor_impl.tape and .gathering, of src/autograd). */
 typedef struct weft_tensor_owner {
     void (*drop)(weft_tensor_impl *tensor);   /* the tensor ends */
     bool (*gather)(weft_tensor_impl *tensor); /* the data of one that is gathered when it is used; false with the error kept */
