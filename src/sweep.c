@@ -2,15 +2,17 @@
  * public call to the next; those of a call under way are met by nobody, so a sweep runs between two calls of the program. */
 #include "start.h"
 
+#include "arrays/arrays.h"
 #include "autograd/tape.h"
 #include "comm/comm.h"
 #include "dispatch/dispatch.h"
-#include "graph/graph.h"
+#include "graph/run/graph.h"
 #include "tensor/tensor.h"
 
 void weft_sweep_layouts(void)
 {
     weft_tensors_meet_layouts();
+    weft_arrays_meet_layouts();
     weft_dispatch_meet_layouts();
     weft_autograd_meet_layouts();
     weft_graphs_meet_layouts();

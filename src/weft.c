@@ -5,6 +5,7 @@
 #include <string.h>
 
 #if WEFT_HAVE_MPI
+#include "arrays/arrays.h"
 #include "comm/mpi_identity.h"
 #endif
 
@@ -18,7 +19,7 @@
 #include "comm/launcher.h"
 #include "comm/nccl_open.h"
 #include "dispatch/dispatch.h"
-#include "graph/graph.h"
+#include "graph/run/graph.h"
 #include "io/contents.h"
 #include "io/saving.h"
 #include "module/module.h"
@@ -113,8 +114,10 @@ static void give_up_world(const char *function, weft_status status, const weft_t
 
 static void stop_floors(const weft_transport *transport)
 {
+    weft_graphs_stop();
     weft_autograd_stop();
     weft_dispatch_stop();
+    weft_arrays_stop();
     weft_tensors_stop();
     weft_device_watch_leave(weft_runtime.device_watch);
     if (weft_runtime.comm != NULL) {
@@ -168,11 +171,15 @@ static weft_status start_floors(const char *function, const weft_settings *setti
     status = status == WEFT_OK ? weft_runtime_configure(function, settings) : status;
     status = status == WEFT_OK ? start_comm(function, settings, transport, &told) : status;
     status = status == WEFT_OK ? weft_tensors_start() : status;
+    status = status == WEFT_OK ? weft_arrays_start() : status;
     status = status == WEFT_OK ? weft_dispatch_start() : status;
+    status = status == WEFT_OK ? weft_graphs_start() : status;
     if (status != WEFT_OK && !told) {
         give_up_world(function, status, transport);
     }
-    weft_predict_start();
+    if (status == WEFT_OK) {
+        weft_predict_start();
+    }
     return status;
 }
 
@@ -218,7 +225,6 @@ static weft_status start(const char *function, const weft_config *config, const 
     warn(&settings, all_expected, &transport);
     weft_blas_use_one_thread();
     weft_runtime.initialized = true;
-    weft_runtime.finalize = weft_finalize;
     weft_runtime.sweep_layouts = weft_sweep_layouts;
     weft_runtime.check = settings.check && transport.place.num_processes > 1;
     watch_exit();
@@ -361,6 +367,7 @@ weft_status weft_finalize(void)
     weft_savings_stop();
     weft_files_stop();
     weft_dispatch_stop();
+    weft_arrays_stop();
     weft_tensors_stop();
     weft_device_watch_leave(weft_runtime.device_watch);
     weft_comm_stop(weft_runtime.comm);

@@ -14,7 +14,7 @@
 
 #include <weft/weft.h>
 
-#include "graph/saved.h"
+#include "graph/save/saved.h"
 
 static const char usage[] =
     "weft-predict [OPTION...] [--] PROGRAM [ARGUMENT...]\n"

@@ -8,6 +8,7 @@
 #include "runtime/runtime.h"
 
 typedef struct weft_deferral {
+    uint64_t number; /* of the recorded segment, unique: weft_tensor_impl.graph_run */
     /* A call whose arguments have been checked. True: it is deferred or has failed, *status and outputs[] are filled
      * in. False: it is to be executed now; all deferred calls that it depends on have been. */
     bool (*take)(struct weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status);
@@ -16,6 +17,12 @@ typedef struct weft_deferral {
     /* This public function has an effect and is no call: a graph that only repeats its calls would lose the effect. */
     void (*note)(struct weft_deferral *self, const char *function);
 } weft_deferral;
+
+/* 0: calls are not deferred. */
+static inline uint64_t weft_deferral_number(void)
+{
+    return weft_runtime.context.deferral == NULL ? 0 : weft_runtime.context.deferral->number;
+}
 
 /* For a public function that sends messages and is executed at once: the messages of deferred calls go first, so that they have
  * one order on all processes. False with the error kept. */

@@ -256,7 +256,7 @@ static int end_world(MPI_Comm comm, int key, void *value, void *state)
     if (!weft_runtime.initialized) {
         return MPI_SUCCESS;
     }
-    weft_status status = weft_runtime.finalize();
+    weft_status status = weft_finalize();
     if (status != WEFT_OK) {
         fprintf(stderr, "weft: MPI_Finalize() was called before weft_finalize(), which failed: %s\n", weft_last_error());
     }

@@ -1,3 +1,4 @@
+#include "arrays/arrays.h"
 #include "io/check.h"
 
 #include <stdio.h>

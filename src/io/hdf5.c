@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/check.h"
+#include "arrays/arrays.h"
 #include "base/disk.h"
+#include "io/check.h"
 #include "io/hdf5_file.h"
 #include "io/rows.h"
 #include "tensor/actions.h"

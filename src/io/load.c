@@ -4,9 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arrays/arrays.h"
+#include "base/disk.h"
 #include "io/check.h"
 #include "io/crc32c.h"
-#include "base/disk.h"
 #include "io/reading.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "arrays/arrays.h"
 #include "call/deferral.h"
 #include "codelets/elementwise.h"
 #include "ops/ops.h"

@@ -1,6 +1,7 @@
 /* Elements that truth values choose, or several indices: nonzero(), masked_select(), index_put(). */
 #include <string.h>
 
+#include "arrays/arrays.h"
 #include "call/context.h"
 #include "comm/check_spmd.h"
 #include "ops/ops.h"

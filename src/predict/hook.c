@@ -177,5 +177,5 @@ weft_status weft_predict_check(const char *function)
 
 void weft_predict_start(void)
 {
-    weft_runtime.has_run = weft_variable_text(WEFT_VARIABLE_PREDICT) == NULL ? NULL : has_run;
+    weft_runtime.graphs->has_run = weft_variable_text(WEFT_VARIABLE_PREDICT) == NULL ? NULL : has_run;
 }

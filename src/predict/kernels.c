@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "clusters/cluster.h"
-#include "passes/bucket.h"
+#include "graph/fuse/cluster.h"
+#include "graph/passes/bucket.h"
 #include "predict/predict.h"
 
 void weft_kernel_costs_free(weft_kernel_costs *costs)

@@ -11,7 +11,7 @@
 
 #include <weft/predict.h>
 
-#include "graph/graph.h"
+#include "graph/run/graph.h"
 #include "machine/model.h"
 #include "simulate/simulate.h"
 #include "tensor/rehearsal.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "call/context.h"
-#include "passes/body.h"
+#include "graph/passes/body.h"
 #include "predict/predict.h"
 #include "runtime/pool.h"
 #include "tensor/promised.h"

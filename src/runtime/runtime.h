@@ -17,12 +17,13 @@ struct weft_comm;     /* src/comm */
 struct weft_pending;  /* runtime/pending.h */
 struct weft_pool;     /* runtime/pool.h */
 struct weft_tensors;  /* src/tensor */
+struct weft_arrays;   /* src/arrays */
 struct weft_dispatch; /* src/dispatch */
 struct weft_trace;    /* runtime/trace.h */
 struct weft_own_codelets; /* runtime/codelets.h */
 struct weft_interposer; /* call/interposer.h */
 struct weft_steps;    /* tensor/actions.h */
-struct weft_graph_impl; /* src/graph */
+struct weft_graphs;   /* src/graph */
 struct weft_rehearsal; /* tensor/rehearsal.h */
 struct weft_explained; /* tensor/explained.c */
 struct weft_regions;  /* tensor/regions.c */
@@ -54,7 +55,6 @@ typedef struct weft_context {
 /* The library's one state. Written by the submitting thread alone. */
 typedef struct weft_runtime_state {
     bool initialized; /* weft_init() has succeeded */
-    weft_status (*finalize)(void); /* weft_finalize(), for an MPI_Finalize() that comes before it */
     bool owns_starpu;
     int blas_threads; /* OpenBLAS's setting before weft_init(), to be restored; 0: unchanged */
     weft_world world;
@@ -90,8 +90,6 @@ typedef struct weft_runtime_state {
     struct weft_interposer *interposers; /* outermost first; NULL: none */
     weft_context context;           /* of the call that is made */
     struct weft_tape *tape;         /* src/autograd; NULL: no tensor has required a gradient */
-    weft_status (*has_run)(struct weft_graph_impl *graph); /* src/predict: a graph's call has ended; NULL: nobody asks */
-    uint64_t graph_runs;            /* segments of runs of graphs, ever */
     uint64_t changes;               /* that the functions of graphs may depend on (weft_note_change), ever */
     const char *changed_by;         /* the public function that made the newest one */
     unsigned graph_passes;          /* weft_graph_pass: of new graphs */
@@ -110,14 +108,16 @@ typedef struct weft_runtime_state {
     struct weft_device_watch *device_watch; /* as cuda_queues */
     struct weft_codelet *codelets; /* by kernel id (codelets.c) */
     struct weft_own_codelets *own_codelets; /* codelets.h: the program's kernels; NULL: none yet */
-    uint32_t cluster_kernel;       /* id of the kernel that runs clusters (src/clusters); 0: not registered yet */
-    uint32_t bucket_kernel;        /* id of the kernel that packs and unpacks buckets (src/passes); 0: not registered yet */
+    uint32_t cluster_kernel;       /* id of the kernel that runs clusters (src/graph/fuse); 0: not registered yet */
+    uint32_t bucket_kernel;        /* id of the kernel that packs and unpacks buckets (src/graph/passes); 0: not registered yet */
     int *codelet_nodes;            /* all 0; read by StarPU for tasks with many buffers */
     struct weft_comm *comm;
     /* weft_comm_give_up(), to be called after the submitting thread has broken the world. */
     void (*give_up)(struct weft_comm *comm);
     struct weft_tensors *tensors;
+    struct weft_arrays *arrays;
     struct weft_dispatch *dispatch;
+    struct weft_graphs *graphs;
     weft_vec registered;      /* weft_operation *: the program's operations */
     weft_vec replaced; /* of the library's operations, those that the program has replaced (src/dispatch) */
     struct weft_saving *savings;   /* src/io: saves of checkpoints, the newest first */

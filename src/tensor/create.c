@@ -1,6 +1,7 @@
 /* New tensors, views of others, and unsharing of memory before writes. */
 #include <stdlib.h>
 
+#include "call/deferral.h"
 #include "tensor/promised.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
@@ -98,7 +99,7 @@ weft_tensor_impl *weft_tensor_save(const char *function, const weft_tensor_impl 
         saved->graph_run = tensor->graph_run;
         saved->saved_from = tensor->handle != NULL ? tensor->handle : tensor->saved_from;
         saved->saved_version = tensor->handle != NULL ? tensor->version : tensor->saved_version;
-        saved->saved_in = weft_runtime.context.deferral == NULL ? 0 : weft_runtime.graph_runs;
+        saved->saved_in = weft_deferral_number();
     }
     return saved;
 }

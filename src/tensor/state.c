@@ -5,7 +5,6 @@
 #include "runtime/pending.h"
 #include "tensor/explained.h"
 #include "tensor/regions.h"
-#include "tensor/boxes.h"
 #include "tensor/state.h"
 
 weft_status weft_tensors_start(void)
@@ -90,7 +89,6 @@ void weft_tensors_meet_layouts(void)
         weft_meet_layout(tensor->layout);
     }
     weft_plans_meet_layouts(tensors);
-    weft_box_plans_meet_layouts(&tensors->box_plans);
 }
 
 void weft_tensors_stop(void)
@@ -109,7 +107,6 @@ void weft_tensors_stop(void)
     }
     free_rooms(tensors);
     weft_tensor_free_spare(tensors);
-    weft_box_plans_free(&tensors->box_plans);
     weft_plans_free(tensors);
     weft_random_stop(tensors);
     weft_vec_free(&tensors->references);

@@ -45,9 +45,6 @@ typedef struct weft_tensors {
     weft_acquired held;
     weft_vec random_states; /* weft_named_state, the default state first */
     size_t random_in_use;   /* index of the current state */
-    weft_vec box_plans;     /* weft_box_plan * (boxes.h) */
-    uint64_t box_plan_uses;
-    int fixed_boxes;        /* depth of weft_fixed_boxes_begin() */
 } weft_tensors;
 
 typedef struct weft_named_state {
@@ -81,42 +78,6 @@ bool weft_check_redistribution(const char *function, const weft_layout *from, co
 /* The default state of random numbers (false: no memory); the end of all states. */
 bool weft_random_start(weft_tensors *tensors, uint64_t seed);
 void weft_random_stop(weft_tensors *tensors);
-
-/* A tensor on the memory of the hosted shards, each row-major, or on a copy of it. NULL with the error
- * kept. */
-weft_tensor_impl *weft_tensor_import(const char *function, const weft_layout *layout, void *const locals[],
-                                     bool copy);
-
-/* ---- numbers from process to process (numbers.c) ------------------------------------------------------- */
-
-/* Exchanges `count` numbers of every process, ordered by process. Every process calls it; waits for no
- * task of the program. BLOCKS. False with the error kept. */
-bool weft_numbers_gather(const char *function, int count, const int64_t mine[], int64_t all[]);
-/* Broadcasts the numbers of `process`. BLOCKS on the other processes. False with the error kept. */
-bool weft_numbers_broadcast(const char *function, int process, int count, int64_t numbers[]);
-
-/* The first two numbers of a process that tells the others whether its arguments are right (a weft_status), and a hash of
- * those that must be the same everywhere. */
-enum { WEFT_NUMBERS_STATUS, WEFT_NUMBERS_FINGERPRINT, WEFT_NUMBERS_OWN };
-/* Whether all gathered statuses are WEFT_OK and all fingerprints equal: the same on every process. `right`: this process's
- * arguments are; else its error is kept already. False with the error kept. */
-bool weft_numbers_agree(const char *function, int count, const int64_t all[], bool right);
-
-/* Truth values from outside: bytes other than 0 become 1, and no others are written to. `memory`: `count` elements, which are
- * truth values if `dtype` is WEFT_BOOL. */
-void weft_truths_normalize(weft_dtype dtype, void *memory, int64_t count);
-/* Whether there is nothing to do. */
-bool weft_truths_are_normal(weft_dtype dtype, const void *memory, int64_t count);
-
-/* Copies the first replica's values to the others, in place, also for replicated addends. For a new
- * tensor. False with the error kept. */
-bool weft_tensor_replicate_first(const char *function, weft_tensor_impl *tensor);
-/* The first replicas alone, on the memory of the tensor's: a tensor on a part of its mesh, in the innermost scope; the tensor
- * itself if nothing is replicated. NULL with the error kept. */
-weft_tensor_impl *weft_tensor_first_replicas(const char *function, weft_tensor_impl *tensor);
-/* The tensor on its own memory with its replicas as addends of a Partial, in the innermost scope: to combine what the ranks
- * have. Where it is Partial already, it is so by the same op. NULL with the error kept. */
-weft_tensor_impl *weft_tensor_replicas_as_addends(const char *function, weft_tensor_impl *tensor, weft_reduce_op op);
 
 /* Memory of undefined contents for one run of a task list; kept for reuse. */
 typedef struct weft_room {
@@ -171,8 +132,6 @@ bool weft_check_nothing_waits(const char *function);
 bool weft_check_no_send_waits(const char *function);
 /* BLOCKS: copies a hosted shard. Errors of tasks are not collected; nothing is written in a broken world. */
 weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor, int local_rank, void *host);
-/* BLOCKS: the whole of a tensor on every process. Collective. */
-weft_status weft_tensor_gather(const char *function, weft_tensor_impl *tensor, void *global, size_t bytes);
 
 /* Gives one shard memory of its own; `keep`: with its values (a copy task per panel). False with the error kept: no
  * memory. */

@@ -196,16 +196,6 @@ bool weft_tensor_place(const char *function, weft_tensor_impl *target, weft_tens
                        const weft_access_map *access_map);
 /* Copies a tensor's values into an existing one of the same shape and type, in any layout without Partial. */
 bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_tensor_impl *source);
-/* A call that blocks until tasks have read a tensor is refused while the program has acquired a shard they
- * wait for. False with the error kept. */
-bool weft_check_not_acquired(const char *function, const char *argument, const weft_tensor_impl *tensor);
-/* BLOCKS: copies the whole of a live tensor into `global`, which has room for `bytes` bytes, on every
- * process; writes all or nothing. */
-weft_status weft_tensor_to_host(const char *function, weft_tensor_impl *tensor, void *global, size_t bytes);
-/* WEFT_ERR_INVALID unless the `bytes` bytes at `memory`, the argument of this name, suffice for `needed`.
- * False with the error kept. */
-bool weft_check_room(const char *function, const char *name, const void *memory, size_t bytes, size_t needed);
-
 /* ---- start and stop (state.c) -------------------------------------------------------------------------- */
 
 /* A floor above keeps data of its own for tensors (weft_tensor_impl.tape and .gathering, of src/autograd). */

@@ -7,7 +7,7 @@
 
 #include <weft/weft.h>
 
-#include "graph/saved.h"
+#include "graph/save/saved.h"
 #include "graph_support.h"
 #include "output.h"
 

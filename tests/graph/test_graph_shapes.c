@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph_support.h"
-#include "graph/shapes.h"
+#include "graph/run/shapes.h"
 
 /* ---- relations as text ---------------------------------------------------------------------------------------------- */
 

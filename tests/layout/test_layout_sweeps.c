@@ -9,7 +9,7 @@
 
 #include "layout/layout.h"
 #include "runtime/runtime.h"
-#include "tensor/state.h"
+#include "arrays/boxes.h"
 
 enum { BUDGET = 1 << 20, POOL = 1 << 20, MOST_BYTES = 14 << 20, MOST_LAYOUTS = 20000 };
 
@@ -326,7 +326,7 @@ static void test_boxes(void **state)
         assert_non_null(x);
         weft_tensor_release(x);
         sweep();
-        assert_int_equal(weft_runtime.tensors->box_plans.count, 1);
+        assert_int_equal(weft_runtime.arrays->box_plans.count, 1);
         weft_runtime.sweep_layouts();
         assert_true(weft_layout_table_count(weft_runtime.layouts) >= 1); /* the plan's */
     }

@@ -1,0 +1,70 @@
+/* Transfers between a tensor's shards and boxes of the program's memory (<weft/boxes.h>).
+ *
+ * A BOX PLAN is kept from call to call: the boxes of all processes, found right, and this process's task list. Plans are
+ * kept and dropped in the order of the calls alone, so that all processes have the same ones.
+ *
+ * For the run of a list the program's memory is borrowed: the boxes become the shards of an unregistered tensor, whose
+ * panels are the boxes' chunks (weft_box_chunk()). Where it has bytes in common with memory borrowed before, of former calls
+ * or of tensors in place, an empty task on both StarPU handles orders what follows behind what went before. */
+#ifndef WEFT_SRC_ARRAYS_BOXES_H
+#define WEFT_SRC_ARRAYS_BOXES_H
+
+#include <weft/boxes.h>
+
+#include "arrays/arrays.h"
+#include "plan/boxes.h"
+#include "tensor/exchange.h"
+
+typedef struct weft_box_plan {
+    bool into_tensor;
+    const weft_layout *layout; /* between its shards and the boxes: without Partial, into_tensor without replicas either */
+    weft_box_set set;          /* of all processes */
+    int64_t first_own;         /* position of this process's first box */
+    int num_own;
+    bool any_in_place; /* into_tensor: some shard of some process is a box */
+    bool ambiguous;    /* some process had the same boxes in another plan of this layout, and cannot tell the two apart */
+    uint64_t last_use; /* the same number on all processes, and another in each plan */
+    /* This process's list; NULL: none yet. It depends on these strides, and on the boxes that it leaves alone. */
+    weft_exchange *exchange;
+    int64_t *strides; /* num_own * ndim */
+    bool *in_place;   /* by own box: the shard's memory is the box's */
+} weft_box_plan;
+
+/* A process's boxes as the program gave them. */
+typedef struct weft_boxes {
+    const char *function;
+    int num_boxes;
+    const weft_box *boxes;
+    void *const *pointers;
+    const int64_t *strides; /* NULL: row-major */
+} weft_boxes;
+
+/* The strides of a box: the program's, or row-major. */
+void weft_boxes_strides(const weft_boxes *given, int ndim, int number, int64_t strides[]);
+
+/* Builds this process's list (boxes_lower.c). False: no memory. */
+bool weft_box_plan_lower(const weft_box_plan *plan, weft_exchange *exchange);
+
+/* Submits the transfers of a plan (boxes_run.c). A new tensor of the plan's layout, owned by the innermost scope; NULL with the
+ * error kept. */
+weft_tensor_impl *weft_box_plan_import(weft_box_plan *plan, const weft_boxes *given);
+/* The same out of a tensor of the plan's layout. False with the error kept. */
+bool weft_box_plan_export(weft_box_plan *plan, const weft_boxes *given, weft_tensor_impl *tensor);
+
+/* The plan of this call, found by its boxes or agreed between all processes (boxes_agree.c); NULL with the error kept.
+ * `layout` NULL: wrong arguments of this process, the error is kept. `right`: the pointers are right too. */
+weft_box_plan *weft_box_plan_obtain(const weft_boxes *given, const weft_layout *layout, bool into_tensor, bool right);
+
+/* weft_runtime.arrays */
+typedef struct weft_arrays {
+    weft_vec box_plans; /* weft_box_plan * */
+    uint64_t box_plan_uses;
+    int fixed_boxes; /* depth of weft_fixed_boxes_begin() */
+} weft_arrays;
+
+static inline bool weft_boxes_are_fixed(void)
+{
+    return weft_runtime.arrays->fixed_boxes > 0;
+}
+
+#endif

@@ -1,0 +1,321 @@
+/* Borrows the program's memory for one run of a box plan. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "arrays/boxes.h"
+#include "codelets/copy.h"
+#include "codelets/elementwise.h"
+#include "tensor/submit.h"
+
+void weft_boxes_strides(const weft_boxes *given, int ndim, int number, int64_t strides[])
+{
+    int64_t step = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        strides[d] = given->strides != NULL ? given->strides[(ptrdiff_t)number * ndim + d] : step;
+        step = weft_mul_saturated(step, given->boxes[number].extent[d]);
+    }
+}
+
+/* ---- order between uses of the same memory ------------------------------------------------------------- */
+
+typedef struct joining {
+    const char *function;
+    const weft_buffer *added;
+} joining;
+
+static const char *panel_begin(const weft_buffer *buffer, int panel)
+{
+    return (const char *)buffer->memory + weft_cut_start(&buffer->cut, panel);
+}
+
+static const char *panel_end(const weft_buffer *buffer, int panel)
+{
+    return (const char *)buffer->memory + weft_cut_end(&buffer->cut, panel);
+}
+
+/* An empty task: what uses the first panel from here on comes after all that has been submitted on both. */
+static bool join(const char *function, starpu_data_handle_t later, starpu_data_handle_t former)
+{
+    weft_copy_args args = { .base.dtype = WEFT_U8, .element_size = 1 };
+    args.boxes[0] = (weft_strided_box){ .ndim = 1, .extent = { 0 }, .source_stride = { 1 }, .target_stride = { 1 } };
+    const weft_bound_operand operands[] = { { later, 0, STARPU_RW }, { former, 0, STARPU_RW } };
+    return weft_task_submit(&(weft_single_task){ .kernel = WEFT_KERNEL_copy,
+                                                 .name = "order",
+                                                 .function = function,
+                                                 .arguments = &args,
+                                                 .arguments_size = offsetof(weft_copy_args, boxes) + sizeof(args.boxes[0]),
+                                                 .num_operands = 2,
+                                                 .operands = operands,
+                                                 .on_host = true });
+}
+
+static bool join_panels(void *context, const weft_buffer *other)
+{
+    const joining *j = context;
+    bool done = true;
+    for (int i = 0; i < j->added->num_panels && done; i++) {
+        for (int k = 0; k < other->num_panels && done; k++) {
+            if (panel_begin(j->added, i) < panel_end(other, k) && panel_begin(other, k) < panel_end(j->added, i)) {
+                done = join(j->function, j->added->panels[i].handle, other->panels[k].handle);
+            }
+        }
+    }
+    return done;
+}
+
+/* A buffer on the program's memory, behind all earlier uses of it. NULL with the error kept. */
+static weft_buffer *borrow(const char *function, weft_cut cut, void *memory)
+{
+    weft_buffer *buffer = weft_buffer_borrow(weft_runtime.pool, cut, memory);
+    if (buffer == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a box");
+        return NULL;
+    }
+    joining j = { function, buffer };
+    if (!weft_buffer_each_overlapping(buffer, join_panels, &j)) {
+        weft_buffer_release(buffer);
+        return NULL;
+    }
+    return buffer;
+}
+
+/* ---- boxes as a tensor --------------------------------------------------------------------------------- */
+
+static weft_cut cut_of(const weft_box_plan *plan, int number)
+{
+    const weft_owned_box *owned = &plan->set.boxes[plan->first_own + number];
+    const int64_t *strides = plan->strides + (ptrdiff_t)number * plan->set.ndim;
+    int64_t size = (int64_t)weft_dtype_size(plan->layout->dtype);
+    int dim;
+    int64_t total = weft_strides_span(plan->set.ndim, owned->box.extent, strides, &dim) * size;
+    bool several = plan->set.ndim > 0 && owned->box.extent[owned->slowest] > 1;
+    int64_t step = several ? weft_box_chunk(owned, plan->set.ndim, (size_t)size) * strides[owned->slowest] * size : total;
+    return (weft_cut){ total, step, step };
+}
+
+static void tensor_free(weft_tensor_impl *boxes)
+{
+    for (int i = 0; boxes != NULL && i < boxes->num_shards; i++) {
+        weft_buffer_release(boxes->shards[i].buffer);
+    }
+    free(boxes);
+}
+
+/* The boxes that are transferred, each a shard. Buffers of one call may overlap, and are not ordered among each other. NULL with
+ * the error kept. */
+static weft_tensor_impl *boxes_tensor(const weft_box_plan *plan, const weft_boxes *given)
+{
+    weft_tensor_impl *boxes = calloc(1, sizeof(*boxes) + (size_t)plan->num_own * sizeof(boxes->shards[0]));
+    if (boxes == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, given->function, "no memory for boxes");
+        return NULL;
+    }
+    boxes->layout = plan->layout;
+    boxes->num_shards = plan->num_own;
+    for (int i = 0; i < plan->num_own; i++) {
+        weft_local_shard *shard = &boxes->shards[i];
+        shard->box = plan->set.boxes[plan->first_own + i].box;
+        shard->count = plan->in_place[i] ? 0 : weft_box_count(plan->set.ndim, &shard->box);
+        if (shard->count == 0) {
+            continue;
+        }
+        if (!weft_shard_attach(shard, borrow(given->function, cut_of(plan, i), given->pointers[i]))) {
+            tensor_free(boxes);
+            return NULL;
+        }
+        shard->num_panels = shard->buffer->num_panels;
+    }
+    return boxes;
+}
+
+/* ---- this process's list ------------------------------------------------------------------------------- */
+
+/* False with the error kept. */
+static bool prepare_memory(const char *function, weft_box_plan *plan)
+{
+    size_t num = (size_t)plan->num_own + 1;
+    if (plan->strides == NULL) {
+        plan->strides = calloc(num * (size_t)(plan->set.ndim + 1), sizeof(*plan->strides));
+        plan->in_place = calloc(num, sizeof(*plan->in_place));
+    }
+    if (plan->strides == NULL || plan->in_place == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for boxes");
+        return false;
+    }
+    return true;
+}
+
+/* Notes the strides and the boxes in place; builds the list anew if they differ from those of the last call. False with
+ * the error kept. */
+static bool prepare(weft_box_plan *plan, const weft_boxes *given, const bool in_place[])
+{
+    int ndim = plan->set.ndim;
+    bool same = plan->exchange != NULL;
+    for (int i = 0; i < plan->num_own; i++) {
+        int64_t strides[WEFT_MAX_DIMS], *kept = plan->strides + (ptrdiff_t)i * ndim;
+        weft_boxes_strides(given, ndim, i, strides);
+        same = same && memcmp(kept, strides, (size_t)ndim * sizeof(*kept)) == 0 && plan->in_place[i] == in_place[i];
+        memcpy(kept, strides, (size_t)ndim * sizeof(*kept));
+        plan->in_place[i] = in_place[i];
+    }
+    if (same) {
+        return true;
+    }
+    weft_exchange_free(plan->exchange);
+    const weft_stage stage = { .from = plan->layout, .to = plan->layout, .scale = 1.0 };
+    plan->exchange = weft_exchange_allocate(&stage);
+    if (plan->exchange != NULL) {
+        plan->exchange->of_boxes = true;
+    }
+    if (plan->exchange == NULL || !weft_box_plan_lower(plan, plan->exchange)) {
+        weft_exchange_free(plan->exchange);
+        plan->exchange = NULL;
+        weft_fail(WEFT_ERR_NOMEM, given->function, "no memory for the transfers of boxes");
+        return false;
+    }
+    return true;
+}
+
+/* ---- both ways ----------------------------------------------------------------------------------------- */
+
+static int own_shard(const weft_box_plan *plan, int number)
+{
+    return weft_box_own_shard(&plan->set.boxes[plan->first_own + number], plan->layout, &weft_runtime.topology);
+}
+
+/* Gives every shard its memory: a box's, or new. False with the error kept. */
+static bool attach_shards(const weft_box_plan *plan, const weft_boxes *given, weft_tensor_impl *tensor)
+{
+    for (int i = 0; i < plan->num_own; i++) {
+        int rank = own_shard(plan, i);
+        weft_local_shard *shard = rank < 0 ? NULL : &tensor->shards[rank - weft_runtime.first_rank];
+        if (shard != NULL &&
+            !weft_shard_attach(shard, borrow(given->function, weft_shard_cut(tensor->layout, shard), given->pointers[i]))) {
+            return false;
+        }
+    }
+    for (int i = 0; i < tensor->num_shards; i++) {
+        weft_local_shard *shard = &tensor->shards[i];
+        if (shard->count > 0 && shard->buffer == NULL &&
+            !weft_shard_attach(shard, weft_buffer_new(weft_runtime.pool, weft_shard_cut(tensor->layout, shard)))) {
+            weft_fail(WEFT_ERR_NOMEM, given->function, "no memory for a shard of %lld elements", (long long)shard->count);
+            return false;
+        }
+    }
+    return true;
+}
+
+static weft_tensor_impl *new_tensor(const weft_box_plan *plan, const weft_boxes *given)
+{
+    weft_tensor_impl *tensor = weft_tensor_allocate(given->function, plan->layout);
+    if (tensor == NULL) {
+        return NULL;
+    }
+    if (!attach_shards(plan, given, tensor) || !weft_tensor_register(given->function, tensor)) {
+        weft_tensor_delete(tensor);
+        return NULL;
+    }
+    tensor->borrowed = plan->any_in_place;
+    return tensor;
+}
+
+/* A task for each panel: bytes other than 0 become 1. False with the error kept. */
+static bool normalize_truths(const char *function, const weft_tensor_impl *tensor)
+{
+    const weft_layout *layout = tensor->layout;
+    bool done = true;
+    for (int i = 0; i < tensor->num_shards && layout->dtype == WEFT_BOOL; i++) {
+        const weft_local_shard *shard = &tensor->shards[i];
+        for (int64_t k = 0; k < shard->num_panels && done; k++) {
+            int64_t first, last;
+            weft_panel_range(layout, &shard->box, k, &first, &last);
+            weft_elementwise_args args = { .base.dtype = WEFT_I64, .ndim = 1, .common = WEFT_BOOL,
+                                           .types = { WEFT_BOOL, WEFT_BOOL }, .stride = { { 1 }, { 1 } } };
+            args.extent[0] = (last - first) * weft_row_elements(layout->ndim, &shard->box);
+            const weft_bound_operand panel = weft_bound(&shard->panels[k], 0, STARPU_RW), operands[] = { panel, panel };
+            done = weft_task_submit(&(weft_single_task){ .kernel = WEFT_KERNEL_convert,
+                                                         .name = "truths",
+                                                         .function = function,
+                                                         .arguments = &args,
+                                                         .arguments_size = sizeof(args),
+                                                         .num_operands = 2,
+                                                         .operands = operands,
+                                                         .on_host = true });
+        }
+    }
+    return done;
+}
+
+weft_tensor_impl *weft_box_plan_import(weft_box_plan *plan, const weft_boxes *given)
+{
+    bool *in_place = calloc((size_t)plan->num_own + 1, sizeof(*in_place));
+    for (int i = 0; i < plan->num_own && in_place != NULL; i++) {
+        in_place[i] = own_shard(plan, i) >= 0;
+    }
+    bool ready = in_place != NULL && prepare_memory(given->function, plan) && prepare(plan, given, in_place);
+    free(in_place);
+    weft_tensor_impl *tensor = ready ? new_tensor(plan, given) : NULL;
+    weft_tensor_impl *boxes = tensor == NULL ? NULL : boxes_tensor(plan, given);
+    bool done = boxes != NULL && weft_exchange_run(given->function, plan->exchange, boxes, tensor, false) &&
+                normalize_truths(given->function, tensor);
+    tensor_free(boxes);
+    return done ? tensor : NULL;
+}
+
+/* Whether the box is the memory of the tensor's own shard of these elements. */
+static bool lies_there(const weft_box_plan *plan, const weft_boxes *given, const weft_tensor_impl *tensor, int number)
+{
+    int rank = own_shard(plan, number);
+    const weft_local_shard *shard = rank < 0 ? NULL : &tensor->shards[rank - weft_runtime.first_rank];
+    return shard != NULL && shard->count > 0 && shard->buffer->borrowed &&
+           (char *)shard->buffer->memory + shard->offset == (char *)given->pointers[number];
+}
+
+static bool is_written(const weft_box_plan *plan, const weft_boxes *given, const bool in_place[],
+                       const weft_buffer *buffer)
+{
+    const char *begin = buffer->memory, *end = begin + buffer->cut.total;
+    bool written = false;
+    for (int i = 0; i < plan->num_own && !written; i++) {
+        const char *first = given->pointers[i];
+        written = !in_place[i] && weft_box_count(plan->set.ndim, &plan->set.boxes[plan->first_own + i].box) > 0 &&
+                  first < end && begin < first + cut_of(plan, i).total;
+    }
+    return written;
+}
+
+/* Tensors that lie in the memory that is written get memory of their own. False with the error kept. */
+static bool detach_tensors(const weft_box_plan *plan, const weft_boxes *given, const bool in_place[])
+{
+    for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL; tensor = tensor->older) {
+        for (int i = 0; i < tensor->num_shards && tensor->borrowed && tensor->handle != NULL; i++) {
+            weft_local_shard *shard = &tensor->shards[i];
+            bool written = shard->count > 0 && shard->buffer->borrowed &&
+                           is_written(plan, given, in_place, shard->buffer);
+            if (written && shard->hold != NULL) {
+                weft_fail(WEFT_ERR_STATE, given->function,
+                          "a tensor's shard lies in the boxes' memory, and is acquired: weft_local_release() it");
+                return false;
+            }
+            if (written && !weft_shard_detach(given->function, tensor, shard, true)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool weft_box_plan_export(weft_box_plan *plan, const weft_boxes *given, weft_tensor_impl *tensor)
+{
+    bool *in_place = calloc((size_t)plan->num_own + 1, sizeof(*in_place));
+    bool ready = in_place != NULL && prepare_memory(given->function, plan);
+    for (int i = 0; i < plan->num_own && ready; i++) {
+        in_place[i] = lies_there(plan, given, tensor, i);
+    }
+    ready = ready && prepare(plan, given, in_place) && detach_tensors(plan, given, in_place);
+    free(in_place);
+    weft_tensor_impl *boxes = ready ? boxes_tensor(plan, given) : NULL;
+    bool done = boxes != NULL && weft_exchange_run(given->function, plan->exchange, tensor, boxes, false);
+    tensor_free(boxes);
+    return done;
+}

@@ -1,0 +1,201 @@
+/* Tensors as text: weft_tensor_print() prints dtype, shape, placements, mesh, and the values in nested
+ * brackets, long dimensions abbreviated. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "arrays/arrays.h"
+#include "codelets/half.h"
+#include "layout/drawing.h"
+#include "tensor/actions.h"
+
+enum { EDGE = 3, LONGEST = 8 }; /* a dimension longer than LONGEST shows EDGE entries at both ends */
+
+static void print_value(FILE *file, weft_dtype dtype, const void *values, int64_t i)
+{
+    switch (dtype) {
+    case WEFT_F64:
+        fprintf(file, "%.17g", ((const double *)values)[i]);
+        break;
+    case WEFT_F32:
+        fprintf(file, "%.9g", (double)((const float *)values)[i]);
+        break;
+    case WEFT_BF16:
+        fprintf(file, "%.4g", (double)weft_bf16_to_f32(((const uint16_t *)values)[i]));
+        break;
+    case WEFT_F16:
+        fprintf(file, "%.5g", (double)weft_f16_to_f32(((const uint16_t *)values)[i]));
+        break;
+    case WEFT_I64:
+        fprintf(file, "%lld", (long long)((const int64_t *)values)[i]);
+        break;
+    case WEFT_I32:
+        fprintf(file, "%ld", (long)((const int32_t *)values)[i]);
+        break;
+    case WEFT_U8:
+        fprintf(file, "%u", (unsigned)((const uint8_t *)values)[i]);
+        break;
+    case WEFT_BOOL:
+        fputs(((const uint8_t *)values)[i] ? "true" : "false", file);
+        break;
+    }
+}
+
+static void print_values(FILE *file, const weft_layout *layout, const void *values, int dim, int64_t first,
+                         int64_t step)
+{
+    if (dim == layout->ndim) {
+        print_value(file, layout->dtype, values, first);
+        return;
+    }
+    int64_t size = layout->shape[dim];
+    int64_t inner = size == 0 ? 0 : step / size;
+    bool innermost = dim == layout->ndim - 1;
+    fputc('[', file);
+    for (int64_t i = 0; i < size; i++) {
+        if (size > LONGEST && i == EDGE) {
+            fputs(innermost ? ", ..." : ",\n ...", file);
+            i = size - EDGE;
+        }
+        if (i > 0) {
+            fputs(innermost ? ", " : ",", file);
+        }
+        if (i > 0 && !innermost) {
+            fprintf(file, "\n%*s", dim + 1, "");
+        }
+        print_values(file, layout, values, dim + 1, first + i * inner, inner);
+    }
+    fputc(']', file);
+}
+
+const char *weft_tensor_describe(const weft_tensor *handle, char *text, size_t size)
+{
+    if (text == NULL || size == 0) {
+        return "";
+    }
+    if (!weft_may_call()) {
+        snprintf(text, size, "%p, which is no tensor of this thread", (const void *)handle);
+        return text;
+    }
+    const weft_tensor_impl *tensor = weft_tensor_get(handle);
+    if (tensor == NULL) {
+        snprintf(text, size, "%p, which is not a live tensor", (const void *)handle);
+        return text;
+    }
+    char layout[512];
+    snprintf(text, size, "%s%s%s", tensor->name == NULL ? "" : tensor->name, tensor->name == NULL ? "" : ": ",
+             weft_layout_describe(tensor->layout, layout, sizeof(layout)));
+    return text;
+}
+
+/* BLOCKS: every process gathers the tensor; this process prints it to the file details->memory if
+ * numbers[0] says so. */
+static weft_status perform_print(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    const char *function = call->function;
+    bool here = call->attributes.numbers[0] != 0;
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    FILE *file = call->details->memory;
+    const weft_layout *layout = tensor->layout;
+    int64_t count = 1;
+    weft_count_checked(layout->ndim, layout->shape, &count);
+    bool fake = weft_runtime.world == WEFT_WORLD_FAKE || tensor->fake;
+    size_t bytes = (size_t)count * weft_dtype_size(layout->dtype);
+    void *values = fake ? NULL : malloc(bytes + 1);
+    if (values == NULL && !fake) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %lld elements", (long long)count);
+    }
+    weft_status status = fake ? WEFT_OK : weft_tensor_to_host(function, tensor, values, bytes);
+    if (status == WEFT_OK && here) {
+        char text[512];
+        fprintf(file, "weft_tensor%s%s %s\n", tensor->name == NULL ? "" : " ",
+                tensor->name == NULL ? "" : tensor->name, weft_layout_describe(layout, text, sizeof(text)));
+        if (!fake) {
+            print_values(file, layout, values, 0, 0, count);
+            fputc('\n', file);
+        }
+        status = ferror(file) ? weft_fail(WEFT_ERR_IO, function, "writing failed") : WEFT_OK;
+    }
+    free(values);
+    return status;
+}
+
+static weft_status print_tensor(const char *function, weft_tensor *handle, bool here, FILE *file)
+{
+    static const weft_action action = { .name = "tensor_print", .perform = perform_print };
+    if (weft_check_tensor(function, "tensor", handle) == NULL) {
+        return weft_latest_status();
+    }
+    return weft_act(&(weft_call){ .function = function,
+                                  .action = &action,
+                                  .num_inputs = 1,
+                                  .inputs = { handle },
+                                  .attributes = { .num_numbers = 1, .numbers = { here } },
+                                  .details = &(weft_call_details){ .memory = file } },
+                    NULL);
+}
+
+static weft_status print_everywhere(const char *function, const void *handle, FILE *file)
+{
+    return print_tensor(function, (weft_tensor *)(uintptr_t)handle, true, file);
+}
+
+weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
+{
+    static const char function[] = "weft_tensor_print";
+    if (file == NULL && weft_check_tensor(function, "tensor", handle) != NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
+    }
+    return print_tensor(function, handle, weft_runtime.process == 0, file);
+}
+
+weft_status weft_tensor_print_text(weft_tensor *handle, char *text, size_t size, size_t *length)
+{
+    return weft_print_to_text("weft_tensor_print_text", print_everywhere, handle, text, size, length);
+}
+
+/* Arguments of a drawing. */
+typedef struct sharding {
+    const weft_tensor *handle;
+    weft_sharding_format format;
+} sharding;
+
+static weft_status draw(const char *function, const void *drawn, FILE *file)
+{
+    const weft_tensor *handle = ((const sharding *)drawn)->handle;
+    weft_sharding_format format = ((const sharding *)drawn)->format;
+    const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
+    if (tensor == NULL) {
+        return weft_latest_status();
+    }
+    if (format != WEFT_SHARDING_TEXT && format != WEFT_SHARDING_SVG) {
+        return weft_fail(WEFT_ERR_INVALID, function, "format is %d, which is no weft_sharding_format",
+                         (int)format);
+    }
+    if (file == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
+    }
+    char head[640];
+    weft_tensor_describe(handle, head, sizeof(head));
+    weft_drawing *drawing = weft_drawing_new(tensor->layout);
+    bool done = drawing != NULL && weft_drawing_print(drawing, head, format == WEFT_SHARDING_SVG, file);
+    weft_drawing_free(drawing);
+    if (!done) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory to draw %lld ranks",
+                         (long long)tensor->layout->mesh->num_ranks);
+    }
+    return ferror(file) ? weft_fail(WEFT_ERR_IO, function, "writing failed") : WEFT_OK;
+}
+
+weft_status weft_visualize_sharding(const weft_tensor *handle, weft_sharding_format format, FILE *file)
+{
+    const sharding drawn = { handle, format };
+    return draw("weft_visualize_sharding", &drawn, file);
+}
+
+weft_status weft_visualize_sharding_text(const weft_tensor *handle, weft_sharding_format format, char *text,
+                                         size_t size, size_t *length)
+{
+    const sharding drawn = { handle, format };
+    return weft_print_to_text("weft_visualize_sharding_text", draw, &drawn, text, size, length);
+}

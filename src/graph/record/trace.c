@@ -1,0 +1,274 @@
+/* Traces: recorded calls. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "call/interposer.h"
+#include "graph/record/trace.h"
+
+weft_graph_trace *weft_trace_new(void)
+{
+    weft_graph_trace *trace = calloc(1, sizeof(*trace));
+    if (trace != NULL) {
+        trace->bytes = sizeof(*trace);
+    }
+    return trace;
+}
+
+void weft_trace_free(weft_graph_trace *trace)
+{
+    for (size_t i = 0; trace != NULL && i < trace->nodes.count; i++) {
+        weft_node_free(weft_trace_node(trace, i));
+    }
+    if (trace != NULL) {
+        free(trace->wanted);
+        weft_vec_free(&trace->nodes);
+        weft_vec_free(&trace->values);
+    }
+    free(trace);
+}
+
+void weft_trace_meet_layouts(const weft_graph_trace *trace)
+{
+    for (size_t i = 0; i < trace->nodes.count; i++) {
+        weft_call_meet_layouts(weft_trace_node(trace, i)->call);
+    }
+    for (size_t i = 0; i < trace->values.count; i++) {
+        weft_meet_layout(weft_trace_value(trace, (int)i)->layout);
+    }
+}
+
+bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bool is_input)
+{
+    weft_graph_value *value = weft_vec_push(&trace->values, sizeof(*value));
+    if (value != NULL) {
+        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .last_use = -1, .replaced = -1 };
+        value->recorded = (int)trace->values.count - 1;
+        trace->bytes += sizeof(*value);
+    }
+    return value != NULL;
+}
+
+/* Memory for the numbers of a node's tensors. False: no memory. */
+static bool set_numbers(weft_graph_node *node, const int inputs[], const int outputs[])
+{
+    size_t num_inputs = (size_t)node->num_inputs, num_outputs = (size_t)node->num_outputs;
+    node->inputs = malloc((num_inputs + num_outputs + 1) * sizeof(int));
+    if (node->inputs == NULL) {
+        return false;
+    }
+    node->outputs = node->inputs + num_inputs;
+    memcpy(node->inputs, inputs, num_inputs * sizeof(int));
+    memcpy(node->outputs, outputs, num_outputs * sizeof(int));
+    return true;
+}
+
+bool weft_node_make(weft_graph_node *node, const weft_call *call, const int inputs[], int num_outputs,
+                    const int outputs[])
+{
+    *node = (weft_graph_node){ .num_inputs = weft_call_num_tensors(call), .num_outputs = num_outputs, .source = -1 };
+    bool done = set_numbers(node, inputs, outputs);
+    node->call = done ? weft_call_copy(call, &node->bytes) : NULL;
+    if (node->call == NULL) {
+        free(node->inputs);
+        return false;
+    }
+    node->implicit = weft_runtime.implicit_replications > 0;
+    node->draws = call->operation != NULL && call->operation->draws;
+    return true;
+}
+
+void weft_node_free(weft_graph_node *node)
+{
+    if (!node->shares_call) {
+        free(node->call);
+    }
+    free(node->inputs);
+}
+
+size_t weft_node_bytes(const weft_graph_node *node)
+{
+    return sizeof(*node) + (node->shares_call ? 0 : node->bytes) +
+           (size_t)(node->num_inputs + node->num_outputs) * sizeof(int);
+}
+
+/* Takes over the node. False: no memory, and it is freed. */
+static bool append(weft_graph_trace *trace, weft_graph_node *node)
+{
+    weft_graph_node *added = weft_vec_push(&trace->nodes, sizeof(*node));
+    if (added == NULL) {
+        weft_node_free(node);
+        return false;
+    }
+    *added = *node;
+    trace->bytes += weft_node_bytes(node);
+    return true;
+}
+
+bool weft_trace_add_node(weft_graph_trace *trace, const weft_call *call, const int inputs[], int num_outputs,
+                         const int outputs[])
+{
+    weft_graph_node node;
+    if (!weft_node_make(&node, call, inputs, num_outputs, outputs)) {
+        return false;
+    }
+    node.source = (int)trace->nodes.count;
+    return append(trace, &node);
+}
+
+bool weft_trace_share_node(weft_graph_trace *trace, const weft_graph_trace *other, size_t number)
+{
+    const weft_graph_node *shared = weft_trace_node(other, number);
+    weft_graph_node node = *shared;
+    node.shares_call = true;
+    return set_numbers(&node, shared->inputs, shared->outputs) && append(trace, &node);
+}
+
+weft_graph_trace *weft_trace_begin_like(const weft_graph_trace *trace, size_t num_nodes, int num_values)
+{
+    weft_graph_trace *like = weft_trace_new();
+    bool done = like != NULL;
+    for (int i = 0; i < num_values && done; i++) {
+        const weft_graph_value *value = weft_trace_value(trace, i);
+        done = weft_trace_add_value(like, value->layout, value->is_input);
+        if (done) {
+            weft_trace_value(like, i)->is_fake = value->is_fake;
+            weft_trace_value(like, i)->is_memory = value->is_memory;
+        }
+    }
+    for (size_t i = 0; i < num_nodes && done; i++) {
+        const weft_graph_node *node = weft_trace_node(trace, i);
+        done = weft_trace_add_node(like, node->call, node->inputs, node->num_outputs, node->outputs);
+        if (done) {
+            weft_trace_node(like, i)->implicit = node->implicit;
+            weft_trace_node(like, i)->draws = node->draws;
+            weft_trace_node(like, i)->without_data = node->without_data;
+        }
+    }
+    if (!done) {
+        weft_trace_free(like);
+    }
+    return done ? like : NULL;
+}
+
+void weft_trace_finish(weft_graph_trace *trace)
+{
+    for (size_t i = 0; i < trace->nodes.count; i++) {
+        const weft_graph_node *node = weft_trace_node(trace, i);
+        for (int k = 0; k < node->num_inputs; k++) {
+            if (node->inputs[k] >= 0) {
+                weft_trace_value(trace, node->inputs[k])->last_use = (int)i;
+            }
+        }
+    }
+    trace->whole = true;
+}
+
+/* ---- comparison ------------------------------------------------------------------------------------------ */
+
+static bool same_maps(const weft_call *a, const weft_call *b)
+{
+    bool same = true;
+    for (int i = 0; i < a->num_inputs && same; i++) {
+        const weft_access_map *one = a->access_map[i], *other = b->access_map[i];
+        same = one == other || (one != NULL && other != NULL && weft_access_map_equal(one, other));
+    }
+    return same;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool same_numbers(const weft_call_details *a, const weft_call_details *b)
+{
+    return a->num_numbers == b->num_numbers &&
+           (a->num_numbers == 0 || memcmp(a->numbers, b->numbers, (size_t)a->num_numbers * sizeof(a->numbers[0])) == 0);
+}
+
+/* The first difference of two calls' details, in words; NULL: none. */
+static const char *compare_details(const weft_call_details *a, const weft_call_details *b)
+{
+    static const weft_call_details none = { 0 };
+    if (a == b) {
+        return NULL;
+    }
+    a = a == NULL ? &none : a;
+    b = b == NULL ? &none : b;
+    return a->layout != b->layout                                                          ? "the layout"
+           : a->num_tensors != b->num_tensors                                              ? "the number of tensors"
+           : a->num_outputs != b->num_outputs || a->num_changed != b->num_changed ? "the number of outputs"
+           : !same_numbers(a, b)                                                           ? "an attribute"
+           : !same_text(a->text, b->text)                                                  ? "a name"
+                                                                                           : NULL;
+}
+
+static const char *compare(const weft_call *a, const weft_call *b)
+{
+    return a->operation != b->operation || a->action != b->action ? "the function"
+           : a->num_inputs != b->num_inputs                        ? "the number of tensors"
+           : memcmp(&a->attributes, &b->attributes, sizeof(a->attributes)) != 0 ? "an attribute"
+           : !same_maps(a, b)                                                    ? "an access map"
+                                                                                  : compare_details(a->details, b->details);
+}
+
+bool weft_call_is_like(const weft_call *a, const weft_call *b)
+{
+    return compare(a, b) == NULL;
+}
+
+bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why, size_t size)
+{
+    const char *difference = compare(node->call, call);
+    if (difference == NULL && node->implicit != (weft_runtime.implicit_replications > 0)) {
+        difference = "weft_implicit_replication_begin()";
+    }
+    if (difference != NULL && why != NULL) {
+        snprintf(why, size, "%s differs: recorded %s, came %s", difference, node->call->function, call->function);
+    }
+    return difference == NULL;
+}
+
+static bool same_value(const weft_graph_value *a, const weft_graph_value *b)
+{
+    return a->layout == b->layout && a->is_fake == b->is_fake && a->is_memory == b->is_memory;
+}
+
+bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count)
+{
+    bool same = a->nodes.count >= count && b->nodes.count >= count;
+    for (size_t i = 0; i < count && same; i++) {
+        const weft_graph_node *one = weft_trace_node(a, i), *other = weft_trace_node(b, i);
+        same = compare(one->call, other->call) == NULL && one->implicit == other->implicit && one->num_inputs == other->num_inputs &&
+               one->num_outputs == other->num_outputs &&
+               memcmp(one->inputs, other->inputs, (size_t)(one->num_inputs + one->num_outputs) * sizeof(int)) == 0;
+        for (int k = 0; k < one->num_inputs && same; k++) {
+            int number = one->inputs[k];
+            same = number < 0 || same_value(weft_trace_value(a, number), weft_trace_value(b, number));
+        }
+    }
+    return same;
+}
+
+/* No addresses: these differ between processes. */
+uint64_t weft_trace_digest(const weft_graph_trace *trace)
+{
+    char text[512];
+    uint64_t hash = trace->nodes.count;
+    for (size_t i = 0; i < trace->values.count; i++) {
+        weft_layout_describe(weft_trace_value(trace, (int)i)->layout, text, sizeof(text));
+        hash = weft_hash_bytes(text, strlen(text), hash);
+    }
+    for (size_t i = 0; i < trace->nodes.count; i++) {
+        const weft_graph_node *node = weft_trace_node(trace, i);
+        const char *name = node->call->operation != NULL ? node->call->operation->name : node->call->action->name;
+        hash = weft_hash_bytes(name, strlen(name), hash);
+        hash = weft_hash_bytes(&node->call->attributes, sizeof(node->call->attributes), hash);
+        const weft_call_details *details = node->call->details;
+        if (details != NULL) {
+            hash = weft_hash_bytes(details->numbers, (size_t)details->num_numbers * sizeof(details->numbers[0]), hash);
+        }
+        hash = weft_hash_bytes(node->inputs, (size_t)(node->num_inputs + node->num_outputs) * sizeof(int), hash);
+    }
+    return hash;
+}

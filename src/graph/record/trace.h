@@ -1,0 +1,116 @@
+/* src/graph/record: recorded calls.
+ *
+ * A TRACE records the calls of one segment of a graph's run (graph/run/graph.h), or is made from such a one by passes
+ * (graph/passes/body.h). Its tensors are numbers: a number stands for one value, so a call that changes a tensor in place gives
+ * it a new one. */
+#ifndef WEFT_SRC_GRAPH_RECORD_TRACE_H
+#define WEFT_SRC_GRAPH_RECORD_TRACE_H
+
+#include <stdio.h>
+
+#include "call/call.h"
+#include "tensor/tensor.h"
+
+/* A recorded call. */
+typedef struct weft_graph_node {
+    weft_call *call; /* its tensors are not used */
+    size_t bytes;    /* of the copy */
+    int num_inputs, num_outputs;
+    int *inputs;     /* numbers; -1: NULL. The outputs' follow */
+    int *outputs;    /* -1: not asked for */
+    bool draws;      /* takes random numbers */
+    bool implicit;   /* within weft_implicit_replication_begin() */
+    bool without_data; /* its outputs have none: nothing is executed */
+    bool shares_call; /* `call` is another trace's */
+    bool removed;    /* by a pass */
+    int source;      /* the recorded call that it takes scalars and random state from; -1: none */
+    bool is_step;    /* of a body: one of the calls that a composite is made of */
+    bool scalars_differ; /* of a recorded call that was made before in some runs: in others with other scalars */
+    bool scalars_vary; /* of a recorded composite whose calls depend on its scalars: these differ from run to run */
+} weft_graph_node;
+
+typedef struct weft_graph_value {
+    const weft_layout *layout;
+    bool is_input;
+    bool is_fake; /* the tensor has no data (weft_fake()) */
+    bool is_memory; /* an input that weft_from_local() has made within the segment */
+    bool is_promised; /* of a body: a promised tensor waits for it */
+    int last_use; /* the last node that reads it; -1: none */
+    int recorded; /* its number in the recorded trace; -1: it is a body's alone */
+    int replaced; /* of a body: the value that takes its place; -1: none */
+} weft_graph_value;
+
+enum { WEFT_MAX_BODIES = 4 }; /* of one trace */
+
+typedef struct weft_graph_trace {
+    weft_vec nodes;  /* weft_graph_node */
+    weft_vec values; /* weft_graph_value, by number */
+    size_t bytes;
+    uint64_t last_run; /* of the graph: the least recently used trace goes first */
+    bool whole;        /* captured until the end of its segment */
+    uint64_t runs;     /* how often it was executed */
+    uint64_t digest;   /* weft_trace_digest(); 0: not known yet */
+    bool compared;     /* processes have compared what they execute in its place, since the choice of passes */
+    bool *wanted;      /* by value: promised in the newest run; NULL: not executed yet */
+    uint64_t run_number; /* weft_deferral.number of the newest of these */
+    struct weft_trace_sharding *sharding; /* chosen layouts (graph/shard/shard.h); NULL: those of the capture */
+    struct weft_graph_body *executed; /* by the newest run; NULL: the trace itself */
+    int num_bodies;
+    struct weft_graph_body *bodies[WEFT_MAX_BODIES]; /* for sets of promised values (graph/passes/body.h) */
+} weft_graph_trace;
+
+static inline weft_graph_node *weft_trace_node(const weft_graph_trace *trace, size_t i)
+{
+    return (weft_graph_node *)trace->nodes.items + i;
+}
+
+static inline weft_graph_value *weft_trace_value(const weft_graph_trace *trace, int number)
+{
+    return (weft_graph_value *)trace->values.items + number;
+}
+
+/* NULL: no memory. */
+weft_graph_trace *weft_trace_new(void);
+/* Without its bodies and its sharding (weft_graph_trace_free()). May be NULL. */
+void weft_trace_free(weft_graph_trace *trace);
+/* A new trace with the first nodes and values of another one. NULL: no memory. */
+weft_graph_trace *weft_trace_begin_like(const weft_graph_trace *trace, size_t num_nodes, int num_values);
+/* False: no memory. */
+bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bool is_input);
+/* Records a call with the numbers of its tensors: weft_call_num_tensors() and num_outputs of them. False: no memory. */
+bool weft_trace_add_node(weft_graph_trace *trace, const weft_call *call, const int inputs[], int num_outputs,
+                         const int outputs[]);
+/* Appends a node of another trace, which keeps the call. False: no memory. */
+bool weft_trace_share_node(weft_graph_trace *trace, const weft_graph_trace *other, size_t number);
+/* A node by itself: its call is copied. False: no memory. */
+bool weft_node_make(weft_graph_node *node, const weft_call *call, const int inputs[], int num_outputs,
+                    const int outputs[]);
+void weft_node_free(weft_graph_node *node);
+size_t weft_node_bytes(const weft_graph_node *node);
+/* weft_meet_layout() for all of its layouts, without its bodies and its sharding. */
+void weft_trace_meet_layouts(const weft_graph_trace *trace);
+/* Finds the values' last uses. */
+void weft_trace_finish(weft_graph_trace *trace);
+/* Whether two calls are the same but for their scalars and tensors. */
+bool weft_call_is_like(const weft_call *a, const weft_call *b);
+/* Whether a node is this call, but for its scalars and tensors. Otherwise, if `why` is not NULL, the first difference
+ * in words. */
+bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why, size_t size);
+/* Whether the first `count` nodes of two traces are the same calls on the same values. */
+bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count);
+/* Equal on processes whose traces are; equal traces have equal digests. */
+uint64_t weft_trace_digest(const weft_graph_trace *trace);
+
+/* Arguments of a deferred call that are no part of its record. */
+typedef struct weft_deferred_call {
+    double scalars[WEFT_MAX_SCALARS];
+    weft_random_state random; /* if the node draws */
+} weft_deferred_call;
+
+/* ---- as text (print.c) ------------------------------------------------------------------------------------ */
+
+void weft_trace_print(const weft_graph_trace *trace, FILE *file);
+/* Its calls and inputs as nodes and its values as edges of a graph in DOT, in a cluster with this number. */
+void weft_trace_print_dot(const weft_graph_trace *trace, size_t number, FILE *file);
+
+#endif

@@ -1,0 +1,476 @@
+/* The public functions of graphs. */
+#include "call/context.h"
+#include "graph/passes/body.h"
+#include "graph/run/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/explained.h"
+#include "tensor/regions.h"
+#include "tensor/state.h"
+
+static void delete_graph(weft_graph_impl *graph)
+{
+    for (size_t i = 0; i < graph->segments.count; i++) {
+        weft_graph_segment *segment = (weft_graph_segment *)graph->segments.items + i;
+        for (int k = 0; k < segment->num_traces; k++) {
+            weft_graph_trace_free(segment->traces[k]);
+        }
+    }
+    weft_frozen_free(graph->frozen);
+    weft_graph_forget_constants(graph);
+    weft_graph_free_shapes(graph);
+    free(graph->donated);
+    weft_handle_remove(&weft_runtime.handles.graphs, graph->handle);
+    weft_vec_free(&graph->segments);
+    weft_vec_free(&graph->spare_bound);
+    weft_vec_free(&graph->spare_calls);
+    free(graph->name);
+    free(graph);
+}
+
+static void meet_layouts(const weft_graph_impl *graph)
+{
+    for (size_t i = 0; i < graph->segments.count; i++) {
+        const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
+        for (int k = 0; k < segment->num_traces; k++) {
+            weft_graph_trace_meet_layouts(segment->traces[k]);
+        }
+    }
+    for (int i = 0; i < graph->num_inputs && graph->input_layouts != NULL; i++) {
+        weft_meet_layout(graph->input_layouts[i]);
+    }
+}
+
+void weft_graphs_meet_layouts(void)
+{
+    const weft_vec *slots = &weft_runtime.handles.graphs.slots;
+    for (size_t i = 0; i < slots->count; i++) {
+        const weft_graph_impl *graph = ((weft_handle_slot *)slots->items)[i].object;
+        if (graph != NULL) {
+            meet_layouts(graph);
+        }
+    }
+}
+
+weft_status weft_graphs_start(void)
+{
+    weft_runtime.graphs = calloc(1, sizeof(*weft_runtime.graphs));
+    return weft_runtime.graphs != NULL ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the state of graphs");
+}
+
+void weft_graphs_stop(void)
+{
+    const weft_vec *slots = &weft_runtime.handles.graphs.slots;
+    for (size_t i = 0; i < slots->count; i++) {
+        weft_graph_impl *graph = ((weft_handle_slot *)slots->items)[i].object;
+        if (graph != NULL) {
+            delete_graph(graph);
+        }
+    }
+    free(weft_runtime.graphs);
+    weft_runtime.graphs = NULL;
+}
+
+static bool check_numbers(const char *function, int num_inputs, int num_scalars, int num_outputs)
+{
+    const char *wrong = num_inputs < 0 ? "num_inputs" : num_scalars < 0 ? "num_scalars" : num_outputs < 0 ? "num_outputs" : NULL;
+    if (wrong != NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is negative", wrong);
+    }
+    return wrong == NULL;
+}
+
+weft_graph *weft_graph_new(const char *name, weft_graph_function run, void *context, int num_inputs, int num_scalars,
+                           int num_outputs)
+{
+    static const char function[] = "weft_graph_new";
+    if (weft_require_init(function) != WEFT_OK) {
+        return NULL;
+    }
+    if (name == NULL || run == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", name == NULL ? "name" : "function");
+        return NULL;
+    }
+    if (!check_numbers(function, num_inputs, num_scalars, num_outputs)) {
+        return NULL;
+    }
+    weft_graph_impl *graph = calloc(1, sizeof(*graph));
+    if (graph != NULL) {
+        *graph = (weft_graph_impl){ .function = run, .context = context, .num_inputs = num_inputs,
+                                    .num_scalars = num_scalars, .num_outputs = num_outputs,
+                                    .passes = weft_runtime.graph_passes };
+        graph->name = malloc(strlen(name) + 1);
+        graph->handle = weft_handle_add(&weft_runtime.handles.graphs, WEFT_HANDLE_GRAPH, graph);
+    }
+    if (graph == NULL || graph->name == NULL || graph->handle == NULL) {
+        if (graph != NULL) {
+            delete_graph(graph);
+        }
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a graph");
+        return NULL;
+    }
+    strcpy(graph->name, name);
+    return graph->handle;
+}
+
+weft_status weft_graph_free(weft_graph *handle)
+{
+    static const char function[] = "weft_graph_free";
+    weft_graph_impl *graph = weft_check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    weft_deferral_note(function);
+    if (graph->running > 0) {
+        return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
+    }
+    delete_graph(graph);
+    return WEFT_OK;
+}
+
+void weft_graph_forget_bodies(weft_graph_impl *graph, weft_graph_trace *trace)
+{
+    graph->info.bytes -= trace->bytes;
+    weft_bodies_drop(trace);
+    graph->info.bytes += trace->bytes;
+}
+
+weft_status weft_graph_set_passes(weft_graph *handle, unsigned passes)
+{
+    static const char function[] = "weft_graph_set_passes";
+    weft_graph_impl *graph = weft_check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    weft_deferral_note(function);
+    if ((passes & ~(unsigned)WEFT_PASS_ALL) != 0) {
+        return weft_fail(WEFT_ERR_INVALID, function, "passes is %#x, which has bits of no weft_graph_pass", passes);
+    }
+    if (graph->running > 0) {
+        return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
+    }
+    graph->passes = passes;
+    for (size_t i = 0; i < graph->segments.count; i++) {
+        weft_graph_segment *segment = (weft_graph_segment *)graph->segments.items + i;
+        for (int k = 0; k < segment->num_traces; k++) {
+            weft_graph_forget_bodies(graph, segment->traces[k]);
+        }
+    }
+    return WEFT_OK;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------------------- */
+
+/* False with the error kept. */
+static bool check_arguments(const weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                            weft_tensor *outputs[])
+{
+    static const char function[] = "weft_graph_call";
+    const char *missing = graph->num_inputs > 0 && inputs == NULL      ? "inputs"
+                          : graph->num_scalars > 0 && scalars == NULL ? "scalars"
+                          : graph->num_outputs > 0 && outputs == NULL ? "outputs"
+                                                                       : NULL;
+    if (missing != NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", missing);
+        return false;
+    }
+    for (int i = 0; i < graph->num_inputs; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "inputs[%d]", i);
+        if (weft_check_tensor(function, name, inputs[i]) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Calls the function. A status with the error kept. */
+static weft_status call_function(const weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                 weft_tensor *outputs[])
+{
+    static const char function[] = "weft_graph_call";
+    weft_visit visit;
+    weft_visit_begin(&visit);
+    weft_status status = graph->function(graph->context, inputs, scalars, outputs);
+    weft_visit_end(&visit);
+    if (status != WEFT_OK) {
+        return weft_fail(status, function, "the function of graph %s returned: %s", graph->name,
+                         weft_status_string(status));
+    }
+    for (int i = 0; i < graph->num_outputs; i++) {
+        char name[48];
+        snprintf(name, sizeof(name), "outputs[%d] of the function", i);
+        if (weft_check_tensor(function, name, outputs[i]) == NULL) {
+            return weft_latest_status();
+        }
+    }
+    return WEFT_OK;
+}
+
+/* In a scope of its own, which hands the outputs to the scope around it. */
+static weft_status call_in_scope(const weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                 weft_tensor *outputs[])
+{
+    if (!weft_scope_open_unrecorded()) {
+        return weft_latest_status();
+    }
+    weft_status status = call_function(graph, inputs, scalars, outputs);
+    bool kept = weft_scope_close_keeping(status == WEFT_OK ? graph->num_outputs : 0, outputs, NULL, NULL);
+    return status == WEFT_OK && !kept ? weft_latest_status() : status;
+}
+
+/* Calls the function, its calls being deferred. */
+static weft_status call_deferred(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                 weft_tensor *outputs[])
+{
+    weft_graph_run run;
+    weft_run_begin(&run, graph);
+    run.deferral.take = weft_run_take;
+    const weft_context outer = weft_context_enter(weft_context_deferred(&run.deferral));
+    weft_status status = call_in_scope(graph, inputs, scalars, outputs);
+    if (graph->frozen != NULL && status == WEFT_OK) {
+        weft_frozen_observe(&run, inputs, scalars, outputs);
+    }
+    if (status == WEFT_OK && !weft_run_donate(&run, inputs, outputs)) {
+        status = weft_run_fail_memory(&run);
+    }
+    weft_status ended = weft_run_end_segment(&run);
+    weft_context_leave(outer);
+    graph->num_newest = run.position;
+    weft_run_free(&run);
+    return status == WEFT_OK ? ended : status;
+}
+
+/* A frozen graph is replayed without its function, where it can be. */
+static weft_status call_or_replay(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                  weft_tensor *outputs[])
+{
+    weft_status status;
+    bool replayed = graph->frozen != NULL && weft_frozen_replay(graph, inputs, scalars, outputs, &status);
+    return replayed ? status : call_deferred(graph, inputs, scalars, outputs);
+}
+
+/* A function that calls its own graph again and again is stopped before the stack ends. */
+enum { MOST_NESTED = 64 };
+
+/* Whether a call of a graph is that of its function. Regions and explanations are about calls where they are made; calls of a
+ * graph within a graph belong to that. */
+static bool is_called_through(void)
+{
+    return weft_runtime.context.deferral != NULL || weft_runtime.context.steps != NULL || weft_in_region() || weft_is_explaining();
+}
+
+static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                weft_tensor *outputs[])
+{
+    for (int i = 0; i < graph->num_outputs; i++) {
+        outputs[i] = NULL;
+    }
+    graph->info.runs++;
+    graph->info.peak_bytes = graph->info.foreseen_bytes = 0;
+    graph->running++;
+    bool at_once = is_called_through();
+    weft_status status = at_once ? weft_frozen_check_call(graph, "within a region or another graph") : WEFT_OK;
+    status = status != WEFT_OK        ? status
+             : at_once                ? call_in_scope(graph, inputs, scalars, outputs)
+                             : call_or_replay(graph, inputs, scalars, outputs);
+    graph->running--;
+    if (weft_runtime.graphs->has_run != NULL && status == WEFT_OK && !at_once) {
+        status = weft_runtime.graphs->has_run(graph);
+    }
+    for (int i = 0; i < graph->num_outputs && status != WEFT_OK; i++) {
+        outputs[i] = NULL;
+    }
+    return status;
+}
+
+/* Inputs and outputs in one array: inputs[] is to stay as it is while the function writes its outputs. */
+static weft_status call_with_copy(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+                                  weft_tensor *outputs[])
+{
+    size_t bytes = (size_t)graph->num_inputs * sizeof(*inputs);
+    weft_tensor **copy = malloc(bytes);
+    if (copy == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for %d inputs", graph->num_inputs);
+    }
+    memcpy(copy, inputs, bytes);
+    weft_status status = call_graph(graph, copy, scalars, outputs);
+    free(copy);
+    return status;
+}
+
+weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    weft_graph_impl *graph = weft_check_graph("weft_graph_call", handle);
+    if (graph == NULL || !check_arguments(graph, inputs, scalars, outputs) || !weft_graph_check_donated(graph, inputs) ||
+        !weft_graph_check_shapes_of(graph, inputs)) {
+        return weft_latest_status();
+    }
+    if (graph->running > 0 && !(is_called_through() && graph->running < MOST_NESTED)) {
+        return weft_fail(WEFT_ERR_STATE, "weft_graph_call", "called from within the function of graph %s%s", graph->name,
+                         graph->running < MOST_NESTED ? "" : ", too many times");
+    }
+    uintptr_t in = (uintptr_t)inputs, out = (uintptr_t)outputs;
+    bool overlap = in < out + (size_t)graph->num_outputs * sizeof(*outputs) && out < in + (size_t)graph->num_inputs * sizeof(*inputs);
+    return (overlap ? call_with_copy : call_graph)(graph, inputs, scalars, outputs);
+}
+
+weft_status weft_graph_donate(weft_graph *handle, int input, bool on)
+{
+    static const char function[] = "weft_graph_donate";
+    weft_graph_impl *graph = weft_check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    weft_deferral_note(function);
+    if (graph->running > 0) {
+        return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
+    }
+    if (input < 0 || input >= graph->num_inputs) {
+        return weft_fail(WEFT_ERR_INVALID, function, "input is %d, but graph %s has %d inputs", input, graph->name,
+                         graph->num_inputs);
+    }
+    if (graph->donated == NULL) {
+        graph->donated = calloc((size_t)graph->num_inputs, sizeof(bool));
+    }
+    if (graph->donated == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %d inputs", graph->num_inputs);
+    }
+    graph->donated[input] = on;
+    return WEFT_OK;
+}
+
+weft_status weft_graph_freeze(weft_graph *handle, bool on)
+{
+    static const char function[] = "weft_graph_freeze";
+    weft_graph_impl *graph = weft_check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    weft_deferral_note(function);
+    if (graph->running > 0) {
+        return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
+    }
+    if (on && graph->num_scalars > WEFT_MAX_FROZEN_SCALARS) {
+        return weft_fail(WEFT_ERR_UNSUPPORTED, function, "graph %s has %d scalars, expected at most %d", graph->name,
+                         graph->num_scalars, WEFT_MAX_FROZEN_SCALARS);
+    }
+    if (on && graph->frozen == NULL) {
+        graph->frozen = weft_frozen_new(graph);
+        return graph->frozen == NULL ? weft_fail(WEFT_ERR_NOMEM, function, "no memory to freeze a graph") : WEFT_OK;
+    }
+    if (!on) {
+        weft_frozen_free(graph->frozen);
+        graph->frozen = NULL;
+    }
+    return WEFT_OK;
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------- */
+
+static const weft_graph_trace *newest_trace(const weft_graph_impl *graph, size_t position)
+{
+    return ((const weft_graph_segment *)graph->segments.items)[position].newest;
+}
+
+static void add_counts(weft_graph_info *info, const weft_body_counts *counts)
+{
+    info->redundant += counts->redundant;
+    info->common += counts->common;
+    info->dead += counts->dead;
+    info->explicit_moves += counts->explicit_moves;
+    info->bucketed += counts->bucketed;
+    info->buckets += counts->buckets;
+}
+
+weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *info)
+{
+    static const char function[] = "weft_graph_get_info";
+    const weft_graph_impl *graph = weft_check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    if (info == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "info is NULL");
+    }
+    *info = graph->info;
+    info->failed_guard = graph->failed_guard;
+    info->frozen = graph->frozen != NULL && weft_frozen_is_ready(graph->frozen, &info->not_frozen);
+    info->not_frozen = info->not_frozen == NULL ? "" : info->not_frozen;
+    for (size_t i = 0; i < graph->num_newest; i++) {
+        const weft_graph_trace *trace = newest_trace(graph, i);
+        info->num_calls += (int)trace->nodes.count;
+        info->num_body_calls += (int)(trace->executed == NULL ? trace : trace->executed->trace)->nodes.count;
+        if (trace->executed != NULL) {
+            add_counts(info, &trace->executed->counts);
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status print_traces(const weft_graph_impl *graph, bool bodies, FILE *file)
+{
+    fprintf(file, "graph %s:\n", graph->name);
+    weft_graph_print_shapes(graph, file);
+    for (size_t i = 0; i < graph->num_newest; i++) {
+        const weft_graph_trace *trace = newest_trace(graph, i);
+        if (i > 0) {
+            fprintf(file, "  ---- values are read ----\n");
+        }
+        weft_trace_print(bodies && trace->executed != NULL ? trace->executed->trace : trace, file);
+    }
+    return WEFT_OK;
+}
+
+static weft_status print(const char *function, const void *printed, FILE *file)
+{
+    (void)function;
+    return print_traces(printed, false, file);
+}
+
+static weft_status print_checked(const char *function, const weft_graph *handle, bool bodies, FILE *file)
+{
+    const weft_graph_impl *graph = weft_check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    return file == NULL ? weft_fail(WEFT_ERR_INVALID, function, "file is NULL") : print_traces(graph, bodies, file);
+}
+
+weft_status weft_graph_print(const weft_graph *handle, FILE *file)
+{
+    return print_checked("weft_graph_print", handle, false, file);
+}
+
+weft_status weft_graph_print_body(const weft_graph *handle, FILE *file)
+{
+    return print_checked("weft_graph_print_body", handle, true, file);
+}
+
+weft_status weft_graph_print_dot(const weft_graph *handle, FILE *file)
+{
+    static const char function[] = "weft_graph_print_dot";
+    const weft_graph_impl *graph = weft_check_graph(function, handle);
+    if (graph == NULL || file == NULL) {
+        return graph == NULL ? weft_latest_status() : weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
+    }
+    fprintf(file, "digraph \"");
+    for (const char *c = graph->name; *c != '\0'; c++) {
+        fprintf(file, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    }
+    fprintf(file, "\" {\n");
+    for (size_t i = 0; i < graph->num_newest; i++) {
+        weft_trace_print_dot(((weft_graph_segment *)graph->segments.items)[i].newest, i, file);
+    }
+    fprintf(file, "}\n");
+    return WEFT_OK;
+}
+
+weft_status weft_graph_print_text(const weft_graph *handle, char *text, size_t size, size_t *length)
+{
+    static const char function[] = "weft_graph_print_text";
+    const weft_graph_impl *graph = weft_check_graph(function, handle);
+    return graph == NULL ? weft_latest_status() : weft_print_to_text(function, print, graph, text, size, length);
+}

@@ -1,0 +1,191 @@
+/* src/graph/run: functions whose calls are collected, compared with recorded ones, and executed together.
+ *
+ * A RUN is the state of one weft_graph_call(). Calls that only make tensors from tensors are deferred: their outputs are
+ * promised (tensor/promised.h). A call that reads values ends a SEGMENT: the deferred calls are executed, promises are
+ * fulfilled, and a new segment begins. A TRACE records the calls of one segment. The first segment of every run is
+ * compared with the traces that first segments have had, and so on.
+ *
+ * Tensors are numbered within a segment: by the order in which they are met (tensors from before it: its inputs) or
+ * promised. A call that changes a tensor in place gives it a new number: a number stands for one value, a tensor for
+ * one after the other. */
+#ifndef WEFT_SRC_GRAPH_RUN_GRAPH_H
+#define WEFT_SRC_GRAPH_RUN_GRAPH_H
+
+#include <weft/graph.h>
+
+#include "call/deferral.h"
+#include "graph/record/trace.h"
+#include "graph/run/shapes.h"
+
+/* ---- graphs (graph.c) ------------------------------------------------------------------------------------ */
+
+enum { WEFT_MAX_TRACES = 16 }; /* of one position */
+
+/* Traces of the segments at one position of the function's runs. */
+typedef struct weft_graph_segment {
+    weft_graph_trace *traces[WEFT_MAX_TRACES];
+    int num_traces;
+    weft_graph_trace *newest; /* used last */
+} weft_graph_segment;
+
+/* The object behind a weft_graph handle. */
+typedef struct weft_graph_impl {
+    weft_graph *handle;
+    char *name;
+    weft_graph_function function;
+    void *context;
+    int num_inputs, num_scalars, num_outputs;
+    unsigned passes;
+    weft_vec segments; /* weft_graph_segment */
+    weft_vec spare_bound, spare_calls; /* memory of runs that have ended, for the next one */
+    size_t num_newest; /* segments of the newest run */
+    int running;
+    bool *donated; /* by input; NULL: none is */
+    weft_vec constants; /* results of opaque functions (opaque.c) */
+    weft_shape_history *shapes; /* of the inputs; NULL: nothing has changed */
+    const weft_layout **input_layouts; /* of the newest call; NULL: none */
+    weft_vec requirements; /* weft_shape_relation, with texts of their own */
+    bool omits_requirements, requirements_hold; /* of input_layouts */
+    struct weft_frozen *frozen; /* NULL: weft_graph_freeze() was not asked for */
+    weft_graph_info info;
+    char failed_guard[512];
+} weft_graph_impl;
+
+/* A live graph of the program's; NULL with the error kept (check.c). */
+weft_graph_impl *weft_check_graph(const char *function, const weft_graph *graph);
+/* Bodies are made anew. */
+void weft_graph_forget_bodies(weft_graph_impl *graph, weft_graph_trace *trace);
+/* weft_meet_layout() for all layouts of graphs that are not running. */
+void weft_graphs_meet_layouts(void);
+/* weft_runtime.graphs */
+typedef struct weft_graphs {
+    uint64_t segments; /* of runs, ever */
+    weft_status (*has_run)(weft_graph_impl *graph); /* a graph's call has ended (src/predict); NULL: nobody asks */
+} weft_graphs;
+
+weft_status weft_graphs_start(void);
+/* Frees all graphs. */
+void weft_graphs_stop(void);
+
+/* ---- runs (segment.c, defer.c, execute.c) ------------------------------------------------------------------ */
+
+/* Numbers of the program's behind the scalars of a deferred call (weft_derivation). */
+typedef struct weft_derived_call {
+    size_t node;
+    double origins[WEFT_MAX_SCALARS];
+} weft_derived_call;
+
+typedef struct weft_graph_run {
+    weft_deferral deferral; /* must be the first member */
+    weft_graph_impl *graph;
+    size_t position;   /* of the segment in the run */
+    weft_graph_trace *replayed; /* the trace that the calls are compared with; NULL: they are captured */
+    weft_graph_trace *captured; /* the trace that is captured, or NULL */
+    int num_values;    /* of the segment up to now */
+    weft_status failed; /* a segment has: nothing is executed any more. Or WEFT_OK */
+    weft_vec bound;    /* weft_tensor_impl *, by number, with a reference: tensors from before the segment, as they were and
+                          changed; NULL: a value that is promised alone */
+    weft_vec calls;    /* weft_deferred_call: one for each node up to now */
+    weft_vec derived;  /* weft_derived_call, while the graph is observed to be frozen */
+    weft_vec donated;  /* weft_tensor_impl *: inputs that the segment's execution takes the memory of */
+    size_t num_constants; /* results of opaque functions up to now */
+    const char *at_once; /* the first function that was executed at once, and has effects of its own; NULL: none */
+    size_t num_meshes;   /* on the mesh stack when the run began */
+} weft_graph_run;
+
+static inline weft_graph_segment *weft_run_segment(const weft_graph_run *run)
+{
+    return (weft_graph_segment *)run->graph->segments.items + run->position;
+}
+
+/* The entry of weft_graph_run.bound. */
+static inline weft_tensor_impl **weft_run_bound(const weft_graph_run *run, int number)
+{
+    return (weft_tensor_impl **)run->bound.items + number;
+}
+
+/* weft_deferral.take of a run that defers calls (defer.c). */
+bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status);
+
+/* Begins the run's first segment (segment.c); its deferral takes no calls yet. To be freed after its last one has ended. */
+void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph);
+void weft_run_free(weft_graph_run *run);
+/* WEFT_ERR_NOMEM, kept: what is recorded may lack a part, so the run has failed. */
+weft_status weft_run_fail_memory(weft_graph_run *run);
+/* Captures from here on, behind the calls that agreed with the replayed trace. False: no memory. */
+bool weft_run_begin_capture(weft_graph_run *run, int former_values);
+
+/* Whether a number is the same on all processes: the first process that has another one than process 0, else 0. BLOCKS.
+ * A status with the error kept. */
+weft_status weft_run_compare(int64_t mine, int *process);
+
+/* What a process does at a segment's end, as a call that is the same on all processes (comm/check_spmd.h): a process that
+ * captures or builds waits for the others, who find by this that its calls differ. False with the error kept. */
+typedef enum weft_run_end { WEFT_RUN_CAPTURES = 1, WEFT_RUN_BUILDS = 2 } weft_run_end;
+bool weft_run_tell(weft_run_end end);
+
+/* Binds the next value to a tensor from before the segment, or to none (NULL). Its number; -1: no memory (defer.c). */
+int weft_run_add_value(weft_graph_run *run, weft_tensor_impl *tensor);
+/* The call that changes a tensor to the value of this number has been deferred. */
+void weft_run_set_changed(const weft_graph_run *run, weft_tensor_impl *tensor, int number);
+static inline void weft_run_set_number(const weft_graph_run *run, weft_tensor_impl *tensor, int number)
+{
+    tensor->number = number;
+    tensor->graph_run = run->deferral.number;
+}
+
+/* Executes the segment's calls and begins the next segment. A status with the error kept. */
+weft_status weft_run_end_segment(weft_graph_run *run);
+
+/* Executes the deferred calls, and fulfils all promises of the segment (execute.c). A status with the error kept. */
+weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace);
+
+/* ---- bodies (bodies.c; graph/passes/body.h) ---------------------------------------------------------------------- */
+
+/* The body of the run's trace for the values that are promised now. NULL in *body: the trace is executed as it was
+ * recorded. At a trace's second run with several processes it BLOCKS to compare what they have built. A status with the
+ * error kept. */
+weft_status weft_body_obtain(weft_graph_run *run, weft_graph_trace *trace, const bool wanted[], struct weft_graph_body **body);
+/* With its bodies and its sharding. May be NULL. */
+void weft_graph_trace_free(weft_graph_trace *trace);
+/* weft_meet_layout() likewise. */
+void weft_graph_trace_meet_layouts(const weft_graph_trace *trace);
+
+/* ---- sizes of inputs (relations.c) --------------------------------------------------------------------------------- */
+
+/* Checks the required relations, and notes the sizes. False with the error kept. */
+bool weft_graph_check_shapes_of(weft_graph_impl *graph, weft_tensor *const inputs[]);
+void weft_graph_print_shapes(const weft_graph_impl *graph, FILE *file);
+void weft_graph_free_shapes(weft_graph_impl *graph);
+
+/* ---- donated inputs (donate.c), opaque functions (opaque.c) --------------------------------------------------- */
+
+/* False with the error kept: an input may not be donated. */
+bool weft_graph_check_donated(const weft_graph_impl *graph, weft_tensor *const inputs[]);
+/* Notes the donated inputs that are no outputs. False: no memory. */
+bool weft_run_donate(weft_graph_run *run, weft_tensor *const inputs[], weft_tensor *const outputs[]);
+/* Takes their memory. False with the error kept. */
+bool weft_run_take_donated(weft_graph_run *run);
+/* Frees the results that are kept. */
+void weft_graph_forget_constants(weft_graph_impl *graph);
+
+/* ---- frozen graphs (frozen.c) ------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+struct weft_frozen *weft_frozen_new(const weft_graph_impl *graph);
+void weft_frozen_free(struct weft_frozen *frozen);
+/* Whether the graph is replayed without its function; a refusal: in *why, or NULL. */
+bool weft_frozen_is_ready(const struct weft_frozen *frozen, const char **why);
+/* A call of a frozen graph: false if something is unknown, and the function is to be called and observed; true: it is replayed, or
+ * refused, and *status is set. */
+bool weft_frozen_replay(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[],
+                        weft_status *status);
+/* WEFT_ERR_STATE, kept: its function counts its calls, and was not called in each run; `why` it would be called now. */
+weft_status weft_frozen_check_call(const weft_graph_impl *graph, const char *why);
+/* Learns from a checked run whose function has returned, before its calls are executed. */
+void weft_frozen_observe(weft_graph_run *run, weft_tensor *const inputs[], const double scalars[],
+                         weft_tensor *const outputs[]);
+/* The trace is about to be freed. */
+void weft_frozen_forget(struct weft_frozen *frozen, const weft_graph_trace *trace);
+
+#endif

@@ -1,0 +1,278 @@
+/* Sizes of a graph's inputs: what the program requires of them, and what has held. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/run/graph.h"
+#include "tensor/tensor.h"
+
+void weft_graph_free_shapes(weft_graph_impl *graph)
+{
+    for (size_t i = 0; i < graph->requirements.count; i++) {
+        free((char *)(uintptr_t)((weft_shape_relation *)graph->requirements.items)[i].text);
+    }
+    weft_vec_free(&graph->requirements);
+    free(graph->input_layouts);
+    free(graph->shapes);
+}
+
+/* ---- sizes as an array ------------------------------------------------------------------------------------- */
+
+/* The sizes of all inputs, in turn; first[k]: the first of input k. */
+typedef struct all_sizes {
+    int64_t *sizes;
+    int *first;
+    int count;
+} all_sizes;
+
+static bool collect(const weft_graph_impl *graph, const weft_layout *const layouts[], all_sizes *all)
+{
+    int num_inputs = graph->num_inputs;
+    all->sizes = malloc(((size_t)num_inputs * WEFT_MAX_DIMS + 1) * sizeof(int64_t));
+    all->first = malloc(((size_t)num_inputs + 1) * sizeof(int));
+    all->count = 0;
+    if (all->sizes == NULL || all->first == NULL) {
+        free(all->sizes);
+        free(all->first);
+        return false;
+    }
+    for (int i = 0; i < num_inputs; i++) {
+        all->first[i] = all->count;
+        for (int d = 0; d < layouts[i]->ndim; d++) {
+            all->sizes[all->count++] = layouts[i]->shape[d];
+        }
+    }
+    return true;
+}
+
+/* Whether the inputs have the dimensions that a relation names. */
+static bool has_dimensions(const weft_shape_relation *relation, const weft_layout *const layouts[])
+{
+    bool has = true;
+    for (int i = 0; i < relation->num_terms; i++) {
+        for (int k = 0; k < relation->terms[i].num_sizes; k++) {
+            has = has && relation->terms[i].sizes[k].dim < layouts[relation->terms[i].sizes[k].input]->ndim;
+        }
+    }
+    return has;
+}
+
+/* ---- required relations ------------------------------------------------------------------------------------ */
+
+static bool check_requirements(const weft_graph_impl *graph, const weft_layout *const layouts[], const all_sizes *all)
+{
+    for (size_t i = 0; i < graph->requirements.count && !graph->omits_requirements; i++) {
+        const weft_shape_relation *relation = (const weft_shape_relation *)graph->requirements.items + i;
+        if (has_dimensions(relation, layouts) && weft_shape_holds(relation, all->sizes, all->first)) {
+            continue;
+        }
+        char sizes[200];
+        int used = 0;
+        sizes[0] = '\0';
+        for (int k = 0; k < relation->num_terms && used < (int)sizeof(sizes); k++) {
+            for (int s = 0; s < relation->terms[k].num_sizes && used < (int)sizeof(sizes); s++) {
+                int input = relation->terms[k].sizes[s].input, dim = relation->terms[k].sizes[s].dim;
+                bool has = dim < layouts[input]->ndim;
+                used += snprintf(sizes + used, sizeof(sizes) - (size_t)used, has ? ", i%d.%d is %lld" : ", there is no i%d.%d", input,
+                                 dim, has ? (long long)layouts[input]->shape[dim] : 0LL);
+            }
+        }
+        weft_fail(WEFT_ERR_SHAPE, "weft_graph_call", "graph %s requires %s%s", graph->name, relation->text, sizes);
+        return false;
+    }
+    return true;
+}
+
+static bool check_inputs_of(const weft_graph_impl *graph, const weft_shape_relation *relation)
+{
+    for (int i = 0; i < relation->num_terms; i++) {
+        for (int k = 0; k < relation->terms[i].num_sizes; k++) {
+            if (relation->terms[i].sizes[k].input >= graph->num_inputs) {
+                weft_fail(WEFT_ERR_INVALID, "weft_graph_require", "relation: i%d is no input: graph %s has %d",
+                          relation->terms[i].sizes[k].input, graph->name, graph->num_inputs);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A relation that follows from one that is there is not kept. */
+static weft_status add_requirement(weft_graph_impl *graph, weft_shape_relation relation)
+{
+    for (size_t i = 0; i < graph->requirements.count; i++) {
+        if (weft_shape_implies((const weft_shape_relation *)graph->requirements.items + i, &relation)) {
+            return WEFT_OK;
+        }
+    }
+    char *text = malloc(strlen(relation.text) + 1);
+    weft_shape_relation *added = text == NULL ? NULL : weft_vec_push(&graph->requirements, sizeof(*added));
+    if (added == NULL) {
+        free(text);
+        return weft_fail(WEFT_ERR_NOMEM, "weft_graph_require", "no memory for a relation");
+    }
+    relation.text = strcpy(text, relation.text);
+    *added = relation;
+    graph->requirements_hold = false;
+    return WEFT_OK;
+}
+
+weft_status weft_graph_require(weft_graph *handle, const char *text)
+{
+    static const char function[] = "weft_graph_require";
+    weft_graph_impl *graph = weft_check_graph(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    weft_deferral_note(function);
+    weft_shape_relation relation;
+    char why[160];
+    if (text == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "relation is NULL");
+    }
+    if (!weft_shape_read(text, &relation, why, sizeof(why))) {
+        return weft_fail(WEFT_ERR_INVALID, function, "relation: %s", why);
+    }
+    return check_inputs_of(graph, &relation) ? add_requirement(graph, relation) : weft_latest_status();
+}
+
+weft_status weft_graph_omit_requirements(weft_graph *handle, bool omit)
+{
+    weft_graph_impl *graph = weft_check_graph("weft_graph_omit_requirements", handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    weft_deferral_note("weft_graph_omit_requirements");
+    graph->omits_requirements = omit;
+    graph->requirements_hold = false;
+    return WEFT_OK;
+}
+
+/* ---- noting ------------------------------------------------------------------------------------------------ */
+
+/* Whether each input has as many dimensions as before. */
+static bool same_dimensions(const weft_graph_impl *graph, const weft_layout *const layouts[])
+{
+    bool same = true;
+    for (int i = 0; i < graph->num_inputs; i++) {
+        same = same && layouts[i]->ndim == graph->input_layouts[i]->ndim;
+    }
+    return same;
+}
+
+/* Histories begin where a size changes. Without memory there is none. */
+static void note(weft_graph_impl *graph, const weft_layout *const layouts[], const all_sizes *all)
+{
+    if (graph->shapes != NULL && !same_dimensions(graph, layouts)) {
+        free(graph->shapes);
+        graph->shapes = NULL;
+        return;
+    }
+    all_sizes before;
+    if (graph->shapes == NULL && same_dimensions(graph, layouts) && collect(graph, graph->input_layouts, &before)) {
+        graph->shapes = calloc(1, sizeof(*graph->shapes));
+        if (graph->shapes != NULL) {
+            weft_shape_note(graph->shapes, before.count, before.sizes);
+        }
+        free(before.sizes);
+        free(before.first);
+    }
+    if (graph->shapes != NULL) {
+        weft_shape_note(graph->shapes, all->count, all->sizes);
+    }
+}
+
+/* Whether all inputs have the layouts of the call before. */
+static bool are_as_before(const weft_graph_impl *graph, weft_tensor *const inputs[])
+{
+    bool same = graph->input_layouts != NULL;
+    for (int i = 0; i < graph->num_inputs && same; i++) {
+        same = graph->input_layouts[i] == weft_layout_of(inputs[i]);
+    }
+    return same;
+}
+
+bool weft_graph_check_shapes_of(weft_graph_impl *graph, weft_tensor *const inputs[])
+{
+    if (graph->num_inputs <= 0 || (are_as_before(graph, inputs) && graph->requirements_hold)) {
+        return true;
+    }
+    const weft_layout **layouts = malloc((size_t)graph->num_inputs * sizeof(*layouts));
+    all_sizes all = { .count = 0 };
+    for (int i = 0; i < graph->num_inputs && layouts != NULL; i++) {
+        layouts[i] = weft_layout_of(inputs[i]);
+    }
+    if (layouts == NULL || !collect(graph, layouts, &all)) {
+        free(layouts);
+        weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for the sizes of %d inputs", graph->num_inputs);
+        return false;
+    }
+    bool right = check_requirements(graph, layouts, &all);
+    if (right && graph->input_layouts != NULL && !are_as_before(graph, inputs)) {
+        note(graph, layouts, &all);
+    }
+    free(all.sizes);
+    free(all.first);
+    if (right) {
+        free(graph->input_layouts);
+        graph->input_layouts = layouts;
+        graph->requirements_hold = true;
+    } else {
+        free(layouts);
+    }
+    return right;
+}
+
+/* ---- printing ---------------------------------------------------------------------------------------------- */
+
+static void print_symbol(const weft_shape_history *shapes, int size, FILE *file)
+{
+    const weft_size_history *h = &shapes->sizes[size];
+    int64_t a, b;
+    int x = weft_shape_line(shapes, size, &a, &b);
+    fprintf(file, "    s%d in %lld..%lld", weft_shape_symbol(shapes, size), (long long)h->min, (long long)h->max);
+    if (x >= 0) {
+        fprintf(file, ", == ");
+        if (a != 1) {
+            fprintf(file, "%lld*", (long long)a);
+        }
+        fprintf(file, "s%d", weft_shape_symbol(shapes, x));
+        if (b != 0) {
+            fprintf(file, " %c %lld", b < 0 ? '-' : '+', (long long)(b < 0 ? -b : b));
+        }
+    }
+    if (h->divisor > 1) {
+        fprintf(file, ", %% %lld == 0", (long long)h->divisor);
+    }
+    fprintf(file, h->min > 1 ? ", != 1\n" : "\n"); /* a size of 1 would be broadcast */
+}
+
+static void print_input(const weft_graph_impl *graph, int input, int first, FILE *file)
+{
+    const weft_layout *layout = graph->input_layouts[input];
+    fprintf(file, "  inputs[%d] : %s[", input, weft_dtype_name(layout->dtype));
+    for (int d = 0; d < layout->ndim; d++) {
+        int symbol = weft_shape_symbol(graph->shapes, first + d);
+        fprintf(file, symbol >= 0 ? "%ss%lld" : "%s%lld", d > 0 ? ", " : "", symbol >= 0 ? (long long)symbol : (long long)layout->shape[d]);
+    }
+    fprintf(file, "]\n");
+}
+
+void weft_graph_print_shapes(const weft_graph_impl *graph, FILE *file)
+{
+    const weft_shape_history *shapes = graph->shapes;
+    for (int i = 0, first = 0; i < graph->num_inputs && shapes != NULL; i++) {
+        print_input(graph, i, first, file);
+        first += graph->input_layouts[i]->ndim;
+    }
+    int printed = 0;
+    for (int i = 0; shapes != NULL && i < shapes->num_sizes; i++) {
+        if (weft_shape_symbol(shapes, i) == printed) {
+            print_symbol(shapes, i, file);
+            printed++;
+        }
+    }
+    for (size_t i = 0; i < graph->requirements.count; i++) {
+        fprintf(file, "    requires %s%s\n", ((const weft_shape_relation *)graph->requirements.items)[i].text,
+                graph->omits_requirements ? " (omitted)" : "");
+    }
+}
