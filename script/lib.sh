@@ -61,7 +61,7 @@ step() {
     fi
 }
 
-# use_starpu [--checked] [--tests]: installs what is missing, and puts that StarPU in the environment. Where weft is installed nothing
+# use_starpu [--checked] [--tests] [--roots]: installs what is missing, and puts that StarPU in the environment. Where weft is installed nothing
 # is missing.
 use_starpu() {
     if [ -n "$weft_starpu" ]; then
