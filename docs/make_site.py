@@ -16,7 +16,7 @@ import functions
 
 # Pages in the order of a reader: (title, file below the root).
 CONTENTS = [
-    ("Start", [("weft", "README.md"), ("Installing", "docs/install.md"),
+    ("Start", [("weft", "README.md"), ("Installing", "docs/install.md"), ("Settings", "docs/settings.md"),
                ("Tutorial", "docs/training.md"), ("For MPI programs", "docs/mpi.md"),
                ("Fortran and C++", "docs/languages.md"),
                ("From PyTorch, PETSc, JAX", "docs/coming_from.md"), ("Examples", "examples/README.md")]),

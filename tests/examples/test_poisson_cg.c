@@ -1,7 +1,7 @@
 /* Conjugate gradients: the solution is that of a plain loop, on every mesh and on any number of processes, after as many
  * iterations; its error falls with the grid's width.
  *
- * Arguments: the program poisson_cg, README.md, poisson_cg.c. */
+ * Arguments: the program poisson_cg, examples/README.md, poisson_cg.c. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -307,7 +307,7 @@ static void bad_arguments_are_named(void **state)
     assert_string_equal(example_output("err"), "");
 }
 
-/* README.md shows the iteration. */
+/* examples/README.md shows the iteration. */
 static void readme_shows_the_iteration(void **state)
 {
     (void)state;
@@ -323,7 +323,7 @@ static void readme_shows_the_iteration(void **state)
 int main(int argc, char *argv[])
 {
     if (argc != 4) {
-        fprintf(stderr, "usage: %s POISSON_CG README.md poisson_cg.c\n", argv[0]);
+        fprintf(stderr, "usage: %s POISSON_CG examples/README.md poisson_cg.c\n", argv[0]);
         return 2;
     }
     program = argv[1];

@@ -1,7 +1,7 @@
 /* Starts under adverse conditions: misspelt settings, a launcher of another world, no place for files.
  * Observed from outside: starter.c is run as a child.
  *
- * Arguments: the program starter, README.md, runtime.h. */
+ * Arguments: the program starter, settings.md, runtime.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,11 +101,11 @@ static void test_no_warnings(void **state)
     refuse(start_alone(settings), "weft:");
 }
 
-static char manual[1 << 17]; /* README.md and runtime.h */
+static char manual[1 << 17]; /* docs/settings.md and runtime.h */
 
-static void read_manual(const char *readme, const char *header)
+static void read_manual(const char *settings, const char *header)
 {
-    const char *const paths[] = { readme, header };
+    const char *const paths[] = { settings, header };
     size_t length = 0;
     for (int i = 0; i < 2; i++) {
         FILE *file = fopen(paths[i], "r");
@@ -121,12 +121,12 @@ static void test_variables_are_documented(void **state)
     (void)state;
     for (int v = 0; v < WEFT_VARIABLE_COUNT; v++) {
         if (strstr(manual, weft_variable_name(v)) == NULL) {
-            fail_msg("%s is neither in README.md nor in runtime.h", weft_variable_name(v));
+            fail_msg("%s is neither in docs/settings.md nor in runtime.h", weft_variable_name(v));
         }
     }
 }
 
-/* Every `WEFT_NAME` or `WEFT_NAME=value` of the README is known. */
+/* Every `WEFT_NAME` or `WEFT_NAME=value` of docs/settings.md is known. */
 static void test_documented_variables_are_known(void **state)
 {
     (void)state;
@@ -197,7 +197,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(test_alone_on_purpose),
     };
     if (argc != 4) {
-        fprintf(stderr, "usage: %s STARTER README HEADER\n", argv[0]);
+        fprintf(stderr, "usage: %s STARTER SETTINGS HEADER\n", argv[0]);
         return 2;
     }
     starter = argv[1];
