@@ -25,8 +25,9 @@ weft_integer_end weft_integer_solve(const weft_assign *problem, int64_t max_memo
  * choices i and k. Each variable has one choice, and the y of a pair add up, by row and by column, to the x of its variables. With
  * whole x the y are whole too, so only the x are declared so. */
 
-/* Seconds: 27,000 columns with 6,000 rows took 11,000 pivots and 4 s. */
-enum { MAX_COLUMNS = 30000, MAX_PIVOTS = 30000, MAX_NODES = 2000 };
+/* Seconds: 27,000 columns with 6,000 rows took 11,000 pivots and 4 s. A pivot looks at all columns, so that their product is
+ * bounded: small programs may take many pivots. */
+enum { MAX_COLUMNS = 30000, MAX_PIVOTS = 30000, MAX_WORK = 400000000, MAX_NODES = 2000 };
 
 typedef struct program {
     const weft_assign *problem;
@@ -188,11 +189,17 @@ static void add_bound(program *p, int64_t max_memory)
 
 /* ---- solving --------------------------------------------------------------------------------------------- */
 
+static int max_pivots(glp_prob *lp)
+{
+    int columns = glp_get_num_cols(lp), pivots = MAX_WORK / (columns > 0 ? columns : 1);
+    return pivots < MAX_PIVOTS ? pivots : MAX_PIVOTS;
+}
+
 static void count_nodes(glp_tree *tree, void *context)
 {
     program *p = context;
     p->nodes += glp_ios_reason(tree) == GLP_ISELECT;
-    if (p->nodes > MAX_NODES || glp_get_it_cnt(glp_ios_get_prob(tree)) > MAX_PIVOTS) {
+    if (p->nodes > MAX_NODES || glp_get_it_cnt(p->lp) > max_pivots(p->lp)) {
         glp_ios_terminate(tree);
     }
 }
@@ -214,7 +221,7 @@ static weft_integer_end optimise(program *p, int choices[])
     glp_smcp simplex;
     glp_iocp search;
     glp_init_smcp(&simplex);
-    simplex.it_lim = MAX_PIVOTS;
+    simplex.it_lim = max_pivots(p->lp);
     simplex.presolve = GLP_OFF;
     if (glp_simplex(p->lp, &simplex) != 0 || glp_get_status(p->lp) != GLP_OPT) {
         return WEFT_INTEGER_NONE;
