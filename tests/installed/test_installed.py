@@ -187,6 +187,18 @@ class Copy(Folder):
         tools = weft.prefix / "libexec" / "weft" / "tools" / "profile"
         weft.run(["python3", "-B", "-c", "import traces; open(traces.TABLE).close()"], folder=tools)
 
+    def test_licences(self):
+        """docs/install.md: GLPK is linked on request, and not by a StarPU that script/bootstrap has built."""
+        def needed(library):
+            return re.findall(r"NEEDED.*\[(.*)\]", run(["readelf", "-d", library], weft.environment))
+
+        shared = weft.libraries / "libweft.so"
+        self.assertEqual(any(name.startswith("libglpk") for name in needed(shared)), weft.build["glpk"] == "yes")
+        starpu = re.search(r"libstarpu\S* => (\S+)", run(["ldd", shared], weft.environment))[1]
+        self.assertTrue(any(name.startswith("libc.so") for name in needed(starpu)))
+        if not starpu.startswith(("/usr/", "/lib")):  # a package's is as its distribution has built it
+            self.assertFalse([name for name in needed(starpu) if name.startswith("libglpk")])
+
     def test_texts_are_there(self):
         documents = weft.prefix / "share" / "doc" / "weft"
         for name in ("LICENSE", "README.md", "CHANGES.md"):
