@@ -18,7 +18,7 @@ import functions  # noqa: E402
 import make_site  # noqa: E402
 
 PAGES = sorted(ROOT.glob("docs/*.md")) + [ROOT / name for name in
-                                          ("README.md", "CONTRIBUTING.md", "CHANGES.md", "examples/README.md")]
+                                          ("README.md", "CONTRIBUTING.md", "CHANGES.md", "SUPPORT.md", "SECURITY.md", "examples/README.md")]
 # Pages whose names are those of the library's users: all must be public.
 FOR_USERS = ["coming_from.md", "guide.md", "mpi.md", "slurm.md", "training.md", "errors.md", "modules.md"]
 # Names that stand for any.
