@@ -7,7 +7,7 @@
  *   mlp              a gelu MLP, forward
  *   layer            a layer of a transformer, forward: attention, norms, MLP
  *   large_chain      12 elementwise calls on 4 MB
- *   large_mlp        the elementwise part of a gelu MLP of 4 MB, behind a product: bias, gelu, scale, residual
+ *   large_mlp        the elementwise part of a gelu MLP of 4 MB, after a product: bias, gelu, scale, residual
  *   adam             Adam by elementwise calls, of four parameters of 1 MB
  *
  * In one process with four ranks, or under mpirun with one for each process. "without": all passes but this one; "none": no

@@ -124,7 +124,7 @@ void weft_matmul_accesses(const void *arguments, int num_operands, weft_kernel_v
     }
 }
 
-/* As if the packed rows were stored one behind the other: they take at least as much room. */
+/* As if the packed rows were stored one after the other: they take at least as much room. */
 void weft_pack_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context)
 {
     (void)num_operands;

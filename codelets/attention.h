@@ -31,7 +31,7 @@ void weft_kernel_attention(const weft_kernel_call *call);
 
 /* Softmax state of a row after some of the keys, in WEFT_F32 or WEFT_F64: the f sums of values weighted by
  * e^(score - largest); the sum of weights; the largest score. */
-enum { WEFT_ATTENTION_SUM, WEFT_ATTENTION_LARGEST, WEFT_ATTENTION_STATE /* columns behind the f sums */ };
+enum { WEFT_ATTENTION_SUM, WEFT_ATTENTION_LARGEST, WEFT_ATTENTION_STATE /* columns after the f sums */ };
 /* The state [..., s, f + 2], from q, k, v and a mask; without v, f is 0. */
 void weft_kernel_attention_state(const weft_kernel_call *call);
 /* The result [..., s, f] from states over disjoint sets of keys, all keys together, side by side: [..., s,

@@ -30,7 +30,7 @@ typedef struct weft_kernel_args {
     bool grouped; /* pieces of several groups are summed apart: this one's rows are addends, even if it is its group's only one */
     int64_t numbers[WEFT_KERNEL_NUMBERS];
     int num_outputs, num_inputs;
-    weft_kernel_operand operands[]; /* the outputs, then the inputs; behind them the rooms */
+    weft_kernel_operand operands[]; /* the outputs, then the inputs; after them the rooms */
 } weft_kernel_args;
 
 /* Bytes of arguments with so many operands and rooms. */

@@ -49,7 +49,7 @@ uint32_t weft_matmul_footprint(const weft_task_run *run);
  * saves all panels of A's rows from ordering B again. 0: such products want B as it is stored. */
 int64_t weft_packed_bytes(const weft_gemm *g, weft_dtype input_type);
 
-/* Rows of B as stored, `count` from `first` on, are packed into operand 0 (W; RW behind other rows). Operand 1: these rows.
+/* Rows of B as stored, `count` from `first` on, are packed into operand 0 (W; RW after other rows). Operand 1: these rows.
  * Several packs have parts of B only if each but the last has a multiple of WEFT_PACKED_ROWS, and B is not transposed. */
 enum { WEFT_PACKED_ROWS = 64 };
 typedef struct weft_pack_args {

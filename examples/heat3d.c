@@ -11,7 +11,7 @@
  *           of the program's own:
  *
  *               "x[y][z],x~[y][z]->x[y][z]"   the first input is changed in place. "x~": the kernel also reads the plane before
- *                                             and the plane behind, which come from other ranks where it has to
+ *                                             and the plane after it, which come from other ranks where it has to
  *
  * Both use the same loop over a plane's points, and the results are the same bits: the program compares them. */
 #include <stdio.h>

@@ -161,7 +161,7 @@ static weft_tensor *first_centres(void)
     return weft_distribute(WEFT_F64, 2, (int64_t[]){ o.clusters, o.features }, values, NULL, NULL);
 }
 
-/* The labels go into the program's arrays, behind `labels`. */
+/* The labels go into the program's arrays, to which `labels` points. */
 static void find_clusters(weft_tensor *points, weft_tensor *labels, result *r)
 {
     weft_scope_open();

@@ -381,7 +381,7 @@ static submitted train_step(training *t)
     return (submitted){ loss, asked };
 }
 
-/* All processes read the same answer here, behind the same number of submitted steps. */
+/* All processes read the same answer here, after the same number of submitted steps. */
 static void save_if_asked(training *t, weft_tensor *asked)
 {
     if (asked != NULL && read_loss(asked) > 0 && weft_last_status() == WEFT_OK) {

@@ -24,7 +24,7 @@ _Noreturn void plan_out_of_memory(void)
     exit(1);
 }
 
-/* An integer from `least` to `most`; *end: behind it. */
+/* An integer from `least` to `most`; *end: after it. */
 static int64_t read_number(const char *option, const char *text, int64_t least, int64_t most, char **end)
 {
     errno = 0;

@@ -116,7 +116,7 @@ static long read_mesh(const char *mesh, weft_mesh_sizes *sizes, char *space)
     return ranks;
 }
 
-/* Whether the argument that stands where options are expected is a saved graph: not behind "--". */
+/* Whether the argument that stands where options are expected is a saved graph: not after "--". */
 static bool is_graph(char **argv, const arguments *a)
 {
     bool behind = strcmp(argv[optind - 1], "--") == 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The operations of bench/gpu.c in PyTorch, on a CUDA device: microseconds of a call, eight calls behind each other, the median of
+"""The operations of bench/gpu.c in PyTorch, on a CUDA device: microseconds of a call, eight calls in a row, the median of
 seven. One JSON object per line, with the names of bench/gpu.c."""
 
 import json

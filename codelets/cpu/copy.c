@@ -86,7 +86,7 @@ void weft_cpu_copy_row(char *target, const char *source, int64_t n, int64_t targ
 }
 
 /* From 2 to 8 KB on, memcpy() may be `rep movsb`. On AMD's Zen 3 and 4 that takes ten times as long where the target
- * lies some bytes behind the source modulo a page: a row that moves by one element. Short pieces are not copied so. */
+ * lies some bytes after the source modulo a page: a row that moves by one element. Short pieces are not copied so. */
 static void copy_bytes(char *to, const char *from, size_t n)
 {
     enum { PAGE = 4096, CLOSE = 64, PIECE = 1024 };

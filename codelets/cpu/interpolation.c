@@ -35,7 +35,7 @@ static double far_weight(double x)
     return ((-0.75 * x + 3.75) * x - 6) * x + 3;
 }
 
-/* `beyond`: the distance from the last tap that is not behind the position, 0 to 1. */
+/* `beyond`: the distance from the last tap that is not after the position, 0 to 1. */
 static double weight_of(int taps, int tap, double beyond)
 {
     double distance = fabs(tap - (taps / 2 - 1) - beyond);

@@ -5,7 +5,7 @@
 #include <weft/kernel.h>
 
 /* Element (outer, k, j): k along the dimension, `outer` row-major over the dimensions before it, j over
- * those behind it. The elements (outer, k, 0 .. inner - 1) are contiguous. */
+ * those after it. The elements (outer, k, 0 .. inner - 1) are contiguous. */
 typedef struct weft_lines {
     const weft_view *view;
     int dim;

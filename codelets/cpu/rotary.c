@@ -93,7 +93,7 @@ static void fill_table(job *j, int64_t first)
 
 /* ---- vectors --------------------------------------------------------------------------------------------- */
 
-/* Vector number `outer` at a position (local); *together gets the number of vectors at the next positions behind it. */
+/* Vector number `outer` at a position (local); *together gets the number of vectors at the next positions after it. */
 static char *vector_at(const job *j, const weft_view *view, int64_t outer, int64_t position, int64_t *together)
 {
     if (view->ndim == 2) {

@@ -194,7 +194,7 @@ static __device__ inline int64_t first_seeing(const job &j, int64_t key)
 
 /* ---- tiles --------------------------------------------------------------------------------------------- */
 
-/* Columns of `count` rows of a view, which begin `at` these places; behind the end, zeros. A warp copies a row. */
+/* Columns of `count` rows of a view, which begin `at` these places; after the end, zeros. A warp copies a row. */
 template <typename T, int rows>
 __device__ void copy_in(T (&to)[rows][DEPTH + 1], weft_dtype type, const weft_device_place (&at)[rows], int64_t count, int64_t column,
                         int64_t columns)
@@ -233,7 +233,7 @@ __device__ void multiply(const job &j, tile<T> &t, int a, int64_t row, int64_t r
     }
 }
 
-/* The tile's scores, masked: of keys that are not seen or not there, -infinity. Rows and keys local. To be read behind a
+/* The tile's scores, masked: of keys that are not seen or not there, -infinity. Rows and keys local. To be read after a
  * barrier. */
 template <typename T>
 __device__ void set_scores(const job &j, tile<T> &t, int64_t row, int64_t rows, int64_t key, int64_t keys)
@@ -253,7 +253,7 @@ __device__ void set_scores(const job &j, tile<T> &t, int64_t row, int64_t rows, 
     }
 }
 
-/* Where `count` rows of view k from `first` on begin. To be read behind a barrier. */
+/* Where `count` rows of view k from `first` on begin. To be read after a barrier. */
 template <typename T> __device__ void find_rows(const job &j, tile<T> &t, int k, int64_t first, int64_t count)
 {
     if ((int64_t)threadIdx.x < count) {

@@ -11,7 +11,7 @@ template <int operands> struct weft_device_box {
     int64_t extent[WEFT_MAX_DIMS], stride[operands][WEFT_MAX_DIMS]; /* elements */
 };
 
-/* A further dimension, behind the others: left out if its size is 1, and merged with the former one where the two are
+/* A further dimension, after the others: left out if its size is 1, and merged with the former one where the two are
  * contiguous for every operand. */
 template <int operands>
 void weft_box_add(weft_device_box<operands> *box, int64_t extent, const int64_t stride[operands])

@@ -251,7 +251,7 @@ static bool choose_stores(finding *f)
 
 /* ---- the box --------------------------------------------------------------------------------------------- */
 
-/* Writes dimension d behind the box's others: left out if its size is 1, merged with the last one if both are contiguous in
+/* Writes dimension d after the box's others: left out if its size is 1, merged with the last one if both are contiguous in
  * all memories. The strides are moved to their places. */
 static void add_dimension(weft_chain *chain, int64_t extent, int d)
 {

@@ -1,6 +1,6 @@
-/* Several kernels of one task, one behind the other, on a device. Elementwise ones that follow each other are a chain:
+/* Several kernels of one task, one after the other, on a device. Elementwise ones that follow each other are a chain:
  * one launch, whose threads compute all of them for an element before they go on to the next one. Values between its
- * kernels stay in registers, or local memory; those that nothing behind the chain reads are not stored.
+ * kernels stay in registers, or local memory; those that nothing after the chain reads are not stored.
  *
  * The kernels compute what they compute one by one, with the same conversions between their types: the same bits. */
 #ifndef WEFT_CODELETS_CUDA_CHAIN_H
@@ -13,12 +13,12 @@ WEFT_BEGIN_DECLS
 typedef struct weft_cuda_steps {
     int count;
     const weft_task_run *runs; /* in order; addresses are the device's */
-    /* A part of memory whose values nothing reads behind the last kernel. */
+    /* A part of memory whose values nothing reads after the last kernel. */
     char *scratch;
     int64_t scratch_bytes;
 } weft_cuda_steps;
 
-/* Launches all kernels behind the queue's stream. found[i]: the error that kernel i may find, to be read behind the stream;
+/* Launches all kernels on the queue's stream. found[i]: the error that kernel i may find, to be read after the stream's work;
  * NULL: none. Up to WEFT_CUDA_TASK_ERRORS of the kernels may be others than elementwise ones. A weft_cuda_run's result. */
 int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue, weft_device_error *found[]);
 /* Whether a launch reads or writes the scratch memory. If not, there need not be any at its address. */

@@ -80,7 +80,7 @@ static __device__ inline char *line_at(const job &j, const square &t, int view, 
     return step >= 0 ? t.matrices[view].at + line * step : weft_row_at(j.call, view, line);
 }
 
-/* Where `count` lines of two views (-1: none) from `first` on begin; half of the threads for each. To be read behind a barrier. */
+/* Where `count` lines of two views (-1: none) from `first` on begin; half of the threads for each. To be read after a barrier. */
 static __device__ inline void find_lines(const job &j, const square &t, char *(&at)[2][SIDE], int view, int second, int64_t first, int count)
 {
     static_assert(THREADS == 2 * SIDE, "a thread for each line");

@@ -6,7 +6,7 @@ namespace
 
 using namespace attention;
 
-/* Statistics of a square's rows. To be read behind a barrier. */
+/* Statistics of a square's rows. To be read after a barrier. */
 __device__ void find_terms(const job &j, square &t, int64_t row, int rows)
 {
     const int own = (int)threadIdx.x;

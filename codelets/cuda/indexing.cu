@@ -15,7 +15,7 @@ __device__ void clear_element(weft_device_place to, size_t size)
     }
 }
 
-/* Elements behind dimension `dim` for each of its indices. */
+/* Elements after dimension `dim` for each of its indices. */
 __device__ int64_t inner_of(const weft_device_view &view, int dim)
 {
     int64_t inner = 1;
@@ -59,7 +59,7 @@ __global__ void run_lookup(const weft_device_call call)
     }
 }
 
-/* Indices are checked even where the output has no elements behind the dimension. */
+/* Indices are checked even where the output has no elements after the dimension. */
 __global__ void run_check_lookup(const weft_device_call call)
 {
     const int indices = weft_input(call, 1), dim = (int)call.numbers[WEFT_INDEXED_DIM];
@@ -202,7 +202,7 @@ template <bool product> __device__ int64_t scanned(int64_t a, int64_t b)
     return (int64_t)(product ? (uint64_t)a * (uint64_t)b : (uint64_t)a + (uint64_t)b);
 }
 
-/* Elements of type E, for the arithmetic's type T; `any`: of the view's type. They are converted behind other loads, not with each. */
+/* Elements of type E, for the arithmetic's type T; `any`: of the view's type. They are converted after other loads, not with each. */
 struct any {};
 
 template <typename T, typename E> struct scanned_elements {

@@ -14,7 +14,7 @@ enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_CUBLAS = 1 << 16 };
  * thread, with the stream's device as the current one. */
 typedef struct weft_cuda_queue {
     void *stream; /* a cudaStream_t */
-    /* Panels' addresses on their way to the device: pinned memory used in turn, each with the event behind its copy. */
+    /* Panels' addresses on their way to the device: pinned memory used in turn, each with the event after its copy. */
     void **tables, *table;
     void *copied[WEFT_CUDA_TABLES];
     int next_table;
@@ -23,7 +23,7 @@ typedef struct weft_cuda_queue {
     weft_device_error *device_errors, *errors;
     int next_error;
     int num_errors; /* set by the owner, before the first kernel; 0: WEFT_CUDA_ERRORS */
-    /* Set by a launch whose kernel can find invalid values: that kernel's error, to be read behind the stream. */
+    /* Set by a launch whose kernel can find invalid values: that kernel's error, to be read after the stream's work. */
     weft_device_error *pending;
     /* For products: cuBLAS' handle, created with the first one; its stream and device; and memory (products.h). */
     void *blas, *blas_stream, *workspace;
@@ -44,7 +44,7 @@ int weft_cuda_queue_reserve(weft_cuda_queue *queue);
 void weft_cuda_queue_start(weft_cuda_queue *queue);
 /* Likewise for products: the handle. */
 void weft_cuda_products_start(weft_cuda_queue *queue);
-/* Gives the memory back, behind the stream's last kernel. */
+/* Gives the memory back, after the stream's last kernel. */
 void weft_cuda_queue_free(weft_cuda_queue *queue);
 /* The part of it that products.cu has allocated. */
 void weft_cuda_products_free(weft_cuda_queue *queue);

@@ -13,7 +13,7 @@ enum { WEFT_LAUNCH_BYTES = 4096 };
 /* The address of an access, which has to be a multiple of its bytes: with another one it ends the kernel on a device, and the program
  * on the stand-in. */
 #define WEFT_ALIGNED(memory, bytes) (memory)
-/* The loop behind it: all of its rounds one after the other; as it is written. */
+/* The loop after it: all of its rounds one after the other; as it is written. */
 #define WEFT_UNROLL _Pragma("unroll")
 #define WEFT_ROLLED _Pragma("unroll 1")
 /* Threads in a block of the kernel at most, and blocks at least for whose registers a multiprocessor has room. */

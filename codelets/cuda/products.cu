@@ -19,7 +19,7 @@ int of_status(cublasStatus_t status)
     return status == CUBLAS_STATUS_SUCCESS ? 0 : WEFT_CUDA_CUBLAS + (int)status;
 }
 
-/* One block: cuBLAS' workspace, and behind it weft's scratch memory, of equal sizes. */
+/* One block: cuBLAS' workspace, and after it weft's scratch memory, of equal sizes. */
 int allocate_workspace(weft_cuda_queue *queue)
 {
     const size_t least = 64 << 10, most = 32 << 20;

@@ -7,7 +7,7 @@
 
 WEFT_BEGIN_DECLS
 
-/* `count` products of equal sizes: number i takes its matrices i steps behind the first. A step of 0: all take the same
+/* `count` products of equal sizes: number i takes its matrices i steps after the first. A step of 0: all take the same
  * one, of A and B only. Addresses are the device's. */
 typedef struct weft_device_products {
     weft_gemm gemm;        /* row-major, as linear.h has it */
@@ -18,7 +18,7 @@ typedef struct weft_device_products {
     int64_t count, a_step, b_step, c_step; /* elements */
 } weft_device_products;
 
-/* Puts them behind the queue's stream. Without elements of C nothing is done, without terms C = beta C. Returns what a
+/* Puts them on the queue's stream. Without elements of C nothing is done, without terms C = beta C. Returns what a
  * weft_cuda_run does. */
 int weft_cuda_multiply(const weft_device_products *products, weft_cuda_queue *queue);
 

@@ -23,7 +23,7 @@ int allocate_tables(weft_cuda_queue *queue)
     return (int)failed;
 }
 
-/* Copies the panels' addresses to the device. Its table is written behind the former kernel, which is on the same
+/* Copies the panels' addresses to the device. Its table is written after the former kernel, which is on the same
  * stream; only memory here is waited for. */
 int send_table(weft_cuda_queue *queue, const weft_task_run *run)
 {

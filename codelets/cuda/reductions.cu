@@ -234,13 +234,13 @@ __host__ __device__ int64_t kept_of_run(const reduction_work &work)
     return before + (last >= WEFT_WARP) + last % WEFT_WARP;
 }
 
-/* The results so far lie at the beginning of scratch memory, and behind them what the runs have left, by result. */
+/* The results so far lie at the beginning of scratch memory, and after them what the runs have left, by result. */
 template <typename T> __device__ T *kept_of(const reduction_work &work, int64_t r)
 {
     return (T *)work.scratch + work.call.views[0].count + r * work.call.numbers[NUM_RUNS] * kept_of_run(work);
 }
 
-/* All groups of a few results are reduced at once, into scratch memory: a group's lanes combined, then the values behind them. */
+/* All groups of a few results are reduced at once, into scratch memory: a group's lanes combined, then the values after them. */
 template <typename Kind, typename T> __global__ void run_groups(const reduction_work work)
 {
     const weft_device_call &call = work.call;

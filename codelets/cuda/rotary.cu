@@ -16,7 +16,7 @@ enum { POSITIONS = WEFT_ROTARY_POSITIONS, PAIRS = 64, THREADS = 256, EACH = 4 };
 
 struct rotary_work {
     weft_device_call call;
-    int64_t half, positions, first; /* pairs of a vector; vectors one behind the other; position of the first */
+    int64_t half, positions, first; /* pairs of a vector; vectors one after the other; position of the first */
     int64_t tables, chunks;         /* groups of POSITIONS positions; groups of PAIRS pairs */
     int64_t outer, parts;           /* vectors at each position; groups of them, with a block each */
 };

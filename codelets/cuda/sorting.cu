@@ -74,7 +74,7 @@ __device__ void sort_tile(const weft_device_vector<T> &in, int64_t first, int n,
         size *= 2;
     }
     for (int i = (int)threadIdx.x; i < size; i += (int)blockDim.x) {
-        keys[i] = i < n ? weft_sort_key(in[first + i]) ^ flip : UINT64_MAX; /* behind all others, by its place */
+        keys[i] = i < n ? weft_sort_key(in[first + i]) ^ flip : UINT64_MAX; /* after all others, by its place */
         places[i] = i;
     }
     __syncthreads();
@@ -106,7 +106,7 @@ template <typename T> __global__ void run_sort_together(const sort_work work)
 /* ---- longer lines: sorted tiles, merged pairwise --------------------------------------------------------- */
 
 /* A part of each of some lines: the same values of each. Scratch memory has their places, counted from `first`, of one line
- * behind the other, in sorted runs. */
+ * after the other, in sorted runs. */
 struct merge_work {
     sort_work sort;
     int64_t line, lines;   /* the first one, their number */
@@ -170,7 +170,7 @@ __device__ int64_t split_of(int64_t count, int64_t a, int64_t b, KeyA key_a, Key
     return least;
 }
 
-/* Merges runs of `a` and `n - a` values, one behind the other in shared memory. */
+/* Merges runs of `a` and `n - a` values, one after the other in shared memory. */
 __device__ void merge_tile(const uint64_t keys[], uint32_t places[], int a, int n)
 {
     const int begin = (int)threadIdx.x * IN_TURN;
@@ -190,7 +190,7 @@ __device__ void merge_tile(const uint64_t keys[], uint32_t places[], int a, int 
     __syncthreads();
 }
 
-/* A block for each tile of the merged runs. Tiles behind the wanted values are left out, and never read by later merges. */
+/* A block for each tile of the merged runs. Tiles after the wanted values are left out, and never read by later merges. */
 template <typename T> __global__ void run_merge(const merge_work work)
 {
     __shared__ uint64_t keys[TOGETHER];
@@ -228,7 +228,7 @@ template <typename T> __global__ void run_merge(const merge_work work)
                 store_result(work.sort, in, work.line + own.line, own.begin + i, work.first + places[i]);
             }
         }
-        /* The next tile's places are written behind its first barrier. */
+        /* The next tile's places are written after its first barrier. */
     }
 }
 

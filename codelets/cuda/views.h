@@ -21,7 +21,7 @@ static inline int64_t weft_lines_along(const weft_device_view &view, int64_t dim
 
 /* Fills in the argument. A cudaError_t, as all of these. */
 int weft_call_begin(weft_device_call *call, const weft_task_run *run, weft_cuda_queue *queue);
-/* Around a kernel that can find invalid values: clears its error, and copies it behind. */
+/* Around a kernel that can find invalid values: clears its error, and copies it afterwards. */
 int weft_error_begin(weft_device_error **error, weft_cuda_queue *queue);
 int weft_error_end(const weft_device_error *error, weft_cuda_queue *queue);
 

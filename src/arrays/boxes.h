@@ -5,7 +5,7 @@
  *
  * For the run of a list the program's memory is borrowed: the boxes become the shards of an unregistered tensor, whose
  * panels are the boxes' chunks (weft_box_chunk()). Where it has bytes in common with memory borrowed before, of former calls
- * or of tensors in place, an empty task on both StarPU handles orders what follows behind what went before. */
+ * or of tensors in place, an empty task on both StarPU handles orders what follows after what went before. */
 #ifndef WEFT_SRC_ARRAYS_BOXES_H
 #define WEFT_SRC_ARRAYS_BOXES_H
 

@@ -96,7 +96,7 @@ static weft_box_plan *find(const weft_boxes *given, const weft_layout *layout, b
     return found;
 }
 
-/* Whether `count` boxes behind each other are equal, and of the same processes. */
+/* Whether `count` boxes that follow each other are equal, and of the same processes. */
 static bool same_boxes(int ndim, int64_t count, const weft_owned_box *a, const weft_owned_box *b)
 {
     bool same = true;

@@ -63,7 +63,7 @@ static bool join_panels(void *context, const weft_buffer *other)
     return done;
 }
 
-/* A buffer on the program's memory, behind all earlier uses of it. NULL with the error kept. */
+/* A buffer on the program's memory, after all earlier uses of it. NULL with the error kept. */
 static weft_buffer *borrow(const char *function, weft_cut cut, void *memory)
 {
     weft_buffer *buffer = weft_buffer_borrow(weft_runtime.pool, cut, memory);

@@ -18,7 +18,7 @@ enum { WEFT_DL_MAJOR = 1, WEFT_DL_MINOR = 0 };
 enum { WEFT_DL_READ_ONLY = 1, WEFT_DL_IS_COPIED = 2 };
 
 typedef struct weft_dl_tensor {
-    void *data; /* the first element is `byte_offset` bytes behind it */
+    void *data; /* the first element is `byte_offset` bytes after it */
     int32_t device_type, device_id;
     int32_t ndim;
     uint8_t kind, bits;

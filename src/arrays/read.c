@@ -25,7 +25,7 @@ static bool has_rows_from(const weft_layout *layout, int rank, int64_t row, int6
     return whole && *last > row && (layout->ndim == 0 || box.offset[0] == row);
 }
 
-/* The rank of the process that has rows from `row` on; -1: none. Ranks mostly have rows in their order: the one behind `former` is
+/* The rank of the process that has rows from `row` on; -1: none. Ranks mostly have rows in their order: the one after `former` is
  * asked first. */
 static int rank_with_rows(const weft_layout *layout, int process, int former, int64_t row, int64_t *last)
 {

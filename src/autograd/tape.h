@@ -134,7 +134,7 @@ bool weft_tape_regions_restore(const weft_tape_regions *regions);
 
 /* ---- nodes and values (node.c) --------------------------------------------------------------------------- */
 
-/* With room for the arrays and `extra` bytes behind them at *room. NULL with the error kept. */
+/* With room for the arrays and `extra` bytes after them at *room. NULL with the error kept. */
 weft_tape_node *weft_tape_node_new(const char *function, weft_tape_kind kind, int num_inputs, int num_outputs,
                                    size_t extra, void **room);
 void weft_tape_node_release(weft_tape_node *node);

@@ -45,7 +45,7 @@ typedef struct weft_derivation {
 typedef struct weft_call_details {
     int num_outputs;         /* if the call determines it; 0: the operation or action does */
     int num_changed;         /* outputs, the first ones, that are the inputs of the same numbers, changed in place */
-    int num_tensors;         /* inputs behind those of weft_call.inputs: any number */
+    int num_tensors;         /* inputs after those of weft_call.inputs: any number */
     weft_tensor *const *tensors;
     int num_numbers;         /* attributes beyond those of weft_attributes */
     const int64_t *numbers;

@@ -1,7 +1,7 @@
 /* src/comm: the engine that releases task dependencies when bytes arrive.
  *
  * A transfer acquires one StarPU handle in main memory (read to send, write to receive) and keeps it while
- * its messages are under way; its release lets the tasks behind it run. One progress thread makes all
+ * its messages are under way; its release lets the tasks after it run. One progress thread makes all
  * calls of the data transport (transport.h). The submitting thread submits transfers in any order. A
  * message's tag is a counter for each ordered pair of processes; both sides count alike because both
  * execute the same plans in the same order. Transports match messages by tags, or by their order. */

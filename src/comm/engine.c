@@ -3,9 +3,9 @@
  *   submitted  the submitting thread has asked StarPU for the handle
  *   ready      StarPU has granted it (on_acquired, on the thread of the previous task): in the ready queue
  *   active     the progress thread has started its messages
- *   ended      all messages have ended; the handle is released, so the tasks behind it can run
+ *   ended      all messages have ended; the handle is released, so the tasks after it can run
  *
- * A failed message or a time-out breaks the engine: all transfers then end at once. Tasks behind them run
+ * A failed message or a time-out breaks the engine: all transfers then end at once. Tasks after them run
  * on undefined values, which weft_is_broken() keeps from the program.
  *
  * Threads are StarPU's wrappers, so that a StarPU built for simulation can run this code too. */

@@ -143,7 +143,7 @@ static inline void *weft_comm_transfer_memory(const weft_comm_transfer *t)
     const struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, (unsigned)t->node);
     return (void *)panel->ptr;
 }
-/* Releases the panel, and with it the tasks behind it. */
+/* Releases the panel, and with it the tasks after it. */
 void weft_comm_transfer_end(weft_comm *comm, weft_comm_transfer *t);
 /* Ends transfers whose messages have been started: a list linked by `next`. They stay among the pending. */
 weft_comm_transfer *weft_comm_transfers_active(weft_comm *comm);

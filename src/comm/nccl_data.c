@@ -1,4 +1,4 @@
-/* The data table over NCCL: groups go to a thread of their own, rounds end behind their events, and all else goes to the table
+/* The data table over NCCL: groups go to a thread of their own, rounds end after their events, and all else goes to the table
  * below.
  *
  * One thread alone calls NCCL, because a call may take until a peer makes its own (connections, a full queue of the device),

@@ -22,7 +22,7 @@ static size_t element_of(const weft_region *region, const void *memory)
     return size;
 }
 
-/* Packs a region of a panel on the device, or unpacks it; behind the stream. */
+/* Packs a region of a panel on the device, or unpacks it; on the stream. */
 static int launch_copy(weft_nccl_data *state, const weft_region *region, char *panel, char *packed, bool unpacks)
 {
     size_t size = element_of(region, panel);

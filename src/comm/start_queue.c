@@ -151,7 +151,7 @@ static void take_top(peer_queue *queue, weft_waiting_message *send)
     queue->next = send->tag + 1;
 }
 
-/* Distance of a process behind this one: each process begins with its successor, so that not all send to
+/* Distance of a process after this one: each process begins with its successor, so that not all send to
  * the same one. */
 static int distance(const weft_start_queue *all, int peer)
 {

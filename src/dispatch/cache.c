@@ -76,7 +76,7 @@ uint64_t weft_cache_hash(const weft_cache_key *key)
         hash = weft_hash_u64(hash ^ (uint64_t)(uintptr_t)call->inputs[i]);
         hash = map == NULL ? hash : weft_hash_bytes(map->turn, sizeof(map->turn), hash);
     }
-    /* Members behind num_sizes and num_numbers are 0. */
+    /* Members after num_sizes and num_numbers are 0. */
     const weft_attributes *attributes = call->attributes;
     size_t used =
         offsetof(weft_attributes, sizes) + (size_t)attributes->num_sizes * sizeof(attributes->sizes[0]);

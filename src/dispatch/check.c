@@ -11,7 +11,7 @@ static bool reads_parts(const weft_lowering *lowering, int input)
     return parts;
 }
 
-/* Placed inputs are written to the output behind the list. */
+/* Placed inputs are written to the output after the list. */
 static weft_task_share share_written(const weft_lowering *lowering, int output)
 {
     const weft_operation *operation = lowering->operation;

@@ -229,7 +229,7 @@ bool weft_composite_call(const weft_call *call, weft_tensor *outputs[])
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
-/* Tensors of an expansion being run; it owns a reference to each of those behind the inputs. */
+/* Tensors of an expansion being run; it owns a reference to each of those after the inputs. */
 typedef struct running {
     const weft_call *composite;
     weft_tensor_impl **tensors;

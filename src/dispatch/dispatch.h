@@ -15,7 +15,7 @@ enum { WEFT_ROWS_BEFORE, WEFT_ROWS_BEHIND, WEFT_ROWS_SIDES };
 /* Tensors of a list: inputs, outputs, neighbours' rows. */
 enum { WEFT_MAX_LIST_TENSORS = WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS + WEFT_ROWS_SIDES * WEFT_MAX_INPUTS };
 
-/* The rows before each rank's shard, or behind it, as a tensor of so many rows for each part. */
+/* The rows before each rank's shard, or after it, as a tensor of so many rows for each part. */
 typedef struct weft_neighbour_rows {
     int64_t rows; /* 0: none, and no tensor */
     weft_access_map map;
@@ -40,7 +40,7 @@ typedef struct weft_lowering {
     int num_inputs;
     const weft_layout *inputs[WEFT_MAX_INPUTS]; /* chosen; with an access map, of the tensor it reads */
     /* The input holds the elements that the rank reads through this map; NULL: it holds its shard. Placed
-     * maps: it holds its shard, and is written to the output behind the lowering's tasks, which leave it
+     * maps: it holds its shard, and is written to the output after the lowering's tasks, which leave it
      * out. */
     const weft_access_map *access_map[WEFT_MAX_INPUTS];
     const weft_neighbours *neighbours[WEFT_MAX_INPUTS]; /* the input is its shard, and these; NULL: none */

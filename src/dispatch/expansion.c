@@ -185,7 +185,7 @@ static weft_expansion *expand(const weft_call *call, weft_tensor_impl *const inp
 
 enum { MAX_WORDS = 96 };
 
-/* Where the layouts of a key are: of the details, and of the inputs, each with a word behind it. */
+/* Where the layouts of a key are: of the details, and of the inputs, each with a word after it. */
 enum { KEY_LAYOUT = 5, KEY_INPUTS };
 
 /* Words of a key: in `own` if they fit. */

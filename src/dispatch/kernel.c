@@ -154,7 +154,7 @@ static bool accumulate_all(const weft_lowering *lowering, int64_t panels)
 /* ---- panels shared by tasks ---------------------------------------------------------------------------- */
 
 /* Tasks that write to one panel are sequential, so those of a panel that is small beside the input are divided among
- * groups of consecutive rows. The first group writes to the panel, the others to temporaries, which are copied behind. */
+ * groups of consecutive rows. The first group writes to the panel, the others to temporaries, which are copied afterwards. */
 typedef struct row_groups {
     weft_part panel;
     int64_t count;                 /* 1: its tasks are sequential; 0: no panel yet */

@@ -1,5 +1,5 @@
 /* Inputs with a halo along their first dimension, read in place: a task gets the panels of the rank's own shard, and
- * neighbours' rows in panels of their own before and behind them. Nothing but neighbours' rows is copied or sent. */
+ * neighbours' rows in panels of their own before and after them. Nothing but neighbours' rows is copied or sent. */
 #include "codelets/kernels.h"
 #include "dispatch/dispatch.h"
 

@@ -107,7 +107,7 @@ static weft_part rows_through_map(const weft_lowering *lowering, int input, int6
     return p;
 }
 
-/* A rank's whole shard of an input, without unused room behind an access map's rows. */
+/* A rank's whole shard of an input, without unused room after an access map's rows. */
 static weft_part all_of_input(const weft_lowering *lowering, int input)
 {
     const weft_access_map *map = lowering->access_map[input];
@@ -202,7 +202,7 @@ static void add_row(weft_task_list *tasks, const weft_layout *layout, const weft
 }
 
 /* The panels of an input that is read in place. Parts begin at multiples of the panels' height, so that the rows of a panel are
- * all the rank's own, or all before them, or all behind. */
+ * all the rank's own, or all before them, or all after them. */
 static void add_in_place(weft_task_list *tasks, const weft_part *p)
 {
     const weft_box *own = &p->shard->box;

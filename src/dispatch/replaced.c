@@ -39,7 +39,7 @@ void weft_replacements_forget(void)
     weft_vec_free(&weft_runtime.replaced);
 }
 
-/* The next operation of the library with a name, behind the first *number ones; NULL: there is none. Two may have one
+/* The next operation of the library with a name, after the first *number ones; NULL: there is none. Two may have one
  * name. */
 static const weft_operation *next_named(const char *name, size_t *number)
 {

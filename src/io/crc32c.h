@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The checksum of the bytes behind those of `crc`; 0: of no bytes. */
+/* The checksum of the bytes after those of `crc`; 0: of no bytes. */
 uint32_t weft_crc32c(uint32_t crc, const void *bytes, size_t count);
 /* The same without the processor's instruction. */
 uint32_t weft_crc32c_by_tables(uint32_t crc, const void *bytes, size_t count);

@@ -119,7 +119,7 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* The four digits behind \u; -1 with an error. */
+/* The four digits after \u; -1 with an error. */
 static int32_t code_unit(weft_json *json)
 {
     int32_t unit = 0;

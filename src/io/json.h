@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-/* A scan of `length` characters. The first error is kept, and nothing is scanned behind it. */
+/* A scan of `length` characters. The first error is kept, and nothing is scanned after it. */
 typedef struct weft_json {
     const char *text;
     size_t length, at;
@@ -16,7 +16,7 @@ typedef struct weft_json {
 
 /* Keeps an error at the present position; returns false. */
 bool weft_json_fail(weft_json *json, const char *format, ...) WEFT_PRINTF(2, 3);
-/* The next character behind spaces is this one, which is skipped. */
+/* The next character after spaces is this one, which is skipped. */
 bool weft_json_take(weft_json *json, char character);
 /* Else false and an error. */
 bool weft_json_expect(weft_json *json, char character);

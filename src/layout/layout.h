@@ -179,7 +179,7 @@ int64_t weft_row_elements(int ndim, const weft_box *box);
 /* Panel height: a power of two (or forced_rows), a pure function of shape, dtype and placements, so that
  * every rank can compute every other rank's panels, and cuts of different heights nest. If moving the
  * largest shard takes W us and a panel costs o us, p panels end about W / p + p o after the longer of the
- * operations before and behind. So there are about sqrt(W / o) panels, within the policy's bounds. */
+ * operations before and after it. So there are about sqrt(W / o) panels, within the policy's bounds. */
 int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh_impl *mesh,
                         const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype);
 /* Number of panels of a shard with this box: 0 if it is empty; 1 for a scalar. */
@@ -188,7 +188,7 @@ int64_t weft_panel_count(const weft_layout *layout, const weft_box *box);
 void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first,
                       int64_t *last);
 /* The position of global row `row` among all rows, 0 to 1, as seen from a rank: its own even share of the
- * rows comes last, the rows behind that share first. So a rank first computes rows that others wait for,
+ * rows comes last, the rows after that share first. So a rank first computes rows that others wait for,
  * and ranks begin with different rows. ndim 0: 0. */
 double weft_row_position(const weft_layout *layout, int rank, int64_t row);
 /* The panel that holds global row `row` of the box. */

@@ -55,7 +55,7 @@ weft_call weft_attention_call(const weft_attention_operands *a, const weft_opera
                               int64_t parts);
 /* `tensor` NULL: adds nothing. */
 void weft_attention_add_input(weft_call *call, weft_tensor *tensor);
-/* The mask's term in a rule. Its last dimensions are s and t of q and k (k is the input behind q); those
+/* The mask's term in a rule. Its last dimensions are s and t of q and k (k is the input after q); those
  * of size 1 broadcast, as do missing leading ones. The mask is the last input. "": no mask. */
 const char *weft_attention_write_mask(const weft_call_layouts *call, int q, char text[16]);
 

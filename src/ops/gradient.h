@@ -16,7 +16,7 @@ weft_status weft_call_gradients(const weft_gradient *of);
 const char *weft_call_no_gradient(const weft_call *call);
 /* Why the gradient of a call is not known, though its outputs depend on inputs. NULL: it is. */
 const char *weft_call_missing_gradient(const weft_call *call);
-/* The values that the wanted gradients are computed from: WEFT_READS_INPUT(), _OUTPUT(). Inputs behind the
+/* The values that the wanted gradients are computed from: WEFT_READS_INPUT(), _OUTPUT(). Inputs after the
  * first WEFT_MAX_INPUTS are read only by calls for which weft_call_gradient_reads_all(). */
 unsigned weft_call_gradient_reads(const weft_call *call, const bool wanted[]);
 bool weft_call_gradient_reads_all(const weft_call *call);

@@ -127,7 +127,7 @@ bool weft_expand_rounded_sum(const weft_call *call, weft_tensor *outputs[]);
 #define WEFT_ROUNDED_SUM                                                                                     \
     .expand = weft_expand_rounded_sum, .expands = weft_sum_is_rounded, .passes_scalars = true
 /* `result` of a call with these indices. If it has no elements, so that no task checks indices against [0,
- * size), orders it behind tasks that do. NULL for NULL, or with the error kept. */
+ * size), orders it after tasks that do. NULL for NULL, or with the error kept. */
 weft_tensor *weft_with_checked_indices(const char *function, weft_tensor *result, weft_tensor *indices,
                                        int64_t size);
 /* Sums of the source's elements, each at its index of a dimension of this size: zeros where there is none. 16-bit sums are

@@ -84,7 +84,7 @@ static bool gradient_of_pad(const weft_gradient *of)
 
 /* ---- a tensor's own elements --------------------------------------------------------------------------- */
 
-/* The `count` elements before a dimension's first index, or behind its last one. */
+/* The `count` elements before a dimension's first index, or after its last one. */
 static weft_tensor *beside(weft_tensor *a, int d, int64_t count, bool behind, weft_pad_mode mode)
 {
     int64_t size = weft_layout_of(a)->shape[d], shape[WEFT_MAX_DIMS];
@@ -118,7 +118,7 @@ static weft_tensor *pad_dim(weft_tensor *a, int d, int64_t before, int64_t after
     return parts[0] == NULL || parts[count - 1] == NULL ? NULL : weft_cat(count, parts, d);
 }
 
-/* numbers[0]: the mode; sizes: before each dimension, and behind each. */
+/* numbers[0]: the mode; sizes: before each dimension, and after each. */
 static bool expand_around(const weft_call *call, weft_tensor *outputs[])
 {
     const int64_t *before = call->attributes.sizes, *after = before + WEFT_MAX_DIMS;

@@ -51,7 +51,7 @@ static weft_tensor *scan(const char *function, const weft_operation *operation, 
     });
 }
 
-/* Sums from the end: of each element and all behind it. */
+/* Sums from the end: of each element and all after it. */
 static weft_tensor *sums_behind(weft_tensor *a, int dim)
 {
     return weft_flip(weft_cumsum(weft_flip(a, 1, &dim), dim), 1, &dim);

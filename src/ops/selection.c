@@ -21,7 +21,7 @@ static int64_t product_of(int ndim, const int64_t shape[])
 /* ---- places of true elements --------------------------------------------------------------------------- */
 
 /* The indices of the `count` true elements of truths [n], in order. Each goes to the place that the sum of truths up to it
- * says, all others behind the last one. */
+ * says, all others after the last one. */
 static weft_tensor *places_of(const char *function, weft_tensor *truths, int64_t count)
 {
     int64_t size = weft_layout_of(truths)->shape[0];
@@ -245,7 +245,7 @@ weft_tensor *weft_masked_select(weft_tensor *a, weft_tensor *mask)
 
 static const char *const index_names[MAX_INDICES] = { "indices[0]", "indices[1]", "indices[2]", "indices[3]", "indices[4]" };
 
-/* The elements that the indices name: the indices' broadcast shape, then a's dimensions behind the indexed ones. False with
+/* The elements that the indices name: the indices' broadcast shape, then a's dimensions after the indexed ones. False with
  * the error kept. */
 static bool target_shape(const char *function, const weft_layout *a, int num_indices, weft_tensor *const indices[],
                          int *num_before, int *ndim, int64_t shape[])

@@ -25,7 +25,7 @@ bool weft_strides_are_row_major(int ndim, const int64_t extent[], const int64_t 
     return row_major || expected == 0;
 }
 
-/* The next dimension of more than one index by stride, behind `last` (stride, then dimension); -1: none. */
+/* The next dimension of more than one index by stride, after `last` (stride, then dimension); -1: none. */
 static int next_by_stride(int ndim, const int64_t extent[], const int64_t strides[], int last)
 {
     int next = -1;

@@ -28,7 +28,7 @@ bool weft_box_is_empty(int ndim, const weft_box *box);
 /* Whether the memory at these strides (in elements) is row-major without gaps. Strides of dimensions of size 1, and of
  * empty boxes, are arbitrary. */
 bool weft_strides_are_row_major(int ndim, const int64_t extent[], const int64_t strides[]);
-/* Elements from the first to behind the last one; 0: empty. -1: a stride is not positive, the dimensions interleave, or
+/* Elements from the first to after the last one; 0: empty. -1: a stride is not positive, the dimensions interleave, or
  * the number is too large; *dim is then the dimension. */
 int64_t weft_strides_span(int ndim, const int64_t extent[], const int64_t strides[], int *dim);
 /* The dimension with the largest stride among those of more than one index; 0: none. */

@@ -192,7 +192,7 @@ static void hosted_with(const line *l, int64_t element, int64_t *begin, int64_t 
 /* ---- parents and children ------------------------------------------------------------------------------ */
 
 /* Of the elements begin .. end - 1, of which `begin` has the part: the element that receives it next, to
- * serve those behind it. The middle, or a position near it where a process begins, so that each process
+ * serve those after it. The middle, or a position near it where a process begins, so that each process
  * receives the part once. */
 static int64_t next_in_tree(const line *l, int64_t begin, int64_t end)
 {

@@ -125,7 +125,7 @@ static double steps(double times, double latency, double message, double byte, d
     return times * (latency + messages * message + bytes * byte);
 }
 
-/* One panel through the whole chain, and the other panels behind it. */
+/* One panel through the whole chain, and the other panels after it. */
 static double cost_of_chain(const broadcast_cost *r, const weft_cost_model *c)
 {
     double remote = (double)r->shape.processes, local = (double)(r->shape.ranks - r->shape.processes);
@@ -190,7 +190,7 @@ static double cost_broadcast_tree(const broadcast_cost *r, const weft_cost_model
 }
 
 /* Whether forwarding can be cheaper than copies from the source. Inside one process there is no link to
- * wait for. A rank that sends no more than others receive needs no help, unless several ranks behind its
+ * wait for. A rank that sends no more than others receive needs no help, unless several ranks after its
  * link want the same box. On another mesh, replicas other than the one whose turn it is may be nearer;
  * then they are nearer than a tree too. */
 static bool may_broadcast(const weft_stage *stage, const weft_topology *topology, const load *l)

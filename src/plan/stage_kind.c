@@ -100,7 +100,7 @@ static weft_stage_kind kind_with_root(const weft_stage *stage)
     return WEFT_STAGE_GENERAL;
 }
 
-/* A window of parts of `times` indices each, by their numbers: the last indices before the part, or the first behind it. */
+/* A window of parts of `times` indices each, by their numbers: the last indices before the part, or the first after it. */
 static bool is_beside_part(const weft_access_map *map, int d)
 {
     const weft_window *w = &map->of[d];

@@ -4,7 +4,7 @@
 
 #include "plan/plan.h"
 
-/* Makes room for exactly `more` transfers behind the present ones. False: no memory. */
+/* Makes room for exactly `more` transfers after the present ones. False: no memory. */
 bool weft_transfers_reserve(weft_transfers *moves, size_t more);
 /* For at least one more, if their number is unknown: room doubles. */
 bool weft_transfers_reserve_one(weft_transfers *moves);

@@ -81,7 +81,7 @@ static bool read_wish(wish *w)
 
 /* ---- writing --------------------------------------------------------------------------------------------- */
 
-/* A number with six digits behind the point, whatever the locale. */
+/* A number with six digits after the point, whatever the locale. */
 static void write_number(FILE *file, const char *before, double value, const char *after)
 {
     long long millionths = (long long)(value * 1e6 + (value < 0 ? -0.5 : 0.5));

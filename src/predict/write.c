@@ -36,7 +36,7 @@ bool weft_predict_path(const weft_simulation *simulation, char *characters, size
 
 /* ---- the timeline ---------------------------------------------------------------------------------------- */
 
-/* Milliseconds with six digits behind a point, whatever the locale. */
+/* Milliseconds with six digits after a point, whatever the locale. */
 static void write_ms(FILE *file, double us)
 {
     long long ns = us > 0 ? (long long)(us * 1e3 + 0.5) : 0;

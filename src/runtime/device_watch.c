@@ -1,4 +1,4 @@
-/* A thread that looks at the devices' streams. StarPU 1.4 asks for the end of a kernel until CUDA answers cudaSuccess; behind any
+/* A thread that looks at the devices' streams. StarPU 1.4 asks for the end of a kernel until CUDA answers cudaSuccess; after any
  * other answer the task never ends, and nor does a wait for it. StarPU calls abort() if any other CUDA call fails. So a
  * process whose device is lost cannot go on: it tells the others, and ends. */
 #include "runtime/device_watch.h"

@@ -210,7 +210,7 @@ static int own_length(const binder *b, int input, const weft_rule_term *term)
 }
 
 /* A compound dimension: its size; the factor along which it may be sharded, the first one whose size is
- * not 1; and the product of the sizes behind that one. The other factors cannot be sharded here. */
+ * not 1; and the product of the sizes after that one. The other factors cannot be sharded here. */
 static weft_status measure_compound(binder *b, const weft_rule_term *term, int64_t *size, int *leading,
                                     int64_t *inner)
 {

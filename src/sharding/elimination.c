@@ -267,7 +267,7 @@ static bool eliminate(eliminator *e, int v)
 static const weft_cost_table *cut(eliminator *e, const factor *of, int v, int choice, int variables[])
 {
     int shape[WEFT_MAX_AXES], ndim = 0;
-    size_t inner = 1, size = 1; /* entries behind the variable's axis; its choices */
+    size_t inner = 1, size = 1; /* entries after the variable's axis; its choices */
     for (int i = 0; i < of->table->ndim; i++) {
         if (of->variables[i] == v) {
             size = (size_t)of->table->shape[i];

@@ -51,7 +51,7 @@ weft_status weft_explanation_reads(const weft_explanation *explanation, int inpu
 /* Predicted: of all redistributions and reads. Negative: no memory. */
 double weft_explanation_moves_us(const weft_explanation *explanation);
 
-/* A page, each line behind `indent`: the combinations, the reason, the inputs, the outputs. */
+/* A page, each line after `indent`: the combinations, the reason, the inputs, the outputs. */
 weft_status weft_explanation_print(const weft_explanation *explanation, const char *indent, FILE *file);
 /* Two lines on a redistribution. */
 void weft_explanation_print_move(const weft_plan *plan, const weft_plan_statistics *statistics,

@@ -108,7 +108,7 @@ static bool read_windows(reader *r, weft_rule_operand *operand, int factor)
         return true;
     }
     if (r->rule->factors[factor].run || operand >= r->rule->outputs) {
-        return complain(r, "\"~\" belongs behind a single dimension of an input");
+        return complain(r, "\"~\" belongs after a single dimension of an input");
     }
     operand->terms[operand->num_terms - 1].access_map = true;
     r->at++;

@@ -102,7 +102,7 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* The receive is posted, and its send is on its way, or there is none: its bytes come as they leave, behind those that came
+/* The receive is posted, and its send is on its way, or there is none: its bytes come as they leave, after those that came
  * before them. */
 static void arrive(weft_simulation *simulation, uint32_t number)
 {

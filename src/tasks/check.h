@@ -5,7 +5,7 @@
  *  - No output or temporary is read before it is written; after an operand with WEFT_SLOT_WRITE its slot contains
  *    nothing but the values written by the task.
  *  - Each element of an output is written by one task. A sum may be continued by later tasks, which read inputs
- *    behind those of the earlier tasks: addends are in the order of rows and columns; ranks' addends in the order
+ *    after those of the earlier tasks: addends are in the order of rows and columns; ranks' addends in the order
  *    of their numbers; all elements of a shard get equally many addends.
  *  - The tags of messages with one process, in each direction, are 0, 1, 2, ..., each once.
  *  - A value in a temporary is read before the next write, and before the list ends.

@@ -4,7 +4,7 @@
 
 /* ---- the order of addends ------------------------------------------------------------------------------ */
 
-/* Order of two reads of a tensor: -1, 0, 1 as the bytes read by `a` lie before, at or behind those read by
+/* Order of two reads of a tensor: -1, 0, 1 as the bytes read by `a` lie before, at or after those read by
  * `b`. */
 static int compare_reads(const weft_checker *c, const weft_task_operand *a, const weft_task_operand *b)
 {
@@ -29,7 +29,7 @@ static const weft_task_operand *read_of(const weft_checker *c, const weft_task *
     return NULL;
 }
 
-/* Whether the addends of `later` lie behind those of `earlier`: before them in no tensor, behind them in
+/* Whether the addends of `later` lie after those of `earlier`: before them in no tensor, after them in
  * one. Tasks without a common input tensor are not ordered. */
 static bool comes_after(const weft_checker *c, uint32_t earlier, uint32_t later)
 {
@@ -69,7 +69,7 @@ static const char *add_source(weft_checker *c, const weft_checked_unit *u, bool 
     if (begins) {
         if (s->any && ((u->addends > 0 && s->tasks && !comes_after(c, s->last, u->first)) ||
                        !ranks_come_after(s->last_rank_addend, u->rank_addend))) {
-            return "its addends do not come behind those of the operand before";
+            return "its addends do not come after those of the operand before";
         }
         s->addends += s->of_this = u->addends > 0 ? u->addends : 1;
         s->tasks = u->addends > 0;
@@ -118,10 +118,10 @@ static const char *continue_unit(const weft_checker *c, weft_checked_unit *u,
     bool from_tasks = access->adds_sources && c->sources.tasks;
     if (u->state != WEFT_UNIT_GIVEN && u->addends > 0 && (from_tasks || !access->adds_sources) &&
         !comes_after(c, u->last, from_tasks ? c->sources.first : c->task)) {
-        return "its addends do not come behind those of the tasks before";
+        return "its addends do not come after those of the tasks before";
     }
     if (access->adds_sources && !ranks_come_after(u->rank_addend, c->sources.first_rank_addend)) {
-        return "the ranks' addends do not come behind those of the tasks before";
+        return "the ranks' addends do not come after those of the tasks before";
     }
     u->state = WEFT_UNIT_WRITTEN;
     return NULL;

@@ -1,5 +1,5 @@
 /* Shards acquired by the program (weft_local_acquire()), and what waits for their release: tasks that use
- * them, tasks behind those, and so on. Blocking on one of these would deadlock. Costs nothing while no
+ * them, tasks after those, and so on. Blocking on one of these would deadlock. Costs nothing while no
  * shard is acquired. */
 #include <stdio.h>
 #include <stdlib.h>

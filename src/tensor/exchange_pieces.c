@@ -17,7 +17,7 @@ static bool add_piece(weft_vec *pieces, const piece *like, int64_t bytes, const 
 
 /* Upper limit of a message: larger ones are cut by rows, and rows by columns. The values of one can be
  * used while the next is under way. And eager messages keep a link busy in both directions: over TCP, the
- * rendezvous reply for a larger one queues behind data in the other direction. Measured over 1 Gbit/s,
+ * rendezvous reply for a larger one queues after data in the other direction. Measured over 1 Gbit/s,
  * both hosts sending: 48 and 60 KB 119 MB/s, 1 MB 67 to 119 MB/s. On faster links messages are larger
  * (weft_machine_messages()). */
 static bool cut_to_messages(weft_vec *pieces, const weft_layout *layout, const piece *like,

@@ -4,7 +4,7 @@
  * target, and where a message would exceed the limit: a piece lies in one panel on both sides. Both sides
  * of a message cut alike, so they agree on the messages between them and on their order: by target panel,
  * target rank, position in the panel, and number of the addend. First panels come first, so that the tasks
- * behind them can begin.
+ * after them can begin.
  *
  * Pieces are in the source's indices. Through an access map (weft_access_map) the target's indices differ,
  * and so do the rows at which its panels begin. */

@@ -74,7 +74,7 @@ static size_t aligned(size_t bytes)
     return (bytes + 15) / 16 * 16;
 }
 
-/* Offsets in a task's block of the kernel's pointers, and of its arguments behind them. */
+/* Offsets in a task's block of the kernel's pointers, and of its arguments after them. */
 static size_t pointers_at(int num_operands)
 {
     return aligned(sizeof(weft_submitted_run) + (size_t)num_operands * sizeof(weft_run_place));

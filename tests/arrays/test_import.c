@@ -222,7 +222,7 @@ static void a5_uneven_shards_are_asked_for(void **state)
 }
 
 /* Sizes that no tensor has: every process gets the same error, which names the rank. Nothing is left
- * behind. */
+ * afterwards. */
 static void a5_shards_that_do_not_fit(void **state)
 {
     (void)state;

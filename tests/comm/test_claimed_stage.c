@@ -170,7 +170,7 @@ static void test_stages_begin_in_order(void **state)
 }
 
 /* A stage that fails, when it begins or when it ends, breaks the world, and releases its panels and those of
- * the stages behind it. */
+ * the stages after it. */
 static void test_failed_stages_release(void **state)
 {
     (void)state;

@@ -147,7 +147,7 @@ static void submit_lonely(weft_comm *comm, lonely *l)
     assert_true(weft_comm_submit(comm, l->handle, true, true, 2, messages, NULL, "weights"));
     assert_true(weft_comm_submit(comm, l->giver, false, false, 1, messages, NULL, "weights"));
     weft_runtime.call = "weft_add";
-    /* A send that never starts, behind a task that waits for it. */
+    /* A send that never starts, after a task that waits for it. */
     submit_add_one(l->handle);
     weft_message more = plain_message(2, sizeof(l->values));
     assert_true(weft_comm_submit(comm, l->handle, false, false, 1, &more, NULL, NULL));

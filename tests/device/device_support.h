@@ -56,7 +56,7 @@ int64_t below(int64_t n);
 double any_number(void);
 /* Fills memory number k on both sides with values of a type. */
 void fill_at_random(int k, weft_dtype dtype);
-/* Launches the kernel on the device, and runs it here behind; `host` and `device` are its operands' addresses. Both find
+/* Launches the kernel on the device, and runs it here afterwards; `host` and `device` are its operands' addresses. Both find
  * the same errors. */
 void run_on_both(const weft_task_run *run, void *host[], void *device[]);
 /* A number of a floating type, and one that is rounded to it. */

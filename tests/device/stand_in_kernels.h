@@ -171,7 +171,7 @@ template <typename T> static T stand_in_exchange(T value, unsigned other)
     return value;
 }
 
-/* The value of the thread `distance` behind in the warp; of one that is not there: its own. */
+/* The value of the thread `distance` further in the warp; of one that is not there: its own. */
 template <typename T> static T __shfl_down_sync(unsigned, T value, unsigned distance)
 {
     unsigned own = threadIdx.x, lane = own % 32;

@@ -270,7 +270,7 @@ static weft_cuda_steps scale_all(scaling *s, int count, void *operands[][2], cha
     return (weft_cuda_steps){ count, s->runs, scratch, AREA };
 }
 
-/* A value that nothing reads needs no memory: that kernel is not launched, alone or behind another box. */
+/* A value that nothing reads needs no memory: that kernel is not launched, alone or after another box. */
 static void test_values_that_nothing_reads(void **state)
 {
     (void)state;

@@ -28,7 +28,7 @@ cudaError_t __wrap_cudaMemcpyAsync(void *target, const void *source, size_t size
     return __real_cudaMemcpyAsync(target, source, size, kind, fault.stream == NULL ? stream : fault.stream);
 }
 
-/* ---- tables of panels: copied behind a stream ------------------------------------------------------------ */
+/* ---- tables of panels: copied on a stream ------------------------------------------------------------- */
 
 enum { CALLS = 12, ROWS = 70, COLUMNS = 3, ELEMENTS = ROWS * COLUMNS };
 

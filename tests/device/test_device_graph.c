@@ -61,7 +61,7 @@ static weft_tensor *any(int64_t rows, int64_t columns)
 
 static const size_t bytes = ROWS * COLUMNS * sizeof(float), few_bytes = 4 * 6 * sizeof(float);
 
-/* All runs' outputs, one behind the other. */
+/* All runs' outputs, one after the other. */
 static void compute(char *results)
 {
     weft_scope_open();

@@ -143,7 +143,7 @@ static const struct {
 
 enum { CASES = sizeof(cases) / sizeof(cases[0]) };
 
-/* The results, one behind the other, and how many tasks ran on devices for each. */
+/* The results, one after the other, and how many tasks ran on devices for each. */
 static void compute(float *results, int64_t tasks[])
 {
     for (int i = 0; i < CASES; i++) {
@@ -194,7 +194,7 @@ static void test_same_bits(void **state)
     free(on_devices);
 }
 
-/* A description of a program that knows no `cuda`: behind its end lie other bytes. */
+/* A description of a program that knows no `cuda`: after its end lie other bytes. */
 static void test_older_programs(void **state)
 {
     (void)state;

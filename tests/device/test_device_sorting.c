@@ -9,7 +9,7 @@
 
 enum { LITTLE = 1 << 16, MOST_PANELS = 600 };
 
-/* [before, length, behind], sorted along dimension 1; [length] in panels where `panel_rows` is not 0. */
+/* [before, length, after], sorted along dimension 1; [length] in panels where `panel_rows` is not 0. */
 typedef struct row {
     int64_t before, length, behind, wanted, panel_rows;
     int distinct;   /* about so many different values; 0: many */
@@ -213,7 +213,7 @@ static void test_long_line(void **state)
     check_row(&of, WEFT_KERNEL_order, WEFT_I64, true, true);
 }
 
-/* Lines that lie one behind the other, and apart. */
+/* Lines that lie one after the other, and apart. */
 static void test_several_lines(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void test_several_lines(void **state)
     }
 }
 
-/* The first few of a line; none behind them is written. */
+/* The first few of a line; none after them is written. */
 static void test_front(void **state)
 {
     (void)state;

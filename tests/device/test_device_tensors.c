@@ -130,7 +130,7 @@ static void test_models_decide(void **state)
     }
 }
 
-/* Tensors on the program's memory, changed on devices: their last values are there behind weft_wait(). */
+/* Tensors on the program's memory, changed on devices: their last values are there after weft_wait(). */
 static void test_lent_memory(void **state)
 {
     (void)state;

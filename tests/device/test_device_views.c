@@ -53,7 +53,7 @@ static void test_sums_of_lines(void **state)
     }
 }
 
-/* More panels than fit into a launch's argument: their table is copied behind the stream, many calls at once. */
+/* More panels than fit into a launch's argument: their table is copied on the stream, many calls at once. */
 static void test_tables(void **state)
 {
     (void)state;

@@ -69,7 +69,7 @@ part any_matrices(const part *batch, int dims, int64_t rows, int64_t columns)
     return p;
 }
 
-/* Panels in memory k, one behind the other with gaps. */
+/* Panels in memory k, one after the other with gaps. */
 static void place_panels(view_case *c, int k, weft_kernel_operand *operand, int64_t row_elements, size_t size)
 {
     size_t place = (size_t)below(3) * size;

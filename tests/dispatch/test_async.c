@@ -46,7 +46,7 @@ static void note_function(const char *text)
     num_blocking++;
 }
 
-/* A comment belongs to the declaration behind it, and between \{ and \} to all. */
+/* A comment belongs to the declaration after it, and between \{ and \} to all. */
 static void read_header(const char *text)
 {
     const char *comment = NULL, *comment_end = NULL, *group = NULL, *group_end = NULL;

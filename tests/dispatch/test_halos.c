@@ -106,7 +106,7 @@ static void plane_kernel(const weft_kernel_call *call)
     }
 }
 
-/* "hw,h~w->hw": a += the row before and the row behind of b, in place. */
+/* "hw,h~w->hw": a += the row before and the row after of b, in place. */
 static void relax_kernel(const weft_kernel_call *call)
 {
     const weft_view *b = &call->inputs[0], *out = &call->output;

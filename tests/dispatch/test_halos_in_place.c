@@ -49,7 +49,7 @@ static double weighted(const weft_kernel_call *call, int64_t row, int64_t c)
     return sum;
 }
 
-/* "h~w->hw", and "hw,h~w->hw" in place: numbers[0] rows before and numbers[1] rows behind. */
+/* "h~w->hw", and "hw,h~w->hw" in place: numbers[0] rows before and numbers[1] rows afterwards. */
 static void sum_kernel(const weft_kernel_call *call)
 {
     const weft_view *in = &call->inputs[0], *out = &call->output;

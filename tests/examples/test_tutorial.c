@@ -17,7 +17,7 @@
 static const char *tutorial;
 static char page[1 << 16], sources[2][1 << 16];
 
-/* The text behind the next line `fence`, to the next line "```", which is cut off. NULL: there is none. */
+/* The text after the next line `fence`, to the next line "```", which is cut off. NULL: there is none. */
 static char *next_block(char **rest, const char *fence)
 {
     char *begin = strstr(*rest, fence);

@@ -318,7 +318,7 @@ static void test_random_numbers(void **state)
         assert_same_shards(outputs[i][0], expected[i][0], "dropout");
         assert_same_shards(outputs[i][1], expected[i][1], "noise");
     }
-    assert_same_shards(next, weft_rand(WEFT_F64, 1, (int64_t[]){ 4 }, line(), NULL), "behind the graph");
+    assert_same_shards(next, weft_rand(WEFT_F64, 1, (int64_t[]){ 4 }, line(), NULL), "after the graph");
     assert_int_equal(info_of(graph).captures, 1);
     weft_scope_close();
     weft_graph_free(graph);

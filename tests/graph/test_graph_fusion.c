@@ -180,7 +180,7 @@ static weft_status backward(void *context, weft_tensor *const inputs[], const do
     return WEFT_OK;
 }
 
-/* A step of Adam behind weight decay and scaling of the gradient, each a call of its own. */
+/* A step of Adam after weight decay and scaling of the gradient, each a call of its own. */
 static weft_status adam(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     (void)context;
@@ -193,7 +193,7 @@ static weft_status adam(void *context, weft_tensor *const inputs[], const double
 
 enum { PARAMETERS = 3 };
 
-/* A step of Adam behind clipping: inputs[]: parameters, first and second moments, gradients. */
+/* A step of Adam after clipping: inputs[]: parameters, first and second moments, gradients. */
 static weft_status clipped_adam(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     (void)context;
@@ -244,7 +244,7 @@ static void check_traffic(const char *name, weft_graph_function function, int nu
     assert_no_error();
 }
 
-/* Clipping reads the gradients for their norm first; behind that, one pass scales them and makes the step. The norm's
+/* Clipping reads the gradients for their norm first; after that, one pass scales them and makes the step. The norm's
  * greatest value is part of the calls that clipping is made of; the step's scalars are not. */
 static void test_f9_clipping_and_adam(void **state)
 {

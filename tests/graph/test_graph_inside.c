@@ -242,7 +242,7 @@ static void explanations_and_strict_regions(void **state)
     assert_int_equal(compare(explains, &captured, &eager).replays, RUNS - 1);
     assert_true(compare(moves_strictly, &captured, &eager).replays > 0);
 
-    /* around: a graph that has replayed is refused there as its function is, and goes on behind. */
+    /* around: a graph that has replayed is refused there as its function is, and goes on afterwards. */
     weft_graph *graph = weft_graph_new("moves", moves, NULL, 1, 1, 1);
     weft_scope_open();
     weft_tensor *x = draw_rows(ROWS), *output, *expected;

@@ -100,7 +100,7 @@ static weft_status output_that_is_read(void *context, weft_tensor *const inputs[
     return WEFT_OK;
 }
 
-/* Calls that are fused behind one that is not. The first output is made before the last call reads `sums`. */
+/* Calls that are fused after one that is not. The first output is made before the last call reads `sums`. */
 static weft_status fused(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     (void)context;

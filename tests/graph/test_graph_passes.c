@@ -90,7 +90,7 @@ static weft_status run(void *context, weft_tensor *const inputs[], const double 
     return WEFT_OK;
 }
 
-/* Inputs, and behind them a tensor that is changed. */
+/* Inputs, and after them a tensor that is changed. */
 static void make_inputs(prng *random, weft_mesh *mesh, weft_dtype dtype, int ndim, const int64_t shape[],
                         weft_placement placements[][WEFT_MAX_DIMS], weft_tensor *inputs[])
 {

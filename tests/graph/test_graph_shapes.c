@@ -139,7 +139,7 @@ static void test_f4_texts_that_cannot_be_read(void **state)
     (void)state;
     static const char *const wrong[][2] = {
         { "", "a number is missing" },          { "i0.0", "a comparison is missing" },
-        { "i0 == 1", "written iINPUT.DIM" },    { "i0.0 % 0 == 0", "behind % is 0" },
+        { "i0 == 1", "written iINPUT.DIM" },    { "i0.0 % 0 == 0", "after % is 0" },
         { "i0.0 % 2 < 1", "== or != is missing" }, { "i0.0 == 1 2", "the end is missing" },
         { "99999999999999999999 == i0.0", "too large" }, { "i0.0*i0.0*i0.0*i0.0 == 1", "too many sizes" },
         { "i0.0 == ", "a number is missing" },  { "i0.0 = 2", "a comparison is missing" },

@@ -43,7 +43,7 @@ static void assert_unchanged(void)
 
 /* ---- mutations ---------------------------------------------------------------------------------------------- */
 
-/* Moves the bytes behind `at` by `by`. */
+/* Moves the bytes after `at` by `by`. */
 static int64_t shift(char *bytes, int64_t count, int64_t at, int64_t by)
 {
     if (count + by > MAX_BYTES || at - by > count) {

@@ -262,7 +262,7 @@ static void what_is_printed_reads_back(void **state)
     }
 }
 
-/* Any room gives a prefix, terminated, with nothing written behind it. */
+/* Any room gives a prefix, terminated, with nothing written after it. */
 static void printing_into_too_little_room(void **state)
 {
     (void)state;

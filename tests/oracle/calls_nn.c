@@ -28,7 +28,7 @@ CALL(log_softmax_backward)
     return weft_log_softmax_backward(in[0], in[1], dim(c));
 }
 
-/* Input `first`, where the case has a gain; the one behind it, where it has a bias. \{ */
+/* Input `first`, where the case has a gain; the one after it, where it has a bias. \{ */
 static weft_tensor *gain_of(const oracle_case *c, weft_tensor *const in[], int first)
 {
     return oracle_whole(c, "gain") ? in[first] : NULL;

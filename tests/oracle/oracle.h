@@ -50,7 +50,7 @@ typedef struct oracle_case {
         const char *name, *value;
     } attributes[ORACLE_ATTRIBUTES];
     /* Of gradients: those of the operation's outputs, and directions for second derivatives. `outputs` are gradients of
-     * inputs then, and with directions those of seeds behind them. */
+     * inputs then, and with directions those of seeds after them. */
     int num_seeds, num_directions;
     oracle_input seeds[ORACLE_OUTPUTS], directions[ORACLE_INPUTS];
     oracle_output outputs[ORACLE_OUTPUTS];

@@ -15,7 +15,7 @@ LOGS = Domain(-240, 0, 64)
 
 def drafted(first=None, second=None, **attributes):
     """Two of one shape; `weight` and `pos_weight` among the attributes: 1 where there is one more, in this order
-    from behind."""
+    from afterwards."""
     def sample(random):
         type_name, shape = any_type(random, FLOATING), any_shape(random)
         values = {"reduction": random.randrange(3)}

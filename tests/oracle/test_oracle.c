@@ -100,7 +100,7 @@ static uint64_t calls_of(const oracle_case *c)
     } rows[] = {
         { "attention_backward", 2 }, /* weft_attention() first */
         { "attention_backward_with_log_sums", 2 },
-        { "cross_entropy_with_log_sums", 2 }, /* weft_to_type() behind it */
+        { "cross_entropy_with_log_sums", 2 }, /* weft_to_type() after it */
         { "cross_entropy_backward_with_log_sums", 2 },
         { "batch_norm", 5 }, /* two running statistics are made, and change by calls of their own */
     };

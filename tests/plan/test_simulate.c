@@ -269,7 +269,7 @@ static void a_receive_without_a_send_is_counted(void **state)
     weft_simulation_free(&s);
 }
 
-/* Each process sends behind what it receives: nothing could begin. */
+/* Each process sends after what it receives: nothing could begin. */
 static void a_circle_ends(void **state)
 {
     (void)state;

@@ -311,7 +311,7 @@ static const scenario scenarios[] = {
       "ranks differ",
       { "calls weft_add_inplace(f32", "which fails", "weft_add_inplace: b is NULL" } },
     { "sleeps", 3, true, "timed out", { WHO "has not come to call ", LARGE } },
-    /* It has stopped before it was asked where it is, and does not answer, or right behind, and has not come to the call. */
+    /* It has stopped before it was asked where it is, and does not answer, or is behind, and has not come to the call. */
     { "woken", 2, true, "timed out", { WHO, LARGE } },
     { "killed", 3, true, "timed out", { WHO "does not answer", LARGE } },
     /* A process that cannot start, in a program that owns MPI. */

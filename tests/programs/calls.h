@@ -73,7 +73,7 @@ struct operation {
     int weight; /* how often it is chosen; 0 stands for 4 */
 };
 
-/* All rows; false behind the last. */
+/* All rows; false after the last. */
 bool operation_at(int i, const operation **found);
 const operation *operation_find(const char *name);
 int operation_index(const operation *wanted);

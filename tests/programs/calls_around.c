@@ -3,7 +3,7 @@
 
 /* ---- padding ------------------------------------------------------------------------------------------- */
 
-/* Wholes: the mode, elements before each dimension, and behind each. */
+/* Wholes: the mode, elements before each dimension, and after each. */
 enum { MODE, BEFORE, AFTER = BEFORE + MAX_TENSOR_DIMS, PAD_WHOLES = AFTER + MAX_TENSOR_DIMS };
 
 CALLS(pad, out[0] = weft_pad(in[0], weft_tensor_ndim(in[0]), whole + 1, whole + 6, (weft_pad_mode)whole[0], real[0]))

@@ -29,7 +29,7 @@ typedef double element_loss(double a, double b, double ones, double bend, double
 typedef struct pair_loss {
     element_loss *of;
     value_kind first, second;
-    int weights; /* inputs behind the two */
+    int weights; /* inputs after the two */
 } pair_loss;
 
 static double distance(double a, double b, double ones, double bend, double *scale)

@@ -18,7 +18,7 @@ typedef struct graph_of_piece {
     weft_graph *graph;
     running *running;
     const piece *piece;
-    bool holds; /* tensors of the function live on behind it, in this run */
+    bool holds; /* tensors of the function live on after it, in this run */
     int num_held;
     weft_tensor *held[MOST_HELD];
 } graph_of_piece;

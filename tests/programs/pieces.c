@@ -78,7 +78,7 @@ static void find_new(const partition *plan, const program *p, piece *one)
 
 /* ---- inputs ---------------------------------------------------------------------------------------------- */
 
-/* A step behind the piece needs it, or it may be the same tensor as another value: one that may be returned as it is. */
+/* A step after the piece needs it, or it may be the same tensor as another value: one that may be returned as it is. */
 static bool is_shared_or_needed(const program *p, const piece *one, int value)
 {
     bool found = false;

@@ -14,7 +14,7 @@ typedef struct piece {
     int num_outputs;                /* so many of these are the graph's outputs; others are kept by weft_scope_keep() */
     /* Of those to be frozen. */
     int num_inputs, inputs[MAX_VALUES]; /* values of before that its calls take */
-    bool given_up[MAX_VALUES];          /* inputs that nothing behind it needs: the program gives them up, the graph takes them */
+    bool given_up[MAX_VALUES];          /* inputs that nothing after it needs: the program gives them up, the graph takes them */
 } piece;
 
 /* A program's pieces. */

@@ -414,7 +414,7 @@ static void test_compound_factors(void **state)
     assert_int_equal(binding.outputs[0].inner[0], 1);
     assert_int_equal(binding.outputs[0].factor_of[1], 1);
     assert_int_equal(binding.outputs[0].inner[1], 5);
-    /* b is behind a, c behind b. */
+    /* b is after a, c after b. */
     assert_true(!binding.factors[0].whole && binding.factors[1].whole && binding.factors[2].whole);
 
     /* A factor of size 1 leaves the lead to the next one. */

@@ -165,7 +165,7 @@ static void test_compound(void **state)
     check_compound(1, four, 8, 3, "S0", "[S0]");
     check_compound(1, three, 5, 2, "S0", "[S0]"); /* 2, 2, 1 of a; 4, 4, 2 of both */
     check_compound(1, four, 6, 3, "S0", "[R]");   /* 2, 2, 2, 0 of a; 5, 5, 5, 3 of both */
-    check_compound(1, four, 8, 3, "S1", "[S0]");  /* c is behind b in the output */
+    check_compound(1, four, 8, 3, "S1", "[S0]");  /* c is after b in the output */
     check_compound(1, four, 8, 3, "P", "[P(sum)]");
     check_compound(2, two_by_two, 8, 3, "S0,S0", "[S0,S0]");
     check_compound(2, two_by_two, 6, 3, "S0,R", "[S0,R]");

@@ -20,7 +20,7 @@ void example_curve(const char *name, int n, double losses[]);
 
 /* One process exits with `code`, and its message has `part`; or the test fails. */
 void example_refused(const char *program, const char *arguments, int code, const char *part);
-/* The number behind `key` in the last line of "out"; and n numbers of the list behind it. Fail the test if there is none. */
+/* The number after `key` in the last line of "out"; and n numbers of the list after it. Fail the test if there is none. */
 double example_number(const char *key);
 void example_list(const char *key, int n, double values[]);
 /* The bytes of a tensor of a safetensors file. Fails the test unless there are so many. */

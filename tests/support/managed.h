@@ -40,7 +40,7 @@ enum { ON_CPU = 1, ON_CUDA = 2, READ_ONLY = 1, COPIED = 2 };
 /* How a producer lays its memory out. */
 typedef enum laid_out {
     PLAIN,     /* row-major, strides NULL */
-    STRIDED,   /* row-major by strides, behind a byte offset */
+    STRIDED,   /* row-major by strides, after a byte offset */
     REVERSED,  /* the last dimension backwards: not row-major where it has two elements */
     TRANSPOSED /* the last dimension slowest: likewise */
 } laid_out;

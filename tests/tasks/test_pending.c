@@ -6,7 +6,7 @@
 
 /* ---- one process --------------------------------------------------------------------------------------- */
 
-/* Tasks behind one that takes a while. Without a limit they take 0.8 GB. */
+/* Tasks after one that takes a while. Without a limit they take 0.8 GB. */
 static void test_memory_is_bounded(void **state)
 {
     (void)state;

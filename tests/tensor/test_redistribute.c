@@ -241,7 +241,7 @@ static void test_streams(void **state)
 }
 
 /* Several ranks of a process send more addends of one panel than there is room for, in messages above
- * MPI's eager limit: the receiver must not wait for a message behind one that it cannot take. Also on a
+ * MPI's eager limit: the receiver must not wait for a message after one that it cannot take. Also on a
  * mesh with descending ranks. */
 static void test_addends_without_room(void **state)
 {

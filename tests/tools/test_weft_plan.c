@@ -27,7 +27,7 @@ static run run_tool(const char *arguments, bool errors)
 
 /* ---- JSON, as far as it is needed here ----------------------------------------------------------------- */
 
-/* The text behind "key":. */
+/* The text after "key":. */
 static const char *json_value(const char *text, const char *key)
 {
     char quoted[100];
@@ -49,7 +49,7 @@ static bool json_is(const char *text, const char *key, const char *value)
     return strncmp(json_value(text, key), value, strlen(value)) == 0;
 }
 
-/* One entry of "receives" or "sends"; *text advances behind it. False: none. */
+/* One entry of "receives" or "sends"; *text advances after it. False: none. */
 typedef struct entry {
     int64_t stage, peer;
     weft_box box;

@@ -28,7 +28,7 @@ static const char *run_tool(const char *arguments, bool errors, int expected)
     return text;
 }
 
-/* The text behind "key":, after a position. */
+/* The text after "key":, after a position. */
 static const char *after(const char *text, const char *key)
 {
     char quoted[100];
@@ -119,7 +119,7 @@ static void draw_problem(prng *random, const fixture *f, problem *p)
     }
 }
 
-/* A layout is the one that the program tells behind a place of its text. */
+/* A layout is the one that the program tells after a place of its text. */
 static void assert_layout(const weft_layout *layout, const char *told)
 {
     char placements[60], quoted[70];
@@ -154,7 +154,7 @@ static void check_strategies(const char *told)
     for (const char *at = after(told, "strategies"); (at = strstr(at, "{\"chosen\": ")) != NULL && at < end; at++) {
         double us = strtod(after(at, "predicted_us"), NULL);
         assert_int_equal(begins(after(at, "chosen"), "true"), seen == 0);
-        assert_true(us >= before || seen == 1); /* behind the chosen one, in ascending order */
+        assert_true(us >= before || seen == 1); /* after the chosen one, in ascending order */
         assert_true(us >= first);
         before = us;
         seen++;

@@ -115,7 +115,7 @@ COLUMNS_OF_ONE = [
 
 
 def headline(figures):
-    """The columns, and for each row its title, the figures, and the words behind."""
+    """The columns, and for each row its title, the figures, and the words after them."""
     rows = [(f"process {own['process']}", own) for own in figures["processes"]]
     if len(rows) > 1:
         rows.append(("all", figures["all"]))

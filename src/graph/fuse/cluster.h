@@ -79,7 +79,7 @@ static inline int weft_cluster_num_calls(const weft_cluster *cluster)
     return cluster->last - cluster->first + 1;
 }
 
-/* The clusters of a trace, where the values of is_promised[] are needed behind it. */
+/* The clusters of a trace, where the values of is_promised[] are needed after it. */
 typedef struct weft_clusters {
     weft_vec clusters; /* weft_cluster *, in the order of their calls */
     size_t num_values;

@@ -111,7 +111,7 @@ static bool allocate_temporaries(writing *w, int number, const weft_task_list *t
     return w->temporaries != NULL;
 }
 
-/* Scratch memory for outputs that nothing behind the cluster needs. False: no memory. */
+/* Scratch memory for outputs that nothing after the cluster needs. False: no memory. */
 static bool allocate_outputs(writing *w, int number)
 {
     const weft_graph_node *node = weft_trace_node(w->b->trace, (size_t)number);

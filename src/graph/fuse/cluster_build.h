@@ -66,7 +66,7 @@ weft_cluster *weft_cluster_new(const weft_cluster_building *b, int first, int la
 void weft_cluster_index(const weft_cluster_building *b, const weft_cluster *cluster, int index[]);
 /* Number of an operand of the task, which is added at its first access. -1: no memory. */
 int weft_cluster_add_operand(weft_cluster_program *program, int value, int64_t panel, weft_slot_access access);
-/* A kernel behind the others of the task. False: no memory. */
+/* A kernel after the others of the task. False: no memory. */
 bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_step *step);
 /* The hosted rank of a task, by its first operand that is no temporary; -1: it has none. */
 int weft_task_shard(const weft_task_list *tasks, const weft_task *task);
@@ -82,7 +82,7 @@ void weft_fuse_examine(const weft_cluster_building *b, const weft_graph_node *no
 bool weft_fuse_arrange(weft_cluster_building *b, weft_graph_trace *trace);
 /* The last call of those that are fused from `first` on; `first`: none. */
 int weft_fuse_find(const weft_cluster_building *b, int first);
-/* Changes in place of values from outside, which nothing behind the calls needs, become new values of the tiles. */
+/* Changes in place of values from outside, which nothing after the calls needs, become new values of the tiles. */
 void weft_fuse_drop_changes(weft_cluster_building *b, int first, int last);
 /* The cluster of fused calls. NULL: no memory, or (*possible false) a row is too large for a tile. */
 weft_cluster *weft_fuse_build(const weft_cluster_building *b, int first, int last, bool *possible);

@@ -1,4 +1,4 @@
-/* Clusters on CUDA devices: all kernels are launched behind the task's stream, chains of elementwise ones together
+/* Clusters on CUDA devices: all kernels are launched on the task's stream, chains of elementwise ones together
  * (codelets/cuda/chain.h). A fused task is launched as a whole, unless values between two launches need memory: then
  * tile by tile, in tiles as large as the queue's scratch memory has room for. */
 #include <stdint.h>
@@ -18,7 +18,7 @@ typedef struct launching {
     const weft_cluster_args *args;
     weft_task_run *runs;       /* by step, as `found` */
     weft_device_error **found;
-    void **operands;           /* of all steps, one behind the other */
+    void **operands;           /* of all steps, one after the other */
     char *arguments;           /* of a fused call's steps, likewise */
 } launching;
 

@@ -88,7 +88,7 @@ static int find_candidates(const arranging *a, const weft_lowered *call, int can
 }
 
 /* The last group with which a call shares a value and its rows, if it may belong to it; a new one. Groups that the call
- * connects are joined, if the later one depends on none behind the earlier one. */
+ * connects are joined, if the later one depends on none after the earlier one. */
 static int choose_group(const arranging *a, int number)
 {
     int candidates[2 * WEFT_MAX_FUSED_OPERANDS], chosen = -1;

@@ -142,7 +142,7 @@ static bool choose_tile(fusing *f)
 
 /* ---- pieces ---------------------------------------------------------------------------------------------- */
 
-/* The rows behind `first` that lie in one panel of all values. */
+/* The rows after `first` that lie in one panel of all values. */
 static int64_t end_of_piece(const fusing *f, int64_t first, int64_t end)
 {
     const weft_cluster *cluster = f->cluster;

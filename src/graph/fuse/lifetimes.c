@@ -113,7 +113,7 @@ static bool is_elementwise(const weft_graph_node *node)
 }
 
 /* Whether an output, which node `number` makes, may be written to the memory of an input: elementwise kernels alone read it,
- * none of them behind that node, and nothing else that they read is there. */
+ * none of them after that node, and nothing else that they read is there. */
 static bool may_overwrite(const lifetimes *l, const together *t, int number, int input)
 {
     bool may = true;
@@ -128,7 +128,7 @@ static bool may_overwrite(const lifetimes *l, const together *t, int number, int
     return may;
 }
 
-/* The output comes into the memory of an input that nothing needs behind these nodes, if it can; takes[output]: that input.
+/* The output comes into the memory of an input that nothing needs after these nodes, if it can; takes[output]: that input.
  * Memory that is being sent is left: writing to it would wait for the messages. */
 static void take_over(const lifetimes *l, const together *t, int number, int output, int input, int takes[])
 {

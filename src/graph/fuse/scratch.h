@@ -14,7 +14,7 @@ typedef struct weft_scratch {
 int64_t weft_scratch_allocate(weft_scratch *scratch, int64_t bytes, int last_use);
 /* Another value takes over the block at this offset. */
 void weft_scratch_prolong(weft_scratch *scratch, int64_t offset, int last_use);
-/* Frees the blocks that are not used behind the node. */
+/* Frees the blocks that are not used after the node. */
 void weft_scratch_release(weft_scratch *scratch, int node);
 void weft_scratch_free(weft_scratch *scratch);
 

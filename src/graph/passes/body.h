@@ -81,7 +81,7 @@ bool weft_body_insert_step(weft_graph_body *body, size_t before, int source, con
                            int num_outputs, const int outputs[]);
 /* The body depends on the scalars of a recorded call. False: no memory. */
 bool weft_body_fix_scalars(weft_graph_body *body, int source);
-/* A node goes to before another one; it comes behind those inserted there. False: no memory. */
+/* A node goes to before another one; it comes after those inserted there. False: no memory. */
 bool weft_body_move(weft_graph_body *body, size_t number, size_t before);
 /* The body takes over a bucket, whether or not there is memory. False: no memory. */
 struct weft_bucket;

@@ -1,4 +1,4 @@
-/* Buckets: small redistributions of one kind that travel together. Each rank copies its shards behind each other into a
+/* Buckets: small redistributions of one kind that travel together. Each rank copies its shards one after the other into a
  * FLAT tensor, which is redistributed as one, and each rank's part of the result is taken apart again.
  *
  * All tensors of a bucket have one mesh, one element type and equal placements before and after. A mesh dimension may

@@ -17,7 +17,7 @@ typedef struct bucket_args {
     bool packs;
 } bucket_args;
 
-/* Rows have gaps behind tensors: zeros, so that reductions read defined values. */
+/* Rows have gaps after tensors: zeros, so that reductions read defined values. */
 static void clear_flat(const weft_task_run *run, const weft_bucket_part *part)
 {
     for (int i = part->first_flat; i < part->num_operands; i++) {

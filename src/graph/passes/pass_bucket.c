@@ -1,5 +1,5 @@
-/* Small redistributions of one kind become one (bucket.h), behind the last of them. Calls that need their results are made
- * behind it too, if nothing that moves between ranks depends on them (the update of a parameter): these are its TAIL. A call
+/* Small redistributions of one kind become one (bucket.h), after the last of them. Calls that need their results are made
+ * after it too, if nothing that moves between ranks depends on them (the update of a parameter): these are its TAIL. A call
  * outside the tail that needs a result ends the group of redistributions that are collected; the order of everything
  * else stays. */
 #include <stdlib.h>
@@ -22,7 +22,7 @@ typedef struct collecting {
     weft_graph_body *body;
     bool *is_tail;    /* by node */
     int *waits_for;   /* by node: it is in the tail of this group; or NONE */
-    int *late;        /* by value: it is computed behind this group; or NONE */
+    int *late;        /* by value: it is computed after this group; or NONE */
     int group;        /* that is open */
     weft_vec buckets; /* collected: those of one group follow each other */
 } collecting;
@@ -154,7 +154,7 @@ static const int *nodes_of(const collected *bucket)
     return bucket->nodes.items;
 }
 
-/* One call in place of the bucket's, behind the last of them. False: no memory. */
+/* One call in place of the bucket's, after the last of them. False: no memory. */
 static bool insert_bucket(weft_graph_body *body, const collected *collection)
 {
     size_t count = collection->nodes.count;
@@ -190,7 +190,7 @@ static bool insert_bucket(weft_graph_body *body, const collected *collection)
     return done;
 }
 
-/* The buckets [begin, end) of one group, and behind the last of them those of its tail that were before it. False: no
+/* The buckets [begin, end) of one group, and after the last of them those of its tail that were before it. False: no
  * memory. */
 static bool place_group(collecting *c, size_t begin, size_t end)
 {

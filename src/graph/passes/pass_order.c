@@ -146,7 +146,7 @@ static bool add_pair(ordering *o, int from, int to)
     return pair != NULL;
 }
 
-/* A call that changes a value comes behind all that read it. */
+/* A call that changes a value comes after all that read it. */
 static bool add_readers(ordering *o, int value, int number)
 {
     bool done = true;

@@ -307,7 +307,7 @@ static bool add_traced_node(weft_graph_trace *trace, const taking *t, const int 
     return done;
 }
 
-/* Records the call with the outputs that are foreseen, behind the calls that agreed with the replayed trace. False: no
+/* Records the call with the outputs that are foreseen, after the calls that agreed with the replayed trace. False: no
  * memory. */
 static bool record(weft_graph_run *run, const taking *t, const foreseen results[], int numbers[])
 {

@@ -49,7 +49,7 @@ static const weft_deferred_call *deferred_of(const executing *e, const weft_grap
     return node->source < 0 ? &none : (const weft_deferred_call *)e->run->calls.items + node->source;
 }
 
-/* Whether a value is needed behind a node. */
+/* Whether a value is needed after a node. */
 static bool is_needed(const executing *e, int number, int node)
 {
     return e->is_promised[number] || weft_trace_value(e->executed, number)->last_use > node;
@@ -353,7 +353,7 @@ static void set_place(const executing *e, int node, uint64_t operations_before)
     }
 }
 
-/* The next tasks run behind all places. */
+/* The next tasks run after all places. */
 static void end_places(const executing *e, uint64_t operations_before)
 {
     uint64_t end = operations_before + (e->body == NULL ? 0 : e->body->num_places);

@@ -112,7 +112,7 @@ void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph);
 void weft_run_free(weft_graph_run *run);
 /* WEFT_ERR_NOMEM, kept: what is recorded may lack a part, so the run has failed. */
 weft_status weft_run_fail_memory(weft_graph_run *run);
-/* Captures from here on, behind the calls that agreed with the replayed trace. False: no memory. */
+/* Captures from here on, after the calls that agreed with the replayed trace. False: no memory. */
 bool weft_run_begin_capture(weft_graph_run *run, int former_values);
 
 /* Whether a number is the same on all processes: the first process that has another one than process 0, else 0. BLOCKS.

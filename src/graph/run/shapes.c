@@ -194,10 +194,10 @@ static void read_comparison(reading *r)
         i++;
     }
     if (r->wrong == NULL && (i == WEFT_ARRAY_SIZE(comparisons) || (has_divisor && i > 1))) {
-        r->wrong = has_divisor ? "== or != is missing behind %" : "a comparison is missing: ==, !=, <=, >=, < or >";
+        r->wrong = has_divisor ? "== or != is missing after %" : "a comparison is missing: ==, !=, <=, >=, < or >";
     }
     if (r->wrong == NULL && has_divisor && relation->divisor < 1) {
-        r->wrong = "the number behind % is 0";
+        r->wrong = "the number after % is 0";
     }
     if (r->wrong != NULL) {
         return;

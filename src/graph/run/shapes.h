@@ -38,7 +38,7 @@ typedef struct weft_shape_relation {
 } weft_shape_relation;
 
 /* Reads "2*i0.0 + 3 == i1.0", "i0.1 % 8 == 0", "i0.0*i0.1 >= 6", "i0.0 != 1": sums of products, one comparison (==, !=, <=, >=,
- * <, >), % behind the left side. False, with the reason: another text. */
+ * <, >), % after the left side. False, with the reason: another text. */
 bool weft_shape_read(const char *text, weft_shape_relation *relation, char *why, size_t size);
 /* Whether the sizes have the relation. A sum beyond 64 bits: they have not. first[k]: of the sizes of input k. */
 bool weft_shape_holds(const weft_shape_relation *relation, const int64_t sizes[], const int first[]);
@@ -70,7 +70,7 @@ typedef struct weft_shape_history {
     weft_size_line lines[WEFT_SHAPE_TRACKED][WEFT_SHAPE_TRACKED]; /* [y][x], x < y */
 } weft_shape_history;
 
-/* Notes the sizes of a call: `count`, the same number each time; those behind WEFT_SHAPE_TRACKED are not. */
+/* Notes the sizes of a call: `count`, the same number each time; those after WEFT_SHAPE_TRACKED are not. */
 void weft_shape_note(weft_shape_history *history, int count, const int64_t sizes[]);
 /* The number of the symbol of a size that has changed: s0, s1, ... in the order of sizes, the same one for sizes that were
  * always equal. -1: it has not changed. */

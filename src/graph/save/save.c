@@ -30,7 +30,7 @@ static size_t find_mesh(const saving *s, const weft_mesh_impl *mesh)
     return i;
 }
 
-/* "dp", with " and \ behind a \, and control characters as \xx. */
+/* "dp", with " and \ after a \, and control characters as \xx. */
 static void add_quoted(weft_text *text, const char *characters)
 {
     weft_text_add(text, "\"");

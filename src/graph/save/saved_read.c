@@ -36,7 +36,7 @@ static void read_input(weft_reader *r, int number)
     weft_saved_segment *segment = segment_of(r);
     weft_saved_input input = { .line = r->line, .number = number, .is_fake = weft_reader_take(r, "without data") };
     if (segment->calls.count > 0) {
-        weft_reader_fail(r, "an input behind the first call");
+        weft_reader_fail(r, "an input after the first call");
     } else if (weft_reader_expect(r, ":") && weft_reader_layout(r, &input.layout) && weft_reader_expect_end(r)) {
         weft_saved_input *place = weft_vec_push(&segment->inputs, sizeof(input));
         if (place == NULL) {
@@ -105,7 +105,7 @@ static void read_name(weft_reader *r, weft_call *call)
     }
 }
 
-/* One "NAME=..." behind the tensors. False: there is none. */
+/* One "NAME=..." after the tensors. False: there is none. */
 static bool read_field(weft_reader *r, weft_saved_call *c)
 {
     weft_attributes *a = &c->call.attributes;
@@ -415,7 +415,7 @@ static void read_lines(weft_reader *r)
         r->line++;
         r->at = line;
         if (ended) {
-            weft_reader_fail(r, "a line behind the end");
+            weft_reader_fail(r, "a line after the end");
         } else if (last) {
             weft_reader_fail(r, "the line does not end");
         } else if (strncmp(line, "end ", 4) == 0) {

@@ -21,7 +21,7 @@ bool weft_reader_fail(weft_reader *r, const char *format, ...) WEFT_PRINTF(2, 3)
 void *weft_reader_keep(weft_reader *r, size_t bytes);
 
 void weft_reader_skip(weft_reader *r);
-/* Whether the line goes on with these characters, behind blanks; takes them. */
+/* Whether the line goes on with these characters, after blanks; takes them. */
 bool weft_reader_take(weft_reader *r, const char *word);
 bool weft_reader_expect(weft_reader *r, const char *word);
 bool weft_reader_expect_end(weft_reader *r);
@@ -34,7 +34,7 @@ char *weft_reader_word(weft_reader *r, size_t length);
 /* A text as save.c quotes it. */
 char *weft_reader_quoted(weft_reader *r);
 
-/* The line of a mesh, behind its first word. */
+/* The line of a mesh, after its first word. */
 void weft_reader_mesh(weft_reader *r);
 bool weft_reader_layout(weft_reader *r, weft_saved_layout *layout);
 

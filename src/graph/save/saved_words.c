@@ -39,7 +39,7 @@ void weft_reader_skip(weft_reader *r)
     }
 }
 
-/* Whether the line goes on with this word, behind blanks; takes it. */
+/* Whether the line goes on with this word, after blanks; takes it. */
 bool weft_reader_take(weft_reader *r, const char *word)
 {
     weft_reader_skip(r);
