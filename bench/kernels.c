@@ -14,6 +14,8 @@
 
 #include "bench.h"
 
+#include "ops/backward.h"
+
 enum { ROWS = 16384, COLUMNS = 1024, SIDE = 1024, MAX_WORKERS = 64 };
 
 static weft_tensor *a, *b, *gain, *bias, *left, *right;

@@ -8,6 +8,8 @@
 
 #include "bench.h"
 
+#include "ops/backward.h"
+
 enum { B = 8, T = 256, D = 512, F = 1408, KV_HEADS = 4, SHARING = 2, E = 64, CLASSES = 256, ROWS = B * T };
 enum { LARGE_ROWS = 16384, LARGE_COLUMNS = 1024, HEADS = 16, LENGTH = 1024 }; /* of the large tensors */
 enum { FACTOR_ROWS = 4096, FACTOR_COLUMNS = 1024 }; /* of the large product's left side */

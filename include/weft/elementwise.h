@@ -183,18 +183,6 @@ WEFT_API weft_tensor *weft_leaky_relu(weft_tensor *a, double slope); /**< slope 
 WEFT_API weft_tensor *weft_elu(weft_tensor *a, double alpha);        /**< alpha (exp(a) - 1) below 0 */
 /** \} */
 
-/** Gradients of the input of these functions; floating, all tensors of one shape. `output`: the function's
- * result. \{ */
-WEFT_API weft_tensor *weft_relu_backward(weft_tensor *gradient, weft_tensor *input);
-WEFT_API weft_tensor *weft_gelu_backward(weft_tensor *gradient, weft_tensor *input);
-WEFT_API weft_tensor *weft_silu_backward(weft_tensor *gradient, weft_tensor *input);
-WEFT_API weft_tensor *weft_leaky_relu_backward(weft_tensor *gradient, weft_tensor *input, double slope);
-WEFT_API weft_tensor *weft_elu_backward(weft_tensor *gradient, weft_tensor *input, double alpha);
-WEFT_API weft_tensor *weft_tanh_backward(weft_tensor *gradient, weft_tensor *output);
-WEFT_API weft_tensor *weft_sigmoid_backward(weft_tensor *gradient, weft_tensor *output);
-WEFT_API weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input, double exponent);
-/** \} */
-
 /** In place; b may be broadcast to a's shape, and its type must not be of a higher category than a's. \{ */
 /** a = b: any operation's result into an existing tensor, weft_copy_inplace(a, weft_matmul(x, y)). If b
  * has a's layout and type, a takes over its memory and nothing is copied, unless a's memory belongs to

@@ -1,8 +1,7 @@
 /** \file
  * Neural networks: softmax, normalisation, gates, losses, tables. Floating types; WEFT_BF16 and WEFT_F16 are
  * computed in single precision and rounded once, at the end. No rank needs whole rows: along a sharded
- * dimension ranks exchange one or two numbers per row (its maximum, its sum) instead of rows. Functions named
- * *_backward give the gradient of the function's first argument. */
+ * dimension ranks exchange one or two numbers per row (its maximum, its sum) instead of rows. */
 #ifndef WEFT_NN_H
 #define WEFT_NN_H
 
@@ -14,10 +13,7 @@ WEFT_BEGIN_DECLS
  * NaN. A scalar takes dim 0 and -1, here and in weft_normalize() and weft_cosine_similarity(). \{ */
 WEFT_API weft_tensor *weft_softmax(weft_tensor *a, int dim);
 WEFT_API weft_tensor *weft_log_softmax(weft_tensor *a, int dim);
-/** `output`: the function's result. \{ */
-WEFT_API weft_tensor *weft_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim);
-WEFT_API weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim);
-/** \} \} */
+/** \} */
 
 /**
  * (a - mean) / sqrt(variance + epsilon) * gain + bias, mean and (population's) variance over the last
@@ -25,33 +21,8 @@ WEFT_API weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tens
  * of 1, a bias of 0. Both NULL: over the last dimension. Gain and bias may be of any floating type.
  */
 WEFT_API weft_tensor *weft_layer_norm(weft_tensor *a, weft_tensor *gain, weft_tensor *bias, double epsilon);
-/** Returns the gradient of a. `*gradient_gain` and `*gradient_bias` (may be NULL) get those of gain and
- * bias, in the gain's type. gain NULL: as for a gain of ones and a bias of zeros over the last dimension,
- * in a's type. On error all are NULL. */
-WEFT_API weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
-                                               double epsilon, weft_tensor **gradient_gain,
-                                               weft_tensor **gradient_bias);
-/** The same with each vector's statistics, as PyTorch's native_layer_norm: the mean, and `rstd`, 1 / sqrt(variance +
- * epsilon), in WEFT_F64, with size 1 in the last dimensions; on error both are NULL. The backward pass takes them
- * instead of computing them again, with the same bits. \{ */
-WEFT_API weft_tensor *weft_layer_norm_with_statistics(weft_tensor *a, weft_tensor *gain, weft_tensor *bias,
-                                                      double epsilon, weft_tensor **mean, weft_tensor **rstd);
-WEFT_API weft_tensor *weft_layer_norm_backward_with_statistics(weft_tensor *gradient, weft_tensor *a,
-                                                               weft_tensor *mean, weft_tensor *rstd,
-                                                               weft_tensor *gain, weft_tensor **gradient_gain,
-                                                               weft_tensor **gradient_bias);
-/** \} */
 /** a / sqrt(mean of squares + epsilon) * gain, over the last dimensions as above. */
 WEFT_API weft_tensor *weft_rms_norm(weft_tensor *a, weft_tensor *gain, double epsilon);
-WEFT_API weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
-                                             double epsilon, weft_tensor **gradient_gain);
-/** The same with `rstd`, 1 / sqrt(mean of squares + epsilon), of each vector. \{ */
-WEFT_API weft_tensor *weft_rms_norm_with_statistics(weft_tensor *a, weft_tensor *gain, double epsilon,
-                                                    weft_tensor **rstd);
-WEFT_API weft_tensor *weft_rms_norm_backward_with_statistics(weft_tensor *gradient, weft_tensor *a,
-                                                             weft_tensor *rstd, weft_tensor *gain,
-                                                             weft_tensor **gradient_gain);
-/** \} */
 
 /**
  * Normalisation of channels: a [n, c, ...]; gain, bias and running statistics are [c], of any floating types, on a's mesh.
@@ -103,11 +74,8 @@ WEFT_API weft_tensor *weft_prelu(weft_tensor *a, weft_tensor *weight);
 /**
  * Rotary positions: a [..., t, d], d even. The vector at index i of dimension t has position p = first_position + i; its
  * elements j and j + d / 2 are rotated by the angle p theta^(-2j/d), the first towards the second, as in LLaMA's
- * checkpoints of Hugging Face. Dimension d is not sharded. \{ */
+ * checkpoints of Hugging Face. Dimension d is not sharded. */
 WEFT_API weft_tensor *weft_rotary(weft_tensor *a, double theta, int64_t first_position);
-/** The gradient of a: `gradient` rotated back. */
-WEFT_API weft_tensor *weft_rotary_backward(weft_tensor *gradient, double theta, int64_t first_position);
-/** \} */
 
 /** Reduction of the losses of rows, or of elements. */
 typedef enum weft_loss_reduction {
@@ -122,10 +90,6 @@ typedef enum weft_loss_reduction {
  * WEFT_ERR_INVALID. WEFT_ERR_SHAPE for rows without classes.
  */
 WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets);
-/** The gradient of the logits: gradient * (softmax(logits) - onehot(targets)) / n; `gradient` is a scalar
- * tensor of the logits' type, or NULL for 1. */
-WEFT_API weft_tensor *weft_cross_entropy_backward(weft_tensor *gradient, weft_tensor *logits,
-                                                  weft_tensor *targets);
 
 /** Start from WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT. */
 typedef struct weft_cross_entropy_options {
@@ -150,54 +114,24 @@ static inline void weft_cross_entropy_options_init(weft_cross_entropy_options *o
     options->size = sizeof(*options);
 }
 
-/** The same with options, NULL for those by default. `gradient` is [n] where nothing is reduced. Targets may also be
- * probabilities: [n, c], of any floating type; none of them is ignored (WEFT_ERR_INVALID unless `ignore_index` is
- * negative). \{ */
+/** The same with options, NULL for those by default. Targets may also be probabilities: [n, c], of any floating type; none of
+ * them is ignored (WEFT_ERR_INVALID unless `ignore_index` is negative). */
 WEFT_API weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets,
                                             const weft_cross_entropy_options *options);
-WEFT_API weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft_tensor *logits,
-                                                     weft_tensor *targets,
-                                                     const weft_cross_entropy_options *options);
-/** \} */
-
-/** Like weft_cross_entropy_ex(), and also returns the log-sums, WEFT_F64 [n]: the logarithm of each row's sum of e^logit (PyTorch's
- * logsumexp). Targets are class numbers. Options NULL: as weft_cross_entropy(), which ignores no row. WEFT_ERR_UNSUPPORTED with a
- * `weight`.
- * \param log_sums  gets them, NULL on error; may be NULL */
-WEFT_API weft_tensor *weft_cross_entropy_with_log_sums(weft_tensor *logits, weft_tensor *targets,
-                                                       const weft_cross_entropy_options *options,
-                                                       weft_tensor **log_sums);
-/** The gradient, with the log-sums of the same logits: then each row is read once. Rows whose log-sum exceeds 65536 in size, or
- * 8 in WEFT_F64, and sharded classes are computed as without. Log-sums of other logits give another function. */
-WEFT_API weft_tensor *weft_cross_entropy_backward_with_log_sums(weft_tensor *gradient, weft_tensor *logits,
-                                                                weft_tensor *targets, weft_tensor *log_sums,
-                                                                const weft_cross_entropy_options *options);
 
 /** -log_probabilities[i, targets[i]] of [n, c] and [n]; targets as above, by convention -100 for ignored
- * rows. \{ */
+ * rows. */
 WEFT_API weft_tensor *weft_nll(weft_tensor *log_probabilities, weft_tensor *targets, int64_t ignore_index,
                                weft_loss_reduction reduction);
-/** The gradient of log_probabilities, of which only shape and layout are used. */
-WEFT_API weft_tensor *weft_nll_backward(weft_tensor *gradient, weft_tensor *log_probabilities,
-                                        weft_tensor *targets, int64_t ignore_index,
-                                        weft_loss_reduction reduction);
-/** \} */
 
-/** (a - b)^2, of one shape and type. \{ */
+/** (a - b)^2, of one shape and type. */
 WEFT_API weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b, weft_loss_reduction reduction);
-/** The gradient of a (that of b is its negative). `gradient`: a scalar, of a's shape for WEFT_LOSS_NONE, or NULL
- * for 1. */
-WEFT_API weft_tensor *weft_mse_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b,
-                                        weft_loss_reduction reduction);
-/** \} */
 
 /**
  * Rows of a table: [v, d] and indices [...] (WEFT_I64 or WEFT_I32) give [..., d]. An index out of 0 .. v - 1
  * gives a row of zeros, and the next blocking call returns WEFT_ERR_INVALID.
  */
 WEFT_API weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *indices);
-/** The gradient of the table, [num_rows, d]: rows of `gradient` [..., d] added where `indices` [...] says. */
-WEFT_API weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices, int64_t num_rows);
 
 WEFT_END_DECLS
 

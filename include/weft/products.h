@@ -80,19 +80,6 @@ WEFT_API weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *weight, weft_tens
 /** The same without h, i and y: x [n, c, w], weight [o, c / groups, j]. */
 WEFT_API weft_tensor *weft_conv1d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
                                   const weft_convolution *options);
-/** Gradients of the input, whose shape was `shape` ([n, c, h, w], or [n, c, w] after weft_conv1d()), and of the
- * weights, whose shape was `shape`; `gradient` has the shape of the convolution's result. The gradient of the
- * bias is the sum over n, y and z. \{ */
-WEFT_API weft_tensor *weft_conv2d_backward_input(weft_tensor *gradient, weft_tensor *weight,
-                                                 const int64_t shape[4], const weft_convolution *options);
-WEFT_API weft_tensor *weft_conv2d_backward_weight(weft_tensor *gradient, weft_tensor *x,
-                                                  const int64_t shape[4], const weft_convolution *options);
-WEFT_API weft_tensor *weft_conv1d_backward_input(weft_tensor *gradient, weft_tensor *weight,
-                                                 const int64_t shape[3], const weft_convolution *options);
-WEFT_API weft_tensor *weft_conv1d_backward_weight(weft_tensor *gradient, weft_tensor *x,
-                                                  const int64_t shape[3], const weft_convolution *options);
-/** \} */
-
 /**
  * Transposed convolution of x [n, c, h, w] with weight [c, o / groups, i, j], plus bias [o] or NULL: the gradient of the
  * input of a convolution with these weights and options, from x. [n, o, y, z] with y = (h - 1) stride - 2 padding + dilation
@@ -192,30 +179,6 @@ WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor
 WEFT_API weft_tensor *weft_attention_with_log_sums(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                                    const weft_attention_options *options,
                                                    weft_tensor **log_sums);
-
-/** Gradients, for the same operands and options: `output` is the result, and `gradient` its gradient, of
- * its shape and type. Returns the gradient of q; `*gradient_k` and `*gradient_v` (may be NULL) get those
- * of k and v. Each has the shape and type of its operand; for broadcast operands it is summed. On error
- * all are NULL. A row that sees no key adds 0. WEFT_ERR_UNSUPPORTED with `grouped_heads` or `dropout`, which
- * weft_gradients() differentiates.
- *
- * The weights are recomputed block by block from q, k and the logarithm of each row's sum, which is
- * computed first: the gradients of q, k and v cost 8 products of s x t scores, the result 2. The
- * gradients of k and v are Partial along mesh dimensions that shard rows, that of q along those that
- * shard keys. If weft_attention() uses a ring, so do the gradients: k moves for the logarithms, k and v
- * for the gradient of q, then q and `gradient` for those of k and v, which stay sharded as k and v are.
- * If only keys are sharded and rows are few, ranks exchange two numbers per row, and no key moves. */
-WEFT_API weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor *q, weft_tensor *k,
-                                              weft_tensor *v, weft_tensor *output,
-                                              const weft_attention_options *options, weft_tensor **gradient_k,
-                                              weft_tensor **gradient_v);
-
-/** The same with the log-sums of weft_attention_with_log_sums() for these operands, which saves their computation:
- * one of the products, and in a ring the first turn of k. */
-WEFT_API weft_tensor *weft_attention_backward_with_log_sums(weft_tensor *gradient, weft_tensor *q, weft_tensor *k,
-                                                            weft_tensor *v, weft_tensor *output, weft_tensor *log_sums,
-                                                            const weft_attention_options *options,
-                                                            weft_tensor **gradient_k, weft_tensor **gradient_v);
 
 WEFT_END_DECLS
 

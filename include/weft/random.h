@@ -86,10 +86,6 @@ WEFT_API weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft
 /** The same for whole channels of a [n, c, ...]: PyTorch's dropout1d, dropout2d and dropout3d. The mask is [n, c, 1, ...], and
  * Replicate where a is sharded in another dimension. WEFT_ERR_SHAPE for less than two dimensions. */
 WEFT_API weft_tensor *weft_dropout2d(weft_tensor *a, double p, bool training, weft_tensor **mask);
-/** The gradient of a, with the p and the mask of the forward call (without training the mask is not used,
- * and the result is `gradient` itself). */
-WEFT_API weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, double p,
-                                            bool training);
 
 WEFT_END_DECLS
 

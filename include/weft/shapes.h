@@ -56,18 +56,12 @@ WEFT_API weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[
 
 /** Elements start, start + step, ... before `stop` of a dimension, as Python's a[start:stop:step]:
  * negative indices count from the end, indices out of range are clamped. step is at least 1. Consecutive
- * rows (dimension 0) share memory if possible. Gradient: weft_slice_backward(gradient, dim, size of a in
- * dim, start, stop, step). \{ */
+ * rows (dimension 0) share memory if possible. \{ */
 WEFT_API weft_tensor *weft_slice(weft_tensor *a, int dim, int64_t start, int64_t stop);
 WEFT_API weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, int64_t stop, int64_t step);
 /** \} */
-/** Zeros of `size` in dimension dim, with `gradient` written to the places that weft_slice_step() would
- * read; WEFT_ERR_SHAPE if its size differs from that. Gradient: weft_slice_step(). */
-WEFT_API weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, int64_t start,
-                                          int64_t stop, int64_t step);
 /** One index of a dimension, which is removed; a negative index counts from the end. WEFT_ERR_INVALID if
- * it is out of range. Along a sharded dimension only this index is sent. Gradient:
- * weft_slice_backward(weft_unsqueeze(gradient, dim), dim, size, index, index + 1, 1) for index >= 0. */
+ * it is out of range. Along a sharded dimension only this index is sent. */
 WEFT_API weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index);
 
 /** The order of these dimensions reversed. Gradient: the same of `gradient`. */

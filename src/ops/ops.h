@@ -4,6 +4,7 @@
 #ifndef WEFT_SRC_OPS_H
 #define WEFT_SRC_OPS_H
 
+#include "ops/backward.h"
 #include "ops/gradient.h"
 
 /* The operations of each file; lists end with NULL. */

@@ -1,6 +1,8 @@
 /* Gradients of elements around a tensor, of diagonals, of statistics, of losses, and of vectors of norm 1. */
 #include "gradient_rows.h"
 
+#include "ops/backward.h"
+
 static weft_tensor *pad(weft_tensor *a, weft_pad_mode mode, double value)
 {
     return weft_pad(a, 2, (int64_t[]){ 2, 0 }, (int64_t[]){ 1, 2 }, mode, value);

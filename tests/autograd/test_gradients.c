@@ -8,6 +8,7 @@
 
 #include "gradient_check.h"
 #include "gradient_rows.h"
+#include "ops/backward.h"
 
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/backward.h"
 #include "stand_in.h"
 
 static weft_dtype type;

@@ -3,6 +3,7 @@
 #include "dispatch/dispatch.h"
 
 #include "forced_calls.h"
+#include "ops/backward.h"
 
 void add_input(plan *p, weft_dtype dtype, int ndim, const int64_t shape[])
 {

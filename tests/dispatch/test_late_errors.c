@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "operand.h"
+#include "ops/backward.h"
 #include "runtime/runtime.h"
 
 enum { RANKS = 8, ROWS = 6, COLUMNS = 3, INDICES = 9 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "forced_calls.h"
+#include "ops/backward.h"
 #include "values.h"
 
 enum { CASES = 12, WAYS = 3 };

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "operand.h"
+#include "ops/backward.h"
 
 /* ---- PyTorch's rule for types, once more --------------------------------------------------------------- */
 

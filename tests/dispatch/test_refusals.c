@@ -2,6 +2,7 @@
  * find. */
 #include "dispatch_support.h"
 
+#include "ops/backward.h"
 #include "sharding/types.h"
 
 #include <math.h>

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/backward.h"
+
 enum { RANKS = 4, N = 6 };
 
 static const int64_t square[] = { N, N }, line_shape[] = { N };

@@ -7,6 +7,7 @@
 #include "dispatch/dispatch.h"
 
 #include "forced_calls.h"
+#include "ops/backward.h"
 
 enum { CASES = 10, MAX_FORCED = 60 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph_support.h"
+#include "ops/backward.h"
 #include "runtime/runtime.h"
 
 /* Of a random function: two tensors of the whole shape, a row, a number. */

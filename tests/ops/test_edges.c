@@ -4,6 +4,8 @@
 
 #include "operand.h"
 
+#include "ops/backward.h"
+
 static weft_mesh *mesh;
 
 static int start(void **state)

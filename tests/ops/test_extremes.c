@@ -6,6 +6,8 @@
 
 #include "operand.h"
 
+#include "ops/backward.h"
+
 static weft_tensor *matrix, *scalar, *indices, *image, *weight;
 static weft_mesh *mesh;
 

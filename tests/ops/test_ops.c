@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/backward.h"
+
 /* ---- products ------------------------------------------------------------------------------------------ */
 
 static void case_matmul(void)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/backward.h"
+
 /* Where `x` has the element at index `i` of `shape` (of `batch` dimensions) with (row, column) after it,
  * with broadcasting. */
 static int64_t matrix_index(const operand *x, int batch, const int64_t shape[], int64_t i, int64_t row,

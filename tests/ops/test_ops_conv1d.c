@@ -10,6 +10,7 @@
 
 #include "codelets/cpu/onednn_convolution.h"
 #include "onednn_support.h"
+#include "ops/backward.h"
 
 enum { RESULT, GRADIENT_OF_X, GRADIENT_OF_WEIGHT, KINDS };
 

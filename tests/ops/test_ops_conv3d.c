@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ops/backward.h"
+
 /* A transposed convolution has its result in x. */
 typedef struct convolution_case {
     weft_convolution3d options;

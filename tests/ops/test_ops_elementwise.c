@@ -2,6 +2,7 @@
  * several heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how many cases
  * of each. Values are small whole numbers where the answer can be exact. */
 #include "operand.h"
+#include "ops/backward.h"
 #include "values.h"
 
 #include <math.h>

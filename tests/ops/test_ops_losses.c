@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ops/backward.h"
 #include "values.h"
 
 /* ---- losses of classes --------------------------------------------------------------------------------- */

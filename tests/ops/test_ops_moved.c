@@ -2,6 +2,8 @@
  * rank to rank. */
 #include "support.h"
 
+#include "ops/backward.h"
+
 /* ---- what is moved ------------------------------------------------------------------------------------- */
 
 static weft_tensor *make_filled(weft_mesh *mesh, int ndim, const int64_t shape[], const char *placements)

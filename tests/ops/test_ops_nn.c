@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ops/backward.h"
+
 /* ---- softmax ------------------------------------------------------------------------------------------- */
 
 /* Element i of an array of `shape` is element `place` of line `line` along `dim`. */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/backward.h"
+
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
 /* Python's range(size)[start:stop:step]. */

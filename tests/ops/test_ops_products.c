@@ -5,6 +5,7 @@
 
 #include "einsum_case.h"
 #include "operand.h"
+#include "ops/backward.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codelets/random.h"
+#include "ops/backward.h"
 
 /* ---- what the values follow from ----------------------------------------------------------------------- */
 

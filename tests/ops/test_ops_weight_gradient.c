@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ops/backward.h"
+
 enum { TAPS = 3, PANEL_ROWS = 3 };
 
 /* Samples in panels of PANEL_ROWS are the pieces; features in panels of PANEL_ROWS are the output's. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codelets/half.h"
+#include "ops/backward.h"
 
 enum { MAX_ITEMS = 3, STEPS = 3 };
 

@@ -1,6 +1,8 @@
 /* Elementwise operations, reductions, products, look-ups, losses, reshaping. */
 #include "calls.h"
 
+#include "ops/backward.h"
+
 /* ---- calls with attributes ----------------------------------------------------------------------------- */
 
 WITH_NUMBER(scale, "factor")

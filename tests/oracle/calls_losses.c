@@ -1,6 +1,8 @@
 /* Losses of pairs of elements: losses.h; cross-entropy with weights of classes, and of probabilities: nn.h. */
 #include "calls.h"
 
+#include "ops/backward.h"
+
 static weft_loss_reduction reduction(const oracle_case *c)
 {
     return (weft_loss_reduction)oracle_whole(c, "reduction");

@@ -1,6 +1,8 @@
 /* Softmax, normalisation, losses: nn.h. */
 #include "calls.h"
 
+#include "ops/backward.h"
+
 /* ---- calls with attributes ----------------------------------------------------------------------------- */
 
 static int dim(const oracle_case *c)

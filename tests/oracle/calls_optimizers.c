@@ -1,6 +1,8 @@
 /* Steps of optimisers, and the gradient of dropout: optimizers.h, random.h. */
 #include "calls.h"
 
+#include "ops/backward.h"
+
 /* The parameter and its states after a step. */
 static weft_tensor *after_step(const oracle_case *c, weft_status status, weft_tensor *const in[],
                                weft_tensor *out[])

@@ -1,6 +1,8 @@
 /* Products, convolutions, attention: products.h. */
 #include "calls.h"
 
+#include "ops/backward.h"
+
 CALL(addmm)
 {
     return weft_addmm(in[0], in[1], in[2], oracle_number(c, "beta"), oracle_number(c, "alpha"));

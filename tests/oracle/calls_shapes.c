@@ -1,6 +1,8 @@
 /* Operations that move elements: shapes.h. */
 #include "calls.h"
 
+#include "ops/backward.h"
+
 /* ---- calls with attributes ----------------------------------------------------------------------------- */
 
 static int dim(const oracle_case *c, const char *name)

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "ops/backward.h"
+
 static void test_element_losses(void **state)
 {
     (void)state;

@@ -4,6 +4,8 @@
 #include <limits.h>
 #include <math.h>
 
+#include "ops/backward.h"
+
 static weft_tensor *pieces[4];
 static bool answer;
 static weft_random_state random_state;

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ops/backward.h"
+
 enum { RANKS = 4 };
 
 /* ---- standard error ------------------------------------------------------------------------------------ */

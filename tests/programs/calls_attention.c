@@ -1,5 +1,6 @@
 /* Attention: products.h. */
 #include "elementwise.h"
+#include "ops/backward.h"
 #include "sums.h"
 
 CALLS(attention, out[0] = weft_attention(in[0], in[1], in[2],

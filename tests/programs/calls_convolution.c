@@ -1,6 +1,8 @@
 /* Convolutions: products.h. All are one loop nest; they differ in which array is the sum. */
 #include "sums.h"
 
+#include "ops/backward.h"
+
 CALLS(conv2d, out[0] = weft_conv2d(in[0], in[1], in[2],
                                    &(weft_convolution){ { whole[0], whole[1] },
                                                         { whole[2], whole[3] },

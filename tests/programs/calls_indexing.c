@@ -3,6 +3,8 @@
 
 #include "sums.h"
 
+#include "ops/backward.h"
+
 /* ---- look-ups ------------------------------------------------------------------------------------------ */
 
 CALLS(index_select, out[0] = weft_index_select(in[0], (int)whole[0], in[1]))

@@ -3,6 +3,8 @@
 
 #include "sums.h"
 
+#include "ops/backward.h"
+
 CALLS(cross_entropy, out[0] = weft_cross_entropy(in[0], in[1]))
 CALLS(cross_entropy_backward, out[0] = weft_cross_entropy_backward(in[2], in[0], in[1]))
 CALLS(cross_entropy_ex,

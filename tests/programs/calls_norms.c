@@ -4,6 +4,8 @@
 
 #include "sums.h"
 
+#include "ops/backward.h"
+
 /* ---- softmax ------------------------------------------------------------------------------------------- */
 
 CALLS(softmax, out[0] = weft_softmax(in[0], (int)whole[0]))

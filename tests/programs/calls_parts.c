@@ -1,6 +1,8 @@
 /* Parts of tensors, and other orders of their elements: shapes.h. */
 #include "sums.h"
 
+#include "ops/backward.h"
+
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
 CALLS(slice, out[0] = weft_slice(in[0], (int)whole[0], whole[1], whole[2]))

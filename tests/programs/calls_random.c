@@ -1,6 +1,7 @@
 /* Random numbers, and their states: random.h. Computed from the documentation alone: the seed, the number
  * of the operation and the index in the global tensor. */
 #include "movement.h"
+#include "ops/backward.h"
 #include "sums.h"
 
 /* ---- Philox4x32-10 (Salmon, Moraes, Dror and Shaw: Parallel Random Numbers: As Easy as 1, 2, 3, 2011) ---- */

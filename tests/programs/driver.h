@@ -25,7 +25,7 @@ bool drive(driver *d, uint64_t from, uint64_t count, int seconds);
 outcome run_alone(const driver *d, const program *p, int seconds, char **log);
 /* Makes a failing program smaller, as long as it ends the same way. */
 void shrink(const driver *d, program *p, outcome wanted);
-/* As C, with the public headers alone. */
+/* As C. */
 void print_program(const program *p, FILE *file);
 /* Prints everything about a failing program: text, C, messages. */
 void report(const driver *d, program *p);

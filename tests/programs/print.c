@@ -1,4 +1,5 @@
-/* Prints programs as C, with public headers only; values and expectations are tables. */
+/* Prints programs as C, with public headers, and that of gradients as calls where there are some; values and expectations are
+ * tables. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,11 +379,25 @@ static void print_world(FILE *file, const program *p)
     }
 }
 
+static bool calls_gradients(const program *p)
+{
+    for (int i = 0; i < p->num_steps; i++) {
+        const char *text = p->steps[i].operation->text;
+        if (strstr(text, "_backward") != NULL || strstr(text, "_with_statistics") != NULL || strstr(text, "_with_log_sums") != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void print_program(const program *p, FILE *file)
 {
     fprintf(file, "/* Random program %" PRIu64 ": %s%d%s. */\n%s%s", p->seed,
             p->processes > 1 ? "mpirun -n " : "one process (", p->processes, p->processes > 1 ? "" : ")",
             print_prelude_arrays, print_prelude_tensors);
+    if (calls_gradients(p)) {
+        fprintf(file, "#include \"ops/backward.h\" /* of src: link the tests' library */\n");
+    }
     print_world(file, p);
     for (int i = 0; i < p->num_steps; i++) {
         const operation *row = random_calls;

@@ -3,7 +3,7 @@
  * A program is data: meshes, and steps, each of which calls one public function on numbered values. It is
  * a function of a seed (generate.c), can be written and read as text (program.c), runs against weft
  * (run.c) and on dense arrays (evaluate.c), is shrunk while it still fails (shrink.c), and is printed as a
- * C program with public headers only (print.c). driver.c runs many programs in worker processes, in
+ * C program (print.c). driver.c runs many programs in worker processes, in
  * process or under mpirun, so that crashes and hangs are found and shrunk too.
  *
  * Every public function that makes or changes tensors has a row in a table (calls_*.c): the call, the

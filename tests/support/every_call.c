@@ -11,6 +11,7 @@
 
 #include "every_call_try.h"
 #include "managed.h"
+#include "ops/backward.h"
 
 static void no_kernel(const weft_kernel_call *call)
 {

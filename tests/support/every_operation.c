@@ -3,6 +3,8 @@
 
 #include "every_call_try.h"
 
+#include "ops/backward.h"
+
 /* clang-format off */
 void try_operations(const call_arguments *arguments, bool (*wanted)(const char *function),
                     void (*after)(row_place row, const char *function, void *argument), void *argument)

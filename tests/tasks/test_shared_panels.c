@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/backward.h"
 #include "tasks/tasks.h"
 
 enum { ROWS = 100, COLUMNS = 48, GROUPS = 8 };

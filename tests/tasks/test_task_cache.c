@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "dispatch/cache.h"
+#include "ops/backward.h"
 #include "tensor/state.h"
 
 /* Lists that are made: linked in front of weft_task_list_finish() (--wrap). */

@@ -23,10 +23,7 @@ COUNTS = {"n", "ndim", "num", "max", "num_dims", "num_sizes", "num_names", "num_
 KEPT_COUNTS = {("weft_from_local_ex", "ndim")}
 # Arguments that may be absent, beside meshes, placements, names, options, contexts, files and outputs by pointer.
 OPTIONAL = {"weft_from_boxes": {"strides"}, "weft_to_boxes": {"strides"}, "weft_gradients": {"output_gradients"},
-            "weft_layer_norm": {"gain", "bias"}, "weft_layer_norm_with_statistics": {"gain", "bias"},
-            "weft_layer_norm_backward": {"gain"}, "weft_layer_norm_backward_with_statistics": {"gain"},
-            "weft_rms_norm": {"gain"}, "weft_rms_norm_with_statistics": {"gain"}, "weft_rms_norm_backward": {"gain"},
-            "weft_rms_norm_backward_with_statistics": {"gain"}, "weft_linear": {"bias"}, "weft_conv1d": {"bias"},
+            "weft_layer_norm": {"gain", "bias"}, "weft_rms_norm": {"gain"}, "weft_linear": {"bias"}, "weft_conv1d": {"bias"},
             "weft_conv2d": {"bias"}, "weft_conv3d": {"bias"}, "weft_conv_transpose1d": {"bias", "output_padding"},
             "weft_conv_transpose2d": {"bias", "output_padding"}, "weft_conv_transpose3d": {"bias", "output_padding"}, "weft_sgd": {"momenta"}, "weft_graph_call": {"inputs", "scalars"},
             "weft_mesh_flatten": {"name"}, "weft_random_state_use": {"name"}, "weft_random_state_get": {"name"},
@@ -35,7 +32,6 @@ OPTIONAL = {"weft_from_boxes": {"strides"}, "weft_to_boxes": {"strides"}, "weft_
             "weft_module_add_parameter": {"tensor"}, "weft_module_add_buffer": {"tensor"},
             "weft_from_local": {"flags"}, "weft_from_local_even": {"flags"}, "weft_from_dlpack": {"flags"},
             "weft_from_dlpack_unversioned": {"flags"}, "weft_to_dlpack": {"flags"}, "weft_to_dlpack_unversioned": {"flags"},
-            "weft_cross_entropy_backward": {"gradient"}, "weft_cross_entropy_backward_with_log_sums": {"gradient"},
             "weft_distribute": {"global"}}
 # Further conditions on sizes of arrays; a call that breaks one fails with WEFT_ERR_INVALID.
 SIZES = {"weft_from_boxes": "fits(strides, size(shape) * size(boxes))",
