@@ -151,11 +151,11 @@ static void count(variant *v, weft_tensor *const inputs[], int turn)
 {
     weft_counters before, after;
     weft_graph_info former, info;
-    weft_get_counters(&before);
-    weft_graph_get_info(v->graph, &former);
+    weft_get_counters(&before, sizeof(before));
+    weft_graph_get_info(v->graph, &former, sizeof(former));
     v->us[turn] = run(v->graph, inputs);
-    weft_get_counters(&after);
-    weft_graph_get_info(v->graph, &info);
+    weft_get_counters(&after, sizeof(after));
+    weft_graph_get_info(v->graph, &info, sizeof(info));
     v->fused_bytes = info.fused_bytes - former.fused_bytes;
     v->saved_bytes = info.saved_bytes - former.saved_bytes;
     v->used.tasks = after.tasks - before.tasks;
@@ -224,7 +224,7 @@ static void measure(const program *p)
     for (int i = 0; i < VARIANTS; i++) {
         const variant *v = &variants[i];
         weft_graph_info info;
-        weft_graph_get_info(v->graph, &info);
+        weft_graph_get_info(v->graph, &info, sizeof(info));
         double us = i == 0 ? all : bench_median(variants[i].us, BENCH_REPETITIONS);
         if (weft_process_index() == 0) {
             printf("{\"benchmark\": \"graph_passes\", \"program\": \"%s\", \"passes\": \"%s\", \"us\": %.0f, "

@@ -87,7 +87,7 @@ static void measure(const char *name, weft_graph_function function, int calls, i
     }
     bench_check();
     weft_graph_info info;
-    weft_graph_get_info(graph, &info);
+    weft_graph_get_info(graph, &info, sizeof(info));
     double each = 1.0 / ((double)RUNS * calls * ranks);
     double us_eager = each * bench_median(eager, BENCH_REPETITIONS), us_captured = each * bench_median(captured, BENCH_REPETITIONS);
     printf("{\"benchmark\": \"graphs\", \"case\": \"%s\", \"ranks\": %d, \"calls\": %d, \"us_eager\": %.3f, \"us_captured\": %.3f, "

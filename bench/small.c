@@ -81,11 +81,11 @@ static void run_many(const small_case *c, weft_tensor *sources[], weft_graph *gr
     for (int i = 0; i < 3; i++) { /* warm-up: plan, buffers, connections; capture, body */
         run_weft(sources, c->tensors, graph);
     }
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     for (int i = 0; i < RUNS; i++) {
         us[i] = run_weft(sources, c->tensors, graph);
     }
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     *messages = (int64_t)(after.messages - before.messages) / RUNS;
 }
 

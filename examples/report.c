@@ -65,7 +65,7 @@ bool work_count(int64_t totals[3])
     static int64_t rows[MAX_RANKS][3];
     static void *locals[MAX_RANKS];
     weft_counters counters;
-    if (weft_get_counters(&counters) != WEFT_OK) {
+    if (weft_get_counters(&counters, sizeof(counters)) != WEFT_OK) {
         return false;
     }
     for (int i = 0; i < weft_local_ranks(); i++) {

@@ -409,17 +409,15 @@ int weft_process_index(void)
     return tell("weft_process_index", &weft_runtime.process);
 }
 
-weft_status weft_get_counters(weft_counters *counters)
+weft_status weft_get_counters(weft_counters *counters, size_t size)
 {
     weft_status status = weft_require_init("weft_get_counters");
     if (status != WEFT_OK) {
         return status;
     }
-    if (counters == NULL) {
-        return weft_fail(WEFT_ERR_INVALID, "weft_get_counters", "counters is NULL");
-    }
-    *counters = weft_runtime.counters;
-    return WEFT_OK;
+    return weft_give_struct("weft_get_counters", "counters", counters, size, &weft_runtime.counters, sizeof(weft_runtime.counters))
+               ? WEFT_OK
+               : weft_latest_status();
 }
 
 static weft_status print_pending(const char *function, const void *nothing, FILE *file)

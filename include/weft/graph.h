@@ -193,7 +193,7 @@ typedef struct weft_graph_info {
 } weft_graph_info;
 
 /** Copies the counts. */
-WEFT_API weft_status weft_graph_get_info(const weft_graph *graph, weft_graph_info *info);
+WEFT_API weft_status weft_graph_get_info(const weft_graph *graph, weft_graph_info *info, size_t size);
 
 /** Writes the inputs and calls of the newest run's traces, a line each. Tensors that the function makes of its own memory, and
  * redistributions, have their mesh and placements as arguments; memory k is given anew in each run:

@@ -85,7 +85,7 @@ typedef struct weft_graph_shard_info {
 } weft_graph_shard_info;
 
 /** WEFT_ERR_STATE before weft_graph_shard(). */
-WEFT_API weft_status weft_graph_get_shard_info(const weft_graph *graph, weft_graph_shard_info *info);
+WEFT_API weft_status weft_graph_get_shard_info(const weft_graph *graph, weft_graph_shard_info *info, size_t size);
 
 WEFT_END_DECLS
 

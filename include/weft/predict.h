@@ -77,7 +77,7 @@ typedef struct weft_prediction {
  * \return WEFT_ERR_STATE: the graph has not run, or its function is running, or the program holds shards
  *         (weft_local_acquire()); WEFT_ERR_INVALID: an option; WEFT_ERR_IO: a file; WEFT_ERR_NOMEM. */
 WEFT_API weft_status weft_graph_predict(weft_graph *graph, const weft_predict_options *options,
-                                        weft_prediction *prediction);
+                                        weft_prediction *prediction, size_t size);
 
 WEFT_END_DECLS
 

@@ -212,7 +212,7 @@ typedef struct weft_counters {
 } weft_counters;
 
 /** Copies the counters. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */
-WEFT_API weft_status weft_get_counters(weft_counters *counters);
+WEFT_API weft_status weft_get_counters(weft_counters *counters, size_t size);
 
 /** Prints the oldest 20 unfinished messages of this process (tensor, peer, ranks, bytes, call, age), and
  * the number of the others, to standard error: for both sides of a program that seems to hang. Happens by

@@ -250,8 +250,8 @@ typedef struct weft_tensor_layout {
  *         that does not fit, WEFT_ERR_DTYPE for requires_grad with a type that is not floating, WEFT_ERR_INVALID, else as
  *         weft_empty(). \{ */
 WEFT_API weft_status weft_tensor_flatten(weft_tensor *tensor, weft_tensor_shard shards[],
-                                         weft_tensor_layout *layout);
-WEFT_API weft_tensor *weft_tensor_unflatten(const weft_tensor_shard shards[], const weft_tensor_layout *layout);
+                                         weft_tensor_layout *layout, size_t size);
+WEFT_API weft_tensor *weft_tensor_unflatten(const weft_tensor_shard shards[], const weft_tensor_layout *layout, size_t size);
 /** \} */
 
 /** Properties. On error: 0, WEFT_F32 with the error set, NULL. \{ */

@@ -160,7 +160,7 @@ static weft_status has_run(weft_graph_impl *graph)
     if (!read_wish(&w) || graph->info.runs != (uint64_t)w.run || weft_runtime.process != 0) {
         return WEFT_OK;
     }
-    weft_status status = weft_graph_predict(graph->handle, &w.options, &found);
+    weft_status status = weft_graph_predict(graph->handle, &w.options, &found, sizeof(found));
     return status == WEFT_OK ? write_found(&w, graph->name, &found) : status;
 }
 

@@ -236,7 +236,7 @@ static void wait_for_tasks(void)
     starpu_task_wait_for_all();
 }
 
-weft_status weft_graph_predict(weft_graph *handle, const weft_predict_options *given, weft_prediction *prediction)
+weft_status weft_graph_predict(weft_graph *handle, const weft_predict_options *given, weft_prediction *prediction, size_t size)
 {
     double begin_us = starpu_timing_now();
     const weft_graph_impl *graph = weft_check_graph(function, handle);
@@ -263,9 +263,9 @@ weft_status weft_graph_predict(weft_graph *handle, const weft_predict_options *g
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for a prediction");
     }
     weft_status status = predict(graph, &options, found);
-    if (status == WEFT_OK) {
-        found->took_us = starpu_timing_now() - begin_us;
-        *prediction = *found;
+    found->took_us = starpu_timing_now() - begin_us;
+    if (status == WEFT_OK && !weft_give_struct(function, "prediction", prediction, size, found, sizeof(*found))) {
+        status = weft_latest_status();
     }
     free(found);
     return status;

@@ -95,6 +95,24 @@ weft_status weft_print_to_text(const char *function, weft_print_function print, 
     return right && !complete ? weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text") : status;
 }
 
+bool weft_give_struct(const char *function, const char *argument, void *given, size_t size, const void *own, size_t own_size)
+{
+    if (given == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", argument);
+        return false;
+    }
+    if (size < sizeof(int) || size > 2 * own_size + 4096) {
+        weft_fail(WEFT_ERR_INVALID, function, "size is %zu, expected sizeof(*%s), %zu in this version of weft", size, argument,
+                  own_size);
+        return false;
+    }
+    memcpy(given, own, size < own_size ? size : own_size);
+    if (size > own_size) {
+        memset((char *)given + own_size, 0, size - own_size);
+    }
+    return true;
+}
+
 bool weft_check_options(const char *function, void *own, size_t own_size, const void *given, size_t given_size,
                         size_t first)
 {

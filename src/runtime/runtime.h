@@ -184,6 +184,9 @@ weft_status weft_print_to_text(const char *function, weft_print_function print, 
  * the size that 0 stands for. False with the error kept. */
 bool weft_check_options(const char *function, void *own, size_t own_size, const void *given, size_t given_size,
                         size_t first);
+/* Copies a struct into the program's, which has `size` bytes and may be of another version of weft: members that this one does not
+ * know become 0. False with the error kept: a NULL argument, or no such size. */
+bool weft_give_struct(const char *function, const char *argument, void *given, size_t size, const void *own, size_t own_size);
 #define WEFT_TAKE_OPTIONS(function, own, given)                                                              \
     weft_check_options(function, (own), sizeof(*(own)), (given), (given)->size,                              \
                        (size_t)((const char *)&(given)->size - (const char *)(given)) + sizeof((given)->size))

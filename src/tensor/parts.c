@@ -1,4 +1,5 @@
 /* Flatten: a tensor's shards and layout; unflatten: a tensor of these. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static weft_status perform_flatten(const weft_call *call, weft_tensor *outputs[]
     return WEFT_OK;
 }
 
-weft_status weft_tensor_flatten(weft_tensor *handle, weft_tensor_shard shards[], weft_tensor_layout *layout)
+weft_status weft_tensor_flatten(weft_tensor *handle, weft_tensor_shard shards[], weft_tensor_layout *layout, size_t size)
 {
     static const char function[] = "weft_tensor_flatten";
     static const weft_action action = { .name = "tensor_flatten",
@@ -37,11 +38,15 @@ weft_status weft_tensor_flatten(weft_tensor *handle, weft_tensor_shard shards[],
         return weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", shards == NULL ? "shards" : "layout");
     }
     const weft_layout *own = tensor->layout;
-    *layout =
-        (weft_tensor_layout){ .dtype = own->dtype, .ndim = own->ndim, .mesh = weft_mesh_handle(own->mesh) };
-    memcpy(layout->shape, own->shape, sizeof(layout->shape));
-    memcpy(layout->placements, own->placements, (size_t)own->mesh->ndim * sizeof(layout->placements[0]));
-    layout->requires_grad = weft_requires_grad(handle);
+    weft_tensor_layout found = { .dtype = own->dtype,
+                                 .ndim = own->ndim,
+                                 .mesh = weft_mesh_handle(own->mesh),
+                                 .requires_grad = weft_requires_grad(handle) };
+    memcpy(found.shape, own->shape, sizeof(found.shape));
+    memcpy(found.placements, own->placements, (size_t)own->mesh->ndim * sizeof(found.placements[0]));
+    if (!weft_give_struct(function, "layout", layout, size, &found, sizeof(found))) {
+        return weft_latest_status();
+    }
     for (int i = 0; i < weft_runtime.local_ranks; i++) {
         shards[i] = (weft_tensor_shard){ handle, i };
     }
@@ -391,23 +396,27 @@ static const weft_layout *check_layout(const char *function, const weft_tensor_l
     return layout;
 }
 
-weft_tensor *weft_tensor_unflatten(const weft_tensor_shard shards[], const weft_tensor_layout *given)
+/* Members before those that were added later. */
+enum { FIRST_MEMBERS = offsetof(weft_tensor_layout, requires_grad) };
+
+weft_tensor *weft_tensor_unflatten(const weft_tensor_shard shards[], const weft_tensor_layout *given, size_t size)
 {
     static const char function[] = "weft_tensor_unflatten";
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
     }
     const weft_layout *layout = NULL;
+    weft_tensor_layout own = { 0 };
     if (shards == NULL || given == NULL) {
         weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", shards == NULL ? "shards" : "layout");
-    } else {
-        layout = check_layout(function, given);
+    } else if (weft_check_options(function, &own, sizeof(own), given, size, FIRST_MEMBERS)) {
+        layout = check_layout(function, &own);
     }
     if (layout == NULL || !check_shards(function, layout, shards)) {
         weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
         return NULL;
     }
-    weft_tensor *output = act(function, layout, shards, given->requires_grad);
-    bool is_leaf = output != NULL && given->requires_grad && !weft_requires_grad(output);
+    weft_tensor *output = act(function, layout, shards, own.requires_grad);
+    bool is_leaf = output != NULL && own.requires_grad && !weft_requires_grad(output);
     return is_leaf && weft_set_requires_grad(output, true) != WEFT_OK ? NULL : output;
 }

@@ -428,9 +428,9 @@ static void steps_in_place(void **state)
     weft_counters before, after;
     assert_int_equal(weft_to_boxes(a, num, boxes, pointers, NULL), WEFT_OK);
     weft_fixed_boxes_begin();
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_int_equal(weft_to_boxes(a, num, boxes, pointers, NULL), WEFT_OK);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     weft_fixed_boxes_end();
     assert_int_equal(after.tasks, before.tasks); /* they lie there */
     weft_wait();
@@ -462,14 +462,14 @@ static void boxes_are_exchanged_once(void **state)
     weft_box mine = balanced(N + 1, N);
     double *memory = calloc((size_t)(N + 1) * N * 2, sizeof(*memory));
     weft_counters steps[4];
-    weft_get_counters(&steps[0]);
+    weft_get_counters(&steps[0], sizeof(steps[0]));
     weft_fixed_boxes_begin();
     for (int step = 0; step < 3; step++) {
         weft_scope_open();
         void *here = memory + step % 2 * N * (N + 1);
         assert_non_null(weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ N + 1, N }, 1, &mine, &here, NULL, NULL, &rows));
         weft_scope_close();
-        weft_get_counters(&steps[step + 1]);
+        weft_get_counters(&steps[step + 1], sizeof(steps[step + 1]));
     }
     int64_t data = (int64_t)(steps[3].bytes_moved - steps[2].bytes_moved);
     assert_int_equal(steps[2].bytes_moved - steps[1].bytes_moved, data);

@@ -49,7 +49,7 @@ static void assert_refused(weft_status status, const char *function, size_t give
 static weft_counters counters(void)
 {
     weft_counters now;
-    assert_int_equal(weft_get_counters(&now), WEFT_OK);
+    assert_int_equal(weft_get_counters(&now, sizeof(now)), WEFT_OK);
     return now;
 }
 

@@ -84,9 +84,9 @@ static void a4_missing_array_ends_everywhere(void **state)
     for (int root = 0; root < RANKS; root++) {
         weft_mesh *mesh = weft_mesh_of_ranks(1, one, &root, NULL);
         weft_counters before, after;
-        weft_get_counters(&before);
+        weft_get_counters(&before, sizeof(before));
         assert_null(weft_distribute(WEFT_F64, 1, shape, hosts(root) ? NULL : values, mesh, NULL));
-        weft_get_counters(&after);
+        weft_get_counters(&after, sizeof(after));
         assert_int_equal(after.tasks, before.tasks);
         assert_non_null(strstr(weft_last_error(), "weft_distribute: global is NULL on "));
         assert_error(WEFT_ERR_INVALID, "hosts the mesh's first rank");

@@ -88,11 +88,11 @@ static void a9_one_line_waits_for_nothing(void **state)
     }
     weft_tensor *y = weft_redistribute(weft_add(x, x), NULL, NULL);
     weft_tensor_set_name(y, "y");
-    assert_int_equal(weft_get_counters(&before), WEFT_OK);
+    assert_int_equal(weft_get_counters(&before, sizeof(before)), WEFT_OK);
     assert_ptr_equal(weft_tensor_describe(y, text, sizeof(text)), text);
     assert_string_equal(text, "y: f64[8] [R,R] on 2x2 (dp, t<&p)");
     assert_string_equal(written(draw_text, y), "y: f64[8] [R,R] on 2x2 (dp, t<&p)\n[across]\n | :\n | 0-3\n");
-    assert_int_equal(weft_get_counters(&after), WEFT_OK);
+    assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
     assert_memory_equal(&before, &after, sizeof(before));
     for (int i = 0; i < weft_local_ranks(); i++) {
         assert_int_equal(weft_local_release(x, i), WEFT_OK);

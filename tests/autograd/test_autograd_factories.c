@@ -191,9 +191,9 @@ static void test_other_types(void **state)
     assert_error(WEFT_ERR_DTYPE, "which is no element type");
     weft_tensor_shard shards[MOST_RANKS];
     weft_tensor_layout layout;
-    assert_int_equal(weft_tensor_flatten(a, shards, &layout), WEFT_OK);
+    assert_int_equal(weft_tensor_flatten(a, shards, &layout, sizeof(layout)), WEFT_OK);
     layout.dtype = with_gradient(WEFT_F32);
-    assert_null(weft_tensor_unflatten(shards, &layout));
+    assert_null(weft_tensor_unflatten(shards, &layout, sizeof(layout)));
     assert_error(WEFT_ERR_DTYPE, "which is no weft_dtype");
     for (int i = 0; i < weft_local_ranks(); i++) {
         weft_tensor_release(shards[i].tensor);

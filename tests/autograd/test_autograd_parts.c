@@ -71,12 +71,12 @@ static weft_tensor *as(weft_tensor *a, const form *f)
 {
     weft_tensor_shard shards[MOST_RANKS];
     weft_tensor_layout layout;
-    assert_int_equal(weft_tensor_flatten(a, shards, &layout), WEFT_OK);
+    assert_int_equal(weft_tensor_flatten(a, shards, &layout, sizeof(layout)), WEFT_OK);
     assert_true(layout.requires_grad == weft_requires_grad(a));
     layout.mesh = f->mesh;
     memcpy(layout.shape, f->shape, sizeof(f->shape));
     memcpy(layout.placements, f->placements, sizeof(f->placements));
-    weft_tensor *result = weft_tensor_unflatten(shards, &layout);
+    weft_tensor *result = weft_tensor_unflatten(shards, &layout, sizeof(layout));
     for (int i = 0; i < weft_local_ranks(); i++) {
         assert_int_equal(weft_tensor_release(shards[i].tensor), WEFT_OK);
     }
@@ -334,9 +334,9 @@ static weft_tensor *rebuilt(weft_tensor *a, bool requires_grad)
 {
     weft_tensor_shard shards[MOST_RANKS];
     weft_tensor_layout layout;
-    assert_int_equal(weft_tensor_flatten(a, shards, &layout), WEFT_OK);
+    assert_int_equal(weft_tensor_flatten(a, shards, &layout, sizeof(layout)), WEFT_OK);
     layout.requires_grad = requires_grad;
-    weft_tensor *result = weft_tensor_unflatten(shards, &layout);
+    weft_tensor *result = weft_tensor_unflatten(shards, &layout, sizeof(layout));
     for (int i = 0; i < weft_local_ranks(); i++) {
         assert_int_equal(weft_tensor_release(shards[i].tensor), WEFT_OK);
     }
@@ -368,10 +368,10 @@ static void test_flag(void **state)
     assert_true(weft_tensor_is_fake(fake) && weft_is_leaf(fake));
 
     weft_tensor *whole_numbers = weft_zeros(WEFT_I64, 2, f.shape, f.mesh, f.placements);
-    assert_int_equal(weft_tensor_flatten(whole_numbers, shards, &layout), WEFT_OK);
+    assert_int_equal(weft_tensor_flatten(whole_numbers, shards, &layout, sizeof(layout)), WEFT_OK);
     assert_false(layout.requires_grad);
     layout.requires_grad = true;
-    assert_null(weft_tensor_unflatten(shards, &layout));
+    assert_null(weft_tensor_unflatten(shards, &layout, sizeof(layout)));
     assert_error(WEFT_ERR_DTYPE,
                  "layout.requires_grad is set, and layout.dtype is i64, expected a floating type");
     for (int i = 0; i < weft_local_ranks(); i++) {
@@ -513,15 +513,15 @@ static void test_refusals(void **state)
         weft_tensor_shard of_a[MOST_RANKS], of_b[MOST_RANKS], mixed[MOST_RANKS];
         weft_tensor_layout layout;
         weft_tensor *b = weft_square(a);
-        weft_tensor_flatten(a, of_a, &layout);
-        weft_tensor_flatten(b, of_b, &layout);
+        weft_tensor_flatten(a, of_a, &layout, sizeof(layout));
+        weft_tensor_flatten(b, of_b, &layout, sizeof(layout));
         memcpy(mixed, of_a, sizeof(mixed));
         mixed[0] = of_b[0];
-        refuses(a, weft_tensor_unflatten(mixed, &layout),
+        refuses(a, weft_tensor_unflatten(mixed, &layout, sizeof(layout)),
                 "the shards are not those of one tensor, each in its place");
         memcpy(mixed, of_a, sizeof(mixed));
         mixed[0] = of_a[1];
-        refuses(a, weft_tensor_unflatten(mixed, &layout),
+        refuses(a, weft_tensor_unflatten(mixed, &layout, sizeof(layout)),
                 "the shards are not those of one tensor, each in its place");
         for (int i = 0; i < weft_local_ranks(); i++) {
             weft_tensor_release(of_a[i].tensor);
@@ -545,7 +545,7 @@ static void test_unlike_empty_parts(void **state)
     for (int i = 0; i < weft_local_ranks(); i++) {
         shards[i] = (weft_tensor_shard){ other, i };
     }
-    refuses(other, weft_tensor_unflatten(shards, &empty), "the shards are not those of one tensor, each in its place");
+    refuses(other, weft_tensor_unflatten(shards, &empty, sizeof(empty)), "the shards are not those of one tensor, each in its place");
     weft_scope_close();
     assert_no_error();
 }

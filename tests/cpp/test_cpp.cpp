@@ -70,7 +70,7 @@ static void operators()
 static void owners()
 {
     weft_counters before = {}, after = {};
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft::tensor a = weft::ones(WEFT_F64, { 4 });
     {
         const weft::scope scope;
@@ -87,7 +87,7 @@ static void owners()
     weft_clear_error();
     const weft::tensor same = weft::to_type(weft::own(weft::zeros(WEFT_F32, { 2 }).get()), WEFT_F32);
     expect(weft::sum(same).item() == 0, "a function that returns its argument");
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     expect(after.tasks > before.tasks, "tasks");
 }
 

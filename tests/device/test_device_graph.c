@@ -77,7 +77,7 @@ static void compute(char *results)
         results += bytes + few_bytes;
     }
     weft_graph_info info;
-    weft_graph_get_info(graph, &info);
+    weft_graph_get_info(graph, &info, sizeof(info));
     assert_true(info.fused_calls > 0 && info.clusters > 0);
     weft_graph_free(graph);
     weft_scope_close();
@@ -183,7 +183,7 @@ static void test_changes_of_host_values(void **state)
         weft_scope_close();
     }
     weft_graph_info info;
-    weft_graph_get_info(graph, &info);
+    weft_graph_get_info(graph, &info, sizeof(info));
     assert_true(info.fused_calls > 0 && info.clusters > 0);
     weft_graph_free(graph);
     assert_int_equal(weft_finalize(), WEFT_OK);

@@ -121,7 +121,7 @@ static weft_tensor *in_graph(weft_tensor *a)
         assert_int_equal(weft_graph_call(small, &few, NULL, &of_few), WEFT_OK);
     }
     weft_graph_info info;
-    weft_graph_get_info(small, &info);
+    weft_graph_get_info(small, &info, sizeof(info));
     assert_true(info.clusters > 0);
     weft_graph_free(large);
     weft_graph_free(small);

@@ -46,7 +46,7 @@ weft_tensor *ones(weft_dtype dtype, int64_t a, int64_t b, int64_t c)
 weft_counters counters(void)
 {
     weft_counters now;
-    assert_int_equal(weft_get_counters(&now), WEFT_OK);
+    assert_int_equal(weft_get_counters(&now, sizeof(now)), WEFT_OK);
     return now;
 }
 

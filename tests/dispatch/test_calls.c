@@ -99,10 +99,10 @@ static void call_on_fakes(listener *l, const weft_call *call)
         set_input(copy, i, weft_fake_like(weft_call_tensor(call, i)));
     }
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     memset(l->fakes, 0, sizeof(l->fakes));
     l->accepted = weft_invoke(copy, l->fakes) == WEFT_OK;
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     if (before.tasks != after.tasks ||
         before.buffers_created + before.buffers_reused != after.buffers_created + after.buffers_reused) {
         fail_msg("%s: something was done for tensors without data", call->function);
@@ -336,10 +336,10 @@ static void test_interposer_takes_over(void **state)
     weft_interposer_install(&outside.interposer);
     weft_interposer_install(&inside.interposer);
     weft_interposer_install(&taker); /* the newest of its order */
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_ptr_equal(weft_softmax(things.tensor, 0), things.tensor);
     assert_ptr_equal(weft_exp(things.tensor), things.tensor);
-    weft_get_counters(&after_it);
+    weft_get_counters(&after_it, sizeof(after_it));
     assert_int_equal(before.tasks, after_it.tasks);
     assert_int_equal(inside.calls, 0);
     weft_interposer_remove(&taker);
@@ -400,9 +400,9 @@ static void test_outputs_asked_for(void **state)
     (void)state;
     start(2, weft_shard(0));
     weft_counters before, now;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_tensor *values = weft_sort(things.tensor, 1, false, NULL), *indices, *asked;
-    weft_get_counters(&now);
+    weft_get_counters(&now, sizeof(now));
     assert_int_equal(now.buffers_created + now.buffers_reused, before.buffers_created + before.buffers_reused + 2);
     assert_same_bits("weft_sort", weft_sort(things.tensor, 1, false, &indices), values);
     asker a = { .interposer = { .order = WEFT_TAPE, .around = ask_for_all } };
@@ -429,7 +429,7 @@ static void test_expansions_are_kept(void **state)
     weft_counters c[3];
     for (int i = 0; i < 3; i++) {
         assert_non_null(weft_softmax(things.tensor, 0));
-        weft_get_counters(&c[i]);
+        weft_get_counters(&c[i], sizeof(c[i]));
     }
     bool kept = weft_runtime.task_cache != WEFT_TASK_CACHE_OFF;
     assert_int_equal(c[2].expansion_misses, c[0].expansion_misses);
@@ -452,7 +452,7 @@ static void test_long_lists(void **state)
     weft_interposer idle = { .order = WEFT_OBSERVER };
     weft_counters before, now;
     for (int turn = 0; turn < 2; turn++) {
-        weft_get_counters(&before);
+        weft_get_counters(&before, sizeof(before));
         weft_scope_open();
         weft_interposer_install(&idle);
         weft_tensor *all = weft_cat(MANY, tensors, 0);
@@ -466,7 +466,7 @@ static void test_long_lists(void **state)
         }
         assert_true(last == MANY - 1);
         weft_scope_close();
-        weft_get_counters(&now);
+        weft_get_counters(&now, sizeof(now));
         if (weft_runtime.task_cache != WEFT_TASK_CACHE_OFF) {
             assert_int_equal(now.expansion_misses - before.expansion_misses, turn == 0 ? 2 : 0);
         }
@@ -484,10 +484,10 @@ static void test_accepted_before_anything_happens(void **state)
     weft_tensor *a = weft_rand(WEFT_F32, 1, (int64_t[]){ 64 }, things.mesh, &rows);
     weft_tensor *b = weft_rand(WEFT_F32, 1, (int64_t[]){ 64 }, other, NULL);
     weft_counters before, now;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_null(weft_outer(a, b));
     assert_int_equal(weft_last_status(), WEFT_ERR_MESH);
-    weft_get_counters(&now);
+    weft_get_counters(&now, sizeof(now));
     assert_int_equal(before.tasks, now.tasks);
     assert_int_equal(before.transfers, now.transfers);
     stop();
@@ -511,12 +511,12 @@ static void test_steps_are_one_call(void **state)
     weft_interposer_install(&idle);
     weft_adam_options options = WEFT_ADAM_DEFAULT;
     weft_counters before, now;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     for (int step = 1; step <= 3; step++) {
         options.learning_rate = 0.5 / step;
         assert_int_equal(weft_adam(MANY, lists[0], lists[3], lists[1], lists[2], step, &options), WEFT_OK);
     }
-    weft_get_counters(&now);
+    weft_get_counters(&now, sizeof(now));
     bool kept = weft_runtime.task_cache != WEFT_TASK_CACHE_OFF;
     assert_int_equal(now.expansion_misses - before.expansion_misses, kept ? 1 : 0);
     weft_interposer_remove(&idle);
@@ -527,13 +527,13 @@ static void test_steps_are_one_call(void **state)
     assert_float_equal(value, sqrt(199), 1e-5);
     /* Gradients without data leave everything as it is. */
     weft_wait();
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     lists[3][MANY - 1] = weft_fake_like(lists[3][MANY - 1]);
     assert_int_equal(weft_adam(MANY, lists[0], lists[3], lists[1], lists[2], 4, &options), WEFT_ERR_STATE);
     assert_non_null(strstr(weft_last_error(), "weft_adam: tensors[0] has data, and another input has none"));
     weft_clear_error();
     assert_int_equal(weft_clip_grad_norm(MANY, lists[3], 1, 2, NULL), WEFT_ERR_STATE);
-    weft_get_counters(&now);
+    weft_get_counters(&now, sizeof(now));
     assert_int_equal(before.tasks, now.tasks);
     stop();
 }

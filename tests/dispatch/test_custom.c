@@ -292,9 +292,9 @@ static void test_layouts_are_remembered(void **state)
     weft_apply_options options = { .num_numbers = 1, .numbers = { 2 } };
     assert_non_null(weft_apply(op_multiply, 1, &a, &options));
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_non_null(weft_apply(op_multiply, 1, &a, &options));
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_int_equal(after.dispatch_misses, before.dispatch_misses);
     assert_int_equal(after.dispatch_hits, before.dispatch_hits + 1);
     assert_int_equal(after.transfers, before.transfers);

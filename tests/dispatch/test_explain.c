@@ -155,10 +155,10 @@ static void test_what_it_says_happens(void **state)
         for (int turn = 0; turn < 3; turn++) { /* the layouts are known, then the tasks are */
             weft_tensor *a = turn == 2 ? columns : rows;
             weft_counters before, after;
-            weft_get_counters(&before);
+            weft_get_counters(&before, sizeof(before));
             explain(calls[i], a, columns);
             assert_int_equal(weft_wait(), WEFT_OK);
-            weft_get_counters(&after);
+            weft_get_counters(&after, sizeof(after));
             if (weft_num_processes() == 1) {
                 assert_int_equal(sum_before(" bytes in all"), after.bytes_moved - before.bytes_moved);
             }
@@ -181,9 +181,9 @@ static void test_without_data(void **state)
         explain(calls[i], rows, columns);
         strcpy(expected, text);
         weft_counters before, after;
-        weft_get_counters(&before);
+        weft_get_counters(&before, sizeof(before));
         assert_true(weft_tensor_is_fake(explain(calls[i], weft_fake_like(rows), weft_fake_like(columns))));
-        weft_get_counters(&after);
+        weft_get_counters(&after, sizeof(after));
         assert_int_equal(before.tasks, after.tasks);
         assert_int_equal(before.transfers, after.transfers);
         assert_string_equal(text, expected);

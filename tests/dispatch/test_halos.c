@@ -439,18 +439,18 @@ static void test_halos_alone_move(void **state)
         .num_numbers = 2, .numbers = { 2, 1 }, .num_sizes = 2, .sizes = { 64, 10 }
     };
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_tensor *result = weft_apply(op_plane, 1, &a, &options);
     assert_int_equal(weft_tensor_placements(result)[0].kind, WEFT_SHARD);
     assert_int_equal(weft_wait(), WEFT_OK);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     if (weft_local_ranks() >= 4 &&
         weft_first_rank() == 0) { /* the counters are this process's: 6 borders, 2 rows of 40 bytes each */
         assert_int_equal(after.bytes_moved - before.bytes_moved, 6 * 2 * 40);
     }
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_non_null(weft_apply(op_plane, 1, &a, &options));
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_int_equal(after.dispatch_misses, before.dispatch_misses);
     weft_scope_close();
     assert_int_equal(weft_finalize(), WEFT_OK);

@@ -342,11 +342,11 @@ static void test_optimizers_take_one_task(void **state)
     weft_sgd_options sgd = { .learning_rate = 0.1, .momentum = 0.9, .nesterov = true };
     for (int which = 0; which < 2; which++) {
         weft_counters before, after;
-        weft_get_counters(&before);
+        weft_get_counters(&before, sizeof(before));
         assert_int_equal(which == 0 ? weft_adam(1, &t[0], &t[1], &t[2], &t[3], 1, &adam)
                                     : weft_sgd(1, &t[0], &t[1], &sgd, &t[2]),
                          WEFT_OK);
-        weft_get_counters(&after);
+        weft_get_counters(&after, sizeof(after));
         assert_int_equal(after.tasks - before.tasks, 4 * weft_local_ranks());
     }
     weft_scope_close();
@@ -367,9 +367,9 @@ static void test_extrema_take_one_task(void **state)
     weft_tensor *a = weft_randn(WEFT_F32, 2, shape, mesh, &rows), *indices = NULL, *other = NULL;
     weft_wait();
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_tensor *values = weft_max_with_indices(a, 1, false, &indices);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_int_equal(after.tasks - before.tasks, weft_local_ranks());
     assert_same_values(values, weft_max(a, 1, false));
     assert_same_values(indices, weft_argmax(a, 1, false));

@@ -47,12 +47,12 @@ static void test_strict(void **state)
     assert_non_null(weft_add(rows, columns));
     assert_int_equal(weft_region_begin("forward", WEFT_REGION_STRICT), WEFT_OK);
     assert_int_equal(weft_region_begin("inner", 0), WEFT_OK);
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_refused(weft_add(rows, columns), "in the strict region \"forward/inner\"");
     assert_refused(weft_add(rows, columns), "would be moved from f32[8, 8]");
     assert_refused(weft_softmax(rows, 0), "forward/inner");
     assert_refused(weft_softmax(rows, 0), "weft_softmax");
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_int_equal(before.tasks, after.tasks);
     assert_int_equal(before.stages, after.stages);
     /* Explicit redistributions, and implicit ones without communication. */
@@ -142,7 +142,7 @@ static void test_strict_without_redistributions(void **state)
     weft_tensor *sequence = weft_rand(WEFT_F32, 3, (int64_t[]){ 2, 8, 4 }, mesh, &by_sequence);
     weft_counters before, after;
     assert_int_equal(weft_region_begin("strict", WEFT_REGION_STRICT), WEFT_OK);
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_refused(difference(rows), "difference: in the strict region \"strict\" ranks would read each other's parts of a");
     assert_refused(weft_roll(rows, 1, 0), "weft_roll: in the strict region");
     assert_refused(weft_slice(rows, 0, 2, 8), "weft_slice: in the strict region");
@@ -151,7 +151,7 @@ static void test_strict_without_redistributions(void **state)
                    "weft_attention: in the strict region");
     assert_int_equal(by_columns(rows, &output), WEFT_ERR_LAYOUT);
     assert_refused(output, "weft_local_map: in the strict region \"strict\" inputs[0] would be moved from f32[8, 8] [S0]");
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_int_equal(before.stages, after.stages);
     assert_int_equal(before.transfers, after.transfers);
     /* What each rank has. */
@@ -190,7 +190,7 @@ static void test_counters(void **state)
     weft_region_counters counts[16];
     weft_counters before, after;
     assert_int_equal(weft_region_counts(0, NULL), 0);
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_region_begin("step", 0);
     weft_region_begin("gather", 0);
     weft_redistribute(rows, mesh, NULL);
@@ -199,7 +199,7 @@ static void test_counters(void **state)
     weft_exp(rows);
     weft_region_end();
     weft_neg(rows);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     int count = weft_region_counts(16, counts);
     assert_in_range(count, 3, 16);
     const weft_region_counters *gather = find(counts, count, "step/gather", "weft_redistribute");

@@ -199,9 +199,9 @@ static void test_parts_of_composites(void **state)
         expect_all(weft_log_softmax(a, 0), -log(8));
     }
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     expect_all(weft_log_softmax(a, 0), -log(8));
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_int_equal(after.expansion_misses, before.expansion_misses);
     replace((weft_operation_description){ .name = "log_softmax_step", .kernel = minus_two });
     expect_all(weft_log_softmax(a, 0), -2);
@@ -233,13 +233,13 @@ static void test_rule(void **state)
     const weft_placement rows = weft_shard(0), columns = weft_shard(1);
     weft_tensor *a = weft_zeros(WEFT_F32, 2, (int64_t[]){ 8, 8 }, line(4), &rows);
     weft_counters before, between, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_memory_equal(weft_tensor_placements(weft_exp(a)), &rows, sizeof(rows));
-    weft_get_counters(&between);
+    weft_get_counters(&between, sizeof(between));
     assert_int_equal(before.stages, between.stages);
     replace((weft_operation_description){ .name = "exp", .rule = "[r]c->[r]c" });
     weft_tensor *result = weft_exp(a);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_memory_equal(weft_tensor_placements(result), &columns, sizeof(columns));
     assert_int_equal(after.stages, between.stages + 1);
     expect_all(result, 1);
@@ -262,9 +262,9 @@ static void test_caches(void **state)
     replace((weft_operation_description){ .name = "exp", .kernel = minus_two });
     expect_all(weft_exp(a), -2);
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_tensor *result = weft_exp(a);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_int_equal(after.dispatch_misses, before.dispatch_misses);
     assert_int_equal(after.dispatch_hits, before.dispatch_hits + 1);
     expect_all(result, -2);

@@ -457,7 +457,7 @@ static void b6_attributes_move_nothing(void **state)
     weft_scope_open();
     weft_tensor *x = numbered(WEFT_F64, 2, square, mesh, rows), *line = weft_ones(WEFT_F64, 1, line_shape, mesh, rows);
     assert_int_equal(weft_wait(), WEFT_OK);
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_scale_inplace(x, 3);
     weft_fill_inplace(x, 3);
     weft_uniform_inplace(x, 0, 1);
@@ -467,7 +467,7 @@ static void b6_attributes_move_nothing(void **state)
     weft_clamp(x, 0, 1);
     weft_sum(x, 1, false);
     weft_add_inplace(line, weft_sum(x, 1, false), 2);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_no_error();
     assert_int_equal(after.transfers, before.transfers);
     assert_int_equal(after.bytes_moved, before.bytes_moved);
@@ -503,11 +503,11 @@ static void b6_out_copies_nothing(void **state)
     weft_counters start_of, plain, into;
     weft_scope_open();
     weft_tensor *x = numbered(WEFT_F64, 2, square, mesh, rows), *out = weft_empty(WEFT_F64, 2, square, mesh, rows);
-    weft_get_counters(&start_of);
+    weft_get_counters(&start_of, sizeof(start_of));
     weft_add(x, x);
-    weft_get_counters(&plain);
+    weft_get_counters(&plain, sizeof(plain));
     weft_copy_inplace(out, weft_add(x, x));
-    weft_get_counters(&into);
+    weft_get_counters(&into, sizeof(into));
     assert_int_equal(into.tasks - plain.tasks, plain.tasks - start_of.tasks);
     assert_int_equal(into.buffers_created + into.buffers_reused - plain.buffers_created - plain.buffers_reused,
                      plain.buffers_created + plain.buffers_reused - start_of.buffers_created -

@@ -70,7 +70,7 @@ static uint64_t run_random(uint64_t seed)
         }
     }
     weft_graph_info info;
-    weft_graph_get_info(graph, &info);
+    weft_graph_get_info(graph, &info, sizeof(info));
     assert_int_equal(info.captures, 1);
     weft_graph_free(graph);
     weft_scope_close();

@@ -97,14 +97,14 @@ static char *capture_training(maker make)
     char *text = listing_of(graph);
     run_step(graph, batch, &loss); /* the first replay builds a body */
     weft_random_state_get(NULL, &before);
-    weft_get_counters(&captured);
+    weft_get_counters(&captured, sizeof(captured));
     for (int i = 0; i < 3; i++) {
         run_step(graph, batch, &loss);
         assert_int_equal(weft_tensor_is_fake(loss), !has_data);
         assert_int_equal(weft_tensor_ndim(loss), 0);
     }
     weft_random_state_get(NULL, &after);
-    weft_get_counters(&replayed);
+    weft_get_counters(&replayed, sizeof(replayed));
     assert_int_equal(info_of(graph).captures, 1);
     assert_int_equal(info_of(graph).replays, 4);
     /* What is drawn does not depend on data, but for tensors that never have any. */

@@ -235,9 +235,9 @@ static uint64_t new_buffers(int64_t columns, bool donate)
     weft_scope_open();
     weft_tensor *inputs[] = { large(columns, 1), large(columns, 2) }, *output, *expected;
     assert_int_equal(weft_wait(), WEFT_OK);
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_int_equal(weft_graph_call(graph, inputs, NULL, &output), WEFT_OK);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_int_equal(three_calls(NULL, (weft_tensor *[]){ large(columns, 1), large(columns, 2) }, NULL, &expected), WEFT_OK);
     assert_same_shards(output, expected, "output");
     weft_scope_close();

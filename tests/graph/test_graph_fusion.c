@@ -117,7 +117,7 @@ static uint64_t run_random(uint64_t seed, int most_rows)
         compare_run(graph, &g, inputs, 0.125 * turn, what);
     }
     weft_graph_info info;
-    weft_graph_get_info(graph, &info);
+    weft_graph_get_info(graph, &info, sizeof(info));
     weft_graph_free(graph);
     weft_scope_close();
     assert_no_error();
@@ -226,12 +226,12 @@ static void check_traffic(const char *name, weft_graph_function function, int nu
     double scale = 0.5;
     weft_graph_info info, former = { .runs = 0 };
     for (int i = 0; i < 3; i++) {
-        weft_graph_get_info(graph, &former);
+        weft_graph_get_info(graph, &former, sizeof(former));
         assert_int_equal(weft_graph_call(graph, mine, &scale, &output), WEFT_OK);
         assert_int_equal(function(NULL, theirs, &scale, &expected), WEFT_OK);
         assert_same_shards(output, expected, name);
     }
-    weft_graph_get_info(graph, &info);
+    weft_graph_get_info(graph, &info, sizeof(info));
     int64_t bytes = (int64_t)ROWS * COLUMNS * 4;
     if (processes > 0) {
         bytes /= weft_world_size();
@@ -264,14 +264,14 @@ static void test_f9_clipping_and_adam(void **state)
     weft_graph_info info, former = { .runs = 0 };
     for (int turn = 0; turn < 4; turn++) {
         double scale = 0.5 + turn;
-        weft_graph_get_info(graph, &former);
+        weft_graph_get_info(graph, &former, sizeof(former));
         assert_int_equal(weft_graph_call(graph, mine, &scale, &output), WEFT_OK);
         assert_int_equal(clipped_adam(NULL, theirs, &scale, &output), WEFT_OK);
         for (int i = 0; i < INPUTS_OF_STEP; i++) {
             assert_same_shards(mine[i], theirs[i], "step");
         }
     }
-    weft_graph_get_info(graph, &info);
+    weft_graph_get_info(graph, &info, sizeof(info));
     print_message("# step: %lld bytes, of %lld\n", (long long)(info.fused_bytes - former.fused_bytes),
                   (long long)(info.fused_bytes - former.fused_bytes + info.saved_bytes - former.saved_bytes));
     int64_t bytes = 0; /* of all parameters: each is read and written with its moments, and its gradient is read */
@@ -322,7 +322,7 @@ static void test_f9_types_with_other_panels(void **state)
         assert_same_shards(output, expected, "mixed");
     }
     weft_graph_info info;
-    weft_graph_get_info(graph, &info);
+    weft_graph_get_info(graph, &info, sizeof(info));
     assert_int_equal(info.fused_calls, 2 * 4);
     weft_graph_free(graph);
     weft_scope_close();

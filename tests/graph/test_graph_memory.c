@@ -143,7 +143,7 @@ static void count_allocations(int length, int64_t elements)
         weft_scope_close();
     }
     weft_graph_info info;
-    weft_graph_get_info(graph, &info);
+    weft_graph_get_info(graph, &info, sizeof(info));
     print_message("# at once %lld bytes, foreseen %lld\n", (long long)info.peak_bytes, (long long)info.foreseen_bytes);
     if (info.fused > 0) { /* nothing but the output is a tensor */
         assert_int_equal(info.peak_bytes, elements * 8);

@@ -71,7 +71,7 @@ static void f6_losses_are_read_late(void **state)
         assert_true((i + 1) % EVERY != 0 || value == losses[(i + 1) / EVERY - 1]);
     }
     weft_graph_info info;
-    weft_graph_get_info(graph, &info);
+    weft_graph_get_info(graph, &info, sizeof(info));
     assert_int_equal(info.captures, 1); /* no trace ends in its midst */
     assert_int_equal(info.replays, STEPS);
     assert_true(losses[STEPS / EVERY - 1] < losses[0]);

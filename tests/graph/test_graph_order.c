@@ -35,7 +35,7 @@ static memory_use run_with(weft_graph_function function, void *context, weft_ten
         assert_same_shards(input, before, "input");
         weft_scope_close();
     }
-    weft_graph_get_info(graph, &info);
+    weft_graph_get_info(graph, &info, sizeof(info));
     weft_graph_free(graph);
     assert_no_error();
     return (memory_use){ info.peak_bytes, info.foreseen_bytes };
@@ -186,7 +186,7 @@ static double predicted_us(const char *machine, bool tensor_parallel, unsigned p
     weft_graph *graph = weft_graph_new("train", train, &m, 1, 1, 1);
     assert_int_equal(weft_graph_set_passes(graph, passes), WEFT_OK);
     assert_int_equal(weft_graph_call(graph, &x, &(double){ 0.1 }, &loss), WEFT_OK);
-    assert_int_equal(weft_graph_predict(graph, &(weft_predict_options){ .machine = machine }, &found), WEFT_OK);
+    assert_int_equal(weft_graph_predict(graph, &(weft_predict_options){ .machine = machine }, &found, sizeof(found)), WEFT_OK);
     weft_graph_free(graph);
     weft_scope_close();
     assert_no_error();

@@ -156,7 +156,7 @@ static void run_random(uint64_t seed, weft_graph_info *sum)
             compare(outputs[i], expected[i], seed, turn, passes, i);
         }
         compare(inputs[INPUTS], again[INPUTS], seed, turn, passes, KEPT);
-        weft_graph_get_info(graph, &info);
+        weft_graph_get_info(graph, &info, sizeof(info));
         sum->redundant += info.redundant;
         sum->common += info.common;
         sum->dead += info.dead;
@@ -210,18 +210,18 @@ static counted run_counted(weft_graph_function function, weft_tensor *input, uns
     weft_graph *graph = weft_graph_new("counted", function, NULL, 1, 2, 1);
     assert_int_equal(weft_graph_set_passes(graph, passes), WEFT_OK);
     for (int i = 0; i < 3; i++) {
-        weft_get_counters(&before);
+        weft_get_counters(&before, sizeof(before));
         assert_int_equal(weft_graph_call(graph, &input, numbers, &output), WEFT_OK);
-        weft_get_counters(&after);
+        weft_get_counters(&after, sizeof(after));
     }
     c.bytes_moved = after.bytes_moved - before.bytes_moved;
     c.messages = after.messages - before.messages;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_int_equal(function(NULL, &input, numbers, &expected), WEFT_OK);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     c.eager_bytes = after.bytes_moved - before.bytes_moved;
     assert_same_shards(output, expected, "output");
-    weft_graph_get_info(graph, &c.info);
+    weft_graph_get_info(graph, &c.info, sizeof(c.info));
     weft_graph_free(graph);
     return c;
 }
@@ -323,7 +323,7 @@ static void f9_common(void **state)
         equal_calls(NULL, &x, (double[]){ 2, 3 }, &expected);
         assert_same_shards(output, expected, "equal");
     }
-    weft_graph_get_info(graph, &c.info);
+    weft_graph_get_info(graph, &c.info, sizeof(c.info));
     assert_int_equal(c.info.common, 1);
     weft_graph_free(graph);
     weft_scope_close();
@@ -445,7 +445,7 @@ static void f9_switches(void **state)
         assert_int_equal(weft_graph_set_passes(graph, chosen[i / 3]), WEFT_OK);
         assert_int_equal(weft_graph_call(graph, &x, (double[]){ 1, 1 }, &output), WEFT_OK);
         weft_graph_info info;
-        weft_graph_get_info(graph, &info);
+        weft_graph_get_info(graph, &info, sizeof(info));
         assert_int_equal(info.captures, 1);
         assert_int_equal(info.dead, i == 0 || chosen[i / 3] == WEFT_PASS_NONE ? 0 : 3);
     }

@@ -63,9 +63,9 @@ static void a_replay_has_the_tasks_and_messages_that_were_predicted(void **state
         }
         weft_prediction found = predict(graph, NULL);
         weft_counters before, after;
-        weft_get_counters(&before);
+        weft_get_counters(&before, sizeof(before));
         call(graph, batch);
-        weft_get_counters(&after);
+        weft_get_counters(&after, sizeof(after));
         uint64_t tasks = after.tasks - before.tasks;
         int64_t numbers[] = { (int64_t)tasks, (int64_t)(after.messages - before.messages) };
         assert_int_equal(found.simulated, weft_num_processes());
@@ -99,13 +99,13 @@ static void a_prediction_changes_nothing(void **state)
             call(graph, batch);
             weft_counters before, after;
             weft_graph_info known, now;
-            weft_get_counters(&before);
-            weft_graph_get_info(graph, &known);
+            weft_get_counters(&before, sizeof(before));
+            weft_graph_get_info(graph, &known, sizeof(known));
             if (predicted) {
                 predict(graph, NULL);
             }
-            weft_get_counters(&after);
-            weft_graph_get_info(graph, &now);
+            weft_get_counters(&after, sizeof(after));
+            weft_graph_get_info(graph, &now, sizeof(now));
             assert_memory_equal(&before, &after, sizeof(before));
             assert_int_equal(known.runs, now.runs);
             assert_int_equal(known.clusters, now.clusters);
@@ -278,7 +278,7 @@ static weft_status predicts_itself(void *context, weft_tensor *const inputs[], c
     weft_prediction found;
     weft_graph **graph = context;
     (void)scalars;
-    assert_int_equal(weft_graph_predict(*graph, NULL, &found), WEFT_ERR_STATE);
+    assert_int_equal(weft_graph_predict(*graph, NULL, &found, sizeof(found)), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "from within");
     outputs[0] = weft_neg(inputs[0]);
     return WEFT_OK;
@@ -290,15 +290,15 @@ static void wrong_arguments_are_refused(void **state)
     start();
     weft_prediction found = { .step_us = 17 };
     weft_graph *graph = NULL;
-    assert_int_equal(weft_graph_predict(NULL, NULL, &found), WEFT_ERR_INVALID);
+    assert_int_equal(weft_graph_predict(NULL, NULL, &found, sizeof(found)), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "graph is NULL");
     graph = weft_graph_new("itself", predicts_itself, &graph, 1, 0, 1);
-    assert_int_equal(weft_graph_predict(graph, NULL, &found), WEFT_ERR_STATE);
+    assert_int_equal(weft_graph_predict(graph, NULL, &found, sizeof(found)), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "it has not run");
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);
     weft_tensor *x = weft_zeros(WEFT_F32, 1, (int64_t[]){ 8 }, mesh, (weft_placement[]){ weft_shard(0) }), *y;
     assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
-    assert_int_equal(weft_graph_predict(graph, NULL, NULL), WEFT_ERR_INVALID);
+    assert_int_equal(weft_graph_predict(graph, NULL, NULL, sizeof(weft_prediction)), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "prediction is NULL");
     const struct {
         weft_predict_options options;
@@ -312,13 +312,13 @@ static void wrong_arguments_are_refused(void **state)
                   { { .machine = "/nowhere/machine" }, WEFT_ERR_IO, "options.machine, /nowhere/machine" },
                   { { .timeline = "/nowhere/timeline" }, WEFT_ERR_IO, "options.timeline, /nowhere/timeline" } };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        assert_int_equal(weft_graph_predict(graph, &wrong[i].options, &found), wrong[i].status);
+        assert_int_equal(weft_graph_predict(graph, &wrong[i].options, &found, sizeof(found)), wrong[i].status);
         assert_error(wrong[i].status, wrong[i].text);
     }
     static const char *const files[] = { "no_such_figure 1.0\n", "submit_us many\n", "f64_flops_per_us 0.0\n", "workers\n" };
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         write_machine(1, files[i]);
-        assert_int_equal(weft_graph_predict(graph, &(weft_predict_options){ .machine = path }, &found), WEFT_ERR_IO);
+        assert_int_equal(weft_graph_predict(graph, &(weft_predict_options){ .machine = path }, &found, sizeof(found)), WEFT_ERR_IO);
         assert_error(WEFT_ERR_IO, path);
     }
     assert_true(found.step_us == 17);

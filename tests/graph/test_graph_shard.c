@@ -108,7 +108,7 @@ static void mlp_on_a_line(void **state)
         assert_placements(graph, m.w1, rows[i].w1);
         assert_placements(graph, m.w2, rows[i].w2);
         weft_graph_shard_info info;
-        assert_int_equal(weft_graph_get_shard_info(graph, &info), WEFT_OK);
+        assert_int_equal(weft_graph_get_shard_info(graph, &info, sizeof(info)), WEFT_OK);
         assert_true(info.proved);
         assert_true(info.us <= info.recorded_us);
         assert_int_equal(info.moves_inputs, i < 2);
@@ -134,11 +134,11 @@ static void bounds_and_pins(void **state)
     weft_graph_shard_info any, bounded;
     assert_int_equal(weft_graph_get_placements(graph, m.x, placements), WEFT_OK);
     assert_true(placements[0].kind == WEFT_SHARD && placements[0].dim == 0);
-    assert_int_equal(weft_graph_get_shard_info(graph, &any), WEFT_OK);
+    assert_int_equal(weft_graph_get_shard_info(graph, &any, sizeof(any)), WEFT_OK);
     assert_true(any.proved && any.recorded_us < 0 && any.bytes < any.recorded_bytes);
     options.max_bytes = any.bytes - 1;
     assert_int_equal(weft_graph_shard(graph, &options), WEFT_OK);
-    assert_int_equal(weft_graph_get_shard_info(graph, &bounded), WEFT_OK);
+    assert_int_equal(weft_graph_get_shard_info(graph, &bounded, sizeof(bounded)), WEFT_OK);
     assert_true(bounded.bytes < any.bytes && bounded.us >= any.us);
     const struct {
         weft_graph_shard_options options;
@@ -158,7 +158,7 @@ static void bounds_and_pins(void **state)
         assert_non_null(strstr(weft_last_error(), refused[i].message));
         weft_clear_error();
         weft_graph_shard_info after;
-        assert_int_equal(weft_graph_get_shard_info(graph, &after), WEFT_OK);
+        assert_int_equal(weft_graph_get_shard_info(graph, &after, sizeof(after)), WEFT_OK);
         assert_true(after.us == bounded.us); /* nothing has changed */
     }
     assert_int_equal(weft_graph_free(graph), WEFT_OK);

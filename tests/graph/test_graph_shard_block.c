@@ -131,7 +131,7 @@ static weft_graph_shard_info sharded_info(weft_graph *graph, const weft_graph_sh
 {
     weft_graph_shard_info info;
     assert_int_equal(weft_graph_shard(graph, options), WEFT_OK);
-    assert_int_equal(weft_graph_get_shard_info(graph, &info), WEFT_OK);
+    assert_int_equal(weft_graph_get_shard_info(graph, &info, sizeof(info)), WEFT_OK);
     return info;
 }
 

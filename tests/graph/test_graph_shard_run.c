@@ -123,8 +123,8 @@ static void inputs_that_stay(void **state)
     remove(path);
     weft_graph_shard_info shard;
     weft_graph_info info;
-    assert_int_equal(weft_graph_get_shard_info(graph, &shard), WEFT_OK);
-    assert_int_equal(weft_graph_get_info(graph, &info), WEFT_OK);
+    assert_int_equal(weft_graph_get_shard_info(graph, &shard, sizeof(shard)), WEFT_OK);
+    assert_int_equal(weft_graph_get_info(graph, &info, sizeof(info)), WEFT_OK);
     assert_int_equal(info.captures, 1);
     assert_true(shard.proved && !shard.moves_inputs);
     assert_true(shard.us < shard.recorded_us);
@@ -155,7 +155,7 @@ static void inputs_that_move(void **state)
     options.num_pins = 1;
     assert_int_equal(weft_graph_shard(graph, &options), WEFT_OK);
     weft_graph_shard_info shard;
-    assert_int_equal(weft_graph_get_shard_info(graph, &shard), WEFT_OK);
+    assert_int_equal(weft_graph_get_shard_info(graph, &shard, sizeof(shard)), WEFT_OK);
     assert_true(shard.moves_inputs);
     assert_near(step(graph, &n), losses[1]); /* as captured, until they are moved */
     for (int i = 0; i < NUM_WEIGHTS; i++) {
@@ -176,7 +176,7 @@ static void inputs_that_move(void **state)
         assert_near(step(graph, &n), losses[i]);
     }
     weft_graph_info info;
-    assert_int_equal(weft_graph_get_info(graph, &info), WEFT_OK);
+    assert_int_equal(weft_graph_get_info(graph, &info, sizeof(info)), WEFT_OK);
     assert_int_equal(info.captures, 2);
     assert_int_equal(weft_graph_free(graph), WEFT_OK);
     weft_scope_close();
@@ -322,7 +322,7 @@ static void shard_and_call(piece_kind kind, int64_t rows, weft_mesh *mesh, const
         if (weft_graph_shard(graph, NULL) != WEFT_OK) {
             fail_msg("kind %d, %d rows, run %d: %s", (int)kind, (int)rows, run, weft_last_error());
         }
-        assert_int_equal(weft_graph_get_shard_info(graph, &info), WEFT_OK);
+        assert_int_equal(weft_graph_get_shard_info(graph, &info, sizeof(info)), WEFT_OK);
         assert_true(info.recorded_us >= 0);
         assert_true(info.us <= info.recorded_us || !info.proved);
     }

@@ -134,7 +134,7 @@ static void test_frozen_gradients_from_outside(void **state)
         assert_null(weft_grad(mine));
     }
     weft_graph_info info;
-    assert_int_equal(weft_graph_get_info(graph, &info), WEFT_OK);
+    assert_int_equal(weft_graph_get_info(graph, &info, sizeof(info)), WEFT_OK);
     assert_true(info.frozen && info.frozen_replays == 3);
     assert_int_equal(weft_graph_free(graph), WEFT_OK);
     weft_scope_close();

@@ -106,12 +106,12 @@ static void check_product(const product *p, bool packs)
     weft_tensor *bias = p->adds ? weft_ones(p->dtype, 1, (int64_t[]){ p->n }, mesh, NULL) : NULL;
     weft_counters before, after;
     assert_int_equal(weft_wait(), WEFT_OK);
-    assert_int_equal(weft_get_counters(&before), WEFT_OK);
+    assert_int_equal(weft_get_counters(&before, sizeof(before)), WEFT_OK);
     assert_int_equal(weft_explain_begin(), WEFT_OK);
     weft_tensor *result = p->adds ? weft_linear(a, b, bias) : weft_matmul_ex(a, p->transpose_a, b, p->transpose_b);
     assert_int_equal(weft_explain_end(), WEFT_OK);
     assert_no_error();
-    assert_int_equal(weft_get_counters(&after), WEFT_OK);
+    assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
     assert_int_equal(weft_explain_text(text, sizeof(text), NULL), WEFT_OK);
     int64_t num_packs = tasks_of(text, "pack"), products = tasks_of(text, "matmul");
     bool one = weft_num_processes() == 1;

@@ -435,11 +435,11 @@ static void test_ring(void **state)
                 *k = weft_ones(WEFT_F32, 3, shape, mesh, by_rows),
                 *v = weft_ones(WEFT_F32, 3, shape_v, mesh, by_rows), *dk, *dv;
     weft_counters before, forward, backward;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_tensor *output = weft_attention(q, k, v, NULL);
-    weft_get_counters(&forward);
+    weft_get_counters(&forward, sizeof(forward));
     weft_tensor *dq = weft_attention_backward(output, q, k, v, output, NULL, &dk, &dv);
-    weft_get_counters(&backward);
+    weft_get_counters(&backward, sizeof(backward));
     assert_no_error();
     weft_tensor *results[] = { output, dq, dk, dv };
     for (int i = 0; i < 4; i++) {
@@ -476,11 +476,11 @@ static void decode(int dims, const int64_t mesh_shape[])
                 *v = weft_ones(WEFT_F32, 3, shape_v, mesh, by_keys), *dk, *dv;
     weft_attention_options options = { .mask = weft_zeros(WEFT_F32, 2, shape_mask, mesh, by_keys) };
     weft_counters before, forward, backward;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_tensor *output = weft_attention(q, k, v, &options);
-    weft_get_counters(&forward);
+    weft_get_counters(&forward, sizeof(forward));
     weft_tensor *dq = weft_attention_backward(output, q, k, v, output, &options, &dk, &dv);
-    weft_get_counters(&backward);
+    weft_get_counters(&backward, sizeof(backward));
     assert_no_error();
     uint64_t states = (uint64_t)weft_local_ranks() * (MAX_RANKS - 1) * BATCH * ROWS * sizeof(float);
     uint64_t moved = forward.bytes_moved - before.bytes_moved,

@@ -47,10 +47,10 @@ static void attend(int64_t groups, bool grouped, bool sharded, results *r)
     const weft_attention_options options = { .size = sizeof(options), .causal = true, .grouped_heads = grouped };
     weft_tensor *q = heads_of(HEADS, 0, sharded), *k = heads_of(groups, 1000, false), *v = heads_of(groups, 2000, false);
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_tensor *output = grouped ? weft_attention(q, k, v, &options)
                                   : weft_attention(q, repeated(k, groups, HEADS / groups), repeated(v, groups, HEADS / groups), &options);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     r->moved = after.bytes_moved - before.bytes_moved;
     assert_int_equal(weft_backward(weft_sum(weft_mul(output, weft_cos(output)), WEFT_ALL_DIMS, false)), WEFT_OK);
     assert_int_equal(weft_to_host(output, r->output, sizeof(r->output)), WEFT_OK);

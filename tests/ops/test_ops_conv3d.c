@@ -178,7 +178,7 @@ static void place(weft_placement placements[2], const int dims[2])
 static uint64_t bytes_moved(void)
 {
     weft_counters counters;
-    weft_get_counters(&counters);
+    weft_get_counters(&counters, sizeof(counters));
     return counters.bytes_moved;
 }
 
@@ -305,11 +305,11 @@ static void test_halo_of_two_dimensions(void **state)
     weft_tensor *x = weft_ones(WEFT_F32, 4, shape, mesh, by_rows),
                 *weight = weft_ones(WEFT_F32, 4, shape_weight, mesh, NULL);
     weft_counters counters[3];
-    weft_get_counters(&counters[0]);
+    weft_get_counters(&counters[0], sizeof(counters[0]));
     weft_tensor *y = weft_conv2d(x, weight, NULL, &options);
-    weft_get_counters(&counters[1]);
+    weft_get_counters(&counters[1], sizeof(counters[1]));
     weft_tensor *dx = weft_conv2d_backward_input(y, weight, shape, &options);
-    weft_get_counters(&counters[2]);
+    weft_get_counters(&counters[2], sizeof(counters[2]));
     assert_no_error();
     assert_int_equal(weft_tensor_placements(y)[0].kind, WEFT_SHARD);
     assert_int_equal(weft_tensor_placements(y)[0].dim, 2);

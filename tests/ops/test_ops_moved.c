@@ -128,7 +128,7 @@ static void test_views(void **state)
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 4 }, NULL);
     static const char *const placements[] = { "R", "S0", "S1", "P" };
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     for (int i = 0; i < 4; i++) {
         weft_scope_open();
         weft_tensor *a = make_filled(mesh, 3, (const int64_t[]){ 8, 4, 6 }, placements[i]);
@@ -146,7 +146,7 @@ static void test_views(void **state)
         weft_scope_close();
     }
     assert_no_error();
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_int_equal(after.tasks, before.tasks);
     assert_int_equal(after.transfers, before.transfers);
     assert_int_equal(weft_finalize(), WEFT_OK);
@@ -232,9 +232,9 @@ static void test_bytes_moved(void **state)
         weft_counters before, after;
         weft_scope_open();
         weft_tensor *a = make_filled(mesh, 2, shape, dim == 0 ? "S0" : "S1");
-        weft_get_counters(&before);
+        weft_get_counters(&before, sizeof(before));
         cases[i / 2].call(a, dim);
-        weft_get_counters(&after);
+        weft_get_counters(&after, sizeof(after));
         assert_no_error();
         weft_scope_close();
         uint64_t rows = (after.bytes_moved - before.bytes_moved) / (8 * sizeof(float));

@@ -404,7 +404,7 @@ static uint64_t bytes_moved(void)
 {
     weft_counters counters;
     assert_int_equal(weft_wait(), WEFT_OK);
-    weft_get_counters(&counters);
+    weft_get_counters(&counters, sizeof(counters));
     return counters.bytes_moved;
 }
 

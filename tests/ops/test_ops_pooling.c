@@ -430,9 +430,9 @@ static void test_halo(void **state)
     }
     weft_tensor *x = weft_ones(WEFT_F32, 4, shape, mesh, by_rows);
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_tensor *y = weft_max_pool(x, 2, &options, NULL);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_no_error();
     assert_int_equal(weft_tensor_placements(y)[0].kind, WEFT_SHARD);
     assert_int_equal(weft_tensor_placements(y)[0].dim, 2);
@@ -440,9 +440,9 @@ static void test_halo(void **state)
     assert_true(weft_num_processes() == 1 ? moved == 6 * row : moved <= 6 * row);
     /* Sharded as the image where windows touch no other rank's rows: nothing moves. */
     weft_pooling halves = { .kernel = { 2, 1 } };
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_tensor *z = weft_avg_pool(x, 2, &halves);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_no_error();
     assert_int_equal(weft_tensor_placements(z)[0].dim, 2);
     assert_true(after.bytes_moved == before.bytes_moved);
@@ -460,18 +460,18 @@ static void test_sharded_rows(void **state)
     weft_tensor *x = weft_ones(WEFT_F32, 3, (int64_t[]){ N, H, W }, mesh, by_rows);
     weft_interpolation options = { .mode = WEFT_INTERPOLATE_LINEAR, .scale = { 2, 2 } };
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_tensor *y = weft_interpolate(x, 2, &options);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_no_error();
     assert_true(weft_tensor_placements(y)[0].kind == WEFT_SHARD && weft_tensor_placements(y)[0].dim == 1);
     uint64_t others = (uint64_t)3 * N * H * W * sizeof(float), moved = after.bytes_moved - before.bytes_moved;
     assert_true(weft_num_processes() == 1 ? moved == others : moved <= others);
     /* Columns are not sharded. */
     options.scale[0] = 0;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     y = weft_interpolate(x, 2, &options);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_no_error();
     assert_true(weft_tensor_placements(y)[0].kind == WEFT_SHARD && weft_tensor_placements(y)[0].dim == 1);
     assert_true(after.bytes_moved == before.bytes_moved);

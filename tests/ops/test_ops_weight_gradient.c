@@ -75,7 +75,7 @@ static weft_tensor *placed(weft_tensor *x, weft_mesh *mesh, const int dims[2])
 static uint64_t tasks_of(void)
 {
     weft_counters counters;
-    weft_get_counters(&counters);
+    weft_get_counters(&counters, sizeof(counters));
     return counters.tasks;
 }
 

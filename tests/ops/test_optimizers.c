@@ -322,7 +322,7 @@ static void case_clip(void)
 static uint64_t moved(void)
 {
     weft_counters counters;
-    assert_int_equal(weft_get_counters(&counters), WEFT_OK);
+    assert_int_equal(weft_get_counters(&counters, sizeof(counters)), WEFT_OK);
     return counters.transfers;
 }
 
@@ -373,7 +373,7 @@ static void test_clip_nothing(void **state)
 static uint64_t skipped(void)
 {
     weft_counters counters;
-    assert_int_equal(weft_get_counters(&counters), WEFT_OK);
+    assert_int_equal(weft_get_counters(&counters, sizeof(counters)), WEFT_OK);
     return counters.gradients_skipped;
 }
 
@@ -503,11 +503,11 @@ static void test_second_pass_misses_nothing(void **state)
     assert_no_error();
     double first = train_step(&n, 1), last = first;
     weft_counters before, after;
-    assert_int_equal(weft_get_counters(&before), WEFT_OK);
+    assert_int_equal(weft_get_counters(&before, sizeof(before)), WEFT_OK);
     for (int64_t step = 2; step <= 30; step++) {
         last = train_step(&n, step);
     }
-    assert_int_equal(weft_get_counters(&after), WEFT_OK);
+    assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
     assert_int_equal(after.dispatch_misses, before.dispatch_misses);
     assert_int_equal(after.plan_misses, before.plan_misses);
     assert_true(after.dispatch_hits > before.dispatch_hits && last < first);

@@ -174,7 +174,7 @@ static void run_cases(int first, int step, int64_t forced, bool counts)
 static uint64_t dispatch_misses(void)
 {
     weft_counters counters;
-    assert_int_equal(weft_get_counters(&counters), WEFT_OK);
+    assert_int_equal(weft_get_counters(&counters, sizeof(counters)), WEFT_OK);
     return counters.dispatch_misses;
 }
 

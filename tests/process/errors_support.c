@@ -123,7 +123,7 @@ void row_begin(const char *file, int line, const char *call)
     row.line = line;
     row.call = call;
     row.count++;
-    weft_get_counters(&row.before);
+    weft_get_counters(&row.before, sizeof(row.before));
 }
 
 static void blame(const char *format, ...)
@@ -149,7 +149,7 @@ void row_end(bool right, weft_status status, const char *function, const char *a
     }
     weft_clear_error();
     weft_counters after;
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     if (after.tasks != row.before.tasks || after.transfers != row.before.transfers) {
         blame("submitted something");
     }

@@ -220,7 +220,7 @@ static void test_tensors(void **state)
     GIVES_NULL(weft_scope_keep(NULL), INVALID, "weft_scope_keep", "tensor");
     GIVES_NULL(weft_scope_keep(matrix), STATE, "weft_scope_keep", "scope");
     SETS_ERROR(weft_scope_close(), STATE, "weft_scope_close", "scope");
-    REFUSES(weft_get_counters(NULL), INVALID, "weft_get_counters", "counters");
+    REFUSES(weft_get_counters(NULL, sizeof(weft_counters)), INVALID, "weft_get_counters", "counters");
     REFUSES(weft_init(NULL), STATE, "weft_init", "already");
     rows_end();
 }
@@ -301,7 +301,7 @@ static void test_not_initialized(void **state)
     assert_int_equal(weft_wait(), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_wait");
     weft_counters counters;
-    assert_int_equal(weft_get_counters(&counters), WEFT_ERR_STATE);
+    assert_int_equal(weft_get_counters(&counters, sizeof(counters)), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_get_counters");
     assert_int_equal(weft_mesh_pop(), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_mesh_pop");

@@ -180,7 +180,7 @@ static void test_another_thread(void **state)
 {
     (void)state;
     weft_counters before, after;
-    assert_int_equal(weft_get_counters(&before), WEFT_OK);
+    assert_int_equal(weft_get_counters(&before, sizeof(before)), WEFT_OK);
     visit v = { .needle = "another thread" };
     if (weft_process_index() == 0) { /* the others must not notice */
         pthread_t thread;
@@ -189,7 +189,7 @@ static void test_another_thread(void **state)
         assert_refused(&v);
     }
     assert_no_error();
-    assert_int_equal(weft_get_counters(&after), WEFT_OK);
+    assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
     assert_memory_equal(&before, &after, sizeof(before));
     assert_library_works();
 }

@@ -146,7 +146,7 @@ static bool cannot_be_frozen(weft_graph *graph, const running *r, const piece *o
 {
     weft_graph_info info;
     return r->step == one->first && !r->refused && weft_last_status() == WEFT_ERR_STATE &&
-           weft_graph_get_info(graph, &info) == WEFT_OK && info.not_frozen[0] != '\0';
+           weft_graph_get_info(graph, &info, sizeof(info)) == WEFT_OK && info.not_frozen[0] != '\0';
 }
 
 static weft_status call_or_thaw(graph_of_piece *own, running *r, const piece *one, weft_tensor *outputs[])
@@ -190,17 +190,17 @@ static void shard_graph(const checker *c, const running *r, weft_graph *graph)
     weft_graph_info info;
     weft_graph_shard_info found;
     weft_prediction prediction;
-    if (weft_graph_get_info(graph, &info) != WEFT_OK || info.num_calls == 0) {
+    if (weft_graph_get_info(graph, &info, sizeof(info)) != WEFT_OK || info.num_calls == 0) {
         return;
     }
-    if (weft_graph_shard(graph, NULL) != WEFT_OK || weft_graph_get_shard_info(graph, &found) != WEFT_OK) {
+    if (weft_graph_shard(graph, NULL) != WEFT_OK || weft_graph_get_shard_info(graph, &found, sizeof(found)) != WEFT_OK) {
         run_fail(r, "layouts for a graph: %s", weft_last_error());
     }
     if (found.recorded_us < 0 || (found.proved && found.us > found.recorded_us)) {
         run_fail(r, "the chosen layouts take %g us, and those of the capture %g us", found.us, found.recorded_us);
     }
     if (r->num_held == 0 && hash3(r->program->seed, (uint64_t)r->step, 909 + (uint64_t)c->runs) % 8 == 0 &&
-        weft_graph_predict(graph, NULL, &prediction) != WEFT_OK) {
+        weft_graph_predict(graph, NULL, &prediction, sizeof(prediction)) != WEFT_OK) {
         run_fail(r, "prediction of a graph with chosen layouts: %s", weft_last_error());
     }
     r->tally->sharded++;
@@ -293,7 +293,7 @@ static uint64_t num_captures(const checker *c)
     for (int i = 0; i < MAX_STEPS; i++) {
         for (int k = 0; k <= MAX_GRAPH_OUTPUTS; k++) {
             weft_graph_info info;
-            if (c->graphs[i][k].graph != NULL && weft_graph_get_info(c->graphs[i][k].graph, &info) == WEFT_OK) {
+            if (c->graphs[i][k].graph != NULL && weft_graph_get_info(c->graphs[i][k].graph, &info, sizeof(info)) == WEFT_OK) {
                 captures += info.captures;
             }
         }

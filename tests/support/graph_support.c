@@ -28,7 +28,7 @@ void assert_same_tensors(weft_tensor *tensor, weft_tensor *expected, const char 
 weft_graph_info info_of(const weft_graph *graph)
 {
     weft_graph_info info;
-    assert_int_equal(weft_graph_get_info(graph, &info), WEFT_OK);
+    assert_int_equal(weft_graph_get_info(graph, &info, sizeof(info)), WEFT_OK);
     return info;
 }
 
@@ -45,7 +45,7 @@ char *listing_of(const weft_graph *graph)
 weft_prediction predict(weft_graph *graph, const weft_predict_options *options)
 {
     weft_prediction found;
-    if (weft_graph_predict(graph, options, &found) != WEFT_OK) {
+    if (weft_graph_predict(graph, options, &found, sizeof(found)) != WEFT_OK) {
         fail_msg("%s", weft_last_error());
     }
     return found;

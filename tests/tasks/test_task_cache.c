@@ -261,14 +261,14 @@ static void call_with(weft_mesh *mesh, int64_t rows, int times, uint64_t *dispat
 {
     const weft_placement sharded[] = { weft_shard(0) }, everywhere[] = { weft_replicate() };
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     weft_scope_open();
     weft_tensor *x = weft_empty(WEFT_F32, 2, (int64_t[]){ rows, 1 }, mesh, sharded);
     for (int i = 0; i < times; i++) {
         weft_redistribute(weft_neg(x), mesh, everywhere);
     }
     weft_scope_close();
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     *dispatch_misses = after.dispatch_misses - before.dispatch_misses;
     *plan_misses = after.plan_misses - before.plan_misses;
 }

@@ -175,9 +175,9 @@ static void a13_no_inputs(void **state)
     weft_counters before, after;
     double values[3];
     weft_tensor *ranks;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_int_equal(weft_local_map(write_rank, 0, NULL, 1, &output, &options, &ranks), WEFT_OK);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     int holders = 0;
     for (int i = 0; i < weft_local_ranks(); i++) {
         holders += weft_local_bytes(ranks, i) > 0;
@@ -426,7 +426,7 @@ static void a13_refuses(void **state)
         { THIS_ROW, add_one, 1, &x, 1, &good, &huge_context, WEFT_ERR_INVALID, "options.context_size is" },
     };
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         enter_row(table[i].place, __func__);
         y = x;
@@ -439,7 +439,7 @@ static void a13_refuses(void **state)
     leave_rows();
     assert_int_equal(weft_local_map(add_one, 1, &x, 1, &good, NULL, NULL), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "outputs is NULL");
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_int_equal(after.tasks, before.tasks);
     assert_int_equal(after.buffers_created, before.buffers_created);
     weft_scope_close();

@@ -159,9 +159,9 @@ static void a13_without_data(void **state)
                                     weft_fake(WEFT_F64, 2, shape, mesh, NULL) };
     weft_tensor *result = NULL;
     weft_counters before, after;
-    weft_get_counters(&before);
+    weft_get_counters(&before, sizeof(before));
     assert_int_equal(weft_local_map(never, 2, inputs, 1, &output, &options, &result), WEFT_OK);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_true(weft_tensor_is_fake(result));
     assert_int_equal(weft_tensor_dtype(result), WEFT_I64);
     assert_int_equal(weft_tensor_placements(result)[0].kind, WEFT_SHARD);

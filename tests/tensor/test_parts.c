@@ -74,16 +74,16 @@ static void round_trip(int ndim, const int64_t shape[], weft_mesh *on, const wef
     weft_scope_open();
     weft_tensor *tensor = numbered(ndim, shape, on, placements);
     assert_int_equal(weft_wait(), WEFT_OK);
-    weft_get_counters(&before);
-    assert_int_equal(weft_tensor_flatten(tensor, shards, &layout), WEFT_OK);
+    weft_get_counters(&before, sizeof(before));
+    assert_int_equal(weft_tensor_flatten(tensor, shards, &layout, sizeof(layout)), WEFT_OK);
     weft_scope_close();
     assert_int_equal(layout.dtype, WEFT_F64);
     assert_int_equal(layout.ndim, ndim);
     assert_ptr_equal(layout.mesh, on);
     assert_memory_equal(layout.shape, shape, (size_t)ndim * sizeof(shape[0]));
-    weft_tensor *rebuilt = weft_tensor_unflatten(shards, &layout);
+    weft_tensor *rebuilt = weft_tensor_unflatten(shards, &layout, sizeof(layout));
     let_go(shards);
-    weft_get_counters(&after);
+    weft_get_counters(&after, sizeof(after));
     assert_non_null(rebuilt);
     assert_int_equal(after.buffers_created + after.buffers_reused,
                      before.buffers_created + before.buffers_reused);
@@ -126,8 +126,8 @@ static void test_values(void **state)
     weft_tensor_shard shards[RANKS];
     weft_tensor_layout layout;
     weft_tensor *a = numbered(2, (const int64_t[]){ 5, 7 }, mesh, &s0);
-    assert_int_equal(weft_tensor_flatten(a, shards, &layout), WEFT_OK);
-    weft_tensor *b = weft_tensor_unflatten(shards, &layout), *c = weft_tensor_unflatten(shards, &layout);
+    assert_int_equal(weft_tensor_flatten(a, shards, &layout, sizeof(layout)), WEFT_OK);
+    weft_tensor *b = weft_tensor_unflatten(shards, &layout, sizeof(layout)), *c = weft_tensor_unflatten(shards, &layout, sizeof(layout));
     weft_scale_inplace(b, 3);
     weft_scale_inplace(a, 2);
     expect(a, 2);
@@ -145,19 +145,19 @@ static void test_other_layout(void **state)
     weft_tensor_layout layout;
     const weft_placement placements[] = { weft_replicate(), weft_shard(1) };
     weft_tensor *a = numbered(2, (const int64_t[]){ 5, 7 }, grid, placements);
-    assert_int_equal(weft_tensor_flatten(a, shards, &layout), WEFT_OK);
+    assert_int_equal(weft_tensor_flatten(a, shards, &layout, sizeof(layout)), WEFT_OK);
     layout.placements[0] = weft_partial(WEFT_SUM);
-    weft_tensor *sum = weft_tensor_unflatten(shards, &layout);
+    weft_tensor *sum = weft_tensor_unflatten(shards, &layout, sizeof(layout));
     layout.placements[0] = weft_partial(WEFT_AVG);
-    weft_tensor *average = weft_tensor_unflatten(shards, &layout);
+    weft_tensor *average = weft_tensor_unflatten(shards, &layout, sizeof(layout));
     expect(sum, 2);
     expect(average, 1);
     let_go(shards);
     /* The layout alone stands for a tensor. */
     weft_tensor *planned = weft_fake(layout.dtype, layout.ndim, layout.shape, layout.mesh, layout.placements);
     assert_true(weft_tensor_is_fake(planned));
-    assert_int_equal(weft_tensor_flatten(planned, shards, &layout), WEFT_OK);
-    weft_tensor *again = weft_tensor_unflatten(shards, &layout);
+    assert_int_equal(weft_tensor_flatten(planned, shards, &layout, sizeof(layout)), WEFT_OK);
+    weft_tensor *again = weft_tensor_unflatten(shards, &layout, sizeof(layout));
     assert_true(weft_tensor_is_fake(again));
     assert_int_equal(weft_tensor_placements(again)[0].op, WEFT_AVG);
     let_go(shards);
@@ -184,12 +184,12 @@ static void test_exchanged(void **state)
         weft_local_release(a, i);
         weft_local_release(rows, i);
     }
-    assert_int_equal(weft_tensor_flatten(a, of_a, &layout), WEFT_OK);
-    assert_int_equal(weft_tensor_flatten(rows, of_b, &layout), WEFT_OK);
+    assert_int_equal(weft_tensor_flatten(a, of_a, &layout, sizeof(layout)), WEFT_OK);
+    assert_int_equal(weft_tensor_flatten(rows, of_b, &layout, sizeof(layout)), WEFT_OK);
     for (int i = 0; i < hosted; i++) {
         mixed[i] = i % 2 ? of_b[i] : of_a[hosted - 1 - i];
     }
-    weft_tensor *c = weft_tensor_unflatten(mixed, &layout);
+    weft_tensor *c = weft_tensor_unflatten(mixed, &layout, sizeof(layout));
     assert_non_null(c);
     let_go(of_a);
     let_go(of_b);
@@ -220,10 +220,10 @@ static void test_borrowed(void **state)
     weft_counters before, after;
     weft_scope_open();
     weft_tensor *a = weft_from_local(WEFT_F64, 1, (const int64_t[]){ 4 * RANKS }, locals, mesh, &s0, 0);
-    assert_int_equal(weft_tensor_flatten(a, shards, &layout), WEFT_OK);
-    weft_get_counters(&before);
-    weft_tensor *b = weft_tensor_unflatten(shards, &layout);
-    weft_get_counters(&after);
+    assert_int_equal(weft_tensor_flatten(a, shards, &layout, sizeof(layout)), WEFT_OK);
+    weft_get_counters(&before, sizeof(before));
+    weft_tensor *b = weft_tensor_unflatten(shards, &layout, sizeof(layout));
+    weft_get_counters(&after, sizeof(after));
     assert_int_equal(after.views_copied - before.views_copied, weft_local_ranks());
     weft_scale_inplace(a, 2);
     expect(b, 1);
@@ -247,28 +247,28 @@ static void test_arguments(void **state)
     weft_tensor_shard shards[RANKS], wrong[RANKS];
     weft_tensor_layout layout, other;
     weft_tensor *a = numbered(2, (const int64_t[]){ 6, 4 }, mesh, &s0);
-    assert_int_equal(weft_tensor_flatten(NULL, shards, &layout), WEFT_ERR_INVALID);
-    assert_int_equal(weft_tensor_flatten(a, NULL, &layout), WEFT_ERR_INVALID);
-    assert_int_equal(weft_tensor_flatten(a, shards, NULL), WEFT_ERR_INVALID);
+    assert_int_equal(weft_tensor_flatten(NULL, shards, &layout, sizeof(layout)), WEFT_ERR_INVALID);
+    assert_int_equal(weft_tensor_flatten(a, NULL, &layout, sizeof(layout)), WEFT_ERR_INVALID);
+    assert_int_equal(weft_tensor_flatten(a, shards, NULL, sizeof(weft_tensor_layout)), WEFT_ERR_INVALID);
     weft_clear_error();
-    assert_int_equal(weft_tensor_flatten(a, shards, &layout), WEFT_OK);
-    assert_refused(weft_tensor_unflatten(NULL, &layout), WEFT_ERR_INVALID, "shards is NULL");
-    assert_refused(weft_tensor_unflatten(shards, NULL), WEFT_ERR_INVALID, "layout is NULL");
+    assert_int_equal(weft_tensor_flatten(a, shards, &layout, sizeof(layout)), WEFT_OK);
+    assert_refused(weft_tensor_unflatten(NULL, &layout, sizeof(layout)), WEFT_ERR_INVALID, "shards is NULL");
+    assert_refused(weft_tensor_unflatten(shards, NULL, sizeof(weft_tensor_layout)), WEFT_ERR_INVALID, "layout is NULL");
     other = layout;
     other.dtype = WEFT_F32;
-    assert_refused(weft_tensor_unflatten(shards, &other), WEFT_ERR_DTYPE, "shards[0] is f64, expected f32");
+    assert_refused(weft_tensor_unflatten(shards, &other, sizeof(other)), WEFT_ERR_DTYPE, "shards[0] is f64, expected f32");
     other = layout;
     other.shape[1] = 5;
-    assert_refused(weft_tensor_unflatten(shards, &other), WEFT_ERR_SHAPE,
+    assert_refused(weft_tensor_unflatten(shards, &other, sizeof(other)), WEFT_ERR_SHAPE,
                    "shards[0] is shard 0 of f64[6, 4] [S0] on 6");
     other = layout;
     other.placements[0] = weft_shard(2);
-    assert_refused(weft_tensor_unflatten(shards, &other), WEFT_ERR_LAYOUT, "weft_tensor_unflatten");
+    assert_refused(weft_tensor_unflatten(shards, &other, sizeof(other)), WEFT_ERR_LAYOUT, "weft_tensor_unflatten");
     memcpy(wrong, shards, sizeof(wrong));
     wrong[0].local_rank = weft_local_ranks();
-    assert_refused(weft_tensor_unflatten(wrong, &layout), WEFT_ERR_INVALID, "shards[0].local_rank is ");
+    assert_refused(weft_tensor_unflatten(wrong, &layout, sizeof(layout)), WEFT_ERR_INVALID, "shards[0].local_rank is ");
     wrong[0] = (weft_tensor_shard){ NULL, 0 };
-    assert_refused(weft_tensor_unflatten(wrong, &layout), WEFT_ERR_INVALID, "shards[0].tensor is NULL");
+    assert_refused(weft_tensor_unflatten(wrong, &layout, sizeof(layout)), WEFT_ERR_INVALID, "shards[0].tensor is NULL");
     let_go(shards);
     expect(a, 1);
 }

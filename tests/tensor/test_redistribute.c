@@ -194,7 +194,7 @@ static void run_cases(const char *panel_rows, uint64_t seed, int share)
         one_case(&random);
     }
     weft_counters counters;
-    weft_get_counters(&counters);
+    weft_get_counters(&counters, sizeof(counters));
     if (weft_process_index() == 0) {
         printf("# %d redistributions: %llu tasks, %llu transfers, %llu messages\n", cases,
                (unsigned long long)counters.tasks, (unsigned long long)counters.transfers,
@@ -318,7 +318,7 @@ static void broadcast(const char *algorithm)
     weft_tensor *tensor = make_source(&s);
     weft_tensor *result = weft_redistribute(tensor, mesh, s.placements);
     weft_counters counters;
-    weft_get_counters(&counters);
+    weft_get_counters(&counters, sizeof(counters));
     check_shards(&s, result, mesh, s.placements);
     bool forwarded = strcmp(algorithm, "direct") != 0;
     int expected = weft_process_index() == 0 ? 0 : PANELS * (forwarded ? 1 : weft_local_ranks());
@@ -402,7 +402,7 @@ static void test_plans_are_bounded(void **state)
             }
             weft_scope_close();
         }
-        weft_get_counters(&counters);
+        weft_get_counters(&counters, sizeof(counters));
         misses[turn] = counters.plan_misses;
     }
     assert_true(misses[1] > misses[0]); /* they had been dropped */
@@ -410,10 +410,10 @@ static void test_plans_are_bounded(void **state)
     weft_scope_open();
     weft_tensor *again = weft_full(WEFT_F64, 1, (int64_t[]){ 5 }, 1, mesh, &rows);
     weft_redistribute(again, mesh, NULL);
-    weft_get_counters(&counters);
+    weft_get_counters(&counters, sizeof(counters));
     misses[0] = counters.plan_misses;
     weft_redistribute(again, mesh, NULL);
-    weft_get_counters(&counters);
+    weft_get_counters(&counters, sizeof(counters));
     assert_int_equal(counters.plan_misses, misses[0]);
     weft_scope_close();
     assert_int_equal(weft_finalize(), WEFT_OK);

@@ -257,9 +257,9 @@ static void test_views(void **state)
         weft_scope_open();
         weft_tensor *whole = weft_full(WEFT_F64, 2, shape, 1, line(4), NULL);
         weft_counters before, after;
-        weft_get_counters(&before);
+        weft_get_counters(&before, sizeof(before));
         weft_tensor *slice = weft_redistribute(whole, line(4), &split);
-        weft_get_counters(&after);
+        weft_get_counters(&after, sizeof(after));
         assert_int_equal(before.tasks, after.tasks); /* the memory is there already */
         assert_int_equal(before.buffers_created + before.buffers_reused,
                          after.buffers_created + after.buffers_reused);
@@ -349,7 +349,7 @@ static void test_release_while_pending(void **state)
     }
     assert_all(total, 64 * 64, 2 * 5050);
     weft_counters counters;
-    weft_get_counters(&counters);
+    weft_get_counters(&counters, sizeof(counters));
     assert_in_range(counters.buffers_created, 1, 40);
     assert_true(counters.buffers_reused > 150); /* a process may host one rank of the four */
     stop();

@@ -436,7 +436,7 @@ static void test_fake_world(void **state)
     assert_int_equal(weft_shard_box(mesh, split, 2, shape, 65535, offset, extent), WEFT_OK);
     assert_true(offset[0] == 255 * 4096 && extent[1] == 64);
     weft_counters counters;
-    weft_get_counters(&counters);
+    weft_get_counters(&counters, sizeof(counters));
     assert_int_equal(counters.tasks + counters.transfers, 0);
     assert_int_equal(weft_to_host(b, &offset, sizeof(offset)), WEFT_ERR_UNSUPPORTED);
     assert_error(WEFT_ERR_UNSUPPORTED, "weft_to_host");

@@ -23,7 +23,7 @@ static int start(void **state)
 static weft_counters counters(void)
 {
     weft_counters now;
-    assert_int_equal(weft_get_counters(&now), WEFT_OK);
+    assert_int_equal(weft_get_counters(&now, sizeof(now)), WEFT_OK);
     return now;
 }
 
@@ -100,8 +100,8 @@ static void rebuild(weft_tensor *x)
 {
     weft_tensor_shard shards[RANKS];
     weft_tensor_layout layout;
-    weft_tensor_flatten(x, shards, &layout);
-    weft_tensor_unflatten(shards, &layout);
+    weft_tensor_flatten(x, shards, &layout, sizeof(layout));
+    weft_tensor_unflatten(shards, &layout, sizeof(layout));
     for (int i = 0; i < weft_local_ranks(); i++) {
         weft_tensor_release(shards[i].tensor);
     }

@@ -49,7 +49,7 @@ int main(int argc, char *argv[])
     weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
     work(argc > 2);
     weft_counters counters;
-    if (weft_wait() != WEFT_OK || weft_get_counters(&counters) != WEFT_OK) {
+    if (weft_wait() != WEFT_OK || weft_get_counters(&counters, sizeof(counters)) != WEFT_OK) {
         fprintf(stderr, "%s\n", weft_last_error());
         return EXIT_FAILURE;
     }

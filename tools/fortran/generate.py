@@ -343,6 +343,12 @@ class Call:
                 self.text_output()
                 position += 3
                 continue
+            if kind in module.headers.structs and following[1:2] == [("size_t", 0, "size")]:
+                self.argument(*parameters[position])
+                self.interface.append("integer(c_size_t), value :: size")
+                self.actuals.append(f"c_sizeof({RENAMED.get(dummy, dummy)})")
+                position += 2
+                continue
             if dummy in counted:
                 self.interface.append(f"integer(c_int), value :: {dummy}")
                 self.actuals.append(counted[dummy])

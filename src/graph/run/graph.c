@@ -385,17 +385,14 @@ static void add_counts(weft_graph_info *info, const weft_body_counts *counts)
     info->buckets += counts->buckets;
 }
 
-weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *info)
+weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *given, size_t size)
 {
     static const char function[] = "weft_graph_get_info";
     const weft_graph_impl *graph = weft_check_graph(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
     }
-    if (info == NULL) {
-        return weft_fail(WEFT_ERR_INVALID, function, "info is NULL");
-    }
-    *info = graph->info;
+    weft_graph_info own = graph->info, *info = &own;
     info->failed_guard = graph->failed_guard;
     info->frozen = graph->frozen != NULL && weft_frozen_is_ready(graph->frozen, &info->not_frozen);
     info->not_frozen = info->not_frozen == NULL ? "" : info->not_frozen;
@@ -407,7 +404,7 @@ weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *info)
             add_counts(info, &trace->executed->counts);
         }
     }
-    return WEFT_OK;
+    return weft_give_struct(function, "info", given, size, info, sizeof(*info)) ? WEFT_OK : weft_latest_status();
 }
 
 static weft_status print_traces(const weft_graph_impl *graph, bool bodies, FILE *file)

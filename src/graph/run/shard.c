@@ -310,15 +310,12 @@ weft_status weft_graph_get_placements(const weft_graph *handle, const weft_tenso
     return WEFT_OK;
 }
 
-weft_status weft_graph_get_shard_info(const weft_graph *handle, weft_graph_shard_info *info)
+weft_status weft_graph_get_shard_info(const weft_graph *handle, weft_graph_shard_info *info, size_t size)
 {
     static const char function[] = "weft_graph_get_shard_info";
     const weft_graph_impl *graph = check_graph_has_run(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
-    }
-    if (info == NULL) {
-        return weft_fail(WEFT_ERR_INVALID, function, "info is NULL");
     }
     weft_graph_shard_info sum = { .proved = true };
     for (size_t i = 0; i < graph->num_newest; i++) {
@@ -336,6 +333,5 @@ weft_status weft_graph_get_shard_info(const weft_graph *handle, weft_graph_shard
         sum.tables += (int64_t)of->search.tables;
         sum.reused += (int64_t)of->search.reused;
     }
-    *info = sum;
-    return WEFT_OK;
+    return weft_give_struct(function, "info", info, size, &sum, sizeof(sum)) ? WEFT_OK : weft_latest_status();
 }
