@@ -1,6 +1,7 @@
 #define _DEFAULT_SOURCE
 #include "sched/idle.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
@@ -13,7 +14,15 @@ enum {
 bool weft_idle_worker_start(weft_idle_worker *worker, unsigned number)
 {
     worker->number = number;
-    return starpu_pthread_cond_init(&worker->wake, NULL) == 0;
+    /* Of a clock that nobody sets: a sleep ends in time when the machine's time is set back. */
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0) {
+        return false;
+    }
+    bool done = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+                starpu_pthread_cond_init(&worker->wake, &attributes) == 0;
+    pthread_condattr_destroy(&attributes);
+    return done;
 }
 
 void weft_idle_worker_stop(weft_idle_worker *worker)
@@ -59,7 +68,7 @@ static void remove_sleeper(weft_idle *idle, weft_idle_worker *worker)
 bool weft_idle_sleep(weft_idle *idle, weft_idle_worker *worker, starpu_pthread_mutex_t *mutex, double us)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)(us * 1e3);
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;

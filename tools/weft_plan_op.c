@@ -9,7 +9,7 @@
 #include "sharding/explain.h"
 #include "sharding/halos.h"
 
-/* The library's operations with call-independent rules: output of weft_operation_table. */
+/* The library's operations with call-independent rules: output of operation-table. */
 static const weft_operation named_operations[] = {
 #include "operation_table.inc"
     { .name = NULL },

@@ -140,10 +140,11 @@ int launch_keys(const weft_device_call &call, weft_cuda_queue *queue)
 int launch_gradients(const weft_task_run *run, weft_cuda_queue *queue, bool of_rows, bool of_keys)
 {
     weft_device_call call;
-    if (queue->fast && weft_dnn_gradients_task(run, of_rows, queue)) {
-        return 0;
+    int failed = 0;
+    if (queue->fast && weft_dnn_gradients_task(run, of_rows, queue, &failed)) {
+        return failed;
     }
-    int failed = weft_call_begin(&call, run, queue);
+    failed = weft_call_begin(&call, run, queue);
     failed = failed == 0 && of_rows ? launch_rows(call, queue) : failed;
     return failed == 0 && of_keys ? launch_keys(call, queue) : failed;
 }

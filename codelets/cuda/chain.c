@@ -177,6 +177,7 @@ static bool add_step(finding *f)
                                .common = (uint8_t)args->common,
                                .converted = (uint8_t)args->converted };
     f->unread[number] = false;
+    const int memories = f->chain->num_memories;
     bool fits = true;
     for (int k = 0; k < run->num_operands; k++) {
         step->types[k] = (uint8_t)args->types[k];
@@ -187,6 +188,8 @@ static bool add_step(finding *f)
     if (fits) {
         note_written_again(f, number);
         f->chain->num_steps++;
+    } else {
+        f->chain->num_memories = memories;
     }
     return fits;
 }
@@ -338,8 +341,8 @@ int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue,
         next = n + chain.num_steps;
         memset(&found[n], 0, (size_t)chain.num_steps * sizeof(found[0]));
         queue->pending = NULL;
-        bool is_read = chain.num_steps > 1 || !weft_kernel_is_elementwise(run->kernel) || chain.steps[0].output >= 0;
-        if (is_read) { /* else there may be no memory for its output */
+        bool is_needed = chain.num_steps > 1 || !weft_kernel_is_elementwise(run->kernel) || chain.steps[0].output >= 0;
+        if (is_needed) { /* else there may be no memory for its output */
             failed = chain.num_steps > 1 ? weft_chain_launch(&chain, queue) : function_of(run->kernel)(run, queue);
         }
         found[n] = queue->pending;

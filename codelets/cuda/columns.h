@@ -21,7 +21,7 @@ typedef struct weft_device_columns {
     int64_t offset[2], extent[2], shape[2];         /* of the image's part and of the whole image */
 } weft_device_columns;
 
-/* 0 outside the image. Behind the queue's stream, as all of these; a weft_cuda_run's result. */
+/* 0 outside the image. On the queue's stream, as all of these; a weft_cuda_run's result. */
 int weft_cuda_make_columns(const weft_device_columns *work, weft_cuda_queue *queue);
 /* Adds them, in the order of their taps, to the elements of the image's part. WEFT_F32 or WEFT_F64. */
 int weft_cuda_add_columns(const weft_device_columns *work, weft_cuda_queue *queue);

@@ -1,5 +1,5 @@
-/* Operations that cuDNN computes in fast mode (queue->fast). Every function may refuse: then nothing has been launched, and the
- * caller uses weft's own kernel. cuDNN is opened when the first operation comes; without it, or in a build without its headers
+/* Operations that cuDNN computes in fast mode (queue->fast). Every function may refuse: then outputs hold nothing that is kept,
+ * and the caller uses weft's own kernel. cuDNN is opened when the first operation comes; without it, or in a build without its headers
  * (dnn_none.c), all are refused. */
 #ifndef WEFT_CODELETS_CUDA_DNN_H
 #define WEFT_CODELETS_CUDA_DNN_H
@@ -41,6 +41,7 @@ typedef struct weft_dnn_gradients {
     int64_t of_q_step;
     int64_t of_k_step, of_k_row, of_v_step, of_v_row; /* one for each head of q: elements from head to head, and from row to row */
     bool adds; /* to what is there: refused unless all heads are computed at once, as a part that has been added cannot be taken back */
+    int *failed; /* gets the cudaError_t where a part has been added and another one could not be: then it is not refused */
 } weft_dnn_gradients;
 
 /* Each enqueues its work on the queue's stream. False: refused. */
@@ -49,7 +50,8 @@ bool weft_dnn_attend_backward(const weft_dnn_gradients *gradients, weft_cuda_que
 
 /* Tasks of the kernels attention, and attention_backward_q, _kv, _all; `of_q`: the first output is the gradient of q. False: refused. */
 bool weft_dnn_attention_task(const weft_task_run *run, weft_cuda_queue *queue);
-bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queue *queue);
+/* *failed: the cudaError_t of a task that is not refused. */
+bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queue *queue, int *failed);
 
 /* Parts of this that weft computes itself (dnn_values.cu). Each returns a cudaError_t. */
 

@@ -31,7 +31,7 @@ bool weft_dnn_attend(const weft_dnn_attention *a, weft_cuda_queue *queue)
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
 /* Until this version gradients are wrong where the last tile of keys is not full. */
-enum { NEEDS_WHOLE_TILES = 91500 };
+enum { LAST_WITH_WRONG_TILES = 91500 };
 
 /* Workspace: cuDNN's, and what it reads and writes beside the operands. Places from its begin; 0: the operand itself. */
 typedef struct parts {
@@ -62,20 +62,28 @@ static parts parts_of(const weft_dnn_gradients *g, int64_t own_bytes)
     return p;
 }
 
-static bool put(const weft_dnn_gradients *g, weft_dtype type, const void *from, float *to, int64_t rows, int64_t columns, int64_t step,
+/* A cudaError_t. */
+static int put(const weft_dnn_gradients *g, weft_dtype type, const void *from, float *to, int64_t rows, int64_t columns, int64_t step,
                 int64_t row, weft_cuda_queue *queue)
 {
     const weft_dnn_put values = { type, from, to, g->sizes.groups * g->sizes.shared, rows, columns, step, row, g->adds };
-    return to == NULL || weft_dnn_put_values(&values, queue) == 0;
+    return to == NULL ? 0 : weft_dnn_put_values(&values, queue);
 }
 
-/* Behind cuDNN's kernel: its results to where they are wanted. */
+/* cuDNN's results to where they are wanted. False: refused. */
 static bool put_gradients(const weft_dnn_gradients *g, const parts *p, const char *memory, weft_cuda_queue *queue)
 {
     const weft_dnn_sizes *s = &g->sizes;
-    return put(g, (weft_dtype)s->type, memory + p->of_q, g->of_q, s->rows, s->depth, g->of_q_step, s->depth, queue) &&
-           put(g, (weft_dtype)s->type, memory + p->of_k, g->of_k, s->keys, s->depth, g->of_k_step, g->of_k_row, queue) &&
-           put(g, (weft_dtype)s->type, memory + p->of_v, g->of_v, s->keys, s->width, g->of_v_step, g->of_v_row, queue);
+    const weft_dtype type = (weft_dtype)s->type;
+    int failed = put(g, type, memory + p->of_q, g->of_q, s->rows, s->depth, g->of_q_step, s->depth, queue);
+    bool kept = g->adds && failed == 0 && g->of_q != NULL;
+    failed = failed != 0 ? failed : put(g, type, memory + p->of_k, g->of_k, s->keys, s->depth, g->of_k_step, g->of_k_row, queue);
+    kept = kept || (g->adds && failed == 0 && g->of_k != NULL);
+    failed = failed != 0 ? failed : put(g, type, memory + p->of_v, g->of_v, s->keys, s->width, g->of_v_step, g->of_v_row, queue);
+    if (failed != 0 && kept) {
+        *g->failed = failed;
+    }
+    return failed == 0 || kept;
 }
 
 static bool run_gradients(const weft_dnn_gradients *g, weft_dnn *dnn, const weft_dnn_graph *plan, const parts *p, char *memory,
@@ -135,7 +143,7 @@ static bool compute(const weft_dnn_gradients *g, weft_cuda_queue *queue)
 {
     weft_dnn *dnn = weft_dnn_of(queue);
     const int64_t at_once = dnn == NULL ? 1 : groups_at_once(g, weft_dnn_most_bytes(dnn));
-    if (dnn == NULL || (g->adds && at_once < g->sizes.groups) || (weft_dnn_version(dnn) <= NEEDS_WHOLE_TILES && g->sizes.keys % 128 != 0)) {
+    if (dnn == NULL || (g->adds && at_once < g->sizes.groups) || (weft_dnn_version(dnn) <= LAST_WITH_WRONG_TILES && g->sizes.keys % 128 != 0)) {
         return false;
     }
     for (int64_t first = 0; first < g->sizes.groups; first += at_once) {

@@ -126,6 +126,12 @@ static bool run(small_case *c, int64_t type, double scale, weft_cuda_queue *queu
            cudaStreamSynchronize(stream) == cudaSuccess;
 }
 
+static bool is_silent(void)
+{
+    const char *text = getenv("WEFT_SILENT");
+    return text != NULL && strcmp(text, "0") != 0;
+}
+
 bool weft_dnn_check_gradients(int64_t type, weft_cuda_queue *queue, weft_dnn_compute compute)
 {
     const double scale = 0.125;
@@ -140,7 +146,7 @@ bool weft_dnn_check_gradients(int64_t type, weft_cuda_queue *queue, weft_dnn_com
     const bool ran = run(c, type, scale, queue, compute), right = ran && is_right(c);
     if (!ran) {
         cudaGetLastError(); /* else the next launch would have it */
-    } else if (!right && getenv("WEFT_SILENT") == NULL) {
+    } else if (!right && !is_silent()) {
         fprintf(stderr, "weft: this version of cuDNN computes other gradients of attention in %s than it should: weft's own kernels are used\n",
                 type == WEFT_BF16 ? "bf16" : "f16");
     }

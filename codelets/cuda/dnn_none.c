@@ -17,11 +17,12 @@ bool weft_dnn_attention_task(const weft_task_run *run, weft_cuda_queue *queue)
     return false;
 }
 
-bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queue *queue)
+bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queue *queue, int *failed)
 {
     (void)of_q;
     (void)run;
     (void)queue;
+    (void)failed;
     return false;
 }
 

@@ -93,8 +93,9 @@ static bool all_aligned(const weft_dnn_gradients *g)
     return aligned;
 }
 
-bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queue *queue)
+bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queue *queue, int *failed)
 {
+    *failed = 0;
     weft_dnn_task t;
     gradient_outputs out;
     if (!weft_dnn_task_begin(&t, run, 1)) {
@@ -127,9 +128,13 @@ bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queu
                                        .of_v_step = out.of_v == NULL ? 0 : out.of_v->step,
                                        .of_k_row = row_of(out.of_k),
                                        .of_v_row = row_of(out.of_v),
-                                       .adds = (t.call.numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_CONTINUES) != 0 };
+                                       .adds = (t.call.numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_CONTINUES) != 0,
+                                       .failed = failed };
         if (count == 0 || (g.adds && count < t.pieces) || !all_aligned(&g) || !weft_dnn_attend_backward(&g, queue)) {
             return false;
+        }
+        if (*failed != 0) {
+            return true;
         }
     }
     return true;

@@ -328,7 +328,7 @@ template <typename T> __global__ void run_place(const reduction_work work)
 
 /* ---- launch -------------------------------------------------------------------------------------------- */
 
-/* Behind the call's filling in. */
+/* After the call has been filled in. */
 void find_geometry(reduction_work *work)
 {
     const weft_device_call &call = work->call;

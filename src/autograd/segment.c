@@ -4,7 +4,7 @@
 
 #include "autograd/tape.h"
 
-/* Behind a node of WEFT_TAPE_SEGMENT; its first inputs are the function's, the others are values that the function
+/* After a node of WEFT_TAPE_SEGMENT; its first inputs are the function's, the others are values that the function
  * uses beside them. */
 typedef struct segment {
     weft_segment_function function;

@@ -121,7 +121,7 @@ static bool make_transfers(weft_claimed_stage *c, const weft_stage_operand opera
     return true;
 }
 
-/* Behind earlier submissions. In a broken world nothing is waited for. */
+/* After earlier submissions. In a broken world nothing is waited for. */
 static void append(weft_comm *comm, weft_claimed_stage *c)
 {
     starpu_pthread_mutex_lock(&comm->mutex);

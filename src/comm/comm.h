@@ -102,7 +102,7 @@ bool weft_comm_group_open(weft_comm *comm, int transfers, int messages, uint64_t
 /* Before the first of them. */
 void weft_comm_group_cancel(weft_comm *comm);
 /* Digest and number of the groups with messages to or from a process that have begun, in their order: both processes have
- * the same once all have. Behind weft_comm_wait(). */
+ * the same once all have. After weft_comm_wait(). */
 uint64_t weft_comm_group_order(const weft_comm *comm, int process, uint64_t *count);
 /* The number of transfers so far whose panels were granted in device memory. */
 uint64_t weft_comm_on_devices(const weft_comm *comm);

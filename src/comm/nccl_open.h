@@ -5,7 +5,7 @@
 
 #include "comm/transport.h"
 
-/* Behind StarPU's start and weft_runtime_configure(). Collective: puts NCCL over the data table if all processes can have it
+/* After StarPU's start and weft_runtime_configure(). Collective: puts NCCL over the data table if all processes can have it
  * and none sets WEFT_NCCL=0. Errors are kept, the same on every process: WEFT_NCCL=1 on one, and it cannot be had; or
  * NCCL has failed. A build without NCCL changes nothing, and refuses WEFT_NCCL=1. *told: every process knows of the error,
  * and closes the transport as usual. */

@@ -68,7 +68,7 @@ weft_nccl_round *weft_nccl_rounds_new(weft_nccl_data *data, int count, const wef
 void weft_nccl_rounds_free(weft_nccl_data *data, weft_nccl_round *first);
 /* The issuing thread: puts a round into the stream, and notes whether NCCL or the device has failed. */
 void weft_nccl_round_issue(weft_nccl_data *data, weft_nccl_round *round);
-/* Behind its end: what arrived for panels in main memory. */
+/* After its end: what arrived for panels in main memory. */
 void weft_nccl_round_write(const weft_nccl_round *round);
 
 #endif

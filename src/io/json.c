@@ -174,7 +174,7 @@ static size_t write_utf8(int32_t code, char *out)
     return length;
 }
 
-/* Behind a backslash: writes its character and returns its bytes; 0 with an error. */
+/* After a backslash: writes its character and returns its bytes; 0 with an error. */
 static size_t take_escape(weft_json *json, char *out)
 {
     static const char escapes[] = "\"\\/bfnrt", characters[] = "\"\\/\b\f\n\r\t";
@@ -194,7 +194,7 @@ static size_t take_escape(weft_json *json, char *out)
     return code == 0 ? 0 : write_utf8(code, out);
 }
 
-/* Behind the opening quote, to the closing one. `out` has room for as many bytes as the string has in the text. */
+/* After the opening quote, to the closing one. `out` has room for as many bytes as the string has in the text. */
 static bool take_characters(weft_json *json, char *out)
 {
     while (json->at < json->length && json->text[json->at] != '"') {

@@ -97,7 +97,7 @@ static void await_values(const weft_saving *s, weft_outcome *outcome)
     }
 }
 
-/* The steps of disk.h, of one piece; writes its checksum. */
+/* The steps of base/disk.h, of one piece; writes its checksum. */
 static const char *write_piece(int file, const char *memory, int64_t bytes, int64_t offset, int64_t *checksum)
 {
     uint32_t crc = 0;
@@ -160,7 +160,7 @@ static void write_rows(const weft_saving *s, weft_outcome *outcome, int64_t numb
 
 /* ---- the thread of process 0: the commit ----------------------------------------------------------------- */
 
-/* The steps of disk.h. An older, longer file of the temporary's name is cut. */
+/* The steps of base/disk.h. An older, longer file of the temporary's name is cut. */
 static const char *write_header(weft_saving *s)
 {
     int file = -1;

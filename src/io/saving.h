@@ -24,7 +24,7 @@ typedef struct weft_outcome {
 
 /* Keeps the first failure of an outcome. */
 void weft_outcome_fail(weft_outcome *outcome, weft_status status, const char *format, ...) WEFT_PRINTF(3, 4);
-/* A step of disk.h that failed with errno: "process 2 (rank 2): run.tmp: write: No space left on device". */
+/* A step of base/disk.h that failed with errno: "process 2 (rank 2): run.tmp: write: No space left on device". */
 void weft_outcome_fail_disk(weft_outcome *outcome, const char *path, const char *step);
 /* Reports it as the error of a function; returns its status. */
 weft_status weft_outcome_report(const char *function, const weft_outcome *outcome);

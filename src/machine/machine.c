@@ -86,7 +86,7 @@ weft_panel_policy weft_machine_panels(const weft_machine *machine)
  * of 80 GB (8192 x 8192, f32, panels of 4, 32 and 256 MB, the last one whole): additions at 0.07, 0.70 and 0.84 of the rate of a
  * copy, products of 4096 x 4096 at 0.16, 0.89 and 0.93 of cublasSgemm().
  *
- * Larger shards are cut, because a task whose operands exceed a quarter of the memory runs on a CPU (cuda.c), and a fused task may
+ * Larger shards are cut, because a task whose operands exceed a quarter of the memory runs on a CPU (runtime/cuda.c), and a fused task may
  * have 16 operands. Several devices share the shard of one rank if each gets a part that is worth a task: the part grows with a
  * device's generation about as its memory does. */
 static void use_devices(weft_panel_policy *policy, weft_device_world devices)

@@ -185,12 +185,8 @@ static bool split_operands(attention *a)
 static bool shards_hold_groups(const attention *a)
 {
     const weft_layout *q = weft_layout_of(a->q);
-    int64_t groups = size_from_end(weft_layout_of(a->k), 3), shards = 1;
-    for (int m = 0; m < q->mesh->ndim; m++) {
-        bool cut = q->placements[m].kind == WEFT_SHARD && q->placements[m].dim == q->ndim - 3;
-        shards *= cut ? q->mesh->shape[m] : 1;
-    }
-    return groups == 1 || groups % shards == 0;
+    int64_t groups = size_from_end(weft_layout_of(a->k), 3);
+    return groups == 1 || groups % weft_layout_parts(q, q->ndim - 3) == 0;
 }
 
 /* 0 .. count - 1, on q's mesh. Outside of an expansion, of q without data, without data too: nothing may be submitted. */

@@ -5,7 +5,7 @@
 
 /* Numbers of a call. */
 enum { NORM_PARTS, NORM_GROUPS, NORM_NUMBERS };
-/* Behind a, in this order. */
+/* After a, in this order. */
 enum { HAS_GAIN = 1, HAS_BIAS = 2, HAS_RUNNING = 4 };
 
 /* A call of the public functions; vectors may be NULL. */

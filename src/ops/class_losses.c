@@ -5,7 +5,7 @@
 
 /* Numbers of a call. */
 enum { LOSS_REDUCTION, LOSS_IGNORED, LOSS_PARTS, LOSS_NUMBERS };
-/* Behind logits and targets, in this order. */
+/* After logits and targets, in this order. */
 enum { HAS_GRADIENT = 1, HAS_WEIGHT = 2, SMOOTHS = 4 };
 
 /* ---- what bodies share --------------------------------------------------------------------------------- */

@@ -27,16 +27,6 @@ typedef struct folding {
     int64_t padded_batch, padded_depth; /* with those that are cut off again */
 } folding;
 
-static int64_t num_shards(const weft_layout *layout, int dim)
-{
-    int64_t shards = 1;
-    for (int m = 0; m < layout->mesh->ndim; m++) {
-        bool sharded = layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim;
-        shards *= sharded ? layout->mesh->shape[m] : 1;
-    }
-    return shards;
-}
-
 static int64_t round_up(int64_t size, int64_t factor)
 {
     return (size + factor - 1) / factor * factor;
@@ -48,7 +38,7 @@ static weft_tensor *keep_one_sharded(weft_tensor *x)
 {
     const weft_layout *layout = weft_layout_of(x);
     weft_placement placements[WEFT_MAX_DIMS];
-    if (num_shards(layout, 0) == 1 || num_shards(layout, 2) == 1) {
+    if (weft_layout_parts(layout, 0) == 1 || weft_layout_parts(layout, 2) == 1) {
         return x;
     }
     for (int m = 0; m < layout->mesh->ndim; m++) {
@@ -62,14 +52,14 @@ static weft_tensor *keep_one_sharded(weft_tensor *x)
 static folding folding_of(const weft_call *call, weft_tensor *x, int64_t depth)
 {
     const weft_layout *layout = weft_layout_of(x);
-    int64_t depth_shards = num_shards(layout, 2);
+    int64_t depth_shards = weft_layout_parts(layout, 2);
     return (folding){ .function = call->function,
                       .numbers = call->attributes.numbers,
                       .depth_first = depth_shards > 1,
                       .taps = weft_layout_of(call->inputs[1])->shape[2],
                       .batch = layout->shape[0],
                       .depth = depth,
-                      .padded_batch = round_up(layout->shape[0], num_shards(layout, 0)),
+                      .padded_batch = round_up(layout->shape[0], weft_layout_parts(layout, 0)),
                       .padded_depth = round_up(depth, depth_shards) };
 }
 

@@ -1,6 +1,6 @@
 /* src/ops: one file per family of operations. Each operation is a constant (rule, types, linearity), a
- * kernel or a lowering, and a public function that makes the call. docs/operations.md describes how to add
- * one. */
+ * kernel or a lowering, and a public function that makes the call. CONTRIBUTING.md describes how to
+ * add one. */
 #ifndef WEFT_SRC_OPS_H
 #define WEFT_SRC_OPS_H
 

@@ -142,7 +142,7 @@ static bool asks_model(struct starpu_task *task)
     return task->cl->can_execute == can_execute && ((const weft_codelet *)(const void *)task->cl)->asks;
 }
 
-/* Behind the stream, before others get what the task has written. */
+/* After the stream's work, before others get what the task has written. */
 static void report_found(void *argument)
 {
     const weft_submitted_run *submitted = argument;

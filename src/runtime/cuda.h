@@ -22,7 +22,7 @@ void weft_cuda_fill_in(weft_codelet *codelet);
 void weft_cuda_free_stale(starpu_data_handle_t handle, int granted);
 /* The devices that StarPU drives, a line each, with the rates that it has measured; or that there are none. */
 void weft_cuda_print(FILE *file);
-/* Behind the last task, before starpu_shutdown(). */
+/* After the last task, before starpu_shutdown(). */
 void weft_cuda_stop(void);
 
 #endif

@@ -2,7 +2,7 @@
  * both would be allocated on the submitting thread and freed on a worker, and malloc() would lock its
  * arenas for each of them.
  *
- * StarPU uses a task after its callback. So the callback (weft_task_ended(), on a worker) only pushes the
+ * StarPU uses a task after its callback. So the callback (note_end() in task_memory.c, on a worker) only pushes the
  * task on a list, from which the submitting thread takes it: once starpu_task_finished() (such tasks are
  * not detached), it frees StarPU's own memory of the task (starpu_task_clean(): allocated on this thread
  * too) and reuses the block. */

@@ -77,7 +77,7 @@ static int edit_distance(const char *a, const char *b)
 static const char *nearest(const char *name)
 {
     const char *best = NULL;
-    /* Behind WEFT_ a third may differ; two letters of a short name. */
+    /* After WEFT_ a third may differ; two letters of a short name. */
     int limit = (int)(strlen(name) - strlen(prefix)) / 3, distance = limit > 2 ? limit : 2;
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(names); i++) {
         int other = edit_distance(name, names[i]);

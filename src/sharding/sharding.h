@@ -54,7 +54,7 @@ weft_status weft_call_bind(const weft_sharding_world *world, const weft_call_lay
                            char *why, size_t why_size);
 void weft_call_outputs(const weft_call_layouts *call, int num_outputs, weft_output_kind outputs[]);
 
-/* The layouts that a call could work on, if its inputs were in them: those of all combinations of strategies that cut each
+/* The layouts that a call could work on, if its inputs were in them: those of the first 4096 combinations of strategies that cut each
  * factor into at least as many indices as ranks, and pass no Partial placements but sums. Appends arrays of
  * WEFT_MAX_INPUTS layouts to `choices`, without doubles. A status with why, as weft_call_shard() (choices.c). */
 weft_status weft_call_list_choices(const weft_sharding_world *world, const weft_call_layouts *call, weft_vec *choices,

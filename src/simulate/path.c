@@ -70,9 +70,10 @@ static void follow_submission(walk *w, uint32_t of_process, int64_t before)
     const weft_simulated_process *process = weft_simulated_process_at(simulation, of_process);
     const uint32_t *numbers = process->records.items;
     const weft_simulated_record *wait = NULL;
-    for (size_t i = 0; i < process->records.count && numbers[i] <= before; i++) {
+    for (size_t i = process->records.count; i-- > 0 && wait == NULL;) {
         const weft_simulated_record *other = weft_simulated_record_at(simulation, numbers[i]);
-        wait = other->kind == WEFT_SIMULATED_WAIT && other->cause >= 0 && other->end_us <= w->until ? other : wait;
+        bool counts = numbers[i] <= before && other->kind == WEFT_SIMULATED_WAIT && other->cause >= 0 && other->end_us <= w->until;
+        wait = counts ? other : NULL;
     }
     add(w, 0, WEFT_PATH_SUBMISSION, wait == NULL ? 0 : wait->end_us);
     w->at = wait == NULL ? -1 : wait->cause;

@@ -66,7 +66,7 @@ static inline const weft_task *weft_check_task(const weft_checker *c, uint32_t n
 
 /* Keeps the first reason. */
 void weft_check_refuse(weft_checker *c, const char *format, ...) WEFT_PRINTF(2, 3);
-/* "task 3 (weft_copy) reads bytes 16 to 32 of tensor 0, shard 0, panel 1: ..." */
+/* "task 3 (copy) reads bytes 16 to 32 of tensor 0, shard 0, panel 1: ..." */
 void weft_check_refuse_bytes(weft_checker *c, uint32_t slot, const char *does, int64_t first, int64_t last,
                              const char *why);
 const char *weft_check_slot_text(const weft_slot *slot, char text[64]);

@@ -2,7 +2,7 @@
  * (exchange_pieces.h).
  *
  * Receives are in the order of the pieces. So a record never waits for a message that comes later, neither
- * for a reused staging buffer nor for a forwarded panel: start_queue.h relies on it.
+ * for a reused staging buffer nor for a forwarded panel: comm/start_queue.h relies on it.
  *
  * A forwarded piece is read from the target tensor, into which its source rank has received it. Forwarding
  * goes from lower to higher mesh index of the target (plan/broadcast_tree.h), and so do the records that

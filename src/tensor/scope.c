@@ -104,7 +104,7 @@ static weft_status close_scope(const weft_call *call, weft_tensor *outputs[])
 }
 
 /* A function that the library calls closes no scope of the library's, or of the program's outside. */
-static weft_status close_own_scope(const weft_call *call, weft_tensor *outputs[])
+static weft_status close_program_scope(const weft_call *call, weft_tensor *outputs[])
 {
     const weft_tensors *tensors = weft_runtime.tensors;
     if (tensors->unopened == 0 && tensors->scopes.count <= tensors->scopes_below) {
@@ -130,7 +130,7 @@ static weft_status sweep_when_due(weft_status status)
 
 weft_status weft_scope_close_own(void)
 {
-    static const weft_action action = { .name = "scope_close", .perform = close_own_scope, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
+    static const weft_action action = { .name = "scope_close", .perform = close_program_scope, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
     return act("weft_scope_close", &action);
 }
 

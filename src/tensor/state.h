@@ -35,7 +35,7 @@ typedef struct weft_tensors {
     weft_tensor_impl *promised; /* newest promised tensor */
     weft_tensor_impl *spare; /* deleted tensors of one size, for reuse */
     int num_spare;
-    struct weft_room *rooms; /* unused */
+    struct weft_room *rooms; /* free for reuse */
     weft_vec references; /* weft_tensor_impl *: references of all scopes, outermost first */
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     int64_t unopened;    /* further open scopes, which got no memory */

@@ -1,5 +1,4 @@
-/* src/tensor: shards as panels; creating, importing and exporting tensors; redistribution (executes a plan).
- */
+/* src/tensor: shards as panels; creating tensors; redistribution (executes a plan). */
 #ifndef WEFT_SRC_TENSOR_H
 #define WEFT_SRC_TENSOR_H
 

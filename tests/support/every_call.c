@@ -123,7 +123,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_pause, ); TRY(weft_resume, );
     TRY(weft_num_processes, ); TRY(weft_process_index, );
     TRY(weft_scope_open, ); TRY(weft_scope_close, );
-    TRY(weft_get_counters, &counters);
+    TRY(weft_get_counters, &counters, sizeof(counters));
     TRY(weft_print_machine, stderr);
     /* <weft/regions.h> */
     TRY(weft_region_begin, "name", WEFT_REGION_STRICT); TRY(weft_region_end, );
@@ -235,21 +235,21 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_recompute, no_segment, NULL, 0, 1, list, 1, outputs);
     TRY(weft_graph_new, "graph", no_graph, NULL, 0, 0, 0);
     TRY(weft_graph_call, graph, list, NULL, outputs);
-    TRY(weft_graph_get_info, graph, &graph_info);
+    TRY(weft_graph_get_info, graph, &graph_info, sizeof(graph_info));
     TRY(weft_graph_set_passes, graph, WEFT_PASS_ALL);
     TRY(weft_graph_print, graph, stdout); TRY(weft_graph_print_body, graph, stdout);
     TRY(weft_graph_print_text, graph, text, sizeof(text), NULL);
     TRY(weft_graph_print_dot, graph, stdout);
     TRY(weft_graph_save, graph, "/dev/null");
     TRY(weft_graph_freeze, graph, true);
-    TRY(weft_graph_predict, graph, NULL, &prediction);
+    TRY(weft_graph_predict, graph, NULL, &prediction, sizeof(prediction));
     TRY(weft_graph_donate, graph, 0, true);
     TRY(weft_graph_require, graph, "i0.0 >= 0");
     TRY(weft_graph_omit_requirements, graph, true);
     TRY(weft_graph_opaque, "opaque", WEFT_OPAQUE_CALLED, no_opaque, NULL, 1, list, 1, outputs);
     TRY(weft_graph_shard, graph, NULL);
     TRY(weft_graph_get_placements, graph, tensor, layout.placements);
-    TRY(weft_graph_get_shard_info, graph, &graph_shard_info);
+    TRY(weft_graph_get_shard_info, graph, &graph_shard_info, sizeof(graph_shard_info));
     TRY(weft_graph_free, graph);
     TRY(weft_autocast_begin, WEFT_BF16); TRY(weft_autocast_end, );
     TRY(weft_autocast_dtype, );
@@ -265,8 +265,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_to_dlpack, tensor, 0, 0); TRY(weft_to_dlpack_unversioned, tensor, 0, 0);
     TRY(weft_from_boxes, WEFT_F32, 2, shape, weft_process_index() == 0, &(weft_box){ .extent = { shape[0], shape[1] } }, locals, NULL, mesh, NULL);
     TRY(weft_to_boxes, tensor, 0, NULL, NULL, NULL); TRY(weft_fixed_boxes_begin, ); TRY(weft_fixed_boxes_end, );
-    TRY(weft_tensor_unflatten, shards, &layout);
-    TRY(weft_tensor_flatten, tensor, shards, &layout);
+    TRY(weft_tensor_unflatten, shards, &layout, sizeof(layout));
+    TRY(weft_tensor_flatten, tensor, shards, &layout, sizeof(layout));
     TRY(weft_redistribute, tensor, mesh, NULL);
     TRY(weft_to_host, tensor, memory, sizeof(memory)); TRY(weft_to_host_on, tensor, 0, memory, sizeof(memory));
     TRY(weft_tensor_item, tensor, &number);

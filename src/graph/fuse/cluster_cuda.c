@@ -126,7 +126,7 @@ static void end(launching *l)
     free(l);
 }
 
-/* Behind the stream, before others get what the task has written. */
+/* After the stream's work, before others get what the task has written. */
 static void report_found(void *argument)
 {
     launching *l = argument;

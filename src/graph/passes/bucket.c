@@ -7,7 +7,7 @@
 #include "tensor/regions.h"
 #include "tensor/state.h"
 
-/* More addends than this are reduced in several stages (plan.c), which may depend on the shape. */
+/* More addends than this are reduced in several stages (plan/plan.c), which may depend on the shape. */
 enum { MAX_ADDENDS = 64, ALIGNMENT = 64 };
 
 /* ---- which redistributions ------------------------------------------------------------------------------- */

@@ -320,7 +320,7 @@ static bool check_call(const defining *d, const weft_saved_call *c)
     return right;
 }
 
-/* Behind the last line of a segment, which is read on then. */
+/* After the last line of a segment, which is read on then. */
 static void check_values(weft_reader *r)
 {
     weft_saved_segment *segment = segment_of(r);
