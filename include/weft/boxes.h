@@ -1,7 +1,7 @@
 /** \file
- * Tensors from boxes of the program's own arrays, and back. Each process says which boxes of the global index space it
- * has, in any cut: rows cut as N / p and one more for the first N % p, several boxes for a process, block cyclic, arrays
- * with ghost layers, rows or columns first.
+ * Tensors from boxes of your own arrays, and back. Each process says which boxes of the global index space it has, in
+ * any cut: N / p rows each and one more for the first N % p, several boxes per process, block cyclic, arrays with
+ * ghost layers, row-major or column-major.
  *
  *     weft_box mine = { .offset = { first_row, 0 }, .extent = { rows, N } };
  *     const int64_t strides[] = { 1, lda };              // column-major, as Fortran has it
@@ -16,12 +16,14 @@
  *     weft_fixed_boxes_end();
  *     weft_wait();                                       // now the array has the values
  *
- * Every process makes the calls, those outside the mesh too, which may have boxes all the same. Data goes straight from the
- * arrays to the shards, and back, as tasks and messages, for which nothing waits. The first call with new boxes BLOCKS until
- * all processes have exchanged their boxes and found them right. A call with the boxes of a former one (of the last 64; the
- * pointers may differ) exchanges only one number besides the data, because another process's boxes may have changed: it
- * BLOCKS until all processes have made the call. Inside weft_fixed_boxes_begin() it exchanges only data and does not
- * block, unless another process's boxes changed in an earlier call while these did not: then it exchanges the number. */
+ * Every process makes the calls. A process outside the mesh does too, and may have boxes. Data goes straight from the
+ * arrays to the shards and back, as tasks and messages; no call waits for the data. The boxes must be compared across
+ * processes, so a call may wait for that:
+ *  - The first call with new boxes BLOCKS until all processes have exchanged and checked their boxes.
+ *  - A call with the boxes of one of the last 64 calls (the pointers may differ) exchanges only one number besides
+ *    the data, because another process's boxes may have changed. It BLOCKS until all processes have made the call.
+ *  - Inside weft_fixed_boxes_begin() a call exchanges only data and does not block, unless another process's boxes
+ *    changed in an earlier call while these did not: then it exchanges the number. */
 #ifndef WEFT_BOXES_H
 #define WEFT_BOXES_H
 
@@ -32,57 +34,60 @@
 WEFT_BEGIN_DECLS
 
 /**
- * A tensor of the processes' boxes, which together have each index of `shape` exactly once. BLOCKS until all processes have
- * made the call, but where boxes are fixed.
+ * Makes a tensor of the processes' boxes. Together the boxes must contain each index of `shape` exactly once. BLOCKS
+ * until all processes have made the call, unless boxes are fixed (weft_fixed_boxes_begin()). The file comment above
+ * has an example.
  *
- * A box that is one shard of this process, row-major and without gaps, in a layout that does not replicate it, is used
- * in place. Its memory must stay until the tensor is released and weft_wait() has returned, and must not be touched
- * meanwhile but through weft_local_acquire() and weft_to_boxes(). All other memory is only read, and must stay as it is
- * until weft_wait() has returned; weft_to_boxes() may write to it earlier, it waits for the reads.
+ * A box is used in place if it is one shard of this process, row-major and without gaps, in a layout that does not
+ * replicate it. Keep its memory until the tensor is released and weft_wait() has returned; until then access it only
+ * through weft_local_acquire() and weft_to_boxes(). All other memory is only read, and must not change until
+ * weft_wait() has returned. weft_to_boxes() may write to it earlier, because it waits for the reads.
  *
- * \param num_boxes   of this process: 0 or more
- * \param boxes       num_boxes boxes inside the shape; those without elements are ignored, wherever they lie. NULL with
- *                    num_boxes 0
- * \param pointers    one per box, to the element at the box's offset; aligned to the type; NULL where a box is empty
- * \param strides     elements from one index to the next: ndim numbers for each box, box 0 first. Positive, and no two
- *                    dimensions interleave; those of dimensions of size 1 are not read. NULL: all row-major without gaps
+ * \param num_boxes   number of boxes of this process: 0 or more
+ * \param boxes       num_boxes boxes inside the shape. Boxes without elements are ignored, wherever they lie. NULL if
+ *                    num_boxes is 0
+ * \param pointers    one per box, to the element at the box's offset; aligned to the type; NULL if a box is empty
+ * \param strides     distance in elements from one index to the next: ndim numbers for each box, box 0 first. They
+ *                    must be positive, and no two dimensions may interleave. Strides of dimensions of size 1 are not
+ *                    read. NULL: all boxes are row-major without gaps
  * \param mesh        NULL: the current mesh
  * \param placements  one per mesh dimension; NULL: Replicate everywhere. Partial is WEFT_ERR_LAYOUT.
  *
- * \return NULL on error, on every process alike: WEFT_ERR_SHAPE for boxes that leave a gap or overlap (the message names
- *         the indices, the ranks and the boxes) or lie outside of the shape; WEFT_ERR_INVALID for wrong pointers and
- *         strides; WEFT_ERR_MISMATCH where processes give other shapes; else as weft_from_local(). WEFT_ERR_STATE inside
- *         of a captured graph: make the tensor before, and pass it. In a fake world the boxes of others are unknown, and
- *         only this process's are checked.
+ * \return NULL on error, on all processes alike. WEFT_ERR_SHAPE if boxes leave a gap, overlap (the message names the
+ *         indices, the ranks and the boxes) or lie outside the shape; WEFT_ERR_INVALID if pointers or strides are
+ *         wrong; WEFT_ERR_MISMATCH if processes give different shapes; otherwise as weft_from_local(). WEFT_ERR_STATE
+ *         inside a captured graph: make the tensor before, and pass it as an input. In a fake world the boxes of
+ *         other processes are unknown, and only this process's boxes are checked.
  */
 WEFT_API weft_tensor *weft_from_boxes(weft_dtype dtype, int ndim, const int64_t shape[], int num_boxes,
                                       const weft_box boxes[], void *const pointers[], const int64_t strides[],
                                       weft_mesh *mesh, const weft_placement *placements);
 
 /**
- * Writes boxes of a tensor to the program's memory; Partial is reduced. Boxes may overlap, leave parts out, and be the
- * same on several processes: each gets its copy. Of strided memory only the boxes' elements are written. BLOCKS as
- * weft_from_boxes().
+ * Writes boxes of a tensor to your memory. Partial is reduced. Boxes may overlap, leave parts out, and be the same on
+ * several processes; each process gets its copy. If the memory is strided, only the boxes' elements are written.
+ * BLOCKS as weft_from_boxes() does.
  *
- * The memory has the values when weft_wait() has returned, and must not be touched before. It may be memory of earlier
- * weft_from_boxes() and weft_to_boxes(): what they read and write comes first. A tensor that lies in place in that memory
- * keeps its values (it gets memory of its own), but for this tensor itself where it lies there already: then
- * nothing is copied. So steps without copies change a tensor in place (weft_add_inplace()) or release it before this call.
+ * The memory has the values when weft_wait() has returned; do not touch it before. It may be memory of earlier calls
+ * of weft_from_boxes() and weft_to_boxes(): what they read and write comes first. If a tensor lies in place in that
+ * memory, it keeps its values, because weft moves it to memory of its own. The exception is the tensor that you
+ * write, if it lies there already: then nothing is copied. So for steps without copies, change a tensor in place
+ * (weft_add_inplace()), or release it before this call.
  *
- * Arguments as those of weft_from_boxes(). Boxes of one call that share elements in memory have undefined values.
- * Not differentiable: values leave the tape, as by weft_to_host().
+ * The arguments are those of weft_from_boxes(). If boxes of one call share elements in memory, those have undefined
+ * values. The function is not differentiable: values leave the tape, as in weft_to_host().
  *
- * \return on every process alike, as weft_from_boxes(); WEFT_ERR_STATE for a tensor without data, and if a shard in that
- *         memory is acquired.
+ * \return the same on all processes, as weft_from_boxes(). WEFT_ERR_STATE if the tensor has no data, or a shard in
+ *         that memory is acquired.
  */
 WEFT_API weft_status weft_to_boxes(weft_tensor *tensor, int num_boxes, const weft_box boxes[], void *const pointers[],
                                    const int64_t strides[]);
 
-/** Between these calls, which every process makes, boxes are fixed: where a call has boxes of a former call on one process, so it
- * has on all. Then calls compare nothing and wait for nothing, but for the exception above. Where that is not so the
- * processes make different calls: the world breaks with WEFT_ERR_MISMATCH or, when WEFT_TIMEOUT_S is over, WEFT_ERR_TIMEOUT
- * (with WEFT_CHECK=1 boxes are compared all the same). Wrong pointers on one process break it too. Regions nest.
- * weft_fixed_boxes_end(): WEFT_ERR_STATE where none is open. \{ */
+/** Between these calls, which every process makes, boxes are fixed: you promise that if one process reuses the boxes
+ * of an earlier call, all processes do. Then calls compare nothing and do not wait, with the exception above. If you
+ * break the promise, the processes make different calls, and the world breaks with WEFT_ERR_MISMATCH or, when
+ * WEFT_TIMEOUT_S is over, WEFT_ERR_TIMEOUT. (With WEFT_CHECK=1 boxes are compared anyway.) Wrong pointers on one
+ * process break it too. Regions nest. weft_fixed_boxes_end() returns WEFT_ERR_STATE if no region is open. \{ */
 WEFT_API weft_status weft_fixed_boxes_begin(void);
 WEFT_API weft_status weft_fixed_boxes_end(void);
 /** \} */

@@ -1,23 +1,23 @@
 /** \file
  * Elementwise operations, with PyTorch's broadcasting of shapes and promotion of types.
  *
- * Types: all inputs are converted to one type, and the result is computed in that type. It is the smallest
- * type that holds all inputs; a tensor without dimensions counts only if its category is higher (truth value,
- * integer, floating). So the conversion may change values: a WEFT_I64 scalar beside a WEFT_I32 tensor loses
- * its upper bits, and WEFT_I64 beside WEFT_BF16 is rounded to 16 bits. Comparisons and logical operations
- * convert likewise. Operations without an integer result convert integers and truth values to WEFT_F32. In
- * place, the result is converted to the type of the first argument.
+ * Types: all inputs are converted to one type, and the result is computed in that type. It is the smallest type that
+ * can represent all inputs. A tensor without dimensions counts only if its category is higher (truth value, integer,
+ * floating). So the conversion may change values: if you combine a WEFT_I64 scalar with a WEFT_I32 tensor, the scalar
+ * loses its upper bits, and if you combine WEFT_I64 with WEFT_BF16, it is rounded to 16 bits. Comparisons and logical
+ * operations convert in the same way. Operations without an integer result convert integers and truth values to
+ * WEFT_F32. In place, the result is converted to the type of the first argument.
  *
- * WEFT_BF16 and WEFT_F16 are computed in single precision, and the result is rounded once. Two kinds of
- * operands are not rounded to 16 bits first:
- *  - the second input of weft_mul(), weft_mul_inplace(), weft_div() and weft_div_inplace() if it has one
- *    element, as in PyTorch on CPUs;
- *  - numbers (arguments that are not tensors). PyTorch on CPUs rounds some of them: the addend of
- *    weft_add_scalar(), the factor of weft_add_scaled(). The exponent of weft_pow_scalar() is rounded.
+ * WEFT_BF16 and WEFT_F16 are computed in single precision, and the result is rounded once. Two kinds of operands are
+ * not rounded to 16 bits first:
+ *  - the second input of weft_mul(), weft_mul_inplace(), weft_div() and weft_div_inplace() if it has one element, as
+ *    in PyTorch on CPUs;
+ *  - numbers (arguments that are not tensors). PyTorch on CPUs rounds some of them: the addend of weft_add_scalar(),
+ *    the factor of weft_add_scaled(). The exponent of weft_pow_scalar() is rounded here too.
  *
- * weft_lerp() and weft_lerp_tensor() convert inputs of different types as the others do; PyTorch refuses them. A number beside an
- * integer tensor must be whole (WEFT_ERR_DTYPE). Functions named *_inplace change their first argument, which
- * keeps its layout and type, and return it. */
+ * weft_lerp() and weft_lerp_tensor() convert inputs of different types as the others do; PyTorch refuses them. A
+ * number combined with an integer tensor must be whole (WEFT_ERR_DTYPE). Functions named *_inplace modify their first
+ * argument, which keeps its layout and type, and return it. */
 #ifndef WEFT_ELEMENTWISE_H
 #define WEFT_ELEMENTWISE_H
 
@@ -25,9 +25,9 @@
 
 WEFT_BEGIN_DECLS
 
-/** The values in another type. Floating values are truncated to integers, saturated at the ends of the
- * range; NaN becomes 0. Wider integers lose their upper bits. A tensor that has the type already is
- * returned itself. */
+/** Converts a tensor to another type. Floating values are truncated to integers and saturate at the ends of the range;
+ * NaN becomes 0. Wider integers lose their upper bits. If the tensor has the type already, the function returns the
+ * tensor itself. */
 WEFT_API weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype);
 
 /** Arithmetic. Integers wrap around. \{ */
@@ -39,30 +39,35 @@ WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b); /**< always floa
 WEFT_API weft_tensor *weft_floor_div(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_remainder(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_fmod(weft_tensor *a,
-                                weft_tensor *b); /**< the remainder of truncated division: the sign of a */
+                                weft_tensor *b); /**< the remainder of truncated division; it has the sign of a */
 WEFT_API weft_tensor *weft_pow(weft_tensor *a,
-                               weft_tensor *b); /**< a whole number to a negative power: 0, 1 or -1 */
-WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b); /**< NaN where one of them is */
+                               weft_tensor *b); /**< whole numbers to a negative power: 0, 1 or -1 */
+WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b); /**< NaN if one of them is NaN */
 WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b);
-/** The other one where one of them is NaN; gradients of equal ones: half each. */
+/** Maximum and minimum that ignore NaN: if one of the two is NaN, the result is the other. If they are equal, each
+ * gets half of the gradient. */
 WEFT_API weft_tensor *weft_fmax(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_fmin(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_copysign(weft_tensor *a, weft_tensor *b); /**< |a| with b's sign; floating */
+WEFT_API weft_tensor *weft_copysign(weft_tensor *a, weft_tensor *b); /**< |a| with the sign of b; floating */
 WEFT_API weft_tensor *weft_atan2(weft_tensor *a,
-                                 weft_tensor *b); /**< the angle of the point with a above, b to the right */
+                                 weft_tensor *b); /**< the angle of the point whose height is a and whose horizontal
+                                                       coordinate is b */
 WEFT_API weft_tensor *weft_hypot(weft_tensor *a, weft_tensor *b);     /**< floating: sqrt(a^2 + b^2) */
 WEFT_API weft_tensor *weft_logaddexp(weft_tensor *a, weft_tensor *b); /**< floating: log(exp(a) + exp(b)) */
-WEFT_API weft_tensor *weft_xlogy(weft_tensor *a, weft_tensor *b); /**< floating: a log(b); 0 where a is 0 and b a number */
+WEFT_API weft_tensor *weft_xlogy(weft_tensor *a, weft_tensor *b); /**< floating: a log(b); 0 if a is 0 and b is not
+                                                                       NaN */
 /** \} */
 
-/** With a number. \{ */
+/** Arithmetic with a number. \{ */
 WEFT_API weft_tensor *weft_scale(weft_tensor *a, double factor);
 WEFT_API weft_tensor *weft_add_scalar(weft_tensor *a, double addend);
 WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *a, double exponent);
-/** min(max(a, least), most); -INFINITY and INFINITY bound nothing. Gradient at a bound: 0, as PyTorch's. */
+/** Clamps a to the range from `least` to `most`: min(max(a, least), most). -INFINITY and INFINITY set no bound. The
+ * gradient at a bound is 0, as in PyTorch. */
 WEFT_API weft_tensor *weft_clamp(weft_tensor *a, double least, double most);
 /** \} */
-/** min(max(a, least), most); one bound may be NULL. Gradients of equal values: half each, bound by bound. */
+/** Clamps a to bounds that are tensors: min(max(a, least), most); one of the bounds may be NULL. If values are equal,
+ * each gets half of the gradient, first for one bound, then for the other. */
 WEFT_API weft_tensor *weft_clamp_tensors(weft_tensor *a, weft_tensor *least, weft_tensor *most);
 
 /** a + factor * b, a + factor * b * c, a + factor * b / c, and a + weight * (b - a). \{ */
@@ -81,8 +86,8 @@ WEFT_API weft_tensor *weft_le(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_gt(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_ge(weft_tensor *a, weft_tensor *b);
 /** \} */
-/** With a number: WEFT_BOOL. Integers and truth values are compared exactly, also with numbers that are not whole or
- * beyond their range; floating values with the number rounded to their type. \{ */
+/** Comparisons with a number: WEFT_BOOL. Integers and truth values are compared exactly, even with numbers that are
+ * not whole or are out of their range. Floating values are compared with the number rounded to their type. \{ */
 WEFT_API weft_tensor *weft_eq_scalar(weft_tensor *a, double value);
 WEFT_API weft_tensor *weft_ne_scalar(weft_tensor *a, double value);
 WEFT_API weft_tensor *weft_lt_scalar(weft_tensor *a, double value);
@@ -91,7 +96,7 @@ WEFT_API weft_tensor *weft_gt_scalar(weft_tensor *a, double value);
 WEFT_API weft_tensor *weft_ge_scalar(weft_tensor *a, double value);
 /** \} */
 
-/** WEFT_BOOL, of any types: every value but 0 is true. \{ */
+/** Logical operations on any types; the result is WEFT_BOOL. Every value except 0 is true. \{ */
 WEFT_API weft_tensor *weft_logical_and(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_logical_or(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_logical_xor(weft_tensor *a, weft_tensor *b);
@@ -101,24 +106,25 @@ WEFT_API weft_tensor *weft_isinf(weft_tensor *a);
 WEFT_API weft_tensor *weft_isfinite(weft_tensor *a);
 /** \} */
 
-/** a where `condition` (WEFT_BOOL) holds, else b. */
+/** Chooses a if `condition` (WEFT_BOOL) is true, otherwise b. */
 WEFT_API weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b);
-/** `value` where `mask` (WEFT_BOOL) holds, else a. The type of a. */
+/** Replaces elements of a by `value` if `mask` (WEFT_BOOL) is true. The result has the type of a. */
 WEFT_API weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value);
 
-/** The same with a value without dimensions, on any mesh, converted to a's type; the mask is on a's mesh (WEFT_ERR_MESH). */
+/** The same with a value that is a tensor without dimensions, on any mesh; it is converted to a's type. The mask is on
+ * a's mesh (WEFT_ERR_MESH). */
 WEFT_API weft_tensor *weft_masked_fill_tensor(weft_tensor *a, weft_tensor *mask, weft_tensor *value);
-/** These numbers where a is NaN, infinity, minus infinity; NAN as posinf or neginf: the type's largest, or lowest, finite
- * number. Integers and truth values stay as they are. Their gradient is 0 there. */
+/** Replaces NaN, infinity and minus infinity by these numbers. NAN as posinf or neginf means the type's largest, or
+ * lowest, finite number. Integers and truth values do not change. The gradient of replaced elements is 0. */
 WEFT_API weft_tensor *weft_nan_to_num(weft_tensor *a, double nan, double posinf, double neginf);
 
-/** Bits of integers and truth values (PyTorch's &, |, ^, ~). \{ */
+/** Bitwise operations on integers and truth values (PyTorch's &, |, ^, ~). \{ */
 WEFT_API weft_tensor *weft_bitwise_and(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_or(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_xor(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_not(weft_tensor *a);
-/** Shifts integers by b bits. A negative b, or one of at least the type's number of bits, shifts all bits out: the result is 0,
- * or -1 for a negative number shifted to the right. \{ */
+/** Shift integers by b bits. If b is negative, or at least the number of bits of the type, all bits are shifted out:
+ * the result is 0, or -1 if a negative number is shifted to the right. \{ */
 WEFT_API weft_tensor *weft_bitwise_left_shift(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_right_shift(weft_tensor *a, weft_tensor *b);
 /** \} */
@@ -153,10 +159,10 @@ WEFT_API weft_tensor *weft_atanh(weft_tensor *a);
 WEFT_API weft_tensor *weft_tanh(weft_tensor *a);
 WEFT_API weft_tensor *weft_erf(weft_tensor *a);
 WEFT_API weft_tensor *weft_erfc(weft_tensor *a); /**< 1 - erf(a) */
-WEFT_API weft_tensor *weft_erfinv(weft_tensor *a); /**< b with erf(b) = a; NaN outside -1 .. 1 */
+WEFT_API weft_tensor *weft_erfinv(weft_tensor *a); /**< b with erf(b) = a; NaN if a is outside -1 .. 1 */
 WEFT_API weft_tensor *weft_lgamma(weft_tensor *a); /**< log |Gamma(a)| */
-/** The derivatives of weft_lgamma(): the first, and number n + 1, n 0 or 1 (else WEFT_ERR_UNSUPPORTED). n = 1 has no gradient
- * of its own. \{ */
+/** Derivatives of weft_lgamma(): the first, and the one with number n + 1. n must be 0 or 1 (WEFT_ERR_UNSUPPORTED). n
+ * = 1 has no gradient of its own. \{ */
 WEFT_API weft_tensor *weft_digamma(weft_tensor *a);
 WEFT_API weft_tensor *weft_polygamma(int n, weft_tensor *a);
 /** \} */
@@ -164,17 +170,17 @@ WEFT_API weft_tensor *weft_floor(weft_tensor *a);
 WEFT_API weft_tensor *weft_ceil(weft_tensor *a);
 WEFT_API weft_tensor *weft_trunc(weft_tensor *a);
 WEFT_API weft_tensor *weft_frac(weft_tensor *a); /**< a - trunc(a); floating types */
-WEFT_API weft_tensor *weft_round(weft_tensor *a); /**< halves to even */
+WEFT_API weft_tensor *weft_round(weft_tensor *a); /**< halves are rounded to even */
 WEFT_API weft_tensor *weft_sigmoid(weft_tensor *a);
 WEFT_API weft_tensor *weft_silu(weft_tensor *a); /**< a sigmoid(a) */
 WEFT_API weft_tensor *weft_relu(weft_tensor *a); /**< max(a, 0) */
 WEFT_API weft_tensor *
-weft_gelu(weft_tensor *a); /**< a Phi(a), Phi the normal distribution function (with erf) */
+weft_gelu(weft_tensor *a); /**< a Phi(a), where Phi is the normal distribution function (with erf) */
 /** a (1 + tanh(sqrt(2 / pi) (a + 0.044715 a^3))) / 2 */
 WEFT_API weft_tensor *weft_gelu_tanh(weft_tensor *a);
 WEFT_API weft_tensor *weft_mish(weft_tensor *a); /**< a tanh(log(1 + exp(a))) */
 WEFT_API weft_tensor *weft_softplus(weft_tensor *a); /**< log(1 + exp(a)); a itself above 20 */
-/** log(1 + exp(beta a)) / beta; a itself where beta a is above the threshold. */
+/** log(1 + exp(beta a)) / beta; a itself if beta a is above the threshold. */
 WEFT_API weft_tensor *weft_softplus_ex(weft_tensor *a, double beta, double threshold);
 WEFT_API weft_tensor *weft_hardsigmoid(weft_tensor *a); /**< clamp(a + 3, 0, 6) / 6 */
 WEFT_API weft_tensor *weft_hardswish(weft_tensor *a); /**< a clamp(a + 3, 0, 6) / 6 */
@@ -183,10 +189,14 @@ WEFT_API weft_tensor *weft_leaky_relu(weft_tensor *a, double slope); /**< slope 
 WEFT_API weft_tensor *weft_elu(weft_tensor *a, double alpha);        /**< alpha (exp(a) - 1) below 0 */
 /** \} */
 
-/** In place; b may be broadcast to a's shape, and its type must not be of a higher category than a's. \{ */
-/** a = b: any operation's result into an existing tensor, weft_copy_inplace(a, weft_matmul(x, y)). If b
- * has a's layout and type, a takes over its memory and nothing is copied, unless a's memory belongs to
- * the program. */
+/** Gradients of the input of these functions. Floating types; all tensors have one shape. `output` is the function's
+ * result. \{ */
+/** \} */
+
+/** In place. b may be broadcast to a's shape, and its type must not be of a higher category than a's. \{ */
+/** Copies b into a. So you can write the result of any operation to an existing tensor, for example
+ * weft_copy_inplace(a, weft_matmul(x, y)). If b has a's layout and type, a takes over its memory and nothing is
+ * copied, unless a's memory belongs to the program. */
 WEFT_API weft_tensor *weft_copy_inplace(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b, double alpha); /**< a += alpha b */
 WEFT_API weft_tensor *weft_mul_inplace(weft_tensor *a, weft_tensor *b);

@@ -1,14 +1,14 @@
 /** \file
- * Explanations of calls: the chosen layouts and the reason, redistributions, tasks, and the predicted time, for
- * calls between weft_explain_begin() and weft_explain_end(). On tensors without data (weft_fake()) they explain
- * without executing anything.
+ * Explain calls: the chosen layouts and why, redistributions, tasks, and the predicted time of the calls between
+ * weft_explain_begin() and weft_explain_end(). With tensors without data (weft_fake()) calls are explained and
+ * nothing is executed.
  *
  *     weft_explain_begin();
  *     weft_matmul(weft_fake_like(a), weft_fake_like(b));
  *     weft_explain_end();
  *     weft_explain(stdout);
  *
- * weft-plan --op explains calls in worlds of any size, without a program. */
+ * To explain calls in worlds of any size without a program, use weft-plan --op. */
 #ifndef WEFT_EXPLAIN_H
 #define WEFT_EXPLAIN_H
 
@@ -18,15 +18,15 @@
 
 WEFT_BEGIN_DECLS
 
-/** weft_explain_begin() drops earlier explanations. Local: other processes need not do the same. Explained calls
- * take longer, because each searches for its layouts anew. WEFT_ERR_STATE before weft_init(), for a second
- * weft_explain_begin(), and for weft_explain_end() without one; WEFT_ERR_NOMEM. \{ */
+/** Start and stop explaining calls. weft_explain_begin() drops earlier explanations. Local: other processes need not
+ * do the same. Explained calls take longer, because each searches for its layouts again. WEFT_ERR_STATE before
+ * weft_init(), for a second weft_explain_begin(), and for weft_explain_end() without a begin; WEFT_ERR_NOMEM. \{ */
 WEFT_API weft_status weft_explain_begin(void);
 WEFT_API weft_status weft_explain_end(void);
 /** \} */
 
 /**
- * Prints the explanations since the last weft_explain_begin(), for each call of a public function:
+ * Prints the explanations since the last weft_explain_begin(), one for each call of a public function:
  *
  *     weft_matmul(f32[64, 32] [S0] on 4, f32[32, 16] [S0] on 4)
  *       matmul  mk,kn->mn
@@ -44,13 +44,13 @@ WEFT_API weft_status weft_explain_end(void);
  *         tasks of this process: 4 (4 matmul) on 20480 bytes
  *         predicted: 37.5 us of transfers, 13.1 us of tasks
  *
- * A call of several operations has a part for each, and a line for each redistribution between them. Bytes
- * and messages count the traffic between ranks, tasks those of this process. Times are estimates from the
- * machine's figures (weft_print_machine()), without other load. WEFT_ERR_INVALID for NULL; WEFT_ERR_STATE
+ * If a call is made of several operations, each has a part, and each redistribution between them has a line. Bytes
+ * and messages count the traffic between ranks; tasks are those of this process. Times are estimates from the
+ * machine's figures (weft_print_machine()), without other load. WEFT_ERR_INVALID if `file` is NULL; WEFT_ERR_STATE
  * without an earlier weft_explain_begin(); WEFT_ERR_IO.
  */
 WEFT_API weft_status weft_explain(FILE *file);
-/** The same into a buffer, as weft_tensor_print_text() does. */
+/** Writes the same text into a buffer, as weft_tensor_print_text() does. */
 WEFT_API weft_status weft_explain_text(char *text, size_t size, size_t *length);
 
 WEFT_END_DECLS

@@ -1,6 +1,6 @@
 /** \file
- * A kernel's view of tensors: parts of them on one rank, as pointers, strides and global indices. For
- * operations of a program's own (weft_operation_register()), and for weft's kernels. */
+ * How a kernel sees tensors: parts of them on one rank, as pointers, strides and global indices. Used by user-defined
+ * operations (weft_operation_register()) and by weft's own kernels. */
 #ifndef WEFT_KERNEL_H
 #define WEFT_KERNEL_H
 
@@ -11,25 +11,25 @@
 
 WEFT_BEGIN_DECLS
 
-/** A task's part of a tensor: a box of the global index space. Rows (dimension 0) are stored in panels of
- * consecutive rows; panels are not contiguous with each other. A tensor without dimensions is one row. An
- * empty part has no panels. Elements of a row are row-major; only an input with a halo ("~" in the rule)
- * along dimension 1 or later may have gaps between them, given by `strides`. */
+/** A task's part of a tensor: a box of the global index space. Rows (dimension 0) are stored in panels of consecutive
+ * rows; panels are not contiguous with each other. A tensor without dimensions is one row. An empty part has no
+ * panels. The elements of a row are row-major. They may have gaps, given by `strides`, only if the view is an input
+ * with a halo ("~" in the rule) along dimension 1 or later. */
 typedef struct weft_view {
     weft_dtype dtype;
     int ndim;
-    int64_t shape[WEFT_MAX_DIMS];  /**< of the whole tensor */
+    int64_t shape[WEFT_MAX_DIMS];  /**< shape of the whole tensor */
     int64_t offset[WEFT_MAX_DIMS]; /**< global index of the part's first element */
-    int64_t extent[WEFT_MAX_DIMS]; /**< of the part */
+    int64_t extent[WEFT_MAX_DIMS]; /**< extent of the part */
     int64_t
-        row_elements; /**< elements from row to row: without gaps, the product of all extents but the first */
-    int64_t strides[WEFT_MAX_DIMS]; /**< elements from index to index in a row; [0] is row_elements */
-    int64_t panel_rows; /**< panels end where the global row number plus row_shift is a multiple of this */
-    int64_t row_shift;  /**< 0, but where rows come with a halo */
-    void *const *panels;           /**< where the rows of each panel begin, those of this part */
+        row_elements; /**< elements from row to row; without gaps, the product of all extents except the first */
+    int64_t strides[WEFT_MAX_DIMS]; /**< elements from one index to the next within a row; [0] is row_elements */
+    int64_t panel_rows; /**< a panel ends where the global row number plus row_shift is a multiple of this */
+    int64_t row_shift;  /**< 0, unless rows come with a halo */
+    void *const *panels;           /**< addresses of the first row of each panel, for the panels of this part */
 } weft_view;
 
-/** Elements of the part. */
+/** Returns the number of elements of the part. */
 static inline int64_t weft_view_count(const weft_view *view)
 {
     int64_t count = 1;
@@ -39,15 +39,17 @@ static inline int64_t weft_view_count(const weft_view *view)
     return count;
 }
 
-/** Rows of the part that have elements: 1 of a tensor without dimensions, 0 of an empty part. */
+/** Returns the number of rows of the part that have elements: 1 if the tensor has no dimensions, 0 if the part is
+ * empty. */
 static inline int64_t weft_view_rows(const weft_view *view)
 {
     return view->ndim == 0 ? 1 : view->row_elements == 0 ? 0 : view->extent[0];
 }
 
 /**
- * The address of row `row` of the part, 0 .. weft_view_rows() - 1. If `rows` is not NULL, `*rows` is set to
- * the number of rows that follow each other in memory from there, this one included. */
+ * Returns the address of row `row` of the part, 0 .. weft_view_rows() - 1. If `rows` is not NULL, `*rows` is set to
+ * the number of rows that are contiguous in memory from there on, including this one.
+ */
 static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *rows)
 {
     if (view->ndim == 0) {
@@ -70,22 +72,22 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
 #define WEFT_MAX_KERNEL_INPUTS 7
 #define WEFT_MAX_KERNEL_OUTPUTS 4
 #define WEFT_MAX_NUMBERS 12 /**< integers that a call passes to its kernel */
-#define WEFT_MAX_SCALARS 8  /**< real numbers that it passes */
+#define WEFT_MAX_SCALARS 8  /**< real numbers that a call passes to its kernel */
 
-#define WEFT_KERNEL_MESSAGE 160 /**< bytes of a kernel's message, its end included */
+#define WEFT_KERNEL_MESSAGE 160 /**< bytes of a kernel's message, including the terminating 0 */
 
-/** The error of a kernel's call: plain data, read by the library after the call. The first error of a call
- * counts, and the first of an operation's calls. */
+/** The error of a kernel's call: plain data, which the library reads after the call. Only the first error of a call
+ * counts, and only the first of an operation's calls. */
 typedef struct weft_kernel_error {
     weft_status status;                /**< WEFT_OK until there is one */
-    int problem;                       /**< of the library's own kernels; 0: `message` says it */
+    int problem;                       /**< for the library's own kernels; 0: `message` describes the error */
     int input;                         /**< number of the input that has the value */
-    int64_t value, bound;              /**< the value, and the largest that was expected */
+    int64_t value, bound;              /**< the value, and the largest value that was expected */
     double number;                     /**< the value, if it is a real number */
     char message[WEFT_KERNEL_MESSAGE]; /**< without the function's name */
 } weft_kernel_error;
 
-/** Keeps an error, if it is the call's first. */
+/** Sets the error of a call, if it is the first one. */
 #ifdef __GNUC__
 __attribute__((format(printf, 3, 4)))
 #endif
@@ -101,36 +103,40 @@ static inline void weft_kernel_error_set(weft_kernel_error *error, weft_status s
     }
 }
 
-/** One call of a kernel. Equal calls must give equal outputs, whatever else runs. */
+/** One call of a kernel. Equal calls must give equal outputs, whatever else is running. */
 typedef struct weft_kernel_call {
     int num_outputs;
-    /** Outputs to write; those in place, to change. */
+    /** Outputs to write, or to change if they are in place. */
     union {
         weft_view output; /**< the first one */
         weft_view outputs[WEFT_MAX_KERNEL_OUTPUTS];
     };
-    int num_inputs; /**< without the inputs changed in place */
+    int num_inputs; /**< not counting the inputs that are changed in place */
     weft_view inputs[WEFT_MAX_KERNEL_INPUTS];
-    /** For operations that accumulate: the inputs are one of several pieces of rows, in order. The output
-     * is undefined before the first one. */
+    /** For operations that accumulate: the inputs are one of several pieces of rows, which come in order. Before the
+     * first piece the output is undefined. */
     bool first, last;
     const int64_t *numbers;
     const double *scalars;
     const char *function; /**< the public function */
-    /** For a value that the kernel cannot use, or a lack of memory: the kernel writes zeros in its place
-     * and continues, and the program gets the status at its next blocking call. Use weft_kernel_fail(). */
+    /** To report a value that the kernel cannot use, or a lack of memory: write zeros instead, and go on. The program
+     * gets the status from its next blocking call. Use weft_kernel_fail(). */
     weft_kernel_error *error;
 } weft_kernel_call;
 
-/** weft_kernel_fail(call, status, format, ...), as printf(), for a weft_kernel_call or a weft_local_call. */
+/** weft_kernel_fail(call, status, format, ...): reports an error of a weft_kernel_call or a weft_local_call, with a
+ * message as of printf(). */
 #define weft_kernel_fail(call, status, ...) weft_kernel_error_set((call)->error, (status), __VA_ARGS__)
 
 typedef void (*weft_kernel)(const weft_kernel_call *call);
 
-/** The same on a CUDA device: a function of the host, which launches CUDA kernels on `stream`, a cudaStream_t of the current
- * device, and does not wait for them. The views' panels are addresses in the device's memory; the views, the array of panels,
- * `numbers` and `scalars` are host memory, valid until it returns. `error` is NULL: weft_kernel_fail() cannot be used.
- * \return 0, or the cudaError_t of a launch: the program gets WEFT_ERR_UNSUPPORTED with its name at its next blocking call. */
+/** A kernel for a CUDA device: a function of the host, which launches CUDA kernels on `stream`, a cudaStream_t of the
+ * current device, and does not wait for them. The views' panels are addresses in the device's memory. The views, the
+ * array of panels, `numbers` and `scalars` are in host memory, valid until the function returns. `error` is NULL, so
+ * you cannot use weft_kernel_fail().
+ *
+ * \return 0, or the cudaError_t of a launch. In that case the program's next blocking call returns
+ *         WEFT_ERR_UNSUPPORTED, and the message has the error's name. */
 typedef int (*weft_cuda_kernel)(const weft_kernel_call *call, void *stream);
 
 WEFT_END_DECLS

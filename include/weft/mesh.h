@@ -1,11 +1,11 @@
 /** \file
  * Meshes: n-D arrays of ranks with optional dimension names.
  *
- * Meshes belong to the library and live until weft_finalize(). Creating one is local (no communication);
- * every process must create the same meshes in the same order. A rank outside a mesh calls the same
- * functions on the mesh's tensors; its shards are empty, and it has no value of tensors without
- * dimensions: functions that access its shard of such a tensor fail (WEFT_ERR_MESH). weft_to_host() and
- * weft_tensor_print() work on every process; weft_redistribute() brings values to other meshes. */
+ * The library owns meshes; they live until weft_finalize(). Creating a mesh is local (no communication), and every
+ * process must create the same meshes in the same order. A rank outside a mesh calls the same functions on the mesh's
+ * tensors. Its shards are empty, and it has no value of tensors without dimensions: functions that access its shard
+ * of such a tensor fail (WEFT_ERR_MESH). weft_to_host() and weft_tensor_print() work on every process. To bring
+ * values to another mesh, use weft_redistribute(). */
 #ifndef WEFT_MESH_H
 #define WEFT_MESH_H
 
@@ -14,35 +14,34 @@
 
 WEFT_BEGIN_DECLS
 
-/** A handle, as ::weft_tensor: one of a former weft_init() is refused. */
+/** An opaque handle like ::weft_tensor. A handle from before the last weft_init() is refused. */
 typedef struct weft_mesh weft_mesh;
 
 /**
- * A mesh of the ranks 0 .. product(shape) - 1, row-major.
+ * Creates a mesh of the ranks 0 .. product(shape) - 1, row-major.
+ *
  * \param ndim   1 .. WEFT_MAX_DIMS
- * \param shape  ndim sizes, each at least 1; their product at most weft_world_size()
- * \param names  NULL, or ndim distinct, non-empty names (copied); a single name may be NULL
+ * \param shape  ndim sizes, each at least 1; their product is at most weft_world_size()
+ * \param names  NULL, or ndim distinct, non-empty names (copied); each name may be NULL
  * \return NULL on error: WEFT_ERR_INVALID, WEFT_ERR_MESH (more ranks than the world has).
  */
 WEFT_API weft_mesh *weft_mesh_create(int ndim, const int64_t shape[], const char *const names[]);
 
-/** The same with the ranks given, row-major: product(shape) distinct ranks of the world (copied). */
+/** Creates a mesh of the given ranks, row-major: product(shape) distinct ranks of the world (copied). */
 WEFT_API weft_mesh *weft_mesh_of_ranks(int ndim, const int64_t shape[], const int ranks[],
                                        const char *const names[]);
 
 /**
- * The sub-mesh along the named dimensions that goes through `rank`, in the order of the names: the ranks
- * whose coordinates in the other dimensions are those of `rank`. The answer depends on the arguments alone,
- * so it is the same on every process and in every world. PyTorch: mesh["dp", "tp"], there through the
- * caller's own rank.
+ * Returns the sub-mesh along the named dimensions that contains `rank`, in the order of the names. It has the ranks
+ * whose coordinates in the other dimensions are those of `rank`. The result depends only on the arguments, so it is
+ * the same on every process and in every world. (PyTorch: mesh["dp", "tp"], which contains the caller's own rank.)
  *
- * \param num_names,names  1 .. weft_mesh_ndim(mesh) distinct names of dimensions
- *
- * \param rank             a rank of the mesh; weft_first_rank() where each process means a mesh of its own
- *
- * \return NULL on error: WEFT_ERR_INVALID for a name that no dimension has or that comes twice, and for a
- *         rank that the world does not have, WEFT_ERR_MESH for one that the mesh does not have. All
- *         dimensions in their order: the mesh itself.
+ * \param num_names  number of names, 1 .. weft_mesh_ndim(mesh)
+ * \param names      distinct names of dimensions. If you list all dimensions in their order, you get the mesh itself.
+ * \param rank       a rank of the mesh; pass weft_first_rank() if each process should get the sub-mesh of its own
+ *                   rank
+ * \return NULL on error: WEFT_ERR_INVALID if no dimension has a name, a name occurs twice, or the world does not have
+ *         the rank; WEFT_ERR_MESH if the mesh does not have the rank.
  *
  * Example, on a mesh 2x2x2 of (pp, dp, tp): the stage of rank 5 is ranks 4, 5, 6, 7 as (dp, tp):
  *
@@ -51,66 +50,76 @@ WEFT_API weft_mesh *weft_mesh_of_ranks(int ndim, const int64_t shape[], const in
 WEFT_API weft_mesh *weft_mesh_submesh(weft_mesh *mesh, int num_names, const char *const names[], int rank);
 
 /**
- * The 1-D sub-mesh along the dimension `name` through this process's first hosted rank that is in the mesh.
- * In a process that hosts several ranks of the mesh, these must lie on one such line when the world is spread
- * over processes: then, as when this process hosts no rank of the mesh, the error is WEFT_ERR_MESH. In a
- * world of one process it is the line through the mesh's first rank. weft_mesh_submesh() takes the rank as an
- * argument.
+ * Returns the 1-D sub-mesh along the dimension `name` that contains this process's first hosted rank in the mesh. In
+ * a world of one process, it is the line through the mesh's first rank. In a world of several processes, the error is
+ * WEFT_ERR_MESH if this process hosts no rank of the mesh, or several that do not all lie on one such line. To pass
+ * the rank as an argument, use weft_mesh_submesh().
  */
 WEFT_API weft_mesh *weft_mesh_slice(weft_mesh *mesh, const char *name);
 
 /**
- * A mesh of the same ranks whose dimensions first .. last (inclusive) are joined into one, named `name`
- * (may be NULL). PyTorch: DeviceMesh._flatten.
+ * Returns a mesh of the same ranks with dimensions first .. last (inclusive) joined into one, named `name` (may be
+ * NULL). PyTorch: DeviceMesh._flatten.
  */
 WEFT_API weft_mesh *weft_mesh_flatten(weft_mesh *mesh, int first, int last, const char *name);
 
 /**
- * The reverse: a mesh of the same ranks whose dimension `dim` (negative counts from the end) is split into
+ * The reverse: returns a mesh of the same ranks with dimension `dim` (negative counts from the end) split into
  * `num_sizes` dimensions, the first one outermost. PyTorch: DeviceMesh._unflatten.
- * \param sizes  at least 1 each; WEFT_ERR_SHAPE when their product is not the size of the dimension
+ *
+ * \param sizes  at least 1 each; WEFT_ERR_SHAPE if their product is not the size of the dimension
  * \param names  NULL, or num_sizes names (copied), each of which may be NULL
+ *
+ * For example, to split 8 ranks of dimension 0 into 2 x 4:
+ *
+ *     weft_mesh_unflatten(mesh, 0, 2, (int64_t[]){ 2, 4 }, (const char *const[]){ "dp", "tp" });
  */
 WEFT_API weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int dim, int num_sizes, const int64_t sizes[],
                                         const char *const names[]);
 
-/** Number of dimensions; 0 on error. */
+/** Returns the number of dimensions; 0 on error. */
 WEFT_API int weft_mesh_ndim(const weft_mesh *mesh);
-/** Size of dimension `dim` (negative counts from the end); 0 on error. */
+/** Returns the size of dimension `dim` (negative counts from the end); 0 on error. */
 WEFT_API int64_t weft_mesh_size(const weft_mesh *mesh, int dim);
-/** Name of dimension `dim`, or NULL when it has none; valid as long as the mesh. */
+/** Returns the name of dimension `dim`, or NULL if it has none. Valid as long as the mesh. */
 WEFT_API const char *weft_mesh_dim_name(const weft_mesh *mesh, int dim);
-/** Number of ranks in the mesh; 0 on error. */
+/** Returns the number of ranks in the mesh; 0 on error. */
 WEFT_API int64_t weft_mesh_num_ranks(const weft_mesh *mesh);
-/** Writes all ranks of the mesh, row-major: weft_mesh_num_ranks() of them. WEFT_ERR_INVALID for NULL. */
+/** Writes all weft_mesh_num_ranks() ranks of the mesh, row-major. WEFT_ERR_INVALID if `ranks` is NULL. */
 WEFT_API weft_status weft_mesh_ranks(const weft_mesh *mesh, int ranks[]);
-/** Writes the names of all dimensions: weft_mesh_ndim() of them, NULL where there is none, valid as long as the mesh.
- * WEFT_ERR_INVALID for NULL. */
+/** Writes the names of all weft_mesh_ndim() dimensions, NULL for those without a name. Valid as long as the mesh.
+ * WEFT_ERR_INVALID if `names` is NULL. */
 WEFT_API weft_status weft_mesh_names(const weft_mesh *mesh, const char *names[]);
-/** Writes the `ndim` coordinates of `rank`. \return 1, or 0 when the rank is no member (nothing is written).
- */
+/** Writes the `ndim` coordinates of `rank`.
+ *
+ * \return 1, or 0 if the mesh does not have the rank (then nothing is written). */
 WEFT_API int weft_mesh_coordinate(const weft_mesh *mesh, int rank, int64_t coordinate[]);
 
-/** The mesh stack: NULL for a mesh means its top, but for weft_redistribute(), where it is the tensor's own.
- * Pushes nest. \{ */
+/** The mesh stack. If you pass NULL as a mesh, functions use its top; weft_redistribute() uses the tensor's own mesh
+ * instead. Pushes nest. \{ */
 WEFT_API weft_status weft_mesh_push(weft_mesh *mesh);
 WEFT_API weft_status weft_mesh_pop(void);
-/** The top of the stack; NULL, with no error, when it is empty. */
+/** Returns the top of the stack; NULL without an error if the stack is empty. */
 WEFT_API weft_mesh *weft_mesh_current(void);
 /** \} */
 
 /**
- * The box of the global index space that `rank` holds under these placements (Replicate and Partial: all of
- * it).
+ * Computes the box of the global index space that `rank` holds under these placements. For Replicate and Partial it
+ * is the whole index space.
  *
- * \param mesh           NULL: the current mesh
+ * \param mesh        NULL: the current mesh
+ * \param placements  one per mesh dimension; NULL: Replicate everywhere
+ * \param ndim        number of dimensions of the global tensor
+ * \param shape       shape of the global tensor
+ * \param rank        0 .. weft_world_size() - 1
+ * \param offset      receives ndim entries
+ * \param extent      receives ndim entries; all are 0 if the rank is outside the mesh
+ * \return WEFT_ERR_INVALID if there is no such rank or a pointer is NULL, WEFT_ERR_SHAPE, WEFT_ERR_LAYOUT,
+ *         WEFT_ERR_MESH
  *
- * \param placements     one per mesh dimension; NULL: Replicate everywhere
+ * For example, the part of this process's first rank:
  *
- * \param ndim,shape     of the global tensor
- *
- * \param offset,extent  ndim entries each, written; extents are 0 in every dimension for a rank outside the
- *                       mesh
+ *     weft_shard_box(mesh, by_rows, 2, shape, weft_first_rank(), offset, extent);
  */
 WEFT_API weft_status weft_shard_box(weft_mesh *mesh, const weft_placement *placements, int ndim,
                                     const int64_t shape[], int rank, int64_t offset[], int64_t extent[]);

@@ -1,7 +1,6 @@
 /** \file
- * weft on a communicator of the program's own. Not part of <weft/weft.h>, so that programs without MPI need
- * no mpi.h.
- */
+ * Run weft on a communicator of your own. This header is not part of <weft/weft.h>, so that programs without MPI need
+ * no mpi.h. */
 #ifndef WEFT_MPI_H
 #define WEFT_MPI_H
 
@@ -11,7 +10,8 @@
 
 WEFT_BEGIN_DECLS
 
-/** Whose binary interface <mpi.h> has. "MPICH": MPICH's, Intel MPI's, MVAPICH's and Cray's, which are the same. \{ */
+/** The binary interface of your <mpi.h>. "MPICH" is that of MPICH, Intel MPI, MVAPICH and Cray, which is the same.
+ * \{ */
 #if defined(MPI_ABI_VERSION)
 #define WEFT_MPI_INTERFACE "the standard's"
 #elif defined(OPEN_MPI)
@@ -23,32 +23,34 @@ WEFT_BEGIN_DECLS
 #endif
 /** \} */
 
-/** A communicator, and the MPI that it belongs to, as the program's <mpi.h> says. */
+/** A communicator, and the MPI that it belongs to according to your <mpi.h>. */
 typedef struct weft_communicator {
-    size_t size;           /**< of this struct */
+    size_t size;           /**< sizeof of this struct */
     const char *interface; /**< WEFT_MPI_INTERFACE */
     size_t handle_size;    /**< sizeof(MPI_Comm) */
     const void *handle;    /**< points to the MPI_Comm */
 } weft_communicator;
 
 /**
- * weft_init() in the mpi world made of the processes of a communicator, which may be of another MPI than weft's: that is
- * WEFT_ERR_UNSUPPORTED. weft_init_mpi() calls it. WEFT_ERR_INVALID for NULL.
+ * weft_init() in the mpi world made of the processes of a communicator. weft_init_mpi() calls it, and passes the MPI
+ * that your program was compiled for. If that is not weft's MPI, the status is WEFT_ERR_UNSUPPORTED. WEFT_ERR_INVALID
+ * if the communicator is NULL.
  */
 WEFT_API weft_status weft_init_communicator(const weft_communicator *communicator, const weft_config *config);
 
 /**
- * weft_init() in the mpi world made of the processes of `comm`. Collective over comm. weft works on a
- * duplicate of it, from a thread of its own. The program has called MPI_Init_thread() with
+ * weft_init() in the mpi world made of the processes of `comm`. Collective over comm. weft works on a duplicate of
+ * it, from a thread of its own. Your program must have called MPI_Init_thread() with
  *
  *  - MPI_THREAD_MULTIPLE, or
- *  - MPI_THREAD_SERIALIZED: then it calls no function of MPI from weft_init_mpi() until weft_finalize() has returned;
- *    weft's two threads take turns;
+ *  - MPI_THREAD_SERIALIZED. Then it must not call MPI from weft_init_mpi() until weft_finalize() has returned; weft's
+ *    two threads take turns.
  *
- * or it has not initialised MPI at all: then `comm` must be MPI_COMM_WORLD, and weft initialises and finalises MPI.
+ * Or it has not initialised MPI at all. Then `comm` must be MPI_COMM_WORLD, and weft initialises and finalises MPI.
  *
- * \return as weft_init(); WEFT_ERR_UNSUPPORTED when MPI was initialised with less than MPI_THREAD_SERIALIZED, and when the
- *         program has been compiled for, or runs with, another MPI than weft: MPI_Comm is another type there.
+ * \return as weft_init(). WEFT_ERR_UNSUPPORTED if MPI was initialised with less than MPI_THREAD_SERIALIZED, or if
+ *         your program was compiled for, or runs with, another MPI than weft's, because MPI_Comm is another type
+ *         there.
  */
 static inline weft_status weft_init_mpi(MPI_Comm comm, const weft_config *config)
 {
@@ -57,11 +59,12 @@ static inline weft_status weft_init_mpi(MPI_Comm comm, const weft_config *config
 }
 
 /**
- * The same for the integer by which Fortran knows a communicator; the Fortran module's weft_init_mpi() (docs/languages.md) calls
- * it. The program has initialised MPI, which must be weft's: an integer does not say whose it is.
+ * weft_init_mpi() for Fortran's integer handle of a communicator. The Fortran module's weft_init_mpi()
+ * (docs/languages.md) calls it. Your program must have initialised MPI, and it must be weft's MPI, because an integer
+ * does not say which MPI it belongs to.
  *
- * \return as weft_init_mpi(); WEFT_ERR_STATE where MPI is not initialised or has been finalised, WEFT_ERR_INVALID for an integer
- *         that is no communicator.
+ * \return as weft_init_mpi(). WEFT_ERR_STATE if MPI is not initialised or has been finalised, WEFT_ERR_INVALID if the
+ *         integer is not a communicator.
  */
 WEFT_API weft_status weft_init_mpi_fortran(int communicator, const weft_config *config);
 

@@ -1,20 +1,19 @@
 /** \file
- * Steps of optimisers over lists of n parameters, in place: PyTorch's formulas, one step per call. Nothing
- * waits.
+ * Optimiser steps over lists of n parameters, in place: PyTorch's formulas, one step per call. Nothing waits.
  *
- * Parameters are floating and not Partial. A gradient has its parameter's shape and mesh; in another layout
- * (Partial, for instance) it is redistributed to the parameter's, once. States between calls are the caller's
- * tensors, of the parameter's shape, mesh and placements (weft_zeros_like()), of any floating type: 16-bit
- * parameters may have states in WEFT_F32, for example weft_to_type(weft_zeros_like(p), WEFT_F32). Each update
- * is computed in the widest of its tensors' types, at least WEFT_F32, and rounded once. No changed tensor may
- * occur twice in a call. Groups of parameters with other options are separate calls.
+ * Parameters are floating and not Partial. A gradient has its parameter's shape and mesh. If its layout is another
+ * one (Partial, for example), it is redistributed to the parameter's, once. You own the states between calls. They
+ * are tensors with the parameter's shape, mesh and placements (weft_zeros_like()), of any floating type. For example,
+ * 16-bit parameters may have states in WEFT_F32: weft_to_type(weft_zeros_like(p), WEFT_F32). Each update is computed
+ * in the widest of its tensors' types, at least WEFT_F32, and rounded once. A tensor that is changed may occur only
+ * once in a call. For groups of parameters with different options, make separate calls.
  *
- * A NULL gradient is skipped, with its parameter and states: weft_grad() is NULL for a parameter that the loss does not
- * depend on. weft_counters.gradients_skipped counts them. NULL is WEFT_ERR_INVALID after an error that has not been cleared
- * (weft_clear_error()), because it may be the result of the call that failed.
+ * A NULL gradient is skipped, with its parameter and states, because weft_grad() is NULL for a parameter that the
+ * loss does not depend on. weft_counters.gradients_skipped counts them. If an error has not been cleared
+ * (weft_clear_error()), NULL is WEFT_ERR_INVALID, because it may be the result of the call that failed.
  *
- * Errors: WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_LAYOUT, WEFT_ERR_MESH. They come before
- * any change. */
+ * Errors: WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_LAYOUT, WEFT_ERR_MESH. They are found before
+ * anything changes. */
 #ifndef WEFT_OPTIMIZERS_H
 #define WEFT_OPTIMIZERS_H
 
@@ -26,10 +25,9 @@ typedef struct weft_sgd_options {
     double learning_rate;
     double momentum;
     double dampening;
-    double weight_decay; /**< times the parameter is added to the gradient */
-    bool nesterov;       /**< needs a momentum, and no dampening */
-    /** The momenta have no values yet: they become the gradients, without dampening, as PyTorch's first step
-     * does. */
+    double weight_decay; /**< this times the parameter is added to the gradient */
+    bool nesterov;       /**< requires a momentum and no dampening */
+    /** The momenta have no values yet. They become the gradients, without dampening, as in PyTorch's first step. */
     bool first_step;
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_sgd_options;
@@ -43,16 +41,22 @@ static inline void weft_sgd_options_init(weft_sgd_options *options)
 }
 
 /**
- * momentum' = momentum * m + (1 - dampening) * g; the parameter loses learning_rate times it (nesterov:
- * times g + momentum * m').
- * \param momenta  n tensors; NULL, and not needed, where options->momentum is 0
+ * Stochastic gradient descent with momentum: m' = momentum * m + (1 - dampening) * g, and the parameter decreases by
+ * learning_rate * m'. With `nesterov` it decreases by learning_rate * (g + momentum * m'). If momentum is 0, it
+ * decreases by learning_rate * g.
+ *
+ * \param momenta  n tensors; not needed, and may be NULL, if options->momentum is 0
+ *
+ * For example, a step without momentum:
+ *
+ *     weft_sgd(1, &w, (weft_tensor *[]){ weft_grad(w) }, &options, NULL);
  */
 WEFT_API weft_status weft_sgd(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
                               const weft_sgd_options *options, weft_tensor *const momenta[]);
 
 typedef struct weft_adam_options {
     double learning_rate;
-    double beta1, beta2; /**< of the first and the second moment: at least 0, less than 1 */
+    double beta1, beta2; /**< for the first and the second moment: at least 0, less than 1 */
     double epsilon;
     double weight_decay;
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
@@ -77,7 +81,7 @@ static inline void weft_adam_options_init(weft_adam_options *options)
     options->size = sizeof(*options);
 }
 
-/** Sets those for AdamW, and `size`. */
+/** Sets PyTorch's defaults for AdamW, and `size`. */
 static inline void weft_adamw_options_init(weft_adam_options *options)
 {
     const weft_adam_options all = WEFT_ADAMW_DEFAULT;
@@ -86,10 +90,15 @@ static inline void weft_adamw_options_init(weft_adam_options *options)
 }
 
 /**
- * Adam: weight_decay times the parameter is added to the gradient. AdamW: the parameter is multiplied by
- * 1 - learning_rate * weight_decay instead.
- * \param first_moments,second_moments  n tensors each, zeros before the first step
- * \param step                          its number, from 1 on: corrects that the moments began as zeros
+ * Adam and AdamW. Adam adds weight_decay times the parameter to the gradient. AdamW multiplies the parameter by 1 -
+ * learning_rate * weight_decay instead.
+ *
+ * \param first_moments   n tensors, zeros before the first step
+ * \param second_moments  n tensors, zeros before the first step
+ * \param step            number of the step, from 1 on; corrects for the moments having started as zeros
+ *
+ *     weft_adam(n, parameters, gradients, first_moments, second_moments, step, &options);
+ *
  * \{
  */
 WEFT_API weft_status weft_adam(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
@@ -101,12 +110,16 @@ WEFT_API weft_status weft_adamw(int n, weft_tensor *const parameters[], weft_ten
 /** \} */
 
 /**
- * Multiplies all gradients by min(1, max_norm / (norm + 1e-6)), in place, where norm is the p-norm over all
- * elements of all gradients (Partial ones are reduced for it, and stay Partial). Nothing waits.
+ * Multiplies all gradients by min(1, max_norm / (norm + 1e-6)), in place. norm is the p-norm over all elements of all
+ * gradients. Partial gradients are reduced to compute it, and stay Partial. Nothing waits.
+ *
  * \param gradients   of any floating types and meshes; Partial only with sums and averages
  * \param p           above 0; INFINITY: the largest absolute value
- * \param total_norm  NULL, or gets the norm: a new scalar on the first one's mesh, WEFT_F64 if a gradient is,
- *                    else WEFT_F32 (p INFINITY: the common type of all gradients). NULL without gradients
+ * \param total_norm  NULL, or receives the norm: a new scalar on the first gradient's mesh, WEFT_F64 if a gradient
+ *                    is, otherwise WEFT_F32 (if p is INFINITY: the common type of all gradients). NULL if there are
+ *                    no gradients
+ *
+ *     weft_clip_grad_norm(n, gradients, 1, 2, NULL);
  */
 WEFT_API weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double max_norm, double p,
                                          weft_tensor **total_norm);

@@ -1,13 +1,13 @@
 /** \file
- * Prediction: how long a run of a captured graph takes, by a simulation of its tasks and messages, on this machine or on
- * one that is described by a file, on as many processes as wanted. Nothing of the world changes.
+ * Prediction: how long a run of a captured graph takes. weft simulates its tasks and messages, on this machine or on
+ * one that a file describes, on as many processes as you want. Nothing of the world changes.
  *
  *     weft_graph_call(graph, inputs, scalars, outputs);      // captures
  *     weft_prediction found;
- *     weft_graph_predict(graph, NULL, &found);
+ *     weft_graph_predict(graph, NULL, &found, sizeof(found));
  *     printf("%.1f ms, %.0f %% of it waiting for messages\n", found.step_us * 1e-3, 100 * found.exposed);
  *
- * In a fake world (WEFT_WORLD_FAKE) any number of ranks can be predicted on one machine: weft-predict does that. */
+ * In a fake world (WEFT_WORLD_FAKE) you can predict any number of ranks on one machine: weft-predict does that. */
 #ifndef WEFT_PREDICT_H
 #define WEFT_PREDICT_H
 
@@ -16,22 +16,23 @@
 
 WEFT_BEGIN_DECLS
 
-/** Zero-initialise (WEFT_PREDICT_DEFAULT) and set what matters. */
+/** Zero-initialise it (WEFT_PREDICT_DEFAULT) and set the fields you need. */
 typedef struct weft_predict_options {
     const char *machine; /**< a file of figures (docs/machine.md), whose rates give the times of kernels. NULL: the
-                              file that WEFT_MACHINE names, or else this machine: each kernel is timed once */
-    int processes; /**< that the ranks are spread over; 0: as in this world (fake: WEFT_FAKE_PROCESSES). Layouts that
-                        follow from the costs of messages may differ in another number: WEFT_ERR_STATE then */
-    int hosts;     /**< that the processes are spread over, as evenly as can be; 0: one process on each in a fake world, else
-                        as in this world */
-    int workers;   /**< of each process; 0: as in the machine's file, else as here */
-    int cores;     /**< of each process: the submitting thread and messages delay tasks where there are no more than
-                        workers; 0: as in the machine's file, else as many as workers */
-    int sharing;   /**< processes that share each core, as on one machine that stands for several: kernels take so many times
-                        as long; 0: 1 */
-    bool timed;    /**< kernels are timed here, also where a file has rates */
-    int runs;      /**< that follow each other without a wait; 0: 1 */
-    const char *timeline; /**< a file that is written: docs/profiling.md draws it; NULL: none */
+                              file that WEFT_MACHINE names, otherwise this machine: each kernel is timed once */
+    int processes; /**< number of processes that the ranks are spread over; 0: as in this world (fake:
+                        WEFT_FAKE_PROCESSES). With another number, layouts that follow from the costs of messages may
+                        differ; then the status is WEFT_ERR_STATE */
+    int hosts;     /**< number of hosts that the processes are spread over, as evenly as possible; 0: in a fake world
+                        one process on each, otherwise as in this world */
+    int workers;   /**< workers of each process; 0: as in the machine's file, otherwise as here */
+    int cores;     /**< cores of each process. If there are no more cores than workers, the submitting thread and
+                        messages delay tasks. 0: as in the machine's file, otherwise as many as workers */
+    int sharing;   /**< number of processes that share each core, as when one machine stands for several: kernels take
+                        that many times as long; 0 means 1 */
+    bool timed;    /**< time kernels here, even if a file has rates */
+    int runs;      /**< number of runs, one after another without a wait; 0 means 1 */
+    const char *timeline; /**< a file to write, which docs/profiling.md explains how to draw; NULL: none */
     size_t size;   /**< 0, or sizeof of this struct */
 } weft_predict_options;
 
@@ -50,32 +51,35 @@ static inline void weft_predict_options_init(weft_predict_options *options)
 
 #define WEFT_PREDICTION_TEXT 2048
 
-/** Fractions are of the time of all runs, means over the processes that were simulated. */
+/** The result. Fractions are of the time of all runs, averaged over the processes that were simulated. */
 typedef struct weft_prediction {
-    double step_us;       /**< from the call to the end of its last task: one run; of several, each after the first */
-    double computing;     /**< a worker runs a task */
-    double communicating; /**< a message to or from the process is under way */
-    double exposed;       /**< a message is under way, and no worker computes */
-    double idle;          /**< neither */
-    double busy;          /**< of the workers' time */
-    uint64_t tasks, messages; /**< of one run on the process that has most */
-    int64_t bytes;            /**< received in one run by the process that receives most */
-    int64_t peak_bytes;       /**< of tensors' memory, on the process that needs most */
-    int processes;            /**< of the world that is predicted */
-    int simulated;            /**< of these; the others do as one of them does */
+    double step_us;       /**< time of one run, from the call to the end of its last task; with several runs, of each
+                               after the first */
+    double computing;     /**< fraction in which a worker runs a task */
+    double communicating; /**< fraction in which a message to or from the process is under way */
+    double exposed;       /**< fraction in which a message is under way and no worker computes */
+    double idle;          /**< fraction with neither */
+    double busy;          /**< fraction of the workers' time in which they compute */
+    uint64_t tasks, messages; /**< of one run, on the process that has most */
+    int64_t bytes;            /**< received in one run, by the process that receives most */
+    int64_t peak_bytes;       /**< memory of tensors, on the process that needs most */
+    int processes;            /**< processes of the predicted world */
+    int simulated;            /**< how many of these were simulated; each of the others behaves like one of them */
     uint64_t assumed;         /**< messages whose other side was assumed, not simulated */
-    double took_us;           /**< the prediction itself */
-    char critical_path[WEFT_PREDICTION_TEXT]; /**< lines: the chain of tasks and messages that decides about the time, by
-                                                   operation, the longest first */
+    double took_us;           /**< time of the prediction itself */
+    char critical_path[WEFT_PREDICTION_TEXT]; /**< lines of text: the chain of tasks and messages that determines the
+                                                   time, by operation, the longest first */
 } weft_prediction;
 
-/** Predicts the newest run of a graph. BLOCKS until all submitted tasks of this process have ended, for the time of about one
- * run on each process that is simulated; other processes need not call it. Up to 16 processes are all simulated; of more,
- * one of each class of processes that have shards of the same sizes, and a message's other side does as its class does.
- * `options` may be NULL. Values of tensors, random numbers and counters stay as they are.
+/** Predicts the newest run of a graph. BLOCKS until all submitted tasks of this process have ended, and then for about
+ * the time of one run on each simulated process. Other processes need not call it. Up to 16 processes are all
+ * simulated. If there are more, processes whose shards have the same sizes form a class, and one of each class is
+ * simulated; the other side of a message behaves like its class. `options` may be NULL. Values of tensors, random
+ * numbers and counters do not change.
  *
- * \return WEFT_ERR_STATE: the graph has not run, or its function is running, or the program holds shards
- *         (weft_local_acquire()); WEFT_ERR_INVALID: an option; WEFT_ERR_IO: a file; WEFT_ERR_NOMEM. */
+ * \param size  sizeof(*prediction)
+ * \return WEFT_ERR_STATE if the graph has not run, its function is running, or the program has acquired shards
+ *         (weft_local_acquire()); WEFT_ERR_INVALID for an option; WEFT_ERR_IO for a file; WEFT_ERR_NOMEM. */
 WEFT_API weft_status weft_graph_predict(weft_graph *graph, const weft_predict_options *options,
                                         weft_prediction *prediction, size_t size);
 

@@ -1,7 +1,7 @@
 /** \file
- * Regions: calls between weft_region_begin() and weft_region_end() have a name, under which their
- * communication is counted; implicit redistributions inside can be printed or refused. (PyTorch:
- * CommDebugMode, ExplicitRedistributionContext.)
+ * Regions: give a name to the calls between weft_region_begin() and weft_region_end(). weft counts their
+ * communication under that name, and can print or refuse implicit redistributions inside. (PyTorch: CommDebugMode,
+ * ExplicitRedistributionContext.)
  *
  *     weft_region_begin("attention", WEFT_REGION_PRINT);
  *     scores = weft_matmul(q, k);
@@ -16,26 +16,26 @@
 
 WEFT_BEGIN_DECLS
 
-/** Flags of weft_region_begin(). They apply to the regions inside as well. */
+/** Flags of weft_region_begin(). They also apply to the regions inside. */
 enum {
-    /** An operation that would bring an input into another layout, or an intermediate tensor, is WEFT_ERR_LAYOUT: the
-     * message names the tensor and both layouts. It fails on every process, before anything is submitted.
-     * Replicate to Shard, and any change along mesh dimensions of one rank, is allowed; so are weft_redistribute() and
-     * calls that say by their name that they gather (weft_to_host(), weft_equal(), ...). Halos and shifted
-     * blocks count as moved: those of convolutions, attention in a ring, slices along a sharded dimension, the
-     * program's own operations ("~"). */
+    /** Refuse implicit redistributions: an operation that would redistribute an input or an intermediate tensor is
+     * WEFT_ERR_LAYOUT. The message names the tensor and both layouts. The call fails on every process, before
+     * anything is submitted. These are allowed: Replicate to Shard, any change along mesh dimensions of one rank,
+     * weft_redistribute(), and calls whose name says that they gather (weft_to_host(), weft_equal(), ...). Halos and
+     * shifted blocks count as moved: those of convolutions, of attention in a ring, of slices along a sharded
+     * dimension, and of user-defined operations ("~"). */
     WEFT_REGION_STRICT = 1,
-    /** Process 0 prints a line to standard error for each redistribution, asked for or not: the public function, both
-     * layouts (of a halo, the input's), the stages, the predicted time. */
+    /** Process 0 prints a line to standard error for each redistribution, explicit or implicit: the public function,
+     * both layouts (for a halo, the input's), the stages and the predicted time. */
     WEFT_REGION_PRINT = 2,
-    /** In a strict region: halos and shifted blocks are allowed. */
+    /** Allow halos and shifted blocks in a strict region. */
     WEFT_REGION_ALLOW_HALOS = 4
 };
 
-/** Regions nest: inside "step", "attention" is counted as "step/attention". The name is copied. Counting begins with the
- * first region; calls outside of all of them are counted as region "". Every process begins and ends them at
- * the same place. WEFT_ERR_INVALID for a name that is NULL, empty or longer than 63 bytes, or other flags;
- * WEFT_ERR_STATE from weft_region_end() where none has begun. \{ */
+/** Begin and end a region. Regions nest: inside "step", "attention" is counted as "step/attention". The name is
+ * copied. Counting begins with the first region; calls outside all regions are counted as region "". Every process
+ * must begin and end regions at the same points. WEFT_ERR_INVALID if the name is NULL, empty or longer than 63 bytes,
+ * or there are other flags; WEFT_ERR_STATE from weft_region_end() if no region is open. \{ */
 WEFT_API weft_status weft_region_begin(const char *name, unsigned flags);
 WEFT_API weft_status weft_region_end(void);
 /** \} */
@@ -45,20 +45,21 @@ typedef struct weft_region_counters {
     const char *region;   /**< "step/attention"; valid until weft_finalize() */
     const char *function; /**< "weft_matmul" */
     uint64_t calls;
-    uint64_t failed;      /**< of these */
+    uint64_t failed;      /**< how many of these calls failed */
     uint64_t tasks;       /**< StarPU tasks submitted */
-    uint64_t stages;      /**< of redistributions and halos */
-    uint64_t transfers;   /**< boxes that hosted ranks got from other ranks */
-    uint64_t bytes;       /**< of these boxes */
-    uint64_t messages;    /**< of these boxes, those from other processes */
+    uint64_t stages;      /**< stages of redistributions and halos */
+    uint64_t transfers;   /**< boxes that hosted ranks received from other ranks */
+    uint64_t bytes;       /**< bytes of these boxes */
+    uint64_t messages;    /**< how many of these boxes came from other processes */
 } weft_region_counters;
 
-/** Copies at most `max` of them, in the order in which they were first counted. Returns how many there are; -1 on
+/** Copies at most `max` counters, in the order in which they were first counted. Returns how many there are; -1 on
  * error: WEFT_ERR_INVALID, WEFT_ERR_STATE before weft_init(). */
 WEFT_API int weft_region_counts(int max, weft_region_counters counters[]);
-/** Prints them as a table. */
+/** Prints the counters as a table. */
 WEFT_API weft_status weft_print_regions(FILE *file);
-/** The same into a buffer, as weft_tensor_print_text() does. WEFT_ERR_INVALID, WEFT_ERR_NOMEM, WEFT_ERR_STATE. */
+/** Writes the same table into a buffer, as weft_tensor_print_text() does. WEFT_ERR_INVALID, WEFT_ERR_NOMEM,
+ * WEFT_ERR_STATE. */
 WEFT_API weft_status weft_print_regions_text(char *text, size_t size, size_t *length);
 
 WEFT_END_DECLS

@@ -11,57 +11,58 @@
 WEFT_BEGIN_DECLS
 
 /*
- * Back-pressure. A call that creates, computes or moves tensors returns before its tasks have run. While
- * weft_config.max_pending_tasks tasks of this process are pending, the next such call BLOCKS until half of
- * them have ended, so a program that never waits needs bounded memory. All tasks of one call are submitted
- * together, however many they are.
+ * Back-pressure. A call that creates, computes or moves tensors returns before its tasks have run. If
+ * weft_config.max_pending_tasks tasks of this process are pending, the next such call BLOCKS until half of them have
+ * ended. So a program that never waits still needs only bounded memory. A call submits all its tasks together,
+ * however many they are.
  *
- * The same holds while memory of released tensors that waits for its tasks to end takes more than a quarter
- * of weft_config.pool_bytes (64 MiB at least): few tasks with large arrays.
+ * Memory is limited in the same way: a call also BLOCKS while released tensors whose tasks are still pending take
+ * more than a quarter of weft_config.pool_bytes (but at least 64 MiB). This matters for programs with few tasks and
+ * large arrays.
  *
- * A call may therefore wait for other processes to make the calls before it. A program that sends messages of
- * its own beside weft's must not have a process wait for such a message while another one makes calls.
+ * A call may therefore wait until other processes make the calls that come before it. If your program exchanges
+ * messages of its own, do not let a process wait for such a message while another one calls weft.
  *
- * WEFT_ERR_STATE: as many tasks as may be pending, or so much memory, wait for a shard that the program holds
- * (weft_local_acquire()). The call has not been made: no rank has changed, other processes wait for it.
- * Release the shard and make the call again.
+ * WEFT_ERR_STATE: the pending tasks (or the memory) that reached the limit are waiting for a shard that your program
+ * has acquired (weft_local_acquire()). The call was not made: no rank has changed, and the other processes are
+ * waiting for it. Release the shard and make the call again.
  */
 
-/** What the ranks are. */
+/** Which processes host the ranks. */
 typedef enum weft_world {
-    WEFT_WORLD_AUTO = 0, /**< mpi under mpirun (or srun), else self */
-    WEFT_WORLD_SELF,     /**< this process hosts every rank; no MPI needed */
-    WEFT_WORLD_MPI,      /**< the processes of an MPI communicator host the ranks, contiguously */
-    WEFT_WORLD_FAKE      /**< any number of ranks, no data: shapes, layouts and plans only */
+    WEFT_WORLD_AUTO = 0, /**< mpi if started by mpirun or srun, otherwise self */
+    WEFT_WORLD_SELF,     /**< this process hosts every rank; needs no MPI */
+    WEFT_WORLD_MPI,      /**< the processes of an MPI communicator host the ranks, each a contiguous range */
+    WEFT_WORLD_FAKE      /**< any number of ranks without data: shapes, layouts and plans only */
 } weft_world;
 
-/** Zero-initialise (WEFT_CONFIG_DEFAULT) and set what matters. A field that is zero is taken from the
- * environment variable named, and else has the default. */
+/** Zero-initialise it (WEFT_CONFIG_DEFAULT) and set the fields you need. A field that is zero is taken from the
+ * environment variable that its comment names; if that is not set either, the field has its default. */
 typedef struct weft_config {
     weft_world world; /**< WEFT_WORLD: "auto", "self", "mpi", "fake" */
     int local_ranks;  /**< WEFT_LOCAL_RANKS: ranks that each process hosts; default 1, at most 4096 */
-    int fake_size;    /**< WEFT_FAKE_SIZE: number of ranks of the fake world; default 1. Costs are those of so many
-                           processes as WEFT_FAKE_PROCESSES says (default 1), each on a host of its own, and of the machine
-                           whose figures the file WEFT_MACHINE has (docs/machine.md) */
-    uint64_t seed;    /**< WEFT_SEED: of rand and randn; default 0. Must be the same on every process */
-    int ranks;   /**< WEFT_RANKS: number of ranks in all, spread over the processes as evenly as can be (the
-                      first ones host one more); at least one per process. Instead of local_ranks: a program
-                      that sets it runs unchanged on any number of processes */
-    int workers; /**< WEFT_WORKERS: CPU workers of this process; default: its share of the cores that hwloc
-                      shows, at least 1. STARPU_NCPU, when set, wins */
-    int64_t pool_bytes; /**< WEFT_POOL_BYTES: memory of released tensors that is kept for reuse or on its way
-                           back to the system, StarPU's handles included (2.5 KB or more for each panel);
-                           default a quarter of the machine's, or of the limit that control groups (of a
-                           batch job, of a container) set, divided by the machine's processes */
-    int64_t cache_bytes; /**< WEFT_CACHE_BYTES: memory for what calls leave behind for calls like them: layouts chosen,
-                            plans of redistributions, lists of tasks. Least recently used ones go first; default
-                            128 MiB. WEFT_CACHE_BYTES=0: nothing is kept. Layouts that no tensor has any more take a
-                            sixteenth of it beside that, or as much as those of live tensors */
-    int timeout_s; /**< WEFT_TIMEOUT_S: seconds after which messages that do not move, or a process that does
-                        not come, break the world (see weft_wait()); default 1800. WEFT_TIMEOUT_S=0: never */
-    int64_t max_pending_tasks; /**< WEFT_MAX_PENDING_TASKS: tasks of this process that may be pending before a
-                                  call waits ("Back-pressure" above); default 16384, about 60 MB. Negative
-                                  (WEFT_MAX_PENDING_TASKS=-1): no limit. Processes may differ in it */
+    int fake_size;    /**< WEFT_FAKE_SIZE: number of ranks of the fake world; default 1. Costs are computed for
+                           WEFT_FAKE_PROCESSES processes (default 1), each on a host of its own, and for the machine
+                           described by the file WEFT_MACHINE (docs/machine.md) */
+    uint64_t seed;    /**< WEFT_SEED: seed of the random numbers; default 0. Must be the same on every process */
+    int ranks;   /**< WEFT_RANKS: total number of ranks, at least one per process. weft spreads them over the
+                      processes as evenly as possible; the first processes host one more. Set it instead of
+                      local_ranks, so that the program runs unchanged on any number of processes */
+    int workers; /**< WEFT_WORKERS: CPU workers of this process, at least 1; default: its share of the cores that
+                      hwloc shows. STARPU_NCPU overrides it */
+    int64_t pool_bytes; /**< WEFT_POOL_BYTES: memory of released tensors that weft keeps for reuse or is returning to
+                             the system. It includes StarPU's handles (2.5 KB or more for each panel). The default is
+                             a quarter of the machine's memory, or of the limit that control groups (of a batch job or
+                             a container) set, divided by the number of processes on the machine */
+    int64_t cache_bytes; /**< WEFT_CACHE_BYTES: memory for results that later calls of the same kind reuse: chosen
+                              layouts, plans of redistributions, lists of tasks. The least recently used are dropped
+                              first; default 128 MiB. WEFT_CACHE_BYTES=0 keeps nothing. Layouts that no tensor uses
+                              any more may take another sixteenth of it, or as much as those of live tensors */
+    int timeout_s; /**< WEFT_TIMEOUT_S: the world breaks (see weft_wait()) if messages make no progress, or a process
+                        does not arrive, for this many seconds; default 1800. WEFT_TIMEOUT_S=0: never */
+    int64_t max_pending_tasks; /**< WEFT_MAX_PENDING_TASKS: how many tasks of this process may be pending before a
+                                    call waits ("Back-pressure" above); default 16384, about 60 MB. Negative
+                                    (WEFT_MAX_PENDING_TASKS=-1): no limit. Processes may use different values */
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_config;
 
@@ -78,156 +79,168 @@ static inline void weft_config_init(weft_config *options)
     options->size = sizeof(*options);
 }
 
-/** Threads. From weft_init() to weft_finalize() weft belongs to the thread that called weft_init(), which
- * may be any. On other threads, in tasks (a kernel of weft_operation_register(), a callback of StarPU)
- * and in children of fork() every function returns WEFT_ERR_STATE and changes nothing; any of them may
- * exit. Errors are kept per thread (weft_last_error()). Functions that need no weft_init() may be called
- * anywhere: those of <weft/base.h> and <weft/placement.h>, and those that query and clear errors.
- * weft_print_pending() may be called on any thread, but not in a child, and not during weft_finalize(). A
- * child of a process in which weft does not run may start it, but not on MPI initialised by its parent. */
+/** Threads. From weft_init() to weft_finalize() weft belongs to the thread that called weft_init(); any thread may do
+ * that. On other threads, in tasks (a kernel of weft_operation_register(), a callback of StarPU) and in children of
+ * fork(), every function returns WEFT_ERR_STATE and changes nothing. Any such thread or child may exit. Errors are
+ * kept per thread (weft_last_error()). Functions that need no weft_init() may be called anywhere: those of
+ * <weft/base.h> and <weft/placement.h>, and those that query and clear errors. weft_print_pending() may be called on
+ * any thread, but not in a child and not during weft_finalize(). If a process does not run weft, its child may start
+ * it, but not on an MPI that the parent initialised. */
 
-/** Starts StarPU (if the program has started it, it is shared and left running) and the world. `config`
- * NULL: from the environment, then defaults. In the mpi world weft initialises MPI unless the program
- * has, asking for MPI_THREAD_MULTIPLE, and then also finalises it; <weft/mpi.h> has weft_init_mpi() for a
- * communicator of the program.
+/** Starts the world and StarPU. If your program has started StarPU already, weft shares it and leaves it running. If
+ * `config` is NULL, all settings come from the environment or have their defaults. In the mpi world weft initialises
+ * MPI, asking for MPI_THREAD_MULTIPLE, and finalises it at the end, unless your program has initialised it. To use a
+ * communicator of your own, call weft_init_mpi() of <weft/mpi.h>.
  *
- * BLOCKS until all processes of the world have come, or WEFT_TIMEOUT_S is over (WEFT_ERR_TIMEOUT; weft
- * cannot be started again then). If weft initialises MPI, MPI_Init_thread() waits first, without a limit,
- * for absent processes: after WEFT_TIMEOUT_S a line on standard error says so. All processes start or
- * none does: if one cannot, the others return its status, with a message that names it.
+ * BLOCKS until all processes of the world have arrived, or for WEFT_TIMEOUT_S (WEFT_ERR_TIMEOUT; weft cannot be
+ * started again then). If weft initialises MPI, MPI_Init_thread() first waits for absent processes without a limit;
+ * after WEFT_TIMEOUT_S weft prints a line about that to standard error. Either all processes start or none does: if
+ * one cannot, the others return its status with a message that names it.
  *
- * The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN, WEFT_GRAPH_PASSES, WEFT_TF32, WEFT_BITS and
- * WEFT_CHECK must be the same on every process. The first start on a machine takes about 0.1 s longer, because it measures the
- * machine (WEFT_CALIBRATE="auto"; "again": each start; "off": never) and keeps the figures with StarPU's
- * performance models; process 0 decides for all. Warnings on standard error (WEFT_SILENT=1: none) name
- * unknown variables that begin with WEFT_, and a world of one process whose launcher has started several.
- * WEFT_ON_ERROR: see <weft/base.h>.
+ * The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN, WEFT_GRAPH_PASSES, WEFT_TF32,
+ * WEFT_BITS and WEFT_CHECK must be the same on every process.
  *
- * \return WEFT_ERR_STATE if already initialised, on any thread, WEFT_ERR_INVALID for a field or variable out
- *         of range, WEFT_ERR_MISMATCH for one that differs between processes, WEFT_ERR_TIMEOUT if a process
- *         does not come, WEFT_ERR_NOMEM for lack of memory or of threads, WEFT_ERR_IO if StarPU has no folder
- *         for its files, WEFT_ERR_UNSUPPORTED, WEFT_ERR_COMM. */
+ * The first start on a machine takes about 0.1 s longer, because weft measures the machine and keeps the figures with
+ * StarPU's performance models. WEFT_CALIBRATE says when to measure: "auto", at the first start; "again", at each
+ * start; "off", never. Process 0 decides for all.
+ *
+ * weft warns on standard error if a variable begins with WEFT_ and is unknown, or if a launcher has started several
+ * processes but the world has only one. WEFT_SILENT=1 turns warnings off. WEFT_ON_ERROR: see <weft/base.h>.
+ *
+ * \return WEFT_ERR_STATE if weft is already initialised, on any thread; WEFT_ERR_INVALID if a field or variable is
+ *         out of range; WEFT_ERR_MISMATCH if one differs between processes; WEFT_ERR_TIMEOUT if a process does not
+ *         arrive; WEFT_ERR_NOMEM if memory or threads run out; WEFT_ERR_IO if StarPU has no folder for its files;
+ *         WEFT_ERR_UNSUPPORTED, WEFT_ERR_COMM. */
 WEFT_API weft_status weft_init(const weft_config *config);
 
-/** Signals. In a world of several processes SIGTERM, where the program leaves it at its default, breaks the world
- * (weft_wait()): within 0.1 s this process's functions fail with WEFT_ERR_COMM and a message that names the signal, the process
- * and its host; the others hear of it and fail likewise. The program then has five seconds to end by itself, with
- * weft_finalize() or without. After these, and on a second SIGTERM at once, the process ends by the signal, as it would
- * have without weft. A handler of the program stays, and so does SIG_IGN; forked children end at once.
- * With devices, abort() waits for half a second, or until the others know that a device is lost (docs/gpu.md).
- * WEFT_SIGNALS=0: weft leaves all signals alone. */
+/** Signals. In a world of several processes SIGTERM breaks the world (weft_wait()) if the program leaves it at its
+ * default. Within 0.1 s this process's functions fail with WEFT_ERR_COMM and a message that names the signal, the
+ * process and its host. The other processes are told and fail in the same way. The program then has five seconds to
+ * end by itself, with or without weft_finalize(). After that time, or at once on a second SIGTERM, the signal ends
+ * the process as it would have without weft. weft does not replace a handler of the program or SIG_IGN. Forked
+ * children end at once. With devices, abort() waits for half a second, or until the other processes know that a
+ * device is lost (docs/gpu.md). With WEFT_SIGNALS=0 weft leaves all signals alone. */
 
-/** BLOCKS until everything submitted has ended, on every process; releases all remaining tensors, meshes
- * and scopes. Returns as weft_wait(). In a broken world it waits for no other process; memory given to
- * weft_from_local() or weft_distribute() must then stay valid until the process ends, because messages
- * that could not be cancelled may still use it.
+/** Stops weft. BLOCKS until everything submitted has ended on every process, then releases all remaining tensors,
+ * meshes and scopes. Returns the same statuses as weft_wait(). In a broken world it does not wait for other
+ * processes. Memory that you gave to weft_from_local() or weft_distribute() must then stay valid until the process
+ * ends, because messages that could not be cancelled may still use it.
  *
- * If calls have failed, and the program has not called weft_last_status(), weft_last_error() or
- * weft_clear_error() afterwards, a line on standard error reports their number and the first error. Calls
- * that returned a status count too, as it may have been dropped. WEFT_SILENT=1: no such line; nor with
- * WEFT_ON_ERROR=print, which has shown each. With WEFT_CHECK=1 another line counts the shards still
- * acquired, the caller's tensors and the open scopes. WEFT_ERR_STATE: called from within a function that the
- * library has called (a hook, a segment, a forward function, that of a graph). */
+ * If calls have failed and the program did not call weft_last_status(), weft_last_error() or weft_clear_error()
+ * afterwards, a line on standard error reports their number and the first error. Calls that returned a status count
+ * too, because the program may have ignored it. The line is left out with WEFT_SILENT=1, and with
+ * WEFT_ON_ERROR=print, which has printed each error already. With WEFT_CHECK=1 another line counts the shards still
+ * acquired, the caller's tensors and the open scopes.
+ *
+ * WEFT_ERR_STATE if you call it from within a function that the library has called (a hook, the function of
+ * weft_recompute(), a forward function, the function of a graph). */
 WEFT_API weft_status weft_finalize(void);
 
-/** BLOCKS until everything submitted has ended. Returns WEFT_OK, or the error of a task or transfer;
- * WEFT_ERR_STATE, without waiting, while weft_local_acquire() holds a shard: tasks may wait for that.
+/** BLOCKS until everything submitted has ended. Returns WEFT_OK, or the error of a task or transfer. Returns
+ * WEFT_ERR_STATE without waiting if the program has acquired a shard (weft_local_acquire()), because tasks may be
+ * waiting for it.
  *
- * A world of several processes breaks when messages are under way and none begins or ends for
- * WEFT_TIMEOUT_S seconds, or a process that is waited for has vanished (WEFT_ERR_TIMEOUT), when the
- * transport fails or a process calls exit() without weft_finalize() (WEFT_ERR_COMM), when another process reports that its world broke, when a process has
- * no memory (WEFT_ERR_NOMEM), or when processes make different calls (WEFT_ERR_MISMATCH). The message
- * names the process that differs, does not answer, or is behind, the call, the tensor and the ranks. From
- * then on all functions that compute, block or return values fail with this status (or NULL), write
- * nothing to the caller's memory, and wait for no other process; weft_clear_error() does not change that.
- * A slow process, or one very long message, cannot be told from a hang: choose a larger WEFT_TIMEOUT_S.
+ * A world of several processes breaks in these cases:
+ *  - messages are under way and none begins or ends for WEFT_TIMEOUT_S seconds (WEFT_ERR_TIMEOUT);
+ *  - a process that others wait for has vanished (WEFT_ERR_TIMEOUT);
+ *  - the transport fails, or a process calls exit() without weft_finalize() (WEFT_ERR_COMM);
+ *  - another process reports that its world broke;
+ *  - a process runs out of memory (WEFT_ERR_NOMEM);
+ *  - processes make different calls (WEFT_ERR_MISMATCH).
  *
- * Processes that have made different calls (another function, shape, type or number) exchange no more
- * messages, which breaks the world about a second later; without further messages weft_finalize() returns
+ * The message names the process that differs, does not answer or is late, the call, the tensor and the ranks. From
+ * then on all functions that compute, block or return values fail with this status (or return NULL), write nothing to
+ * your memory, and wait for no other process. weft_clear_error() does not change that. weft cannot tell a slow
+ * process, or one very long message, from a hang: choose a larger WEFT_TIMEOUT_S for those.
+ *
+ * If processes have made different calls (another function, shape, type or number of calls), they stop exchanging
+ * messages, and the world breaks about a second later. If no further messages are due, weft_finalize() returns
  * WEFT_ERR_MISMATCH.
  *
- * WEFT_REPORT=NAME: in a broken world each process writes a file NAME.0, NAME.1, ..., by its number: its
- * last 256 calls, unfinished messages, and the other processes' answers. If the file cannot be written a
- * line on standard error says so.
+ * WEFT_REPORT=NAME: if the world breaks, each process writes a file NAME.0, NAME.1, ... (its number). The file has
+ * its last 256 calls, its unfinished messages, and the answers of the other processes. If the file cannot be written,
+ * a line on standard error says so.
  *
- * WEFT_CHECK=1, on all processes, is for debugging: before a call that creates, computes, redistributes
- * or gathers tensors, and in weft_finalize(), all processes wait for each other and compare the call. */
+ * WEFT_CHECK=1, set on all processes, is for debugging. Before each call that creates, computes, redistributes or
+ * gathers tensors, and in weft_finalize(), all processes wait for each other and compare the call. */
 WEFT_API weft_status weft_wait(void);
 
-/** Leaves the cores to the program, for threads of its own (an OpenMP loop, another library). From weft_pause() on no
- * worker begins a task: each ends the one that it executes, and sleeps. weft_pause() itself does not wait for that. Calls
- * may be made as always; their tasks run after weft_resume(), or as soon as the program waits for something: a function
- * marked as blocking, or a call that has to wait ("Back-pressure" above), resumes by itself. So nothing waits forever; but
- * other processes wait for this one's tasks, up to WEFT_TIMEOUT_S. Messages go on. Pauses do not nest; to resume
- * without a pause has no effect.
+/** Pause the workers, so that the cores are free for threads of your own (an OpenMP loop, another library), and resume
+ * them. After weft_pause() no worker begins another task; each one ends the task that it is running and sleeps.
+ * weft_pause() does not wait for that. You can still make calls. Their tasks run after weft_resume(), or as soon as
+ * your program waits for something: a function that BLOCKS, or a call that has to wait ("Back-pressure" above),
+ * resumes by itself. So nothing waits forever, but other processes wait for this one's tasks for up to
+ * WEFT_TIMEOUT_S. Messages still move. Pauses do not nest. weft_resume() without a pause has no effect.
  *
- * Without them, workers that find no task for a millisecond sleep too, and tasks wake them (not with another policy
- * than weft's: STARPU_SCHED, or a StarPU that the program has started). A program that computes in turn with weft gains
- * that millisecond: weft_wait(), weft_pause(), loops, weft_resume(). WEFT_ERR_STATE before weft_init(). \{ */
+ * Workers also sleep without a pause, if they find no task for a millisecond; new tasks wake them. (They do not sleep
+ * with a scheduling policy other than weft's: STARPU_SCHED, or a StarPU that the program has started.) A pause saves
+ * that millisecond if your program and weft compute in turns: weft_wait(), weft_pause(), your loops, weft_resume().
+ * WEFT_ERR_STATE before weft_init(). \{ */
 WEFT_API weft_status weft_pause(void);
 WEFT_API weft_status weft_resume(void);
 /** \} */
 
-/** Number of ranks; 0 before weft_init(), as those below, without an error. */
+/** Returns the number of ranks. Before weft_init() it returns 0 without an error, as do the functions below. */
 WEFT_API int weft_world_size(void);
-/** First rank that this process hosts. */
+/** Returns the first rank that this process hosts. */
 WEFT_API int weft_first_rank(void);
-/** Number of ranks that this process hosts; 0 in the fake world. */
+/** Returns the number of ranks that this process hosts; 0 in the fake world. */
 WEFT_API int weft_local_ranks(void);
-/** Processes in the world, and which of them this one is. \{ */
+/** Return the number of processes in the world, and the index of this one. \{ */
 WEFT_API int weft_num_processes(void);
 WEFT_API int weft_process_index(void);
 /** \} */
 
-/** The first error of this thread since its last weft_clear_error(): its status (WEFT_OK: none) and a
- * message that names the function, the argument and the expected value ("" if there is none). They work
- * before weft_init() too. \{ */
+/** Query and clear the first error of this thread since its last weft_clear_error(). weft_last_status() returns its
+ * status (WEFT_OK if there is none). weft_last_error() returns a message that names the function, the argument and
+ * the expected value ("" if there is none). They also work before weft_init(). \{ */
 WEFT_API weft_status weft_last_status(void);
 WEFT_API const char *weft_last_error(void);
 WEFT_API void weft_clear_error(void);
 /** \} */
 
-/** Scopes nest. A new tensor belongs to the innermost open scope, which releases it when it closes;
- * outside any scope the caller owns the reference and drops it with weft_tensor_release().
- * weft_finalize() releases the rest. A scope without memory (WEFT_ERR_NOMEM is kept) must be closed like
- * any other; its new tensors belong to the enclosing one. */
+/** Opens a scope, and closes the innermost one. Scopes nest. A new tensor belongs to the innermost open scope, which
+ * releases it when it closes. Outside any scope the caller owns the reference and drops it with
+ * weft_tensor_release(). weft_finalize() releases whatever is left. If memory for a scope runs out (the error kept is
+ * WEFT_ERR_NOMEM), you must still close it like any other; the enclosing scope owns its new tensors. */
 WEFT_API weft_status weft_scope_open(void);
-WEFT_API weft_status weft_scope_close(void); /**< WEFT_ERR_STATE where none is open */
+WEFT_API weft_status weft_scope_close(void); /**< WEFT_ERR_STATE if none is open */
 
 /** Counts of this process since weft_init(). */
 typedef struct weft_counters {
     uint64_t tasks;       /**< StarPU tasks submitted */
-    uint64_t transfers;   /**< boxes moved from one rank to another, in process or as a message, counted where
-                             they are received */
-    uint64_t bytes_moved; /**< bytes of these */
-    uint64_t messages;    /**< of these transfers, those that came from another process */
-    uint64_t stages;      /**< of redistributions and halos, in which they were moved */
-    uint64_t plan_hits, plan_misses;         /**< look-ups of redistribution plans */
-    uint64_t dispatch_hits, dispatch_misses; /**< look-ups of operations' layouts */
-    uint64_t expansion_hits, expansion_misses; /**< look-ups of the calls that a call is made of */
+    uint64_t transfers;   /**< boxes moved from one rank to another, within a process or as a message; counted by the
+                               process that receives them */
+    uint64_t bytes_moved; /**< bytes of these transfers */
+    uint64_t messages;    /**< how many of these transfers came from another process */
+    uint64_t stages;      /**< stages of redistributions and halos that made these transfers */
+    uint64_t plan_hits, plan_misses;         /**< look-ups of redistribution plans in the cache */
+    uint64_t dispatch_hits, dispatch_misses; /**< look-ups of the layouts of operations in the cache */
+    uint64_t expansion_hits, expansion_misses; /**< look-ups of the list of calls that a call expands to */
     uint64_t buffers_created, buffers_reused;
-    uint64_t views_copied; /**< calls that share memory elsewhere, and made a copy because the memory is the
-                                program's (weft_from_local()); counted where a copied part is held */
-    uint64_t gradients_skipped; /**< NULL gradients of optimisers' steps and of weft_clip_grad_norm() */
+    uint64_t views_copied; /**< calls that normally share memory, but made a copy because the memory is the program's
+                                (weft_from_local()); counted where a copied part is stored */
+    uint64_t gradients_skipped; /**< NULL gradients passed to optimiser steps and to weft_clip_grad_norm() */
 } weft_counters;
 
-/** Copies the counters. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */
+/** Copies the counters. `size` is sizeof(*counters) ("Structs that the library fills in" in <weft/base.h>).
+ * WEFT_ERR_INVALID if the pointer is NULL, WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_get_counters(weft_counters *counters, size_t size);
 
-/** Prints the oldest 20 unfinished messages of this process (tensor, peer, ranks, bytes, call, age), and
- * the number of the others, to standard error: for both sides of a program that seems to hang. Happens by
- * itself when WEFT_TIMEOUT_S is over. */
+/** Prints the oldest 20 unfinished messages of this process (tensor, peer, ranks, bytes, call, age) to standard error,
+ * and the number of the others. Call it on both sides of a program that seems to hang. weft prints this by itself
+ * when WEFT_TIMEOUT_S is over. */
 WEFT_API weft_status weft_print_pending(void);
-/** The same into a buffer, as weft_tensor_print_text() does; "" where nothing is pending. May be called from any thread
- * too. WEFT_ERR_INVALID, WEFT_ERR_NOMEM. */
+/** Writes the same text into a buffer, as weft_tensor_print_text() does; "" if nothing is pending. You may also call
+ * it from any thread. WEFT_ERR_INVALID, WEFT_ERR_NOMEM. */
 WEFT_API weft_status weft_print_pending_text(char *text, size_t size, size_t *length);
 
-/** Prints the figures of this world's machines and their consequences: the cost of a task, the rates of
- * copies and products, the links between processes, panel heights and message sizes (docs/machine.md).
- * The same on every process. WEFT_CALIBRATE says where the figures come from. WEFT_ERR_INVALID for NULL,
- * WEFT_ERR_STATE before weft_init(). */
+/** Prints the figures of this world's machines and what follows from them: the cost of a task, the rates of copies and
+ * products, the links between processes, panel heights and message sizes (docs/machine.md). The text is the same on
+ * every process. WEFT_CALIBRATE says where the figures come from. WEFT_ERR_INVALID if `file` is NULL, WEFT_ERR_STATE
+ * before weft_init(). */
 WEFT_API weft_status weft_print_machine(FILE *file);
-/** The same into a buffer, as weft_tensor_print_text() does. */
+/** Writes the same text into a buffer, as weft_tensor_print_text() does. */
 WEFT_API weft_status weft_print_machine_text(char *text, size_t size, size_t *length);
 
 WEFT_END_DECLS

@@ -1,6 +1,5 @@
 /** \file
- * weft: distributed tensors as StarPU task graphs. Brings in all of the public interface but <weft/mpi.h>.
- */
+ * weft: distributed tensors as StarPU task graphs. Includes the whole public interface except <weft/mpi.h>. */
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 

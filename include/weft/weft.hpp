@@ -1,5 +1,6 @@
 /** \file
- * weft for C++17, on the functions of C alone. Owners that release what they have, operators, and errors as exceptions.
+ * weft for C++17, built only on the C functions: owners that release what they own, operators, and errors as
+ * exceptions.
  *
  *     weft_config config = WEFT_CONFIG_DEFAULT;
  *     config.ranks = 4;
@@ -10,19 +11,19 @@
  *     weft::tensor y = weft::sum(weft::matmul(x, x) * 2.0 - 1.0);
  *     double value = y.item();
  *
- * A weft::tensor owns one reference, whatever scopes are open; a copy is another reference to the same tensor, as a copy of
- * PyTorch's. tensor::get() leads to the functions of C, weft::own() and weft::call() back.
+ * A weft::tensor owns one reference, whatever scopes are open. A copy is another reference to the same tensor, as in
+ * PyTorch. To call C functions use tensor::get(); to get a weft::tensor from C use weft::own() or weft::call().
  *
- * Errors: a call that fails throws weft::error, which has the status and the message, and clears the error that C keeps. With
- * WEFT_NO_EXCEPTIONS defined before this header, and where exceptions are off (-fno-exceptions), nothing throws: tensors are
- * empty (operator bool), functions return their status, and the first error is kept, as in C: weft_last_status(). Both kinds of
- * files may be linked into one program.
+ * Errors: a call that fails throws weft::error, which has the status and the message, and clears the error that C
+ * keeps. If you define WEFT_NO_EXCEPTIONS before this header, or exceptions are off (-fno-exceptions), nothing
+ * throws: tensors are empty (operator bool), functions return their status, and the first error is kept, as in C:
+ * weft_last_status(). You may link both kinds of files into one program.
  *
- * Functions of the program's that the library calls (of graphs, modules, hooks, weft_recompute()): an exception must not pass
- * through the library. weft::guard() keeps it and returns a status, and weft::check() of what the library returns throws it
- * again; weft::graph does both.
+ * Your functions that the library calls (functions of graphs and modules, hooks, functions of weft_recompute()) must
+ * not let an exception pass through the library. weft::guard() keeps the exception and returns a status, and
+ * weft::check() of what the library returns throws it again; weft::graph does both.
  *
- * Shapes and dimensions are taken as a list, a std::vector, a pointer and a number, or a std::span (C++20). */
+ * You can pass shapes and dimensions as a list, a std::vector, a pointer and a number, or a std::span (C++20). */
 #ifndef WEFT_WEFT_HPP
 #define WEFT_WEFT_HPP
 
@@ -54,7 +55,8 @@
 namespace weft {
 
 namespace detail {
-/** Owners that outlive their session release nothing: what they had ended with it. */
+/** Number of sessions that have ended. Owners that outlive their session release nothing, because what they owned
+ * ended with it. */
 inline unsigned sessions_ended = 0;
 } // namespace detail
 
@@ -64,7 +66,7 @@ inline namespace without_exceptions {
 inline namespace with_exceptions {
 #endif
 
-/** What a call throws. */
+/** The exception that failed calls throw. */
 class error : public std::runtime_error {
 public:
     error(weft_status status, const std::string &message) : std::runtime_error(message), status_(status) {}
@@ -76,14 +78,14 @@ private:
 
 #ifndef WEFT_NO_EXCEPTIONS
 namespace guarding {
-/** The exception that guard() has caught, on its way through the library. */
+/** The exception that guard() has caught, while it passes through the library. */
 inline std::exception_ptr &guarded()
 {
     static thread_local std::exception_ptr kept;
     return kept;
 }
 
-/** Keeps the exception that is being handled. The status that stands for it. */
+/** Keeps the exception that is being handled. Returns the status that represents it. */
 inline weft_status keep_exception() noexcept
 {
     guarded() = std::current_exception();
@@ -100,8 +102,8 @@ inline weft_status keep_exception() noexcept
 } // namespace guarding
 #endif
 
-/** Throws for a status other than WEFT_OK: the exception that guard() has kept, else weft::error. Returns the status where nothing
- * throws. For functions of C too: weft::check(weft_wait()). */
+/** Throws if the status is not WEFT_OK: the exception that guard() has kept, otherwise weft::error. If nothing throws,
+ * it returns the status. Use it for C functions too: weft::check(weft_wait()). */
 inline weft_status check(weft_status status)
 {
 #ifndef WEFT_NO_EXCEPTIONS
@@ -119,7 +121,7 @@ inline weft_status check(weft_status status)
     return status;
 }
 
-/** The same for a pointer of C: NULL is an error. */
+/** The same for a pointer from C; NULL is an error. */
 template <typename T> T *check_pointer(T *pointer)
 {
 #ifndef WEFT_NO_EXCEPTIONS
@@ -131,9 +133,10 @@ template <typename T> T *check_pointer(T *pointer)
     return pointer;
 }
 
-/** Calls a function that returns a weft_status, and returns it. To be used around the body of each function that the library calls:
- * an exception that left such a function would leave the library in the middle of a call. It becomes a status here, and the
- * next weft::check() of an error throws it again, outside.
+/** Calls a function that returns a weft_status, and returns the status. Put it around the body of each function that
+ * the library calls, because an exception that leaves such a function would leave the library in the middle of a
+ * call. guard() turns the exception into a status, and the next weft::check() of an error throws it again, outside
+ * the library.
  *
  *     weft_status hook(weft_tensor *leaf, weft_tensor *gradient, void *)
  *     {
@@ -142,13 +145,14 @@ template <typename T> T *check_pointer(T *pointer)
  *     ...
  *     weft::check(weft_backward(loss.get()));
  *
- * Not for kernels and local functions, which run on other threads: these report by weft_kernel_fail(). */
+ * Do not use it in kernels and local functions, which run on other threads; report errors there by
+ * weft_kernel_fail(). */
 template <typename Function> weft_status guard(Function &&function) noexcept
 {
 #ifdef WEFT_NO_EXCEPTIONS
     return std::forward<Function>(function)();
 #else
-    guarding::guarded() = nullptr; /* of a call whose status nobody has checked */
+    guarding::guarded() = nullptr; /* from a call whose status nobody has checked */
     try {
         return std::forward<Function>(function)();
     } catch (...) {
@@ -157,7 +161,7 @@ template <typename Function> weft_status guard(Function &&function) noexcept
 #endif
 }
 
-/** Some numbers in a row, of which nothing is copied: valid during the call. */
+/** A view of consecutive values. Nothing is copied; it is valid during the call. */
 template <typename T> class list {
 public:
     list(std::initializer_list<T> values) noexcept : size_(values.size()) { data_ = values.begin(); }
@@ -167,7 +171,7 @@ public:
     list(std::span<const T> values) noexcept : data_(values.data()), size_(values.size()) {}
 #endif
     const T *data() const noexcept { return data_; }
-    int size() const noexcept { return size_ > 1u << 20 ? 1 << 20 : static_cast<int>(size_); } /* too many are refused */
+    int size() const noexcept { return size_ > 1u << 20 ? 1 << 20 : static_cast<int>(size_); } /* calls refuse more */
 
 private:
     const T *data_ = nullptr;
@@ -176,7 +180,7 @@ private:
 using shape = list<std::int64_t>;
 using dims = list<int>;
 
-/** weft_init() and weft_finalize(). */
+/** weft_init() in the constructor and weft_finalize() in the destructor. */
 class session {
 public:
     session() : session(nullptr) {}
@@ -185,9 +189,9 @@ public:
     session &operator=(const session &) = delete;
     ~session() { finalize(); }
     bool is_running() const noexcept { return status_ == WEFT_OK; }
-    /** Of weft_init(), and after finalize() WEFT_ERR_STATE. */
+    /** Status of weft_init(); after finalize() it is WEFT_ERR_STATE. */
     weft_status status() const noexcept { return status_; }
-    /** Ends it before the destructor does, which drops the status. */
+    /** Ends the session before the destructor does, and returns the status, which the destructor would drop. */
     weft_status finalize() noexcept
     {
         if (status_ != WEFT_OK) {
@@ -197,7 +201,7 @@ public:
         detail::sessions_ended++;
         return weft_finalize();
     }
-    /** For weft_init_mpi() and others: a session that has been started is taken over by weft::session(status). */
+    /** Takes over a session that weft_init_mpi() or another function has started: weft::session(status). */
     explicit session(weft_status started) : status_(check(started)) {}
 
 private:
@@ -205,13 +209,13 @@ private:
     weft_status status_;
 };
 
-/** What a scope in C owns ends with it; weft::tensor keeps its own. */
+/** A C scope: what it owns is released when it ends. A weft::tensor keeps its own reference. */
 class scope {
 public:
     scope() : status_(weft_scope_open())
     {
         if (status_ == WEFT_ERR_NOMEM) {
-            weft_scope_close(); /* must be closed all the same */
+            weft_scope_close(); /* it must be closed anyway */
         }
         check(status_);
     }
@@ -230,7 +234,7 @@ private:
     unsigned session_ = detail::sessions_ended;
 };
 
-/** Calls in its lifetime are not recorded for gradients. */
+/** During its lifetime, calls are not recorded for gradients. */
 class no_grad {
 public:
     no_grad() noexcept { weft_no_grad_begin(); }
@@ -247,13 +251,13 @@ private:
     unsigned session_ = detail::sessions_ended;
 };
 
-/** A mesh: belongs to the library, so that copies are free. */
+/** A mesh. The library owns it, so copies are free. */
 class mesh {
 public:
     mesh() noexcept = default; /* none: the current one */
     mesh(weft_mesh *handle) noexcept : handle_(handle) {}
     explicit mesh(shape sizes) : handle_(check_pointer(weft_mesh_create(sizes.size(), sizes.data(), nullptr))) {}
-    /** As many names as sizes; else WEFT_ERR_INVALID. */
+    /** There must be as many names as sizes (WEFT_ERR_INVALID). */
     mesh(shape sizes, list<const char *> names)
         : handle_(check_pointer(weft_mesh_create(names.size() == sizes.size() ? sizes.size() : -1, sizes.data(), names.data())))
     {
@@ -268,7 +272,7 @@ private:
     weft_mesh *handle_ = nullptr;
 };
 
-/** The current mesh, in its lifetime. */
+/** Makes a mesh the current one during its lifetime. */
 class use_mesh {
 public:
     explicit use_mesh(mesh which) : status_(check(weft_mesh_push(which.get()))) {}
@@ -286,8 +290,8 @@ private:
     unsigned session_ = detail::sessions_ended;
 };
 
-/** Placements: as text ("S0,R"), or one by one ({ weft_shard(0), weft_replicate() }); none: Replicate everywhere. Text that
- * cannot be read, and another number than the mesh has dimensions, are refused by the call. */
+/** Placements, given as text ("S0,R") or one by one ({ weft_shard(0), weft_replicate() }). Without any: Replicate
+ * everywhere. If the text cannot be parsed, or the number differs from the mesh's dimensions, the call fails. */
 class placements {
 public:
     placements() noexcept = default;
@@ -313,7 +317,7 @@ public:
     const weft_placement *get() const noexcept { return is_given_ ? all_ : nullptr; }
 
 private:
-    /* The rest is no placement. */
+    /* The remaining entries are not valid placements. */
     void fill(int count) noexcept
     {
         is_given_ = true;
@@ -348,7 +352,7 @@ public:
             weft_tensor_release(handle_);
         }
     }
-    /** Takes over a reference of the caller's. */
+    /** Takes over a reference that the caller owns. */
     static tensor take(weft_tensor *handle) noexcept
     {
         tensor taken;
@@ -356,7 +360,7 @@ public:
         return taken;
     }
     weft_tensor *get() const noexcept { return handle_; }
-    /** Gives the reference to the caller. */
+    /** Hands the reference over to the caller. */
     weft_tensor *release() noexcept { return std::exchange(handle_, nullptr); }
     explicit operator bool() const noexcept { return handle_ != nullptr; }
 
@@ -375,21 +379,21 @@ public:
         char text[512];
         return weft_tensor_describe(handle_, text, sizeof(text));
     }
-    /** BLOCKS: the value of the one element; NaN on error where nothing throws. */
+    /** Returns the value of the only element. BLOCKS. If nothing throws, it is NaN on error. */
     double item() const
     {
         double value = std::nan("");
         check(weft_tensor_item(handle_, &value));
         return value;
     }
-    /** BLOCKS: the values, row-major, into memory of the caller's, which has room for `bytes` bytes. */
+    /** Copies the values, row-major, to the caller's memory of `bytes` bytes. BLOCKS. */
     weft_status to_host(void *memory, std::size_t bytes) const { return check(weft_to_host(handle_, memory, bytes)); }
-    /** BLOCKS: the same on one process; the others' memory may be NULL. */
+    /** The same on one process; on the others the memory may be NULL. BLOCKS. */
     weft_status to_host_on(int process, void *memory, std::size_t bytes) const
     {
         return check(weft_to_host_on(handle_, process, memory, bytes));
     }
-    /** BLOCKS: the values, row-major, converted to T; empty on error where nothing throws. */
+    /** Returns the values, row-major, converted to T. BLOCKS. If nothing throws, the vector is empty on error. */
     template <typename T> std::vector<T> values() const;
 
     tensor &operator+=(const tensor &other) { return changed(weft_add_inplace(handle_, other.handle_, 1)); }
@@ -400,7 +404,7 @@ public:
     tensor &fill(double value) { return changed(weft_fill_inplace(handle_, value)); }
 
     weft_status requires_grad(bool on) { return check(weft_set_requires_grad(handle_, on)); }
-    /** The accumulated gradient; empty where there is none. */
+    /** Returns the accumulated gradient; an empty tensor if there is none. */
     tensor grad() const
     {
         weft_tensor *found = weft_grad(handle_);
@@ -422,7 +426,7 @@ private:
     unsigned session_ = detail::sessions_ended;
 };
 
-/** Another reference to a tensor of C. */
+/** Makes another reference to a C tensor. */
 inline tensor own(weft_tensor *handle)
 {
     if (handle != nullptr && weft_tensor_retain(handle) != WEFT_OK) {
@@ -431,8 +435,8 @@ inline tensor own(weft_tensor *handle)
     return tensor::take(check_pointer(handle));
 }
 
-/** The result of any function of C that makes one tensor: weft::call([&] { return weft_roll(a.get(), 1, 0); }). The function
- * is called in a scope of its own, so that exactly one reference is left. */
+/** Returns the result of any C function that makes one tensor: weft::call([&] { return weft_roll(a.get(), 1, 0); }).
+ * It calls the function in a scope of its own, so that exactly one reference is left. */
 template <typename Function> tensor call(Function function)
 {
     weft_tensor *made = nullptr;
@@ -445,7 +449,7 @@ template <typename Function> tensor call(Function function)
     return tensor::take(check_pointer(made));
 }
 
-/** \{ Elements in memory: of 16 bits there is no type in C++17. */
+/** \{ Types of elements in memory. C++17 has no type for 16-bit elements. */
 template <typename T> struct dtype_of;
 template <> struct dtype_of<double> { static constexpr weft_dtype value = WEFT_F64; };
 template <> struct dtype_of<float> { static constexpr weft_dtype value = WEFT_F32; };
@@ -455,14 +459,14 @@ template <> struct dtype_of<std::uint8_t> { static constexpr weft_dtype value = 
 /** \} */
 
 namespace maker {
-/* A type as makers of C take it. */
+/* The dtype argument as the C functions take it. */
 inline weft_dtype given(weft_dtype t, bool requires_grad)
 {
     return static_cast<weft_dtype>(static_cast<unsigned>(t) | (requires_grad ? WEFT_WITH_GRAD : 0u));
 }
 } // namespace maker
 
-/* Makers: as in C. requires_grad: leaves (WEFT_WITH_GRAD). \{ */
+/** Functions that create tensors, as in C. With requires_grad they create leaves (WEFT_WITH_GRAD). \{ */
 inline tensor empty(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
     return call([&] { return weft_empty(maker::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
@@ -492,7 +496,8 @@ inline tensor arange(weft_dtype t, double start, double stop, double step = 1, c
 {
     return call([&] { return weft_arange(maker::given(t, requires_grad), start, stop, step, m.get(), p.get()); });
 }
-/** BLOCKS: the values of a whole array, row-major; another number of them than the shape has is WEFT_ERR_INVALID. */
+/** Distributes the values of a whole array, row-major. BLOCKS. WEFT_ERR_INVALID if their number is not that of the
+ * shape. */
 template <typename T>
 tensor distribute(const std::vector<T> &values, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
@@ -516,7 +521,8 @@ inline tensor to_type(const tensor &a, weft_dtype t)
 }
 
 namespace operand {
-/** A number beside a tensor: a tensor without dimensions, which does not change the type of floating ones. */
+/** Turns a number into an operand of an operation with a tensor: a tensor without dimensions, which does not change
+ * the type of floating ones. */
 inline tensor number(const tensor &a, double value)
 {
     const weft_dtype type = a.dtype();
@@ -578,7 +584,7 @@ WEFT_HPP_UNARY(detach, weft_detach)
 inline tensor operator+(const tensor &a) { return a; }
 /** \} */
 
-/** \{ Reductions, over all dimensions where none is given. */
+/** \{ Reductions; over all dimensions if you give none. */
 #define WEFT_HPP_REDUCTION(NAME, FUNCTION)                                                                   \
     inline tensor NAME(const tensor &a, int dim = WEFT_ALL_DIMS, bool keepdim = false)                       \
     {                                                                                                        \
@@ -624,7 +630,8 @@ inline tensor where(const tensor &condition, const tensor &a, const tensor &b)
 {
     return call([&] { return weft_where(condition.get(), a.get(), b.get()); });
 }
-/** A captured graph (<weft/graph.h>) of a function that takes and returns owners. What it throws comes out of the call.
+/** A captured graph (<weft/graph.h>) of a function that takes and returns owners. If the function throws, the call
+ * throws the same exception.
  *
  *     weft::graph step("step", [&](const auto &inputs, const auto &scalars) {
  *         return std::vector<weft::tensor>{ inputs[0] - weft::matmul(x, inputs[0]) * scalars[0] };
@@ -634,7 +641,7 @@ class graph {
 public:
     using tensors = std::vector<tensor>;
     using function = std::function<tensors(const tensors &inputs, const std::vector<double> &scalars)>;
-    /** As weft_graph_new(). The function returns num_outputs tensors. */
+    /** Arguments as in weft_graph_new(). The function returns num_outputs tensors. */
     graph(const std::string &name, function run, int num_inputs, int num_scalars, int num_outputs)
         : state_(new state{ std::move(run), num_inputs, num_scalars, num_outputs, 0, {} }),
           handle_(check_pointer(
@@ -650,7 +657,7 @@ public:
         }
     }
     weft_graph *get() const noexcept { return handle_; }
-    /** As weft_graph_call(). Empty on error where nothing throws. */
+    /** Calls the graph, as weft_graph_call(). If nothing throws, the result is empty on error. */
     tensors operator()(const tensors &inputs, const std::vector<double> &scalars = {}) const
     {
         tensors results;
@@ -681,7 +688,7 @@ private:
     struct state {
         function run;
         int num_inputs, num_scalars, num_outputs;
-        int depth;                 /* it may call its own graph */
+        int depth;                 /* the function may call its own graph */
         std::vector<tensors> held; /* the function's results, until the graph's call has taken them */
     };
     static weft_status wrong_number(const char *what)
@@ -717,7 +724,7 @@ private:
     unsigned session_ = detail::sessions_ended;
 };
 
-/** BLOCKS until all submitted tasks have ended; the status of those that failed. */
+/** BLOCKS until all submitted tasks have ended. Returns or throws the error of a task that failed. */
 inline weft_status wait()
 {
     return check(weft_wait());
