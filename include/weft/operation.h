@@ -27,7 +27,7 @@
  *
  * A kernel is called once per panel of the output on each rank. If the output's first letter is in brackets, it is
  * called once per rank. If an input begins with the output's first letter, the kernel gets its rows with the same
- * global indices, or, with a halo, the rows that these read. Of other inputs it gets the rank's whole shard. Halos
+ * global indices, or, with a halo, the rows that these read. From other inputs it gets the rank's whole shard. Halos
  * end at the tensor's borders. The kernel finds the borders by offset, extent and shape, and treats them as it likes
  * (zeros, the nearest element, nothing). Parts of outputs are never empty; parts of inputs may be. A letter may have
  * different extents in the operands of one call, so address elements by global index (index - offset[d]). If a kernel
