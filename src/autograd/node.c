@@ -4,18 +4,13 @@
 
 #include "autograd/tape.h"
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 15) / 16 * 16;
-}
-
 weft_tape_node *weft_tape_node_new(const char *function, weft_tape_kind kind, int num_inputs, int num_outputs,
                                    size_t extra, void **room)
 {
     weft_tape *tape = weft_runtime.tape;
-    size_t inputs = rounded(sizeof(weft_tape_node)),
-           outputs = inputs + rounded((size_t)num_inputs * sizeof(weft_tape_input)),
-           end = outputs + rounded((size_t)num_outputs * sizeof(weft_tape_value));
+    size_t inputs = weft_aligned(sizeof(weft_tape_node)),
+           outputs = inputs + weft_aligned((size_t)num_inputs * sizeof(weft_tape_input)),
+           end = outputs + weft_aligned((size_t)num_outputs * sizeof(weft_tape_value));
     char *block = malloc(end + extra);
     if (block == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory to record the call for its gradient");

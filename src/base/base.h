@@ -29,6 +29,11 @@ static inline int64_t weft_ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
 }
+/* As malloc() aligns: up to a multiple of 16 bytes. */
+static inline size_t weft_aligned(size_t bytes)
+{
+    return (bytes + 15) / 16 * 16;
+}
 
 /* Products and sums of non-negative sizes. False: overflow, *out is unchanged. */
 bool weft_mul_checked(int64_t a, int64_t b, int64_t *out);

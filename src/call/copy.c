@@ -9,7 +9,7 @@
 static void *append(char *block, size_t *used, const void *from, size_t bytes)
 {
     size_t at = *used;
-    *used = at + (bytes + 15) / 16 * 16;
+    *used = at + weft_aligned(bytes);
     if (block == NULL || from == NULL) {
         return NULL;
     }

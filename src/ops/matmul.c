@@ -152,17 +152,13 @@ static bool expand_rounded(const weft_call *call, weft_tensor *outputs[])
 PRODUCT(operation_matmul, "a", "b", "c", "...mk,...kn->...mn", gradients_of_matmul)
 PRODUCT(operation_linear, "x", "weight", "bias", "Ak,nk,n->An", gradients_of_linear)
 
-static weft_tensor *product_of_type(weft_call call, int form, int transposes, bool wide)
+/* `wide`: of 16-bit operands in single precision. */
+static weft_tensor *product(weft_call *call, int form, int transposes, bool wide)
 {
-    call.attributes.num_numbers = 2;
-    call.attributes.numbers[TRANSPOSES] = transposes;
-    call.attributes.numbers[FORM] = form;
-    return wide ? weft_dispatch_wide_sum(&call) : weft_dispatch_sum(&call);
-}
-
-static weft_tensor *product_call(weft_call call, int form, int transposes)
-{
-    return product_of_type(call, form, transposes, false);
+    call->attributes.num_numbers = 2;
+    call->attributes.numbers[TRANSPOSES] = transposes;
+    call->attributes.numbers[FORM] = form;
+    return wide ? weft_dispatch_wide_sum(call) : weft_dispatch_sum(call);
 }
 
 /* ---- public -------------------------------------------------------------------------------------------- */
@@ -189,7 +185,7 @@ weft_tensor *weft_matmul_ex(weft_tensor *a, bool transpose_a, weft_tensor *b, bo
     weft_call call = {
         .function = function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b }
     };
-    return product_call(call, MATMUL, (transpose_a ? 1 : 0) + (transpose_b ? 2 : 0));
+    return product(&call, MATMUL, (transpose_a ? 1 : 0) + (transpose_b ? 2 : 0), false);
 }
 
 weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
@@ -201,7 +197,7 @@ weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
     weft_call call = {
         .function = function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b }
     };
-    return product_call(call, MATMUL, 0);
+    return product(&call, MATMUL, 0, false);
 }
 
 weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b)
@@ -209,7 +205,7 @@ weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b)
     weft_call call = {
         .function = "weft_dot", .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b }
     };
-    return product_call(call, DOT, 0);
+    return product(&call, DOT, 0, false);
 }
 
 weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double beta, double alpha)
@@ -225,7 +221,7 @@ weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double b
                        .num_inputs = 3,
                        .inputs = { a, b, c },
                        .scalars = { [ALPHA] = alpha, [BETA] = beta } };
-    return product_call(call, ADDMM, 0);
+    return product(&call, ADDMM, 0, false);
 }
 
 weft_tensor *weft_linear(weft_tensor *x, weft_tensor *weight, weft_tensor *bias)
@@ -235,7 +231,7 @@ weft_tensor *weft_linear(weft_tensor *x, weft_tensor *weight, weft_tensor *bias)
                        .num_inputs = bias == NULL ? 2 : 3,
                        .inputs = { x, weight, bias },
                        .scalars = { [ALPHA] = 1, [BETA] = 1 } };
-    return product_call(call, LINEAR, 2);
+    return product(&call, LINEAR, 2, false);
 }
 
 static bool expand_outer(const weft_call *call, weft_tensor *outputs[])
@@ -288,14 +284,14 @@ static weft_tensor *gradient_product(const weft_gradient *of, int input, weft_te
                                      bool transpose_b)
 {
     weft_call call = { .function = of->call->function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
-    return product_of_type(call, MATMUL, (transpose_a ? 1 : 0) + (transpose_b ? 2 : 0), weft_gradient_is_wide(of, input));
+    return product(&call, MATMUL, (transpose_a ? 1 : 0) + (transpose_b ? 2 : 0), weft_gradient_is_wide(of, input));
 }
 
 /* The product over all dimensions but the last: of [.., k] and [.., n], [k, n]. */
 static weft_tensor *product_over_rows(const weft_gradient *of, int input, weft_tensor *a, weft_tensor *b)
 {
     weft_call call = { .function = of->call->function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
-    return product_of_type(call, OVER_ROWS, 0, weft_gradient_is_wide(of, input));
+    return product(&call, OVER_ROWS, 0, weft_gradient_is_wide(of, input));
 }
 
 /* Dimensions are kept; a vector is a matrix of one row, or of one column. */

@@ -7,11 +7,6 @@
 #include "codelets/copy.h"
 #include "tensor/state.h"
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 15) / 16 * 16;
-}
-
 /* Temporaries return to the pool at once: StarPU orders their next use after this one. */
 static void unbind(weft_bound_list *bound)
 {
@@ -36,10 +31,10 @@ static bool obtain_room(weft_bound_list *bound)
 {
     const weft_task_list *list = bound->list;
     bool many = list->slots.count > WEFT_FEW_SLOTS || list->max_operands > WEFT_FEW_SLOTS;
-    size_t slots = many ? aligned(list->slots.count * sizeof(*bound->slots)) : 0;
-    size_t operands = many ? aligned(list->max_operands * sizeof(*bound->operands)) : 0;
-    size_t temporaries = aligned(list->num_buffers * sizeof(*bound->temporaries));
-    size_t transfers = aligned(list->num_transfers * sizeof(*bound->transfers));
+    size_t slots = many ? weft_aligned(list->slots.count * sizeof(*bound->slots)) : 0;
+    size_t operands = many ? weft_aligned(list->max_operands * sizeof(*bound->operands)) : 0;
+    size_t temporaries = weft_aligned(list->num_buffers * sizeof(*bound->temporaries));
+    size_t transfers = weft_aligned(list->num_transfers * sizeof(*bound->transfers));
     size_t table = weft_task_table_size(list->max_operands) * sizeof(*bound->table);
     bound->slots = bound->few_slots;
     bound->operands = bound->few_operands;

@@ -69,25 +69,20 @@ size_t weft_task_table_size(size_t num_operands)
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 15) / 16 * 16;
-}
-
 /* Offsets in a task's block of the kernel's pointers, and of its arguments after them. */
 static size_t pointers_at(int num_operands)
 {
-    return aligned(sizeof(weft_submitted_run) + (size_t)num_operands * sizeof(weft_run_place));
+    return weft_aligned(sizeof(weft_submitted_run) + (size_t)num_operands * sizeof(weft_run_place));
 }
 
 static size_t arguments_at(int num_operands)
 {
-    return pointers_at(num_operands) + aligned((size_t)num_operands * sizeof(void *));
+    return pointers_at(num_operands) + weft_aligned((size_t)num_operands * sizeof(void *));
 }
 
 weft_task_block *weft_task_prepare(int num_operands, size_t arguments_size)
 {
-    size_t size = arguments_at(num_operands) + aligned(arguments_size);
+    size_t size = arguments_at(num_operands) + weft_aligned(arguments_size);
     weft_task_block *block = weft_task_obtain(weft_runtime.task_memory, size);
     if (block == NULL) {
         return NULL;

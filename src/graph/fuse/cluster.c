@@ -166,11 +166,6 @@ typedef struct submission {
     size_t args_size;
 } submission;
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 15) / 16 * 16;
-}
-
 static int64_t pool_bytes(const weft_cluster_program *program)
 {
     return program->num_units > 0 ? 0 : program->scratch_bytes;
@@ -190,9 +185,9 @@ static bool obtain_room(submission *s, const double scalars[])
         most = num_operands(&cluster->programs[i]) > most ? num_operands(&cluster->programs[i]) : most;
     }
     size_t count = (size_t)weft_cluster_num_calls(cluster) * WEFT_MAX_SCALARS * sizeof(double);
-    size_t ready = aligned((size_t)cluster->num_programs * sizeof(ready_task));
-    size_t operands = aligned((size_t)most * sizeof(weft_bound_operand));
-    size_t table = aligned(weft_task_table_size((size_t)most) * sizeof(uint32_t));
+    size_t ready = weft_aligned((size_t)cluster->num_programs * sizeof(ready_task));
+    size_t operands = weft_aligned((size_t)most * sizeof(weft_bound_operand));
+    size_t table = weft_aligned(weft_task_table_size((size_t)most) * sizeof(uint32_t));
     s->args_size = sizeof(weft_cluster_args) + count;
     s->room = weft_room_obtain(ready + operands + table + s->args_size);
     if (s->room == NULL) {

@@ -22,11 +22,6 @@ typedef struct launching {
     char *arguments;           /* of a fused call's steps, likewise */
 } launching;
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 15) / 16 * 16;
-}
-
 /* One block of memory, to be freed. NULL: there is none. */
 static launching *begin(const weft_task_run *run)
 {
@@ -35,10 +30,10 @@ static launching *begin(const weft_task_run *run)
     const weft_cluster_step *steps = program->steps.items;
     size_t count = program->steps.count, arguments = 0;
     for (size_t i = 0; i < count && program->num_units > 0; i++) {
-        arguments += aligned(steps[i].arguments_size);
+        arguments += weft_aligned(steps[i].arguments_size);
     }
-    size_t all = aligned(sizeof(launching)), runs = aligned(count * sizeof(weft_task_run));
-    size_t found = aligned(count * sizeof(weft_device_error *)), operands = aligned(program->places.count * sizeof(void *));
+    size_t all = weft_aligned(sizeof(launching)), runs = weft_aligned(count * sizeof(weft_task_run));
+    size_t found = weft_aligned(count * sizeof(weft_device_error *)), operands = weft_aligned(program->places.count * sizeof(void *));
     char *memory = malloc(all + runs + found + operands + arguments);
     launching *l = (void *)memory;
     if (l != NULL) {
@@ -64,7 +59,7 @@ static weft_cuda_steps steps_of(const launching *l, const weft_cluster_memory *m
         if (program->num_units > 0) {
             own = memcpy(arguments, own, step->arguments_size);
             weft_cluster_narrow(step, first, count, arguments);
-            arguments += aligned(step->arguments_size);
+            arguments += weft_aligned(step->arguments_size);
         }
         weft_cluster_find_operands(program, step, memory, first, operands);
         l->runs[i] = (weft_task_run){ .kernel = step->kernel,

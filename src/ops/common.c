@@ -1,4 +1,4 @@
-/* Shared by composites. */
+/* What families of operations share. */
 #include <string.h>
 
 #include "comm/check_spmd.h"
