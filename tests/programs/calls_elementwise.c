@@ -1,5 +1,6 @@
 /* Elementwise operations: elementwise.h of weft. Each row is a function of one element. */
 #include "elementwise.h"
+#include "ops/backward.h"
 
 /* ---- functions of one element -------------------------------------------------------------------------- */
 
