@@ -9,6 +9,8 @@
 #include "sharding/integer.h"
 
 enum { DEFAULT_ENTRIES = 1 << 20, MAX_ROUNDS = 24, PATIENCE = 4 };
+/* Entries of tables that one solution reads: a few seconds. Half of it for the exact one. */
+static const double MAX_WORK = 2e9;
 
 /* ---- the problem ----------------------------------------------------------------------------------------- */
 
@@ -235,6 +237,7 @@ typedef struct solver {
     int *start;         /* possible choices; present ones where tables would be too large */
     int64_t *kept;
     int branches;
+    double work; /* of all eliminations */
     bool out_of_memory;
 } solver;
 
@@ -256,10 +259,11 @@ static bool take(const solver *s, const int choices[])
     return true;
 }
 
-static void note(const solver *s, const weft_elimination_result *found)
+static void note(solver *s, const weft_elimination_result *found)
 {
     s->result->tables += found->tables;
     s->result->reused += found->reused;
+    s->work += found->work;
     s->result->widest = found->widest > s->result->widest ? found->widest : s->result->widest;
 }
 
@@ -276,14 +280,15 @@ static bool eliminate(solver *s, const weft_elimination_options *options, weft_e
 static bool minimise(solver *s, double price, bool memory_alone, const int fixed[], weft_elimination_result *found)
 {
     weft_elimination_options options = { .price = price, .memory_alone = memory_alone, .fixed = fixed,
-                                         .max_entries = s->options->max_entries };
+                                         .max_entries = s->options->max_entries, .max_work = (MAX_WORK - s->work) / 2 };
     if (!eliminate(s, &options, found) || !found->too_large) {
         return !s->out_of_memory;
     }
     options.start = s->start;
     options.kept = s->kept;
     int64_t least = WEFT_ASSIGN_IMPOSSIBLE;
-    for (int round = 0, patience = 0; round < MAX_ROUNDS && patience < PATIENCE; round++) {
+    for (int round = 0, patience = 0; round < MAX_ROUNDS && patience < PATIENCE && (round == 0 || s->work < MAX_WORK); round++) {
+        options.max_work = (MAX_WORK - s->work) / 4;
         if (!eliminate(s, &options, found)) {
             return false;
         }
@@ -399,7 +404,7 @@ static int64_t branch(solver *s, int fixed[])
     memcpy(over, s->scratch, s->count * sizeof(int));
     bool done = seek_price(s, fixed, over, &b);
     free(over);
-    if (!done || b.least >= s->result->cost || b.variable < 0 || found.too_large || s->branches >= WEFT_ASSIGN_BRANCHES) {
+    if (!done || b.least >= s->result->cost || b.variable < 0 || found.too_large || s->branches >= WEFT_ASSIGN_BRANCHES || s->work >= MAX_WORK) {
         return b.least;
     }
     int64_t least = WEFT_ASSIGN_IMPOSSIBLE;

@@ -11,7 +11,7 @@
  * lower bound of the least cost, and a choice within the bound an upper one; where they differ, the choices of a variable
  * are tried one by one (branch and bound), at most WEFT_ASSIGN_BRANCHES times.
  *
- * Where a table would have more than `max_entries`, a variable keeps its present choice for a while, and the others are
+ * Where a table would have more than `max_entries`, or the tables have taken too much work, a variable keeps its present choice for a while, and the others are
  * improved: the result is then not proved to be the least. Where the library is built with GLPK, that solves such a
  * problem as an integer program, if it is not too large (integer.h). */
 #ifndef WEFT_SRC_SHARDING_ASSIGN_H

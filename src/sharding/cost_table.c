@@ -126,6 +126,7 @@ static bool compute(weft_table_store *store, weft_sum_step *s, int count, const 
     }
     store->widest = result->count > store->widest ? result->count : store->widest;
     store->computed++;
+    store->work += (double)result->count * count * s->num_factors;
     s->result = weft_table_intern(store, result);
     return s->result != NULL;
 }

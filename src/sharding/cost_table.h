@@ -33,6 +33,7 @@ typedef struct weft_table_store {
     weft_map tables; /* weft_cost_table, by content */
     weft_map steps;  /* weft_sum_step, by its tables */
     size_t computed, reused, widest; /* sums; entries of the largest */
+    double work; /* entries that these sums have read */
     bool out_of_memory;
 } weft_table_store;
 

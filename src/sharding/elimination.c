@@ -340,11 +340,20 @@ static int choose_kept(const eliminator *e, int v)
     return best;
 }
 
+/* Whether v's table may be made. */
+static bool fits(const eliminator *e, int v)
+{
+    enum { LITTLE = 1 << 16 };
+    const state *s = &e->states[v];
+    double work = s->size * s->count * (double)s->factors.count;
+    return s->size <= (double)e->options->max_entries && (work <= LITTLE || e->store.work + work <= e->options->max_work);
+}
+
 static bool eliminate_all(eliminator *e)
 {
     bool done = true;
     for (int v = choose_next(e); done && v >= 0 && e->constant < WEFT_ASSIGN_IMPOSSIBLE; v = choose_next(e)) {
-        if (e->states[v].size <= (double)e->options->max_entries) {
+        if (fits(e, v)) {
             done = eliminate(e, v);
             continue;
         }
@@ -459,6 +468,7 @@ bool weft_assign_eliminate(const weft_assign *problem, const weft_elimination_op
     result->tables = e.store.computed;
     result->reused = e.store.reused;
     result->widest = e.store.widest;
+    result->work = e.store.work;
     free_all(&e);
     return done;
 }

@@ -48,7 +48,8 @@ typedef struct weft_elimination_options {
     bool memory_alone;  /* the costs are the memory: what is possible stays so */
     const int *fixed;   /* by variable: its only choice, or -1; NULL: none */
     size_t max_entries; /* of a table */
-    /* Where a table would be larger, a variable keeps this choice. NULL: nothing is found then. */
+    double max_work;    /* entries of tables that are read; a table of few is always made */
+    /* Where a table would be larger, or take too much work, a variable keeps this choice. NULL: nothing is found then. */
     const int *start;
     int64_t *kept; /* with `start`, by variable: how often it has kept its choice; those that did least go first */
 } weft_elimination_options;
@@ -57,6 +58,7 @@ typedef struct weft_elimination_result {
     int64_t cost;   /* as priced; WEFT_ASSIGN_IMPOSSIBLE: none is possible */
     bool too_large; /* a table would have been; with `start`: a variable has kept its choice */
     size_t tables, reused, widest; /* as in weft_assignment */
+    double work;    /* entries of tables that were read */
 } weft_elimination_result;
 
 /* The cost of a choice at a price. */
