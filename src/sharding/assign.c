@@ -9,8 +9,7 @@
 #include "sharding/integer.h"
 
 enum { DEFAULT_ENTRIES = 1 << 20, MAX_ROUNDS = 24, PATIENCE = 4 };
-/* Entries of tables that one solution reads: a few seconds. Half of it for the exact one. */
-static const double MAX_WORK = 2e9;
+static const double DEFAULT_WORK = 2e9;
 
 /* ---- the problem ----------------------------------------------------------------------------------------- */
 
@@ -267,6 +266,11 @@ static void note(solver *s, const weft_elimination_result *found)
     s->result->widest = found->widest > s->result->widest ? found->widest : s->result->widest;
 }
 
+static double work_left(const solver *s)
+{
+    return s->options->max_work - s->work;
+}
+
 /* One elimination; its choices are in s->scratch. False: no memory. */
 static bool eliminate(solver *s, const weft_elimination_options *options, weft_elimination_result *found)
 {
@@ -279,16 +283,17 @@ static bool eliminate(solver *s, const weft_elimination_options *options, weft_e
 /* The least priced cost, exactly or, where tables are too large, by improving s->start. */
 static bool minimise(solver *s, double price, bool memory_alone, const int fixed[], weft_elimination_result *found)
 {
+    /* Half of the work that is left goes into the exact way, and a quarter into each round. */
     weft_elimination_options options = { .price = price, .memory_alone = memory_alone, .fixed = fixed,
-                                         .max_entries = s->options->max_entries, .max_work = (MAX_WORK - s->work) / 2 };
+                                         .max_entries = s->options->max_entries, .max_work = work_left(s) / 2 };
     if (!eliminate(s, &options, found) || !found->too_large) {
         return !s->out_of_memory;
     }
     options.start = s->start;
     options.kept = s->kept;
     int64_t least = WEFT_ASSIGN_IMPOSSIBLE;
-    for (int round = 0, patience = 0; round < MAX_ROUNDS && patience < PATIENCE && (round == 0 || s->work < MAX_WORK); round++) {
-        options.max_work = (MAX_WORK - s->work) / 4;
+    for (int round = 0, patience = 0; round < MAX_ROUNDS && patience < PATIENCE && (round == 0 || work_left(s) > 0); round++) {
+        options.max_work = work_left(s) / 4;
         if (!eliminate(s, &options, found)) {
             return false;
         }
@@ -404,7 +409,7 @@ static int64_t branch(solver *s, int fixed[])
     memcpy(over, s->scratch, s->count * sizeof(int));
     bool done = seek_price(s, fixed, over, &b);
     free(over);
-    if (!done || b.least >= s->result->cost || b.variable < 0 || found.too_large || s->branches >= WEFT_ASSIGN_BRANCHES || s->work >= MAX_WORK) {
+    if (!done || b.least >= s->result->cost || b.variable < 0 || found.too_large || s->branches >= WEFT_ASSIGN_BRANCHES || work_left(s) <= 0) {
         return b.least;
     }
     int64_t least = WEFT_ASSIGN_IMPOSSIBLE;
@@ -476,6 +481,7 @@ weft_status weft_assign_solve(const weft_assign *problem, const weft_assign_opti
     size_t count = problem->variables.count;
     weft_assign_options own = *options;
     own.max_entries = own.max_entries == 0 ? DEFAULT_ENTRIES : own.max_entries;
+    own.max_work = own.max_work == 0 ? DEFAULT_WORK : own.max_work;
     *result = (weft_assignment){ .cost = WEFT_ASSIGN_IMPOSSIBLE };
     int *numbers = calloc(3 * count + 1, sizeof(int));
     int64_t *kept = calloc(count + 1, sizeof(int64_t));

@@ -39,6 +39,7 @@ bool weft_assign_add_pair(weft_assign *problem, int u, int v, const int64_t cost
 typedef struct weft_assign_options {
     int64_t max_memory;   /* negative: any */
     size_t max_entries;   /* of a table; 0: 1 << 20 */
+    double max_work;      /* entries of tables that eliminations read, beside small ones; 0: 2e9, seconds */
     const int *start;     /* possible choices, to be improved where a table would be too large; NULL: the first of each */
 } weft_assign_options;
 

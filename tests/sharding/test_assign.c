@@ -172,6 +172,47 @@ static void too_wide_is_not_proved(void **state)
     assert_true(sum <= sum_of_least * 11 / 10);
 }
 
+/* Every variable beside every other one: the first table has 8^6 entries. With too little work to make it, choices are improved
+ * only, and what is not proved is not said to be. */
+static void little_work_is_not_proved(void **state)
+{
+    (void)state;
+    enum { VARIABLES = 7, CHOICES = 8 };
+    prng r = prng_start(17);
+    int num_improved = 0;
+    for (int problem_number = 0; problem_number < 5; problem_number++) {
+        weft_assign *problem = weft_assign_new();
+        for (int v = 0; v < VARIABLES; v++) {
+            int64_t cost[CHOICES];
+            for (int i = 0; i < CHOICES; i++) {
+                cost[i] = prng_below(&r, 100);
+            }
+            assert_int_equal(weft_assign_add_variable(problem, CHOICES, cost, NULL), v);
+            for (int u = 0; u < v; u++) {
+                int64_t pair[CHOICES * CHOICES];
+                for (int i = 0; i < CHOICES * CHOICES; i++) {
+                    pair[i] = prng_below(&r, 100);
+                }
+                assert_true(weft_assign_add_pair(problem, u, v, pair));
+            }
+        }
+        int choices[VARIABLES], improved[VARIABLES], first[VARIABLES] = { 0 };
+        weft_assignment exact, result;
+        assert_int_equal(solve(problem, (weft_assign_options){ .max_memory = -1 }, choices, &exact), WEFT_OK);
+        assert_true(exact.proved && exact.widest == 262144);
+        weft_assign_options little = { .max_memory = -1, .max_work = 1000 };
+        assert_int_equal(solve(problem, little, improved, &result), WEFT_OK);
+        assert_true(result.widest < exact.widest);
+        assert_true(result.cost >= exact.cost && result.cost <= weft_assign_cost(problem, first));
+        assert_int_equal(weft_assign_cost(problem, improved), result.cost);
+        assert_true(result.least_cost <= exact.cost);
+        assert_true(!result.proved || result.cost == exact.cost);
+        num_improved += result.cost < weft_assign_cost(problem, first);
+        weft_assign_free(problem);
+    }
+    assert_int_equal(num_improved, 5);
+}
+
 /* Too wide for elimination, with bounds on memory and without: GLPK finds the least. */
 static void integer_programs(void **state)
 {
@@ -334,6 +375,7 @@ int main(void)
         cmocka_unit_test(equal_to_brute_force),
         cmocka_unit_test(bounds_on_memory_hold),
         cmocka_unit_test(too_wide_is_not_proved),
+        cmocka_unit_test(little_work_is_not_proved),
         cmocka_unit_test(ties_are_followed),
         cmocka_unit_test(integer_programs),
         cmocka_unit_test(repeated_blocks_are_solved_once),
