@@ -1,4 +1,4 @@
-/* Sweeps of layouts: those that nothing holds are freed (layout/layout.h). Every floor meets the layouts that it keeps from one
+/* Sweeps of layouts: those that nothing holds are freed (layout/layout.h). Every level meets the layouts that it keeps from one
  * public call to the next; those of a call under way are met by nobody, so a sweep runs between two calls of the program. */
 #include "start.h"
 

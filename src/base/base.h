@@ -1,4 +1,4 @@
-/* src/base: used by every floor. Status and type names (weft/base.h), checked arithmetic, growable arrays,
+/* src/base: used by every level. Status and type names (weft/base.h), checked arithmetic, growable arrays,
  * hashes; map.h: the hash map; lru.h: a budget for kept data; text.h: the text builder; handles.h; disk.h: files.
  * Pure C: no threads, no StarPU, no MPI. */
 #ifndef WEFT_SRC_BASE_H

@@ -5,7 +5,7 @@
  * what it keeps from before to after the call are variables of its function. They see public calls alone, not those that a call
  * makes (weft_context.depth).
  *
- * Higher floors (src/autograd) install theirs, and lower ones call them without their headers. Without one a call pays one load
+ * Higher levels (src/autograd) install theirs, and lower ones call them without their headers. Without one a call pays one load
  * and one branch. */
 #ifndef WEFT_SRC_CALL_INTERPOSER_H
 #define WEFT_SRC_CALL_INTERPOSER_H

@@ -11,7 +11,7 @@ typedef enum weft_calibration {
     WEFT_CALIBRATE_OFF /* the built-in figures */
 } weft_calibration;
 
-/* The ways to other processes, filled in by the floor that has them (comm/calibrate.c). A function that
+/* The ways to other processes, filled in by the level that has them (comm/calibrate.c). A function that
  * returns false has kept an error; no other is called then. */
 typedef struct weft_peers {
     void *state;

@@ -1,5 +1,5 @@
 /* src/module: trees of named parameters, forward functions with hooks, distribution over a mesh, parallel styles. Made of
- * public calls of the floors below: a module submits no task of its own. */
+ * public calls of the levels below: a module submits no task of its own. */
 #ifndef WEFT_SRC_MODULE_H
 #define WEFT_SRC_MODULE_H
 

@@ -1,5 +1,5 @@
 /* src/runtime: the one state of the library, errors, devices, StarPU's start and stop, the buffer pool,
- * and the public functions on meshes. The floors above keep what is large behind pointers in weft_runtime, each written by
+ * and the public functions on meshes. The levels above keep what is large behind pointers in weft_runtime, each written by
  * one of them; src/weft.c starts and stops all. */
 #ifndef WEFT_SRC_RUNTIME_H
 #define WEFT_SRC_RUNTIME_H

@@ -1,4 +1,4 @@
-/* Start and stop of the lower floors: numbers of the world, StarPU, layouts, pool. */
+/* Start and stop of the lower levels: numbers of the world, StarPU, layouts, pool. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

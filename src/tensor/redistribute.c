@@ -96,7 +96,7 @@ static weft_tensor_impl *slice_view(const char *function, weft_tensor_impl *tens
     return view;
 }
 
-/* ---- as a public call and for the floors above -------------------------------------------------------- */
+/* ---- as a public call and for the levels above -------------------------------------------------------- */
 
 weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *tensor,
                                         const weft_layout *layout)

@@ -119,7 +119,7 @@ bool weft_is_between_calls(void)
     return weft_context_is_outermost() && weft_runtime.pending->composites == 0;
 }
 
-/* At the end of a public function that the library does not call: nothing of it is under way but what floors keep. */
+/* At the end of a public function that the library does not call: nothing of it is under way but what levels keep. */
 static weft_status sweep_when_due(weft_status status)
 {
     if (status == WEFT_OK && weft_layout_table_is_full(weft_runtime.layouts) && weft_is_between_calls()) {

@@ -197,7 +197,7 @@ bool weft_tensor_place(const char *function, weft_tensor_impl *target, weft_tens
 bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_tensor_impl *source);
 /* ---- start and stop (state.c) -------------------------------------------------------------------------- */
 
-/* A floor above keeps data of its own for tensors (weft_tensor_impl.tape and .gathering, of src/autograd). */
+/* A level above keeps data of its own for tensors (weft_tensor_impl.tape and .gathering, of src/autograd). */
 typedef struct weft_tensor_owner {
     void (*drop)(weft_tensor_impl *tensor);   /* the tensor ends */
     bool (*gather)(weft_tensor_impl *tensor); /* the data of one that is gathered when it is used; false with the error kept */
