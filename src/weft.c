@@ -5,10 +5,10 @@
 #include <string.h>
 
 #if WEFT_HAVE_MPI
-#include "arrays/arrays.h"
 #include "comm/mpi_identity.h"
 #endif
 
+#include "arrays/arrays.h"
 #include "autograd/tape.h"
 #include "call/deferral.h"
 #include "codelets/linear.h"
