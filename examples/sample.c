@@ -12,7 +12,7 @@ void sample_write(const sampler *s, int64_t count, int32_t window[], dice *d)
     const int64_t last = s->window - 1, shown = s->window < 64 ? s->window : 64;
     bool speak = weft_process_index() == 0;
     if (speak) {
-        printf("What it writes, at temperature %g, after \"", s->temperature);
+        printf("At temperature %g the model writes, after \"", s->temperature);
         for (int64_t i = s->window - shown; i <= last; i++) {
             char c = s->character(window[i]);
             printf(c == '\n' ? "\\n" : "%c", c);

@@ -14,7 +14,7 @@ enum {
 bool weft_idle_worker_start(weft_idle_worker *worker, unsigned number)
 {
     worker->number = number;
-    /* Of a clock that nobody sets: a sleep ends in time when the machine's time is set back. */
+    /* Nobody sets this clock, so a sleep ends in time even if the machine's time is set back. */
     pthread_condattr_t attributes;
     if (pthread_condattr_init(&attributes) != 0) {
         return false;

@@ -214,8 +214,8 @@ __device__ void weft_vector_store(const weft_vector_plan<operands> &plan, int k,
 
 /* ---- values ---------------------------------------------------------------------------------------------- */
 
-/* Values of the arithmetic that a thread computes together, a part of a vector: as many as 16 bytes have. Those after the
- * vector's end are any values. */
+/* A thread computes these values of the arithmetic together: a part of a vector, 16 bytes. After the vector's end they are any
+ * values. */
 template <typename T> struct weft_together {
     static const int count = WEFT_VECTOR_BYTES / (int)sizeof(T);
 };

@@ -56,7 +56,7 @@ WEFT_API weft_tensor *weft_normalize(weft_tensor *a, double p, int dim, double e
  * are promoted. */
 WEFT_API weft_tensor *weft_cosine_similarity(weft_tensor *a, weft_tensor *b, int dim, double epsilon);
 
-/** Norms of matrices. Those that need singular values are WEFT_ERR_UNSUPPORTED. */
+/** Norms of matrices. A norm that needs singular values is WEFT_ERR_UNSUPPORTED. */
 typedef enum weft_matrix_norm_kind {
     WEFT_MATRIX_FROBENIUS = 0,  /**< the square root of the sum of squares */
     WEFT_MATRIX_ONE,            /**< the largest sum of the magnitudes in a column */

@@ -29,13 +29,14 @@ weft_status weft_arrays_start(void)
 
 void weft_arrays_stop(void)
 {
-    weft_vec *plans = weft_runtime.arrays == NULL ? NULL : &weft_runtime.arrays->box_plans;
-    for (size_t i = 0; plans != NULL && i < plans->count; i++) {
+    if (weft_runtime.arrays == NULL) {
+        return;
+    }
+    weft_vec *plans = &weft_runtime.arrays->box_plans;
+    for (size_t i = 0; i < plans->count; i++) {
         plan_free(((weft_box_plan **)plans->items)[i]);
     }
-    if (plans != NULL) {
-        weft_vec_free(plans);
-    }
+    weft_vec_free(plans);
     free(weft_runtime.arrays);
     weft_runtime.arrays = NULL;
 }

@@ -98,15 +98,6 @@ static bool check_memory_kind(const weft_import *import, int local_rank, const w
     return host;
 }
 
-static char *sizes_text(int ndim, const int64_t sizes[], char *text, size_t size)
-{
-    weft_text written = weft_text_in(text, size);
-    weft_text_add(&written, "[");
-    weft_text_add_sizes(&written, ndim, sizes, ", ");
-    weft_text_add(&written, "]");
-    return text;
-}
-
 static bool check_sizes(const weft_import *import, const weft_shard_info *held, int local_rank, const weft_dl_tensor *given)
 {
     if (given->ndim != import->ndim) {
@@ -126,9 +117,9 @@ static bool check_sizes(const weft_import *import, const weft_shard_info *held, 
     if (held->count == 0 ? !without_elements : !same) {
         char whole[256], own[128], expected[128];
         weft_fail(WEFT_ERR_SHAPE, import->function, "locals[%d] is %s, but of %s rank %d holds %s; weft_from_boxes() takes any cut",
-                  local_rank, sizes_text(import->ndim, given->shape, own, sizeof(own)),
+                  local_rank, weft_sizes_text(import->ndim, given->shape, own, sizeof(own)),
                   weft_layout_format(import->layout, whole, sizeof(whole)), held->rank,
-                  held->count == 0 ? "nothing" : sizes_text(import->ndim, held->box.extent, expected, sizeof(expected)));
+                  held->count == 0 ? "nothing" : weft_sizes_text(import->ndim, held->box.extent, expected, sizeof(expected)));
         return false;
     }
     return true;

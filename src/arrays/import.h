@@ -37,6 +37,9 @@ bool weft_managed_check(const weft_import *import, int local_rank);
 /* The tensor's shards take over the managed tensors; those of which they have a copy are deleted at once. */
 void weft_managed_take(const weft_import *import, weft_tensor_impl *tensor);
 
+/* "[4, 3]", for messages. Returns `text`. */
+char *weft_sizes_text(int ndim, const int64_t sizes[], char *text, size_t size);
+
 /* BLOCKS: all processes compare their arguments, with the same result on each: the layout in
  * import->layout, or false with the error kept. `right`: this process's arguments are valid; else its
  * error is kept already, and the others get its status. Errors of tasks, which concern other calls, are

@@ -78,7 +78,7 @@ static int64_t whole_size(const weft_import *import, int count, const int64_t al
     return size;
 }
 
-static char *sizes_text(int ndim, const int64_t sizes[], char *text, size_t size)
+char *weft_sizes_text(int ndim, const int64_t sizes[], char *text, size_t size)
 {
     weft_text written = weft_text_in(text, size);
     weft_text_add(&written, "[");
@@ -103,8 +103,8 @@ static bool fits(const weft_import *import, const weft_layout *layout, int rank,
         char text[256], own[128], expected[128];
         weft_fail(WEFT_ERR_SHAPE, import->function,
                   "rank %d gave a shard of %s, but of %s it holds %s; weft_from_boxes() takes any cut", rank,
-                  sizes_text(import->ndim, sizes, own, sizeof(own)), weft_layout_format(layout, text, sizeof(text)),
-                  sizes_text(import->ndim, held.box.extent, expected, sizeof(expected)));
+                  weft_sizes_text(import->ndim, sizes, own, sizeof(own)), weft_layout_format(layout, text, sizeof(text)),
+                  weft_sizes_text(import->ndim, held.box.extent, expected, sizeof(expected)));
     }
     return same;
 }

@@ -1,4 +1,4 @@
-/* What families of operations share. */
+/* Checks and calls that several families of operations use. */
 #include <string.h>
 
 #include "comm/check_spmd.h"

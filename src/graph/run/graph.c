@@ -115,16 +115,27 @@ weft_graph *weft_graph_new(const char *name, weft_graph_function run, void *cont
     return graph->handle;
 }
 
-weft_status weft_graph_free(weft_graph *handle)
+/* A graph to be changed, whose function does not run. NULL with the error kept. */
+static weft_graph_impl *check_at_rest(const char *function, weft_graph *handle)
 {
-    static const char function[] = "weft_graph_free";
     weft_graph_impl *graph = weft_check_graph(function, handle);
     if (graph == NULL) {
-        return weft_latest_status();
+        return NULL;
     }
     weft_deferral_note(function);
     if (graph->running > 0) {
-        return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
+        weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
+        return NULL;
+    }
+    return graph;
+}
+
+weft_status weft_graph_free(weft_graph *handle)
+{
+    static const char function[] = "weft_graph_free";
+    weft_graph_impl *graph = check_at_rest(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
     }
     delete_graph(graph);
     return WEFT_OK;
@@ -320,13 +331,9 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
 weft_status weft_graph_donate(weft_graph *handle, int input, bool on)
 {
     static const char function[] = "weft_graph_donate";
-    weft_graph_impl *graph = weft_check_graph(function, handle);
+    weft_graph_impl *graph = check_at_rest(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
-    }
-    weft_deferral_note(function);
-    if (graph->running > 0) {
-        return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
     }
     if (input < 0 || input >= graph->num_inputs) {
         return weft_fail(WEFT_ERR_INVALID, function, "input is %d, but graph %s has %d inputs", input, graph->name,
@@ -345,13 +352,9 @@ weft_status weft_graph_donate(weft_graph *handle, int input, bool on)
 weft_status weft_graph_freeze(weft_graph *handle, bool on)
 {
     static const char function[] = "weft_graph_freeze";
-    weft_graph_impl *graph = weft_check_graph(function, handle);
+    weft_graph_impl *graph = check_at_rest(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
-    }
-    weft_deferral_note(function);
-    if (graph->running > 0) {
-        return weft_fail(WEFT_ERR_STATE, function, "called from within the function of graph %s", graph->name);
     }
     if (on && graph->num_scalars > WEFT_MAX_FROZEN_SCALARS) {
         return weft_fail(WEFT_ERR_UNSUPPORTED, function, "graph %s has %d scalars, expected at most %d", graph->name,
