@@ -18,7 +18,7 @@ import functions
 CONTENTS = [
     ("Start", [("weft", "README.md"), ("Installing", "docs/install.md"), ("Settings", "docs/settings.md"),
                ("Tutorial", "docs/training.md"), ("For MPI programs", "docs/mpi.md"),
-               ("Fortran and C++", "docs/languages.md"),
+               ("Python", "docs/python.md"), ("Fortran, C++, bindings", "docs/languages.md"),
                ("From PyTorch, PETSc, JAX", "docs/coming_from.md"), ("Examples", "examples/README.md")]),
     ("Use", [("Functions by task", None), ("Operations", "docs/operations.md"), ("Tensors", "docs/tensors.md"),
              ("Modules", "docs/modules.md"), ("Gradients", "docs/autograd.md"), ("Captured graphs", "docs/graphs.md"),

@@ -287,22 +287,45 @@ weft_status weft_init_mpi_fortran(int communicator, const weft_config *config)
 }
 #endif
 
-weft_status weft_wait(void)
+/* Everything that the program has asked for is submitted then, and nothing keeps it from ending. */
+static weft_status begin_to_wait(const char *function)
 {
-    weft_status status = weft_require_init("weft_wait");
+    weft_status status = weft_require_init(function);
     if (status != WEFT_OK) {
         return status;
     }
     if (weft_tensors_acquired() > 0) {
         return weft_fail(
-            WEFT_ERR_STATE, "weft_wait",
+            WEFT_ERR_STATE, function,
             "weft_local_acquire() holds %d of the shards: tasks may wait for weft_local_release()",
             weft_tensors_acquired());
     }
-    if (!weft_deferral_finish("weft_wait")) {
+    if (!weft_deferral_finish(function)) {
         return weft_latest_status();
     }
     weft_end_pause();
+    return WEFT_OK;
+}
+
+weft_status weft_test(bool *ended)
+{
+    if (ended == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, "weft_test", "ended is NULL");
+    }
+    *ended = false;
+    weft_status status = begin_to_wait("weft_test");
+    if (status == WEFT_OK) {
+        *ended = (weft_runtime.comm == NULL || weft_comm_is_idle(weft_runtime.comm)) && starpu_task_nsubmitted() == 0;
+    }
+    return status;
+}
+
+weft_status weft_wait(void)
+{
+    weft_status status = begin_to_wait("weft_wait");
+    if (status != WEFT_OK) {
+        return status;
+    }
     /* Transfers first: the tasks that are left then wait for nothing but tasks. */
     if (weft_runtime.comm != NULL) {
         weft_comm_wait(weft_runtime.comm);

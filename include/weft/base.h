@@ -49,9 +49,9 @@ WEFT_BEGIN_DECLS
 
 /** The version of these headers. Before 1.0 a minor version may change names (CHANGES.md). \{ */
 #define WEFT_VERSION_MAJOR 0
-#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_MINOR 2
 #define WEFT_VERSION_PATCH 0
-#define WEFT_VERSION "0.1.0"
+#define WEFT_VERSION "0.2.0"
 /** \} */
 /** Returns the version of the library that is running, in the form of WEFT_VERSION. Static storage; call it at any
  * time. */

@@ -31,9 +31,9 @@ WEFT_BEGIN_DECLS
 WEFT_API weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype);
 
 /** Arithmetic. Integers wrap around. \{ */
-WEFT_API weft_tensor *weft_add(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_add(weft_tensor *a, weft_tensor *b); /**< a + b */
+WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b); /**< a - b */
+WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b); /**< a b */
 WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b); /**< always floating */
 /** The quotient rounded down, and the remainder, which has the sign of b. An integer divided by 0 gives 0. */
 WEFT_API weft_tensor *weft_floor_div(weft_tensor *a, weft_tensor *b);
@@ -43,7 +43,7 @@ WEFT_API weft_tensor *weft_fmod(weft_tensor *a,
 WEFT_API weft_tensor *weft_pow(weft_tensor *a,
                                weft_tensor *b); /**< whole numbers to a negative power: 0, 1 or -1 */
 WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b); /**< NaN if one of them is NaN */
-WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b); /**< NaN if one of them is NaN */
 /** Maximum and minimum that ignore NaN: if one of the two is NaN, the result is the other. If they are equal, each
  * gets half of the gradient. */
 WEFT_API weft_tensor *weft_fmax(weft_tensor *a, weft_tensor *b);
@@ -100,10 +100,10 @@ WEFT_API weft_tensor *weft_ge_scalar(weft_tensor *a, double value);
 WEFT_API weft_tensor *weft_logical_and(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_logical_or(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_logical_xor(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_logical_not(weft_tensor *a);
-WEFT_API weft_tensor *weft_isnan(weft_tensor *a);
-WEFT_API weft_tensor *weft_isinf(weft_tensor *a);
-WEFT_API weft_tensor *weft_isfinite(weft_tensor *a);
+WEFT_API weft_tensor *weft_logical_not(weft_tensor *a); /**< 1 if a is 0 */
+WEFT_API weft_tensor *weft_isnan(weft_tensor *a); /**< whether a is NaN */
+WEFT_API weft_tensor *weft_isinf(weft_tensor *a); /**< whether a is infinite */
+WEFT_API weft_tensor *weft_isfinite(weft_tensor *a); /**< whether a is neither infinite nor NaN */
 /** \} */
 
 /** Chooses a if `condition` (WEFT_BOOL) is true, otherwise b. */
@@ -131,33 +131,33 @@ WEFT_API weft_tensor *weft_bitwise_right_shift(weft_tensor *a, weft_tensor *b);
 /** \} */
 
 /** Functions of one value. \{ */
-WEFT_API weft_tensor *weft_neg(weft_tensor *a);
-WEFT_API weft_tensor *weft_abs(weft_tensor *a);
-WEFT_API weft_tensor *weft_sign(weft_tensor *a);
-WEFT_API weft_tensor *weft_square(weft_tensor *a);
-WEFT_API weft_tensor *weft_reciprocal(weft_tensor *a);
-WEFT_API weft_tensor *weft_sqrt(weft_tensor *a);
-WEFT_API weft_tensor *weft_rsqrt(weft_tensor *a);
-WEFT_API weft_tensor *weft_exp(weft_tensor *a);
-WEFT_API weft_tensor *weft_expm1(weft_tensor *a);
-WEFT_API weft_tensor *weft_log(weft_tensor *a);
-WEFT_API weft_tensor *weft_log1p(weft_tensor *a);
-WEFT_API weft_tensor *weft_log2(weft_tensor *a);
-WEFT_API weft_tensor *weft_log10(weft_tensor *a);
-WEFT_API weft_tensor *weft_exp2(weft_tensor *a);
-WEFT_API weft_tensor *weft_sin(weft_tensor *a);
-WEFT_API weft_tensor *weft_cos(weft_tensor *a);
-WEFT_API weft_tensor *weft_tan(weft_tensor *a);
-WEFT_API weft_tensor *weft_asin(weft_tensor *a);
-WEFT_API weft_tensor *weft_acos(weft_tensor *a);
-WEFT_API weft_tensor *weft_atan(weft_tensor *a);
-WEFT_API weft_tensor *weft_sinh(weft_tensor *a);
-WEFT_API weft_tensor *weft_cosh(weft_tensor *a);
-WEFT_API weft_tensor *weft_asinh(weft_tensor *a);
-WEFT_API weft_tensor *weft_acosh(weft_tensor *a);
-WEFT_API weft_tensor *weft_atanh(weft_tensor *a);
-WEFT_API weft_tensor *weft_tanh(weft_tensor *a);
-WEFT_API weft_tensor *weft_erf(weft_tensor *a);
+WEFT_API weft_tensor *weft_neg(weft_tensor *a); /**< -a */
+WEFT_API weft_tensor *weft_abs(weft_tensor *a); /**< |a| */
+WEFT_API weft_tensor *weft_sign(weft_tensor *a); /**< -1, 0 or 1; NaN stays NaN */
+WEFT_API weft_tensor *weft_square(weft_tensor *a); /**< a a */
+WEFT_API weft_tensor *weft_reciprocal(weft_tensor *a); /**< 1 / a; floating */
+WEFT_API weft_tensor *weft_sqrt(weft_tensor *a); /**< the square root; floating */
+WEFT_API weft_tensor *weft_rsqrt(weft_tensor *a); /**< 1 / sqrt(a); floating */
+WEFT_API weft_tensor *weft_exp(weft_tensor *a); /**< e^a; floating */
+WEFT_API weft_tensor *weft_expm1(weft_tensor *a); /**< e^a - 1, accurate near 0; floating */
+WEFT_API weft_tensor *weft_log(weft_tensor *a); /**< the natural logarithm; floating */
+WEFT_API weft_tensor *weft_log1p(weft_tensor *a); /**< log(1 + a), accurate near 0; floating */
+WEFT_API weft_tensor *weft_log2(weft_tensor *a); /**< the logarithm to base 2; floating */
+WEFT_API weft_tensor *weft_log10(weft_tensor *a); /**< the logarithm to base 10; floating */
+WEFT_API weft_tensor *weft_exp2(weft_tensor *a); /**< 2^a; floating */
+WEFT_API weft_tensor *weft_sin(weft_tensor *a); /**< of radians; floating */
+WEFT_API weft_tensor *weft_cos(weft_tensor *a); /**< of radians; floating */
+WEFT_API weft_tensor *weft_tan(weft_tensor *a); /**< of radians; floating */
+WEFT_API weft_tensor *weft_asin(weft_tensor *a); /**< radians; NaN if a is outside -1 .. 1 */
+WEFT_API weft_tensor *weft_acos(weft_tensor *a); /**< radians; NaN if a is outside -1 .. 1 */
+WEFT_API weft_tensor *weft_atan(weft_tensor *a); /**< radians; floating */
+WEFT_API weft_tensor *weft_sinh(weft_tensor *a); /**< the hyperbolic sine; floating */
+WEFT_API weft_tensor *weft_cosh(weft_tensor *a); /**< the hyperbolic cosine; floating */
+WEFT_API weft_tensor *weft_asinh(weft_tensor *a); /**< the inverse of sinh; floating */
+WEFT_API weft_tensor *weft_acosh(weft_tensor *a); /**< the inverse of cosh; NaN below 1 */
+WEFT_API weft_tensor *weft_atanh(weft_tensor *a); /**< the inverse of tanh; NaN outside -1 .. 1 */
+WEFT_API weft_tensor *weft_tanh(weft_tensor *a); /**< the hyperbolic tangent; floating */
+WEFT_API weft_tensor *weft_erf(weft_tensor *a); /**< 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to a; floating */
 WEFT_API weft_tensor *weft_erfc(weft_tensor *a); /**< 1 - erf(a) */
 WEFT_API weft_tensor *weft_erfinv(weft_tensor *a); /**< b with erf(b) = a; NaN if a is outside -1 .. 1 */
 WEFT_API weft_tensor *weft_lgamma(weft_tensor *a); /**< log |Gamma(a)| */
@@ -166,12 +166,12 @@ WEFT_API weft_tensor *weft_lgamma(weft_tensor *a); /**< log |Gamma(a)| */
 WEFT_API weft_tensor *weft_digamma(weft_tensor *a);
 WEFT_API weft_tensor *weft_polygamma(int n, weft_tensor *a);
 /** \} */
-WEFT_API weft_tensor *weft_floor(weft_tensor *a);
-WEFT_API weft_tensor *weft_ceil(weft_tensor *a);
-WEFT_API weft_tensor *weft_trunc(weft_tensor *a);
+WEFT_API weft_tensor *weft_floor(weft_tensor *a); /**< the next whole number below */
+WEFT_API weft_tensor *weft_ceil(weft_tensor *a); /**< the next whole number above */
+WEFT_API weft_tensor *weft_trunc(weft_tensor *a); /**< without the fraction */
 WEFT_API weft_tensor *weft_frac(weft_tensor *a); /**< a - trunc(a); floating types */
 WEFT_API weft_tensor *weft_round(weft_tensor *a); /**< halves are rounded to even */
-WEFT_API weft_tensor *weft_sigmoid(weft_tensor *a);
+WEFT_API weft_tensor *weft_sigmoid(weft_tensor *a); /**< 1 / (1 + exp(-a)); floating */
 WEFT_API weft_tensor *weft_silu(weft_tensor *a); /**< a sigmoid(a) */
 WEFT_API weft_tensor *weft_relu(weft_tensor *a); /**< max(a, 0) */
 WEFT_API weft_tensor *
@@ -189,21 +189,17 @@ WEFT_API weft_tensor *weft_leaky_relu(weft_tensor *a, double slope); /**< slope 
 WEFT_API weft_tensor *weft_elu(weft_tensor *a, double alpha);        /**< alpha (exp(a) - 1) below 0 */
 /** \} */
 
-/** Gradients of the input of these functions. Floating types; all tensors have one shape. `output` is the function's
- * result. \{ */
-/** \} */
-
 /** In place. b may be broadcast to a's shape, and its type must not be of a higher category than a's. \{ */
 /** Copies b into a. So you can write the result of any operation to an existing tensor, for example
  * weft_copy_inplace(a, weft_matmul(x, y)). If b has a's layout and type, a takes over its memory and nothing is
  * copied, unless a's memory belongs to the program. */
 WEFT_API weft_tensor *weft_copy_inplace(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b, double alpha); /**< a += alpha b */
-WEFT_API weft_tensor *weft_mul_inplace(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_div_inplace(weft_tensor *a, weft_tensor *b); /**< floating */
-WEFT_API weft_tensor *weft_scale_inplace(weft_tensor *a, double factor);
-WEFT_API weft_tensor *weft_fill_inplace(weft_tensor *a, double value);
-WEFT_API weft_tensor *weft_lerp_inplace(weft_tensor *a, weft_tensor *b, double weight);
+WEFT_API weft_tensor *weft_mul_inplace(weft_tensor *a, weft_tensor *b); /**< a *= b */
+WEFT_API weft_tensor *weft_div_inplace(weft_tensor *a, weft_tensor *b); /**< a /= b; floating */
+WEFT_API weft_tensor *weft_scale_inplace(weft_tensor *a, double factor); /**< a *= factor */
+WEFT_API weft_tensor *weft_fill_inplace(weft_tensor *a, double value); /**< a = value */
+WEFT_API weft_tensor *weft_lerp_inplace(weft_tensor *a, weft_tensor *b, double weight); /**< a += weight (b - a) */
 /** \} */
 
 WEFT_END_DECLS

@@ -165,6 +165,18 @@ WEFT_API weft_status weft_finalize(void);
  * gathers tensors, and in weft_finalize(), all processes wait for each other and compare the call. */
 WEFT_API weft_status weft_wait(void);
 
+/** Sets *ended to whether everything submitted has ended, so that weft_wait() would not block. Does not wait. (MPI:
+ * MPI_Test.) Use it to wait in slices, for example in order to hear signals:
+ *
+ *     for (bool ended = false; !ended && weft_test(&ended) == WEFT_OK;) {
+ *         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+ *     }
+ *     weft_wait();
+ *
+ * Errors of tasks are left to weft_wait(). In the function of a graph it ends the trace, as weft_wait() does.
+ * WEFT_ERR_INVALID if the pointer is NULL; WEFT_ERR_STATE as weft_wait(). */
+WEFT_API weft_status weft_test(bool *ended);
+
 /** Pause the workers, so that the cores are free for threads of your own (an OpenMP loop, another library), and resume
  * them. After weft_pause() no worker begins another task; each one ends the task that it is running and sleeps.
  * weft_pause() does not wait for that. You can still make calls. Their tasks run after weft_resume(), or as soon as

@@ -121,6 +121,8 @@ void weft_comm_background(weft_comm *comm, bool on);
 
 /* BLOCKS until no other transfer is pending. */
 void weft_comm_wait(weft_comm *comm);
+/* Whether weft_comm_wait() would return at once. */
+bool weft_comm_is_idle(weft_comm *comm);
 
 /* Prints the oldest 20 messages that have not ended, and the number of the others. */
 void weft_comm_print_pending(weft_comm *comm, FILE *file);

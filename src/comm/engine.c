@@ -60,6 +60,14 @@ void weft_comm_wait(weft_comm *comm)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
+bool weft_comm_is_idle(weft_comm *comm)
+{
+    starpu_pthread_mutex_lock(&comm->mutex);
+    bool idle = comm->pending <= comm->in_background;
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    return idle;
+}
+
 double weft_comm_timeout_s(const weft_comm *comm)
 {
     return comm->timeout_us * 1e-6;

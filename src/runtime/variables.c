@@ -31,7 +31,7 @@ enum { LONGEST_NAME = 64 };
 
 static bool is_known(const char *name)
 {
-    static const char *const families[] = { "WEFT_TEST_", "WEFT_BENCH_", "WEFT_PEERS_" };
+    static const char *const families[] = { "WEFT_TEST_", "WEFT_BENCH_", "WEFT_PEERS_", "WEFT_TENSORS_" };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(families); i++) {
         if (strncmp(name, families[i], strlen(families[i])) == 0) {
             return true;

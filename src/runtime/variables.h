@@ -49,7 +49,8 @@ const char *weft_variable_name(weft_variable variable);
 /* Its value; NULL: unset or empty. */
 const char *weft_variable_text(weft_variable variable);
 /* Warns of each variable that begins with WEFT_ and is not in the list, naming the nearest one that is.
- * Variables of the tests and scripts of weft itself (WEFT_TEST_, WEFT_BENCH_, WEFT_PEERS_) are left out. */
+ * Variables of the tests and scripts of weft itself (WEFT_TEST_, WEFT_BENCH_, WEFT_PEERS_) and of the Python package
+ * (WEFT_TENSORS_) are left out. */
 void weft_variables_warn(FILE *file);
 
 #endif

@@ -225,7 +225,7 @@ static bool only_asks(const char *function)
                                         "weft_graph_shard", "weft_graph_get_placements", "weft_graph_get_shard_info",
                                         "weft_graph_require", "weft_graph_omit",
                                         "weft_region_", "weft_print_regions", "weft_explain",
-                                        "weft_wait", "weft_pause", "weft_resume", "weft_finalize", "weft_init",
+                                        "weft_wait", "weft_test", "weft_pause", "weft_resume", "weft_finalize", "weft_init",
                                         "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_set_grad_",
                                         "weft_set_regather", "weft_autocast_", "weft_grad", "weft_zero_grad", "weft_no_grad_" };
     if (strcmp(function, "weft_implicit_replication") == 0) {

@@ -79,7 +79,7 @@ static void test_misspelt_variables(void **state)
     (void)state;
     const char *const settings[] = { "WEFT_TIMEOUT=3",    "WEFT_PNAEL_ROWS=8", "WEFT_CHEK=1",
                                      "WEFT_COLOUR_MAP=1", "WEFT_TEST_X=1",     "WEFT_BENCH_X=1",
-                                     "WEFT_PANEL_BYTES=", "WEFT_SEED=1",       "WEFT_PEERS_PYTHON=x",
+                                     "WEFT_PANEL_BYTES=", "WEFT_SEED=1",       "WEFT_PEERS_PYTHON=x", "WEFT_TENSORS_LIBRARY=x",
                                      NULL };
     const child *c = start_alone(settings);
     assert_says(c, "weft: WEFT_TIMEOUT is set, which weft does not know", "did you mean WEFT_TIMEOUT_S?",
@@ -90,6 +90,7 @@ static void test_misspelt_variables(void **state)
     refuse(c, "WEFT_TEST_X");
     refuse(c, "WEFT_BENCH_X");
     refuse(c, "WEFT_PEERS_PYTHON");
+    refuse(c, "WEFT_TENSORS_LIBRARY");
     refuse(c, "WEFT_PANEL_BYTES is");
     refuse(c, "WEFT_SEED");
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the Fortran module `weft` from the public headers: docs/languages.md says how names and arguments follow.
+"""Writes the Fortran module `weft` from api.json: docs/languages.md says how names and arguments follow.
 
-usage: generate.py [--sizes-c | --sizes-f90] HEADER...     writes to standard output
+usage: generate.py [--sizes-c | --sizes-f90] API.json     writes to standard output
 
 --sizes-c, --sizes-f90: instead of the module, a test that compares the sizes of all structs with C's.
 """
+import json
 import re
 import sys
 from pathlib import Path
@@ -42,108 +43,48 @@ SIZES = {"weft_from_boxes": "fits(strides, size(shape) * size(boxes))",
 RENAMED = {"size": "dim_size"}  # dummies that would hide an intrinsic function
 
 
-def without_comments(text):
-    return re.sub(r"//.*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+class Api:
+    """What api.json says, in the form that the module is made from."""
 
+    def __init__(self, file):
+        api = json.loads(Path(file).read_text(encoding="utf-8"))
+        self.api = api
+        self.handles = [handle["name"] for handle in api["handles"]]
+        self.enum_names = [enum["name"] for enum in api["enums"] if enum["name"]]
+        self.structs = {struct["name"]: [self.declared(field) for field in struct["fields"]] for struct in api["structs"]}
+        self.callbacks = {each["name"]: (each["result"], [self.declared(parameter) for parameter in each["parameters"]])
+                          for each in api["callbacks"]}
+        self.functions = [(re.sub(r"struct DL\w+", "void", each["result"]), each["name"],
+                           [self.declared(parameter) for parameter in each["parameters"]]) for each in api["functions"]]
 
-class Headers:
-    def __init__(self, files):
-        text = "\n".join(without_comments(Path(file).read_text(encoding="utf-8")) for file in files)
-        text = text.replace("\\\n", " ")
-        # Structs of other libraries are pointers alone.
-        text = re.sub(r"\bstruct DLManagedTensor(Versioned)?\b", "void", re.sub(r"^struct \w+;$", "", text, flags=re.MULTILINE))
-        self.macros = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(WEFT_\w+)[ \t]+(\S.*?)[ \t]*$", text, re.MULTILINE))
-        self.macros.pop("WEFT_API", None)
-        code = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
-        code = re.sub(r"__attribute__\(\(.*?\)\)\)?", "", code)
-        self.inline = re.findall(r"static inline [^;{]*?(weft_\w+)\(", code)
-        self.initialisers = {name: (kind, body) for name, kind, body in re.findall(
-            r"static inline void (weft_\w+)_init\((weft_\w+) \*\w+\)\s*\{(.*?)\n\}", code, re.DOTALL)}
-        self.enums = {}
-        for name, body in re.findall(r"(?:typedef )?\benum (\w*)\s*(?::[\w\s]*)?\{(.*?)\}", code, re.DOTALL):
-            self.enums.setdefault(name, []).extend(part.strip() for part in body.split(",") if part.strip())
-        self.structs = {name: self.fields(body) for name, body in re.findall(
-            r"typedef struct (weft_\w+) \{(.*?)\n\} \w+;", code, re.DOTALL)}
-        forward = re.findall(r"typedef struct (weft_\w+) \w+;", code)
-        self.handles = [name for name in dict.fromkeys(forward) if name not in self.structs]
-        self.callbacks = {name: (result.strip(), self.parameters(rest)) for result, name, rest in re.findall(
-            r"typedef ([\w ]+?)\(\*(weft_\w+)\)\((.*?)\);", code, re.DOTALL)}
-        self.functions = [(re.sub(r"\s+", " ", result).strip(), name, self.parameters(rest)) for result, name, rest in
-                          re.findall(r"WEFT_API\s+([^;(]*?)\s*\b(weft_\w+)\s*\(([^;]*)\);", code)]
-        self.enum_names = [name for name in self.enums if name]
-
-    def declaration(self, text):
-        """(type without pointers, stars, name, [] of the array's sizes, is const)"""
-        text = re.sub(r"\s+", " ", text.strip())
-        sizes = re.findall(r"\[(\w*)\]", text)
-        text = re.sub(r"\[\w*\]", "", text)
-        name = re.search(r"(\w+)$", text)[1]
-        rest = text[:-len(name)]
-        const = bool(re.match(r"const |struct const", rest.strip()))
-        kind = re.sub(r"\b(const|struct)\b|\*", " ", rest).strip()
-        return kind, rest.count("*"), name, sizes, const or "*const" in rest
-
-    def parameters(self, text):
-        text = text.strip()
-        return [] if text == "void" else [self.declaration(part) for part in text.split(",")]
-
-    def fields(self, body):
-        body = re.sub(r"union \{.*?(weft_view outputs\[\w+\];)\s*\};", r"\1", body, flags=re.DOTALL)
-        found = []
-        for line in body.split(";"):
-            if not line.strip():
-                continue
-            parts = [part.strip() for part in line.split(",")]
-            first = self.declaration(parts[0])
-            found.append(first)
-            for part in parts[1:]:
-                found.append(self.declaration(f"{first[0]} {part}" if not part.startswith("*") else f"const {first[0]} {part}"))
-        return found
+    def declared(self, each):
+        """(type without pointers, pointers, name, sizes of the array, is const). Structs of other libraries are pointers alone."""
+        kind = "void" if each["type"].startswith("DL") else each["type"]
+        return kind, each["pointers"], each["name"], [str(size or "") for size in each["array"]], each["const"]
 
     def constants(self):
-        """[(name, value)] of enums and macros that are whole numbers; a text is (name, "text")."""
-        values, ordered, taken = {}, [], {name for _, name, _ in self.functions} | set(self.structs) | set(self.handles)
-        for enum, members in self.enums.items():
-            following = 0
-            for member in members:
-                name, _, text = (part.strip() for part in member.partition("="))
-                following = self.evaluate(text, values) if text else following
-                values[name] = following
-                shown = name if name.lower() not in taken else enum.upper() + name[len("WEFT"):]
-                ordered.append((shown, following))
-                following += 1
-        for name, text in self.macros.items():
-            if text.startswith('"') and name.startswith("WEFT_VERSION"):
-                ordered.append((name if name.lower() not in taken else name + "_TEXT", text))
-            elif not re.search(r"[{\"]|^__", text) and "BEGIN" not in name and "END" not in name:
-                values[name] = self.evaluate(text, values)
-                ordered.append((name, values[name]))
+        """[(name, value)]; a text is in quotation marks. Names that differ from a procedure's by capitals alone are changed."""
+        ordered, taken = [], {name for _, name, _ in self.functions} | set(self.structs) | set(self.handles)
+        for enum in self.api["enums"]:
+            for name, value in enum["values"].items():
+                ordered.append((name if name.lower() not in taken else enum["name"].upper() + name[len("WEFT"):], value))
+        for name, value in self.api["constants"].items():
+            if not isinstance(value, str):
+                ordered.append((name, value))
+            elif name.startswith("WEFT_VERSION"):
+                ordered.append((name if name.lower() not in taken else name + "_TEXT", f'"{value}"'))
         return ordered
 
-    def evaluate(self, text, values):
-        text = re.sub(r"\bINT32_MIN\b", "(-2147483648)", text)
-        text = re.sub(r"\bWEFT_TYPE_BIT\(([^()]*)\)", r"(1 << (\1))", text)
-        for _ in range(20):
-            text = re.sub(r"\bWEFT_\w+", lambda match: f"({values.get(match[0], self.macros.get(match[0]))})", text)
-            text = re.sub(r"\bWEFT_TYPE_BIT\)?\(([^()]*)\)", r"(1 << (\1))", text)
-        return eval(re.sub(r"(\d)u\b", r"\1", text), {"__builtins__": {}})
-
     def defaults(self):
-        """{struct: [text of each field]} of the initialisers and of WEFT_..._DEFAULT."""
+        """{struct: {field: value}} of the types' own values; further ones under their own names."""
         found = {}
-        for name, (kind, body) in self.initialisers.items():
-            match = re.search(r"all = (\{.*\}|\w+);", body)
-            text = self.macros[match[1]] if match and match[1] in self.macros else match[1] if match else "{}"
-            if name == kind:
-                found[kind] = self.values(text)
-            else:
-                found[name] = self.values(text)
-        found["weft_loss_scaler"] = self.values(self.macros["WEFT_LOSS_SCALER_DEFAULT"])
+        for each in self.api["defaults"]:
+            own = each["name"] in (f"{each['struct']}_init", "WEFT_LOSS_SCALER_DEFAULT")
+            found[each["struct"] if own else each["name"].removesuffix("_init")] = each["values"]
         return found
 
-    def values(self, text):
-        inside = text.strip()[1:-1].strip()
-        return [re.sub(r"sizeof\(\w+\)", "0", part.strip()) for part in re.sub(r"\{[^{}]*\}", "0", inside).split(",") if part.strip()]
+    def struct_of(self, name):
+        return next(each["struct"] for each in self.api["defaults"] if each["name"] == f"{name}_init")
 
 
 class Module:
@@ -172,23 +113,20 @@ class Module:
             return f"type({kind}) :: {name}"
         if stars:
             return f"type(c_ptr) :: {name} = c_null_ptr"
-        shape = "".join(f"({self.number(size)})" for size in sizes)
+        shape = "".join(f"({size})" for size in sizes)
         kind_text = self.base(kind)
         if kind_text.startswith("type("):
             return f"{kind_text} :: {name}{shape}"
         if kind_text.startswith("logical"):
-            value = ".true._c_bool" if default == "true" else ".false._c_bool"
+            value = ".true._c_bool" if default else ".false._c_bool"
         elif kind_text.startswith("character"):
             value = "c_null_char"
         elif kind_text.startswith("real"):
             value = f"{float(default or 0)!r}".replace("e", "d") + ("" if "e" in repr(float(default or 0)) else "_c_double")
         else:
-            value = str(self.headers.evaluate(default, dict(self.all_constants))) if default else "0"
+            value = str(default or 0)
             value += "_" + re.search(r"\((\w+)\)", kind_text)[1]
         return f"{kind_text} :: {name}{shape} = {value}"
-
-    def number(self, size):
-        return self.headers.evaluate(size, {})
 
     def types(self):
         write = self.lines.append
@@ -196,16 +134,16 @@ class Module:
         for name in self.headers.handles:
             write(f"type, bind(C), public :: {name}\n  type(c_ptr) :: handle = c_null_ptr\nend type")
         for name, fields in self.ordered_structs():
-            values = defaults.get(name, [])
+            values = defaults.get(name, {})
             write(f"type, bind(C), public :: {name}")
-            for position, field in enumerate(fields):
-                write("  " + self.component(field, values[position] if position < len(values) else ""))
+            for field in fields:
+                write("  " + self.component(field, values.get(field[2])))
             write("end type")
         for name in set(defaults) - set(self.headers.structs):
-            kind = self.headers.initialisers[name][0]
+            kind = self.headers.struct_of(name)
             fields = self.headers.structs[kind]
-            given = ", ".join(f"{field[2]}={value}_{'c_size_t' if field[0] == 'size_t' else 'c_double'}"
-                              for field, value in zip(fields, defaults[name]))
+            given = ", ".join(f"{field[2]}={defaults[name].get(field[2], 0)}_{'c_size_t' if field[0] == 'size_t' else 'c_double'}"
+                              for field in fields)
             write(f"type({kind}), parameter, public :: {name.upper().replace('_OPTIONS', '_DEFAULT')} = &\n  {kind}({given})")
 
     def ordered_structs(self):
@@ -624,7 +562,7 @@ def sizes(headers, language):
 
 def main():
     arguments = sys.argv[1:]
-    headers = Headers([argument for argument in arguments if not argument.startswith("--")])
+    headers = Api(arguments[-1])
     if "--sizes-c" in arguments or "--sizes-f90" in arguments:
         sys.stdout.write(sizes(headers, "c" if "--sizes-c" in arguments else "f90"))
     else:

@@ -1,0 +1,561 @@
+"""Tensors: what they are, their values, operators."""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from ctypes import byref, c_int64, c_void_p
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy
+
+from . import _api, _library
+from ._layouts import (DTYPES, WITH_GRAD, Axes, DType, Mesh, Partial, Placement, Placements, Replicate, Shard, _Counted, _placement, _placement_array, _texts,
+                       axes, bfloat16, bool_, current_mesh, dtype_of, float16, float32, float64, int32, int64, int64s, ints, resolve, same_length, sized,
+                       uint8)
+from ._library import check, choose, ended, failure, lib as _lib, raised, settle, text_of, world
+
+__all__ = ["DTYPES", "WITH_GRAD", "Axes", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor", "axes", "bfloat16",
+           "bool_", "borrowed", "check", "check_call", "choose", "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
+           "int32", "int64", "int64s", "ints", "made", "operands", "resolve", "same_length", "sized", "tensor", "tensors", "uint8"]
+
+
+# ---- arguments for C ----
+def tensors(given: Sequence[Optional[Tensor]]) -> Any:
+    """Handles for C."""
+    if isinstance(given, Tensor):
+        raise TypeError("a sequence of tensors is expected, not one tensor")
+    if len(given) == 1 and isinstance(given[0], (list, tuple)): # einsum(text, [a, b])
+        given = given[0]
+    values = [None if each is None else _handle(each) for each in given]
+    return (c_void_p * len(values))(*values) if values else _Counted((c_void_p * 1)(), 0)
+
+
+def _handle(given: Any) -> int:
+    if type(given) is not Tensor and not isinstance(given, Tensor):
+        raise TypeError(f"a Tensor is expected, not {type(given).__name__}; asarray() makes one")
+    return given._as_parameter_
+
+
+def fill(kind: Any, **values: Any) -> Any:
+    """A struct of options; one number stands for all dimensions."""
+    options = kind(size=ctypes.sizeof(kind))
+    for name, value in values.items():
+        field = getattr(options, name)
+        if isinstance(field, ctypes.Array):
+            numbers = list(value) if hasattr(value, "__len__") else [value] * len(field)
+            if len(numbers) > len(field):
+                raise ValueError(f"{name}: {len(numbers)} numbers are given, {len(field)} are expected")
+            for i, number in enumerate(numbers):
+                field[i] = number
+        else:
+            setattr(options, name, value._as_parameter_ if isinstance(value, Tensor) else value)
+    return options
+
+
+def tensor(given: Any, name: str) -> Tensor:
+    """The argument, which must be a tensor."""
+    if not isinstance(given, Tensor):
+        raise TypeError(f"{name}: a Tensor is expected, not {type(given).__name__}; asarray() makes one")
+    return given
+
+
+def asked(value: Any) -> Any:
+    """A property: 0 may be C's way to say that it fails, on another thread or after the world's end."""
+    if not value and _lib.weft_last_status():
+        raise failure()
+    return value
+
+
+def operands(a: Any, b: Any) -> tuple[Any, Any]:
+    """Numbers become tensors without dimensions, on the mesh of the other operand."""
+    if not isinstance(a, Tensor):
+        return _scalar(a, b), b
+    return a, b if isinstance(b, Tensor) else _scalar(b, a)
+
+
+def _scalar(value: Any, like: Any) -> Tensor:
+    if not isinstance(like, Tensor):
+        raise TypeError(f"a Tensor is expected, not {type(like).__name__}; asarray() makes one")
+    if isinstance(value, (bool, numpy.bool_)):
+        dtype = bool_
+    elif isinstance(value, (int, numpy.integer)):
+        dtype = like.dtype if like.dtype.is_floating_point or like.dtype is not bool_ else int64
+        if not -2**53 <= value <= 2**53:
+            raise OverflowError(f"{value}: whole numbers beyond 2**53 are no arguments; asarray() keeps all 64 bits")
+    elif isinstance(value, (float, numpy.floating)):
+        dtype = like.dtype if like.dtype.is_floating_point else float32
+    else:
+        raise TypeError(f"a Tensor or a number is expected, not {type(value).__name__}; asarray() makes a Tensor")
+    return made(_lib.weft_full(dtype, 0, None, value, _lib.weft_tensor_mesh(like), None))
+
+
+# ---- tensors ----
+def made(handle: Optional[int], function: str = "") -> Tensor:
+    """A Tensor that owns the reference that C returned; raises C's error for NULL."""
+    if handle is None:
+        raise failure()
+    tensor = _new(Tensor)
+    tensor._as_parameter_ = handle
+    tensor._epoch = world.epoch
+    if world.scopes: # C's scope owns the reference that it returned
+        _lib.weft_tensor_retain(handle)
+    if ended:
+        _library.release_ended()
+    return tensor
+
+
+def borrowed(handle: int) -> Tensor:
+    """A Tensor for a reference that C keeps."""
+    tensor = _new(Tensor)
+    tensor._as_parameter_ = handle
+    tensor._epoch = world.epoch
+    check(_lib.weft_tensor_retain(handle))
+    return tensor
+
+
+def done(handle: Optional[int], function: str = "") -> None:
+    """After a call in place, which returns its argument."""
+    if handle is None:
+        raise failure()
+
+
+if TYPE_CHECKING:
+    def _makes_tensor(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor: ...
+    def _makes_two(self: Tensor, *arguments: Any, **keywords: Any) -> tuple[Tensor, Tensor]: ...
+
+
+class Tensor:
+    """A distributed tensor. Operations return at once; values are there when they are asked for."""
+
+    __slots__ = ("_as_parameter_", "_epoch", "__weakref__")
+    __array_ufunc__ = None # NumPy leaves operators to this class
+    __hash__ = object.__hash__
+
+    def __init__(self) -> None:
+        raise TypeError("asarray(), zeros(), from_local(), ... make tensors")
+
+    def __del__(self) -> None:
+        try:
+            _library.end(self._epoch, _lib.weft_tensor_release, self._as_parameter_)
+        except (AttributeError, TypeError):
+            pass # it was never made, or the interpreter is ending
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Tensor cannot be pickled: save_checkpoint() saves it on all processes, numpy() gathers its values")
+
+    # Made in _operators.py and array_api.py.
+    if TYPE_CHECKING:
+        sum = prod = mean = max = min = any = all = norm = var = std = logsumexp = nansum = nanmean = exp = log = log1p = expm1 = sqrt = \
+            rsqrt = sin = cos = tan = tanh = sigmoid = relu = abs = neg = sign = square = reciprocal = floor = ceil = round = trunc = erf = \
+            isnan = isinf = isfinite = cumsum = cumprod = softmax = log_softmax = reshape = view = permute = transpose = expand = flatten = \
+            unflatten = unsqueeze = squeeze = gather = scatter = scatter_add = index_select = index_add = index_copy = index_fill = \
+            masked_fill = masked_select = matmul = dot = add = sub = mul = div = pow = maximum = minimum = eq = ne = lt = le = gt = ge = \
+            logical_and = logical_or = logical_xor = logical_not = diagonal = trace = nan_to_num = quantile = add_ = sub_ = mul_ = div_ = \
+            copy_ = fill_ = zero_ = uniform_ = normal_ = scatter_add_ = index_add_ = lerp = argmax = argmin = argsort = clip = clamp = tril \
+            = triu = flip = roll = t = clone = _makes_tensor
+        median = sort = topk = _makes_two
+        nonzero: Callable[..., tuple[Tensor, ...]]
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __rpow__ = __and__ = \
+            __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __lt__ = __le__ = \
+            __gt__ = __ge__ = __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = __ipow__ = __iand__ = __ior__ = \
+            __ixor__ = __imatmul__ = __ilshift__ = __irshift__ = _makes_tensor
+        __eq__ = __ne__ = _makes_tensor # type: ignore[assignment]
+
+    # ---- properties ----
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return asked(_lib.weft_tensor_ndim(self))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the whole tensor."""
+        ndim = asked(_lib.weft_tensor_ndim(self))
+        if not ndim:
+            return ()
+        address = _lib.weft_tensor_shape(self)
+        if not address:
+            raise failure()
+        return tuple((c_int64 * ndim).from_address(address))
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return asked(_lib.weft_tensor_num_elements(self))
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return asked(_lib.weft_tensor_num_elements(self))
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self.ndim
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        value = _lib.weft_tensor_dtype(self)
+        return DTYPES[asked(0) or value if value == _api.weft_dtype.F32 else value] # C's answer on errors is F32
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the whole tensor."""
+        return asked(_lib.weft_tensor_bytes(self))
+
+    @property
+    def device(self) -> str:
+        """Where Python sees its values: main memory, whichever devices compute."""
+        return "cpu"
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh that the tensor is laid out over."""
+        return Mesh._of(_lib.weft_tensor_mesh(self))
+
+    device_mesh = mesh
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """One placement per mesh dimension."""
+        count = _lib.weft_tensor_num_placements(self)
+        array = (_api.weft_placement * count).from_address(_lib.weft_tensor_placements(self)) if count else ()
+        return tuple(map(_placement, array))
+
+    @property
+    def is_fake(self) -> bool:
+        """Whether it has no data."""
+        return asked(_lib.weft_tensor_is_fake(self))
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TypeError("a tensor without dimensions has no length")
+        return shape[0]
+
+    def set_name(self, name: str) -> Tensor:
+        """Gives the tensor a name, which messages and traces show."""
+        check(_lib.weft_tensor_set_name(self, name.encode()))
+        return self
+
+    # ---- text and pictures: local, and without waiting ----
+    def __repr__(self) -> str:
+        if self._epoch != world.epoch or not world.running:
+            return "Tensor(of a world that has ended)"
+        buffer = ctypes.create_string_buffer(512)
+        return f"Tensor({_lib.weft_tensor_describe(self, buffer, 512).decode(errors='replace')})"
+
+    def sharding(self) -> str:
+        """Which rank holds which part, as text."""
+        return text_of(_lib.weft_visualize_sharding_text, self, _api.weft_sharding_format.TEXT)
+
+    def _repr_html_(self) -> str:
+        if self._epoch != world.epoch or not world.running:
+            return "<pre>Tensor(of a world that has ended)</pre>"
+        import html
+        if not self.ndim:
+            return f"<pre>{html.escape(repr(self)[7:-1])}</pre>"
+        picture = text_of(_lib.weft_visualize_sharding_text, self, _api.weft_sharding_format.SVG)
+        return picture[picture.index("<svg"):]
+
+    def text(self) -> str:
+        """Layout and values, abbreviated. Waits; all processes must call it."""
+        settle()
+        return text_of(_lib.weft_tensor_print_text, self)
+
+    # ---- values: wait, and all processes take part ----
+    def item(self) -> Any:
+        """The value of a tensor of one element. Waits; all processes must call it."""
+        if self.size == 1 and self.dtype is int64: # beyond double precision
+            return self.numpy().reshape(()).item()
+        settle()
+        value = ctypes.c_double()
+        check(_lib.weft_tensor_item(self, byref(value)))
+        dtype = self.dtype
+        return value.value if dtype.is_floating_point else bool(value.value) if dtype is bool_ else int(value.value)
+
+    def numpy(self, process: Optional[int] = None) -> Any:
+        """The whole tensor as a NumPy array, on every process or on one (None on the others). Waits; all processes must call it.
+        bfloat16 becomes float32."""
+        if self.dtype is bfloat16:
+            return made(_lib.weft_to_type(self, float32)).numpy(process)
+        array = numpy.empty(self.shape, self.dtype.numpy) if process in (None, _lib.weft_process_index()) else None
+        settle()
+        address = array.ctypes.data if array is not None else None
+        if process is None:
+            check(_lib.weft_to_host(self, address, array.nbytes))
+        else:
+            check(_lib.weft_to_host_on(self, process, address, array.nbytes if array is not None else 0))
+        return array
+
+    def tolist(self) -> Any:
+        """The whole tensor as nested lists. Waits; all processes must call it."""
+        return self.numpy().tolist()
+
+    def _one_process(self, what: str, instead: str) -> None:
+        if _lib.weft_num_processes() > 1:
+            raise TypeError(f"{what} of a distributed tensor would wait for all processes: call {instead} on all of them")
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self._one_process("a format", "t.item()") is None else str(self)
+
+    def __bool__(self) -> bool:
+        self._one_process("bool()", "bool(t.item())")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        self._one_process("float()", "t.item()")
+        return float(self.item())
+
+    def __int__(self) -> int:
+        self._one_process("int()", "int(t.item())")
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        self._one_process("complex()", "complex(t.item())")
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        self._one_process("an index", "t.item()")
+        if self.dtype.is_floating_point or self.ndim:
+            raise TypeError("only a tensor of one whole number is an index")
+        return int(self.item())
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self._one_process("a NumPy array", "t.numpy()")
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        self._one_process("iteration", "unstack(t), which is a list,")
+        return iter([self[i] for i in range(len(self))])
+
+    def __contains__(self, value: Any) -> bool:
+        self._one_process("`in`", "(t == value).any().item()")
+        return bool((self == value).any().item())
+
+    # ---- layouts ----
+    def redistribute(self, placements: Placements = None, mesh: Optional[Mesh] = None, *, device_mesh: Optional[Mesh] = None) -> Tensor:
+        """The same values in another layout, on the same mesh or another one; Replicate unless placements are given."""
+        mesh = mesh if device_mesh is None else device_mesh
+        if isinstance(placements, Mesh): # DTensor's order
+            placements, mesh = mesh, placements
+        count = mesh.ndim if mesh is not None else _lib.weft_tensor_num_placements(self)
+        return made(_lib.weft_redistribute(self, mesh, _placement_array(placements, count)))
+
+    def full_tensor(self) -> Tensor:
+        """The same values, replicated."""
+        return made(_lib.weft_redistribute(self, None, None))
+
+    def local_box(self, local_rank: int = 0) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Offset and extent of the shard of a hosted rank."""
+        offset, extent = (c_int64 * _api.MAX_DIMS)(), (c_int64 * _api.MAX_DIMS)()
+        check(_lib.weft_local_box(self, local_rank, offset, extent))
+        return tuple(offset[:self.ndim]), tuple(extent[:self.ndim])
+
+    def local(self, local_rank: int = 0) -> Any:
+        """The shard of a hosted rank as a NumPy array that shares its memory, read-only, with the values of now: later changes of
+        the tensor do not show. Waits for the shard; local. bfloat16 comes as uint16. access() writes."""
+        from .arrays import to_dlpack_array
+        settle()
+        return to_dlpack_array(self, local_rank)
+
+    def to_local(self) -> Any:
+        """local() of the first hosted rank."""
+        return self.local()
+
+    def access(self, local_rank: int = 0, mode: str = "r+") -> Any:
+        """``with t.access(0, "r+") as shard:`` lends the shard's memory as a NumPy array: "r" reads, "w" writes all, "r+" both.
+        Waits for the shard; tasks that need it wait until the block ends."""
+        from .arrays import Access
+        return Access(self, local_rank, mode)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Optional[bool] = None) -> Any:
+        from .arrays import export
+        if _lib.weft_local_ranks() > 1 and not all(isinstance(each, Replicate) for each in self.placements):
+            raise BufferError("this process hosts several shards: t.local(rank) gives each")
+        return export(self, 0, max_version, copy)
+
+    # ---- gradients ----
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the tensor is a leaf or was computed from leaves. Setting it makes it a leaf, or a constant again."""
+        return asked(_lib.weft_requires_grad(self))
+
+    @requires_grad.setter
+    def requires_grad(self, on: bool) -> None:
+        check(_lib.weft_set_requires_grad(self, on))
+
+    def requires_grad_(self, on: bool = True) -> Tensor:
+        """Makes the tensor a leaf; returns it."""
+        check(_lib.weft_set_requires_grad(self, on))
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return _lib.weft_is_leaf(self) or not _lib.weft_requires_grad(self)
+
+    @property
+    def grad(self) -> Optional[Tensor]:
+        """The gradient of a leaf; None if there is none. Setting it to None drops it."""
+        if not _lib.weft_is_leaf(self):
+            return None
+        handle = _lib.weft_grad(self)
+        return borrowed(handle) if handle else None
+
+    @grad.setter
+    def grad(self, value: None) -> None:
+        if value is not None:
+            raise ValueError("grad: only None may be assigned")
+        check(_lib.weft_zero_grad(1, (c_void_p * 1)(self._as_parameter_)))
+
+    def backward(self, gradient: Optional[Tensor] = None, retain_graph: bool = False, create_graph: bool = False) -> None:
+        """Computes the gradients of a tensor of one element, or of sum(tensor * gradient), and adds them to those of all leaves."""
+        options = fill(_api.weft_backward_options, output_gradient=gradient, retain=retain_graph, create_graph=create_graph)
+        check_call(_lib.weft_backward_ex(self, byref(options)))
+
+    def detach(self) -> Tensor:
+        """The same values as a constant."""
+        return made(_lib.weft_detach(self))
+
+    # ---- types ----
+    def astype(self, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+        """The same values in another type."""
+        return made(_lib.weft_to_type(self, dtype_of(dtype)))
+
+    def to(self, dtype: Any) -> Tensor:
+        """The same values in another type."""
+        return made(_lib.weft_to_type(self, dtype_of(dtype)))
+
+    def float(self) -> Tensor:
+        return self.to(float32)
+
+    def double(self) -> Tensor:
+        return self.to(float64)
+
+    def bfloat16(self) -> Tensor:
+        return self.to(bfloat16)
+
+    def half(self) -> Tensor:
+        return self.to(float16)
+
+    def int(self) -> Tensor:
+        return self.to(int32)
+
+    def bool(self) -> Tensor:
+        return self.to(bool_)
+
+    def long(self) -> Tensor:
+        return self.to(int64)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        if str(device) != "cpu":
+            raise ValueError(f"device: {device!r}: weft's scheduler chooses the device of each task; arrays come in and out on the cpu")
+        return self
+
+    # ---- operators ----
+    def __add__(self, other: Any) -> Any:
+        if type(other) is Tensor:
+            return made(_lib.weft_add(self, other))
+        return _with_number(self, other, _lib.weft_add_scalar, _lib.weft_add)
+
+    def __sub__(self, other: Any) -> Any:
+        if type(other) is Tensor:
+            return made(_lib.weft_sub(self, other))
+        return _binary(_lib.weft_sub, self, other)
+
+    def __mul__(self, other: Any) -> Any:
+        if type(other) is Tensor:
+            return made(_lib.weft_mul(self, other))
+        return _with_number(self, other, _lib.weft_scale, _lib.weft_mul)
+
+    def __truediv__(self, other: Any) -> Any:
+        return made(_lib.weft_div(self, other)) if type(other) is Tensor else _binary(_lib.weft_div, self, other)
+
+    def __matmul__(self, other: Any) -> Any:
+        return made(_lib.weft_matmul(self, other)) if isinstance(other, Tensor) else NotImplemented
+
+    def __pow__(self, other: Any) -> Any:
+        return made(_lib.weft_pow(self, other)) if type(other) is Tensor else \
+            _with_number(self, other, _lib.weft_pow_scalar, _lib.weft_pow)
+
+    def __neg__(self) -> Tensor:
+        return made(_lib.weft_neg(self))
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return made(_lib.weft_abs(self))
+
+    def __invert__(self) -> Tensor:
+        return made(_lib.weft_logical_not(self) if self.dtype is bool_ else _lib.weft_bitwise_not(self))
+
+    def __getitem__(self, index: Any) -> Tensor:
+        from .indexing import get
+        return get(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        from .indexing import put
+        put(self, index, value)
+
+    @property
+    def T(self) -> Tensor:
+        """The transpose of a matrix."""
+        if self.ndim != 2:
+            raise ValueError(f"T: a matrix is expected, not {self.ndim} dimensions; mT transposes the last two")
+        return made(_lib.weft_transpose(self, 0, 1))
+
+    @property
+    def mT(self) -> Tensor:
+        """The tensor with its last two dimensions exchanged."""
+        return made(_lib.weft_transpose(self, -2, -1))
+
+    def __array_namespace__(self, *, api_version: Optional[str] = None) -> Any:
+        import weft_tensors
+        return weft_tensors
+
+
+_new = Tensor.__new__
+
+
+def check_call(status: int) -> None:
+    """After a call that may have run functions of Python: their exception comes first."""
+    if status or raised:
+        raise failure(status)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float, numpy.integer, numpy.floating, numpy.bool_))
+
+
+def refused(other: Any) -> Any:
+    """Arrays and lists are no operands: which process's values would count?"""
+    if isinstance(other, (numpy.ndarray, list, tuple)):
+        raise TypeError(f"a Tensor or a number is expected, not {type(other).__name__}; asarray() makes a Tensor of one that all processes have")
+    return NotImplemented
+
+
+def _with_number(a: Tensor, other: Any, by_number: Any, by_tensor: Any) -> Any:
+    """a + 1: C's call with a number, unless types are promoted."""
+    if isinstance(other, Tensor):
+        return made(by_tensor(a, other))
+    if not _number(other):
+        return refused(other)
+    if isinstance(other, float) and a.dtype.is_floating_point or isinstance(other, int) and not isinstance(other, bool) and \
+            -2**53 <= other <= 2**53 and a.dtype is not bool_:
+        return made(by_number(a, other))
+    return made(by_tensor(a, _scalar(other, a)))
+
+
+def _binary(function: Any, a: Any, b: Any) -> Any:
+    if not isinstance(b, Tensor):
+        if not _number(b):
+            return refused(b)
+        b = _scalar(b, a)
+    return made(function(a, b))
+
+
+from . import _operators # noqa: E402, F401 (they need the class)

@@ -1,0 +1,373 @@
+"""Arrays in and out: NumPy, DLPack, shards of each process, lists."""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import byref, c_char_p, c_int64, c_void_p, py_object
+from typing import Any, Optional
+
+import numpy
+
+from . import _api, _library
+from ._core import (WITH_GRAD, DType, Mesh, Placements, Tensor, _lib, _placement_array, bfloat16, bool_, check, choose, dtype_of, failure, float32,
+                    int64, int64s, made, operands, resolve)
+
+# ---- DLPack ----
+_python = ctypes.pythonapi
+_capsule_new = ctypes.PYFUNCTYPE(py_object, c_void_p, c_char_p, c_void_p)(("PyCapsule_New", _python))
+_capsule_is = ctypes.PYFUNCTYPE(ctypes.c_int, py_object, c_char_p)(("PyCapsule_IsValid", _python))
+_capsule_pointer = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", _python))
+_capsule_rename = ctypes.PYFUNCTYPE(ctypes.c_int, py_object, c_char_p)(("PyCapsule_SetName", _python))
+_capsule_is_raw = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, c_char_p)(("PyCapsule_IsValid", _python))
+_capsule_pointer_raw = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(("PyCapsule_GetPointer", _python))
+# A capsule's name must live as long as the capsule.
+_NAMES = {b"dltensor_versioned": b"used_dltensor_versioned", b"dltensor": b"used_dltensor"}
+
+
+class _Versioned(ctypes.Structure):
+    """The beginning of DLManagedTensorVersioned."""
+
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", c_void_p), ("deleter", ctypes.CFUNCTYPE(None, c_void_p))]
+
+
+class _Unversioned(ctypes.Structure):
+    """DLManagedTensor: the tensor of 48 bytes, its context and the deleter."""
+
+    _fields_ = [("tensor", ctypes.c_char * 48), ("context", c_void_p), ("deleter", ctypes.CFUNCTYPE(None, c_void_p))]
+
+
+@ctypes.PYFUNCTYPE(None, c_void_p)
+def _end_untaken(capsule: int) -> None:
+    """A capsule that nobody took ends its managed tensor."""
+    for name, kind in ((b"dltensor_versioned", _Versioned), (b"dltensor", _Unversioned)):
+        if _capsule_is_raw(capsule, name):
+            managed = _capsule_pointer_raw(capsule, name)
+            kind.from_address(managed).deleter(managed)
+
+
+def export(tensor: Tensor, local_rank: int, max_version: Any = None, copy: Optional[bool] = None) -> Any:
+    """A capsule of a hosted rank's shard."""
+    versioned = max_version is not None and max_version[0] >= 1
+    function = _lib.weft_to_dlpack if versioned else _lib.weft_to_dlpack_unversioned
+    _library.settle()
+    managed = function(tensor, local_rank, _api.COPY if copy else 0)
+    if not managed:
+        raise failure()
+    return _capsule_new(managed, b"dltensor_versioned" if versioned else b"dltensor", ctypes.cast(_end_untaken, c_void_p))
+
+
+class _Shard:
+    """A shard as numpy.from_dlpack() takes it."""
+
+    def __init__(self, tensor: Tensor, local_rank: int) -> None:
+        self.tensor, self.local_rank = tensor, local_rank
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Optional[bool] = None) -> Any:
+        return export(self.tensor, self.local_rank, max_version, copy)
+
+
+def to_dlpack_array(tensor: Tensor, local_rank: int) -> Any:
+    if tensor.dtype is bfloat16: # NumPy has none
+        shape = tensor.local_box(local_rank)[1]
+        array = numpy.empty(shape, numpy.uint16)
+        check(_lib.weft_local_to_host(tensor, local_rank, array.ctypes.data, array.nbytes))
+    else:
+        array = numpy.from_dlpack(_Shard(tensor, local_rank))
+    array.flags.writeable = False
+    return array
+
+
+class Access:
+    """A shard's memory, lent to the program between `with` and the end of its block."""
+
+    def __init__(self, tensor: Tensor, local_rank: int, mode: str) -> None:
+        modes = {"r": _api.weft_access.READ, "w": _api.weft_access.WRITE, "r+": _api.weft_access.READ_WRITE}
+        if mode not in modes:
+            raise ValueError(f"mode: {mode!r} is none of 'r', 'w', 'r+'")
+        self.tensor, self.local_rank, self.mode = tensor, local_rank, modes[mode]
+
+    def __enter__(self) -> Any:
+        _library.settle()
+        address = _lib.weft_local_acquire(self.tensor, self.local_rank, self.mode)
+        if not address and _lib.weft_last_status():
+            raise failure()
+        extent = self.tensor.local_box(self.local_rank)[1]
+        dtype = self.tensor.dtype
+        kind = dtype.numpy if dtype.numpy is not None else numpy.dtype(numpy.uint16)
+        count = int(numpy.prod(extent, dtype=numpy.int64))
+        if not count:
+            return numpy.empty(extent, kind)
+        array = numpy.frombuffer((ctypes.c_char * (count * kind.itemsize)).from_address(address), kind).reshape(extent)
+        array.flags.writeable = self.mode != _api.weft_access.READ
+        return array
+
+    def __exit__(self, *error: object) -> None:
+        check(_lib.weft_local_release(self.tensor, self.local_rank))
+
+
+def from_dlpack(x: Any, /, *, mesh: Optional[Mesh] = None, placements: Placements = None, shape: Optional[Sequence[int]] = None,
+                device: Any = None, copy: Optional[bool] = None, requires_grad: bool = False) -> Tensor:
+    """A tensor on the memory of arrays that other libraries made: this process's shards, without a copy unless `copy` is set.
+
+    x: an object with __dlpack__(), or a sequence of one for each rank that this process hosts.
+    shape: the shape of the whole tensor; otherwise that of the array, if it is not sharded.
+    """
+    return from_local(x, mesh, placements, shape=shape, copy=bool(copy), requires_grad=requires_grad)
+
+
+def _managed(array: Any) -> tuple[Any, bytes, int]:
+    """The capsule of an array, its name, and the managed tensor in it."""
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0))
+    except TypeError: # an older producer
+        capsule = array.__dlpack__()
+    for name in _NAMES:
+        if _capsule_is(capsule, name):
+            return capsule, name, _capsule_pointer(capsule, name)
+    raise TypeError("__dlpack__() returned no capsule of a tensor that nobody has taken")
+
+
+def _dtype_and_shape(managed: int, name: bytes) -> tuple[DType, tuple[int, ...]]:
+    """Of a managed tensor: DLTensor is {data, {device type, id}, ndim, {code, bits, lanes}, shape, strides, offset}."""
+    base = managed + (ctypes.sizeof(_Versioned) + 8 if name == b"dltensor_versioned" else 0)
+    ndim = ctypes.c_int32.from_address(base + 16).value
+    code, bits = ctypes.c_uint8.from_address(base + 20).value, ctypes.c_uint8.from_address(base + 21).value
+    shape = (c_int64 * ndim).from_address(c_void_p.from_address(base + 24).value) if ndim else ()
+    names = {(2, 64): "float64", (2, 32): "float32", (4, 16): "bfloat16", (2, 16): "float16", (0, 64): "int64", (0, 32): "int32",
+             (1, 8): "uint8", (6, 8): "bool"}
+    if (code, bits) not in names:
+        raise TypeError(f"weft has no element type of DLPack's code {code} with {bits} bits")
+    return dtype_of(names[code, bits]), tuple(shape)
+
+
+def from_local(locals: Any, mesh: Optional[Mesh] = None, placements: Placements = None, *, shape: Optional[Sequence[int]] = None,
+               copy: bool = False, check_ranks: bool = False, requires_grad: bool = False, run_check: bool = False) -> Tensor:
+    """A tensor of the shards that this process has: NumPy arrays, PyTorch tensors, or others with __dlpack__().
+
+    locals: one array, or a sequence of one for each rank that this process hosts.
+    shape: the shape of the whole tensor. Without it, the processes add up the sizes of their shards, which waits for them.
+    copy: copy the memory before the call returns. Otherwise the tensor uses it in place: change it only through access() until
+        the tensor is gone and wait() has returned.
+    check_ranks: compare shapes and types of all processes, and give replicas the first one's values. Waits.
+    """
+    if isinstance(locals, (list, tuple)) and (not locals or hasattr(locals[0], "__dlpack__") or locals[0] is None):
+        arrays = list(locals)
+    else:
+        arrays = [locals]
+    mesh, array_of_placements = resolve(mesh, placements)
+    if len(arrays) != _lib.weft_local_ranks():
+        raise ValueError(f"locals: {len(arrays)} are given, but this process hosts {_lib.weft_local_ranks()} ranks")
+    arrays = [numpy.ascontiguousarray(each) if copy and isinstance(each, numpy.ndarray) and not each.flags.c_contiguous else each for each in arrays]
+    taken = [_managed(each) if each is not None else None for each in arrays]
+    known = [_dtype_and_shape(managed, name) for _, name, managed in filter(None, taken)]
+    if not known:
+        raise TypeError("locals: at least one array is needed, since it has the element type")
+    dtype, first_shape = known[0]
+    flags = (_api.COPY if copy else 0) | (_api.CHECK_RANKS if check_ranks or run_check else 0)
+    kinds = {name for _, name, _ in filter(None, taken)}
+    if len(kinds) > 1:
+        raise TypeError("locals: arrays of libraries with different versions of DLPack")
+    if shape is None:
+        whole = _whole_shape(mesh, array_of_placements, known, first_shape, len(arrays))
+    else:
+        whole = int64s(shape)
+    take = _lib.weft_from_dlpack if kinds == {b"dltensor_versioned"} else _lib.weft_from_dlpack_unversioned
+    pointers = (c_void_p * len(taken))(*[each[2] if each else None for each in taken])
+    given = dtype | WITH_GRAD if requires_grad else dtype
+    tensor = made(take(given, len(whole), whole, pointers, mesh, array_of_placements, flags))
+    for each in filter(None, taken):
+        _capsule_rename(each[0], _NAMES[each[1]])
+    return tensor
+
+
+def _whole_shape(mesh: Optional[Mesh], placements: Any, known: list[Any], first: tuple[int, ...], count: int) -> Any:
+    """The shape of the tensor whose shards have these shapes, which the processes exchange."""
+    handle = mesh._as_parameter_ if mesh is not None else _lib.weft_mesh_current()
+    slots = placements[:_lib.weft_mesh_ndim(handle)] if placements is not None else []
+    if all(each.kind != _api.weft_placement_kind.SHARD for each in slots):
+        return int64s(first)
+    # weft_from_local_ex() adds them up: of shards without data, on memory that is never read.
+    sizes = (c_int64 * max(1, count * len(first)))(*[size for _, shape in known for size in shape])
+    options = _api.weft_from_local_options(None, ctypes.cast(sizes, c_void_p), None, _api.COPY, ctypes.sizeof(_api.weft_from_local_options))
+    memory = numpy.zeros(max(1, max(int(numpy.prod(shape)) for _, shape in known)), numpy.uint8)
+    pointers = (c_void_p * count)(*[memory.ctypes.data] * count)
+    probe = made(_lib.weft_from_local_ex(_api.weft_dtype.U8, len(first), pointers, mesh, placements, byref(options)))
+    return int64s(probe.shape)
+
+
+# ---- whole arrays ----
+def asarray(obj: Any, /, *, dtype: Any = None, mesh: Optional[Mesh] = None, placements: Placements = None, device: Any = None,
+            copy: Optional[bool] = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of a number, of nested lists, or of an array that every process has in full. The values of the process that hosts
+    the mesh's first rank count. With several processes it waits until they have been read; from_local() does not."""
+    if isinstance(obj, Tensor):
+        tensor = obj if dtype is None else obj.astype(dtype)
+        if placements is not None or mesh is not None:
+            tensor = tensor.redistribute(placements, mesh)
+        return made(_lib.weft_add_scalar(tensor, 0)) if copy and tensor is obj and tensor.dtype is not bool_ else tensor
+    if dtype is None and not hasattr(obj, "dtype"):
+        array = numpy.asarray(obj)
+        array = array.astype(numpy.float32) if array.dtype == numpy.float64 else array
+    else:
+        array = numpy.asarray(obj)
+    wanted = dtype_of(dtype) if dtype is not None else dtype_of(array.dtype)
+    if wanted is bfloat16 and array.dtype.name != "bfloat16":
+        made_array = distribute(numpy.asarray(array, numpy.float32), mesh, placements).astype(bfloat16)
+        made_array.requires_grad = requires_grad
+        return made_array
+    if wanted.numpy is not None and array.dtype != wanted.numpy:
+        array = array.astype(wanted.numpy)
+    return distribute(array, mesh, placements, requires_grad=requires_grad)
+
+
+def distribute(array: Any, mesh: Optional[Mesh] = None, placements: Placements = None, *, shape: Optional[Sequence[int]] = None,
+               dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of an array that one process has: the one that hosts the first rank of the mesh. The others may pass None, with the
+    array's shape and dtype. With several processes it waits until the array has been read."""
+    mesh, array_of_placements = resolve(mesh, placements)
+    if array is not None and _lib.weft_num_processes() == 1:
+        array = numpy.asarray(array)
+        if shape is not None and tuple(shape) != array.shape:
+            raise ValueError(f"shape: {tuple(shape)} is not the array's, {array.shape}")
+        return _from_whole(array, mesh, array_of_placements, requires_grad)
+    if array is None:
+        if shape is None or dtype is None:
+            raise TypeError("distribute(None) needs shape and dtype")
+        kind, sizes, address = dtype_of(dtype), int64s(shape), None
+    else:
+        array = numpy.asarray(array)
+        array = array if array.flags.c_contiguous else array.copy()
+        kind, sizes, address = dtype_of(array.dtype), int64s(array.shape), array.ctypes.data
+        if shape is not None and tuple(shape) != array.shape:
+            raise ValueError(f"shape: {tuple(shape)} is not the array's, {array.shape}")
+    return made(_lib.weft_distribute(kind | WITH_GRAD if requires_grad else kind, len(sizes), sizes, address, mesh, array_of_placements))
+
+
+def _from_whole(array: Any, mesh: Optional[Mesh], placements: Any, requires_grad: bool) -> Tensor:
+    """In one process: each rank's part is copied right here, so that nothing waits for tasks that are under way."""
+    kind, sizes = dtype_of(array.dtype), int64s(array.shape)
+    offset, extent = (c_int64 * _api.MAX_DIMS)(), (c_int64 * _api.MAX_DIMS)()
+    parts = []
+    for rank in range(_lib.weft_local_ranks()):
+        check(_lib.weft_shard_box(mesh, placements, len(sizes), sizes, rank, offset, extent))
+        parts.append(numpy.ascontiguousarray(array[tuple(slice(offset[i], offset[i] + extent[i]) for i in range(array.ndim))]))
+    given = kind | WITH_GRAD if requires_grad else kind
+    return made(_lib.weft_from_local(given, len(sizes), sizes, _pointers(parts), mesh, placements, _api.COPY))
+
+
+def from_numpy(array: Any, **options: Any) -> Tensor:
+    """asarray() of a NumPy array: a copy, in any layout. from_local() uses an array's memory in place."""
+    return asarray(numpy.asarray(array), **options)
+
+
+tensor = asarray
+
+
+# ---- comparisons that give an answer ----
+def array_equal(a: Tensor, b: Tensor) -> bool:
+    """Whether shapes, types and all values are equal: one answer on all processes. Waits; all processes must call it."""
+    _library.settle()
+    result = ctypes.c_bool()
+    check(_lib.weft_equal(a, b, byref(result)))
+    return result.value
+
+
+def allclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Whether |a - b| <= atol + rtol |b| everywhere: one answer on all processes. Waits; all processes must call it."""
+    a, b = operands(a, b)
+    _library.settle()
+    result = ctypes.c_bool()
+    check(_lib.weft_allclose(a, b, rtol, atol, equal_nan, byref(result)))
+    return result.value
+
+
+# ---- functions with several results, or with arguments that have no counterpart in C ----
+def split(a: Tensor, sizes: Any, dim: int = 0) -> list[Tensor]:
+    """Consecutive parts along a dimension: of the given sizes, or of one size (the last may be smaller)."""
+    length = a.shape[dim]
+    if not hasattr(sizes, "__len__"):
+        if sizes < 1:
+            raise ValueError(f"sizes: {sizes} is less than 1")
+        sizes = [min(sizes, length - start) for start in range(0, length, sizes)] or [0]
+    outputs = (c_void_p * max(len(sizes), 1))()
+    check(_lib.weft_split(a, len(sizes), int64s(sizes), dim, outputs))
+    return [made(handle) for handle in outputs[:len(sizes)]]
+
+
+def chunk(a: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
+    """At most `chunks` parts along a dimension, as torch.chunk."""
+    outputs = (c_void_p * max(chunks, 1))()
+    count = _lib.weft_chunk(a, chunks, dim, outputs)
+    if not count and _lib.weft_last_status():
+        raise failure()
+    return [made(handle) for handle in outputs[:count]]
+
+
+def cat(tensors: Sequence[Tensor], dim: Optional[int] = 0) -> Tensor:
+    """The tensors one after another along a dimension; None flattens them first."""
+    from ._core import tensors as handles
+    given = list(tensors)
+    if dim is None:
+        given, dim = [made(_lib.weft_flatten(each, 0, -1)) if each.ndim else made(_lib.weft_reshape(each, 1, int64s(1))) for each in given], 0
+    return made(_lib.weft_cat(len(given), handles(given), dim))
+
+
+def from_boxes(boxes: Sequence[tuple[Sequence[int], Any]], shape: Sequence[int], mesh: Optional[Mesh] = None, placements: Placements = None,
+               *, dtype: Any = None) -> Tensor:
+    """A tensor of boxes that the processes have, cut in any way: (offset, NumPy array) each. Together they cover the tensor. Waits."""
+    mesh, array_of_placements = resolve(mesh, placements)
+    arrays = [numpy.ascontiguousarray(array) for _, array in boxes]
+    if dtype is None and not arrays:
+        raise TypeError("a process without boxes needs dtype")
+    kind, sizes = dtype_of(dtype if dtype is not None else arrays[0].dtype), int64s(shape)
+    for array in arrays:
+        if dtype_of(array.dtype) is not kind:
+            raise TypeError(f"boxes of {array.dtype} and of {kind.name}")
+    on_arrays = made(_lib.weft_from_boxes(kind, len(sizes), sizes, len(arrays), _boxes(boxes), _pointers(arrays), None, mesh, array_of_placements))
+    result = made(_lib.weft_detach(on_arrays)) # C may use an array in place: the tensor gets memory of its own
+    del on_arrays
+    _library.wait()
+    return result
+
+
+def to_boxes(tensor: Tensor, boxes: Sequence[tuple[Sequence[int], Any]]) -> None:
+    """Fills boxes of this process, cut in any way: (offset, contiguous NumPy array to write) each. Waits; all processes call it."""
+    for _, array in boxes:
+        if not array.flags.c_contiguous or not array.flags.writeable or dtype_of(array.dtype) is not tensor.dtype:
+            raise ValueError(f"boxes: contiguous arrays of {tensor.dtype.name} that can be written to are needed")
+    _library.settle()
+    check(_lib.weft_to_boxes(tensor, len(boxes), _boxes(boxes), _pointers([array for _, array in boxes]), None))
+    _library.wait()
+
+
+def _boxes(boxes: Sequence[tuple[Sequence[int], Any]]) -> Any:
+    found = (_api.weft_box * max(len(boxes), 1))()
+    for box, (offset, array) in zip(found, boxes):
+        box.offset[:len(offset)], box.extent[:array.ndim] = list(offset), list(array.shape)
+    return found
+
+
+def _pointers(arrays: Sequence[Any]) -> Any:
+    return (c_void_p * max(len(arrays), 1))(*[array.ctypes.data for array in arrays])
+
+
+def local_shape(shape: Sequence[int], mesh: Optional[Mesh] = None, placements: Placements = None, rank: Optional[int] = None) -> Any:
+    """Offset and extent of the box that a rank (this process's first one) holds of a tensor of this shape and layout."""
+    mesh, array_of_placements = resolve(mesh, placements)
+    sizes, offset, extent = int64s(shape), (c_int64 * _api.MAX_DIMS)(), (c_int64 * _api.MAX_DIMS)()
+    check(_lib.weft_shard_box(mesh, array_of_placements, len(sizes), sizes, _lib.weft_first_rank() if rank is None else rank, offset, extent))
+    return tuple(offset[:len(sizes)]), tuple(extent[:len(sizes)])
+
+
+def uniform_bernoulli(p: float, shape: Sequence[int], *, dtype: Any = None, mesh: Optional[Mesh] = None, placements: Placements = None) -> Tensor:
+    """1 with probability p, otherwise 0."""
+    mesh, array_of_placements = resolve(mesh, placements)
+    sizes = int64s(shape)
+    return made(_lib.weft_bernoulli_scalar(p, dtype_of(dtype) if dtype is not None else float32, len(sizes), sizes, mesh, array_of_placements))
+
+
+__all__ = [name for name in dir() if not name.startswith("_")]
+del choose, int64, _placement_array

@@ -1,0 +1,543 @@
+"""Modules: trees of named parameters with a forward function in Python, and their distribution over a mesh."""
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from ctypes import c_char_p, c_void_p
+from typing import Any, Optional, Union
+
+from . import _api, _library, functional
+from ._callbacks import ForwardFunction, ModuleFunction, PartitionFunction, Registry, guarded
+from ._core import Mesh, Placements, Tensor, _handle, _lib, _placement_array, borrowed, check, check_call, choose, failure, made, resolve, tensors
+from .array_api import ones, randn, zeros
+from .functions import uniform_
+
+_modules = Registry()
+
+
+class Parameter(Tensor):
+    """A tensor that becomes a parameter of the module that it is assigned to."""
+
+    __slots__ = ()
+
+    def __new__(cls, data: Tensor, requires_grad: bool = True) -> Any:
+        leaf = data if not data.requires_grad or data.is_leaf else data.detach()
+        parameter = object.__new__(cls)
+        check(_lib.weft_tensor_retain(leaf))
+        parameter._as_parameter_, parameter._epoch = _handle(leaf), _library.world.epoch
+        check(_lib.weft_set_requires_grad(parameter, requires_grad))
+        return parameter
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        pass
+
+
+def _run_forward(handle: int, num_inputs: int, inputs: Any, num_outputs: int, outputs: Any, context: int) -> int:
+    def run() -> None:
+        module = _modules[context]()
+        arguments, keywords = module._calls[-1] if module._calls else (None, {})
+        given = iter([borrowed(inputs[i]) for i in range(num_inputs)])
+        values = list(given) if arguments is None else [next(given) if each is _TENSOR else each for each in arguments]
+        module._inside += 1
+        try:
+            result = module.forward(*values, **keywords)
+        finally:
+            module._inside -= 1
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        if len(results) != num_outputs:
+            raise ValueError(f"{type(module).__name__}.forward returned {len(results)} tensors: set num_outputs = {len(results)} in the class")
+        for i, each in enumerate(results):
+            outputs[i] = _handle(each)
+
+    return guarded(run)
+
+
+_forward = ForwardFunction(_run_forward)
+_TENSOR = object()
+
+
+class Module:
+    """A module: parameters are assigned as Parameter(tensor), children as modules, and `forward` computes.
+
+    In `forward`, self.weight is the parameter as it is used: gathered, where it is fully sharded. Outside it is the parameter itself.
+    A class whose `forward` returns several tensors says so by `num_outputs`.
+    """
+
+    num_outputs = 1
+    training = True
+
+    def __init__(self) -> None:
+        _library.start()
+        own = self.__dict__
+        own["_slots"], own["_children"], own["_parent"], own["_inside"], own["_calls"] = {}, {}, None, 0, []
+        own["_epoch"], own["_handle"] = _library.world.epoch, _lib.weft_module_new(type(self).__name__.encode())
+        if not own["_handle"]:
+            raise failure()
+        own["_key"] = _modules.add(weakref.ref(self))
+        check(_lib.weft_module_set_forward(own["_handle"], ctypes.cast(_forward, c_void_p), own["_key"]))
+
+    def __del__(self) -> None:
+        own = self.__dict__
+        if "_key" in own:
+            _modules.drop(own["_key"])
+            if own["_parent"] is None: # a root owns the others
+                _library.end(own["_epoch"], _lib.weft_module_free, own["_handle"])
+
+    def _no_forward(self, *inputs: Tensor) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no forward()")
+
+    forward: Callable[..., Any] = _no_forward
+
+    # ---- the tree ----
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if "_slots" not in own:
+            raise AttributeError("call super().__init__() before parameters and modules are assigned")
+        if isinstance(value, Parameter):
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            self.add_module(name, value)
+        elif name in own["_slots"] and (value is None or isinstance(value, Tensor)):
+            check(_lib.weft_module_set_tensor(own["_handle"], name.encode(), value))
+        else:
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        if name in own.get("_slots", ()):
+            return self._tensor(name, own["_inside"] > 0)
+        if name in own.get("_children", ()):
+            return own["_children"][name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def _tensor(self, name: str, use: bool) -> Optional[Tensor]:
+        own = self.__dict__
+        kind = own["_slots"][name]
+        function = _lib.weft_module_use if use else _lib.weft_module_parameter if kind == "parameter" else _lib.weft_module_buffer
+        handle = function(own["_handle"], name.encode())
+        if handle:
+            tensor = borrowed(handle)
+            if kind == "parameter" and not use:
+                tensor.__class__ = Parameter
+            return tensor
+        if _lib.weft_last_status():
+            raise failure()
+        return None
+
+    def register_parameter(self, name: str, tensor: Optional[Tensor]) -> None:
+        """Adds a parameter, or replaces it; None is an empty slot."""
+        if name in self.__dict__["_slots"]:
+            check(_lib.weft_module_set_tensor(self._handle, name.encode(), tensor))
+        else:
+            check(_lib.weft_module_add_parameter(self._handle, name.encode(), tensor))
+            if isinstance(tensor, Tensor) and not tensor.requires_grad:
+                check(_lib.weft_set_requires_grad(tensor, False))
+            self._slots[name] = "parameter"
+
+    def register_buffer(self, name: str, tensor: Optional[Tensor]) -> None:
+        """Adds a tensor that is not a parameter."""
+        check(_lib.weft_module_add_buffer(self._handle, name.encode(), tensor))
+        self._slots[name] = "buffer"
+
+    def add_module(self, name: str, module: Module) -> None:
+        """Makes a module a child."""
+        check(_lib.weft_module_add_child(self._handle, name.encode(), module._handle))
+        self._children[name] = module
+        module.__dict__["_parent"] = self
+
+    def _list(self, function: Any) -> Iterator[tuple[str, int]]:
+        count = function(self._handle, 0, None, None)
+        names, handles = (c_char_p * max(count, 1))(), (c_void_p * max(count, 1))()
+        function(self._handle, count, names, handles)
+        return iter([(names[i].decode(), handles[i]) for i in range(count)])
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Paths and parameters of the tree."""
+        return iter([(name, borrowed(handle)) for name, handle in self._list(_lib.weft_module_parameters)])
+
+    def parameters(self) -> Iterator[Tensor]:
+        """The parameters of the tree."""
+        return iter([tensor for _, tensor in self.named_parameters()])
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """Paths and buffers of the tree."""
+        return iter([(name, borrowed(handle)) for name, handle in self._list(_lib.weft_module_buffers)])
+
+    def buffers(self) -> Iterator[Tensor]:
+        """The buffers of the tree."""
+        return iter([tensor for _, tensor in self.named_buffers()])
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Names and children."""
+        return iter(list(self._children.items()))
+
+    def children(self) -> Iterator[Module]:
+        """The children."""
+        return iter(list(self._children.values()))
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """Paths and modules of the tree, this one first."""
+        yield prefix, self
+        for name, child in self._children.items():
+            yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
+
+    def modules(self) -> Iterator[Module]:
+        """The modules of the tree, this one first."""
+        return iter([module for _, module in self.named_modules()])
+
+    def get_submodule(self, path: str) -> Module:
+        """The child at a path."""
+        module = self
+        for name in filter(None, path.split(".")):
+            module = module._children[name]
+        return module
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Parameters and buffers by path: save_checkpoint() saves them."""
+        return {**dict(self.named_parameters()), **dict(self.named_buffers())}
+
+    def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> None:
+        """Copies values into parameters and buffers: tensors in any layout, or arrays that every process has."""
+        from .arrays import asarray
+        own = self.state_dict()
+        missing, further = sorted(set(own) - set(state)), sorted(set(state) - set(own))
+        if strict and (missing or further):
+            raise KeyError(f"load_state_dict: missing {missing}, unexpected {further}")
+        for name in own:
+            if name in state and tuple(state[name].shape) != own[name].shape:
+                raise ValueError(f"load_state_dict: {name} has shape {own[name].shape}, given is {tuple(state[name].shape)}")
+        _lib.weft_no_grad_begin()
+        try:
+            for name, tensor in own.items():
+                if name in state:
+                    value = state[name]
+                    functional.copy_(tensor, value if isinstance(value, Tensor) else asarray(value, mesh=tensor.mesh))
+        finally:
+            _lib.weft_no_grad_end()
+
+    def train(self, mode: bool = True) -> Module:
+        """Sets `training` in the tree."""
+        for module in self.modules():
+            object.__setattr__(module, "training", mode)
+        return self
+
+    def eval(self) -> Module:
+        """Unsets `training` in the tree."""
+        return self.train(False)
+
+    def requires_grad_(self, on: bool = True) -> Module:
+        """Whether the tree's parameters require gradients."""
+        for parameter in self.parameters():
+            parameter.requires_grad = on
+        return self
+
+    def to(self, device: str) -> Module:
+        """The module itself: weft's scheduler chooses the device of each task. autocast() computes in other types."""
+        if not isinstance(device, str):
+            raise TypeError(f"to: a device is expected, not {device!r}; types are chosen where parameters are made, or by autocast()")
+        return self
+
+    def zero_grad(self) -> None:
+        """Drops the gradients of the tree's parameters."""
+        leaves = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        check(_lib.weft_zero_grad(len(leaves), tensors(leaves)))
+
+    def __repr__(self) -> str:
+        return _library.text_of(_lib.weft_module_print_text, self._handle).rstrip()
+
+    # ---- forward ----
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        inputs = [each for each in arguments if isinstance(each, Tensor)]
+        outputs = (c_void_p * self.num_outputs)()
+        self._calls.append(([_TENSOR if isinstance(each, Tensor) else each for each in arguments], keywords))
+        try:
+            check_call(_lib.weft_module_forward(self._handle, len(inputs), tensors(inputs), self.num_outputs, outputs))
+        finally:
+            self._calls.pop()
+        results = tuple(made(handle) for handle in outputs)
+        return results if self.num_outputs > 1 else results[0]
+
+    # ---- distribution ----
+    def distribute(self, mesh: Optional[Mesh] = None, partition: Optional[Callable[[str, Module, Mesh], Any]] = None,
+                   input_function: Optional[Callable[..., Any]] = None, output_function: Optional[Callable[..., Any]] = None) -> Module:
+        """Distributes parameters and buffers over a mesh: partition(name, module, mesh) places some, the others are replicated.
+        input_function(module, inputs, mesh) and output_function(module, outputs, mesh) may return other tensors."""
+        mesh, _ = resolve(mesh, None)
+        by_handle = {module._handle: (name, module) for name, module in self.named_modules()}
+        keep = {"partition": partition, "input": input_function, "output": output_function, "modules": by_handle}
+        key = _distributions.add(keep)
+        check_call(_lib.weft_distribute_module(
+            self._handle, mesh, ctypes.cast(_partition, c_void_p) if partition else None,
+            ctypes.cast(_input, c_void_p) if input_function else None, ctypes.cast(_output, c_void_p) if output_function else None, key))
+        keep["modules"] = {handle: weakref.ref(module) for handle, (_, module) in by_handle.items()}
+        return self
+
+    def parallelize(self, mesh: Mesh, plan: Union[dict[str, Any], Sequence[Sequence[Any]]]) -> Module:
+        """Distributes the tree by a plan: {pattern: style} or [(pattern, style, mesh_dim, inputs, outputs, parameters)], where what comes
+        after the style may be left out. Styles: "columns", "rows", "embedding", "sequence", "data", "fully_sharded", "layouts". The first
+        entry that matches a module counts, for each mesh dimension."""
+        entries = [(pattern, *(style if isinstance(style, (tuple, list)) else (style,))) for pattern, style in plan.items()] \
+            if isinstance(plan, dict) else [tuple(entry) for entry in plan]
+        array = (_api.weft_parallel * max(len(entries), 1))()
+        for slot, entry in zip(array, entries):
+            pattern, style, *rest = entry
+            slot.modules, slot.style = pattern.encode(), choose(_api.weft_parallel_style, style, "style")
+            for field, text in zip(("mesh_dim", "inputs", "outputs", "parameters"), rest):
+                setattr(slot, field, str(text).encode() if text is not None else None)
+        check(_lib.weft_parallelize(self._handle, mesh, len(entries), array))
+        return self
+
+    def place(self, name: str, placements: Placements, mesh: Optional[Mesh] = None) -> None:
+        """Redistributes a parameter or buffer, in all slots that it is in: for partition functions."""
+        mesh, array = resolve(mesh, placements)
+        check(_lib.weft_module_place(self._handle, name.encode(), mesh, array))
+
+    def set_use(self, name: str, placements: Placements) -> None:
+        """The layout in which `forward` gets a parameter or buffer; None: its own."""
+        tensor = self._tensor(name, False)
+        assert tensor is not None
+        check(_lib.weft_module_set_use(self._handle, name.encode(), _placement_array(placements, len(tensor.placements))))
+
+    def materialize(self) -> Module:
+        """Gives memory to parameters and buffers of fake(): a model larger than one rank's memory is distributed first."""
+        check(_lib.weft_module_materialize(self._handle))
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Module cannot be pickled: save_checkpoint() saves its state_dict() on all processes")
+
+
+_distributions = Registry()
+
+
+def _run_partition(name: bytes, handle: int, mesh: int, context: int) -> int:
+    def run() -> None:
+        keep = _distributions[context]
+        keep["partition"](name.decode(), keep["modules"][handle][1], Mesh._of(mesh))
+
+    return guarded(run)
+
+
+def _hook(which: str) -> Any:
+    def run_hook(handle: int, mesh: int, count: int, values: Any, context: int) -> int:
+        def run() -> None:
+            keep = _distributions[context]
+            module = keep["modules"][handle]
+            module = module() if isinstance(module, weakref.ref) else module[1]
+            given = tuple(borrowed(values[i]) for i in range(count))
+            result = keep[which](module, given, Mesh._of(mesh) if mesh else None)
+            if result is not None:
+                results = result if isinstance(result, (tuple, list)) else (result,)
+                if len(results) != count:
+                    raise ValueError(f"{which} function: {len(results)} tensors were returned, {count} are expected")
+                for i, each in enumerate(results):
+                    values[i] = _handle(each)
+
+        return guarded(run)
+
+    return run_hook
+
+
+_partition, _input, _output = PartitionFunction(_run_partition), ModuleFunction(_hook("input")), ModuleFunction(_hook("output"))
+
+
+# ---- layers ----
+class Linear(Module):
+    """x W + b, with W [in_features, out_features] and b [out_features]: the transpose of PyTorch's weight."""
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: Any = None) -> None:
+        super().__init__()
+        bound = in_features ** -0.5 if in_features else 0.0
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = Parameter(uniform_(zeros(in_features, out_features, dtype=dtype), -bound, bound))
+        if bias:
+            self.bias = Parameter(uniform_(zeros(out_features, dtype=dtype), -bound, bound))
+        else:
+            self.register_parameter("bias", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        product, bias = x @ self.weight, self.bias
+        return product if bias is None else product + bias
+
+
+class Embedding(Module):
+    """Rows of a table [num_embeddings, embedding_dim], chosen by whole numbers."""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, *, dtype: Any = None) -> None:
+        super().__init__()
+        self.weight = Parameter(randn(num_embeddings, embedding_dim, dtype=dtype))
+
+    def forward(self, indices: Tensor) -> Tensor:
+        return functional.embedding(indices, self.weight)
+
+
+class LayerNorm(Module):
+    """Rows of mean 0 and variance 1, times a gain, plus a bias."""
+
+    def __init__(self, width: int, eps: float = 1e-5, bias: bool = True, *, dtype: Any = None) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = Parameter(ones(width, dtype=dtype))
+        if bias:
+            self.bias = Parameter(zeros(width, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.layer_norm(x, None, self.weight, self.bias, self.eps)
+
+
+class RMSNorm(Module):
+    """Rows of mean square 1, times a gain."""
+
+    def __init__(self, width: int, eps: float = 1e-6, *, dtype: Any = None) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = Parameter(ones(width, dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.rms_norm(x, None, self.weight, self.eps)
+
+
+class Dropout(Module):
+    """Zeros with probability p while training."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.p, self.training)
+
+
+class Conv2d(Module):
+    """Convolution of [n, c, h, w] with a weight [out_channels, in_channels / groups, i, j]."""
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                 groups: int = 1, bias: bool = True, *, dtype: Any = None) -> None:
+        super().__init__()
+        size = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+        self.options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        bound = (in_channels // groups * size[0] * size[1]) ** -0.5
+        self.weight = Parameter(uniform_(zeros(out_channels, in_channels // groups, *size, dtype=dtype), -bound, bound))
+        if bias:
+            self.bias = Parameter(uniform_(zeros(out_channels, dtype=dtype), -bound, bound))
+        else:
+            self.register_parameter("bias", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.conv2d(x, self.weight, self.bias, **self.options)
+
+
+def _activation(name: str, function: Any) -> Any:
+    def forward(self: Module, x: Tensor) -> Tensor:
+        return function(x)
+
+    return type(name, (Module,), {"forward": forward, "__doc__": f"functional.{function.__name__}() as a module.", "__module__": __name__})
+
+
+ReLU, GELU, SiLU = _activation("ReLU", functional.relu), _activation("GELU", functional.gelu), _activation("SiLU", functional.silu)
+Tanh, Sigmoid = _activation("Tanh", functional.tanh), _activation("Sigmoid", functional.sigmoid)
+
+
+class Identity(Module):
+    """Its input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Flatten(Module):
+    """Dimensions joined into one."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(self.start_dim, self.end_dim)
+
+
+class Softmax(Module):
+    """functional.softmax() as a module."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.softmax(x, self.dim)
+
+
+class Sequential(Module):
+    """Modules one after another, named "0", "1", ..."""
+
+    def __init__(self, *modules: Module) -> None:
+        super().__init__()
+        for module in modules:
+            self.append(module)
+
+    def append(self, module: Module) -> Any:
+        """Adds a module at the end."""
+        if not isinstance(module, Module):
+            raise TypeError(f"a Module is expected, not {type(module).__name__}")
+        self.add_module(str(len(self._children)), module)
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        for module in self._children.values():
+            x = module(x)
+        return x
+
+    def __getitem__(self, number: int) -> Module:
+        return list(self._children.values())[number]
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+
+class ModuleList(Sequential):
+    """A list of modules, which computes nothing by itself."""
+
+    def __init__(self, modules: Sequence[Module] = ()) -> None:
+        super().__init__(*modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return self.children()
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise NotImplementedError("a ModuleList computes nothing by itself: call its modules")
+
+
+class MSELoss(Module):
+    """The mean square of the difference."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = reduction
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return functional.mse_loss(input, target, reduction=self.reduction)
+
+
+class CrossEntropyLoss(Module):
+    """Cross entropy of logits [n, c] with classes [n]."""
+
+    def __init__(self, reduction: str = "mean", ignore_index: int = -100, label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.options = {"reduction": reduction, "ignore_index": ignore_index, "label_smoothing": label_smoothing}
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return functional.cross_entropy(input, target, **self.options)
+
+
+def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) -> Tensor:
+    """Scales the gradients of parameters so that their joint norm is at most max_norm; returns the norm before, without waiting."""
+    gradients = [parameter.grad for parameter in ([parameters] if isinstance(parameters, Tensor) else parameters)]
+    given = [gradient for gradient in gradients if gradient is not None]
+    if not given:
+        return zeros(())
+    total = c_void_p()
+    check(_lib.weft_clip_grad_norm(len(given), tensors(given), max_norm, norm_type, ctypes.byref(total)))
+    return made(total.value)

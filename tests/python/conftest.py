@@ -1,0 +1,47 @@
+"""Prints outcomes as cmocka does: script/count_tests.py reads that. The world is the environment's: WEFT_RANKS, mpirun."""
+
+import gc
+
+import pytest
+
+import weft_tensors as wt
+
+
+def pytest_sessionstart(session):
+    wt.init()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.when == "call" or report.outcome != "passed":
+        name = item.name
+        if report.outcome == "skipped":
+            print(f"\n{report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr}\n[  SKIPPED ] {name}", flush=True)
+        elif report.outcome == "failed":
+            print(f"\n{report.longreprtext}\n[  FAILED  ] {name}", flush=True)
+        else:
+            print(f"[       OK ] {name}", flush=True)
+
+
+def pytest_runtest_setup(item):
+    print(f"[ RUN      ] {item.name}", flush=True)
+
+
+def pytest_runtest_teardown(item):
+    gc.collect()
+
+
+def pytest_sessionfinish(session, exitstatus):
+    print(f"[==========] {session.testscollected} test(s) run.", flush=True)
+
+
+@pytest.fixture
+def mesh():
+    """All ranks, in two dimensions where their number allows."""
+    ranks = wt.world_size()
+    return wt.Mesh((2, ranks // 2) if ranks % 2 == 0 else (1, ranks), ("dp", "tp"))
+
+
+LAYOUTS = ["R,R", "S0,R", "R,S1", "S1,S0", "S0,S0"]
