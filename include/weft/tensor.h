@@ -223,6 +223,11 @@ WEFT_API weft_status weft_tensor_item(weft_tensor *tensor, double *value);
  * weft_local_bytes(), the function returns WEFT_ERR_INVALID at once and writes nothing. */
 WEFT_API weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *shard, size_t bytes);
 
+/** Sets *ready to whether the shards of this process's ranks have been computed, so that reading them would not block. Does
+ * not wait, and adds no communication; a single process may call it. Use it to wait in slices, as weft_test() for
+ * everything. Errors of tasks are left to the call that reads. WEFT_ERR_INVALID if the pointer is NULL. */
+WEFT_API weft_status weft_tensor_test(weft_tensor *tensor, bool *ready);
+
 typedef enum weft_access { WEFT_READ = 1, WEFT_WRITE = 2, WEFT_READ_WRITE = 3 } weft_access;
 
 /**

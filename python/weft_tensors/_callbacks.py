@@ -8,7 +8,7 @@ from ctypes import POINTER, c_double, c_int, c_void_p
 from typing import Any
 
 from . import _api
-from ._library import raised, world
+from ._library import at_end, check, kept, lib, raised, world
 
 INVALID = int(_api.weft_status.ERR_INVALID)
 GraphFunction = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p), POINTER(c_double), POINTER(c_void_p))
@@ -27,6 +27,7 @@ class Registry:
     def __init__(self) -> None:
         self.objects: dict[int, Any] = {}
         self.last = 0
+        at_end.append(self.objects.clear)
 
     def add(self, value: Any) -> int:
         self.last += 1
@@ -48,6 +49,24 @@ def inside() -> Iterator[None]:
         yield
     finally:
         world.scopes -= 1
+
+
+@contextmanager
+def scope() -> Iterator[None]:
+    """Around calls of C whose functions of Python run in no scope of C: what they make ends with it, unless Python has taken a reference."""
+    check(lib.weft_scope_open())
+    try:
+        with inside():
+            yield
+    finally:
+        lib.weft_scope_close()
+
+
+def hand_over(results: Any, outputs: Any) -> None:
+    """Results for C, which live until C has taken them."""
+    for i, each in enumerate(results):
+        outputs[i] = each._as_parameter_
+    kept.extend(results)
 
 
 def guarded(function: Callable[[], None]) -> int:

@@ -11,12 +11,12 @@ import numpy
 from . import _api, _library
 from ._layouts import (DTYPES, WITH_GRAD, Axes, DType, Mesh, Partial, Placement, Placements, Replicate, Shard, _Counted, _placement, _placement_array, _texts,
                        axes, bfloat16, bool_, current_mesh, dtype_of, float16, float32, float64, int32, int64, int64s, ints, resolve, same_length, sized,
-                       uint8)
-from ._library import check, choose, ended, failure, lib as _lib, raised, settle, text_of, world
+                       spread, uint8)
+from ._library import asked, check, choose, ended, failure, kept, lib as _lib, raised, settle_tensor, text_of, world
 
 __all__ = ["DTYPES", "WITH_GRAD", "Axes", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor", "axes", "bfloat16",
            "bool_", "borrowed", "check", "check_call", "choose", "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
-           "int32", "int64", "int64s", "ints", "made", "operands", "resolve", "same_length", "sized", "tensor", "tensors", "uint8"]
+           "int32", "int64", "int64s", "ints", "made", "operands", "resolve", "same_length", "sized", "spread", "tensor", "tensors", "uint8"]
 
 
 # ---- arguments for C ----
@@ -38,18 +38,30 @@ def _handle(given: Any) -> int:
 
 def fill(kind: Any, **values: Any) -> Any:
     """A struct of options; one number stands for all dimensions."""
-    options = kind(size=ctypes.sizeof(kind))
+    options, types = kind(size=ctypes.sizeof(kind)), dict(kind._fields_)
     for name, value in values.items():
+        if name not in types:
+            raise TypeError(f"there is no option {name}; there are {', '.join(each for each in types if each != 'size')}")
         field = getattr(options, name)
         if isinstance(field, ctypes.Array):
-            numbers = list(value) if hasattr(value, "__len__") else [value] * len(field)
-            if len(numbers) > len(field):
-                raise ValueError(f"{name}: {len(numbers)} numbers are given, {len(field)} are expected")
-            for i, number in enumerate(numbers):
+            for i, number in enumerate(spread(value, len(field), name)):
                 field[i] = number
+        elif types[name] is c_void_p:
+            setattr(options, name, tensor(value, name)._as_parameter_ if value is not None else None)
         else:
-            setattr(options, name, value._as_parameter_ if isinstance(value, Tensor) else value)
+            setattr(options, name, value.encode() if isinstance(value, str) else value)
     return options
+
+
+_RANGES = {int64: (-2**53, 2**53), int32: (-2**31, 2**31 - 1), uint8: (0, 255)}
+
+
+def check_range(value: int, dtype: DType) -> None:
+    """A whole number beside a tensor must be one of its type; and C takes numbers in double precision."""
+    low, high = _RANGES.get(dtype, (-2**53, 2**53))
+    if not low <= value <= high:
+        reason = "whole numbers beyond 2**53 are no arguments; asarray() keeps all 64 bits" if abs(value) > 2**53 else f"out of range for {dtype.name}"
+        raise OverflowError(f"{value}: {reason}")
 
 
 def tensor(given: Any, name: str) -> Tensor:
@@ -57,13 +69,6 @@ def tensor(given: Any, name: str) -> Tensor:
     if not isinstance(given, Tensor):
         raise TypeError(f"{name}: a Tensor is expected, not {type(given).__name__}; asarray() makes one")
     return given
-
-
-def asked(value: Any) -> Any:
-    """A property: 0 may be C's way to say that it fails, on another thread or after the world's end."""
-    if not value and _lib.weft_last_status():
-        raise failure()
-    return value
 
 
 def operands(a: Any, b: Any) -> tuple[Any, Any]:
@@ -79,9 +84,8 @@ def _scalar(value: Any, like: Any) -> Tensor:
     if isinstance(value, (bool, numpy.bool_)):
         dtype = bool_
     elif isinstance(value, (int, numpy.integer)):
-        dtype = like.dtype if like.dtype.is_floating_point or like.dtype is not bool_ else int64
-        if not -2**53 <= value <= 2**53:
-            raise OverflowError(f"{value}: whole numbers beyond 2**53 are no arguments; asarray() keeps all 64 bits")
+        dtype = like.dtype if like.dtype is not bool_ else int64
+        check_range(value, dtype)
     elif isinstance(value, (float, numpy.floating)):
         dtype = like.dtype if like.dtype.is_floating_point else float32
     else:
@@ -99,6 +103,8 @@ def made(handle: Optional[int], function: str = "") -> Tensor:
     tensor._epoch = world.epoch
     if world.scopes: # C's scope owns the reference that it returned
         _lib.weft_tensor_retain(handle)
+    elif kept:
+        kept.clear()
     if ended:
         _library.release_ended()
     return tensor
@@ -165,12 +171,12 @@ class Tensor:
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return asked(_lib.weft_tensor_ndim(self))
+        return asked(_lib.weft_tensor_ndim, self)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the whole tensor."""
-        ndim = asked(_lib.weft_tensor_ndim(self))
+        ndim = asked(_lib.weft_tensor_ndim, self)
         if not ndim:
             return ()
         address = _lib.weft_tensor_shape(self)
@@ -181,11 +187,11 @@ class Tensor:
     @property
     def size(self) -> int:
         """The number of elements."""
-        return asked(_lib.weft_tensor_num_elements(self))
+        return asked(_lib.weft_tensor_num_elements, self)
 
     def numel(self) -> int:
         """The number of elements."""
-        return asked(_lib.weft_tensor_num_elements(self))
+        return asked(_lib.weft_tensor_num_elements, self)
 
     def dim(self) -> int:
         """The number of dimensions."""
@@ -195,12 +201,14 @@ class Tensor:
     def dtype(self) -> DType:
         """The element type."""
         value = _lib.weft_tensor_dtype(self)
-        return DTYPES[asked(0) or value if value == _api.weft_dtype.F32 else value] # C's answer on errors is F32
+        if value == _api.weft_dtype.F32: # C's answer on errors, too
+            asked(_lib.weft_tensor_ndim, self)
+        return DTYPES[value]
 
     @property
     def nbytes(self) -> int:
         """The bytes of the whole tensor."""
-        return asked(_lib.weft_tensor_bytes(self))
+        return asked(_lib.weft_tensor_bytes, self)
 
     @property
     def device(self) -> str:
@@ -224,7 +232,7 @@ class Tensor:
     @property
     def is_fake(self) -> bool:
         """Whether it has no data."""
-        return asked(_lib.weft_tensor_is_fake(self))
+        return asked(_lib.weft_tensor_is_fake, self)
 
     def __len__(self) -> int:
         shape = self.shape
@@ -259,7 +267,7 @@ class Tensor:
 
     def text(self) -> str:
         """Layout and values, abbreviated. Waits; all processes must call it."""
-        settle()
+        settle_tensor(self)
         return text_of(_lib.weft_tensor_print_text, self)
 
     # ---- values: wait, and all processes take part ----
@@ -267,7 +275,7 @@ class Tensor:
         """The value of a tensor of one element. Waits; all processes must call it."""
         if self.size == 1 and self.dtype is int64: # beyond double precision
             return self.numpy().reshape(()).item()
-        settle()
+        settle_tensor(self)
         value = ctypes.c_double()
         check(_lib.weft_tensor_item(self, byref(value)))
         dtype = self.dtype
@@ -279,7 +287,7 @@ class Tensor:
         if self.dtype is bfloat16:
             return made(_lib.weft_to_type(self, float32)).numpy(process)
         array = numpy.empty(self.shape, self.dtype.numpy) if process in (None, _lib.weft_process_index()) else None
-        settle()
+        settle_tensor(self)
         address = array.ctypes.data if array is not None else None
         if process is None:
             check(_lib.weft_to_host(self, address, array.nbytes))
@@ -356,7 +364,7 @@ class Tensor:
         """The shard of a hosted rank as a NumPy array that shares its memory, read-only, with the values of now: later changes of
         the tensor do not show. Waits for the shard; local. bfloat16 comes as uint16. access() writes."""
         from .arrays import to_dlpack_array
-        settle()
+        settle_tensor(self)
         return to_dlpack_array(self, local_rank)
 
     def to_local(self) -> Any:
@@ -382,7 +390,7 @@ class Tensor:
     @property
     def requires_grad(self) -> bool:
         """Whether the tensor is a leaf or was computed from leaves. Setting it makes it a leaf, or a constant again."""
-        return asked(_lib.weft_requires_grad(self))
+        return asked(_lib.weft_requires_grad, self)
 
     @requires_grad.setter
     def requires_grad(self, on: bool) -> None:
@@ -406,14 +414,20 @@ class Tensor:
         return borrowed(handle) if handle else None
 
     @grad.setter
-    def grad(self, value: None) -> None:
+    def grad(self, value: Optional[Tensor]) -> None:
         if value is not None:
-            raise ValueError("grad: only None may be assigned")
+            now = self.grad
+            if now is None:
+                raise ValueError("grad: there is no gradient to replace; backward() makes one")
+            if tensor(value, "grad")._as_parameter_ != now._as_parameter_: # t.grad *= 2 assigns what it has changed
+                done(_lib.weft_copy_inplace(now, value))
+            return
         check(_lib.weft_zero_grad(1, (c_void_p * 1)(self._as_parameter_)))
 
     def backward(self, gradient: Optional[Tensor] = None, retain_graph: bool = False, create_graph: bool = False) -> None:
         """Computes the gradients of a tensor of one element, or of sum(tensor * gradient), and adds them to those of all leaves."""
         options = fill(_api.weft_backward_options, output_gradient=gradient, retain=retain_graph, create_graph=create_graph)
+        world.retains = retain_graph or create_graph
         check_call(_lib.weft_backward_ex(self, byref(options)))
 
     def detach(self) -> Tensor:
@@ -426,7 +440,9 @@ class Tensor:
         return made(_lib.weft_to_type(self, dtype_of(dtype)))
 
     def to(self, dtype: Any) -> Tensor:
-        """The same values in another type."""
+        """The same values in another type. A device ("cpu", "cuda:0") changes nothing: weft's scheduler chooses one for each task."""
+        if isinstance(dtype, str) and dtype.partition(":")[0] in ("cpu", "cuda"):
+            return self
         return made(_lib.weft_to_type(self, dtype_of(dtype)))
 
     def float(self) -> Tensor:
@@ -485,7 +501,8 @@ class Tensor:
         return made(_lib.weft_neg(self))
 
     def __pos__(self) -> Tensor:
-        return self
+        from .indexing import alias
+        return alias(self)
 
     def __abs__(self) -> Tensor:
         return made(_lib.weft_abs(self))
@@ -544,8 +561,11 @@ def _with_number(a: Tensor, other: Any, by_number: Any, by_tensor: Any) -> Any:
         return made(by_tensor(a, other))
     if not _number(other):
         return refused(other)
-    if isinstance(other, float) and a.dtype.is_floating_point or isinstance(other, int) and not isinstance(other, bool) and \
-            -2**53 <= other <= 2**53 and a.dtype is not bool_:
+    dtype = a.dtype
+    if isinstance(other, float) and dtype.is_floating_point:
+        return made(by_number(a, other))
+    if isinstance(other, int) and not isinstance(other, bool) and dtype is not bool_:
+        check_range(other, dtype)
         return made(by_number(a, other))
     return made(by_tensor(a, _scalar(other, a)))
 

@@ -30,6 +30,25 @@ class DType(int):
 
     __str__ = __repr__
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (DType, int)):
+            return int.__eq__(self, other)
+        try:
+            return int.__eq__(self, dtype_of(other))
+        except TypeError:
+            return False
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = int.__hash__
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __reduce__(self) -> Any:
+        return dtype_of, (self.name,)
+
 
 def _dtype(value: int, name: str, kind: Optional[str]) -> DType:
     made_type = DType(value)
@@ -211,6 +230,8 @@ class Mesh:
         """Where a rank is (this process's first one, unless another is named); None outside the mesh."""
         array = (c_int64 * max(self.ndim, 1))()
         found = _lib.weft_mesh_coordinate(self, _lib.weft_first_rank() if rank is None else rank, array)
+        if not found and _lib.weft_last_status(): # there is no such rank
+            raise failure()
         return tuple(array[:self.ndim]) if found else None
 
     get_coordinate = coordinate
@@ -221,6 +242,7 @@ class Mesh:
 
     def submesh(self, names: Sequence[str], rank: Optional[int] = None) -> Mesh:
         """The sub-mesh along the named dimensions that contains `rank`."""
+        names = (names,) if isinstance(names, str) else names
         texts = _texts(names)
         return Mesh._of(_lib.weft_mesh_submesh(self, len(names), texts, _lib.weft_first_rank() if rank is None else rank))
 
@@ -232,7 +254,20 @@ class Mesh:
     def unflatten(self, dim: int, sizes: Sequence[int], names: Optional[Sequence[str]] = None) -> Mesh:
         """The same ranks with a dimension split into several, the first one outermost."""
         array = int64s(sizes)
+        if names is not None and len(names) != len(array):
+            raise ValueError(f"names: {len(names)} are given for {len(array)} dimensions")
         return Mesh._of(_lib.weft_mesh_unflatten(self, dim, len(array), array, _texts(names)))
+
+    def get_rank(self) -> int:
+        """The first rank of this process."""
+        return _lib.weft_first_rank()
+
+    def get_local_rank(self, mesh_dim: Any = 0) -> int:
+        """This process's coordinate along a dimension."""
+        coordinate = self.coordinate()
+        if coordinate is None:
+            raise RuntimeError("this process is not in the mesh")
+        return coordinate[self.names.index(mesh_dim) if isinstance(mesh_dim, str) else mesh_dim]
 
     def __enter__(self) -> Mesh:
         check(_lib.weft_mesh_push(self))
@@ -305,24 +340,31 @@ def int64s(given: Any) -> Any:
     if count == 0:
         return _Counted(_INT64S[0](), 0)
     try:
-        return (_INT64S[count] if count < 64 else c_int64 * count)(*given)
+        array = (_INT64S[count] if count < 64 else c_int64 * count)(*given)
     except TypeError:
-        return (c_int64 * count)(*map(_whole, given))
+        given = tuple(map(_whole, given))
+        array = (c_int64 * count)(*given)
+    if tuple(array) != tuple(given): # ctypes drops upper bits
+        raise OverflowError(f"{tuple(given)}: sizes beyond 64 bits")
+    return array
 
 
 def ints(given: Any) -> Any:
     """Dimensions for C, as int64s()."""
     if hasattr(given, "__len__") and len(given) == 1 and hasattr(given[0], "__len__"):
         given = given[0]
-    values = [_whole(each) for each in given] if hasattr(given, "__len__") else [_whole(given)]
+    values = [_whole(each, True) for each in given] if hasattr(given, "__len__") else [_whole(given, True)]
     if not values:
         return _Counted(_INTS[0](), 0)
     return (_INTS[len(values)] if len(values) < 64 else c_int * len(values))(*values)
 
 
-def _whole(value: Any) -> int:
+def _whole(value: Any, dimension: bool = False) -> int:
     if hasattr(value, "__index__"):
-        return value.__index__()
+        whole = value.__index__()
+        if -2**31 < whole < 2**31 or not dimension:
+            return whole
+        raise OverflowError(f"{whole} is no dimension")
     raise TypeError(f"a whole number is expected, not {value!r}")
 
 
@@ -334,12 +376,17 @@ def _texts(given: Optional[Sequence[Optional[str]]]) -> Any:
     return (ctypes.c_char_p * max(len(given), 1))(*[each.encode() if each is not None else None for each in given])
 
 
+def spread(given: Any, count: int, name: str) -> list[Any]:
+    """`count` numbers: one stands for all."""
+    values = list(given) if hasattr(given, "__len__") else [given]
+    if len(values) not in (1, count):
+        raise ValueError(f"{name}: {len(values)} numbers are given, {count} are expected, or one")
+    return values * count if len(values) == 1 else values
+
+
 def sized(given: Any, count: int, name: str) -> Any:
     """`count` numbers for C: one stands for all."""
-    values = list(given) if hasattr(given, "__len__") else [given] * count
-    if len(values) > count:
-        raise ValueError(f"{name}: {len(values)} numbers are given, {count} are expected")
-    return (c_int64 * count)(*values)
+    return (c_int64 * count)(*spread(given, count, name))
 
 
 def same_length(first: int, second: int, name: str) -> None:
@@ -352,7 +399,7 @@ def axes(axis: Axes, dim: Axes) -> Any:
     chosen = dim if axis is None else axis
     if axis is not None and dim is not None:
         raise TypeError("axis and dim are the same argument: give one of them")
-    return _api.ALL_DIMS if chosen is None else tuple(chosen) if hasattr(chosen, "__len__") else _whole(chosen)
+    return _api.ALL_DIMS if chosen is None else tuple(chosen) if hasattr(chosen, "__len__") else _whole(chosen, True)
 
 
 def resolve(mesh: Optional[Mesh], placements: Placements) -> tuple[Optional[Mesh], Any]:

@@ -125,12 +125,15 @@ class _World:
     running = False
     thread = 0    # that called init()
     epoch = 0     # how often the library has been started: objects of earlier worlds are not released
+    retains = False # whether the backward pass keeps what another one needs
     scopes = 0    # functions of Python that the library is running: it owns the tensors that they make
 
 
 world = _World()
 # Objects that ended on another thread. A deque may be appended to from any thread, even while garbage is collected.
 ended: collections.deque[tuple[int, Any, int]] = collections.deque()
+# What functions of Python have returned to C, until the call of C is over.
+kept: list[Any] = []
 at_start: list[Any] = []
 at_end: list[Any] = []
 when_settled: list[Any] = []
@@ -181,12 +184,13 @@ def _init_communicator(comm: Any, config: _api.weft_config) -> None:
 
 def finalize() -> None:
     """Stops the world: waits for everything, and releases all tensors. Python does so at its end."""
-    if world.running and world.thread == threading.get_ident():
-        for function in at_end:
-            function()
+    if world.running:
         status = lib.weft_finalize()
-        world.running = False
-        ended.clear()
+        if status != _api.weft_status.ERR_STATE: # in a function that C has called, or on another thread, nothing has ended
+            world.running = False
+            ended.clear()
+            for function in at_end:
+                function()
         check(status)
 
 
@@ -219,22 +223,34 @@ def end(epoch: int, release: Any, handle: int) -> None:
     if epoch == world.epoch and world.running:
         if threading.get_ident() != world.thread:
             ended.append((epoch, release, handle))
-        elif release(handle) == _api.weft_status.ERR_STATE: # not now: C is calling a deleter, or the graph's function
-            lib.weft_clear_error()
+            return
+        status = release(handle)
+        if status:
+            lib.weft_clear_error() # a donated tensor has ended already
+        if status == _api.weft_status.ERR_STATE: # not now: C is calling a deleter, or the graph's function
             ended.append((epoch, release, handle))
 
 
 def settle() -> None:
-    """Waits until everything submitted has ended, in slices, so that Ctrl-C is heard. The call after it does not wait for this process."""
+    """Waits until everything submitted has ended, in slices, so that Ctrl-C is heard."""
+    if _slices(lib.weft_test):
+        for function in when_settled:
+            function()
+
+
+def settle_tensor(tensor: Any) -> None:
+    """Waits until this process's shards of a tensor have been computed, in slices. The call that reads them says what fails."""
+    _slices(lib.weft_tensor_test, tensor)
+
+
+def _slices(test: Any, *arguments: Any) -> bool:
     done, pause = ctypes.c_bool(), 20e-6
     while True:
-        status = lib.weft_test(ctypes.byref(done))
-        if status:
+        if test(*arguments, ctypes.byref(done)):
             lib.weft_clear_error() # the call after it says the same
-        if status or done.value:
-            for function in when_settled:
-                function()
-            return
+            return False
+        if done.value:
+            return True
         time.sleep(pause)
         pause = min(2 * pause, 0.01)
 
@@ -246,40 +262,45 @@ def wait() -> None:
         check(lib.weft_wait())
 
 
-def _asked(value: int) -> int:
-    if value <= 0 and lib.weft_last_status(): # on another thread
-        raise failure()
+def asked(function: Any, *arguments: Any) -> Any:
+    """What a function of C answers. 0 may be its way to fail, on another thread or after the world's end: then it is asked again."""
+    value = function(*arguments)
+    if not value or value < 0:
+        lib.weft_clear_error()
+        value = function(*arguments)
+        if lib.weft_last_status():
+            raise failure()
     return value
 
 
 def world_size() -> int:
     """The number of ranks."""
     start()
-    return _asked(lib.weft_world_size())
+    return asked(lib.weft_world_size)
 
 
 def first_rank() -> int:
     """The first rank that this process hosts. ``if first_rank() == 0: print(...)`` prints once."""
     start()
-    return _asked(lib.weft_first_rank())
+    return asked(lib.weft_first_rank)
 
 
 def local_ranks() -> int:
     """How many ranks this process hosts."""
     start()
-    return _asked(lib.weft_local_ranks())
+    return asked(lib.weft_local_ranks)
 
 
 def num_processes() -> int:
     """The number of processes of the world."""
     start()
-    return _asked(lib.weft_num_processes())
+    return asked(lib.weft_num_processes)
 
 
 def process_index() -> int:
     """The number of this process."""
     start()
-    return _asked(lib.weft_process_index())
+    return asked(lib.weft_process_index)
 
 
 def counters() -> dict[str, int]:

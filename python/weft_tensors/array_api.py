@@ -10,7 +10,7 @@ import numpy
 
 from . import _api, functions as _f
 from ._core import (DTYPES, Axes, DType, Mesh, Placements, Tensor, _lib, _scalar, axes, bool_, dtype_of, float32, float64, int64, int64s, ints, made,
-                    operands, resolve)
+                    operands, resolve, same_length)
 from .arrays import asarray, cat, chunk, split
 
 pi, e, inf, nan, newaxis = numpy.pi, numpy.e, numpy.inf, numpy.nan, None
@@ -32,8 +32,8 @@ clamp = clip
 
 
 def positive(x: Tensor, /) -> Tensor:
-    """x itself."""
-    return x
+    """The same values."""
+    return +x
 
 
 def signbit(x: Tensor, /) -> Tensor:
@@ -82,12 +82,18 @@ def expand_dims(x: Tensor, /, axis: int = 0) -> Tensor:
     return _f.unsqueeze(x, axis)
 
 
+def _dimension(x: Tensor, axis: int) -> int:
+    if not -x.ndim <= axis < x.ndim:
+        raise IndexError(f"axis: {axis} is out of range for {x.ndim} dimensions")
+    return axis % x.ndim
+
+
 def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     """Drops dimensions of one element: the given ones, or all."""
     chosen = axis if dim is None else dim
     if chosen is None:
         chosen = [i for i, size in enumerate(x.shape) if size == 1]
-    for each in sorted({each % builtins.max(x.ndim, 1) for each in (chosen if hasattr(chosen, "__len__") else [chosen])}, reverse=True):
+    for each in sorted({_dimension(x, each) for each in (chosen if hasattr(chosen, "__len__") else [chosen])}, reverse=True):
         if x.shape[each] != 1:
             raise ValueError(f"squeeze: dimension {each} has size {x.shape[each]}")
         x = made(_lib.weft_squeeze(x, each))
@@ -115,11 +121,16 @@ def roll(x: Tensor, /, shift: Any, axis: Axes = None, *, dims: Axes = None) -> T
     """Elements moved cyclically; without an axis, of the flattened tensor."""
     chosen = axis if dims is None else dims
     if chosen is None:
-        flat = x.reshape(x.size) # type: ignore[attr-defined]
-        return _f.reshape(_f.roll(flat, shift, 0), x.shape)
-    pairs = zip(shift if hasattr(shift, "__len__") else [shift] * (len(chosen) if hasattr(chosen, "__len__") else 1),
-                chosen if hasattr(chosen, "__len__") else [chosen])
-    for by, dim in pairs:
+        flat = _f.reshape(x, x.size)
+        for by in shift if hasattr(shift, "__len__") else [shift]:
+            flat = _f.roll(flat, by, 0)
+        return _f.reshape(flat, x.shape)
+    dims_, by_ = list(chosen) if hasattr(chosen, "__len__") else [chosen], list(shift) if hasattr(shift, "__len__") else [shift]
+    if len(dims_) == 1 or len(by_) == 1: # one for all
+        dims_, by_ = dims_ * (len(by_) if len(dims_) == 1 else 1), by_ * (len(dims_) if len(by_) == 1 else 1)
+    if len(dims_) != len(by_):
+        raise ValueError(f"roll: {len(by_)} shifts for {len(dims_)} dimensions")
+    for by, dim in zip(by_, dims_):
         x = _f.roll(x, by, dim)
     return x
 
@@ -127,6 +138,7 @@ def roll(x: Tensor, /, shift: Any, axis: Axes = None, *, dims: Axes = None) -> T
 def moveaxis(x: Tensor, source: Axes, destination: Axes, /) -> Tensor:
     """Dimensions moved to other positions."""
     come, go = ints(source), ints(destination)
+    same_length(len(come), len(go), "destination")
     return made(_lib.weft_movedims(x, len(come), come, go))
 
 
@@ -141,7 +153,7 @@ def repeat_axis(x: Tensor, count: int, axis: int) -> Tensor:
 
 def tile(x: Tensor, repetitions: Sequence[int], /) -> Tensor:
     """The tensor repeated along each dimension."""
-    counts = [repetitions] if isinstance(repetitions, int) else list(repetitions)
+    counts = list(repetitions) if hasattr(repetitions, "__len__") else [repetitions]
     counts = [1] * (x.ndim - len(counts)) + counts
     while x.ndim < len(counts):
         x = _f.unsqueeze(x, 0)
@@ -183,7 +195,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: Optional[int] = None) -> Tensor
         if x.ndim != 1:
             raise TypeError("take: axis may be left out for vectors alone")
         axis = 0
-    entry: Any = (slice(None),) * (axis % x.ndim) + (indices,)
+    entry: Any = (slice(None),) * _dimension(x, axis) + (indices,)
     return x[entry]
 
 
@@ -432,7 +444,7 @@ def isdtype(dtype: DType, kind: Any) -> bool:
 
 def can_cast(from_: Any, to: DType, /) -> bool:
     """Whether promotion may convert one type to another."""
-    return result_type(from_, to) is to
+    return result_type(from_, to) is dtype_of(to)
 
 
 def finfo(type: Any, /) -> Any:

@@ -49,7 +49,7 @@ def export(tensor: Tensor, local_rank: int, max_version: Any = None, copy: Optio
     """A capsule of a hosted rank's shard."""
     versioned = max_version is not None and max_version[0] >= 1
     function = _lib.weft_to_dlpack if versioned else _lib.weft_to_dlpack_unversioned
-    _library.settle()
+    _library.settle_tensor(tensor)
     managed = function(tensor, local_rank, _api.COPY if copy else 0)
     if not managed:
         raise failure()
@@ -90,7 +90,7 @@ class Access:
         self.tensor, self.local_rank, self.mode = tensor, local_rank, modes[mode]
 
     def __enter__(self) -> Any:
-        _library.settle()
+        _library.settle_tensor(self.tensor)
         address = _lib.weft_local_acquire(self.tensor, self.local_rank, self.mode)
         if not address and _lib.weft_last_status():
             raise failure()
@@ -144,10 +144,11 @@ def _dtype_and_shape(managed: int, name: bytes) -> tuple[DType, tuple[int, ...]]
 
 
 def from_local(locals: Any, mesh: Optional[Mesh] = None, placements: Placements = None, *, shape: Optional[Sequence[int]] = None,
-               copy: bool = False, check_ranks: bool = False, requires_grad: bool = False, run_check: bool = False) -> Tensor:
+               dtype: Any = None, copy: bool = False, check_ranks: bool = False, requires_grad: bool = False) -> Tensor:
     """A tensor of the shards that this process has: NumPy arrays, PyTorch tensors, or others with __dlpack__().
 
-    locals: one array, or a sequence of one for each rank that this process hosts.
+    locals: one array, or a sequence of one for each rank that this process hosts; None for a rank outside the mesh. A process that has
+        None alone names dtype and shape.
     shape: the shape of the whole tensor. Without it, the processes add up the sizes of their shards, which waits for them.
     copy: copy the memory before the call returns. Otherwise the tensor uses it in place: change it only through access() until
         the tensor is gone and wait() has returned.
@@ -162,38 +163,43 @@ def from_local(locals: Any, mesh: Optional[Mesh] = None, placements: Placements 
         raise ValueError(f"locals: {len(arrays)} are given, but this process hosts {_lib.weft_local_ranks()} ranks")
     arrays = [numpy.ascontiguousarray(each) if copy and isinstance(each, numpy.ndarray) and not each.flags.c_contiguous else each for each in arrays]
     taken = [_managed(each) if each is not None else None for each in arrays]
-    known = [_dtype_and_shape(managed, name) for _, name, managed in filter(None, taken)]
-    if not known:
-        raise TypeError("locals: at least one array is needed, since it has the element type")
-    dtype, first_shape = known[0]
-    flags = (_api.COPY if copy else 0) | (_api.CHECK_RANKS if check_ranks or run_check else 0)
-    kinds = {name for _, name, _ in filter(None, taken)}
+    known = [_dtype_and_shape(each[2], each[1]) if each else None for each in taken]
+    first = next((each for each in known if each), None)
+    if first is None and (dtype is None or shape is None):
+        raise TypeError("locals: at least one array is needed, or dtype and shape")
+    kind = first[0] if first else dtype_of(dtype)
+    flags = (_api.COPY if copy else 0) | (_api.CHECK_RANKS if check_ranks else 0)
+    kinds = {each[1] for each in taken if each} or {b"dltensor_versioned"}
     if len(kinds) > 1:
         raise TypeError("locals: arrays of libraries with different versions of DLPack")
+    if not copy and len({id(each) for each in arrays if each is not None}) < sum(each is not None for each in arrays):
+        raise ValueError("locals: two ranks would write to one array; copy=True gives each memory of its own")
     if shape is None:
-        whole = _whole_shape(mesh, array_of_placements, known, first_shape, len(arrays))
+        if any(each and len(each[1]) != len(first[1]) for each in known):
+            raise ValueError("locals: the arrays have different numbers of dimensions")
+        whole = _whole_shape(mesh, array_of_placements, [each[1] if each else (0,) * len(first[1]) for each in known], first[1])
     else:
         whole = int64s(shape)
     take = _lib.weft_from_dlpack if kinds == {b"dltensor_versioned"} else _lib.weft_from_dlpack_unversioned
     pointers = (c_void_p * len(taken))(*[each[2] if each else None for each in taken])
-    given = dtype | WITH_GRAD if requires_grad else dtype
+    given = kind | WITH_GRAD if requires_grad else kind
     tensor = made(take(given, len(whole), whole, pointers, mesh, array_of_placements, flags))
     for each in filter(None, taken):
         _capsule_rename(each[0], _NAMES[each[1]])
     return tensor
 
 
-def _whole_shape(mesh: Optional[Mesh], placements: Any, known: list[Any], first: tuple[int, ...], count: int) -> Any:
+def _whole_shape(mesh: Optional[Mesh], placements: Any, shapes: list[tuple[int, ...]], first: tuple[int, ...]) -> Any:
     """The shape of the tensor whose shards have these shapes, which the processes exchange."""
     handle = mesh._as_parameter_ if mesh is not None else _lib.weft_mesh_current()
     slots = placements[:_lib.weft_mesh_ndim(handle)] if placements is not None else []
     if all(each.kind != _api.weft_placement_kind.SHARD for each in slots):
         return int64s(first)
-    # weft_from_local_ex() adds them up: of shards without data, on memory that is never read.
-    sizes = (c_int64 * max(1, count * len(first)))(*[size for _, shape in known for size in shape])
+    # weft_from_local_ex() adds them up, of shards of one byte an element.
+    sizes = (c_int64 * max(1, len(shapes) * len(first)))(*[size for shape in shapes for size in shape])
     options = _api.weft_from_local_options(None, ctypes.cast(sizes, c_void_p), None, _api.COPY, ctypes.sizeof(_api.weft_from_local_options))
-    memory = numpy.zeros(max(1, max(int(numpy.prod(shape)) for _, shape in known)), numpy.uint8)
-    pointers = (c_void_p * count)(*[memory.ctypes.data] * count)
+    memory = numpy.zeros(max(1, max(int(numpy.prod(shape)) for shape in shapes)), numpy.uint8)
+    pointers = (c_void_p * len(shapes))(*[memory.ctypes.data] * len(shapes))
     probe = made(_lib.weft_from_local_ex(_api.weft_dtype.U8, len(first), pointers, mesh, placements, byref(options)))
     return int64s(probe.shape)
 
@@ -207,7 +213,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, mesh: Optional[Mesh] = None, plac
         tensor = obj if dtype is None else obj.astype(dtype)
         if placements is not None or mesh is not None:
             tensor = tensor.redistribute(placements, mesh)
-        return made(_lib.weft_add_scalar(tensor, 0)) if copy and tensor is obj and tensor.dtype is not bool_ else tensor
+        return tensor.clone() if copy and tensor is obj else tensor
     if dtype is None and not hasattr(obj, "dtype"):
         array = numpy.asarray(obj)
         array = array.astype(numpy.float32) if array.dtype == numpy.float64 else array
@@ -269,7 +275,8 @@ tensor = asarray
 # ---- comparisons that give an answer ----
 def array_equal(a: Tensor, b: Tensor) -> bool:
     """Whether shapes, types and all values are equal: one answer on all processes. Waits; all processes must call it."""
-    _library.settle()
+    _library.settle_tensor(a)
+    _library.settle_tensor(b)
     result = ctypes.c_bool()
     check(_lib.weft_equal(a, b, byref(result)))
     return result.value
@@ -278,7 +285,8 @@ def array_equal(a: Tensor, b: Tensor) -> bool:
 def allclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Whether |a - b| <= atol + rtol |b| everywhere: one answer on all processes. Waits; all processes must call it."""
     a, b = operands(a, b)
-    _library.settle()
+    _library.settle_tensor(a)
+    _library.settle_tensor(b)
     result = ctypes.c_bool()
     check(_lib.weft_allclose(a, b, rtol, atol, equal_nan, byref(result)))
     return result.value
@@ -338,7 +346,6 @@ def to_boxes(tensor: Tensor, boxes: Sequence[tuple[Sequence[int], Any]]) -> None
     for _, array in boxes:
         if not array.flags.c_contiguous or not array.flags.writeable or dtype_of(array.dtype) is not tensor.dtype:
             raise ValueError(f"boxes: contiguous arrays of {tensor.dtype.name} that can be written to are needed")
-    _library.settle()
     check(_lib.weft_to_boxes(tensor, len(boxes), _boxes(boxes), _pointers([array for _, array in boxes]), None))
     _library.wait()
 

@@ -8,7 +8,8 @@ from ctypes import byref, c_void_p
 from typing import Any, Optional
 
 from . import _api, _library
-from ._callbacks import GradHook, Registry, SegmentFunction, guarded
+from ._callbacks import GradHook, Registry, SegmentFunction, guarded, hand_over, scope
+from ._library import world
 from ._core import (Placements, Tensor, _handle, _lib, _placement_array, bfloat16, borrowed, check, check_call, dtype_of, made, tensors)
 
 
@@ -17,7 +18,9 @@ class no_grad(ContextDecorator):
 
     def __enter__(self) -> None:
         _library.start()
+        _lib.weft_clear_error()
         _lib.weft_no_grad_begin()
+        check(_lib.weft_last_status())
 
     def __exit__(self, *error: object) -> None:
         _lib.weft_no_grad_end()
@@ -46,6 +49,7 @@ def gradients(outputs: Sequence[Tensor] | Tensor, inputs: Sequence[Tensor] | Ten
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     found = (c_void_p * max(len(inputs), 1))()
     given = tensors(output_gradients) if output_gradients is not None else None
+    world.retains = create_graph
     check_call(_lib.weft_gradients(len(outputs), tensors(outputs), given, len(inputs), tensors(inputs), create_graph, found))
     return [made(handle) if handle else None for handle in found[:len(inputs)]]
 
@@ -75,7 +79,10 @@ _grad_hook = GradHook(_run_hook)
 def set_grad_hook(leaf: Tensor, hook: Optional[Callable[[Tensor, Tensor], Any]]) -> None:
     """Calls hook(leaf, gradient) as soon as the leaf's gradient is complete, while the rest of the backward pass goes on. None removes it."""
     key = _hooks.add(hook) if hook is not None else 0
-    check(_lib.weft_set_grad_hook(leaf, ctypes.cast(_grad_hook, c_void_p) if hook is not None else None, key or None))
+    status = _lib.weft_set_grad_hook(leaf, ctypes.cast(_grad_hook, c_void_p) if hook is not None else None, key or None)
+    if status:
+        _hooks.drop(key)
+    check(status)
     _hooks.drop(_hook_of_leaf.pop(_handle(leaf), 0))
     if key:
         _hook_of_leaf[_handle(leaf)] = key
@@ -92,11 +99,12 @@ def _run_segment(context: int, num_inputs: int, inputs: Any, num_outputs: int, o
         results = results if isinstance(results, tuple) else (results,)
         if len(results) != num_outputs:
             raise ValueError(f"checkpoint: the function returned {len(results)} tensors, but {num_outputs} are expected")
-        for i, result in enumerate(results):
-            outputs[i] = _handle(result)
+        for result in results:
+            _handle(result)
+        hand_over(results, outputs)
         if first:
             _segments.objects[context] = function, False
-        else: # the backward pass has had it
+        elif not world.retains: # the backward pass has had it
             _segments.drop(context)
 
     return guarded(run)
@@ -106,13 +114,15 @@ _segment = SegmentFunction(_run_segment)
 
 
 def checkpoint(function: Callable[..., Any], *inputs: Tensor, num_outputs: int = 1) -> Any:
-    """function(*inputs), of which only the inputs are saved: the backward pass calls it again, with the same random numbers."""
+    """function(*inputs), of which only the inputs are saved: the backward pass calls it again, with the same random numbers. The function is
+    kept until then."""
     key, outputs = _segments.add((function, True)), (c_void_p * num_outputs)()
-    status = _lib.weft_recompute(ctypes.cast(_segment, c_void_p), key, 0, len(inputs), tensors(inputs), num_outputs, outputs)
-    if status:
-        _segments.drop(key)
-    check_call(status)
-    results = tuple(made(handle) for handle in outputs)
+    with scope():
+        status = _lib.weft_recompute(ctypes.cast(_segment, c_void_p), key, 0, len(inputs), tensors(inputs), num_outputs, outputs)
+        if status:
+            _segments.drop(key)
+        check_call(status)
+        results = tuple(made(handle) for handle in outputs)
     if not any(result.requires_grad for result in results):
         _segments.drop(key)
     return results if num_outputs > 1 else results[0]
@@ -138,7 +148,8 @@ class GradScaler:
         """Divides gradients by the factor, in place, and adapts it. False: some are not finite, skip the step. Waits."""
         given = [gradient for gradient in gradients if gradient is not None]
         finite = ctypes.c_bool()
-        _library.settle()
+        for gradient in given:
+            _library.settle_tensor(gradient)
         check(_lib.weft_unscale_gradients(byref(self._scaler), len(given), tensors(given), byref(finite)))
         return finite.value
 

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 from . import _api
 from ._core import Tensor, _lib, check, failure, tensors
-from ._library import settle
+from ._library import settle_tensor
 
 
 def _named(state: Any) -> tuple[list[str], list[Tensor]]:
@@ -43,6 +43,11 @@ def _loaded(prefix: str, state: Any, found: dict[str, Tensor]) -> None:
             _loaded(f"{prefix}.{name}" if prefix else str(name), each, found)
 
 
+def _settle(values: list[Tensor]) -> None:
+    for value in values:
+        settle_tensor(value)
+
+
 def _names(names: list[str]) -> Any:
     return (c_char_p * max(len(names), 1))(*[name.encode() for name in names])
 
@@ -62,7 +67,7 @@ def save_checkpoint(path: Any, state: Any, *, metadata: Optional[dict[str, str]]
     objects. Waits; all processes call it."""
     names, values = _named(state)
     options, _keep = _options(metadata, random_states)
-    settle()
+    _settle(values)
     check(_lib.weft_checkpoint_save_ex(str(path).encode(), len(names), _names(names), tensors(values), byref(options)))
 
 
@@ -102,7 +107,7 @@ def load_checkpoint(path: Any, state: Any) -> None:
     """Reads tensors by name into those of `state`, in their layouts: {"model": model, "optimizer": optimizer}. Tensors of the file that
     `state` lacks are ignored. Waits; all processes call it."""
     names, values = _named(state)
-    settle()
+    _settle(values)
     check(_lib.weft_checkpoint_load(str(path).encode(), len(names), _names(names), tensors(values)))
     _loaded("", state, dict(zip(names, values)))
 
@@ -110,14 +115,14 @@ def load_checkpoint(path: Any, state: Any) -> None:
 def save_hdf5(path: Any, state: Any) -> None:
     """save_checkpoint() as datasets of an HDF5 file."""
     names, values = _named(state)
-    settle()
+    _settle(values)
     check(_lib.weft_hdf5_save(str(path).encode(), len(names), _names(names), tensors(values)))
 
 
 def load_hdf5(path: Any, state: Any) -> None:
     """load_checkpoint() from datasets of an HDF5 file."""
     names, values = _named(state)
-    settle()
+    _settle(values)
     check(_lib.weft_hdf5_load(str(path).encode(), len(names), _names(names), tensors(values)))
 
 

@@ -14,27 +14,18 @@ from .arrays import asarray, from_local
 from .nn import Module
 
 
-class DeviceMesh(Mesh):
-    """DeviceMesh(device_type, mesh): `mesh` is a nested list of ranks."""
+class _OfAllMeshes(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Mesh)
 
-    __slots__ = ()
 
-    def __init__(self, device_type: str, mesh: Any, *, mesh_dim_names: Optional[Sequence[str]] = None) -> None:
+class DeviceMesh(metaclass=_OfAllMeshes):
+    """DeviceMesh(device_type, mesh) makes a Mesh: `mesh` is a nested list of ranks. isinstance(m, DeviceMesh) is true of every mesh."""
+
+    def __new__(cls, device_type: str, mesh: Any, *, mesh_dim_names: Optional[Sequence[str]] = None) -> Any:
         import numpy
         ranks = numpy.asarray(mesh.numpy() if isinstance(mesh, Tensor) else mesh)
-        super().__init__(ranks.shape, mesh_dim_names, ranks.reshape(-1).tolist())
-
-    def get_rank(self) -> int:
-        """The first rank of this process."""
-        return _library.first_rank()
-
-    def get_local_rank(self, mesh_dim: Any = 0) -> int:
-        """This process's coordinate along a dimension."""
-        dim = self.names.index(mesh_dim) if isinstance(mesh_dim, str) else mesh_dim
-        coordinate = self.coordinate()
-        if coordinate is None:
-            raise RuntimeError("this process is not in the mesh")
-        return coordinate[dim]
+        return Mesh(ranks.shape, mesh_dim_names, ranks.reshape(-1).tolist())
 
 
 def init_device_mesh(device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Optional[Sequence[str]] = None) -> Mesh:

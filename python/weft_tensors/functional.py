@@ -13,6 +13,8 @@ from .functions import copy_ # noqa: F401
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x times the normal distribution function; approximate="tanh" by a formula."""
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"approximate: {approximate!r} is none of 'none', 'tanh'")
     return _f.gelu_tanh(input) if approximate == "tanh" else _f.gelu(input)
 
 
@@ -57,6 +59,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0.0,
                                  is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
     """softmax(query key^T scale + mask) value."""
+    if scale == 0:
+        raise ValueError("scale: 0 is no scale")
     return _f.attention(query, key, value, causal=is_causal, scale=scale or 0.0, mask=attn_mask, grouped_heads=enable_gqa, dropout=dropout_p)
 
 

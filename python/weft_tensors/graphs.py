@@ -8,9 +8,11 @@ from collections.abc import Callable
 from ctypes import byref, c_double, c_void_p
 from typing import Any, Optional
 
+import numpy
+
 from . import _api, _library
-from ._callbacks import GraphFunction, Registry, guarded
-from ._core import Tensor, _handle, _lib, borrowed, check, check_call, failure, made
+from ._callbacks import GraphFunction, Registry, guarded, hand_over
+from ._core import Tensor, _handle, _lib, borrowed, check, check_call, failure, fill, made
 from ._library import text_of
 
 _bodies = Registry()
@@ -21,9 +23,12 @@ def _flatten(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
     if isinstance(value, Tensor):
         tensors.append(value)
         return ("tensor",)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        numbers.append(value)
-        return ("int",) if isinstance(value, int) else ("float",)
+    if isinstance(value, (float, numpy.floating)):
+        numbers.append(float(value))
+        return ("float",)
+    if isinstance(value, (int, numpy.integer)) and not isinstance(value, bool) and -2**53 <= value <= 2**53: # C takes doubles
+        numbers.append(int(value))
+        return ("int",)
     if isinstance(value, (tuple, list)):
         kind = type(value)
         return (kind, tuple(_flatten(each, tensors, numbers) for each in value))
@@ -33,7 +38,7 @@ def _flatten(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
         hash(value)
     except TypeError:
         raise TypeError(f"graph: a {type(value).__name__} can be no argument: tensors, numbers, texts, and tuples, lists and dicts of them can") from None
-    return ("value", value)
+    return ("value", value, type(value))
 
 
 def _build(structure: Any, tensors: Any, numbers: Any) -> Any:
@@ -86,8 +91,7 @@ class _Body:
         self.outputs, self.numbers = _flatten(result, results, numbers), numbers
         if len(results) != self.num_outputs:
             raise ValueError(f"graph {graph.name}: the function returned {len(results)} tensors, but {self.num_outputs} at first")
-        for i, each in enumerate(results):
-            outputs[i] = _handle(each)
+        hand_over(results, outputs)
 
     def call(self, inputs: list[Tensor], scalars: list[Any]) -> Any:
         handles = (c_void_p * max(self.num_inputs, 1))(*map(_handle, inputs))
@@ -123,6 +127,7 @@ class Graph:
         if body is not None and body.epoch != _library.world.epoch:
             body = None
         if body is None: # the first call tells how many results there are
+            arguments, keywords = _build(structure, iter(inputs), iter(scalars))
             result = self.function(*arguments, **keywords)
             results: list[Tensor] = []
             _flatten(result, results, [])
@@ -135,7 +140,7 @@ class Graph:
         """A method: one graph for each object."""
         if instance is None:
             return self
-        name = f"_graph_{self.name}"
+        name = f"_graph_{self.name}_{id(self)}" # super() has another of this name
         own = instance.__dict__.get(name)
         if own is None:
             own = Graph(self.function.__get__(instance, owner), self.name, self.frozen, self.donated, self.passes)
@@ -170,9 +175,7 @@ class Graph:
 
     def predict(self, **options: Any) -> dict[str, Any]:
         """Predicted time and bytes of a run: processes, hosts, machine, ... as in weft_predict_options."""
-        given = _api.weft_predict_options(size=ctypes.sizeof(_api.weft_predict_options))
-        for name, value in options.items():
-            setattr(given, name, value.encode() if isinstance(value, str) else value)
+        given = fill(_api.weft_predict_options, **options)
         found = _api.weft_prediction()
         check(_lib.weft_graph_predict(self._body().handle, byref(given), byref(found), ctypes.sizeof(found)))
         values = {name: getattr(found, name) for name, _ in found._fields_}

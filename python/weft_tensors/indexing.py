@@ -16,6 +16,8 @@ def get(a: Tensor, index: Any) -> Tensor:
     if isinstance(index, Tensor):
         return _by_tensor(a, 0, index)
     entries = _expand(a, index if isinstance(index, tuple) else (index,))
+    if sum(isinstance(entry, Tensor) for entry in entries) > 1:
+        return _by_tensors(a, entries)
     dim, result = 0, a
     for entry in entries:
         if entry is None:
@@ -29,7 +31,32 @@ def get(a: Tensor, index: Any) -> Tensor:
             dim += result.ndim - before + taken
         else:
             result = made(_lib.weft_select(result, dim, _position(entry, result.shape, dim)))
-    return result
+    return alias(a) if result is a else result
+
+
+def alias(a: Tensor) -> Tensor:
+    """Another tensor with the same values, which share memory until one of the two is written to."""
+    if a.ndim == 0:
+        return made(_lib.weft_squeeze(made(_lib.weft_unsqueeze(a, 0)), 0))
+    return made(_lib.weft_squeeze(made(_lib.weft_unsqueeze(a, a.ndim)), a.ndim))
+
+
+def _by_tensors(a: Tensor, entries: list[Any]) -> Tensor:
+    """Several tensors of indices are taken together, index by index: those of neighbouring dimensions."""
+    if None in entries:
+        raise IndexError("new dimensions beside several tensors of indices are not supported: index twice")
+    dims = [i for i, each in enumerate(entries) if isinstance(each, Tensor)]
+    if dims != list(range(dims[0], dims[-1] + 1)) or any(entries[i].dtype is bool_ for i in dims):
+        raise IndexError("several tensors of indices are of whole numbers, and for neighbouring dimensions")
+    shape, flat, valid = a.shape, None, None
+    for i in dims:
+        index = _from_the_end(entries[i], shape[i])
+        inside = made(_lib.weft_logical_and(made(_lib.weft_ge(index, _scalar(0, index))), made(_lib.weft_lt(index, _scalar(shape[i], index)))))
+        flat = index if flat is None else made(_lib.weft_add(made(_lib.weft_scale(flat, shape[i])), index))
+        valid = inside if valid is None else made(_lib.weft_logical_and(valid, inside))
+    joined = made(_lib.weft_flatten(a, dims[0], dims[-1]))
+    flat = made(_lib.weft_where(valid, flat, _scalar(joined.shape[dims[0]], flat))) # beyond the end: C reports it
+    return get(joined, tuple(entries[:dims[0]]) + (flat,) + tuple(entries[dims[-1] + 1:]))
 
 
 def _position(index: Any, shape: tuple[int, ...], dim: int) -> int:
@@ -52,6 +79,8 @@ def _expand(a: Tensor, index: tuple[Any, ...]) -> list[Any]:
         elif isinstance(each, (list, numpy.ndarray)):
             from .arrays import asarray
             array = numpy.asarray(each)
+            if array.dtype != bool and not numpy.issubdtype(array.dtype, numpy.integer) and array.size:
+                raise IndexError(f"{array.dtype} numbers are no indices")
             entries.append(asarray(array if array.dtype == bool else array.astype(numpy.int64), mesh=a.mesh))
         else:
             raise IndexError(f"{each!r} is no index: whole numbers, slices, ..., None, and tensors of whole or truth values are")
@@ -204,14 +233,19 @@ def _put_box(a: Tensor, entries: list[Any], value: Any) -> None:
         return
     _, value = operands(a, value)
     value = value if value.dtype is a.dtype else value.astype(a.dtype)
-    if all(start == 0 and step == 1 and count == size for start, step, count, size in zip(starts, steps, stops, shape)):
-        whole = value if value.ndim <= a.ndim else made(_lib.weft_reshape(value, len(shape), (c_int64 * len(shape))(*shape)))
-        done(_lib.weft_copy_inplace(a, whole))
-        return
     # The value as large as the box, with a dimension of one where a number indexes.
-    if tuple(value.shape) != tuple(sizes):
+    given = value.shape
+    while len(given) > len(sizes) and given[0] == 1:
+        given = given[1:]
+    if given != value.shape:
+        value = made(_lib.weft_reshape(value, len(given), (c_int64 * max(len(given), 1))(*given)))
+    if given != tuple(sizes):
         value = made(_lib.weft_expand(value, len(sizes), (c_int64 * max(len(sizes), 1))(*sizes)))
-    value = made(_lib.weft_reshape(value, len(stops), (c_int64 * max(len(stops), 1))(*stops)))
+    if sizes != stops:
+        value = made(_lib.weft_reshape(value, len(stops), (c_int64 * max(len(stops), 1))(*stops)))
+    if all(start == 0 and step == 1 and count == size for start, step, count, size in zip(starts, steps, stops, shape)):
+        done(_lib.weft_copy_inplace(a, value))
+        return
     mask = made(_lib.weft_full(bool_, len(stops), (c_int64 * max(len(stops), 1))(*stops), 1.0, _lib.weft_tensor_mesh(a), None))
     for dim, (start, step, count) in enumerate(zip(starts, steps, stops)):
         if step < 0:

@@ -88,6 +88,7 @@ def _fail(call: Any, text: str) -> None:
         error = _api.weft_kernel_error.from_address(call.contents.error)
         if not error.status:
             error.message = text.encode(errors="replace")[:_api.KERNEL_MESSAGE - 1]
+            error.problem = 0
             error.status = _api.weft_status.ERR_INVALID
 
 

@@ -8,7 +8,7 @@ from ctypes import c_char_p, c_void_p
 from typing import Any, Optional, Union
 
 from . import _api, _library, functional
-from ._callbacks import ForwardFunction, ModuleFunction, PartitionFunction, Registry, guarded
+from ._callbacks import ForwardFunction, ModuleFunction, PartitionFunction, Registry, guarded, hand_over, scope
 from ._core import Mesh, Placements, Tensor, _handle, _lib, _placement_array, borrowed, check, check_call, choose, failure, made, resolve, tensors
 from .array_api import ones, randn, zeros
 from .functions import uniform_
@@ -47,8 +47,9 @@ def _run_forward(handle: int, num_inputs: int, inputs: Any, num_outputs: int, ou
         results = result if isinstance(result, (tuple, list)) else (result,)
         if len(results) != num_outputs:
             raise ValueError(f"{type(module).__name__}.forward returned {len(results)} tensors: set num_outputs = {len(results)} in the class")
-        for i, each in enumerate(results):
-            outputs[i] = _handle(each)
+        for each in results:
+            _handle(each)
+        hand_over(results, outputs)
 
     return guarded(run)
 
@@ -81,6 +82,7 @@ class Module:
         own = self.__dict__
         if "_key" in own:
             _modules.drop(own["_key"])
+            _distributions.drop(own.get("_distribution", 0))
             if own["_parent"] is None: # a root owns the others
                 _library.end(own["_epoch"], _lib.weft_module_free, own["_handle"])
 
@@ -98,8 +100,12 @@ class Module:
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             self.add_module(name, value)
-        elif name in own["_slots"] and (value is None or isinstance(value, Tensor)):
+        elif name in own["_slots"]:
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"{name}: a Tensor or None is expected, not {type(value).__name__}; load_state_dict() takes arrays")
             check(_lib.weft_module_set_tensor(own["_handle"], name.encode(), value))
+        elif name in own["_children"]:
+            raise TypeError(f"{name} is a module already")
         else:
             object.__setattr__(self, name, value)
 
@@ -130,20 +136,24 @@ class Module:
         if name in self.__dict__["_slots"]:
             check(_lib.weft_module_set_tensor(self._handle, name.encode(), tensor))
         else:
+            constant = isinstance(tensor, Tensor) and not tensor.requires_grad
             check(_lib.weft_module_add_parameter(self._handle, name.encode(), tensor))
-            if isinstance(tensor, Tensor) and not tensor.requires_grad:
+            if constant and isinstance(tensor, Parameter): # C makes a leaf of it
                 check(_lib.weft_set_requires_grad(tensor, False))
             self._slots[name] = "parameter"
+            self.__dict__.pop(name, None) # self.bias = None, before
 
     def register_buffer(self, name: str, tensor: Optional[Tensor]) -> None:
         """Adds a tensor that is not a parameter."""
         check(_lib.weft_module_add_buffer(self._handle, name.encode(), tensor))
         self._slots[name] = "buffer"
+        self.__dict__.pop(name, None)
 
     def add_module(self, name: str, module: Module) -> None:
         """Makes a module a child."""
         check(_lib.weft_module_add_child(self._handle, name.encode(), module._handle))
         self._children[name] = module
+        self.__dict__.pop(name, None)
         module.__dict__["_parent"] = self
 
     def _list(self, function: Any) -> Iterator[tuple[str, int]]:
@@ -266,11 +276,19 @@ class Module:
         mesh, _ = resolve(mesh, None)
         by_handle = {module._handle: (name, module) for name, module in self.named_modules()}
         keep = {"partition": partition, "input": input_function, "output": output_function, "modules": by_handle}
-        key = _distributions.add(keep)
-        check_call(_lib.weft_distribute_module(
-            self._handle, mesh, ctypes.cast(_partition, c_void_p) if partition else None,
-            ctypes.cast(_input, c_void_p) if input_function else None, ctypes.cast(_output, c_void_p) if output_function else None, key))
-        keep["modules"] = {handle: weakref.ref(module) for handle, (_, module) in by_handle.items()}
+        key, status = _distributions.add(keep), 1
+        try:
+            with scope():
+                status = _lib.weft_distribute_module(
+                    self._handle, mesh, ctypes.cast(_partition, c_void_p) if partition else None,
+                    ctypes.cast(_input, c_void_p) if input_function else None, ctypes.cast(_output, c_void_p) if output_function else None, key)
+                check_call(status)
+        finally:
+            keep["modules"] = {handle: weakref.ref(module) for handle, (_, module) in by_handle.items()}
+            if status or not (input_function or output_function):
+                _distributions.drop(key)
+            else:
+                self.__dict__["_distribution"] = key # the functions are called as long as the module is
         return self
 
     def parallelize(self, mesh: Mesh, plan: Union[dict[str, Any], Sequence[Sequence[Any]]]) -> Module:
@@ -331,8 +349,9 @@ def _hook(which: str) -> Any:
                 results = result if isinstance(result, (tuple, list)) else (result,)
                 if len(results) != count:
                     raise ValueError(f"{which} function: {len(results)} tensors were returned, {count} are expected")
-                for i, each in enumerate(results):
-                    values[i] = _handle(each)
+                for each in results:
+                    _handle(each)
+                hand_over(results, values)
 
         return guarded(run)
 

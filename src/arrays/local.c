@@ -133,6 +133,43 @@ void *weft_local_acquire(weft_tensor *handle, int local_rank, weft_access access
     return act(function, action, handle, local_rank, access, &memory, 0) == WEFT_OK ? memory : NULL;
 }
 
+/* details->memory: receives the answer, a bool. */
+static weft_status perform_test(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    const weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    bool ready = true;
+    weft_end_pause();
+    for (int i = 0; i < tensor->num_shards && ready && !weft_is_broken(); i++) {
+        const weft_local_shard *shard = &tensor->shards[i];
+        for (int64_t k = 0; k < shard->num_panels && ready && shard->hold == NULL; k++) {
+            starpu_data_handle_t handle = shard->panels[k].handle;
+            ready = starpu_data_acquire_on_node_try(handle, STARPU_ACQUIRE_NO_NODE, STARPU_R) == 0;
+            if (ready) {
+                starpu_data_release_on_node(handle, STARPU_ACQUIRE_NO_NODE);
+            }
+        }
+    }
+    *(bool *)call->details->memory = ready;
+    return WEFT_OK;
+}
+
+static const weft_action action_test = { .name = "tensor_test", .perform = perform_test, .effects = WEFT_NEEDS_DATA };
+
+weft_status weft_tensor_test(weft_tensor *handle, bool *ready)
+{
+    static const char function[] = "weft_tensor_test";
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
+    if (tensor == NULL || !weft_check_data(function, "tensor", tensor)) {
+        return weft_latest_status();
+    }
+    if (ready == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "ready is NULL");
+    }
+    *ready = false;
+    return act(function, &action_test, handle, 0, WEFT_READ, ready, sizeof(*ready));
+}
+
 static weft_status perform_release(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;

@@ -216,6 +216,8 @@ static void call_behind_gate(void)
     bool ended = true;
     assert_int_equal(weft_test(&ended), WEFT_OK);
     assert_true(!ended || weft_num_processes() > 1); /* a process may host empty shards alone */
+    assert_int_equal(weft_tensor_test(arguments.tensor, &ended), WEFT_OK);
+    assert_true(!ended || weft_num_processes() > 1);
     open_gate();
     weft_scope_close();
 }
@@ -233,6 +235,12 @@ static void d1_nothing_waits(void **state)
     bool ended = false;
     assert_int_equal(weft_test(&ended), WEFT_OK);
     assert_true(ended);
+    weft_scope_open();
+    weft_tensor *zeros = weft_zeros(WEFT_F32, 2, (int64_t[]){ 8, 3 }, weft_mesh_create(1, (int64_t[]){ 4 }, NULL), NULL);
+    for (ended = false; !ended;) { /* until it has been computed */
+        assert_int_equal(weft_tensor_test(zeros, &ended), WEFT_OK);
+    }
+    weft_scope_close();
     assert_true(atomic_load(&passed) > 0 || weft_num_processes() > 1);
     pthread_cancel(watcher);
     pthread_join(watcher, NULL);

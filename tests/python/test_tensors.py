@@ -244,12 +244,13 @@ def test_meshes():
     mesh = wt.Mesh((1, ranks), ("dp", "tp"))
     assert mesh.names == ("dp", "tp") and mesh.shape == (1, ranks) and mesh.ranks == list(range(ranks)) and mesh.size() == ranks
     assert mesh["tp"].shape == (ranks,) and mesh.flatten().shape == (ranks,) and mesh.coordinate(ranks - 1) == (0, ranks - 1)
-    assert mesh.coordinate(ranks) is None or ranks == 0
+    assert wt.Mesh(1).coordinate(ranks - 1) is None or ranks == 1
     assert wt.Mesh(ranks, ranks=list(range(ranks))[::-1]).ranks == list(range(ranks))[::-1]
     with mesh:
         assert wt.current_mesh() == mesh and wt.zeros(4, placements="R,S0").mesh == mesh
     assert wt.current_mesh().ndim == 1
-    for wrong in (lambda: wt.Mesh(ranks + 1), lambda: wt.Mesh((1, ranks), ("a",)), lambda: mesh["x"], lambda: wt.Mesh(1, ranks=[0, 0])):
+    for wrong in (lambda: wt.Mesh(ranks + 1), lambda: wt.Mesh((1, ranks), ("a",)), lambda: mesh["x"], lambda: wt.Mesh(1, ranks=[0, 0]),
+                  lambda: mesh.coordinate(ranks)):
         with pytest.raises(ValueError):
             wrong()
 
@@ -410,3 +411,63 @@ def test_checkpoints(mesh, tmp_path_factory):
     wt.wait()
     if wt.process_index() == 0:
         os.unlink(path)
+
+
+def test_several_tensors_of_indices(mesh):
+    x = values((4, 5, 6))
+    for layout in LAYOUTS:
+        a = wt.asarray(x, mesh=mesh, placements=layout)
+        for index in (([0, 2], [1, -2]), (slice(1, 3), [0, 4], [5, -6]), ([[0], [3]], [1, 2]), ([1], [2], [3]), ([0, 1], [2, 3], slice(None, None, 2)), ([0, 3], 2)):
+            np.testing.assert_array_equal(a[index].numpy(), x[index], err_msg=str(index))
+    a[[0], [5]]
+    with pytest.raises(wt.WeftError):
+        wt.wait()
+    with pytest.raises(IndexError):
+        a[[0.5, 1.5]]
+
+
+def test_assignments_of_broadcast_shapes(mesh):
+    for shape, index, value in (((2, 2), (Ellipsis, None), (2, 1)), ((3, 1), (slice(None), 0), (3,)), ((3,), slice(None), (1, 1)), ((3,), slice(0, 2), (1, 2)),
+                                ((2, 3), (None, 1), (1, 3)), ((2, 3), Ellipsis, ())):
+        x, y = values(shape), values(value, 1)
+        c, t = x.copy(), wt.asarray(x, mesh=mesh, placements="S0,R")
+        c[index] = y
+        t[index] = wt.asarray(y, mesh=mesh)
+        np.testing.assert_array_equal(t.numpy(), c, err_msg=f"{shape}[{index}]")
+    with pytest.raises((ValueError, wt.WeftError)):
+        wt.zeros(6, mesh=mesh)[:] = wt.zeros(2, 3, mesh=mesh)
+
+
+def test_results_are_values(mesh):
+    a = wt.asarray(values((3, 4)), mesh=mesh, placements="S0,R")
+    before = a.numpy()
+    for make in (lambda: a[:], lambda: a[...], lambda: +a, lambda: a[0], lambda: a.clone(), lambda: a.T, lambda: a.reshape(4, 3)):
+        b = make()
+        b += 1
+        np.testing.assert_array_equal(a.numpy(), before)
+    w = wt.ones(3, requires_grad=True)
+    (w[:] * 2).sum().backward()
+    np.testing.assert_array_equal(w.grad.numpy(), [2, 2, 2])
+    w.grad *= 0.5
+    np.testing.assert_array_equal(w.grad.numpy(), [1, 1, 1])
+
+
+def test_numbers_out_of_range():
+    a = wt.zeros(3, dtype="uint8")
+    for wrong in (lambda: a + 256, lambda: a < -1, lambda: wt.zeros(3, dtype="int32") + 2**31, lambda: wt.zeros(3, dtype="int64") + (2**53 + 1),
+                  lambda: wt.zeros(2**64 + 3), lambda: wt.sum(a, axis=2**32)):
+        with pytest.raises((OverflowError, wt.WeftError)):
+            wrong()
+    assert wt.float64 == np.float64 and wt.float32 != np.float64 and bool(wt.float64)
+    import pickle
+    assert pickle.loads(pickle.dumps(wt.bool)) is wt.bool
+
+
+def test_options_of_several_numbers():
+    x, w = wt.zeros(1, 1, 6, 6), wt.zeros(1, 1, 2, 2)
+    assert wt.conv2d(x, w, stride=(2,)).shape == wt.conv2d(x, w, stride=2).shape == (1, 1, 3, 3)
+    assert wt.conv2d(x, w, stride=(1, 2)).shape == (1, 1, 5, 3)
+    with pytest.raises(ValueError, match="stride"):
+        wt.conv2d(x, w, stride=(1, 2, 3))
+    with pytest.raises(TypeError):
+        wt.attention(x, x, x, mask=5)

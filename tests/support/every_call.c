@@ -117,7 +117,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
         .name = "own", .rule = "ab->ab", .inputs = { { "a", WEFT_TYPES_FLOAT, false } }, .kernel = no_kernel
     };
     /* <weft/runtime.h> */
-    TRY(weft_wait, ); TRY(weft_test, &truth_value);
+    TRY(weft_wait, ); TRY(weft_test, &truth_value); TRY(weft_tensor_test, tensor, &truth_value);
     TRY(weft_world_size, );
     TRY(weft_first_rank, ); TRY(weft_local_ranks, );
     TRY(weft_pause, ); TRY(weft_resume, );
