@@ -7,6 +7,9 @@ import re
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools/api"))
+import describe  # noqa: E402
+
 # Headers by task, in the order of a program's life. A header that is not here gets a section of its own.
 TASKS = [
     ("Start and end, errors, scopes", ["runtime", "mpi", "base"]),
@@ -29,26 +32,16 @@ TASKS = [
     ("Say what calls may do, and see what they do", ["ops", "regions", "explain"]),
 ]
 
-COMMENT_OR_FUNCTION = re.compile(
-    r"(?P<comment>/\*\*(?!<).*?\*/)"
-    r"|(?P<declaration>(?:WEFT_API|static inline)\b[^;{]*?\b(?P<name>weft_\w+)\s*\()", re.DOTALL)
-
-
 def functions(header):
     """[(name, comment)] of a header's text, in its order."""
-    comment, found = "", []
-    for match in COMMENT_OR_FUNCTION.finditer(header):
-        if match["comment"] is None:
-            found.append((match["name"], comment))
-        elif "\\file" not in match["comment"] and re.search(r"\w{3}", match["comment"].replace("\\}", "")):
-            comment = match["comment"]
-    return found
+    comments = describe.docs_of(header)
+    names = re.findall(r"(?:WEFT_API|static inline)\b[^;{]*?\b(weft_\w+)\s*\(", describe.without_comments(header))
+    return [(name, comments.get(name, "")) for name in names]
 
 
 def sentence(comment):
     """The first sentence of a comment, in one line."""
-    text = re.sub(r"^\s*\* ?", "", comment[3:-2].strip(), flags=re.MULTILINE)
-    text = " ".join(text.split()).replace("\\{", "").strip()
+    text = " ".join(comment.split())
     ends = [end.start() for end in re.finditer(r"(?<![ .])\.(?= |$)|(?<=\w): |;", text)]
     whole = [end for end in ends if text.count("(", 0, end) == text.count(")", 0, end)]
     text = text[:whole[0]] if whole else text

@@ -34,16 +34,16 @@ WEFT_API weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype);
 WEFT_API weft_tensor *weft_add(weft_tensor *a, weft_tensor *b); /**< a + b */
 WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b); /**< a - b */
 WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b); /**< a b */
-WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b); /**< always floating */
+WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b); /**< a / b; always floating */
 /** The quotient rounded down, and the remainder, which has the sign of b. An integer divided by 0 gives 0. */
 WEFT_API weft_tensor *weft_floor_div(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_remainder(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_fmod(weft_tensor *a,
                                 weft_tensor *b); /**< the remainder of truncated division; it has the sign of a */
 WEFT_API weft_tensor *weft_pow(weft_tensor *a,
-                               weft_tensor *b); /**< whole numbers to a negative power: 0, 1 or -1 */
-WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b); /**< NaN if one of them is NaN */
-WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b); /**< NaN if one of them is NaN */
+                               weft_tensor *b); /**< a^b; whole numbers to a negative power: 0, 1 or -1 */
+WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b); /**< the larger one; NaN if one is NaN */
+WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b); /**< the smaller one; NaN if one is NaN */
 /** Maximum and minimum that ignore NaN: if one of the two is NaN, the result is the other. If they are equal, each
  * gets half of the gradient. */
 WEFT_API weft_tensor *weft_fmax(weft_tensor *a, weft_tensor *b);
@@ -52,10 +52,10 @@ WEFT_API weft_tensor *weft_copysign(weft_tensor *a, weft_tensor *b); /**< |a| wi
 WEFT_API weft_tensor *weft_atan2(weft_tensor *a,
                                  weft_tensor *b); /**< the angle of the point whose height is a and whose horizontal
                                                        coordinate is b */
-WEFT_API weft_tensor *weft_hypot(weft_tensor *a, weft_tensor *b);     /**< floating: sqrt(a^2 + b^2) */
-WEFT_API weft_tensor *weft_logaddexp(weft_tensor *a, weft_tensor *b); /**< floating: log(exp(a) + exp(b)) */
-WEFT_API weft_tensor *weft_xlogy(weft_tensor *a, weft_tensor *b); /**< floating: a log(b); 0 if a is 0 and b is not
-                                                                       NaN */
+WEFT_API weft_tensor *weft_hypot(weft_tensor *a, weft_tensor *b);     /**< sqrt(a^2 + b^2); floating */
+WEFT_API weft_tensor *weft_logaddexp(weft_tensor *a, weft_tensor *b); /**< log(exp(a) + exp(b)); floating */
+WEFT_API weft_tensor *weft_xlogy(weft_tensor *a, weft_tensor *b); /**< a log(b), or 0 if a is 0 and b is not
+                                                                       NaN; floating */
 /** \} */
 
 /** Arithmetic with a number. \{ */
@@ -145,12 +145,12 @@ WEFT_API weft_tensor *weft_log1p(weft_tensor *a); /**< log(1 + a), accurate near
 WEFT_API weft_tensor *weft_log2(weft_tensor *a); /**< the logarithm to base 2; floating */
 WEFT_API weft_tensor *weft_log10(weft_tensor *a); /**< the logarithm to base 10; floating */
 WEFT_API weft_tensor *weft_exp2(weft_tensor *a); /**< 2^a; floating */
-WEFT_API weft_tensor *weft_sin(weft_tensor *a); /**< of radians; floating */
-WEFT_API weft_tensor *weft_cos(weft_tensor *a); /**< of radians; floating */
-WEFT_API weft_tensor *weft_tan(weft_tensor *a); /**< of radians; floating */
-WEFT_API weft_tensor *weft_asin(weft_tensor *a); /**< radians; NaN if a is outside -1 .. 1 */
-WEFT_API weft_tensor *weft_acos(weft_tensor *a); /**< radians; NaN if a is outside -1 .. 1 */
-WEFT_API weft_tensor *weft_atan(weft_tensor *a); /**< radians; floating */
+WEFT_API weft_tensor *weft_sin(weft_tensor *a); /**< the sine of radians; floating */
+WEFT_API weft_tensor *weft_cos(weft_tensor *a); /**< the cosine of radians; floating */
+WEFT_API weft_tensor *weft_tan(weft_tensor *a); /**< the tangent of radians; floating */
+WEFT_API weft_tensor *weft_asin(weft_tensor *a); /**< the inverse of sin, in radians; NaN if a is outside -1 .. 1 */
+WEFT_API weft_tensor *weft_acos(weft_tensor *a); /**< the inverse of cos, in radians; NaN if a is outside -1 .. 1 */
+WEFT_API weft_tensor *weft_atan(weft_tensor *a); /**< the inverse of tan, in radians; floating */
 WEFT_API weft_tensor *weft_sinh(weft_tensor *a); /**< the hyperbolic sine; floating */
 WEFT_API weft_tensor *weft_cosh(weft_tensor *a); /**< the hyperbolic cosine; floating */
 WEFT_API weft_tensor *weft_asinh(weft_tensor *a); /**< the inverse of sinh; floating */

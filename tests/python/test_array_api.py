@@ -69,7 +69,8 @@ def test_unary_functions(kind):
                 continue
             here, there = both(name, x)
             np.testing.assert_allclose(here.numpy(), there, rtol=1e-12 if kind == "float64" else 3e-6, err_msg=name)
-            assert str(here.dtype.name) == str(there.dtype), name
+            if strict is not None: # NumPy 1 gives floating results of whole numbers
+                assert str(here.dtype.name) == str(there.dtype), name
 
 
 BINARY = "add subtract multiply divide floor_divide remainder pow maximum minimum equal not_equal less less_equal greater greater_equal".split()

@@ -80,7 +80,7 @@ def test_no_leak():
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    a, calls = wt.ones(4), int(os.environ.get("WEFT_TEST_CALLS", "4000"))
+    a, calls = wt.ones(4), int(os.environ.get("WEFT_TEST_CALLS", "1500"))
 
     def work(count):
         for i in range(count):

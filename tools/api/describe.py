@@ -17,6 +17,7 @@ DOC = re.compile(r"/\*\*(?!<).*?\*/", re.DOTALL)
 ITEM = re.compile(
     r"(?P<close>/\*\* \\\} \*/)|(?P<trailing>/\*\*<.*?\*/)|(?P<doc>/\*\*(?!<).*?\*/)|(?P<blank>\n[ \t]*\n)"
     r"|WEFT_API\s+(?P<result>[^;(]*?)\s*\b(?P<function>weft_\w+)\s*\((?P<parameters>[^;]*)\);"
+    r"|static inline [^;{]*?\b(?P<inline>weft_\w+)\s*\("
     r"|typedef struct (?P<struct>weft_\w+) \{"
     r"|typedef struct (?P<handle>weft_\w+) \w+;"
     r"|\benum (?P<enum>weft_\w+)"
@@ -56,7 +57,7 @@ def docs_of(header):
                     groups = [*groups, text]
                     comment = ""
         else:
-            kind = next(kind for kind in ("function", "struct", "handle", "enum", "callback") if match[kind])
+            kind = next(kind for kind in ("function", "inline", "struct", "handle", "enum", "callback") if match[kind])
             last = match[kind] if kind == "function" else None
             found.setdefault(match[kind], comment or (groups[-1] if groups else ""))
     return found
