@@ -14,7 +14,8 @@ import cases
 from installed import Installed, run
 
 weft = Installed(sys.argv[1])
-sys.path.insert(0, str(weft.source / "tools" / "fortran"))
+sys.path[:0] = [str(weft.source / "tools" / name) for name in ("fortran", "api")]
+import describe
 import generate
 
 
@@ -25,7 +26,7 @@ class Names(unittest.TestCase):
         public = set(re.findall(r"^public :: (\w+)", module, re.MULTILINE))
         functions, inline = set(), set()
         for header in installed.glob("*.h"):
-            text = generate.without_comments(header.read_text(encoding="utf-8"))
+            text = describe.without_comments(header.read_text(encoding="utf-8"))
             functions |= set(re.findall(r"^WEFT_API[^;(]*?\b(weft_\w+)\s*\(", text, re.MULTILINE))
             inline |= set(re.findall(r"^static inline [^;({]*?\b(weft_\w+)\(", text, re.MULTILINE))
         self.assertGreater(len(functions), 400)

@@ -254,8 +254,9 @@ def test_regions_and_explanations(mesh):
         (wt.ones(4, 4, mesh=mesh, placements="S0,R") @ wt.ones(4, 4, mesh=mesh)).redistribute()
     assert "part" in wt.region_counts()
     if wt.world_size() > 1:
+        columns, rows = ("S1,R", "S0,R") if mesh.shape[0] > 1 else ("R,S1", "R,S0")
         with pytest.raises(ValueError), wt.region("strict", strict=True):
-            wt.ones(4, 4, mesh=mesh, placements="S1,R") + wt.ones(4, 4, mesh=mesh, placements="S0,R")
+            wt.ones(4, 4, mesh=mesh, placements=columns) + wt.ones(4, 4, mesh=mesh, placements=rows)
     with wt.explain() as why:
         wt.ones(4, 4, mesh=mesh) @ wt.ones(4, 4, mesh=mesh)
     assert "weft_matmul" in str(why)
@@ -411,7 +412,10 @@ def test_no_leak_of_recomputed_values(mesh):
         wt.wait()
         gc.collect()
 
-    work(60)
-    before = resident()
-    work(60) # a leak of one tensor a call would be 14 MB and more for each rank
-    assert resident() - before < 12 << 20
+    def growth():
+        before = resident()
+        work(60)
+        return resident() - before
+
+    # A leak of one tensor a call would be 14 MB and more each time; the pool of buffers grows at first.
+    assert any(growth() < 7 << 20 for _ in range(6))

@@ -95,10 +95,12 @@ def test_no_leak():
                     pass
         wt.wait()
 
-    work(calls)
-    before = bytes_now()
-    work(2 * calls)
-    assert bytes_now() - before < 4 << 20
+    def growth():
+        before = bytes_now()
+        work(calls)
+        return bytes_now() - before
+
+    assert any(growth() < 1 << 20 for _ in range(5))
 
 
 def test_pickle_and_copy_are_refused():

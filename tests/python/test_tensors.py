@@ -301,7 +301,7 @@ def test_from_local(mesh):
     with pytest.raises(ValueError):
         wt.from_local(shards + shards[:1], mesh, "S0,R")
     with pytest.raises((ValueError, TypeError)):
-        wt.from_local(shards, mesh, "S0,R", shape=(9, 3))
+        wt.from_local(shards, mesh, "S0,R", shape=(9, 3), check_ranks=True)
     with pytest.raises(TypeError):
         wt.from_local([np.zeros(3, np.complex64)] * wt.local_ranks())
 
