@@ -474,17 +474,17 @@ class Tensor:
     # ---- operators ----
     def __add__(self, other: Any) -> Any:
         if type(other) is Tensor:
-            return made(_lib.weft_add(self, other))
+            return made(_add(self._as_parameter_, other._as_parameter_))
         return _with_number(self, other, _lib.weft_add_scalar, _lib.weft_add)
 
     def __sub__(self, other: Any) -> Any:
         if type(other) is Tensor:
-            return made(_lib.weft_sub(self, other))
+            return made(_sub(self._as_parameter_, other._as_parameter_))
         return _binary(_lib.weft_sub, self, other)
 
     def __mul__(self, other: Any) -> Any:
         if type(other) is Tensor:
-            return made(_lib.weft_mul(self, other))
+            return made(_mul(self._as_parameter_, other._as_parameter_))
         return _with_number(self, other, _lib.weft_scale, _lib.weft_mul)
 
     def __truediv__(self, other: Any) -> Any:
@@ -535,7 +535,7 @@ class Tensor:
         return weft_tensors
 
 
-_new = Tensor.__new__
+_new, _add, _sub, _mul = Tensor.__new__, _lib.weft_add, _lib.weft_sub, _lib.weft_mul
 
 
 def check_call(status: int) -> None:

@@ -227,8 +227,8 @@ def end(epoch: int, release: Any, handle: int) -> None:
         status = release(handle)
         if status:
             lib.weft_clear_error() # a donated tensor has ended already
-        if status == _api.weft_status.ERR_STATE: # not now: C is calling a deleter, or the graph's function
-            ended.append((epoch, release, handle))
+            if status == _api.weft_status.ERR_STATE: # not now: C is calling a deleter, or the graph's function
+                ended.append((epoch, release, handle))
 
 
 def settle() -> None:
