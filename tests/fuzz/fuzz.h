@@ -1,4 +1,4 @@
-/* What the targets share. Each is a parser's input: libFuzzer changes bytes until another branch is taken (script/fuzz). */
+/* Shared by the targets. Each one feeds a parser: libFuzzer changes bytes until another branch is taken (script/fuzz). */
 #ifndef WEFT_TESTS_FUZZ_H
 #define WEFT_TESTS_FUZZ_H
 

@@ -1,4 +1,4 @@
-/* weft_file_header_parse(): the JSON of a safetensors file. What is accepted has tensors inside the file. */
+/* weft_file_header_parse(): the JSON of a safetensors file. If a header is accepted, its tensors lie inside the file. */
 #include "fuzz.h"
 #include "io/header.h"
 
