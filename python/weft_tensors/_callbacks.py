@@ -8,6 +8,7 @@ from ctypes import POINTER, c_double, c_int, c_void_p
 from typing import Any
 
 from . import _api
+from ._core import _handle
 from ._library import at_end, check, kept, lib, raised, world
 
 INVALID = int(_api.weft_status.ERR_INVALID)
@@ -64,8 +65,8 @@ def scope() -> Iterator[None]:
 
 def hand_over(results: Any, outputs: Any) -> None:
     """Results for C, which live until C has taken them."""
-    for i, each in enumerate(results):
-        outputs[i] = each._as_parameter_
+    for i, each in enumerate([_handle(each) for each in results]):
+        outputs[i] = each
     kept.extend(results)
 
 

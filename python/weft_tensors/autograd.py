@@ -99,8 +99,6 @@ def _run_segment(context: int, num_inputs: int, inputs: Any, num_outputs: int, o
         results = results if isinstance(results, tuple) else (results,)
         if len(results) != num_outputs:
             raise ValueError(f"checkpoint: the function returned {len(results)} tensors, but {num_outputs} are expected")
-        for result in results:
-            _handle(result)
         hand_over(results, outputs)
         if first:
             _segments.objects[context] = function, False

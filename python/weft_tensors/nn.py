@@ -47,8 +47,6 @@ def _run_forward(handle: int, num_inputs: int, inputs: Any, num_outputs: int, ou
         results = result if isinstance(result, (tuple, list)) else (result,)
         if len(results) != num_outputs:
             raise ValueError(f"{type(module).__name__}.forward returned {len(results)} tensors: set num_outputs = {len(results)} in the class")
-        for each in results:
-            _handle(each)
         hand_over(results, outputs)
 
     return guarded(run)
@@ -349,8 +347,6 @@ def _hook(which: str) -> Any:
                 results = result if isinstance(result, (tuple, list)) else (result,)
                 if len(results) != count:
                     raise ValueError(f"{which} function: {len(results)} tensors were returned, {count} are expected")
-                for each in results:
-                    _handle(each)
                 hand_over(results, values)
 
         return guarded(run)
