@@ -14,13 +14,19 @@ from collections import Counter, defaultdict
 
 # What `mpirun --tag-output` puts before each line: [job,rank]<stream>: and MPICH's `mpirun -prepend-rank`: [rank]
 TAG = re.compile(r"^\[(?:\d+,)?(\d+)\](?:<std(?:out|err)>:| )")
+# A process that wrote a part of a line when another one spoke: tags stand inside of lines then.
+INNER_TAG = re.compile(r"(?<!^)(?=\[\d+,\d+\]<std(?:out|err)>:)", re.MULTILINE)
 LINE = re.compile(r"\[\s*(RUN|OK|FAILED|SKIPPED|ERROR)\s*\] (.+?)\s*$")
+
+
+def lines_of(test):
+    return INNER_TAG.sub("\n", test.get("stdout", "") + "\n" + test.get("stderr", "")).splitlines()
 
 
 def outcomes(test):
     """{(case, occurrence): "passed" | "failed" | "skipped"} of one run of a program, on all its processes."""
     counts = defaultdict(lambda: defaultdict(Counter))  # rank -> case -> what -> how often
-    for line in (test.get("stdout", "") + "\n" + test.get("stderr", "")).splitlines():
+    for line in lines_of(test):
         tag = TAG.match(line)
         found = LINE.search(line)
         if found:
@@ -57,7 +63,7 @@ def merge(result, key, outcome):
 def own_summary(test):
     """cmocka's own last lines, each once with the number of processes that printed it."""
     lines = Counter()
-    for line in (test.get("stdout", "") + "\n" + test.get("stderr", "")).splitlines():
+    for line in lines_of(test):
         line = TAG.sub("", line)
         if re.match(r"\[[ =A-Z]+\] \d+ test\(s\)( run|\.|,)", line):
             lines[line.replace(", listed below:", "")] += 1

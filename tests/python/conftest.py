@@ -18,15 +18,27 @@ def pytest_runtest_makereport(item, call):
     if report.when == "call" or report.outcome != "passed":
         name = item.name
         if report.outcome == "skipped":
-            print(f"\n{report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr}\n[  SKIPPED ] {name}", flush=True)
+            say(f"{report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr}\n[  SKIPPED ] {name}")
         elif report.outcome == "failed":
-            print(f"\n{report.longreprtext}\n[  FAILED  ] {name}", flush=True)
+            say(f"{report.longreprtext}\n[  FAILED  ] {name}")
         else:
-            print(f"[       OK ] {name}", flush=True)
+            say(f"[       OK ] {name}")
+
+
+def say(text):
+    """In whole lines: mpirun puts what comes from several processes together as it comes."""
+    print(text + "\n", end="", flush=True)
+
+
+def pytest_report_teststatus(report, config):
+    """No dots, which are parts of lines."""
+    if report.when == "call" or report.outcome != "passed":
+        return report.outcome, "", ""
+    return "", "", ""
 
 
 def pytest_runtest_setup(item):
-    print(f"[ RUN      ] {item.name}", flush=True)
+    say(f"[ RUN      ] {item.name}")
 
 
 def pytest_runtest_teardown(item):
@@ -34,7 +46,7 @@ def pytest_runtest_teardown(item):
 
 
 def pytest_sessionfinish(session, exitstatus):
-    print(f"[==========] {session.testscollected} test(s) run.", flush=True)
+    say(f"[==========] {session.testscollected} test(s) run.")
 
 
 @pytest.fixture

@@ -418,4 +418,5 @@ def test_no_leak_of_recomputed_values(mesh):
         return resident() - before
 
     # A leak of one tensor a call would be 14 MB and more each time; the pool of buffers grows at first.
-    assert any(growth() < 7 << 20 for _ in range(6))
+    # As often in each process: all of them call together.
+    assert min([growth() for _ in range(6)]) < 7 << 20

@@ -100,7 +100,8 @@ def test_no_leak():
         work(calls)
         return bytes_now() - before
 
-    assert any(growth() < 1 << 20 for _ in range(5))
+    # As often in each process: all of them call together.
+    assert min([growth() for _ in range(5)]) < 1 << 20
 
 
 def test_pickle_and_copy_are_refused():
