@@ -26,9 +26,11 @@ void set_number(scene *s, dense *out, int64_t i, double value, double slack)
 
 void set_sum(scene *s, dense *out, int64_t i, double value, int64_t addends, double mass, double unit)
 {
-    bool exact = mass <= unit * ldexp(1, digits_of(wide_type(out->dtype)));
-    double roundings = (double)(addends < 1 ? 1 : addends) + 8;
-    set_number(s, out, i, value, exact ? 0 : roundings * epsilon_of(out->dtype) * mass);
+    bool partial = any_partial(s);
+    bool exact = mass <= unit * ldexp(1, digits_of(partial ? out->dtype : wide_type(out->dtype)));
+    double slack = ((double)(addends < 1 ? 1 : addends) + 8) * epsilon_of(out->dtype) * mass;
+    slack += partial ? 16 * ldexp(mass, 1 - digits_of(out->dtype)) : 0;
+    set_number(s, out, i, value, exact ? 0 : slack);
     out->mass = fmax(out->mass, mass);
 }
 

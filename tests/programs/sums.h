@@ -14,7 +14,7 @@ void set_number(scene *s, dense *out, int64_t i, double value, double slack);
 
 /* A sum whose addends' magnitudes add up to `mass`, all multiples of `unit` (0: not known), in any order and
  * by any number of ranks: exact where that fits, else off by some roundings of the wide type, one for each
- * addend. */
+ * addend. Where an input is Partial, each rank's sum is rounded to the type as well. */
 void set_sum(scene *s, dense *out, int64_t i, double value, int64_t addends, double mass, double unit);
 
 /* Sums that grow element by element. Truth values are or'ed, integers wrap around in the output's type. */
