@@ -21,7 +21,7 @@ static const char usage[] =
     "\n"
     "  --mesh 2x2           the mesh of the source, and of the destination unless --to-mesh says otherwise\n"
     "  --shape 5x3          of the global tensor; sizes may be 0; \"scalar\" or \"\" for no dimensions\n"
-    "  --from S0,S0         one placement per mesh dimension: R, S0, S(-1), P, P(max), ...\n"
+    "  --from S0,S0         one placement per mesh dimension: R, S0, S0=, S0{3,1}, P, P(max), ...\n"
     "  --to R,R             the same, on the destination's mesh\n"
     "  --to-mesh 4          the destination's mesh; ranks are counted from 0 in both\n"
     "  --dtype f32          f64, f32, bf16, f16, i64, i32, u8 or bool; f32 if not given\n"
@@ -167,8 +167,8 @@ static request understand(const options *given)
         }
     }
     r.shape = plan_read_shape("--shape", given->shape, r.dtype);
-    plan_read_placements("--from", given->from, r.mesh, r.shape.count, r.from);
-    plan_read_placements("--to", given->to, r.to_mesh, r.shape.count, r.to);
+    plan_read_placements("--from", given->from, r.mesh, r.shape.count, r.shape.items, r.from);
+    plan_read_placements("--to", given->to, r.to_mesh, r.shape.count, r.shape.items, r.to);
     int64_t num_ranks = weft_max_i64(r.mesh->num_ranks, r.to_mesh->num_ranks);
     r.rank = given->rank == NULL ? 0 : (int)plan_read_number("--rank", given->rank, 0, num_ranks - 1);
     r.topology =

@@ -24,7 +24,7 @@ plan_sizes plan_read_shape(const char *option, const char *text, weft_dtype dtyp
 weft_dtype plan_read_dtype(const char *option, const char *text);
 weft_algorithm plan_read_algorithm(const char *text);
 weft_mesh_impl *plan_read_mesh(const char *option, const char *text);
-void plan_read_placements(const char *option, const char *text, const weft_mesh_impl *mesh, int ndim,
+void plan_read_placements(const char *option, const char *text, const weft_mesh_impl *mesh, int ndim, const int64_t shape[],
                           weft_placement out[]);
 weft_topology plan_make_topology(int64_t num_ranks, int64_t local_ranks);
 

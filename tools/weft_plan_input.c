@@ -116,12 +116,13 @@ weft_mesh_impl *plan_read_mesh(const char *option, const char *text)
     return mesh;
 }
 
-void plan_read_placements(const char *option, const char *text, const weft_mesh_impl *mesh, int ndim,
+void plan_read_placements(const char *option, const char *text, const weft_mesh_impl *mesh, int ndim, const int64_t shape[],
                             weft_placement out[])
 {
     char why[400] = "";
     if (weft_placements_read(text, mesh->ndim, out, why, sizeof(why)) != WEFT_OK ||
-        weft_placements_normalize(out, mesh->ndim, ndim, out, why, sizeof(why)) != WEFT_OK) {
+        weft_placements_normalize(out, mesh->ndim, ndim, out, why, sizeof(why)) != WEFT_OK ||
+        weft_placements_check_sizes(mesh, out, shape, why, sizeof(why)) != WEFT_OK) {
         plan_refuse(option, "%s", why);
     }
 }

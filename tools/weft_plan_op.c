@@ -256,7 +256,7 @@ static const weft_layout *read_input(const explanation *e, const char *text)
     weft_dtype dtype = type == NULL ? WEFT_F32 : plan_read_dtype("--input", type);
     plan_sizes shape = plan_read_shape("--input", copy, dtype);
     weft_placement read[WEFT_MAX_DIMS];
-    plan_read_placements("--input", placements, e->mesh, shape.count, read);
+    plan_read_placements("--input", placements, e->mesh, shape.count, shape.items, read);
     const weft_layout *layout = weft_layout_intern(e->table, e->mesh, read, shape.count, shape.items, dtype);
     if (layout == NULL) {
         plan_out_of_memory();

@@ -1,10 +1,19 @@
 /** \file
  * Placements: how a tensor is laid out along one dimension of a mesh.
  *
- * A tensor has one placement per mesh dimension. Uneven and nested sharding follow torch.chunk: a dimension of n rows
- * over p ranks is cut into chunks of ceil(n / p) rows; the last chunks are smaller or empty. If several mesh
- * dimensions shard one tensor dimension, they split it from left to right: each splits the chunks of the previous
- * one. For example, five rows with [Shard(0), Shard(0)] on a 2x2 mesh become 2, 1, 1, 1.
+ * A tensor has one placement per mesh dimension. A Shard cuts a dimension of n rows into p parts, one for each
+ * coordinate of the mesh dimension, in one of three ways (weft_cut_kind):
+ *
+ *   text         made by                parts of 10 rows over 4 ranks
+ *   S0           weft_shard()           3, 3, 3, 1   chunks of ceil(n / p) rows, as torch.chunk cuts; the last ones are smaller or empty
+ *   S0=          weft_shard_balanced()  3, 3, 2, 2   n / p rows, and one more in each of the first n % p: what most MPI programs do
+ *   S0{5,0,4,1}  weft_shard_sizes()     5, 0, 4, 1   as listed
+ *
+ * If several mesh dimensions shard one tensor dimension, they split it from left to right: each splits the parts of the
+ * previous one. For example, five rows with [Shard(0), Shard(0)] on a 2x2 mesh become 2, 1, 1, 1. Listed sizes are those
+ * of the whole dimension, so they are possible only where no mesh dimension further left cuts it.
+ *
+ * Cuts that make the same parts are equal: S0= of 8 rows over 4 ranks is S0, and is printed so.
  *
  * Linear operations compute with the addends of a Partial tensor, and their result is Partial (docs/operations.md,
  * "Partial that passes"). Infinities and NaN make a difference: infinity times a Partial tensor (weft_mul(),
@@ -19,7 +28,7 @@ WEFT_BEGIN_DECLS
 
 typedef enum weft_placement_kind {
     WEFT_REPLICATE = 0, /**< every rank along the mesh dimension holds the same values */
-    WEFT_SHARD,         /**< each rank holds a chunk of tensor dimension `dim` */
+    WEFT_SHARD,         /**< each rank holds a part of tensor dimension `dim` */
     WEFT_PARTIAL        /**< each rank holds an addend; the value is their reduction with `op` */
 } weft_placement_kind;
 
@@ -38,10 +47,18 @@ typedef enum weft_placement_kind {
  */
 typedef enum weft_reduce_op { WEFT_SUM = 0, WEFT_AVG, WEFT_PROD, WEFT_MIN, WEFT_MAX } weft_reduce_op;
 
+/** How a Shard cuts its dimension; see above. */
+typedef enum weft_cut_kind { WEFT_CUT_CHUNKS = 0, WEFT_CUT_BALANCED, WEFT_CUT_SIZES } weft_cut_kind;
+
+/** A list of sizes, made by weft_shard_sizes() or from a text. Equal lists are one; they are kept until the program ends. */
+typedef struct weft_sizes weft_sizes;
+
 typedef struct weft_placement {
     weft_placement_kind kind;
-    int dim;           /**< for WEFT_SHARD: the tensor dimension (negative counts from the end); otherwise ignored */
-    weft_reduce_op op; /**< for WEFT_PARTIAL; otherwise ignored */
+    int dim;                 /**< for WEFT_SHARD: the tensor dimension (negative counts from the end); otherwise ignored */
+    weft_reduce_op op;       /**< for WEFT_PARTIAL; otherwise ignored */
+    weft_cut_kind cut;       /**< for WEFT_SHARD; otherwise ignored */
+    const weft_sizes *sizes; /**< for WEFT_CUT_SIZES; otherwise ignored */
 } weft_placement;
 
 /** A box of a global index space: the indices i with offset[d] <= i[d] < offset[d] + extent[d]. Only the first ndim
@@ -54,12 +71,29 @@ typedef struct weft_box {
 /** Make a placement: Shard(dim), where a negative dim counts from the end; Replicate; Partial(op). The arguments are
  * checked when you use the placement. */
 WEFT_API weft_placement weft_shard(int dim);
+/** Shard(dim) in parts that differ by at most one row, the larger ones first. */
+WEFT_API weft_placement weft_shard_balanced(int dim);
+/**
+ * Shard(dim) in parts of the given sizes: sizes[c] rows for coordinate c of the mesh dimension. An owner of all n rows is
+ * { 0, n, 0, 0 }.
+ *
+ * \param parts  as many as the mesh dimension has ranks
+ * \param sizes  rows; copied. Each at least 0; their sum is the size of the tensor dimension
+ */
+WEFT_API weft_placement weft_shard_sizes(int dim, int parts, const int64_t sizes[]);
+/**
+ * The sizes of a WEFT_CUT_SIZES placement.
+ *
+ * \param sizes  receives the list, which stays valid until the program ends; NULL for other placements. May be NULL
+ * \return their number; 0 for other placements
+ */
+WEFT_API int weft_placement_sizes(weft_placement placement, const int64_t **sizes);
 WEFT_API weft_placement weft_replicate(void);
 WEFT_API weft_placement weft_partial(weft_reduce_op op);
 
 /**
- * Parses exactly `n` placements separated by commas: "S0,R", "S(0),P(sum)", "S(-1),P", "R". White space is ignored,
- * letters may be upper or lower case, and P alone means P(sum).
+ * Parses exactly `n` placements separated by commas: "S0,R", "S(0),P(sum)", "S(-1),P", "R", "S0=", "S1{3,0,5}". White
+ * space is ignored, letters may be upper or lower case, and P alone means P(sum).
  *
  * \param out  receives n placements; unchanged on error
  * \return WEFT_ERR_INVALID if `text` or `out` is NULL, n is not in 0..WEFT_MAX_DIMS, or the text does not have

@@ -298,8 +298,10 @@ public:
     placements(const char *text)
     {
         int n = 1;
+        bool lists = false; /* between braces */
         for (const char *c = text; c != nullptr && *c != '\0'; c++) {
-            n += *c == ',';
+            n += *c == ',' && !lists;
+            lists = *c == '{' || (lists && *c != '}');
         }
         fill(check(weft_placements_parse(text, n, all_)) == WEFT_OK ? n : 0);
     }

@@ -132,6 +132,7 @@ static const weft_layout *between(const char *function, const weft_layout *layou
             placements[m] = weft_shard(longest_dim(layout, placements));
         }
     }
+    weft_placements_settle(layout->mesh, layout->shape, placements);
     return weft_check_layout(function, layout->mesh, placements, layout->ndim, layout->shape, layout->dtype);
 }
 

@@ -148,6 +148,7 @@ static const weft_layout *layout_of_single(const char *function, const weft_layo
         placements[m] = takes_part ? value->placements[m] : gradient->placements[m];
         any |= takes_part;
     }
+    weft_placements_settle(value->mesh, value->shape, placements);
     return !any ? gradient
                 : weft_check_layout(function, value->mesh, placements, value->ndim, value->shape, value->dtype);
 }

@@ -71,7 +71,8 @@ static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placem
     uint64_t hash = weft_hash_u64((uint64_t)(uintptr_t)mesh + (uint64_t)dtype * 31 + (uint64_t)ndim);
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = placements[m];
-        hash = weft_hash_u64(hash ^ ((uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op));
+        hash = weft_hash_u64(hash ^ ((uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op | (uint64_t)p.cut << 40) ^
+                             (p.sizes == NULL ? 0 : weft_sizes_digest(p.sizes)));
     }
     for (int d = 0; d < ndim; d++) {
         hash = weft_hash_u64(hash ^ (uint64_t)shape[d]);
@@ -93,7 +94,8 @@ static void make_digests(weft_layout *layout)
     layout->shape_digest = digest;
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = layout->placements[m];
-        digest = weft_digest_add(digest, (uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op);
+        digest = weft_digest_add(digest, (uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op | (uint64_t)p.cut << 40);
+        digest = p.sizes == NULL ? digest : weft_digest_add(digest, weft_sizes_digest(p.sizes));
     }
     layout->digest = digest;
 }
@@ -136,10 +138,25 @@ static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh_i
     return layout;
 }
 
+static bool has_chunks_alone(const weft_mesh_impl *mesh, const weft_placement placements[])
+{
+    bool chunks = true;
+    for (int m = 0; m < mesh->ndim; m++) {
+        chunks = chunks && (placements[m].kind != WEFT_SHARD || placements[m].cut == WEFT_CUT_CHUNKS);
+    }
+    return chunks;
+}
+
 const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_impl *mesh,
                                       const weft_placement *placements, int ndim, const int64_t shape[],
                                       weft_dtype dtype)
 {
+    weft_placement settled[WEFT_MAX_DIMS];
+    if (!has_chunks_alone(mesh, placements)) {
+        memcpy(settled, placements, (size_t)mesh->ndim * sizeof(*settled));
+        weft_placements_settle(mesh, shape, settled);
+        placements = settled;
+    }
     uint64_t hash = hash_of(mesh, placements, ndim, shape, dtype);
     weft_map_slot *slot = weft_map_first(&table->layouts, hash);
     for (; slot != NULL; slot = weft_map_next(&table->layouts, slot)) {
@@ -239,7 +256,7 @@ void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordin
         if (layout->placements[m].kind == WEFT_SHARD) {
             int d = layout->placements[m].dim;
             int64_t offset, extent;
-            weft_chunk_range(box->extent[d], layout->mesh->shape[m], coordinate[m], &offset, &extent);
+            weft_part_range(layout->placements[m], box->extent[d], layout->mesh->shape[m], coordinate[m], &offset, &extent);
             box->offset[d] += offset;
             box->extent[d] = extent;
         }

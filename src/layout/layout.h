@@ -73,8 +73,34 @@ void weft_placements_write(weft_text *text, const weft_placement *placements, in
 char *weft_placements_text(const weft_placement *placements, int n, char *text, size_t size);
 const char *weft_reduce_op_name(weft_reduce_op op);
 
-/* The chunk of a dimension of n rows that part `index` of `parts` holds (torch.chunk); may be empty, at n. */
-void weft_chunk_range(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
+/* WEFT_ERR_LAYOUT with why: sizes that are not those of the mesh dimension, of the tensor dimension, or of all of it. The
+ * placements are normalized. */
+weft_status weft_placements_check_sizes(const weft_mesh_impl *mesh, const weft_placement placements[], const int64_t shape[],
+                                        char *why, size_t why_size);
+
+/* ---- cuts (cut.c)
+ *
+ * Of n rows into `parts` parts by a Shard. Sizes that are not those of n rows in so many parts cut chunks: layouts between two
+ * others have them (a plan that changes one mesh dimension after the other). */
+
+/* The rows that part `index` holds. Empty chunks lie at n, other empty parts where they are listed. */
+void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
+/* The part that holds a row, 0 <= row < n. */
+int64_t weft_part_of_row(weft_placement shard, int64_t n, int64_t parts, int64_t row);
+/* One of the parts with the most rows, and how many these are. */
+int64_t weft_part_largest(weft_placement shard, int64_t n, int64_t parts, int64_t *rows);
+/* How many parts from `index` on have as many rows as it: 1 or more. */
+int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t index);
+/* Cuts in canonical form, in place: those that make the same parts of this shape are equal. Sizes that do not fit become chunks:
+ * `placements` may come from another layout. */
+void weft_placements_settle(const weft_mesh_impl *mesh, const int64_t shape[], weft_placement placements[]);
+/* The one list with these sizes. NULL: no memory, a negative one, none, or a sum beyond int64. */
+const weft_sizes *weft_sizes_intern(int64_t count, const int64_t sizes[]);
+/* Equal for equal lists on all processes. */
+uint64_t weft_sizes_digest(const weft_sizes *sizes);
+int64_t weft_sizes_count(const weft_sizes *sizes);
+const int64_t *weft_sizes_items(const weft_sizes *sizes);
+int64_t weft_sizes_total(const weft_sizes *sizes);
 
 /* ---- shapes -------------------------------------------------------------------------------------------- */
 
@@ -124,8 +150,8 @@ typedef struct weft_layout_table weft_layout_table;
 weft_layout_table *weft_layout_table_new(weft_panel_policy policy); /* NULL: no memory */
 void weft_layout_table_delete(weft_layout_table *table);            /* and every layout and mesh in it */
 
-/* The one layout with these values; placements must be canonical and the shape valid. NULL: no memory. No
- * allocation if it exists. */
+/* The one layout with these values; placements must be normalized and the shape valid. Its own placements have canonical
+ * cuts. NULL: no memory. No allocation if it exists. */
 const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_impl *mesh,
                                       const weft_placement *placements, int ndim, const int64_t shape[],
                                       weft_dtype dtype);

@@ -6,7 +6,7 @@
 /* More rows than a shard in any memory has; a power of two. */
 static const int64_t whole_shard = (int64_t)1 << 62;
 
-/* Rows and bytes per row of the largest shard, which is the one of coordinate 0. In a tensor without
+/* Rows and bytes per row of the largest shard. In a tensor without
  * elements the other sizes may have any value, so their product saturates at INT64_MAX. */
 static void largest_shard(const weft_mesh_impl *mesh, const weft_placement *placements, int ndim,
                           const int64_t shape[], weft_dtype dtype, int64_t *rows, int64_t *row_bytes)
@@ -17,7 +17,8 @@ static void largest_shard(const weft_mesh_impl *mesh, const weft_placement *plac
     }
     for (int m = 0; m < mesh->ndim; m++) {
         if (placements[m].kind == WEFT_SHARD) {
-            extent[placements[m].dim] = weft_ceil_div(extent[placements[m].dim], mesh->shape[m]);
+            int64_t *own = &extent[placements[m].dim];
+            weft_part_largest(placements[m], *own, mesh->shape[m], own);
         }
     }
     *rows = ndim == 0 ? 1 : extent[0];

@@ -1,4 +1,5 @@
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,25 @@ static const char *const op_names[] = { "sum", "avg", "prod", "min", "max" };
 weft_placement weft_shard(int dim)
 {
     return (weft_placement){ .kind = WEFT_SHARD, .dim = dim };
+}
+
+weft_placement weft_shard_balanced(int dim)
+{
+    return (weft_placement){ .kind = WEFT_SHARD, .dim = dim, .cut = WEFT_CUT_BALANCED };
+}
+
+weft_placement weft_shard_sizes(int dim, int parts, const int64_t sizes[])
+{
+    return (weft_placement){ .kind = WEFT_SHARD, .dim = dim, .cut = WEFT_CUT_SIZES, .sizes = weft_sizes_intern(parts, sizes) };
+}
+
+int weft_placement_sizes(weft_placement placement, const int64_t **sizes)
+{
+    bool has = placement.kind == WEFT_SHARD && placement.cut == WEFT_CUT_SIZES && placement.sizes != NULL;
+    if (sizes != NULL) {
+        *sizes = has ? weft_sizes_items(placement.sizes) : NULL;
+    }
+    return has ? (int)weft_sizes_count(placement.sizes) : 0;
 }
 
 weft_placement weft_replicate(void)
@@ -24,7 +44,8 @@ weft_placement weft_partial(weft_reduce_op op)
 
 bool weft_placement_equal(weft_placement a, weft_placement b)
 {
-    return a.kind == b.kind && (a.kind != WEFT_SHARD || a.dim == b.dim) &&
+    bool same_cut = a.cut == b.cut && (a.cut != WEFT_CUT_SIZES || a.sizes == b.sizes);
+    return a.kind == b.kind && (a.kind != WEFT_SHARD || (a.dim == b.dim && same_cut)) &&
            (a.kind != WEFT_PARTIAL || a.op == b.op);
 }
 
@@ -43,6 +64,26 @@ const char *weft_reduce_op_name(weft_reduce_op op)
     return (int)op >= 0 && (size_t)op < WEFT_ARRAY_SIZE(op_names) ? op_names[op] : "?";
 }
 
+static weft_status normalize_shard(weft_placement in, int index, int ndim, weft_placement *out, char *why, size_t why_size)
+{
+    if (in.dim < -ndim || in.dim >= ndim) {
+        snprintf(why, why_size, "entry %d is Shard(%d), but the tensor has %d dimensions", index, in.dim, ndim);
+        return WEFT_ERR_LAYOUT;
+    }
+    if ((int)in.cut < 0 || in.cut > WEFT_CUT_SIZES) {
+        snprintf(why, why_size, "entry %d is Shard(%d) with cut %d, which is no weft_cut_kind", index, in.dim, (int)in.cut);
+        return WEFT_ERR_LAYOUT;
+    }
+    if (in.cut == WEFT_CUT_SIZES && in.sizes == NULL) {
+        snprintf(why, why_size, "entry %d is Shard(%d) with no sizes, a negative one, or a sum that overflows int64", index,
+                 in.dim);
+        return WEFT_ERR_LAYOUT;
+    }
+    *out = (weft_placement){ .kind = WEFT_SHARD, .dim = in.dim < 0 ? in.dim + ndim : in.dim, .cut = in.cut,
+                             .sizes = in.cut == WEFT_CUT_SIZES ? in.sizes : NULL };
+    return WEFT_OK;
+}
+
 static weft_status normalize_one(weft_placement in, int index, int ndim, weft_placement *out, char *why,
                                  size_t why_size)
 {
@@ -51,13 +92,7 @@ static weft_status normalize_one(weft_placement in, int index, int ndim, weft_pl
         *out = weft_replicate();
         return WEFT_OK;
     case WEFT_SHARD:
-        if (in.dim < -ndim || in.dim >= ndim) {
-            snprintf(why, why_size, "entry %d is Shard(%d), but the tensor has %d dimensions", index, in.dim,
-                     ndim);
-            return WEFT_ERR_LAYOUT;
-        }
-        *out = weft_shard(in.dim < 0 ? in.dim + ndim : in.dim);
-        return WEFT_OK;
+        return normalize_shard(in, index, ndim, out, why, why_size);
     case WEFT_PARTIAL:
         if ((int)in.op < 0 || (size_t)in.op >= WEFT_ARRAY_SIZE(op_names)) {
             snprintf(why, why_size, "entry %d is Partial with op %d, which is no weft_reduce_op", index,
@@ -83,6 +118,35 @@ weft_status weft_placements_normalize(const weft_placement *in, int n, int ndim,
         }
     }
     memcpy(out, canonical, (size_t)n * sizeof(*out));
+    return WEFT_OK;
+}
+
+weft_status weft_placements_check_sizes(const weft_mesh_impl *mesh, const weft_placement placements[], const int64_t shape[],
+                                        char *why, size_t why_size)
+{
+    bool cut[WEFT_MAX_DIMS] = { false };
+    why_size = why == NULL ? 0 : why_size;
+    for (int m = 0; m < mesh->ndim; m++) {
+        weft_placement p = placements[m];
+        bool listed = p.kind == WEFT_SHARD && p.cut == WEFT_CUT_SIZES;
+        if (listed && cut[p.dim]) {
+            snprintf(why, why_size, "entry %d lists sizes of dimension %d, which another mesh dimension cuts before it", m, p.dim);
+            return WEFT_ERR_LAYOUT;
+        }
+        if (listed && weft_sizes_count(p.sizes) != mesh->shape[m]) {
+            snprintf(why, why_size, "entry %d lists %lld sizes, and mesh dimension %d has %lld ranks", m,
+                     (long long)weft_sizes_count(p.sizes), m, (long long)mesh->shape[m]);
+            return WEFT_ERR_LAYOUT;
+        }
+        if (listed && weft_sizes_total(p.sizes) != shape[p.dim]) {
+            snprintf(why, why_size, "entry %d lists sizes of %lld rows in all, and dimension %d has %lld", m,
+                     (long long)weft_sizes_total(p.sizes), p.dim, (long long)shape[p.dim]);
+            return WEFT_ERR_LAYOUT;
+        }
+        if (p.kind == WEFT_SHARD && mesh->shape[m] > 1) {
+            cut[p.dim] = true;
+        }
+    }
     return WEFT_OK;
 }
 
@@ -137,7 +201,44 @@ static bool read_op(const char **text, weft_reduce_op *op)
     return false;
 }
 
-/* One of R, S0, S(0), P, P(sum). */
+/* The sizes up to a brace. False: no list, or no memory. */
+static bool read_sizes(const char **text, const weft_sizes **out)
+{
+    weft_vec sizes = { 0 };
+    bool right = true, more = true;
+    while (right && more) {
+        char *end = NULL;
+        skip_blanks(text);
+        errno = 0;
+        long long size = isdigit((unsigned char)**text) ? strtoll(*text, &end, 10) : -1;
+        int64_t *added = size < 0 || errno != 0 ? NULL : weft_vec_push(&sizes, sizeof(*added));
+        right = added != NULL;
+        if (right) {
+            *added = size;
+            *text = end;
+            more = take(text, ',');
+        }
+    }
+    *out = right && take(text, '}') ? weft_sizes_intern((int64_t)sizes.count, sizes.items) : NULL;
+    weft_vec_free(&sizes);
+    return *out != NULL;
+}
+
+/* The dimension of a Shard, and its cut. */
+static bool read_shard(const char **text, weft_placement *out)
+{
+    *out = weft_shard(0);
+    bool right = take(text, '(') ? read_dim(text, &out->dim) && take(text, ')') : read_dim(text, &out->dim);
+    if (right && take(text, '=')) {
+        out->cut = WEFT_CUT_BALANCED;
+    } else if (right && take(text, '{')) {
+        out->cut = WEFT_CUT_SIZES;
+        right = read_sizes(text, &out->sizes);
+    }
+    return right;
+}
+
+/* One of R, S0, S(0), S0=, S0{1,2}, P, P(sum). */
 static bool read_placement(const char **text, weft_placement *out)
 {
     skip_blanks(text);
@@ -151,8 +252,7 @@ static bool read_placement(const char **text, weft_placement *out)
         return true;
     }
     if (letter == 'S') {
-        *out = weft_shard(0);
-        return take(text, '(') ? read_dim(text, &out->dim) && take(text, ')') : read_dim(text, &out->dim);
+        return read_shard(text, out);
     }
     *out = weft_partial(WEFT_SUM);
     return letter == 'P' && (!take(text, '(') || (read_op(text, &out->op) && take(text, ')')));
@@ -193,6 +293,20 @@ weft_status weft_placements_read(const char *text, int n, weft_placement out[], 
 
 /* ---- printing ------------------------------------------------------------------------------------------ */
 
+static void write_cut(weft_text *text, weft_placement shard)
+{
+    if (shard.cut == WEFT_CUT_BALANCED) {
+        weft_text_add(text, "=");
+    }
+    if (shard.cut == WEFT_CUT_SIZES && shard.sizes != NULL) {
+        weft_text_add(text, "{");
+        for (int64_t i = 0; i < weft_sizes_count(shard.sizes); i++) {
+            weft_text_add(text, "%s%lld", i == 0 ? "" : ",", (long long)weft_sizes_items(shard.sizes)[i]);
+        }
+        weft_text_add(text, "}");
+    }
+}
+
 void weft_placements_write(weft_text *text, const weft_placement *placements, int n)
 {
     for (int m = 0; m < n; m++) {
@@ -200,6 +314,7 @@ void weft_placements_write(weft_text *text, const weft_placement *placements, in
         switch (placements[m].kind) {
         case WEFT_SHARD:
             weft_text_add(text, "%sS%d", between, placements[m].dim);
+            write_cut(text, placements[m]);
             break;
         case WEFT_PARTIAL:
             weft_text_add(text, "%sP(%s)", between, weft_reduce_op_name(placements[m].op));
@@ -217,13 +332,4 @@ char *weft_placements_text(const weft_placement *placements, int n, char *buffer
     weft_placements_write(&text, placements, n);
     weft_text_add(&text, "]");
     return buffer;
-}
-
-/* ---- chunks -------------------------------------------------------------------------------------------- */
-
-void weft_chunk_range(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)
-{
-    int64_t chunk = weft_ceil_div(n, parts);
-    *offset = chunk > 0 && index < weft_ceil_div(n, chunk) ? chunk * index : n;
-    *extent = weft_min_i64(chunk, n - *offset);
 }

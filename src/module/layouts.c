@@ -15,7 +15,7 @@ static bool is_dash(const char *token)
 /* Reads one placement: not Partial. False with the reason. */
 static bool read_token(const char *begin, size_t length, weft_placement *out, bool *keeps, char *why, size_t why_size)
 {
-    char token[32];
+    char token[400];
     snprintf(token, sizeof(token), "%.*s", (int)weft_min_i64((int64_t)length, (int64_t)sizeof(token)), begin);
     *keeps = is_dash(token);
     if (*keeps) {
@@ -34,11 +34,22 @@ static bool read_token(const char *begin, size_t length, weft_placement *out, bo
     return out->kind != WEFT_PARTIAL;
 }
 
+/* The characters before the comma that ends a placement: commas in braces do not. */
+static size_t token_length(const char *text)
+{
+    size_t length = strcspn(text, ",{");
+    if (text[length] == '{') {
+        length += strcspn(text + length, "}");
+        length += strcspn(text + length, ",");
+    }
+    return length;
+}
+
 bool weft_wanted_read(const char *text, weft_wanted *wanted, char *why, size_t why_size)
 {
     *wanted = (weft_wanted){ .from_text = true };
     for (const char *at = text; wanted->count < WEFT_MAX_WANTED; at++) {
-        size_t length = strcspn(at, ",");
+        size_t length = token_length(at);
         int i = wanted->count++;
         if (!read_token(at, length, &wanted->placements[i], &wanted->keeps[i], why, why_size)) {
             return false;

@@ -136,6 +136,7 @@ weft_tensor *weft_unshard_dim(const char *function, weft_tensor *a, int whole)
         bool stays = now.kind == WEFT_REPLICATE || (now.kind == WEFT_SHARD && now.dim != whole);
         placements[m] = stays ? now : place_elsewhere(layout, whole);
     }
+    weft_placements_settle(layout->mesh, layout->shape, placements);
     const weft_layout *settled =
         weft_check_layout(function, layout->mesh, placements, layout->ndim, layout->shape, layout->dtype);
     return settled == NULL ? NULL : weft_in_layout(function, a, settled);

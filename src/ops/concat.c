@@ -319,6 +319,7 @@ static weft_tensor *ready_to_cut(weft_tensor *a, int n, const int64_t sizes[], i
     }
     weft_placement placements[WEFT_MAX_DIMS];
     weft_choose_row_placements(&(weft_row_of_tensors){ 1, &a, dim, weft_layout_of(a)->shape[dim] }, shards, placements);
+    weft_placements_settle(weft_layout_of(a)->mesh, weft_layout_of(a)->shape, placements);
     return weft_redistribute(a, weft_layout_of(a)->mesh->handle, placements);
 }
 

@@ -60,7 +60,7 @@ static double cost_of_place(const weft_layout *layout, int dim, int64_t start, i
     }
     access_map[dim] = (weft_window){ .times = 1, .over = 1, .before = start, .after = -start };
     weft_access_map made;
-    if (!weft_access_map_make(weft_runtime.layouts, layout, of_dim, access_map, &made)) {
+    if (!weft_access_map_make(weft_runtime.layouts, layout, of_dim, access_map, NULL, &made)) {
         return -1;
     }
     return made.cut == NULL ? 0

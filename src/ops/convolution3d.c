@@ -45,6 +45,7 @@ static weft_tensor *keep_one_sharded(weft_tensor *x)
         bool depth = layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == 2;
         placements[m] = depth ? weft_shard(3) : layout->placements[m];
     }
+    weft_placements_settle(layout->mesh, layout->shape, placements);
     return weft_redistribute(x, layout->mesh->handle, placements);
 }
 

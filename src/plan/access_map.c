@@ -32,10 +32,18 @@ void weft_window_range(const weft_window *w, int64_t first, int64_t extent, int6
 }
 
 bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, const int64_t rows[],
-                          const weft_window of[], weft_access_map *access_map)
+                          const weft_window of[], const weft_placement cuts[], weft_access_map *access_map)
 {
     int64_t shape[WEFT_MAX_DIMS];
+    weft_placement placements[WEFT_MAX_DIMS];
     bool any = false;
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        placements[m] = from->placements[m];
+        if (cuts != NULL && placements[m].kind == WEFT_SHARD) {
+            placements[m].cut = cuts[m].cut;
+            placements[m].sizes = cuts[m].sizes;
+        }
+    }
     *access_map = (weft_access_map){ .cut = NULL };
     for (int d = 0; d < from->ndim; d++) {
         shape[d] = from->shape[d];
@@ -48,7 +56,7 @@ bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, con
     }
     if (any) {
         access_map->cut =
-            weft_layout_intern(table, from->mesh, from->placements, from->ndim, shape, from->dtype);
+            weft_layout_intern(table, from->mesh, placements, from->ndim, shape, from->dtype);
     }
     return !any || access_map->cut != NULL;
 }
@@ -76,7 +84,7 @@ int64_t weft_access_map_largest(const weft_access_map *access_map, int dim)
     int64_t rows = cut->shape[dim];
     for (int m = 0; m < cut->mesh->ndim; m++) {
         if (cut->placements[m].kind == WEFT_SHARD && cut->placements[m].dim == dim) {
-            rows = weft_ceil_div(rows, cut->mesh->shape[m]);
+            weft_part_largest(cut->placements[m], rows, cut->mesh->shape[m], &rows);
         }
     }
     int64_t step = w->times > 0 ? w->times : -w->times;

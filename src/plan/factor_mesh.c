@@ -96,8 +96,7 @@ static bool chunks_alike(int64_t rows, const int64_t sizes[], int count)
     return chunks_alike(outer_chunk, sizes + 1, count - 1) && chunks_alike(rest, sizes + 1, count - 1);
 }
 
-/* The same for `rows` of one tensor dimension, from mesh dimension m on. Chunks have at most two sizes:
- * that of the first ones, and that of the last one that is not empty. */
+/* The same for `rows` of one tensor dimension, from mesh dimension m on. Other cuts than chunks are not those of factors. */
 static bool cuts_alike(const weft_factored_mesh *factored, const weft_layout *layout, int dim, int m,
                        int64_t rows)
 {
@@ -105,16 +104,20 @@ static bool cuts_alike(const weft_factored_mesh *factored, const weft_layout *la
            (layout->placements[m].kind != WEFT_SHARD || layout->placements[m].dim != dim)) {
         m++;
     }
-    if (m == layout->mesh->ndim || rows <= 1) {
+    if (m == layout->mesh->ndim) {
         return true;
     }
+    weft_placement shard = layout->placements[m];
     int begin = factored->first[m], end = factored->first[m + 1];
-    if (!chunks_alike(rows, factored->fine->shape + begin, end - begin)) {
-        return false;
+    bool alike = end - begin == 1 ||
+                 (shard.cut == WEFT_CUT_CHUNKS && chunks_alike(rows, factored->fine->shape + begin, end - begin));
+    int64_t parts = layout->mesh->shape[m];
+    for (int64_t c = 0; c < parts && alike; c += weft_parts_alike(shard, rows, parts, c)) {
+        int64_t offset, extent;
+        weft_part_range(shard, rows, parts, c, &offset, &extent);
+        alike = cuts_alike(factored, layout, dim, m + 1, extent);
     }
-    int64_t chunk = weft_ceil_div(rows, layout->mesh->shape[m]);
-    return cuts_alike(factored, layout, dim, m + 1, chunk) &&
-           cuts_alike(factored, layout, dim, m + 1, rows % chunk);
+    return alike;
 }
 
 bool weft_factored_is_exact(const weft_factored_mesh *factored, const weft_layout *layout)

@@ -83,10 +83,10 @@ typedef struct weft_access_map {
 } weft_access_map;
 
 /* The access map of a tensor of layout `from`, along those of its sharded dimensions with rows[d] >= 0:
- * rows[d] is the size of the dimension that reads, of[d] the map (all but the size). `cut` NULL: there is
- * none. False: no memory. */
+ * rows[d] is the size of the dimension that reads, of[d] the map (all but the size). cuts[m]: how mesh dimension m cuts the
+ * dimension that reads, where it shards `from`; NULL: as it cuts `from`. `cut` NULL: there is none. False: no memory. */
 bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, const int64_t rows[],
-                          const weft_window of[], weft_access_map *access_map);
+                          const weft_window of[], const weft_placement cuts[], weft_access_map *access_map);
 /* The cost of giving each rank the indices that it reads of a tensor of this layout: an estimate, from
  * some ranks. */
 double weft_access_map_cost(const weft_topology *topology, const weft_cost_model *cost,

@@ -28,22 +28,27 @@ static void add(weft_positions *p, int m, int64_t coordinate)
     p->coordinates[m][p->kinds[m]++] = coordinate;
 }
 
-/* The last whole chunk and the last one that has elements, where all dimensions further left are at coordinate 0. */
-static void add_chunks(weft_positions *p, const weft_layout *layout, int m)
+/* The largest part, and the ends of the first runs of parts that are alike: of chunks, the last whole one and the last one that
+ * has elements. All dimensions further left are at their largest parts. */
+static void add_parts(weft_positions *p, const weft_layout *layout, int m)
 {
-    weft_placement placement = layout->placements[m];
-    if (layout->mesh != p->mesh || placement.kind != WEFT_SHARD) {
+    weft_placement shard = layout->placements[m];
+    if (layout->mesh != p->mesh || shard.kind != WEFT_SHARD) {
         return;
     }
-    int64_t extent = layout->shape[placement.dim];
+    int64_t rows = layout->shape[shard.dim], parts = p->mesh->shape[m], most;
     for (int left = 0; left < m; left++) {
-        bool cuts = layout->placements[left].kind == WEFT_SHARD && layout->placements[left].dim == placement.dim;
-        extent = cuts ? weft_ceil_div(extent, p->mesh->shape[left]) : extent;
+        if (layout->placements[left].kind == WEFT_SHARD && layout->placements[left].dim == shard.dim) {
+            weft_part_largest(layout->placements[left], rows, p->mesh->shape[left], &rows);
+        }
     }
-    if (extent > 0) {
-        int64_t chunk = weft_ceil_div(extent, p->mesh->shape[m]);
-        add(p, m, extent / chunk - 1);
-        add(p, m, weft_ceil_div(extent, chunk) - 1);
+    if (rows > 0) {
+        int64_t end = weft_parts_alike(shard, rows, parts, 0);
+        add(p, m, end - 1);
+        if (end < parts) {
+            add(p, m, end + weft_parts_alike(shard, rows, parts, end) - 1);
+        }
+        add(p, m, weft_part_largest(shard, rows, parts, &most));
     }
 }
 
@@ -59,8 +64,8 @@ static void add_all(weft_positions *p, const weft_stage *stage, bool corners)
             add(p, m, p->mesh->shape[m] - 1);
         }
         if (matters && !corners) {
-            add_chunks(p, stage->from, m);
-            add_chunks(p, stage->to, m);
+            add_parts(p, stage->from, m);
+            add_parts(p, stage->to, m);
         }
         p->count *= p->kinds[m];
     }

@@ -4,7 +4,7 @@
 
 #include "plan/plan.h"
 
-enum { WEFT_POSITION_KINDS = 6 };
+enum { WEFT_POSITION_KINDS = 8 };
 
 /* The product of some coordinates along each dimension. */
 typedef struct weft_positions {
@@ -18,9 +18,10 @@ typedef struct weft_positions {
  * tensor dimension that a change further left cuts anew. Called for m = 0, 1, ...; cut[d] collects such tensor dimensions. */
 bool weft_stage_exchanges_along(const weft_stage *stage, int m, bool cut[]);
 
-/* Along each dimension that ranks exchange data along, the first and the last coordinate, and those of the last whole and the
- * last non-empty chunk of both layouts. A rank at one of them receives the most bytes of all; in very few stages with uneven
- * chunks, another one sends more, or has more messages. `mesh`: of either layout. */
+/* Along each dimension that ranks exchange data along, the first and the last coordinate, those of the last whole and the
+ * last non-empty chunk of both layouts, and their largest parts. A rank at one of them receives the most bytes of all; in very
+ * few stages with uneven chunks, and where sizes are listed, another one sends more, or has more messages. `mesh`: of either
+ * layout. */
 weft_positions weft_stage_positions(const weft_stage *stage, const weft_mesh_impl *mesh);
 /* The mesh's index of position i, 0 <= i < count. */
 int64_t weft_position_index(const weft_positions *positions, int64_t i);

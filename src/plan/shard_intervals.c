@@ -46,17 +46,18 @@ static int next_cut(const descent *down, int m)
     return m;
 }
 
-/* The coordinates first .. last of mesh dimension m whose chunk of `n` rows from `offset` on intersects
- * the interval; false: none. Empty chunks never do. */
+/* The coordinates first .. last of mesh dimension m whose part of `n` rows from `offset` on intersects
+ * the interval; false: none. Those at both ends do, and all between them that are not empty. */
 static bool meeting(const descent *down, int m, int64_t offset, int64_t n, int64_t *first, int64_t *last)
 {
-    int64_t chunk = weft_ceil_div(n, down->layout->mesh->shape[m]);
+    weft_placement shard = down->layout->placements[m];
+    int64_t parts = down->layout->mesh->shape[m];
     int64_t low = weft_max_i64(down->begin, offset), high = weft_min_i64(down->end, offset + n);
     if (low >= high) {
         return false;
     }
-    *first = (low - offset) / chunk;
-    *last = (high - 1 - offset) / chunk;
+    *first = weft_part_of_row(shard, n, parts, low - offset);
+    *last = weft_part_of_row(shard, n, parts, high - 1 - offset);
     int64_t fixed = down->fixed->coordinate[m];
     if (fixed >= 0) {
         if (fixed < *first || fixed > *last) {
@@ -87,7 +88,7 @@ static bool list(const descent *down, int m, int64_t offset, int64_t n, int64_t 
     }
     for (int64_t c = first; c <= last; c++) {
         int64_t part, extent;
-        weft_chunk_range(n, down->layout->mesh->shape[m], c, &part, &extent);
+        weft_part_range(down->layout->placements[m], n, down->layout->mesh->shape[m], c, &part, &extent);
         if (!list(down, m + 1, offset + part, extent, index + c * down->stride[m])) {
             return false;
         }
@@ -120,17 +121,16 @@ static weft_coverage measure(const descent *down, int m, int64_t offset, int64_t
     if (!meeting(down, m, offset, n, &first, &last)) {
         return coverage;
     }
-    /* Chunks between the first and the last have one size and lie inside the interval: one represents all. */
-    int64_t some[] = { first, first + 1, last };
-    int64_t times[] = { 1, last - first - 1, last > first };
-    for (int i = 0; i < 3; i++) {
-        if (times[i] > 0) {
-            int64_t part, extent;
-            weft_chunk_range(n, down->layout->mesh->shape[m], some[i], &part, &extent);
-            weft_coverage inner = measure(down, m + 1, offset + part, extent);
-            coverage.count += times[i] * inner.count;
-            coverage.length += times[i] * inner.length;
-        }
+    /* Parts between the first and the last lie inside the interval: one represents all others of its size beside it. */
+    weft_placement shard = down->layout->placements[m];
+    int64_t parts = down->layout->mesh->shape[m], times;
+    for (int64_t c = first; c <= last; c += times) {
+        int64_t alike = c == first || c == last ? 1 : weft_parts_alike(shard, n, parts, c), part, extent;
+        times = c < last ? weft_min_i64(alike, last - c) : 1;
+        weft_part_range(shard, n, parts, c, &part, &extent);
+        weft_coverage inner = measure(down, m + 1, offset + part, extent);
+        coverage.count += times * inner.count;
+        coverage.length += times * inner.length;
     }
     return coverage;
 }

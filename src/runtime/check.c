@@ -72,6 +72,12 @@ const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl 
     if (!weft_check_placements(function, mesh, placements, ndim, canonical)) {
         return NULL;
     }
+    char why[200];
+    weft_status status = weft_placements_check_sizes(mesh, canonical, shape, why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_fail(status, function, "placements: %s", why);
+        return NULL;
+    }
     const weft_layout *layout = weft_layout_intern(weft_runtime.layouts, mesh, canonical, ndim, shape, dtype);
     if (layout == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");

@@ -190,11 +190,12 @@ weft_status weft_placements_parse(const char *text, int n, weft_placement out[])
 
 static bool check_placement(const char *function, int index, weft_placement p)
 {
-    bool right = p.kind == WEFT_REPLICATE || p.kind == WEFT_SHARD ||
+    bool cut = (int)p.cut >= WEFT_CUT_CHUNKS && p.cut <= WEFT_CUT_SIZES && (p.cut != WEFT_CUT_SIZES || p.sizes != NULL);
+    bool right = p.kind == WEFT_REPLICATE || (p.kind == WEFT_SHARD && cut) ||
                  (p.kind == WEFT_PARTIAL && (int)p.op >= WEFT_SUM && p.op <= WEFT_MAX);
     if (!right) {
-        weft_fail(WEFT_ERR_LAYOUT, function, "placements[%d] has kind %d and op %d, which are no placement", index,
-                  (int)p.kind, (int)p.op);
+        weft_fail(WEFT_ERR_LAYOUT, function, "placements[%d] has kind %d, op %d, cut %d and %s sizes, which are no placement", index,
+                  (int)p.kind, (int)p.op, (int)p.cut, p.sizes == NULL ? "no" : "some");
     }
     return right;
 }
@@ -213,15 +214,18 @@ weft_status weft_placements_format(const weft_placement *placements, int n, char
             return WEFT_ERR_LAYOUT;
         }
     }
-    char own[WEFT_MAX_DIMS * 24];
-    weft_text written = weft_text_in(own, sizeof(own));
+    weft_text written = weft_text_growing();
     weft_placements_write(&written, given, n);
-    if (written.length >= size) {
-        return weft_fail(WEFT_ERR_INVALID, function, "size is %zu, and the text has %zu characters", size,
-                         written.length);
+    weft_status status = WEFT_OK;
+    if (written.failed) {
+        status = weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text");
+    } else if (written.length >= size) {
+        status = weft_fail(WEFT_ERR_INVALID, function, "size is %zu, and the text has %zu characters", size, written.length);
+    } else {
+        memcpy(text, written.characters, written.length + 1);
     }
-    memcpy(text, own, written.length + 1);
-    return WEFT_OK;
+    weft_text_free(&written);
+    return status;
 }
 
 weft_status weft_shard_box(weft_mesh *handle, const weft_placement *placements, int ndim,
@@ -245,6 +249,11 @@ weft_status weft_shard_box(weft_mesh *handle, const weft_placement *placements, 
     }
     if (ndim > 0) {
         memcpy(layout.shape, shape, (size_t)ndim * sizeof(int64_t));
+    }
+    char why[200];
+    weft_status status = weft_placements_check_sizes(mesh, layout.placements, layout.shape, why, sizeof(why));
+    if (status != WEFT_OK) {
+        return weft_fail(status, function, "placements: %s", why);
     }
     weft_box box;
     weft_layout_shard_box(&layout, rank, &box);

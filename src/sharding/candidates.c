@@ -45,7 +45,7 @@ int64_t weft_rows_of_access(const weft_binding *binding, int input, int dim)
 }
 
 /* The cost of an input's access maps in a layout: picoseconds. */
-static int64_t cost_of_windows(weft_searcher *s, int input, const weft_layout *layout)
+static int64_t cost_of_windows(weft_searcher *s, int input, const weft_layout *layout, const weft_placement placements[])
 {
     int64_t rows[WEFT_MAX_DIMS];
     bool any = false;
@@ -57,7 +57,7 @@ static int64_t cost_of_windows(weft_searcher *s, int input, const weft_layout *l
     if (!any) {
         return 0;
     }
-    if (!weft_access_map_make(s->search->table, layout, rows, s->search->access_map[input], &access_map)) {
+    if (!weft_access_map_make(s->search->table, layout, rows, s->search->access_map[input], placements, &access_map)) {
         s->out_of_memory = true;
         return 0;
     }
@@ -76,8 +76,8 @@ const weft_candidate *weft_input_candidate(weft_searcher *s, int input, const we
     const weft_layout *to =
         weft_layout_intern(s->search->table, s->mesh, placements, from->ndim, from->shape, from->dtype);
     weft_candidate *new = add_candidate(s, &s->candidates[input], placements, to, from, to);
-    if (new != NULL &&new->cost >= 0) {
-        new->cost += cost_of_windows(s, input, to);
+    if (new != NULL && new->cost >= 0) {
+        new->cost += cost_of_windows(s, input, to, placements);
     }
     return new;
 }
@@ -100,7 +100,7 @@ const weft_candidate *weft_output_candidate(weft_searcher *s, int output, const 
         reduced[d] = placements[d];
         if (placements[d].kind == WEFT_PARTIAL) {
             bool has_rows = s->binding->outputs[output].ndim > 0;
-            reduced[d] = (weft_placement){ has_rows ? WEFT_SHARD : WEFT_REPLICATE, 0, WEFT_SUM };
+            reduced[d] = has_rows ? weft_shard(0) : weft_replicate();
         }
     }
     const weft_layout *from = weft_searched_output(s, output, placements);

@@ -45,9 +45,9 @@ static bool comes_into_question(const lister *l, const weft_strategy *strategy, 
 
 static void list_strategies(lister *l)
 {
-    weft_strategy all[WEFT_MAX_STRATEGIES];
-    int count = weft_strategy_list(&l->binding, l->outputs, all);
     for (int m = 0; m < l->mesh->ndim; m++) {
+        weft_strategy all[WEFT_MAX_STRATEGIES];
+        int count = weft_strategy_list(&l->binding, l->outputs, l->call->inputs, m, all);
         for (int i = 0; i < count; i++) {
             if (comes_into_question(l, &all[i], m)) {
                 l->strategies[m][l->num_strategies[m]++] = all[i];
@@ -125,10 +125,11 @@ weft_status weft_call_list_choices(const weft_sharding_world *world, const weft_
     return add_all(&l) ? WEFT_OK : WEFT_ERR_NOMEM;
 }
 
-/* The factor that a mesh dimension shards in an operand; -1: none. */
-static int sharded_factor(const weft_layout *layout, int mesh_dim, const int factor_of[])
+/* The factor that a mesh dimension shards in an operand, and how; -1: none. */
+static int sharded_factor(const weft_layout *layout, int mesh_dim, const int factor_of[], weft_placement *cut)
 {
     weft_placement placement = layout->placements[mesh_dim];
+    *cut = placement;
     return placement.kind == WEFT_SHARD ? factor_of[placement.dim] : -1;
 }
 
@@ -143,14 +144,15 @@ double weft_binding_work(const weft_binding *binding, const weft_layout *const i
     }
     for (int m = 0; m < mesh->ndim; m++) {
         int factor = -1;
+        weft_placement cut;
         for (int i = 0; i < binding->num_inputs && factor < 0; i++) {
-            factor = sharded_factor(inputs[i], m, binding->input_factor_of[i]);
+            factor = sharded_factor(inputs[i], m, binding->input_factor_of[i], &cut);
         }
         for (int o = 0; o < binding->num_outputs && factor < 0; o++) {
-            factor = sharded_factor(outputs[o], m, binding->outputs[o].factor_of);
+            factor = sharded_factor(outputs[o], m, binding->outputs[o].factor_of, &cut);
         }
         if (factor >= 0) {
-            sizes[factor] = weft_ceil_div(sizes[factor], mesh->shape[m]);
+            weft_part_largest(cut, sizes[factor], mesh->shape[m], &sizes[factor]);
         }
     }
     for (int f = 0; f < binding->num_factors; f++) {

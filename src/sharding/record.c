@@ -1,4 +1,6 @@
 /* The record of a search. */
+#include <string.h>
+
 #include "sharding/candidates.h"
 
 void weft_search_note(const weft_searcher *s, const int strategies[], const weft_considered *figures)
@@ -17,8 +19,14 @@ void weft_search_note(const weft_searcher *s, const int strategies[], const weft
     for (int d = 0; d < s->mesh->ndim; d++) {
         const weft_strategy *strategy = &s->strategies[d][strategies[d]];
         considered->factors[d] = strategy->factor < 0 ? '\0' : s->binding->factors[strategy->factor].name;
-        for (int o = 0; o < s->binding->num_outputs; o++) {
-            considered->outputs[o][d] = strategy->outputs[o];
+    }
+    for (int o = 0; o < s->binding->num_outputs; o++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        for (int d = 0; d < s->mesh->ndim; d++) {
+            placements[d] = s->strategies[d][strategies[d]].outputs[o];
         }
+        const weft_layout *output = weft_searched_output(s, o, placements);
+        record->failed = record->failed || output == NULL;
+        memcpy(considered->outputs[o], output == NULL ? placements : output->placements, sizeof(placements));
     }
 }

@@ -27,7 +27,6 @@ typedef struct combination {
     double work; /* index points of the loop nest on the busiest rank */
 } combination;
 
-/* The mesh's first coordinate has the largest chunks. */
 static double work_of(const weft_searcher *s, const combination *c)
 {
     int64_t sizes[WEFT_MAX_FACTORS];
@@ -35,9 +34,10 @@ static double work_of(const weft_searcher *s, const combination *c)
         sizes[f] = s->binding->factors[f].size;
     }
     for (int d = 0; d < s->mesh->ndim; d++) {
-        int factor = s->strategies[d][c->strategy[d]].factor;
-        if (factor >= 0) {
-            sizes[factor] = weft_ceil_div(sizes[factor], s->mesh->shape[d]);
+        const weft_strategy *strategy = &s->strategies[d][c->strategy[d]];
+        if (strategy->factor >= 0) {
+            int64_t *size = &sizes[strategy->factor];
+            weft_part_largest(strategy->cut, *size, s->mesh->shape[d], size);
         }
     }
     double work = 1;
@@ -62,28 +62,33 @@ static bool cuts_agree(int64_t size, int64_t inner, int num_cuts, const int64_t 
            (last == 0 || cuts_agree(last, inner, num_cuts - 1, parts + 1));
 }
 
-/* Whether the ranks' chunks of a factor are the same in all compound dimensions that it leads. */
+/* Whether the ranks' parts of a factor are the same in all compound dimensions that it leads: only chunks are. */
 static bool chunks_agree(const weft_searcher *s, const combination *c, int factor)
 {
     const weft_binding *binding = s->binding;
     int64_t parts[WEFT_MAX_DIMS], size = binding->factors[factor].size;
     int num_cuts = 0;
+    bool chunks = true;
     for (int d = 0; d < s->mesh->ndim; d++) {
-        if (s->strategies[d][c->strategy[d]].factor == factor) {
+        const weft_strategy *strategy = &s->strategies[d][c->strategy[d]];
+        if (strategy->factor == factor) {
             parts[num_cuts++] = s->mesh->shape[d];
+            chunks = chunks && strategy->cut.cut == WEFT_CUT_CHUNKS;
         }
     }
     bool agree = true;
     for (int i = 0; i < binding->num_inputs; i++) {
         for (int d = 0; d < binding->input_ndim[i]; d++) {
-            agree &= binding->input_factor_of[i][d] != factor ||
-                     cuts_agree(size, binding->input_inner[i][d], num_cuts, parts);
+            int64_t inner = binding->input_inner[i][d];
+            agree &= binding->input_factor_of[i][d] != factor || inner == 1 ||
+                     (chunks && cuts_agree(size, inner, num_cuts, parts));
         }
     }
     for (int o = 0; o < binding->num_outputs; o++) {
         const weft_bound_output *output = &binding->outputs[o];
         for (int d = 0; d < output->ndim; d++) {
-            agree &= output->factor_of[d] != factor || cuts_agree(size, output->inner[d], num_cuts, parts);
+            agree &= output->factor_of[d] != factor || output->inner[d] == 1 ||
+                     (chunks && cuts_agree(size, output->inner[d], num_cuts, parts));
         }
     }
     return agree;
@@ -127,7 +132,7 @@ static bool add_reduction(weft_searcher *s, combination *c, int o)
         const weft_strategy *strategy = &s->strategies[d][c->strategy[d]];
         output[d] = strategy->outputs[o];
         if (output[d].kind == WEFT_PARTIAL && keeps_inputs(s, strategy, d)) {
-            output[d] = (weft_placement){ WEFT_REPLICATE, 0, WEFT_SUM };
+            output[d] = weft_replicate();
         }
         counts |= output[d].kind == WEFT_PARTIAL;
     }
@@ -394,9 +399,9 @@ static const weft_layout *first_target(const weft_searcher *s)
 /* False with why: a mesh dimension has no strategy at all, which happens in place only. */
 static bool list_possible(weft_searcher *s, char *why, size_t why_size)
 {
-    weft_strategy all[WEFT_MAX_STRATEGIES];
-    int count = weft_strategy_list(s->binding, s->outputs, all);
     for (int d = 0; d < s->mesh->ndim; d++) {
+        weft_strategy all[WEFT_MAX_STRATEGIES];
+        int count = weft_strategy_list(s->binding, s->outputs, s->inputs, d, all);
         s->num_strategies[d] = 0;
         for (int i = 0; i < count; i++) {
             if (is_possible(s, &all[i], d)) {
@@ -440,6 +445,14 @@ static void note_windows(const weft_binding *binding, weft_sharding *sharding)
     }
 }
 
+static void note_cuts(const weft_searcher *s, const combination *best, weft_sharding *sharding)
+{
+    sharding->has_cuts = true;
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        sharding->cuts[d] = s->strategies[d][best->strategy[d]].cut;
+    }
+}
+
 /* False: no memory. */
 static bool note_outputs(const weft_searcher *s, const combination *best, weft_sharding *sharding)
 {
@@ -480,6 +493,7 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
                 sharding->rows[i] = weft_binding_rows(binding, i);
             }
             note_windows(binding, sharding);
+            note_cuts(s, &best, sharding);
             int first = binding->outputs[0].ndim > 0 ? binding->outputs[0].factor_of[0] : -1;
             sharding->whole_rows = first >= 0 && binding->factors[first].whole;
             status = note_outputs(s, &best, sharding) ? WEFT_OK : WEFT_ERR_NOMEM;

@@ -303,5 +303,6 @@ bool weft_sharding_access(weft_layout_table *table, const weft_call_layouts *cal
             of[d] = call->operation->window(&moved, input, d);
         }
     }
-    return weft_access_map_make(table, layout, sharding->window_rows[input], of, access_map);
+    return weft_access_map_make(table, layout, sharding->window_rows[input], of, sharding->has_cuts ? sharding->cuts : NULL,
+                                access_map);
 }

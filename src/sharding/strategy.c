@@ -1,14 +1,15 @@
 /* The strategies of one mesh dimension. */
 #include "sharding/strategy.h"
 
-static weft_placement shard_of(int factor, int ndim, const int factor_of[])
+static weft_placement shard_of(int factor, weft_placement cut, int ndim, const int factor_of[])
 {
     for (int d = 0; d < ndim; d++) {
         if (factor_of[d] == factor) {
-            return (weft_placement){ WEFT_SHARD, d, WEFT_SUM };
+            cut.dim = d;
+            return cut;
         }
     }
-    return (weft_placement){ WEFT_REPLICATE, 0, WEFT_SUM };
+    return weft_replicate();
 }
 
 static weft_strategy all_replicate(void)
@@ -16,19 +17,19 @@ static weft_strategy all_replicate(void)
     return (weft_strategy){ .factor = -1 }; /* WEFT_REPLICATE is 0 */
 }
 
-static weft_strategy shard_factor(const weft_binding *binding, const weft_output_kind outputs[], int factor)
+static weft_strategy shard_factor(const weft_binding *binding, const weft_output_kind outputs[], int factor, weft_placement cut)
 {
-    weft_strategy strategy = { .factor = factor };
+    weft_strategy strategy = { .factor = factor, .cut = cut };
     for (int i = 0; i < binding->num_inputs; i++) {
-        strategy.inputs[i] = shard_of(factor, binding->input_ndim[i], binding->input_factor_of[i]);
+        strategy.inputs[i] = shard_of(factor, cut, binding->input_ndim[i], binding->input_factor_of[i]);
     }
     for (int o = 0; o < binding->num_outputs; o++) {
         const weft_bound_output *output = &binding->outputs[o];
         bool contracted = binding->factors[factor].contracted >> o & 1;
         bool repeats = contracted && outputs[o].repeats;
-        strategy.outputs[o] = repeats      ? (weft_placement){ WEFT_REPLICATE, 0, WEFT_SUM }
-                              : contracted ? (weft_placement){ WEFT_PARTIAL, 0, outputs[o].linear.contracts }
-                                           : shard_of(factor, output->ndim, output->factor_of);
+        strategy.outputs[o] = repeats      ? weft_replicate()
+                              : contracted ? weft_partial(outputs[o].linear.contracts)
+                                           : shard_of(factor, cut, output->ndim, output->factor_of);
     }
     return strategy;
 }
@@ -37,11 +38,11 @@ static weft_strategy pass_partial(const weft_binding *binding, unsigned partial_
 {
     weft_strategy strategy = all_replicate();
     for (int o = 0; o < binding->num_outputs; o++) {
-        strategy.outputs[o] = (weft_placement){ WEFT_PARTIAL, 0, op };
+        strategy.outputs[o] = weft_partial(op);
     }
     for (int i = 0; i < binding->num_inputs; i++) {
         if (partial_inputs & (1u << i)) {
-            strategy.inputs[i] = (weft_placement){ WEFT_PARTIAL, 0, op };
+            strategy.inputs[i] = weft_partial(op);
         }
     }
     return strategy;
@@ -59,14 +60,43 @@ static weft_linearity common_linearity(const weft_binding *binding, const weft_o
     return common;
 }
 
-int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[],
-                       weft_strategy strategies[WEFT_MAX_STRATEGIES])
+/* Whether the strategy cuts the factor in the same way as one of the list. */
+static bool is_listed(const weft_strategy strategies[], int count, int factor, weft_placement cut)
+{
+    bool listed = false;
+    for (int i = 0; i < count && !listed; i++) {
+        listed = strategies[i].factor == factor && weft_placement_equal(strategies[i].cut, cut);
+    }
+    return listed;
+}
+
+/* A factor in chunks, then as inputs are cut. Returns the new count. */
+static int list_cuts(const weft_binding *binding, const weft_output_kind outputs[], const weft_layout *const inputs[], int mesh_dim,
+                     int factor, weft_strategy strategies[], int count)
+{
+    const int first = count;
+    strategies[count++] = shard_factor(binding, outputs, factor, weft_shard(0));
+    for (int i = 0; inputs != NULL && i < binding->num_inputs; i++) {
+        weft_placement now = inputs[i]->placements[mesh_dim];
+        if (now.kind != WEFT_SHARD || now.cut == WEFT_CUT_CHUNKS || binding->input_factor_of[i][now.dim] != factor) {
+            continue;
+        }
+        now.dim = 0;
+        if (!is_listed(strategies + first, count - first, factor, now)) {
+            strategies[count++] = shard_factor(binding, outputs, factor, now);
+        }
+    }
+    return count;
+}
+
+int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[], const weft_layout *const inputs[],
+                       int mesh_dim, weft_strategy strategies[WEFT_MAX_STRATEGIES])
 {
     const weft_linearity linear = common_linearity(binding, outputs);
     int count = 0;
     for (int f = 0; f < binding->num_factors; f++) {
         if (!binding->factors[f].whole) {
-            strategies[count++] = shard_factor(binding, outputs, f);
+            count = list_cuts(binding, outputs, inputs, mesh_dim, f, strategies, count);
         }
     }
     for (int op = WEFT_SUM; op <= WEFT_MAX; op++) {

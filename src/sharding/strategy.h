@@ -10,7 +10,8 @@
 
 /* Placements of all operands along one mesh dimension. */
 typedef struct weft_strategy {
-    int factor; /* the sharded factor, or -1 */
+    int factor;         /* the sharded factor, or -1 */
+    weft_placement cut; /* how, by a Shard of a dimension of the factor's size */
     weft_placement inputs[WEFT_MAX_INPUTS];
     weft_placement outputs[WEFT_MAX_OUTPUTS];
 } weft_strategy;
@@ -23,14 +24,16 @@ typedef struct weft_output_kind {
     bool repeats;  /* along factors that it lacks ranks compute the same, and not parts of it */
 } weft_output_kind;
 
-/* A shard of each factor, Partial passing through for every op and input, all Replicate. */
-enum { WEFT_MAX_STRATEGIES = WEFT_MAX_FACTORS + 5 * WEFT_MAX_INPUTS + 1 };
+/* A shard of each factor, once more for each input that is cut otherwise, Partial passing through for every op and input, all
+ * Replicate. */
+enum { WEFT_MAX_STRATEGIES = WEFT_MAX_FACTORS + 6 * WEFT_MAX_INPUTS + 1 };
 
-/* All strategies in the order of preference among equals: shards of the outputs' factors, shards of
- * contracted factors, Partial passing through, all Replicate. Partial passes where every output is linear in
- * the same way. Returns how many were written. */
-int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[],
-                       weft_strategy strategies[WEFT_MAX_STRATEGIES]);
+/* All strategies of a mesh dimension in the order of preference among equals: shards of the outputs' factors, shards of
+ * contracted factors, Partial passing through, all Replicate. A factor is cut into chunks, or as an input is now along the mesh
+ * dimension. Partial passes where every output is linear in the same way. `inputs`: the layouts, or NULL: chunks alone. Returns
+ * how many were written. */
+int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[], const weft_layout *const inputs[],
+                       int mesh_dim, weft_strategy strategies[WEFT_MAX_STRATEGIES]);
 
 /* The rows (dimension 0) of an operand that belong to some rows of output 0, according to the rule. */
 typedef enum weft_rows_relation {
@@ -53,6 +56,8 @@ typedef struct weft_sharding {
     const weft_layout *outputs[WEFT_MAX_OUTPUTS];
     weft_rows_relation rows[WEFT_MAX_INPUTS], output_rows[WEFT_MAX_OUTPUTS];
     bool has_access_maps;
+    bool has_cuts; /* a search has chosen: how it cuts the factor that each mesh dimension shards */
+    weft_placement cuts[WEFT_MAX_DIMS];
     /* For an input's dimension read through a window: the size of the dimension that reads it. Else -1. */
     int64_t window_rows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     bool whole_rows; /* dimension 0 of output 0 must not be sharded */

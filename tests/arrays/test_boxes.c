@@ -175,6 +175,7 @@ static void check_random_set(prng *random)
     weft_placement placements[WEFT_MAX_DIMS];
     in.ndim = random_shape(random, 4, prng_below(random, 4) == 0 ? 20 : 6, in.shape);
     random_placements(random, mesh, in.ndim, false, placements);
+    random_cut_sizes(random, mesh, in.ndim, in.shape, placements);
     out.ndim = in.ndim;
     memcpy(out.shape, in.shape, sizeof(in.shape));
     weft_box whole = { .offset = { 0 } };

@@ -136,6 +136,7 @@ static void test_values(void **state)
         g.mesh = random_mesh(&random, RANKS);
         g.ndim = random_shape(&random, 3, 7, g.shape);
         random_placements(&random, g.mesh, g.ndim, false, g.placements);
+        random_cut_sizes(&random, g.mesh, g.ndim, g.shape, g.placements);
         unsigned flags = all_flags[i / WEFT_DTYPE_COUNT % 4];
         laid_out how = (laid_out)(prng_next(&random) % ((flags & WEFT_COPY) != 0 ? 4 : 2));
         give(&g, how);

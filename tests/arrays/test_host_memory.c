@@ -103,6 +103,7 @@ static void test_room(void **state)
         weft_mesh *mesh = random_mesh(&random, RANKS);
         weft_placement placements[3];
         random_placements(&random, mesh, ndim, false, placements);
+        random_cut_sizes(&random, mesh, ndim, shape, placements);
         weft_tensor *tensor = weft_ones((weft_dtype)(i % WEFT_DTYPE_COUNT), ndim, shape, mesh, placements);
         assert_int_equal(weft_tensor_bytes(tensor),
                          shape_count(ndim, shape) *

@@ -195,6 +195,7 @@ static void a5_uneven_shards_are_asked_for(void **state)
         int ndim = random_shape(&source, 3, 6, shape);
         weft_mesh *mesh = random_mesh(&source, RANKS);
         random_placements(&source, mesh, ndim, false, placements);
+        random_cut_sizes(&source, mesh, ndim, shape, placements);
         prepare_locals(mesh, placements, ndim, shape, locals);
         int64_t count = shape_count(ndim, shape);
         for (int i = 0; i < weft_local_ranks(); i++) {

@@ -170,6 +170,7 @@ static void place_inputs(prng *random, const program *p, weft_mesh *mesh, weft_t
     for (int k = 0; k < p->num_inputs; k++) {
         weft_placement placements[WEFT_MAX_DIMS];
         random_placements(random, mesh, p->inputs[k].ndim, false, placements);
+        random_cut_sizes(random, mesh, p->inputs[k].ndim, p->inputs[k].shape, placements);
         x[k] = weft_distribute(WEFT_F64, p->inputs[k].ndim, p->inputs[k].shape, values[k], mesh, placements);
         assert_int_equal(weft_set_requires_grad(x[k], true), WEFT_OK);
     }

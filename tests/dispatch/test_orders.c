@@ -340,6 +340,7 @@ static weft_tensor *make_input(const plan *p, weft_mesh *mesh, int i, char *text
     x.limit = p->inputs[i].limit;
     x.dtype = p->inputs[i].dtype;
     random_placements(&source, mesh, x.ndim, x.limit == 0, x.placements);
+    random_cut_sizes(&source, mesh, x.ndim, x.shape, x.placements);
     weft_tensor *tensor = make_of_shards(x.dtype, x.ndim, x.shape, mesh, x.placements, write_values, &x);
     snprintf(text, size, " %s", describe(mesh, x.placements, x.ndim, x.shape));
     return tensor;

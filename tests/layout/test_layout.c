@@ -248,8 +248,11 @@ static void what_is_printed_reads_back(void **state)
     for (int i = 0; i < 3000; i++) {
         weft_mesh_impl *mesh = drawn_mesh(&random, 12, 12);
         weft_placement placements[WEFT_MAX_DIMS], again[WEFT_MAX_DIMS];
-        drawn_placements(&random, mesh, (int)prng_below(&random, 9), true, placements);
-        char text[100];
+        int64_t shape[WEFT_MAX_DIMS];
+        int ndim = drawn_shape(&random, 8, 90, 2000, shape);
+        drawn_placements(&random, mesh, ndim, true, placements);
+        drawn_sizes(&random, mesh, ndim, shape, placements);
+        char text[400];
         weft_placements_text(placements, mesh->ndim, text, sizeof(text));
         size_t length = strlen(text);
         assert_true(text[0] == '[' && text[length - 1] == ']');
@@ -340,7 +343,7 @@ static void chunks_are_torch_chunk(void **state)
         for (int64_t parts = 1; parts <= 20; parts++) {
             for (int64_t i = 0; i < parts; i++) {
                 int64_t offset, extent, expected_offset, expected;
-                weft_chunk_range(n, parts, i, &offset, &extent);
+                weft_part_range(weft_shard(0), n, parts, i, &offset, &extent);
                 reference_chunk(n, parts, i, &expected_offset, &expected);
                 assert_int_equal(extent, expected);
                 assert_int_equal(offset, expected_offset);
@@ -353,11 +356,11 @@ static void chunks_of_very_large_dimensions(void **state)
 {
     (void)state;
     int64_t offset, extent;
-    weft_chunk_range(INT64_MAX, 3, 2, &offset, &extent);
+    weft_part_range(weft_shard(0), INT64_MAX, 3, 2, &offset, &extent);
     assert_true(offset + extent == INT64_MAX && extent > 0);
-    weft_chunk_range(INT64_MAX, INT64_MAX, INT64_MAX - 1, &offset, &extent);
+    weft_part_range(weft_shard(0), INT64_MAX, INT64_MAX, INT64_MAX - 1, &offset, &extent);
     assert_true(offset == INT64_MAX - 1 && extent == 1);
-    weft_chunk_range(5, INT64_MAX, INT64_MAX - 1, &offset, &extent);
+    weft_part_range(weft_shard(0), 5, INT64_MAX, INT64_MAX - 1, &offset, &extent);
     assert_true(offset == 5 && extent == 0);
 }
 

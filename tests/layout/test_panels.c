@@ -74,6 +74,12 @@ static void panel_heights_follow_the_policy(void **state)
         weft_mesh_impl *mesh;
         const weft_layout *layout = random_layout(&random, table, &mesh);
         weft_box largest = reference_box(layout, 0);
+        for (int64_t index = 1; index < mesh->num_ranks; index++) {
+            weft_box box = reference_box(layout, index);
+            for (int d = 0; d < layout->ndim; d++) {
+                largest.extent[d] = weft_max_i64(largest.extent[d], box.extent[d]);
+            }
+        }
         int64_t bytes = weft_box_count(layout->ndim, &largest) * (int64_t)weft_dtype_size(layout->dtype);
         for (int64_t index = 0; index < mesh->num_ranks && bytes > 0; index++) {
             weft_box box = reference_box(layout, index);

@@ -220,6 +220,7 @@ scene make_scene(const call *c)
         s.shape[d] = indexed ? 1 + below(6) : below(7);
     }
     random_placements(&source, s.mesh, s.ndim, false, s.placements);
+    random_cut_sizes(&source, s.mesh, s.ndim, s.shape, s.placements);
     for (int m = 0; m < weft_mesh_ndim(s.mesh) && c->partial && below(4) == 0; m++) {
         s.placements[m] = below(2) ? weft_partial(WEFT_SUM) : s.placements[m];
     }

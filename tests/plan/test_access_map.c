@@ -44,6 +44,7 @@ static void make_case(prng *random, weft_layout_table *table, windows_case *c)
     random_topology(random, c->world_size, &c->world);
     c->ndim = drawn_shape(random, 3, 9, 400, rows);
     drawn_placements(random, c->mesh, c->ndim, false, placements);
+    drawn_sizes(random, c->mesh, c->ndim, rows, placements);
     c->access_map.cut = weft_layout_intern(table, c->mesh, placements, c->ndim, rows, WEFT_F32);
     c->access_map.placed = prng_below(random, 4) == 0;
     for (int d = 0; d < c->ndim; d++) {

@@ -65,6 +65,7 @@ static void check_ranks_once(prng *random)
     scene s = { .mesh = random_mesh(random, MAX_RANKS) };
     s.ndim = random_shape(random, 3, 6, s.shape);
     random_placements(random, s.mesh, s.ndim, true, s.placements);
+    random_cut_sizes(random, s.mesh, s.ndim, s.shape, s.placements);
     unsigned flags = WEFT_CHECK_RANKS | (prng_below(random, 2) ? WEFT_COPY : 0);
     void *locals[MAX_RANKS];
     make_locals(WEFT_F32, s.ndim, s.shape, s.mesh, s.placements, write_given, NULL, locals);
@@ -109,6 +110,7 @@ static void read_everywhere(prng *random)
     scene s = { .mesh = random_mesh(random, MAX_RANKS) };
     s.ndim = random_shape(random, 3, prng_below(random, 2) ? 6 : 1, s.shape);
     random_placements(random, s.mesh, s.ndim, true, s.placements);
+    random_cut_sizes(random, s.mesh, s.ndim, s.shape, s.placements);
     void *locals[MAX_RANKS];
     make_locals(WEFT_F32, s.ndim, s.shape, s.mesh, s.placements, write_given, NULL, locals);
     int64_t count = shape_count(s.ndim, s.shape);

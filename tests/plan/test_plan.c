@@ -139,13 +139,13 @@ static void check_totals(const weft_stage *stage, const weft_topology *topology,
 }
 
 /* Number of transfers of a part into a process, and of forwarding by a rank: one, with a tree. Replicas of
- * the source are roots of their own, and ranks in no order may belong to any process. */
+ * the source and addends that stay are roots of their own, and ranks in no order may belong to any process. */
 static void check_forwarding(const weft_stage *stage, const weft_topology *topology, const weft_vec *received)
 {
     const transfer *all = received->items;
     bool replicas = false;
     for (int m = 0; m < stage->from->mesh->ndim; m++) {
-        replicas = replicas || role_of(stage, m) == REPLICATES;
+        replicas = replicas || role_of(stage, m) == REPLICATES || role_of(stage, m) == KEEPS;
     }
     for (size_t i = 0; i < received->count && !replicas; i++) {
         int entries = 0, copies = 0, process = weft_topology_process_of(topology, all[i].target);
@@ -334,6 +334,8 @@ static void scene_make(prng *random, scene *s, scale most)
     weft_placement from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];
     drawn_placements(random, s->meshes[0], ndim, true, from);
     drawn_placements(random, target, ndim, false, to);
+    drawn_sizes(random, s->meshes[0], ndim, shape, from);
+    drawn_sizes(random, target, ndim, shape, to);
     for (int m = 0; m < target->ndim && target == s->meshes[0]; m++) {
         /* Some dimensions stay, Partial ones among them. */
         to[m] = prng_below(random, 5) == 0 ? from[m] : to[m];

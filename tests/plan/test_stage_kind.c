@@ -132,7 +132,7 @@ static weft_stage_kind kind_of_map(fixture *f, weft_window window, int64_t rows_
     const weft_layout *from = layout_of(f->table, m, "S0", 1, (int64_t[]){ 64 }, WEFT_F32);
     weft_access_map map;
     const int64_t needed[] = { rows_of_output };
-    assert_true(weft_access_map_make(f->table, from, needed, &window, &map));
+    assert_true(weft_access_map_make(f->table, from, needed, &window, NULL, &map));
     map.turn[0] = turn;
     weft_stage stage = { .from = from, .to = from, .access_map = &map, .scale = 1.0 };
     return weft_stage_kind_of(&stage, along);

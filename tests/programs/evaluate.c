@@ -190,6 +190,26 @@ static void note_gradients(evaluation *e, const scene *seen)
     e->no_grad += ((flags & NO_GRAD_BEGINS) != 0) - ((flags & NO_GRAD_ENDS) != 0);
 }
 
+/* Whether the sizes that a step lists, if any, are those of its output: smaller programs may have other meshes and shapes. */
+static bool sizes_fit(const program *p, const step *s, const dense *out)
+{
+    bool cut[WEFT_MAX_DIMS] = { false }, fit = true;
+    for (int m = 0; s->mesh >= 0 && s->mesh < p->num_meshes && m < p->meshes[s->mesh].ndim && fit; m++) {
+        const int64_t *sizes;
+        weft_placement placement = s->placements[m];
+        int64_t parts = weft_placement_sizes(placement, &sizes), rows = 0;
+        for (int64_t i = 0; i < parts; i++) {
+            rows += sizes[i];
+        }
+        int dim = placement.kind == WEFT_SHARD && placement.dim < out->ndim ? placement.dim : -1;
+        fit = sizes == NULL || (dim >= 0 && !cut[dim] && parts == p->meshes[s->mesh].shape[m] && rows == out->shape[dim]);
+        if (dim >= 0 && p->meshes[s->mesh].shape[m] > 1) {
+            cut[dim] = true;
+        }
+    }
+    return fit;
+}
+
 bool evaluate_step(evaluation *e, const step *s, scene *seen)
 {
     *seen = (scene){ .program = e->program, .step = s, .arena = &e->arena, .states = &e->states };
@@ -210,7 +230,7 @@ bool evaluate_step(evaluation *e, const step *s, scene *seen)
     }
     for (int i = 0; i < s->num_outputs; i++) {
         dense *out = seen->out[i];
-        if (out == NULL) { /* more outputs than the call has */
+        if (out == NULL || !sizes_fit(seen->program, s, out)) { /* more outputs than the call has */
             return false;
         }
         out->derived = false;

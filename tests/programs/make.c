@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "cuts.h"
+
 /* ---- chance -------------------------------------------------------------------------------------------- */
 
 int64_t below(maker *m, int64_t n)
@@ -64,7 +66,20 @@ void any_placements(maker *m, int mesh, int ndim, bool partial, weft_placement o
         int64_t kind = below(m, partial ? 4 : 3);
         out[d] = kind == 3                ? weft_partial(op)
                  : kind == 0 || ndim == 0 ? weft_replicate()
-                                          : weft_shard((int)below(m, ndim));
+                 : kind == 1              ? weft_shard((int)below(m, ndim))
+                                          : weft_shard_balanced((int)below(m, ndim));
+    }
+}
+
+void any_cut_sizes(maker *m, int mesh, int ndim, const int64_t shape[], weft_placement placements[])
+{
+    bool cut[WEFT_MAX_DIMS] = { false };
+    for (int d = 0; d < m->program->meshes[mesh].ndim && ndim > 0; d++) {
+        int dim = placements[d].dim;
+        if (placements[d].kind == WEFT_SHARD && !cut[dim] && one_in(m, 3)) {
+            placements[d] = sizes_of_rows(&m->random, dim, m->program->meshes[mesh].shape[d], shape[dim]);
+        }
+        cut[dim] = cut[dim] || placements[d].kind == WEFT_SHARD;
     }
 }
 
@@ -164,6 +179,7 @@ static void place_given(maker *m, step *s, value_kind kind, bool whole)
     bool reducible =
         kind == VALUES_SMALL || kind == VALUES_INDEX || (kind == VALUES_EIGHTHS && s->dtype != WEFT_BF16);
     any_placements(m, s->mesh, s->ndim, reducible && !whole && one_in(m, 2), s->placements);
+    any_cut_sizes(m, s->mesh, s->ndim, s->shape, s->placements);
     for (int d = 0; d < m->program->meshes[s->mesh].ndim; d++) {
         weft_placement *p = &s->placements[d];
         if (p->kind == WEFT_PARTIAL && p->op == WEFT_AVG && !is_floating(s->dtype)) {
@@ -261,6 +277,7 @@ int choose_target(maker *m, unsigned types, int least, int most)
     step s = step_of(operation_find("redistribute"), 1, v);
     s.mesh = mesh_of(m, v);
     any_placements(m, s.mesh, value_of(m, v)->ndim, false, s.placements);
+    any_cut_sizes(m, s.mesh, value_of(m, v)->ndim, value_of(m, v)->shape, s.placements);
     return add_step(m, &s) ? s.outputs[0] : NO_VALUE;
 }
 

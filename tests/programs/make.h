@@ -49,6 +49,8 @@ weft_dtype any_type(maker *m, unsigned types);
 /* Sizes of 1 to maker.largest elements, some of them 0. Returns how many: least .. most. */
 int any_shape(maker *m, int least, int most, int64_t shape[]);
 void any_placements(maker *m, int mesh, int ndim, bool partial, weft_placement out[]);
+/* Lists sizes, in place of some shards, where no other mesh dimension cuts before. */
+void any_cut_sizes(maker *m, int mesh, int ndim, const int64_t shape[], weft_placement placements[]);
 int any_mesh(maker *m);
 /* A number that suits a tensor of this type: whole for integers. */
 double any_number(maker *m, weft_dtype dtype);

@@ -78,8 +78,14 @@ static void print_placements(FILE *file, int count, const weft_placement placeme
     for (int m = 0; m < count; m++) {
         weft_placement p = placements[m];
         fprintf(file, "%s", m > 0 ? ", " : "");
-        if (p.kind == WEFT_SHARD) {
-            fprintf(file, "weft_shard(%d)", p.dim);
+        if (p.kind == WEFT_SHARD && p.cut == WEFT_CUT_SIZES) {
+            const int64_t *sizes;
+            int parts = weft_placement_sizes(p, &sizes);
+            fprintf(file, "weft_shard_sizes(%d, %d, ", p.dim, parts);
+            print_wholes(file, "int64_t", parts, sizes);
+            fprintf(file, ")");
+        } else if (p.kind == WEFT_SHARD) {
+            fprintf(file, "%s(%d)", p.cut == WEFT_CUT_BALANCED ? "weft_shard_balanced" : "weft_shard", p.dim);
         } else if (p.kind == WEFT_PARTIAL) {
             fprintf(file, "weft_partial(%s)", ops[p.op]);
         } else {

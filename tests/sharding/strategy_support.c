@@ -94,7 +94,7 @@ int list_strategies(const problem *p, weft_strategy strategies[WEFT_MAX_STRATEGI
 {
     weft_output_kind outputs[WEFT_MAX_OUTPUTS];
     describe_outputs(p, &p->linear, outputs);
-    return weft_strategy_list(&p->binding, outputs, strategies);
+    return weft_strategy_list(&p->binding, outputs, NULL, 0, strategies);
 }
 
 void assert_placements(const weft_layout *layout, const char *expected)

@@ -110,6 +110,7 @@ operand make_operand(weft_mesh *mesh, weft_dtype dtype, int ndim, const int64_t 
                                     : (double)(below(11) - 5);
     }
     random_placements(&source, mesh, ndim, true, x.placements);
+    random_cut_sizes(&source, mesh, ndim, shape, x.placements);
     bool is_float = dtype == WEFT_F32 || dtype == WEFT_F64;
     for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
         weft_placement *p = &x.placements[m];

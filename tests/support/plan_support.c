@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuts.h"
+
 /* ---- numbers ------------------------------------------------------------------------------------------- */
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
@@ -67,10 +69,23 @@ void drawn_placements(prng *random, const weft_mesh_impl *mesh, int ndim, bool p
         if (kind == 0 || (kind < 3 && ndim == 0)) {
             out[m] = weft_replicate();
         } else if (kind < 3) {
-            out[m] = weft_shard((int)prng_below(random, ndim));
+            int dim = (int)prng_below(random, ndim);
+            out[m] = kind == 1 ? weft_shard(dim) : weft_shard_balanced(dim);
         } else {
             out[m] = weft_partial(mixed ? (weft_reduce_op)prng_below(random, 5) : op);
         }
+    }
+}
+
+void drawn_sizes(prng *random, const weft_mesh_impl *mesh, int ndim, const int64_t shape[], weft_placement placements[])
+{
+    bool cut[WEFT_MAX_DIMS] = { false };
+    for (int m = 0; m < mesh->ndim && ndim > 0; m++) {
+        int dim = placements[m].dim;
+        if (placements[m].kind == WEFT_SHARD && !cut[dim] && prng_below(random, 3) == 0) {
+            placements[m] = sizes_of_rows(random, dim, mesh->shape[m], shape[dim]);
+        }
+        cut[dim] = cut[dim] || placements[m].kind == WEFT_SHARD;
     }
 }
 
@@ -118,6 +133,7 @@ const weft_layout *random_layout(prng *random, weft_layout_table *table, weft_me
     *mesh = drawn_mesh(random, 16, 12);
     int ndim = drawn_shape(random, 4, 17, 3000, shape);
     drawn_placements(random, *mesh, ndim, true, placements);
+    drawn_sizes(random, *mesh, ndim, shape, placements);
     return weft_layout_intern(table, *mesh, placements, ndim, shape,
                               (weft_dtype)prng_below(random, WEFT_DTYPE_COUNT));
 }
@@ -184,6 +200,26 @@ void reference_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, i
     }
 }
 
+/* What coordinate `index` of a mesh dimension holds of n rows, by counting. */
+static void reference_part(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)
+{
+    const int64_t *sizes;
+    if (shard.cut == WEFT_CUT_CHUNKS) {
+        reference_chunk(n, parts, index, offset, extent);
+        return;
+    }
+    weft_placement_sizes(shard, &sizes);
+    *offset = *extent = 0;
+    for (int64_t i = 0; i <= index; i++) {
+        int64_t dealt = 0; /* rows that i gets when they are dealt one by one */
+        for (int64_t row = i; row < n && sizes == NULL; row += parts) {
+            dealt++;
+        }
+        *offset += *extent;
+        *extent = sizes == NULL ? dealt : sizes[i];
+    }
+}
+
 weft_box reference_box(const weft_layout *layout, int64_t index)
 {
     int64_t coordinate[WEFT_MAX_DIMS];
@@ -197,7 +233,7 @@ weft_box reference_box(const weft_layout *layout, int64_t index)
         if (layout->placements[m].kind == WEFT_SHARD) {
             int d = layout->placements[m].dim;
             int64_t offset;
-            reference_chunk(box.extent[d], layout->mesh->shape[m], coordinate[m], &offset, &box.extent[d]);
+            reference_part(layout->placements[m], box.extent[d], layout->mesh->shape[m], coordinate[m], &offset, &box.extent[d]);
             box.offset[d] += offset;
         }
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "comm/launcher.h"
+#include "cuts.h"
 #include "layout/layout.h"
 
 weft_mesh *random_mesh(prng *random, int max_ranks)
@@ -45,8 +46,24 @@ void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool with_
         } else if (kind == 0 || ndim == 0) {
             out[m] = weft_replicate();
         } else {
-            out[m] = weft_shard((int)prng_below(random, ndim));
+            int dim = (int)prng_below(random, ndim);
+            out[m] = kind == 1 ? weft_shard(dim) : weft_shard_balanced(dim);
         }
+    }
+}
+
+void random_cut_sizes(prng *random, const weft_mesh *mesh, int ndim, const int64_t shape[], weft_placement placements[])
+{
+    bool cut[WEFT_MAX_DIMS] = { false };
+    for (int m = 0; m < weft_mesh_ndim(mesh) && ndim > 0; m++) {
+        int dim = placements[m].dim;
+        if (placements[m].kind != WEFT_SHARD) {
+            continue;
+        }
+        if (!cut[dim] && prng_below(random, 3) == 0) {
+            placements[m] = sizes_of_rows(random, dim, weft_mesh_size(mesh, m), shape[dim]);
+        }
+        cut[dim] = true;
     }
 }
 

@@ -21,6 +21,8 @@ weft_mesh *random_mesh(prng *random, int max_ranks);
 /* Random placements for a tensor of `ndim`; with_partial: some may be Partial, then with one op for all. */
 void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool with_partial,
                        weft_placement out[]);
+/* Lists sizes, in place of some shards, where no other mesh dimension cuts before. */
+void random_cut_sizes(prng *random, const weft_mesh *mesh, int ndim, const int64_t shape[], weft_placement placements[]);
 /* Random sizes 0 .. max; about one in eight is 0 or 1 on purpose. */
 int random_shape(prng *random, int max_ndim, int64_t max, int64_t shape[]);
 

@@ -139,6 +139,7 @@ static void random_target(prng *random, const scene *s, weft_mesh **mesh, weft_p
 {
     *mesh = prng_below(random, 3) == 0 ? random_mesh(random, MAX_RANKS) : s->mesh;
     random_placements(random, *mesh, s->ndim, false, placements);
+    random_cut_sizes(random, *mesh, s->ndim, s->shape, placements);
     for (int m = 0; m < weft_mesh_ndim(*mesh) && *mesh == s->mesh; m++) {
         if (is_partial(s, m) && prng_below(random, 3) == 0) {
             placements[m] = s->placements[m];
@@ -152,6 +153,7 @@ static void one_case(prng *random)
     s.mesh = random_mesh(random, MAX_RANKS);
     s.ndim = random_shape(random, 4, prng_below(random, 4) == 0 ? 17 : 7, s.shape);
     random_placements(random, s.mesh, s.ndim, prng_below(random, 2) == 0, s.placements);
+    random_cut_sizes(random, s.mesh, s.ndim, s.shape, s.placements);
     weft_mesh *mesh;
     weft_placement placements[3];
     random_target(random, &s, &mesh, placements);

@@ -35,6 +35,7 @@ static void check_constant(prng *random, weft_dtype dtype, double value, int whi
     weft_mesh *mesh = random_mesh(random, weft_world_size());
     weft_placement placements[3];
     random_placements(random, mesh, ndim, false, placements);
+    random_cut_sizes(random, mesh, ndim, shape, placements);
     weft_scope_open();
     weft_tensor *tensor = which == 0   ? weft_zeros(dtype, ndim, shape, mesh, placements)
                           : which == 1 ? weft_ones(dtype, ndim, shape, mesh, placements)

@@ -32,6 +32,12 @@ static bool shards_apart(const weft_layout *from, const weft_layout *to)
     return apart;
 }
 
+/* The flat tensor has parts of one size. */
+static bool is_in_chunks(weft_placement placement)
+{
+    return !is_sharded(placement) || placement.cut == WEFT_CUT_CHUNKS;
+}
+
 /* A mesh dimension stays, reduces or gathers; *changes: not all stay. */
 static bool is_of_a_kind(const weft_layout *from, const weft_layout *to, bool *changes)
 {
@@ -44,7 +50,7 @@ static bool is_of_a_kind(const weft_layout *from, const weft_layout *to, bool *c
         bool reduces = before.kind == WEFT_PARTIAL && after.kind != WEFT_PARTIAL;
         bool gathers = is_sharded(before) && after.kind == WEFT_REPLICATE;
         addends *= reduces ? from->mesh->shape[m] : 1;
-        kind = (stays || reduces || gathers) && addends <= MAX_ADDENDS;
+        kind = (stays || reduces || gathers) && addends <= MAX_ADDENDS && is_in_chunks(before) && is_in_chunks(after);
         *changes |= !stays;
     }
     return kind;

@@ -227,15 +227,16 @@ static bool read_shape(weft_reader *r, weft_saved_layout *layout)
 /* The text between brackets, for as many dimensions as the mesh has. */
 static bool read_placements(weft_reader *r, const char *text, size_t length, int mesh_ndim, weft_saved_layout *layout)
 {
-    char copy[16 * WEFT_MAX_DIMS], why[200];
+    char *copy = malloc(length + 1), why[200] = "no memory for placements";
     weft_placement read[WEFT_MAX_DIMS];
-    if (length >= sizeof(copy)) {
-        return weft_reader_fail(r, "placements are too long");
+    bool done = copy != NULL;
+    if (done) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+        done = weft_placements_read(copy, mesh_ndim, read, why, sizeof(why)) == WEFT_OK &&
+               weft_placements_normalize(read, mesh_ndim, layout->ndim, layout->placements, why, sizeof(why)) == WEFT_OK;
+        free(copy);
     }
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    bool done = weft_placements_read(copy, mesh_ndim, read, why, sizeof(why)) == WEFT_OK &&
-                weft_placements_normalize(read, mesh_ndim, layout->ndim, layout->placements, why, sizeof(why)) == WEFT_OK;
     return done || weft_reader_fail(r, "%s", why);
 }
 

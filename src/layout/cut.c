@@ -1,0 +1,222 @@
+/* Cuts: which rows of a dimension each part holds. Lists of sizes. */
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layout/layout.h"
+
+/* ---- lists of sizes ------------------------------------------------------------------------------------ */
+
+struct weft_sizes {
+    weft_sizes *next; /* in its bucket */
+    uint64_t digest;
+    int64_t count, total, largest; /* `largest`: the first part with the most rows */
+    weft_cut_kind equal;                /* WEFT_CUT_SIZES: to no other cut */
+    int64_t *begin;                /* count + 1: where each part begins */
+    int64_t sizes[];
+};
+
+/* Placements are values that may outlive the library's state, and may be made by any thread: the lists stay, in buckets that only
+ * grow, at their front. */
+enum { NUM_BUCKETS = 256 };
+static _Atomic(weft_sizes *) buckets[NUM_BUCKETS];
+
+static weft_sizes *find(weft_sizes *first, const weft_sizes *before, uint64_t digest, int64_t count, const int64_t sizes[])
+{
+    for (weft_sizes *known = first; known != before; known = known->next) {
+        if (known->digest == digest && known->count == count &&
+            memcmp(known->sizes, sizes, (size_t)count * sizeof(*sizes)) == 0) {
+            return known;
+        }
+    }
+    return NULL;
+}
+
+static bool makes_same_parts(const weft_sizes *list, weft_cut_kind cut)
+{
+    weft_placement other = { .kind = WEFT_SHARD, .cut = cut };
+    bool same = true;
+    for (int64_t i = 0; i < list->count && same; i++) {
+        int64_t offset, extent;
+        weft_part_range(other, list->total, list->count, i, &offset, &extent);
+        same = extent == list->sizes[i];
+    }
+    return same;
+}
+
+static weft_sizes *make_list(uint64_t digest, int64_t count, const int64_t sizes[])
+{
+    size_t numbers = 2 * (size_t)count + 1;
+    weft_sizes *list = malloc(sizeof(*list) + numbers * sizeof(int64_t));
+    if (list == NULL) {
+        return NULL;
+    }
+    *list = (weft_sizes){ .digest = digest, .count = count, .begin = list->sizes + count };
+    memcpy(list->sizes, sizes, (size_t)count * sizeof(*sizes));
+    for (int64_t i = 0; i < count; i++) {
+        list->begin[i] = list->total;
+        list->total += sizes[i];
+        list->largest = sizes[i] > sizes[list->largest] ? i : list->largest;
+    }
+    list->begin[count] = list->total;
+    list->equal = makes_same_parts(list, WEFT_CUT_CHUNKS)     ? WEFT_CUT_CHUNKS
+                  : makes_same_parts(list, WEFT_CUT_BALANCED) ? WEFT_CUT_BALANCED
+                                                              : WEFT_CUT_SIZES;
+    return list;
+}
+
+const weft_sizes *weft_sizes_intern(int64_t count, const int64_t sizes[])
+{
+    int64_t total = 0;
+    uint64_t digest = weft_digest_add(0, (uint64_t)count);
+    for (int64_t i = 0; sizes != NULL && i < count; i++) {
+        if (sizes[i] < 0 || total > INT64_MAX - sizes[i]) {
+            return NULL;
+        }
+        total += sizes[i];
+        digest = weft_digest_add(digest, (uint64_t)sizes[i]);
+    }
+    if (sizes == NULL || count < 1 || count > INT_MAX) {
+        return NULL;
+    }
+    _Atomic(weft_sizes *) *bucket = &buckets[weft_hash_u64(digest) % NUM_BUCKETS];
+    weft_sizes *first = atomic_load_explicit(bucket, memory_order_acquire);
+    weft_sizes *known = find(first, NULL, digest, count, sizes);
+    weft_sizes *list = known == NULL ? make_list(digest, count, sizes) : NULL;
+    while (list != NULL) {
+        weft_sizes *seen = first; /* those from here on have been looked at */
+        list->next = first;
+        if (atomic_compare_exchange_weak_explicit(bucket, &first, list, memory_order_acq_rel, memory_order_acquire)) {
+            return list;
+        }
+        known = find(first, seen, digest, count, sizes);
+        if (known != NULL) {
+            free(list);
+            list = NULL;
+        }
+    }
+    return known;
+}
+
+uint64_t weft_sizes_digest(const weft_sizes *sizes)
+{
+    return sizes->digest;
+}
+
+int64_t weft_sizes_count(const weft_sizes *sizes)
+{
+    return sizes->count;
+}
+
+const int64_t *weft_sizes_items(const weft_sizes *sizes)
+{
+    return sizes->sizes;
+}
+
+int64_t weft_sizes_total(const weft_sizes *sizes)
+{
+    return sizes->total;
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------- */
+
+static bool has_sizes(weft_placement shard, int64_t n, int64_t parts)
+{
+    return shard.cut == WEFT_CUT_SIZES && shard.sizes->count == parts && shard.sizes->total == n;
+}
+
+void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)
+{
+    if (has_sizes(shard, n, parts)) {
+        *offset = shard.sizes->begin[index];
+        *extent = shard.sizes->sizes[index];
+    } else if (shard.cut == WEFT_CUT_BALANCED) {
+        int64_t rows = n / parts, more = n % parts;
+        *offset = rows * index + weft_min_i64(index, more);
+        *extent = rows + (index < more);
+    } else {
+        int64_t chunk = weft_ceil_div(n, parts);
+        *offset = chunk > 0 && index < weft_ceil_div(n, chunk) ? chunk * index : n;
+        *extent = weft_min_i64(chunk, n - *offset);
+    }
+}
+
+int64_t weft_part_of_row(weft_placement shard, int64_t n, int64_t parts, int64_t row)
+{
+    if (has_sizes(shard, n, parts)) {
+        const int64_t *begin = shard.sizes->begin;
+        int64_t low = 0, high = parts - 1; /* the last part that begins at the row or before it */
+        while (low < high) {
+            int64_t middle = low + (high - low + 1) / 2;
+            low = begin[middle] <= row ? middle : low;
+            high = begin[middle] <= row ? high : middle - 1;
+        }
+        return low;
+    }
+    if (shard.cut == WEFT_CUT_BALANCED) {
+        int64_t rows = n / parts, more = n % parts;
+        return row < (rows + 1) * more ? row / (rows + 1) : more + (row - (rows + 1) * more) / rows;
+    }
+    return row / weft_ceil_div(n, parts);
+}
+
+int64_t weft_part_largest(weft_placement shard, int64_t n, int64_t parts, int64_t *rows)
+{
+    bool listed = has_sizes(shard, n, parts);
+    int64_t largest = listed ? shard.sizes->largest : 0;
+    *rows = listed ? shard.sizes->sizes[largest] : weft_ceil_div(n, parts);
+    return largest;
+}
+
+int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t index)
+{
+    if (has_sizes(shard, n, parts)) {
+        int64_t next = index + 1;
+        while (next < parts && shard.sizes->sizes[next] == shard.sizes->sizes[index]) {
+            next++;
+        }
+        return next - index;
+    }
+    if (shard.cut == WEFT_CUT_BALANCED) {
+        int64_t more = n % parts;
+        return index < more ? more - index : parts - index;
+    }
+    int64_t chunk = weft_ceil_div(n, parts), whole = chunk == 0 ? 0 : n / chunk;
+    bool last = index == whole && whole < parts && chunk > 0 && n % chunk != 0;
+    return index < whole ? whole - index : last ? 1 : parts - index;
+}
+
+/* Whether balanced parts are chunks. */
+static bool balanced_are_chunks(int64_t n, int64_t parts)
+{
+    int64_t more = n % parts;
+    return more == 0 || more == parts - 1 || n < parts;
+}
+
+/* A Shard's canonical form. `first`: no other mesh dimension cuts the tensor dimension before this one does; otherwise n is not
+ * read. */
+static weft_placement canonical(weft_placement placement, bool first, int64_t n, int64_t parts)
+{
+    weft_cut_kind cut = placement.cut;
+    if (cut == WEFT_CUT_SIZES) {
+        cut = first && has_sizes(placement, n, parts) ? placement.sizes->equal : WEFT_CUT_CHUNKS;
+    }
+    if (cut == WEFT_CUT_BALANCED && (parts == 1 || (first && balanced_are_chunks(n, parts)))) {
+        cut = WEFT_CUT_CHUNKS;
+    }
+    return (weft_placement){ .kind = WEFT_SHARD, .dim = placement.dim, .cut = cut,
+                             .sizes = cut == WEFT_CUT_SIZES ? placement.sizes : NULL };
+}
+
+void weft_placements_settle(const weft_mesh_impl *mesh, const int64_t shape[], weft_placement placements[])
+{
+    bool cut[WEFT_MAX_DIMS] = { false };
+    for (int m = 0; m < mesh->ndim; m++) {
+        weft_placement *p = &placements[m];
+        if (p->kind == WEFT_SHARD) {
+            *p = canonical(*p, !cut[p->dim], shape[p->dim], mesh->shape[m]);
+            cut[p->dim] = cut[p->dim] || mesh->shape[m] > 1;
+        }
+    }
+}

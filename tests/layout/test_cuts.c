@@ -1,0 +1,157 @@
+/* Cuts other than chunks: which rows each part holds, which cuts are equal, texts and refusals. */
+#include "cuts.h"
+#include "plan_support.h"
+
+static weft_placement any_cut(prng *random, int64_t n, int64_t parts)
+{
+    int64_t kind = prng_below(random, 3);
+    return kind == 0 ? weft_shard(0) : kind == 1 ? weft_shard_balanced(0) : sizes_of_rows(random, 0, parts, n);
+}
+
+/* Parts lie one after the other; a row is in the part that says so; the largest and the alike ones are. */
+static void parts_tile_the_rows(void **state)
+{
+    (void)state;
+    prng random = prng_start(31);
+    for (int i = 0; i < 20000; i++) {
+        int64_t n = prng_below(&random, 40), parts = 1 + prng_below(&random, 12), begin = 0, most, largest_rows, largest;
+        weft_placement cut = any_cut(&random, n, parts);
+        largest = weft_part_largest(cut, n, parts, &most);
+        for (int64_t c = 0; c < parts; c++) {
+            int64_t offset, extent, other, rows;
+            weft_part_range(cut, n, parts, c, &offset, &extent);
+            assert_true(offset == begin || extent == 0);
+            assert_true(extent >= 0 && extent <= most);
+            for (int64_t row = offset; row < offset + extent; row++) {
+                assert_int_equal(weft_part_of_row(cut, n, parts, row), c);
+            }
+            int64_t alike = weft_parts_alike(cut, n, parts, c);
+            assert_true(alike >= 1 && c + alike <= parts);
+            for (int64_t k = c; k < c + alike; k++) {
+                weft_part_range(cut, n, parts, k, &other, &rows);
+                assert_int_equal(rows, extent);
+            }
+            begin += extent;
+        }
+        assert_int_equal(begin, n);
+        weft_part_range(cut, n, parts, largest, &begin, &largest_rows);
+        assert_int_equal(largest_rows, most);
+    }
+}
+
+static void parts_of_very_large_dimensions(void **state)
+{
+    (void)state;
+    int64_t offset, extent, n = INT64_MAX;
+    weft_part_range(weft_shard_balanced(0), n, 4, 3, &offset, &extent);
+    assert_true(offset + extent == n && extent == n / 4);
+    assert_int_equal(weft_part_of_row(weft_shard_balanced(0), n, 4, n - 1), 3);
+    weft_placement sizes = weft_shard_sizes(0, 3, (int64_t[]){ n - 1, 0, 1 });
+    assert_int_equal(weft_part_of_row(sizes, n, 3, n - 1), 2);
+    assert_null(weft_shard_sizes(0, 2, (int64_t[]){ n, 1 }).sizes);
+}
+
+static void expect_text(const weft_layout *layout, const char *expected)
+{
+    char text[200];
+    assert_string_equal(weft_placements_text(layout->placements, layout->mesh->ndim, text, sizeof(text)), expected);
+}
+
+/* The canonical form of a cut is the simplest one that makes the same parts. */
+static void equal_cuts_are_one(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given, *canonical;
+        int64_t rows, ranks, more;
+    } rows[] = {
+        { "S0=,R", "[S0=,R]", 10, 4, 1 },
+        { "S0=,R", "[S0,R]", 8, 4, 1 },
+        { "S0=,R", "[S0,R]", 11, 4, 1 }, /* 3, 3, 3, 2 */
+        { "S0=,R", "[S0,R]", 3, 4, 1 },  /* 1, 1, 1, 0 */
+        { "S0=,R", "[S0,R]", 0, 4, 1 },
+        { "S0=,R", "[S0,R]", 10, 1, 3 },
+        { "S0=,S0=", "[S0=,S0=]", 10, 4, 3 },
+        { "S0=,S0=", "[S0=,S0]", 10, 4, 1 },
+        { "S0{3,3,3,1},R", "[S0,R]", 10, 4, 1 },
+        { "S0{3,3,2,2},R", "[S0=,R]", 10, 4, 1 },
+        { "S0{0,10,0,0},R", "[S0{0,10,0,0},R]", 10, 4, 1 },
+        { "S0{10},R", "[S0,R]", 10, 1, 3 },
+        { "S0,S0{4,5,1}", "[S0,S0{4,5,1}]", 10, 1, 3 }, /* the first of more than one rank */
+        { "S0,S0=", "[S0,S0=]", 10, 2, 3 },
+        { "S0{9,1},S0=", "[S0{9,1},S0=]", 10, 2, 3 },
+    };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(rows); i++) {
+        weft_layout_table *own = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
+        weft_mesh_impl *mesh = mesh_of(2, (int64_t[]){ rows[i].ranks, rows[i].more }, NULL);
+        expect_text(layout_of(own, mesh, rows[i].given, 2, (int64_t[]){ rows[i].rows, 6 }, WEFT_F32), rows[i].canonical);
+        weft_mesh_delete(mesh);
+        weft_layout_table_delete(own);
+    }
+    weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
+    weft_mesh_impl *mesh = mesh_of(1, (int64_t[]){ 4 }, NULL);
+    const int64_t ten[] = { 10 }, eight[] = { 8 };
+    assert_ptr_equal(layout_of(table, mesh, "S0=", 1, eight, WEFT_F32), layout_of(table, mesh, "S0", 1, eight, WEFT_F32));
+    assert_ptr_equal(layout_of(table, mesh, "S0{3,3,2,2}", 1, ten, WEFT_F32), layout_of(table, mesh, "S(-1)=", 1, ten, WEFT_F32));
+    assert_ptr_not_equal(layout_of(table, mesh, "S0=", 1, ten, WEFT_F32), layout_of(table, mesh, "S0", 1, ten, WEFT_F32));
+    assert_true(layout_of(table, mesh, "S0=", 1, ten, WEFT_F32)->digest != layout_of(table, mesh, "S0", 1, ten, WEFT_F32)->digest);
+    weft_mesh_delete(mesh);
+    weft_layout_table_delete(table);
+}
+
+/* Lists are one by content, whoever makes them first, and so are their digests. */
+static void lists_are_interned(void **state)
+{
+    (void)state;
+    weft_placement a = weft_shard_sizes(1, 3, (int64_t[]){ 4, 0, 2 }), b = weft_shard_sizes(1, 3, (int64_t[]){ 4, 0, 2 }),
+                   c = weft_shard_sizes(1, 3, (int64_t[]){ 4, 2, 0 });
+    const int64_t *sizes;
+    assert_true(weft_placement_equal(a, b));
+    assert_false(weft_placement_equal(a, c));
+    assert_int_equal(weft_sizes_digest(a.sizes), weft_sizes_digest(b.sizes));
+    assert_int_equal(weft_placement_sizes(c, &sizes), 3);
+    assert_true(sizes[0] == 4 && sizes[1] == 2 && sizes[2] == 0);
+    assert_int_equal(weft_placement_sizes(weft_shard_balanced(0), &sizes), 0);
+    assert_null(sizes);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "S0{", "S0{}", "S0{1,}", "S0{1", "S0{-1}", "S0{1 2}", "S0{99999999999999999999}", "S0==", "S={1}", "R=" };
+    weft_placement out[2];
+    char why[200];
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(texts); i++) {
+        assert_int_equal(weft_placements_read(texts[i], 1, out, why, sizeof(why)), WEFT_ERR_INVALID);
+    }
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        { "S0{1,9,0},R", "entry 0 lists 3 sizes, and mesh dimension 0 has 2 ranks" },
+        { "S0{1,8},R", "entry 0 lists sizes of 9 rows in all, and dimension 0 has 10" },
+        { "S0,S0{5,3,2}", "entry 1 lists sizes of dimension 0, which another mesh dimension cuts before it" },
+    };
+    weft_mesh_impl *mesh = mesh_of(2, (int64_t[]){ 2, 3 }, NULL);
+    const int64_t shape[] = { 10 };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(rows); i++) {
+        assert_int_equal(weft_placements_read(rows[i].text, 2, out, NULL, 0), WEFT_OK);
+        assert_int_equal(weft_placements_check_sizes(mesh, out, shape, why, sizeof(why)), WEFT_ERR_LAYOUT);
+        assert_string_equal(why, rows[i].why);
+    }
+    weft_mesh_delete(mesh);
+    weft_placement bad[] = { weft_shard_sizes(0, 0, NULL), weft_shard_sizes(0, 1, (int64_t[]){ -1 }),
+                             { .kind = WEFT_SHARD, .cut = (weft_cut_kind)3 }, { .kind = WEFT_SHARD, .cut = (weft_cut_kind)-1 } };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(bad); i++) {
+        assert_int_equal(weft_placements_normalize(&bad[i], 1, 1, out, why, sizeof(why)), WEFT_ERR_LAYOUT);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_tile_the_rows),      cmocka_unit_test(parts_of_very_large_dimensions),
+        cmocka_unit_test(equal_cuts_are_one),       cmocka_unit_test(lists_are_interned),
+        cmocka_unit_test(what_cannot_be_is_refused),
+    };
+    return cmocka_run_group_tests_name("cuts", tests, NULL, NULL);
+}
