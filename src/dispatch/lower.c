@@ -64,7 +64,6 @@ static const weft_layout *find_lowered_input(const weft_call *call, const weft_s
                                              weft_access_map *map, const weft_access_map **used)
 {
     const weft_layout *layout = sharding->inputs[input];
-    int64_t shape[WEFT_MAX_DIMS];
     *used = call->access_map[input];
     if (!sharding->has_access_maps) {
         return layout;
@@ -80,11 +79,7 @@ static const weft_layout *find_lowered_input(const weft_call *call, const weft_s
     if (map->placed) {
         return layout;
     }
-    weft_access_map_shape(map, layout, shape);
-    return !weft_check_shape(call->function, layout->ndim, shape)
-               ? NULL
-               : weft_layout_intern(weft_runtime.layouts, layout->mesh, layout->placements, layout->ndim,
-                                    shape, layout->dtype);
+    return weft_access_layout(call->function, layout, map);
 }
 
 bool weft_dispatch_lower(const weft_call *call, const weft_sharding *sharding, const weft_layout *layouts[],

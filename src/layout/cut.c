@@ -20,7 +20,7 @@ struct weft_sizes {
 /* Placements are values that may outlive the library's state, and may be made by any thread: the lists stay, in buckets that only
  * grow, at their front. */
 enum { NUM_BUCKETS = 256 };
-static _Atomic(weft_sizes *) buckets[NUM_BUCKETS];
+static _Atomic(weft_sizes *) lists[NUM_BUCKETS];
 
 static weft_sizes *find(weft_sizes *first, const weft_sizes *before, uint64_t digest, int64_t count, const int64_t sizes[])
 {
@@ -80,7 +80,7 @@ const weft_sizes *weft_sizes_intern(int64_t count, const int64_t sizes[])
     if (sizes == NULL || count < 1 || count > INT_MAX) {
         return NULL;
     }
-    _Atomic(weft_sizes *) *bucket = &buckets[weft_hash_u64(digest) % NUM_BUCKETS];
+    _Atomic(weft_sizes *) *bucket = &lists[weft_hash_u64(digest) % NUM_BUCKETS];
     weft_sizes *first = atomic_load_explicit(bucket, memory_order_acquire);
     weft_sizes *known = find(first, NULL, digest, count, sizes);
     weft_sizes *list = known == NULL ? make_list(digest, count, sizes) : NULL;

@@ -65,7 +65,7 @@ typedef struct weft_window {
 void weft_window_range(const weft_window *w, int64_t first, int64_t extent, int64_t *begin, int64_t *end);
 
 /* A move stage whose target gives each rank the indices that its part of another layout reads (a halo, for
- * instance). The target is a tensor of its own with the placements of `cut`. Along a mapped dimension its
+ * instance). The target is a tensor of its own with the placements of `cut`, in chunks along a mapped dimension. There its
  * size is the number of parts times weft_access_map_largest(); a rank's indices lie at the beginning of
  * its part, and the rest is not written. If consecutive rows read consecutive indices, the map may be
  * placed: the target has the layout `cut`, each index lies in the row that reads it, and rows that read

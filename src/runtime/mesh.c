@@ -215,6 +215,7 @@ weft_status weft_placements_format(const weft_placement *placements, int n, char
         }
     }
     weft_text written = weft_text_growing();
+    weft_text_add(&written, "%s", ""); /* of no placements, too */
     weft_placements_write(&written, given, n);
     weft_status status = WEFT_OK;
     if (written.failed) {

@@ -123,12 +123,18 @@ weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *
 const weft_layout *weft_access_layout(const char *function, const weft_layout *from, const weft_access_map *access_map)
 {
     int64_t shape[WEFT_MAX_DIMS];
+    weft_placement placements[WEFT_MAX_DIMS];
     weft_access_map_shape(access_map, from, shape);
     if (!weft_check_shape(function, from->ndim, shape)) {
         return NULL;
     }
-    const weft_layout *to = weft_layout_intern(weft_runtime.layouts, from->mesh, from->placements, from->ndim,
-                                               shape, from->dtype);
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        placements[m] = from->placements[m];
+        if (placements[m].kind == WEFT_SHARD && access_map->has[placements[m].dim]) {
+            placements[m] = weft_shard(placements[m].dim); /* the parts of a mapped dimension are of one size */
+        }
+    }
+    const weft_layout *to = weft_layout_intern(weft_runtime.layouts, from->mesh, placements, from->ndim, shape, from->dtype);
     if (to == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
     }

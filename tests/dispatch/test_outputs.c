@@ -1,6 +1,7 @@
 /* Operations with several outputs, with public headers only: outputs of other shapes and types, and
  * outputs that are inputs changed in place, in random layouts, with panels of several heights, against
  * plain loops. */
+#include "layout/layout.h"
 #include "operand.h"
 
 #include <math.h>
@@ -192,8 +193,7 @@ static void case_exchange(void)
     operand c = make_operand(mesh, a.dtype, ndim, shape, WHOLE, 0);
     bool same = true;
     for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
-        weft_placement x = a.placements[m], y = b.placements[m];
-        same &= x.kind == y.kind && (x.kind != WEFT_SHARD || x.dim == y.dim);
+        same &= weft_placement_equal(weft_tensor_placements(a.tensor)[m], weft_tensor_placements(b.tensor)[m]);
     }
     bool reads_target = below(4) == 0;
     operand *read = reads_target ? &a : &c;

@@ -99,7 +99,10 @@ static weft_tensor *make_target(scene *s)
         }
         say(s, "some rows of more");
         int64_t shape[3] = { 3 * s->shape[0] + 2, s->shape[1], s->shape[2] }, first = below(s->shape[0] + 2);
-        weft_tensor *all = note_other(s, fresh(s, s->ndim, shape, s->placements, NULL));
+        weft_placement placements[3];
+        memcpy(placements, s->placements, sizeof(placements));
+        forget_sizes(weft_mesh_ndim(s->mesh), placements);
+        weft_tensor *all = note_other(s, fresh(s, s->ndim, shape, placements, NULL));
         note_other(s, weft_slice(all, 0, 0, s->shape[0]));
         return weft_redistribute(weft_slice(all, 0, first, first + s->shape[0]), s->mesh, s->placements);
     }

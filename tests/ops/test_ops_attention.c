@@ -135,6 +135,7 @@ static unsigned lay_in_ring(operand *const all[3], weft_dtype type, sequences ho
     unsigned chosen = 1u << below(dims) | (unsigned)below(1 << dims);
     unsigned of_q = how == IN_RING ? chosen : chosen & (unsigned)below(1 << dims), laid = of_q;
     for (int i = 0; i < 3; i++) {
+        forget_sizes(dims, all[i]->placements); /* another mesh dimension may come to cut before */
         for (int m = 0; m < dims; m++) {
             if (chosen >> m & 1) {
                 lay_sequence(all[i], m, i > 0 || (of_q >> m & 1));

@@ -248,6 +248,17 @@ static bool has_whole_vectors(const norm_case *c, const operand *x)
     return whole;
 }
 
+/* Whether no mesh dimension cuts both in different ways: which one is followed may depend on the statistics. */
+static bool are_cut_alike(const operand *x, const operand *y)
+{
+    bool alike = true;
+    for (int m = 0; m < weft_mesh_ndim(x->mesh); m++) {
+        weft_placement a = weft_tensor_placements(x->tensor)[m], b = weft_tensor_placements(y->tensor)[m];
+        alike &= a.kind != WEFT_SHARD || b.kind != WEFT_SHARD || (a.cut == b.cut && a.sizes == b.sizes);
+    }
+    return alike;
+}
+
 /* A gradient from statistics that were kept. Of whole vectors, where both have one layout, bit for bit the one without;
  * of others they may be made from other parts. */
 static void compare_kept(const norm_case *c, weft_tensor *kept, weft_tensor *other, int ndim, const int64_t shape[],
@@ -256,7 +267,7 @@ static void compare_kept(const norm_case *c, weft_tensor *kept, weft_tensor *oth
     if (other == NULL) {
         return;
     }
-    bool same = has_whole_vectors(c, &c->a) && has_whole_vectors(c, &c->gradient);
+    bool same = has_whole_vectors(c, &c->a) && has_whole_vectors(c, &c->gradient) && are_cut_alike(&c->a, &c->gradient);
     for (int m = 0; m < weft_tensor_num_placements(other); m++) {
         weft_placement x = weft_tensor_placements(kept)[m], y = weft_tensor_placements(other)[m];
         same &= memcmp(&x, &y, sizeof(x)) == 0;

@@ -394,7 +394,8 @@ void assert_everything_is_called(int num_headers, char *const headers[])
     static char names[1 << 14] = "weft_last_status weft_last_error weft_clear_error weft_print_pending "
                                  "weft_tensor_describe weft_version weft_placements_format weft_print_pending_text "
                                  "weft_status_string weft_dtype_size weft_dtype_name weft_shard weft_replicate "
-                                 "weft_partial weft_placements_parse weft_init weft_init_communicator "
+                                 "weft_partial weft_shard_balanced weft_shard_sizes weft_placement_sizes "
+                                 "weft_placements_parse weft_init weft_init_communicator "
                                  "weft_init_mpi_fortran ";
     call_everything(&(call_arguments){ 0 }, note, names);
     weft_clear_error();

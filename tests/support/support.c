@@ -67,6 +67,15 @@ void random_cut_sizes(prng *random, const weft_mesh *mesh, int ndim, const int64
     }
 }
 
+void forget_sizes(int count, weft_placement placements[])
+{
+    for (int m = 0; m < count; m++) {
+        if (placements[m].kind == WEFT_SHARD && placements[m].cut == WEFT_CUT_SIZES) {
+            placements[m] = weft_shard_balanced(placements[m].dim);
+        }
+    }
+}
+
 int random_shape(prng *random, int max_ndim, int64_t max, int64_t shape[])
 {
     int ndim = (int)prng_below(random, max_ndim + 1);

@@ -23,6 +23,8 @@ void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool with_
                        weft_placement out[]);
 /* Lists sizes, in place of some shards, where no other mesh dimension cuts before. */
 void random_cut_sizes(prng *random, const weft_mesh *mesh, int ndim, const int64_t shape[], weft_placement placements[]);
+/* Makes listed sizes balanced, for another shape. */
+void forget_sizes(int count, weft_placement placements[]);
 /* Random sizes 0 .. max; about one in eight is 0 or 1 on purpose. */
 int random_shape(prng *random, int max_ndim, int64_t max, int64_t shape[]);
 
