@@ -23,39 +23,31 @@ static double start_value(int64_t i)
     return sin((double)i);
 }
 
-/* Steps on the program's rows, which get the result. */
-static void relax(double *rows, int64_t first, int64_t count)
+/* Steps on the program's rows, in place. */
+static void relax(double *rows)
 {
     const int64_t shape[] = { N, COLUMNS };
-    const weft_placement by_rows = weft_shard(0);
-    weft_box mine = { .offset = { first, 0 }, .extent = { count, COLUMNS } };
+    const weft_placement by_rows = weft_shard_balanced(0);
 
     weft_scope_open();
-    weft_tensor *u =
-        weft_from_boxes(WEFT_F64, 2, shape, 1, &mine, (void *[]){ rows }, NULL, NULL, &by_rows);
-    weft_tensor_retain(u);                        /* the loop's own reference */
+    weft_tensor *u = weft_from_local(WEFT_F64, 2, shape, (void *[]){ rows }, NULL, &by_rows, 0);
     for (int step = 0; step < STEPS; step++) {
         weft_scope_open();                        /* what a step makes ends with it */
-        weft_tensor *next = weft_scale(weft_add(weft_roll(u, 1, 0), weft_roll(u, -1, 0)), 0.5);
-        weft_tensor_release(u);                   /* tasks that still read it keep its memory */
-        u = next;
-        weft_tensor_retain(u);                    /* the loop's own reference again */
+        weft_tensor *sum = weft_add(weft_roll(u, 1, 0), weft_roll(u, -1, 0));
+        weft_copy_inplace(u, weft_scale(sum, 0.5));
         weft_scope_close();
     }
-    weft_to_boxes(u, 1, &mine, (void *[]){ rows }, NULL);
-    weft_tensor_release(u);
     weft_scope_close();
     weft_wait();                                  /* now the rows have the values */
 }
 
 /* The sum of all numbers of all processes, as MPI_Allreduce() gives it. */
-static double sum_of_all(double *rows, int64_t first, int64_t count)
+static double sum_of_all(double *rows)
 {
     double sum = 0;
-    weft_box mine = { .offset = { first, 0 }, .extent = { count, COLUMNS } };
-    const weft_placement by_rows = weft_shard(0);
+    const weft_placement by_rows = weft_shard_balanced(0);
     weft_scope_open();
-    weft_tensor *u = weft_from_boxes(WEFT_F64, 2, (int64_t[]){ N, COLUMNS }, 1, &mine, (void *[]){ rows }, NULL, NULL, &by_rows);
+    weft_tensor *u = weft_from_local(WEFT_F64, 2, (int64_t[]){ N, COLUMNS }, (void *[]){ rows }, NULL, &by_rows, 0);
     weft_tensor_item(weft_sum(u, WEFT_ALL_DIMS, false), &sum); /* Partial(sum): reduced here */
     weft_scope_close();
     weft_wait();
@@ -107,7 +99,7 @@ int main(int argc, char *argv[])
     for (int64_t i = 0; i < count * COLUMNS; i++) {
         rows[i] = start_value(first + i / COLUMNS);
     }
-    relax(rows, first, count);
+    relax(rows);
 
     double mine = 0, all = 0;
     for (int64_t i = 0; i < count * COLUMNS; i++) {
@@ -115,7 +107,7 @@ int main(int argc, char *argv[])
     }
     MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 
-    double sum = sum_of_all(rows, first, count);
+    double sum = sum_of_all(rows);
     int wrong = differs(rows, first, count, sum) + !(fabs(all - sum) < 1e-9);
     int failed = weft_last_status() != WEFT_OK || wrong > 0;
     if (failed) {

@@ -102,12 +102,33 @@ class Placement:
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """Each rank holds a chunk of tensor dimension `dim`; negative counts from the end."""
+    """Each rank holds a part of tensor dimension `dim`; negative counts from the end.
+
+    cut: "chunks" of ceil(n / p) rows, as torch.chunk cuts; "balanced", n / p rows and one more in the first n % p parts, as most MPI
+    programs cut; or the sizes of the parts, one for each rank of the mesh dimension: Shard(0, (3, 0, 5)).
+    """
 
     dim: int
+    cut: Union[str, tuple[int, ...]] = "chunks"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.cut, list):
+            object.__setattr__(self, "cut", tuple(self.cut))
+        if not isinstance(self.cut, tuple) and self.cut not in ("chunks", "balanced"):
+            raise ValueError(f"cut: {self.cut!r} is neither \"chunks\" nor \"balanced\" nor a tuple of sizes")
+
+    def __repr__(self) -> str:
+        return f"Shard({self.dim})" if self.cut == "chunks" else f"Shard({self.dim}, {self.cut!r})"
 
     def __str__(self) -> str:
-        return f"S{self.dim}"
+        if isinstance(self.cut, tuple):
+            return f"S{self.dim}{{{','.join(map(str, self.cut))}}}"
+        return f"S{self.dim}=" if self.cut == "balanced" else f"S{self.dim}"
+
+    def _of_c(self) -> _api.weft_placement:
+        if isinstance(self.cut, tuple):
+            return _lib.weft_shard_sizes(self.dim, len(self.cut), (c_int64 * len(self.cut))(*self.cut))
+        return _lib.weft_shard_balanced(self.dim) if self.cut == "balanced" else _lib.weft_shard(self.dim)
 
 
 @dataclass(frozen=True)
@@ -151,9 +172,10 @@ def _placement_array(placements: Placements, count: int) -> Any:
     array = _arrays.get(key)
     if array is None:
         array = (_api.weft_placement * max(len(key), 1))()
-        for slot, each in zip(array, key):
+        for i, each in enumerate(key):
+            slot = array[i]
             if isinstance(each, Shard):
-                slot.kind, slot.dim = _api.weft_placement_kind.SHARD, each.dim
+                array[i] = each._of_c()
             elif isinstance(each, Partial):
                 slot.kind, slot.op = _api.weft_placement_kind.PARTIAL, choose(_api.weft_reduce_op, each.op, "op")
             elif not isinstance(each, Replicate):
@@ -167,7 +189,11 @@ def _placement_array(placements: Placements, count: int) -> Any:
 
 def _placement(slot: _api.weft_placement) -> Placement:
     if slot.kind == _api.weft_placement_kind.SHARD:
-        return Shard(slot.dim)
+        if slot.cut == _api.weft_cut_kind.SIZES:
+            sizes = ctypes.POINTER(c_int64)()
+            count = _lib.weft_placement_sizes(slot, ctypes.byref(sizes))
+            return Shard(slot.dim, tuple(sizes[:count]))
+        return Shard(slot.dim, "balanced") if slot.cut == _api.weft_cut_kind.BALANCED else Shard(slot.dim)
     return Replicate() if slot.kind == _api.weft_placement_kind.REPLICATE else Partial(_api.weft_reduce_op(slot.op).name.lower())
 
 
