@@ -8,6 +8,7 @@ import pytest
 from conftest import LAYOUTS
 
 import weft_tensors as wt
+from weft_tensors import Shard
 
 
 def values(shape, seed=0, kind="float64"):
@@ -471,3 +472,32 @@ def test_options_of_several_numbers():
         wt.conv2d(x, w, stride=(1, 2, 3))
     with pytest.raises(TypeError):
         wt.attention(x, x, x, mask=5)
+
+
+def test_cuts():
+    ranks = wt.world_size()
+    mesh = wt.Mesh((ranks,), ("all",))
+    x = np.arange(30.0).reshape(10, 3)
+    sizes = (0,) * (ranks - 1) + (10,)
+    for placement, text in ((Shard(0, "balanced"), "S0="), (Shard(0, sizes), "S0{" + ",".join(map(str, sizes)) + "}")):
+        assert str(placement) == text and eval(repr(placement)) == placement # noqa: S307
+        a = wt.asarray(x, mesh=mesh, placements=placement)
+        b = wt.asarray(x, mesh=mesh, placements=text)
+        assert a.placements == b.placements
+        total = a + b
+        assert total.placements == a.placements
+        np.testing.assert_array_equal(total.numpy(), 2 * x)
+        np.testing.assert_array_equal(a.redistribute(placements="S1").numpy(), x)
+        np.testing.assert_array_equal((a.T @ b).numpy(), x.T @ x)
+        a.add_(1)
+        assert a.placements == b.placements
+        np.testing.assert_array_equal(a.numpy(), x + 1)
+    if ranks > 1:
+        assert a.placements == (Shard(0, sizes),)
+        with pytest.raises(ValueError, match="lists sizes of 10 rows in all, and dimension 0 has 9"):
+            wt.zeros(9, 3, mesh=mesh, placements=Shard(0, sizes))
+        with pytest.raises(ValueError, match="placements: entry 0 is Shard"):
+            wt.zeros(10, 3, mesh=mesh, placements=Shard(0, (11, -1) + (0,) * (ranks - 2)))
+    assert wt.zeros(10, mesh=mesh, placements=Shard(0, (3, 3, 3, 1))).placements == (Shard(0),) if ranks == 4 else True
+    with pytest.raises(ValueError, match="cut: 'even' is neither"):
+        Shard(0, "even")
