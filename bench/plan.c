@@ -30,6 +30,23 @@ static double plan_once(weft_layout_table *table, const weft_topology *topology,
     return us;
 }
 
+/* Placements; "S0{*}": of rows from 0 to twice as many as an even part has. */
+static void read_placements(const char *text, int mesh_ndim, int64_t ranks, int64_t rows, weft_placement out[])
+{
+    if (strcmp(text, "S0{*}") != 0) {
+        weft_placements_read(text, mesh_ndim, out, NULL, 0);
+        return;
+    }
+    int64_t *sizes = malloc((size_t)ranks * sizeof(*sizes)), left = rows;
+    for (int64_t i = 0; i < ranks && sizes != NULL; i++) {
+        int64_t wanted = rows / ranks * 2 * (i * 7919 % 101) / 100;
+        sizes[i] = i == ranks - 1 ? left : weft_min_i64(left, wanted);
+        left -= sizes[i];
+    }
+    out[0] = weft_shard_sizes(0, (int)ranks, sizes);
+    free(sizes);
+}
+
 /* Each time from an empty table of layouts. */
 static void measure(int side, const pair *p, const int64_t shape[2])
 {
@@ -40,8 +57,8 @@ static void measure(int side, const pair *p, const int64_t shape[2])
         weft_mesh_new(p->mesh_ndim, p->mesh_ndim == 1 ? line : square, NULL, NULL, ranks, &status, NULL, 0);
     weft_topology topology = { ranks, ranks, NULL };
     weft_placement from[2], to[2];
-    weft_placements_read(p->from, p->mesh_ndim, from, NULL, 0);
-    weft_placements_read(p->to, p->mesh_ndim, to, NULL, 0);
+    read_placements(p->from, p->mesh_ndim, ranks, shape[0], from);
+    read_placements(p->to, p->mesh_ndim, ranks, shape[0], to);
     double us[BENCH_REPETITIONS];
     weft_plan_statistics s = { 0 };
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
@@ -72,6 +89,10 @@ int main(void)
         { "all-gather", 2, "S0,S0", "R,R" },     { "transpose", 2, "S0,S1", "S1,S0" },
         { "all-to-all", 2, "S0,S0", "S1,S1" },   { "all-reduce", 2, "P,P", "R,R" },
         { "reduce-scatter", 2, "P,P", "S0,S1" }, { "slice", 2, "R,R", "S0,S0" },
+        { "other parts", 1, "S0", "S0=" },       { "all-gather", 1, "S0=", "R" },
+        { "all-to-all", 1, "S0=", "S1=" },       { "other parts", 1, "S0{*}", "S0=" },
+        { "all-gather", 1, "S0{*}", "R" },       { "all-to-all", 1, "S0{*}", "S1" },
+        { "all-to-all", 2, "S0=,S0=", "S1,S1" },
     };
     static const int64_t shapes[][2] = { { 65536, 1024 }, { 100003, 77 } };
     for (int side = 2; side <= 256; side *= side == 2 ? 2 : 4) {

@@ -116,7 +116,7 @@ static bool check_sizes(const weft_import *import, const weft_shard_info *held, 
     }
     if (held->count == 0 ? !without_elements : !same) {
         char whole[256], own[128], expected[128];
-        weft_fail(WEFT_ERR_SHAPE, import->function, "locals[%d] is %s, but of %s rank %d holds %s; weft_from_boxes() takes any cut",
+        weft_fail(WEFT_ERR_SHAPE, import->function, "locals[%d] is %s, but of %s rank %d holds %s; weft_shard_balanced() and weft_shard_sizes() cut otherwise, weft_from_boxes() takes anything",
                   local_rank, weft_sizes_text(import->ndim, given->shape, own, sizeof(own)),
                   weft_layout_format(import->layout, whole, sizeof(whole)), held->rank,
                   held->count == 0 ? "nothing" : weft_sizes_text(import->ndim, held->box.extent, expected, sizeof(expected)));

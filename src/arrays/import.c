@@ -163,7 +163,7 @@ static bool check_both_shapes(const weft_import *import)
             if (given != held.box.extent[d]) {
                 weft_fail(WEFT_ERR_SHAPE, import->function,
                           "local_shapes[%d] is %lld, but with this shape and placements rank %d holds %lld; "
-                          "weft_from_boxes() takes any cut",
+                          "weft_shard_balanced() and weft_shard_sizes() cut otherwise, weft_from_boxes() takes anything",
                           i * import->ndim + d, (long long)given, held.rank, (long long)held.box.extent[d]);
                 return false;
             }

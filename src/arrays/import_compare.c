@@ -102,7 +102,7 @@ static bool fits(const weft_import *import, const weft_layout *layout, int rank,
     if (!same) {
         char text[256], own[128], expected[128];
         weft_fail(WEFT_ERR_SHAPE, import->function,
-                  "rank %d gave a shard of %s, but of %s it holds %s; weft_from_boxes() takes any cut", rank,
+                  "rank %d gave a shard of %s, but of %s it holds %s; weft_shard_balanced() and weft_shard_sizes() cut otherwise, weft_from_boxes() takes anything", rank,
                   weft_sizes_text(import->ndim, sizes, own, sizeof(own)), weft_layout_format(layout, text, sizeof(text)),
                   weft_sizes_text(import->ndim, held.box.extent, expected, sizeof(expected)));
     }

@@ -14,6 +14,7 @@ struct weft_sizes {
     int64_t count, total, largest; /* `largest`: the first part with the most rows */
     weft_cut_kind equal;                /* WEFT_CUT_SIZES: to no other cut */
     int64_t *begin;                /* count + 1: where each part begins */
+    int64_t *filled;               /* count + 1: how many parts before each one have rows */
     int64_t sizes[];
 };
 
@@ -47,15 +48,18 @@ static bool makes_same_parts(const weft_sizes *list, weft_cut_kind cut)
 
 static weft_sizes *make_list(uint64_t digest, int64_t count, const int64_t sizes[])
 {
-    size_t numbers = 2 * (size_t)count + 1;
+    size_t numbers = 3 * (size_t)count + 2;
     weft_sizes *list = malloc(sizeof(*list) + numbers * sizeof(int64_t));
     if (list == NULL) {
         return NULL;
     }
-    *list = (weft_sizes){ .digest = digest, .count = count, .begin = list->sizes + count };
+    *list = (weft_sizes){ .digest = digest, .count = count, .begin = list->sizes + count,
+                           .filled = list->sizes + 2 * count + 1 };
+    list->filled[0] = 0;
     memcpy(list->sizes, sizes, (size_t)count * sizeof(*sizes));
     for (int64_t i = 0; i < count; i++) {
         list->begin[i] = list->total;
+        list->filled[i + 1] = list->filled[i] + (sizes[i] > 0);
         list->total += sizes[i];
         list->largest = sizes[i] > sizes[list->largest] ? i : list->largest;
     }
@@ -167,6 +171,11 @@ int64_t weft_part_largest(weft_placement shard, int64_t n, int64_t parts, int64_
     int64_t largest = listed ? shard.sizes->largest : 0;
     *rows = listed ? shard.sizes->sizes[largest] : weft_ceil_div(n, parts);
     return largest;
+}
+
+int64_t weft_parts_filled(weft_placement shard, int64_t n, int64_t parts, int64_t first, int64_t last)
+{
+    return has_sizes(shard, n, parts) ? shard.sizes->filled[last + 1] - shard.sizes->filled[first] : last - first + 1;
 }
 
 int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t index)

@@ -89,6 +89,8 @@ void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t ind
 int64_t weft_part_of_row(weft_placement shard, int64_t n, int64_t parts, int64_t row);
 /* One of the parts with the most rows, and how many these are. */
 int64_t weft_part_largest(weft_placement shard, int64_t n, int64_t parts, int64_t *rows);
+/* How many of the parts first .. last have rows, where these two have. */
+int64_t weft_parts_filled(weft_placement shard, int64_t n, int64_t parts, int64_t first, int64_t last);
 /* How many parts from `index` on have as many rows as it: 1 or more. */
 int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t index);
 /* Cuts in canonical form, in place: those that make the same parts of this shape are equal. Sizes that do not fit become chunks:

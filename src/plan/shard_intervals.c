@@ -121,6 +121,10 @@ static weft_coverage measure(const descent *down, int m, int64_t offset, int64_t
     if (!meeting(down, m, offset, n, &first, &last)) {
         return coverage;
     }
+    if (first < last && next_cut(down, m + 1) == down->layout->mesh->ndim) {
+        weft_placement innermost = down->layout->placements[m];
+        return (weft_coverage){ weft_parts_filled(innermost, n, down->layout->mesh->shape[m], first, last), high - low };
+    }
     /* Parts between the first and the last lie inside the interval: one represents all others of its size beside it. */
     weft_placement shard = down->layout->placements[m];
     int64_t parts = down->layout->mesh->shape[m], times;

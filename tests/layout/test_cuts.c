@@ -32,6 +32,14 @@ static void parts_tile_the_rows(void **state)
                 assert_int_equal(rows, extent);
             }
             begin += extent;
+            if (extent > 0) {
+                int64_t filled = 0;
+                for (int64_t k = c; k < parts; k++) {
+                    weft_part_range(cut, n, parts, k, &other, &rows);
+                    filled += rows > 0;
+                    assert_true(rows == 0 || weft_parts_filled(cut, n, parts, c, k) == filled);
+                }
+            }
         }
         assert_int_equal(begin, n);
         weft_part_range(cut, n, parts, largest, &begin, &largest_rows);

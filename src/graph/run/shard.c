@@ -106,6 +106,12 @@ static weft_status read_pin(const char *function, const weft_graph_pin *pin, int
     if (weft_placements_normalize(&pin->placement, 1, layout->ndim, &read->placement, why, sizeof(why)) != WEFT_OK) {
         return weft_fail(WEFT_ERR_INVALID, function, "pins[%d].placement: %s", number, why);
     }
+    /* As layouts have it: cuts of the same parts are equal. */
+    weft_placement alone[WEFT_MAX_DIMS] = { { WEFT_REPLICATE } };
+    int mesh_dim = read->mesh_dim < 0 ? 0 : read->mesh_dim;
+    alone[mesh_dim] = read->placement;
+    weft_placements_settle(layout->mesh, layout->shape, alone);
+    read->placement = alone[mesh_dim];
     return WEFT_OK;
 }
 
