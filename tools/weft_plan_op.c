@@ -334,10 +334,14 @@ static void print_page(const explanation *e)
 
 static void print_json_placements(const char *name, const weft_placement *placements, int n)
 {
-    char buffer[WEFT_MAX_DIMS * 12];
-    weft_text text = weft_text_in(buffer, sizeof(buffer));
+    weft_text text = weft_text_growing();
+    weft_text_add(&text, "%s\"", name);
     weft_placements_write(&text, placements, n);
-    printf("%s\"%s\"", name, buffer);
+    if (text.failed) {
+        plan_out_of_memory();
+    }
+    printf("%s\"", text.characters);
+    weft_text_free(&text);
 }
 
 static void print_json_layout(const char *name, const weft_layout *layout)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from ctypes import c_int, c_int64
 from dataclasses import dataclass
@@ -112,10 +113,21 @@ class Shard(Placement):
     cut: Union[str, tuple[int, ...]] = "chunks"
 
     def __post_init__(self) -> None:
-        if isinstance(self.cut, list):
-            object.__setattr__(self, "cut", tuple(self.cut))
-        if not isinstance(self.cut, tuple) and self.cut not in ("chunks", "balanced"):
-            raise ValueError(f"cut: {self.cut!r} is neither \"chunks\" nor \"balanced\" nor a tuple of sizes")
+        dim = operator.index(self.dim)
+        if not -1000 < dim < 1000:
+            raise ValueError(f"dim: {dim} is no dimension")
+        object.__setattr__(self, "dim", dim)
+        if isinstance(self.cut, str):
+            if self.cut not in ("chunks", "balanced"):
+                raise ValueError(f"cut: {self.cut!r} is neither \"chunks\" nor \"balanced\" nor a tuple of sizes")
+            return
+        try:
+            sizes = tuple(map(operator.index, self.cut))
+        except TypeError:
+            raise TypeError(f"cut: {self.cut!r} is neither \"chunks\" nor \"balanced\" nor a tuple of sizes") from None
+        if any(not 0 <= size < 2**63 for size in sizes):
+            raise ValueError(f"cut: {sizes} has sizes out of range, expected 0 to 2**63 - 1")
+        object.__setattr__(self, "cut", sizes)
 
     def __repr__(self) -> str:
         return f"Shard({self.dim})" if self.cut == "chunks" else f"Shard({self.dim}, {self.cut!r})"

@@ -203,15 +203,53 @@ static bool balanced_are_chunks(int64_t n, int64_t parts)
     return more == 0 || more == parts - 1 || n < parts;
 }
 
-/* A Shard's canonical form. `first`: no other mesh dimension cuts the tensor dimension before this one does; otherwise n is not
- * read. */
-static weft_placement canonical(weft_placement placement, bool first, int64_t n, int64_t parts)
+/* The different numbers of rows that the parts of a tensor dimension have, as far as it has been cut. */
+typedef struct extents {
+    int count; /* -1: too many to tell */
+    int64_t rows[16];
+    bool cut; /* into more than one part */
+} extents;
+
+static void add_extent(extents *e, int64_t rows)
+{
+    for (int i = 0; i < e->count; i++) {
+        if (e->rows[i] == rows) {
+            return;
+        }
+    }
+    if (e->count == (int)WEFT_ARRAY_SIZE(e->rows)) {
+        e->count = -1;
+    } else if (e->count >= 0) {
+        e->rows[e->count++] = rows;
+    }
+}
+
+/* Cuts all parts once more. */
+static void cut_extents(extents *e, weft_placement shard, int64_t parts)
+{
+    extents finer = { .cut = e->cut || parts > 1, .count = e->count < 0 ? -1 : 0 };
+    for (int i = 0; i < e->count; i++) {
+        for (int64_t c = 0; c < parts && finer.count >= 0; c += weft_parts_alike(shard, e->rows[i], parts, c)) {
+            int64_t offset, extent;
+            weft_part_range(shard, e->rows[i], parts, c, &offset, &extent);
+            add_extent(&finer, extent);
+        }
+    }
+    *e = finer;
+}
+
+/* A Shard's canonical form, after others have cut the dimension into parts of these rows. */
+static weft_placement canonical(weft_placement placement, const extents *before, int64_t parts)
 {
     weft_cut_kind cut = placement.cut;
     if (cut == WEFT_CUT_SIZES) {
-        cut = first && has_sizes(placement, n, parts) ? placement.sizes->equal : WEFT_CUT_CHUNKS;
+        cut = !before->cut && has_sizes(placement, before->rows[0], parts) ? placement.sizes->equal : WEFT_CUT_CHUNKS;
     }
-    if (cut == WEFT_CUT_BALANCED && (parts == 1 || (first && balanced_are_chunks(n, parts)))) {
+    bool chunks = parts == 1 || before->count >= 0;
+    for (int i = 0; i < before->count && chunks && parts > 1; i++) {
+        chunks = balanced_are_chunks(before->rows[i], parts);
+    }
+    if (cut == WEFT_CUT_BALANCED && chunks) {
         cut = WEFT_CUT_CHUNKS;
     }
     return (weft_placement){ .kind = WEFT_SHARD, .dim = placement.dim, .cut = cut,
@@ -220,12 +258,16 @@ static weft_placement canonical(weft_placement placement, bool first, int64_t n,
 
 void weft_placements_settle(const weft_mesh_impl *mesh, const int64_t shape[], weft_placement placements[])
 {
-    bool cut[WEFT_MAX_DIMS] = { false };
+    extents of[WEFT_MAX_DIMS] = { { 0 } };
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement *p = &placements[m];
         if (p->kind == WEFT_SHARD) {
-            *p = canonical(*p, !cut[p->dim], shape[p->dim], mesh->shape[m]);
-            cut[p->dim] = cut[p->dim] || mesh->shape[m] > 1;
+            extents *before = &of[p->dim];
+            if (!before->cut) {
+                *before = (extents){ 1, { shape[p->dim] }, false };
+            }
+            *p = canonical(*p, before, mesh->shape[m]);
+            cut_extents(before, *p, mesh->shape[m]);
         }
     }
 }

@@ -293,6 +293,27 @@ int64_t weft_layout_parts(const weft_layout *layout, int dim)
     return parts;
 }
 
+int weft_layout_largest_rank(const weft_layout *layout)
+{
+    const weft_mesh_impl *mesh = layout->mesh;
+    int64_t rows[WEFT_MAX_DIMS], coordinate[WEFT_MAX_DIMS];
+    memcpy(rows, layout->shape, sizeof(rows));
+    for (int m = 0; m < mesh->ndim; m++) {
+        weft_placement p = layout->placements[m];
+        coordinate[m] = p.kind == WEFT_SHARD ? weft_part_largest(p, rows[p.dim], mesh->shape[m], &rows[p.dim]) : 0;
+    }
+    return weft_mesh_rank_at(mesh, weft_mesh_ravel(mesh, coordinate));
+}
+
+bool weft_layout_lies_as(const weft_layout *layout, int mesh_dim, weft_placement wanted)
+{
+    weft_placement placements[WEFT_MAX_DIMS];
+    memcpy(placements, layout->placements, sizeof(placements));
+    placements[mesh_dim] = wanted;
+    weft_placements_settle(layout->mesh, layout->shape, placements);
+    return weft_placement_equal(placements[mesh_dim], layout->placements[mesh_dim]);
+}
+
 int64_t weft_layout_shard_count(const weft_layout *layout, int rank)
 {
     weft_box box;
@@ -308,7 +329,7 @@ static weft_text begin_format(const weft_layout *layout, char *buffer, size_t si
     weft_text_add(&text, "%s[", weft_dtype_name(layout->dtype));
     weft_text_add_sizes(&text, layout->ndim, layout->shape, ", ");
     weft_text_add(&text, "] [");
-    weft_placements_write(&text, layout->placements, layout->mesh->ndim);
+    weft_placements_show(&text, layout->placements, layout->mesh->ndim);
     weft_text_add(&text, "] on ");
     return text;
 }

@@ -69,7 +69,9 @@ weft_status weft_placements_normalize(const weft_placement *in, int n, int ndim,
 weft_status weft_placements_read(const char *text, int n, weft_placement out[], char *why, size_t why_size);
 /* Adds "S0,R,P(sum)". */
 void weft_placements_write(weft_text *text, const weft_placement *placements, int n);
-/* "[S0,R,P(sum)]"; always terminated; returns text. */
+/* The same for people: of a list of more than 16 sizes the first ones and the last, "S0{4,3, ... ,5}". */
+void weft_placements_show(weft_text *text, const weft_placement *placements, int n);
+/* "[S0,R,P(sum)]", for people; always terminated; returns text. */
 char *weft_placements_text(const weft_placement *placements, int n, char *text, size_t size);
 const char *weft_reduce_op_name(weft_reduce_op op);
 
@@ -188,6 +190,10 @@ void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordin
 bool weft_layout_has_rank(const weft_layout *layout, int rank);
 /* Number of parts that the mesh dimensions cut a dimension into; 1: it is not sharded, or over one rank. */
 int64_t weft_layout_parts(const weft_layout *layout, int dim);
+/* A rank that holds as much as any. */
+int weft_layout_largest_rank(const weft_layout *layout);
+/* Whether the layout is, along a mesh dimension, as a normalized placement says: cuts that make the same parts are equal. */
+bool weft_layout_lies_as(const weft_layout *layout, int mesh_dim, weft_placement wanted);
 /* Elements that a rank holds; 0 outside the mesh. */
 int64_t weft_layout_shard_count(const weft_layout *layout, int rank);
 

@@ -293,28 +293,32 @@ weft_status weft_placements_read(const char *text, int n, weft_placement out[], 
 
 /* ---- printing ------------------------------------------------------------------------------------------ */
 
-static void write_cut(weft_text *text, weft_placement shard)
+/* `most`: of more sizes the first and the last ones. */
+static void write_cut(weft_text *text, weft_placement shard, int64_t most)
 {
     if (shard.cut == WEFT_CUT_BALANCED) {
         weft_text_add(text, "=");
     }
     if (shard.cut == WEFT_CUT_SIZES && shard.sizes != NULL) {
+        const int64_t *sizes = weft_sizes_items(shard.sizes), count = weft_sizes_count(shard.sizes);
+        const int64_t shown = count <= most ? count : most / 2;
         weft_text_add(text, "{");
-        for (int64_t i = 0; i < weft_sizes_count(shard.sizes); i++) {
-            weft_text_add(text, "%s%lld", i == 0 ? "" : ",", (long long)weft_sizes_items(shard.sizes)[i]);
+        weft_text_add_sizes(text, (int)shown, sizes, ",");
+        if (shown < count) {
+            weft_text_add(text, ", ... ,%lld", (long long)sizes[count - 1]);
         }
         weft_text_add(text, "}");
     }
 }
 
-void weft_placements_write(weft_text *text, const weft_placement *placements, int n)
+static void write_all(weft_text *text, const weft_placement *placements, int n, int64_t most)
 {
     for (int m = 0; m < n; m++) {
         const char *between = m == 0 ? "" : ",";
         switch (placements[m].kind) {
         case WEFT_SHARD:
             weft_text_add(text, "%sS%d", between, placements[m].dim);
-            write_cut(text, placements[m]);
+            write_cut(text, placements[m], most);
             break;
         case WEFT_PARTIAL:
             weft_text_add(text, "%sP(%s)", between, weft_reduce_op_name(placements[m].op));
@@ -325,11 +329,21 @@ void weft_placements_write(weft_text *text, const weft_placement *placements, in
     }
 }
 
+void weft_placements_write(weft_text *text, const weft_placement *placements, int n)
+{
+    write_all(text, placements, n, INT64_MAX);
+}
+
+void weft_placements_show(weft_text *text, const weft_placement *placements, int n)
+{
+    write_all(text, placements, n, 16);
+}
+
 char *weft_placements_text(const weft_placement *placements, int n, char *buffer, size_t size)
 {
     weft_text text = weft_text_in(buffer, size);
     weft_text_add(&text, "[");
-    weft_placements_write(&text, placements, n);
+    weft_placements_show(&text, placements, n);
     weft_text_add(&text, "]");
     return buffer;
 }

@@ -20,8 +20,11 @@ static weft_status check_placements(const char *function, const weft_module_slot
                                     const weft_placement *placements, weft_placement canonical[])
 {
     char why[200];
-    weft_status status = weft_placements_normalize(placements, mesh->ndim, slot->tensor->layout->ndim, canonical, why,
-                                                   sizeof(why));
+    const weft_layout *layout = slot->tensor->layout;
+    weft_status status = weft_placements_normalize(placements, mesh->ndim, layout->ndim, canonical, why, sizeof(why));
+    if (status == WEFT_OK) {
+        status = weft_placements_check_sizes(mesh, canonical, layout->shape, why, sizeof(why));
+    }
     if (status != WEFT_OK) {
         return weft_fail(status, function, "%s \"%s\": placements: %s", kind_of(slot), weft_path_end(slot->path), why);
     }

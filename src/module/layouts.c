@@ -2,6 +2,7 @@
 #include "module/layouts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* "-", with blanks around it. */
@@ -15,23 +16,21 @@ static bool is_dash(const char *token)
 /* Reads one placement: not Partial. False with the reason. */
 static bool read_token(const char *begin, size_t length, weft_placement *out, bool *keeps, char *why, size_t why_size)
 {
-    char token[400];
-    snprintf(token, sizeof(token), "%.*s", (int)weft_min_i64((int64_t)length, (int64_t)sizeof(token)), begin);
+    char *token = malloc(length + 1);
+    if (token == NULL) {
+        snprintf(why, why_size, "no memory for a text");
+        return false;
+    }
+    memcpy(token, begin, length);
+    token[length] = '\0';
     *keeps = is_dash(token);
-    if (*keeps) {
-        return true;
-    }
-    if (length >= sizeof(token)) {
-        snprintf(why, why_size, "\"%s...\" is no placement", token);
-        return false;
-    }
-    if (weft_placements_read(token, 1, out, why, why_size) != WEFT_OK) {
-        return false;
-    }
-    if (out->kind == WEFT_PARTIAL) {
+    bool read = *keeps || weft_placements_read(token, 1, out, why, why_size) == WEFT_OK;
+    if (read && !*keeps && out->kind == WEFT_PARTIAL) {
         snprintf(why, why_size, "\"%s\" is Partial", token);
+        read = false;
     }
-    return out->kind != WEFT_PARTIAL;
+    free(token);
+    return read;
 }
 
 /* The characters before the comma that ends a placement: commas in braces do not. */
@@ -77,25 +76,42 @@ static bool placement_for(const weft_wanted *wanted, int i, int ndim, weft_place
     return wanted->count > 0 && has_dim;
 }
 
+/* A tensor's own sizes may not fit any more, after another cut; those that the plan lists have to. */
+static void settle_own(const weft_mesh_impl *mesh, const weft_layout *from, const bool brought[], weft_placement placements[])
+{
+    weft_placement settled[WEFT_MAX_DIMS];
+    memcpy(settled, placements, (size_t)mesh->ndim * sizeof(*settled));
+    weft_placements_settle(mesh, from->shape, settled);
+    for (int d = 0; d < mesh->ndim; d++) {
+        placements[d] = brought[d] ? placements[d] : settled[d];
+    }
+}
+
 /* The layout that a tensor is brought to. \return whether it is another one than its own; *status with the error kept. */
 static bool target_of(const weft_module_impl *module, const weft_module_layouts *layouts, const weft_mesh_impl *mesh,
                       int number, const weft_tensor_impl *tensor, weft_placement target[], weft_status *status)
 {
     const weft_layout *from = tensor->layout;
-    bool changes = from->mesh != mesh;
+    bool changes = from->mesh != mesh, brought[WEFT_MAX_DIMS];
     for (int d = 0; d < mesh->ndim; d++) {
         weft_placement wanted;
         bool brings = placement_for(&layouts->wanted[d], number, from->ndim, &wanted);
         target[d] = brings ? wanted : from->mesh == mesh ? from->placements[d] : weft_replicate();
+        brought[d] = brings;
         changes = changes || brings;
     }
     char why[200];
     weft_placement canonical[WEFT_MAX_DIMS];
     *status = weft_placements_normalize(target, mesh->ndim, from->ndim, canonical, why, sizeof(why));
+    if (*status == WEFT_OK) {
+        settle_own(mesh, from, brought, canonical);
+        *status = weft_placements_check_sizes(mesh, canonical, from->shape, why, sizeof(why));
+    }
     if (*status != WEFT_OK) {
         weft_fail(*status, "weft_module_forward", "%s: %s[%d]: %s", weft_module_label(module), layouts->what, number, why);
         return false;
     }
+    memcpy(target, canonical, (size_t)mesh->ndim * sizeof(*target));
     return changes && !(from->mesh == mesh && weft_placements_equal(canonical, from->placements, mesh->ndim));
 }
 

@@ -1,6 +1,4 @@
 /* The cost of a stage: one latency, an overhead per message, and bytes, on the slowest rank. */
-#include <string.h>
-
 #include "plan/broadcast_tree.h"
 #include "plan/positions.h"
 #include "plan/replica.h"
@@ -110,22 +108,9 @@ static int doublings(int64_t count)
     return steps;
 }
 
-/* A rank that holds as much as any. */
-static int largest_rank(const weft_layout *layout)
-{
-    const weft_mesh_impl *mesh = layout->mesh;
-    int64_t rows[WEFT_MAX_DIMS], coordinate[WEFT_MAX_DIMS];
-    memcpy(rows, layout->shape, sizeof(rows));
-    for (int m = 0; m < mesh->ndim; m++) {
-        weft_placement p = layout->placements[m];
-        coordinate[m] = p.kind == WEFT_SHARD ? weft_part_largest(p, rows[p.dim], mesh->shape[m], &rows[p.dim]) : 0;
-    }
-    return weft_mesh_rank_at(mesh, weft_mesh_ravel(mesh, coordinate));
-}
-
 static broadcast_cost tree_of(const weft_stage *stage, const weft_topology *topology, const load *l)
 {
-    int rank = largest_rank(stage->to);
+    int rank = weft_layout_largest_rank(stage->to);
     weft_box box;
     weft_layout_shard_box(stage->to, rank, &box);
     double panels = (double)weft_max_i64(1, weft_panel_count(stage->to, &box));

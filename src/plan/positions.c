@@ -25,30 +25,50 @@ static void add(weft_positions *p, int m, int64_t coordinate)
             return;
         }
     }
-    p->coordinates[m][p->kinds[m]++] = coordinate;
+    if (p->kinds[m] < WEFT_POSITION_KINDS) {
+        p->coordinates[m][p->kinds[m]++] = coordinate;
+    }
 }
 
-/* The largest part, and the ends of the first runs of parts that are alike: of chunks, the last whole one and the last one that
- * has elements. All dimensions further left are at their largest parts. */
+/* The rows that mesh dimension m cuts, where all dimensions further left are at their largest parts. */
+static int64_t rows_before(const weft_layout *layout, int m)
+{
+    int dim = layout->placements[m].dim;
+    int64_t rows = layout->shape[dim];
+    for (int left = 0; left < m; left++) {
+        if (layout->placements[left].kind == WEFT_SHARD && layout->placements[left].dim == dim) {
+            weft_part_largest(layout->placements[left], rows, layout->mesh->shape[left], &rows);
+        }
+    }
+    return rows;
+}
+
+/* A coordinate at which a rank holds as much as anywhere: 0, but where sizes are listed. */
+static int64_t largest_coordinate(const weft_layout *layout, int m)
+{
+    weft_placement p = layout->placements[m];
+    int64_t rows;
+    return p.kind == WEFT_SHARD ? weft_part_largest(p, rows_before(layout, m), layout->mesh->shape[m], &rows) : 0;
+}
+
+/* The ends of the first runs of parts that are alike: of chunks, the last whole one and the last one that has elements. Of
+ * listed sizes all, as far as there is room. */
 static void add_parts(weft_positions *p, const weft_layout *layout, int m)
 {
     weft_placement shard = layout->placements[m];
     if (layout->mesh != p->mesh || shard.kind != WEFT_SHARD) {
         return;
     }
-    int64_t rows = layout->shape[shard.dim], parts = p->mesh->shape[m], most;
-    for (int left = 0; left < m; left++) {
-        if (layout->placements[left].kind == WEFT_SHARD && layout->placements[left].dim == shard.dim) {
-            weft_part_largest(layout->placements[left], rows, p->mesh->shape[left], &rows);
-        }
-    }
+    int64_t rows = rows_before(layout, m), parts = p->mesh->shape[m];
     if (rows > 0) {
         int64_t end = weft_parts_alike(shard, rows, parts, 0);
         add(p, m, end - 1);
         if (end < parts) {
             add(p, m, end + weft_parts_alike(shard, rows, parts, end) - 1);
         }
-        add(p, m, weft_part_largest(shard, rows, parts, &most));
+        for (int64_t c = 0; c < parts && c < WEFT_POSITION_KINDS && shard.cut == WEFT_CUT_SIZES; c++) {
+            add(p, m, c);
+        }
     }
 }
 
@@ -59,8 +79,10 @@ static void add_all(weft_positions *p, const weft_stage *stage, bool corners)
     for (int m = 0; m < p->mesh->ndim; m++) {
         bool matters = !same_mesh || weft_stage_exchanges_along(stage, m, cut);
         p->kinds[m] = 0;
-        add(p, m, 0);
+        add(p, m, stage->from->mesh == p->mesh ? largest_coordinate(stage->from, m) : 0);
         if (matters) {
+            add(p, m, stage->to->mesh == p->mesh ? largest_coordinate(stage->to, m) : 0);
+            add(p, m, 0);
             add(p, m, p->mesh->shape[m] - 1);
         }
         if (matters && !corners) {

@@ -4,7 +4,7 @@
 
 #include "plan/plan.h"
 
-enum { WEFT_POSITION_KINDS = 8 };
+enum { WEFT_POSITION_KINDS = 10 };
 
 /* The product of some coordinates along each dimension. */
 typedef struct weft_positions {

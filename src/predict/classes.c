@@ -1,5 +1,5 @@
 /* Classes of processes. Two processes are in one class if their ranks have the same places in the meshes (first, last or
- * between, in each dimension), and parts of the same sizes of every tensor of the graph. */
+ * between, in each dimension), and parts of the same sizes of every tensor of the graph; where sizes are listed, the same part. */
 #include <stdlib.h>
 
 #include "predict/predict.h"
@@ -26,6 +26,11 @@ static uint64_t add_layout(uint64_t digest, const weft_layout *layout, int rank)
     digest = add_place(digest, layout->mesh, index);
     for (int d = 0; d < layout->ndim; d++) {
         digest = weft_digest_add(digest, (uint64_t)box.extent[d]);
+    }
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        if (layout->placements[m].sizes != NULL) { /* other parts are neighbours of each one */
+            digest = weft_digest_add(digest, (uint64_t)box.offset[layout->placements[m].dim]);
+        }
     }
     return digest;
 }

@@ -79,15 +79,18 @@ static void equal_cuts_are_one(void **state)
         { "S0=,R", "[S0,R]", 3, 4, 1 },  /* 1, 1, 1, 0 */
         { "S0=,R", "[S0,R]", 0, 4, 1 },
         { "S0=,R", "[S0,R]", 10, 1, 3 },
-        { "S0=,S0=", "[S0=,S0=]", 10, 4, 3 },
+        { "S0=,S0=", "[S0=,S0]", 10, 4, 3 },  /* 3 and 2 rows over three ranks */
+        { "S0=,S0=", "[S0=,S0=]", 22, 4, 4 }, /* 6 over four: 2, 2, 1, 1 */
         { "S0=,S0=", "[S0=,S0]", 10, 4, 1 },
+        { "S0,S0=", "[S0,S0]", 8, 2, 2 },
+        { "S0=,S0=", "[S0=,S0]", 10, 4, 2 },     /* 3 and 2 rows over two ranks */
+        { "S0,S0=", "[S0,S0=]", 9, 2, 4 },       /* 5 rows over four: 2, 1, 1, 1 */
         { "S0{3,3,3,1},R", "[S0,R]", 10, 4, 1 },
         { "S0{3,3,2,2},R", "[S0=,R]", 10, 4, 1 },
         { "S0{0,10,0,0},R", "[S0{0,10,0,0},R]", 10, 4, 1 },
         { "S0{10},R", "[S0,R]", 10, 1, 3 },
         { "S0,S0{4,5,1}", "[S0,S0{4,5,1}]", 10, 1, 3 }, /* the first of more than one rank */
-        { "S0,S0=", "[S0,S0=]", 10, 2, 3 },
-        { "S0{9,1},S0=", "[S0{9,1},S0=]", 10, 2, 3 },
+        { "S0{9,1},S0=", "[S0{9,1},S0=]", 10, 2, 4 },
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(rows); i++) {
         weft_layout_table *own = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);

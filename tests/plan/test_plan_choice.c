@@ -180,6 +180,8 @@ static void more_bytes_save_time(void **state)
         weft_placement from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];
         drawn_placements(&random, m, tensor_ndim, false, from);
         drawn_placements(&random, m, tensor_ndim, false, to);
+        drawn_sizes(&random, m, tensor_ndim, shape, from);
+        drawn_sizes(&random, m, tensor_ndim, shape, to);
         weft_stage direct = { .from = weft_layout_intern(table, m, from, tensor_ndim, shape, WEFT_F32),
                               .to = weft_layout_intern(table, m, to, tensor_ndim, shape, WEFT_F32),
                               .scale = 1.0 };
@@ -192,8 +194,9 @@ static void more_bytes_save_time(void **state)
         for (int rank = 0; rank < topology.num_ranks; rank++) {
             least += weft_missing_bytes(direct.from, direct.to, rank);
         }
+        /* Where sizes are listed, the time is that of the largest part, whatever the others receive. */
         bool many = (double)s.bytes_in_max > 1.05 * (double)s.lower_bound_bytes_in_max ||
-                    (double)s.bytes_total > 1.1 * (double)least;
+                    (!lists_sizes(direct.from) && !lists_sizes(direct.to) && (double)s.bytes_total > 1.1 * (double)least);
         if (many && plan.predicted_us > 0.98 * weft_stage_cost(&direct, &topology, &cost)) {
             fail_msg("%s: %s moves %lld bytes, of %lld needed", describe_plan(direct.from, direct.to, &topology),
                      plan.algorithm, (long long)s.bytes_total, (long long)least);

@@ -88,15 +88,6 @@ static void closed_forms_agree_with_counting(void **state)
     }
 }
 
-static bool lists_sizes(const weft_layout *layout)
-{
-    bool lists = false;
-    for (int m = 0; m < layout->mesh->ndim; m++) {
-        lists = lists || layout->placements[m].sizes != NULL;
-    }
-    return lists;
-}
-
 /* Among the positions that the planner looks at is a rank that receives most bytes; sent bytes are at least half of the most. */
 static void busiest_ranks_are_found(void **state)
 {

@@ -496,8 +496,13 @@ def test_cuts():
         assert a.placements == (Shard(0, sizes),)
         with pytest.raises(ValueError, match="lists sizes of 10 rows in all, and dimension 0 has 9"):
             wt.zeros(9, 3, mesh=mesh, placements=Shard(0, sizes))
-        with pytest.raises(ValueError, match="placements: entry 0 is Shard"):
-            wt.zeros(10, 3, mesh=mesh, placements=Shard(0, (11, -1) + (0,) * (ranks - 2)))
+    for sizes in ((11, -1), (2**63, 0)):
+        with pytest.raises(ValueError, match="out of range"):
+            Shard(0, sizes)
+    assert Shard(0, np.array([5, 3])) == Shard(0, [5, 3]) == Shard(np.int64(0), (5, 3))
+    for sizes in ((6.0, 2), ("5", "3"), 7):
+        with pytest.raises(TypeError, match="^cut: "):
+            Shard(0, sizes)
     assert wt.zeros(10, mesh=mesh, placements=Shard(0, (3, 3, 3, 1))).placements == (Shard(0),) if ranks == 4 else True
     with pytest.raises(ValueError, match="cut: 'even' is neither"):
         Shard(0, "even")

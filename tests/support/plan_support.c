@@ -89,6 +89,15 @@ void drawn_sizes(prng *random, const weft_mesh_impl *mesh, int ndim, const int64
     }
 }
 
+bool lists_sizes(const weft_layout *layout)
+{
+    bool lists = false;
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        lists = lists || layout->placements[m].sizes != NULL;
+    }
+    return lists;
+}
+
 int drawn_shape(prng *random, int max_ndim, int64_t max, int64_t max_count, int64_t shape[])
 {
     int ndim = (int)prng_below(random, max_ndim + 1);

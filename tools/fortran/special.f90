@@ -213,7 +213,7 @@ subroutine weft_placements_format(placements, text, status)
   type(weft_placement), intent(in) :: placements(:)
   character(:), allocatable, intent(out) :: text
   integer(c_int), intent(out), optional :: status
-  character(kind=c_char), target :: memory(512)
+  character(kind=c_char), target :: memory(65536)
   integer(c_int) :: code
   memory = c_null_char
   code = c_placements_format(placements, size(placements), c_loc(memory), size(memory, kind=c_size_t))

@@ -12,10 +12,10 @@ enum { MAX_BYTES = 65536, MAX_BYTES_OF_PRODUCTS = 8192, MAX_PANELS = 4 };
 
 /* ---- which calls ----------------------------------------------------------------------------------------- */
 
-/* Bytes on the mesh's first rank, which has as many as any. */
+/* Bytes on a rank that has as many as any. */
 static int64_t bytes_on_rank(const weft_layout *layout, int64_t *num_panels)
 {
-    weft_shard_info shard = weft_layout_shard(layout, weft_mesh_rank_at(layout->mesh, 0));
+    weft_shard_info shard = weft_layout_shard(layout, weft_layout_largest_rank(layout));
     *num_panels = shard.num_panels;
     return shard.count * (int64_t)weft_dtype_size(layout->dtype);
 }

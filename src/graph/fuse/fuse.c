@@ -34,7 +34,8 @@ bool weft_layouts_share_rows(const weft_layout *a, const weft_layout *b)
 {
     bool same = a->mesh == b->mesh && (a->ndim == 0) == (b->ndim == 0) && (a->ndim == 0 || a->shape[0] == b->shape[0]);
     for (int d = 0; same && a->ndim > 0 && d < a->mesh->ndim; d++) {
-        same = shards_rows(a, d) == shards_rows(b, d);
+        same = shards_rows(a, d) == shards_rows(b, d) &&
+               (!shards_rows(a, d) || weft_placement_equal(a->placements[d], b->placements[d]));
     }
     return same;
 }

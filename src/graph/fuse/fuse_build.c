@@ -65,8 +65,8 @@ static bool has_same_elements(const weft_layout *a, const weft_layout *b)
 {
     bool same = a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(a->shape[0])) == 0;
     for (int d = 0; same && d < a->mesh->ndim; d++) {
-        const weft_placement *one = &a->placements[d], *other = &b->placements[d];
-        same = (one->kind == WEFT_SHARD) == (other->kind == WEFT_SHARD) && (one->kind != WEFT_SHARD || one->dim == other->dim);
+        weft_placement one = a->placements[d], other = b->placements[d];
+        same = (one.kind == WEFT_SHARD) == (other.kind == WEFT_SHARD) && (one.kind != WEFT_SHARD || weft_placement_equal(one, other));
     }
     return same;
 }

@@ -15,7 +15,7 @@ static void add_mesh(weft_text *text, const weft_layout *layout)
                       mesh->names[d] == NULL ? "" : " ", (long long)mesh->shape[d]);
     }
     weft_text_add(text, ")%s [", mesh->ranks == NULL ? "" : " of chosen ranks");
-    weft_placements_write(text, layout->placements, mesh->ndim);
+    weft_placements_show(text, layout->placements, mesh->ndim);
     weft_text_add(text, "]");
 }
 
@@ -99,7 +99,7 @@ static void print_label(const weft_graph_trace *trace, int number, FILE *file)
     weft_text_add(&text, "%%%d ", number);
     add_type(&text, layout);
     weft_text_add(&text, "\\n[");
-    weft_placements_write(&text, layout->placements, layout->mesh->ndim);
+    weft_placements_show(&text, layout->placements, layout->mesh->ndim);
     weft_text_add(&text, "]");
     fprintf(file, "label=\"%s\"", space);
 }

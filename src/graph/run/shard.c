@@ -106,12 +106,14 @@ static weft_status read_pin(const char *function, const weft_graph_pin *pin, int
     if (weft_placements_normalize(&pin->placement, 1, layout->ndim, &read->placement, why, sizeof(why)) != WEFT_OK) {
         return weft_fail(WEFT_ERR_INVALID, function, "pins[%d].placement: %s", number, why);
     }
-    /* As layouts have it: cuts of the same parts are equal. */
-    weft_placement alone[WEFT_MAX_DIMS] = { { WEFT_REPLICATE } };
-    int mesh_dim = read->mesh_dim < 0 ? 0 : read->mesh_dim;
-    alone[mesh_dim] = read->placement;
-    weft_placements_settle(layout->mesh, layout->shape, alone);
-    read->placement = alone[mesh_dim];
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        weft_placement alone[WEFT_MAX_DIMS] = { { WEFT_REPLICATE } };
+        alone[m] = read->placement;
+        if ((read->mesh_dim < 0 || read->mesh_dim == m) &&
+            weft_placements_check_sizes(layout->mesh, alone, layout->shape, why, sizeof(why)) != WEFT_OK) {
+            return weft_fail(WEFT_ERR_INVALID, function, "pins[%d].placement: %s", number, why);
+        }
+    }
     return WEFT_OK;
 }
 
@@ -119,7 +121,7 @@ static bool lies_as_pinned(const weft_layout *layout, const weft_shard_pin *pin)
 {
     bool right = true;
     for (int m = 0; m < layout->mesh->ndim; m++) {
-        right &= (pin->mesh_dim >= 0 && pin->mesh_dim != m) || weft_placement_equal(layout->placements[m], pin->placement);
+        right &= (pin->mesh_dim >= 0 && pin->mesh_dim != m) || weft_layout_lies_as(layout, m, pin->placement);
     }
     return right;
 }

@@ -63,10 +63,9 @@ int64_t weft_shard_move_cost(weft_shard_world *world, const weft_layout *from, c
     return cost;
 }
 
-/* The mesh's first coordinate has the largest shard. */
 static int64_t shard_elements(const weft_layout *layout)
 {
-    return weft_layout_shard_count(layout, weft_mesh_rank_at(layout->mesh, 0));
+    return weft_layout_shard_count(layout, weft_layout_largest_rank(layout));
 }
 
 int64_t weft_shard_bytes(const weft_layout *layout)
@@ -83,7 +82,7 @@ static double attention_flops(const weft_call_layouts *call, const weft_sharding
     for (int i = 0; i < call->num_inputs; i++) {
         const weft_layout *layout = sharding->inputs[i];
         weft_box box;
-        weft_layout_shard_box(layout, weft_mesh_rank_at(layout->mesh, 0), &box);
+        weft_layout_shard_box(layout, weft_layout_largest_rank(layout), &box);
         elements = fmax(elements, (double)shard_elements(layout));
         rows = layout->ndim >= 2 ? fmax(rows, (double)box.extent[layout->ndim - 2]) : rows;
     }

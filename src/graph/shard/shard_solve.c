@@ -75,7 +75,7 @@ static bool fulfils_pins(const weft_shard_problem *s, int value, const weft_layo
         const weft_shard_pin *pin = &s->request->pins[i];
         for (int m = 0; m < layout->mesh->ndim && pin->value == value; m++) {
             bool concerned = pin->mesh_dim < 0 || pin->mesh_dim == m;
-            right &= !concerned || weft_placement_equal(layout->placements[m], pin->placement);
+            right &= !concerned || weft_layout_lies_as(layout, m, pin->placement);
         }
     }
     return right;
