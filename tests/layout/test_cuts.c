@@ -110,6 +110,45 @@ static void equal_cuts_are_one(void **state)
     weft_layout_table_delete(table);
 }
 
+/* A wish in other words: cuts are compared where they would lie. */
+static void layouts_lie_as_wished(void **state)
+{
+    (void)state;
+    weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
+    weft_mesh_impl *mesh = mesh_of(2, (int64_t[]){ 2, 4 }, NULL);
+    const weft_layout *nested = layout_of(table, mesh, "S0,S0=", 1, (int64_t[]){ 9 }, WEFT_F32),
+                      *listed = layout_of(table, mesh, "R,S0{3,3,2,2}", 1, (int64_t[]){ 10 }, WEFT_F32),
+                      *owned = layout_of(table, mesh, "S0{0,9},S1", 2, (int64_t[]){ 9, 4 }, WEFT_F32);
+    assert_true(weft_layout_lies_as(nested, 1, weft_shard_balanced(0)));
+    assert_false(weft_layout_lies_as(nested, 1, weft_shard(0)));
+    assert_true(weft_layout_lies_as(nested, 0, weft_shard_balanced(0))); /* 5 and 4 rows, as chunks */
+    assert_true(weft_layout_lies_as(listed, 1, weft_shard_balanced(0)));
+    assert_true(weft_layout_lies_as(listed, 1, weft_shard_sizes(0, 4, (int64_t[]){ 3, 3, 2, 2 })));
+    assert_false(weft_layout_lies_as(listed, 1, weft_shard_sizes(0, 4, (int64_t[]){ 3, 3, 4, 0 })));
+    assert_int_equal(weft_layout_largest_rank(owned), 4);
+    assert_int_equal(weft_layout_shard_count(owned, 4), 9);
+    weft_mesh_delete(mesh);
+    weft_layout_table_delete(table);
+}
+
+/* People see the ends of a long list, and files all of it. */
+static void long_lists_are_shortened(void **state)
+{
+    (void)state;
+    int64_t sizes[40];
+    for (int i = 0; i < 40; i++) {
+        sizes[i] = i;
+    }
+    weft_placement placement = weft_shard_sizes(0, 40, sizes), again;
+    char text[400], whole[400];
+    weft_placements_text(&placement, 1, text, sizeof(text));
+    assert_string_equal(text, "[S0{0,1,2,3,4,5,6,7, ... ,39}]");
+    weft_text written = weft_text_in(whole, sizeof(whole));
+    weft_placements_write(&written, &placement, 1);
+    assert_int_equal(weft_placements_read(whole, 1, &again, NULL, 0), WEFT_OK);
+    assert_true(weft_placement_equal(placement, again));
+}
+
 /* Lists are one by content, whoever makes them first, and so are their digests. */
 static void lists_are_interned(void **state)
 {
@@ -163,6 +202,7 @@ int main(void)
         cmocka_unit_test(parts_tile_the_rows),      cmocka_unit_test(parts_of_very_large_dimensions),
         cmocka_unit_test(equal_cuts_are_one),       cmocka_unit_test(lists_are_interned),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(layouts_lie_as_wished),    cmocka_unit_test(long_lists_are_shortened),
     };
     return cmocka_run_group_tests_name("cuts", tests, NULL, NULL);
 }
