@@ -25,6 +25,10 @@ BY_HAND = {"weft_scope_keep", "weft_from_local", "weft_from_local_even", "weft_f
            "weft_slice", "weft_lt_scalar", "weft_le_scalar", "weft_gt_scalar", "weft_ge_scalar", "weft_pow_scalar", "weft_scatter_scalar"}
 # Other names in Python: those of PyTorch or the array API standard, where weft's says a C type or would hide something.
 NAMES = {"weft_softplus_ex": "softplus", "weft_cross_entropy_ex": "cross_entropy"}
+# The package has functions of these names with the arguments of the array API standard, made from these (array_api.py, arrays.py).
+REPLACED = set(("acos acosh arange argmax argmin argsort asin asinh atan atanh bitwise_and bitwise_or bitwise_xor cumprod "
+                "cumsum empty empty_like eye flip full full_like linspace max mean min nonzero ones ones_like rand rand_like "
+                "randint randn randn_like roll sort stack std tensordot tril triu var where zeros zeros_like").split())
 # Parameters that may be left out, with their values. A tensor that may be NULL is None.
 DEFAULTS = {
     "keepdim": "False", "alpha": "1.0", "beta": "1.0", "factor": "1.0", "reduction": "'mean'", "epsilon": "1e-5", "correction": "1.0",
@@ -368,7 +372,7 @@ def functions_module(api):
         functions.append(Function(api, each).text())
     functions += [reduction(api, name) for name in REDUCED]
     names = sorted(re.match(r"def (\w+)", each)[1] for each in functions)
-    listed = textwrap.fill(", ".join(map(repr, names)), 116, initial_indent="    ", subsequent_indent="    ")
+    listed = textwrap.fill(", ".join(repr(name) for name in names if name not in REPLACED), 116, initial_indent="    ", subsequent_indent="    ")
     head = '''"""Made from api.json: operations on tensors. They return at once; values are there when they are asked for."""
 from __future__ import annotations
 

@@ -50,9 +50,10 @@ typedef enum weft_reduce_op { WEFT_SUM = 0, WEFT_AVG, WEFT_PROD, WEFT_MIN, WEFT_
 /** How a Shard cuts its dimension; see above. */
 typedef enum weft_cut_kind { WEFT_CUT_CHUNKS = 0, WEFT_CUT_BALANCED, WEFT_CUT_SIZES } weft_cut_kind;
 
-/** A list of sizes, made by weft_shard_sizes() or from a text. Equal lists are one; they are kept until the program ends. */
+/** A list of the sizes of parts, made by weft_shard_sizes() or from a text. Equal lists are one; they are kept until the program ends. */
 typedef struct weft_sizes weft_sizes;
 
+/** What the functions below make. If you fill it in yourself, begin with zeros: `weft_placement p = { .kind = WEFT_SHARD };`. */
 typedef struct weft_placement {
     weft_placement_kind kind;
     int dim;                 /**< for WEFT_SHARD: the tensor dimension (negative counts from the end); otherwise ignored */

@@ -10,17 +10,17 @@ import numpy
 
 from . import _api, _library
 from ._layouts import (DTYPES, WITH_GRAD, Axes, DType, Mesh, Partial, Placement, Placements, Replicate, Shard, _Counted, _placement, _placement_array, _texts,
-                       axes, bfloat16, bool_, current_mesh, dtype_of, float16, float32, float64, int32, int64, int64s, ints, resolve, same_length, sized,
-                       spread, uint8)
+                       axes, bfloat16, bool_, current_mesh, dtype_of, float16, float32, float64, int32, int64, int64s, ints, many, resolve, same_length,
+                       sized, spread, uint8)
 from ._library import asked, check, choose, ended, failure, kept, lib as _lib, raised, settle_tensor, text_of, world
 
 __all__ = ["DTYPES", "WITH_GRAD", "Axes", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor", "axes", "bfloat16",
            "bool_", "borrowed", "check", "check_call", "choose", "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
-           "int32", "int64", "int64s", "ints", "made", "operands", "resolve", "same_length", "sized", "spread", "tensor", "tensors", "uint8"]
+           "int32", "int64", "int64s", "ints", "made", "many", "operands", "resolve", "same_length", "sized", "spread", "tensor", "tensors", "uint8"]
 
 
 # ---- arguments for C ----
-def tensors(given: Sequence[Optional[Tensor]]) -> Any:
+def tensors(given: Sequence[Any]) -> Any:
     """Handles for C."""
     if isinstance(given, Tensor):
         raise TypeError("a sequence of tensors is expected, not one tensor")
@@ -85,7 +85,7 @@ def _scalar(value: Any, like: Any) -> Tensor:
         dtype = bool_
     elif isinstance(value, (int, numpy.integer)):
         dtype = like.dtype if like.dtype is not bool_ else int64
-        check_range(value, dtype)
+        check_range(int(value), dtype)
     elif isinstance(value, (float, numpy.floating)):
         dtype = like.dtype if like.dtype.is_floating_point else float32
     else:
@@ -134,6 +134,8 @@ class Tensor:
     """A distributed tensor. Operations return at once; values are there when they are asked for."""
 
     __slots__ = ("_as_parameter_", "_epoch", "__weakref__")
+    _as_parameter_: int # the handle, as ctypes passes it
+    _epoch: int         # the start that made it
     __array_ufunc__ = None # NumPy leaves operators to this class
     __hash__ = object.__hash__
 
@@ -288,11 +290,11 @@ class Tensor:
             return made(_lib.weft_to_type(self, float32)).numpy(process)
         array = numpy.empty(self.shape, self.dtype.numpy) if process in (None, _lib.weft_process_index()) else None
         settle_tensor(self)
-        address = array.ctypes.data if array is not None else None
+        address, size = (array.ctypes.data, array.nbytes) if array is not None else (None, 0)
         if process is None:
-            check(_lib.weft_to_host(self, address, array.nbytes))
+            check(_lib.weft_to_host(self, address, size))
         else:
-            check(_lib.weft_to_host_on(self, process, address, array.nbytes if array is not None else 0))
+            check(_lib.weft_to_host_on(self, process, address, size))
         return array
 
     def tolist(self) -> Any:
@@ -304,7 +306,10 @@ class Tensor:
             raise TypeError(f"{what} of a distributed tensor would wait for all processes: call {instead} on all of them")
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self._one_process("a format", "t.item()") is None else str(self)
+        if not spec:
+            return str(self)
+        self._one_process("a format", "t.item()")
+        return format(self.item(), spec)
 
     def __bool__(self) -> bool:
         self._one_process("bool()", "bool(t.item())")

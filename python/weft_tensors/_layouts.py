@@ -7,12 +7,15 @@ import operator
 from collections.abc import Iterator, Sequence
 from ctypes import c_int, c_int64
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy
 
 from . import _api, _library
 from ._library import check, choose, failure, lib as _lib, start, world
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeGuard
 
 WITH_GRAD = _api.WITH_GRAD
 
@@ -173,9 +176,9 @@ def _placement_array(placements: Placements, count: int) -> Any:
     if isinstance(placements, Placement):
         placements = (placements,)
     elif isinstance(placements, str):
-        array = (_api.weft_placement * max(count, 1))()
-        check(_lib.weft_placements_parse(placements.encode(), count, array))
-        return array
+        parsed = (_api.weft_placement * max(count, 1))()
+        check(_lib.weft_placements_parse(placements.encode(), count, parsed))
+        return parsed
     elif not isinstance(placements, (tuple, list)):
         raise TypeError(f"placements: {placements!r} is no text as \"S0,R\", no placement, and no list of placements")
     elif any(isinstance(each, str) for each in placements):
@@ -416,7 +419,7 @@ def _texts(given: Optional[Sequence[Optional[str]]]) -> Any:
 
 def spread(given: Any, count: int, name: str) -> list[Any]:
     """`count` numbers: one stands for all."""
-    values = list(given) if hasattr(given, "__len__") else [given]
+    values = many(given)
     if len(values) not in (1, count):
         raise ValueError(f"{name}: {len(values)} numbers are given, {count} are expected, or one")
     return values * count if len(values) == 1 else values
@@ -437,7 +440,17 @@ def axes(axis: Axes, dim: Axes) -> Any:
     chosen = dim if axis is None else axis
     if axis is not None and dim is not None:
         raise TypeError("axis and dim are the same argument: give one of them")
-    return _api.ALL_DIMS if chosen is None else tuple(chosen) if hasattr(chosen, "__len__") else _whole(chosen, True)
+    return _api.ALL_DIMS if chosen is None else tuple(chosen) if is_many(chosen) else _whole(chosen, True)
+
+
+def is_many(value: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether it is a sequence, an array too, and not one number."""
+    return hasattr(value, "__len__")
+
+
+def many(value: Any) -> list[Any]:
+    """The items of a sequence; one number is a sequence of itself."""
+    return list(value) if is_many(value) else [value]
 
 
 def resolve(mesh: Optional[Mesh], placements: Placements) -> tuple[Optional[Mesh], Any]:

@@ -25,8 +25,8 @@ def _candidates() -> list[str]:
 
 def _load() -> ctypes.CDLL:
     # The StarPU of this package: libweft finds it by its name once it is loaded.
-    for path in sorted(Path(__file__).parent.glob("libstarpu-1.4.so.*")):
-        ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    for own in sorted(Path(__file__).parent.glob("libstarpu-1.4.so.*")):
+        ctypes.CDLL(str(own), mode=ctypes.RTLD_GLOBAL)
         break
     reasons = []
     for path in _candidates():
@@ -70,7 +70,7 @@ class WeftIOError(WeftError, OSError):
     """A file cannot be read or written."""
 
 
-_KINDS = {status: WeftValueError for status in (_api.weft_status.ERR_INVALID, _api.weft_status.ERR_SHAPE, _api.weft_status.ERR_DTYPE,
+_KINDS: dict[_api.weft_status, type[WeftError]] = {status: WeftValueError for status in (_api.weft_status.ERR_INVALID, _api.weft_status.ERR_SHAPE, _api.weft_status.ERR_DTYPE,
                                                 _api.weft_status.ERR_LAYOUT, _api.weft_status.ERR_MESH)}
 _KINDS.update({_api.weft_status.ERR_NOMEM: WeftMemoryError, _api.weft_status.ERR_TIMEOUT: WeftTimeoutError,
                _api.weft_status.ERR_IO: WeftIOError})
@@ -169,7 +169,7 @@ def init(ranks: int = 0, *, local_ranks: int = 0, comm: Any = None, kind: str = 
 
 
 def _init_communicator(comm: Any, config: _api.weft_config) -> None:
-    from mpi4py import MPI  # the caller has it: comm is its object
+    from mpi4py import MPI # type: ignore[import-not-found]  # the caller has it: comm is its object
 
     if not isinstance(comm, MPI.Comm):
         raise TypeError(f"comm: an mpi4py communicator is expected, not {type(comm).__name__}")
@@ -308,7 +308,7 @@ def counters() -> dict[str, int]:
     start()
     found = _api.weft_counters()
     check(lib.weft_get_counters(ctypes.byref(found), ctypes.sizeof(found)))
-    return {name: getattr(found, name) for name, _ in found._fields_}
+    return {field[0]: getattr(found, field[0]) for field in found._fields_}
 
 
 def pending() -> str:

@@ -54,18 +54,19 @@ def _install() -> None:
         setattr(Tensor, f"__{name}__", binary(function))
     for name, outcome in (("eq", _lib.weft_eq), ("ne", _lib.weft_ne)): # Python would compare addresses where one is NotImplemented
         setattr(Tensor, f"__{name}__", comparison(outcome))
-    Tensor.__hash__ = object.__hash__ # type: ignore[method-assign]
+    Tensor.__hash__ = object.__hash__ # type: ignore[assignment, method-assign]
     for name, pair in {"and": (_lib.weft_logical_and, _lib.weft_bitwise_and), "or": (_lib.weft_logical_or, _lib.weft_bitwise_or),
                        "xor": (_lib.weft_logical_xor, _lib.weft_bitwise_xor)}.items():
         setattr(Tensor, f"__{name}__", logical(*pair))
         setattr(Tensor, f"__r{name}__", logical(*pair))
-    Tensor.__radd__ = Tensor.__add__ # type: ignore[attr-defined]
-    Tensor.__rmul__ = Tensor.__mul__ # type: ignore[attr-defined]
+    Tensor.__radd__ = Tensor.__add__ # type: ignore[assignment, attr-defined]
+    Tensor.__rmul__ = Tensor.__mul__ # type: ignore[assignment, attr-defined]
     for name, function in {"sub": _lib.weft_sub, "truediv": _lib.weft_div, "pow": _lib.weft_pow}.items():
         setattr(Tensor, f"__r{name}__", reflected(function))
-    for name, function in {"add": _lib.weft_add_inplace, "mul": _lib.weft_mul_inplace, "truediv": _lib.weft_div_inplace, "sub": None, "pow": None,
+    in_places: dict[str, Any] = {"add": _lib.weft_add_inplace, "mul": _lib.weft_mul_inplace, "truediv": _lib.weft_div_inplace, "sub": None, "pow": None,
                            "floordiv": None, "mod": None, "and": None, "or": None, "xor": None, "matmul": None, "lshift": None,
-                           "rshift": None}.items():
+                           "rshift": None}
+    for name, function in in_places.items():
         setattr(Tensor, f"__i{name}__", in_place(function, f"__{name}__"))
 
 

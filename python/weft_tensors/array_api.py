@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 import numpy
 
 from . import _api, functions as _f
-from ._core import (DTYPES, Axes, DType, Mesh, Placements, Tensor, _lib, _scalar, axes, bool_, dtype_of, float32, float64, int64, int64s, ints, made,
+from ._core import (DTYPES, Axes, DType, Mesh, Placements, Tensor, _lib, _scalar, axes, bool_, dtype_of, float32, float64, int64, int64s, ints, made, many,
                     operands, resolve, same_length)
 from .arrays import asarray, cat, chunk, split
 
@@ -93,7 +93,7 @@ def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     chosen = axis if dim is None else dim
     if chosen is None:
         chosen = [i for i, size in enumerate(x.shape) if size == 1]
-    for each in sorted({_dimension(x, each) for each in (chosen if hasattr(chosen, "__len__") else [chosen])}, reverse=True):
+    for each in sorted({_dimension(x, each) for each in many(chosen)}, reverse=True):
         if x.shape[each] != 1:
             raise ValueError(f"squeeze: dimension {each} has size {x.shape[each]}")
         x = made(_lib.weft_squeeze(x, each))
@@ -114,7 +114,7 @@ def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
 def flip(x: Tensor, /, axis: Axes = None, *, dims: Axes = None) -> Tensor:
     """The order of dimensions reversed; of all of them by default."""
     chosen = axis if dims is None else dims
-    return _f.flip(x, tuple(range(x.ndim)) if chosen is None else chosen) if x.ndim else x
+    return _f.flip(x, tuple(range(x.ndim)) if chosen is None else many(chosen)) if x.ndim else x
 
 
 def roll(x: Tensor, /, shift: Any, axis: Axes = None, *, dims: Axes = None) -> Tensor:
@@ -122,10 +122,10 @@ def roll(x: Tensor, /, shift: Any, axis: Axes = None, *, dims: Axes = None) -> T
     chosen = axis if dims is None else dims
     if chosen is None:
         flat = _f.reshape(x, x.size)
-        for by in shift if hasattr(shift, "__len__") else [shift]:
+        for by in many(shift):
             flat = _f.roll(flat, by, 0)
         return _f.reshape(flat, x.shape)
-    dims_, by_ = list(chosen) if hasattr(chosen, "__len__") else [chosen], list(shift) if hasattr(shift, "__len__") else [shift]
+    dims_, by_ = many(chosen), many(shift)
     if len(dims_) == 1 or len(by_) == 1: # one for all
         dims_, by_ = dims_ * (len(by_) if len(dims_) == 1 else 1), by_ * (len(dims_) if len(by_) == 1 else 1)
     if len(dims_) != len(by_):
@@ -153,7 +153,7 @@ def repeat_axis(x: Tensor, count: int, axis: int) -> Tensor:
 
 def tile(x: Tensor, repetitions: Sequence[int], /) -> Tensor:
     """The tensor repeated along each dimension."""
-    counts = list(repetitions) if hasattr(repetitions, "__len__") else [repetitions]
+    counts = many(repetitions)
     counts = [1] * (x.ndim - len(counts)) + counts
     while x.ndim < len(counts):
         x = _f.unsqueeze(x, 0)

@@ -72,7 +72,7 @@ class _Shard:
 def to_dlpack_array(tensor: Tensor, local_rank: int) -> Any:
     if tensor.dtype is bfloat16: # NumPy has none
         shape = tensor.local_box(local_rank)[1]
-        array = numpy.empty(shape, numpy.uint16)
+        array: Any = numpy.empty(shape, numpy.uint16)
         check(_lib.weft_local_to_host(tensor, local_rank, array.ctypes.data, array.nbytes))
     else:
         array = numpy.from_dlpack(_Shard(tensor, local_rank))
@@ -100,7 +100,8 @@ class Access:
         count = int(numpy.prod(extent, dtype=numpy.int64))
         if not count:
             return numpy.empty(extent, kind)
-        array = numpy.frombuffer((ctypes.c_char * (count * kind.itemsize)).from_address(address), kind).reshape(extent)
+        memory: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(address)
+        array = numpy.frombuffer(memory, kind).reshape(extent)
         array.flags.writeable = self.mode != _api.weft_access.READ
         return array
 
@@ -135,7 +136,7 @@ def _dtype_and_shape(managed: int, name: bytes) -> tuple[DType, tuple[int, ...]]
     base = managed + (ctypes.sizeof(_Versioned) + 8 if name == b"dltensor_versioned" else 0)
     ndim = ctypes.c_int32.from_address(base + 16).value
     code, bits = ctypes.c_uint8.from_address(base + 20).value, ctypes.c_uint8.from_address(base + 21).value
-    shape = (c_int64 * ndim).from_address(c_void_p.from_address(base + 24).value) if ndim else ()
+    shape = (c_int64 * ndim).from_address(c_void_p.from_address(base + 24).value or 0) if ndim else ()
     names = {(2, 64): "float64", (2, 32): "float32", (4, 16): "bfloat16", (2, 16): "float16", (0, 64): "int64", (0, 32): "int32",
              (1, 8): "uint8", (6, 8): "bool"}
     if (code, bits) not in names:
@@ -175,6 +176,7 @@ def from_local(locals: Any, mesh: Optional[Mesh] = None, placements: Placements 
     if not copy and len({id(each) for each in arrays if each is not None}) < sum(each is not None for each in arrays):
         raise ValueError("locals: two ranks would write to one array; copy=True gives each memory of its own")
     if shape is None:
+        assert first is not None
         if any(each and len(each[1]) != len(first[1]) for each in known):
             raise ValueError("locals: the arrays have different numbers of dimensions")
         whole = _whole_shape(mesh, array_of_placements, [each[1] if each else (0,) * len(first[1]) for each in known], first[1])

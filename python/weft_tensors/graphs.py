@@ -114,7 +114,8 @@ class Graph:
     def __init__(self, function: Callable[..., Any], name: Optional[str] = None, freeze: bool = False, donate: Any = (),
                  passes: Optional[int] = None) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.name = function, name or getattr(function, "__name__", "graph")
+        self.function = function
+        self.name = name or str(getattr(function, "__name__", "graph"))
         self.frozen, self.donated, self.passes = freeze, tuple(donate), passes
         self._of_structure: dict[Any, Any] = {}
         self._last: Optional[_Body] = None
@@ -170,7 +171,7 @@ class Graph:
         """Counts: runs, captures, replays, guards_failed, fused, ..."""
         found = _api.weft_graph_info()
         check(_lib.weft_graph_get_info(self._body().handle, byref(found), ctypes.sizeof(found)))
-        values = {name: getattr(found, name) for name, _ in found._fields_}
+        values = {field[0]: getattr(found, field[0]) for field in found._fields_}
         return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
     def predict(self, **options: Any) -> dict[str, Any]:
@@ -178,7 +179,7 @@ class Graph:
         given = fill(_api.weft_predict_options, **options)
         found = _api.weft_prediction()
         check(_lib.weft_graph_predict(self._body().handle, byref(given), byref(found), ctypes.sizeof(found)))
-        values = {name: getattr(found, name) for name, _ in found._fields_}
+        values = {field[0]: getattr(found, field[0]) for field in found._fields_}
         return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
     def shard(self, *, max_bytes: int = 0) -> dict[str, Any]:
@@ -187,7 +188,7 @@ class Graph:
         check(_lib.weft_graph_shard(self._body().handle, byref(options)))
         found = _api.weft_graph_shard_info()
         check(_lib.weft_graph_get_shard_info(self._body().handle, byref(found), ctypes.sizeof(found)))
-        return {name: getattr(found, name) for name, _ in found._fields_}
+        return {field[0]: getattr(found, field[0]) for field in found._fields_}
 
     def text(self) -> str:
         """The calls of the newest run, one per line."""

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ctypes import c_int, c_int64, c_void_p
-from typing import Any
+from typing import Any, Optional
 
 import numpy
 
@@ -211,7 +211,8 @@ def _put_by_indices(a: Tensor, indices: list[Tensor], value: Any, rest: Any = ()
 def _put_box(a: Tensor, entries: list[Any], value: Any) -> None:
     """Of numbers and slices: the value in its place of a tensor as large as `a`, which is copied where a mask says so."""
     shape = a.shape
-    kept, starts, stops, steps, sizes = [], [], [], [], []
+    starts, stops, steps, sizes = [], [], [], []
+    kept: list[Optional[int]] = []
     dim = 0
     for entry in entries:
         if entry is None:

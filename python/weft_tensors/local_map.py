@@ -39,7 +39,8 @@ def local_map(function: Callable[..., Any], inputs: Sequence[Tensor], outputs: S
     count = len(inputs)
     chosen = mesh if mesh is not None else inputs[0].mesh if inputs else None
     ndim = chosen.ndim if chosen is not None else _lib.weft_mesh_ndim(_lib.weft_mesh_current())
-    descriptions, keep = (_api.weft_local_output * max(len(outputs), 1))(), []
+    descriptions = (_api.weft_local_output * max(len(outputs), 1))()
+    keep: list[Any] = []
     for slot, (shape, dtype, placements) in zip(descriptions, outputs):
         sizes, array = int64s(shape), _placement_array(placements, ndim)
         slot.dtype, slot.ndim = dtype_of(dtype), len(sizes)

@@ -273,7 +273,7 @@ class Module:
         input_function(module, inputs, mesh) and output_function(module, outputs, mesh) may return other tensors."""
         mesh, _ = resolve(mesh, None)
         by_handle = {module._handle: (name, module) for name, module in self.named_modules()}
-        keep = {"partition": partition, "input": input_function, "output": output_function, "modules": by_handle}
+        keep: dict[str, Any] = {"partition": partition, "input": input_function, "output": output_function, "modules": by_handle}
         key, status = _distributions.add(keep), 1
         try:
             with scope():
@@ -541,7 +541,7 @@ class CrossEntropyLoss(Module):
 
     def __init__(self, reduction: str = "mean", ignore_index: int = -100, label_smoothing: float = 0.0) -> None:
         super().__init__()
-        self.options = {"reduction": reduction, "ignore_index": ignore_index, "label_smoothing": label_smoothing}
+        self.options: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index, "label_smoothing": label_smoothing}
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.cross_entropy(input, target, **self.options)

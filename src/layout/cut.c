@@ -12,7 +12,7 @@ struct weft_sizes {
     weft_sizes *next; /* in its bucket */
     uint64_t digest;
     int64_t count, total, largest; /* `largest`: the first part with the most rows */
-    weft_cut_kind equal;                /* WEFT_CUT_SIZES: to no other cut */
+    weft_cut_kind equal;           /* WEFT_CUT_SIZES: to no other cut */
     int64_t *begin;                /* count + 1: where each part begins */
     int64_t *filled;               /* count + 1: how many parts before each one have rows */
     int64_t sizes[];
