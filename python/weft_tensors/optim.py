@@ -105,3 +105,6 @@ class AdamW(Adam):
     def __init__(self, parameters: Iterable[Tensor], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 1e-2, *, foreach: Any = None, fused: Any = None) -> None:
         super().__init__(parameters, lr, betas, eps, weight_decay)
+
+
+from . import lr_scheduler # noqa: E402, F401  (it needs Optimizer)

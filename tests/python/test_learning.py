@@ -420,3 +420,66 @@ def test_no_leak_of_recomputed_values(mesh):
     # A leak of one tensor a call would be 14 MB and more each time; the pool of buffers grows at first.
     # As often in each process: all of them call together.
     assert min([growth() for _ in range(6)]) < 7 << 20
+
+
+def rates(make, steps, lr=1.0):
+    """The learning rates of so many steps, and those of a schedule that goes on from a state in their middle."""
+    def optimizer():
+        return wt.optim.SGD([wt.ones(2, requires_grad=True)], lr=lr)
+
+    first = make(optimizer())
+    found, state = [], None
+    for step in range(steps):
+        found += first.get_last_lr()
+        if step == steps // 2:
+            state = first.state_dict()
+        first.step()
+    second = make(optimizer())
+    second.load_state_dict(state)
+    again = []
+    for _ in range(steps // 2, steps):
+        again += second.get_last_lr()
+        second.step()
+    assert again == found[steps // 2:]
+    return found
+
+
+def test_learning_rates():
+    s = wt.optim.lr_scheduler
+    same = np.testing.assert_allclose
+    same(rates(lambda o: s.StepLR(o, 2, 0.1), 5), [1, 1, 0.1, 0.1, 0.01])
+    same(rates(lambda o: s.MultiStepLR(o, [3, 1], 0.5), 5), [1, 0.5, 0.5, 0.25, 0.25])
+    same(rates(lambda o: s.ExponentialLR(o, 0.5), 4), [1, 0.5, 0.25, 0.125])
+    same(rates(lambda o: s.ConstantLR(o, 0.5, 3), 5), [0.5, 0.5, 0.5, 1, 1])
+    same(rates(lambda o: s.LinearLR(o, 0.5, total_iters=4), 6, 0.05), [0.025, 0.03125, 0.0375, 0.04375, 0.05, 0.05])
+    same(rates(lambda o: s.PolynomialLR(o, 4), 6, 0.001), [0.001, 0.00075, 0.0005, 0.00025, 0, 0], atol=1e-18)
+    same(rates(lambda o: s.LambdaLR(o, lambda step: 1 / (1 + step)), 3), [1, 1 / 2, 1 / 3])
+    same(rates(lambda o: s.CosineAnnealingWarmRestarts(o, 2, 2), 7), [1, 0.5, 1, 0.5 + 0.5**1.5, 0.5, 0.5 - 0.5**1.5, 1])
+    # By the recurrence that leads from one rate to the next.
+    found = rates(lambda o: s.CosineAnnealingLR(o, 7, 0.1), 8)
+    for t in range(6):
+        same(found[t + 1] - 0.1, (found[t] - 0.1) * (1 + np.cos(np.pi * (t + 1) / 7)) / (1 + np.cos(np.pi * t / 7)))
+    assert abs(found[7] - 0.1) < 1e-15
+    for way in ("cos", "linear"):
+        found = rates(lambda o, way=way: s.OneCycleLR(o, 2.0, 10, anneal_strategy=way), 10)
+        same([found[0], found[2], found[9]], [2 / 25, 2, 2 / 25 / 1e4])
+        assert found[0] < found[1] < found[2] > found[3] > found[8] > found[9]
+    same(rates(lambda o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 2), s.ExponentialLR(o, 0.9)], [2]), 5), [0.1, 0.1, 1, 0.9, 0.81])
+    with pytest.raises(ValueError, match="milestones: 0 are given, and 2 schedulers need 1"):
+        optimizer = wt.optim.SGD([wt.ones(2, requires_grad=True)], lr=1.0)
+        s.SequentialLR(optimizer, [s.ConstantLR(optimizer), s.ExponentialLR(optimizer, 0.9)], [])
+
+
+def test_learning_rate_on_a_plateau():
+    optimizer = wt.optim.SGD([wt.ones(2, requires_grad=True)], lr=1.0)
+    scheduler = wt.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1, cooldown=1, min_lr=0.2)
+    found = []
+    for loss in (3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1):
+        scheduler.step(loss)
+        found.append(optimizer.lr)
+    # Two steps without a better one, then one step that does not count; never below min_lr.
+    assert found == [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2, 0.2, 0.2, 0.2]
+    other = wt.optim.SGD([wt.ones(2, requires_grad=True)], lr=1.0)
+    again = wt.optim.lr_scheduler.ReduceLROnPlateau(other, factor=0.5, patience=1, cooldown=1, min_lr=0.2)
+    again.load_state_dict(scheduler.state_dict())
+    assert other.lr == 0.2 and again.best == 1
