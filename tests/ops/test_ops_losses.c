@@ -345,7 +345,8 @@ static void case_general_cross_entropy(void)
         double scale = (c.has_gradient ? c.gradient.dense[from] : 1) / (c.options.reduction == WEFT_LOSS_MEAN ? counted : 1);
         for (int64_t i = 0; i < c.classes; i++) {
             double *gradient = &c.gradients[row * c.classes + i];
-            *gradient = scale * (*gradient + all * exp(x[i]) / sum);
+            bool ignored = !soft && target == c.options.ignore_index; /* 0, also where no row counts and the mean is NaN */
+            *gradient = ignored ? 0 : scale * (*gradient + all * exp(x[i]) / sum);
         }
     }
     double total = 0, largest = 8 + 8 * (double)c.classes;
