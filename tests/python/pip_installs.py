@@ -43,10 +43,10 @@ class Pip(unittest.TestCase):
         listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, check=True).stdout
         subprocess.run(["tar", "-C", ROOT, "--null", "-T", "-", "-cf", folder / "source.tar"], input=listed, check=True)
         subprocess.run(["tar", "-C", source, "-xf", folder / "source.tar"], check=True)
-        # Compiled for its result alone: without optimisation, and for no device.
+        # Compiled for its result alone: without optimisation, and for no device. pip 23.0 (Debian 12) takes one setting of a name.
         status, output, error = run(["bash", "-c", f'eval "$("{ROOT}/script/bootstrap" --print-env)" && exec "$@"', "bash",
-                                     python, "-m", "pip", "install", "--quiet", "--no-build-isolation", ".", "-Csetup-args=-Doptimization=0",
-                                     "-Csetup-args=-Ddebug=false", "-Csetup-args=-Dcuda=disabled"], source,
+                                     python, "-m", "pip", "install", "--quiet", "--no-build-isolation", ".",
+                                     "--config-settings=setup-args=-Dcuda=disabled"], source, CFLAGS="-O0 -g0", CXXFLAGS="-O0 -g0",
                                     PATH=f"{python.parent}:{ENVIRONMENT['PATH']}")
         self.assertEqual(status, 0, output[-3000:] + error[-3000:])
         package = next((folder / "environment/lib").glob("python*/site-packages/weft_tensors"))
