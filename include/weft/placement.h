@@ -53,7 +53,7 @@ typedef enum weft_cut_kind { WEFT_CUT_CHUNKS = 0, WEFT_CUT_BALANCED, WEFT_CUT_SI
 /** A list of the sizes of parts, made by weft_shard_sizes() or from a text. Equal lists are one; they are kept until the program ends. */
 typedef struct weft_sizes weft_sizes;
 
-/** What the functions below make. If you fill it in yourself, begin with zeros: `weft_placement p = { .kind = WEFT_SHARD };`. */
+/** The functions below make placements. If you fill one in yourself, begin with zeros: `weft_placement p = { .kind = WEFT_SHARD };`. */
 typedef struct weft_placement {
     weft_placement_kind kind;
     int dim;                 /**< for WEFT_SHARD: the tensor dimension (negative counts from the end); otherwise ignored */

@@ -82,8 +82,8 @@ weft_status weft_placements_check_sizes(const weft_mesh_impl *mesh, const weft_p
 
 /* ---- cuts (cut.c)
  *
- * Of n rows into `parts` parts by a Shard. Sizes that are not those of n rows in so many parts cut chunks: layouts between two
- * others have them (a plan that changes one mesh dimension after the other). */
+ * A Shard cuts n rows into `parts` parts. If its listed sizes do not add up to n rows in so many parts, it cuts chunks. This
+ * happens in layouts between two others, when a plan changes one mesh dimension after the other. */
 
 /* The rows that part `index` holds. Empty chunks lie at n, other empty parts where they are listed. */
 void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);

@@ -47,7 +47,7 @@ static int next_cut(const descent *down, int m)
 }
 
 /* The coordinates first .. last of mesh dimension m whose part of `n` rows from `offset` on intersects
- * the interval; false: none. Those at both ends do, and all between them that are not empty. */
+ * the interval; false: none does. The first and the last part are not empty; parts between them may be. */
 static bool meeting(const descent *down, int m, int64_t offset, int64_t n, int64_t *first, int64_t *last)
 {
     weft_placement shard = down->layout->placements[m];

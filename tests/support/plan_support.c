@@ -209,7 +209,7 @@ void reference_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, i
     }
 }
 
-/* What coordinate `index` of a mesh dimension holds of n rows, by counting. */
+/* Counts the rows that coordinate `index` of a mesh dimension holds of n rows. */
 static void reference_part(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)
 {
     const int64_t *sizes;

@@ -119,7 +119,7 @@ static void operations_keep_the_cut(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* What a process of an MPI program has: n / p rows, and one more in the first n % p processes. */
+/* Processes of an MPI program have n / p rows each, and the first n % p of them one more. */
 static void own_arrays_in_place(void **state)
 {
     (void)state;
