@@ -31,7 +31,7 @@ static uint64_t fingerprint(const weft_import *import)
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = import->canonical[m];
         int64_t words[] = { (int64_t)p.kind, p.dim, (int64_t)p.op, (int64_t)p.cut,
-                            p.sizes == NULL ? 0 : (int64_t)weft_sizes_digest(p.sizes) };
+                            p.sizes == NULL ? 0 : (int64_t)p.sizes->digest };
         hash = weft_hash_bytes(words, sizeof(words), hash);
     }
     return import->asks ? hash

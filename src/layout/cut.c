@@ -8,16 +8,6 @@
 
 /* ---- lists of sizes ------------------------------------------------------------------------------------ */
 
-struct weft_sizes {
-    weft_sizes *next; /* in its bucket */
-    uint64_t digest;
-    int64_t count, total, largest; /* `largest`: the first part with the most rows */
-    weft_cut_kind equal;           /* WEFT_CUT_SIZES: to no other cut */
-    int64_t *begin;                /* count + 1: where each part begins */
-    int64_t *filled;               /* count + 1: how many parts before each one have rows */
-    int64_t sizes[];
-};
-
 /* Placements are values that may outlive the library's state, and may be made by any thread: the lists stay, in buckets that only
  * grow, at their front. */
 enum { NUM_BUCKETS = 256 };
@@ -101,26 +91,6 @@ const weft_sizes *weft_sizes_intern(int64_t count, const int64_t sizes[])
         }
     }
     return known;
-}
-
-uint64_t weft_sizes_digest(const weft_sizes *sizes)
-{
-    return sizes->digest;
-}
-
-int64_t weft_sizes_count(const weft_sizes *sizes)
-{
-    return sizes->count;
-}
-
-const int64_t *weft_sizes_items(const weft_sizes *sizes)
-{
-    return sizes->sizes;
-}
-
-int64_t weft_sizes_total(const weft_sizes *sizes)
-{
-    return sizes->total;
 }
 
 /* ---- parts --------------------------------------------------------------------------------------------- */

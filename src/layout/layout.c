@@ -72,7 +72,7 @@ static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placem
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = placements[m];
         hash = weft_hash_u64(hash ^ ((uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op | (uint64_t)p.cut << 40) ^
-                             (p.sizes == NULL ? 0 : weft_sizes_digest(p.sizes)));
+                             (p.sizes == NULL ? 0 : p.sizes->digest));
     }
     for (int d = 0; d < ndim; d++) {
         hash = weft_hash_u64(hash ^ (uint64_t)shape[d]);
@@ -95,7 +95,7 @@ static void make_digests(weft_layout *layout)
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = layout->placements[m];
         digest = weft_digest_add(digest, (uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op | (uint64_t)p.cut << 40);
-        digest = p.sizes == NULL ? digest : weft_digest_add(digest, weft_sizes_digest(p.sizes));
+        digest = p.sizes == NULL ? digest : weft_digest_add(digest, p.sizes->digest);
     }
     layout->digest = digest;
 }

@@ -98,13 +98,18 @@ int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t
 /* Cuts in canonical form, in place: those that make the same parts of this shape are equal. Sizes that do not fit become chunks:
  * `placements` may come from another layout. */
 void weft_placements_settle(const weft_mesh_impl *mesh, const int64_t shape[], weft_placement placements[]);
+/* A list of sizes, never changed. */
+struct weft_sizes {
+    weft_sizes *next; /* in its bucket */
+    uint64_t digest; /* equal for equal lists on all processes */
+    int64_t count, total, largest; /* `largest`: the first part with the most rows */
+    weft_cut_kind equal;           /* WEFT_CUT_SIZES: to no other cut */
+    int64_t *begin;                /* count + 1: where each part begins */
+    int64_t *filled;               /* count + 1: how many parts before each one have rows */
+    int64_t sizes[];
+};
 /* The one list with these sizes. NULL: no memory, a negative one, none, or a sum beyond int64. */
 const weft_sizes *weft_sizes_intern(int64_t count, const int64_t sizes[]);
-/* Equal for equal lists on all processes. */
-uint64_t weft_sizes_digest(const weft_sizes *sizes);
-int64_t weft_sizes_count(const weft_sizes *sizes);
-const int64_t *weft_sizes_items(const weft_sizes *sizes);
-int64_t weft_sizes_total(const weft_sizes *sizes);
 
 /* ---- shapes -------------------------------------------------------------------------------------------- */
 

@@ -27,9 +27,9 @@ int weft_placement_sizes(weft_placement placement, const int64_t **sizes)
 {
     bool has = placement.kind == WEFT_SHARD && placement.cut == WEFT_CUT_SIZES && placement.sizes != NULL;
     if (sizes != NULL) {
-        *sizes = has ? weft_sizes_items(placement.sizes) : NULL;
+        *sizes = has ? placement.sizes->sizes : NULL;
     }
-    return has ? (int)weft_sizes_count(placement.sizes) : 0;
+    return has ? (int)placement.sizes->count : 0;
 }
 
 weft_placement weft_replicate(void)
@@ -133,14 +133,14 @@ weft_status weft_placements_check_sizes(const weft_mesh_impl *mesh, const weft_p
             snprintf(why, why_size, "entry %d lists sizes of dimension %d, which another mesh dimension cuts before it", m, p.dim);
             return WEFT_ERR_LAYOUT;
         }
-        if (listed && weft_sizes_count(p.sizes) != mesh->shape[m]) {
+        if (listed && p.sizes->count != mesh->shape[m]) {
             snprintf(why, why_size, "entry %d lists %lld sizes, and mesh dimension %d has %lld ranks", m,
-                     (long long)weft_sizes_count(p.sizes), m, (long long)mesh->shape[m]);
+                     (long long)p.sizes->count, m, (long long)mesh->shape[m]);
             return WEFT_ERR_LAYOUT;
         }
-        if (listed && weft_sizes_total(p.sizes) != shape[p.dim]) {
+        if (listed && p.sizes->total != shape[p.dim]) {
             snprintf(why, why_size, "entry %d lists sizes of %lld rows in all, and dimension %d has %lld", m,
-                     (long long)weft_sizes_total(p.sizes), p.dim, (long long)shape[p.dim]);
+                     (long long)p.sizes->total, p.dim, (long long)shape[p.dim]);
             return WEFT_ERR_LAYOUT;
         }
         if (p.kind == WEFT_SHARD && mesh->shape[m] > 1) {
@@ -300,7 +300,7 @@ static void write_cut(weft_text *text, weft_placement shard, int64_t most)
         weft_text_add(text, "=");
     }
     if (shard.cut == WEFT_CUT_SIZES && shard.sizes != NULL) {
-        const int64_t *sizes = weft_sizes_items(shard.sizes), count = weft_sizes_count(shard.sizes);
+        const int64_t *sizes = shard.sizes->sizes, count = shard.sizes->count;
         const int64_t shown = count <= most ? count : most / 2;
         weft_text_add(text, "{");
         weft_text_add_sizes(text, (int)shown, sizes, ",");
