@@ -92,7 +92,8 @@ int main(void)
         { "other parts", 1, "S0", "S0=" },       { "all-gather", 1, "S0=", "R" },
         { "all-to-all", 1, "S0=", "S1=" },       { "other parts", 1, "S0{*}", "S0=" },
         { "all-gather", 1, "S0{*}", "R" },       { "all-to-all", 1, "S0{*}", "S1" },
-        { "all-to-all", 2, "S0=,S0=", "S1,S1" },
+        { "all-to-all", 2, "S0=,S0=", "S1,S1" }, { "inner gather", 2, "S0@1,S0", "R,S0" },
+        { "other order", 2, "S0@1,S0", "S0,S0" },
     };
     static const int64_t shapes[][2] = { { 65536, 1024 }, { 100003, 77 } };
     for (int side = 2; side <= 256; side *= side == 2 ? 2 : 4) {

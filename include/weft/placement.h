@@ -9,11 +9,14 @@
  *   S0=          weft_shard_balanced()  3, 3, 2, 2   n / p rows, and one more in each of the first n % p: what most MPI programs do
  *   S0{5,0,4,1}  weft_shard_sizes()     5, 0, 4, 1   as listed
  *
- * If several mesh dimensions shard one tensor dimension, they split it from left to right: each splits the parts of the
- * previous one. For example, five rows with [Shard(0), Shard(0)] on a 2x2 mesh become 2, 1, 1, 1. Listed sizes are those
- * of the whole dimension, so they are possible only where no mesh dimension further left cuts it.
+ * If several mesh dimensions shard one tensor dimension, each splits the parts of the previous one: those of a lower level
+ * come first, and those of one level from left to right. For example, five rows with [Shard(0), Shard(0)] on a 2x2 mesh
+ * become 2, 1, 1, 1. With [S0@1,S0], whose first placement has level 1, the second mesh dimension cuts first: rows 0 and 1
+ * lie at coordinate (0, 0), row 2 at (1, 0), row 3 at (0, 1) and row 4 at (1, 1). This is how PyTorch shards the parameters
+ * of a tensor-parallel module fully: gathering along the first mesh dimension leaves S0 of the second one where it is.
+ * Listed sizes are those of the whole dimension, so they are possible only for the mesh dimension that cuts it first.
  *
- * Cuts that make the same parts are equal: S0= of 8 rows over 4 ranks is S0, and is printed so.
+ * Layouts with the same parts are equal: S0= of 8 rows over 4 ranks is S0, and [S0@7,R] is [S0,R]. They are printed so.
  *
  * Linear operations compute with the addends of a Partial tensor, and their result is Partial (docs/operations.md,
  * "Partial that passes"). Infinities and NaN make a difference: infinity times a Partial tensor (weft_mul(),
@@ -60,6 +63,7 @@ typedef struct weft_placement {
     weft_reduce_op op;       /**< for WEFT_PARTIAL; otherwise ignored */
     weft_cut_kind cut;       /**< for WEFT_SHARD; otherwise ignored */
     const weft_sizes *sizes; /**< for WEFT_CUT_SIZES; otherwise ignored */
+    int level;               /**< for WEFT_SHARD: at least 0; the lowest cuts first */
 } weft_placement;
 
 /** A box of a global index space: the indices i with offset[d] <= i[d] < offset[d] + extent[d]. Only the first ndim
@@ -93,8 +97,8 @@ WEFT_API weft_placement weft_replicate(void);
 WEFT_API weft_placement weft_partial(weft_reduce_op op);
 
 /**
- * Parses exactly `n` placements separated by commas: "S0,R", "S(0),P(sum)", "S(-1),P", "R", "S0=", "S1{3,0,5}". White
- * space is ignored, letters may be upper or lower case, and P alone means P(sum).
+ * Parses exactly `n` placements separated by commas: "S0,R", "S(0),P(sum)", "S(-1),P", "R", "S0=", "S1{3,0,5}",
+ * "S0@1". White space is ignored, letters may be upper or lower case, and P alone means P(sum).
  *
  * \param out  receives n placements; unchanged on error
  * \return WEFT_ERR_INVALID if `text` or `out` is NULL, n is not in 0..WEFT_MAX_DIMS, or the text does not have

@@ -110,16 +110,24 @@ class Shard(Placement):
 
     cut: "chunks" of ceil(n / p) rows, as torch.chunk cuts; "balanced", n / p rows and one more in the first n % p parts, as most MPI
     programs cut; or the sizes of the parts, one for each rank of the mesh dimension: Shard(0, (3, 0, 5)).
+
+    level: of several mesh dimensions that shard one tensor dimension, the one of the lowest level cuts first, and of one level the
+    leftmost one.
     """
 
     dim: int
     cut: Union[str, tuple[int, ...]] = "chunks"
+    level: int = 0
 
     def __post_init__(self) -> None:
         dim = operator.index(self.dim)
         if not -1000 < dim < 1000:
             raise ValueError(f"dim: {dim} is no dimension")
         object.__setattr__(self, "dim", dim)
+        level = operator.index(self.level)
+        if not 0 <= level < 1000:
+            raise ValueError(f"level: {level} is out of range, expected 0 to 999")
+        object.__setattr__(self, "level", level)
         if isinstance(self.cut, str):
             if self.cut not in ("chunks", "balanced"):
                 raise ValueError(f"cut: {self.cut!r} is neither \"chunks\" nor \"balanced\" nor a tuple of sizes")
@@ -133,17 +141,20 @@ class Shard(Placement):
         object.__setattr__(self, "cut", sizes)
 
     def __repr__(self) -> str:
-        return f"Shard({self.dim})" if self.cut == "chunks" else f"Shard({self.dim}, {self.cut!r})"
+        cut = "" if self.cut == "chunks" else f", {self.cut!r}"
+        return f"Shard({self.dim}{cut}{f', level={self.level}' if self.level else ''})"
 
     def __str__(self) -> str:
-        if isinstance(self.cut, tuple):
-            return f"S{self.dim}{{{','.join(map(str, self.cut))}}}"
-        return f"S{self.dim}=" if self.cut == "balanced" else f"S{self.dim}"
+        sizes = f"{{{','.join(map(str, self.cut))}}}" if isinstance(self.cut, tuple) else "=" if self.cut == "balanced" else ""
+        return f"S{self.dim}{sizes}{f'@{self.level}' if self.level else ''}"
 
     def _of_c(self) -> _api.weft_placement:
         if isinstance(self.cut, tuple):
-            return _lib.weft_shard_sizes(self.dim, len(self.cut), (c_int64 * len(self.cut))(*self.cut))
-        return _lib.weft_shard_balanced(self.dim) if self.cut == "balanced" else _lib.weft_shard(self.dim)
+            placement = _lib.weft_shard_sizes(self.dim, len(self.cut), (c_int64 * len(self.cut))(*self.cut))
+        else:
+            placement = _lib.weft_shard_balanced(self.dim) if self.cut == "balanced" else _lib.weft_shard(self.dim)
+        placement.level = self.level
+        return placement
 
 
 @dataclass(frozen=True)
@@ -207,8 +218,8 @@ def _placement(slot: _api.weft_placement) -> Placement:
         if slot.cut == _api.weft_cut_kind.SIZES:
             sizes = ctypes.POINTER(c_int64)()
             count = _lib.weft_placement_sizes(slot, ctypes.byref(sizes))
-            return Shard(slot.dim, tuple(sizes[:count]))
-        return Shard(slot.dim, "balanced") if slot.cut == _api.weft_cut_kind.BALANCED else Shard(slot.dim)
+            return Shard(slot.dim, tuple(sizes[:count]), slot.level)
+        return Shard(slot.dim, "balanced" if slot.cut == _api.weft_cut_kind.BALANCED else "chunks", slot.level)
     return Replicate() if slot.kind == _api.weft_placement_kind.REPLICATE else Partial(_api.weft_reduce_op(slot.op).name.lower())
 
 

@@ -223,13 +223,47 @@ static weft_placement canonical(weft_placement placement, const extents *before,
         cut = WEFT_CUT_CHUNKS;
     }
     return (weft_placement){ .kind = WEFT_SHARD, .dim = placement.dim, .cut = cut,
-                             .sizes = cut == WEFT_CUT_SIZES ? placement.sizes : NULL };
+                             .sizes = cut == WEFT_CUT_SIZES ? placement.sizes : NULL, .level = placement.level };
+}
+
+void weft_cut_order(int mesh_ndim, const weft_placement placements[], int order[])
+{
+    for (int m = 0; m < mesh_ndim; m++) {
+        int level = placements[m].kind == WEFT_SHARD ? placements[m].level : 0, i = m;
+        for (; i > 0 && placements[order[i - 1]].kind == WEFT_SHARD && placements[order[i - 1]].level > level; i--) {
+            order[i] = order[i - 1];
+        }
+        order[i] = m;
+    }
+}
+
+/* Numbers the levels of each tensor dimension that is not cut from left to right. */
+static void settle_levels(const weft_mesh_impl *mesh, const int order[], weft_placement placements[])
+{
+    int last[WEFT_MAX_DIMS] = { 0 }, count[WEFT_MAX_DIMS] = { 0 };
+    bool turned[WEFT_MAX_DIMS] = { false };
+    for (int i = 0; i < mesh->ndim; i++) {
+        weft_placement *p = &placements[order[i]];
+        p->level = 0;
+        if (p->kind == WEFT_SHARD && mesh->shape[order[i]] > 1) {
+            turned[p->dim] = turned[p->dim] || last[p->dim] > order[i];
+            last[p->dim] = order[i];
+            p->level = count[p->dim]++;
+        }
+    }
+    for (int m = 0; m < mesh->ndim; m++) {
+        weft_placement *p = &placements[m];
+        p->level = p->kind == WEFT_SHARD && turned[p->dim] ? p->level : 0;
+    }
 }
 
 void weft_placements_settle(const weft_mesh_impl *mesh, const int64_t shape[], weft_placement placements[])
 {
     extents of[WEFT_MAX_DIMS] = { { 0 } };
-    for (int m = 0; m < mesh->ndim; m++) {
+    int order[WEFT_MAX_DIMS];
+    weft_cut_order(mesh->ndim, placements, order);
+    for (int i = 0; i < mesh->ndim; i++) {
+        int m = order[i];
         weft_placement *p = &placements[m];
         if (p->kind == WEFT_SHARD) {
             extents *before = &of[p->dim];
@@ -240,4 +274,5 @@ void weft_placements_settle(const weft_mesh_impl *mesh, const int64_t shape[], w
             cut_extents(before, *p, mesh->shape[m]);
         }
     }
+    settle_levels(mesh, order, placements);
 }

@@ -71,7 +71,7 @@ static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placem
     uint64_t hash = weft_hash_u64((uint64_t)(uintptr_t)mesh + (uint64_t)dtype * 31 + (uint64_t)ndim);
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = placements[m];
-        hash = weft_hash_u64(hash ^ ((uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op | (uint64_t)p.cut << 40) ^
+        hash = weft_hash_u64(hash ^ ((uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op | (uint64_t)p.cut << 40 | (uint64_t)p.level << 48) ^
                              (p.sizes == NULL ? 0 : p.sizes->digest));
     }
     for (int d = 0; d < ndim; d++) {
@@ -94,7 +94,8 @@ static void make_digests(weft_layout *layout)
     layout->shape_digest = digest;
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = layout->placements[m];
-        digest = weft_digest_add(digest, (uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op | (uint64_t)p.cut << 40);
+        digest = weft_digest_add(digest, (uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op | (uint64_t)p.cut << 40 |
+                                             (uint64_t)p.level << 48);
         digest = p.sizes == NULL ? digest : weft_digest_add(digest, p.sizes->digest);
     }
     layout->digest = digest;
@@ -133,18 +134,21 @@ static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh_i
         layout->placements[m] = placements[m];
         layout->has_partial = layout->has_partial || placements[m].kind == WEFT_PARTIAL;
     }
+    weft_cut_order(mesh->ndim, placements, layout->order);
     make_digests(layout);
     layout->panel_rows = weft_panel_rows(&table->policy, mesh, placements, ndim, shape, dtype);
     return layout;
 }
 
-static bool has_chunks_alone(const weft_mesh_impl *mesh, const weft_placement placements[])
+/* Chunks of one level alone. */
+static bool are_settled(const weft_mesh_impl *mesh, const weft_placement placements[])
 {
-    bool chunks = true;
+    bool settled = true;
     for (int m = 0; m < mesh->ndim; m++) {
-        chunks = chunks && (placements[m].kind != WEFT_SHARD || placements[m].cut == WEFT_CUT_CHUNKS);
+        weft_placement p = placements[m];
+        settled = settled && (p.kind != WEFT_SHARD || (p.cut == WEFT_CUT_CHUNKS && p.level == 0));
     }
-    return chunks;
+    return settled;
 }
 
 const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_impl *mesh,
@@ -152,7 +156,7 @@ const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_
                                       weft_dtype dtype)
 {
     weft_placement settled[WEFT_MAX_DIMS];
-    if (!has_chunks_alone(mesh, placements)) {
+    if (!are_settled(mesh, placements)) {
         memcpy(settled, placements, (size_t)mesh->ndim * sizeof(*settled));
         weft_placements_settle(mesh, shape, settled);
         placements = settled;
@@ -252,7 +256,8 @@ void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordin
         box->offset[d] = 0;
         box->extent[d] = layout->shape[d];
     }
-    for (int m = 0; m < layout->mesh->ndim; m++) {
+    for (int i = 0; i < layout->mesh->ndim; i++) {
+        int m = layout->order[i];
         if (layout->placements[m].kind == WEFT_SHARD) {
             int d = layout->placements[m].dim;
             int64_t offset, extent;
@@ -293,12 +298,44 @@ int64_t weft_layout_parts(const weft_layout *layout, int dim)
     return parts;
 }
 
+/* The next mesh dimension of several ranks, from order[*i] on, that cuts a tensor dimension; -1: none. */
+static int next_cut(const weft_layout *layout, int dim, int *i)
+{
+    while (*i < layout->mesh->ndim) {
+        int m = layout->order[(*i)++];
+        if (layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim && layout->mesh->shape[m] > 1) {
+            return m;
+        }
+    }
+    return -1;
+}
+
+void weft_layout_mark_changed_cuts(const weft_layout *a, const weft_layout *b, bool in_a[], bool in_b[])
+{
+    for (int d = 0; d < a->ndim; d++) {
+        int i = 0, j = 0, m, k;
+        bool same = true;
+        do {
+            m = next_cut(a, d, &i);
+            k = next_cut(b, d, &j);
+            same = same && m == k && (m < 0 || weft_same_cut(a->placements[m], b->placements[m]));
+            if (m >= 0 && !same) {
+                in_a[m] = true;
+            }
+            if (k >= 0 && !same) {
+                in_b[k] = true;
+            }
+        } while (m >= 0 || k >= 0);
+    }
+}
+
 int weft_layout_largest_rank(const weft_layout *layout)
 {
     const weft_mesh_impl *mesh = layout->mesh;
     int64_t rows[WEFT_MAX_DIMS], coordinate[WEFT_MAX_DIMS];
     memcpy(rows, layout->shape, sizeof(rows));
-    for (int m = 0; m < mesh->ndim; m++) {
+    for (int i = 0; i < mesh->ndim; i++) {
+        int m = layout->order[i];
         weft_placement p = layout->placements[m];
         coordinate[m] = p.kind == WEFT_SHARD ? weft_part_largest(p, rows[p.dim], mesh->shape[m], &rows[p.dim]) : 0;
     }

@@ -59,6 +59,7 @@ int64_t weft_mesh_ravel(const weft_mesh_impl *mesh, const int64_t coordinate[]);
 /* ---- placements ---------------------------------------------------------------------------------------- */
 
 bool weft_placement_equal(weft_placement a, weft_placement b); /* ignores the fields that its kind ignores */
+bool weft_same_cut(weft_placement a, weft_placement b); /* of two Shards, whatever dimension and level */
 bool weft_placements_equal(const weft_placement a[], const weft_placement b[], int n);
 
 /* Copies `n` placements in canonical form: Shard dims made non-negative, unused fields zero; NULL `in` gives
@@ -95,8 +96,11 @@ int64_t weft_part_largest(weft_placement shard, int64_t n, int64_t parts, int64_
 int64_t weft_parts_filled(weft_placement shard, int64_t n, int64_t parts, int64_t first, int64_t last);
 /* How many parts from `index` on have as many rows as it: 1 or more. */
 int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t index);
-/* Cuts in canonical form, in place: those that make the same parts of this shape are equal. Sizes that do not fit become chunks:
- * `placements` may come from another layout. */
+/* The mesh dimensions in the order in which they cut a dimension that they share: by level, then from left to right. */
+void weft_cut_order(int mesh_ndim, const weft_placement placements[], int order[]);
+/* Cuts and levels in canonical form, in place: those that make the same parts of this shape are equal. Sizes that do not fit
+ * become chunks: `placements` may come from another layout. Levels of a tensor dimension are 0, or, if its cuts are not from left
+ * to right, their numbers in the order of cutting. */
 void weft_placements_settle(const weft_mesh_impl *mesh, const int64_t shape[], weft_placement placements[]);
 /* A list of sizes, never changed. */
 struct weft_sizes {
@@ -123,6 +127,7 @@ weft_status weft_shape_check(int ndim, const int64_t shape[], char *why, size_t 
 typedef struct weft_layout {
     const weft_mesh_impl *mesh;
     weft_placement placements[WEFT_MAX_DIMS]; /* canonical, mesh->ndim of them */
+    int order[WEFT_MAX_DIMS];                 /* weft_cut_order() of them */
     int ndim;
     int64_t shape[WEFT_MAX_DIMS];
     weft_dtype dtype;
@@ -195,6 +200,9 @@ void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordin
 bool weft_layout_has_rank(const weft_layout *layout, int rank);
 /* Number of parts that the mesh dimensions cut a dimension into; 1: it is not sharded, or over one rank. */
 int64_t weft_layout_parts(const weft_layout *layout, int dim);
+/* The mesh dimensions of more than one rank that cut a tensor dimension in one layout but not in the other, or after such a one:
+ * in_a[m], in_b[m] become true; others stay as they are. Two layouts of one mesh. */
+void weft_layout_mark_changed_cuts(const weft_layout *a, const weft_layout *b, bool in_a[], bool in_b[]);
 /* A rank that holds as much as any. */
 int weft_layout_largest_rank(const weft_layout *layout);
 /* Whether the layout is, along a mesh dimension, as a normalized placement says: cuts that make the same parts are equal. */

@@ -15,7 +15,10 @@ static void largest_shard(const weft_mesh_impl *mesh, const weft_placement *plac
     for (int d = 0; d < ndim; d++) {
         extent[d] = shape[d];
     }
-    for (int m = 0; m < mesh->ndim; m++) {
+    int order[WEFT_MAX_DIMS];
+    weft_cut_order(mesh->ndim, placements, order);
+    for (int i = 0; i < mesh->ndim; i++) {
+        int m = order[i];
         if (placements[m].kind == WEFT_SHARD) {
             int64_t *own = &extent[placements[m].dim];
             weft_part_largest(placements[m], *own, mesh->shape[m], own);

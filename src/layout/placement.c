@@ -42,10 +42,14 @@ weft_placement weft_partial(weft_reduce_op op)
     return (weft_placement){ .kind = WEFT_PARTIAL, .op = op };
 }
 
+bool weft_same_cut(weft_placement a, weft_placement b)
+{
+    return a.cut == b.cut && (a.cut != WEFT_CUT_SIZES || a.sizes == b.sizes);
+}
+
 bool weft_placement_equal(weft_placement a, weft_placement b)
 {
-    bool same_cut = a.cut == b.cut && (a.cut != WEFT_CUT_SIZES || a.sizes == b.sizes);
-    return a.kind == b.kind && (a.kind != WEFT_SHARD || (a.dim == b.dim && same_cut)) &&
+    return a.kind == b.kind && (a.kind != WEFT_SHARD || (a.dim == b.dim && a.level == b.level && weft_same_cut(a, b))) &&
            (a.kind != WEFT_PARTIAL || a.op == b.op);
 }
 
@@ -79,8 +83,12 @@ static weft_status normalize_shard(weft_placement in, int index, int ndim, weft_
                  in.dim);
         return WEFT_ERR_LAYOUT;
     }
+    if (in.level < 0) {
+        snprintf(why, why_size, "entry %d is Shard(%d) with level %d, expected at least 0", index, in.dim, in.level);
+        return WEFT_ERR_LAYOUT;
+    }
     *out = (weft_placement){ .kind = WEFT_SHARD, .dim = in.dim < 0 ? in.dim + ndim : in.dim, .cut = in.cut,
-                             .sizes = in.cut == WEFT_CUT_SIZES ? in.sizes : NULL };
+                             .sizes = in.cut == WEFT_CUT_SIZES ? in.sizes : NULL, .level = in.level };
     return WEFT_OK;
 }
 
@@ -125,8 +133,11 @@ weft_status weft_placements_check_sizes(const weft_mesh_impl *mesh, const weft_p
                                         char *why, size_t why_size)
 {
     bool cut[WEFT_MAX_DIMS] = { false };
+    int order[WEFT_MAX_DIMS];
     why_size = why == NULL ? 0 : why_size;
-    for (int m = 0; m < mesh->ndim; m++) {
+    weft_cut_order(mesh->ndim, placements, order);
+    for (int i = 0; i < mesh->ndim; i++) {
+        int m = order[i];
         weft_placement p = placements[m];
         bool listed = p.kind == WEFT_SHARD && p.cut == WEFT_CUT_SIZES;
         if (listed && cut[p.dim]) {
@@ -224,7 +235,7 @@ static bool read_sizes(const char **text, const weft_sizes **out)
     return *out != NULL;
 }
 
-/* The dimension of a Shard, and its cut. */
+/* The dimension of a Shard, its cut, and its level. */
 static bool read_shard(const char **text, weft_placement *out)
 {
     *out = weft_shard(0);
@@ -235,10 +246,10 @@ static bool read_shard(const char **text, weft_placement *out)
         out->cut = WEFT_CUT_SIZES;
         right = read_sizes(text, &out->sizes);
     }
-    return right;
+    return right && (!take(text, '@') || (read_dim(text, &out->level) && out->level >= 0));
 }
 
-/* One of R, S0, S(0), S0=, S0{1,2}, P, P(sum). */
+/* One of R, S0, S(0), S0=, S0{1,2}, S0@1, P, P(sum). */
 static bool read_placement(const char **text, weft_placement *out)
 {
     skip_blanks(text);
@@ -308,6 +319,9 @@ static void write_cut(weft_text *text, weft_placement shard, int64_t most)
             weft_text_add(text, ", ... ,%lld", (long long)sizes[count - 1]);
         }
         weft_text_add(text, "}");
+    }
+    if (shard.level != 0) {
+        weft_text_add(text, "@%d", shard.level);
     }
 }
 

@@ -168,29 +168,32 @@ static const weft_plan_entry *entry_for(const weft_parallel_plan *plan, const ch
 
 /* ---- parameters ------------------------------------------------------------------------------------------ */
 
-/* Whether a dimension of a tensor is sharded by one of `count` placements. */
-static bool is_sharded(const weft_placement placements[], int count, int dim)
+/* A level after those of all placements that shard a tensor dimension; 0: none does. */
+static int level_after(const weft_placement placements[], int count, int dim)
 {
-    bool sharded = false;
+    int level = 0;
     for (int d = 0; d < count; d++) {
-        sharded = sharded || (placements[d].kind == WEFT_SHARD && placements[d].dim == dim);
+        bool shards = placements[d].kind == WEFT_SHARD && placements[d].dim == dim;
+        level = shards && placements[d].level >= level ? placements[d].level + 1 : level;
     }
-    return sharded;
+    return level;
 }
 
 /* The placement of a fully sharded parameter along a mesh dimension of `ranks` ranks, beside those of the others: on the
- * first dimension that these do not shard and that has an element for each rank; else on the largest one. */
+ * first dimension that these do not shard and that has an element for each rank; else on the largest one, whose parts it cuts
+ * once more, so that gathering it leaves them where they are. */
 static weft_placement fully_sharded_placement(const weft_layout *layout, const weft_placement others[], int count,
                                               int64_t ranks)
 {
     int largest = 0;
     for (int dim = 0; dim < layout->ndim; dim++) {
-        if (!is_sharded(others, count, dim) && layout->shape[dim] >= ranks) {
+        if (level_after(others, count, dim) == 0 && layout->shape[dim] >= ranks) {
             return weft_shard(dim);
         }
         largest = layout->shape[dim] > layout->shape[largest] ? dim : largest;
     }
-    return layout->ndim == 0 ? weft_replicate() : weft_shard(largest);
+    return layout->ndim == 0 ? weft_replicate()
+                             : (weft_placement){ .kind = WEFT_SHARD, .dim = largest, .level = level_after(others, count, largest) };
 }
 
 /* Brings a parameter to its layout. A status with the error kept. */

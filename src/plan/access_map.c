@@ -42,6 +42,7 @@ bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, con
         if (cuts != NULL && placements[m].kind == WEFT_SHARD) {
             placements[m].cut = cuts[m].cut;
             placements[m].sizes = cuts[m].sizes;
+            placements[m].level = cuts[m].level;
         }
     }
     *access_map = (weft_access_map){ .cut = NULL };
@@ -82,7 +83,8 @@ int64_t weft_access_map_largest(const weft_access_map *access_map, int dim)
     const weft_window *w = &access_map->of[dim];
     const weft_layout *cut = access_map->cut;
     int64_t rows = cut->shape[dim];
-    for (int m = 0; m < cut->mesh->ndim; m++) {
+    for (int i = 0; i < cut->mesh->ndim; i++) {
+        int m = cut->order[i];
         if (cut->placements[m].kind == WEFT_SHARD && cut->placements[m].dim == dim) {
             weft_part_largest(cut->placements[m], rows, cut->mesh->shape[m], &rows);
         }

@@ -15,12 +15,10 @@ static bool stays_in_process(const weft_stage *stage, const weft_topology *topol
     int64_t low[WEFT_MAX_DIMS], high[WEFT_MAX_DIMS];
     weft_mesh_unravel(mesh, index, low);
     weft_mesh_unravel(mesh, index, high);
-    bool cut[WEFT_MAX_DIMS] = { false };
-    for (int d = 0; stage->access_map != NULL && d < stage->from->ndim; d++) {
-        cut[d] = stage->access_map->has[d];
-    }
+    bool along[WEFT_MAX_DIMS];
+    weft_stage_exchanges(stage, along);
     for (int m = 0; m < mesh->ndim; m++) {
-        if (weft_stage_exchanges_along(stage, m, cut)) {
+        if (along[m]) {
             low[m] = 0;
             high[m] = mesh->shape[m] - 1;
         }

@@ -96,17 +96,22 @@ static bool chunks_alike(int64_t rows, const int64_t sizes[], int count)
     return chunks_alike(outer_chunk, sizes + 1, count - 1) && chunks_alike(rest, sizes + 1, count - 1);
 }
 
-/* The same for `rows` of one tensor dimension, from mesh dimension m on. Other cuts than chunks are not those of factors. */
-static bool cuts_alike(const weft_factored_mesh *factored, const weft_layout *layout, int dim, int m,
-                       int64_t rows)
+static bool cuts(const weft_layout *layout, int m, int dim)
 {
-    while (m < layout->mesh->ndim &&
-           (layout->placements[m].kind != WEFT_SHARD || layout->placements[m].dim != dim)) {
-        m++;
+    return layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim;
+}
+
+/* The same for `rows` of one tensor dimension, from place i of the layout's order on. Other cuts than chunks are not those of
+ * factors. */
+static bool cuts_alike(const weft_factored_mesh *factored, const weft_layout *layout, int dim, int i, int64_t rows)
+{
+    while (i < layout->mesh->ndim && !cuts(layout, layout->order[i], dim)) {
+        i++;
     }
-    if (m == layout->mesh->ndim) {
+    if (i == layout->mesh->ndim) {
         return true;
     }
+    int m = layout->order[i];
     weft_placement shard = layout->placements[m];
     int begin = factored->first[m], end = factored->first[m + 1];
     bool alike = end - begin == 1 ||
@@ -115,7 +120,7 @@ static bool cuts_alike(const weft_factored_mesh *factored, const weft_layout *la
     for (int64_t c = 0; c < parts && alike; c += weft_parts_alike(shard, rows, parts, c)) {
         int64_t offset, extent;
         weft_part_range(shard, rows, parts, c, &offset, &extent);
-        alike = cuts_alike(factored, layout, dim, m + 1, extent);
+        alike = cuts_alike(factored, layout, dim, i + 1, extent);
     }
     return alike;
 }

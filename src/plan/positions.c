@@ -1,18 +1,15 @@
 #include "plan/positions.h"
 
-bool weft_stage_exchanges_along(const weft_stage *stage, int m, bool cut[])
+void weft_stage_exchanges(const weft_stage *stage, bool along[])
 {
-    const weft_placement both[] = { stage->from->placements[m], stage->to->placements[m] };
-    bool exchanges = !weft_placement_equal(both[0], both[1]);
-    for (int i = 0; i < 2; i++) {
-        exchanges = exchanges || (both[i].kind == WEFT_SHARD && cut[both[i].dim]);
+    const weft_layout *from = stage->from, *to = stage->to;
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        weft_placement before = from->placements[m], after = to->placements[m];
+        bool mapped = stage->access_map != NULL && ((before.kind == WEFT_SHARD && stage->access_map->has[before.dim]) ||
+                                                    (after.kind == WEFT_SHARD && stage->access_map->has[after.dim]));
+        along[m] = mapped || before.kind != after.kind || (before.kind == WEFT_PARTIAL && before.op != after.op);
     }
-    for (int i = 0; i < 2; i++) {
-        if (exchanges && both[i].kind == WEFT_SHARD) {
-            cut[both[i].dim] = true;
-        }
-    }
-    return exchanges;
+    weft_layout_mark_changed_cuts(from, to, along, along);
 }
 
 /* Of more positions, only the corners of the mesh are looked at. */
@@ -30,14 +27,15 @@ static void add(weft_positions *p, int m, int64_t coordinate)
     }
 }
 
-/* The rows that mesh dimension m cuts, where all dimensions further left are at their largest parts. */
+/* The rows that mesh dimension m cuts, where all dimensions that cut before it are at their largest parts. */
 static int64_t rows_before(const weft_layout *layout, int m)
 {
     int dim = layout->placements[m].dim;
     int64_t rows = layout->shape[dim];
-    for (int left = 0; left < m; left++) {
-        if (layout->placements[left].kind == WEFT_SHARD && layout->placements[left].dim == dim) {
-            weft_part_largest(layout->placements[left], rows, layout->mesh->shape[left], &rows);
+    for (int i = 0; layout->order[i] != m; i++) {
+        int outer = layout->order[i];
+        if (layout->placements[outer].kind == WEFT_SHARD && layout->placements[outer].dim == dim) {
+            weft_part_largest(layout->placements[outer], rows, layout->mesh->shape[outer], &rows);
         }
     }
     return rows;
@@ -74,10 +72,13 @@ static void add_parts(weft_positions *p, const weft_layout *layout, int m)
 
 static void add_all(weft_positions *p, const weft_stage *stage, bool corners)
 {
-    bool same_mesh = stage->from->mesh == stage->to->mesh, cut[WEFT_MAX_DIMS] = { false };
+    bool same_mesh = stage->from->mesh == stage->to->mesh, along[WEFT_MAX_DIMS];
     p->count = 1;
+    if (same_mesh) {
+        weft_stage_exchanges(stage, along);
+    }
     for (int m = 0; m < p->mesh->ndim; m++) {
-        bool matters = !same_mesh || weft_stage_exchanges_along(stage, m, cut);
+        bool matters = !same_mesh || along[m];
         p->kinds[m] = 0;
         add(p, m, stage->from->mesh == p->mesh ? largest_coordinate(stage->from, m) : 0);
         if (matters) {

@@ -14,9 +14,9 @@ typedef struct weft_positions {
     int64_t coordinates[WEFT_MAX_DIMS][WEFT_POSITION_KINDS];
 } weft_positions;
 
-/* Whether ranks exchange data along mesh dimension m of the one mesh of both layouts: its placement changes, or it shards a
- * tensor dimension that a change further left cuts anew. Called for m = 0, 1, ...; cut[d] collects such tensor dimensions. */
-bool weft_stage_exchanges_along(const weft_stage *stage, int m, bool cut[]);
+/* The mesh dimensions along which ranks exchange data, where both layouts have one mesh: their placements change, or they shard a
+ * tensor dimension that is cut otherwise before them, or that the access map maps. along[m] of all of them is written. */
+void weft_stage_exchanges(const weft_stage *stage, bool along[]);
 
 /* Along each dimension that ranks exchange data along, the first and the last coordinate, those of the last whole and the
  * last non-empty chunk of both layouts, and their largest parts. A rank at one of them receives the most bytes of all; in very

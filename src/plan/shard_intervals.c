@@ -35,15 +35,17 @@ static descent descent_start(const weft_layout *layout, int dim, int64_t begin, 
     return down;
 }
 
-/* The first mesh dimension from `m` on that shards the tensor dimension, or mesh->ndim. */
-static int next_cut(const descent *down, int m)
+/* The first mesh dimension of the layout's order, from place `i` on, that shards the tensor dimension: its place; mesh->ndim: none. */
+static int next_cut(const descent *down, int i)
 {
     const weft_layout *layout = down->layout;
-    while (m < layout->mesh->ndim &&
-           (layout->placements[m].kind != WEFT_SHARD || layout->placements[m].dim != down->dim)) {
-        m++;
+    for (; i < layout->mesh->ndim; i++) {
+        weft_placement p = layout->placements[layout->order[i]];
+        if (p.kind == WEFT_SHARD && p.dim == down->dim) {
+            break;
+        }
     }
-    return m;
+    return i;
 }
 
 /* The coordinates first .. last of mesh dimension m whose part of `n` rows from `offset` on intersects
@@ -68,10 +70,11 @@ static bool meeting(const descent *down, int m, int64_t offset, int64_t n, int64
     return true;
 }
 
-static bool list(const descent *down, int m, int64_t offset, int64_t n, int64_t index)
+/* From place `i` of the order on. */
+static bool list(const descent *down, int i, int64_t offset, int64_t n, int64_t index)
 {
-    m = next_cut(down, m);
-    if (m == down->layout->mesh->ndim) {
+    i = next_cut(down, i);
+    if (i == down->layout->mesh->ndim) {
         int64_t begin = weft_max_i64(down->begin, offset), end = weft_min_i64(down->end, offset + n);
         if (begin >= end) {
             return true;
@@ -82,6 +85,7 @@ static bool list(const descent *down, int m, int64_t offset, int64_t n, int64_t 
         }
         return interval != NULL;
     }
+    int m = down->layout->order[i];
     int64_t first, last;
     if (!meeting(down, m, offset, n, &first, &last)) {
         return true;
@@ -89,7 +93,7 @@ static bool list(const descent *down, int m, int64_t offset, int64_t n, int64_t 
     for (int64_t c = first; c <= last; c++) {
         int64_t part, extent;
         weft_part_range(down->layout->placements[m], n, down->layout->mesh->shape[m], c, &part, &extent);
-        if (!list(down, m + 1, offset + part, extent, index + c * down->stride[m])) {
+        if (!list(down, i + 1, offset + part, extent, index + c * down->stride[m])) {
             return false;
         }
     }
@@ -106,22 +110,23 @@ bool weft_shard_intervals(const weft_layout *layout, int dim, int64_t begin, int
            list(&down, 0, 0, layout->shape[dim], 0);
 }
 
-static weft_coverage measure(const descent *down, int m, int64_t offset, int64_t n)
+static weft_coverage measure(const descent *down, int i, int64_t offset, int64_t n)
 {
-    m = next_cut(down, m);
+    i = next_cut(down, i);
     int64_t low = weft_max_i64(down->begin, offset), high = weft_min_i64(down->end, offset + n);
     weft_coverage coverage = { 0, 0 };
     if (low >= high) {
         return coverage;
     }
-    if (m == down->layout->mesh->ndim) {
+    if (i == down->layout->mesh->ndim) {
         return (weft_coverage){ 1, high - low };
     }
+    int m = down->layout->order[i];
     int64_t first, last;
     if (!meeting(down, m, offset, n, &first, &last)) {
         return coverage;
     }
-    if (first < last && next_cut(down, m + 1) == down->layout->mesh->ndim) {
+    if (first < last && next_cut(down, i + 1) == down->layout->mesh->ndim) {
         weft_placement innermost = down->layout->placements[m];
         return (weft_coverage){ weft_parts_filled(innermost, n, down->layout->mesh->shape[m], first, last), high - low };
     }
@@ -132,7 +137,7 @@ static weft_coverage measure(const descent *down, int m, int64_t offset, int64_t
         int64_t alike = c == first || c == last ? 1 : weft_parts_alike(shard, n, parts, c), part, extent;
         times = c < last ? weft_min_i64(alike, last - c) : 1;
         weft_part_range(shard, n, parts, c, &part, &extent);
-        weft_coverage inner = measure(down, m + 1, offset + part, extent);
+        weft_coverage inner = measure(down, i + 1, offset + part, extent);
         coverage.count += times * inner.count;
         coverage.length += times * inner.length;
     }

@@ -1,5 +1,5 @@
 /* The collective that a stage is, from its placements, one mesh dimension at a time. */
-#include "plan/plan.h"
+#include "plan/positions.h"
 
 #include <string.h>
 
@@ -26,27 +26,12 @@ static bool all_are(const weft_layout *layout, weft_placement_kind kind)
     return true;
 }
 
-/* Whether a mesh dimension inside of m cuts the same tensor dimension, before and after. Its chunks are then
- * others when m's cut comes or goes, and ranks that differ along m alone cannot do with each other. */
-static bool is_cut_further(const weft_stage *stage, int m, int dim)
-{
-    const weft_layout *from = stage->from;
-    for (int inner = m + 1; inner < from->mesh->ndim; inner++) {
-        weft_placement p = from->placements[inner];
-        if (from->mesh->shape[inner] > 1 && p.kind == WEFT_SHARD && p.dim == dim &&
-            weft_placement_equal(p, stage->to->placements[inner])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The kind along mesh dimension m, whose placements differ. */
+/* The kind along mesh dimension m, which ranks exchange along. If it cuts the same dimension in the same way before and after,
+ * another one has changed the parts that it cuts, and ranks that differ along that one alone cannot do with each other. */
 static weft_stage_kind kind_along(const weft_stage *stage, int m)
 {
     weft_placement from = stage->from->placements[m], to = stage->to->placements[m];
-    if ((from.kind == WEFT_SHARD && is_cut_further(stage, m, from.dim)) ||
-        (to.kind == WEFT_SHARD && is_cut_further(stage, m, to.dim))) {
+    if (from.kind == WEFT_SHARD && to.kind == WEFT_SHARD && from.dim == to.dim && weft_same_cut(from, to)) {
         return WEFT_STAGE_GENERAL;
     }
     switch (from.kind) {
@@ -64,10 +49,11 @@ static weft_stage_kind kind_along(const weft_stage *stage, int m)
 static weft_stage_kind kind_on_one_mesh(const weft_stage *stage, bool along[])
 {
     weft_stage_kind kind = WEFT_STAGE_LOCAL;
+    bool exchanges[WEFT_MAX_DIMS];
     int changes = 0;
+    weft_stage_exchanges(stage, exchanges);
     for (int m = 0; m < stage->from->mesh->ndim; m++) {
-        bool differs = !weft_placement_equal(stage->from->placements[m], stage->to->placements[m]);
-        if (!differs || stage->from->mesh->shape[m] == 1) {
+        if (!exchanges[m] || stage->from->mesh->shape[m] == 1) {
             continue;
         }
         weft_stage_kind here = kind_along(stage, m);

@@ -191,11 +191,11 @@ weft_status weft_placements_parse(const char *text, int n, weft_placement out[])
 static bool check_placement(const char *function, int index, weft_placement p)
 {
     bool cut = (int)p.cut >= WEFT_CUT_CHUNKS && p.cut <= WEFT_CUT_SIZES && (p.cut != WEFT_CUT_SIZES || p.sizes != NULL);
-    bool right = p.kind == WEFT_REPLICATE || (p.kind == WEFT_SHARD && cut) ||
+    bool right = p.kind == WEFT_REPLICATE || (p.kind == WEFT_SHARD && cut && p.level >= 0) ||
                  (p.kind == WEFT_PARTIAL && (int)p.op >= WEFT_SUM && p.op <= WEFT_MAX);
     if (!right) {
-        weft_fail(WEFT_ERR_LAYOUT, function, "placements[%d] has kind %d, op %d, cut %d and %s sizes, which are no placement", index,
-                  (int)p.kind, (int)p.op, (int)p.cut, p.sizes == NULL ? "no" : "some");
+        weft_fail(WEFT_ERR_LAYOUT, function, "placements[%d] has kind %d, op %d, cut %d, %s sizes and level %d, which are no placement",
+                  index, (int)p.kind, (int)p.op, (int)p.cut, p.sizes == NULL ? "no" : "some", p.level);
     }
     return right;
 }
@@ -256,6 +256,7 @@ weft_status weft_shard_box(weft_mesh *handle, const weft_placement *placements, 
     if (status != WEFT_OK) {
         return weft_fail(status, function, "placements: %s", why);
     }
+    weft_cut_order(mesh->ndim, layout.placements, layout.order);
     weft_box box;
     weft_layout_shard_box(&layout, rank, &box);
     if (ndim > 0) {

@@ -133,26 +133,39 @@ static int sharded_factor(const weft_layout *layout, int mesh_dim, const int fac
     return placement.kind == WEFT_SHARD ? factor_of[placement.dim] : -1;
 }
 
+/* The same in the first operand of which it shards one. */
+static int cut_factor(const weft_binding *binding, const weft_layout *const inputs[], const weft_layout *const outputs[],
+                      int mesh_dim, weft_placement *cut)
+{
+    int factor = -1;
+    for (int i = 0; i < binding->num_inputs && factor < 0; i++) {
+        factor = sharded_factor(inputs[i], mesh_dim, binding->input_factor_of[i], cut);
+    }
+    for (int o = 0; o < binding->num_outputs && factor < 0; o++) {
+        factor = sharded_factor(outputs[o], mesh_dim, binding->outputs[o].factor_of, cut);
+    }
+    return factor;
+}
+
 double weft_binding_work(const weft_binding *binding, const weft_layout *const inputs[],
                          const weft_layout *const outputs[])
 {
     const weft_mesh_impl *mesh = inputs[0]->mesh;
     int64_t sizes[WEFT_MAX_FACTORS];
+    int factors[WEFT_MAX_DIMS], order[WEFT_MAX_DIMS];
+    weft_placement cuts[WEFT_MAX_DIMS];
     double work = 1;
     for (int f = 0; f < binding->num_factors; f++) {
         sizes[f] = binding->factors[f].size;
     }
     for (int m = 0; m < mesh->ndim; m++) {
-        int factor = -1;
-        weft_placement cut;
-        for (int i = 0; i < binding->num_inputs && factor < 0; i++) {
-            factor = sharded_factor(inputs[i], m, binding->input_factor_of[i], &cut);
-        }
-        for (int o = 0; o < binding->num_outputs && factor < 0; o++) {
-            factor = sharded_factor(outputs[o], m, binding->outputs[o].factor_of, &cut);
-        }
+        factors[m] = cut_factor(binding, inputs, outputs, m, &cuts[m]);
+    }
+    weft_cut_order(mesh->ndim, cuts, order);
+    for (int i = 0; i < mesh->ndim; i++) {
+        int m = order[i], factor = factors[m];
         if (factor >= 0) {
-            weft_part_largest(cut, sizes[factor], mesh->shape[m], &sizes[factor]);
+            weft_part_largest(cuts[m], sizes[factor], mesh->shape[m], &sizes[factor]);
         }
     }
     for (int f = 0; f < binding->num_factors; f++) {

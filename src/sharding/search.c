@@ -27,13 +27,26 @@ typedef struct combination {
     double work; /* index points of the loop nest on the busiest rank */
 } combination;
 
+/* The mesh dimensions in the order in which they cut factors. */
+static void order_of(const weft_searcher *s, const combination *c, int order[])
+{
+    weft_placement cuts[WEFT_MAX_DIMS];
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        cuts[d] = s->strategies[d][c->strategy[d]].cut;
+    }
+    weft_cut_order(s->mesh->ndim, cuts, order);
+}
+
 static double work_of(const weft_searcher *s, const combination *c)
 {
     int64_t sizes[WEFT_MAX_FACTORS];
+    int order[WEFT_MAX_DIMS];
     for (int f = 0; f < s->binding->num_factors; f++) {
         sizes[f] = s->binding->factors[f].size;
     }
-    for (int d = 0; d < s->mesh->ndim; d++) {
+    order_of(s, c, order);
+    for (int i = 0; i < s->mesh->ndim; i++) {
+        int d = order[i];
         const weft_strategy *strategy = &s->strategies[d][c->strategy[d]];
         if (strategy->factor >= 0) {
             int64_t *size = &sizes[strategy->factor];
@@ -67,9 +80,11 @@ static bool chunks_agree(const weft_searcher *s, const combination *c, int facto
 {
     const weft_binding *binding = s->binding;
     int64_t parts[WEFT_MAX_DIMS], size = binding->factors[factor].size;
-    int num_cuts = 0;
+    int num_cuts = 0, order[WEFT_MAX_DIMS];
     bool chunks = true;
-    for (int d = 0; d < s->mesh->ndim; d++) {
+    order_of(s, c, order);
+    for (int i = 0; i < s->mesh->ndim; i++) {
+        int d = order[i];
         const weft_strategy *strategy = &s->strategies[d][c->strategy[d]];
         if (strategy->factor == factor) {
             parts[num_cuts++] = s->mesh->shape[d];

@@ -78,7 +78,8 @@ static int list_cuts(const weft_binding *binding, const weft_output_kind outputs
     strategies[count++] = shard_factor(binding, outputs, factor, weft_shard(0));
     for (int i = 0; inputs != NULL && i < binding->num_inputs; i++) {
         weft_placement now = inputs[i]->placements[mesh_dim];
-        if (now.kind != WEFT_SHARD || now.cut == WEFT_CUT_CHUNKS || binding->input_factor_of[i][now.dim] != factor) {
+        bool plain = now.cut == WEFT_CUT_CHUNKS && now.level == 0;
+        if (now.kind != WEFT_SHARD || plain || binding->input_factor_of[i][now.dim] != factor) {
             continue;
         }
         now.dim = 0;

@@ -11,35 +11,20 @@
 
 /* ---- views --------------------------------------------------------------------------------------------- */
 
-/* Whether a mesh dimension after `m` shards tensor dimension `d`: it splits the parts of `m`, so that a
- * new shard along `m` changes its parts. */
-static bool sharded_after(const weft_layout *layout, int m, int d)
-{
-    for (int later = m + 1; later < layout->mesh->ndim; later++) {
-        if (layout->placements[later].kind == WEFT_SHARD && layout->placements[later].dim == d) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Whether Replicate became Shard along each mesh dimension where the layouts differ; `alone`: or the mesh dimension has one rank,
- * which has all values, summed up or not. */
+/* Whether Replicate became Shard along each mesh dimension where the layouts differ, and no cut changed; `alone`: or the mesh
+ * dimension has one rank, which has all values, summed up or not. */
 static bool only_slices(const weft_layout *from, const weft_layout *to, bool alone)
 {
-    if (from->mesh != to->mesh) {
-        return false;
+    bool lost[WEFT_MAX_DIMS] = { false }, gained[WEFT_MAX_DIMS], slices = from->mesh == to->mesh;
+    if (slices) {
+        weft_layout_mark_changed_cuts(from, to, lost, gained);
     }
-    for (int m = 0; m < from->mesh->ndim; m++) {
+    for (int m = 0; slices && m < from->mesh->ndim; m++) {
         weft_placement before = from->placements[m], after = to->placements[m];
-        bool slices =
-            before.kind == WEFT_REPLICATE && after.kind == WEFT_SHARD && !sharded_after(from, m, after.dim);
-        bool same = weft_placement_equal(before, after) || (alone && from->mesh->shape[m] == 1);
-        if (!slices && !same) {
-            return false;
-        }
+        bool stays = before.kind == WEFT_PARTIAL || after.kind == WEFT_PARTIAL ? weft_placement_equal(before, after) : !lost[m];
+        slices = stays || (alone && from->mesh->shape[m] == 1);
     }
-    return true;
+    return slices;
 }
 
 /* Whether EVERY rank finds its part of `to` in its part of `from`. Must be the same on every process: one that took a view would

@@ -91,6 +91,16 @@ static void equal_cuts_are_one(void **state)
         { "S0{10},R", "[S0,R]", 10, 1, 3 },
         { "S0,S0{4,5,1}", "[S0,S0{4,5,1}]", 10, 1, 3 }, /* the first of more than one rank */
         { "S0{9,1},S0=", "[S0{9,1},S0=]", 10, 2, 4 },
+        { "S0@3,S0@1", "[S0@1,S0]", 10, 2, 4 }, /* levels are numbers in the order of cutting */
+        { "S0@1,S0@1", "[S0,S0]", 10, 2, 4 },
+        { "S0,S0@7", "[S0,S0]", 10, 2, 4 },
+        { "S0@7,R", "[S0,R]", 10, 2, 4 },
+        { "S0@1,S1", "[S0,S1]", 10, 2, 4 },
+        { "S0@1,S0", "[S0,S0]", 10, 2, 1 }, /* one rank cuts nothing */
+        { "S0=@1,S0{9,1}", "[S0@1,S0{9,1}]", 10, 3, 2 },
+        { "S0=@1,S0{6,4}", "[S0=@1,S0{6,4}]", 10, 4, 2 },
+        { "S0{9,1},S0@0", "[S0{9,1},S0]", 10, 2, 4 },
+        { "S0=@1,S0=", "[S0=@1,S0]", 10, 4, 2 }, /* 5 rows over four ranks */
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(rows); i++) {
         weft_layout_table *own = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
@@ -106,6 +116,25 @@ static void equal_cuts_are_one(void **state)
     assert_ptr_equal(layout_of(table, mesh, "S0{3,3,2,2}", 1, ten, WEFT_F32), layout_of(table, mesh, "S(-1)=", 1, ten, WEFT_F32));
     assert_ptr_not_equal(layout_of(table, mesh, "S0=", 1, ten, WEFT_F32), layout_of(table, mesh, "S0", 1, ten, WEFT_F32));
     assert_true(layout_of(table, mesh, "S0=", 1, ten, WEFT_F32)->digest != layout_of(table, mesh, "S0", 1, ten, WEFT_F32)->digest);
+    weft_mesh_delete(mesh);
+    weft_layout_table_delete(table);
+}
+
+/* Five rows, cut along the second mesh dimension first. */
+static void lower_levels_cut_first(void **state)
+{
+    (void)state;
+    static const int64_t first[] = { 0, 3, 2, 4 }, rows[] = { 2, 1, 1, 1 }; /* of ranks (0, 0), (0, 1), (1, 0), (1, 1) */
+    weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
+    weft_mesh_impl *mesh = mesh_of(2, (int64_t[]){ 2, 2 }, NULL);
+    const weft_layout *turned = layout_of(table, mesh, "S0@1,S0", 1, (int64_t[]){ 5 }, WEFT_F32);
+    for (int rank = 0; rank < 4; rank++) {
+        weft_box box;
+        assert_true(weft_layout_shard_box(turned, rank, &box));
+        assert_int_equal(box.offset[0], first[rank]);
+        assert_int_equal(box.extent[0], rows[rank]);
+    }
+    assert_true(turned->digest != layout_of(table, mesh, "S0,S0", 1, (int64_t[]){ 5 }, WEFT_F32)->digest);
     weft_mesh_delete(mesh);
     weft_layout_table_delete(table);
 }
@@ -168,7 +197,7 @@ static void lists_are_interned(void **state)
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
-    static const char *const texts[] = { "S0{", "S0{}", "S0{1,}", "S0{1", "S0{-1}", "S0{1 2}", "S0{99999999999999999999}", "S0==", "S={1}", "R=" };
+    static const char *const texts[] = { "S0{", "S0{}", "S0{1,}", "S0{1", "S0{-1}", "S0{1 2}", "S0{99999999999999999999}", "S0==", "S={1}", "R=", "S0@", "S0@-1", "S0@x", "S0@1=", "R@1" };
     weft_placement out[2];
     char why[200];
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(texts); i++) {
@@ -180,6 +209,7 @@ static void what_cannot_be_is_refused(void **state)
         { "S0{1,9,0},R", "entry 0 lists 3 sizes, and mesh dimension 0 has 2 ranks" },
         { "S0{1,8},R", "entry 0 lists sizes of 9 rows in all, and dimension 0 has 10" },
         { "S0,S0{5,3,2}", "entry 1 lists sizes of dimension 0, which another mesh dimension cuts before it" },
+        { "S0{5,5}@1,S0", "entry 0 lists sizes of dimension 0, which another mesh dimension cuts before it" },
     };
     weft_mesh_impl *mesh = mesh_of(2, (int64_t[]){ 2, 3 }, NULL);
     const int64_t shape[] = { 10 };
@@ -190,7 +220,8 @@ static void what_cannot_be_is_refused(void **state)
     }
     weft_mesh_delete(mesh);
     weft_placement bad[] = { weft_shard_sizes(0, 0, NULL), weft_shard_sizes(0, 1, (int64_t[]){ -1 }),
-                             { .kind = WEFT_SHARD, .cut = (weft_cut_kind)3 }, { .kind = WEFT_SHARD, .cut = (weft_cut_kind)-1 } };
+                             { .kind = WEFT_SHARD, .cut = (weft_cut_kind)3 }, { .kind = WEFT_SHARD, .cut = (weft_cut_kind)-1 },
+                             { .kind = WEFT_SHARD, .level = -1 } };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(bad); i++) {
         assert_int_equal(weft_placements_normalize(&bad[i], 1, 1, out, why, sizeof(why)), WEFT_ERR_LAYOUT);
     }
@@ -203,6 +234,7 @@ int main(void)
         cmocka_unit_test(equal_cuts_are_one),       cmocka_unit_test(lists_are_interned),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(layouts_lie_as_wished),    cmocka_unit_test(long_lists_are_shortened),
+        cmocka_unit_test(lower_levels_cut_first),
     };
     return cmocka_run_group_tests_name("cuts", tests, NULL, NULL);
 }

@@ -339,6 +339,31 @@ static void test_g3_tensor_parallel_bytes(void **state)
     assert_bytes("sequence backward", 3, ACTIVATION_BYTES);
 }
 
+/* A vector that columns shard along tp, and dp once more: gathering the latter leaves the former where it is. */
+static void test_fully_sharded_over_tensor_parallel_bytes(void **state)
+{
+    (void)state;
+    static const weft_parallel plan[] = { { "", WEFT_PARALLEL_COLUMNS, "tp" }, { "", WEFT_PARALLEL_FULLY_SHARDED, "dp" } };
+    const int64_t shape[] = { WIDTH };
+    char text[40];
+    weft_scope_open();
+    weft_mesh *both = weft_mesh_create(2, (int64_t[]){ 2, 2 }, (const char *[]){ "dp", "tp" });
+    weft_module *layer = weft_module_new("layer");
+    weft_module_add_parameter(layer, "bias", weft_ones(WEFT_F32, 1, shape, both, NULL));
+    assert_int_equal(weft_parallelize(layer, both, 2, plan), WEFT_OK);
+    const weft_tensor *bias = weft_module_parameter(layer, "bias");
+    assert_int_equal(weft_placements_format(weft_tensor_placements(bias), 2, text, sizeof(text)), WEFT_OK);
+    assert_string_equal(text, "S0@1,S0");
+    weft_region_begin("fsdp over tp", 0);
+    assert_non_null(weft_module_use(layer, "bias"));
+    weft_region_end();
+    uint64_t expected = (uint64_t)weft_local_ranks() * WIDTH / 4 * sizeof(float);
+    assert_int_equal(bytes_in("fsdp over tp"), expected);
+    weft_module_free(layer);
+    weft_scope_close();
+    assert_no_error();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_g3_fully_sharded_memory_at_the_start),
         cmocka_unit_test(test_g3_fully_sharded_bytes),
         cmocka_unit_test(test_g3_tensor_parallel_bytes),
+        cmocka_unit_test(test_fully_sharded_over_tensor_parallel_bytes),
     };
     return cmocka_run_group_tests(tests, start, world_stop);
 }

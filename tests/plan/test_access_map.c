@@ -73,6 +73,10 @@ static void make_case(prng *random, weft_layout_table *table, windows_case *c)
         c->access_map.turn[m] = may_turn && prng_below(random, 2) ? prng_below(random, c->mesh->shape[m]) : 0;
     }
     c->from = weft_layout_intern(table, c->mesh, placements, c->ndim, size, WEFT_F32);
+    for (int m = 0; m < c->mesh->ndim && !c->access_map.placed; m++) {
+        bool mapped = placements[m].kind == WEFT_SHARD && c->access_map.has[placements[m].dim];
+        placements[m] = mapped ? weft_shard(placements[m].dim) : placements[m]; /* parts of one size */
+    }
     c->to = weft_layout_intern(table, c->mesh, placements, c->ndim, room, WEFT_F32);
     assert_true(!c->access_map.placed || weft_access_map_consecutive(&c->access_map));
     c->stage = (weft_stage){ .from = c->from, .to = c->to, .access_map = &c->access_map, .scale = 1.0 };

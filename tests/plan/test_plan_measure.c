@@ -45,7 +45,27 @@ static const char *const pairs[][2] = {
     { "S0,S0", "R,R" }, { "S0,S1", "S1,S0" }, { "S0,R", "R,S0" },  { "R,S0", "S0,R" },
     { "R,R", "S1,S0" }, { "P,S0", "R,S1" },   { "P,P", "R,R" },    { "S1,P(avg)", "S0,S0" },
     { "R,S1", "R,R" },  { "P,S1", "P,S0" },   { "S0,S0", "S0,R" }, { "R,P(max)", "S1,S1" },
+    { "S0@1,S0", "R,S0" }, { "S0,S0", "S0@1,S0" }, { "P,S0", "S0@1,S0" },
 };
+
+/* Gathering the last cuts moves nothing else. Without levels the first mesh dimension's cut is the outer one, and gathering it
+ * brings each rank other rows. */
+static void levels_gather_what_is_missing(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *from, *to;
+        int64_t bytes; /* into the busiest rank, of 4 bytes for each of 64 elements on 2 x 4 ranks */
+    } cases[] = { { "S0@1,S0", "R,S0", 32 }, { "S0,S0", "R,S0", 64 }, { "S0@1,S0", "S0,R", 128 }, { "P,S0", "S0@1,S0", 32 } };
+    const weft_mesh_impl *m = mesh(f, 2, (int64_t[]){ 2, 4 });
+    weft_topology topology = one_rank_each(m);
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
+        weft_plan plan = plan_between(f, m, 1, (int64_t[]){ 64 }, cases[i].from, cases[i].to);
+        weft_plan_statistics measured;
+        assert_int_equal(weft_plan_measure(&plan, &topology, &measured), WEFT_OK);
+        assert_int_equal(measured.bytes_in_max, cases[i].bytes);
+    }
+}
 
 static void check_measure(fixture *f, const weft_layout *from, const weft_layout *to,
                           const weft_topology *topology)
@@ -242,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(closed_forms_agree_with_counting, fixture_new, fixture_free),
         cmocka_unit_test(busiest_ranks_are_found),
+        cmocka_unit_test_setup_teardown(levels_gather_what_is_missing, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(too_many_messages_are_estimated, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(lower_bounds_that_are_known, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(plans_of_65536_ranks, fixture_new, fixture_free),

@@ -43,6 +43,14 @@ static const row rows[] = {
     { THIS_ROW, "R,S0", "S0,S0", "general", "00" },
     { THIS_ROW, "S0,R", "S0,S0", "local", "01" },
     { THIS_ROW, "R,S0", "S0,R", "general", "00" },
+    { THIS_ROW, "S0@1,S0", "R,S0", "all-gather", "10" }, /* fully sharded over tensor parallel */
+    { THIS_ROW, "P,S0", "S0@1,S0", "reduce-scatter", "10" },
+    { THIS_ROW, "R,S0", "S0@1,S0", "local", "10" },
+    { THIS_ROW, "S0@1,S0", "S0@1,S1", "general", "00" },
+    { THIS_ROW, "S0@1,S0", "S1,S0", "all-to-all", "10" },
+    { THIS_ROW, "S0@1,S0", "R,R", "all-gather", "11" },
+    { THIS_ROW, "S0@1,S0", "S0,S0", "general", "00" },
+    { THIS_ROW, "S0@1,S0", "S0,R", "general", "00" },
 };
 
 static const char *flags(const bool along[], int n, char text[])

@@ -69,17 +69,18 @@ void any_placements(maker *m, int mesh, int ndim, bool partial, weft_placement o
                  : kind == 1              ? weft_shard((int)below(m, ndim))
                                           : weft_shard_balanced((int)below(m, ndim));
     }
+    draw_levels(&m->random, m->program->meshes[mesh].ndim, out);
 }
 
 void any_cut_sizes(maker *m, int mesh, int ndim, const int64_t shape[], weft_placement placements[])
 {
-    bool cut[WEFT_MAX_DIMS] = { false };
-    for (int d = 0; d < m->program->meshes[mesh].ndim && ndim > 0; d++) {
-        int dim = placements[d].dim;
-        if (placements[d].kind == WEFT_SHARD && !cut[dim] && one_in(m, 3)) {
+    int count = m->program->meshes[mesh].ndim;
+    for (int d = 0; d < count && ndim > 0; d++) {
+        int dim = placements[d].dim, level = placements[d].level;
+        if (cuts_first(count, placements, d) && one_in(m, 3)) {
             placements[d] = sizes_of_rows(&m->random, dim, m->program->meshes[mesh].shape[d], shape[dim]);
+            placements[d].level = level;
         }
-        cut[dim] = cut[dim] || placements[d].kind == WEFT_SHARD;
     }
 }
 

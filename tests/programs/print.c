@@ -71,6 +71,24 @@ static void print_wholes(FILE *file, const char *type, int count, const int64_t 
     fprintf(file, " }");
 }
 
+static void print_shard(FILE *file, weft_placement p)
+{
+    const int64_t *sizes;
+    int parts = weft_placement_sizes(p, &sizes);
+    if (p.level != 0) {
+        fprintf(file, "{ WEFT_SHARD, .dim = %d, .cut = (weft_cut_kind)%d, .level = %d, .sizes = ", p.dim, (int)p.cut, p.level);
+    }
+    if (parts > 0) {
+        fprintf(file, "weft_shard_sizes(%d, %d, ", p.dim, parts);
+        print_wholes(file, "int64_t", parts, sizes);
+        fprintf(file, p.level != 0 ? ").sizes }" : ")");
+    } else if (p.level != 0) {
+        fprintf(file, "NULL }");
+    } else {
+        fprintf(file, "%s(%d)", p.cut == WEFT_CUT_BALANCED ? "weft_shard_balanced" : "weft_shard", p.dim);
+    }
+}
+
 static void print_placements(FILE *file, int count, const weft_placement placements[])
 {
     static const char *const ops[] = { "WEFT_SUM", "WEFT_AVG", "WEFT_PROD", "WEFT_MIN", "WEFT_MAX" };
@@ -78,14 +96,8 @@ static void print_placements(FILE *file, int count, const weft_placement placeme
     for (int m = 0; m < count; m++) {
         weft_placement p = placements[m];
         fprintf(file, "%s", m > 0 ? ", " : "");
-        if (p.kind == WEFT_SHARD && p.cut == WEFT_CUT_SIZES) {
-            const int64_t *sizes;
-            int parts = weft_placement_sizes(p, &sizes);
-            fprintf(file, "weft_shard_sizes(%d, %d, ", p.dim, parts);
-            print_wholes(file, "int64_t", parts, sizes);
-            fprintf(file, ")");
-        } else if (p.kind == WEFT_SHARD) {
-            fprintf(file, "%s(%d)", p.cut == WEFT_CUT_BALANCED ? "weft_shard_balanced" : "weft_shard", p.dim);
+        if (p.kind == WEFT_SHARD) {
+            print_shard(file, p);
         } else if (p.kind == WEFT_PARTIAL) {
             fprintf(file, "weft_partial(%s)", ops[p.op]);
         } else {

@@ -474,6 +474,26 @@ def test_options_of_several_numbers():
         wt.attention(x, x, x, mask=5)
 
 
+def test_levels():
+    ranks = wt.world_size()
+    shape = (2, ranks // 2) if ranks % 2 == 0 else (ranks, 1)
+    mesh = wt.Mesh(shape, ("dp", "tp"))
+    x = np.arange(30.0).reshape(10, 3)
+    turned = (Shard(0, level=1), Shard(0, "balanced"))
+    assert [str(placement) for placement in turned] == ["S0@1", "S0="]
+    assert eval(repr(turned[0])) == turned[0] # noqa: S307
+    a = wt.asarray(x, mesh=mesh, placements=turned)
+    b = wt.asarray(x, mesh=mesh, placements=["S0@3", "S0=@2"])
+    assert a.placements == b.placements
+    if min(shape) > 1:
+        assert a.placements[0] == turned[0]
+        assert (a + b).placements == a.placements
+    np.testing.assert_array_equal((a + b).numpy(), 2 * x)
+    gathered = a.redistribute(placements="R,S0=")
+    np.testing.assert_array_equal(gathered.numpy(), x)
+    np.testing.assert_array_equal(gathered.redistribute(placements=turned).numpy(), x)
+
+
 def test_cuts():
     ranks = wt.world_size()
     mesh = wt.Mesh((ranks,), ("all",))
@@ -499,6 +519,9 @@ def test_cuts():
     for sizes in ((11, -1), (2**63, 0)):
         with pytest.raises(ValueError, match="out of range"):
             Shard(0, sizes)
+    for level in (-1, 1000):
+        with pytest.raises(ValueError, match="^level: "):
+            Shard(0, level=level)
     assert Shard(0, np.array([5, 3])) == Shard(0, [5, 3]) == Shard(np.int64(0), (5, 3))
     for sizes in ((6.0, 2), ("5", "3"), 7):
         with pytest.raises(TypeError, match="^cut: "):

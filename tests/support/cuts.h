@@ -2,6 +2,7 @@
 #ifndef WEFT_TESTS_CUTS_H
 #define WEFT_TESTS_CUTS_H
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include <weft/placement.h>
@@ -22,6 +23,27 @@ static inline weft_placement sizes_of_rows(prng *random, int dim, int64_t parts,
     weft_placement placement = weft_shard_sizes(dim, (int)parts, sizes);
     free(sizes);
     return placement;
+}
+
+/* Whether mesh dimension m is the first of those that shard its tensor dimension. */
+static inline bool cuts_first(int count, const weft_placement placements[], int m)
+{
+    bool first = placements[m].kind == WEFT_SHARD;
+    for (int k = 0; k < count; k++) {
+        bool shares = placements[k].kind == WEFT_SHARD && placements[k].dim == placements[m].dim;
+        bool before = placements[k].level < placements[m].level || (placements[k].level == placements[m].level && k < m);
+        first = first && !(shares && before);
+    }
+    return first;
+}
+
+/* Levels for the Shards of one layout in three: tied, with gaps, in any order. */
+static inline void draw_levels(prng *random, int count, weft_placement placements[])
+{
+    bool draws = prng_below(random, 3) == 0;
+    for (int m = 0; m < count && draws; m++) {
+        placements[m].level = placements[m].kind == WEFT_SHARD ? (int)prng_below(random, 4) : 0;
+    }
 }
 
 #endif

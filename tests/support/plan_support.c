@@ -75,17 +75,17 @@ void drawn_placements(prng *random, const weft_mesh_impl *mesh, int ndim, bool p
             out[m] = weft_partial(mixed ? (weft_reduce_op)prng_below(random, 5) : op);
         }
     }
+    draw_levels(random, mesh->ndim, out);
 }
 
 void drawn_sizes(prng *random, const weft_mesh_impl *mesh, int ndim, const int64_t shape[], weft_placement placements[])
 {
-    bool cut[WEFT_MAX_DIMS] = { false };
     for (int m = 0; m < mesh->ndim && ndim > 0; m++) {
-        int dim = placements[m].dim;
-        if (placements[m].kind == WEFT_SHARD && !cut[dim] && prng_below(random, 3) == 0) {
+        int dim = placements[m].dim, level = placements[m].level;
+        if (cuts_first(mesh->ndim, placements, m) && prng_below(random, 3) == 0) {
             placements[m] = sizes_of_rows(random, dim, mesh->shape[m], shape[dim]);
+            placements[m].level = level;
         }
-        cut[dim] = cut[dim] || placements[m].kind == WEFT_SHARD;
     }
 }
 
@@ -238,8 +238,9 @@ weft_box reference_box(const weft_layout *layout, int64_t index)
     }
     weft_box box = { { 0 }, { 0 } };
     memcpy(box.extent, layout->shape, (size_t)layout->ndim * sizeof(int64_t));
-    for (int m = 0; m < layout->mesh->ndim; m++) {
-        if (layout->placements[m].kind == WEFT_SHARD) {
+    for (int i = 0; i < WEFT_MAX_DIMS * layout->mesh->ndim; i++) {
+        int m = i % layout->mesh->ndim, level = i / layout->mesh->ndim;
+        if (layout->placements[m].kind == WEFT_SHARD && layout->placements[m].level == level) {
             int d = layout->placements[m].dim;
             int64_t offset;
             reference_part(layout->placements[m], box.extent[d], layout->mesh->shape[m], coordinate[m], &offset, &box.extent[d]);

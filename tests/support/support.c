@@ -50,20 +50,17 @@ void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool with_
             out[m] = kind == 1 ? weft_shard(dim) : weft_shard_balanced(dim);
         }
     }
+    draw_levels(random, weft_mesh_ndim(mesh), out);
 }
 
 void random_cut_sizes(prng *random, const weft_mesh *mesh, int ndim, const int64_t shape[], weft_placement placements[])
 {
-    bool cut[WEFT_MAX_DIMS] = { false };
     for (int m = 0; m < weft_mesh_ndim(mesh) && ndim > 0; m++) {
-        int dim = placements[m].dim;
-        if (placements[m].kind != WEFT_SHARD) {
-            continue;
-        }
-        if (!cut[dim] && prng_below(random, 3) == 0) {
+        int dim = placements[m].dim, level = placements[m].level;
+        if (cuts_first(weft_mesh_ndim(mesh), placements, m) && prng_below(random, 3) == 0) {
             placements[m] = sizes_of_rows(random, dim, weft_mesh_size(mesh, m), shape[dim]);
+            placements[m].level = level;
         }
-        cut[dim] = true;
     }
 }
 
@@ -71,7 +68,7 @@ void forget_sizes(int count, weft_placement placements[])
 {
     for (int m = 0; m < count; m++) {
         if (placements[m].kind == WEFT_SHARD && placements[m].cut == WEFT_CUT_SIZES) {
-            placements[m] = weft_shard_balanced(placements[m].dim);
+            placements[m].cut = WEFT_CUT_BALANCED;
         }
     }
 }
