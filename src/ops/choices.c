@@ -84,13 +84,21 @@ static bool gradients_of_clamp(const weft_gradient *of)
            (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, share(g, above, at_most)));
 }
 
-/* attributes.number 0: which bounds there are, bit 0: least, bit 1: most. */
+/* attributes.number 0: which bounds there are, bit 0: least, bit 1: most. The type is that of all inputs together: with a number in
+ * between it is not that of one pair after the other. */
 static bool expand_clamp(const weft_call *call, weft_tensor *outputs[])
 {
     int64_t bounds = call->attributes.numbers[0];
-    weft_tensor *bounded = (bounds & 1) != 0 ? weft_maximum(call->inputs[0], call->inputs[1]) : call->inputs[0];
-    weft_tensor *most = (bounds & 2) != 0 ? call->inputs[call->num_inputs - 1] : NULL;
-    outputs[0] = bounded == NULL || most == NULL ? bounded : weft_minimum(bounded, most);
+    const weft_layout *layouts[WEFT_MAX_INPUTS];
+    weft_tensor *inputs[WEFT_MAX_INPUTS] = { NULL };
+    for (int i = 0; i < call->num_inputs; i++) {
+        layouts[i] = weft_layout_of(call->inputs[i]);
+    }
+    for (int i = 0; i < call->num_inputs; i++) {
+        inputs[i] = weft_to_type(call->inputs[i], weft_promoted(call->num_inputs, layouts));
+    }
+    weft_tensor *bounded = (bounds & 1) != 0 ? weft_maximum(inputs[0], inputs[1]) : inputs[0];
+    outputs[0] = (bounds & 2) != 0 ? weft_minimum(bounded, inputs[call->num_inputs - 1]) : bounded;
     return outputs[0] != NULL;
 }
 
