@@ -115,7 +115,7 @@ static void kill_one_of(int processes)
     launch l = { .program = stray,
                  .processes = processes,
                  .arguments = { "killed", "1", "4" },
-                 .settings = { "WEFT_TIMEOUT_S=2", ranks, "WEFT_NCCL=1" },
+                 .settings = { launch_short_timeout(), ranks, "WEFT_NCCL=1" },
                  .recovers = true };
     launch_run(&l);
     for (int p = 0; p < processes; p += p == 0 ? 2 : 1) {

@@ -20,7 +20,8 @@ static const char *program;
 
 static int run(const scenario *s)
 {
-    launch l = { .program = program, .processes = s->processes, .arguments = { s->way }, .settings = { s->silent ? "WEFT_TIMEOUT_S=2" : "WEFT_TIMEOUT_S=100" } };
+    launch l = { .program = program, .processes = s->processes, .arguments = { s->way }, 
+                 .settings = { s->silent ? launch_short_timeout() : "WEFT_TIMEOUT_S=100" } };
     l.recovers = strcmp(s->way, "dies") == 0;
     return launch_run(&l);
 }

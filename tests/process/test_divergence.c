@@ -66,7 +66,7 @@ static int run(const scenario *s)
     l.arguments[0] = s->setting != NULL ? "start" : s->way;
     l.arguments[1] = s->setting != NULL ? s->way : s->small ? "small" : NULL;
     l.arguments[2] = s->setting;
-    l.settings[0] = "WEFT_TIMEOUT_S=2";
+    l.settings[0] = launch_short_timeout();
     l.settings[1] = s->check ? "WEFT_CHECK=1" : "WEFT_CHECK=0";
     l.settings[2] = s->small ? "WEFT_PACK_BYTES=4096" : NULL; /* also between processes of one machine */
     l.recovers = recovers(s);

@@ -33,7 +33,7 @@ static int run(const scenario *s)
     l.arguments[1] = who;
     l.arguments[2] = when;
     l.arguments[3] = s->blocks ? "blocks" : NULL;
-    l.settings[0] = "WEFT_TIMEOUT_S=2";
+    l.settings[0] = launch_short_timeout();
     l.settings[1] = ranks;
     l.settings[2] = s->check ? "WEFT_CHECK=1" : "WEFT_CHECK=0";
     l.settings[3] = report_path[0] != '\0' ? report : "WEFT_REPORT=";

@@ -25,6 +25,8 @@ typedef struct launch {
 /* Standard output and standard error of all processes. */
 extern char launch_output[1 << 17];
 
+/* "WEFT_TIMEOUT_S=2", and more beside other load: a start has to be over within the time-out. Static storage. */
+const char *launch_short_timeout(void);
 /* For cmocka_run_group_tests(). */
 int launch_setup(void **state);
 int launch_teardown(void **state);
