@@ -9,6 +9,7 @@
 #include "codelets/linear.h"
 #include "codelets/local.h"
 #include "codelets/lookup.h"
+#include "codelets/rearrange.h"
 
 static int64_t size_of(weft_dtype type)
 {
@@ -54,6 +55,39 @@ void weft_copy_accesses(const void *arguments, int num_operands, weft_kernel_vis
                        : box(WEFT_KERNEL_READ, i + 1, 0, size, b->ndim, b->extent, b->source_stride);
             visit(context, &access);
         }
+    }
+}
+
+/* The groups of rows of dimension d and those after it: `at` has the elements before them. */
+static void visit_moved(const weft_rearrange_args *args, bool target, int d, const weft_moved_rows *moved, weft_kernel_access *at,
+                        weft_kernel_visitor visit, void *context)
+{
+    int64_t size = (int64_t)args->element_size, stride = (target ? args->target_stride : args->source_stride)[d] * size;
+    for (int64_t i = 0; i < args->num_moved[d]; i++) {
+        for (int64_t c = 0; c < moved[i].count; c++) {
+            int64_t first = target ? moved[i].target + c * moved[i].target_step : moved[i].source + c * moved[i].source_step;
+            int64_t before = at->offset;
+            at->offset += first * stride;
+            at->extent[d] = moved[i].rows;
+            at->stride[d] = stride;
+            if (d == args->ndim - 1) {
+                visit(context, at);
+            } else {
+                visit_moved(args, target, d + 1, moved + args->num_moved[d], at, visit, context);
+            }
+            at->offset = before;
+        }
+    }
+}
+
+void weft_rearrange_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context)
+{
+    (void)num_operands;
+    const weft_rearrange_args *args = arguments;
+    for (int target = 0; target < 2; target++) {
+        weft_kernel_access at = { .kind = target ? WEFT_KERNEL_WRITE : WEFT_KERNEL_READ, .operand = target ? 0 : 1,
+                                  .element = (int64_t)args->element_size, .ndim = args->ndim };
+        visit_moved(args, target != 0, 0, args->moved, &at, visit, context);
     }
 }
 

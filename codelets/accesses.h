@@ -5,6 +5,7 @@
 #include "codelets/access.h"
 
 void weft_copy_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
+void weft_rearrange_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
 void weft_reduce_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
 void weft_elementwise_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
                                void *context);

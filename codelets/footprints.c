@@ -8,6 +8,7 @@
 #include "codelets/linear.h"
 #include "codelets/local.h"
 #include "codelets/lookup.h"
+#include "codelets/rearrange.h"
 
 /* FNV-1a of 64-bit words, folded. */
 typedef struct hash {
@@ -64,6 +65,22 @@ uint32_t weft_reduce_footprint(const weft_task_run *run)
     add(&h, args->base.dtype);
     add(&h, args->combine * 2 + args->accumulate);
     add_boxes(&h, run, args->boxes);
+    return end(h);
+}
+
+uint32_t weft_rearrange_footprint(const weft_task_run *run)
+{
+    const weft_rearrange_args *args = run->arguments;
+    const weft_moved_rows *moved = args->moved;
+    hash h = begin();
+    add(&h, (int64_t)args->element_size);
+    for (int d = 0; d < args->ndim; moved += args->num_moved[d++]) {
+        int64_t rows = 0;
+        for (int64_t i = 0; i < args->num_moved[d]; i++) {
+            rows += moved[i].rows * moved[i].count;
+        }
+        add_all(&h, 3, (const int64_t[]){ rows, args->num_moved[d], args->num_moved[d] == 0 ? 0 : moved[0].rows });
+    }
     return end(h);
 }
 

@@ -9,6 +9,7 @@
 #include "codelets/linear.h"
 #include "codelets/local.h"
 #include "codelets/lookup.h"
+#include "codelets/rearrange.h"
 
 _Static_assert(WEFT_KERNEL_NUMBERS >= WEFT_MAX_NUMBERS, "operations of the program's use the same kernel arguments");
 

@@ -16,6 +16,7 @@
 #include "codelets/pooling.h"
 #include "codelets/random.h"
 #include "codelets/ranges.h"
+#include "codelets/rearrange.h"
 #include "codelets/reductions.h"
 #include "codelets/rotary.h"
 #include "codelets/scans.h"

@@ -2,12 +2,18 @@
  * Placements: how a tensor is laid out along one dimension of a mesh.
  *
  * A tensor has one placement per mesh dimension. A Shard cuts a dimension of n rows into p parts, one for each
- * coordinate of the mesh dimension, in one of three ways (weft_cut_kind):
+ * coordinate of the mesh dimension, in one of these ways (weft_cut_kind):
  *
- *   text         made by                parts of 10 rows over 4 ranks
- *   S0           weft_shard()           3, 3, 3, 1   chunks of ceil(n / p) rows, as torch.chunk cuts; the last ones are smaller or empty
- *   S0=          weft_shard_balanced()  3, 3, 2, 2   n / p rows, and one more in each of the first n % p: what most MPI programs do
- *   S0{5,0,4,1}  weft_shard_sizes()     5, 0, 4, 1   as listed
+ *   text         cut                 parts of 10 rows over 4 ranks
+ *   S0           WEFT_CUT_CHUNKS     3, 3, 3, 1   chunks of ceil(n / p) rows, as torch.chunk cuts; the last ones are smaller or empty
+ *   S0=          WEFT_CUT_BALANCED   3, 3, 2, 2   n / p rows, and one more in each of the first n % p: what most MPI programs do
+ *   S0{5,0,4,1}  WEFT_CUT_SIZES      5, 0, 4, 1   as listed
+ *   S0*2         WEFT_CUT_CYCLIC     4, 2, 2, 2   blocks of 2 rows, dealt in turn: the first part has rows 0, 1, 8 and 9 (ScaLAPACK)
+ *   S0*2+1       the same            2, 4, 2, 2   and part 1 gets the first block
+ *   S0z          WEFT_CUT_ZIGZAG     2, 2, 2, 4   chunks c and 2p - 1 - c of 2p: equal work where row i works with rows 0 .. i
+ *
+ * A part of a cyclic or zigzag cut is several runs of rows. A shard's memory has the runs one after the other, in the order of the
+ * global index: one dense block.
  *
  * If several mesh dimensions shard one tensor dimension, each splits the parts of the previous one: those of a lower level
  * come first, and those of one level from left to right. For example, five rows with [Shard(0), Shard(0)] on a 2x2 mesh
@@ -51,7 +57,13 @@ typedef enum weft_placement_kind {
 typedef enum weft_reduce_op { WEFT_SUM = 0, WEFT_AVG, WEFT_PROD, WEFT_MIN, WEFT_MAX } weft_reduce_op;
 
 /** How a Shard cuts its dimension; see above. */
-typedef enum weft_cut_kind { WEFT_CUT_CHUNKS = 0, WEFT_CUT_BALANCED, WEFT_CUT_SIZES } weft_cut_kind;
+typedef enum weft_cut_kind {
+    WEFT_CUT_CHUNKS = 0,
+    WEFT_CUT_BALANCED,
+    WEFT_CUT_SIZES,
+    WEFT_CUT_CYCLIC,
+    WEFT_CUT_ZIGZAG
+} weft_cut_kind;
 
 /** A list of the sizes of parts, made by weft_shard_sizes() or from a text. Equal lists are one; they are kept until the program ends. */
 typedef struct weft_sizes weft_sizes;
@@ -64,6 +76,8 @@ typedef struct weft_placement {
     weft_cut_kind cut;       /**< for WEFT_SHARD; otherwise ignored */
     const weft_sizes *sizes; /**< for WEFT_CUT_SIZES; otherwise ignored */
     int level;               /**< for WEFT_SHARD: at least 0; the lowest cuts first */
+    int first;               /**< for WEFT_CUT_CYCLIC: the coordinate that gets the first block; otherwise ignored */
+    int64_t block;           /**< for WEFT_CUT_CYCLIC: rows of a block, at least 1; otherwise ignored */
 } weft_placement;
 
 /** A box of a global index space: the indices i with offset[d] <= i[d] < offset[d] + extent[d]. Only the first ndim

@@ -316,9 +316,24 @@ WEFT_API weft_mesh *weft_tensor_mesh(const weft_tensor *tensor);
 WEFT_API const weft_placement *weft_tensor_placements(const weft_tensor *tensor);
 /** Returns the number of placements, which is the number of mesh dimensions. */
 WEFT_API int weft_tensor_num_placements(const weft_tensor *tensor);
-/** Returns the offset and extent (ndim entries each) of a hosted rank's shard. */
+/** Returns the offset and extent (ndim entries each) of a hosted rank's shard. WEFT_ERR_LAYOUT if it is no box: if a cut is
+ * cyclic or zigzag. */
 WEFT_API weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t offset[],
                                     int64_t extent[]);
+
+/** Consecutive global indices of a dimension. */
+typedef struct weft_index_run {
+    int64_t begin, count;
+} weft_index_run;
+/**
+ * Lists the global indices of a dimension that a hosted rank's shard has, ascending, for every cut. The shard has them one after
+ * the other.
+ *
+ * \param dim   negative counts from the end
+ * \param most  room in `runs`; if it is 0, `runs` may be NULL
+ * \return the number of runs, of which the first `most` are written; 0 if the shard has no index; -1 on error
+ */
+WEFT_API int64_t weft_local_runs(const weft_tensor *tensor, int local_rank, int dim, int64_t most, weft_index_run runs[]);
 /** Return the bytes of the full tensor, and of a hosted rank's shard (0 if it is empty). */
 WEFT_API size_t weft_tensor_bytes(const weft_tensor *tensor);
 WEFT_API size_t weft_local_bytes(const weft_tensor *tensor, int local_rank);

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy
 
 from . import _api, _library
-from ._layouts import (DTYPES, WITH_GRAD, Axes, DType, Mesh, Partial, Placement, Placements, Replicate, Shard, _Counted, _placement, _placement_array, _texts,
+from ._layouts import (DTYPES, WITH_GRAD, Axes, Cyclic, DType, Mesh, Partial, Placement, Placements, Replicate, Shard, _Counted, _placement, _placement_array, _texts,
                        axes, bfloat16, bool_, current_mesh, dtype_of, float16, float32, float64, int32, int64, int64s, ints, many, resolve, same_length,
                        sized, spread, uint8)
 from ._library import asked, check, choose, ended, failure, kept, lib as _lib, raised, settle_tensor, text_of, world
 
-__all__ = ["DTYPES", "WITH_GRAD", "Axes", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor", "axes", "bfloat16",
+__all__ = ["DTYPES", "WITH_GRAD", "Axes", "Cyclic", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor", "axes", "bfloat16",
            "bool_", "borrowed", "check", "check_call", "choose", "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
            "int32", "int64", "int64s", "ints", "made", "many", "operands", "resolve", "same_length", "sized", "spread", "tensor", "tensors", "uint8"]
 
@@ -364,6 +364,18 @@ class Tensor:
         offset, extent = (c_int64 * _api.MAX_DIMS)(), (c_int64 * _api.MAX_DIMS)()
         check(_lib.weft_local_box(self, local_rank, offset, extent))
         return tuple(offset[:self.ndim]), tuple(extent[:self.ndim])
+
+    def local_runs(self, dim: int, local_rank: int = 0) -> tuple[range, ...]:
+        """The global indices of a dimension that the shard of a hosted rank has, one after the other, for every cut."""
+        most = 0
+        while True:
+            runs = (_api.weft_index_run * max(most, 1))()
+            count = _lib.weft_local_runs(self, local_rank, dim, most, runs)
+            if count < 0:
+                check(_lib.weft_last_status())
+            if count <= most:
+                return tuple(range(run.begin, run.begin + run.count) for run in runs[:count])
+            most = count
 
     def local(self, local_rank: int = 0) -> Any:
         """The shard of a hosted rank as a NumPy array that shares its memory, read-only, with the values of now: later changes of

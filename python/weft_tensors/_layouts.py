@@ -105,18 +105,37 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class Cyclic:
+    """A cut into blocks of rows that are dealt in turn, the first one to coordinate `first` of the mesh dimension (ScaLAPACK)."""
+
+    block: int
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("block", 1), ("first", 0)):
+            number = operator.index(getattr(self, name))
+            if not least <= number < (2**63 if name == "block" else 2**31):
+                raise ValueError(f"{name}: {number} is out of range, expected at least {least}")
+            object.__setattr__(self, name, number)
+
+    def __str__(self) -> str:
+        return f"*{self.block}+{self.first}" if self.first else f"*{self.block}"
+
+
+@dataclass(frozen=True)
 class Shard(Placement):
     """Each rank holds a part of tensor dimension `dim`; negative counts from the end.
 
     cut: "chunks" of ceil(n / p) rows, as torch.chunk cuts; "balanced", n / p rows and one more in the first n % p parts, as most MPI
-    programs cut; or the sizes of the parts, one for each rank of the mesh dimension: Shard(0, (3, 0, 5)).
+    programs cut; the sizes of the parts, one for each rank of the mesh dimension: Shard(0, (3, 0, 5)); Cyclic(block), blocks of rows
+    that are dealt in turn; "zigzag", chunks c and 2p - 1 - c of 2p for coordinate c.
 
     level: of several mesh dimensions that shard one tensor dimension, the one of the lowest level cuts first, and of one level the
     leftmost one.
     """
 
     dim: int
-    cut: Union[str, tuple[int, ...]] = "chunks"
+    cut: Union[str, Cyclic, tuple[int, ...]] = "chunks"
     level: int = 0
 
     def __post_init__(self) -> None:
@@ -129,13 +148,15 @@ class Shard(Placement):
             raise ValueError(f"level: {level} is out of range, expected 0 to 999")
         object.__setattr__(self, "level", level)
         if isinstance(self.cut, str):
-            if self.cut not in ("chunks", "balanced"):
-                raise ValueError(f"cut: {self.cut!r} is neither \"chunks\" nor \"balanced\" nor a tuple of sizes")
+            if self.cut not in ("chunks", "balanced", "zigzag"):
+                raise ValueError(f"cut: {self.cut!r} is neither \"chunks\", \"balanced\" nor \"zigzag\"")
+            return
+        if isinstance(self.cut, Cyclic):
             return
         try:
             sizes = tuple(map(operator.index, self.cut))
         except TypeError:
-            raise TypeError(f"cut: {self.cut!r} is neither \"chunks\" nor \"balanced\" nor a tuple of sizes") from None
+            raise TypeError(f"cut: {self.cut!r} is no name of a cut, no Cyclic(block), and no tuple of sizes") from None
         if any(not 0 <= size < 2**63 for size in sizes):
             raise ValueError(f"cut: {sizes} has sizes out of range, expected 0 to 2**63 - 1")
         object.__setattr__(self, "cut", sizes)
@@ -145,14 +166,20 @@ class Shard(Placement):
         return f"Shard({self.dim}{cut}{f', level={self.level}' if self.level else ''})"
 
     def __str__(self) -> str:
-        sizes = f"{{{','.join(map(str, self.cut))}}}" if isinstance(self.cut, tuple) else "=" if self.cut == "balanced" else ""
-        return f"S{self.dim}{sizes}{f'@{self.level}' if self.level else ''}"
+        if isinstance(self.cut, tuple):
+            cut = f"{{{','.join(map(str, self.cut))}}}"
+        else:
+            cut = str(self.cut) if isinstance(self.cut, Cyclic) else {"chunks": "", "balanced": "=", "zigzag": "z"}[self.cut]
+        return f"S{self.dim}{cut}{f'@{self.level}' if self.level else ''}"
 
     def _of_c(self) -> _api.weft_placement:
         if isinstance(self.cut, tuple):
             placement = _lib.weft_shard_sizes(self.dim, len(self.cut), (c_int64 * len(self.cut))(*self.cut))
         else:
-            placement = _lib.weft_shard_balanced(self.dim) if self.cut == "balanced" else _lib.weft_shard(self.dim)
+            placement = _lib.weft_shard(self.dim)
+            placement.cut = _api.weft_cut_kind["CYCLIC" if isinstance(self.cut, Cyclic) else self.cut.upper()]
+        if isinstance(self.cut, Cyclic):
+            placement.block, placement.first = self.cut.block, self.cut.first
         placement.level = self.level
         return placement
 
@@ -219,7 +246,9 @@ def _placement(slot: _api.weft_placement) -> Placement:
             sizes = ctypes.POINTER(c_int64)()
             count = _lib.weft_placement_sizes(slot, ctypes.byref(sizes))
             return Shard(slot.dim, tuple(sizes[:count]), slot.level)
-        return Shard(slot.dim, "balanced" if slot.cut == _api.weft_cut_kind.BALANCED else "chunks", slot.level)
+        if slot.cut == _api.weft_cut_kind.CYCLIC:
+            return Shard(slot.dim, Cyclic(slot.block, slot.first), slot.level)
+        return Shard(slot.dim, _api.weft_cut_kind(slot.cut).name.lower(), slot.level)
     return Replicate() if slot.kind == _api.weft_placement_kind.REPLICATE else Partial(_api.weft_reduce_op(slot.op).name.lower())
 
 

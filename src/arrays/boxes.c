@@ -116,13 +116,14 @@ static int longest_dim(const weft_layout *layout, const weft_placement placement
     return longest;
 }
 
-/* The layout whose shards are transferred: Partial becomes Shard, and with no_replicas Replicate too, so that each element
+/* The layout whose shards are transferred, which are boxes: Partial becomes Shard, and with no_replicas Replicate too, so that each element
  * travels once; a redistribution brings it to the other replicas. NULL with the error kept. */
 static const weft_layout *between(const char *function, const weft_layout *layout, bool no_replicas)
 {
     weft_placement placements[WEFT_MAX_DIMS];
     for (int m = 0; m < layout->mesh->ndim; m++) {
-        placements[m] = layout->placements[m];
+        bool runs = weft_cut_has_runs(layout->placements[m]);
+        placements[m] = runs ? weft_shard(layout->placements[m].dim) : layout->placements[m];
         bool replaced = layout->mesh->shape[m] > 1 && (placements[m].kind == WEFT_PARTIAL ||
                                                        (placements[m].kind == WEFT_REPLICATE && no_replicas));
         if (placements[m].kind == WEFT_PARTIAL) {

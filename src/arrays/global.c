@@ -386,12 +386,47 @@ weft_status weft_local_box(const weft_tensor *handle, int local_rank, int64_t of
     if (ndim > 0 && (offset == NULL || extent == NULL)) {
         return weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", offset == NULL ? "offset" : "extent");
     }
+    if (!weft_check_boxes(function, "tensor", tensor->layout)) {
+        return weft_latest_status();
+    }
     const weft_box *box = &tensor->shards[local_rank].box;
     for (int d = 0; d < ndim; d++) {
         offset[d] = box->offset[d];
         extent[d] = box->extent[d];
     }
     return WEFT_OK;
+}
+
+int64_t weft_local_runs(const weft_tensor *handle, int local_rank, int dim, int64_t most, weft_index_run runs[])
+{
+    static const char function[] = "weft_local_runs";
+    const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
+    int ndim = tensor == NULL ? 0 : tensor->layout->ndim;
+    if (tensor == NULL) {
+        return -1;
+    }
+    if (local_rank < 0 || local_rank >= tensor->num_shards || dim < -ndim || dim >= ndim || (most > 0 && runs == NULL)) {
+        weft_fail(WEFT_ERR_INVALID, function, "local_rank is %d, dim is %d, and runs %s NULL, expected 0 to %d, %d to %d, and an array",
+                  local_rank, dim, runs == NULL ? "is" : "is not", tensor->num_shards - 1, -ndim, ndim - 1);
+        return -1;
+    }
+    weft_vec found = { 0 };
+    int64_t index = weft_mesh_index_of(tensor->layout->mesh, tensor->shards[local_rank].rank), coordinate[WEFT_MAX_DIMS];
+    bool done = true;
+    if (index >= 0) {
+        weft_mesh_unravel(tensor->layout->mesh, index, coordinate);
+        done = weft_layout_runs(tensor->layout, coordinate, dim < 0 ? dim + ndim : dim, &found);
+    }
+    const weft_run *all = found.items;
+    int64_t count = done ? (int64_t)found.count : -1;
+    for (int64_t i = 0; i < count && i < most; i++) {
+        runs[i] = (weft_index_run){ all[i].begin, all[i].rows };
+    }
+    weft_vec_free(&found);
+    if (!done) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runs");
+    }
+    return count;
 }
 
 size_t weft_tensor_bytes(const weft_tensor *handle)

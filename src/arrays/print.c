@@ -177,6 +177,9 @@ static weft_status draw(const char *function, const void *drawn, FILE *file)
     }
     char head[640];
     weft_tensor_describe(handle, head, sizeof(head));
+    if (!weft_check_boxes(function, "tensor", tensor->layout)) {
+        return weft_latest_status();
+    }
     weft_drawing *drawing = weft_drawing_new(tensor->layout);
     bool done = drawing != NULL && weft_drawing_print(drawing, head, format == WEFT_SHARDING_SVG, file);
     weft_drawing_free(drawing);

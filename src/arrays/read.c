@@ -22,7 +22,7 @@ static bool has_rows_from(const weft_layout *layout, int rank, int64_t row, int6
         whole = box.extent[d] == layout->shape[d];
     }
     *last = layout->ndim == 0 ? 1 : box.offset[0] + box.extent[0];
-    return whole && *last > row && (layout->ndim == 0 || box.offset[0] == row);
+    return whole && !layout->has_runs && *last > row && (layout->ndim == 0 || box.offset[0] == row);
 }
 
 /* The rank of the process that has rows from `row` on; -1: none. Ranks mostly have rows in their order: the one after `former` is

@@ -228,15 +228,19 @@ static void read_tensors(const weft_file_call *call, void *shards[], weft_outcom
 {
     int num_parts = 0, ranks = weft_runtime.local_ranks;
     weft_hdf5_part *parts = calloc((size_t)call->n * (size_t)ranks + 1, sizeof(*parts));
-    bool done = parts != NULL;
+    weft_shard_info *infos = calloc((size_t)call->n * (size_t)ranks + 1, sizeof(*infos));
+    bool done = parts != NULL && infos != NULL;
     for (int i = 0; i < call->n * ranks && done; i++) {
-        const weft_tensor_impl *tensor = weft_tensor_get(call->tensors[i / ranks]);
-        const weft_local_shard *shard = &tensor->shards[i % ranks];
-        shards[i] = malloc((size_t)shard->count * weft_dtype_size(tensor->layout->dtype) + 1);
-        done = shards[i] != NULL;
-        if (shard->member) {
-            parts[num_parts++] = (weft_hdf5_part){ call->names[i / ranks], tensor->layout, shard->box.offset,
-                                                   shard->box.extent, shards[i] };
+        const weft_layout *layout = weft_layout_of_boxes(call->function, weft_tensor_get(call->tensors[i / ranks])->layout);
+        done = layout != NULL;
+        if (done) {
+            infos[i] = weft_layout_shard(layout, weft_runtime.first_rank + i % ranks);
+            shards[i] = malloc((size_t)infos[i].count * weft_dtype_size(layout->dtype) + 1);
+            done = shards[i] != NULL;
+        }
+        if (done && infos[i].member) {
+            parts[num_parts++] = (weft_hdf5_part){ call->names[i / ranks], layout, infos[i].box.offset, infos[i].box.extent,
+                                                   shards[i] };
         }
     }
     if (done) {
@@ -245,6 +249,7 @@ static void read_tensors(const weft_file_call *call, void *shards[], weft_outcom
         weft_outcome_fail(outcome, WEFT_ERR_IO, "no memory to read %d tensors", call->n);
     }
     free(parts);
+    free(infos);
 }
 
 /* All or none of the processes have read all. A status with the error kept. */
@@ -263,7 +268,8 @@ static weft_status set_tensors(const weft_file_call *call, void *shards[])
     weft_status status = WEFT_OK;
     for (int i = 0; i < call->n && status == WEFT_OK; i++) {
         weft_tensor_impl *target = weft_tensor_get(call->tensors[i]);
-        weft_tensor_impl *read = weft_tensor_import(call->function, target->layout,
+        const weft_layout *layout = weft_layout_of_boxes(call->function, target->layout);
+        weft_tensor_impl *read = layout == NULL ? NULL : weft_tensor_import(call->function, layout,
                                                     shards + (ptrdiff_t)i * weft_runtime.local_ranks, true);
         status = read != NULL && weft_tensor_copy_into(call->function, target, read) ? WEFT_OK : weft_latest_status();
     }

@@ -13,6 +13,9 @@ static const weft_layout *check_tensor(const char *function, const weft_tensor *
                   weft_layout_format(tensor->layout, text, sizeof(text)));
         return NULL;
     }
+    if (tensor != NULL && !weft_check_boxes(function, "tensor", tensor->layout)) {
+        return NULL;
+    }
     return tensor == NULL ? NULL : tensor->layout;
 }
 

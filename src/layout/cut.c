@@ -93,6 +93,59 @@ const weft_sizes *weft_sizes_intern(int64_t count, const int64_t sizes[])
     return known;
 }
 
+/* ---- cyclic and zigzag --------------------------------------------------------------------------------- */
+
+bool weft_cut_has_runs(weft_placement shard)
+{
+    return shard.kind == WEFT_SHARD && (shard.cut == WEFT_CUT_CYCLIC || shard.cut == WEFT_CUT_ZIGZAG);
+}
+
+/* The place of a part in the order in which blocks are dealt. */
+static int64_t turn_of(weft_placement shard, int64_t parts, int64_t index)
+{
+    return (index + parts - shard.first % parts) % parts;
+}
+
+/* The rows that the parts 0 .. index - 1 store. */
+static int64_t cyclic_begin(weft_placement shard, int64_t n, int64_t parts, int64_t index)
+{
+    int64_t round = weft_mul_saturated(shard.block, parts), rest = n % round; /* rows of the last round, cut short */
+    int64_t first = shard.first % parts, wraps = weft_min_i64(index, first);    /* so many parts have the last turns */
+    int64_t last_turns = weft_min_i64(rest, weft_mul_saturated(shard.block, parts - first + wraps)) -
+                         weft_min_i64(rest, weft_mul_saturated(shard.block, parts - first));
+    return n / round * shard.block * index + last_turns + weft_min_i64(rest, weft_mul_saturated(shard.block, index - wraps));
+}
+
+static int64_t zigzag_begin(int64_t n, int64_t parts, int64_t index)
+{
+    int64_t chunk = weft_ceil_div(n, 2 * parts);
+    return weft_min_i64(index * chunk, n) + n - weft_min_i64(weft_mul_saturated(2 * parts - index, chunk), n);
+}
+
+static int64_t runs_begin(weft_placement shard, int64_t n, int64_t parts, int64_t index)
+{
+    return shard.cut == WEFT_CUT_CYCLIC ? cyclic_begin(shard, n, parts, index) : zigzag_begin(n, parts, index);
+}
+
+int64_t weft_part_run(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t run, int64_t *begin)
+{
+    int64_t rows;
+    if (!weft_cut_has_runs(shard)) {
+        weft_part_range(shard, n, parts, index, begin, &rows);
+        return run == 0 ? rows : 0;
+    }
+    if (shard.cut == WEFT_CUT_ZIGZAG) {
+        int64_t chunk = weft_ceil_div(n, 2 * parts);
+        *begin = run > 1 ? n : weft_min_i64(weft_mul_saturated(chunk, run == 0 ? index : 2 * parts - 1 - index), n);
+        return weft_min_i64(chunk, n - *begin);
+    }
+    int64_t number;
+    bool fits = weft_mul_checked(run, parts, &number) &&
+                weft_mul_checked(number + turn_of(shard, parts, index), shard.block, begin) && *begin < n;
+    *begin = fits ? *begin : n;
+    return weft_min_i64(shard.block, n - *begin);
+}
+
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
 static bool has_sizes(weft_placement shard, int64_t n, int64_t parts)
@@ -109,6 +162,9 @@ void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t ind
         int64_t rows = n / parts, more = n % parts;
         *offset = rows * index + weft_min_i64(index, more);
         *extent = rows + (index < more);
+    } else if (weft_cut_has_runs(shard)) {
+        *offset = runs_begin(shard, n, parts, index);
+        *extent = runs_begin(shard, n, parts, index + 1) - *offset;
     } else {
         int64_t chunk = weft_ceil_div(n, parts);
         *offset = chunk > 0 && index < weft_ceil_div(n, chunk) ? chunk * index : n;
@@ -118,13 +174,13 @@ void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t ind
 
 int64_t weft_part_of_row(weft_placement shard, int64_t n, int64_t parts, int64_t row)
 {
-    if (has_sizes(shard, n, parts)) {
-        const int64_t *begin = shard.sizes->begin;
+    if (has_sizes(shard, n, parts) || weft_cut_has_runs(shard)) {
         int64_t low = 0, high = parts - 1; /* the last part that begins at the row or before it */
         while (low < high) {
             int64_t middle = low + (high - low + 1) / 2;
-            low = begin[middle] <= row ? middle : low;
-            high = begin[middle] <= row ? high : middle - 1;
+            int64_t begin = weft_cut_has_runs(shard) ? runs_begin(shard, n, parts, middle) : shard.sizes->begin[middle];
+            low = begin <= row ? middle : low;
+            high = begin <= row ? high : middle - 1;
         }
         return low;
     }
@@ -138,14 +194,26 @@ int64_t weft_part_of_row(weft_placement shard, int64_t n, int64_t parts, int64_t
 int64_t weft_part_largest(weft_placement shard, int64_t n, int64_t parts, int64_t *rows)
 {
     bool listed = has_sizes(shard, n, parts);
-    int64_t largest = listed ? shard.sizes->largest : 0;
+    bool second = shard.cut == WEFT_CUT_ZIGZAG && n > weft_mul_saturated(weft_ceil_div(n, 2 * parts), parts); /* chunk p has rows */
+    int64_t largest = listed ? shard.sizes->largest : second ? parts - 1 : shard.cut == WEFT_CUT_CYCLIC ? shard.first % parts : 0;
+    int64_t offset;
     *rows = listed ? shard.sizes->sizes[largest] : weft_ceil_div(n, parts);
+    if (weft_cut_has_runs(shard)) {
+        weft_part_range(shard, n, parts, largest, &offset, rows);
+    }
     return largest;
 }
 
 int64_t weft_parts_filled(weft_placement shard, int64_t n, int64_t parts, int64_t first, int64_t last)
 {
-    return has_sizes(shard, n, parts) ? shard.sizes->filled[last + 1] - shard.sizes->filled[first] : last - first + 1;
+    if (!weft_cut_has_runs(shard)) {
+        return has_sizes(shard, n, parts) ? shard.sizes->filled[last + 1] - shard.sizes->filled[first] : last - first + 1;
+    }
+    int64_t filled = 0;
+    for (int64_t index = first; index <= last; index++) {
+        filled += runs_begin(shard, n, parts, index) < runs_begin(shard, n, parts, index + 1);
+    }
+    return filled;
 }
 
 int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t index)
@@ -155,6 +223,12 @@ int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t
         while (next < parts && shard.sizes->sizes[next] == shard.sizes->sizes[index]) {
             next++;
         }
+        return next - index;
+    }
+    if (weft_cut_has_runs(shard)) {
+        int64_t begin = runs_begin(shard, n, parts, index), end = runs_begin(shard, n, parts, index + 1), rows = end - begin;
+        int64_t next = index + 1;
+        for (; next < parts && (begin = end, end = runs_begin(shard, n, parts, next + 1), end - begin == rows); next++) {}
         return next - index;
     }
     if (shard.cut == WEFT_CUT_BALANCED) {
@@ -171,6 +245,13 @@ static bool balanced_are_chunks(int64_t n, int64_t parts)
 {
     int64_t more = n % parts;
     return more == 0 || more == parts - 1 || n < parts;
+}
+
+/* Whether cyclic or zigzag parts are chunks. */
+static bool runs_are_chunks(weft_placement shard, int64_t n, int64_t parts)
+{
+    return shard.cut == WEFT_CUT_ZIGZAG ? n <= parts
+                                        : shard.first % parts == 0 && (n <= 1 || weft_ceil_div(n, parts) == shard.block);
 }
 
 /* The different numbers of rows that the parts of a tensor dimension have, as far as it has been cut. */
@@ -215,26 +296,17 @@ static weft_placement canonical(weft_placement placement, const extents *before,
     if (cut == WEFT_CUT_SIZES) {
         cut = !before->cut && has_sizes(placement, before->rows[0], parts) ? placement.sizes->equal : WEFT_CUT_CHUNKS;
     }
-    bool chunks = parts == 1 || before->count >= 0;
+    bool chunks = parts == 1 || before->count >= 0, runs = weft_cut_has_runs(placement);
     for (int i = 0; i < before->count && chunks && parts > 1; i++) {
-        chunks = balanced_are_chunks(before->rows[i], parts);
+        chunks = runs ? runs_are_chunks(placement, before->rows[i], parts) : balanced_are_chunks(before->rows[i], parts);
     }
-    if (cut == WEFT_CUT_BALANCED && chunks) {
+    if ((cut == WEFT_CUT_BALANCED || runs) && chunks) {
         cut = WEFT_CUT_CHUNKS;
     }
+    bool cyclic = cut == WEFT_CUT_CYCLIC;
     return (weft_placement){ .kind = WEFT_SHARD, .dim = placement.dim, .cut = cut,
-                             .sizes = cut == WEFT_CUT_SIZES ? placement.sizes : NULL, .level = placement.level };
-}
-
-void weft_cut_order(int mesh_ndim, const weft_placement placements[], int order[])
-{
-    for (int m = 0; m < mesh_ndim; m++) {
-        int level = placements[m].kind == WEFT_SHARD ? placements[m].level : 0, i = m;
-        for (; i > 0 && placements[order[i - 1]].kind == WEFT_SHARD && placements[order[i - 1]].level > level; i--) {
-            order[i] = order[i - 1];
-        }
-        order[i] = m;
-    }
+                             .sizes = cut == WEFT_CUT_SIZES ? placement.sizes : NULL, .level = placement.level,
+                             .block = cyclic ? placement.block : 0, .first = cyclic ? (int)(placement.first % parts) : 0 };
 }
 
 /* Numbers the levels of each tensor dimension that is not cut from left to right. */

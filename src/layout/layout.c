@@ -65,14 +65,24 @@ const weft_mesh_impl *weft_layout_table_factor(weft_layout_table *table, const w
     return *slot = added;
 }
 
+static uint64_t word_of(weft_placement p)
+{
+    return (uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op | (uint64_t)p.cut << 40 | (uint64_t)p.level << 48;
+}
+
+/* 0: there are none. */
+static uint64_t details_of(weft_placement p)
+{
+    return p.sizes != NULL ? p.sizes->digest : p.block > 0 ? weft_digest_add((uint64_t)p.first, (uint64_t)p.block) : 0;
+}
+
 static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placements, int ndim,
                         const int64_t shape[], weft_dtype dtype)
 {
     uint64_t hash = weft_hash_u64((uint64_t)(uintptr_t)mesh + (uint64_t)dtype * 31 + (uint64_t)ndim);
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = placements[m];
-        hash = weft_hash_u64(hash ^ ((uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op | (uint64_t)p.cut << 40 | (uint64_t)p.level << 48) ^
-                             (p.sizes == NULL ? 0 : p.sizes->digest));
+        hash = weft_hash_u64(hash ^ word_of(p) ^ details_of(p));
     }
     for (int d = 0; d < ndim; d++) {
         hash = weft_hash_u64(hash ^ (uint64_t)shape[d]);
@@ -94,9 +104,8 @@ static void make_digests(weft_layout *layout)
     layout->shape_digest = digest;
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = layout->placements[m];
-        digest = weft_digest_add(digest, (uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op | (uint64_t)p.cut << 40 |
-                                             (uint64_t)p.level << 48);
-        digest = p.sizes == NULL ? digest : weft_digest_add(digest, p.sizes->digest);
+        digest = weft_digest_add(digest, word_of(p));
+        digest = details_of(p) == 0 ? digest : weft_digest_add(digest, details_of(p));
     }
     layout->digest = digest;
 }
@@ -133,6 +142,7 @@ static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh_i
     for (int m = 0; m < mesh->ndim; m++) {
         layout->placements[m] = placements[m];
         layout->has_partial = layout->has_partial || placements[m].kind == WEFT_PARTIAL;
+        layout->has_runs = layout->has_runs || weft_cut_has_runs(placements[m]);
     }
     weft_cut_order(mesh->ndim, placements, layout->order);
     make_digests(layout);
@@ -296,37 +306,6 @@ int64_t weft_layout_parts(const weft_layout *layout, int dim)
         parts *= cuts ? layout->mesh->shape[m] : 1;
     }
     return parts;
-}
-
-/* The next mesh dimension of several ranks, from order[*i] on, that cuts a tensor dimension; -1: none. */
-static int next_cut(const weft_layout *layout, int dim, int *i)
-{
-    while (*i < layout->mesh->ndim) {
-        int m = layout->order[(*i)++];
-        if (layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim && layout->mesh->shape[m] > 1) {
-            return m;
-        }
-    }
-    return -1;
-}
-
-void weft_layout_mark_changed_cuts(const weft_layout *a, const weft_layout *b, bool in_a[], bool in_b[])
-{
-    for (int d = 0; d < a->ndim; d++) {
-        int i = 0, j = 0, m, k;
-        bool same = true;
-        do {
-            m = next_cut(a, d, &i);
-            k = next_cut(b, d, &j);
-            same = same && m == k && (m < 0 || weft_same_cut(a->placements[m], b->placements[m]));
-            if (m >= 0 && !same) {
-                in_a[m] = true;
-            }
-            if (k >= 0 && !same) {
-                in_b[k] = true;
-            }
-        } while (m >= 0 || k >= 0);
-    }
 }
 
 int weft_layout_largest_rank(const weft_layout *layout)

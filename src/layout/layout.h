@@ -59,7 +59,7 @@ int64_t weft_mesh_ravel(const weft_mesh_impl *mesh, const int64_t coordinate[]);
 /* ---- placements ---------------------------------------------------------------------------------------- */
 
 bool weft_placement_equal(weft_placement a, weft_placement b); /* ignores the fields that its kind ignores */
-bool weft_same_cut(weft_placement a, weft_placement b); /* of two Shards, whatever dimension and level */
+bool weft_same_cut(weft_placement a, weft_placement b); /* of two Shards, whatever their dimensions and levels */
 bool weft_placements_equal(const weft_placement a[], const weft_placement b[], int n);
 
 /* Copies `n` placements in canonical form: Shard dims made non-negative, unused fields zero; NULL `in` gives
@@ -84,9 +84,16 @@ weft_status weft_placements_check_sizes(const weft_mesh_impl *mesh, const weft_p
 /* ---- cuts (cut.c)
  *
  * A Shard cuts n rows into `parts` parts. If its listed sizes do not add up to n rows in so many parts, it cuts chunks. This
- * happens in layouts between two others, when a plan changes one mesh dimension after the other. */
+ * happens in layouts between two others, when a plan changes one mesh dimension after the other.
+ *
+ * Rows are numbered in the order in which the parts store them: those of part 0 first. This is the order of the global indices
+ * except where a cut is cyclic or zigzag (nesting.c). */
 
-/* The rows that part `index` holds. Empty chunks lie at n, other empty parts where they are listed. */
+/* Whether a part may be several runs of rows. */
+bool weft_cut_has_runs(weft_placement shard);
+/* Run number `run` of a part: where it begins among all rows, by global index; returns its length. 0: the part has no more. */
+int64_t weft_part_run(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t run, int64_t *begin);
+/* The rows that part `index` stores. Empty chunks lie at n, other empty parts where they are listed. */
 void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
 /* The part that holds a row, 0 <= row < n. */
 int64_t weft_part_of_row(weft_placement shard, int64_t n, int64_t parts, int64_t row);
@@ -133,6 +140,7 @@ typedef struct weft_layout {
     weft_dtype dtype;
     int64_t panel_rows; /* panels are cut at GLOBAL row numbers that are multiples of this; >= 1 */
     bool has_partial;
+    bool has_runs; /* a cut is cyclic or zigzag: shards may not be boxes of global indices */
     uint64_t hash; /* for the table: includes the mesh's address */
     /* Equal on every process: a digest of type, shape and the mesh's shape, in the second one also of the
      * placements. Without the mesh's ranks; mesh->digest has them. */
@@ -203,6 +211,29 @@ int64_t weft_layout_parts(const weft_layout *layout, int dim);
 /* The mesh dimensions of more than one rank that cut a tensor dimension in one layout but not in the other, or after such a one:
  * in_a[m], in_b[m] become true; others stay as they are. Two layouts of one mesh. */
 void weft_layout_mark_changed_cuts(const weft_layout *a, const weft_layout *b, bool in_a[], bool in_b[]);
+
+/* ---- rows in the order of parts (nesting.c)
+ *
+ * Where a cut is cyclic or zigzag, rows are numbered as they are stored: boxes of shards, panels and kernels have these numbers. */
+
+/* Whether the rows of a dimension have the same numbers in both layouts: those of the global indices, or by the same cuts. */
+bool weft_layouts_number_alike(const weft_layout *a, const weft_layout *b, int dim);
+bool weft_layouts_number_all_alike(const weft_layout *a, const weft_layout *b); /* of all dimensions */
+/* Consecutive global rows of a shard: `local` is the first one's number within the shard. */
+typedef struct weft_run {
+    int64_t begin, rows, local;
+} weft_run;
+/* The runs of the rank at a coordinate, ascending; `runs` is empty before. Takes time and memory for each of them. False: no
+ * memory. */
+bool weft_layout_runs(const weft_layout *layout, const int64_t coordinate[], int dim, weft_vec *runs);
+/* Rows that two shards have in common: the first one's numbers within each. */
+typedef struct weft_common_run {
+    int64_t source, target, rows;
+} weft_common_run;
+/* Those of two lists of runs, ascending; appended. False: no memory. */
+bool weft_common_runs(const weft_vec *source, const weft_vec *target, weft_vec *common);
+int64_t weft_common_rows(const weft_vec *common); /* their number */
+
 /* A rank that holds as much as any. */
 int weft_layout_largest_rank(const weft_layout *layout);
 /* Whether the layout is, along a mesh dimension, as a normalized placement says: cuts that make the same parts are equal. */

@@ -1,5 +1,6 @@
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,8 @@ weft_placement weft_partial(weft_reduce_op op)
 
 bool weft_same_cut(weft_placement a, weft_placement b)
 {
-    return a.cut == b.cut && (a.cut != WEFT_CUT_SIZES || a.sizes == b.sizes);
+    return a.cut == b.cut && (a.cut != WEFT_CUT_SIZES || a.sizes == b.sizes) &&
+           (a.cut != WEFT_CUT_CYCLIC || (a.block == b.block && a.first == b.first));
 }
 
 bool weft_placement_equal(weft_placement a, weft_placement b)
@@ -74,7 +76,7 @@ static weft_status normalize_shard(weft_placement in, int index, int ndim, weft_
         snprintf(why, why_size, "entry %d is Shard(%d), but the tensor has %d dimensions", index, in.dim, ndim);
         return WEFT_ERR_LAYOUT;
     }
-    if ((int)in.cut < 0 || in.cut > WEFT_CUT_SIZES) {
+    if ((int)in.cut < 0 || in.cut > WEFT_CUT_ZIGZAG) {
         snprintf(why, why_size, "entry %d is Shard(%d) with cut %d, which is no weft_cut_kind", index, in.dim, (int)in.cut);
         return WEFT_ERR_LAYOUT;
     }
@@ -87,8 +89,15 @@ static weft_status normalize_shard(weft_placement in, int index, int ndim, weft_
         snprintf(why, why_size, "entry %d is Shard(%d) with level %d, expected at least 0", index, in.dim, in.level);
         return WEFT_ERR_LAYOUT;
     }
+    if (in.cut == WEFT_CUT_CYCLIC && (in.block < 1 || in.first < 0)) {
+        snprintf(why, why_size, "entry %d is Shard(%d) in blocks of %lld rows, the first one to part %d, expected at least 1 and 0",
+                 index, in.dim, (long long)in.block, in.first);
+        return WEFT_ERR_LAYOUT;
+    }
+    bool cyclic = in.cut == WEFT_CUT_CYCLIC;
     *out = (weft_placement){ .kind = WEFT_SHARD, .dim = in.dim < 0 ? in.dim + ndim : in.dim, .cut = in.cut,
-                             .sizes = in.cut == WEFT_CUT_SIZES ? in.sizes : NULL, .level = in.level };
+                             .sizes = in.cut == WEFT_CUT_SIZES ? in.sizes : NULL, .level = in.level,
+                             .block = cyclic ? in.block : 0, .first = cyclic ? in.first : 0 };
     return WEFT_OK;
 }
 
@@ -154,6 +163,11 @@ weft_status weft_placements_check_sizes(const weft_mesh_impl *mesh, const weft_p
                      (long long)p.sizes->total, p.dim, (long long)shape[p.dim]);
             return WEFT_ERR_LAYOUT;
         }
+        if (p.kind == WEFT_SHARD && p.cut == WEFT_CUT_CYCLIC && p.first >= mesh->shape[m]) {
+            snprintf(why, why_size, "entry %d deals the first block to part %d, and mesh dimension %d has %lld ranks", m, p.first, m,
+                     (long long)mesh->shape[m]);
+            return WEFT_ERR_LAYOUT;
+        }
         if (p.kind == WEFT_SHARD && mesh->shape[m] > 1) {
             cut[p.dim] = true;
         }
@@ -212,21 +226,29 @@ static bool read_op(const char **text, weft_reduce_op *op)
     return false;
 }
 
+/* Not negative. */
+static bool read_number(const char **text, int64_t *number)
+{
+    skip_blanks(text);
+    char *end = NULL;
+    errno = 0;
+    long long value = isdigit((unsigned char)**text) ? strtoll(*text, &end, 10) : -1;
+    bool right = value >= 0 && errno == 0;
+    *number = right ? value : 0;
+    *text = right ? end : *text;
+    return right;
+}
+
 /* The sizes up to a brace. False: no list, or no memory. */
 static bool read_sizes(const char **text, const weft_sizes **out)
 {
     weft_vec sizes = { 0 };
     bool right = true, more = true;
     while (right && more) {
-        char *end = NULL;
-        skip_blanks(text);
-        errno = 0;
-        long long size = isdigit((unsigned char)**text) ? strtoll(*text, &end, 10) : -1;
-        int64_t *added = size < 0 || errno != 0 ? NULL : weft_vec_push(&sizes, sizeof(*added));
+        int64_t size, *added = read_number(text, &size) ? weft_vec_push(&sizes, sizeof(*added)) : NULL;
         right = added != NULL;
         if (right) {
             *added = size;
-            *text = end;
             more = take(text, ',');
         }
     }
@@ -238,10 +260,17 @@ static bool read_sizes(const char **text, const weft_sizes **out)
 /* The dimension of a Shard, its cut, and its level. */
 static bool read_shard(const char **text, weft_placement *out)
 {
+    int64_t first = 0;
     *out = weft_shard(0);
     bool right = take(text, '(') ? read_dim(text, &out->dim) && take(text, ')') : read_dim(text, &out->dim);
     if (right && take(text, '=')) {
         out->cut = WEFT_CUT_BALANCED;
+    } else if (right && (take(text, 'z') || take(text, 'Z'))) {
+        out->cut = WEFT_CUT_ZIGZAG;
+    } else if (right && take(text, '*')) {
+        out->cut = WEFT_CUT_CYCLIC;
+        right = read_number(text, &out->block) && out->block > 0 && (!take(text, '+') || read_number(text, &first)) && first <= INT_MAX;
+        out->first = (int)first;
     } else if (right && take(text, '{')) {
         out->cut = WEFT_CUT_SIZES;
         right = read_sizes(text, &out->sizes);
@@ -249,7 +278,7 @@ static bool read_shard(const char **text, weft_placement *out)
     return right && (!take(text, '@') || (read_dim(text, &out->level) && out->level >= 0));
 }
 
-/* One of R, S0, S(0), S0=, S0{1,2}, S0@1, P, P(sum). */
+/* One of R, S0, S(0), S0=, S0{1,2}, S0*64, S0*64+1, S0z, S0@1, P, P(sum). */
 static bool read_placement(const char **text, weft_placement *out)
 {
     skip_blanks(text);
@@ -319,6 +348,15 @@ static void write_cut(weft_text *text, weft_placement shard, int64_t most)
             weft_text_add(text, ", ... ,%lld", (long long)sizes[count - 1]);
         }
         weft_text_add(text, "}");
+    }
+    if (shard.cut == WEFT_CUT_ZIGZAG) {
+        weft_text_add(text, "z");
+    }
+    if (shard.cut == WEFT_CUT_CYCLIC) {
+        weft_text_add(text, "*%lld", (long long)shard.block);
+        if (shard.first != 0) {
+            weft_text_add(text, "+%d", shard.first);
+        }
     }
     if (shard.level != 0) {
         weft_text_add(text, "@%d", shard.level);

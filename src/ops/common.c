@@ -89,14 +89,17 @@ bool weft_fills_new(const weft_call_layouts *call)
     return call->num_inputs == 0;
 }
 
+/* Fills by global index, so what has shards that are no boxes is filled in boxes first. */
 bool weft_expand_new(const weft_call *call, weft_tensor *outputs[])
 {
+    const weft_layout *wanted = call->details->layout, *filled = weft_layout_of_boxes(call->function, wanted);
     weft_call filling = *call;
     filling.details = NULL;
     filling.inherited = WEFT_ALL_SCALARS;
     filling.num_inputs = 1;
-    filling.inputs[0] = weft_new_tensor(call->function, call->details->layout);
+    filling.inputs[0] = filled == NULL ? NULL : weft_new_tensor(call->function, filled);
     outputs[0] = filling.inputs[0] == NULL ? NULL : weft_dispatch(&filling);
+    outputs[0] = outputs[0] == NULL || filled == wanted ? outputs[0] : weft_in_layout(call->function, outputs[0], wanted);
     return outputs[0] != NULL;
 }
 

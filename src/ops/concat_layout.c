@@ -31,7 +31,7 @@ static void placements_like(const weft_row_of_tensors *row, int like, bool shard
         weft_placement p = layout->placements[m];
         bool stays = p.kind == WEFT_PARTIAL ? partial_stays(row->n, row->tensors, m)
                                             : shards || p.kind != WEFT_SHARD || p.dim != row->dim;
-        placements[m] = stays ? p : instead;
+        placements[m] = !stays ? instead : weft_cut_has_runs(p) ? weft_shard(p.dim) : p;
     }
 }
 
@@ -126,7 +126,7 @@ void weft_choose_row_placements(const weft_row_of_tensors *row, bool shards, wef
 {
     enum { MAX_TRIED = 4 }; /* limit of different layouts compared */
     const weft_layout *first = weft_layout_of(row->tensors[0]);
-    if (lie_alike(row) && (shards || weft_layout_parts(first, row->dim) == 1)) {
+    if (lie_alike(row) && !first->has_runs && (shards || weft_layout_parts(first, row->dim) == 1)) {
         memcpy(best, first->placements, sizeof(first->placements));
         return;
     }

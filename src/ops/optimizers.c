@@ -17,6 +17,7 @@ static const weft_operation operation_sgd = {
     .inputs = { { "parameter", WEFT_TYPES_FLOAT, false }, { "gradient", WEFT_TYPES_FLOAT, false } },
     .outputs[0].in_place = true,
     .kernel = WEFT_KERNEL_sgd_update,
+    .any_cut = true,
 };
 
 static const weft_operation operation_sgd_momentum = {
@@ -29,6 +30,7 @@ static const weft_operation operation_sgd_momentum = {
                 { "gradient", WEFT_TYPES_FLOAT, false } },
     .outputs = { { .in_place = true }, { .in_place = true } },
     .kernel = WEFT_KERNEL_sgd_momentum,
+    .any_cut = true,
 };
 
 static const weft_operation operation_adam = {
@@ -42,6 +44,7 @@ static const weft_operation operation_adam = {
                 { "gradient", WEFT_TYPES_FLOAT, false } },
     .outputs = { { .in_place = true }, { .in_place = true }, { .in_place = true } },
     .kernel = WEFT_KERNEL_adam,
+    .any_cut = true,
 };
 
 /* ---- gradients that are absent -------------------------------------------------------------------------- */

@@ -63,6 +63,19 @@ static weft_tensor *draw_new(const drawing *d, const weft_layout *layout)
     return weft_fill_new(d->function, d->operation, layout, scalars);
 }
 
+/* Draws by global index, so a target whose shards are no boxes gets a copy of what has been drawn in boxes. */
+static weft_tensor *draw_inplace(const drawing *d, weft_tensor *a)
+{
+    if (!weft_layout_of(a)->has_runs) {
+        return draw(d, a);
+    }
+    weft_scope_open();
+    weft_tensor *drawn = draw_new(d, weft_layout_of_boxes(d->function, weft_layout_of(a)));
+    weft_tensor *result = drawn == NULL ? NULL : weft_copy_inplace(a, drawn);
+    weft_scope_close_own();
+    return result;
+}
+
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
 static bool check_floating(const char *function, const char *argument, weft_dtype dtype)
@@ -179,7 +192,7 @@ weft_tensor *weft_uniform_inplace(weft_tensor *a, double low, double high)
         !check_bounds(d.function, weft_layout_of(a)->dtype, low, high)) {
         return refuse(d.function);
     }
-    return draw(&d, a);
+    return draw_inplace(&d, a);
 }
 
 weft_tensor *weft_normal_inplace(weft_tensor *a, double mean, double deviation)
@@ -193,7 +206,7 @@ weft_tensor *weft_normal_inplace(weft_tensor *a, double mean, double deviation)
         weft_fail(WEFT_ERR_INVALID, d.function, "deviation is %g, expected at least 0", deviation);
         return refuse(d.function);
     }
-    return draw(&d, a);
+    return draw_inplace(&d, a);
 }
 
 /* ---- whole numbers ------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 #include "plan/box_iterator.h"
 
 #include "plan/access_map.h"
+#include "plan/common_parts.h"
 
 #include <stdlib.h>
 
@@ -13,15 +14,18 @@ void weft_box_iterator_free(weft_box_iterator *p)
     }
 }
 
-static bool make(weft_box_iterator *p, const weft_layout *layout, const weft_access_map *access_map,
-                 const weft_box *box, const weft_fixed *fixed)
+/* `other`: the layout of the box, which is that of the shard at a coordinate. */
+static bool make(weft_box_iterator *p, const weft_layout *layout, const weft_access_map *access_map, const weft_layout *other,
+                 const int64_t coordinate[], const weft_box *box, const weft_fixed *fixed)
 {
     *p = (weft_box_iterator){ .ndim = layout->ndim, .count = 1 };
     for (int d = 0; d < layout->ndim; d++) {
         int64_t begin = box->offset[d], end = begin + box->extent[d];
         bool done = access_map != NULL && access_map->has[d]
                         ? weft_access_map_intervals(access_map, d, begin, end, fixed, &p->intervals[d])
-                        : weft_shard_intervals(layout, d, begin, end, fixed, &p->intervals[d]);
+                    : weft_layouts_number_alike(layout, other, d)
+                        ? weft_shard_intervals(layout, d, begin, end, fixed, &p->intervals[d])
+                        : weft_common_parts(layout, d, fixed, other, coordinate, &p->intervals[d]);
         if (!done) {
             weft_box_iterator_free(p);
             return false;
@@ -34,13 +38,19 @@ static bool make(weft_box_iterator *p, const weft_layout *layout, const weft_acc
 bool weft_box_iterator_make(weft_box_iterator *p, const weft_layout *layout, const weft_box *box,
                             const weft_fixed *fixed)
 {
-    return make(p, layout, NULL, box, fixed);
+    return make(p, layout, NULL, layout, NULL, box, fixed);
 }
 
-bool weft_box_iterator_of_targets(weft_box_iterator *p, const weft_stage *stage, const weft_box *box,
+bool weft_box_iterator_of_sources(weft_box_iterator *p, const weft_stage *stage, const int64_t coordinate[], const weft_box *box,
                                   const weft_fixed *fixed)
 {
-    return make(p, stage->to, stage->access_map, box, fixed);
+    return make(p, stage->from, NULL, stage->to, coordinate, box, fixed);
+}
+
+bool weft_box_iterator_of_targets(weft_box_iterator *p, const weft_stage *stage, const int64_t coordinate[], const weft_box *box,
+                                  const weft_fixed *fixed)
+{
+    return make(p, stage->to, stage->access_map, stage->from, coordinate, box, fixed);
 }
 
 int64_t weft_box_iterator_box(const weft_box_iterator *p, weft_box *box)

@@ -15,8 +15,11 @@ typedef struct weft_box_iterator {
 /* False: no memory; then there is nothing to free. */
 bool weft_box_iterator_make(weft_box_iterator *p, const weft_layout *layout, const weft_box *box,
                             const weft_fixed *fixed);
-/* The same for the boxes that the stage's targets read of a box of its source. */
-bool weft_box_iterator_of_targets(weft_box_iterator *p, const weft_stage *stage, const weft_box *box,
+/* The same for the boxes that the stage's sources have of the box that the target at a coordinate wants. */
+bool weft_box_iterator_of_sources(weft_box_iterator *p, const weft_stage *stage, const int64_t coordinate[], const weft_box *box,
+                                  const weft_fixed *fixed);
+/* The same for the boxes that the stage's targets read of the box of the source at a coordinate. */
+bool weft_box_iterator_of_targets(weft_box_iterator *p, const weft_stage *stage, const int64_t coordinate[], const weft_box *box,
                                   const weft_fixed *fixed);
 void weft_box_iterator_free(weft_box_iterator *p);
 /* The current box; returns its part of the mesh index. */

@@ -219,7 +219,7 @@ double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const
     *bytes = l.bytes_in;
     stage->algorithm = WEFT_DIRECT;
     bool prescribed = cost->algorithm != WEFT_ALGORITHM_AUTO;
-    if (stage->reduces || !(prescribed || may_broadcast(stage, topology, &l))) {
+    if (stage->reduces || weft_stage_renumbers(stage) || !(prescribed || may_broadcast(stage, topology, &l))) {
         return l.direct_us;
     }
     broadcast_cost r = tree_of(stage, topology, &l);

@@ -1,5 +1,6 @@
 /* The stages that turn one layout into another: candidates, compared by predicted cost. All of it is a
  * function of layouts, topology and cost model, so every rank decides alike. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,6 +121,10 @@ static bool move_by_dimension(const planner *p, const route *r, bool last_first,
         if (next == NULL) {
             return false;
         }
+        if (!weft_layouts_number_all_alike(next, r->from)) {
+            c->us = INFINITY; /* such a stage is never one of several */
+            return true;
+        }
         chain_add_move(p, c, current, next);
         current = next;
     }
@@ -229,6 +234,9 @@ static bool try_through(const planner *p, const weft_layout *from, const weft_la
                         const weft_layout *to, const char *algorithm, double gain, chain *best)
 {
     chain c = { .algorithm = algorithm }, rest;
+    if (middle != NULL && !weft_layouts_number_all_alike(middle, to)) {
+        return true;
+    }
     if (middle == NULL || !best_exchange(p, middle, to, &rest)) {
         return false;
     }
@@ -403,8 +411,8 @@ static weft_stage reduce_stage(const weft_layout *from, const weft_layout *to, c
 static bool try_middle(const planner *p, const weft_layout *current, const weft_layout *middle,
                        const weft_layout *to, const group *g, bool last, chain *best)
 {
-    if (middle == NULL) {
-        return false;
+    if (middle == NULL || !weft_layouts_number_all_alike(middle, current)) {
+        return middle != NULL;
     }
     chain c = { .algorithm = middle == to ? "reduce" : "reduce+move" };
     chain_add(p, &c, reduce_stage(current, middle, g));
@@ -504,11 +512,37 @@ static weft_status check_partials(const weft_layout *from, const weft_layout *to
     return WEFT_OK;
 }
 
+/* The source without the Partial placements that `to` has not, before its rows are numbered otherwise: sharded, if that changes no
+ * numbers, or else replicated. NULL: no memory. */
+static const weft_layout *reduced(const planner *p, const weft_layout *from, const weft_layout *to, bool sharded)
+{
+    weft_placement placements[WEFT_MAX_DIMS];
+    memcpy(placements, from->placements, sizeof(placements));
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        if (from->placements[m].kind == WEFT_PARTIAL && !is_kept(from, to, m)) {
+            bool like = from->mesh == to->mesh && to->placements[m].kind == WEFT_SHARD;
+            placements[m] = sharded && from->ndim > 0 ? weft_shard(like ? to->placements[m].dim : 0) : weft_replicate();
+        }
+    }
+    const weft_layout *middle = with_placements(p, from, placements);
+    bool fits = middle == NULL || !sharded || weft_layouts_number_all_alike(from, middle);
+    return fits ? middle : reduced(p, from, to, false);
+}
+
 static bool build(const planner *p, const weft_layout *from, const weft_layout *to, chain *all)
 {
     *all = (chain){ .algorithm = "identity" };
     if (from == to) {
         return true;
+    }
+    if (!weft_layouts_number_all_alike(from, to)) {
+        const weft_layout *middle = reduced(p, from, to, true);
+        bool done = middle != NULL && build(p, from, middle, all);
+        if (done) {
+            chain_add_move(p, all, middle, to);
+            all->algorithm = middle == from ? "renumber" : "reduce+renumber";
+        }
+        return done;
     }
     if (!factor_reduction(p, &from, &to)) {
         return false;

@@ -145,6 +145,9 @@ const char *weft_stage_kind_name(weft_stage_kind kind); /* "all-gather", ... */
  * along mesh dimension m; none where it is general, or has a root. */
 weft_stage_kind weft_stage_kind_of(const weft_stage *stage, bool along[]);
 
+/* Whether the two layouts number the rows of a dimension otherwise (layout.h). Such a stage has no access map, and is a direct move. */
+bool weft_stage_renumbers(const weft_stage *stage);
+
 #define WEFT_MAX_STAGES (2 * WEFT_MAX_DIMS + 2)
 
 typedef struct weft_plan {
@@ -165,12 +168,14 @@ weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topolo
                            const weft_cost_model *cost, const weft_layout *from, const weft_layout *to,
                            weft_plan *plan, char *why, size_t why_size);
 
-/* One box to move, in global indices. */
+/* One box to move, in the source's numbers of rows, which are global indices but where cuts are cyclic or zigzag. */
 typedef struct weft_transfer {
     int peer; /* of a receive: the source rank; of a send: the destination rank. May be the rank itself. */
     /* The peer sends from its shard of `to`, which it has received in this stage, not from its shard of
      * `from`. */
     bool forwarded;
+    /* Along a dimension whose rows the two layouts number otherwise (weft_stage_renumbers()): from 0 to the number of rows that
+     * both shards have. */
     weft_box box;
 } weft_transfer;
 

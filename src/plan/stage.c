@@ -5,6 +5,7 @@
 #include "plan/access_map.h"
 #include "plan/box_iterator.h"
 #include "plan/broadcast_tree.h"
+#include "plan/common_parts.h"
 #include "plan/replica.h"
 #include "plan/transfers.h"
 
@@ -22,6 +23,12 @@ int64_t weft_stage_addend(const weft_stage *stage, int rank)
         }
     }
     return number;
+}
+
+bool weft_stage_renumbers(const weft_stage *stage)
+{
+    return stage->access_map == NULL && (stage->from->has_runs || stage->to->has_runs) &&
+           !weft_layouts_number_all_alike(stage->from, stage->to);
 }
 
 /* ---- receives ------------------------------------------------------------------------------------------ */
@@ -55,7 +62,7 @@ weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *to
     size_t num_addends = 0;
     int64_t *addends = weft_free_indices(from->mesh, partial, &kept, &num_addends);
     weft_box_iterator p;
-    if (addends == NULL || !weft_box_iterator_make(&p, from, &box, &none)) {
+    if (addends == NULL || !weft_box_iterator_of_sources(&p, stage, coordinate, &box, &none)) {
         free(addends);
         return WEFT_ERR_NOMEM;
     }
@@ -113,7 +120,7 @@ static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
     size_t num_copies = 0;
     int64_t *copies = weft_free_indices(to->mesh, whole, fixed, &num_copies);
     weft_box_iterator p;
-    if (copies == NULL || !weft_box_iterator_of_targets(&p, s->roles->stage, &s->box, fixed)) {
+    if (copies == NULL || !weft_box_iterator_of_targets(&p, s->roles->stage, s->coordinate, &s->box, fixed)) {
         free(copies);
         return false;
     }
@@ -144,6 +151,18 @@ static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
     return done;
 }
 
+/* Whether the target at a coordinate reads some of the sender's box. */
+static bool meet(sender *s, const int64_t coordinate[], weft_box *part)
+{
+    const weft_stage *stage = s->roles->stage;
+    if (stage->access_map == NULL) {
+        weft_common_box(stage->from, s->coordinate, stage->to, coordinate, part, &s->table.out_of_memory);
+        return weft_box_count(stage->to->ndim, part) > 0;
+    }
+    weft_stage_wanted(stage, coordinate, part);
+    return weft_box_intersect(stage->to->ndim, part, &s->box, part);
+}
+
 /* Targets of the sender's own process at other positions: it may be the nearest to them all the same. */
 static bool send_within_process(sender *s)
 {
@@ -164,8 +183,7 @@ static bool send_within_process(sender *s)
             meets = meets && (!s->roles->keeps[m] || coordinate[m] == s->coordinate[m]);
         }
         weft_box part;
-        weft_stage_wanted(stage, coordinate, &part);
-        if (meets && weft_box_intersect(stage->to->ndim, &part, &s->box, &part)) {
+        if (meets && meet(s, coordinate, &part)) {
             if (!weft_transfers_reserve_one(s->moves)) {
                 return false;
             }

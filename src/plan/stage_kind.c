@@ -135,7 +135,9 @@ weft_stage_kind weft_stage_kind_of(const weft_stage *stage, bool along[])
 {
     weft_stage_kind kind;
     memset(along, 0, WEFT_MAX_DIMS * sizeof(along[0]));
-    if (stage->access_map != NULL) {
+    if (weft_stage_renumbers(stage)) {
+        kind = WEFT_STAGE_GENERAL;
+    } else if (stage->access_map != NULL) {
         kind = kind_of_access(stage->access_map, along);
     } else if (stage->from->mesh == stage->to->mesh) {
         kind = kind_on_one_mesh(stage, along);

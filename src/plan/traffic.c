@@ -1,15 +1,24 @@
 #include "plan/traffic.h"
 
+#include "plan/common_parts.h"
 #include "plan/replica.h"
 #include "plan/shard_intervals.h"
 
 /* Bytes that the rank would move to itself, and whether there is such a message. */
 static int64_t own_bytes(const weft_layout *from, const weft_layout *to, int rank, bool *meets)
 {
-    weft_box a, b;
-    *meets = weft_layout_shard_box(from, rank, &a) && weft_layout_shard_box(to, rank, &b) &&
-             weft_box_intersect(from->ndim, &a, &b, &a);
-    return *meets ? weft_box_count(from->ndim, &a) * (int64_t)weft_dtype_size(from->dtype) : 0;
+    int64_t source = weft_mesh_index_of(from->mesh, rank), target = weft_mesh_index_of(to->mesh, rank);
+    int64_t there[WEFT_MAX_DIMS], here[WEFT_MAX_DIMS];
+    weft_box common;
+    bool out_of_memory = false; /* then the estimate is worse */
+    *meets = source >= 0 && target >= 0;
+    if (*meets) {
+        weft_mesh_unravel(from->mesh, source, there);
+        weft_mesh_unravel(to->mesh, target, here);
+        weft_common_box(from, there, to, here, &common, &out_of_memory);
+        *meets = weft_box_count(from->ndim, &common) > 0;
+    }
+    return *meets ? weft_box_count(from->ndim, &common) * (int64_t)weft_dtype_size(from->dtype) : 0;
 }
 
 int64_t weft_missing_bytes(const weft_layout *from, const weft_layout *to, int rank)
@@ -19,13 +28,30 @@ int64_t weft_missing_bytes(const weft_layout *from, const weft_layout *to, int r
     return weft_layout_shard_count(to, rank) * size - own_bytes(from, to, rank, &meets);
 }
 
-/* Parts of `layout` that intersect the box, and their elements, over all coordinates that are not fixed. */
-static weft_coverage covered(const weft_layout *layout, const weft_box *box, const weft_fixed *fixed)
+/* The same of a dimension of which the box has `rows` rows under other numbers: as if these were spread over all parts. */
+static weft_coverage covered_elsewhere(const weft_layout *layout, int dim, int64_t rows, const weft_fixed *fixed)
+{
+    weft_coverage all = { 1, rows };
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        if (layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim) {
+            bool any = fixed->coordinate[m] < 0;
+            all.count *= any ? layout->mesh->shape[m] : 1;
+            all.length = any ? all.length : weft_ceil_div(all.length, layout->mesh->shape[m]);
+        }
+    }
+    all.count = weft_min_i64(all.count, all.length);
+    return all;
+}
+
+/* Parts of `layout` that intersect the box of a shard of `other`, and their elements, over all coordinates that are not fixed. */
+static weft_coverage covered(const weft_layout *layout, const weft_layout *other, const weft_box *box, const weft_fixed *fixed)
 {
     weft_coverage all = { 1, 1 };
     for (int d = 0; d < layout->ndim; d++) {
         int64_t begin = box->offset[d];
-        weft_coverage one = weft_shard_intervals_measure(layout, d, begin, begin + box->extent[d], fixed);
+        weft_coverage one = weft_layouts_number_alike(layout, other, d)
+                                ? weft_shard_intervals_measure(layout, d, begin, begin + box->extent[d], fixed)
+                                : covered_elsewhere(layout, d, box->extent[d], fixed);
         all.count = weft_mul_saturated(all.count, one.count);
         all.length = weft_mul_saturated(all.length, one.length);
     }
@@ -45,7 +71,7 @@ static void add_incoming(const weft_stage *stage, int rank, weft_traffic *traffi
         addends *= partial && !keeps ? stage->from->mesh->shape[m] : 1;
     }
     weft_fixed none = weft_fixed_none();
-    weft_coverage in = covered(stage->from, &box, &none);
+    weft_coverage in = covered(stage->from, stage->to, &box, &none);
     int64_t size = (int64_t)weft_dtype_size(stage->from->dtype);
     bool meets;
     int64_t own = own_bytes(stage->from, stage->to, rank, &meets);
@@ -77,7 +103,7 @@ static void add_outgoing(const weft_stage *stage, int rank, weft_traffic *traffi
     for (int m = 0; m < to->mesh->ndim; m++) {
         copies *= to->placements[m].kind != WEFT_SHARD && fixed.coordinate[m] < 0 ? to->mesh->shape[m] : 1;
     }
-    weft_coverage out = covered(to, &box, &fixed);
+    weft_coverage out = covered(to, from, &box, &fixed);
     int64_t shared = same_mesh ? 1 : replicas; /* replicas share the targets */
     int64_t size = (int64_t)weft_dtype_size(from->dtype);
     bool meets;
@@ -103,7 +129,7 @@ weft_traffic weft_access_map_traffic(const weft_stage *stage, int rank)
         return traffic;
     }
     weft_fixed none = weft_fixed_none();
-    weft_coverage in = covered(stage->from, &wanted, &none);
+    weft_coverage in = covered(stage->from, stage->from, &wanted, &none);
     bool meets = weft_box_intersect(ndim, &wanted, &own, &own);
     traffic.messages_in = in.count - meets;
     traffic.bytes_in =
@@ -122,5 +148,5 @@ weft_traffic weft_stage_traffic(const weft_stage *stage, int rank)
 bool weft_stage_traffic_exact(const weft_stage *stage, const weft_topology *topology)
 {
     weft_roles roles = weft_roles_of(stage, topology);
-    return stage->algorithm == WEFT_DIRECT && (roles.num_replicas == 1 || (roles.same_mesh && roles.aligned));
+    return stage->algorithm == WEFT_DIRECT && !weft_stage_renumbers(stage) && (roles.num_replicas == 1 || (roles.same_mesh && roles.aligned));
 }

@@ -85,6 +85,30 @@ const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl 
     return layout;
 }
 
+bool weft_check_boxes(const char *function, const char *argument, const weft_layout *layout)
+{
+    char text[80];
+    if (layout->has_runs) {
+        weft_fail(WEFT_ERR_LAYOUT, function, "%s is %s: its shards are several runs of rows, and no boxes", argument,
+                  weft_placements_text(layout->placements, layout->mesh->ndim, text, sizeof(text)));
+    }
+    return !layout->has_runs;
+}
+
+const weft_layout *weft_layout_of_boxes(const char *function, const weft_layout *layout)
+{
+    weft_placement placements[WEFT_MAX_DIMS];
+    if (!layout->has_runs) {
+        return layout;
+    }
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        weft_placement p = layout->placements[m];
+        placements[m] = weft_cut_has_runs(p) ? weft_shard(p.dim) : p;
+    }
+    weft_placements_settle(layout->mesh, layout->shape, placements);
+    return weft_check_layout(function, layout->mesh, placements, layout->ndim, layout->shape, layout->dtype);
+}
+
 weft_status weft_print_to_text(const char *function, weft_print_function print, const void *printed, char *text,
                                size_t size, size_t *length)
 {

@@ -190,7 +190,8 @@ weft_status weft_placements_parse(const char *text, int n, weft_placement out[])
 
 static bool check_placement(const char *function, int index, weft_placement p)
 {
-    bool cut = (int)p.cut >= WEFT_CUT_CHUNKS && p.cut <= WEFT_CUT_SIZES && (p.cut != WEFT_CUT_SIZES || p.sizes != NULL);
+    bool cut = (int)p.cut >= WEFT_CUT_CHUNKS && p.cut <= WEFT_CUT_ZIGZAG && (p.cut != WEFT_CUT_SIZES || p.sizes != NULL) &&
+               (p.cut != WEFT_CUT_CYCLIC || (p.block > 0 && p.first >= 0));
     bool right = p.kind == WEFT_REPLICATE || (p.kind == WEFT_SHARD && cut && p.level >= 0) ||
                  (p.kind == WEFT_PARTIAL && (int)p.op >= WEFT_SUM && p.op <= WEFT_MAX);
     if (!right) {
@@ -255,6 +256,13 @@ weft_status weft_shard_box(weft_mesh *handle, const weft_placement *placements, 
     weft_status status = weft_placements_check_sizes(mesh, layout.placements, layout.shape, why, sizeof(why));
     if (status != WEFT_OK) {
         return weft_fail(status, function, "placements: %s", why);
+    }
+    weft_placements_settle(mesh, layout.shape, layout.placements);
+    for (int m = 0; m < mesh->ndim; m++) {
+        layout.has_runs = layout.has_runs || weft_cut_has_runs(layout.placements[m]);
+    }
+    if (!weft_check_boxes(function, "placements", &layout)) {
+        return weft_latest_status();
     }
     weft_cut_order(mesh->ndim, layout.placements, layout.order);
     weft_box box;

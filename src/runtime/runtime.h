@@ -205,6 +205,11 @@ const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl 
                                      const weft_placement *placements, int ndim, const int64_t shape[],
                                      weft_dtype dtype);
 
+/* Whether its shards are boxes of global indices. False with the error kept: a cut is cyclic or zigzag. */
+bool weft_check_boxes(const char *function, const char *argument, const weft_layout *layout);
+/* The same with chunks instead of cyclic and zigzag cuts; NULL with the error kept. */
+const weft_layout *weft_layout_of_boxes(const char *function, const weft_layout *layout);
+
 /* To be called in a sweep, by all that keep a layout from one public call to the next (src/sweep.c). NULL: no layout. */
 static inline void weft_meet_layout(const weft_layout *layout)
 {

@@ -126,6 +126,7 @@ typedef struct weft_binding {
     bool input_access[WEFT_MAX_INPUTS][WEFT_MAX_DIMS]; /* the dimension has an access map over its factor */
     int num_outputs;
     weft_bound_output outputs[WEFT_MAX_OUTPUTS];
+    bool any_cut; /* factors may be cut into parts of several runs: indices do not matter */
 } weft_binding;
 
 /* Expands the rule's runs for `rule->num_inputs` shapes. WEFT_ERR_SHAPE with why, which names the

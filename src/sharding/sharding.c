@@ -207,7 +207,10 @@ weft_status weft_call_bind(const weft_sharding_world *world, const weft_call_lay
         const weft_layout *input = call->inputs[i];
         shapes[i] = (weft_operand_shape){ call->operation->inputs[i].name, input->ndim, input->shape };
     }
-    return weft_rule_bind(rule, shapes, call->attributes, binding, why, why_size);
+    status = weft_rule_bind(rule, shapes, call->attributes, binding, why, why_size);
+    binding->any_cut = call->operation->any_cut ||
+                       (weft_kernel_info_of(call->operation->kernel)->form == WEFT_FORM_ELEMENTWISE && call->operation->window == NULL);
+    return status;
 }
 
 /* Whether two bindings of one call have the same dimensions, and the first one shards no factor that the second keeps

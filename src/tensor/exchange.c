@@ -72,10 +72,6 @@ static weft_task_message message_of(const weft_layout *layout, int rank, int64_t
     };
 }
 
-static weft_slot panel_slot(int tensor, int rank, int64_t panel)
-{
-    return (weft_slot){ tensor, rank - weft_runtime.first_rank, panel };
-}
 
 static weft_slot source_slot(const piece *p)
 {
@@ -92,14 +88,9 @@ static weft_slot_access write_access(bool whole)
     return whole ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE;
 }
 
-/* Offset in the piece's target panel. */
-static double panel_position(const weft_layout *layout, const piece *p)
+static double target_position(const weft_stage *stage, const piece *p)
 {
-    weft_box shard;
-    weft_layout_shard_box(layout, p->target_rank, &shard);
-    int64_t first, last;
-    weft_panel_range(layout, &shard, p->target_panel, &first, &last);
-    return weft_row_position(layout, p->target_rank, first);
+    return panel_position(stage->to, p->target_rank, p->target_panel);
 }
 
 /* ---- transfers ----------------------------------------------------------------------------------------- */
@@ -198,7 +189,7 @@ static void add_copy(const lowering *l, const piece *p, weft_copy_args *args, in
 static bool end_copies(const lowering *l, const piece *pieces, int count)
 {
     weft_task_trim(l->list, offsetof(weft_copy_args, boxes) + (size_t)count * sizeof(weft_strided_box));
-    return weft_task_end(l->list, panel_position(l->stage->to, pieces));
+    return weft_task_end(l->list, target_position(l->stage, pieces));
 }
 
 /* The pieces of one target panel whose source is hosted here: tasks of up to MAX_SOURCES copies. */
@@ -293,7 +284,7 @@ static bool add_reduction(lowering *l, const piece *pieces, int count, weft_slot
         weft_staging_was_read(&l->staging, addends[i].slot);
     }
     weft_task_trim(l->list, offsetof(weft_reduce_args, boxes) + (size_t)count * sizeof(args->boxes[0]));
-    return weft_task_end(l->list, panel_position(stage->to, pieces));
+    return weft_task_end(l->list, target_position(stage, pieces));
 }
 
 /* Reduces the addends of one box in their order, MAX_SOURCES per task, each task continuing from the last. */
@@ -351,9 +342,8 @@ static bool add_panel(lowering *l, const piece *pieces, size_t count)
     return true;
 }
 
-static bool add_targets(lowering *l, weft_vec *pieces)
+static bool add_targets(lowering *l, const weft_vec *pieces)
 {
-    weft_sort_by_target(pieces);
     const piece *all = pieces->items;
     for (size_t begin = 0, end; begin < pieces->count; begin = end) {
         end = begin + 1;
@@ -400,7 +390,9 @@ bool weft_exchange_lower(weft_exchange *exchange, weft_task_list *list)
         weft_number_messages(&receives, exchange->receives);
         exchange->received = count_received(&receives);
         weft_sort_by_source(&sends);
-        done = add_sends(&l, &sends, false) && add_targets(&l, &receives) && add_sends(&l, &sends, true);
+        weft_sort_by_target(&receives);
+        done = weft_stage_renumbers(l.stage) ? weft_exchange_lower_renumbered(l.stage, list, &l.staging, &sends, &receives)
+                                             : add_sends(&l, &sends, false) && add_targets(&l, &receives) && add_sends(&l, &sends, true);
     }
     weft_vec_free(&sends);
     weft_vec_free(&receives);

@@ -79,9 +79,120 @@ static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *lik
     return true;
 }
 
+/* ---- stages that renumber ------------------------------------------------------------------------------ */
+
+/* Numbered alike, the common rows of one dimension are one run. */
+static bool find_common(const weft_stage *stage, const int64_t source[], const int64_t target[], int dim, weft_vec *common)
+{
+    weft_vec held = { 0 }, wanted = { 0 };
+    bool done;
+    if (weft_layouts_number_alike(stage->from, stage->to, dim)) {
+        weft_box from, to;
+        weft_layout_coordinate_box(stage->from, source, &from);
+        weft_layout_coordinate_box(stage->to, target, &to);
+        weft_run here = { from.offset[dim], from.extent[dim], 0 }, there = { to.offset[dim], to.extent[dim], 0 };
+        weft_run *one = weft_vec_push(&held, sizeof(here)), *other = weft_vec_push(&wanted, sizeof(there));
+        done = one != NULL && other != NULL;
+        if (done) {
+            *one = here;
+            *other = there;
+        }
+    } else {
+        done = weft_layout_runs(stage->from, source, dim, &held) && weft_layout_runs(stage->to, target, dim, &wanted);
+    }
+    done = done && weft_common_runs(&held, &wanted, common);
+    weft_vec_free(&held);
+    weft_vec_free(&wanted);
+    return done;
+}
+
+bool weft_shared_rows_find(weft_shared_rows *shared, const weft_stage *stage, int source, int target)
+{
+    int64_t from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];
+    weft_mesh_unravel(stage->from->mesh, weft_mesh_index_of(stage->from->mesh, source), from);
+    weft_mesh_unravel(stage->to->mesh, weft_mesh_index_of(stage->to->mesh, target), to);
+    *shared = (weft_shared_rows){ .ndim = stage->from->ndim };
+    bool done = true;
+    for (int d = 0; d < shared->ndim && done; d++) {
+        done = find_common(stage, from, to, d, &shared->dims[d]);
+    }
+    return done;
+}
+
+void weft_shared_rows_free(weft_shared_rows *shared)
+{
+    for (int d = 0; d < shared->ndim; d++) {
+        weft_vec_free(&shared->dims[d]);
+    }
+}
+
+/* A panel, and the rows of its shard, by their numbers in it, up to the panel's end. */
+typedef struct panel_end {
+    int64_t panel, last;
+} panel_end;
+
+static panel_end panel_at(const weft_layout *layout, const weft_box *shard, int64_t row)
+{
+    panel_end p = { .panel = weft_panel_of_row(layout, shard, shard->offset[0] + row) };
+    int64_t first;
+    weft_panel_range(layout, shard, p.panel, &first, &p.last);
+    p.last -= shard->offset[0];
+    return p;
+}
+
+/* Cuts at the panel borders of the common rows of dimension 0. */
+static bool cut_shared(weft_vec *pieces, const weft_stage *stage, const piece *like, const weft_box *box,
+                       const weft_common_run *runs)
+{
+    weft_box source, target, part = { .offset = { 0 } };
+    weft_layout_shard_box(stage->from, like->source_rank, &source);
+    weft_layout_shard_box(stage->to, like->target_rank, &target);
+    memcpy(part.extent, box->extent, (size_t)stage->from->ndim * sizeof(int64_t));
+    int64_t end = box->extent[0], inside = 0; /* rows of the run that earlier pieces have */
+    for (part.extent[0] = 0; part.offset[0] < end; part.offset[0] += part.extent[0]) {
+        piece p = *like;
+        panel_end from = panel_at(stage->from, &source, runs->source + inside);
+        panel_end to = panel_at(stage->to, &target, runs->target + inside);
+        p.source_panel = from.panel;
+        p.target_panel = to.panel;
+        part.extent[0] = 0;
+        while (part.offset[0] + part.extent[0] < end && runs->source + inside < from.last && runs->target + inside < to.last) {
+            int64_t rows = weft_min_i64(from.last - runs->source, to.last - runs->target) - inside;
+            rows = weft_min_i64(rows, runs->rows - inside);
+            part.extent[0] += rows;
+            inside += rows;
+            if (inside == runs->rows) {
+                runs++;
+                inside = 0;
+            }
+        }
+        int64_t bytes = weft_box_count(stage->from->ndim, &part) * (int64_t)weft_dtype_size(stage->from->dtype);
+        if (!(like->peer >= 0 ? cut_to_messages(pieces, stage->from, &p, &part, 0) : add_piece(pieces, &p, bytes, &part))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool cut_renumbered(weft_vec *pieces, const weft_stage *stage, const piece *like, const weft_box *box)
+{
+    weft_shared_rows shared;
+    bool done = weft_shared_rows_find(&shared, stage, like->source_rank, like->target_rank) &&
+                cut_shared(pieces, stage, like, box, shared.dims[0].items);
+    weft_shared_rows_free(&shared);
+    return done;
+}
+
+/* ---- all ----------------------------------------------------------------------------------------------- */
+
 static int process_of(int rank)
 {
     return weft_topology_process_of(&weft_runtime.topology, rank);
+}
+
+static bool cut(weft_vec *pieces, const weft_stage *stage, const piece *like, const weft_box *box)
+{
+    return (weft_stage_renumbers(stage) ? cut_renumbered : cut_move)(pieces, stage, like, box);
 }
 
 static piece piece_between(const weft_stage *stage, int source, int target, bool forwarded)
@@ -103,7 +214,7 @@ bool weft_collect_receives(weft_vec *pieces, const weft_stage *stage, int target
         int source = moves.items[i].peer;
         piece like = piece_between(stage, source, target, moves.items[i].forwarded);
         like.peer = weft_hosts(source) ? -1 : process_of(source);
-        done = cut_move(pieces, stage, &like, &moves.items[i].box);
+        done = cut(pieces, stage, &like, &moves.items[i].box);
     }
     weft_transfers_free(&moves);
     return done;
@@ -120,7 +231,7 @@ bool weft_collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
         }
         piece like = piece_between(stage, source, target, moves.items[i].forwarded);
         like.peer = process_of(target);
-        done = cut_move(pieces, stage, &like, &moves.items[i].box);
+        done = cut(pieces, stage, &like, &moves.items[i].box);
     }
     weft_transfers_free(&moves);
     return done;
@@ -145,7 +256,8 @@ static int by_target_panel(const void *a, const void *b)
     int order = compare(2, (int64_t[]){ p->target_panel, p->target_place },
                         (int64_t[]){ q->target_panel, q->target_place });
     order = order != 0 ? order : compare(WEFT_MAX_DIMS, p->box.offset, q->box.offset);
-    return order != 0 ? order : compare(1, &p->addend, &q->addend);
+    order = order != 0 ? order : compare(1, &p->addend, &q->addend);
+    return order != 0 ? order : compare(1, (int64_t[]){ p->source_rank }, (int64_t[]){ q->source_rank });
 }
 
 static int by_message_order(const void *a, const void *b)

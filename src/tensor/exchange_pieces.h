@@ -6,12 +6,13 @@
  * target rank, position in the panel, and number of the addend. First panels come first, so that the tasks
  * after them can begin.
  *
- * Pieces are in the source's indices. Through an access map (weft_access_map) the target's indices differ,
+ * Pieces are in the source's numbers of rows (plan.h). Through an access map (weft_access_map) the target's indices differ,
  * and so do the rows at which its panels begin. */
 #ifndef WEFT_SRC_TENSOR_EXCHANGE_PIECES_H
 #define WEFT_SRC_TENSOR_EXCHANGE_PIECES_H
 
 #include "tensor/exchange.h"
+#include "tensor/staging.h"
 
 typedef struct piece {
     int source_rank, target_rank;
@@ -31,10 +32,40 @@ static inline const weft_layout *source_layout(const weft_stage *stage, const pi
     return p->forwarded ? stage->to : stage->from;
 }
 
+/* The number of a panel's first row, as a position (weft_row_position()). */
+static inline double panel_position(const weft_layout *layout, int rank, int64_t panel)
+{
+    weft_box shard;
+    int64_t first, last;
+    weft_layout_shard_box(layout, rank, &shard);
+    weft_panel_range(layout, &shard, panel, &first, &last);
+    return weft_row_position(layout, rank, first);
+}
+
+/* For a stage that renumbers (weft_stage_renumbers()): the rows that two shards have in common, by dimension. The boxes of its
+ * pieces count them from 0. */
+typedef struct weft_shared_rows {
+    int ndim;
+    weft_vec dims[WEFT_MAX_DIMS]; /* weft_common_run */
+} weft_shared_rows;
+/* Of a source rank and a target rank. False: no memory. Freed in either case. */
+bool weft_shared_rows_find(weft_shared_rows *shared, const weft_stage *stage, int source, int target);
+void weft_shared_rows_free(weft_shared_rows *shared);
+
 /* Appends the pieces that hosted ranks receive, from any rank, and those that they send to other
  * processes. Pieces between hosted ranks are appended once, by the receiving rank. False: no memory. */
 bool weft_collect_receives(weft_vec *pieces, const weft_stage *stage, int target);
 bool weft_collect_sends(weft_vec *pieces, const weft_stage *stage, int source);
+
+static inline weft_slot panel_slot(int tensor, int rank, int64_t panel)
+{
+    return (weft_slot){ tensor, rank - weft_runtime.first_rank, panel };
+}
+
+/* Appends the tasks and transfers of a stage that renumbers, whose pieces are sorted by source panel and by target panel
+ * (exchange_renumbered.c). False: no memory. */
+bool weft_exchange_lower_renumbered(const weft_stage *stage, weft_task_list *list, weft_staging *staging, const weft_vec *sends,
+                                    const weft_vec *receives);
 
 /* Numbers the messages with each process from 0: both sides count alike. */
 void weft_number_messages(weft_vec *pieces, weft_tag_range *ranges);

@@ -159,7 +159,7 @@ static bool find_layouts(region *r, const weft_local_output descriptions[])
     for (int i = 0; i < r->num_inputs + r->num_outputs; i++) {
         int output = i - r->num_inputs;
         r->layouts[i] = output < 0 ? input_layout(r, i) : output_layout(r, output, &descriptions[output]);
-        if (r->layouts[i] == NULL) {
+        if (r->layouts[i] == NULL || !weft_check_boxes(function_name, output < 0 ? "inputs" : "outputs", r->layouts[i])) {
             return false;
         }
         panels = weft_add_saturated(panels, max_panels(r->layouts[i]));

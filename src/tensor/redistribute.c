@@ -15,7 +15,8 @@
  * dimension has one rank, which has all values, summed up or not. */
 static bool only_slices(const weft_layout *from, const weft_layout *to, bool alone)
 {
-    bool lost[WEFT_MAX_DIMS] = { false }, gained[WEFT_MAX_DIMS], slices = from->mesh == to->mesh;
+    bool lost[WEFT_MAX_DIMS] = { false }, gained[WEFT_MAX_DIMS];
+    bool slices = from->mesh == to->mesh && weft_layouts_number_all_alike(from, to);
     if (slices) {
         weft_layout_mark_changed_cuts(from, to, lost, gained);
     }

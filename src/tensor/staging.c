@@ -28,7 +28,7 @@ weft_slot weft_staging_obtain(weft_staging *staging, weft_task_list *list, int64
     bool enough = !staging->grows && staging->bytes + bytes > weft_runtime.messages.staging_bytes;
     if (enough && ring->slots.count > 0) {
         weft_slot oldest = ((weft_slot *)ring->slots.items)[ring->oldest];
-        bool *read = (bool *)staging->read.items + oldest.panel;
+        bool *read = (bool *)staging->read.items + ((size_t)oldest.panel - staging->first);
         if (*read) {
             *read = false;
             ring->oldest = (ring->oldest + 1) % ring->slots.count;
@@ -40,8 +40,8 @@ weft_slot weft_staging_obtain(weft_staging *staging, weft_task_list *list, int64
 
 void weft_staging_was_read(weft_staging *staging, weft_slot slot)
 {
-    if (slot.tensor == WEFT_TEMPORARY && (size_t)slot.panel < staging->read.count) {
-        ((bool *)staging->read.items)[slot.panel] = true;
+    if (slot.tensor == WEFT_TEMPORARY && (size_t)slot.panel - staging->first < staging->read.count) {
+        ((bool *)staging->read.items)[(size_t)slot.panel - staging->first] = true;
     }
 }
 

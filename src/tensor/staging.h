@@ -17,7 +17,8 @@ typedef struct weft_staging {
     weft_staging_ring rings[63]; /* [i]: buffers of 2^i bytes */
     int64_t bytes;               /* total */
     bool grows;                  /* buffers are not reused: all are received into at once */
-    weft_vec read; /* bool, by temporary: the task that reads its next contents is there */
+    weft_vec read; /* bool, by temporary from `first` on: the task that reads its next contents is there */
+    size_t first;  /* the list's temporaries before these buffers */
 } weft_staging;
 
 /* A temporary of at least so many bytes: a new one, or, above the limit and unless it grows, the one of its size that was read

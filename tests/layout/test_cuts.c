@@ -4,8 +4,31 @@
 
 static weft_placement any_cut(prng *random, int64_t n, int64_t parts)
 {
-    int64_t kind = prng_below(random, 3);
-    return kind == 0 ? weft_shard(0) : kind == 1 ? weft_shard_balanced(0) : sizes_of_rows(random, 0, parts, n);
+    weft_placement p = { .kind = WEFT_SHARD, .cut = (weft_cut_kind)prng_below(random, 5), .block = 1 + prng_below(random, 9),
+                         .first = (int)prng_below(random, parts) };
+    return p.cut == WEFT_CUT_SIZES ? sizes_of_rows(random, 0, parts, n) : p;
+}
+
+/* Runs of a part ascend, are as long as it together, and have each row once. */
+static void runs_make_the_parts(weft_placement cut, int64_t n, int64_t parts)
+{
+    int owners[40] = { 0 };
+    for (int64_t c = 0; c < parts; c++) {
+        int64_t offset, extent, begin, rows, end = 0, sum = 0;
+        weft_part_range(cut, n, parts, c, &offset, &extent);
+        for (int64_t k = 0; (rows = weft_part_run(cut, n, parts, c, k, &begin)) > 0; k++) {
+            assert_true(begin >= end && begin + rows <= n);
+            for (int64_t row = begin; row < begin + rows; row++) {
+                owners[row]++;
+            }
+            end = begin + rows;
+            sum += rows;
+        }
+        assert_int_equal(sum, extent);
+    }
+    for (int64_t row = 0; row < n; row++) {
+        assert_int_equal(owners[row], 1);
+    }
 }
 
 /* Parts lie one after the other; a row is in the part that says so; the largest and the alike ones are. */
@@ -42,6 +65,7 @@ static void parts_tile_the_rows(void **state)
             }
         }
         assert_int_equal(begin, n);
+        runs_make_the_parts(cut, n, parts);
         weft_part_range(cut, n, parts, largest, &begin, &largest_rows);
         assert_int_equal(largest_rows, most);
     }
@@ -101,6 +125,13 @@ static void equal_cuts_are_one(void **state)
         { "S0=@1,S0{6,4}", "[S0=@1,S0{6,4}]", 10, 4, 2 },
         { "S0{9,1},S0@0", "[S0{9,1},S0]", 10, 2, 4 },
         { "S0=@1,S0=", "[S0=@1,S0]", 10, 4, 2 }, /* 5 rows over four ranks */
+        { "S0*2,S1*1+0", "[S0*2,S1*1]", 10, 4, 3 },
+        { "S0*3,R", "[S0,R]", 10, 4, 1 },     /* one block for each */
+        { "S0*3+1,R", "[S0*3+1,R]", 10, 4, 1 },
+        { "S0*5,R", "[S0*5,R]", 10, 4, 1 },
+        { "S0z,R", "[S0,R]", 4, 4, 1 },
+        { "S0Z,S0z", "[S0z,S0z]", 40, 4, 3 },
+        { "S0*7,R", "[S0,R]", 10, 1, 3 },
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(rows); i++) {
         weft_layout_table *own = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
@@ -197,7 +228,7 @@ static void lists_are_interned(void **state)
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
-    static const char *const texts[] = { "S0{", "S0{}", "S0{1,}", "S0{1", "S0{-1}", "S0{1 2}", "S0{99999999999999999999}", "S0==", "S={1}", "R=", "S0@", "S0@-1", "S0@x", "S0@1=", "R@1" };
+    static const char *const texts[] = { "S0{", "S0{}", "S0{1,}", "S0{1", "S0{-1}", "S0{1 2}", "S0{99999999999999999999}", "S0==", "S={1}", "R=", "S0@", "S0@-1", "S0@x", "S0@1=", "R@1", "S0*", "S0*0", "S0*-1", "S0*2+", "S0*2+x", "S0zz", "S0*2z" };
     weft_placement out[2];
     char why[200];
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(texts); i++) {
@@ -209,6 +240,7 @@ static void what_cannot_be_is_refused(void **state)
         { "S0{1,9,0},R", "entry 0 lists 3 sizes, and mesh dimension 0 has 2 ranks" },
         { "S0{1,8},R", "entry 0 lists sizes of 9 rows in all, and dimension 0 has 10" },
         { "S0,S0{5,3,2}", "entry 1 lists sizes of dimension 0, which another mesh dimension cuts before it" },
+        { "S0*2+2,R", "entry 0 deals the first block to part 2, and mesh dimension 0 has 2 ranks" },
         { "S0{5,5}@1,S0", "entry 0 lists sizes of dimension 0, which another mesh dimension cuts before it" },
     };
     weft_mesh_impl *mesh = mesh_of(2, (int64_t[]){ 2, 3 }, NULL);
@@ -220,8 +252,9 @@ static void what_cannot_be_is_refused(void **state)
     }
     weft_mesh_delete(mesh);
     weft_placement bad[] = { weft_shard_sizes(0, 0, NULL), weft_shard_sizes(0, 1, (int64_t[]){ -1 }),
-                             { .kind = WEFT_SHARD, .cut = (weft_cut_kind)3 }, { .kind = WEFT_SHARD, .cut = (weft_cut_kind)-1 },
-                             { .kind = WEFT_SHARD, .level = -1 } };
+                             { .kind = WEFT_SHARD, .cut = (weft_cut_kind)5 }, { .kind = WEFT_SHARD, .cut = (weft_cut_kind)-1 },
+                             { .kind = WEFT_SHARD, .level = -1 }, { .kind = WEFT_SHARD, .cut = WEFT_CUT_CYCLIC },
+                             { .kind = WEFT_SHARD, .cut = WEFT_CUT_CYCLIC, .block = 1, .first = -1 } };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(bad); i++) {
         assert_int_equal(weft_placements_normalize(&bad[i], 1, 1, out, why, sizeof(why)), WEFT_ERR_LAYOUT);
     }

@@ -131,7 +131,7 @@ static double log_sum(const targets *t, int64_t row)
     for (int64_t c = 0; c < t->classes; c++) {
         total += exp(x[c].real - most);
     }
-    return most + log(total);
+    return most == -(double)INFINITY ? most : most + log(total); /* of no class: the logarithm of 0 */
 }
 
 /* How far a row's log-sum may be off. */

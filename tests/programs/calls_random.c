@@ -80,7 +80,7 @@ static bool make_factory(maker *m, step *s, unsigned types)
     s->dtype = any_type(m, types);
     s->ndim = any_shape(m, 0, MAX_TENSOR_DIMS, s->shape);
     any_placements(m, s->mesh, s->ndim, false, s->placements);
-    any_cut_sizes(m, s->mesh, s->ndim, s->shape, s->placements);
+    any_cuts(m, s->mesh, s->ndim, s->shape, s->placements);
     return true;
 }
 

@@ -102,7 +102,7 @@ static bool make_factory(maker *m, step *s)
     s->dtype = any_type(m, ALL_TYPES);
     s->ndim = any_shape(m, 0, MAX_TENSOR_DIMS, s->shape);
     any_placements(m, s->mesh, s->ndim, false, s->placements);
-    any_cut_sizes(m, s->mesh, s->ndim, s->shape, s->placements);
+    any_cuts(m, s->mesh, s->ndim, s->shape, s->placements);
     s->num_reals = 1;
     s->reals[0] = s->dtype == WEFT_BOOL ? (double)below(m, 2) : any_number(m, s->dtype);
     return true;
@@ -255,7 +255,7 @@ static bool make_redistribute(maker *m, step *s)
     const knowledge *k = &m->known[a];
     s->mesh = one_in(m, 3) ? any_mesh(m) : mesh_of(m, a);
     any_placements(m, s->mesh, value_of(m, a)->ndim, false, s->placements);
-    any_cut_sizes(m, s->mesh, value_of(m, a)->ndim, value_of(m, a)->shape, s->placements);
+    any_cuts(m, s->mesh, value_of(m, a)->ndim, value_of(m, a)->shape, s->placements);
     for (int d = 0; d < m->program->meshes[s->mesh].ndim && k->is_partial && s->mesh == mesh_of(m, a); d++) {
         if (k->placements[d].kind == WEFT_PARTIAL && one_in(m, 2)) {
             s->placements[d] = k->placements[d];
@@ -275,7 +275,7 @@ static bool make_redistribute_here(maker *m, step *s)
     }
     s->mesh = mesh_of(m, s->inputs[0]);
     any_placements(m, s->mesh, value_of(m, s->inputs[0])->ndim, false, s->placements);
-    any_cut_sizes(m, s->mesh, value_of(m, s->inputs[0])->ndim, value_of(m, s->inputs[0])->shape, s->placements);
+    any_cuts(m, s->mesh, value_of(m, s->inputs[0])->ndim, value_of(m, s->inputs[0])->shape, s->placements);
     for (int d = 0; d < MAX_MESH_DIMS && s->operation->details != NULL; d++) {
         s->placements[d] = weft_replicate();
     }
@@ -342,7 +342,7 @@ static bool make_comparison(maker *m, step *s)
         step other = step_of(operation_find("redistribute"), 1, a);
         other.mesh = mesh_of(m, a);
         any_placements(m, other.mesh, x->ndim, false, other.placements);
-        any_cut_sizes(m, other.mesh, x->ndim, x->shape, other.placements);
+        any_cuts(m, other.mesh, x->ndim, x->shape, other.placements);
         b = add_step(m, &other) ? other.outputs[0] : NO_VALUE;
     } else {
         b = choose_like(m, a, one_in(m, 8) ? ALL_TYPES : BIT(x->dtype), x->ndim, x->shape);

@@ -134,6 +134,63 @@ void note_tensor(running *r, int value, weft_tensor *tensor)
     r->tally->tensors++;
 }
 
+/* ---- where a shard's elements are ----------------------------------------------------------------------- */
+
+bool has_runs(int count, const weft_placement placements[])
+{
+    bool runs = false;
+    for (int m = 0; m < count; m++) {
+        runs = runs || (placements[m].kind == WEFT_SHARD && placements[m].cut > WEFT_CUT_SIZES);
+    }
+    return runs;
+}
+
+shard_rows rows_of_box(int ndim, const int64_t offset[], const int64_t extent[])
+{
+    shard_rows rows = { .extent = { 0 } };
+    for (int d = 0; d < ndim; d++) {
+        rows.extent[d] = extent[d];
+        rows.rows[d] = malloc((size_t)extent[d] * sizeof(int64_t) + 1);
+        for (int64_t i = 0; i < extent[d]; i++) {
+            rows.rows[d][i] = offset[d] + i;
+        }
+    }
+    return rows;
+}
+
+shard_rows rows_of_shard(weft_tensor *tensor, int local_rank)
+{
+    shard_rows rows = { .extent = { 0 } };
+    for (int d = 0; d < weft_tensor_ndim(tensor); d++) {
+        int64_t most = weft_local_runs(tensor, local_rank, d, 0, NULL), size = weft_tensor_size(tensor, d);
+        weft_index_run *runs = malloc((size_t)most * sizeof(*runs) + 1);
+        rows.rows[d] = malloc((size_t)size * sizeof(int64_t) + 1);
+        weft_local_runs(tensor, local_rank, d, most, runs);
+        for (int64_t r = 0; r < most; r++) {
+            for (int64_t i = 0; i < runs[r].count; i++) {
+                rows.rows[d][rows.extent[d]++] = runs[r].begin + i;
+            }
+        }
+        free(runs);
+    }
+    return rows;
+}
+
+void free_rows(shard_rows *rows, int ndim)
+{
+    for (int d = 0; d < ndim; d++) {
+        free(rows->rows[d]);
+    }
+}
+
+void element_of_shard(const shard_rows *rows, int ndim, int64_t number, int64_t at[])
+{
+    unravel(ndim, rows->extent, number, at);
+    for (int d = 0; d < ndim; d++) {
+        at[d] = rows->rows[d][at[d]];
+    }
+}
+
 /* ---- replicas ------------------------------------------------------------------------------------------ */
 
 /* The same for all ranks that must have the same: their part of the tensor, and of addends. */
@@ -145,8 +202,12 @@ static uint64_t box_of(const running *r, int value, weft_tensor *tensor, int ran
     int64_t numbers[2 * WEFT_MAX_DIMS + 1] = { 0 }, coordinate[MAX_MESH_DIMS], parts;
     weft_reduce_op op;
     mesh_coordinate(mesh, mesh_index(mesh, rank), coordinate);
-    weft_shard_box(weft_tensor_mesh(tensor), placements, x->ndim, x->shape, rank, numbers,
-                   numbers + WEFT_MAX_DIMS);
+    if (!has_runs(mesh->ndim, placements)) {
+        weft_shard_box(weft_tensor_mesh(tensor), placements, x->ndim, x->shape, rank, numbers, numbers + WEFT_MAX_DIMS);
+    }
+    for (int m = 0; m < mesh->ndim && has_runs(mesh->ndim, placements); m++) {
+        numbers[m] = placements[m].kind == WEFT_SHARD ? coordinate[m] : -1;
+    }
     numbers[2 * WEFT_MAX_DIMS] = addend_index(mesh, placements, coordinate, &parts, &op);
     return digest_of(numbers, sizeof(numbers), 1);
 }
@@ -226,27 +287,25 @@ static void compare_shards(running *r, int value, weft_tensor *tensor, const mes
     digest *d = (x->slack != NULL && !x->undefined) || addends ? new_digest(r, value, tensor) : NULL;
     for (int i = 0; i < weft_local_ranks(); i++) {
         int rank = weft_first_rank() + i;
-        int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], at[WEFT_MAX_DIMS];
+        int64_t at[WEFT_MAX_DIMS];
         if (mesh_index(mesh, rank) < 0 || (addends && d == NULL)) {
             continue;
         }
-        weft_local_box(tensor, i, offset, extent);
-        int64_t count = count_of(x->ndim, extent);
+        shard_rows rows = rows_of_shard(tensor, i);
+        int64_t count = count_of(x->ndim, rows.extent);
         void *memory = malloc((size_t)count * 8 + 8);
         if (weft_local_to_host(tensor, i, memory, bytes_of(x, count)) != WEFT_OK) {
             run_fail(r, "weft_local_to_host() of value %d: %s", value, weft_last_error());
         }
         for (int64_t k = 0; k < count && !addends; k++) {
-            unravel(x->ndim, extent, k, at);
-            for (int dim = 0; dim < x->ndim; dim++) {
-                at[dim] += offset[dim];
-            }
+            element_of_shard(&rows, x->ndim, k, at);
             compare_element(r, value, ravel(x->ndim, x->shape, at), element_load(x->dtype, memory, k), rank);
         }
         if (d != NULL) {
             d->bits[rank] = digest_of(memory, bytes_of(x, count), 0);
         }
         free(memory);
+        free_rows(&rows, x->ndim);
     }
 }
 

@@ -84,6 +84,18 @@ void any_cut_sizes(maker *m, int mesh, int ndim, const int64_t shape[], weft_pla
     }
 }
 
+void any_cuts(maker *m, int mesh, int ndim, const int64_t shape[], weft_placement placements[])
+{
+    any_cut_sizes(m, mesh, ndim, shape, placements);
+    for (int d = 0; d < m->program->meshes[mesh].ndim && ndim > 0; d++) {
+        int level = placements[d].level;
+        if (placements[d].kind == WEFT_SHARD && one_in(m, 5)) {
+            placements[d] = cut_in_runs(&m->random, placements[d].dim, m->program->meshes[mesh].shape[d]);
+            placements[d].level = level;
+        }
+    }
+}
+
 double any_number(maker *m, weft_dtype dtype)
 {
     double number = (double)between(m, -3, 4);
@@ -278,7 +290,7 @@ int choose_target(maker *m, unsigned types, int least, int most)
     step s = step_of(operation_find("redistribute"), 1, v);
     s.mesh = mesh_of(m, v);
     any_placements(m, s.mesh, value_of(m, v)->ndim, false, s.placements);
-    any_cut_sizes(m, s.mesh, value_of(m, v)->ndim, value_of(m, v)->shape, s.placements);
+    any_cuts(m, s.mesh, value_of(m, v)->ndim, value_of(m, v)->shape, s.placements);
     return add_step(m, &s) ? s.outputs[0] : NO_VALUE;
 }
 

@@ -51,6 +51,8 @@ int any_shape(maker *m, int least, int most, int64_t shape[]);
 void any_placements(maker *m, int mesh, int ndim, bool partial, weft_placement out[]);
 /* Lists sizes, in place of some shards, where no other mesh dimension cuts before. */
 void any_cut_sizes(maker *m, int mesh, int ndim, const int64_t shape[], weft_placement placements[]);
+/* And cyclic and zigzag cuts, for what is not given by shards. */
+void any_cuts(maker *m, int mesh, int ndim, const int64_t shape[], weft_placement placements[]);
 int any_mesh(maker *m);
 /* A number that suits a tensor of this type: whole for integers. */
 double any_number(maker *m, weft_dtype dtype);

@@ -75,14 +75,16 @@ static void print_shard(FILE *file, weft_placement p)
 {
     const int64_t *sizes;
     int parts = weft_placement_sizes(p, &sizes);
-    if (p.level != 0) {
-        fprintf(file, "{ WEFT_SHARD, .dim = %d, .cut = (weft_cut_kind)%d, .level = %d, .sizes = ", p.dim, (int)p.cut, p.level);
+    bool fields = p.level != 0 || p.cut > WEFT_CUT_SIZES;
+    if (fields) {
+        fprintf(file, "{ WEFT_SHARD, .dim = %d, .cut = (weft_cut_kind)%d, .level = %d, .block = %lld, .first = %d, .sizes = ", p.dim,
+                (int)p.cut, p.level, (long long)p.block, p.first);
     }
     if (parts > 0) {
         fprintf(file, "weft_shard_sizes(%d, %d, ", p.dim, parts);
         print_wholes(file, "int64_t", parts, sizes);
-        fprintf(file, p.level != 0 ? ").sizes }" : ")");
-    } else if (p.level != 0) {
+        fprintf(file, fields ? ").sizes }" : ")");
+    } else if (fields) {
         fprintf(file, "NULL }");
     } else {
         fprintf(file, "%s(%d)", p.cut == WEFT_CUT_BALANCED ? "weft_shard_balanced" : "weft_shard", p.dim);
@@ -236,7 +238,9 @@ static void print_addends(FILE *file, const program *p, const step *s, const den
          * so each rank has an array of the whole, from which weft's box is cut. */
         void *memory = malloc((size_t)x->count * 8 + 8);
         int64_t offset[WEFT_MAX_DIMS] = { 0 };
-        fill_shard(NULL, mesh, s->placements, x, offset, x->shape, rank, s->salt, memory);
+        shard_rows rows = rows_of_box(x->ndim, offset, x->shape);
+        fill_shard(NULL, mesh, s->placements, x, &rows, rank, s->salt, memory);
+        free_rows(&rows, x->ndim);
         snprintf(name, sizeof(name), "given%d_%d", number, rank);
         print_array(file, name, x->dtype, memory, x->count);
         snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", rank > 0 ? ", " : "", name);

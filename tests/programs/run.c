@@ -53,19 +53,15 @@ static weft_mesh *make_mesh(const running *r, const mesh_plan *mesh)
 /* ---- values that the program gives --------------------------------------------------------------------- */
 
 void fill_shard(const running *r, const mesh_plan *mesh, const weft_placement placements[], const dense *x,
-                const int64_t offset[], const int64_t extent[], int rank, uint64_t salt, void *memory)
+                const shard_rows *rows, int rank, uint64_t salt, void *memory)
 {
     (void)r;
     int64_t coordinate[MAX_MESH_DIMS] = { 0 }, parts, at[WEFT_MAX_DIMS];
     weft_reduce_op op;
     mesh_coordinate(mesh, mesh_index(mesh, rank), coordinate);
     int64_t part = addend_index(mesh, placements, coordinate, &parts, &op);
-    int64_t count = count_of(x->ndim, extent);
-    for (int64_t i = 0; i < count; i++) {
-        unravel(x->ndim, extent, i, at);
-        for (int d = 0; d < x->ndim; d++) {
-            at[d] += offset[d];
-        }
+    for (int64_t i = 0; i < count_of(x->ndim, rows->extent); i++) {
+        element_of_shard(rows, x->ndim, i, at);
         int64_t from = ravel(x->ndim, x->shape, at);
         element value =
             parts > 1 ? given_addend(op, x->dtype, x->at[from], parts, part, salt, from) : x->at[from];
@@ -84,8 +80,10 @@ static lent *make_locals(const running *r, const step *s, const dense *x)
         int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
         if (mesh_index(mesh, rank) >= 0) {
             weft_shard_box(r->meshes[s->mesh], s->placements, x->ndim, x->shape, rank, offset, extent);
+            shard_rows rows = rows_of_box(x->ndim, offset, extent);
             memory->memory[i] = malloc((size_t)count_of(x->ndim, extent) * 8 + 8);
-            fill_shard(r, mesh, s->placements, x, offset, extent, rank, s->salt, memory->memory[i]);
+            fill_shard(r, mesh, s->placements, x, &rows, rank, s->salt, memory->memory[i]);
+            free_rows(&rows, x->ndim);
         }
     }
     return memory;
@@ -137,17 +135,17 @@ static void write_shards(running *r, const step *s, const dense *x)
     const weft_placement *placements = weft_tensor_placements(tensor);
     for (int i = 0; i < weft_local_ranks(); i++) {
         int rank = weft_first_rank() + i;
-        int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
         if (mesh_index(mesh, rank) < 0) {
             continue;
         }
-        weft_local_box(tensor, i, offset, extent);
+        shard_rows rows = rows_of_shard(tensor, i);
         void *memory = weft_local_acquire(tensor, i, WEFT_WRITE);
-        if (memory == NULL && count_of(x->ndim, extent) > 0) {
+        if (memory == NULL && count_of(x->ndim, rows.extent) > 0) {
             run_fail(r, "weft_local_acquire() of rank %d: %s", rank, weft_last_error());
         }
-        fill_shard(r, mesh, placements, x, offset, extent, rank, s->salt, memory);
+        fill_shard(r, mesh, placements, x, &rows, rank, s->salt, memory);
         weft_local_release(tensor, i);
+        free_rows(&rows, x->ndim);
     }
 }
 

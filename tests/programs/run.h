@@ -96,9 +96,21 @@ void compare_replicas(running *r);
 bool is_partial(weft_tensor *tensor);
 bool is_partial_sum(weft_tensor *tensor);
 
+/* The indices that a shard has, by dimension. */
+typedef struct shard_rows {
+    int64_t extent[WEFT_MAX_DIMS], *rows[WEFT_MAX_DIMS];
+} shard_rows;
+shard_rows rows_of_box(int ndim, const int64_t offset[], const int64_t extent[]);
+shard_rows rows_of_shard(weft_tensor *tensor, int local_rank);
+void free_rows(shard_rows *rows, int ndim);
+/* The index of element `number` of the shard. */
+void element_of_shard(const shard_rows *rows, int ndim, int64_t number, int64_t at[]);
+/* Whether a shard may be several runs of indices. */
+bool has_runs(int count, const weft_placement placements[]);
+
 /* The part of a dense value that a rank has, in memory of the element type; of Partial tensors its
  * addends. */
 void fill_shard(const running *r, const mesh_plan *mesh, const weft_placement placements[], const dense *x,
-                const int64_t offset[], const int64_t extent[], int rank, uint64_t salt, void *memory);
+                const shard_rows *rows, int rank, uint64_t salt, void *memory);
 
 #endif

@@ -258,7 +258,7 @@ static const char *const not_in_the_table[] = {
     "weft_to_dlpack_unversioned", "weft_from_boxes", "weft_to_boxes", "weft_fixed_boxes_begin", "weft_fixed_boxes_end", "weft_mesh_submesh", "weft_mesh_unflatten",
     "weft_visualize_sharding", "weft_mesh_ndim", "weft_mesh_size", "weft_mesh_num_ranks",
     "weft_mesh_dim_name", "weft_mesh_coordinate", "weft_mesh_current", "weft_shard_box", "weft_to_host", "weft_to_host_on",
-    "weft_local_to_host", "weft_local_acquire", "weft_local_release", "weft_local_box", "weft_local_bytes",
+    "weft_local_to_host", "weft_local_acquire", "weft_local_release", "weft_local_box", "weft_local_runs", "weft_local_bytes",
     "weft_tensor_bytes", "weft_tensor_describe", "weft_tensor_ndim", "weft_tensor_size",
     "weft_tensor_dtype", "weft_tensor_mesh", "weft_tensor_placements", "weft_random_state_create",
     "weft_random_state_get", "weft_random_state_current", "weft_random_states", "weft_region_begin",

@@ -494,6 +494,30 @@ def test_levels():
     np.testing.assert_array_equal(gathered.redistribute(placements=turned).numpy(), x)
 
 
+def test_runs():
+    ranks = wt.world_size()
+    mesh = wt.Mesh((ranks,), ("all",))
+    x = np.arange(30.0).reshape(10, 3)
+    for placement, text in ((Shard(0, wt.Cyclic(2)), "S0*2"), (Shard(0, wt.Cyclic(3, ranks - 1)), f"S0*3+{ranks - 1}"), (Shard(0, "zigzag"), "S0z")):
+        assert str(placement) == text.removesuffix("+0")
+        assert eval(repr(placement), {"Shard": Shard, "Cyclic": wt.Cyclic}) == placement # noqa: S307
+        a = wt.asarray(x, mesh=mesh, placements=placement)
+        assert a.placements == wt.zeros(10, 3, mesh=mesh, placements=text).placements
+        assert (a + a).placements == a.placements
+        np.testing.assert_array_equal((a + a).numpy(), 2 * x)
+        np.testing.assert_array_equal((a.T @ a).numpy(), x.T @ x)
+        np.testing.assert_array_equal(a.redistribute(placements="S1").redistribute(placements=placement).numpy(), x)
+        for rank in range(wt.local_ranks()):
+            rows = [row for run in a.local_runs(0, rank) for row in run]
+            np.testing.assert_array_equal(a.local(rank), x[rows])
+        if a.placements == (placement,):
+            with pytest.raises(ValueError, match="several runs of rows, and no boxes"):
+                a.local_box()
+    for block, first in ((0, 0), (1, -1)):
+        with pytest.raises(ValueError, match="is out of range"):
+            wt.Cyclic(block, first)
+
+
 def test_cuts():
     ranks = wt.world_size()
     mesh = wt.Mesh((ranks,), ("all",))

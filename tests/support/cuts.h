@@ -25,6 +25,18 @@ static inline weft_placement sizes_of_rows(prng *random, int dim, int64_t parts,
     return placement;
 }
 
+/* Cyclic or zigzag. */
+static inline weft_placement cut_in_runs(prng *random, int dim, int64_t parts)
+{
+    weft_placement p = { .kind = WEFT_SHARD, .dim = dim, .cut = WEFT_CUT_ZIGZAG };
+    if (prng_below(random, 3) > 0) {
+        p.cut = WEFT_CUT_CYCLIC;
+        p.block = 1 + (prng_below(random, 3) == 0 ? 0 : prng_below(random, 12));
+        p.first = prng_below(random, 2) == 0 ? 0 : (int)prng_below(random, parts);
+    }
+    return p;
+}
+
 /* Whether mesh dimension m is the first of those that shard its tensor dimension. */
 static inline bool cuts_first(int count, const weft_placement placements[], int m)
 {

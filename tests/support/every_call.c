@@ -281,6 +281,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_tensor_mesh, tensor);
     TRY(weft_tensor_placements, tensor);
     TRY(weft_local_box, tensor, 0, place, place);
+    TRY(weft_local_runs, tensor, 0, 0, 0, NULL);
     TRY(weft_tensor_bytes, tensor);
     TRY(weft_local_bytes, tensor, 0);
     TRY(weft_tensor_set_name, tensor, "name");
