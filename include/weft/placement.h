@@ -22,7 +22,7 @@
  * of a tensor-parallel module fully: gathering along the first mesh dimension leaves S0 of the second one where it is.
  * Listed sizes are those of the whole dimension, so they are possible only for the mesh dimension that cuts it first.
  *
- * Layouts with the same parts are equal: S0= of 8 rows over 4 ranks is S0, and [S0@7,R] is [S0,R]. They are printed so.
+ * Layouts with the same parts are equal if no cut is cyclic or zigzag: S0= of 8 rows over 4 ranks is S0, [S0@7,R] is [S0,R].
  *
  * Linear operations compute with the addends of a Partial tensor, and their result is Partial (docs/operations.md,
  * "Partial that passes"). Infinities and NaN make a difference: infinity times a Partial tensor (weft_mul(),

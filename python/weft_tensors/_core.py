@@ -365,6 +365,11 @@ class Tensor:
         check(_lib.weft_local_box(self, local_rank, offset, extent))
         return tuple(offset[:self.ndim]), tuple(extent[:self.ndim])
 
+    def _local_extent(self, local_rank: int) -> tuple[int, ...]:
+        if any(isinstance(each, Shard) and (isinstance(each.cut, Cyclic) or each.cut == "zigzag") for each in self.placements):
+            return tuple(sum(map(len, self.local_runs(dim, local_rank))) for dim in range(self.ndim))
+        return self.local_box(local_rank)[1]
+
     def local_runs(self, dim: int, local_rank: int = 0) -> tuple[range, ...]:
         """The global indices of a dimension that the shard of a hosted rank has, one after the other, for every cut."""
         most = 0

@@ -71,7 +71,7 @@ class _Shard:
 
 def to_dlpack_array(tensor: Tensor, local_rank: int) -> Any:
     if tensor.dtype is bfloat16: # NumPy has none
-        shape = tensor.local_box(local_rank)[1]
+        shape = tensor._local_extent(local_rank)
         array: Any = numpy.empty(shape, numpy.uint16)
         check(_lib.weft_local_to_host(tensor, local_rank, array.ctypes.data, array.nbytes))
     else:
@@ -91,10 +91,10 @@ class Access:
 
     def __enter__(self) -> Any:
         _library.settle_tensor(self.tensor)
+        extent = self.tensor._local_extent(self.local_rank)
         address = _lib.weft_local_acquire(self.tensor, self.local_rank, self.mode)
         if not address and _lib.weft_last_status():
             raise failure()
-        extent = self.tensor.local_box(self.local_rank)[1]
         dtype = self.tensor.dtype
         kind = dtype.numpy if dtype.numpy is not None else numpy.dtype(numpy.uint16)
         count = int(numpy.prod(extent, dtype=numpy.int64))
@@ -236,7 +236,7 @@ def distribute(array: Any, mesh: Optional[Mesh] = None, placements: Placements =
     """A tensor of an array that one process has: the one that hosts the first rank of the mesh. The others may pass None, with the
     array's shape and dtype. With several processes it waits until the array has been read."""
     mesh, array_of_placements = resolve(mesh, placements)
-    if array is not None and _lib.weft_num_processes() == 1:
+    if array is not None and _lib.weft_num_processes() == 1 and not _has_runs(array_of_placements):
         array = numpy.asarray(array)
         if shape is not None and tuple(shape) != array.shape:
             raise ValueError(f"shape: {tuple(shape)} is not the array's, {array.shape}")
@@ -252,6 +252,11 @@ def distribute(array: Any, mesh: Optional[Mesh] = None, placements: Placements =
         if shape is not None and tuple(shape) != array.shape:
             raise ValueError(f"shape: {tuple(shape)} is not the array's, {array.shape}")
     return made(_lib.weft_distribute(kind | WITH_GRAD if requires_grad else kind, len(sizes), sizes, address, mesh, array_of_placements))
+
+
+def _has_runs(placements: Any) -> bool:
+    runs = (_api.weft_cut_kind.CYCLIC, _api.weft_cut_kind.ZIGZAG)
+    return placements is not None and any(each.kind == _api.weft_placement_kind.SHARD and each.cut in runs for each in placements)
 
 
 def _from_whole(array: Any, mesh: Optional[Mesh], placements: Any, requires_grad: bool) -> Tensor:

@@ -62,10 +62,10 @@ bool weft_sums_add(const weft_pass *pass, weft_tape_value *value, weft_tensor *g
     return added != NULL;
 }
 
-/* Whether the gradient can be added in place: a Partial sum takes addends alone. */
+/* Whether the gradient of a slice can be added in place: a Partial sum takes addends alone, and a slice of runs of rows is none. */
 static bool takes_addends(const weft_layout *sum, const weft_layout *gradient)
 {
-    bool takes = true;
+    bool takes = !sum->has_runs;
     for (int m = 0; m < sum->mesh->ndim && takes; m++) {
         takes = sum->placements[m].kind != WEFT_PARTIAL ||
                 (gradient->placements[m].kind == WEFT_PARTIAL && gradient->placements[m].op == sum->placements[m].op);

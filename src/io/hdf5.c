@@ -53,11 +53,12 @@ static weft_status broadcast(const char *function, int process, weft_outcome *ou
 
 /* ---- saving ----------------------------------------------------------------------------------------------------- */
 
-/* A tensor of its own, so that it can be acquired; Replicate for Partial. In the innermost scope. NULL with the error
- * kept. */
+/* A tensor of its own, so that it can be acquired; Replicate for Partial, and of boxes. In the innermost scope. NULL with the
+ * error kept. */
 static weft_tensor_impl *without_partial(const char *function, weft_tensor_impl *tensor)
 {
     const weft_layout *layout = weft_layout_like(function, tensor->layout, tensor->layout->dtype);
+    layout = layout == NULL ? NULL : weft_layout_of_boxes(function, layout);
     weft_tensor_impl *reduced = layout == NULL ? NULL : weft_tensor_to_layout(function, tensor, layout);
     return reduced != tensor ? reduced : weft_snapshot(function, tensor);
 }

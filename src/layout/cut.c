@@ -250,8 +250,8 @@ static bool balanced_are_chunks(int64_t n, int64_t parts)
 /* Whether cyclic or zigzag parts are chunks. */
 static bool runs_are_chunks(weft_placement shard, int64_t n, int64_t parts)
 {
-    return shard.cut == WEFT_CUT_ZIGZAG ? n <= parts
-                                        : shard.first % parts == 0 && (n <= 1 || weft_ceil_div(n, parts) == shard.block);
+    bool blocks = shard.first % parts == 0 && (n == 1 || weft_ceil_div(n, parts) == shard.block);
+    return n == 0 || (shard.cut == WEFT_CUT_ZIGZAG ? n <= parts : blocks);
 }
 
 /* The different numbers of rows that the parts of a tensor dimension have, as far as it has been cut. */

@@ -226,9 +226,9 @@ typedef struct weft_run {
 /* The runs of the rank at a coordinate, ascending; `runs` is empty before. Takes time and memory for each of them. False: no
  * memory. */
 bool weft_layout_runs(const weft_layout *layout, const int64_t coordinate[], int dim, weft_vec *runs);
-/* Rows that two shards have in common: the first one's numbers within each. */
+/* Rows that two shards have in common: the first one's numbers within each, and how many such rows come before. */
 typedef struct weft_common_run {
-    int64_t source, target, rows;
+    int64_t source, target, rows, before;
 } weft_common_run;
 /* Those of two lists of runs, ascending; appended. False: no memory. */
 bool weft_common_runs(const weft_vec *source, const weft_vec *target, weft_vec *common);

@@ -139,6 +139,7 @@ bool weft_common_runs(const weft_vec *a, const weft_vec *b, weft_vec *common)
 {
     const weft_run *p = a->items, *q = b->items;
     size_t i = 0, j = 0;
+    int64_t before = 0;
     bool done = true;
     while (done && i < a->count && j < b->count) {
         int64_t begin = weft_max_i64(p[i].begin, q[j].begin);
@@ -147,7 +148,8 @@ bool weft_common_runs(const weft_vec *a, const weft_vec *b, weft_vec *common)
             weft_common_run *added = weft_vec_push(common, sizeof(*added));
             done = added != NULL;
             if (done) {
-                *added = (weft_common_run){ p[i].local + begin - p[i].begin, q[j].local + begin - q[j].begin, end - begin };
+                *added = (weft_common_run){ p[i].local + begin - p[i].begin, q[j].local + begin - q[j].begin, end - begin, before };
+                before += end - begin;
             }
         }
         i += of_p <= of_q;
@@ -158,10 +160,6 @@ bool weft_common_runs(const weft_vec *a, const weft_vec *b, weft_vec *common)
 
 int64_t weft_common_rows(const weft_vec *common)
 {
-    const weft_common_run *runs = common->items;
-    int64_t rows = 0;
-    for (size_t i = 0; i < common->count; i++) {
-        rows += runs[i].rows;
-    }
-    return rows;
+    const weft_common_run *last = (const weft_common_run *)common->items + common->count - 1;
+    return common->count == 0 ? 0 : last->before + last->rows;
 }

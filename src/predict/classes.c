@@ -28,8 +28,9 @@ static uint64_t add_layout(uint64_t digest, const weft_layout *layout, int rank)
         digest = weft_digest_add(digest, (uint64_t)box.extent[d]);
     }
     for (int m = 0; m < layout->mesh->ndim; m++) {
-        if (layout->placements[m].sizes != NULL) { /* other parts are neighbours of each one */
-            digest = weft_digest_add(digest, (uint64_t)box.offset[layout->placements[m].dim]);
+        weft_placement p = layout->placements[m];
+        if (p.sizes != NULL || weft_cut_has_runs(p)) { /* each part exchanges with others than the next one */
+            digest = weft_digest_add(digest, (uint64_t)box.offset[p.dim]);
         }
     }
     return digest;

@@ -5,14 +5,55 @@
  * Buffers that are sent are not used again, since one that waits for its message might keep another process waiting. */
 #include <stdlib.h>
 
+#include "base/map.h"
 #include "codelets/rearrange.h"
 #include "tensor/exchange_pieces.h"
+
+typedef struct pair {
+    int source, target;
+    weft_shared_rows shared;
+} pair;
 
 typedef struct lowering {
     const weft_stage *stage;
     weft_task_list *list;
     weft_staging *staging;
+    weft_map *pairs; /* of ranks: pair */
 } lowering;
+
+/* Found once for all pieces of two ranks. NULL: no memory. */
+static const weft_shared_rows *shared_by(const lowering *l, const piece *p)
+{
+    uint64_t hash = weft_hash_u64((uint64_t)(uint32_t)p->source_rank << 32 | (uint32_t)p->target_rank);
+    for (weft_map_slot *slot = weft_map_first(l->pairs, hash); slot != NULL; slot = weft_map_next(l->pairs, slot)) {
+        const pair *known = slot->value;
+        if (known->source == p->source_rank && known->target == p->target_rank) {
+            return &known->shared;
+        }
+    }
+    pair *added = malloc(sizeof(*added));
+    if (added == NULL) {
+        return NULL;
+    }
+    added->source = p->source_rank;
+    added->target = p->target_rank;
+    if (!weft_shared_rows_find(&added->shared, l->stage, added->source, added->target) || !weft_map_add(l->pairs, hash, added)) {
+        weft_shared_rows_free(&added->shared);
+        free(added);
+        return NULL;
+    }
+    return &added->shared;
+}
+
+static void free_pairs(weft_map *pairs)
+{
+    for (weft_map_slot *slot = weft_map_each(pairs, NULL); slot != NULL; slot = weft_map_each(pairs, slot)) {
+        pair *each = slot->value;
+        weft_shared_rows_free(&each->shared);
+        free(each);
+    }
+    weft_map_free(pairs);
+}
 
 /* ---- moved rows ---------------------------------------------------------------------------------------- */
 
@@ -37,6 +78,20 @@ static bool add_group(weft_vec *moved, size_t first, int64_t source, int64_t tar
     return added != NULL;
 }
 
+/* The run that has common row number `row`. */
+static size_t run_of(const weft_vec *common, int64_t row)
+{
+    const weft_common_run *runs = common->items;
+    size_t low = 0, high = common->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        bool after = runs[middle].before + runs[middle].rows > row;
+        high = after ? middle : high;
+        low = after ? low : middle + 1;
+    }
+    return low;
+}
+
 /* Which side of a copy is a buffer, where the common rows lie one after the other. */
 typedef enum side { NEITHER, SOURCE, TARGET } side;
 
@@ -45,13 +100,12 @@ static bool add_dim(weft_vec *moved, const weft_vec *common, int64_t begin, int6
 {
     const weft_common_run *runs = common->items;
     const size_t first = moved->count;
-    int64_t number = 0;
     bool done = true;
-    for (size_t i = 0; i < common->count && number < end && done; number += runs[i++].rows) {
-        int64_t skip = weft_max_i64(0, begin - number), rows = weft_min_i64(runs[i].rows, end - number) - skip;
-        int64_t place = number + skip - begin;
-        done = rows <= 0 || add_group(moved, first, packed == SOURCE ? place : runs[i].source + skip - from,
-                                      packed == TARGET ? place : runs[i].target + skip - to, rows);
+    for (size_t i = run_of(common, begin); i < common->count && runs[i].before < end && done; i++) {
+        int64_t skip = weft_max_i64(0, begin - runs[i].before), rows = weft_min_i64(runs[i].rows, end - runs[i].before) - skip;
+        int64_t place = runs[i].before + skip - begin;
+        done = add_group(moved, first, packed == SOURCE ? place : runs[i].source + skip - from,
+                         packed == TARGET ? place : runs[i].target + skip - to, rows);
     }
     return done;
 }
@@ -77,14 +131,14 @@ static void set_strides(int ndim, const int64_t extent[], int64_t stride[])
 static weft_rearrange_args *arguments_of(const lowering *l, const piece *p, side packed, size_t *size)
 {
     const weft_layout *from = l->stage->from, *to = l->stage->to;
-    weft_shared_rows shared;
+    const weft_shared_rows *shared = shared_by(l, p);
     weft_vec moved = { 0 };
     weft_box source, target;
     int64_t num_moved[WEFT_MAX_DIMS] = { 0 };
-    bool done = weft_shared_rows_find(&shared, l->stage, p->source_rank, p->target_rank);
+    bool done = shared != NULL;
     for (int d = 0; d < from->ndim && done; d++) {
         size_t before = moved.count;
-        done = add_dim(&moved, &shared.dims[d], p->box.offset[d], p->box.offset[d] + p->box.extent[d],
+        done = add_dim(&moved, &shared->dims[d], p->box.offset[d], p->box.offset[d] + p->box.extent[d],
                        d == 0 ? first_row(from, p->source_rank, p->source_panel) : 0,
                        d == 0 ? first_row(to, p->target_rank, p->target_panel) : 0, packed);
         num_moved[d] = (int64_t)(moved.count - before);
@@ -103,7 +157,6 @@ static weft_rearrange_args *arguments_of(const lowering *l, const piece *p, side
         memcpy(args->moved, moved.items, moved.count * sizeof(weft_moved_rows));
     }
     weft_vec_free(&moved);
-    weft_shared_rows_free(&shared);
     return args;
 }
 
@@ -158,7 +211,8 @@ static bool add_target(const lowering *l, const piece *p, bool first)
 bool weft_exchange_lower_renumbered(const weft_stage *stage, weft_task_list *list, weft_staging *staging, const weft_vec *sends,
                                     const weft_vec *receives)
 {
-    const lowering l = { stage, list, staging };
+    weft_map pairs = { 0 };
+    const lowering l = { stage, list, staging, &pairs };
     const piece *out = sends->items, *in = receives->items;
     bool done = true;
     for (size_t i = 0; i < sends->count && done; i++) {
@@ -169,5 +223,6 @@ bool weft_exchange_lower_renumbered(const weft_stage *stage, weft_task_list *lis
         bool same = i > 0 && in[i].target_rank == in[i - 1].target_rank && in[i].target_panel == in[i - 1].target_panel;
         done = add_target(&l, &in[i], !same);
     }
+    free_pairs(&pairs);
     return done;
 }

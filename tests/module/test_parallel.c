@@ -94,7 +94,7 @@ static void test_g3_layouts_of_parameters(void **state)
           { "R,S0", "R,R", "R,S1", "R,S0", "R,S0", "R,R", "R,S1" },
           { "R,S0", "R,R", "R,S1", "R,S0", "R,S0", "R,R", "R,S1" } },
         { "fsdp, tp",
-          { "S1,S0", "S0,R", "S0,S1", "S0,S0", "S1,S0", "S0,R", "S0,S1" },
+          { "S1,S0", "S0,R", "S0,S1", "S0@1,S0", "S1,S0", "S0,R", "S0,S1" },
           { "R,S0", "R,R", "R,S1", "R,S0", "R,S0", "R,R", "R,S1" } },
         { "tp, fsdp",
           { "S0,S1", "R,S0", "S1,S0", "S0,S0", "S0,S1", "R,S0", "S1,S0" },

@@ -510,6 +510,9 @@ def test_runs():
         for rank in range(wt.local_ranks()):
             rows = [row for run in a.local_runs(0, rank) for row in run]
             np.testing.assert_array_equal(a.local(rank), x[rows])
+            with (a + 0).access(rank, "r+") as shard:
+                shard[...] = 1
+            assert a.astype(wt.bfloat16).local(rank).shape == a.local(rank).shape
         if a.placements == (placement,):
             with pytest.raises(ValueError, match="several runs of rows, and no boxes"):
                 a.local_box()

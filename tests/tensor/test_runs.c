@@ -294,12 +294,36 @@ static void values_by_index_are_the_same(void **state)
     world_stop(NULL);
 }
 
+/* A slice's gradient joins one of all rows, whose shards are no boxes. */
+static void gradients_of_slices_are_right(void **state)
+{
+    (void)state;
+    const int64_t shape[] = { 10, 3 };
+    double found[30];
+    WORLD(4);
+    weft_scope_open();
+    weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, 2 }, NULL);
+    weft_placement placements[2];
+    assert_int_equal(weft_placements_parse("S0*1,S0z", 2, placements), WEFT_OK);
+    weft_tensor *a = weft_ones(WEFT_F64 | WEFT_WITH_GRAD, 2, shape, mesh, placements), *c = weft_slice(a, 0, 1, 3);
+    weft_tensor *all = weft_sum(weft_flatten(weft_mul(a, a), 0, 1), 0, false);
+    weft_tensor *some = weft_sum(weft_flatten(weft_mul(c, c), 0, 1), 0, false);
+    assert_int_equal(weft_backward(weft_add(some, all)), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_grad(a), found, sizeof(found)), WEFT_OK);
+    for (int i = 0; i < 30; i++) {
+        assert_true(found[i] == (i / 3 == 1 || i / 3 == 2 ? 4 : 2));
+    }
+    weft_scope_close();
+    world_stop(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(redistributions_are_right),
         cmocka_unit_test(elementwise_operations_keep_the_cut),
         cmocka_unit_test(values_by_index_are_the_same),
+        cmocka_unit_test(gradients_of_slices_are_right),
     };
     return cmocka_run_group_tests_name("runs", tests, NULL, NULL);
 }
