@@ -102,8 +102,8 @@ static bool add_run(weft_vec *runs, int64_t begin, int64_t rows, int64_t *local)
 /* The rows of one part, where `all` has the rows that are cut. */
 static bool take_part(const weft_vec *all, weft_placement shard, int64_t parts, int64_t index, weft_vec *taken)
 {
-    const weft_run *runs = all->items, *last = runs + all->count - 1;
-    int64_t n = all->count == 0 ? 0 : last->local + last->rows, local = 0, begin, rows;
+    const weft_run *runs = all->items;
+    int64_t n = all->count == 0 ? 0 : runs[all->count - 1].local + runs[all->count - 1].rows, local = 0, begin, rows;
     size_t r = 0;
     for (int64_t k = 0; (rows = weft_part_run(shard, n, parts, index, k, &begin)) > 0; k++) {
         while (rows > 0) {
@@ -160,6 +160,6 @@ bool weft_common_runs(const weft_vec *a, const weft_vec *b, weft_vec *common)
 
 int64_t weft_common_rows(const weft_vec *common)
 {
-    const weft_common_run *last = (const weft_common_run *)common->items + common->count - 1;
-    return common->count == 0 ? 0 : last->before + last->rows;
+    const weft_common_run *runs = common->items;
+    return common->count == 0 ? 0 : runs[common->count - 1].before + runs[common->count - 1].rows;
 }
