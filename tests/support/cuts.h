@@ -49,12 +49,13 @@ static inline bool cuts_first(int count, const weft_placement placements[], int 
     return first;
 }
 
-/* Levels for the Shards of one layout in three: tied, with gaps, in any order. */
-static inline void draw_levels(prng *random, int count, weft_placement placements[])
+/* Levels for the Shards of one layout in three: tied, with gaps, in any order. Drawn beside the others, whose sequence stays. */
+static inline void draw_levels(const prng *random, int count, weft_placement placements[])
 {
-    bool draws = prng_below(random, 3) == 0;
+    prng own = *random;
+    bool draws = prng_below(&own, 3) == 0;
     for (int m = 0; m < count && draws; m++) {
-        placements[m].level = placements[m].kind == WEFT_SHARD ? (int)prng_below(random, 4) : 0;
+        placements[m].level = placements[m].kind == WEFT_SHARD ? (int)prng_below(&own, 4) : 0;
     }
 }
 
