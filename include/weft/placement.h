@@ -112,7 +112,7 @@ WEFT_API weft_placement weft_partial(weft_reduce_op op);
 
 /**
  * Parses exactly `n` placements separated by commas: "S0,R", "S(0),P(sum)", "S(-1),P", "R", "S0=", "S1{3,0,5}",
- * "S0@1". White space is ignored, letters may be upper or lower case, and P alone means P(sum).
+ * "S0*64+1", "S0z", "S0@1". White space is ignored, letters may be upper or lower case, and P alone means P(sum).
  *
  * \param out  receives n placements; unchanged on error
  * \return WEFT_ERR_INVALID if `text` or `out` is NULL, n is not in 0..WEFT_MAX_DIMS, or the text does not have

@@ -162,14 +162,22 @@ typedef struct row_groups {
     weft_slot slots[MAX_GROUPS];   /* but for the first */
 } row_groups;
 
-/* Whether the output's rows are those of input 0, with at most a quarter of their bytes. */
+/* Bytes of a row where most are: the same on all ranks. */
+static int64_t largest_row_bytes(const weft_layout *layout)
+{
+    weft_shard_info shard = weft_layout_shard(layout, weft_layout_largest_rank(layout));
+    return weft_row_elements(layout->ndim, &shard.box) * (int64_t)weft_dtype_size(layout->dtype);
+}
+
+/* Whether the output's rows are those of input 0, with at most a quarter of their bytes. All ranks answer alike: their tasks have
+ * equal rows, and replicas of another output equal bits. */
 static bool is_small(const weft_lowering *lowering, const weft_part *output)
 {
     weft_part input = weft_part_of(lowering, 0, 0, 0);
     bool same = lowering->num_inputs > 0 && weft_lowering_reads(lowering, 0) && lowering->access_map[0] == NULL &&
                 lowering->sharding->rows[0] == WEFT_ROWS_SAME;
     return same && output->access == WEFT_SLOT_WRITE && output->layout->ndim > 0 &&
-           4 * weft_part_row_bytes(output) <= weft_part_row_bytes(&input);
+           4 * largest_row_bytes(output->layout) <= largest_row_bytes(input.layout);
 }
 
 /* Rows of one task: the panel height of output 0, or that of input 0 if it is smaller and the output is small. */

@@ -302,8 +302,7 @@ int64_t weft_layout_parts(const weft_layout *layout, int dim)
 {
     int64_t parts = 1;
     for (int m = 0; m < layout->mesh->ndim; m++) {
-        bool cuts = layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim;
-        parts *= cuts ? layout->mesh->shape[m] : 1;
+        parts *= weft_layout_shards(layout, m, dim) ? layout->mesh->shape[m] : 1;
     }
     return parts;
 }

@@ -91,7 +91,7 @@ weft_status weft_placements_check_sizes(const weft_mesh_impl *mesh, const weft_p
 
 /* Whether a part may be several runs of rows. */
 bool weft_cut_has_runs(weft_placement shard);
-/* Run number `run` of a part: where it begins among all rows, by global index; returns its length. 0: the part has no more. */
+/* Finds run number `run` of a part: where it begins among the n rows that are cut. Returns its length; 0: the part has no more. */
 int64_t weft_part_run(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t run, int64_t *begin);
 /* The rows that part `index` stores. Empty chunks lie at n, other empty parts where they are listed. */
 void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
@@ -138,7 +138,7 @@ typedef struct weft_layout {
     int ndim;
     int64_t shape[WEFT_MAX_DIMS];
     weft_dtype dtype;
-    int64_t panel_rows; /* panels are cut at GLOBAL row numbers that are multiples of this; >= 1 */
+    int64_t panel_rows; /* panels are cut at row numbers of the WHOLE dimension that are multiples of this; >= 1 */
     bool has_partial;
     bool has_runs; /* a cut is cyclic or zigzag: shards may not be boxes of global indices */
     uint64_t hash; /* for the table: includes the mesh's address */
@@ -206,10 +206,15 @@ bool weft_layout_shard_box(const weft_layout *layout, int rank, weft_box *box);
 /* The same for a mesh coordinate. An empty chunk keeps the extents of the other dimensions. */
 void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordinate[], weft_box *box);
 bool weft_layout_has_rank(const weft_layout *layout, int rank);
+/* Whether a mesh dimension shards a tensor dimension. */
+static inline bool weft_layout_shards(const weft_layout *layout, int mesh_dim, int dim)
+{
+    return layout->placements[mesh_dim].kind == WEFT_SHARD && layout->placements[mesh_dim].dim == dim;
+}
 /* Number of parts that the mesh dimensions cut a dimension into; 1: it is not sharded, or over one rank. */
 int64_t weft_layout_parts(const weft_layout *layout, int dim);
-/* The mesh dimensions of more than one rank that cut a tensor dimension in one layout but not in the other, or after such a one:
- * in_a[m], in_b[m] become true; others stay as they are. Two layouts of one mesh. */
+/* Sets in_a[m] and in_b[m], for each layout, where mesh dimension m of more than one rank cuts a tensor dimension that the other
+ * layout does not cut alike up to there; leaves the rest as it is. Both layouts have one mesh. */
 void weft_layout_mark_changed_cuts(const weft_layout *a, const weft_layout *b, bool in_a[], bool in_b[]);
 
 /* ---- rows in the order of parts (nesting.c)
@@ -230,9 +235,10 @@ bool weft_layout_runs(const weft_layout *layout, const int64_t coordinate[], int
 typedef struct weft_common_run {
     int64_t source, target, rows, before;
 } weft_common_run;
-/* Those of two lists of runs, ascending; appended. False: no memory. */
+/* Appends the rows that two lists of runs have in common, ascending. False: no memory. */
 bool weft_common_runs(const weft_vec *source, const weft_vec *target, weft_vec *common);
-int64_t weft_common_rows(const weft_vec *common); /* their number */
+/* Counts them. */
+int64_t weft_common_rows(const weft_vec *common);
 
 /* A rank that holds as much as any. */
 int weft_layout_largest_rank(const weft_layout *layout);

@@ -19,7 +19,7 @@ static int next_cut(const weft_layout *layout, int dim, int *i)
 {
     while (*i < layout->mesh->ndim) {
         int m = layout->order[(*i)++];
-        if (layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim && layout->mesh->shape[m] > 1) {
+        if (weft_layout_shards(layout, m, dim) && layout->mesh->shape[m] > 1) {
             return m;
         }
     }

@@ -85,7 +85,7 @@ int64_t weft_access_map_largest(const weft_access_map *access_map, int dim)
     int64_t rows = cut->shape[dim];
     for (int i = 0; i < cut->mesh->ndim; i++) {
         int m = cut->order[i];
-        if (cut->placements[m].kind == WEFT_SHARD && cut->placements[m].dim == dim) {
+        if (weft_layout_shards(cut, m, dim)) {
             weft_part_largest(cut->placements[m], rows, cut->mesh->shape[m], &rows);
         }
     }
@@ -142,7 +142,7 @@ static int64_t turned_back(const weft_access_map *access_map, int dim, int64_t c
 {
     const weft_layout *cut = access_map->cut;
     for (int m = 0; m < cut->mesh->ndim; m++) {
-        if (cut->placements[m].kind == WEFT_SHARD && cut->placements[m].dim == dim) {
+        if (weft_layout_shards(cut, m, dim)) {
             int64_t n = cut->mesh->shape[m];
             coordinate[m] = (coordinate[m] + n - access_map->turn[m]) % n;
         }

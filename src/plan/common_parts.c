@@ -1,10 +1,5 @@
 #include "plan/common_parts.h"
 
-static bool cuts(const weft_layout *layout, int m, int dim)
-{
-    return layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim;
-}
-
 /* The number of rows in common with the part at a coordinate; -1: no memory. */
 static int64_t count_common(const weft_layout *layout, int dim, const int64_t coordinate[], const weft_vec *held)
 {
@@ -20,7 +15,7 @@ static int64_t count_common(const weft_layout *layout, int dim, const int64_t co
 static bool next_part(const weft_layout *layout, int dim, const weft_fixed *fixed, int64_t coordinate[])
 {
     for (int m = layout->mesh->ndim - 1; m >= 0; m--) {
-        if (!cuts(layout, m, dim) || fixed->coordinate[m] >= 0) {
+        if (!weft_layout_shards(layout, m, dim) || fixed->coordinate[m] >= 0) {
             continue;
         }
         if (++coordinate[m] < layout->mesh->shape[m]) {
@@ -37,7 +32,7 @@ bool weft_common_parts(const weft_layout *layout, int dim, const weft_fixed *fix
     weft_vec held = { 0 };
     int64_t coordinate[WEFT_MAX_DIMS] = { 0 };
     for (int m = 0; m < layout->mesh->ndim; m++) {
-        coordinate[m] = cuts(layout, m, dim) ? weft_max_i64(0, fixed->coordinate[m]) : 0;
+        coordinate[m] = weft_layout_shards(layout, m, dim) ? weft_max_i64(0, fixed->coordinate[m]) : 0;
     }
     bool done = weft_layout_runs(other, other_coordinate, dim, &held);
     do {

@@ -96,16 +96,11 @@ static bool chunks_alike(int64_t rows, const int64_t sizes[], int count)
     return chunks_alike(outer_chunk, sizes + 1, count - 1) && chunks_alike(rest, sizes + 1, count - 1);
 }
 
-static bool cuts(const weft_layout *layout, int m, int dim)
-{
-    return layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim;
-}
-
 /* The same for `rows` of one tensor dimension, from place i of the layout's order on. Other cuts than chunks are not those of
  * factors. */
 static bool cuts_alike(const weft_factored_mesh *factored, const weft_layout *layout, int dim, int i, int64_t rows)
 {
-    while (i < layout->mesh->ndim && !cuts(layout, layout->order[i], dim)) {
+    while (i < layout->mesh->ndim && !weft_layout_shards(layout, layout->order[i], dim)) {
         i++;
     }
     if (i == layout->mesh->ndim) {

@@ -273,7 +273,7 @@ static bool try_scattered(const planner *p, const weft_layout *from, const weft_
 static bool is_sharded(const weft_layout *layout, int dim)
 {
     for (int m = 0; m < layout->mesh->ndim; m++) {
-        if (layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim) {
+        if (weft_layout_shards(layout, m, dim)) {
             return true;
         }
     }
@@ -512,7 +512,7 @@ static weft_status check_partials(const weft_layout *from, const weft_layout *to
     return WEFT_OK;
 }
 
-/* The source without the Partial placements that `to` has not, before its rows are numbered otherwise: sharded, if that changes no
+/* The source without the Partial placements that `to` has not, before its rows are numbered differently: sharded, if that changes no
  * numbers, or else replicated. NULL: no memory. */
 static const weft_layout *reduced(const planner *p, const weft_layout *from, const weft_layout *to, bool sharded)
 {

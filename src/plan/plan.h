@@ -145,7 +145,7 @@ const char *weft_stage_kind_name(weft_stage_kind kind); /* "all-gather", ... */
  * along mesh dimension m; none where it is general, or has a root. */
 weft_stage_kind weft_stage_kind_of(const weft_stage *stage, bool along[]);
 
-/* Whether the two layouts number the rows of a dimension otherwise (layout.h). Such a stage has no access map, and is a direct move. */
+/* Whether the two layouts number the rows of a dimension differently (layout.h). Such a stage has no access map, and is a direct move. */
 bool weft_stage_renumbers(const weft_stage *stage);
 
 #define WEFT_MAX_STAGES (2 * WEFT_MAX_DIMS + 2)
@@ -174,7 +174,7 @@ typedef struct weft_transfer {
     /* The peer sends from its shard of `to`, which it has received in this stage, not from its shard of
      * `from`. */
     bool forwarded;
-    /* Along a dimension whose rows the two layouts number otherwise (weft_stage_renumbers()): from 0 to the number of rows that
+    /* Along a dimension whose rows the two layouts number differently (weft_stage_renumbers()): from 0 to the number of rows that
      * both shards have. */
     weft_box box;
 } weft_transfer;

@@ -34,7 +34,7 @@ static int64_t rows_before(const weft_layout *layout, int m)
     int64_t rows = layout->shape[dim];
     for (int i = 0; layout->order[i] != m; i++) {
         int outer = layout->order[i];
-        if (layout->placements[outer].kind == WEFT_SHARD && layout->placements[outer].dim == dim) {
+        if (weft_layout_shards(layout, outer, dim)) {
             weft_part_largest(layout->placements[outer], rows, layout->mesh->shape[outer], &rows);
         }
     }

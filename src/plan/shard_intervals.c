@@ -40,8 +40,7 @@ static int next_cut(const descent *down, int i)
 {
     const weft_layout *layout = down->layout;
     for (; i < layout->mesh->ndim; i++) {
-        weft_placement p = layout->placements[layout->order[i]];
-        if (p.kind == WEFT_SHARD && p.dim == down->dim) {
+        if (weft_layout_shards(layout, layout->order[i], down->dim)) {
             break;
         }
     }

@@ -33,7 +33,7 @@ static weft_coverage covered_elsewhere(const weft_layout *layout, int dim, int64
 {
     weft_coverage all = { 1, rows };
     for (int m = 0; m < layout->mesh->ndim; m++) {
-        if (layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim) {
+        if (weft_layout_shards(layout, m, dim)) {
             bool any = fixed->coordinate[m] < 0;
             all.count *= any ? layout->mesh->shape[m] : 1;
             all.length = any ? all.length : weft_ceil_div(all.length, layout->mesh->shape[m]);

@@ -42,13 +42,13 @@ static inline double panel_position(const weft_layout *layout, int rank, int64_t
     return weft_row_position(layout, rank, first);
 }
 
-/* For a stage that renumbers (weft_stage_renumbers()): the rows that two shards have in common, by dimension. The boxes of its
- * pieces count them from 0. */
+/* The rows that two shards have in common, by dimension, in a stage that renumbers (weft_stage_renumbers()). The boxes of its pieces
+ * count them from 0. */
 typedef struct weft_shared_rows {
     int ndim;
     weft_vec dims[WEFT_MAX_DIMS]; /* weft_common_run */
 } weft_shared_rows;
-/* Of a source rank and a target rank. False: no memory. Freed in either case. */
+/* Finds them for a source rank and a target rank. False: no memory. The caller frees them in either case. */
 bool weft_shared_rows_find(weft_shared_rows *shared, const weft_stage *stage, int source, int target);
 void weft_shared_rows_free(weft_shared_rows *shared);
 

@@ -1,8 +1,8 @@
-/* The tasks of a stage between layouts that number rows otherwise, where a cut is cyclic or zigzag. What two panels have in common
- * is a product of runs of rows. One task copies it from panel to panel; between processes one packs it into a buffer, which is sent
- * as one message, and one takes it out of the buffer that receives it.
+/* The tasks of a stage between layouts that number rows differently, because a cut is cyclic or zigzag. Two panels have a product of
+ * runs of rows in common. Within a process one task copies it from panel to panel. Between processes one task packs it into a buffer,
+ * a message carries the buffer, and another task unpacks it.
  *
- * Buffers that are sent are not used again, since one that waits for its message might keep another process waiting. */
+ * A buffer is sent once and not used again: a task that waited for its message could keep another process waiting. */
 #include <stdlib.h>
 
 #include "base/map.h"

@@ -400,6 +400,30 @@ static const family families[] = {
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 40, 7, register_all };
 
+/* Ranks with fewer columns of values work by the same rows as the others: their log-sums are equal bit by bit. */
+static void test_log_sums_of_uneven_columns(void **state)
+{
+    (void)state;
+    setenv("WEFT_PANEL_BYTES", "48", 1);
+    WORLD(MAX_RANKS, .seed = 5);
+    unsetenv("WEFT_PANEL_BYTES");
+    weft_mesh *mesh = weft_mesh_of_ranks(1, (int64_t[]){ 3 }, (int[]){ 0, 1, 2 }, NULL);
+    const weft_placement columns = weft_shard(1);
+    for (int i = 0; i < 30; i++) {
+        weft_scope_open();
+        weft_tensor *q = weft_to_type(weft_randn(WEFT_F32, 2, (int64_t[]){ 5, 6 }, mesh, NULL), WEFT_F16);
+        weft_tensor *k = weft_to_type(weft_randn(WEFT_F32, 2, (int64_t[]){ 519, 6 }, mesh, NULL), WEFT_F16);
+        weft_tensor *v = weft_to_type(weft_randn(WEFT_F32, 2, (int64_t[]){ 519, 5 }, mesh, &columns), WEFT_F16);
+        weft_attention_options options = { .causal = true };
+        weft_tensor *log_sums;
+        assert_non_null(weft_attention_with_log_sums(q, k, v, &options, &log_sums));
+        assert_int_equal(weft_tensor_placements(log_sums)[0].kind, WEFT_REPLICATE);
+        assert_shards(log_sums, NULL, NULL, "log-sums");
+        weft_scope_close();
+    }
+    world_stop(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,5 +433,7 @@ int main(void)
         cmocka_unit_test(test_optimizers_take_one_task),
         cmocka_unit_test(test_extrema_take_one_task),
     };
-    return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
+    const struct CMUnitTest own_world[] = { cmocka_unit_test(test_log_sums_of_uneven_columns) };
+    int failed = run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
+    return failed + cmocka_run_group_tests_name("small panels", own_world, NULL, NULL);
 }
