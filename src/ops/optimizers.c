@@ -514,10 +514,12 @@ static bool expand_clip(const weft_call *call, weft_tensor *outputs[])
     weft_tensor *const *gradients = call->details->tensors;
     weft_dtype type = weft_type_of_norm(n, gradients, call->scalars[CLIP_P]);
     weft_tensor *norm = weft_norm_of_all(call->function, n, gradients, call->scalars[CLIP_P]);
-    weft_tensor *scale = norm == NULL ? NULL
-                                      : weft_scale(weft_reciprocal(weft_add_scalar(norm, 1e-6)),
+    /* 1 / 1e-6 is infinite in f16, and times a max_norm of 0 no number. */
+    weft_tensor *wide = norm == NULL ? NULL : weft_to_type(norm, weft_wide_type(type));
+    weft_tensor *scale = wide == NULL ? NULL
+                                      : weft_scale(weft_reciprocal(weft_add_scalar(wide, 1e-6)),
                                                    call->scalars[CLIP_MAX_NORM]);
-    scale = scale == NULL ? NULL : weft_to_type(weft_clamp(scale, -INFINITY, 1), type);
+    scale = scale == NULL ? NULL : weft_clamp(scale, -INFINITY, 1);
     bool done = scale != NULL;
     for (int i = 0; i < n && done; i++) {
         outputs[i] = weft_mul_inplace(gradients[i], scale);

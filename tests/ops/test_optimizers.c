@@ -349,6 +349,30 @@ static void test_gradients_move_once(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* In f16 the inverse of 1e-6 is infinite, and a small factor 0. */
+static void test_clip_f16(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    int64_t shape[] = { 4 }, ranks[] = { 2 };
+    weft_placement rows = weft_shard(0);
+    static const struct {
+        double value, max_norm, expected;
+    } cases[] = { { 0, 0, 0 }, { 0, 1, 0 }, { 3, 0, 0 }, { 1024, 0x1p-10, 0x1p-10 }, { 0x1p-20, 0, 0 } };
+    for (int i = 0; i < 5; i++) {
+        uint16_t values[4] = { 1, 1, 1, 1 };
+        weft_tensor *a = weft_full(WEFT_F16, 1, shape, cases[i].value, weft_mesh_create(1, ranks, NULL), &rows);
+        assert_int_equal(weft_clip_grad_norm(1, &a, cases[i].max_norm, INFINITY, NULL), WEFT_OK);
+        assert_int_equal(weft_to_host(a, values, sizeof(values)), WEFT_OK);
+        for (int j = 0; j < 4; j++) {
+            assert_true((double)weft_f16_to_f32(values[j]) == cases[i].expected);
+        }
+    }
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 /* Of what has no elements the norm is 0, and nothing is scaled. */
 static void test_clip_nothing(void **state)
 {
@@ -529,6 +553,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients_move_once),
+        cmocka_unit_test(test_clip_f16),
         cmocka_unit_test(test_clip_nothing),
         cmocka_unit_test(test_absent_gradients),
         cmocka_unit_test(test_moments_overflow),

@@ -321,7 +321,6 @@ static bool clip(scene *s)
         dense *out = scene_output(s, k + 1, x->dtype, x->ndim, x->shape);
         for (int64_t i = 0; i < x->count; i++) {
             double error = (addends + 40) * epsilon_of(WEFT_F32) * (1 + norm / (norm + 1e-6));
-            error += isinf(p) ? ldexp(1, 1 - digits_of(common)) * 4 : 0;
             set_number(s, out, i, factor * x->at[i].real,
                        wild ? (double)INFINITY : error * fabs(factor * x->at[i].real));
             out->mass = fmax(out->mass, factor * mass_at(x, i));
