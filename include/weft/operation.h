@@ -13,6 +13,10 @@
  *   "...,...->..."  A run that broadcasts. Runs are aligned at their ends; missing leading dimensions, and
  *                   dimensions of size 1, are repeated.
  *   "n[c],n->n"     Dimensions in brackets are not sharded: a kernel gets all of them.
+ *   "m*k,kn->mn"    A letter with an asterisk, in one operand at least, may be cut in any way: a rank's part may be several
+ *                   runs of indices (WEFT_CUT_CYCLIC, WEFT_CUT_ZIGZAG), and offset[d] then counts indices as the parts store
+ *                   them. For kernels to which it does not matter which indices they get. Tensors that are cut so along
+ *                   other letters are redistributed first.
  *   "AbC->A1C"      1 is a dimension of size 1.
  *   "(ab)c->a(bc)"  A dimension of several letters, the first one outermost. It can be sharded along that one.
  *                   If a letter is not a dimension of its own in any input, the call gives its size.

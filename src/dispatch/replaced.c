@@ -170,7 +170,7 @@ static void set_rule(weft_operation *operation, const weft_operation_description
 static void set_kernel(weft_operation *operation, const weft_operation_description *d, weft_kernel_id kernel)
 {
     operation->kernel = kernel;
-    operation->any_cut = false;
+    operation->only_contiguous = d->rule == NULL;
     operation->accumulates = d->accumulates;
     operation->whole_pieces = false;
     operation->lower = NULL;

@@ -35,7 +35,7 @@ static void write_term(weft_text *text, const weft_affine_loop *loop, int index,
     char letter = (char)('a' + index);
     switch (loop->kind) {
     case WEFT_LOOP_SAME:
-        weft_text_add(text, "%c", letter);
+        weft_text_add(text, "%c%s", letter, target ? "*" : "");
         break;
     case WEFT_LOOP_ACCESS:
         weft_text_add(text, "%c%s", letter, target ? "" : "~");

@@ -37,7 +37,7 @@ typedef struct weft_affine {
 /* The usual loop: dimension `source` becomes dimension `target`, whole. */
 weft_affine_loop weft_affine_same(int64_t extent, int source, int target);
 
-/* Writes a rule such as "ab~c->abc", with a source for each map. `in_place`: input 0 is the target. The
+/* Writes a rule such as "ab~c->a*bc*", with a source for each map. `in_place`: input 0 is the target. The
  * maps have the same kinds of loops; the call gives the target's sizes of dimensions with access maps, in
  * the order in which the rule names them. */
 void weft_affine_rule(int num_maps, const weft_affine maps[], bool in_place, char *text, size_t size);

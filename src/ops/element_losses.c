@@ -272,7 +272,7 @@ static void write_weighted_rule(const weft_call_layouts *call, char *text, size_
     int ndim = call->inputs[0]->ndim, d = 0;
     weft_write_letters(letters, ndim, 0, WEFT_LETTERS_ALL);
     for (; d < own->ndim; d++) {
-        weight[d] = own->shape[d] == 1 ? '1' : letters[ndim - own->ndim + d];
+        weight[d] = own->shape[d] == 1 ? '1' : (char)('a' + ndim - own->ndim + d);
     }
     weight[d] = '\0';
     snprintf(text, size, "%s,%s,%s->%s", letters, letters, weight, letters);

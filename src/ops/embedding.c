@@ -114,7 +114,7 @@ static bool gradient_of_embedding(const weft_gradient *of)
 static const weft_operation operation_embedding = {
     .name = "embedding",
     .gradient = WEFT_GRADIENT_BY(gradient_of_embedding, WEFT_READS_INPUT(1)),
-    .rules = { "vd,A->Ad" },
+    .rules = { "vd*,A*->Ad" },
     .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "table", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
     .kernel = WEFT_KERNEL_embedding,
@@ -249,7 +249,7 @@ static bool gradient_of_embedding_backward(const weft_gradient *of)
 static const weft_operation operation_embedding_backward = {
     .name = "embedding_backward",
     .gradient = WEFT_GRADIENT_BY(gradient_of_embedding_backward, WEFT_READS_INPUT(1)),
-    .rules = { "Ad,A->vd" },
+    .rules = { "A*d*,A->vd" },
     .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
     .outputs[0].type = WEFT_TYPE_GIVEN,

@@ -58,7 +58,7 @@ static const weft_operation operation_argmin = {
 
 /* ---- values and indices -------------------------------------------------------------------------------- */
 
-/* "a[b]c->ac,ac" */
+/* "a*[b]c*->ac,ac" */
 static void write_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char whole[WEFT_LETTERS_SIZE], result[WEFT_LETTERS_SIZE];
@@ -153,7 +153,7 @@ bool weft_gradient_of_selected(const weft_gradient *of)
         .name = #name_,                                                                                      \
         .gradient = WEFT_GRADIENT_BY(weft_gradient_of_selected, WEFT_READS_OUTPUT(1)),                             \
         .write_rule = write_rule,                                                                            \
-        .rule_like = "a[b]c->ac,ac",                                                                         \
+        .rule_like = "a*[b]c*->ac,ac",                                                                         \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
         .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_INDEX } },                             \
         .num_outputs = 2,                                                                                    \

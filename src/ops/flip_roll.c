@@ -16,7 +16,7 @@ static int describe_flip(const weft_attributes *attributes, const weft_layout *f
 
 static bool gradient_of_flip(const weft_gradient *of);
 
-WEFT_MOVES(flip, "ab~->ab", false, NULL, gradient_of_flip)
+WEFT_MOVES(flip, "ab~->a*b", false, NULL, gradient_of_flip)
 
 static bool gradient_of_flip(const weft_gradient *of)
 {
@@ -73,7 +73,7 @@ static const weft_operation operation_roll = {
     .name = "roll",
     .gradient = { .function = gradient_of_roll },
     .write_rule = write_roll_rule,
-    .rule_like = "ab~,ab~->ab",
+    .rule_like = "ab~,ab~->a*b",
     .window = window_of_roll,
     .outputs[0].linear = WEFT_PASSES_ALL,
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "a", WEFT_TYPES_ALL, false } },

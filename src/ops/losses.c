@@ -19,7 +19,7 @@ static void write_inputs(const weft_call_layouts *call, const char *first, const
 {
     int64_t parts = call->attributes->numbers[WEFT_LOSS_PARTS];
     bool per_row = call->attributes->numbers[WEFT_LOSS_PER_ROW];
-    snprintf(text, size, "%s,n%s%s%s%s%s->%s", first, parts & WEFT_LOSS_HAS_STATISTICS ? ",n1,n1" : "",
+    snprintf(text, size, "%s,n*%s%s%s%s%s->%s", first, parts & WEFT_LOSS_HAS_STATISTICS ? ",n1,n1" : "",
              parts & WEFT_LOSS_HAS_MEAN ? ",n1" : "", parts & WEFT_LOSS_HAS_LOG_SUMS ? ",n" : "",
              !(parts & WEFT_LOSS_HAS_GRADIENT) ? ""
              : per_row                         ? ",n"
@@ -90,11 +90,11 @@ static bool gradient_of_nll_backward(const weft_gradient *of);
         .kernel = WEFT_KERNEL_cross_entropy,                                                                 \
         __VA_ARGS__                                                                                          \
     };
-CROSS_ENTROPY(cross_entropy, WEFT_TYPE_FIRST, .rule_like = "n[c],n->,n",
+CROSS_ENTROPY(cross_entropy, WEFT_TYPE_FIRST, .rule_like = "n[c],n*->,n",
               .gradient = WEFT_GRADIENT_BY(gradient_of_cross_entropy,
                                            WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_OUTPUT(1)),
               .expand = expand_cross_entropy, .expands = cross_entropy_expands)
-CROSS_ENTROPY(cross_entropy_rows, WEFT_TYPE_GIVEN, .rule_like = "n[c],n->n,n",
+CROSS_ENTROPY(cross_entropy_rows, WEFT_TYPE_GIVEN, .rule_like = "n[c],n*->n,n",
               .gradient = WEFT_GRADIENT_OF_WHOLE("cross_entropy"))
 
 /* The statistics may have any type: arguments of the program are checked before. */
@@ -126,15 +126,15 @@ CROSS_ENTROPY(cross_entropy_rows, WEFT_TYPE_GIVEN, .rule_like = "n[c],n->n,n",
         .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS                                  \
     }
 
-LOSS(nll, log_probabilities, write_pick_rule, "nc,n->", WEFT_KERNEL_pick, WEFT_TYPE_GIVEN, LINEAR, true,
+LOSS(nll, log_probabilities, write_pick_rule, "nc,n*->", WEFT_KERNEL_pick, WEFT_TYPE_GIVEN, LINEAR, true,
      WEFT_GRADIENT_BY(gradient_of_nll, WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1)))
-LOSS(target_logits, logits, write_pick_statistic_rule, "nc,n->n1", WEFT_KERNEL_pick, WEFT_TYPE_GIVEN,
+LOSS(target_logits, logits, write_pick_statistic_rule, "nc,n*->n1", WEFT_KERNEL_pick, WEFT_TYPE_GIVEN,
      NOT_LINEAR, false, WEFT_GRADIENT_OF_WHOLE("cross_entropy"))
 /* Linear in `gradient`, but that is small: reducing it is cheaper than a Partial result. */
-LOSS(cross_entropy_backward, logits, write_backward_rule, "n[c],n->n[c]", WEFT_KERNEL_cross_entropy_backward,
+LOSS(cross_entropy_backward, logits, write_backward_rule, "n[c],n*->n[c]", WEFT_KERNEL_cross_entropy_backward,
      WEFT_TYPE_FIRST, NOT_LINEAR, false,
      { .function = gradients_of_cross_entropy_backward, .reads = { BACKWARD_READS, 0, BACKWARD_READS } })
-LOSS(nll_backward, log_probabilities, write_pick_backward_rule, "nc,n->nc", WEFT_KERNEL_pick_backward,
+LOSS(nll_backward, log_probabilities, write_pick_backward_rule, "nc,n*->nc", WEFT_KERNEL_pick_backward,
      WEFT_TYPE_FIRST, NOT_LINEAR, false,
      { .function = gradient_of_nll_backward, .reads = { [2] = WEFT_READS_INPUT(1) } })
 
@@ -143,7 +143,7 @@ static const weft_operation operation_cross_entropy_backward_with_log_sums = {
     .gradient = { .function = gradients_of_cross_entropy_backward,
                   .reads = { BACKWARD_READS_ALL, 0, BACKWARD_READS_ALL, BACKWARD_READS_ALL } },
     .write_rule = write_backward_rule,
-    .rule_like = "n[c],n,n->n[c]",
+    .rule_like = "n[c],n*,n->n[c]",
     .inputs = { { "logits", WEFT_TYPES_FLOAT, false },
                 { "targets", WEFT_TYPES_INDEX, false },
                 { "log_sums", 1u << WEFT_F64, false },
@@ -158,7 +158,7 @@ static const weft_operation operation_cross_entropy_backward_with_log_sums = {
 static const weft_operation operation_count_targets = {
     .name = "count_targets",
     .gradient = WEFT_GRADIENT_ZERO("a count"),
-    .rules = { "n->" },
+    .rules = { "n*->" },
     .inputs = { { "targets", WEFT_TYPES_INDEX, false } },
     .outputs[0].type = WEFT_TYPE_INDEX,
     .kernel = WEFT_KERNEL_count_targets,

@@ -26,8 +26,8 @@ static void write_matmul_rule(const weft_call_layouts *call, char *text, size_t 
 {
     bool row = call->inputs[A]->ndim == 1, column = call->inputs[B]->ndim == 1;
     int64_t transposes = call->attributes->numbers[TRANSPOSES];
-    const char *left = row ? "k" : transposes & 1 ? "...km" : "...mk";
-    const char *right = column ? "k" : transposes & 2 ? "...nk" : "...kn";
+    const char *left = row ? "k*" : transposes & 1 ? "...*k*m*" : "...*m*k*";
+    const char *right = column ? "k" : transposes & 2 ? "...*n*k" : "...*kn*";
     snprintf(text, size, "%s,%s->%s%s%s", left, right, row && column ? "" : "...", row ? "" : "m",
              column ? "" : "n");
 }
@@ -39,13 +39,13 @@ static void write_rounded_rule(const weft_call_layouts *call, char *text, size_t
     switch (call->attributes->numbers[FORM]) {
     case ADDMM:
         write_addend(call->inputs, addend);
-        snprintf(text, size, "m[k],[k]n,%s->mn", addend);
+        snprintf(text, size, "m*[k],[k]n*,%s->mn", addend);
         break;
     case LINEAR:
-        snprintf(text, size, call->num_inputs > C ? "A[k],n[k],n->An" : "A[k],n[k]->An");
+        snprintf(text, size, call->num_inputs > C ? "A*[k],n*[k],n->An" : "A*[k],n*[k]->An");
         break;
     default:
-        snprintf(text, size, "...m[k],%s->...mn", call->attributes->numbers[TRANSPOSES] & 2 ? "n[k]" : "[k]n");
+        snprintf(text, size, "...*m*[k],%s->...mn", call->attributes->numbers[TRANSPOSES] & 2 ? "n*[k]" : "[k]n*");
         break;
     }
 }
@@ -55,17 +55,17 @@ static void write_rule(const weft_call_layouts *call, char *text, size_t size)
     char addend[3];
     switch (call->attributes->numbers[FORM]) {
     case DOT:
-        snprintf(text, size, "k,k->");
+        snprintf(text, size, "k*,k->");
         break;
     case ADDMM:
         write_addend(call->inputs, addend);
-        snprintf(text, size, "mk,kn,%s->mn", addend);
+        snprintf(text, size, "m*k*,kn*,%s->mn", addend);
         break;
     case LINEAR:
-        snprintf(text, size, call->num_inputs > C ? "Ak,nk,n->An" : "Ak,nk->An");
+        snprintf(text, size, call->num_inputs > C ? "A*k*,n*k,n->An" : "A*k*,n*k->An");
         break;
     case OVER_ROWS:
-        snprintf(text, size, "Ak,An->kn");
+        snprintf(text, size, "A*k*,An*->kn");
         break;
     default:
         write_matmul_rule(call, text, size);
@@ -85,7 +85,7 @@ static const weft_operation operation_rounded = {
     .name = "rounded_matmul",
     .gradient = WEFT_GRADIENT_OF_WHOLE("a product of 16 bits"),
     .write_rule = write_rounded_rule,
-    .rule_like = "...m[k],[k]n->...mn",
+    .rule_like = "...*m*[k],[k]n*->...mn",
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true }, { "c", WEFT_TYPES_FLOAT, true } },
     .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_bmm,
@@ -149,8 +149,8 @@ static bool expand_rounded(const weft_call *call, weft_tensor *outputs[])
     };
 
 /* Operations that differ only in the names of their inputs. */
-PRODUCT(operation_matmul, "a", "b", "c", "...mk,...kn->...mn", gradients_of_matmul)
-PRODUCT(operation_linear, "x", "weight", "bias", "Ak,nk,n->An", gradients_of_linear)
+PRODUCT(operation_matmul, "a", "b", "c", "...*m*k*,...kn*->...mn", gradients_of_matmul)
+PRODUCT(operation_linear, "x", "weight", "bias", "A*k*,n*k,n->An", gradients_of_linear)
 
 /* `wide`: of 16-bit operands in single precision. */
 static weft_tensor *product(weft_call *call, int form, int transposes, bool wide)

@@ -34,7 +34,7 @@ static bool gradients_of_mse_backward(const weft_gradient *of)
 static const weft_operation operation_mse = {
     .name = "mse",
     .gradient = MSE_GRADIENT,
-    .rules = { "A,A->" },
+    .rules = { "A*,A->" },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
     .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_sum_square_distance,

@@ -5,7 +5,7 @@
 #include "codelets/norms.h"
 #include "ops/row_reduce.h"
 
-/* Rule letters of a tensor of vectors, "ab[c][d]", or "abcd" if sharded; and of its statistics. */
+/* Rule letters of a tensor of vectors, "a*b*[c][d]", or "a*b*c*d*" if sharded; and of its statistics. */
 typedef struct weft_norm_letters {
     char tensor[WEFT_LETTERS_SIZE];
     char statistic[WEFT_LETTERS_SIZE];  /* "ab11" */

@@ -43,9 +43,9 @@ static void write_gain_rule(const weft_call_layouts *call, char *text, size_t si
         .kernel = WEFT_KERNEL_##name_,                                                                       \
         .accumulates = adds,                                                                                 \
     };
-BACKWARD(norm_backward, write_backward_rule, "A[b],A[b],[b]->A[b]", WEFT_TYPE_FIRST, false)
-BACKWARD(norm_sums, write_sums_rule, "Ab,Ab,b->A1", WEFT_TYPE_GIVEN, true)
-BACKWARD(norm_gain_backward, write_gain_rule, "A[b],A[b]->[b]", WEFT_TYPE_GIVEN, true)
+BACKWARD(norm_backward, write_backward_rule, "A*[b],A[b],[b]->A[b]", WEFT_TYPE_FIRST, false)
+BACKWARD(norm_sums, write_sums_rule, "A*b*,Ab,b->A1", WEFT_TYPE_GIVEN, true)
+BACKWARD(norm_gain_backward, write_gain_rule, "A*[b],A[b]->[b]", WEFT_TYPE_GIVEN, true)
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
@@ -149,10 +149,10 @@ static void write_gradients_rule(const weft_call_layouts *call, char *text, size
         .num_outputs = 3,                                                                                    \
         .expand = expand_gradients,                                                                          \
     };
-GRADIENTS(, "A[b],A[b],[b]", 3, { "gain", WEFT_TYPES_FLOAT, false })
-GRADIENTS(_with_statistics, "A[b],A[b],A1,A1,[b]", 5, { "mean", F64, false }, { "rstd", F64, false },
+GRADIENTS(, "A*[b],A[b],[b]", 3, { "gain", WEFT_TYPES_FLOAT, false })
+GRADIENTS(_with_statistics, "A*[b],A[b],A1,A1,[b]", 5, { "mean", F64, false }, { "rstd", F64, false },
           { "gain", WEFT_TYPES_FLOAT, false })
-GRADIENTS(_with_rstd, "A[b],A[b],A1,[b]", 4, { "rstd", F64, false }, { "gain", WEFT_TYPES_FLOAT, false })
+GRADIENTS(_with_rstd, "A*[b],A[b],A1,[b]", 4, { "rstd", F64, false }, { "gain", WEFT_TYPES_FLOAT, false })
 
 static const weft_operation *gradients_of(const weft_norm_call *n)
 {

@@ -13,30 +13,28 @@
 static const weft_operation operation_sgd = {
     .name = "sgd",
     .gradient = WEFT_GRADIENT_STEP,
-    .rules = { "A,A->A" },
+    .rules = { "A*,A->A" },
     .inputs = { { "parameter", WEFT_TYPES_FLOAT, false }, { "gradient", WEFT_TYPES_FLOAT, false } },
     .outputs[0].in_place = true,
     .kernel = WEFT_KERNEL_sgd_update,
-    .any_cut = true,
 };
 
 static const weft_operation operation_sgd_momentum = {
     .name = "sgd_momentum",
     .gradient = WEFT_GRADIENT_STEP,
-    .rules = { "A,A,A->A,A" },
+    .rules = { "A*,A,A->A,A" },
     .num_outputs = 2,
     .inputs = { { "parameter", WEFT_TYPES_FLOAT, false },
                 { "momentum", WEFT_TYPES_FLOAT, false },
                 { "gradient", WEFT_TYPES_FLOAT, false } },
     .outputs = { { .in_place = true }, { .in_place = true } },
     .kernel = WEFT_KERNEL_sgd_momentum,
-    .any_cut = true,
 };
 
 static const weft_operation operation_adam = {
     .name = "adam",
     .gradient = WEFT_GRADIENT_STEP,
-    .rules = { "A,A,A,A->A,A,A" },
+    .rules = { "A*,A,A,A->A,A,A" },
     .num_outputs = 3,
     .inputs = { { "parameter", WEFT_TYPES_FLOAT, false },
                 { "first_moment", WEFT_TYPES_FLOAT, false },
@@ -44,7 +42,6 @@ static const weft_operation operation_adam = {
                 { "gradient", WEFT_TYPES_FLOAT, false } },
     .outputs = { { .in_place = true }, { .in_place = true }, { .in_place = true } },
     .kernel = WEFT_KERNEL_adam,
-    .any_cut = true,
 };
 
 /* ---- gradients that are absent -------------------------------------------------------------------------- */

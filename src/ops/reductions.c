@@ -7,25 +7,31 @@
 #include "ops/reductions.h"
 #include "ops/row_reduce.h"
 
-/* "abc->a1c"; with a second input whose reduced dimensions have size 1: "abc,a1c->a1c". */
-static void write_rule(const weft_call_layouts *call, char *text, size_t size)
+/* "a*b*c*->a1c"; with a second input whose reduced dimensions have size 1: "a*b*c*,a1c->a1c". */
+static void write_rule_in(weft_letters_style style, const weft_call_layouts *call, char *text, size_t size)
 {
     int64_t mask = call->attributes->numbers[WEFT_REDUCTION_MASK];
-    char whole[WEFT_MAX_DIMS + 1], kept[WEFT_MAX_DIMS + 1], reduced[WEFT_MAX_DIMS + 1];
-    int used = 0;
-    for (int d = 0; d <= call->inputs[0]->ndim; d++) {
-        bool ends = d == call->inputs[0]->ndim, goes = !ends && (mask >> d & 1);
-        whole[d] = ends ? '\0' : (char)('a' + d);
-        kept[d] = goes ? '1' : whole[d];
-        reduced[used] = whole[d];
-        used += !goes;
-    }
+    int ndim = call->inputs[0]->ndim;
+    char whole[WEFT_LETTERS_SIZE], kept[WEFT_LETTERS_SIZE], reduced[WEFT_LETTERS_SIZE];
+    weft_write_letters(whole, ndim, mask, style);
+    weft_write_letters(kept, ndim, mask, WEFT_LETTERS_ONES);
+    weft_write_letters(reduced, ndim, ~mask, WEFT_LETTERS_CHOSEN);
     const char *output = call->attributes->numbers[WEFT_REDUCTION_KEEPS] ? kept : reduced;
     if (call->num_inputs == 2) {
         snprintf(text, size, "%s,%s->%s", whole, kept, output);
     } else {
         snprintf(text, size, "%s->%s", whole, output);
     }
+}
+
+static void write_rule(const weft_call_layouts *call, char *text, size_t size)
+{
+    write_rule_in(WEFT_LETTERS_ALL, call, text, size);
+}
+
+static void write_place_rule(const weft_call_layouts *call, char *text, size_t size)
+{
+    write_rule_in(WEFT_LETTERS_CHUNKS, call, text, size);
 }
 
 bool weft_reduction_drops_rows(const weft_call_layouts *call)
@@ -79,7 +85,7 @@ static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
         .name = #name_,                                                                                      \
         .gradient = __VA_ARGS__,                                                                             \
         .write_rule = write_rule,                                                                            \
-        .rule_like = "abc->ac",                                                                              \
+        .rule_like = "a*b*c*->ac",                                                                              \
         .outputs[0].linear = linear_,                                                                        \
         .inputs = { { "a", types_, false } },                                                                \
         .outputs[0].type = type_,                                                                            \
@@ -127,11 +133,26 @@ weft_tensor *weft_sum_again(const weft_gradient *of, weft_tensor *a)
     return num_dims == 0 ? a : weft_sum_over(a, num_dims, dims, true);
 }
 
-/* The gradient broadcast to the shape of the input. */
+/* The gradient broadcast to the input, in its layout: what joins it next lies there, and weft_expand() would choose chunks. */
+weft_tensor *weft_repeat_gradient(const weft_gradient *of, weft_tensor *gradient)
+{
+    const char *function = of->call->function;
+    const weft_layout *a = weft_layout_of(of->call->inputs[0]);
+    if (gradient == NULL || of->differentiated || weft_layout_of(gradient)->mesh != a->mesh) {
+        return gradient == NULL ? NULL : weft_expand(gradient, a->ndim, a->shape);
+    }
+    const weft_layout *layout = weft_layout_like(function, a, weft_layout_of(gradient)->dtype);
+    bool fake = weft_runtime.context.steps == NULL && weft_tensor_get(gradient)->fake;
+    weft_tensor *repeated = layout == NULL ? NULL
+                            : fake         ? weft_fake(layout->dtype, a->ndim, a->shape, a->mesh->handle, layout->placements)
+                                           : weft_new_tensor(function, layout);
+    return repeated == NULL ? NULL : weft_copy_inplace(repeated, gradient);
+}
+
 static bool give_repeated(const weft_gradient *of, weft_tensor *gradient)
 {
-    const weft_layout *a = weft_layout_of(of->call->inputs[0]);
-    return gradient != NULL && weft_give_gradient(of, 0, weft_expand(gradient, a->ndim, a->shape));
+    weft_tensor *repeated = weft_repeat_gradient(of, gradient);
+    return repeated != NULL && weft_give_gradient(of, 0, repeated);
 }
 
 /* scalars[0]: the factor of the sum, or 0. */
@@ -195,7 +216,7 @@ REDUCTION(max_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, { .contracts = WEFT_MAX },
         .name = #name_,                                                                                      \
         .gradient = WEFT_GRADIENT_OF_WHOLE(whole_),                                                          \
         .write_rule = write_rule,                                                                            \
-        .rule_like = "abc,a1c->ac",                                                                          \
+        .rule_like = "a*b*c*,a1c->ac",                                                                          \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { beside_, WEFT_TYPES_FLOAT, false } },                \
         .outputs[0].type = WEFT_TYPE_GIVEN,                                                                  \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
@@ -211,8 +232,8 @@ REDUCTION_BESIDE(sum_pow_scaled, "scale", "p_norm")
 static const weft_operation operation_place = {
     .name = "place",
     .gradient = WEFT_GRADIENT_ZERO("indices"),
-    .write_rule = write_rule,
-    .rule_like = "abc,a1c->ac",
+    .write_rule = write_place_rule,
+    .rule_like = "a*bc*,a1c->ac",
     .outputs[0].linear = { .contracts = WEFT_MIN },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "extreme", WEFT_TYPES_ALL, true } },
     .outputs[0].type = WEFT_TYPE_INDEX,

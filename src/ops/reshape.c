@@ -248,7 +248,7 @@ static void factor_shapes(factoring *f, int ndim, const int64_t shape[], int new
     number_factors(f);
 }
 
-/* "a(b[c])1" */
+/* "a*(b[c])1" */
 static void format_side(const factoring *f, const side *s, char *text)
 {
     for (int d = 0; d < s->ndim; d++) {
@@ -260,7 +260,8 @@ static void format_side(const factoring *f, const side *s, char *text)
         }
         for (int i = 0; i < s->count[d]; i++) {
             int factor = s->factors[d][i];
-            text += sprintf(text, f->factors[factor].whole ? "[%c]" : "%c", 'a' + factor);
+            const char *format = f->factors[factor].whole ? "[%c]" : s->count[d] == 1 ? "%c*" : "%c";
+            text += sprintf(text, format, 'a' + factor);
         }
         if (s->count[d] > 1) {
             *text++ = ')';
@@ -308,7 +309,7 @@ static const weft_operation operation_reshape = {
     .name = "reshape",
     .gradient = { .function = gradient_of_reshape },
     .write_rule = write_reshape_rule,
-    .rule_like = "(ab)c->a(bc)",
+    .rule_like = "(ab)c->a*(bc)",
     .numbers_are_shape = true,
     .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },

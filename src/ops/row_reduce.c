@@ -26,6 +26,9 @@ const char *weft_write_letters(char *text, int ndim, int64_t mask, weft_letters_
         if (chosen || style != WEFT_LETTERS_CHOSEN) {
             *at++ = letter;
         }
+        if (style == WEFT_LETTERS_ALL || (!chosen && (style == WEFT_LETTERS_WHOLE || style == WEFT_LETTERS_CHUNKS))) {
+            *at++ = '*';
+        }
     }
     *at = '\0';
     return text;

@@ -8,8 +8,9 @@
 /* How a rule's letters are written for a tensor's dimensions; "the chosen" are those of a mask (bit d:
  * dimension d). */
 typedef enum weft_letters_style {
-    WEFT_LETTERS_ALL,    /* "abc" */
-    WEFT_LETTERS_WHOLE,  /* "a[b]c": the chosen must not be sharded */
+    WEFT_LETTERS_ALL,    /* "a*b*c*" */
+    WEFT_LETTERS_WHOLE,  /* "a*[b]c*": the chosen must not be sharded */
+    WEFT_LETTERS_CHUNKS, /* "a*bc*": the chosen are cut into chunks alone */
     WEFT_LETTERS_ONES,   /* "a1c": the chosen have size 1 */
     WEFT_LETTERS_CHOSEN, /* "b": no others */
     WEFT_LETTERS_OTHERS  /* "1b1": the others have size 1 */

@@ -41,7 +41,7 @@ static bool gradient_of_squeeze(const weft_gradient *of)
     return weft_give_gradient(of, 0, gradient);
 }
 
-WEFT_MOVES(squeeze, "a1b->ab", true, NULL, gradient_of_squeeze)
+WEFT_MOVES(squeeze, "a1b->a*b*", true, NULL, gradient_of_squeeze)
 
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask)
 {
@@ -91,7 +91,7 @@ static bool gradient_of_unsqueeze(const weft_gradient *of)
     return weft_give_gradient(of, 0, weft_squeeze_dims(of->call->function, weft_gradient_of_output(of, 0), mask));
 }
 
-WEFT_MOVES(unsqueeze, "ab->a1b", true, NULL, gradient_of_unsqueeze)
+WEFT_MOVES(unsqueeze, "ab->a*1b*", true, NULL, gradient_of_unsqueeze)
 
 weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim)
 {
@@ -131,7 +131,7 @@ static bool gradient_of_permute(const weft_gradient *of)
                               weft_permute(weft_gradient_of_output(of, 0), (int)attributes->num_numbers, inverse));
 }
 
-WEFT_MOVES(permute, "abc->cab", false, NULL, gradient_of_permute)
+WEFT_MOVES(permute, "abc->c*a*b*", false, NULL, gradient_of_permute)
 
 static weft_tensor *permute(const char *function, weft_tensor *a, const int dims[])
 {
@@ -235,7 +235,7 @@ static int describe_expand(const weft_attributes *attributes, const weft_layout 
     return 1;
 }
 
-WEFT_MOVES(expand, "a1->ab", false, NULL, weft_gradient_same)
+WEFT_MOVES(expand, "a1->a*b", false, NULL, weft_gradient_same)
 
 /* Writes the whole shape of the expanded tensor. False with the error kept. */
 static bool complete_expansion(const weft_tensor *a, int ndim, const int64_t shape[], int64_t complete[])

@@ -63,7 +63,7 @@ static bool gradient_of_slice(const weft_gradient *of)
     return give_around(of, weft_gradient_of_output(of, 0));
 }
 
-WEFT_MOVES(slice, "as~b->asb", true, first_row_of_cut, gradient_of_slice)
+WEFT_MOVES(slice, "as~b->a*sb*", true, first_row_of_cut, gradient_of_slice)
 
 static weft_attributes slice_attributes(int dim, const slice *s, int64_t size)
 {
@@ -131,7 +131,7 @@ static const weft_operation operation_slice_backward = {
     .name = "slice_backward",
     .gradient = { .function = gradient_of_slice_backward },
     .write_rule = write_slice_backward_rule,
-    .rule_like = "as~b->asb",
+    .rule_like = "as~b->a*sb*",
     .window = window_of_slice_backward,
     .outputs[0].linear = WEFT_PASSES_ALL,
     .inputs = { { "gradient", WEFT_TYPES_ALL, false } },
@@ -216,7 +216,7 @@ static bool gradient_of_select(const weft_gradient *of)
     return give_around(of, weft_unsqueeze_dim(of->call->function, weft_gradient_of_output(of, 0), dim));
 }
 
-WEFT_MOVES_AND(select, "a[s]b->ab", true, first_row_of_cut, gradient_of_select, .expand = expand_select,
+WEFT_MOVES_AND(select, "a[s]b->a*b*", true, first_row_of_cut, gradient_of_select, .expand = expand_select,
                .expands = selects_from_parts)
 
 weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
@@ -259,7 +259,7 @@ static const weft_operation operation_put = {
     .name = "cat",
     .gradient = WEFT_GRADIENT_OF_WHOLE("concat"),
     .write_rule = write_put_rule,
-    .rule_like = "as,as~->as",
+    .rule_like = "a*s,as~->a*s",
     .window = window_of_put,
     .outputs[0].linear = WEFT_PASSES_ALL,
     .inputs = { { "target", WEFT_TYPES_ALL, false }, { "tensor", WEFT_TYPES_ALL, true } },

@@ -13,7 +13,7 @@ static int64_t mask_of(const weft_attributes *attributes)
     return (int64_t)1 << attributes->numbers[0];
 }
 
-/* "a[b]c->a[b]c", "a[b]c,a[b]c->a[b]c" */
+/* "a*[b]c*->a[b]c", "a*[b]c*,a*[b]c*->a[b]c" */
 static void write_whole_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char whole[WEFT_LETTERS_SIZE];
@@ -25,7 +25,7 @@ static void write_whole_rule(const weft_call_layouts *call, char *text, size_t s
     }
 }
 
-/* "abc,a1c->a1c" */
+/* "a*b*c*,a1c->a1c" */
 static void write_sum_exp_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char all[WEFT_LETTERS_SIZE], ones[WEFT_LETTERS_SIZE];
@@ -34,7 +34,7 @@ static void write_sum_exp_rule(const weft_call_layouts *call, char *text, size_t
     snprintf(text, size, "%s,%s->%s", all, ones, ones);
 }
 
-/* "abc->a1c", "abc,abc->a1c" */
+/* "a*b*c*->a1c", "a*b*c*,a*b*c*->a1c" */
 static void write_sum_product_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char all[WEFT_LETTERS_SIZE], ones[WEFT_LETTERS_SIZE];
@@ -120,7 +120,7 @@ static bool gradients_of_log_softmax_backward(const weft_gradient *of)
         .name = #name_,                                                                                      \
         .gradient = WEFT_GRADIENT_BY(gradient_of_##name_, WEFT_READS_OUTPUT(0)),                             \
         .write_rule = write_whole_rule,                                                                      \
-        .rule_like = "a[b]c->a[b]c",                                                                         \
+        .rule_like = "a*[b]c*->a[b]c",                                                                         \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false } },                                                      \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
         .expand = expand_forward,                                                                            \
@@ -130,7 +130,7 @@ static bool gradients_of_log_softmax_backward(const weft_gradient *of)
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = write_whole_rule,                                                                      \
-        .rule_like = "a[b]c,a[b]c->a[b]c",                                                                   \
+        .rule_like = "a*[b]c*,a*[b]c*->a[b]c",                                                                   \
         .gradient = { .function = gradients_of_##name_,                                                      \
                       .reads = { WEFT_READS_INPUT(1), WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) } },         \
         .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },        \
@@ -164,7 +164,7 @@ static const weft_operation operation_sum_exp = {
     .name = "sum_exp",
     .gradient = WEFT_GRADIENT_OF_WHOLE("softmax"),
     .write_rule = write_sum_exp_rule,
-    .rule_like = "abc,a1c->a1c",
+    .rule_like = "a*b*c*,a1c->a1c",
     .outputs[0].linear = { .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "largest", WEFT_TYPES_FLOAT, true } },
     .outputs[0].type = WEFT_TYPE_GIVEN,
@@ -176,7 +176,7 @@ static const weft_operation operation_sum_product = {
     .name = "sum_product",
     .gradient = WEFT_GRADIENT_OF_WHOLE("softmax_backward"),
     .write_rule = write_sum_product_rule,
-    .rule_like = "abc,abc->a1c",
+    .rule_like = "a*b*c*,a*b*c*->a1c",
     .outputs[0].linear = { .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "b", WEFT_TYPES_FLOAT, true } },
     .outputs[0].type = WEFT_TYPE_GIVEN,

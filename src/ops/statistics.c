@@ -147,8 +147,7 @@ static bool expand_nanmean(const weft_call *call, weft_tensor *outputs[])
 /* The output's gradient at each number. */
 static bool give_to_numbers(const weft_gradient *of, weft_tensor *gradient)
 {
-    const weft_layout *a = weft_layout_of(of->call->inputs[0]);
-    weft_tensor *each = gradient == NULL ? NULL : weft_expand(gradient, a->ndim, a->shape);
+    weft_tensor *each = weft_repeat_gradient(of, gradient);
     return each != NULL &&
            weft_give_gradient(of, 0, weft_masked_fill(each, weft_isnan(of->call->inputs[0]), 0));
 }

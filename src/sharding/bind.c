@@ -129,6 +129,7 @@ static weft_status place_factors(binder *b, const weft_rule_operand *operand)
                 binding->factors[binding->num_factors++] = (weft_factor){
                     .name = b->rule->factors[factor].name,
                     .whole = b->rule->factors[factor].whole,
+                    .any_cut = b->rule->factors[factor].any_cut,
                     .size = -1,
                 };
             }
@@ -230,6 +231,7 @@ static weft_status measure_compound(binder *b, const weft_rule_term *term, int64
     for (int i = 0; i < term->num_factors; i++) {
         int factor = b->first[term->factors[i]];
         b->binding->factors[factor].whole |= factor != *leading;
+        b->binding->factors[factor].any_cut &= *inner == 1;
     }
     return WEFT_OK;
 }

@@ -105,7 +105,7 @@ struct weft_operation {
      *     an elementwise kernel: weft_lower_elementwise();
      *     a lowering of its own, which may delegate to one of these two. */
     weft_kernel_id kernel;
-    bool any_cut; /* its parts may be several runs of rows: elementwise, and not by an elementwise kernel, which always may */
+    bool only_contiguous; /* the asterisks of its rule are not meant for its kernel */
     bool accumulates; /* the kernel takes contracted rows piece by piece */
     bool whole_pieces; /* accumulates, and every row of output 0 reads all of a piece: a task makes several panels */
     weft_lower_function lower;

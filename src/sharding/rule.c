@@ -134,6 +134,10 @@ static int read_name(reader *r, const weft_rule_operand *operand, bool whole)
     }
     r->rule->factors[factor].whole |= whole;
     r->at += dots ? 3 : 1;
+    if (peek(r) == '*') {
+        r->rule->factors[factor].any_cut = true;
+        r->at++;
+    }
     return factor;
 }
 
@@ -288,9 +292,24 @@ static bool read_outputs(reader *r)
     return true;
 }
 
+/* Halos are read beside runs of consecutive indices. */
+static bool check_windows(const reader *r)
+{
+    const weft_rule *rule = r->rule;
+    for (int i = 0; i < rule->num_inputs; i++) {
+        for (int t = 0; t < rule->inputs[i].num_terms; t++) {
+            const weft_rule_term *term = &rule->inputs[i].terms[t];
+            if (term->access_map && rule->factors[term->factors[0]].any_cut) {
+                return complain(r, "%c has \"~\" and \"*\"", rule->factors[term->factors[0]].name);
+            }
+        }
+    }
+    return true;
+}
+
 weft_status weft_rule_parse(const char *text, weft_rule *rule, char *why, size_t why_size)
 {
     memset(rule, 0, sizeof(*rule));
     reader r = { text == NULL ? "" : text, text == NULL ? "" : text, rule, why, why_size };
-    return read_inputs(&r) && read_outputs(&r) ? WEFT_OK : WEFT_ERR_INVALID;
+    return read_inputs(&r) && read_outputs(&r) && check_windows(&r) ? WEFT_OK : WEFT_ERR_INVALID;
 }

@@ -7,6 +7,8 @@
  *  "...,...->..." a run that broadcasts: aligned at its end, sizes of 1 and missing leading dimensions are
  *                 repeated. A dimension that is repeated does not have the factor.
  *  "n[c],n->"     a factor in brackets must not be sharded.
+ *  "m*k,kn->mn"   a factor with an asterisk, in one operand at least, may be cut in any way; others are cut into chunks of
+ *                 consecutive indices. For kernels to which it does not matter which indices a rank has.
  *  "AbC->A1C"     1 is a dimension of size 1 without a factor.
  *  "Ad,A->vd"     a factor of the output alone: each rank computes its own part from whole inputs. The call
  *                 says how large it is.
@@ -43,6 +45,7 @@ typedef struct weft_rule_factor {
     bool run;
     bool broadcasts;
     bool whole;       /* in brackets: must not be sharded */
+    bool any_cut;     /* with an asterisk: parts may be several runs of indices */
     bool output_only; /* in no input */
 } weft_rule_factor;
 
@@ -100,7 +103,8 @@ typedef struct weft_operand_shape {
 
 typedef struct weft_factor {
     char name;
-    bool whole; /* must not be sharded */
+    bool whole;   /* must not be sharded */
+    bool any_cut; /* parts may be several runs of indices: which they are does not matter */
     /* Bit o: output o lacks it, and an input has it. Sharding it makes that output Partial. */
     unsigned contracted;
     int64_t size;
@@ -126,7 +130,6 @@ typedef struct weft_binding {
     bool input_access[WEFT_MAX_INPUTS][WEFT_MAX_DIMS]; /* the dimension has an access map over its factor */
     int num_outputs;
     weft_bound_output outputs[WEFT_MAX_OUTPUTS];
-    bool any_cut; /* factors may be cut into parts of several runs: indices do not matter */
 } weft_binding;
 
 /* Expands the rule's runs for `rule->num_inputs` shapes. WEFT_ERR_SHAPE with why, which names the

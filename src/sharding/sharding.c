@@ -208,18 +208,22 @@ weft_status weft_call_bind(const weft_sharding_world *world, const weft_call_lay
         shapes[i] = (weft_operand_shape){ call->operation->inputs[i].name, input->ndim, input->shape };
     }
     status = weft_rule_bind(rule, shapes, call->attributes, binding, why, why_size);
-    binding->any_cut = call->operation->any_cut ||
-                       (weft_kernel_info_of(call->operation->kernel)->form == WEFT_FORM_ELEMENTWISE && call->operation->window == NULL);
+    bool elementwise = weft_kernel_info_of(call->operation->kernel)->form == WEFT_FORM_ELEMENTWISE && call->operation->window == NULL;
+    for (int f = 0; f < binding->num_factors; f++) {
+        weft_factor *factor = &binding->factors[f];
+        factor->any_cut = elementwise || (factor->any_cut && !call->operation->only_contiguous);
+    }
     return status;
 }
 
-/* Whether two bindings of one call have the same dimensions, and the first one shards no factor that the second keeps
- * whole. */
+/* Whether two bindings of one call have the same dimensions, and the first one cuts no factor in a way in which the second
+ * one does not. */
 static bool same_dims(const weft_binding *a, const weft_binding *b)
 {
     bool same = a->num_factors == b->num_factors && a->num_outputs == b->num_outputs;
     for (int f = 0; f < a->num_factors && same; f++) {
-        same = a->factors[f].size == b->factors[f].size && (a->factors[f].whole || !b->factors[f].whole);
+        same = a->factors[f].size == b->factors[f].size && (a->factors[f].whole || !b->factors[f].whole) &&
+               (b->factors[f].any_cut || !a->factors[f].any_cut);
     }
     for (int i = 0; i < a->num_inputs && same; i++) {
         for (int d = 0; d < a->input_ndim[i] && same; d++) {

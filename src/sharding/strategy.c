@@ -79,7 +79,8 @@ static int list_cuts(const weft_binding *binding, const weft_output_kind outputs
     for (int i = 0; inputs != NULL && i < binding->num_inputs; i++) {
         weft_placement now = inputs[i]->placements[mesh_dim];
         bool plain = now.cut == WEFT_CUT_CHUNKS && now.level == 0;
-        if (now.kind != WEFT_SHARD || plain || (weft_cut_has_runs(now) && !binding->any_cut) || binding->input_factor_of[i][now.dim] != factor) {
+        bool fits = binding->factors[factor].any_cut || !weft_cut_has_runs(now);
+        if (now.kind != WEFT_SHARD || plain || !fits || binding->input_factor_of[i][now.dim] != factor) {
             continue;
         }
         now.dim = 0;

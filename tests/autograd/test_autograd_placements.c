@@ -265,6 +265,25 @@ static void test_graphs_that_set_others(void **state)
     assert_no_error();
 }
 
+/* The gradient of a sum lies where its input does: from there nothing moves on. */
+static void test_gradients_of_sums_move_nothing(void **state)
+{
+    (void)state;
+    for (int l = 0; l < 4; l++) {
+        weft_scope_open();
+        weft_placement placement = l < 3 ? layouts[l] : (weft_placement){ .kind = WEFT_SHARD, .cut = WEFT_CUT_ZIGZAG };
+        weft_tensor *a = counted(9, &placement), *all = sum_all(a), *mean = weft_mean(a, 1, false), *nansum = weft_nansum(a, 0, true);
+        weft_tensor *loss = weft_add(all, weft_add(sum_all(mean), sum_all(nansum)));
+        weft_counters before, after;
+        assert_int_equal(weft_get_counters(&before, sizeof(before)), WEFT_OK);
+        assert_int_equal(weft_backward(loss), WEFT_OK);
+        assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
+        assert_int_equal(after.bytes_moved, before.bytes_moved);
+        weft_scope_close();
+    }
+    assert_no_error();
+}
+
 /* ---- refusals -------------------------------------------------------------------------------------------------- */
 
 static void test_refusals(void **state)
@@ -317,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_segments),
         cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_graphs_that_set_others),
+        cmocka_unit_test(test_gradients_of_sums_move_nothing),
         cmocka_unit_test(test_refusals),
     };
     return RUN_ON_RANKS(tests);

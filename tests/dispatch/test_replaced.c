@@ -347,11 +347,50 @@ static const family families[] = {
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 20, 1, NULL };
 
+/* A program's kernel gets parts of several runs of rows only if its own rule says so. */
+static void test_cuts_in_runs(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    const struct {
+        weft_operation_description description;
+        bool kept;
+    } cases[] = {
+        { { .name = "softmax", .kernel = minus_two }, false },
+        { { .name = "softmax", .kernel = minus_two, .rule = "ab->ab" }, false },
+        { { .name = "softmax", .kernel = minus_two, .rule = "a*b->ab" }, true },
+        { { .name = "matmul", .rule = "mk,kn->mn" }, false }, /* the library's kernel */
+        { { .name = "matmul", .rule = "m*k,kn->mn" }, true },
+    };
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 3 }, NULL);
+    const weft_placement blocks = { .kind = WEFT_SHARD, .cut = WEFT_CUT_CYCLIC, .block = 2 };
+    weft_tensor *a = weft_randn(WEFT_F64, 2, (int64_t[]){ 11, 4 }, mesh, &blocks),
+                *b = weft_randn(WEFT_F64, 2, (int64_t[]){ 4, 4 }, mesh, NULL);
+    double expected[44], found[44];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bool product = strcmp(cases[i].description.name, "matmul") == 0;
+        assert_int_equal(weft_to_host(product ? weft_matmul(a, b) : weft_scale(a, -2), expected, sizeof(expected)), WEFT_OK);
+        replace(cases[i].description);
+        weft_tensor *result = product ? weft_matmul(a, b) : weft_softmax(a, 1);
+        assert_non_null(result);
+        assert_int_equal(weft_tensor_placements(result)[0].cut == WEFT_CUT_CYCLIC, cases[i].kept);
+        assert_int_equal(weft_to_host(result, found, sizeof(found)), WEFT_OK);
+        for (int j = 0; j < 44; j++) {
+            assert_true(fabs(found[j] - expected[j]) < 1e-13);
+        }
+        restore(cases[i].description.name);
+    }
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_of_composites),
         cmocka_unit_test(test_rule),
+        cmocka_unit_test(test_cuts_in_runs),
         cmocka_unit_test(test_caches),
         cmocka_unit_test(test_arguments),
     };

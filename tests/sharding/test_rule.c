@@ -100,6 +100,11 @@ static void test_malformed(void **state)
         { THIS_ROW, "na~~->na", "expected a letter" },
         { THIS_ROW, "nA~->nA", "single dimension" },
         { THIS_ROW, "na->na~", "of an input" },
+        { THIS_ROW, "na*~->na", "a has" },
+        { THIS_ROW, "na~->na*", "a has" },
+        { THIS_ROW, "n*a~->na", NULL },
+        { THIS_ROW, "n**->n", "expected a letter" },
+        { THIS_ROW, "*n->n", "expected a letter" },
         { THIS_ROW, "a2->a", "expected a letter" },
         { THIS_ROW, "a.b->a", "expected a letter" },
         { THIS_ROW, "a..->a", "expected a letter" },
@@ -162,6 +167,11 @@ static void test_structure(void **state)
     assert_int_equal(rule.num_factors, 2);
     assert_false(rule.factors[0].whole);
     assert_true(rule.factors[1].whole);
+    assert_false(rule.factors[0].any_cut);
+    assert_int_equal(weft_rule_parse("m *k,...*k*n -> mn...", &rule, NULL, 0), WEFT_OK);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(rule.factors[i].any_cut, rule.factors[i].name != 'n');
+    }
     assert_int_equal(weft_rule_parse("Ad,A->vd", &rule, NULL, 0), WEFT_OK);
     assert_true(rule.factors[0].run);
     assert_false(rule.factors[0].broadcasts);

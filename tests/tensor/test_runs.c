@@ -215,7 +215,7 @@ static void redistributions_are_right(void **state)
     }
 }
 
-/* Elementwise operations and optimisers keep such a cut and move nothing; others redistribute first. */
+/* Elementwise operations and optimisers keep such a cut and move nothing. */
 static void elementwise_operations_keep_the_cut(void **state)
 {
     (void)state;
@@ -244,6 +244,155 @@ static void elementwise_operations_keep_the_cut(void **state)
         }
         assert_int_equal(weft_tensor_item(weft_sum(weft_reshape(a, 1, (int64_t[]){ shape[0] * shape[1] }), 0, false), &total), WEFT_OK);
         assert_true(total == expected);
+        weft_scope_close();
+    }
+    world_stop(NULL);
+}
+
+/* What the operations below are given: x and y [17, 6] in one layout, all else whole. */
+typedef struct operands {
+    weft_tensor *x, *y, *w, *bias, *gain, *table, *indices, *targets;
+} operands;
+
+#define CALL(name_, ...)                                                                                     \
+    static weft_tensor *do_##name_(const operands *o)                                                        \
+    {                                                                                                        \
+        return __VA_ARGS__;                                                                                  \
+    }
+CALL(matmul, weft_matmul(o->x, o->w))
+CALL(matmul_rows, weft_matmul_ex(o->x, true, o->y, false))
+CALL(matmul_t, weft_matmul_ex(o->w, true, o->x, true))
+CALL(linear, weft_linear(o->x, weft_transpose(o->w, 0, 1), o->bias))
+CALL(addmm, weft_addmm(weft_zeros_like(weft_matmul(o->x, o->w)), o->x, o->w, 1, 2))
+CALL(sum_columns, weft_sum(o->x, 1, false))
+CALL(sum_rows, weft_sum(o->x, 0, false))
+CALL(max, weft_max(o->x, 1, true))
+CALL(places, weft_argmax(o->x, 1, false))
+CALL(mean, weft_mean(o->x, WEFT_ALL_DIMS, false))
+CALL(softmax, weft_softmax(o->x, 1))
+CALL(log_softmax, weft_log_softmax(o->x, -1))
+CALL(layer_norm, weft_layer_norm(o->x, o->gain, o->gain, 1e-5))
+CALL(rms_norm, weft_rms_norm(o->x, o->gain, 1e-5))
+CALL(cross_entropy, weft_cross_entropy(o->x, o->targets))
+CALL(mse, weft_mse(o->x, o->y, WEFT_LOSS_MEAN))
+CALL(embedding, weft_embedding(o->table, o->indices))
+CALL(transpose, weft_transpose(o->x, 0, 1))
+CALL(unsqueeze, weft_unsqueeze(o->x, 1))
+CALL(reshape, weft_reshape(o->x, 3, (const int64_t[]){ 17, 2, 3 }))
+CALL(slice, weft_slice(o->x, 1, 1, 4))
+
+/* Products, reductions, softmax and norms of whole rows and the like keep a cut of the rows and move nothing before a sum is
+ * asked for. */
+static void operations_on_rows_keep_the_cut(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        weft_tensor *(*call)(const operands *);
+        int dim; /* of the result, which is cut as the rows are; -1: it is Partial */
+    } calls[] = {
+        { "matmul", do_matmul, 0 },
+        { "matmul of rows", do_matmul_rows, -1 },
+        { "transposed matmul", do_matmul_t, 1 },
+        { "linear", do_linear, 0 },
+        { "addmm", do_addmm, 0 },
+        { "sum of columns", do_sum_columns, 0 },
+        { "sum of rows", do_sum_rows, -1 },
+        { "max", do_max, 0 },
+        { "argmax", do_places, 0 },
+        { "mean", do_mean, -1 },
+        { "softmax", do_softmax, 0 },
+        { "log_softmax", do_log_softmax, 0 },
+        { "layer_norm", do_layer_norm, 0 },
+        { "rms_norm", do_rms_norm, 0 },
+        { "cross_entropy", do_cross_entropy, -1 },
+        { "mse", do_mse, -1 },
+        { "embedding", do_embedding, 0 },
+        { "transpose", do_transpose, 1 },
+        { "unsqueeze", do_unsqueeze, 0 },
+        { "reshape", do_reshape, 0 },
+        { "slice", do_slice, 0 },
+    };
+    static const char *const cuts[] = { "S0", "S0*2", "S0*3+1", "S0z" };
+    double expected[sizeof(calls) / sizeof(calls[0])][120];
+    WORLD(4);
+    for (size_t c = 0; c < (sizeof(cuts) / sizeof(cuts[0])); c++) {
+        weft_scope_open();
+        weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
+        weft_placement rows;
+        assert_int_equal(weft_placements_parse(cuts[c], 1, &rows), WEFT_OK);
+        const int64_t matrix[] = { 17, 6 }, weight[] = { 6, 5 }, six[] = { 6 }, five[] = { 5 };
+        assert_int_equal(weft_random_state_set(NULL, (weft_random_state){ 7, 3 }), WEFT_OK);
+        operands o = { .x = weft_randn(WEFT_F64, 2, matrix, mesh, &rows),
+                       .y = weft_randn(WEFT_F64, 2, matrix, mesh, &rows),
+                       .w = weft_randn(WEFT_F64, 2, weight, mesh, NULL),
+                       .bias = weft_randn(WEFT_F64, 1, five, mesh, NULL),
+                       .gain = weft_randn(WEFT_F64, 1, six, mesh, NULL),
+                       .table = weft_randn(WEFT_F64, 2, matrix, mesh, NULL),
+                       .indices = weft_arange(WEFT_I64, 16, -1, -1, mesh, &rows),
+                       .targets = weft_redistribute(weft_clamp(weft_arange(WEFT_I64, 16, -1, -1, mesh, &rows), 0, 5), mesh, &rows) };
+        for (size_t i = 0; i < (sizeof(calls) / sizeof(calls[0])); i++) {
+            weft_counters before, after;
+            assert_int_equal(weft_get_counters(&before, sizeof(before)), WEFT_OK);
+            weft_tensor *result = calls[i].call(&o);
+            assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
+            assert_non_null(result);
+            weft_placement placement = weft_tensor_placements(result)[0], kept = rows;
+            kept.dim = calls[i].dim;
+            char text[40], kept_text[40];
+            weft_placements_format(&placement, 1, text, sizeof(text));
+            weft_placements_format(&kept, 1, kept_text, sizeof(kept_text));
+            double found[120];
+            int64_t count = weft_tensor_bytes(weft_to_type(result, WEFT_F64)) / (int64_t)sizeof(double);
+            assert_true(count <= 120);
+            assert_int_equal(weft_to_host(weft_to_type(result, WEFT_F64), found, (size_t)count * sizeof(double)), WEFT_OK);
+            for (int64_t j = 0; j < count && c > 0; j++) {
+                if (!(fabs(found[j] - expected[i][j]) <= 1e-12 * (1 + fabs(found[j])))) {
+                    fail_msg("%s, %s: element %d is %g, expected %g", calls[i].name, cuts[c], (int)j, found[j], expected[i][j]);
+                }
+            }
+            memcpy(expected[i], found, (size_t)count * sizeof(double));
+            if (after.bytes_moved != before.bytes_moved ||
+                (calls[i].dim < 0 ? placement.kind != WEFT_PARTIAL : strcmp(text, kept_text) != 0)) {
+                fail_msg("%s, %s: %d bytes moved, the result is %s", calls[i].name, cuts[c],
+                         (int)(after.bytes_moved - before.bytes_moved), text);
+            }
+        }
+        weft_scope_close();
+    }
+    world_stop(NULL);
+}
+
+/* A step of a linear model on block-cyclic rows: only the gradient of the weight moves. */
+static void gradients_keep_the_cut(void **state)
+{
+    (void)state;
+    static const char *const cuts[] = { "S0", "S0*2+1", "S0z" };
+    double expected[30], found[30];
+    WORLD(3);
+    for (size_t c = 0; c < (sizeof(cuts) / sizeof(cuts[0])); c++) {
+        weft_scope_open();
+        weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 3 }, NULL);
+        weft_placement rows;
+        assert_int_equal(weft_placements_parse(cuts[c], 1, &rows), WEFT_OK);
+        assert_int_equal(weft_random_state_set(NULL, (weft_random_state){ 7, 3 }), WEFT_OK);
+        weft_tensor *x = weft_randn(WEFT_F64, 2, (const int64_t[]){ 13, 6 }, mesh, &rows);
+        weft_tensor *w = weft_randn(WEFT_F64 | WEFT_WITH_GRAD, 2, (const int64_t[]){ 6, 5 }, mesh, NULL);
+        weft_counters before, after;
+        assert_int_equal(weft_get_counters(&before, sizeof(before)), WEFT_OK);
+        weft_tensor *loss = weft_sum(weft_softmax(weft_layer_norm(weft_tanh(weft_matmul(x, w)), NULL, NULL, 1e-5), 1), WEFT_ALL_DIMS, false);
+        assert_int_equal(weft_backward(weft_mul(loss, loss)), WEFT_OK);
+        assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
+        assert_int_equal(weft_to_host(weft_grad(w), c == 0 ? expected : found, sizeof(found)), WEFT_OK);
+        static uint64_t usual;
+        if (c == 0) {
+            usual = after.bytes_moved - before.bytes_moved;
+        } else {
+            assert_int_equal(after.bytes_moved - before.bytes_moved, usual);
+            for (int i = 0; i < 30; i++) {
+                assert_true(fabs(found[i] - expected[i]) < 1e-12);
+            }
+        }
         weft_scope_close();
     }
     world_stop(NULL);
@@ -322,6 +471,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(redistributions_are_right),
         cmocka_unit_test(elementwise_operations_keep_the_cut),
+        cmocka_unit_test(operations_on_rows_keep_the_cut),
+        cmocka_unit_test(gradients_keep_the_cut),
         cmocka_unit_test(values_by_index_are_the_same),
         cmocka_unit_test(gradients_of_slices_are_right),
     };
