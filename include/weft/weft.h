@@ -19,6 +19,7 @@
 #include <weft/predict.h>
 #include <weft/regions.h>
 #include <weft/runtime.h>
+#include <weft/scalapack.h>
 #include <weft/tensor.h>
 
 #endif

@@ -217,7 +217,7 @@ static bool only_asks(const char *function)
                                         "weft_tensor_num_", "weft_tensor_shape", "weft_tensor_is_fake",
                                         "weft_tensor_bytes", "weft_tensor_set_name", "weft_tensor_describe",
                                         "weft_tensor_write_items", "weft_tensor_chunks", "weft_tensor_shard_at",
-                                        "weft_local_box", "weft_local_runs", "weft_local_bytes", "weft_visualize", "weft_operation_re",
+                                        "weft_local_box", "weft_local_runs", "weft_scalapack_descriptor", "weft_local_bytes", "weft_visualize", "weft_operation_re",
                                         "weft_random_state_current", "weft_random_state_get", "weft_random_states",
                                         "weft_graph_new", "weft_graph_free", "weft_graph_get_info", "weft_graph_print",
                                         "weft_graph_set_passes", "weft_graph_save", "weft_fixed_boxes",

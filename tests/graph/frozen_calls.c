@@ -224,7 +224,7 @@ void test_every_function_inside_a_frozen_graph(void **state)
     (void)state;
     static const char *const must_refuse[] = {
         "weft_wait", "weft_test", "weft_tensor_test", "weft_to_host", "weft_local_to_host", "weft_local_acquire", "weft_equal", "weft_allclose", "weft_tensor_print",
-        "weft_masked_select", "weft_nonzero", "weft_from_local", "weft_from_dlpack", "weft_to_dlpack", "weft_distribute",
+        "weft_masked_select", "weft_nonzero", "weft_from_local", "weft_from_scalapack", "weft_from_dlpack", "weft_to_dlpack", "weft_distribute",
         "weft_local_map", "weft_checkpoint_save", "weft_graph_opaque", "weft_graph_set_passes", "weft_pause", "weft_random_seed",
         "weft_random_state_set", "weft_mesh_push", "weft_module_set_forward", "weft_operation_replace", "weft_operation_restore"
     };

@@ -172,6 +172,19 @@ static void test_tensors(void **state)
                "weft_from_local_even", "locals");
     GIVES_NULL(weft_from_local_even(WEFT_F32, 2, shape_45, locals, mesh, rows, 4), INVALID,
                "weft_from_local_even", "flags");
+    static const int matrix_45[] = { 1, 0, 5, 4, 2, 2, 0, 0, 5 }, banded[] = { 501, 0, 5, 4, 2, 2, 0, 0, 5 },
+                     no_blocks[] = { 1, 0, 5, 4, 2, 0, 0, 0, 5 }, beyond[] = { 1, 0, 5, 4, 2, 2, 0, 9, 5 };
+    int nine_numbers[9];
+    GIVES_NULL(weft_from_scalapack(WEFT_F32, NULL, locals, mesh, 0), INVALID, "weft_from_scalapack", "descriptor");
+    GIVES_NULL(weft_from_scalapack(WEFT_F32, banded, locals, mesh, 0), INVALID, "weft_from_scalapack", "descriptor[0]");
+    GIVES_NULL(weft_from_scalapack(WEFT_F32, no_blocks, locals, mesh, 0), INVALID, "weft_from_scalapack", "descriptor[5]");
+    GIVES_NULL(weft_from_scalapack(WEFT_F32, beyond, locals, mesh, 0), INVALID, "weft_from_scalapack", "descriptor[7]");
+    GIVES_NULL(weft_from_scalapack(WEFT_F32, matrix_45, locals, stale_mesh, 0), INVALID, "weft_from_scalapack", "mesh");
+    GIVES_NULL(weft_from_scalapack(WEFT_F32, matrix_45, NULL, mesh, 0), INVALID, "weft_from_scalapack", "locals");
+    GIVES_NULL(weft_from_scalapack((weft_dtype)9, matrix_45, locals, mesh, 0), DTYPE, "weft_from_scalapack", "dtype");
+    REFUSES(weft_scalapack_descriptor(NULL, 0, 0, nine_numbers), INVALID, "weft_scalapack_descriptor", "tensor");
+    REFUSES(weft_scalapack_descriptor(matrix, 0, 0, NULL), INVALID, "weft_scalapack_descriptor", "descriptor");
+    REFUSES(weft_scalapack_descriptor(matrix, -1, 0, nine_numbers), INVALID, "weft_scalapack_descriptor", "local_rank");
     GIVES_NULL(weft_redistribute(NULL, mesh, rows), INVALID, "weft_redistribute", "tensor");
     GIVES_NULL(weft_redistribute(dead, mesh, rows), INVALID, "weft_redistribute", "tensor");
     GIVES_NULL(weft_redistribute(stale_tensor, mesh, rows), INVALID, "weft_redistribute", "tensor");

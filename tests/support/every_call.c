@@ -89,6 +89,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
         older_tensors[i] = &managed[i];
         managed_tensors[i] = &versioned[i];
     }
+    int descriptor[] = { 1, 0, 2, 2, 1, 1, 0, 0, 2 };
     bool truth_value = false;
     const char *names[WEFT_MAX_DIMS], *const names_of_list[] = { "name" };
     const int64_t origin[] = { 0, 0 };
@@ -259,6 +260,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_distribute, WEFT_F32, 2, shape, memory, mesh, NULL);
     TRY(weft_from_local, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
     TRY(weft_from_local_even, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
+    TRY(weft_from_scalapack, WEFT_F32, descriptor, locals, mesh, 0);
     TRY(weft_from_local_ex, WEFT_F32, 2, locals, mesh, NULL, &(weft_from_local_options){ .shape = shape });
     TRY(weft_from_dlpack, WEFT_F32, 2, shape, managed_tensors, mesh, NULL, 0);
     TRY(weft_from_dlpack_unversioned, WEFT_F32, 2, shape, older_tensors, mesh, NULL, 0);
@@ -282,6 +284,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_tensor_placements, tensor);
     TRY(weft_local_box, tensor, 0, place, place);
     TRY(weft_local_runs, tensor, 0, 0, 0, NULL);
+    TRY(weft_scalapack_descriptor, tensor, 0, 0, descriptor);
     TRY(weft_tensor_bytes, tensor);
     TRY(weft_local_bytes, tensor, 0);
     TRY(weft_tensor_set_name, tensor, "name");
