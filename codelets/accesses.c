@@ -246,7 +246,10 @@ static void visit_view(const weft_kernel_args *args, int number, weft_kernel_acc
             int64_t left = view.panel_rows - place % view.panel_rows;
             count = left < rows - row ? left : rows - row;
         }
-        int64_t elements = view.ndim == 0 ? 1 : count * view.row_elements;
+        int64_t elements = view.row_elements == 0 ? 0 : view.ndim == 0 ? 1 : (count - 1) * view.row_elements + 1;
+        for (int d = 1; d < view.ndim && elements > 0; d++) {
+            elements += (view.extent[d] - 1) * view.strides[d]; /* a part of a dimension begins at any place */
+        }
         weft_kernel_access access =
             weft_kernel_access_run(kind, operand->first_panel + i, 0, elements, size_of(view.dtype));
         access.addends = addends;

@@ -188,6 +188,10 @@ static inline void weft_attention_options_init(weft_attention_options *options)
  * precision per row. With n blocks it receives (n - 1) / n of k and v, also with `causal`. Other mesh dimensions may
  * shard the batch, or only rows. A mask must be on q's mesh; a rank gets its rows of the mask, for all keys.
  *
+ * With `causal` the last of p chunks sees nearly twice the mean number of keys. If q, k and v are cut zigzag instead
+ * (WEFT_CUT_ZIGZAG, by one mesh dimension; without a mask), they stay so, all ranks have as much to compute, and the
+ * result is cut zigzag. Operations to which positions matter, weft_rotary() among them, bring such tensors to chunks.
+ *
  * If k and v are sharded in t along mesh dimensions that do not shard q in s, keys can stay in place too. This pays
  * if rows are few (decoding with a sharded cache). Each rank computes all rows with its own keys, and sends f + 2
  * numbers in single or double precision per row. The result is placed as q along these mesh dimensions. weft does

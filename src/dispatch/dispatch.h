@@ -33,6 +33,13 @@ typedef struct weft_neighbours {
  * list. Describes one hosted shard of each output, of which at least one is not empty; the input shards
  * are those of the same rank, and may be empty. A weft_lower_function appends the shard's tasks to
  * `tasks`; false: no memory (the list has failed), or an error is kept. PURE. */
+/* A part of an operand along a dimension other than the first, from local index `start` on. Kernels see it as indices first,
+ * first + 1, ..., which are global ones where the cut has several runs. */
+typedef struct weft_dim_run {
+    int dim;
+    int64_t start, count, first;
+} weft_dim_run;
+
 typedef struct weft_lowering {
     const char *function; /* the public function, for messages */
     const weft_operation *operation;
@@ -51,6 +58,7 @@ typedef struct weft_lowering {
     int shard; /* number of the rank among the hosted ones */
     weft_shard_info input_shards[WEFT_MAX_INPUTS], output_shards[WEFT_MAX_OUTPUTS];
     weft_task_list *tasks; /* receives the tasks */
+    const weft_dim_run *runs[WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS]; /* of inputs, then outputs, for kernels on views; NULL: all of it */
 } weft_lowering;
 
 /* Every operation of the library by family; both lists end with NULL (src/ops/table.c). */

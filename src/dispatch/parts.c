@@ -13,7 +13,7 @@ int weft_output_operand(const weft_lowering *lowering, int output)
 weft_part weft_part_of(const weft_lowering *lowering, int operand, int64_t first, int64_t last)
 {
     int output = operand - lowering->num_inputs;
-    weft_part p = { .first = first, .last = last, .own_first = first };
+    weft_part p = { .first = first, .last = last, .own_first = first, .run = lowering->runs[operand] };
     if (output >= 0) {
         p.layout = lowering->outputs[output];
         p.shard = &lowering->output_shards[output];
@@ -142,10 +142,10 @@ static void place_in_source(weft_kernel_operand *operand, const weft_part *p)
     }
 }
 
-/* Whether the part's memory has unused room along a dimension other than the first. */
+/* Whether the part's memory has more than the part along a dimension other than the first. */
 static bool has_room(const weft_part *p)
 {
-    bool has = false;
+    bool has = p->run != NULL;
     for (int d = 1; d < p->layout->ndim && p->access_map != NULL; d++) {
         has |= p->access_map->has[d];
     }
@@ -171,6 +171,20 @@ static void fill_operand(weft_kernel_operand *operand, const weft_part *p)
     if (p->access_map != NULL) {
         place_in_source(operand, p);
     }
+    if (p->run != NULL) {
+        operand->offset[p->run->dim] = p->run->first;
+        operand->extent[p->run->dim] = p->run->count;
+    }
+}
+
+/* Bytes before the part in each row. */
+static int64_t offset_in_row(const weft_part *p)
+{
+    int64_t bytes = p->run == NULL ? 0 : p->run->start * (int64_t)weft_dtype_size(p->layout->dtype);
+    for (int d = p->layout->ndim - 1; bytes > 0 && d > p->run->dim; d--) {
+        bytes *= p->shard->box.extent[d];
+    }
+    return bytes;
 }
 
 int64_t weft_part_row_bytes(const weft_part *p)
@@ -236,7 +250,7 @@ static void add_part(weft_task_list *tasks, weft_kernel_operand *operand, int *n
         int64_t panel = p->first_panel + i;
         weft_slot slot = p->slot;
         slot.panel += p->is_own ? 0 : panel;
-        int64_t offset = offset_in_panel(p, panel);
+        int64_t offset = offset_in_panel(p, panel) + offset_in_row(p);
         weft_task_add(tasks, slot, offset,
                       offset > 0 && p->access == WEFT_SLOT_WRITE ? WEFT_SLOT_READ_WRITE : p->access);
     }
@@ -256,24 +270,31 @@ static int64_t panels_of(const weft_lowering *lowering, const weft_job *j)
     return panels;
 }
 
-static int rooms_of(const weft_job *j)
+/* Operands of a task, outputs first. */
+static const weft_part *operand_of(const weft_lowering *lowering, const weft_job *j, int number)
+{
+    return number < lowering->num_outputs ? &j->outputs[number] : &j->inputs[number - lowering->num_outputs];
+}
+
+static int rooms_of(const weft_lowering *lowering, const weft_job *j)
 {
     int rooms = 0;
-    for (int i = 0; i < j->num_inputs; i++) {
-        rooms += has_room(&j->inputs[i]);
+    for (int i = 0; i < lowering->num_outputs + j->num_inputs; i++) {
+        rooms += has_room(operand_of(lowering, j, i));
     }
     return rooms;
 }
 
-/* Adds the extents of the inputs' memory if it has unused room. */
-static void add_rooms(weft_kernel_args *args, const weft_job *j)
+/* Adds the extents of the operands' memory where it has more. */
+static void add_rooms(const weft_lowering *lowering, weft_kernel_args *args, const weft_job *j)
 {
     weft_kernel_room *room = weft_kernel_rooms(args);
     int number = 0;
-    for (int i = 0; i < j->num_inputs; i++) {
-        if (has_room(&j->inputs[i])) {
-            memcpy(room[number].extent, j->inputs[i].shard->box.extent, sizeof(room->extent));
-            args->operands[args->num_outputs + i].room = ++number;
+    for (int i = 0; i < lowering->num_outputs + j->num_inputs; i++) {
+        const weft_part *p = operand_of(lowering, j, i);
+        if (has_room(p)) {
+            memcpy(room[number].extent, p->shard->box.extent, sizeof(room->extent));
+            args->operands[i].room = ++number;
         }
     }
 }
@@ -289,7 +310,7 @@ bool weft_job_add(const weft_lowering *lowering, const weft_job *j)
     }
     int num_operands = lowering->num_outputs + j->num_inputs;
     weft_kernel_args *args = weft_task_begin(lowering->tasks, lowering->operation->kernel,
-                                             weft_kernel_args_size(num_operands, rooms_of(j)));
+                                             weft_kernel_args_size(num_operands, rooms_of(lowering, j)));
     if (args == NULL) {
         return false;
     }
@@ -307,7 +328,7 @@ bool weft_job_add(const weft_lowering *lowering, const weft_job *j)
     for (int i = 0; i < j->num_inputs; i++) {
         add_part(lowering->tasks, &args->operands[lowering->num_outputs + i], &num_panels, &j->inputs[i]);
     }
-    add_rooms(args, j);
+    add_rooms(lowering, args, j);
     return weft_task_end(lowering->tasks, weft_lowering_position(lowering, j->outputs[0].first));
 }
 

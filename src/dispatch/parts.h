@@ -15,6 +15,7 @@ typedef struct weft_part {
     int64_t first_panel, num_panels, panel_rows; /* panels begin at multiples of panel_rows */
     weft_slot slot; /* panel 0; with is_own: the only panel, of a temporary with the rows from own_first on */
     bool is_own;
+    const weft_dim_run *run; /* NULL: all of the rows */
     weft_slot_access access; /* WRITE becomes READ_WRITE if another task writes the panel's first rows */
 } weft_part;
 

@@ -56,7 +56,7 @@ static const weft_operation operation_state = {
 static const weft_operation operation_statistics = {
     .name = "attention_statistics",
     .gradient = WEFT_GRADIENT_OF_WHOLE("attention"),
-    .rules = { "A[w],A[f],A[f]->A[x]" },
+    .rules = { "A*[w],A[f],A[f]->A[x]" },
     .inputs = { WEFT_ATTENTION_WIDE("state"), WEFT_ATTENTION_ANY_FLOATING("gradient"),
                 WEFT_ATTENTION_ANY_FLOATING("output") },
     .kernel = WEFT_KERNEL_attention_statistics,

@@ -25,37 +25,94 @@ weft_status weft_attention_choose(const weft_call_layouts *call, weft_sharding *
     return WEFT_OK;
 }
 
-/* Global numbers of the rows (of q) or keys that the rank has in a step. */
-static void span_of(const weft_lowering *lowering, int input, int64_t *first, int64_t *end)
+/* Runs of rows (of q) or of keys that the rank has in a step: of chunks one, of zigzag cuts two. One that is empty if it has none. */
+enum { MOST_RUNS = 2 };
+typedef struct spans {
+    int count;
+    weft_dim_run runs[MOST_RUNS];
+} spans;
+
+/* The layout of an input, of which the rank has another one's part if the input moves around the ring. */
+static const weft_layout *cut_of(const weft_lowering *lowering, int input)
 {
-    const weft_shard_info *shard = weft_lowering_input(lowering, input);
-    const weft_layout *layout = lowering->inputs[input];
-    weft_box box = shard->box;
-    if (lowering->access_map[input] != NULL) {
-        weft_access_map_rank_box(lowering->access_map[input], shard->rank, &box);
+    return lowering->access_map[input] == NULL ? lowering->inputs[input] : lowering->access_map[input]->cut;
+}
+
+/* False with the error kept: no memory. */
+static bool find_spans(const weft_lowering *lowering, int input, spans *of)
+{
+    const weft_layout *layout = cut_of(lowering, input);
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_mesh_unravel(layout->mesh, weft_mesh_index_of(layout->mesh, weft_lowering_input(lowering, input)->rank), coordinate);
+    for (int m = 0; m < layout->mesh->ndim && lowering->access_map[input] != NULL; m++) {
+        coordinate[m] = (coordinate[m] + lowering->access_map[input]->turn[m]) % layout->mesh->shape[m];
     }
-    *first = box.offset[layout->ndim - 2];
-    *end = *first + box.extent[layout->ndim - 2];
+    weft_vec runs = { 0 };
+    bool done = weft_layout_runs(layout, coordinate, layout->ndim - 2, &runs);
+    *of = (spans){ .count = 1, .runs = { { .dim = layout->ndim - 2 } } };
+    for (int i = 0; i < MOST_RUNS && i < (int)runs.count; i++) {
+        const weft_run *run = (const weft_run *)runs.items + i;
+        of->runs[i] = (weft_dim_run){ layout->ndim - 2, run->local, run->rows, run->begin };
+        of->count = i + 1;
+    }
+    weft_vec_free(&runs);
+    if (!done) {
+        weft_fail(WEFT_ERR_NOMEM, lowering->function, "no memory for the runs of rows");
+    }
+    return done;
+}
+
+/* A pair of runs: its tasks if the rows see keys, or if the target has no value yet. */
+typedef struct span_pair {
+    const weft_dim_run *rows, *keys;
+    bool continues;
+} span_pair;
+
+static bool adds(const weft_lowering *lowering, const span_pair *p)
+{
+    bool unseen = lowering->attributes->numbers[WEFT_ATTENTION_CAUSAL] && p->keys->first >= p->rows->first + p->rows->count;
+    return p->rows->count > 0 && p->keys->count > 0 && !unseen;
+}
+
+/* `q`: number of input q, before k and v. */
+static bool lower_pair(const weft_lowering *lowering, int q, const span_pair *p, bool by_runs)
+{
+    weft_attributes own = *lowering->attributes;
+    weft_lowering counted = *lowering;
+    counted.attributes = &own;
+    own.numbers[WEFT_ATTENTION_PARTS] |= WEFT_ATTENTION_COUNTS | (p->continues ? WEFT_ATTENTION_CONTINUES : 0);
+    own.numbers[WEFT_ATTENTION_CAUSAL] &= p->keys->first + p->keys->count > p->rows->first + 1; /* else all rows see all keys */
+    own.numbers[WEFT_ATTENTION_ROWS] = p->rows->count;
+    own.numbers[WEFT_ATTENTION_KEYS] = p->keys->count;
+    for (int i = 0; i < lowering->num_inputs && by_runs; i++) {
+        counted.runs[i] = i == q + 1 || i == q + 2 ? p->keys : p->rows;
+    }
+    if (by_runs) {
+        counted.runs[lowering->num_inputs] = lowering->operation->kernel == WEFT_KERNEL_attention_backward_kv ? p->keys : p->rows;
+    }
+    return weft_lower_kernel(&counted);
 }
 
 bool weft_attention_lower_step(const weft_lowering *lowering, int q)
 {
-    const int64_t *numbers = lowering->attributes->numbers;
-    int64_t row, row_end, key, key_end;
-    span_of(lowering, q, &row, &row_end);
-    span_of(lowering, q + 1, &key, &key_end);
-    bool unseen = numbers[WEFT_ATTENTION_CAUSAL] && key >= row_end;
-    bool adds = row < row_end && key < key_end && !unseen;
-    if (!adds && (numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_CONTINUES)) {
-        return true;
+    spans rows, keys;
+    if (!find_spans(lowering, q, &rows) || !find_spans(lowering, q + 1, &keys)) {
+        return false;
     }
-    weft_attributes own = *lowering->attributes;
-    weft_lowering counted = *lowering;
-    counted.attributes = &own;
-    own.numbers[WEFT_ATTENTION_PARTS] |= WEFT_ATTENTION_COUNTS;
-    own.numbers[WEFT_ATTENTION_ROWS] = row_end - row;
-    own.numbers[WEFT_ATTENTION_KEYS] = key_end - key;
-    return weft_lower_kernel(&counted);
+    bool by_runs = cut_of(lowering, q)->has_runs || cut_of(lowering, q + 1)->has_runs, done = true;
+    bool of_keys = lowering->operation->kernel == WEFT_KERNEL_attention_backward_kv;
+    const spans *targets = of_keys ? &keys : &rows, *others = of_keys ? &rows : &keys;
+    for (int t = 0; t < targets->count && done; t++) {
+        bool continues = lowering->attributes->numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_CONTINUES;
+        for (int i = 0; i < others->count && done; i++) {
+            const span_pair p = { &rows.runs[of_keys ? i : t], &keys.runs[of_keys ? t : i], continues };
+            if (!continues || adds(lowering, &p)) {
+                done = lower_pair(lowering, q, &p, by_runs);
+                continues = true;
+            }
+        }
+    }
+    return done;
 }
 
 static bool lower_state_step(const weft_lowering *lowering)
@@ -78,7 +135,7 @@ static const weft_operation operation_state_step = {
 static const weft_operation operation_finish = {
     .name = "attention_finish",
     .gradient = WEFT_GRADIENT_OF_WHOLE("attention"),
-    .rules = { "A[w]->A[f],A" },
+    .rules = { "A*[w]->A[f],A" },
     .inputs = { WEFT_ATTENTION_WIDE("state") },
     .outputs = { { .type = WEFT_TYPE_GIVEN }, { .type = WEFT_TYPE_FIRST } },
     .num_outputs = 2,
@@ -114,6 +171,20 @@ static weft_placement place_result(const attention *a, const weft_attention_layo
         }
     }
     return weft_replicate();
+}
+
+/* The placement of the result's rows along a mesh dimension with a ring: zigzag if q, k and v are, else chunks. */
+static weft_placement place_rows(const attention *a, const weft_attention_layouts *of, int m)
+{
+    const weft_layout *const all[] = { of->q, of->k, of->v };
+    weft_placement rows = weft_shard(a->batch);
+    int zigzag = 0;
+    for (int i = 0; i < 3; i++) {
+        weft_placement placement = all[i]->placements[m];
+        zigzag += placement.cut == WEFT_CUT_ZIGZAG && weft_layout_parts(all[i], all[i]->ndim - 2) == all[i]->mesh->shape[m];
+    }
+    rows.cut = zigzag == 3 && of->mask == NULL ? WEFT_CUT_ZIGZAG : WEFT_CUT_CHUNKS;
+    return rows;
 }
 
 static bool any_turns(const attention *a)
@@ -161,7 +232,8 @@ static weft_placement place_operand(const attention *a, const weft_layout *layou
         return place_mask(a, layout, kind, m);
     }
     bool has = kind == WEFT_ATTENTION_OF_ROWS ? !a->splits[m] : a->turns[m] || a->splits[m];
-    return has ? weft_shard(rows) : weft_replicate();
+    result.dim = rows;
+    return has ? result : weft_replicate();
 }
 
 /* ---- what moves less ----------------------------------------------------------------------------------- */
@@ -220,7 +292,7 @@ bool weft_attention_find_ring(attention *a, const weft_attention_layouts *of, bo
         bool keys = mesh->shape[m] > 1 && is_sharded_by_rows(of->k, m) && is_sharded_by_rows(of->v, m);
         a->turns[m] = keys && is_sharded_by_rows(of->q, m);
         a->splits[m] = keys && !a->turns[m];
-        a->placements[m] = a->turns[m] ? weft_shard(a->batch) : place_result(a, of, m);
+        a->placements[m] = a->turns[m] ? place_rows(a, of, m) : place_result(a, of, m);
         turns = turns || a->turns[m];
         splits = splits || a->splits[m];
     }

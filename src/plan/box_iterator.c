@@ -44,7 +44,8 @@ bool weft_box_iterator_make(weft_box_iterator *p, const weft_layout *layout, con
 bool weft_box_iterator_of_sources(weft_box_iterator *p, const weft_stage *stage, const int64_t coordinate[], const weft_box *box,
                                   const weft_fixed *fixed)
 {
-    return make(p, stage->from, NULL, stage->to, coordinate, box, fixed);
+    /* A map's box has the source's numbers. */
+    return make(p, stage->from, NULL, stage->access_map == NULL ? stage->to : stage->from, coordinate, box, fixed);
 }
 
 bool weft_box_iterator_of_targets(weft_box_iterator *p, const weft_stage *stage, const int64_t coordinate[], const weft_box *box,
