@@ -117,12 +117,15 @@ static void count_allocations(int ranks)
     WORLD(ranks, .world = WEFT_WORLD_SELF);
     int64_t size = ranks;
     assert_int_equal(weft_mesh_push(weft_mesh_create(1, &size, NULL)), WEFT_OK);
-    weft_placement rows = weft_shard(0), whole = weft_replicate();
+    weft_placement rows = weft_shard(0), columns = weft_shard(1), whole = weft_replicate();
     weft_scope_open();
     x = weft_ones(WEFT_F32, 2, (int64_t[]){ 4 * ranks, 8 }, NULL, &rows);
     y = weft_ones(WEFT_F32, 2, (int64_t[]){ 4 * ranks, 8 }, NULL, &rows);
     weights = weft_ones(WEFT_F32, 2, (int64_t[]){ 8, 8 }, NULL, &whole);
     indices = weft_zeros(WEFT_I64, 1, (int64_t[]){ 4 * ranks }, NULL, &rows);
+    /* On one rank no plan has these layouts, and where each call frees those that are not in use, they would be made anew. */
+    weft_empty(WEFT_F32, 2, (int64_t[]){ 4 * ranks, 8 }, NULL, &whole);
+    weft_empty(WEFT_F32, 2, (int64_t[]){ 4 * ranks, 8 }, NULL, &columns);
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         make_calls(&calls[i], 3,
                    false); /* choices, task lists, plans, which are kept from their second use on */
