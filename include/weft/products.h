@@ -190,7 +190,7 @@ static inline void weft_attention_options_init(weft_attention_options *options)
  *
  * With `causal` the last of p chunks sees nearly twice the mean number of keys. If q, k and v are cut zigzag instead
  * (WEFT_CUT_ZIGZAG, by one mesh dimension; without a mask), they stay so, all ranks have as much to compute, and the
- * result is cut zigzag. Operations to which positions matter, weft_rotary() among them, bring such tensors to chunks.
+ * result is cut zigzag.
  *
  * If k and v are sharded in t along mesh dimensions that do not shard q in s, keys can stay in place too. This pays
  * if rows are few (decoding with a sharded cache). Each rank computes all rows with its own keys, and sends f + 2

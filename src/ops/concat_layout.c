@@ -31,7 +31,7 @@ static void placements_like(const weft_row_of_tensors *row, int like, bool shard
         weft_placement p = layout->placements[m];
         bool stays = p.kind == WEFT_PARTIAL ? partial_stays(row->n, row->tensors, m)
                                             : shards || p.kind != WEFT_SHARD || p.dim != row->dim;
-        placements[m] = !stays ? instead : weft_cut_has_runs(p) ? weft_shard(p.dim) : p;
+        placements[m] = !stays ? instead : weft_cut_has_runs(p) && p.dim == row->dim ? weft_shard(p.dim) : p;
     }
 }
 

@@ -7,8 +7,63 @@
 
 static bool gradient_of_rotary(const weft_gradient *of);
 
+/* ---- positions in several runs ------------------------------------------------------------------------------ */
+
+/* The kernel's rows have consecutive positions. */
+static bool has_runs(const weft_call_layouts *call)
+{
+    const weft_layout *a = call->inputs[0];
+    bool has = false;
+    for (int m = 0; m < a->mesh->ndim && a->ndim >= 2; m++) {
+        has |= weft_layout_shards(a, m, a->ndim - 2) && weft_cut_has_runs(a->placements[m]);
+    }
+    int64_t count = 0;
+    return has && weft_count_checked(a->ndim, a->shape, &count) && count > 0;
+}
+
+/* [t, d / 2] angles in double precision, cut as the positions of `a` are. */
+static weft_tensor *angles_of(const weft_call *call, const weft_layout *a)
+{
+    int64_t half = a->shape[a->ndim - 1] / 2;
+    double first = call->scalars[WEFT_ROTARY_FIRST], theta = call->scalars[WEFT_ROTARY_THETA];
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < a->mesh->ndim; m++) {
+        placements[m] = weft_layout_shards(a, m, a->ndim - 2) ? a->placements[m] : weft_replicate();
+        placements[m].dim = 0;
+    }
+    weft_mesh *mesh = a->mesh->handle;
+    weft_tensor *positions = weft_arange(WEFT_F64, first, first + (double)a->shape[a->ndim - 2], 1, mesh, placements);
+    weft_tensor *pairs = weft_arange(WEFT_F64, 0, (double)half, 1, mesh, NULL);
+    return positions == NULL || pairs == NULL
+               ? NULL
+               : weft_mul(weft_unsqueeze(positions, 1), weft_exp(weft_scale(pairs, -log(theta) / (double)half)));
+}
+
+static bool expand_rotary(const weft_call *call, weft_tensor *outputs[])
+{
+    const weft_layout *layout = weft_layout_of(call->inputs[0]);
+    weft_dtype wide = weft_wide_type(layout->dtype);
+    int last = layout->ndim - 1;
+    int64_t half = layout->shape[last] / 2;
+    weft_tensor *angles = angles_of(call, layout), *a = weft_to_type(call->inputs[0], wide);
+    if (angles == NULL || a == NULL) {
+        return false;
+    }
+    weft_tensor *cosine = weft_to_type(weft_cos(angles), wide);
+    weft_tensor *sine = weft_to_type(weft_scale(weft_sin(angles), call->scalars[WEFT_ROTARY_SIGN]), wide);
+    weft_tensor *x = weft_slice(a, last, 0, half), *y = weft_slice(a, last, half, 2 * half);
+    weft_tensor *halves[] = { weft_sub(weft_mul(x, cosine), weft_mul(y, sine)), weft_add(weft_mul(y, cosine), weft_mul(x, sine)) };
+    bool done = halves[0] != NULL && halves[1] != NULL;
+    outputs[0] = done ? weft_to_type(weft_cat(2, halves, last), layout->dtype) : NULL;
+    return outputs[0] != NULL;
+}
+
+/* ---- the operation ------------------------------------------------------------------------------------------ */
+
 static const weft_operation operation_rotary = {
     .name = "rotary",
+    .expand = expand_rotary,
+    .expands = has_runs,
     .gradient = WEFT_GRADIENT_BY(gradient_of_rotary, 0),
     .rules = { "At[d]->At[d]" },
     .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
