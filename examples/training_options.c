@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { MOST = 1 << 24, MOST_OWN = 16 };
+enum { MOST = 1 << 24, MOST_OWN = 20 };
 
 int training_options_read(training_options *t, int num_own, const argument own[], const char *introduction, int argc,
                           char *argv[])

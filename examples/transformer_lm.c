@@ -22,6 +22,7 @@
 #include "batches.h"
 #include "checkpoints.h"
 #include "layouts.h"
+#include "muon.h"
 #include "report.h"
 #include "sample.h"
 #include "terminal.h"
@@ -269,8 +270,10 @@ typedef struct training {
     bool is_sharded;   /* the graph's layouts have been chosen */
     batches data;
     int n, matrices;  /* parameters; matrices, which have weight decay, come first */
+    int hidden;       /* of these with --muon those of layers, which come first, and have no second moment */
     int64_t elements; /* of all parameters */
     int64_t step;
+    int num_tensors;
     weft_tensor *tensors[3 * MAX_PARAMETERS]; /* parameters, first moments, second ones */
     const char *names[3 * MAX_PARAMETERS];    /* of these, in checkpoints */
     checkpoints files;
@@ -282,23 +285,30 @@ static void training_start(training *t)
     const char *names[MAX_PARAMETERS];
     weft_tensor *parameters[MAX_PARAMETERS];
     int count = weft_module_parameters(t->model, MAX_PARAMETERS, names, parameters);
-    for (int ndim = 2; ndim >= 1; ndim--) {
+    /* Matrices of layers, other matrices, vectors. */
+    for (int kind = 0; kind < 3; kind++) {
+        t->hidden = kind == 1 ? t->n : t->hidden;
         t->matrices = t->n;
         for (int i = 0; i < count; i++) {
-            if (weft_tensor_ndim(parameters[i]) == ndim) {
+            bool is_hidden = strncmp(names[i], "layers.", 7) == 0;
+            if ((weft_tensor_ndim(parameters[i]) == 1 ? 2 : is_hidden ? 0 : 1) == kind) {
                 t->elements += weft_tensor_num_elements(parameters[i]);
                 t->names[t->n] = names[i];
                 t->tensors[t->n++] = parameters[i];
             }
         }
     }
-    for (int i = 0; i < 2 * t->n; i++) {
-        const char *kind = i < t->n ? "first" : "second";
-        snprintf(t->moments[i], sizeof(t->moments[i]), "adam.%s.%s", kind, t->names[i % t->n]);
-        t->names[t->n + i] = t->moments[i];
-        t->tensors[t->n + i] = weft_zeros_like(t->tensors[i % t->n]);
+    t->hidden = o.muon ? t->hidden : 0;
+    t->num_tensors = 3 * t->n - t->hidden;
+    for (int i = t->n; i < t->num_tensors; i++) {
+        bool is_first = i < 2 * t->n;
+        int of = is_first ? i - t->n : i - 2 * t->n + t->hidden;
+        char *name = t->moments[i - t->n];
+        snprintf(name, sizeof(t->moments[0]), "%s.%s.%s", of < t->hidden ? "muon" : "adam", is_first ? "first" : "second", t->names[of]);
+        t->names[i] = name;
+        t->tensors[i] = weft_zeros_like(t->tensors[of]);
     }
-    t->files = (checkpoints){ t->n, 3 * t->n, t->names, t->tensors, NULL };
+    t->files = (checkpoints){ t->n, t->num_tensors, t->names, t->tensors, NULL };
 }
 
 static weft_tensor *rows_of(int32_t *bytes, int64_t count)
@@ -322,11 +332,11 @@ static weft_tensor *loss_of(training *t)
     return weft_redistribute(loss, NULL, NULL);
 }
 
-/* AdamW; with clipped gradients. */
+/* AdamW, or with --muon Muon for the matrices of layers; with clipped gradients. */
 static void update(training *t)
 {
-    const int n = t->n, m = t->matrices;
-    weft_tensor **parameters = t->tensors, **first = parameters + n, **second = first + n;
+    const int n = t->n, m = t->matrices, hidden = t->hidden;
+    weft_tensor **parameters = t->tensors, **first = parameters + n, **second = first + n - hidden; /* [hidden] is the first */
     weft_tensor *gradients[MAX_PARAMETERS];
     for (int i = 0; i < n; i++) {
         gradients[i] = weft_grad(parameters[i]);
@@ -334,7 +344,8 @@ static void update(training *t)
     weft_clip_grad_norm(n, gradients, 1, 2, NULL);
     weft_adam_options adam = { transformer_learning_rate(&o, t->step), 0.9, 0.95, 1e-8, 0.1, 0 };
     t->step++;
-    weft_adamw(m, parameters, gradients, first, second, t->step, &adam);
+    muon(hidden, parameters, gradients, first, &(muon_options){ adam.learning_rate, 0.95, adam.weight_decay });
+    weft_adamw(m - hidden, parameters + hidden, gradients + hidden, first + hidden, second + hidden, t->step, &adam);
     adam.weight_decay = 0;
     weft_adamw(n - m, parameters + m, gradients + m, first + m, second + m, t->step, &adam);
     weft_zero_grad(n, parameters);
@@ -417,10 +428,10 @@ static void choose_layouts(training *t)
     weft_graph *graph = weft_graph_new("step", step_on, t, 0, 0, 1);
     weft_graph_call(graph, NULL, NULL, &loss);
     FILE *table = o.table && weft_process_index() == 0 ? stdout : NULL;
-    layouts_choose(graph, t->model, 3 * t->n, t->tensors, table);
+    layouts_choose(graph, t->model, t->num_tensors, t->tensors, table);
     weft_graph_free(graph);
     weft_scope_close();
-    t->n = 0;
+    t->n = t->hidden = 0;
     t->elements = t->step = 0;
 }
 

@@ -113,6 +113,7 @@ int transformer_options_read(transformer_options *o, int argc, char *argv[])
         { "heads", ARGUMENT_INTEGER, &o->heads, "N", "of queries", 1, LARGE },
         { "kv-heads", ARGUMENT_INTEGER, &o->kv_heads, "N", "of keys and values", 1, LARGE },
         { "tie", ARGUMENT_FLAG, &o->tie, NULL, "the head's weight is the embedding's" },
+        { "muon", ARGUMENT_FLAG, &o->muon, NULL, "Muon, not AdamW, for the matrices of layers" },
         { "context", ARGUMENT_INTEGER, &o->context, "N", "bytes in a sequence", 1, LARGE },
         { "stop", ARGUMENT_INTEGER, &o->stop, "N", "end before this step; 0: after all", 0, MOST },
         { "untimed", ARGUMENT_INTEGER, &o->untimed, "N", "first steps, which the seconds leave out", 0, MOST },

@@ -19,6 +19,7 @@ typedef struct transformer_options {
     int64_t layers, width, heads, kv_heads;
     int64_t hidden;         /* width of the MLP: 8 / 3 of the width, rounded up to a multiple of 64 */
     bool tie;               /* the head is the embedding's table */
+    bool muon;              /* Muon for the matrices of layers */
     int64_t context;        /* bytes in a sequence; a batch has run.batch sequences */
     int64_t warmup;
     int64_t stop;    /* the step before which the run ends; 0: steps */

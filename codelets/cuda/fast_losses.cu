@@ -77,7 +77,7 @@ template <typename T> struct slope {
 template <typename T> __device__ slope<T> slope_of_log_sum(double factor, double spread, double log_sum)
 {
     const T high = (T)log_sum; /* its low bits count in the scale */
-    return { high, (T)(factor * exp((double)high - log_sum)), 0, 1, (T)(factor * spread), log_sum, 1 };
+    return { high, (T)(factor * exp((double)high - log_sum)), 0, 1, (T)(spread == 0 ? 0 : factor * spread), log_sum, 1 };
 }
 
 template <typename T> __device__ slope<T> slope_of_sum(double factor, double spread, double most, double sum)

@@ -196,7 +196,7 @@ template <typename T> struct log_sum_scale {
     {
         const T high = (T)log_sum; /* its low bits count in the factor */
         const T own = (T)(factor * exp((double)high - log_sum));
-        return own * weft_device_exp_short((T)(value - high)) - (T)(factor * spread);
+        return own * weft_device_exp_short((T)(value - high)) - (T)(spread == 0 ? 0 : factor * spread); /* the factor may be infinite */
     }
     __device__ double probability(T value) const
     {

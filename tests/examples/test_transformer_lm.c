@@ -113,6 +113,15 @@ static void sequence_parallel(void **state)
     compare_with_one_rank(0, "--mesh dp=2,tp=2 --parallel sequence", "");
 }
 
+/* Orthogonal updates need whole matrices, which some ranks then have. */
+static void muon_in_layouts(void **state)
+{
+    (void)state;
+    compare_with_one_rank(0, "--mesh dp=2,tp=2 --parallel tp+fsdp", "--muon");
+    compare_with_one_rank(2, "--mesh dp=2 --parallel fsdp", "--muon");
+    compare_with_one_rank(0, "--mesh dp=2,tp=2 --parallel auto", "--muon");
+}
+
 /* Layouts that the program has not named; other ones on other numbers of processes. */
 static void chosen_layouts(void **state)
 {
@@ -401,6 +410,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(fully_sharded),
         cmocka_unit_test(tensor_parallel_and_fully_sharded),
         cmocka_unit_test(sequence_parallel),
+        cmocka_unit_test(muon_in_layouts),
         cmocka_unit_test(chosen_layouts),
         cmocka_unit_test(uneven_batch),
         cmocka_unit_test(sequence_parallel_with_an_uneven_batch),

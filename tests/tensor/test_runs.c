@@ -424,6 +424,9 @@ static void values_by_index_are_the_same(void **state)
     int64_t offset[1], extent[1];
     for (int i = 0; i < weft_local_ranks(); i++) {
         int rank = weft_first_rank() + i;
+        if (rank >= 4) {
+            continue; /* of more processes than ranks of the mesh */
+        }
         int64_t count = weft_local_runs(t, i, -1, 3, runs);
         assert_int_equal(count, rank < 2 ? 2 : 1); /* six blocks */
         assert_int_equal(runs[0].begin, 2 * rank);
