@@ -122,7 +122,8 @@ static bool run(int context)
     int info = solve(factor, x, context);
     weft_tensor *u = weft_triu(factor, 0); /* L is below the diagonal, by columns */
     weft_tensor *rest = weft_sub(a, weft_matmul_ex(u, true, u, false));
-    double residual = number_of(weft_norm(rest, 2, WEFT_ALL_DIMS, false)) / (n * epsilon * number_of(weft_norm(a, 2, WEFT_ALL_DIMS, false)));
+    double size = number_of(weft_norm(a, 2, WEFT_ALL_DIMS, false));
+    double residual = number_of(weft_norm(rest, 2, WEFT_ALL_DIMS, false)) / (n * size * epsilon);
     double error = number_of(weft_max(weft_abs(weft_add_scalar(x, -1)), WEFT_ALL_DIMS, false));
     char layout[64];
     weft_placements_format(cyclic, 2, layout, sizeof(layout));

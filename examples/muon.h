@@ -9,7 +9,7 @@ typedef struct muon_options {
     double learning_rate, momentum, weight_decay;
 } muon_options;
 
-/* One step for n matrices of one type and mesh, in place, with Nesterov's momentum:
+/* One step for n matrices of one type and mesh, all of which have gradients, in place, with Nesterov's momentum:
  *     momenta = momentum momenta + (1 - momentum) gradients
  *     parameters = (1 - rate decay) parameters - rate 0.2 sqrt(max(rows, columns)) orthogonal(lerp(gradients, momenta, momentum))
  * The factor makes the update's root mean square that of AdamW's (adjust_lr_fn="match_rms_adamw"). */

@@ -412,9 +412,12 @@ void weft_attention_fail(const weft_kernel_call *call)
 {
     for (int o = 0; o < call->num_outputs; o++) {
         const weft_view *output = &call->outputs[o];
+        int64_t elements = output->row_elements > 0; /* up to the last one: a row may have gaps, and end before its memory does */
+        for (int d = 1; d < output->ndim && elements > 0; d++) {
+            elements += (output->extent[d] - 1) * output->strides[d];
+        }
         for (int64_t row = 0; row < weft_view_rows(output); row++) {
-            memset(weft_view_row(output, row, NULL), 0,
-                   (size_t)output->row_elements * weft_dtype_size(output->dtype));
+            memset(weft_view_row(output, row, NULL), 0, (size_t)elements * weft_dtype_size(output->dtype));
         }
     }
     weft_problem_memory(call->error, WEFT_PROBLEM_BLOCKS, 0);

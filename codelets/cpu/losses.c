@@ -258,13 +258,13 @@ static void backward_of_log_sum(const weft_kernel_call *call, const gradient_row
 {
     double smoothing = call->scalars[WEFT_LOSS_SMOOTHING], spread = smoothing / (double)call->numbers[WEFT_LOSS_CLASSES];
     double wanted = has_target(row) ? value_at(row->type, row->logits, row->target) : 0;
-    double same = spread == 0 ? 0 : row->factor * spread; /* the factor may be infinite */
+    double rest = spread == 0 ? 0 : row->factor * spread; /* the factor may be infinite */
     if (row->type == WEFT_F64) {
-        softmax_double(row->out, row->logits, log_sum, row->factor, same, row->count);
+        softmax_double(row->out, row->logits, log_sum, row->factor, rest, row->count);
     } else {
         float high = (float)log_sum; /* its low bits count in the factor */
         float factor = (float)(row->factor * exp((double)high - log_sum));
-        softmax_float(row->out, row->logits, high, factor, (float)same, row->count);
+        softmax_float(row->out, row->logits, high, factor, (float)rest, row->count);
     }
     if (has_target(row)) {
         put_target(row, exp(wanted - log_sum), smoothing, spread);

@@ -231,7 +231,7 @@ static bool find_whole(weft_import *import)
 static bool check_here(weft_import *import)
 {
     const char *function = import->function;
-    if (!weft_check_given_type(function, import->given) || !check_given_shape(import) || !check_local_shapes(import)) {
+    if (import->refused || !weft_check_given_type(function, import->given) || !check_given_shape(import) || !check_local_shapes(import)) {
         return false;
     }
     char why[200];

@@ -20,6 +20,7 @@ typedef struct weft_import {
     bool asks;                   /* or computed from the local_shapes of all ranks */
     const int64_t *local_shapes; /* ndim sizes for each hosted rank; NULL: not given */
     const int64_t *strides;      /* ndim strides in elements for each hosted rank; NULL: row-major */
+    bool refused;                /* other arguments are wrong: the error is kept */
     /* Managed tensors, in which locals and strides are found; NULL: none (dlpack.h). */
     const weft_managed *managed;
     /* Found by checks and comparison: */

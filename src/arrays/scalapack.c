@@ -40,9 +40,15 @@ static bool check_descriptor(const char *function, const int descriptor[], const
            check_entry(function, descriptor, FIRST_COLUMN, 0, last_column);
 }
 
-/* Whether a column of each hosted rank's array has room for its rows. False with the error kept. */
-static bool check_leading(const char *function, const int descriptor[], const weft_mesh_impl *mesh, weft_placement rows)
+static weft_placement dealt(int dim, int block, int first)
 {
+    return (weft_placement){ .kind = WEFT_SHARD, .dim = dim, .cut = WEFT_CUT_CYCLIC, .block = block, .first = first };
+}
+
+/* Whether a column of each hosted rank's array has room for its rows. False with the error kept. */
+static bool check_leading(const char *function, const int descriptor[], const weft_mesh_impl *mesh)
+{
+    weft_placement rows = dealt(1, descriptor[MB], descriptor[FIRST_ROW]);
     int64_t columns = mesh->shape[mesh->ndim - 1], grid_rows = mesh->ndim < 2 ? 1 : mesh->shape[0];
     for (int i = 0; i < weft_runtime.local_ranks; i++) {
         int64_t index = weft_mesh_index_of(mesh, weft_runtime.first_rank + i), offset, extent;
@@ -61,33 +67,31 @@ weft_tensor *weft_from_scalapack(weft_dtype dtype, const int descriptor[9], void
 {
     static const char function[] = "weft_from_scalapack";
     const weft_mesh_impl *grid = weft_require_init(function) != WEFT_OK ? NULL : weft_check_mesh(function, mesh);
-    if (grid == NULL || !check_descriptor(function, descriptor, grid)) {
-        return NULL;
-    }
-    const int64_t shape[] = { descriptor[N], descriptor[M] };
-    const weft_placement placements[] = {
-        { .kind = WEFT_SHARD, .dim = 1, .cut = WEFT_CUT_CYCLIC, .block = descriptor[MB], .first = descriptor[FIRST_ROW] },
-        { .kind = WEFT_SHARD, .dim = 0, .cut = WEFT_CUT_CYCLIC, .block = descriptor[NB], .first = descriptor[FIRST_COLUMN] },
-    };
-    if (!check_leading(function, descriptor, grid, placements[0])) {
-        return NULL;
-    }
-    int64_t *strides = malloc(2 * (size_t)weft_runtime.local_ranks * sizeof(strides[0]));
+    int64_t *strides = grid == NULL ? NULL : malloc(2 * (size_t)weft_runtime.local_ranks * sizeof(strides[0]));
     if (strides == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for %d strides", 2 * weft_runtime.local_ranks);
+        if (grid != NULL) {
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory for %d strides", 2 * weft_runtime.local_ranks);
+        }
         return NULL;
     }
+    /* With WEFT_CHECK_RANKS the others learn of it. */
+    bool right = check_descriptor(function, descriptor, grid) && check_leading(function, descriptor, grid);
+    static const int none[9] = { [MB] = 1, [NB] = 1 };
+    const int *d = right ? descriptor : none;
+    const int64_t shape[] = { d[N], d[M] };
+    const weft_placement placements[] = { dealt(1, d[MB], d[FIRST_ROW]), dealt(0, d[NB], d[FIRST_COLUMN]) };
     for (int i = 0; i < weft_runtime.local_ranks; i++) {
-        strides[2 * i] = descriptor[LEADING];
+        strides[2 * i] = d[LEADING];
         strides[2 * i + 1] = 1;
     }
     weft_import import = { .function = function,
                            .dtype = dtype,
                            .ndim = 2,
-                           .placements = placements + (2 - grid->ndim),
+                           .placements = grid->ndim == 2 ? placements : placements + 1,
                            .locals = locals,
                            .flags = flags,
                            .shape = shape,
+                           .refused = !right,
                            .strides = strides };
     weft_tensor *tensor = weft_import_call(&import, mesh);
     free(strides);
@@ -101,7 +105,7 @@ typedef struct blocks {
     int64_t size, first;
 } blocks;
 
-static bool is_dealt(weft_placement placement)
+static bool is_in_blocks(weft_placement placement)
 {
     return placement.kind == WEFT_SHARD && (placement.cut == WEFT_CUT_CHUNKS || placement.cut == WEFT_CUT_CYCLIC);
 }
@@ -110,7 +114,7 @@ static bool is_dealt(weft_placement placement)
 static bool find_blocks(const weft_layout *layout, int dim, blocks *found)
 {
     int cuts = 0;
-    bool dealt = true;
+    bool in_blocks = true;
     *found = (blocks){ .size = 0 };
     for (int m = 0; m < layout->mesh->ndim; m++) {
         weft_placement placement = layout->placements[m];
@@ -119,11 +123,11 @@ static bool find_blocks(const weft_layout *layout, int dim, blocks *found)
             continue;
         }
         cuts++;
-        dealt &= is_dealt(placement);
+        in_blocks &= is_in_blocks(placement);
         *found = placement.cut == WEFT_CUT_CYCLIC ? (blocks){ placement.block, placement.first }
                                                   : (blocks){ weft_max_i64(1, weft_ceil_div(layout->shape[dim], parts)), 0 };
     }
-    return dealt && cuts < 2;
+    return in_blocks && cuts < 2;
 }
 
 static bool is_replicated(const weft_layout *layout)
@@ -160,6 +164,7 @@ weft_status weft_scalapack_descriptor(const weft_tensor *handle, int local_rank,
     /* Many of ScaLAPACK's functions want square blocks. */
     rows.size = rows.size > 0 ? rows.size : columns.size > 0 ? columns.size : weft_max_i64(1, layout->shape[1]);
     columns.size = columns.size > 0 ? columns.size : rows.size;
+    weft_shard_info shard = weft_layout_shard(layout, weft_runtime.first_rank + local_rank);
     const int64_t numbers[] = { [KIND] = DENSE,
                                 [CONTEXT] = context,
                                 [M] = layout->shape[1],
@@ -168,7 +173,7 @@ weft_status weft_scalapack_descriptor(const weft_tensor *handle, int local_rank,
                                 [NB] = columns.size,
                                 [FIRST_ROW] = rows.first,
                                 [FIRST_COLUMN] = columns.first,
-                                [LEADING] = weft_max_i64(1, weft_layout_shard(layout, weft_runtime.first_rank + local_rank).box.extent[1]) };
+                                [LEADING] = weft_max_i64(1, shard.box.extent[1]) };
     for (int i = M; i <= LEADING; i++) {
         if (numbers[i] > INT_MAX) {
             return weft_fail(WEFT_ERR_INVALID, function, "descriptor[%d] would be %lld, above 2^31 - 1", i, (long long)numbers[i]);

@@ -29,17 +29,17 @@ typedef struct weft_neighbours {
     weft_neighbour_rows sides[WEFT_ROWS_SIDES];
 } weft_neighbours;
 
+/* A part of an operand along a dimension other than the first, from local index `start` on. Kernels see it as indices first,
+ * first + 1, ..., which are global ones where the cut has several runs. */
+typedef struct weft_dim_run {
+    int from_end; /* 1: the last dimension. Operands of one call may have different numbers of dimensions before it */
+    int64_t start, count, first;
+} weft_dim_run;
+
 /* Argument of a lowering: layouts and attributes only, so calls that agree in these have the same task
  * list. Describes one hosted shard of each output, of which at least one is not empty; the input shards
  * are those of the same rank, and may be empty. A weft_lower_function appends the shard's tasks to
  * `tasks`; false: no memory (the list has failed), or an error is kept. PURE. */
-/* A part of an operand along a dimension other than the first, from local index `start` on. Kernels see it as indices first,
- * first + 1, ..., which are global ones where the cut has several runs. */
-typedef struct weft_dim_run {
-    int dim;
-    int64_t start, count, first;
-} weft_dim_run;
-
 typedef struct weft_lowering {
     const char *function; /* the public function, for messages */
     const weft_operation *operation;

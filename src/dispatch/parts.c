@@ -172,8 +172,8 @@ static void fill_operand(weft_kernel_operand *operand, const weft_part *p)
         place_in_source(operand, p);
     }
     if (p->run != NULL) {
-        operand->offset[p->run->dim] = p->run->first;
-        operand->extent[p->run->dim] = p->run->count;
+        operand->offset[layout->ndim - p->run->from_end] = p->run->first;
+        operand->extent[layout->ndim - p->run->from_end] = p->run->count;
     }
 }
 
@@ -181,7 +181,7 @@ static void fill_operand(weft_kernel_operand *operand, const weft_part *p)
 static int64_t offset_in_row(const weft_part *p)
 {
     int64_t bytes = p->run == NULL ? 0 : p->run->start * (int64_t)weft_dtype_size(p->layout->dtype);
-    for (int d = p->layout->ndim - 1; bytes > 0 && d > p->run->dim; d--) {
+    for (int d = p->layout->ndim - 1; bytes > 0 && d > p->layout->ndim - p->run->from_end; d--) {
         bytes *= p->shard->box.extent[d];
     }
     return bytes;

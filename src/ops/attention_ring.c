@@ -49,17 +49,19 @@ static bool find_spans(const weft_lowering *lowering, int input, spans *of)
     }
     weft_vec runs = { 0 };
     bool done = weft_layout_runs(layout, coordinate, layout->ndim - 2, &runs);
-    *of = (spans){ .count = 1, .runs = { { .dim = layout->ndim - 2 } } };
-    for (int i = 0; i < MOST_RUNS && i < (int)runs.count; i++) {
+    bool fits = done && runs.count <= MOST_RUNS; /* weft_attention_place_all() leaves no other cuts */
+    *of = (spans){ .count = 1, .runs = { { .from_end = 2 } } };
+    for (int i = 0; fits && i < (int)runs.count; i++) {
         const weft_run *run = (const weft_run *)runs.items + i;
-        of->runs[i] = (weft_dim_run){ layout->ndim - 2, run->local, run->rows, run->begin };
+        of->runs[i] = (weft_dim_run){ 2, run->local, run->rows, run->begin };
         of->count = i + 1;
     }
-    weft_vec_free(&runs);
-    if (!done) {
-        weft_fail(WEFT_ERR_NOMEM, lowering->function, "no memory for the runs of rows");
+    if (!fits) {
+        weft_fail(done ? WEFT_ERR_INTERNAL : WEFT_ERR_NOMEM, lowering->function, done ? "%d runs of rows" : "no memory for %d runs of rows",
+                  (int)runs.count);
     }
-    return done;
+    weft_vec_free(&runs);
+    return fits;
 }
 
 /* A pair of runs: its tasks if the rows see keys, or if the target has no value yet. */

@@ -40,7 +40,7 @@ static bool gradient_of_pad(const weft_gradient *of);
         .name = #name_,                                                                                      \
         .gradient = { .function = gradient_of_pad },                                                         \
         .write_rule = write_pad_rule,                                                                        \
-        .rule_like = "ab~->ab",                                                                              \
+        .rule_like = "ab~->a*b",                                                                              \
         .window = window_of_pad,                                                                             \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
         .lower = lower_padded,                                                                               \

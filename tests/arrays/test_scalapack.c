@@ -206,6 +206,12 @@ static void descriptors_of_layouts(void **state)
     descriptor[8] = 1;
     assert_null(weft_from_scalapack(WEFT_F64, descriptor, locals, mesh, WEFT_COPY));
     assert_error(WEFT_ERR_INVALID, "descriptor[8] is 1, expected 2 to");
+    /* One rank's leading dimension is too small: no process gets a tensor, and none waits. */
+    descriptor[8] = weft_first_rank() == 0 ? 1 : 2;
+    assert_null(weft_from_scalapack(WEFT_F64, descriptor, locals, mesh, WEFT_COPY | WEFT_CHECK_RANKS));
+    assert_int_equal(weft_last_status(), WEFT_ERR_INVALID);
+    weft_clear_error();
+    descriptor[8] = 1;
     int64_t three[] = { 2, 2, 1 };
     assert_null(weft_from_scalapack(WEFT_F64, descriptor, locals, weft_mesh_create(3, three, NULL), 0));
     assert_error(WEFT_ERR_SHAPE, "mesh has 3 dimensions");
