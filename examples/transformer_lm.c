@@ -285,12 +285,12 @@ static void training_start(training *t)
     const char *names[MAX_PARAMETERS];
     weft_tensor *parameters[MAX_PARAMETERS];
     int count = weft_module_parameters(t->model, MAX_PARAMETERS, names, parameters);
-    /* Matrices of layers, other matrices, vectors. */
+    /* With --muon matrices of layers; other matrices; vectors. */
     for (int kind = 0; kind < 3; kind++) {
         t->hidden = kind == 1 ? t->n : t->hidden;
         t->matrices = t->n;
         for (int i = 0; i < count; i++) {
-            bool is_hidden = strncmp(names[i], "layers.", 7) == 0;
+            bool is_hidden = o.muon && strncmp(names[i], "layers.", 7) == 0;
             if ((weft_tensor_ndim(parameters[i]) == 1 ? 2 : is_hidden ? 0 : 1) == kind) {
                 t->elements += weft_tensor_num_elements(parameters[i]);
                 t->names[t->n] = names[i];
@@ -298,7 +298,6 @@ static void training_start(training *t)
             }
         }
     }
-    t->hidden = o.muon ? t->hidden : 0;
     t->num_tensors = 3 * t->n - t->hidden;
     for (int i = t->n; i < t->num_tensors; i++) {
         bool is_first = i < 2 * t->n;
