@@ -133,14 +133,23 @@ weft_tensor *weft_sum_again(const weft_gradient *of, weft_tensor *a)
     return num_dims == 0 ? a : weft_sum_over(a, num_dims, dims, true);
 }
 
-/* The gradient broadcast to the input, in its layout: what joins it next lies there, and weft_expand() would choose chunks. Layouts
- * of graphs can be chosen again, which a new tensor of this layout would prevent. */
+static bool has_other_cuts(const weft_layout *layout)
+{
+    bool has = false;
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        weft_placement p = layout->placements[m];
+        has |= p.kind == WEFT_SHARD && (p.cut != WEFT_CUT_CHUNKS || p.level != 0);
+    }
+    return has;
+}
+
+/* The gradient broadcast to the input. weft_expand() cuts chunks, and its layout can be chosen again in a graph; but what joins the
+ * gradient of an input with other cuts next has these. */
 weft_tensor *weft_repeat_gradient(const weft_gradient *of, weft_tensor *gradient)
 {
     const char *function = of->call->function;
     const weft_layout *a = weft_layout_of(of->call->inputs[0]);
-    bool is_captured = weft_runtime.context.deferral != NULL && !a->has_runs;
-    if (gradient == NULL || of->differentiated || is_captured || weft_layout_of(gradient)->mesh != a->mesh) {
+    if (gradient == NULL || of->differentiated || !has_other_cuts(a) || weft_layout_of(gradient)->mesh != a->mesh) {
         return gradient == NULL ? NULL : weft_expand(gradient, a->ndim, a->shape);
     }
     const weft_layout *layout = weft_layout_like(function, a, weft_layout_of(gradient)->dtype);

@@ -265,13 +265,14 @@ static void test_graphs_that_set_others(void **state)
     assert_no_error();
 }
 
-/* The gradient of a sum lies where its input does: from there nothing moves on. */
+/* The gradient of a sum is cut as its input is: nothing moves from one cut to another. */
 static void test_gradients_of_sums_move_nothing(void **state)
 {
     (void)state;
-    for (int l = 0; l < 4; l++) {
+    static const weft_cut_kind cuts[] = { WEFT_CUT_BALANCED, WEFT_CUT_CYCLIC, WEFT_CUT_ZIGZAG };
+    for (int l = 0; l < 3; l++) {
         weft_scope_open();
-        weft_placement placement = l < 3 ? layouts[l] : (weft_placement){ .kind = WEFT_SHARD, .cut = WEFT_CUT_ZIGZAG };
+        weft_placement placement = { .kind = WEFT_SHARD, .cut = cuts[l], .block = 2 };
         weft_tensor *a = counted(9, &placement), *all = sum_all(a), *mean = weft_mean(a, 1, false), *nansum = weft_nansum(a, 0, true);
         weft_tensor *loss = weft_add(all, weft_add(sum_all(mean), sum_all(nansum)));
         weft_counters before, after;

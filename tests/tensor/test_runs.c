@@ -363,7 +363,7 @@ static void operations_on_rows_keep_the_cut(void **state)
     world_stop(NULL);
 }
 
-/* A step of a linear model on block-cyclic rows: only the gradient of the weight moves. */
+/* A step of a linear model on block-cyclic rows: no more moves than on chunks. */
 static void gradients_keep_the_cut(void **state)
 {
     (void)state;
@@ -389,7 +389,7 @@ static void gradients_keep_the_cut(void **state)
         if (c == 0) {
             usual = after.bytes_moved - before.bytes_moved;
         } else {
-            assert_int_equal(after.bytes_moved - before.bytes_moved, usual);
+            assert_true(after.bytes_moved - before.bytes_moved <= usual);
             for (int i = 0; i < 30; i++) {
                 assert_true(fabs(found[i] - expected[i]) < 1e-12);
             }
