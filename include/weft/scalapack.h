@@ -40,8 +40,8 @@ WEFT_API weft_tensor *weft_from_scalapack(weft_dtype dtype, const int descriptor
 
 /**
  * Describes the memory of a hosted rank's shard, which weft_local_acquire() gives, as a ScaLAPACK matrix: a tensor [n, m] is the
- * matrix m x n. Each dimension may be cut by one mesh dimension: cyclic, or in chunks, which are one block each. Of the process
- * grid, rows are along the mesh dimension that cuts dimension 1, columns along the one that cuts dimension 0: the grid of
+ * matrix m x n. Each dimension may be cut by one mesh dimension: cyclic, or in chunks, which are one block each. The mesh
+ * dimension that cuts dimension 1 is the rows of the process grid, the one that cuts dimension 0 its columns: the grid of
  * [S1*mb,S0*nb] is row-major on the mesh's ranks, that of [S0*nb,S1*mb] column-major.
  *
  * A dimension that is not cut gets blocks as large as the other's; you may write any other number into descriptor[4] (mb) or

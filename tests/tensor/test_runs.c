@@ -249,7 +249,7 @@ static void elementwise_operations_keep_the_cut(void **state)
     world_stop(NULL);
 }
 
-/* What the operations below are given: x and y [17, 6] in one layout, all else whole. */
+/* The operations below get x and y [17, 6], indices and targets [17] in one layout, and the other tensors whole. */
 typedef struct operands {
     weft_tensor *x, *y, *w, *bias, *gain, *table, *indices, *targets;
 } operands;
