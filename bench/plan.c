@@ -93,7 +93,10 @@ int main(void)
         { "all-to-all", 1, "S0=", "S1=" },       { "other parts", 1, "S0{*}", "S0=" },
         { "all-gather", 1, "S0{*}", "R" },       { "all-to-all", 1, "S0{*}", "S1" },
         { "all-to-all", 2, "S0=,S0=", "S1,S1" }, { "inner gather", 2, "S0@1,S0", "R,S0" },
-        { "other order", 2, "S0@1,S0", "S0,S0" },
+        { "other order", 2, "S0@1,S0", "S0,S0" }, { "other blocks", 1, "S0*64", "S0*32+1" },
+        { "blocks to chunks", 1, "S0*4", "S0" },  { "other blocks", 2, "S0*64,S1*64", "S0*32,S1*100" },
+        { "zigzag to chunks", 1, "S0z", "S0" },   { "zigzag gather", 1, "S0z", "R" },
+        { "unflatten", 1, "S0%1024", "S0" },      { "other columns", 2, "S0*64,S1", "S0*64,R" },
     };
     static const int64_t shapes[][2] = { { 65536, 1024 }, { 100003, 77 } };
     for (int side = 2; side <= 256; side *= side == 2 ? 2 : 4) {
