@@ -11,18 +11,25 @@
  *   S0*2         WEFT_CUT_CYCLIC     4, 2, 2, 2   blocks of 2 rows, dealt in turn: the first part has rows 0, 1, 8 and 9 (ScaLAPACK)
  *   S0*2+1       the same            2, 4, 2, 2   and part 1 gets the first block
  *   S0z          WEFT_CUT_ZIGZAG     2, 2, 2, 4   chunks c and 2p - 1 - c of 2p: equal work where row i works with rows 0 .. i
+ *   S0%5         a period            4, 4, 2, 0   the cut (chunks) is that of 5 rows, and repeats: the first part has rows 0, 1, 5, 6
  *
- * A part of a cyclic or zigzag cut is several runs of rows. A shard's memory has the runs one after the other, in the order of the
- * global index: one dense block.
+ * A period may follow any of the cuts: S0z%8, S0{1,2,2,0}%5. A tensor of shape [2, 5] with the layout S1 becomes S0%5 when its
+ * dimensions are made one (weft_flatten()), and nothing moves.
+ *
+ * A part of a cyclic, zigzag or periodic cut is several runs of rows. A shard's memory has the runs one after the other, in the
+ * order of the global index: one dense block.
  *
  * If several mesh dimensions shard one tensor dimension, each splits the parts of the previous one: those of a lower level
  * come first, and those of one level from left to right. For example, five rows with [Shard(0), Shard(0)] on a 2x2 mesh
  * become 2, 1, 1, 1. With [S0@1,S0], whose first placement has level 1, the second mesh dimension cuts first: rows 0 and 1
  * lie at coordinate (0, 0), row 2 at (1, 0), row 3 at (0, 1) and row 4 at (1, 1). This is how PyTorch shards the parameters
  * of a tensor-parallel module fully: gathering along the first mesh dimension leaves S0 of the second one where it is.
- * Listed sizes are those of the whole dimension, so they are possible only for the mesh dimension that cuts it first.
+ * Listed sizes are those of the whole dimension (of the period, if they repeat), so without a period they are possible only for
+ * the mesh dimension that cuts it first.
  *
- * Layouts with the same parts are equal if no cut is cyclic or zigzag: S0= of 8 rows over 4 ranks is S0, [S0@7,R] is [S0,R].
+ * Layouts with the same parts are equal, and their placements the simplest ones that say them, if each part is consecutive rows in
+ * the order of the ranks: S0= of 8 rows over 4 ranks is S0, [S0@7,R] is [S0,R], S0{6,4,0,0} is S0*6 (one block for each part). A block
+ * of more rows than there are keeps its size.
  *
  * Linear operations compute with the addends of a Partial tensor, and their result is Partial (docs/operations.md,
  * "Partial that passes"). Infinities and NaN make a difference: infinity times a Partial tensor (weft_mul(),
@@ -77,7 +84,9 @@ typedef struct weft_placement {
     const weft_sizes *sizes; /**< for WEFT_CUT_SIZES; otherwise ignored */
     int level;               /**< for WEFT_SHARD: at least 0; the lowest cuts first */
     int first;               /**< for WEFT_CUT_CYCLIC: the coordinate that gets the first block; otherwise ignored */
-    int64_t block;           /**< for WEFT_CUT_CYCLIC: rows of a block, at least 1; otherwise ignored */
+    int64_t block;           /**< for WEFT_CUT_CYCLIC: rows of a block, at least 1. For WEFT_CUT_CHUNKS: rows of a chunk, if not
+                                  ceil(n / p); a cyclic cut with one block for each part is said so. Otherwise ignored */
+    int64_t period;          /**< for WEFT_SHARD: rows after which the cut begins again; 0: it does not */
 } weft_placement;
 
 /** A box of a global index space: the indices i with offset[d] <= i[d] < offset[d] + extent[d]. Only the first ndim
@@ -112,7 +121,7 @@ WEFT_API weft_placement weft_partial(weft_reduce_op op);
 
 /**
  * Parses exactly `n` placements separated by commas: "S0,R", "S(0),P(sum)", "S(-1),P", "R", "S0=", "S1{3,0,5}",
- * "S0*64+1", "S0z", "S0@1". White space is ignored, letters may be upper or lower case, and P alone means P(sum).
+ * "S0*64+1", "S0z", "S0%10", "S0@1". White space is ignored, letters may be upper or lower case, and P alone means P(sum).
  *
  * \param out  receives n placements; unchanged on error
  * \return WEFT_ERR_INVALID if `text` or `out` is NULL, n is not in 0..WEFT_MAX_DIMS, or the text does not have

@@ -366,7 +366,7 @@ class Tensor:
         return tuple(offset[:self.ndim]), tuple(extent[:self.ndim])
 
     def _local_extent(self, local_rank: int) -> tuple[int, ...]:
-        if any(isinstance(each, Shard) and (isinstance(each.cut, Cyclic) or each.cut == "zigzag") for each in self.placements):
+        if any(isinstance(each, Shard) and each._has_runs() for each in self.placements):
             return tuple(sum(map(len, self.local_runs(dim, local_rank))) for dim in range(self.ndim))
         return self.local_box(local_rank)[1]
 

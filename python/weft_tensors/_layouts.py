@@ -130,6 +130,9 @@ class Shard(Placement):
     programs cut; the sizes of the parts, one for each rank of the mesh dimension: Shard(0, (3, 0, 5)); Cyclic(block), blocks of rows
     that are dealt in turn; "zigzag", chunks c and 2p - 1 - c of 2p for coordinate c.
 
+    period: the cut is that of so many rows, and repeats; 0: it does not. A tensor of shape (2, 10) with the placement Shard(1) has
+    Shard(0, period=10) when its dimensions are made one.
+
     level: of several mesh dimensions that shard one tensor dimension, the one of the lowest level cuts first, and of one level the
     leftmost one.
     """
@@ -137,6 +140,7 @@ class Shard(Placement):
     dim: int
     cut: Union[str, Cyclic, tuple[int, ...]] = "chunks"
     level: int = 0
+    period: int = 0
 
     def __post_init__(self) -> None:
         dim = operator.index(self.dim)
@@ -147,6 +151,10 @@ class Shard(Placement):
         if not 0 <= level < 1000:
             raise ValueError(f"level: {level} is out of range, expected 0 to 999")
         object.__setattr__(self, "level", level)
+        period = operator.index(self.period)
+        if not 0 <= period < 2**63:
+            raise ValueError(f"period: {period} is out of range, expected 0 to 2**63 - 1")
+        object.__setattr__(self, "period", period)
         if isinstance(self.cut, str):
             if self.cut not in ("chunks", "balanced", "zigzag"):
                 raise ValueError(f"cut: {self.cut!r} is neither \"chunks\", \"balanced\" nor \"zigzag\"")
@@ -163,14 +171,15 @@ class Shard(Placement):
 
     def __repr__(self) -> str:
         cut = "" if self.cut == "chunks" else f", {self.cut!r}"
-        return f"Shard({self.dim}{cut}{f', level={self.level}' if self.level else ''})"
+        level, period = f", level={self.level}" if self.level else "", f", period={self.period}" if self.period else ""
+        return f"Shard({self.dim}{cut}{level}{period})"
 
     def __str__(self) -> str:
         if isinstance(self.cut, tuple):
             cut = f"{{{','.join(map(str, self.cut))}}}"
         else:
             cut = str(self.cut) if isinstance(self.cut, Cyclic) else {"chunks": "", "balanced": "=", "zigzag": "z"}[self.cut]
-        return f"S{self.dim}{cut}{f'@{self.level}' if self.level else ''}"
+        return f"S{self.dim}{cut}{f'%{self.period}' if self.period else ''}{f'@{self.level}' if self.level else ''}"
 
     def _of_c(self) -> _api.weft_placement:
         if isinstance(self.cut, tuple):
@@ -180,8 +189,11 @@ class Shard(Placement):
             placement.cut = _api.weft_cut_kind["CYCLIC" if isinstance(self.cut, Cyclic) else self.cut.upper()]
         if isinstance(self.cut, Cyclic):
             placement.block, placement.first = self.cut.block, self.cut.first
-        placement.level = self.level
+        placement.level, placement.period = self.level, self.period
         return placement
+
+    def _has_runs(self) -> bool:
+        return isinstance(self.cut, Cyclic) or self.cut == "zigzag" or self.period > 0
 
 
 @dataclass(frozen=True)
@@ -245,10 +257,10 @@ def _placement(slot: _api.weft_placement) -> Placement:
         if slot.cut == _api.weft_cut_kind.SIZES:
             sizes = ctypes.POINTER(c_int64)()
             count = _lib.weft_placement_sizes(slot, ctypes.byref(sizes))
-            return Shard(slot.dim, tuple(sizes[:count]), slot.level)
-        if slot.cut == _api.weft_cut_kind.CYCLIC:
-            return Shard(slot.dim, Cyclic(slot.block, slot.first), slot.level)
-        return Shard(slot.dim, _api.weft_cut_kind(slot.cut).name.lower(), slot.level)
+            return Shard(slot.dim, tuple(sizes[:count]), slot.level, slot.period)
+        if slot.cut == _api.weft_cut_kind.CYCLIC or slot.block > 0:
+            return Shard(slot.dim, Cyclic(slot.block, slot.first), slot.level, slot.period)
+        return Shard(slot.dim, _api.weft_cut_kind(slot.cut).name.lower(), slot.level, slot.period)
     return Replicate() if slot.kind == _api.weft_placement_kind.REPLICATE else Partial(_api.weft_reduce_op(slot.op).name.lower())
 
 

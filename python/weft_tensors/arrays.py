@@ -256,7 +256,8 @@ def distribute(array: Any, mesh: Optional[Mesh] = None, placements: Placements =
 
 def _has_runs(placements: Any) -> bool:
     runs = (_api.weft_cut_kind.CYCLIC, _api.weft_cut_kind.ZIGZAG)
-    return placements is not None and any(each.kind == _api.weft_placement_kind.SHARD and each.cut in runs for each in placements)
+    return placements is not None and any(each.kind == _api.weft_placement_kind.SHARD and (each.cut in runs or each.period > 0)
+                                          for each in placements)
 
 
 def _from_whole(array: Any, mesh: Optional[Mesh], placements: Any, requires_grad: bool) -> Tensor:

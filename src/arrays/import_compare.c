@@ -30,7 +30,7 @@ static uint64_t fingerprint(const weft_import *import)
                                     (uint64_t)import->given * 16 + (uint64_t)import->ndim);
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = import->canonical[m];
-        int64_t words[] = { (int64_t)p.kind, p.dim, (int64_t)p.op, (int64_t)p.cut, p.level, p.block, p.first,
+        int64_t words[] = { (int64_t)p.kind, p.dim, (int64_t)p.op, (int64_t)p.cut, p.level, p.block, p.first, p.period,
                             p.sizes == NULL ? 0 : (int64_t)p.sizes->digest };
         hash = weft_hash_bytes(words, sizeof(words), hash);
     }

@@ -107,7 +107,8 @@ typedef struct blocks {
 
 static bool is_in_blocks(weft_placement placement)
 {
-    return placement.kind == WEFT_SHARD && (placement.cut == WEFT_CUT_CHUNKS || placement.cut == WEFT_CUT_CYCLIC);
+    return placement.kind == WEFT_SHARD && placement.period == 0 &&
+           (placement.cut == WEFT_CUT_CHUNKS || placement.cut == WEFT_CUT_CYCLIC);
 }
 
 /* False: no blocks that are dealt over one mesh dimension. */
@@ -124,7 +125,7 @@ static bool find_blocks(const weft_layout *layout, int dim, blocks *found)
         }
         cuts++;
         in_blocks &= is_in_blocks(placement);
-        *found = placement.cut == WEFT_CUT_CYCLIC ? (blocks){ placement.block, placement.first }
+        *found = placement.block > 0 ? (blocks){ placement.block, placement.first }
                                                   : (blocks){ weft_max_i64(1, weft_ceil_div(layout->shape[dim], parts)), 0 };
     }
     return in_blocks && cuts < 2;

@@ -10,7 +10,7 @@ static int64_t rows_of_parts(const weft_layout *layout)
     int dims = 0;
     for (int m = 0; m < layout->mesh->ndim; m++) {
         if (layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == 0) {
-            if (layout->placements[m].cut != WEFT_CUT_CHUNKS) {
+            if (!weft_cut_is_chunks(layout->placements[m])) {
                 return 0;
             }
             rows = weft_ceil_div(rows, layout->mesh->shape[m]);

@@ -24,9 +24,8 @@ static weft_sizes *find(weft_sizes *first, const weft_sizes *before, uint64_t di
     return NULL;
 }
 
-static bool makes_same_parts(const weft_sizes *list, weft_cut_kind cut)
+static bool makes_same_parts(const weft_sizes *list, weft_placement other)
 {
-    weft_placement other = { .kind = WEFT_SHARD, .cut = cut };
     bool same = true;
     for (int64_t i = 0; i < list->count && same; i++) {
         int64_t offset, extent;
@@ -54,9 +53,11 @@ static weft_sizes *make_list(uint64_t digest, int64_t count, const int64_t sizes
         list->largest = sizes[i] > sizes[list->largest] ? i : list->largest;
     }
     list->begin[count] = list->total;
-    list->equal = makes_same_parts(list, WEFT_CUT_CHUNKS)     ? WEFT_CUT_CHUNKS
-                  : makes_same_parts(list, WEFT_CUT_BALANCED) ? WEFT_CUT_BALANCED
-                                                              : WEFT_CUT_SIZES;
+    const weft_placement others[] = { weft_shard(0), weft_shard_balanced(0), { .kind = WEFT_SHARD, .block = sizes[0] } };
+    list->equal = (weft_placement){ .kind = WEFT_SHARD, .cut = WEFT_CUT_SIZES };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(others) && list->equal.cut == WEFT_CUT_SIZES; i++) {
+        list->equal = makes_same_parts(list, others[i]) ? others[i] : list->equal;
+    }
     return list;
 }
 
@@ -93,17 +94,28 @@ const weft_sizes *weft_sizes_intern(int64_t count, const int64_t sizes[])
     return known;
 }
 
-/* ---- cyclic and zigzag --------------------------------------------------------------------------------- */
+/* ---- cyclic, zigzag and periodic ----------------------------------------------------------------------- */
+
+static bool has_sizes(weft_placement shard, int64_t n, int64_t parts)
+{
+    return shard.cut == WEFT_CUT_SIZES && shard.sizes->count == parts && shard.sizes->total == n;
+}
 
 bool weft_cut_has_runs(weft_placement shard)
 {
-    return shard.kind == WEFT_SHARD && (shard.cut == WEFT_CUT_CYCLIC || shard.cut == WEFT_CUT_ZIGZAG);
+    return shard.kind == WEFT_SHARD && (shard.cut == WEFT_CUT_CYCLIC || shard.cut == WEFT_CUT_ZIGZAG || shard.period > 0);
 }
 
 /* The place of a part in the order in which blocks are dealt. */
 static int64_t turn_of(weft_placement shard, int64_t parts, int64_t index)
 {
     return (index + parts - shard.first % parts) % parts;
+}
+
+static int64_t chunk_of(weft_placement shard, int64_t n, int64_t parts)
+{
+    int64_t even = weft_ceil_div(n, parts);
+    return shard.block >= even && shard.block > 0 ? shard.block : even;
 }
 
 /* The rows that the parts 0 .. index - 1 store. */
@@ -116,28 +128,57 @@ static int64_t cyclic_begin(weft_placement shard, int64_t n, int64_t parts, int6
     return n / round * shard.block * index + last_turns + weft_min_i64(rest, weft_mul_saturated(shard.block, index - wraps));
 }
 
-static int64_t zigzag_begin(int64_t n, int64_t parts, int64_t index)
+/* The same where `rows` rows are cut without regard to the period, of which the first n exist. */
+static int64_t begin_within(weft_placement shard, int64_t rows, int64_t n, int64_t parts, int64_t index)
 {
-    int64_t chunk = weft_ceil_div(n, 2 * parts);
-    return weft_min_i64(index * chunk, n) + n - weft_min_i64(weft_mul_saturated(2 * parts - index, chunk), n);
+    if (shard.cut == WEFT_CUT_CYCLIC) {
+        return cyclic_begin(shard, n, parts, index);
+    }
+    if (shard.cut == WEFT_CUT_ZIGZAG) {
+        int64_t chunk = weft_ceil_div(rows, 2 * parts);
+        return weft_min_i64(index * chunk, n) + n - weft_min_i64(weft_mul_saturated(2 * parts - index, chunk), n);
+    }
+    if (has_sizes(shard, rows, parts)) {
+        return weft_min_i64(shard.sizes->begin[index], n);
+    }
+    int64_t begin = shard.cut == WEFT_CUT_BALANCED ? rows / parts * index + weft_min_i64(index, rows % parts)
+                                                   : weft_mul_saturated(chunk_of(shard, rows, parts), index);
+    return weft_min_i64(begin, n);
 }
 
 static int64_t runs_begin(weft_placement shard, int64_t n, int64_t parts, int64_t index)
 {
-    return shard.cut == WEFT_CUT_CYCLIC ? cyclic_begin(shard, n, parts, index) : zigzag_begin(n, parts, index);
+    if (shard.period == 0) {
+        return begin_within(shard, n, n, parts, index);
+    }
+    int64_t each = shard.period <= n ? begin_within(shard, shard.period, shard.period, parts, index) : 0;
+    return n / shard.period * each + begin_within(shard, shard.period, n % shard.period, parts, index);
 }
 
-int64_t weft_part_run(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t run, int64_t *begin)
+/* How many runs a part has of `rows` rows that are cut without regard to the period. */
+static int64_t count_runs(weft_placement shard, int64_t rows, int64_t parts, int64_t index)
 {
-    int64_t rows;
-    if (!weft_cut_has_runs(shard)) {
-        weft_part_range(shard, n, parts, index, begin, &rows);
-        return run == 0 ? rows : 0;
+    if (shard.cut == WEFT_CUT_CYCLIC) {
+        return (weft_ceil_div(rows, shard.block) + parts - 1 - turn_of(shard, parts, index)) / parts;
     }
+    int64_t chunk = weft_ceil_div(rows, 2 * parts);
+    if (shard.cut == WEFT_CUT_ZIGZAG) {
+        return (weft_mul_saturated(chunk, index) < rows) + (weft_mul_saturated(chunk, 2 * parts - 1 - index) < rows);
+    }
+    return begin_within(shard, rows, rows, parts, index) < begin_within(shard, rows, rows, parts, index + 1);
+}
+
+/* weft_part_run() without regard to the period. */
+static int64_t run_within(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t run, int64_t *begin)
+{
     if (shard.cut == WEFT_CUT_ZIGZAG) {
         int64_t chunk = weft_ceil_div(n, 2 * parts);
         *begin = run > 1 ? n : weft_min_i64(weft_mul_saturated(chunk, run == 0 ? index : 2 * parts - 1 - index), n);
         return weft_min_i64(chunk, n - *begin);
+    }
+    if (shard.cut != WEFT_CUT_CYCLIC) {
+        *begin = begin_within(shard, n, n, parts, index);
+        return run == 0 ? begin_within(shard, n, n, parts, index + 1) - *begin : 0;
     }
     int64_t number;
     bool fits = weft_mul_checked(run, parts, &number) &&
@@ -146,27 +187,39 @@ int64_t weft_part_run(weft_placement shard, int64_t n, int64_t parts, int64_t in
     return weft_min_i64(shard.block, n - *begin);
 }
 
-/* ---- parts --------------------------------------------------------------------------------------------- */
-
-static bool has_sizes(weft_placement shard, int64_t n, int64_t parts)
+int64_t weft_part_run(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t run, int64_t *begin)
 {
-    return shard.cut == WEFT_CUT_SIZES && shard.sizes->count == parts && shard.sizes->total == n;
+    int64_t rows, before;
+    if (!weft_cut_has_runs(shard)) {
+        weft_part_range(shard, n, parts, index, begin, &rows);
+        return run == 0 ? rows : 0;
+    }
+    if (shard.period == 0) {
+        return run_within(shard, n, parts, index, run, begin);
+    }
+    int64_t each = count_runs(shard, shard.period, parts, index);
+    bool fits = each > 0 && weft_mul_checked(run / each, shard.period, &before) && before < n;
+    rows = fits ? run_within(shard, shard.period, parts, index, run % each, begin) : 0;
+    *begin = fits && *begin < n - before ? before + *begin : n;
+    return weft_min_i64(rows, n - *begin);
 }
+
+/* ---- parts --------------------------------------------------------------------------------------------- */
 
 void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)
 {
-    if (has_sizes(shard, n, parts)) {
+    if (weft_cut_has_runs(shard)) {
+        *offset = runs_begin(shard, n, parts, index);
+        *extent = runs_begin(shard, n, parts, index + 1) - *offset;
+    } else if (has_sizes(shard, n, parts)) {
         *offset = shard.sizes->begin[index];
         *extent = shard.sizes->sizes[index];
     } else if (shard.cut == WEFT_CUT_BALANCED) {
         int64_t rows = n / parts, more = n % parts;
         *offset = rows * index + weft_min_i64(index, more);
         *extent = rows + (index < more);
-    } else if (weft_cut_has_runs(shard)) {
-        *offset = runs_begin(shard, n, parts, index);
-        *extent = runs_begin(shard, n, parts, index + 1) - *offset;
     } else {
-        int64_t chunk = weft_ceil_div(n, parts);
+        int64_t chunk = chunk_of(shard, n, parts);
         *offset = chunk > 0 && index < weft_ceil_div(n, chunk) ? chunk * index : n;
         *extent = weft_min_i64(chunk, n - *offset);
     }
@@ -174,7 +227,7 @@ void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t ind
 
 int64_t weft_part_of_row(weft_placement shard, int64_t n, int64_t parts, int64_t row)
 {
-    if (has_sizes(shard, n, parts) || weft_cut_has_runs(shard)) {
+    if (weft_cut_has_runs(shard) || has_sizes(shard, n, parts)) {
         int64_t low = 0, high = parts - 1; /* the last part that begins at the row or before it */
         while (low < high) {
             int64_t middle = low + (high - low + 1) / 2;
@@ -188,16 +241,31 @@ int64_t weft_part_of_row(weft_placement shard, int64_t n, int64_t parts, int64_t
         int64_t rows = n / parts, more = n % parts;
         return row < (rows + 1) * more ? row / (rows + 1) : more + (row - (rows + 1) * more) / rows;
     }
-    return row / weft_ceil_div(n, parts);
+    return row / chunk_of(shard, n, parts);
+}
+
+static int64_t largest_of_all(weft_placement shard, int64_t n, int64_t parts, int64_t *rows)
+{
+    int64_t largest = 0, offset, extent;
+    weft_part_range(shard, n, parts, 0, &offset, rows);
+    for (int64_t index = 1; index < parts; index++) {
+        weft_part_range(shard, n, parts, index, &offset, &extent);
+        largest = extent > *rows ? index : largest;
+        *rows = weft_max_i64(*rows, extent);
+    }
+    return largest;
 }
 
 int64_t weft_part_largest(weft_placement shard, int64_t n, int64_t parts, int64_t *rows)
 {
+    if (shard.period > 0 && (shard.cut == WEFT_CUT_SIZES || shard.cut == WEFT_CUT_ZIGZAG)) {
+        return largest_of_all(shard, n, parts, rows); /* the last period, if it is cut short, may decide */
+    }
     bool listed = has_sizes(shard, n, parts);
     bool second = shard.cut == WEFT_CUT_ZIGZAG && n > weft_mul_saturated(weft_ceil_div(n, 2 * parts), parts); /* chunk p has rows */
     int64_t largest = listed ? shard.sizes->largest : second ? parts - 1 : shard.cut == WEFT_CUT_CYCLIC ? shard.first % parts : 0;
     int64_t offset;
-    *rows = listed ? shard.sizes->sizes[largest] : weft_ceil_div(n, parts);
+    *rows = listed ? shard.sizes->sizes[largest] : weft_min_i64(n, chunk_of(shard, n, parts));
     if (weft_cut_has_runs(shard)) {
         weft_part_range(shard, n, parts, largest, &offset, rows);
     }
@@ -218,6 +286,12 @@ int64_t weft_parts_filled(weft_placement shard, int64_t n, int64_t parts, int64_
 
 int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t index)
 {
+    if (weft_cut_has_runs(shard)) {
+        int64_t begin = runs_begin(shard, n, parts, index), end = runs_begin(shard, n, parts, index + 1), rows = end - begin;
+        int64_t next = index + 1;
+        for (; next < parts && (begin = end, end = runs_begin(shard, n, parts, next + 1), end - begin == rows); next++) {}
+        return next - index;
+    }
     if (has_sizes(shard, n, parts)) {
         int64_t next = index + 1;
         while (next < parts && shard.sizes->sizes[next] == shard.sizes->sizes[index]) {
@@ -225,17 +299,11 @@ int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t
         }
         return next - index;
     }
-    if (weft_cut_has_runs(shard)) {
-        int64_t begin = runs_begin(shard, n, parts, index), end = runs_begin(shard, n, parts, index + 1), rows = end - begin;
-        int64_t next = index + 1;
-        for (; next < parts && (begin = end, end = runs_begin(shard, n, parts, next + 1), end - begin == rows); next++) {}
-        return next - index;
-    }
     if (shard.cut == WEFT_CUT_BALANCED) {
         int64_t more = n % parts;
         return index < more ? more - index : parts - index;
     }
-    int64_t chunk = weft_ceil_div(n, parts), whole = chunk == 0 ? 0 : n / chunk;
+    int64_t chunk = chunk_of(shard, n, parts), whole = chunk == 0 ? 0 : n / chunk;
     bool last = index == whole && whole < parts && chunk > 0 && n % chunk != 0;
     return index < whole ? whole - index : last ? 1 : parts - index;
 }
@@ -247,21 +315,14 @@ static bool balanced_are_chunks(int64_t n, int64_t parts)
     return more == 0 || more == parts - 1 || n < parts;
 }
 
-/* Whether cyclic or zigzag parts are chunks. */
+/* Whether cyclic or zigzag parts, without a period, are chunks. */
 static bool runs_are_chunks(weft_placement shard, int64_t n, int64_t parts)
 {
     bool blocks = shard.first % parts == 0 && (n == 1 || weft_ceil_div(n, parts) == shard.block);
     return n == 0 || (shard.cut == WEFT_CUT_ZIGZAG ? n <= parts : blocks);
 }
 
-/* The different numbers of rows that the parts of a tensor dimension have, as far as it has been cut. */
-typedef struct extents {
-    int count; /* -1: too many to tell */
-    int64_t rows[16];
-    bool cut; /* into more than one part */
-} extents;
-
-static void add_extent(extents *e, int64_t rows)
+static void add_extent(weft_extents *e, int64_t rows)
 {
     for (int i = 0; i < e->count; i++) {
         if (e->rows[i] == rows) {
@@ -275,10 +336,9 @@ static void add_extent(extents *e, int64_t rows)
     }
 }
 
-/* Cuts all parts once more. */
-static void cut_extents(extents *e, weft_placement shard, int64_t parts)
+void weft_extents_cut(weft_extents *e, weft_placement shard, int64_t parts)
 {
-    extents finer = { .cut = e->cut || parts > 1, .count = e->count < 0 ? -1 : 0 };
+    weft_extents finer = { .cut = e->cut || parts > 1, .count = e->count < 0 ? -1 : 0 };
     for (int i = 0; i < e->count; i++) {
         for (int64_t c = 0; c < parts && finer.count >= 0; c += weft_parts_alike(shard, e->rows[i], parts, c)) {
             int64_t offset, extent;
@@ -289,24 +349,100 @@ static void cut_extents(extents *e, weft_placement shard, int64_t parts)
     *e = finer;
 }
 
-/* A Shard's canonical form, after others have cut the dimension into parts of these rows. */
-static weft_placement canonical(weft_placement placement, const extents *before, int64_t parts)
+/* Whether the number of rows of each part is among least .. most. */
+static bool all_have(const weft_extents *e, int64_t least, int64_t most)
 {
-    weft_cut_kind cut = placement.cut;
-    if (cut == WEFT_CUT_SIZES) {
-        cut = !before->cut && has_sizes(placement, before->rows[0], parts) ? placement.sizes->equal : WEFT_CUT_CHUNKS;
+    bool all = e->count >= 0;
+    for (int i = 0; i < e->count && all; i++) {
+        all = e->rows[i] >= least && e->rows[i] <= most;
     }
-    bool chunks = parts == 1 || before->count >= 0, runs = weft_cut_has_runs(placement);
-    for (int i = 0; i < before->count && chunks && parts > 1; i++) {
-        chunks = runs ? runs_are_chunks(placement, before->rows[i], parts) : balanced_are_chunks(before->rows[i], parts);
+    return all;
+}
+
+/* The cut of `rows` rows in canonical form, where it does not repeat. */
+static weft_placement canonical_cut(weft_placement placement, int64_t rows, int64_t parts)
+{
+    if (placement.cut == WEFT_CUT_SIZES) {
+        bool has = has_sizes(placement, rows, parts);
+        placement.cut = has ? placement.sizes->equal.cut : WEFT_CUT_CHUNKS;
+        placement.block = has ? placement.sizes->equal.block : 0;
     }
-    if ((cut == WEFT_CUT_BALANCED || runs) && chunks) {
-        cut = WEFT_CUT_CHUNKS;
+    bool runs = placement.cut == WEFT_CUT_CYCLIC || placement.cut == WEFT_CUT_ZIGZAG;
+    if ((runs && runs_are_chunks(placement, rows, parts)) ||
+        (placement.cut == WEFT_CUT_BALANCED && balanced_are_chunks(rows, parts))) {
+        placement.cut = WEFT_CUT_CHUNKS;
+        placement.block = 0;
     }
-    bool cyclic = cut == WEFT_CUT_CYCLIC;
-    return (weft_placement){ .kind = WEFT_SHARD, .dim = placement.dim, .cut = cut,
-                             .sizes = cut == WEFT_CUT_SIZES ? placement.sizes : NULL, .level = placement.level,
-                             .block = cyclic ? placement.block : 0, .first = cyclic ? (int)(placement.first % parts) : 0 };
+    if (placement.cut == WEFT_CUT_CYCLIC && placement.first % parts == 0 && rows <= weft_mul_saturated(placement.block, parts)) {
+        placement.cut = WEFT_CUT_CHUNKS; /* one block for each part */
+    }
+    return placement;
+}
+
+/* A periodic cut whose runs are blocks of one size is cyclic. `once`: no part is longer than the period. */
+static weft_placement canonical_period(weft_placement placement, int64_t parts, bool once)
+{
+    int64_t round;
+    placement = canonical_cut(placement, placement.period, parts);
+    if (placement.cut == WEFT_CUT_CHUNKS && (placement.block > 0 || once || placement.period % parts == 0)) {
+        placement.cut = WEFT_CUT_CYCLIC;
+        placement.block = chunk_of(placement, placement.period, parts);
+        placement.first = 0;
+    }
+    if (placement.cut == WEFT_CUT_CYCLIC &&
+        (once || (weft_mul_checked(placement.block, parts, &round) && placement.period % round == 0))) {
+        placement.period = 0;
+    }
+    return placement;
+}
+
+/* A cut in canonical form where it does not repeat, after others have cut the dimension into parts of these rows. */
+static weft_placement canonical_once(weft_placement placement, const weft_extents *before, int64_t parts)
+{
+    if (placement.cut == WEFT_CUT_SIZES) { /* of a dimension that was not cut before */
+        placement = before->cut ? weft_shard(placement.dim) : canonical_cut(placement, before->rows[0], parts);
+    }
+    bool chunks = parts == 1 || before->count >= 0, once = chunks;
+    for (int i = 0; i < before->count && once && parts > 1; i++) {
+        weft_placement alike = canonical_cut(placement, before->rows[i], parts);
+        once = alike.cut == WEFT_CUT_CHUNKS;
+        chunks = chunks && once && alike.block == 0;
+    }
+    placement.cut = once ? WEFT_CUT_CHUNKS : placement.cut;
+    placement.block = chunks ? 0 : placement.block; /* as given, also beyond all rows: ScaLAPACK compares blocks */
+    return placement;
+}
+
+/* A Shard's canonical form, after others have cut the dimension into parts of these rows. */
+static weft_placement canonical(weft_placement placement, const weft_extents *before, int64_t parts)
+{
+    const int level = placement.level;
+    /* Sizes without a period are those of a whole dimension. */
+    bool needs_period = placement.cut == WEFT_CUT_SIZES && before->cut;
+    if (parts == 1 || all_have(before, 0, 0) || (all_have(before, placement.period, placement.period) && !needs_period)) {
+        placement.period = 0;
+    }
+    if (placement.cut == WEFT_CUT_CHUNKS && placement.block > 0) {
+        bool fits = all_have(before, 0, weft_mul_saturated(placement.block, parts));
+        placement.cut = fits ? WEFT_CUT_CYCLIC : WEFT_CUT_CHUNKS;
+        placement.block = fits ? placement.block : 0; /* of another dimension, as sizes that do not fit */
+    }
+    if (placement.period > 0) {
+        placement = canonical_period(placement, parts, all_have(before, 0, placement.period));
+    }
+    if (placement.period == 0) {
+        placement = canonical_once(placement, before, parts);
+    }
+    bool cyclic = placement.cut == WEFT_CUT_CYCLIC;
+    return (weft_placement){ .kind = WEFT_SHARD, .dim = placement.dim, .cut = placement.cut,
+                             .sizes = placement.cut == WEFT_CUT_SIZES ? placement.sizes : NULL, .level = level,
+                             .period = placement.period, .block = cyclic || placement.cut == WEFT_CUT_CHUNKS ? placement.block : 0,
+                             .first = cyclic ? (int)(placement.first % parts) : 0 };
+}
+
+weft_placement weft_cut_canonical(weft_placement shard, int64_t rows, int64_t parts)
+{
+    return canonical(shard, &(weft_extents){ 1, { rows }, false }, parts);
 }
 
 /* Numbers the levels of each tensor dimension that is not cut from left to right. */
@@ -331,19 +467,19 @@ static void settle_levels(const weft_mesh_impl *mesh, const int order[], weft_pl
 
 void weft_placements_settle(const weft_mesh_impl *mesh, const int64_t shape[], weft_placement placements[])
 {
-    extents of[WEFT_MAX_DIMS] = { { 0 } };
+    weft_extents of[WEFT_MAX_DIMS] = { { 0 } };
     int order[WEFT_MAX_DIMS];
     weft_cut_order(mesh->ndim, placements, order);
     for (int i = 0; i < mesh->ndim; i++) {
         int m = order[i];
         weft_placement *p = &placements[m];
         if (p->kind == WEFT_SHARD) {
-            extents *before = &of[p->dim];
+            weft_extents *before = &of[p->dim];
             if (!before->cut) {
-                *before = (extents){ 1, { shape[p->dim] }, false };
+                *before = (weft_extents){ 1, { shape[p->dim] }, false };
             }
             *p = canonical(*p, before, mesh->shape[m]);
-            cut_extents(before, *p, mesh->shape[m]);
+            weft_extents_cut(before, *p, mesh->shape[m]);
         }
     }
     settle_levels(mesh, order, placements);

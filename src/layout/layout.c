@@ -73,7 +73,8 @@ static uint64_t word_of(weft_placement p)
 /* 0: there are none. */
 static uint64_t details_of(weft_placement p)
 {
-    return p.sizes != NULL ? p.sizes->digest : p.block > 0 ? weft_digest_add((uint64_t)p.first, (uint64_t)p.block) : 0;
+    uint64_t details = p.sizes != NULL ? p.sizes->digest : p.block > 0 ? weft_digest_add((uint64_t)p.first, (uint64_t)p.block) : 0;
+    return p.period > 0 ? weft_digest_add(details, (uint64_t)p.period) : details;
 }
 
 static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placements, int ndim,
@@ -156,7 +157,7 @@ static bool are_settled(const weft_mesh_impl *mesh, const weft_placement placeme
     bool settled = true;
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = placements[m];
-        settled = settled && (p.kind != WEFT_SHARD || (p.cut == WEFT_CUT_CHUNKS && p.level == 0));
+        settled = settled && (p.kind != WEFT_SHARD || (weft_cut_is_chunks(p) && p.level == 0));
     }
     return settled;
 }

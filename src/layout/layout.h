@@ -83,12 +83,18 @@ weft_status weft_placements_check_sizes(const weft_mesh_impl *mesh, const weft_p
 
 /* ---- cuts (cut.c)
  *
- * A Shard cuts n rows into `parts` parts. If its listed sizes do not add up to n rows in so many parts, it cuts chunks. This
- * happens in layouts between two others, when a plan changes one mesh dimension after the other.
+ * A Shard cuts n rows into `parts` parts. If its listed sizes do not add up to n rows in so many parts, or chunks of its block do
+ * not hold n rows, it cuts chunks of ceil(n / parts). This happens in layouts between two others, when a plan changes one mesh
+ * dimension after the other.
  *
  * Rows are numbered in the order in which the parts store them: those of part 0 first. This is the order of the global indices
- * except where a cut is cyclic or zigzag (nesting.c). */
+ * except where a cut is cyclic, zigzag or periodic (nesting.c). */
 
+/* Whether a Shard cuts chunks of ceil(n / parts) rows. */
+static inline bool weft_cut_is_chunks(weft_placement shard)
+{
+    return shard.cut == WEFT_CUT_CHUNKS && shard.block == 0 && shard.period == 0;
+}
 /* Whether a part may be several runs of rows. */
 bool weft_cut_has_runs(weft_placement shard);
 /* Finds run number `run` of a part: where it begins among the n rows that are cut. Returns its length; 0: the part has no more. */
@@ -103,6 +109,16 @@ int64_t weft_part_largest(weft_placement shard, int64_t n, int64_t parts, int64_
 int64_t weft_parts_filled(weft_placement shard, int64_t n, int64_t parts, int64_t first, int64_t last);
 /* How many parts from `index` on have as many rows as it: 1 or more. */
 int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t index);
+/* The different numbers of rows that the parts of a dimension have, as far as it has been cut. */
+typedef struct weft_extents {
+    int count; /* -1: too many to tell */
+    int64_t rows[16];
+    bool cut; /* into more than one part */
+} weft_extents;
+/* Cuts all parts once more. */
+void weft_extents_cut(weft_extents *extents, weft_placement shard, int64_t parts);
+/* A Shard's canonical form where `rows` rows are cut that have not been cut before. */
+weft_placement weft_cut_canonical(weft_placement shard, int64_t rows, int64_t parts);
 /* The mesh dimensions in the order in which they cut a dimension that they share: by level, then from left to right. */
 void weft_cut_order(int mesh_ndim, const weft_placement placements[], int order[]);
 /* Cuts and levels in canonical form, in place: those that make the same parts of this shape are equal. Sizes that do not fit
@@ -114,7 +130,7 @@ struct weft_sizes {
     weft_sizes *next; /* in its bucket */
     uint64_t digest; /* equal for equal lists on all processes */
     int64_t count, total, largest; /* `largest`: the first part with the most rows */
-    weft_cut_kind equal;           /* WEFT_CUT_SIZES: to no other cut */
+    weft_placement equal;          /* the simplest cut with these parts; WEFT_CUT_SIZES: none */
     int64_t *begin;                /* count + 1: where each part begins */
     int64_t *filled;               /* count + 1: how many parts before each one have rows */
     int64_t sizes[];
@@ -140,7 +156,7 @@ typedef struct weft_layout {
     weft_dtype dtype;
     int64_t panel_rows; /* panels are cut at row numbers of the WHOLE dimension that are multiples of this; >= 1 */
     bool has_partial;
-    bool has_runs; /* a cut is cyclic or zigzag: shards may not be boxes of global indices */
+    bool has_runs; /* a cut is cyclic, zigzag or periodic: shards may not be boxes of global indices */
     uint64_t hash; /* for the table: includes the mesh's address */
     /* Equal on every process: a digest of type, shape and the mesh's shape, in the second one also of the
      * placements. Without the mesh's ranks; mesh->digest has them. */
@@ -219,7 +235,7 @@ void weft_layout_mark_changed_cuts(const weft_layout *a, const weft_layout *b, b
 
 /* ---- rows in the order of parts (nesting.c)
  *
- * Where a cut is cyclic or zigzag, rows are numbered as they are stored: boxes of shards, panels and kernels have these numbers. */
+ * Where a cut is cyclic, zigzag or periodic, rows are numbered as they are stored: boxes of shards, panels and kernels have these numbers. */
 
 /* Whether the rows of a dimension have the same numbers in both layouts: those of the global indices, or by the same cuts. */
 bool weft_layouts_number_alike(const weft_layout *a, const weft_layout *b, int dim);

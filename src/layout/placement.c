@@ -45,7 +45,8 @@ weft_placement weft_partial(weft_reduce_op op)
 
 bool weft_same_cut(weft_placement a, weft_placement b)
 {
-    return a.cut == b.cut && (a.cut != WEFT_CUT_SIZES || a.sizes == b.sizes) &&
+    return a.cut == b.cut && a.period == b.period && (a.cut != WEFT_CUT_SIZES || a.sizes == b.sizes) &&
+           (a.cut != WEFT_CUT_CHUNKS || a.block == b.block) &&
            (a.cut != WEFT_CUT_CYCLIC || (a.block == b.block && a.first == b.first));
 }
 
@@ -85,9 +86,18 @@ static weft_status normalize_shard(weft_placement in, int index, int ndim, weft_
                  in.dim);
         return WEFT_ERR_LAYOUT;
     }
+    if (in.period < 0) {
+        snprintf(why, why_size, "entry %d is Shard(%d) with a period of %lld rows, expected at least 0", index, in.dim,
+                 (long long)in.period);
+        return WEFT_ERR_LAYOUT;
+    }
     if (in.level < 0) {
         snprintf(why, why_size, "entry %d is Shard(%d) with level %d, expected at least 0", index, in.dim, in.level);
         return WEFT_ERR_LAYOUT;
+    }
+    if (in.cut == WEFT_CUT_CHUNKS && in.block > 0) {
+        in.cut = WEFT_CUT_CYCLIC;
+        in.first = 0;
     }
     if (in.cut == WEFT_CUT_CYCLIC && (in.block < 1 || in.first < 0)) {
         snprintf(why, why_size, "entry %d is Shard(%d) in blocks of %lld rows, the first one to part %d, expected at least 1 and 0",
@@ -96,7 +106,7 @@ static weft_status normalize_shard(weft_placement in, int index, int ndim, weft_
     }
     bool cyclic = in.cut == WEFT_CUT_CYCLIC;
     *out = (weft_placement){ .kind = WEFT_SHARD, .dim = in.dim < 0 ? in.dim + ndim : in.dim, .cut = in.cut,
-                             .sizes = in.cut == WEFT_CUT_SIZES ? in.sizes : NULL, .level = in.level,
+                             .sizes = in.cut == WEFT_CUT_SIZES ? in.sizes : NULL, .level = in.level, .period = in.period,
                              .block = cyclic ? in.block : 0, .first = cyclic ? in.first : 0 };
     return WEFT_OK;
 }
@@ -149,7 +159,7 @@ weft_status weft_placements_check_sizes(const weft_mesh_impl *mesh, const weft_p
         int m = order[i];
         weft_placement p = placements[m];
         bool listed = p.kind == WEFT_SHARD && p.cut == WEFT_CUT_SIZES;
-        if (listed && cut[p.dim]) {
+        if (listed && cut[p.dim] && p.period == 0) {
             snprintf(why, why_size, "entry %d lists sizes of dimension %d, which another mesh dimension cuts before it", m, p.dim);
             return WEFT_ERR_LAYOUT;
         }
@@ -158,7 +168,12 @@ weft_status weft_placements_check_sizes(const weft_mesh_impl *mesh, const weft_p
                      (long long)p.sizes->count, m, (long long)mesh->shape[m]);
             return WEFT_ERR_LAYOUT;
         }
-        if (listed && p.sizes->total != shape[p.dim]) {
+        if (listed && p.period > 0 && p.sizes->total != p.period) {
+            snprintf(why, why_size, "entry %d lists sizes of %lld rows in all, and repeats every %lld", m, (long long)p.sizes->total,
+                     (long long)p.period);
+            return WEFT_ERR_LAYOUT;
+        }
+        if (listed && p.period == 0 && p.sizes->total != shape[p.dim]) {
             snprintf(why, why_size, "entry %d lists sizes of %lld rows in all, and dimension %d has %lld", m,
                      (long long)p.sizes->total, p.dim, (long long)shape[p.dim]);
             return WEFT_ERR_LAYOUT;
@@ -275,10 +290,13 @@ static bool read_shard(const char **text, weft_placement *out)
         out->cut = WEFT_CUT_SIZES;
         right = read_sizes(text, &out->sizes);
     }
+    if (right && take(text, '%')) {
+        right = read_number(text, &out->period) && out->period > 0;
+    }
     return right && (!take(text, '@') || (read_dim(text, &out->level) && out->level >= 0));
 }
 
-/* One of R, S0, S(0), S0=, S0{1,2}, S0*64, S0*64+1, S0z, S0@1, P, P(sum). */
+/* One of R, S0, S(0), S0=, S0{1,2}, S0*64, S0*64+1, S0z, S0%10, S0@1, P, P(sum). */
 static bool read_placement(const char **text, weft_placement *out)
 {
     skip_blanks(text);
@@ -352,11 +370,14 @@ static void write_cut(weft_text *text, weft_placement shard, int64_t most)
     if (shard.cut == WEFT_CUT_ZIGZAG) {
         weft_text_add(text, "z");
     }
-    if (shard.cut == WEFT_CUT_CYCLIC) {
+    if (shard.cut == WEFT_CUT_CYCLIC || (shard.cut == WEFT_CUT_CHUNKS && shard.block > 0)) {
         weft_text_add(text, "*%lld", (long long)shard.block);
-        if (shard.first != 0) {
+        if (shard.cut == WEFT_CUT_CYCLIC && shard.first != 0) {
             weft_text_add(text, "+%d", shard.first);
         }
+    }
+    if (shard.period > 0) {
+        weft_text_add(text, "%%%lld", (long long)shard.period);
     }
     if (shard.level != 0) {
         weft_text_add(text, "@%d", shard.level);

@@ -201,7 +201,7 @@ static weft_status place_parameter(const weft_parallel_plan *plan, const weft_pl
                                    const weft_module_impl *module, weft_module_slot *slot)
 {
     const weft_layout *layout = slot->tensor->layout;
-    weft_placement placements[WEFT_MAX_DIMS], use[WEFT_MAX_DIMS];
+    weft_placement placements[WEFT_MAX_DIMS] = { 0 }, use[WEFT_MAX_DIMS];
     int ndim = plan->mesh->ndim;
     bool gathers = false;
     for (int d = 0; d < ndim; d++) {

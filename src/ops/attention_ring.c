@@ -183,7 +183,8 @@ static weft_placement place_rows(const attention *a, const weft_attention_layout
     int zigzag = 0;
     for (int i = 0; i < 3; i++) {
         weft_placement placement = all[i]->placements[m];
-        zigzag += placement.cut == WEFT_CUT_ZIGZAG && weft_layout_parts(all[i], all[i]->ndim - 2) == all[i]->mesh->shape[m];
+        zigzag += placement.cut == WEFT_CUT_ZIGZAG && placement.period == 0 &&
+                  weft_layout_parts(all[i], all[i]->ndim - 2) == all[i]->mesh->shape[m];
     }
     rows.cut = zigzag == 3 && of->mask == NULL ? WEFT_CUT_ZIGZAG : WEFT_CUT_CHUNKS;
     return rows;

@@ -138,7 +138,7 @@ static bool has_other_cuts(const weft_layout *layout)
     bool has = false;
     for (int m = 0; m < layout->mesh->ndim; m++) {
         weft_placement p = layout->placements[m];
-        has |= p.kind == WEFT_SHARD && (p.cut != WEFT_CUT_CHUNKS || p.level != 0);
+        has |= p.kind == WEFT_SHARD && (!weft_cut_is_chunks(p) || p.level != 0);
     }
     return has;
 }

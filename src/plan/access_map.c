@@ -42,6 +42,7 @@ bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, con
         if (cuts != NULL && placements[m].kind == WEFT_SHARD) {
             placements[m].cut = cuts[m].cut;
             placements[m].sizes = cuts[m].sizes;
+            placements[m].block = cuts[m].block;
             placements[m].level = cuts[m].level;
         }
     }

@@ -110,7 +110,8 @@ static bool cuts_alike(const weft_factored_mesh *factored, const weft_layout *la
     weft_placement shard = layout->placements[m];
     int begin = factored->first[m], end = factored->first[m + 1];
     bool alike = end - begin == 1 ||
-                 (shard.cut == WEFT_CUT_CHUNKS && chunks_alike(rows, factored->fine->shape + begin, end - begin));
+                 (weft_cut_is_chunks(shard) &&
+                  chunks_alike(rows, factored->fine->shape + begin, end - begin));
     int64_t parts = layout->mesh->shape[m];
     for (int64_t c = 0; c < parts && alike; c += weft_parts_alike(shard, rows, parts, c)) {
         int64_t offset, extent;

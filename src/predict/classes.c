@@ -29,7 +29,7 @@ static uint64_t add_layout(uint64_t digest, const weft_layout *layout, int rank)
     }
     for (int m = 0; m < layout->mesh->ndim; m++) {
         weft_placement p = layout->placements[m];
-        if (p.sizes != NULL || weft_cut_has_runs(p)) { /* each part exchanges with others than the next one */
+        if (p.sizes != NULL || p.block > 0 || weft_cut_has_runs(p)) { /* each part exchanges with others than the next one */
             digest = weft_digest_add(digest, (uint64_t)box.offset[p.dim]);
         }
     }

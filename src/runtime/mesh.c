@@ -192,11 +192,11 @@ static bool check_placement(const char *function, int index, weft_placement p)
 {
     bool cut = (int)p.cut >= WEFT_CUT_CHUNKS && p.cut <= WEFT_CUT_ZIGZAG && (p.cut != WEFT_CUT_SIZES || p.sizes != NULL) &&
                (p.cut != WEFT_CUT_CYCLIC || (p.block > 0 && p.first >= 0));
-    bool right = p.kind == WEFT_REPLICATE || (p.kind == WEFT_SHARD && cut && p.level >= 0) ||
+    bool right = p.kind == WEFT_REPLICATE || (p.kind == WEFT_SHARD && cut && p.level >= 0 && p.period >= 0) ||
                  (p.kind == WEFT_PARTIAL && (int)p.op >= WEFT_SUM && p.op <= WEFT_MAX);
     if (!right) {
-        weft_fail(WEFT_ERR_LAYOUT, function, "placements[%d] has kind %d, op %d, cut %d, %s sizes and level %d, which are no placement",
-                  index, (int)p.kind, (int)p.op, (int)p.cut, p.sizes == NULL ? "no" : "some", p.level);
+        weft_fail(WEFT_ERR_LAYOUT, function, "placements[%d] has kind %d, op %d, cut %d, %s sizes, level %d and period %lld, which are no placement", index,
+                  (int)p.kind, (int)p.op, (int)p.cut, p.sizes == NULL ? "no" : "some", p.level, (long long)p.period);
     }
     return right;
 }

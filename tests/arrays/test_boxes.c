@@ -158,7 +158,7 @@ static bool has_numbers(const hosted_shard *found, const void *scene, char *text
 {
     const box_scene *s = scene;
     for (int64_t i = 0; i < found->count; i++) {
-        int64_t expected = dense_index(s->ndim, s->shape, found->offset, found->extent, i) + 1;
+        int64_t expected = shard_element(found, s->ndim, s->shape, i) + 1;
         if (((int32_t *)found->values)[i] != expected) {
             snprintf(text, size, "element %lld is %d, expected %lld", (long long)i, ((int32_t *)found->values)[i],
                      (long long)expected);

@@ -319,7 +319,7 @@ static void write_values(const hosted_shard *shard, const void *context)
 {
     const input *x = context;
     for (int64_t i = 0; i < shard->count; i++) {
-        int64_t element = dense_index(x->ndim, x->shape, shard->offset, shard->extent, i);
+        int64_t element = shard_element(shard, x->ndim, x->shape, i);
         double value = value_of(x, shard->coordinate, element);
         float narrow = (float)value;
         if (x->dtype == WEFT_BF16) { /* the upper half of it */

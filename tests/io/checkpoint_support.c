@@ -69,7 +69,7 @@ static void write_numbered(const hosted_shard *s, const void *context)
         first &= n->placements[m].kind != WEFT_PARTIAL || s->coordinate[m] == 0;
     }
     for (int64_t i = 0; i < s->count; i++) {
-        int64_t at = dense_index(n->ndim, n->shape, s->offset, s->extent, i);
+        int64_t at = shard_element(s, n->ndim, n->shape, i);
         ((double *)s->values)[i] = first ? (double)element_value(n->number, at, n->dtype) : 0;
     }
 }

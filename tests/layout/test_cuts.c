@@ -4,9 +4,14 @@
 
 static weft_placement any_cut(prng *random, int64_t n, int64_t parts)
 {
-    weft_placement p = { .kind = WEFT_SHARD, .cut = (weft_cut_kind)prng_below(random, 5), .block = 1 + prng_below(random, 9),
-                         .first = (int)prng_below(random, parts) };
-    return p.cut == WEFT_CUT_SIZES ? sizes_of_rows(random, 0, parts, n) : p;
+    weft_placement p = { .kind = WEFT_SHARD, .cut = (weft_cut_kind)prng_below(random, 5) };
+    int64_t block = 1 + prng_below(random, 9);
+    int first = (int)prng_below(random, parts);
+    if (p.cut == WEFT_CUT_CYCLIC) {
+        p.block = block;
+        p.first = first;
+    }
+    return perhaps_periodic(random, parts, p.cut == WEFT_CUT_SIZES ? sizes_of_rows(random, 0, parts, n) : p);
 }
 
 /* Runs of a part ascend, are as long as it together, and have each row once. */
@@ -114,16 +119,16 @@ static void equal_cuts_are_one(void **state)
         { "S0{0,10,0,0},R", "[S0{0,10,0,0},R]", 10, 4, 1 },
         { "S0{10},R", "[S0,R]", 10, 1, 3 },
         { "S0,S0{4,5,1}", "[S0,S0{4,5,1}]", 10, 1, 3 }, /* the first of more than one rank */
-        { "S0{9,1},S0=", "[S0{9,1},S0=]", 10, 2, 4 },
+        { "S0{9,1},S0=", "[S0*9,S0=]", 10, 2, 4 },
         { "S0@3,S0@1", "[S0@1,S0]", 10, 2, 4 }, /* levels are numbers in the order of cutting */
         { "S0@1,S0@1", "[S0,S0]", 10, 2, 4 },
         { "S0,S0@7", "[S0,S0]", 10, 2, 4 },
         { "S0@7,R", "[S0,R]", 10, 2, 4 },
         { "S0@1,S1", "[S0,S1]", 10, 2, 4 },
         { "S0@1,S0", "[S0,S0]", 10, 2, 1 }, /* one rank cuts nothing */
-        { "S0=@1,S0{9,1}", "[S0@1,S0{9,1}]", 10, 3, 2 },
-        { "S0=@1,S0{6,4}", "[S0=@1,S0{6,4}]", 10, 4, 2 },
-        { "S0{9,1},S0@0", "[S0{9,1},S0]", 10, 2, 4 },
+        { "S0=@1,S0{9,1}", "[S0@1,S0*9]", 10, 3, 2 },
+        { "S0=@1,S0{6,4}", "[S0=@1,S0*6]", 10, 4, 2 },
+        { "S0{9,1},S0@0", "[S0*9,S0]", 10, 2, 4 },
         { "S0=@1,S0=", "[S0=@1,S0]", 10, 4, 2 }, /* 5 rows over four ranks */
         { "S0*2,S1*1+0", "[S0*2,S1*1]", 10, 4, 3 },
         { "S0*3,R", "[S0,R]", 10, 4, 1 },     /* one block for each */
@@ -133,6 +138,32 @@ static void equal_cuts_are_one(void **state)
         { "S0*2+1,R", "[S0,R]", 0, 4, 1 },
         { "S0Z,S0z", "[S0z,S0z]", 40, 4, 3 },
         { "S0*7,R", "[S0,R]", 10, 1, 3 },
+        { "S0*100,R", "[S0*100,R]", 5, 4, 1 },
+        { "S0{5,0,0,0},R", "[S0*5,R]", 5, 4, 1 },
+        { "S0{0,5,0,0},R", "[S0{0,5,0,0},R]", 5, 4, 1 },
+        { "S0%8,R", "[S0*2,R]", 32, 4, 1 }, /* the period is a round */
+        { "S0=%8,R", "[S0*2,R]", 32, 4, 1 },
+        { "S0%10,R", "[S0%10,R]", 30, 4, 1 },
+        { "S0%10,R", "[S0,R]", 10, 4, 1 },
+        { "S0=%10,R", "[S0=,R]", 10, 4, 1 },
+        { "S0=%11,R", "[S0%11,R]", 33, 4, 1 }, /* 3, 3, 3, 2 */
+        { "S0{5,5}%10,R", "[S0*5,R]", 40, 2, 1 },
+        { "S0{4,6}%10,R", "[S0{4,6}%10,R]", 40, 2, 1 },
+        { "S0*2%16,R", "[S0*2,R]", 64, 4, 1 },
+        { "S0*2%10,R", "[S0*2%10,R]", 40, 4, 1 },
+        { "S0*4+1%10,R", "[S0*4+1%10,R]", 40, 4, 1 },
+        { "S0*3%10,R", "[S0%10,R]", 40, 4, 1 },
+        { "S0*8,R", "[S0,R]", 30, 4, 1 },
+        { "S0*9,R", "[S0*9,R]", 30, 4, 1 },
+        { "S0{20,10},R", "[S0*20,R]", 30, 2, 1 },
+        { "S0z%4,R", "[S0*1,R]", 40, 4, 1 },    /* no part has two chunks */
+        { "S0z%20,R", "[S0z%20,R]", 40, 4, 1 },
+        { "S0z%20,R", "[S0,R]", 0, 4, 1 },
+        { "S0%7,R", "[S0,R]", 10, 1, 3 },
+        { "S0%50,R", "[S0*13,R]", 20, 4, 1 },
+        { "S0=%50,R", "[S0=%50,R]", 20, 4, 1 },
+        { "S0,S0%10", "[S0,S0]", 20, 2, 4 },
+        { "S0,S0{1,9}%10", "[S0,S0{1,9}%10]", 40, 2, 2 },
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(rows); i++) {
         weft_layout_table *own = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);

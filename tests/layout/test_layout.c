@@ -344,7 +344,7 @@ static void chunks_are_torch_chunk(void **state)
             for (int64_t i = 0; i < parts; i++) {
                 int64_t offset, extent, expected_offset, expected;
                 weft_part_range(weft_shard(0), n, parts, i, &offset, &extent);
-                reference_chunk(n, parts, i, &expected_offset, &expected);
+                reference_chunk(n, parts, 0, i, &expected_offset, &expected);
                 assert_int_equal(extent, expected);
                 assert_int_equal(offset, expected_offset);
             }

@@ -27,7 +27,7 @@ static void write_numbers(const hosted_shard *shard, const void *context)
     const scene *s = n->scene;
     int64_t limit = s->ndim > 0 && s->shape[0] > 0 ? s->shape[0] : 1;
     for (int64_t e = 0; e < shard->count; e++) {
-        int64_t number = dense_index(n->ndim, n->shape, shard->offset, shard->extent, e);
+        int64_t number = shard_element(shard, n->ndim, n->shape, e);
         prng element = { n->salt + (uint64_t)number * 77 };
         write_as(s->dtype, shard->values, e, (double)prng_below(&element, limit));
     }

@@ -80,14 +80,15 @@ static bool judge(const hosted_shard *found, const void *expected, char *text, s
 {
     const answer *a = expected;
     const oracle_output *output = a->output;
-    void *box = malloc((size_t)found->count * 8 + 8);
-    copy_box_out(output->ndim, output->shape, weft_dtype_size(output->dtype), output->elements, found->offset,
-                 found->extent, box);
+    const size_t element_size = weft_dtype_size(output->dtype);
+    char *expected_shard = malloc((size_t)found->count * element_size + 1);
     bool near = true;
     for (int64_t i = 0; i < found->count && near; i++) {
-        near = is_near(a, found->values, box, i, text, size);
+        int64_t element = shard_element(found, output->ndim, output->shape, i);
+        memcpy(expected_shard + (size_t)i * element_size, (const char *)output->elements + (size_t)element * element_size, element_size);
+        near = is_near(a, found->values, expected_shard, i, text, size);
     }
-    free(box);
+    free(expected_shard);
     return near;
 }
 

@@ -231,7 +231,7 @@ static void write_addends(const hosted_shard *shard, const void *context)
 {
     const scene *s = context;
     for (int64_t e = 0; e < shard->count; e++) {
-        int64_t element = dense_index(s->ndim, s->shape, shard->offset, shard->extent, e);
+        int64_t element = shard_element(shard, s->ndim, s->shape, e);
         store(s->dtype, shard->values, e, addend(s, shard->coordinate, element));
     }
 }
@@ -297,7 +297,7 @@ static bool judge(const hosted_shard *found, const void *expected, char *text, s
     }
     order o = order_of(s, e->kept);
     for (int64_t i = 0; i < found->count; i++) {
-        int64_t element = dense_index(s->ndim, s->shape, found->offset, found->extent, i);
+        int64_t element = shard_element(found, s->ndim, s->shape, i);
         double right = expected_at(e, &o, coordinate, element);
         if (!same_bits(s, found->values, i, right)) {
             snprintf(text, size, "element %d is %.17g, expected %.17g from %s", (int)i,

@@ -140,7 +140,7 @@ bool has_runs(int count, const weft_placement placements[])
 {
     bool runs = false;
     for (int m = 0; m < count; m++) {
-        runs = runs || (placements[m].kind == WEFT_SHARD && placements[m].cut > WEFT_CUT_SIZES);
+        runs = runs || (placements[m].kind == WEFT_SHARD && (placements[m].cut > WEFT_CUT_SIZES || placements[m].period > 0));
     }
     return runs;
 }

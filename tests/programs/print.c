@@ -75,10 +75,10 @@ static void print_shard(FILE *file, weft_placement p)
 {
     const int64_t *sizes;
     int parts = weft_placement_sizes(p, &sizes);
-    bool fields = p.level != 0 || p.cut > WEFT_CUT_SIZES;
+    bool fields = p.level != 0 || p.cut > WEFT_CUT_SIZES || p.block != 0 || p.period != 0;
     if (fields) {
-        fprintf(file, "{ WEFT_SHARD, .dim = %d, .cut = (weft_cut_kind)%d, .level = %d, .block = %lld, .first = %d, .sizes = ", p.dim,
-                (int)p.cut, p.level, (long long)p.block, p.first);
+        fprintf(file, "{ WEFT_SHARD, .dim = %d, .cut = (weft_cut_kind)%d, .level = %d, .block = %lld, .first = %d, .period = %lld, .sizes = ",
+                p.dim, (int)p.cut, p.level, (long long)p.block, p.first, (long long)p.period);
     }
     if (parts > 0) {
         fprintf(file, "weft_shard_sizes(%d, %d, ", p.dim, parts);

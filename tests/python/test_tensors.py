@@ -498,7 +498,8 @@ def test_runs():
     ranks = wt.world_size()
     mesh = wt.Mesh((ranks,), ("all",))
     x = np.arange(30.0).reshape(10, 3)
-    for placement, text in ((Shard(0, wt.Cyclic(2)), "S0*2"), (Shard(0, wt.Cyclic(3, ranks - 1)), f"S0*3+{ranks - 1}"), (Shard(0, "zigzag"), "S0z")):
+    for placement, text in ((Shard(0, wt.Cyclic(2)), "S0*2"), (Shard(0, wt.Cyclic(3, ranks - 1)), f"S0*3+{ranks - 1}"), (Shard(0, "zigzag"), "S0z"),
+                            (Shard(0, period=5), "S0%5"), (Shard(0, "balanced", period=5), "S0=%5")):
         assert str(placement) == text.removesuffix("+0")
         assert eval(repr(placement), {"Shard": Shard, "Cyclic": wt.Cyclic}) == placement # noqa: S307
         a = wt.asarray(x, mesh=mesh, placements=placement)
@@ -516,6 +517,11 @@ def test_runs():
         if a.placements == (placement,):
             with pytest.raises(ValueError, match="several runs of rows, and no boxes"):
                 a.local_box()
+    b = wt.asarray(x.reshape(2, 5, 3), mesh=mesh, placements="S1")
+    assert b.reshape(10, 3).placements == wt.zeros(10, 3, mesh=mesh, placements="S0%5").placements
+    assert b.reshape(10, 3).reshape(2, 5, 3).placements == b.placements
+    with pytest.raises(ValueError, match="is out of range"):
+        Shard(0, period=-1)
     for block, first in ((0, 0), (1, -1)):
         with pytest.raises(ValueError, match="is out of range"):
             wt.Cyclic(block, first)

@@ -25,7 +25,23 @@ static inline weft_placement sizes_of_rows(prng *random, int dim, int64_t parts,
     return placement;
 }
 
-/* Cyclic or zigzag. */
+/* Makes a cut repeat after a few rows in one case of three, any cut but the given one in half of these. Drawn beside the others,
+ * whose sequence stays. */
+static inline weft_placement perhaps_periodic(const prng *random, int64_t parts, weft_placement p)
+{
+    prng own = *random;
+    if (prng_below(&own, 3) == 0) {
+        int64_t period = 1 + prng_below(&own, 14), kind = prng_below(&own, 6);
+        if (kind < 2) {
+            p = kind == 0 ? weft_shard(p.dim) : weft_shard_balanced(p.dim);
+        }
+        p = kind == 2 || p.cut == WEFT_CUT_SIZES ? sizes_of_rows(&own, p.dim, parts, period) : p;
+        p.period = period;
+    }
+    return p;
+}
+
+/* Cyclic, zigzag or periodic. */
 static inline weft_placement cut_in_runs(prng *random, int dim, int64_t parts)
 {
     weft_placement p = { .kind = WEFT_SHARD, .dim = dim, .cut = WEFT_CUT_ZIGZAG };
@@ -34,7 +50,7 @@ static inline weft_placement cut_in_runs(prng *random, int dim, int64_t parts)
         p.block = 1 + (prng_below(random, 3) == 0 ? 0 : prng_below(random, 12));
         p.first = prng_below(random, 2) == 0 ? 0 : (int)prng_below(random, parts);
     }
-    return p;
+    return perhaps_periodic(random, parts, p);
 }
 
 /* Whether mesh dimension m is the first of those that shard its tensor dimension. */

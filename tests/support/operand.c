@@ -84,7 +84,7 @@ static void write_addends(const hosted_shard *s, const void *context)
     weft_reduce_op op = WEFT_SUM;
     int64_t part = partial_index(x, s->coordinate, &parts, &op);
     for (int64_t i = 0; i < s->count; i++) {
-        int64_t element = dense_index(x->ndim, x->shape, s->offset, s->extent, i);
+        int64_t element = shard_element(s, x->ndim, x->shape, i);
         write_as(x->dtype, s->values, i, addend_of(op, x->dense[element], parts, part, given->salt, element));
     }
 }
@@ -175,7 +175,7 @@ static bool judge_shard(const hosted_shard *found, const void *expected, char *t
     bool near = true;
     for (int64_t i = 0; i < found->count && near; i++) {
         near = is_near(x, read_as(x->dtype, found->values, i),
-                       dense_index(x->ndim, x->shape, found->offset, found->extent, i), text, size);
+                       shard_element(found, x->ndim, x->shape, i), text, size);
     }
     return near;
 }

@@ -196,9 +196,9 @@ weft_plan plan_between(fixture *f, const weft_mesh_impl *m, int ndim, const int6
 
 /* ---- references ---------------------------------------------------------------------------------------- */
 
-void reference_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)
+void reference_chunk(int64_t n, int64_t parts, int64_t block, int64_t index, int64_t *offset, int64_t *extent)
 {
-    int64_t size = (n + parts - 1) / parts, left = n;
+    int64_t size = block > 0 ? block : (n + parts - 1) / parts, left = n;
     *offset = n;
     *extent = 0;
     for (int64_t i = 0; i <= index && left > 0; i++) {
@@ -214,7 +214,7 @@ static void reference_part(weft_placement shard, int64_t n, int64_t parts, int64
 {
     const int64_t *sizes;
     if (shard.cut == WEFT_CUT_CHUNKS) {
-        reference_chunk(n, parts, index, offset, extent);
+        reference_chunk(n, parts, shard.block, index, offset, extent);
         return;
     }
     weft_placement_sizes(shard, &sizes);

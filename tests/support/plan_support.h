@@ -66,8 +66,8 @@ weft_topology one_rank_each(const weft_mesh_impl *m);
 weft_plan plan_between(fixture *f, const weft_mesh_impl *m, int ndim, const int64_t shape[], const char *from,
                        const char *to);
 
-/* torch.chunk: pieces of ceil(n / parts) until nothing is left; pieces that are missing are empty. */
-void reference_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
+/* torch.chunk: pieces of ceil(n / parts), or of `block` if it is not 0, until nothing is left; pieces that are missing are empty. */
+void reference_chunk(int64_t n, int64_t parts, int64_t block, int64_t index, int64_t *offset, int64_t *extent);
 /* The box of a mesh position. Its count is right where it is empty, its offsets are then of no interest. */
 weft_box reference_box(const weft_layout *layout, int64_t index);
 

@@ -7,6 +7,7 @@
 #include "comm/launcher.h"
 #include "cuts.h"
 #include "layout/layout.h"
+#include "tensor/tensor.h"
 
 weft_mesh *random_mesh(prng *random, int max_ranks)
 {
@@ -185,6 +186,18 @@ int64_t dense_index(int ndim, const int64_t shape[], const int64_t offset[], con
     return index;
 }
 
+int64_t shard_element(const hosted_shard *s, int ndim, const int64_t shape[], int64_t i)
+{
+    int64_t index = 0, step = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        int64_t local = i % s->extent[d];
+        index += (s->places[d] == NULL ? s->offset[d] + local : s->places[d][local]) * step;
+        i /= s->extent[d];
+        step *= shape[d];
+    }
+    return index;
+}
+
 void copy_box_out(int ndim, const int64_t shape[], size_t element_size, const void *dense,
                   const int64_t offset[], const int64_t extent[], void *box)
 {
@@ -259,6 +272,34 @@ static int64_t digest_of(const void *values, size_t bytes)
     return (int64_t)digest;
 }
 
+/* Where a shard that is no box lies. */
+static void list_places(hosted_shard *s, const weft_layout *layout)
+{
+    weft_box box;
+    weft_layout_shard_box(layout, s->rank, &box);
+    memcpy(s->offset, box.offset, sizeof(s->offset));
+    memcpy(s->extent, box.extent, sizeof(s->extent));
+    for (int d = 0; d < layout->ndim; d++) {
+        weft_vec runs = { 0 };
+        assert_true(weft_layout_runs(layout, s->coordinate, d, &runs));
+        s->places[d] = malloc(((size_t)s->extent[d] + 1) * sizeof(int64_t));
+        for (size_t i = 0; i < runs.count; i++) {
+            const weft_run run = ((weft_run *)runs.items)[i];
+            for (int64_t k = 0; k < run.rows; k++) {
+                s->places[d][run.local + k] = run.begin + k;
+            }
+        }
+        weft_vec_free(&runs);
+    }
+}
+
+static void free_places(hosted_shard *s)
+{
+    for (int d = 0; d < WEFT_MAX_DIMS; d++) {
+        free(s->places[d]);
+    }
+}
+
 /* Without values for a rank outside the mesh. */
 static hosted_shard copy_shard(inspection *in, int local_rank)
 {
@@ -267,9 +308,14 @@ static hosted_shard copy_shard(inspection *in, int local_rank)
         return s;
     }
     int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
-    weft_shard_box(in->mesh, weft_tensor_placements(in->tensor), in->ndim, in->shape, s.rank, offset, extent);
-    weft_local_box(in->tensor, local_rank, s.offset, s.extent);
-    for (int d = 0; d < in->ndim; d++) {
+    const weft_layout *layout = weft_layout_of(in->tensor);
+    if (layout->has_runs) {
+        list_places(&s, layout);
+    } else {
+        weft_shard_box(in->mesh, weft_tensor_placements(in->tensor), in->ndim, in->shape, s.rank, offset, extent);
+        weft_local_box(in->tensor, local_rank, s.offset, s.extent);
+    }
+    for (int d = 0; d < in->ndim && !layout->has_runs; d++) {
         if (s.offset[d] != offset[d] || s.extent[d] != extent[d]) {
             find(in, "rank %d: %d+%d in dimension %d, expected %d+%d", s.rank, (int)s.offset[d],
                  (int)s.extent[d], d, (int)offset[d], (int)extent[d]);
@@ -403,6 +449,7 @@ bool shards_are_right(weft_tensor *tensor, shard_judge judge, const void *expect
         compare_processes(&in, shards, count);
     }
     for (int i = 0; i < count; i++) {
+        free_places(&shards[i]);
         free(shards[i].values);
     }
     free(shards);
@@ -465,16 +512,28 @@ void assert_same_shards(weft_tensor *tensor, weft_tensor *expected, const char *
 void make_locals(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                  const weft_placement placements[], shard_writer write, const void *context, void *locals[])
 {
+    weft_placement whole[WEFT_MAX_DIMS];
+    for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
+        whole[m] = placements[m].kind == WEFT_PARTIAL ? weft_replicate() : placements[m];
+    }
+    weft_scope_open();
+    const weft_layout *layout = weft_layout_of(weft_fake(dtype, ndim, shape, mesh, whole));
     for (int i = 0; i < weft_local_ranks(); i++) {
         hosted_shard s = { .rank = weft_first_rank() + i };
         if (weft_mesh_coordinate(mesh, s.rank, s.coordinate)) {
-            weft_shard_box(mesh, placements, ndim, shape, s.rank, s.offset, s.extent);
+            if (layout->has_runs) {
+                list_places(&s, layout);
+            } else {
+                weft_shard_box(mesh, placements, ndim, shape, s.rank, s.offset, s.extent);
+            }
             s.count = shape_count(ndim, s.extent);
             s.values = malloc((size_t)s.count * weft_dtype_size(dtype) + 1);
             write(&s, context);
+            free_places(&s);
         }
         locals[i] = s.values;
     }
+    weft_scope_close();
 }
 
 void free_locals(void *locals[])

@@ -65,6 +65,7 @@ typedef struct hosted_shard {
     int rank;
     int64_t coordinate[WEFT_MAX_DIMS]; /* of the rank in the tensor's mesh */
     int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], count;
+    int64_t *places[WEFT_MAX_DIMS]; /* global indices, where a cut is of several runs; NULL: the box above */
     void *values; /* `count` elements, row-major */
 } hosted_shard;
 
@@ -96,6 +97,8 @@ void free_locals(void *locals[]);
 weft_tensor *make_of_shards(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                             const weft_placement placements[], shard_writer write, const void *context);
 
+/* The row-major number, in a tensor of `shape`, of element i of a shard. */
+int64_t shard_element(const hosted_shard *s, int ndim, const int64_t shape[], int64_t i);
 /* The row-major number, in a tensor of `shape`, of element i of a box. */
 int64_t dense_index(int ndim, const int64_t shape[], const int64_t offset[], const int64_t extent[],
                     int64_t i);

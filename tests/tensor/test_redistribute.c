@@ -93,7 +93,7 @@ static void write_addends(const hosted_shard *shard, const void *context)
     const scene *s = context;
     double *values = shard->values;
     for (int64_t e = 0; e < shard->count; e++) {
-        int64_t element = dense_index(s->ndim, s->shape, shard->offset, shard->extent, e);
+        int64_t element = shard_element(shard, s->ndim, s->shape, e);
         values[e] = addend(s, shard->coordinate, element);
     }
 }
@@ -114,7 +114,7 @@ static bool judge(const hosted_shard *found, const void *expected, char *text, s
     const scene *s = x->scene;
     const double *values = found->values;
     for (int64_t i = 0; i < found->count; i++) {
-        int64_t element = dense_index(s->ndim, s->shape, found->offset, found->extent, i);
+        int64_t element = shard_element(found, s->ndim, s->shape, i);
         double right = reduced(s, x->kept, found->coordinate, element);
         if (values[i] != right) {
             snprintf(text, size, "element %d: %g, expected %g", (int)i, values[i], right);

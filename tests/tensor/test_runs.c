@@ -1,4 +1,4 @@
-/* Cyclic and zigzag cuts: random redistributions between all kinds of cuts, from and to the program's own memory, against rows
+/* Cyclic, zigzag and periodic cuts: random redistributions between all kinds of cuts, from and to the program's own memory, against rows
  * that are dealt one by one. WEFT_TEST_CASES gives the number of cases. */
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +16,10 @@ enum { RANKS = 6, MOST = 40 };
 static int64_t part_of(weft_placement shard, int64_t n, int64_t parts, int64_t row)
 {
     const int64_t *sizes;
+    if (shard.period > 0) {
+        row %= shard.period;
+        n = shard.period;
+    }
     int64_t each = (n + parts - 1) / parts, half = (n + 2 * parts - 1) / (2 * parts), part = 0;
     switch (shard.cut) {
     case WEFT_CUT_CHUNKS:
@@ -313,7 +317,7 @@ static void operations_on_rows_keep_the_cut(void **state)
         { "reshape", do_reshape, 0 },
         { "slice", do_slice, 0 },
     };
-    static const char *const cuts[] = { "S0", "S0*2", "S0*3+1", "S0z" };
+    static const char *const cuts[] = { "S0", "S0*2", "S0*3+1", "S0z", "S0%5", "S0{0,2,1,4}%7" };
     double expected[sizeof(calls) / sizeof(calls[0])][120];
     WORLD(4);
     for (size_t c = 0; c < (sizeof(cuts) / sizeof(cuts[0])); c++) {
@@ -367,7 +371,7 @@ static void operations_on_rows_keep_the_cut(void **state)
 static void gradients_keep_the_cut(void **state)
 {
     (void)state;
-    static const char *const cuts[] = { "S0", "S0*2+1", "S0z" };
+    static const char *const cuts[] = { "S0", "S0*2+1", "S0z", "S0%5" };
     double expected[30], found[30];
     WORLD(3);
     for (size_t c = 0; c < (sizeof(cuts) / sizeof(cuts[0])); c++) {

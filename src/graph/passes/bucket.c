@@ -35,7 +35,7 @@ static bool shards_apart(const weft_layout *from, const weft_layout *to)
 /* The flat tensor has parts of one size. */
 static bool is_in_chunks(weft_placement placement)
 {
-    return !is_sharded(placement) || placement.cut == WEFT_CUT_CHUNKS;
+    return !is_sharded(placement) || weft_cut_is_chunks(placement);
 }
 
 /* A mesh dimension stays, reduces or gathers; *changes: not all stay. */
