@@ -18,8 +18,10 @@
 
 WEFT_BEGIN_DECLS
 
-/** Returns the same elements in row-major order with another shape. One size may be -1; it follows from the others. A
- * sharded dimension stays sharded if each rank keeps its elements. The result shares memory with `a` if possible.
+/** Returns the same elements in row-major order with another shape. One size may be -1; it follows from the others. Each
+ * rank keeps its elements if there is a cut that says which they are (placement.h), and the result shares memory with `a` if possible:
+ * [b, s] in S1 becomes [b s] in S0%s. If there is none, a is redistributed first.
+ *
  * Gradient: weft_reshape() to the shape of a. */
 WEFT_API weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[]);
 /** Joins dimensions first .. last into one. A scalar becomes [1]. */

@@ -63,7 +63,11 @@ static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t 
 
 static bool lower_copy(const weft_lowering *lowering)
 {
-    int64_t source = 0;
+    int64_t source = 0, given = weft_lowering_input(lowering, 0)->count, taken = weft_lowering_output(lowering)->count;
+    if (given != taken) {
+        weft_fail(WEFT_ERR_INTERNAL, lowering->function, "a shard of %lld elements becomes one of %lld", (long long)given, (long long)taken);
+        return false;
+    }
     for (int64_t panel = 0; panel < weft_lowering_output(lowering)->num_panels; panel++) {
         if (!copy_to_panel(lowering, panel, &source)) {
             return false;
@@ -248,7 +252,7 @@ static void factor_shapes(factoring *f, int ndim, const int64_t shape[], int new
     number_factors(f);
 }
 
-/* "a*(b[c])1" */
+/* "a*(b*[c])1" */
 static void format_side(const factoring *f, const side *s, char *text)
 {
     for (int d = 0; d < s->ndim; d++) {
@@ -260,8 +264,7 @@ static void format_side(const factoring *f, const side *s, char *text)
         }
         for (int i = 0; i < s->count[d]; i++) {
             int factor = s->factors[d][i];
-            const char *format = f->factors[factor].whole ? "[%c]" : s->count[d] == 1 ? "%c*" : "%c";
-            text += sprintf(text, format, 'a' + factor);
+            text += sprintf(text, f->factors[factor].whole ? "[%c]" : "%c*", 'a' + factor);
         }
         if (s->count[d] > 1) {
             *text++ = ')';
@@ -309,7 +312,7 @@ static const weft_operation operation_reshape = {
     .name = "reshape",
     .gradient = { .function = gradient_of_reshape },
     .write_rule = write_reshape_rule,
-    .rule_like = "(ab)c->a*(bc)",
+    .rule_like = "(a*b*)c*->a*(b*c*)",
     .numbers_are_shape = true,
     .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },

@@ -210,16 +210,17 @@ static int own_length(const binder *b, int input, const weft_rule_term *term)
     return b->shapes[input].ndim - (b->rule->inputs[input].num_terms - 1);
 }
 
-/* A compound dimension: its size; the factor along which it may be sharded, the first one whose size is
- * not 1; and the product of the sizes after that one. The other factors cannot be sharded here. */
-static weft_status measure_compound(binder *b, const weft_rule_term *term, int64_t *size, int *leading,
-                                    int64_t *inner)
+/* A compound dimension: its size; its first factor whose size is not 1; and the product of the sizes after that one. Other
+ * factors can stay sharded if they may be cut in any way. */
+static weft_status measure_compound(binder *b, const weft_rule_term *term, int64_t *size, int *leading, int64_t *inner,
+                                    weft_compound *compound)
 {
+    compound->count = term->num_factors;
     *leading = b->first[term->factors[0]];
     *size = *inner = 1;
     bool found = false;
     for (int i = 0; i < term->num_factors; i++) {
-        int factor = b->first[term->factors[i]];
+        int factor = compound->factors[i] = b->first[term->factors[i]];
         int64_t own = b->binding->factors[factor].size;
         int64_t behind = found ? *inner : 1;
         if (!weft_mul_checked(*size, own, size) || !weft_mul_checked(behind, found ? own : 1, inner)) {
@@ -229,9 +230,9 @@ static weft_status measure_compound(binder *b, const weft_rule_term *term, int64
         found |= own != 1;
     }
     for (int i = 0; i < term->num_factors; i++) {
-        int factor = b->first[term->factors[i]];
-        b->binding->factors[factor].whole |= factor != *leading;
-        b->binding->factors[factor].any_cut &= *inner == 1;
+        weft_factor *factor = &b->binding->factors[compound->factors[i]];
+        factor->inner |= compound->factors[i] != *leading;
+        factor->whole |= compound->factors[i] != *leading && (!factor->any_cut || factor->size == 1);
     }
     return WEFT_OK;
 }
@@ -241,7 +242,7 @@ static weft_status size_compound(binder *b, int input, int dim, const weft_rule_
     const weft_operand_shape *shape = &b->shapes[input];
     int64_t size;
     weft_status status = measure_compound(b, term, &size, &b->binding->input_factor_of[input][dim],
-                                          &b->binding->input_inner[input][dim]);
+                                          &b->binding->input_inner[input][dim], &b->binding->input_compound[input][dim]);
     if (status == WEFT_OK && size != shape->shape[dim]) {
         return refuse(b, WEFT_ERR_SHAPE,
                       "%s has size %lld in dimension %d, expected %lld, the product of its factors",
@@ -359,7 +360,8 @@ static weft_status shape_dim(binder *b, const weft_rule_term *term, int index, w
 {
     output->inner[dim] = 1;
     if (term->num_factors > 1) {
-        return measure_compound(b, term, &output->shape[dim], &output->factor_of[dim], &output->inner[dim]);
+        return measure_compound(b, term, &output->shape[dim], &output->factor_of[dim], &output->inner[dim],
+                                &output->compound[dim]);
     }
     int factor = term->num_factors == 0 ? -1 : b->first[term->factors[0]] + index;
     output->factor_of[dim] = factor;

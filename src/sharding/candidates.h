@@ -23,7 +23,6 @@ typedef struct weft_searcher {
     weft_vec candidates[WEFT_MAX_INPUTS];  /* weft_candidate: the considered layouts of each input */
     weft_vec reductions[WEFT_MAX_OUTPUTS]; /* weft_candidate: layouts of each output whose reduction counts */
     const weft_output_kind *outputs;
-    bool has_compounds; /* some dimension is compound */
     bool out_of_memory;
 } weft_searcher;
 

@@ -47,7 +47,7 @@ static void list_strategies(lister *l)
 {
     for (int m = 0; m < l->mesh->ndim; m++) {
         weft_strategy all[WEFT_MAX_STRATEGIES];
-        int count = weft_strategy_list(&l->binding, l->outputs, l->call->inputs, m, all);
+        int count = weft_strategy_list(&l->binding, l->outputs, l->mesh, l->call->inputs, m, all);
         for (int i = 0; i < count; i++) {
             if (comes_into_question(l, &all[i], m)) {
                 l->strategies[m][l->num_strategies[m]++] = all[i];
@@ -126,9 +126,13 @@ weft_status weft_call_list_choices(const weft_sharding_world *world, const weft_
 }
 
 /* The factor that a mesh dimension shards in an operand, and how; -1: none. */
-static int sharded_factor(const weft_layout *layout, int mesh_dim, const int factor_of[], weft_placement *cut)
+static int sharded_factor(const weft_binding *binding, const weft_layout *layout, int mesh_dim, const int factor_of[],
+                          const weft_compound compounds[], weft_placement *cut)
 {
     weft_placement placement = layout->placements[mesh_dim];
+    if (placement.kind == WEFT_SHARD && compounds[placement.dim].count > 0) {
+        return weft_compound_read(binding, &compounds[placement.dim], layout, placement.dim, mesh_dim, cut);
+    }
     *cut = placement;
     return placement.kind == WEFT_SHARD ? factor_of[placement.dim] : -1;
 }
@@ -139,10 +143,11 @@ static int cut_factor(const weft_binding *binding, const weft_layout *const inpu
 {
     int factor = -1;
     for (int i = 0; i < binding->num_inputs && factor < 0; i++) {
-        factor = sharded_factor(inputs[i], mesh_dim, binding->input_factor_of[i], cut);
+        factor = sharded_factor(binding, inputs[i], mesh_dim, binding->input_factor_of[i], binding->input_compound[i], cut);
     }
     for (int o = 0; o < binding->num_outputs && factor < 0; o++) {
-        factor = sharded_factor(outputs[o], mesh_dim, binding->outputs[o].factor_of, cut);
+        const weft_bound_output *output = &binding->outputs[o];
+        factor = sharded_factor(binding, outputs[o], mesh_dim, output->factor_of, output->compound, cut);
     }
     return factor;
 }

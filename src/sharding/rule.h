@@ -20,8 +20,9 @@
  *                 is contracted there, and not in the others.
  *  "(ab)c->a(bc)" a dimension of several factors, row-major, the first one outermost: its size is their
  *                 product. It can be sharded along its first factor (of those of a size other than 1), where
- *                 that cuts the dimension at the same places as the factor itself is cut elsewhere. The call
- *                 gives the sizes of the factors that no input has as a dimension of its own.
+ *                 that cuts the dimension into chunks; otherwise, and along others, as an input is cut, where they have
+ *                 an asterisk.
+ *                 The call gives the sizes of the factors that no input has as a dimension of its own.
  *
  * Blanks are ignored. */
 #ifndef WEFT_SRC_SHARDING_RULE_H
@@ -105,18 +106,25 @@ typedef struct weft_factor {
     char name;
     bool whole;   /* must not be sharded */
     bool any_cut; /* parts may be several runs of indices: which they are does not matter */
+    bool inner;   /* not the first factor of a compound dimension: sharded if an input is so now */
     /* Bit o: output o lacks it, and an input has it. Sharding it makes that output Partial. */
     unsigned contracted;
     int64_t size;
 } weft_factor;
 
 /* factor_of[...][d]: the factor of dimension d, or -1 for a dimension that is repeated or of size 1; of a
- * compound dimension the first one, along which it may be sharded. inner[...][d]: the number of indices of
+ * compound dimension the first one whose size is not 1. inner[...][d]: the number of indices of
  * a compound dimension with the same index of that factor; 1 for all other dimensions. */
+typedef struct weft_compound {
+    int count; /* 0: the dimension is not compound */
+    int factors[WEFT_MAX_TERM_FACTORS]; /* the outermost first */
+} weft_compound;
+
 typedef struct weft_bound_output {
     int ndim;
     int factor_of[WEFT_MAX_DIMS];
     int64_t inner[WEFT_MAX_DIMS];
+    weft_compound compound[WEFT_MAX_DIMS];
     int64_t shape[WEFT_MAX_DIMS];
 } weft_bound_output;
 
@@ -127,6 +135,7 @@ typedef struct weft_binding {
     int input_ndim[WEFT_MAX_INPUTS];
     int input_factor_of[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     int64_t input_inner[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
+    weft_compound input_compound[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     bool input_access[WEFT_MAX_INPUTS][WEFT_MAX_DIMS]; /* the dimension has an access map over its factor */
     int num_outputs;
     weft_bound_output outputs[WEFT_MAX_OUTPUTS];

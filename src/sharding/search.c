@@ -60,80 +60,38 @@ static double work_of(const weft_searcher *s, const combination *c)
     return work;
 }
 
-/* Whether nested chunks of `size` indices, by parts[0], parts[1], ..., are cut at the same places as
- * nested chunks of size * inner indices. */
-static bool cuts_agree(int64_t size, int64_t inner, int num_cuts, const int64_t parts[])
+/* Placements of an operand in the layouts that the strategies of `c` lead to; its compound dimensions have `compounds`. False: no
+ * placements say it. */
+static bool place(const weft_searcher *s, const combination *c, int ndim, const weft_compound compounds[], weft_placement placements[])
 {
-    if (num_cuts == 0 || size == 0) {
-        return true;
+    int factors[WEFT_MAX_DIMS];
+    weft_placement cuts[WEFT_MAX_DIMS];
+    bool possible = true;
+    for (int m = 0; m < s->mesh->ndim; m++) {
+        factors[m] = s->strategies[m][c->strategy[m]].factor;
+        cuts[m] = s->strategies[m][c->strategy[m]].cut;
     }
-    int64_t chunk = weft_ceil_div(size, parts[0]), last = size % chunk;
-    if (weft_ceil_div(size * inner, parts[0]) != chunk * inner) {
-        return false;
+    for (int d = 0; d < ndim && possible; d++) {
+        possible = compounds[d].count == 0 ||
+                   weft_compound_place(s->binding, &compounds[d], d, s->mesh, factors, cuts, placements);
     }
-    return cuts_agree(chunk, inner, num_cuts - 1, parts + 1) &&
-           (last == 0 || cuts_agree(last, inner, num_cuts - 1, parts + 1));
+    return possible;
 }
 
-/* Whether the ranks' parts of a factor are the same in all compound dimensions that it leads: only chunks are. */
-static bool chunks_agree(const weft_searcher *s, const combination *c, int factor)
+static bool place_input(const weft_searcher *s, const combination *c, int i, weft_placement placements[])
 {
-    const weft_binding *binding = s->binding;
-    int64_t parts[WEFT_MAX_DIMS], size = binding->factors[factor].size;
-    int num_cuts = 0, order[WEFT_MAX_DIMS];
-    bool chunks = true;
-    order_of(s, c, order);
-    for (int i = 0; i < s->mesh->ndim; i++) {
-        int d = order[i];
-        const weft_strategy *strategy = &s->strategies[d][c->strategy[d]];
-        if (strategy->factor == factor) {
-            parts[num_cuts++] = s->mesh->shape[d];
-            chunks = chunks && strategy->cut.cut == WEFT_CUT_CHUNKS;
-        }
+    for (int m = 0; m < s->mesh->ndim; m++) {
+        placements[m] = s->strategies[m][c->strategy[m]].inputs[i];
     }
-    bool agree = true;
-    for (int i = 0; i < binding->num_inputs; i++) {
-        for (int d = 0; d < binding->input_ndim[i]; d++) {
-            int64_t inner = binding->input_inner[i][d];
-            agree &= binding->input_factor_of[i][d] != factor || inner == 1 ||
-                     (chunks && cuts_agree(size, inner, num_cuts, parts));
-        }
-    }
-    for (int o = 0; o < binding->num_outputs; o++) {
-        const weft_bound_output *output = &binding->outputs[o];
-        for (int d = 0; d < output->ndim; d++) {
-            agree &= output->factor_of[d] != factor || output->inner[d] == 1 ||
-                     (chunks && cuts_agree(size, output->inner[d], num_cuts, parts));
-        }
-    }
-    return agree;
+    return place(s, c, s->binding->input_ndim[i], s->binding->input_compound[i], placements);
 }
 
-static bool has_compounds(const weft_binding *binding)
+static bool place_output(const weft_searcher *s, const combination *c, int o, weft_placement placements[])
 {
-    bool has = false;
-    for (int i = 0; i < binding->num_inputs; i++) {
-        for (int d = 0; d < binding->input_ndim[i]; d++) {
-            has |= binding->input_inner[i][d] != 1;
-        }
+    for (int m = 0; m < s->mesh->ndim; m++) {
+        placements[m] = s->strategies[m][c->strategy[m]].outputs[o];
     }
-    for (int o = 0; o < binding->num_outputs; o++) {
-        for (int d = 0; d < binding->outputs[o].ndim; d++) {
-            has |= binding->outputs[o].inner[d] != 1;
-        }
-    }
-    return has;
-}
-
-static bool all_chunks_agree(const weft_searcher *s, const combination *c)
-{
-    for (int d = 0; s->has_compounds && d < s->mesh->ndim; d++) {
-        int factor = s->strategies[d][c->strategy[d]].factor;
-        if (factor >= 0 && !chunks_agree(s, c, factor)) {
-            return false;
-        }
-    }
-    return true;
+    return place(s, c, s->binding->outputs[o].ndim, s->binding->outputs[o].compound, placements);
 }
 
 /* The future cost of a Partial output. It is free along a mesh dimension whose inputs lie so already: the
@@ -143,9 +101,11 @@ static bool add_reduction(weft_searcher *s, combination *c, int o)
 {
     weft_placement output[WEFT_MAX_DIMS];
     bool counts = false;
+    if (!place_output(s, c, o, output)) {
+        return false;
+    }
     for (int d = 0; d < s->mesh->ndim; d++) {
         const weft_strategy *strategy = &s->strategies[d][c->strategy[d]];
-        output[d] = strategy->outputs[o];
         if (output[d].kind == WEFT_PARTIAL && keeps_inputs(s, strategy, d)) {
             output[d] = weft_replicate();
         }
@@ -173,15 +133,9 @@ static bool evaluate(weft_searcher *s, combination *c)
 {
     c->cost = 0;
     c->changed = 0;
-    if (!all_chunks_agree(s, c)) {
-        return false;
-    }
     for (int i = 0; i < s->binding->num_inputs; i++) {
         weft_placement placements[WEFT_MAX_DIMS];
-        for (int d = 0; d < s->mesh->ndim; d++) {
-            placements[d] = s->strategies[d][c->strategy[d]].inputs[i];
-        }
-        const weft_candidate *input = weft_input_candidate(s, i, placements);
+        const weft_candidate *input = place_input(s, c, i, placements) ? weft_input_candidate(s, i, placements) : NULL;
         if (input == NULL || input->cost < 0) {
             return false;
         }
@@ -416,7 +370,7 @@ static bool list_possible(weft_searcher *s, char *why, size_t why_size)
 {
     for (int d = 0; d < s->mesh->ndim; d++) {
         weft_strategy all[WEFT_MAX_STRATEGIES];
-        int count = weft_strategy_list(s->binding, s->outputs, s->inputs, d, all);
+        int count = weft_strategy_list(s->binding, s->outputs, s->mesh, s->inputs, d, all);
         s->num_strategies[d] = 0;
         for (int i = 0; i < count; i++) {
             if (is_possible(s, &all[i], d)) {
@@ -434,13 +388,13 @@ static bool list_possible(weft_searcher *s, char *why, size_t why_size)
     return true;
 }
 
-/* Chunks of compound dimensions may not fit together without a move. */
+/* Cuts of compound dimensions may not fit together without a move. */
 static bool find_among_all(weft_searcher *s, combination *best)
 {
     bool complete = s->search->record != NULL && s->search->record->complete;
     if (!complete && drop_needless_moves(s)) {
         prune_all(s);
-        if (find_best(s, best)) {
+        if (find_best(s, best) && best->changed == 0) {
             return true;
         }
         list_possible(s, NULL, 0);
@@ -475,9 +429,7 @@ static bool note_outputs(const weft_searcher *s, const combination *best, weft_s
     sharding->num_outputs = s->binding->num_outputs;
     for (int o = 0; o < s->binding->num_outputs; o++) {
         weft_placement placements[WEFT_MAX_DIMS];
-        for (int d = 0; d < s->mesh->ndim; d++) {
-            placements[d] = s->strategies[d][best->strategy[d]].outputs[o];
-        }
+        place_output(s, best, o, placements);
         sharding->outputs[o] = weft_searched_output(s, o, placements);
         sharding->output_rows[o] = weft_binding_output_rows(s->binding, o);
         all &= sharding->outputs[o] != NULL;
@@ -498,7 +450,6 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
     s->inputs = inputs;
     s->mesh = inputs[0]->mesh;
     s->outputs = outputs;
-    s->has_compounds = has_compounds(binding);
     weft_status status = WEFT_ERR_LAYOUT;
     combination best = { .cost = 0 };
     if (list_possible(s, why, why_size)) {

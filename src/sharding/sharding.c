@@ -228,6 +228,7 @@ static bool same_dims(const weft_binding *a, const weft_binding *b)
     for (int i = 0; i < a->num_inputs && same; i++) {
         for (int d = 0; d < a->input_ndim[i] && same; d++) {
             same = a->input_factor_of[i][d] == b->input_factor_of[i][d] &&
+                   memcmp(&a->input_compound[i][d], &b->input_compound[i][d], sizeof(a->input_compound[i][d])) == 0 &&
                    a->input_inner[i][d] == b->input_inner[i][d] && a->input_access[i][d] == b->input_access[i][d];
         }
     }
@@ -236,7 +237,7 @@ static bool same_dims(const weft_binding *a, const weft_binding *b)
         same = one->ndim == other->ndim;
         for (int d = 0; d < one->ndim && same; d++) {
             same = one->factor_of[d] == other->factor_of[d] && one->inner[d] == other->inner[d] &&
-                   one->shape[d] == other->shape[d];
+                   memcmp(&one->compound[d], &other->compound[d], sizeof(one->compound[d])) == 0 && one->shape[d] == other->shape[d];
         }
     }
     return same;

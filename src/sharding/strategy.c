@@ -1,15 +1,22 @@
 /* The strategies of one mesh dimension. */
 #include "sharding/strategy.h"
 
-static weft_placement shard_of(int factor, weft_placement cut, int ndim, const int factor_of[])
+static weft_placement shard_of(const weft_binding *binding, int factor, weft_placement cut, int64_t parts, int ndim,
+                               const int factor_of[], const weft_compound compounds[])
 {
+    weft_placement placement = weft_replicate();
     for (int d = 0; d < ndim; d++) {
-        if (factor_of[d] == factor) {
-            cut.dim = d;
+        cut.dim = d;
+        int position = weft_compound_position(&compounds[d], factor);
+        if (position >= 0) {
+            bool said = weft_compound_cut(binding, &compounds[d], position, cut, binding->factors[factor].size, parts, &placement);
+            return said ? placement : weft_replicate();
+        }
+        if (compounds[d].count == 0 && factor_of[d] == factor) {
             return cut;
         }
     }
-    return weft_replicate();
+    return placement;
 }
 
 static weft_strategy all_replicate(void)
@@ -17,11 +24,14 @@ static weft_strategy all_replicate(void)
     return (weft_strategy){ .factor = -1 }; /* WEFT_REPLICATE is 0 */
 }
 
-static weft_strategy shard_factor(const weft_binding *binding, const weft_output_kind outputs[], int factor, weft_placement cut)
+/* In compound dimensions as if no other mesh dimension cut them. */
+static weft_strategy shard_factor(const weft_binding *binding, const weft_output_kind outputs[], int factor, weft_placement cut,
+                                  int64_t parts)
 {
     weft_strategy strategy = { .factor = factor, .cut = cut };
     for (int i = 0; i < binding->num_inputs; i++) {
-        strategy.inputs[i] = shard_of(factor, cut, binding->input_ndim[i], binding->input_factor_of[i]);
+        strategy.inputs[i] = shard_of(binding, factor, cut, parts, binding->input_ndim[i], binding->input_factor_of[i],
+                                      binding->input_compound[i]);
     }
     for (int o = 0; o < binding->num_outputs; o++) {
         const weft_bound_output *output = &binding->outputs[o];
@@ -29,7 +39,7 @@ static weft_strategy shard_factor(const weft_binding *binding, const weft_output
         bool repeats = contracted && outputs[o].repeats;
         strategy.outputs[o] = repeats      ? weft_replicate()
                               : contracted ? weft_partial(outputs[o].linear.contracts)
-                                           : shard_of(factor, cut, output->ndim, output->factor_of);
+                                           : shard_of(binding, factor, cut, parts, output->ndim, output->factor_of, output->compound);
     }
     return strategy;
 }
@@ -60,45 +70,65 @@ static weft_linearity common_linearity(const weft_binding *binding, const weft_o
     return common;
 }
 
-/* Whether the strategy cuts the factor in the same way as one of the list. */
-static bool is_listed(const weft_strategy strategies[], int count, int factor, weft_placement cut)
+/* The strategy of the list that cuts the factor in this way; NULL: none. */
+static weft_strategy *find_listed(weft_strategy strategies[], int count, int factor, weft_placement cut)
 {
-    bool listed = false;
-    for (int i = 0; i < count && !listed; i++) {
-        listed = strategies[i].factor == factor && weft_placement_equal(strategies[i].cut, cut);
+    weft_strategy *listed = NULL;
+    for (int i = 0; i < count && listed == NULL; i++) {
+        bool same = strategies[i].factor == factor && weft_placement_equal(strategies[i].cut, cut);
+        listed = same ? &strategies[i] : NULL;
     }
     return listed;
 }
 
-/* A factor in chunks, then as inputs are cut. Returns the new count. */
+/* The factor that an input is cut along now, and how; -1: none. */
+static int cut_now(const weft_binding *binding, const weft_layout *layout, int input, int mesh_dim, weft_placement *cut)
+{
+    weft_placement now = layout->placements[mesh_dim];
+    if (now.kind != WEFT_SHARD) {
+        return -1;
+    }
+    const weft_compound *compound = &binding->input_compound[input][now.dim];
+    if (compound->count > 0) {
+        return weft_compound_read(binding, compound, layout, now.dim, mesh_dim, cut);
+    }
+    *cut = now;
+    cut->dim = 0;
+    return binding->input_factor_of[input][now.dim];
+}
+
+/* A factor in chunks, unless it is an inner one, then as inputs are cut. Returns the new count. */
 static int list_cuts(const weft_binding *binding, const weft_output_kind outputs[], const weft_layout *const inputs[], int mesh_dim,
-                     int factor, weft_strategy strategies[], int count)
+                     int64_t parts, int factor, weft_strategy strategies[], int count)
 {
     const int first = count;
-    strategies[count++] = shard_factor(binding, outputs, factor, weft_shard(0));
+    if (!binding->factors[factor].inner) {
+        strategies[count++] = shard_factor(binding, outputs, factor, weft_shard(0), parts);
+    }
     for (int i = 0; inputs != NULL && i < binding->num_inputs; i++) {
-        weft_placement now = inputs[i]->placements[mesh_dim];
-        bool plain = now.cut == WEFT_CUT_CHUNKS && now.level == 0;
-        bool fits = binding->factors[factor].any_cut || !weft_cut_has_runs(now);
-        if (now.kind != WEFT_SHARD || plain || !fits || binding->input_factor_of[i][now.dim] != factor) {
+        weft_placement cut;
+        if (cut_now(binding, inputs[i], i, mesh_dim, &cut) != factor ||
+            (!binding->factors[factor].any_cut && weft_cut_has_runs(cut))) {
             continue;
         }
-        now.dim = 0;
-        if (!is_listed(strategies + first, count - first, factor, now)) {
-            strategies[count++] = shard_factor(binding, outputs, factor, now);
+        weft_strategy *listed = find_listed(strategies + first, count - first, factor, cut);
+        if (listed == NULL) {
+            listed = &strategies[count++];
+            *listed = shard_factor(binding, outputs, factor, cut, parts);
         }
+        listed->inputs[i] = inputs[i]->placements[mesh_dim];
     }
     return count;
 }
 
-int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[], const weft_layout *const inputs[],
-                       int mesh_dim, weft_strategy strategies[WEFT_MAX_STRATEGIES])
+int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[], const weft_mesh_impl *mesh,
+                       const weft_layout *const inputs[], int mesh_dim, weft_strategy strategies[WEFT_MAX_STRATEGIES])
 {
     const weft_linearity linear = common_linearity(binding, outputs);
     int count = 0;
     for (int f = 0; f < binding->num_factors; f++) {
         if (!binding->factors[f].whole) {
-            count = list_cuts(binding, outputs, inputs, mesh_dim, f, strategies, count);
+            count = list_cuts(binding, outputs, inputs, mesh_dim, mesh->shape[mesh_dim], f, strategies, count);
         }
     }
     for (int op = WEFT_SUM; op <= WEFT_MAX; op++) {

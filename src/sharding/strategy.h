@@ -32,8 +32,24 @@ enum { WEFT_MAX_STRATEGIES = WEFT_MAX_FACTORS + 6 * WEFT_MAX_INPUTS + 1 };
  * contracted factors, Partial passing through, all Replicate. A factor is cut into chunks, or as an input is now along the mesh
  * dimension. Partial passes where every output is linear in the same way. `inputs`: the layouts, or NULL: chunks alone. Returns
  * how many were written. */
-int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[], const weft_layout *const inputs[],
-                       int mesh_dim, weft_strategy strategies[WEFT_MAX_STRATEGIES]);
+int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[], const weft_mesh_impl *mesh,
+                       const weft_layout *const inputs[], int mesh_dim, weft_strategy strategies[WEFT_MAX_STRATEGIES]);
+
+/* ---- compound dimensions (compound.c) ------------------------------------------------------------------ */
+
+/* Where a compound dimension has a factor; -1: it does not. */
+int weft_compound_position(const weft_compound *compound, int factor);
+/* The cut of the dimension if the factor at `position` is cut, of which there are `rows`; `dim` and `level` are those of `cut`.
+ * False: no placement says it, or the factor needs a better one. */
+bool weft_compound_cut(const weft_binding *binding, const weft_compound *compound, int position, weft_placement cut, int64_t rows,
+                       int64_t parts, weft_placement *scaled);
+/* The placements of an operand's dimension `dim` where mesh dimension m cuts factors[m] (-1: none) by cuts[m]: outer factors
+ * first. Writes those of the mesh dimensions that cut one of its factors. False: no placements say it. */
+bool weft_compound_place(const weft_binding *binding, const weft_compound *compound, int dim, const weft_mesh_impl *mesh,
+                         const int factors[], const weft_placement cuts[], weft_placement placements[]);
+/* The factor that a mesh dimension cuts in a layout's dimension `dim`, and how; -1: it cuts no factor of it alone. */
+int weft_compound_read(const weft_binding *binding, const weft_compound *compound, const weft_layout *layout, int dim, int mesh_dim,
+                       weft_placement *cut);
 
 /* The rows (dimension 0) of an operand that belong to some rows of output 0, according to the rule. */
 typedef enum weft_rows_relation {

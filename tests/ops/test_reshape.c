@@ -1,8 +1,10 @@
 /* weft_reshape() between all pairs of shapes with equally many elements. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuts.h"
 #include "dispatch/dispatch.h"
 #include "operand.h"
 
@@ -226,6 +228,159 @@ static void test_values(void **state)
     }
 }
 
+/* ---- cuts in several runs ------------------------------------------------------------------------------ */
+
+static uint64_t bytes_moved(void)
+{
+    weft_counters counters;
+    assert_int_equal(weft_get_counters(&counters, sizeof(counters)), WEFT_OK);
+    return counters.bytes_moved;
+}
+
+static void expect_indices(weft_tensor *t, int64_t count, const char *what)
+{
+    int64_t *found = malloc(((size_t)count + 1) * sizeof(*found));
+    assert_int_equal(weft_to_host(t, found, (size_t)count * sizeof(*found)), WEFT_OK);
+    for (int64_t i = 0; i < count; i++) {
+        if (found[i] != i) {
+            fail_msg("%s: element %d is %d", what, (int)i, (int)found[i]);
+        }
+    }
+    free(found);
+}
+
+/* Random shapes in cyclic, zigzag and periodic cuts. What was reshaped without a move comes back without one. */
+static void test_any_cut(void **state)
+{
+    (void)state;
+    static const char *const heights[] = { NULL, "1", "3" };
+    int64_t *indices = malloc((5 * 5 * 5 * 5 * 5 * 5 + 1) * sizeof(*indices));
+    int kept = 0;
+    for (int64_t i = 0; i <= 5 * 5 * 5 * 5 * 5 * 5; i++) {
+        indices[i] = i;
+    }
+    source = prng_start(14);
+    for (size_t h = 0; h < sizeof(heights) / sizeof(heights[0]); h++) {
+        start_world(heights[h] == NULL ? NULL : "WEFT_PANEL_ROWS", heights[h]);
+        for (int i = 0; i < share_of(800); i++) {
+            int64_t shape[WEFT_MAX_DIMS], new_shape[WEFT_MAX_DIMS];
+            int ndim, new_ndim;
+            dealt_pair(6, &ndim, shape, &new_ndim, new_shape);
+            weft_scope_open();
+            weft_mesh *mesh = any_mesh();
+            weft_placement placements[WEFT_MAX_DIMS];
+            for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
+                int dim = (int)below(ndim);
+                int64_t kind = below(4);
+                placements[m] = kind == 0   ? weft_replicate()
+                                : kind == 1 ? weft_shard(dim)
+                                            : cut_in_runs(&source, dim, weft_mesh_size(mesh, m));
+            }
+            draw_levels(&source, weft_mesh_ndim(mesh), placements);
+            int64_t count = shape_count(ndim, shape);
+            weft_tensor *a = weft_distribute(WEFT_I64, ndim, shape, indices, mesh, placements);
+            const char *what = describe(mesh, placements, ndim, shape);
+            assert_non_null(a);
+            uint64_t before = bytes_moved();
+            weft_tensor *b = weft_reshape(a, new_ndim, new_shape);
+            uint64_t between = bytes_moved();
+            check_shape(a, b, new_ndim, new_shape);
+            weft_tensor *back = weft_reshape(b, ndim, shape);
+            /* Several mesh dimensions may say one owner in several ways. */
+            if (between == before && bytes_moved() != between && weft_mesh_ndim(mesh) == 1) {
+                fail_msg("%s: %s moves, and %s came without a move", what, describe(mesh, weft_tensor_placements(b), new_ndim, new_shape),
+                         describe(mesh, weft_tensor_placements(a), ndim, shape));
+            }
+            kept += between == before;
+            expect_indices(b, count, what);
+            expect_indices(back, count, what);
+            weft_scope_close();
+        }
+        assert_int_equal(weft_finalize(), WEFT_OK);
+    }
+    print_message("%d shapes came to another one without a move\n", kept);
+    free(indices);
+}
+
+/* A batch of sequences whose rows are cut along the sequence, by two mesh dimensions, or along both. */
+static void test_flatten_keeps_the_cut(void **state)
+{
+    (void)state;
+    static const struct {
+        row_place place;
+        const char *given, *flat;
+        int64_t mesh[2], shape[3];
+    } rows[] = {
+        { THIS_ROW, "R,S1", "R,S0*5", { 1, 2 }, { 3, 10, 4 } },
+        { THIS_ROW, "R,S1", "R,S0%10", { 1, 4 }, { 3, 10, 4 } },
+        { THIS_ROW, "S0,S1", "S0,S0%10", { 2, 3 }, { 4, 10, 4 } },
+        { THIS_ROW, "S1,S0", "S0%10@1,S0", { 3, 2 }, { 4, 10, 4 } },
+        { THIS_ROW, "S0,S1", "S0*20,S0%10", { 2, 3 }, { 3, 10, 4 } },
+        { THIS_ROW, "S1,S1", "S0*6,S0*3", { 2, 2 }, { 3, 12, 4 } },
+        { THIS_ROW, "S1z,S0", "S0z%16@1,S0", { 2, 2 }, { 4, 16, 4 } },
+        { THIS_ROW, "S1=,S2", "S0=%10,S1", { 3, 2 }, { 3, 10, 4 } },
+        { THIS_ROW, "S1{3,7},R", "S0{3,7}%10,R", { 2, 2 }, { 3, 10, 4 } },
+        { THIS_ROW, "S1*2,R", "S0*2%10,R", { 2, 2 }, { 3, 10, 4 } },
+        { THIS_ROW, "S0{1,2},R", "S0{10,20},R", { 2, 2 }, { 3, 10, 4 } },
+        { THIS_ROW, "S0,R", "S0,R", { 2, 2 }, { 4, 10, 4 } },
+    };
+    WORLD(6);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        enter_row(rows[i].place, __func__);
+        weft_scope_open();
+        weft_mesh *mesh = weft_mesh_create(2, rows[i].mesh, NULL);
+        weft_placement placements[2];
+        char text[80], expected[80];
+        assert_int_equal(weft_placements_parse(rows[i].given, 2, placements), WEFT_OK);
+        weft_tensor *a = weft_zeros(WEFT_F32, 3, rows[i].shape, mesh, placements);
+        uint64_t before = bytes_moved();
+        weft_tensor *flat = weft_flatten(a, 0, 1);
+        weft_tensor *back = weft_unflatten(flat, 0, 2, rows[i].shape);
+        assert_true(bytes_moved() == before);
+        weft_placement wanted[2];
+        assert_int_equal(weft_placements_parse(rows[i].flat, 2, wanted), WEFT_OK);
+        weft_placements_format(wanted, 2, expected, sizeof(expected));
+        weft_placements_format(weft_tensor_placements(flat), 2, text, sizeof(text));
+        assert_string_equal(text, expected);
+        weft_placements_format(weft_tensor_placements(a), 2, expected, sizeof(expected));
+        weft_placements_format(weft_tensor_placements(back), 2, text, sizeof(text));
+        assert_string_equal(text, expected);
+        weft_scope_close();
+    }
+    leave_rows();
+    world_stop(NULL);
+}
+
+/* A batch of sequences cut along the sequence: its cross-entropy by rows, forwards and backwards. */
+static void test_flattened_losses_move_nothing(void **state)
+{
+    (void)state;
+    static const char *const cuts[] = { "R", "S1", "S1z", "S1=" };
+    double expected[3 * 10 * 4], found[3 * 10 * 4], loss[4];
+    WORLD(4);
+    for (int c = 0; c < 4; c++) {
+        weft_scope_open();
+        weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
+        weft_placement cut;
+        assert_int_equal(weft_placements_parse(cuts[c], 1, &cut), WEFT_OK);
+        assert_int_equal(weft_random_state_set(NULL, (weft_random_state){ 7, 3 }), WEFT_OK);
+        weft_tensor *logits = weft_randn(WEFT_F64 | WEFT_WITH_GRAD, 3, (const int64_t[]){ 3, 10, 4 }, mesh, &cut);
+        weft_tensor *targets = weft_randint(0, 4, WEFT_I64, 2, (const int64_t[]){ 3, 10 }, mesh, &cut);
+        uint64_t before = bytes_moved();
+        weft_tensor *result = weft_cross_entropy(weft_flatten(logits, 0, 1), weft_flatten(targets, 0, 1));
+        assert_int_equal(weft_backward(result), WEFT_OK);
+        assert_true(bytes_moved() == before);
+        assert_int_equal(weft_to_host(result, &loss[c], sizeof(double)), WEFT_OK);
+        assert_int_equal(weft_to_host(weft_grad(logits), c == 0 ? expected : found, sizeof(found)), WEFT_OK);
+        assert_true(fabs(loss[c] - loss[0]) < 1e-12);
+        for (int i = 0; i < 3 * 10 * 4 && c > 0; i++) {
+            assert_true(fabs(found[i] - expected[i]) < 1e-12);
+        }
+        weft_scope_close();
+    }
+    world_stop(NULL);
+}
+
 /* ---- what would be a mistake of the library ------------------------------------------------------------- */
 
 static void write_transposing_rule(const weft_call_layouts *call, char *text, size_t size)
@@ -262,7 +417,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_pairs),  cmocka_unit_test(test_all_pairs),
         cmocka_unit_test(test_random_pairs), cmocka_unit_test(test_values),
-        cmocka_unit_test(test_wrong_rule),
+        cmocka_unit_test(test_any_cut),      cmocka_unit_test(test_flatten_keeps_the_cut),
+        cmocka_unit_test(test_flattened_losses_move_nothing), cmocka_unit_test(test_wrong_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,11 +90,11 @@ weft_status search_problem(const problem *p, const weft_linearity *linear, const
     return weft_strategy_search(&p->search, &p->binding, outputs, inputs, sharding, why, why_size);
 }
 
-int list_strategies(const problem *p, weft_strategy strategies[WEFT_MAX_STRATEGIES])
+int list_strategies(const problem *p, int mesh_dim, weft_strategy strategies[WEFT_MAX_STRATEGIES])
 {
     weft_output_kind outputs[WEFT_MAX_OUTPUTS];
     describe_outputs(p, &p->linear, outputs);
-    return weft_strategy_list(&p->binding, outputs, NULL, 0, strategies);
+    return weft_strategy_list(&p->binding, outputs, p->mesh, NULL, mesh_dim, strategies);
 }
 
 void assert_placements(const weft_layout *layout, const char *expected)

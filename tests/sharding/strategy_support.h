@@ -43,7 +43,7 @@ const weft_layout *layout_of(problem *p, int input, const char *placements);
 /* weft_strategy_search() with outputs in WEFT_F32, all linear in the same way. */
 weft_status search_problem(const problem *p, const weft_linearity *linear, const weft_layout *const inputs[],
                            weft_sharding *sharding, char *why, size_t why_size);
-int list_strategies(const problem *p, weft_strategy strategies[WEFT_MAX_STRATEGIES]);
+int list_strategies(const problem *p, int mesh_dim, weft_strategy strategies[WEFT_MAX_STRATEGIES]);
 void assert_placements(const weft_layout *layout, const char *expected);
 
 #endif
