@@ -197,9 +197,9 @@ static weft_module *transformer_new(void)
 
 /* Along dp each rank has some of the sequences, and of fully sharded weights some of the rows. Along tp each rank has
  * some of the heads, of the MLP's hidden numbers, and of the vocabulary; with `sequence`, also of the rows between
- * products, where x is [N, D]. For each module and mesh dimension the first row that fits counts. */
+ * products, where x is [N, D]; with `context` of each sequence two chunks (rows_of()), and whole weights. For each module and mesh dimension the first row that fits counts. */
 #define AT(parallel) (1u << (parallel))
-static const unsigned replicated = AT(DATA) | AT(TENSOR) | AT(SEQUENCE);
+static const unsigned replicated = AT(DATA) | AT(TENSOR) | AT(SEQUENCE) | AT(CONTEXT);
 static const unsigned sharded = AT(FULLY_SHARDED) | AT(TENSOR_AND_FULLY_SHARDED);
 static const unsigned tensor = AT(TENSOR) | AT(TENSOR_AND_FULLY_SHARDED), sequence = AT(SEQUENCE);
 
@@ -211,6 +211,7 @@ static weft_status distribute(weft_module *m)
     } plan[] = {
         { replicated, { "**", WEFT_PARALLEL_DATA, "dp" } },
         { sharded, { "**", WEFT_PARALLEL_FULLY_SHARDED, "dp" } },
+        { AT(CONTEXT), { "**", WEFT_PARALLEL_DATA, "tp" } },
         { tensor, { "embed", WEFT_PARALLEL_EMBEDDING, "tp" } },
         { tensor, { "layers.*.attention.wo", WEFT_PARALLEL_ROWS, "tp" } },
         { tensor, { "layers.*.mlp.w2", WEFT_PARALLEL_ROWS, "tp" } },
@@ -310,10 +311,18 @@ static void training_start(training *t)
     t->files = (checkpoints){ t->n, t->num_tensors, t->names, t->tensors, NULL };
 }
 
+/* With `context`, a rank of tp has chunks c and 2 tp - 1 - c of each sequence, so that causal attention is equal work for all. */
 static weft_tensor *rows_of(int32_t *bytes, int64_t count)
 {
-    const weft_placement on_dp[] = { weft_shard(0), weft_replicate() };
-    return tensor_of_rows(bytes, 1, &count, on_dp);
+    const int64_t sequences = count / o.context;
+    const weft_placement rows_on_dp[] = { weft_shard(0), weft_replicate() };
+    const weft_placement sequences_on_dp = { .kind = WEFT_SHARD, .block = (sequences + o.dp - 1) / o.dp * o.context };
+    const weft_placement in_zigzag = { .kind = WEFT_SHARD, .cut = WEFT_CUT_ZIGZAG, .period = o.context };
+    if (o.parallel != CONTEXT) {
+        return tensor_of_rows(bytes, 1, &count, rows_on_dp);
+    }
+    weft_tensor *rows = tensor_of_rows(bytes, 1, &count, (const weft_placement[]){ sequences_on_dp, weft_replicate() });
+    return weft_redistribute(rows, NULL, (const weft_placement[]){ sequences_on_dp, in_zigzag });
 }
 
 static weft_tensor *logits_of(training *t, int32_t *tokens, int64_t count)

@@ -30,7 +30,7 @@ static const char introduction[] =
     "process; under mpirun they are spread over the processes. Batches depend on the seed and the text "
     "alone.\n";
 
-static const char *const parallel_names[] = { "dp", "tp", "sequence", "fsdp", "tp+fsdp", "auto" };
+static const char *const parallel_names[] = { "dp", "tp", "sequence", "context", "fsdp", "tp+fsdp", "auto" };
 
 /* "tp=2,dp=4": each name at most once; a missing one has size 1. */
 static bool read_mesh(const char *text, void *into)
@@ -79,7 +79,7 @@ static bool read_dtype(const char *text, void *into)
 /* Checks options against one another. Returns an error message, or NULL. */
 static const char *conflict(const transformer_options *o)
 {
-    bool tensor = o->parallel != DATA && o->parallel != FULLY_SHARDED && o->parallel != AUTOMATIC;
+    bool tensor = o->parallel == TENSOR || o->parallel == SEQUENCE || o->parallel == TENSOR_AND_FULLY_SHARDED;
     if (o->width % o->heads != 0 || o->width / o->heads % 2 != 0) {
         return "--width must be an even multiple of --heads";
     }
@@ -106,7 +106,7 @@ int transformer_options_read(transformer_options *o, int argc, char *argv[])
         { "mesh", ARGUMENT_OTHER, o, "dp=N,tp=N", "sizes of the mesh, in any order (dp=1,tp=1)",
           .read = read_mesh },
         { "parallel", ARGUMENT_OTHER, &o->parallel, "HOW",
-          "dp, tp, fsdp, tp+fsdp, sequence, auto (tp if the mesh has it, else dp)", .read = read_parallel },
+          "dp, tp, fsdp, tp+fsdp, sequence, context, auto (tp if the mesh has it, else dp)", .read = read_parallel },
         { "table", ARGUMENT_FLAG, &o->table, NULL, "with auto: print the chosen layouts and what others would cost" },
         { "layers", ARGUMENT_INTEGER, &o->layers, "N", "blocks of attention and MLP", 1, 256 },
         { "width", ARGUMENT_INTEGER, &o->width, "N", "numbers per byte of the text", 2, LARGE },

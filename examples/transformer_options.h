@@ -10,7 +10,7 @@
 #include "training_options.h"
 
 /* How the model is spread over the mesh: see the plan in transformer_lm.c. */
-typedef enum parallel { DATA, TENSOR, SEQUENCE, FULLY_SHARDED, TENSOR_AND_FULLY_SHARDED, AUTOMATIC, DEFAULT } parallel;
+typedef enum parallel { DATA, TENSOR, SEQUENCE, CONTEXT, FULLY_SHARDED, TENSOR_AND_FULLY_SHARDED, AUTOMATIC, DEFAULT } parallel;
 
 typedef struct transformer_options {
     int64_t dp, tp; /* sizes of the mesh's two dimensions */

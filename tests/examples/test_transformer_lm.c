@@ -107,6 +107,13 @@ static void tensor_parallel_and_fully_sharded(void **state)
     compare_with_one_rank(0, "--mesh dp=2,tp=2 --parallel tp+fsdp", "");
 }
 
+static void context_parallel(void **state)
+{
+    (void)state;
+    compare_with_one_rank(0, "--mesh dp=2,tp=2 --parallel context", "");
+    compare_with_one_rank(0, "--mesh tp=3 --parallel context --graph", "");
+}
+
 static void sequence_parallel(void **state)
 {
     (void)state;
@@ -409,6 +416,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(data_and_tensor_parallel),
         cmocka_unit_test(fully_sharded),
         cmocka_unit_test(tensor_parallel_and_fully_sharded),
+        cmocka_unit_test(context_parallel),
         cmocka_unit_test(sequence_parallel),
         cmocka_unit_test(muon_in_layouts),
         cmocka_unit_test(chosen_layouts),
