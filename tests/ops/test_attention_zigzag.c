@@ -1,9 +1,12 @@
 /* Causal attention whose rows and keys are cut zigzag: values and gradients against whole tensors, where the results lie, and the work
  * of each rank. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "machine_file.h"
 #include "prng.h"
 #include "support.h"
 
@@ -53,6 +56,58 @@ static double busiest_over_mean(int ranks, weft_cut_kind cut, bool backward)
         sum += pairs[i];
     }
     return (double)most * ranks / (double)sum;
+}
+
+static weft_status attend(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context, (void)scalars;
+    const weft_attention_options options = { .causal = true };
+    outputs[0] = weft_attention(inputs[0], inputs[1], inputs[2], &options);
+    return weft_last_status();
+}
+
+static double predicted_us(int ranks, weft_cut_kind cut, const char *machine)
+{
+    int64_t shape[] = { 1, 512 * ranks, 32 };
+    weft_placement rows = { .kind = WEFT_SHARD, .dim = 1, .cut = cut };
+    weft_prediction found;
+    weft_scope_open();
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ ranks }, NULL);
+    weft_tensor *inputs[3], *y;
+    for (int i = 0; i < 3; i++) {
+        inputs[i] = weft_randn(WEFT_F32, 3, shape, mesh, &rows);
+    }
+    weft_graph *graph = weft_graph_new("attend", attend, NULL, 3, 0, 1);
+    assert_int_equal(weft_graph_call(graph, inputs, NULL, &y), WEFT_OK);
+    assert_int_equal(weft_graph_predict(graph, &(weft_predict_options){ .machine = machine }, &found, sizeof(found)), WEFT_OK);
+    weft_graph_free(graph);
+    weft_scope_close();
+    return found.step_us;
+}
+
+/* Where messages take no time, a step is predicted to take as long as its busiest rank computes. */
+static void prediction_knows_the_busiest(void **state)
+{
+    (void)state;
+    char machine[MACHINE_PATH_BYTES], number[8];
+    write_machine(machine, 1000, 1e6);
+    setenv("WEFT_MACHINE", machine, 1);
+    for (int ranks = 4; ranks <= 8; ranks *= 2) {
+        snprintf(number, sizeof(number), "%d", ranks);
+        setenv("WEFT_FAKE_SIZE", number, 1);
+        setenv("WEFT_FAKE_PROCESSES", number, 1);
+        assert_int_equal(weft_init(&(weft_config){ .world = WEFT_WORLD_FAKE }), WEFT_OK);
+        double chunks = predicted_us(ranks, WEFT_CUT_CHUNKS, machine), zigzag = predicted_us(ranks, WEFT_CUT_ZIGZAG, machine);
+        double counted = (double)(2 * ranks - 1) / ranks; /* of pairs, over the mean: the last chunk sees all keys */
+        print_message("# %d ranks: %.0f us in chunks, predicted, zigzag %.0f: 1 / %.3f, by pairs 1 / %.3f\n", ranks, chunks, zigzag,
+                      chunks / zigzag, counted);
+        assert_true(fabs(chunks / zigzag / counted - 1) < 0.1);
+        assert_int_equal(weft_finalize(), WEFT_OK);
+    }
+    unsetenv("WEFT_MACHINE");
+    unsetenv("WEFT_FAKE_SIZE");
+    unsetenv("WEFT_FAKE_PROCESSES");
+    unlink(machine);
 }
 
 /* All ranks have as much to do; of chunks the last one has nearly twice the mean. */
@@ -238,7 +293,7 @@ static void rotary_keeps_the_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest values[] = { cmocka_unit_test(values_are_right), cmocka_unit_test(rotary_keeps_the_cut) };
-    const struct CMUnitTest work[] = { cmocka_unit_test(work_is_even) };
+    const struct CMUnitTest work[] = { cmocka_unit_test(work_is_even), cmocka_unit_test(prediction_knows_the_busiest) };
     int failed = cmocka_run_group_tests_name("attention_zigzag", values, NULL, NULL);
     /* One process lowers the calls for all ranks. */
     return over_processes() ? failed : failed + cmocka_run_group_tests_name("attention_zigzag_work", work, NULL, NULL);
