@@ -28,8 +28,8 @@
  * the mesh dimension that cuts it first.
  *
  * Layouts with the same parts are equal, and their placements the simplest ones that say them, if each part is consecutive rows in
- * the order of the ranks: S0= of 8 rows over 4 ranks is S0, [S0@7,R] is [S0,R], S0{6,4,0,0} is S0*6 (one block for each part). A block
- * of more rows than there are keeps its size.
+ * the order of the ranks: S0= of 8 rows over 4 ranks is S0, [S0@7,R] is [S0,R], S0{6,4,0,0} is S0*6 (one block for each part). But a
+ * block of more rows than there are keeps its size, and a period that is longer than the dimension may stay.
  *
  * Linear operations compute with the addends of a Partial tensor, and their result is Partial (docs/operations.md,
  * "Partial that passes"). Infinities and NaN make a difference: infinity times a Partial tensor (weft_mul(),

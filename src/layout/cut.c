@@ -159,7 +159,8 @@ static int64_t runs_begin(weft_placement shard, int64_t n, int64_t parts, int64_
 static int64_t count_runs(weft_placement shard, int64_t rows, int64_t parts, int64_t index)
 {
     if (shard.cut == WEFT_CUT_CYCLIC) {
-        return (weft_ceil_div(rows, shard.block) + parts - 1 - turn_of(shard, parts, index)) / parts;
+        int64_t blocks = weft_ceil_div(rows, shard.block) - turn_of(shard, parts, index);
+        return blocks <= 0 ? 0 : (blocks - 1) / parts + 1;
     }
     int64_t chunk = weft_ceil_div(rows, 2 * parts);
     if (shard.cut == WEFT_CUT_ZIGZAG) {
@@ -181,7 +182,7 @@ static int64_t run_within(weft_placement shard, int64_t n, int64_t parts, int64_
         return run == 0 ? begin_within(shard, n, n, parts, index + 1) - *begin : 0;
     }
     int64_t number;
-    bool fits = weft_mul_checked(run, parts, &number) &&
+    bool fits = weft_mul_checked(run, parts, &number) && number < INT64_MAX - parts &&
                 weft_mul_checked(number + turn_of(shard, parts, index), shard.block, begin) && *begin < n;
     *begin = fits ? *begin : n;
     return weft_min_i64(shard.block, n - *begin);

@@ -95,6 +95,15 @@ static inline bool weft_cut_is_chunks(weft_placement shard)
 {
     return shard.cut == WEFT_CUT_CHUNKS && shard.block == 0 && shard.period == 0;
 }
+/* Chunks of a given size as the blocks that they are, also of more rows than these chunks hold. */
+static inline weft_placement weft_cut_in_blocks(weft_placement shard)
+{
+    if (shard.cut == WEFT_CUT_CHUNKS && shard.block > 0) {
+        shard.cut = WEFT_CUT_CYCLIC;
+        shard.first = 0;
+    }
+    return shard;
+}
 /* Whether a part may be several runs of rows. */
 bool weft_cut_has_runs(weft_placement shard);
 /* Finds run number `run` of a part: where it begins among the n rows that are cut. Returns its length; 0: the part has no more. */

@@ -45,8 +45,9 @@ weft_placement weft_partial(weft_reduce_op op)
 
 bool weft_same_cut(weft_placement a, weft_placement b)
 {
+    a = weft_cut_in_blocks(a);
+    b = weft_cut_in_blocks(b);
     return a.cut == b.cut && a.period == b.period && (a.cut != WEFT_CUT_SIZES || a.sizes == b.sizes) &&
-           (a.cut != WEFT_CUT_CHUNKS || a.block == b.block) &&
            (a.cut != WEFT_CUT_CYCLIC || (a.block == b.block && a.first == b.first));
 }
 

@@ -3,18 +3,11 @@
 
 #include <string.h>
 
-/* Chunks of a given size as the blocks that they are. */
-static weft_placement in_blocks(weft_placement cut)
-{
-    cut.cut = cut.cut == WEFT_CUT_CHUNKS && cut.block > 0 ? WEFT_CUT_CYCLIC : cut.cut;
-    return cut;
-}
-
 /* The cut of a dimension [outer][rows][inner] whose middle factor is cut; `repeats`: outer is not 1. False: no placement says it. */
 static bool scale(weft_placement cut, int64_t rows, int64_t inner, bool repeats, int64_t parts, weft_placement *scaled)
 {
     int64_t each = cut.period > 0 ? cut.period : rows, period, block; /* the cut is that of `each` rows, and begins again after them */
-    *scaled = cut = in_blocks(cut);
+    *scaled = cut = weft_cut_in_blocks(cut);
     if (parts == 1 || each == 0 || (inner == 1 && !repeats)) {
         return true;
     }
@@ -96,7 +89,8 @@ bool weft_compound_cut(const weft_binding *binding, const weft_compound *compoun
 static bool cut_more(const weft_binding *binding, const weft_compound *compound, int position, weft_placement cut, int64_t parts,
                      weft_extents *rows, weft_placement *scaled)
 {
-    bool possible = rows->count > 0, first = true;
+    /* Sizes without a period are those of a dimension that was not cut before. */
+    bool possible = rows->count > 0 && !(cut.cut == WEFT_CUT_SIZES && cut.period == 0 && rows->cut), first = true;
     *scaled = cut;
     for (int i = 0; i < rows->count && possible; i++) {
         weft_placement other;
@@ -141,7 +135,7 @@ enum { MOST_CUTS = 3 };
 static int list_possible(weft_placement now, int64_t inner, weft_placement cuts[MOST_CUTS])
 {
     int count = 0;
-    weft_placement cut = now = in_blocks(now);
+    weft_placement cut = now = weft_cut_in_blocks(now);
     cut.dim = 0;
     cut.period = 0;
     if (now.cut == WEFT_CUT_CYCLIC) { /* also chunks that are no chunks of the whole dimension, or repeat */
@@ -176,14 +170,15 @@ static int read_one(const weft_binding *binding, const weft_compound *compound, 
     for (int i = 0; i < compound->count; i++) {
         all *= rows[i];
     }
-    now = weft_cut_canonical(now, all, parts);
+    const bool listed = now.cut == WEFT_CUT_SIZES; /* whose period may be needed, whatever it is equal to alone */
+    now = listed ? now : weft_cut_canonical(now, all, parts);
     for (int position = 0; position < compound->count; position++) {
         weft_placement cuts[MOST_CUTS], scaled;
         int64_t inner = inner_of(binding, compound, position);
         int count = inner == 0 ? 0 : list_possible(now, inner, cuts);
         for (int i = 0; i < count; i++) {
             if (scale(cuts[i], rows[position], inner, outer, parts, &scaled) &&
-                weft_same_cut(weft_cut_canonical(scaled, all, parts), now)) {
+                weft_same_cut(listed ? scaled : weft_cut_canonical(scaled, all, parts), now)) {
                 *cut = cuts[i];
                 return position;
             }

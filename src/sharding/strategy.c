@@ -106,17 +106,20 @@ static int list_cuts(const weft_binding *binding, const weft_output_kind outputs
         strategies[count++] = shard_factor(binding, outputs, factor, weft_shard(0), parts);
     }
     for (int i = 0; inputs != NULL && i < binding->num_inputs; i++) {
-        weft_placement cut;
+        weft_placement cut, now = inputs[i]->placements[mesh_dim];
         if (cut_now(binding, inputs[i], i, mesh_dim, &cut) != factor ||
             (!binding->factors[factor].any_cut && weft_cut_has_runs(cut))) {
             continue;
         }
+        /* What is one block for each part now may be several ones if another mesh dimension no longer cuts before. */
+        cut = binding->factors[factor].any_cut ? weft_cut_in_blocks(cut) : cut;
+        now = binding->factors[factor].any_cut ? weft_cut_in_blocks(now) : now;
         weft_strategy *listed = find_listed(strategies + first, count - first, factor, cut);
         if (listed == NULL) {
             listed = &strategies[count++];
             *listed = shard_factor(binding, outputs, factor, cut, parts);
         }
-        listed->inputs[i] = inputs[i]->placements[mesh_dim];
+        listed->inputs[i] = now;
     }
     return count;
 }

@@ -302,6 +302,49 @@ static void test_any_cut(void **state)
     free(indices);
 }
 
+/* One block for each part of a dimension that another mesh dimension has cut is several ones of the whole dimension; sizes that
+ * repeat are not sizes of a dimension that is as long as their period. */
+static void test_cuts_of_other_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        row_place place;
+        const char *given;
+        int ndim, new_ndim;
+        int64_t shape[2], new_shape[2];
+    } rows[] = {
+        { THIS_ROW, "S1%4@1,S1*1%2", 2, 1, { 4, 5 }, { 20 } },
+        { THIS_ROW, "S1%4@1,S1%2", 2, 1, { 5, 5 }, { 25 } },
+        { THIS_ROW, "S1*2%4@1,S1z%4", 2, 1, { 3, 7 }, { 21 } },
+        { THIS_ROW, "S1*3%4@1,S1*1%5", 2, 1, { 3, 7 }, { 21 } },
+        { THIS_ROW, "S1*2%6@1,S1*2%4", 2, 1, { 3, 6 }, { 18 } },
+        { THIS_ROW, "S1%4@1,S1z%12", 2, 1, { 4, 6 }, { 24 } },
+        { THIS_ROW, "S1*4@1,S1=%4", 2, 1, { 13, 13 }, { 169 } },
+        { THIS_ROW, "S0*16%28,S0{0,8,8}%16@1", 1, 2, { 32 }, { 8, 4 } },
+        { THIS_ROW, "S0%7,S0{0,2,2}%4@1", 2, 1, { 8, 4 }, { 32 } },
+    };
+    int64_t indices[169];
+    for (int i = 0; i < 169; i++) {
+        indices[i] = i;
+    }
+    WORLD(6);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        enter_row(rows[i].place, __func__);
+        weft_scope_open();
+        weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, 3 }, NULL);
+        weft_placement placements[2];
+        int64_t count = shape_count(rows[i].ndim, rows[i].shape);
+        assert_int_equal(weft_placements_parse(rows[i].given, 2, placements), WEFT_OK);
+        weft_tensor *a = weft_distribute(WEFT_I64, rows[i].ndim, rows[i].shape, indices, mesh, placements);
+        weft_tensor *b = weft_reshape(a, rows[i].new_ndim, rows[i].new_shape);
+        expect_indices(b, count, rows[i].given);
+        expect_indices(weft_reshape(b, rows[i].ndim, rows[i].shape), count, rows[i].given);
+        weft_scope_close();
+    }
+    leave_rows();
+    world_stop(NULL);
+}
+
 /* A batch of sequences whose rows are cut along the sequence, by two mesh dimensions, or along both. */
 static void test_flatten_keeps_the_cut(void **state)
 {
@@ -417,7 +460,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_pairs),  cmocka_unit_test(test_all_pairs),
         cmocka_unit_test(test_random_pairs), cmocka_unit_test(test_values),
-        cmocka_unit_test(test_any_cut),      cmocka_unit_test(test_flatten_keeps_the_cut),
+        cmocka_unit_test(test_any_cut),      cmocka_unit_test(test_cuts_of_other_rows), cmocka_unit_test(test_flatten_keeps_the_cut),
         cmocka_unit_test(test_flattened_losses_move_nothing), cmocka_unit_test(test_wrong_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,6 +157,9 @@ static bool make_embedding(maker *m, step *s)
     for (int d = 0; d < ndim; d++) {
         shape[d] = rows == 0 ? 0 : shape[d] > 6 ? 6 : shape[d];
     }
+    if (rows == 0 && ndim == 0) {
+        return false; /* an index of nothing */
+    }
     int indices = choose_indices(m, table, rows, ndim, shape);
     *s = step_of(s->operation, 2, table, indices);
     return indices != NO_VALUE;
