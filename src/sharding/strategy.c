@@ -111,7 +111,7 @@ static int list_cuts(const weft_binding *binding, const weft_output_kind outputs
             (!binding->factors[factor].any_cut && weft_cut_has_runs(cut))) {
             continue;
         }
-        /* What is one block for each part now may be several ones if another mesh dimension no longer cuts before. */
+        /* A part of one block has several if no other mesh dimension cuts before it. */
         cut = binding->factors[factor].any_cut ? weft_cut_in_blocks(cut) : cut;
         now = binding->factors[factor].any_cut ? weft_cut_in_blocks(now) : now;
         weft_strategy *listed = find_listed(strategies + first, count - first, factor, cut);

@@ -249,7 +249,7 @@ static void expect_indices(weft_tensor *t, int64_t count, const char *what)
     free(found);
 }
 
-/* Random shapes in cyclic, zigzag and periodic cuts. What was reshaped without a move comes back without one. */
+/* Random shapes in cyclic, zigzag and periodic cuts. A reshape without a move can be undone without one. */
 static void test_any_cut(void **state)
 {
     (void)state;
