@@ -1,8 +1,6 @@
 /* Compound dimensions: how the cut of one of their factors cuts them. PURE. */
 #include "sharding/strategy.h"
 
-#include <string.h>
-
 /* The cut of a dimension [outer][rows][inner] whose middle factor is cut; `repeats`: outer is not 1. False: no placement says it. */
 static bool scale(weft_placement cut, int64_t rows, int64_t inner, bool repeats, int64_t parts, weft_placement *scaled)
 {
