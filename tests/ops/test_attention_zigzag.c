@@ -89,7 +89,7 @@ static double predicted_us(int ranks, weft_cut_kind cut, const char *machine)
 static void prediction_knows_the_busiest(void **state)
 {
     (void)state;
-    char machine[MACHINE_PATH_BYTES], number[8];
+    char machine[MACHINE_PATH_BYTES], number[16];
     write_machine(machine, 1000, 1e6);
     setenv("WEFT_MACHINE", machine, 1);
     for (int ranks = 4; ranks <= 8; ranks *= 2) {

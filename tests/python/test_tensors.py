@@ -519,7 +519,8 @@ def test_runs():
                 a.local_box()
     b = wt.asarray(x.reshape(2, 5, 3), mesh=mesh, placements="S1")
     assert b.reshape(10, 3).placements == wt.zeros(10, 3, mesh=mesh, placements="S0%5").placements
-    assert b.reshape(10, 3).reshape(2, 5, 3).placements == b.placements
+    # S0%5 of one rank is S0
+    assert b.reshape(10, 3).reshape(2, 5, 3).placements == (b.placements if ranks > 1 else (Shard(0),))
     with pytest.raises(ValueError, match="is out of range"):
         Shard(0, period=-1)
     for block, first in ((0, 0), (1, -1)):
