@@ -246,6 +246,7 @@ static bool make_key(key *k, const weft_call *call, weft_tensor_impl *const inpu
     add_word(k, (uint64_t)attributes->leading);
     add_word(k, (uint64_t)attributes->type);
     add_word(k, (uint64_t)attributes->omitted);
+    add_word(k, (uint64_t)attributes->wish);
     add_word(k, (uint64_t)attributes->num_sizes);
     add_words(k, attributes->sizes, (size_t)attributes->num_sizes);
     add_word(k, (uint64_t)attributes->num_numbers);

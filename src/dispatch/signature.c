@@ -15,6 +15,7 @@ static bool check(const weft_call *call, weft_tensor_impl *const inputs[], bool 
     numbers[num_numbers++] = (double)attributes->leading;
     numbers[num_numbers++] = (double)attributes->type;
     numbers[num_numbers++] = (double)attributes->omitted;
+    numbers[num_numbers++] = (double)attributes->wish;
     for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
         numbers[num_numbers++] = call->scalars[i];
     }

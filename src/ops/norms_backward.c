@@ -260,7 +260,7 @@ static weft_tensor *gradient_of_statistics(const weft_gradient *of, const weft_n
         sum = sum == NULL ? own : weft_add(sum, own);
     }
     if (of_mean != NULL) {
-        weft_tensor *own = weft_expand(weft_scale(of_mean, 1 / count), layout->ndim, layout->shape);
+        weft_tensor *own = weft_expand_beside(weft_scale(of_mean, 1 / count), layout);
         sum = sum == NULL ? own : weft_add(sum, own);
     }
     return sum;

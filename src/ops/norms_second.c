@@ -99,7 +99,7 @@ static bool find_slopes(const operands *o, slopes *s)
     return (o->of_a == NULL || add_slopes_of_a(o, s)) &&
            (o->of_gain == NULL || (add_to(&s->normal, weft_mul(o->of_gain, o->n.gradient)) &&
                                    add_to(&s->gradient, weft_mul(o->of_gain, o->normal)))) &&
-           (o->of_bias == NULL || add_to(&s->gradient, weft_expand(o->of_bias, layout->ndim, layout->shape)));
+           (o->of_bias == NULL || add_to(&s->gradient, weft_expand_beside(o->of_bias, layout)));
 }
 
 /* Where the statistics are inputs a counts by itself; else also by them: rstd' = -rstd^3 centred / count, mean' = 1 / count. */

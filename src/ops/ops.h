@@ -66,6 +66,8 @@ weft_tensor *weft_itself(const char *function, weft_tensor *a);
 /* A tensor of its own with a's values, on the same memory if possible: the result of a call with nothing
  * to compute. */
 weft_tensor *weft_same(const char *function, weft_tensor *a);
+/* `a` broadcast to a layout's shape, and in its placements where that moves nothing: it will meet a tensor there. */
+weft_tensor *weft_expand_beside(weft_tensor *a, const weft_layout *beside);
 /* weft_unsqueeze() of a live tensor. */
 weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
 /* Writes `part` into `target` from index `start` of a dimension on. False with the error kept. */

@@ -143,14 +143,14 @@ static bool has_other_cuts(const weft_layout *layout)
     return has;
 }
 
-/* The gradient broadcast to the input. weft_expand() cuts chunks, and its layout can be chosen again in a graph; but what joins the
- * gradient of an input with other cuts next has these. */
+/* An expansion cuts chunks, and its layout can be chosen again in a graph; but what joins the gradient of an input with other cuts
+ * next has these. */
 weft_tensor *weft_repeat_gradient(const weft_gradient *of, weft_tensor *gradient)
 {
     const char *function = of->call->function;
     const weft_layout *a = weft_layout_of(of->call->inputs[0]);
     if (gradient == NULL || of->differentiated || !has_other_cuts(a) || weft_layout_of(gradient)->mesh != a->mesh) {
-        return gradient == NULL ? NULL : weft_expand(gradient, a->ndim, a->shape);
+        return weft_expand_beside(gradient, a);
     }
     const weft_layout *layout = weft_layout_like(function, a, weft_layout_of(gradient)->dtype);
     bool fake = weft_runtime.context.steps == NULL && weft_tensor_get(gradient)->fake;

@@ -54,7 +54,7 @@ weft_tensor *weft_sum_again(const weft_gradient *of, weft_tensor *a);
  * it. */
 bool weft_reduction_drops_rows(const weft_call_layouts *call);
 
-/* The gradient, which has size 1 in the reduced dimensions, broadcast to input 0; in its layout, if that is not cut into chunks. */
+/* The gradient, which has size 1 in the reduced dimensions, broadcast to input 0, in its layout where nothing has to move for it. */
 weft_tensor *weft_repeat_gradient(const weft_gradient *of, weft_tensor *gradient);
 
 /* The gradient of an operation with the numbers above that selects elements: output 1 has their indices. */

@@ -73,7 +73,7 @@ static bool gradients_of_addition(const weft_gradient *of)
     }
     const weft_layout *source = weft_layout_of(of->call->inputs[2]);
     return !weft_gradient_wanted(of, 2) || gradient == NULL ||
-           weft_give_gradient(of, 2, weft_expand(gradient, source->ndim, source->shape));
+           weft_give_gradient(of, 2, weft_expand_beside(gradient, source));
 }
 
 SCALAR_INDEXING(scalar_add_inplace, .gradient = { .function = gradients_of_addition }, .outputs[0].in_place = true)

@@ -263,10 +263,10 @@ static bool complete_expansion(const weft_tensor *a, int ndim, const int64_t sha
     return weft_check_shape(function, ndim, complete);
 }
 
-weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[])
+static weft_tensor *expand(weft_tensor *a, int ndim, const int64_t shape[], int64_t wish)
 {
     static const char function[] = "weft_expand";
-    weft_attributes attributes = { .num_numbers = ndim };
+    weft_attributes attributes = { .num_numbers = ndim, .wish = wish };
     if (weft_check_tensor(function, "a", a) == NULL ||
         !complete_expansion(a, ndim, shape, attributes.numbers)) {
         return NULL;
@@ -279,6 +279,17 @@ weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[])
     }
     return attributes.num_sizes == 0 ? weft_same(function, a)
                                      : weft_dispatch_move(function, &operation_expand, a, &attributes);
+}
+
+weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[])
+{
+    return expand(a, ndim, shape, 0);
+}
+
+weft_tensor *weft_expand_beside(weft_tensor *a, const weft_layout *beside)
+{
+    bool meets = a != NULL && weft_layout_of(a)->mesh == beside->mesh;
+    return a == NULL ? NULL : expand(a, beside->ndim, beside->shape, meets ? weft_wish(beside) : 0);
 }
 
 /* Mask of the dimensions that weft_sum_to() sums over (bit d: dimension d); -1 with the error kept. */
@@ -325,7 +336,7 @@ static bool expand_sum_to(const weft_call *call, weft_tensor *outputs[])
 static bool gradient_of_sum_to(const weft_gradient *of)
 {
     const weft_layout *a = weft_layout_of(of->call->inputs[0]);
-    return weft_give_gradient(of, 0, weft_expand(weft_gradient_of_output(of, 0), a->ndim, a->shape));
+    return weft_give_gradient(of, 0, weft_expand_beside(weft_gradient_of_output(of, 0), a));
 }
 
 static const weft_operation operation_sum_to = {

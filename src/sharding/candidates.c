@@ -107,3 +107,37 @@ const weft_candidate *weft_output_candidate(weft_searcher *s, int output, const 
     return add_candidate(s, &s->reductions[output], placements, from, from,
                          weft_searched_output(s, output, reduced));
 }
+
+/* ---- where an output is wished ------------------------------------------------------------------------- */
+
+enum { WISH_BITS = 4, WISH_WHOLE = 15 }; /* for each mesh dimension; a Shard: its dimension + 1; 0: none */
+
+int64_t weft_wish(const weft_layout *layout)
+{
+    int64_t wish = 0;
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        weft_placement p = layout->placements[m];
+        /* No rule cuts a factor that no input has into anything but chunks. */
+        bool chunks = p.kind == WEFT_SHARD && weft_cut_is_chunks(p) && p.level == 0;
+        int64_t along = p.kind != WEFT_SHARD ? WISH_WHOLE : chunks ? p.dim + 1 : 0;
+        wish |= along << (m * WISH_BITS);
+    }
+    return wish;
+}
+
+const weft_candidate *weft_wished_candidate(weft_searcher *s, const weft_placement placements[])
+{
+    const weft_candidate *known = find_candidate(s, &s->wished, placements);
+    if (known != NULL) {
+        return known;
+    }
+    weft_placement there[WEFT_MAX_DIMS];
+    for (int m = 0; m < s->mesh->ndim; m++) {
+        int along = (int)(s->search->wish >> (m * WISH_BITS)) & WISH_WHOLE;
+        there[m] = along == WISH_WHOLE                                      ? weft_replicate()
+                   : along > 0 && along <= s->binding->outputs[0].ndim ? weft_shard(along - 1)
+                                                                       : placements[m];
+    }
+    const weft_layout *from = weft_searched_output(s, 0, placements);
+    return add_candidate(s, &s->wished, placements, from, from, weft_searched_output(s, 0, there));
+}

@@ -21,6 +21,7 @@ typedef struct weft_searcher {
                             [WEFT_MAX_STRATEGIES]; /* for each mesh dimension, the possible ones */
     int num_strategies[WEFT_MAX_DIMS];
     weft_vec candidates[WEFT_MAX_INPUTS];  /* weft_candidate: the considered layouts of each input */
+    weft_vec wished;                       /* weft_candidate: layouts of output 0, and its way to where it is wished */
     weft_vec reductions[WEFT_MAX_OUTPUTS]; /* weft_candidate: layouts of each output whose reduction counts */
     const weft_output_kind *outputs;
     bool out_of_memory;
@@ -34,6 +35,8 @@ const weft_candidate *weft_input_candidate(weft_searcher *s, int input, const we
 /* An output in placements that include Partial: its cheapest reduction, to a shard if it has dimensions.
  * NULL: no memory. */
 const weft_candidate *weft_output_candidate(weft_searcher *s, int output, const weft_placement placements[]);
+/* Output 0 in these placements, and its way to those that the search's wish names. NULL: no memory. */
+const weft_candidate *weft_wished_candidate(weft_searcher *s, const weft_placement placements[]);
 const weft_layout *weft_searched_output(const weft_searcher *s, int output,
                                         const weft_placement placements[]);
 

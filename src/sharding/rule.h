@@ -88,6 +88,8 @@ typedef struct weft_attributes {
     int64_t type;    /* of the output, if the operation leaves it to the call (WEFT_TYPE_GIVEN) */
     /* Outputs, the last ones, that are not asked for: not computed, NULL. Layouts are chosen as if they were. */
     int64_t omitted;
+    /* The placements that output 0 will be redistributed to (weft_wish()); 0: not known. */
+    int64_t wish;
     /* Sizes of all factors that no input has as a dimension of its own, in the order in which the rule's
      * text names them; without a rule, the operation defines them. */
     int64_t num_sizes;

@@ -128,6 +128,17 @@ static bool add_reductions(weft_searcher *s, combination *c)
     return possible;
 }
 
+static bool add_way_to_wish(weft_searcher *s, combination *c)
+{
+    weft_placement output[WEFT_MAX_DIMS];
+    if (s->search->wish == 0) {
+        return true;
+    }
+    const weft_candidate *way = place_output(s, c, 0, output) ? weft_wished_candidate(s, output) : NULL;
+    c->cost += way == NULL ? 0 : way->cost;
+    return way != NULL && way->cost >= 0;
+}
+
 /* Fills in the layouts that the strategies of `c` lead to. False: impossible. */
 static bool evaluate(weft_searcher *s, combination *c)
 {
@@ -144,7 +155,7 @@ static bool evaluate(weft_searcher *s, combination *c)
         c->changed += input->layout != s->inputs[i];
     }
     c->work = work_of(s, c);
-    return add_reductions(s, c);
+    return add_reductions(s, c) && add_way_to_wish(s, c);
 }
 
 static bool better(const combination *a, const combination *b)
@@ -392,7 +403,7 @@ static bool list_possible(weft_searcher *s, char *why, size_t why_size)
 static bool find_among_all(weft_searcher *s, combination *best)
 {
     bool complete = s->search->record != NULL && s->search->record->complete;
-    if (!complete && drop_needless_moves(s)) {
+    if (!complete && s->search->wish == 0 && drop_needless_moves(s)) {
         prune_all(s);
         if (find_best(s, best) && best->changed == 0) {
             return true;
@@ -474,6 +485,7 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
     for (int o = 0; o < binding->num_outputs; o++) {
         weft_vec_free(&s->reductions[o]);
     }
+    weft_vec_free(&s->wished);
     free(s);
     return status;
 }

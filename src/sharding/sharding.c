@@ -285,6 +285,7 @@ static weft_status shard_by_rule(const weft_sharding_world *world, const weft_ca
         .forced = world->forced,
         .record = world->record,
         .access_map = windows,
+        .wish = call->attributes->wish,
     };
     weft_output_kind outputs[WEFT_MAX_OUTPUTS];
     weft_call_outputs(call, binding.num_outputs, outputs);

@@ -35,6 +35,9 @@ enum { WEFT_MAX_STRATEGIES = WEFT_MAX_FACTORS + 6 * WEFT_MAX_INPUTS + 1 };
 int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[], const weft_mesh_impl *mesh,
                        const weft_layout *const inputs[], int mesh_dim, weft_strategy strategies[WEFT_MAX_STRATEGIES]);
 
+/* weft_attributes.wish of an output that is read in the placements of `layout`. */
+int64_t weft_wish(const weft_layout *layout);
+
 /* ---- compound dimensions (compound.c) ------------------------------------------------------------------ */
 
 /* Where a compound dimension has a factor; -1: it does not. */
@@ -114,11 +117,12 @@ typedef struct weft_search {
     weft_search_record *record;   /* NULL: none */
     /* Access maps of the inputs' dimensions: all fields but the size. NULL: the rule has none. */
     weft_window (*access_map)[WEFT_MAX_DIMS];
+    int64_t wish; /* weft_attributes.wish */
 } weft_search;
 
 /* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost() and
- * weft_access_map_cost() summed over the inputs, and the reduction of outputs that become Partial along mesh
- * dimensions where an input moves. Among equals: the fewest inputs changed, the least work for the busiest rank, the
+ * weft_access_map_cost() summed over the inputs, the reduction of outputs that become Partial along mesh
+ * dimensions where an input moves, and output 0's way to where it is wished. Among equals: the fewest inputs changed, the least work for the busiest rank, the
  * first in order (mesh dimension 0 varying slowest). The inputs are on one mesh. `outputs`: as many as the
  * binding has. WEFT_ERR_LAYOUT with why if nothing is possible; WEFT_ERR_NOMEM. */
 weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,

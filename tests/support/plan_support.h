@@ -49,7 +49,7 @@ const weft_layout *layout_of(weft_layout_table *table, const weft_mesh_impl *mes
 const weft_layout *random_layout(prng *random, weft_layout_table *table, weft_mesh_impl **mesh);
 
 /* One table of layouts, and the meshes that a test makes: set up anew for each test. */
-enum { MAX_MESHES = 8 };
+enum { MAX_MESHES = 32 };
 typedef struct fixture {
     weft_layout_table *table;
     weft_mesh_impl *meshes[MAX_MESHES];

@@ -136,6 +136,7 @@ static void add_attributes(weft_text *text, const weft_attributes *a)
     add_integer(text, "leading", a->leading, 0);
     add_integer(text, "type", a->type, 0);
     add_integer(text, "omitted", a->omitted, 0);
+    add_integer(text, "wish", a->wish, 0);
     add_integers(text, "sizes", a->num_sizes, a->sizes);
     add_integers(text, "numbers", a->num_numbers, a->numbers);
 }

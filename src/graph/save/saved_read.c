@@ -119,6 +119,8 @@ static bool read_field(weft_reader *r, weft_saved_call *c)
         weft_reader_integer(r, 0, WEFT_DTYPE_COUNT - 1, &a->type);
     } else if (weft_reader_take(r, "omitted=")) {
         weft_reader_integer(r, 0, WEFT_MAX_OUTPUTS, &a->omitted);
+    } else if (weft_reader_take(r, "wish=")) {
+        weft_reader_integer(r, 0, ((int64_t)1 << (4 * WEFT_MAX_DIMS)) - 1, &a->wish);
     } else if (weft_reader_take(r, "sizes=")) {
         a->num_sizes = read_list(r, WEFT_MAX_SIZES, a->sizes);
     } else if (weft_reader_take(r, "numbers=")) {

@@ -1,0 +1,379 @@
+/* Stages that move: candidates, compared by predicted cost. */
+#include "plan/moves.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "plan/positions.h"
+#include "plan/traffic.h"
+
+/* ---- chains -------------------------------------------------------------------------------------------- */
+
+void weft_chain_add(const weft_planner *p, weft_chain *c, weft_stage stage)
+{
+    double bytes;
+    c->us += weft_stage_choose(&stage, p->topology, p->cost, &bytes);
+    c->bytes += bytes;
+    c->stages[c->num_stages++] = stage;
+}
+
+void weft_chain_add_move(const weft_planner *p, weft_chain *c, const weft_layout *from, const weft_layout *to)
+{
+    if (from != to) {
+        weft_chain_add(p, c, (weft_stage){ .from = from, .to = to, .scale = 1.0 });
+    }
+}
+
+const weft_layout *weft_layout_on_mesh(const weft_planner *p, const weft_layout *like, const weft_mesh_impl *mesh,
+                                  const weft_placement *placements)
+{
+    return weft_layout_intern(p->table, mesh, placements, like->ndim, like->shape, like->dtype);
+}
+
+static const weft_layout *with_placements(const weft_planner *p, const weft_layout *like,
+                                          const weft_placement *placements)
+{
+    return weft_layout_on_mesh(p, like, like->mesh, placements);
+}
+
+void weft_chain_append(weft_chain *c, const weft_chain *more)
+{
+    for (int i = 0; i < more->num_stages; i++) {
+        c->stages[c->num_stages++] = more->stages[i];
+    }
+    c->us += more->us;
+    c->bytes += more->bytes;
+}
+
+/* Without fewer bytes it has to save time, by more than predictions are accurate. */
+bool weft_chain_is_better(const weft_chain *c, const weft_chain *best)
+{
+    const double accuracy = 0.02;
+    return c->us < best->us && (c->bytes < best->bytes || c->us < (1 - accuracy) * best->us);
+}
+
+/* ---- moves --------------------------------------------------------------------------------------------- */
+
+static bool keeps_partial(const weft_layout *from, const weft_layout *to)
+{
+    return from->has_partial && to->has_partial;
+}
+
+/* False, with *possible true: no memory. A Partial that stays needs one mesh from end to end. */
+bool weft_route_factor(const weft_planner *p, const weft_factored_mesh *factored, const weft_layout *from,
+                         const weft_layout *to, weft_route *r, bool *possible)
+{
+    bool exact[] = { weft_factored_is_exact(factored, from), weft_factored_is_exact(factored, to) };
+    *r = (weft_route){ .from = from, .to = to, .mesh = factored->fine };
+    weft_factored_placements(factored, from, r->first);
+    weft_factored_placements(factored, to, r->last);
+    *possible = (exact[0] && exact[1]) || !keeps_partial(from, to);
+    if (*possible && exact[0]) {
+        r->from = weft_layout_on_mesh(p, from, r->mesh, r->first);
+    }
+    if (*possible && exact[1]) {
+        r->to = weft_layout_on_mesh(p, to, r->mesh, r->last);
+    }
+    return *possible && r->from != NULL && r->to != NULL;
+}
+
+static int changes_of(const weft_route *r)
+{
+    int changes = 0;
+    for (int m = 0; m < r->mesh->ndim; m++) {
+        changes += !weft_placement_equal(r->first[m], r->last[m]);
+    }
+    return changes;
+}
+
+/* Changes one mesh dimension at a time, or several: bit i of `joined` is set where the i-th change from the end is made with the one
+ * after it. Fewer peers per stage, but more stages. False: no memory. */
+static bool move_by_dimension(const weft_planner *p, const weft_route *r, bool last_first, unsigned joined, weft_chain *c)
+{
+    int ndim = r->mesh->ndim, changes = changes_of(r);
+    const weft_layout *current = r->from;
+    weft_placement placements[WEFT_MAX_DIMS];
+    memcpy(placements, r->first, sizeof(placements));
+    for (int i = 0; i < ndim; i++) {
+        int m = last_first ? ndim - 1 - i : i;
+        if (weft_placement_equal(r->first[m], r->last[m])) {
+            continue;
+        }
+        placements[m] = r->last[m];
+        if (joined >> (changes - 1) & 1) {
+            changes--;
+            continue;
+        }
+        const weft_layout *next = --changes == 0 ? r->to : weft_layout_on_mesh(p, r->to, r->mesh, placements);
+        if (next == NULL) {
+            return false;
+        }
+        if (!weft_layouts_number_all_alike(next, r->from)) {
+            c->us = INFINITY; /* such a stage is never one of several */
+            return true;
+        }
+        weft_chain_add_move(p, c, current, next);
+        current = next;
+    }
+    return true;
+}
+
+/* More changes are made one at a time. */
+enum { MOST_JOINED = 3 };
+
+/* `joins`: tries also stages that change several mesh dimensions. */
+static bool try_route(const weft_planner *p, const weft_route *r, const char *algorithm, bool joins, weft_chain *best)
+{
+    int changes = changes_of(r);
+    unsigned groupings = !joins || changes < 3 || changes > MOST_JOINED ? 1 : (1u << (changes - 1)) - 1; /* all at once: no stages */
+    for (unsigned i = 0; i < 2 * groupings; i++) {
+        weft_chain staged = { .algorithm = algorithm };
+        /* The change at the end is joined with none. */
+        if (!move_by_dimension(p, r, i < groupings, i % groupings << 1, &staged)) {
+            return false;
+        }
+        if (weft_chain_is_better(&staged, best)) {
+            *best = staged;
+        }
+    }
+    return true;
+}
+
+static void mark_changed(const weft_layout *from, const weft_layout *to, bool changed[])
+{
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        changed[m] = !weft_placement_equal(from->placements[m], to->placements[m]);
+    }
+}
+
+/* A mesh dimension of fewer ranks is not worth another stage; with fewer messages a rank has none to save. */
+enum { MIN_FACTORED = 16, MAX_ROUNDS = 2 };
+
+static int64_t max_messages(const weft_stage *stage)
+{
+    const weft_mesh_impl *meshes[] = { stage->from->mesh, stage->to->mesh };
+    int64_t messages = 0;
+    for (int k = 0; k < (meshes[0] == meshes[1] ? 1 : 2); k++) {
+        weft_positions positions = weft_stage_positions(stage, meshes[k]);
+        for (int64_t i = 0; i < positions.count; i++) {
+            int rank = weft_mesh_rank_at(meshes[k], weft_position_index(&positions, i));
+            weft_traffic traffic = weft_stage_traffic(stage, rank);
+            messages = weft_max_i64(messages, weft_max_i64(traffic.messages_in, traffic.messages_out));
+        }
+    }
+    return messages;
+}
+
+static bool is_worth_factoring(const weft_stage *direct, const bool changed[])
+{
+    int64_t largest = 0;
+    for (int m = 0; m < direct->from->mesh->ndim; m++) {
+        largest = changed[m] ? weft_max_i64(largest, direct->from->mesh->shape[m]) : largest;
+    }
+    return largest >= MIN_FACTORED && max_messages(direct) >= MIN_FACTORED;
+}
+
+/* Moves on factored meshes: each dimension that changes in two factors, and in four. */
+static bool try_factored(const weft_planner *p, const weft_layout *from, const weft_layout *to,
+                         const bool changed[], weft_chain *best)
+{
+    const weft_mesh_impl *former = from->mesh;
+    for (int rounds = 1; rounds <= MAX_ROUNDS; rounds++) {
+        weft_factored_mesh factored;
+        weft_route r;
+        bool possible;
+        if (!weft_factor_mesh(p->table, from->mesh, changed, MIN_FACTORED - 1, rounds, &factored)) {
+            return false;
+        }
+        if (factored.fine == former) {
+            return true;
+        }
+        former = factored.fine;
+        bool done = weft_route_factor(p, &factored, from, to, &r, &possible);
+        if (possible && !(done && try_route(p, &r, "factored", false, best))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The cheapest route on the mesh as it is. False: no memory. */
+static bool best_staged(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+{
+    *best = (weft_chain){ .num_stages = 0 };
+    weft_chain_add_move(p, best, from, to);
+    best->algorithm = weft_algorithm_name(best->stages[0].algorithm);
+    if (from == to || from->mesh != to->mesh) {
+        return true;
+    }
+    weft_route r = { .from = from, .to = to, .mesh = from->mesh };
+    memcpy(r.first, from->placements, sizeof(r.first));
+    memcpy(r.last, to->placements, sizeof(r.last));
+    return changes_of(&r) < 2 || try_route(p, &r, "staged", true, best);
+}
+
+/* The cheapest route without reductions, scatter+gather and slices. */
+static bool best_unsliced(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+{
+    bool changed[WEFT_MAX_DIMS];
+    weft_stage direct = { .from = from, .to = to, .scale = 1.0 };
+    if (!best_staged(p, from, to, best)) {
+        return false;
+    }
+    if (from == to || from->mesh != to->mesh) {
+        return true;
+    }
+    mark_changed(from, to, changed);
+    return !is_worth_factoring(&direct, changed) || try_factored(p, from, to, changed, best);
+}
+
+/* To `middle` first, and from there to the end. Taken if it costs less than `best` by the given factor. */
+static bool try_through(const weft_planner *p, const weft_layout *from, const weft_layout *middle,
+                        const weft_layout *to, const char *algorithm, double gain, weft_chain *best)
+{
+    weft_chain c = { .algorithm = algorithm }, rest;
+    if (middle != NULL && !weft_layouts_number_all_alike(middle, to)) {
+        return true;
+    }
+    if (middle == NULL || !best_unsliced(p, middle, to, &rest)) {
+        return false;
+    }
+    weft_chain_add_move(p, &c, from, middle);
+    weft_chain_append(&c, &rest);
+    if (gain > 1 ? c.us * gain < best->us : weft_chain_is_better(&c, best)) {
+        *best = c;
+    }
+    return true;
+}
+
+static bool has_copies(const weft_layout *layout, int m)
+{
+    return layout->placements[m].kind == WEFT_REPLICATE && layout->mesh->shape[m] > 1;
+}
+
+/* The layout with its copies cut: digit i of `choice` tells how along the i-th mesh dimension with copies, 0: not at all, else along
+ * dimension digit - 1. */
+static const weft_layout *sliced(const weft_planner *p, const weft_layout *layout, int64_t choice)
+{
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        placements[m] = layout->placements[m];
+        if (has_copies(layout, m)) {
+            int digit = (int)(choice % (layout->ndim + 1));
+            placements[m] = digit == 0 ? placements[m] : weft_shard(digit - 1);
+            choice /= layout->ndim + 1;
+        }
+    }
+    return with_placements(p, layout, placements);
+}
+
+/* Writes the cost of the way by slices of replicas on the mesh as it is; INFINITY: it is not less than `most`. False: no memory. */
+static bool cost_of_slices(const weft_planner *p, const weft_layout *from, const weft_layout *slices, const weft_layout *to, double most,
+                           double *us)
+{
+    weft_chain c = { .num_stages = 0 }, rest;
+    *us = INFINITY;
+    if (slices == NULL) {
+        return false;
+    }
+    weft_chain_add_move(p, &c, from, slices);
+    if (c.us >= most || slices == to || !weft_layouts_number_all_alike(slices, to)) {
+        return true;
+    }
+    bool done = best_staged(p, slices, to, &rest);
+    *us = done && c.us + rest.us < most ? c.us + rest.us : INFINITY;
+    return done;
+}
+
+/* More slices are not compared: planning takes time, too. */
+enum { MOST_SLICES = 64 };
+
+/* Of replicas, one sends and others may have nothing to do: where each keeps a slice first, all of them send. */
+static bool try_sliced(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+{
+    const weft_layout *middle = NULL;
+    double us, least = best->us;
+    int64_t choices = 1;
+    for (int m = 0; m < from->mesh->ndim && best->bytes > 0; m++) {
+        choices *= has_copies(from, m) ? from->ndim + 1 : 1;
+    }
+    for (int64_t i = 1; i < choices && i < MOST_SLICES; i++) {
+        const weft_layout *slices = sliced(p, from, i);
+        if (!cost_of_slices(p, from, slices, to, least, &us)) {
+            return false;
+        }
+        middle = us < least ? slices : middle;
+        least = us < least ? us : least;
+    }
+    return middle == NULL || try_through(p, from, middle, to, "sliced", 1.0, best);
+}
+
+/* The cheapest route without reductions and without scatter+gather. */
+static bool best_exchange(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+{
+    return best_unsliced(p, from, to, best) && (from->mesh != to->mesh || from == to || try_sliced(p, from, to, best));
+}
+
+/* Scatter and gather use each link twice, and need memory for the layout in between. So they must be twice
+ * as fast. */
+static const double min_gain = 2.0;
+
+/* Instead of forwarding whole boxes: each rank of a group receives a part, and the ranks exchange parts. */
+static bool try_scattered(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+{
+    for (int d = 0; d < to->ndim; d++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        for (int m = 0; m < to->mesh->ndim; m++) {
+            bool has = from->mesh == to->mesh && from->placements[m].kind == WEFT_REPLICATE;
+            bool copies = to->placements[m].kind == WEFT_REPLICATE && !has;
+            placements[m] = copies ? weft_shard(d) : to->placements[m];
+        }
+        const weft_layout *middle = with_placements(p, to, placements);
+        if (!try_through(p, from, middle, to, "scatter+gather", min_gain, best)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_sharded(const weft_layout *layout, int dim)
+{
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        if (weft_layout_shards(layout, m, dim)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* To another mesh in few messages, with the layout cut there as it is here; then on that mesh. */
+static bool try_other_mesh(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+{
+    for (int d = 0; d < to->ndim; d++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        for (int m = 0; m < to->mesh->ndim; m++) {
+            placements[m] = weft_shard(d);
+        }
+        const weft_layout *middle = is_sharded(from, d) ? with_placements(p, to, placements) : to;
+        if (middle != to && !try_through(p, from, middle, to, "staged", 1.0, best)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The cheapest route without reductions. */
+bool weft_best_move(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+{
+    if (!best_exchange(p, from, to, best)) {
+        return false;
+    }
+    weft_stage direct = best->stages[0];
+    if (from->mesh != to->mesh && max_messages(&direct) >= MIN_FACTORED &&
+        !try_other_mesh(p, from, to, best)) {
+        return false;
+    }
+    bool is_tree = best->num_stages == 1 && best->stages[0].algorithm != WEFT_DIRECT;
+    return !is_tree || p->cost->algorithm != WEFT_ALGORITHM_AUTO || try_scattered(p, from, to, best);
+}
+
