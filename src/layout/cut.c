@@ -205,6 +205,41 @@ int64_t weft_part_run(weft_placement shard, int64_t n, int64_t parts, int64_t in
     return weft_min_i64(rows, n - *begin);
 }
 
+/* weft_part_at() without regard to the period. */
+static int64_t part_within(weft_placement shard, int64_t n, int64_t parts, int64_t row, int64_t *number, int64_t *together)
+{
+    if (shard.cut == WEFT_CUT_CYCLIC) {
+        int64_t block = row / shard.block;
+        *number = block / parts * shard.block + row % shard.block;
+        *together = weft_min_i64(shard.block - row % shard.block, n - row);
+        return (block + shard.first) % parts;
+    }
+    if (shard.cut == WEFT_CUT_ZIGZAG) {
+        int64_t chunk = weft_ceil_div(n, 2 * parts), at = row / chunk;
+        *number = row % chunk + (at < parts ? 0 : chunk);
+        *together = weft_min_i64(chunk - row % chunk, n - row);
+        return at < parts ? at : 2 * parts - 1 - at;
+    }
+    shard.period = 0;
+    int64_t index = weft_part_of_row(shard, n, parts, row), begin, rows;
+    weft_part_range(shard, n, parts, index, &begin, &rows);
+    *number = row - begin;
+    *together = begin + rows - row;
+    return index;
+}
+
+int64_t weft_part_at(weft_placement shard, int64_t n, int64_t parts, int64_t row, int64_t *number, int64_t *together)
+{
+    if (shard.period == 0) {
+        return part_within(shard, n, parts, row, number, together);
+    }
+    int64_t before = row / shard.period * shard.period, rows = shard.period;
+    int64_t index = part_within(shard, rows, parts, row - before, number, together);
+    *number += before / shard.period * (begin_within(shard, rows, rows, parts, index + 1) - begin_within(shard, rows, rows, parts, index));
+    *together = weft_min_i64(*together, n - row);
+    return index;
+}
+
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
 void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)

@@ -110,7 +110,10 @@ bool weft_cut_has_runs(weft_placement shard);
 int64_t weft_part_run(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t run, int64_t *begin);
 /* The rows that part `index` stores. Empty chunks lie at n, other empty parts where they are listed. */
 void weft_part_range(weft_placement shard, int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
-/* The part that holds a row, 0 <= row < n. */
+/* The part that has a row of those that are cut, 0 <= row < n; the row's number there; and how many rows from this one on, itself
+ * included, follow each other there too. */
+int64_t weft_part_at(weft_placement shard, int64_t n, int64_t parts, int64_t row, int64_t *number, int64_t *together);
+/* The part that holds a row, 0 <= row < n, which are numbered as they are stored. */
 int64_t weft_part_of_row(weft_placement shard, int64_t n, int64_t parts, int64_t row);
 /* One of the parts with the most rows, and how many these are. */
 int64_t weft_part_largest(weft_placement shard, int64_t n, int64_t parts, int64_t *rows);
@@ -256,6 +259,9 @@ typedef struct weft_run {
 /* The runs of the rank at a coordinate, ascending; `runs` is empty before. Takes time and memory for each of them. False: no
  * memory. */
 bool weft_layout_runs(const weft_layout *layout, const int64_t coordinate[], int dim, weft_vec *runs);
+/* Writes where a global row of dimension `dim` lies: the coordinates along the mesh dimensions that cut it. Returns how many rows from
+ * this one on, itself included, follow each other there. */
+int64_t weft_layout_place(const weft_layout *layout, int dim, int64_t row, int64_t coordinate[]);
 /* Rows that two shards have in common: the first one's numbers within each, and how many such rows come before. */
 typedef struct weft_common_run {
     int64_t source, target, rows, before;

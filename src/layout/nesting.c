@@ -135,6 +135,19 @@ bool weft_layout_runs(const weft_layout *layout, const int64_t coordinate[], int
     return done;
 }
 
+int64_t weft_layout_place(const weft_layout *layout, int dim, int64_t row, int64_t coordinate[])
+{
+    int64_t n = layout->shape[dim], all = n - row, number, together, begin;
+    int i = 0, m;
+    while ((m = next_cut(layout, dim, &i)) >= 0) {
+        coordinate[m] = weft_part_at(layout->placements[m], n, layout->mesh->shape[m], row, &number, &together);
+        weft_part_range(layout->placements[m], n, layout->mesh->shape[m], coordinate[m], &begin, &n);
+        all = weft_min_i64(all, together);
+        row = number;
+    }
+    return all;
+}
+
 bool weft_common_runs(const weft_vec *a, const weft_vec *b, weft_vec *common)
 {
     const weft_run *p = a->items, *q = b->items;

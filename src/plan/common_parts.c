@@ -1,5 +1,7 @@
 #include "plan/common_parts.h"
 
+#include <stdlib.h>
+
 /* The number of rows in common with the part at a coordinate; -1: no memory. */
 static int64_t count_common(const weft_layout *layout, int dim, const int64_t coordinate[], const weft_vec *held)
 {
@@ -11,19 +13,51 @@ static int64_t count_common(const weft_layout *layout, int dim, const int64_t co
     return rows;
 }
 
-/* The next coordinate along the mesh dimensions that cut the dimension, the last one fastest. False: there is none. */
-static bool next_part(const weft_layout *layout, int dim, const weft_fixed *fixed, int64_t coordinate[])
+static int by_index(const void *a, const void *b)
 {
-    for (int m = layout->mesh->ndim - 1; m >= 0; m--) {
-        if (!weft_layout_shards(layout, m, dim) || fixed->coordinate[m] >= 0) {
-            continue;
-        }
-        if (++coordinate[m] < layout->mesh->shape[m]) {
-            return true;
-        }
-        coordinate[m] = 0;
+    const weft_shard_interval *p = a, *q = b;
+    return (p->index > q->index) - (p->index < q->index);
+}
+
+/* Makes one interval, from 0 on, of all those of a part. */
+static void join_parts(weft_vec *intervals, size_t first)
+{
+    weft_shard_interval *all = intervals->items;
+    size_t kept = first;
+    if (intervals->count == first) {
+        return;
     }
-    return false;
+    qsort(all + first, intervals->count - first, sizeof(*all), by_index);
+    for (size_t i = first; i < intervals->count; i++) {
+        if (kept > first && all[kept - 1].index == all[i].index) {
+            all[kept - 1].end += all[i].end;
+        } else {
+            all[kept++] = all[i];
+        }
+    }
+    intervals->count = kept;
+}
+
+static bool is_fixed_elsewhere(const weft_layout *layout, int dim, const weft_fixed *fixed, const int64_t coordinate[])
+{
+    bool elsewhere = false;
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        elsewhere |= weft_layout_shards(layout, m, dim) && fixed->coordinate[m] >= 0 && fixed->coordinate[m] != coordinate[m];
+    }
+    return elsewhere;
+}
+
+/* Appends an interval of so many rows; joins them when there are many. False: no memory. */
+static bool add_rows(const weft_layout *layout, int dim, const int64_t coordinate[], int64_t rows, size_t first, weft_vec *intervals)
+{
+    if (intervals->count - first >= 2 * (size_t)weft_layout_parts(layout, dim) + 64) {
+        join_parts(intervals, first);
+    }
+    weft_shard_interval *interval = weft_vec_push(intervals, sizeof(*interval));
+    if (interval != NULL) {
+        *interval = (weft_shard_interval){ 0, rows, weft_mesh_ravel(layout->mesh, coordinate) };
+    }
+    return interval != NULL;
 }
 
 bool weft_common_parts(const weft_layout *layout, int dim, const weft_fixed *fixed, const weft_layout *other,
@@ -31,19 +65,18 @@ bool weft_common_parts(const weft_layout *layout, int dim, const weft_fixed *fix
 {
     weft_vec held = { 0 };
     int64_t coordinate[WEFT_MAX_DIMS] = { 0 };
-    for (int m = 0; m < layout->mesh->ndim; m++) {
-        coordinate[m] = weft_layout_shards(layout, m, dim) ? weft_max_i64(0, fixed->coordinate[m]) : 0;
-    }
+    const size_t first = intervals->count;
     bool done = weft_layout_runs(other, other_coordinate, dim, &held);
-    do {
-        int64_t rows = done ? count_common(layout, dim, coordinate, &held) : -1;
-        weft_shard_interval *interval = rows > 0 ? weft_vec_push(intervals, sizeof(*interval)) : NULL;
-        if (interval != NULL) {
-            *interval = (weft_shard_interval){ 0, rows, weft_mesh_ravel(layout->mesh, coordinate) };
+    const weft_run *runs = held.items;
+    for (size_t r = 0; r < held.count && done; r++) {
+        int64_t end = runs[r].begin + runs[r].rows;
+        for (int64_t row = runs[r].begin, rows; row < end && done; row += rows) {
+            rows = weft_min_i64(weft_layout_place(layout, dim, row, coordinate), end - row);
+            done = is_fixed_elsewhere(layout, dim, fixed, coordinate) || add_rows(layout, dim, coordinate, rows, first, intervals);
         }
-        done = rows == 0 || interval != NULL;
-    } while (done && next_part(layout, dim, fixed, coordinate));
+    }
     weft_vec_free(&held);
+    join_parts(intervals, first);
     return done;
 }
 

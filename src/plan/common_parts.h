@@ -5,8 +5,8 @@
 #include "plan/shard_intervals.h"
 
 /* Appends to `intervals` (weft_shard_interval) the parts of dimension `dim` that have rows in common with those of `other` at a
- * coordinate: each from 0 to the number of these rows, in the order of the mesh. Takes time for each run of both layouts' parts.
- * False: no memory. */
+ * coordinate: each from 0 to the number of these rows, in the order of the mesh. Takes time for each run of them, however many parts
+ * there are. False: no memory. */
 bool weft_common_parts(const weft_layout *layout, int dim, const weft_fixed *fixed, const weft_layout *other,
                        const int64_t other_coordinate[], weft_vec *intervals);
 /* Finds the box that the shards at two coordinates have in common: an interval of row numbers along a dimension that both layouts
