@@ -438,7 +438,12 @@ weft_status weft_get_counters(weft_counters *counters, size_t size)
     if (status != WEFT_OK) {
         return status;
     }
-    return weft_give_struct("weft_get_counters", "counters", counters, size, &weft_runtime.counters, sizeof(weft_runtime.counters))
+    weft_counters now = weft_runtime.counters;
+    weft_pool_use use = weft_pool_get_use(weft_runtime.pool);
+    now.tensor_bytes = (uint64_t)use.used_bytes;
+    now.tensor_bytes_peak = (uint64_t)use.used_bytes_peak;
+    now.buffer_bytes = (uint64_t)use.own_bytes;
+    return weft_give_struct("weft_get_counters", "counters", counters, size, &now, sizeof(now))
                ? WEFT_OK
                : weft_latest_status();
 }

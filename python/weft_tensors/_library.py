@@ -304,7 +304,7 @@ def process_index() -> int:
 
 
 def counters() -> dict[str, int]:
-    """Counts of this process since the start: tasks, transfers, bytes_moved, messages, ..."""
+    """Counts of this process since the start: tasks, transfers, bytes_moved, messages, ...; tensor_bytes and tensor_bytes_peak: memory of tensors."""
     start()
     found = _api.weft_counters()
     check(lib.weft_get_counters(ctypes.byref(found), ctypes.sizeof(found)))

@@ -86,8 +86,8 @@ static int changes_of(const weft_route *r)
     return changes;
 }
 
-/* Changes one mesh dimension at a time, or several: bit i of `joined` is set where the i-th change from the end is made with the one
- * after it. Fewer peers per stage, but more stages. False: no memory. */
+/* Changes one mesh dimension at a time; bit i of `joined`: the change that i others follow is made together with the next one. Fewer
+ * peers per stage, but more stages. False: no memory. */
 static bool move_by_dimension(const weft_planner *p, const weft_route *r, bool last_first, unsigned joined, weft_chain *c)
 {
     int ndim = r->mesh->ndim, changes = changes_of(r);
@@ -118,18 +118,14 @@ static bool move_by_dimension(const weft_planner *p, const weft_route *r, bool l
     return true;
 }
 
-/* More changes are made one at a time. */
-enum { MOST_JOINED = 3 };
-
-/* `joins`: tries also stages that change several mesh dimensions. */
+/* In both orders. `joins`: of three changes also two at once, the first ones or the last ones. */
 static bool try_route(const weft_planner *p, const weft_route *r, const char *algorithm, bool joins, weft_chain *best)
 {
-    int changes = changes_of(r);
-    unsigned groupings = !joins || changes < 3 || changes > MOST_JOINED ? 1 : (1u << (changes - 1)) - 1; /* all at once: no stages */
-    for (unsigned i = 0; i < 2 * groupings; i++) {
+    static const unsigned joined[] = { 0, 1u << 1, 1u << 2 };
+    int ways = joins && changes_of(r) == 3 ? 3 : 1;
+    for (int i = 0; i < 2 * ways; i++) {
         weft_chain staged = { .algorithm = algorithm };
-        /* The change at the end is joined with none. */
-        if (!move_by_dimension(p, r, i < groupings, i % groupings << 1, &staged)) {
+        if (!move_by_dimension(p, r, i < ways, joined[i % ways], &staged)) {
             return false;
         }
         if (weft_chain_is_better(&staged, best)) {
@@ -227,9 +223,9 @@ static bool best_unsliced(const weft_planner *p, const weft_layout *from, const 
     return !is_worth_factoring(&direct, changed) || try_factored(p, from, to, changed, best);
 }
 
-/* To `middle` first, and from there to the end. Taken if it costs less than `best` by the given factor. */
-static bool try_through(const weft_planner *p, const weft_layout *from, const weft_layout *middle,
-                        const weft_layout *to, const char *algorithm, double gain, weft_chain *best)
+/* To `middle` first, and from there to the end. Taken if it is better than `best` and takes less than `most_us`. */
+static bool try_below(const weft_planner *p, const weft_layout *from, const weft_layout *middle, const weft_layout *to,
+                      const char *algorithm, double most_us, weft_chain *best)
 {
     weft_chain c = { .algorithm = algorithm }, rest;
     if (middle != NULL && !weft_layouts_number_all_alike(middle, to)) {
@@ -240,72 +236,70 @@ static bool try_through(const weft_planner *p, const weft_layout *from, const we
     }
     weft_chain_add_move(p, &c, from, middle);
     weft_chain_append(&c, &rest);
-    if (gain > 1 ? c.us * gain < best->us : weft_chain_is_better(&c, best)) {
+    if (c.us < most_us && weft_chain_is_better(&c, best)) {
         *best = c;
     }
     return true;
 }
 
-static bool has_copies(const weft_layout *layout, int m)
+static bool try_through(const weft_planner *p, const weft_layout *from, const weft_layout *middle, const weft_layout *to,
+                        const char *algorithm, weft_chain *best)
 {
-    return layout->placements[m].kind == WEFT_REPLICATE && layout->mesh->shape[m] > 1;
+    return try_below(p, from, middle, to, algorithm, INFINITY, best);
 }
 
-/* The layout with its copies cut: digit i of `choice` tells how along the i-th mesh dimension with copies, 0: not at all, else along
- * dimension digit - 1. */
-static const weft_layout *sliced(const weft_planner *p, const weft_layout *layout, int64_t choice)
+/* The layout with its copies along some mesh dimensions (bits) cut along dimension d, inside of all other cuts: each rank has its part. */
+static const weft_layout *sliced(const weft_planner *p, const weft_layout *layout, unsigned mesh_dims, int d)
 {
     weft_placement placements[WEFT_MAX_DIMS];
     for (int m = 0; m < layout->mesh->ndim; m++) {
         placements[m] = layout->placements[m];
-        if (has_copies(layout, m)) {
-            int digit = (int)(choice % (layout->ndim + 1));
-            placements[m] = digit == 0 ? placements[m] : weft_shard(digit - 1);
-            choice /= layout->ndim + 1;
+        if (mesh_dims >> m & 1) {
+            placements[m] = weft_shard(d);
+            placements[m].level = WEFT_MAX_DIMS;
         }
     }
     return with_placements(p, layout, placements);
 }
 
-/* Writes the cost of the way by slices of replicas on the mesh as it is; INFINITY: it is not less than `most`. False: no memory. */
-static bool cost_of_slices(const weft_planner *p, const weft_layout *from, const weft_layout *slices, const weft_layout *to, double most,
-                           double *us)
+/* Finds slices along some mesh dimensions from which the rest costs less than `least` on the mesh as it is. False: no memory. */
+static bool compare_slices(const weft_planner *p, const weft_layout *from, const weft_layout *to, unsigned mesh_dims, double *least,
+                           const weft_layout **slices)
 {
-    weft_chain c = { .num_stages = 0 }, rest;
-    *us = INFINITY;
-    if (slices == NULL) {
-        return false;
-    }
-    weft_chain_add_move(p, &c, from, slices);
-    if (c.us >= most || slices == to || !weft_layouts_number_all_alike(slices, to)) {
-        return true;
-    }
-    bool done = best_staged(p, slices, to, &rest);
-    *us = done && c.us + rest.us < most ? c.us + rest.us : INFINITY;
-    return done;
-}
-
-/* More slices are not compared: planning takes time, too. */
-enum { MOST_SLICES = 64 };
-
-/* Of replicas, one sends and others may have nothing to do: where each keeps a slice first, all of them send. */
-static bool try_sliced(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
-{
-    const weft_layout *middle = NULL;
-    double us, least = best->us;
-    int64_t choices = 1;
-    for (int m = 0; m < from->mesh->ndim && best->bytes > 0; m++) {
-        choices *= has_copies(from, m) ? from->ndim + 1 : 1;
-    }
-    for (int64_t i = 1; i < choices && i < MOST_SLICES; i++) {
-        const weft_layout *slices = sliced(p, from, i);
-        if (!cost_of_slices(p, from, slices, to, least, &us)) {
+    for (int d = 0; d < from->ndim; d++) {
+        const weft_layout *middle = sliced(p, from, mesh_dims, d);
+        weft_chain rest;
+        if (middle == NULL) {
             return false;
         }
-        middle = us < least ? slices : middle;
-        least = us < least ? us : least;
+        if (middle == to || !weft_layouts_number_all_alike(middle, to)) {
+            continue;
+        }
+        if (!best_staged(p, middle, to, &rest)) {
+            return false;
+        }
+        *slices = rest.us < *least ? middle : *slices;
+        *least = rest.us < *least ? rest.us : *least;
     }
-    return middle == NULL || try_through(p, from, middle, to, "sliced", 1.0, best);
+    return true;
+}
+
+/* Where the destination cuts what the source has copies of, some of these would send and others might have nothing to do. If each rank
+ * keeps a slice first, all of them send. */
+static bool try_sliced(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+{
+    const weft_layout *slices = NULL;
+    double least = best->us;
+    unsigned dims = 0;
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        bool cut = from->placements[m].kind == WEFT_REPLICATE && to->placements[m].kind == WEFT_SHARD && from->mesh->shape[m] > 1;
+        dims |= (unsigned)cut << m;
+    }
+    if (dims == 0 || best->bytes == 0) {
+        return true;
+    }
+    return compare_slices(p, from, to, dims, &least, &slices) &&
+           (slices == NULL || try_through(p, from, slices, to, "sliced", best));
 }
 
 /* The cheapest route without reductions and without scatter+gather. */
@@ -315,11 +309,11 @@ static bool best_exchange(const weft_planner *p, const weft_layout *from, const 
 }
 
 /* Scatter and gather use each link twice, and need memory for the layout in between. So they must be twice
- * as fast. */
+ * as fast as forwarding. */
 static const double min_gain = 2.0;
 
 /* Instead of forwarding whole boxes: each rank of a group receives a part, and the ranks exchange parts. */
-static bool try_scattered(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+static bool try_scattered(const weft_planner *p, const weft_layout *from, const weft_layout *to, double most_us, weft_chain *best)
 {
     for (int d = 0; d < to->ndim; d++) {
         weft_placement placements[WEFT_MAX_DIMS];
@@ -329,7 +323,7 @@ static bool try_scattered(const weft_planner *p, const weft_layout *from, const 
             placements[m] = copies ? weft_shard(d) : to->placements[m];
         }
         const weft_layout *middle = with_placements(p, to, placements);
-        if (!try_through(p, from, middle, to, "scatter+gather", min_gain, best)) {
+        if (!try_below(p, from, middle, to, "scatter+gather", most_us, best)) {
             return false;
         }
     }
@@ -355,7 +349,7 @@ static bool try_other_mesh(const weft_planner *p, const weft_layout *from, const
             placements[m] = weft_shard(d);
         }
         const weft_layout *middle = is_sharded(from, d) ? with_placements(p, to, placements) : to;
-        if (middle != to && !try_through(p, from, middle, to, "staged", 1.0, best)) {
+        if (middle != to && !try_through(p, from, middle, to, "staged", best)) {
             return false;
         }
     }
@@ -365,15 +359,14 @@ static bool try_other_mesh(const weft_planner *p, const weft_layout *from, const
 /* The cheapest route without reductions. */
 bool weft_best_move(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
 {
+    weft_chain direct = { .num_stages = 0 };
+    weft_chain_add_move(p, &direct, from, to);
     if (!best_exchange(p, from, to, best)) {
         return false;
     }
-    weft_stage direct = best->stages[0];
-    if (from->mesh != to->mesh && max_messages(&direct) >= MIN_FACTORED &&
-        !try_other_mesh(p, from, to, best)) {
+    if (from->mesh != to->mesh && max_messages(&direct.stages[0]) >= MIN_FACTORED && !try_other_mesh(p, from, to, best)) {
         return false;
     }
-    bool is_tree = best->num_stages == 1 && best->stages[0].algorithm != WEFT_DIRECT;
-    return !is_tree || p->cost->algorithm != WEFT_ALGORITHM_AUTO || try_scattered(p, from, to, best);
+    bool forwards = from != to && direct.stages[0].algorithm != WEFT_DIRECT && p->cost->algorithm == WEFT_ALGORITHM_AUTO;
+    return !forwards || try_scattered(p, from, to, direct.us / min_gain, best);
 }
-

@@ -100,7 +100,7 @@ static weft_stage reduce_stage(const weft_layout *from, const weft_layout *to, c
     return (weft_stage){ .from = from, .to = to, .reduces = true, .op = g->op, .scale = g->scale };
 }
 
-/* Reduces the group into `middle`, then continues to `to` if nothing is left to reduce; keeps the weft_chain if
+/* Reduces the group into `middle`, then continues to `to` if nothing is left to reduce; keeps the chain if
  * it is the cheapest. */
 static bool try_middle(const weft_planner *p, const weft_layout *current, const weft_layout *middle,
                        const weft_layout *to, const group *g, bool last, weft_chain *best)

@@ -39,6 +39,7 @@ struct weft_pool {
     int64_t free_bytes, max_free_bytes; /* of free buffers */
     int64_t used_bytes, most_used_bytes; /* of values in referenced buffers: now, and at most since weft_pool_peak() */
     int64_t marked_peak;                 /* of used_bytes since weft_pool_mark() */
+    int64_t used_peak;                   /* of used_bytes */
     int64_t own_bytes, most_own_bytes;   /* of values in all buffers */
     /* Retired buffers that are not deleted yet. */
     int64_t retired_bytes, max_retired_bytes;
@@ -146,6 +147,7 @@ static void count_used(weft_pool *pool, const weft_buffer *buffer, int change)
     pool->used_bytes += buffer->borrowed ? 0 : change * buffer->cut.total;
     pool->most_used_bytes = weft_max_i64(pool->most_used_bytes, pool->used_bytes);
     pool->marked_peak = weft_max_i64(pool->marked_peak, pool->used_bytes);
+    pool->used_peak = weft_max_i64(pool->used_peak, pool->used_bytes);
 }
 
 /* Whether memory of the pool's own comes from the C library: StarPU pins it where there are devices, and places it where it
@@ -549,9 +551,9 @@ void weft_buffer_renew_when_due(weft_buffer *buffer)
     }
 }
 
-int64_t weft_pool_bytes_in_use(const weft_pool *pool)
+weft_pool_use weft_pool_get_use(const weft_pool *pool)
 {
-    return pool->used_bytes;
+    return (weft_pool_use){ pool->used_bytes, pool->used_peak, pool->own_bytes };
 }
 
 void weft_pool_mark(weft_pool *pool)

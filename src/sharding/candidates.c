@@ -125,19 +125,28 @@ int64_t weft_wish(const weft_layout *layout)
     return wish;
 }
 
+void weft_wished_placements(int64_t wish, const weft_layout *output, weft_placement wished[])
+{
+    for (int m = 0; m < output->mesh->ndim; m++) {
+        int along = (int)(wish >> (m * WISH_BITS)) & WISH_WHOLE;
+        wished[m] = along == WISH_WHOLE                      ? weft_replicate()
+                    : along > 0 && along <= output->ndim ? weft_shard(along - 1)
+                                                         : output->placements[m];
+    }
+}
+
 const weft_candidate *weft_wished_candidate(weft_searcher *s, const weft_placement placements[])
 {
     const weft_candidate *known = find_candidate(s, &s->wished, placements);
     if (known != NULL) {
         return known;
     }
-    weft_placement there[WEFT_MAX_DIMS];
-    for (int m = 0; m < s->mesh->ndim; m++) {
-        int along = (int)(s->search->wish >> (m * WISH_BITS)) & WISH_WHOLE;
-        there[m] = along == WISH_WHOLE                                      ? weft_replicate()
-                   : along > 0 && along <= s->binding->outputs[0].ndim ? weft_shard(along - 1)
-                                                                       : placements[m];
-    }
+    weft_placement wished[WEFT_MAX_DIMS];
     const weft_layout *from = weft_searched_output(s, 0, placements);
-    return add_candidate(s, &s->wished, placements, from, from, weft_searched_output(s, 0, there));
+    if (from == NULL) {
+        s->out_of_memory = true;
+        return NULL;
+    }
+    weft_wished_placements(s->search->wish, from, wished);
+    return add_candidate(s, &s->wished, placements, from, from, weft_searched_output(s, 0, wished));
 }

@@ -251,6 +251,12 @@ static void print_combinations(const weft_explanation *e, const char *indent, FI
                 e->fits ? "; the inputs fit as they are: no call compares those that move one" : "");
         fprintf(file, "%s  predicted us  moved        work  shards   inputs -> outputs\n", indent);
     }
+    if (e->call->attributes->wish != 0) {
+        weft_placement wished[WEFT_MAX_DIMS];
+        weft_wished_placements(e->call->attributes->wish, e->sharding.outputs[0], wished);
+        fprintf(file, "%s  with the output's way to %s, where it is read next\n", indent,
+                weft_placements_text(wished, mesh_dims(e), why, sizeof(why)));
+    }
     for (int i = 0; i < (int)count && i < SHOWN_COMBINATIONS; i++) {
         print_combination(e, i, indent, file);
     }

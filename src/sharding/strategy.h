@@ -37,6 +37,8 @@ int weft_strategy_list(const weft_binding *binding, const weft_output_kind outpu
 
 /* weft_attributes.wish of an output that is read in the placements of `layout`. */
 int64_t weft_wish(const weft_layout *layout);
+/* The placements that a wish names for an output; along mesh dimensions without one, its own. */
+void weft_wished_placements(int64_t wish, const weft_layout *output, weft_placement wished[]);
 
 /* ---- compound dimensions (compound.c) ------------------------------------------------------------------ */
 

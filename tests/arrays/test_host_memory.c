@@ -1,5 +1,5 @@
 /* Copies to the program's memory: required sizes, refusals. In one process, and over MPI. And tensors
- * described as text, without their values. */
+ * described as text, without their values. And how much memory they take. */
 #include "support.h"
 
 #include <stdio.h>
@@ -252,6 +252,38 @@ static void test_description_waits_for_nothing(void **state)
     stop();
 }
 
+static weft_counters counted(void)
+{
+    weft_counters now;
+    assert_int_equal(weft_get_counters(&now, sizeof(now)), WEFT_OK);
+    return now;
+}
+
+/* Of shards, once where tensors share them. */
+static void test_memory_is_counted(void **state)
+{
+    enum { ROWS = 1024 * RANKS };
+    (void)state;
+    start();
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);
+    const uint64_t shard = ROWS / RANKS * 8 * sizeof(double);
+    weft_counters before = counted();
+    weft_tensor *a = weft_zeros(WEFT_F64, 2, (int64_t[]){ ROWS, 8 }, mesh, (weft_placement[]){ weft_shard(0) });
+    weft_tensor *same = weft_reshape(a, 1, (int64_t[]){ ROWS * 8 });
+    weft_counters held = counted();
+    assert_int_equal(held.tensor_bytes - before.tensor_bytes, (uint64_t)weft_local_ranks() * shard);
+    assert_int_equal(held.tensor_bytes_peak, held.tensor_bytes);
+    assert_true(held.buffer_bytes >= held.tensor_bytes);
+    weft_tensor_release(a);
+    assert_int_equal(counted().tensor_bytes, held.tensor_bytes); /* the other one has it */
+    weft_tensor_release(same);
+    weft_counters after = counted();
+    assert_int_equal(after.tensor_bytes, before.tensor_bytes);
+    assert_int_equal(after.tensor_bytes_peak, held.tensor_bytes_peak);
+    assert_true(after.buffer_bytes >= (uint64_t)weft_local_ranks() * shard); /* kept for the next tensor */
+    stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_description_of_nothing),
         cmocka_unit_test(test_description_waits_for_nothing),
+        cmocka_unit_test(test_memory_is_counted),
     };
     return cmocka_run_group_tests_name("host memory", tests, NULL, NULL);
 }

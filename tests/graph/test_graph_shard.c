@@ -165,9 +165,41 @@ static void bounds_and_pins(void **state)
     weft_scope_close();
 }
 
+/* A step of x by the gradient of the sum of its squares. */
+static weft_status step_of_squares(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)inputs, (void)scalars;
+    weft_tensor *x = context;
+    outputs[0] = weft_sum(weft_square(x), WEFT_ALL_DIMS, false);
+    weft_sgd_options options = { .learning_rate = 0.1 };
+    weft_tensor *gradient = weft_backward(outputs[0]) == WEFT_OK ? weft_grad(x) : NULL;
+    weft_sgd(1, &x, &gradient, &options, NULL);
+    return weft_zero_grad(1, &x);
+}
+
+/* The gradient of a sum lies where the sum's input did in the capture; another layout of the input takes it along. */
+static void gradients_of_sums_are_laid_out_anew(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_tensor *x = weft_zeros(WEFT_F32, 2, (int64_t[]){ 4096, 1024 }, line(), NULL), *loss;
+    assert_int_equal(weft_set_requires_grad(x, true), WEFT_OK);
+    weft_graph *graph = weft_graph_new("squares", step_of_squares, x, 0, 0, 1);
+    assert_int_equal(weft_graph_call(graph, NULL, NULL, &loss), WEFT_OK);
+    assert_int_equal(weft_graph_shard(graph, &(weft_graph_shard_options){ .num_movable = 1, .movable = &x }), WEFT_OK);
+    weft_graph_shard_info found;
+    assert_int_equal(weft_graph_get_shard_info(graph, &found, sizeof(found)), WEFT_OK);
+    assert_true(found.us < 0.3 * found.recorded_us);
+    assert_true(found.bytes < found.recorded_bytes / 4);
+    assert_int_equal(weft_graph_call(graph, NULL, NULL, &loss), WEFT_OK);
+    assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    weft_scope_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(gradients_of_sums_are_laid_out_anew, start_fake, stop),
         cmocka_unit_test_setup_teardown(mlp_on_a_line, start_fake, stop),
         cmocka_unit_test_setup_teardown(bounds_and_pins, start_fake, stop),
     };

@@ -43,6 +43,32 @@ static bool pass_on(const sharding_pass *p, size_t i)
     return moved >= 0;
 }
 
+/* Drops a call's wish, which was for the layouts of the capture, unless these were chosen. False: no memory. */
+static bool settle_wish(const sharding_pass *p, size_t i)
+{
+    weft_graph_node *node = weft_trace_node(p->body->trace, i);
+    const weft_graph_node *recorded = weft_trace_node(p->body->recorded, i);
+    int output = node->num_outputs == 0 ? -1 : recorded->outputs[0];
+    bool same = output < 0 || p->sharding->values[output] == weft_trace_value(p->body->recorded, output)->layout;
+    for (int k = 0; k < recorded->num_inputs && same; k++) {
+        int input = recorded->inputs[k];
+        same = input < 0 || p->sharding->inputs[p->sharding->first_input[i] + k] == weft_trace_value(p->body->recorded, input)->layout;
+    }
+    if (node->call->attributes.wish == 0 || same) {
+        return true;
+    }
+    size_t bytes;
+    weft_call *own = weft_call_copy(node->call, &bytes);
+    if (own != NULL) {
+        own->attributes.wish = 0;
+        node->call = own;
+        node->shares_call = false;
+        node->bytes = bytes;
+        p->body->trace->bytes += bytes;
+    }
+    return own != NULL;
+}
+
 static bool shard_node(const sharding_pass *p, size_t i)
 {
     const weft_layout *const *wanted = p->sharding->inputs + p->sharding->first_input[i];
@@ -123,7 +149,7 @@ bool weft_pass_shard(weft_graph_body *body)
     for (size_t i = 0; i < recorded->nodes.count && done; i++) {
         const weft_call *call = weft_trace_node(recorded, i)->call;
         bool passes = weft_call_does(call, WEFT_MOVES) && p.sharding->is_passed[i];
-        done = passes ? pass_on(&p, i) : shard_node(&p, i);
+        done = passes ? pass_on(&p, i) : settle_wish(&p, i) && shard_node(&p, i);
     }
     done = done && give_promised(&p);
     free(p.now);
