@@ -439,10 +439,7 @@ weft_status weft_get_counters(weft_counters *counters, size_t size)
         return status;
     }
     weft_counters now = weft_runtime.counters;
-    weft_pool_use use = weft_pool_get_use(weft_runtime.pool);
-    now.tensor_bytes = (uint64_t)use.used_bytes;
-    now.tensor_bytes_peak = (uint64_t)use.used_bytes_peak;
-    now.buffer_bytes = (uint64_t)use.own_bytes;
+    now.tensor_bytes = (uint64_t)weft_pool_bytes_in_use(weft_runtime.pool);
     return weft_give_struct("weft_get_counters", "counters", counters, size, &now, sizeof(now))
                ? WEFT_OK
                : weft_latest_status();

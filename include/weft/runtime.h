@@ -236,9 +236,8 @@ typedef struct weft_counters {
     uint64_t tensor_bytes;      /**< memory of this process's shards and of values in between, now. Tensors that share memory
                                      count once, and the program's own memory (weft_from_local()) not at all. What is released
                                      counts no longer, even if its tasks still run */
-    uint64_t tensor_bytes_peak; /**< the largest value of tensor_bytes */
-    uint64_t buffer_bytes;      /**< tensor_bytes, and memory of released tensors that tasks still use or that is kept for reuse
-                                     (weft_config.pool_bytes) */
+    uint64_t tensor_bytes_peak; /**< the largest value of tensor_bytes. Not in it: memory of released tensors that tasks still
+                                     use or that is kept for reuse (weft_config.pool_bytes) */
 } weft_counters;
 
 /** Copies the counters. `size` is sizeof(*counters) ("Structs that the library fills in" in <weft/base.h>).

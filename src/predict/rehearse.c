@@ -336,7 +336,7 @@ static weft_status record_twice(weft_graph_impl *graph, weft_graph_trace own[], 
     forget_records(r->recording);
     weft_runtime.operations = 0;
     r->kernels_us = 0;
-    int64_t used = weft_pool_get_use(weft_runtime.pool).used_bytes, peak, all;
+    int64_t used = weft_pool_bytes_in_use(weft_runtime.pool), peak, all;
     weft_pool_peak(weft_runtime.pool, &peak, &all);
     double begin_us = weft_processor_us();
     status = rehearse_segments(graph, own, r);

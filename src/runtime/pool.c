@@ -39,7 +39,6 @@ struct weft_pool {
     int64_t free_bytes, max_free_bytes; /* of free buffers */
     int64_t used_bytes, most_used_bytes; /* of values in referenced buffers: now, and at most since weft_pool_peak() */
     int64_t marked_peak;                 /* of used_bytes since weft_pool_mark() */
-    int64_t used_peak;                   /* of used_bytes */
     int64_t own_bytes, most_own_bytes;   /* of values in all buffers */
     /* Retired buffers that are not deleted yet. */
     int64_t retired_bytes, max_retired_bytes;
@@ -147,7 +146,8 @@ static void count_used(weft_pool *pool, const weft_buffer *buffer, int change)
     pool->used_bytes += buffer->borrowed ? 0 : change * buffer->cut.total;
     pool->most_used_bytes = weft_max_i64(pool->most_used_bytes, pool->used_bytes);
     pool->marked_peak = weft_max_i64(pool->marked_peak, pool->used_bytes);
-    pool->used_peak = weft_max_i64(pool->used_peak, pool->used_bytes);
+    weft_counters *counters = &weft_runtime.counters;
+    counters->tensor_bytes_peak = (uint64_t)weft_max_i64((int64_t)counters->tensor_bytes_peak, pool->used_bytes);
 }
 
 /* Whether memory of the pool's own comes from the C library: StarPU pins it where there are devices, and places it where it
@@ -551,9 +551,9 @@ void weft_buffer_renew_when_due(weft_buffer *buffer)
     }
 }
 
-weft_pool_use weft_pool_get_use(const weft_pool *pool)
+int64_t weft_pool_bytes_in_use(const weft_pool *pool)
 {
-    return (weft_pool_use){ pool->used_bytes, pool->used_peak, pool->own_bytes };
+    return pool->used_bytes;
 }
 
 void weft_pool_mark(weft_pool *pool)

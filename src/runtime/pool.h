@@ -81,12 +81,8 @@ void weft_buffer_renew_when_due(weft_buffer *buffer);
 void weft_pool_wait_for_borrowed(weft_pool *pool);
 /* Deletes all free buffers after their last tasks: for a program that goes over to tensors of other sizes. */
 void weft_pool_trim(weft_pool *pool);
-/* Bytes of values in buffers of the pool's own memory. */
-typedef struct weft_pool_use {
-    int64_t used_bytes, used_bytes_peak; /* in referenced ones: now, and at most */
-    int64_t own_bytes;                   /* in all, also those that are free or retired */
-} weft_pool_use;
-weft_pool_use weft_pool_get_use(const weft_pool *pool);
+/* Bytes of values in referenced buffers of the pool's own memory; the most of them is weft_counters.tensor_bytes_peak. */
+int64_t weft_pool_bytes_in_use(const weft_pool *pool);
 /* The most of these since the last call, and the most bytes of values in all buffers of its own memory. For tests. */
 void weft_pool_peak(weft_pool *pool, int64_t *used, int64_t *own);
 /* The most bytes of values in referenced buffers since the last weft_pool_mark(). */

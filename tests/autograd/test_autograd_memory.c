@@ -137,7 +137,7 @@ static held in_use(void)
     weft_zero_grad(LEAVES, leaves);
     weft_wait();
     assert_no_error();
-    return (held){ (size_t)weft_runtime.handles.tensors.num_objects, (int64_t)weft_pool_get_use(weft_runtime.pool).used_bytes };
+    return (held){ (size_t)weft_runtime.handles.tensors.num_objects, (int64_t)weft_pool_bytes_in_use(weft_runtime.pool) };
 }
 
 static void expect_right(int step, float expected[LEAVES][ELEMENTS], int64_t number)

@@ -401,11 +401,11 @@ static void test_any_function_takes_it(void **state)
 /* What a forward pass leaves, beside what was there; and the gradient of the input. */
 static int64_t left_after_forward(weft_module *root, weft_dtype dtype, weft_tensor *x, weft_tensor **gradient)
 {
-    int64_t before = weft_pool_get_use(weft_runtime.pool).used_bytes;
+    int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
     weft_autocast_begin(dtype);
     weft_tensor *y = weft_module_call(root, x);
     weft_autocast_end();
-    int64_t left = weft_pool_get_use(weft_runtime.pool).used_bytes - before;
+    int64_t left = weft_pool_bytes_in_use(weft_runtime.pool) - before;
     weft_tensor *loss = loss_of(y);
     weft_gradients(1, &loss, NULL, 1, &x, false, gradient);
     return left;

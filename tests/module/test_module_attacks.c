@@ -32,7 +32,7 @@ typedef struct holdings {
 
 static holdings held(void)
 {
-    holdings h = { weft_pool_get_use(weft_runtime.pool).used_bytes, 0, weft_runtime.tensors->scopes.count };
+    holdings h = { weft_pool_bytes_in_use(weft_runtime.pool), 0, weft_runtime.tensors->scopes.count };
     for (const weft_tensor_impl *t = weft_runtime.tensors->newest; t != NULL; t = t->older) {
         h.tensors++;
     }

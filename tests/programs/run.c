@@ -476,7 +476,7 @@ running *run_begin(const program *p, tally *counts)
 {
     running *r = calloc(1, sizeof(*r));
     r->live = weft_runtime.handles.tensors.num_objects;
-    r->bytes = weft_pool_get_use(weft_runtime.pool).used_bytes;
+    r->bytes = weft_pool_bytes_in_use(weft_runtime.pool);
     r->program = p;
     r->tally = counts;
     evaluation_start(&r->evaluation, p);
@@ -502,10 +502,10 @@ void run_end(running *r)
     release_all(r);
     run_expect_no_error(r, "releasing");
     if (weft_runtime.handles.tensors.num_objects != r->live ||
-        weft_pool_get_use(weft_runtime.pool).used_bytes != r->bytes) {
+        weft_pool_bytes_in_use(weft_runtime.pool) != r->bytes) {
         run_fail(r, "%ld tensors and %ld bytes are left",
                  (long)weft_runtime.handles.tensors.num_objects - (long)r->live,
-                 (long)(weft_pool_get_use(weft_runtime.pool).used_bytes - r->bytes));
+                 (long)(weft_pool_bytes_in_use(weft_runtime.pool) - r->bytes));
     }
     if (r->lent != NULL && weft_wait() != WEFT_OK) {
         run_fail(r, "weft_wait(): %s", weft_last_error());

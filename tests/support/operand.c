@@ -332,16 +332,16 @@ typedef struct height {
 static void run_family(const family *f, int cases)
 {
     size_t live = weft_runtime.handles.tensors.num_objects;
-    int64_t bytes = weft_pool_get_use(weft_runtime.pool).used_bytes;
+    int64_t bytes = weft_pool_bytes_in_use(weft_runtime.pool);
     for (int i = 0; i < cases; i++) {
         weft_scope_open();
         f->run();
         weft_scope_close();
         if (weft_runtime.handles.tensors.num_objects != live ||
-            weft_pool_get_use(weft_runtime.pool).used_bytes != bytes) {
+            weft_pool_bytes_in_use(weft_runtime.pool) != bytes) {
             fail_msg("%s: %ld tensors and %ld bytes are left", f->name,
                      (long)weft_runtime.handles.tensors.num_objects - (long)live,
-                     (long)(weft_pool_get_use(weft_runtime.pool).used_bytes - bytes));
+                     (long)(weft_pool_bytes_in_use(weft_runtime.pool) - bytes));
         }
     }
 }

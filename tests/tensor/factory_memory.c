@@ -61,7 +61,7 @@ static int64_t peak_of(int number, prng *random, int64_t *shards)
     weft_scope_open();
     weft_tensor *like = number == NUM_FACTORIES - 1 ? make(0, rows, columns, mesh, placements, NULL) : NULL;
     assert_int_equal(weft_wait(), WEFT_OK);
-    int64_t before = weft_pool_get_use(weft_runtime.pool).used_bytes;
+    int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
     weft_pool_peak(weft_runtime.pool, &used, &own);
     weft_tensor *made = make(number, rows, columns, mesh, placements, like);
     assert_no_error();
@@ -91,7 +91,7 @@ void test_factories_make_shards_alone(void **state)
     weft_mesh *all = weft_mesh_create(1, &ranks, NULL);
     weft_scope_open();
     weft_pool_peak(weft_runtime.pool, &used, &own);
-    int64_t before = weft_pool_get_use(weft_runtime.pool).used_bytes;
+    int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
     weft_tensor *cut = weft_redistribute(weft_ones(WEFT_F32, 1, (const int64_t[]){ 600 }, all, NULL), NULL, rows);
     assert_int_equal(weft_wait(), WEFT_OK);
     weft_pool_peak(weft_runtime.pool, &used, &own);

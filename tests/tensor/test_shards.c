@@ -474,7 +474,7 @@ static void test_others_keep_their_shards(void **state)
     weft_tensor *tensor = weft_ones(WEFT_F64, 1, (const int64_t[]){ ELEMENTS }, line(weft_world_size()), &split);
     int64_t used, own, last = weft_num_processes() - 1;
     assert_int_equal(weft_wait(), WEFT_OK);
-    int64_t before = weft_pool_get_use(weft_runtime.pool).used_bytes;
+    int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
     weft_pool_peak(weft_runtime.pool, &used, &own);
     assert_int_equal(weft_to_host_on(tensor, (int)last, values, sizeof(values)), WEFT_OK);
     assert_int_equal(weft_wait(), WEFT_OK);

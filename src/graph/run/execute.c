@@ -475,7 +475,7 @@ static weft_status execute(executing *e)
     made_call made;
     made.tensors = (weft_tensor **)(void *)(room->memory + count * sizeof(void *));
     made.outputs = made.tensors + num_inputs;
-    int64_t before = weft_pool_get_use(weft_runtime.pool).used_bytes;
+    int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
     weft_pool_mark(weft_runtime.pool);
     weft_status status = execute_all(e, &made);
     weft_graph_info *info = &e->run->graph->info;
