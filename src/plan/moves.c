@@ -122,7 +122,7 @@ static bool move_by_dimension(const weft_planner *p, const weft_route *r, bool l
 static bool try_route(const weft_planner *p, const weft_route *r, const char *algorithm, bool joins, weft_chain *best)
 {
     static const unsigned joined[] = { 0, 1u << 1, 1u << 2 };
-    int ways = joins && changes_of(r) == 3 ? 3 : 1;
+    int ways = joins && !p->estimates && changes_of(r) == 3 ? 3 : 1;
     for (int i = 0; i < 2 * ways; i++) {
         weft_chain staged = { .algorithm = algorithm };
         if (!move_by_dimension(p, r, i < ways, joined[i % ways], &staged)) {
@@ -295,7 +295,7 @@ static bool try_sliced(const weft_planner *p, const weft_layout *from, const wef
         bool cut = from->placements[m].kind == WEFT_REPLICATE && to->placements[m].kind == WEFT_SHARD && from->mesh->shape[m] > 1;
         dims |= (unsigned)cut << m;
     }
-    if (dims == 0 || best->bytes == 0) {
+    if (dims == 0 || best->bytes == 0 || p->estimates) {
         return true;
     }
     return compare_slices(p, from, to, dims, &least, &slices) &&

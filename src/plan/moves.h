@@ -9,6 +9,7 @@ typedef struct weft_planner {
     weft_layout_table *table;
     const weft_topology *topology;
     const weft_cost_model *cost;
+    bool estimates; /* without slices and joined changes: weft_plan_estimate() */
 } weft_planner;
 
 /* A candidate: a list of stages. */

@@ -258,18 +258,16 @@ static bool build(const weft_planner *p, const weft_layout *from, const weft_lay
     return true;
 }
 
-weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topology,
-                           const weft_cost_model *cost, const weft_layout *from, const weft_layout *to,
-                           weft_plan *plan, char *why, size_t why_size)
+static weft_status make(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_plan *plan, char *why,
+                        size_t why_size)
 {
     why_size = why == NULL ? 0 : why_size;
     weft_status status = check_partials(from, to, why, why_size);
     if (status != WEFT_OK) {
         return status;
     }
-    weft_planner p = { table, topology, cost };
     weft_chain all;
-    if (!build(&p, from, to, &all)) {
+    if (!build(p, from, to, &all)) {
         snprintf(why, why_size, "no memory for a layout");
         return WEFT_ERR_NOMEM;
     }
@@ -284,10 +282,25 @@ weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topolo
     return WEFT_OK;
 }
 
+weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topology,
+                           const weft_cost_model *cost, const weft_layout *from, const weft_layout *to,
+                           weft_plan *plan, char *why, size_t why_size)
+{
+    return make(&(weft_planner){ table, topology, cost, false }, from, to, plan, why, why_size);
+}
+
 double weft_plan_cost(weft_layout_table *table, const weft_topology *topology, const weft_cost_model *cost,
                       const weft_layout *from, const weft_layout *to)
 {
     weft_plan plan;
-    return weft_plan_make(table, topology, cost, from, to, &plan, NULL, 0) == WEFT_OK ? plan.predicted_us
-                                                                                      : -1.0;
+    weft_status status = make(&(weft_planner){ table, topology, cost, false }, from, to, &plan, NULL, 0);
+    return status == WEFT_OK ? plan.predicted_us : -1.0;
+}
+
+double weft_plan_estimate(weft_layout_table *table, const weft_topology *topology, const weft_cost_model *cost,
+                          const weft_layout *from, const weft_layout *to)
+{
+    weft_plan plan;
+    weft_status status = make(&(weft_planner){ table, topology, cost, true }, from, to, &plan, NULL, 0);
+    return status == WEFT_OK ? plan.predicted_us : -1.0;
 }

@@ -31,7 +31,7 @@ static weft_candidate *add_candidate(weft_searcher *s, weft_vec *known, const we
         return NULL;
     }
     double us =
-        from == to ? 0 : weft_plan_cost(s->search->table, s->search->topology, s->search->cost, from, to);
+        from == to ? 0 : weft_plan_estimate(s->search->table, s->search->topology, s->search->cost, from, to);
     memcpy(new->placements, placements, (size_t)s->mesh->ndim * sizeof(*placements));
     new->layout = layout;
     new->cost = us < 0 ? -1 : picoseconds(us);

@@ -122,7 +122,7 @@ typedef struct weft_search {
     int64_t wish; /* weft_attributes.wish */
 } weft_search;
 
-/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost() and
+/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_estimate() and
  * weft_access_map_cost() summed over the inputs, the reduction of outputs that become Partial along mesh
  * dimensions where an input moves, and output 0's way to where it is wished. Among equals: the fewest inputs changed, the least work for the busiest rank, the
  * first in order (mesh dimension 0 varying slowest). The inputs are on one mesh. `outputs`: as many as the

@@ -277,7 +277,7 @@ static double reduction_cost(problem *p, const weft_layout *const from[], const 
         }
     }
     const weft_layout *before = output_layout(p, o, partial), *after = output_layout(p, o, reduced);
-    return before == after ? 0 : weft_plan_cost(p->table, &p->topology, &p->cost, before, after);
+    return before == after ? 0 : weft_plan_estimate(p->table, &p->topology, &p->cost, before, after);
 }
 
 static double cost_of(problem *p, const weft_layout *const from[], const weft_sharding *sharding)
@@ -292,7 +292,7 @@ static double cost_of(problem *p, const weft_layout *const from[], const weft_sh
         cost += one;
     }
     for (int i = 0; i < p->binding.num_inputs; i++) {
-        double one = from[i] == to[i] ? 0 : weft_plan_cost(p->table, &p->topology, &p->cost, from[i], to[i]);
+        double one = from[i] == to[i] ? 0 : weft_plan_estimate(p->table, &p->topology, &p->cost, from[i], to[i]);
         if (one < 0) {
             return -1;
         }
