@@ -8,6 +8,7 @@ usage: generate.py [--sizes-c | --sizes-f90] API.json     writes to standard out
 import json
 import re
 import sys
+import zlib
 from pathlib import Path
 
 SCALARS = {"int": "integer(c_int)", "unsigned": "integer(c_int)", "int64_t": "integer(c_int64_t)",
@@ -550,7 +551,9 @@ def sizes(headers, language):
         rows = "".join(f"    sizeof({name}),\n" for name in names)
         return ("#include <stddef.h>\n#include <weft/weft.h>\n\nsize_t weft_size_in_c(int i);\nsize_t weft_size_in_c(int i)\n{\n"
                 f"    static const size_t sizes[] = {{\n{rows}    }};\n    return sizes[i];\n}}\n")
-    out = ["subroutine check_sizes(failed)", "use, intrinsic :: iso_c_binding", "use weft", "implicit none",
+    # Another text for another module, so that an incremental build compiles it again.
+    digest = zlib.crc32(Module(headers).text().encode())
+    out = [f"! module {digest:08x}", "subroutine check_sizes(failed)", "use, intrinsic :: iso_c_binding", "use weft", "implicit none",
            "integer, intent(inout) :: failed", "interface", "function size_in_c(i) bind(C, name='weft_size_in_c')", "import",
            "integer(c_int), value :: i", "integer(c_size_t) :: size_in_c", "end function", "end interface"]
     out += [f"type({name}) :: v{i}" for i, name in enumerate(names)]
