@@ -233,11 +233,11 @@ typedef struct weft_counters {
     uint64_t views_copied; /**< calls that normally share memory, but made a copy because the memory is the program's
                                 (weft_from_local()); counted where a copied part is stored */
     uint64_t gradients_skipped; /**< NULL gradients passed to optimiser steps and to weft_clip_grad_norm() */
-    uint64_t tensor_bytes;      /**< memory of this process's shards and of values in between, now. Tensors that share memory
-                                     count once, and the program's own memory (weft_from_local()) not at all. What is released
-                                     counts no longer, even if its tasks still run */
-    uint64_t tensor_bytes_peak; /**< the largest value of tensor_bytes. Not in it: memory of released tensors that tasks still
-                                     use or that is kept for reuse (weft_config.pool_bytes) */
+    uint64_t tensor_bytes;      /**< memory that this process's shards and values in between take now. Memory that tensors share
+                                     counts once; the program's own memory (weft_from_local()) does not count, nor does memory
+                                     of released tensors that tasks still use or that is kept for reuse
+                                     (weft_config.pool_bytes) */
+    uint64_t tensor_bytes_peak; /**< the largest value of tensor_bytes */
 } weft_counters;
 
 /** Copies the counters. `size` is sizeof(*counters) ("Structs that the library fills in" in <weft/base.h>).

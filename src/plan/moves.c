@@ -25,7 +25,7 @@ void weft_chain_add_move(const weft_planner *p, weft_chain *c, const weft_layout
 }
 
 const weft_layout *weft_layout_on_mesh(const weft_planner *p, const weft_layout *like, const weft_mesh_impl *mesh,
-                                  const weft_placement *placements)
+                                       const weft_placement *placements)
 {
     return weft_layout_intern(p->table, mesh, placements, like->ndim, like->shape, like->dtype);
 }
@@ -59,9 +59,8 @@ static bool keeps_partial(const weft_layout *from, const weft_layout *to)
     return from->has_partial && to->has_partial;
 }
 
-/* False, with *possible true: no memory. A Partial that stays needs one mesh from end to end. */
-bool weft_route_factor(const weft_planner *p, const weft_factored_mesh *factored, const weft_layout *from,
-                         const weft_layout *to, weft_route *r, bool *possible)
+bool weft_route_factor(const weft_planner *p, const weft_factored_mesh *factored, const weft_layout *from, const weft_layout *to,
+                       weft_route *r, bool *possible)
 {
     bool exact[] = { weft_factored_is_exact(factored, from), weft_factored_is_exact(factored, to) };
     *r = (weft_route){ .from = from, .to = to, .mesh = factored->fine };

@@ -289,18 +289,20 @@ weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topolo
     return make(&(weft_planner){ table, topology, cost, false }, from, to, plan, why, why_size);
 }
 
+static double cost_of_plan(const weft_planner *p, const weft_layout *from, const weft_layout *to)
+{
+    weft_plan plan;
+    return make(p, from, to, &plan, NULL, 0) == WEFT_OK ? plan.predicted_us : -1.0;
+}
+
 double weft_plan_cost(weft_layout_table *table, const weft_topology *topology, const weft_cost_model *cost,
                       const weft_layout *from, const weft_layout *to)
 {
-    weft_plan plan;
-    weft_status status = make(&(weft_planner){ table, topology, cost, false }, from, to, &plan, NULL, 0);
-    return status == WEFT_OK ? plan.predicted_us : -1.0;
+    return cost_of_plan(&(weft_planner){ table, topology, cost, false }, from, to);
 }
 
 double weft_plan_estimate(weft_layout_table *table, const weft_topology *topology, const weft_cost_model *cost,
                           const weft_layout *from, const weft_layout *to)
 {
-    weft_plan plan;
-    weft_status status = make(&(weft_planner){ table, topology, cost, true }, from, to, &plan, NULL, 0);
-    return status == WEFT_OK ? plan.predicted_us : -1.0;
+    return cost_of_plan(&(weft_planner){ table, topology, cost, true }, from, to);
 }

@@ -403,6 +403,7 @@ static bool list_possible(weft_searcher *s, char *why, size_t why_size)
 static bool find_among_all(weft_searcher *s, combination *best)
 {
     bool complete = s->search->record != NULL && s->search->record->complete;
+    /* An input that moves may save the output a longer way to where it is wished. */
     if (!complete && s->search->wish == 0 && drop_needless_moves(s)) {
         prune_all(s);
         if (find_best(s, best) && best->changed == 0) {

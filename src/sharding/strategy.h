@@ -122,9 +122,9 @@ typedef struct weft_search {
     int64_t wish; /* weft_attributes.wish */
 } weft_search;
 
-/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_estimate() and
- * weft_access_map_cost() summed over the inputs, the reduction of outputs that become Partial along mesh
- * dimensions where an input moves, and output 0's way to where it is wished. Among equals: the fewest inputs changed, the least work for the busiest rank, the
+/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_estimate() and weft_access_map_cost()
+ * summed over the inputs, the reduction of outputs that become Partial along mesh dimensions where an input moves, and the way of
+ * output 0 to where it is wished. Among equals: the fewest inputs changed, the least work for the busiest rank, the
  * first in order (mesh dimension 0 varying slowest). The inputs are on one mesh. `outputs`: as many as the
  * binding has. WEFT_ERR_LAYOUT with why if nothing is possible; WEFT_ERR_NOMEM. */
 weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,

@@ -259,7 +259,7 @@ static weft_counters counted(void)
     return now;
 }
 
-/* Of shards, once where tensors share them. */
+/* Shards count, and count once if two tensors share them. */
 static void test_memory_is_counted(void **state)
 {
     enum { ROWS = 1024 * RANKS };
