@@ -4,6 +4,9 @@
 
 #ifdef __CUDACC__
 #define WEFT_INLINE static __host__ __device__ inline
+#elif defined(__GNUC__)
+/* Always: a loop that calls one is not vectorised, and GCC leaves calls in large files. */
+#define WEFT_INLINE static inline __attribute__((always_inline))
 #else
 #define WEFT_INLINE static inline
 #endif

@@ -12,8 +12,8 @@
 #include "codelets/problems.h"
 
 /* LANES: interleaved parts, enough to hide the latency of an addition. COLUMNS: results that stay in the
- * nearest cache. */
-enum { BLOCK = WEFT_REDUCED_BLOCK, LANES = 32, COLUMNS = 2048 };
+ * nearest cache. LINE, AHEAD: bytes. */
+enum { BLOCK = WEFT_REDUCED_BLOCK, LANES = 32, COLUMNS = 2048, LINE = 64, AHEAD = 4096 };
 
 /* ---- one reduction ------------------------------------------------------------------------------------- */
 
@@ -30,6 +30,13 @@ typedef struct reduction {
     loops f32, f64, i64;    /* by type of the values */
 } reduction;
 
+/* Asks for LANES values some lines before they are read: the processor's own prefetcher begins anew in each page. What is
+ * named may lie beyond the array. */
+#define FETCH(values, S)                                                                                     \
+    for (size_t byte = 0; byte < LANES * sizeof(S); byte += LINE) {                                          \
+        __builtin_prefetch((const void *)((uintptr_t)(values) + AHEAD + byte));                              \
+    }
+
 /* S: type of the values, T: of the arithmetic. `prepared`: the reduced term of a value b; `operation`:
  * combines a with b. */
 #define LOOPS(name, S, T, identity, prepared, operation)                                                     \
@@ -43,6 +50,7 @@ typedef struct reduction {
                 lanes[lane] = (identity);                                                                    \
             }                                                                                                \
             for (; i + LANES <= n; i += LANES) {                                                             \
+                FETCH(from + i, S)                                                                           \
                 for (int lane = 0; lane < LANES; lane++) { /* vectorised */                                  \
                     T a = lanes[lane], b = (T)from[i + lane];                                                \
                     b = prepared;                                                                            \
