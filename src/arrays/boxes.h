@@ -3,9 +3,10 @@
  * A BOX PLAN is kept from call to call: the boxes of all processes, found right, and this process's task list. Plans are
  * kept and dropped in the order of the calls alone, so that all processes have the same ones.
  *
- * For the run of a list the program's memory is borrowed: the boxes become the shards of an unregistered tensor, whose
- * panels are the boxes' chunks (weft_box_chunk()). Where it has bytes in common with memory borrowed before, of former calls
- * or of tensors in place, an empty task on both StarPU handles orders what follows after what went before. */
+ * For the run of a list the program's memory is borrowed. Boxes are cut into chunks (weft_box_chunk()); chunks whose bytes
+ * interleave, as those of blocks of one column-major array do, are one REGION: a shard of one panel in an unregistered tensor.
+ * Regions have no bytes in common. Where one has some in common with memory borrowed before, of former calls or of tensors in
+ * place, an empty task on both StarPU handles orders what follows after what went before. */
 #ifndef WEFT_SRC_ARRAYS_BOXES_H
 #define WEFT_SRC_ARRAYS_BOXES_H
 
@@ -14,6 +15,24 @@
 #include "arrays/arrays.h"
 #include "plan/boxes.h"
 #include "tensor/exchange.h"
+
+/* Of a chunk: its region, and its first byte there. */
+typedef struct weft_box_place {
+    int64_t region, offset;
+} weft_box_place;
+
+typedef struct weft_box_region {
+    char *memory;
+    int64_t bytes;
+} weft_box_region;
+
+/* Of a call (boxes_memory.c). Boxes that are empty, or in place, have no chunks. */
+typedef struct weft_box_places {
+    int64_t num_chunks, num_regions;
+    int64_t *first;           /* by own box: its first chunk */
+    weft_box_place *of_chunk;
+    weft_box_region *regions; /* in order of memory */
+} weft_box_places;
 
 typedef struct weft_box_plan {
     bool into_tensor;
@@ -24,10 +43,11 @@ typedef struct weft_box_plan {
     bool any_in_place; /* into_tensor: some shard of some process is a box */
     bool ambiguous;    /* some process had the same boxes in another plan of this layout, and cannot tell the two apart */
     uint64_t last_use; /* the same number on all processes, and another in each plan */
-    /* This process's list; NULL: none yet. It depends on these strides, and on the boxes that it leaves alone. */
+    /* This process's list; NULL: none yet. It depends on what follows, but not on where regions begin. */
     weft_exchange *exchange;
     int64_t *strides; /* num_own * ndim */
     bool *in_place;   /* by own box: the shard's memory is the box's */
+    weft_box_places places;
 } weft_box_plan;
 
 /* A process's boxes as the program gave them. */
@@ -41,6 +61,12 @@ typedef struct weft_boxes {
 
 /* The strides of a box: the program's, or row-major. */
 void weft_boxes_strides(const weft_boxes *given, int ndim, int number, int64_t strides[]);
+
+/* Where the boxes lie, by the plan's strides and boxes in place. False: no memory. */
+bool weft_box_places_find(const weft_box_plan *plan, const weft_boxes *given, weft_box_places *places);
+/* Whether chunks lie at the same places of the same regions, wherever these begin. */
+bool weft_box_places_equal(const weft_box_places *a, const weft_box_places *b);
+void weft_box_places_free(weft_box_places *places);
 
 /* Builds this process's list (boxes_lower.c). False: no memory. */
 bool weft_box_plan_lower(const weft_box_plan *plan, weft_exchange *exchange);

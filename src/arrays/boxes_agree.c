@@ -17,6 +17,7 @@ static void plan_free(weft_box_plan *plan)
         free(plan->set.boxes);
         free(plan->strides);
         free(plan->in_place);
+        weft_box_places_free(&plan->places);
         free(plan);
     }
 }

@@ -170,7 +170,7 @@ static void number_messages(lowering *l)
 
 /* ---- records ------------------------------------------------------------------------------------------- */
 
-/* Slot, offset (bytes) and strides (elements) of a piece in its panel, or in its chunk. */
+/* Slot, offset (bytes) and strides (elements) of a piece in its panel, or in its region. */
 typedef struct piece_place {
     weft_slot slot;
     int64_t offset, stride[WEFT_MAX_DIMS];
@@ -192,12 +192,19 @@ static piece_place place_in_panel(const lowering *l, const box_piece *p)
     return place;
 }
 
-static piece_place place_in_chunk(const lowering *l, const box_piece *p)
+static const weft_box_place *chunk_of(const lowering *l, const box_piece *p)
+{
+    return &l->plan->places.of_chunk[l->plan->places.first[p->box - l->plan->first_own] + p->chunk];
+}
+
+static piece_place place_in_region(const lowering *l, const box_piece *p)
 {
     const weft_owned_box *owned = owned_of(l, p->box);
+    const weft_box_place *chunk = chunk_of(l, p);
     int ndim = l->plan->set.ndim;
     int64_t rows = weft_box_chunk(owned, ndim, l->element_size), number = p->box - l->plan->first_own;
-    piece_place place = { .slot = { l->plan->into_tensor ? SOURCE : TARGET, (int32_t)number, p->chunk } };
+    piece_place place = { .slot = { l->plan->into_tensor ? SOURCE : TARGET, (int32_t)chunk->region, 0 },
+                          .offset = chunk->offset };
     memcpy(place.stride, l->plan->strides + number * ndim, (size_t)ndim * sizeof(int64_t));
     for (int d = 0; d < ndim; d++) {
         int64_t begin = owned->box.offset[d] + (d == owned->slowest ? p->chunk * rows : 0);
@@ -208,12 +215,12 @@ static piece_place place_in_chunk(const lowering *l, const box_piece *p)
 
 static piece_place written_place(const lowering *l, const box_piece *p)
 {
-    return l->plan->into_tensor ? place_in_panel(l, p) : place_in_chunk(l, p);
+    return l->plan->into_tensor ? place_in_panel(l, p) : place_in_region(l, p);
 }
 
 static piece_place read_place(const lowering *l, const box_piece *p)
 {
-    return l->plan->into_tensor ? place_in_chunk(l, p) : place_in_panel(l, p);
+    return l->plan->into_tensor ? place_in_region(l, p) : place_in_panel(l, p);
 }
 
 static bool same_slot(const piece_place *a, const piece_place *b)
@@ -236,7 +243,7 @@ static void add_message(lowering *l, const box_piece *p, const piece_place *plac
     l->failed = !weft_transfer_add(&l->exchange->list, &message) || l->failed;
 }
 
-/* Sends of one panel or chunk that follow each other become one record. */
+/* Sends of one panel or region that follow each other become one record. */
 static void add_sends(lowering *l)
 {
     const box_piece *all = l->pieces.items;
@@ -265,7 +272,7 @@ static void end_copies(lowering *l, const box_piece *last, int copies)
     l->failed = !weft_task_end(&l->exchange->list, position_of(l, last)) || l->failed;
 }
 
-/* Copies into one panel or chunk: tasks of up to MOST_SOURCES. */
+/* Copies into one panel or region: tasks of up to MOST_SOURCES. */
 static void add_copies(lowering *l, const box_piece *pieces, size_t count, bool whole)
 {
     weft_task_list *list = &l->exchange->list;
@@ -306,7 +313,7 @@ static void add_copies(lowering *l, const box_piece *pieces, size_t count, bool 
     }
 }
 
-/* All records of one panel or chunk. A panel is filled whole; beside a box's elements there may be others in a chunk. */
+/* All records of one panel or region. A panel is filled whole; beside boxes' elements there may be others in a region. */
 static void add_written(lowering *l, const box_piece *pieces, size_t count)
 {
     bool whole = l->plan->into_tensor, begun = false;
@@ -328,7 +335,8 @@ static void add_written(lowering *l, const box_piece *pieces, size_t count)
 
 static bool same_written(const lowering *l, const box_piece *a, const box_piece *b)
 {
-    return l->plan->into_tensor ? a->panel == b->panel && a->rank == b->rank : a->chunk == b->chunk && a->box == b->box;
+    return l->plan->into_tensor ? a->panel == b->panel && a->rank == b->rank
+                                : chunk_of(l, a)->region == chunk_of(l, b)->region;
 }
 
 /* Pieces that this process does not send, in the order in which they are written. */

@@ -18,11 +18,6 @@ void weft_boxes_strides(const weft_boxes *given, int ndim, int number, int64_t s
 
 /* ---- order between uses of the same memory ------------------------------------------------------------- */
 
-typedef struct joining {
-    const char *function;
-    const weft_buffer *added;
-} joining;
-
 static const char *panel_begin(const weft_buffer *buffer, int panel)
 {
     return (const char *)buffer->memory + weft_cut_start(&buffer->cut, panel);
@@ -49,49 +44,38 @@ static bool join(const char *function, starpu_data_handle_t later, starpu_data_h
                                                  .on_host = true });
 }
 
-static bool join_panels(void *context, const weft_buffer *other)
+/* context: the function's name. */
+static bool join_panels(void *context, const weft_buffer *added, const weft_buffer *other)
 {
-    const joining *j = context;
     bool done = true;
-    for (int i = 0; i < j->added->num_panels && done; i++) {
+    for (int i = 0; i < added->num_panels && done; i++) {
         for (int k = 0; k < other->num_panels && done; k++) {
-            if (panel_begin(j->added, i) < panel_end(other, k) && panel_begin(other, k) < panel_end(j->added, i)) {
-                done = join(j->function, j->added->panels[i].handle, other->panels[k].handle);
+            if (panel_begin(added, i) < panel_end(other, k) && panel_begin(other, k) < panel_end(added, i)) {
+                done = join(context, added->panels[i].handle, other->panels[k].handle);
             }
         }
     }
     return done;
 }
 
-/* A buffer on the program's memory, after all earlier uses of it. NULL with the error kept. */
+/* A buffer on the program's memory, NULL with the error kept. Earlier uses of it: order_after(). */
 static weft_buffer *borrow(const char *function, weft_cut cut, void *memory)
 {
     weft_buffer *buffer = weft_buffer_borrow(weft_runtime.pool, cut, memory);
     if (buffer == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a box");
-        return NULL;
-    }
-    joining j = { function, buffer };
-    if (!weft_buffer_each_overlapping(buffer, join_panels, &j)) {
-        weft_buffer_release(buffer);
-        return NULL;
     }
     return buffer;
 }
 
-/* ---- boxes as a tensor --------------------------------------------------------------------------------- */
-
-static weft_cut cut_of(const weft_box_plan *plan, int number)
+/* Whatever uses these buffers comes after all earlier uses of their memory. They are in order of memory, and have no bytes in
+ * common. False with the error kept. */
+static bool order_after(const char *function, int64_t count, weft_buffer *const added[])
 {
-    const weft_owned_box *owned = &plan->set.boxes[plan->first_own + number];
-    const int64_t *strides = plan->strides + (ptrdiff_t)number * plan->set.ndim;
-    int64_t size = (int64_t)weft_dtype_size(plan->layout->dtype);
-    int dim;
-    int64_t total = weft_strides_span(plan->set.ndim, owned->box.extent, strides, &dim) * size;
-    bool several = plan->set.ndim > 0 && owned->box.extent[owned->slowest] > 1;
-    int64_t step = several ? weft_box_chunk(owned, plan->set.ndim, (size_t)size) * strides[owned->slowest] * size : total;
-    return (weft_cut){ total, step, step };
+    return weft_buffers_each_overlapping(weft_runtime.pool, count, added, join_panels, (void *)(uintptr_t)function);
 }
+
+/* ---- boxes as a tensor --------------------------------------------------------------------------------- */
 
 static void tensor_free(weft_tensor_impl *boxes)
 {
@@ -101,30 +85,34 @@ static void tensor_free(weft_tensor_impl *boxes)
     free(boxes);
 }
 
-/* The boxes that are transferred, each a shard. Buffers of one call may overlap, and are not ordered among each other. NULL with
- * the error kept. */
-static weft_tensor_impl *boxes_tensor(const weft_box_plan *plan, const weft_boxes *given)
+/* The regions, each a shard of one panel. NULL with the error kept. */
+static weft_tensor_impl *regions_tensor(const weft_box_plan *plan, const char *function)
 {
-    weft_tensor_impl *boxes = calloc(1, sizeof(*boxes) + (size_t)plan->num_own * sizeof(boxes->shards[0]));
-    if (boxes == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, given->function, "no memory for boxes");
+    const weft_box_places *places = &plan->places;
+    weft_tensor_impl *boxes = calloc(1, sizeof(*boxes) + (size_t)places->num_regions * sizeof(boxes->shards[0]));
+    weft_buffer **buffers = malloc(((size_t)places->num_regions + 1) * sizeof(weft_buffer *));
+    if (boxes == NULL || buffers == NULL) {
+        free(boxes);
+        free(buffers);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for boxes");
         return NULL;
     }
     boxes->layout = plan->layout;
-    boxes->num_shards = plan->num_own;
-    for (int i = 0; i < plan->num_own; i++) {
+    bool done = true;
+    for (int64_t i = 0; i < places->num_regions && done; i++) {
+        const weft_box_region *region = &places->regions[i];
+        const weft_cut whole = { region->bytes, region->bytes, region->bytes };
         weft_local_shard *shard = &boxes->shards[i];
-        shard->box = plan->set.boxes[plan->first_own + i].box;
-        shard->count = plan->in_place[i] ? 0 : weft_box_count(plan->set.ndim, &shard->box);
-        if (shard->count == 0) {
-            continue;
-        }
-        if (!weft_shard_attach(shard, borrow(given->function, cut_of(plan, i), given->pointers[i]))) {
-            tensor_free(boxes);
-            return NULL;
-        }
-        shard->num_panels = shard->buffer->num_panels;
+        shard->count = shard->num_panels = 1;
+        done = weft_shard_attach(shard, borrow(function, whole, region->memory));
+        buffers[i] = shard->buffer;
+        boxes->num_shards += done;
     }
+    if (!done || !order_after(function, boxes->num_shards, buffers)) {
+        tensor_free(boxes);
+        boxes = NULL;
+    }
+    free(buffers);
     return boxes;
 }
 
@@ -145,8 +133,8 @@ static bool prepare_memory(const char *function, weft_box_plan *plan)
     return true;
 }
 
-/* Notes the strides and the boxes in place; builds the list anew if they differ from those of the last call. False with
- * the error kept. */
+/* Notes the strides, the boxes in place and the places of the others; builds the list anew if they differ from those of the last
+ * call. False with the error kept. */
 static bool prepare(weft_box_plan *plan, const weft_boxes *given, const bool in_place[])
 {
     int ndim = plan->set.ndim;
@@ -158,6 +146,11 @@ static bool prepare(weft_box_plan *plan, const weft_boxes *given, const bool in_
         memcpy(kept, strides, (size_t)ndim * sizeof(*kept));
         plan->in_place[i] = in_place[i];
     }
+    weft_box_places places;
+    bool found = weft_box_places_find(plan, given, &places);
+    same = same && found && weft_box_places_equal(&places, &plan->places);
+    weft_box_places_free(&plan->places);
+    plan->places = places;
     if (same) {
         return true;
     }
@@ -167,7 +160,7 @@ static bool prepare(weft_box_plan *plan, const weft_boxes *given, const bool in_
     if (plan->exchange != NULL) {
         plan->exchange->of_boxes = true;
     }
-    if (plan->exchange == NULL || !weft_box_plan_lower(plan, plan->exchange)) {
+    if (!found || plan->exchange == NULL || !weft_box_plan_lower(plan, plan->exchange)) {
         weft_exchange_free(plan->exchange);
         plan->exchange = NULL;
         weft_fail(WEFT_ERR_NOMEM, given->function, "no memory for the transfers of boxes");
@@ -190,7 +183,8 @@ static bool attach_shards(const weft_box_plan *plan, const weft_boxes *given, we
         int rank = own_shard(plan, i);
         weft_local_shard *shard = rank < 0 ? NULL : &tensor->shards[rank - weft_runtime.first_rank];
         if (shard != NULL &&
-            !weft_shard_attach(shard, borrow(given->function, weft_shard_cut(tensor->layout, shard), given->pointers[i]))) {
+            (!weft_shard_attach(shard, borrow(given->function, weft_shard_cut(tensor->layout, shard), given->pointers[i])) ||
+             !order_after(given->function, 1, &shard->buffer))) {
             return false;
         }
     }
@@ -255,7 +249,7 @@ weft_tensor_impl *weft_box_plan_import(weft_box_plan *plan, const weft_boxes *gi
     bool ready = in_place != NULL && prepare_memory(given->function, plan) && prepare(plan, given, in_place);
     free(in_place);
     weft_tensor_impl *tensor = ready ? new_tensor(plan, given) : NULL;
-    weft_tensor_impl *boxes = tensor == NULL ? NULL : boxes_tensor(plan, given);
+    weft_tensor_impl *boxes = tensor == NULL ? NULL : regions_tensor(plan, given->function);
     bool done = boxes != NULL && weft_exchange_run(given->function, plan->exchange, boxes, tensor, false) &&
                 normalize_truths(given->function, tensor);
     tensor_free(boxes);
@@ -271,33 +265,30 @@ static bool lies_there(const weft_box_plan *plan, const weft_boxes *given, const
            (char *)shard->buffer->memory + shard->offset == (char *)given->pointers[number];
 }
 
-static bool is_written(const weft_box_plan *plan, const weft_boxes *given, const bool in_place[],
-                       const weft_buffer *buffer)
+static bool is_written(const weft_box_plan *plan, const weft_buffer *buffer)
 {
     const char *begin = buffer->memory, *end = begin + buffer->cut.total;
     bool written = false;
-    for (int i = 0; i < plan->num_own && !written; i++) {
-        const char *first = given->pointers[i];
-        written = !in_place[i] && weft_box_count(plan->set.ndim, &plan->set.boxes[plan->first_own + i].box) > 0 &&
-                  first < end && begin < first + cut_of(plan, i).total;
+    for (int64_t i = 0; i < plan->places.num_regions && !written; i++) {
+        const weft_box_region *region = &plan->places.regions[i];
+        written = region->memory < end && begin < region->memory + region->bytes;
     }
     return written;
 }
 
 /* Tensors that lie in the memory that is written get memory of their own. False with the error kept. */
-static bool detach_tensors(const weft_box_plan *plan, const weft_boxes *given, const bool in_place[])
+static bool detach_tensors(const weft_box_plan *plan, const char *function)
 {
     for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL; tensor = tensor->older) {
         for (int i = 0; i < tensor->num_shards && tensor->borrowed && tensor->handle != NULL; i++) {
             weft_local_shard *shard = &tensor->shards[i];
-            bool written = shard->count > 0 && shard->buffer->borrowed &&
-                           is_written(plan, given, in_place, shard->buffer);
+            bool written = shard->count > 0 && shard->buffer->borrowed && is_written(plan, shard->buffer);
             if (written && shard->hold != NULL) {
-                weft_fail(WEFT_ERR_STATE, given->function,
+                weft_fail(WEFT_ERR_STATE, function,
                           "a tensor's shard lies in the boxes' memory, and is acquired: weft_local_release() it");
                 return false;
             }
-            if (written && !weft_shard_detach(given->function, tensor, shard, true)) {
+            if (written && !weft_shard_detach(function, tensor, shard, true)) {
                 return false;
             }
         }
@@ -312,9 +303,9 @@ bool weft_box_plan_export(weft_box_plan *plan, const weft_boxes *given, weft_ten
     for (int i = 0; i < plan->num_own && ready; i++) {
         in_place[i] = lies_there(plan, given, tensor, i);
     }
-    ready = ready && prepare(plan, given, in_place) && detach_tensors(plan, given, in_place);
+    ready = ready && prepare(plan, given, in_place) && detach_tensors(plan, given->function);
     free(in_place);
-    weft_tensor_impl *boxes = ready ? boxes_tensor(plan, given) : NULL;
+    weft_tensor_impl *boxes = ready ? regions_tensor(plan, given->function) : NULL;
     bool done = boxes != NULL && weft_exchange_run(given->function, plan->exchange, tensor, boxes, false);
     tensor_free(boxes);
     return done;

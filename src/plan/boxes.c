@@ -127,7 +127,7 @@ static bool choose_border(const coverage *c, const weft_box *region, int64_t cou
                           int64_t borders[], int *dim, int64_t *border)
 {
     int64_t fewest = INT64_MAX;
-    for (int d = 0; d < c->set->ndim; d++) {
+    for (int d = 0; d < c->set->ndim && fewest > 0; d++) {
         int64_t num = borders_inside(c, region, count, members, d, borders);
         if (num == 0) {
             continue;

@@ -341,15 +341,31 @@ weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory)
     return buffer_create(pool, cut, memory);
 }
 
-bool weft_buffer_each_overlapping(const weft_buffer *buffer, bool (*visit)(void *context, const weft_buffer *other),
-                                  void *context)
+/* The first of some buffers in order of memory that ends after `begin`. */
+static int64_t first_after(int64_t count, weft_buffer *const buffers[], const char *begin)
 {
-    const char *begin = buffer->memory, *end = begin + buffer->cut.total;
+    int64_t low = 0, high = count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if ((const char *)buffers[middle]->memory + buffers[middle]->cut.total > begin) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+bool weft_buffers_each_overlapping(const weft_pool *pool, int64_t count, weft_buffer *const added[],
+                                   bool (*visit)(void *context, const weft_buffer *added, const weft_buffer *other),
+                                   void *context)
+{
     bool going = true;
-    for (const weft_buffer *other = buffer->pool->all; other != NULL && going; other = other->all_next) {
-        const char *first = other->memory;
-        if (other != buffer && other->borrowed && first < end && begin < first + other->cut.total) {
-            going = visit(context, other);
+    for (const weft_buffer *other = pool->all; other != NULL && going; other = other->all_next) {
+        const char *begin = other->memory, *end = begin + other->cut.total;
+        for (int64_t i = other->borrowed ? first_after(count, added, begin) : count;
+             i < count && (const char *)added[i]->memory < end && going; i++) {
+            going = added[i] == other || visit(context, added[i], other);
         }
     }
     return going;

@@ -58,10 +58,12 @@ void weft_pool_reuse_later(weft_pool *pool, bool on);
 weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory);
 /* A buffer on the program's memory. */
 weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
-/* Calls visit() for each other buffer of the pool on the program's memory, released ones included as long as tasks may use
- * them, that has bytes in common with `buffer`. False as soon as visit() returns it. */
-bool weft_buffer_each_overlapping(const weft_buffer *buffer, bool (*visit)(void *context, const weft_buffer *other),
-                                  void *context);
+/* Calls visit() for each pair of one of `count` buffers and another one of the pool, on the program's memory, released ones
+ * included as long as tasks may use them, that have bytes in common. The `count` buffers are in order of memory, and have none
+ * in common. False as soon as visit() returns it. */
+bool weft_buffers_each_overlapping(const weft_pool *pool, int64_t count, weft_buffer *const added[],
+                                   bool (*visit)(void *context, const weft_buffer *added, const weft_buffer *other),
+                                   void *context);
 void weft_buffer_retain(weft_buffer *buffer);
 /* Whether a tensor has to leave the buffer before it is written to. */
 static inline bool weft_buffer_is_shared(const weft_buffer *buffer)

@@ -24,6 +24,9 @@ typedef struct box_scene {
     void *pointers[MAX_BOXES], *memory[MAX_BOXES];
     int64_t strides[MAX_BOXES * 4], elements[MAX_BOXES];
     bool dense; /* row-major without gaps: strides NULL */
+    /* Or all boxes of the process lie in one array of the whole tensor: their bytes interleave. */
+    int32_t *shared;
+    int64_t shared_elements;
 } box_scene;
 
 static void divide(box_scene *s, prng *random, weft_box box, int depth)
@@ -89,31 +92,54 @@ static int64_t random_strides(prng *random, int ndim, const weft_box *box, bool 
     return step;
 }
 
+static void *fresh_memory(int64_t elements)
+{
+    void *memory = malloc((size_t)elements * sizeof(int32_t));
+    memset(memory, 0x5a, (size_t)elements * sizeof(int32_t));
+    return memory;
+}
+
+static void add_own(box_scene *s, const weft_box *box, const int64_t strides[], int64_t elements)
+{
+    int n = s->num_own++;
+    s->own[n] = *box;
+    memcpy(s->strides + (ptrdiff_t)n * s->ndim, strides, (size_t)s->ndim * sizeof(*strides));
+    int64_t first = 0, count = shape_count(s->ndim, box->extent);
+    for (int d = 0; d < s->ndim && s->shared != NULL && count > 0; d++) { /* an empty box may lie anywhere */
+        first += box->offset[d] * strides[d];
+    }
+    s->elements[n] = elements + 1;
+    s->memory[n] = s->shared != NULL ? s->shared + first : fresh_memory(elements + 1);
+    s->pointers[n] = count == 0 ? NULL : s->memory[n];
+}
+
 /* Every process draws the same numbers. */
-static void allocate(box_scene *s, prng *random, size_t element_size)
+static void allocate(box_scene *s, prng *random, bool may_share)
 {
     s->num_own = 0;
     s->dense = prng_below(random, 3) == 0;
+    int64_t of_whole[4] = { 0 };
+    if (!s->dense && may_share && prng_below(random, 2)) {
+        weft_box whole = { .offset = { 0 } };
+        memcpy(whole.extent, s->shape, (size_t)s->ndim * sizeof(int64_t));
+        s->shared_elements = random_strides(random, s->ndim, &whole, false, of_whole) + 1;
+        s->shared = fresh_memory(s->shared_elements);
+    }
     for (int i = 0; i < s->count; i++) {
         int64_t strides[4];
         int64_t elements = random_strides(random, s->ndim, &s->boxes[i], s->dense, strides);
         if (s->owner[i] == weft_process_index()) {
-            int n = s->num_own++;
-            s->own[n] = s->boxes[i];
-            s->elements[n] = elements + 1;
-            s->memory[n] = malloc((size_t)(elements + 1) * element_size);
-            memset(s->memory[n], 0x5a, (size_t)(elements + 1) * element_size);
-            s->pointers[n] = elements == 0 ? NULL : s->memory[n];
-            memcpy(s->strides + (ptrdiff_t)n * s->ndim, strides, (size_t)s->ndim * sizeof(*strides));
+            add_own(s, &s->boxes[i], s->shared != NULL ? of_whole : strides, elements);
         }
     }
 }
 
 static void free_scene(box_scene *s)
 {
-    for (int i = 0; i < s->num_own; i++) {
+    for (int i = 0; i < s->num_own && s->shared == NULL; i++) {
         free(s->memory[i]);
     }
+    free(s->shared);
 }
 
 static int64_t value_at(const box_scene *s, const int64_t index[])
@@ -144,14 +170,25 @@ static int64_t visit(const box_scene *s, int n, bool write)
     return wrong;
 }
 
-/* After visit(): what lies between the elements has not been written. */
-static bool is_untouched(const box_scene *s, int n)
+static bool is_untouched(const int32_t *memory, int64_t elements)
 {
     bool untouched = true;
-    for (int64_t i = 0; i < s->elements[n]; i++) {
-        untouched = untouched && ((int32_t *)s->memory[n])[i] == 0x5a5a5a5a;
+    for (int64_t i = 0; i < elements; i++) {
+        untouched = untouched && memory[i] == 0x5a5a5a5a;
     }
     return untouched;
+}
+
+/* The boxes have their values, and what lies between the elements has not been written. */
+static void check_memory(const box_scene *s)
+{
+    for (int i = 0; i < s->num_own; i++) {
+        assert_int_equal(visit(s, i, false), 0);
+    }
+    for (int i = 0; i < s->num_own && s->shared == NULL; i++) {
+        assert_true(is_untouched(s->memory[i], s->elements[i]));
+    }
+    assert_true(is_untouched(s->shared, s->shared_elements));
 }
 
 static bool has_numbers(const hosted_shard *found, const void *scene, char *text, size_t size)
@@ -181,13 +218,14 @@ static void check_random_set(prng *random)
     weft_box whole = { .offset = { 0 } };
     memcpy(whole.extent, in.shape, (size_t)in.ndim * sizeof(int64_t));
     divide(&in, random, whole, 5);
-    if (prng_below(random, 2)) {
+    bool divided = prng_below(random, 2);
+    if (divided) {
         divide(&out, random, whole, 5);
     } else {
         scatter(&out, random);
     }
-    allocate(&in, random, sizeof(int32_t));
-    allocate(&out, random, sizeof(int32_t));
+    allocate(&in, random, true);
+    allocate(&out, random, divided);
     for (int i = 0; i < in.num_own; i++) {
         visit(&in, i, true);
     }
@@ -200,14 +238,8 @@ static void check_random_set(prng *random)
     assert_no_error();
     weft_scope_close();
     assert_int_equal(weft_wait(), WEFT_OK);
-    for (int i = 0; i < out.num_own; i++) {
-        assert_int_equal(visit(&out, i, false), 0);
-        assert_true(is_untouched(&out, i));
-    }
-    for (int i = 0; i < in.num_own; i++) { /* read, not written */
-        assert_int_equal(visit(&in, i, false), 0);
-        assert_true(is_untouched(&in, i));
-    }
+    check_memory(&out);
+    check_memory(&in); /* read, not written */
     free_scene(&in);
     free_scene(&out);
 }
@@ -225,6 +257,64 @@ static void random_sets_of_boxes(void **state)
         assert_int_equal(weft_finalize(), WEFT_OK);
     }
     unsetenv("WEFT_PANEL_ROWS");
+}
+
+/* ---- blocks of one array ------------------------------------------------------------------------------- */
+
+enum { SIDE = 192 };
+
+/* As ScaLAPACK has them: block columns dealt round robin, an array by columns in each process. Returns the tasks of a call. */
+static uint64_t tasks_of_blocks(int blocks)
+{
+    enum { MOST = 32 };
+    int64_t p = weft_num_processes(), mine = weft_process_index(), side = SIDE / blocks, columns = 0;
+    static weft_box boxes[MOST * MOST];
+    static void *pointers[MOST * MOST];
+    static int64_t strides[MOST * MOST * 2];
+    static double array[SIDE * SIDE];
+    int num = 0;
+    for (int64_t j = mine; j < blocks; j += p, columns += side) {
+        for (int64_t i = 0; i < blocks; i++, num++) {
+            boxes[num] = (weft_box){ .offset = { i * side, j * side }, .extent = { side, side } };
+            pointers[num] = array + columns * SIDE + i * side;
+            strides[2 * num] = 1;
+            strides[2 * num + 1] = SIDE;
+        }
+    }
+    for (int64_t i = 0; i < columns * SIDE; i++) {
+        array[i] = (double)i;
+    }
+    weft_counters before, after;
+    weft_get_counters(&before, sizeof(before));
+    weft_scope_open();
+    weft_placement rows = weft_shard(0);
+    const int64_t shape[] = { SIDE, SIDE };
+    weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, num, boxes, pointers, strides, NULL, &rows);
+    assert_int_equal(weft_to_boxes(weft_scale(a, 3), num, boxes, pointers, strides), WEFT_OK);
+    weft_scope_close();
+    assert_int_equal(weft_wait(), WEFT_OK);
+    weft_get_counters(&after, sizeof(after));
+    for (int64_t i = 0; i < columns * SIDE; i++) {
+        assert_true(array[i] == 3 * (double)i);
+    }
+    return after.tasks - before.tasks;
+}
+
+/* Four times the blocks are at most some five times the tasks, also beside those of the call before. */
+static void blocks_of_one_array(void **state)
+{
+    (void)state;
+    start_with_panels(MAX_RANKS, NULL);
+    int64_t ranks = weft_world_size();
+    weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
+    tasks_of_blocks(16);
+    uint64_t few = tasks_of_blocks(16);
+    tasks_of_blocks(32);
+    uint64_t many = tasks_of_blocks(32);
+    assert_no_error();
+    assert_true(many <= 5 * few);
+    weft_mesh_pop();
+    assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
 /* ---- as MPI programs cut ------------------------------------------------------------------------------- */
@@ -493,6 +583,7 @@ int main(void)
     num_sets = cases_to_run(3000);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_sets_of_boxes),
+        cmocka_unit_test(blocks_of_one_array),
         cmocka_unit_test(balanced_rows),
         cmocka_unit_test(rounded_rows),
         cmocka_unit_test(boxes_that_change_elsewhere),
