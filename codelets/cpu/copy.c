@@ -99,13 +99,13 @@ static void copy_bytes(char *to, const char *from, size_t n)
 
 /* Non-temporal stores: a line is written without being read first, which saves a third of a copy's
  * traffic; whole lines only, because a part of one takes longer. From a row length (megabytes) on memcpy()
- * does this itself, and is used. The first page of a next row that lies elsewhere is prefetched, which
+ * does this itself, and is used. The first pages of a next row that lies elsewhere are prefetched, which
  * hardware prefetchers do not foresee. */
 void weft_cpu_stream_row(char *to, const char *from, const char *next, size_t n)
 {
 #if defined(__SSE2__)
-    enum { PAGE = 4096 };
-    size_t prefetched = next == from + n ? 0 : PAGE;
+    enum { PAGES = 16384 };
+    size_t prefetched = next == from + n ? 0 : PAGES;
     size_t head = -(uintptr_t)to % (4 * sizeof(__m128i));
     head = head < n ? head : n;
     memcpy(to, from, head);

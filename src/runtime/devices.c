@@ -40,17 +40,19 @@ static void own_part(int cores, bool bound_by_launcher, weft_process_place place
     }
 }
 
-/* Bytes of the largest shared cache; 0: unknown. */
+/* Bytes of the largest shared cache; 0: unknown. A guest may be told the whole cache of a host whose other cores use it too: two
+ * cores of 260 MB. No processor has more than 12 MB for each core, so that more are others'. */
 static int64_t largest_cache(hwloc_topology_t topology)
 {
-    int64_t largest = 0;
+    enum { MOST_OF_CORE = 16 << 20 };
+    int64_t largest = 0, cores = weft_max_i64(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE));
     for (int type = HWLOC_OBJ_L1CACHE; type <= HWLOC_OBJ_L5CACHE; type++) {
         hwloc_obj_t cache = hwloc_get_obj_by_type(topology, (hwloc_obj_type_t)type, 0);
         if (cache != NULL) {
             largest = weft_max_i64(largest, (int64_t)cache->attr->cache.size);
         }
     }
-    return largest;
+    return weft_min_i64(largest, cores * MOST_OF_CORE);
 }
 
 int weft_devices_choose(int wanted, weft_process_place place, unsigned units[], int max, bool *bind)
