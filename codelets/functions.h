@@ -1,7 +1,8 @@
 /* Vectorisable functions: no branches, tables or calls. Valid for every argument, with NaN, infinities and
  * subnormal results; the largest error is given for each. Argument reductions and polynomials were fitted
  * for weft. Where a product and a sum are rounded once, fma() says so, and every machine does it: results do
- * not depend on the machine. One without that instruction (before x86-64-v3) calls the C library for it. */
+ * not depend on the machine. Code for processors before x86-64-v3, and what compilers other than GCC and the
+ * sanitizers' builds make of it (clones.h), calls the C library for each, which takes several times as long. */
 #ifndef WEFT_CODELETS_FUNCTIONS_H
 #define WEFT_CODELETS_FUNCTIONS_H
 
@@ -103,7 +104,8 @@ WEFT_INLINE float weft_with_sign(float x, float sign)
                               (weft_bits_of_float(sign) & 0x80000000u));
 }
 
-/* Within 2.5 ulp. tanh(x) = m / (m + 2), m = e^2x - 1 = 2^k (e^r - 1) + (2^k - 1). From the bound of |x| on it is 1. */
+/* Within 2 ulp, and never less for a larger number. tanh(x) = m / (m + 2), m = e^2x - 1 = 2^k (e^r - 1) + (2^k - 1); the quotient is
+ * corrected by what it and the sum m + 2 have lost. From the bound of |x| on it is 1. */
 WEFT_INLINE float weft_tanh_f32(float x)
 {
     const float shifter = 0x1.8p23f + 127.0f; /* adding it leaves k and a float's bias in the low bits */
@@ -112,8 +114,10 @@ WEFT_INLINE float weft_tanh_f32(float x)
     float shifted = fmaf(twice, 0x1.715476p0f, shifter);
     float rest = weft_exp_rest_f32(twice, shifted - shifter);
     float power = weft_float_of_bits(weft_bits_of_float(shifted) << 23);
-    float m = fmaf(power, rest, power - 1.0f);
-    return weft_with_sign(m / (m + 2.0f), x);
+    float m = fmaf(power, rest, power - 1.0f), sum = m + 2.0f, lost = m - (sum - 2.0f);
+    float inverse = 1.0f / sum, quotient = m * inverse;
+    float error = fmaf(-quotient, lost, fmaf(-quotient, sum, m));
+    return weft_with_sign(fmaf(error, inverse, quotient), x);
 }
 
 /* The same in double precision. */
@@ -126,8 +130,10 @@ WEFT_INLINE double weft_tanh_f64(double x)
     double shifted = fma(twice, 0x1.71547652b82fep0, shifter);
     double rest = weft_exp_rest_f64(twice, shifted - shifter);
     double power = weft_double_of_bits(weft_bits_of_double(shifted) << 52);
-    double m = fma(power, rest, power - 1.0);
-    double result = m / (m + 2.0);
+    double m = fma(power, rest, power - 1.0), sum = m + 2.0, lost = m - (sum - 2.0);
+    double inverse = 1.0 / sum, quotient = m * inverse;
+    double error = fma(-quotient, lost, fma(-quotient, sum, m));
+    double result = fma(error, inverse, quotient);
     return weft_double_of_bits((weft_bits_of_double(result) & ~sign) | (weft_bits_of_double(x) & sign));
 }
 
@@ -150,7 +156,7 @@ WEFT_INLINE float weft_erf_f32(float x)
     return weft_with_sign(fmaf(-power, rest, 1.0f - power), x);
 }
 
-/* The distribution function of the normal distribution, within 2^-24. With t = |x| that of -t is 2^(w(t) - 1), w(t) = k + r, k an
+/* The distribution function of the normal distribution, within 2^-23. With t = |x| that of -t is 2^(w(t) - 1), w(t) = k + r, k an
  * integer, |r| <= 1/2. From the bound of t on it is 0. */
 WEFT_INLINE float weft_normal_cdf_f32(float x)
 {

@@ -115,11 +115,12 @@ build_locked() {
             meson setup "${again[@]}" "$directory" "$weft_root" "${options[@]}" || return 1
         printf '%s\n' "${options[*]}" >"$stamp"
     fi
-    local target=${build_only:-all} time='three minutes'
-    [ "$target" = all ] || time='a minute'
-    if ! ninja -C "$directory" -n "$target" 2>/dev/null | grep -q 'no work to do'; then
+    local targets=() time='three minutes'
+    read -ra targets <<<"${build_only:-all}"
+    [ "${targets[0]}" = all ] || time='a minute'
+    if ! ninja -C "$directory" -n "${targets[@]}" 2>/dev/null | grep -q 'no work to do'; then
         step "$log" "compiling in $directory (when all is new, $time divided by free cores)" \
-            ninja -C "$directory" "$target" || return 1
+            ninja -C "$directory" "${targets[@]}" || return 1
         grep -A 4 'warning:' "$log" >&2 || true
     fi
 }

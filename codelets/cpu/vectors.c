@@ -75,10 +75,10 @@ static void convert(const weft_vectors *v, weft_dtype arithmetic, int64_t index,
     }
 }
 
-/* Asks for a vector's lines before it is read. Between vectors of a page or less the processor's own prefetcher begins anew. */
+/* Asks for a vector's lines before it is read: the processor's own prefetcher begins anew in each page of 4 KB. */
 static void fetch(const char *vector, int64_t bytes)
 {
-    enum { LINE = 64, MOST = 16384 }; /* a third of a cache at first level */
+    enum { LINE = 64, MOST = 16384 }; /* more would push the current vector out of the first cache */
     for (int64_t byte = 0; byte < bytes && bytes <= MOST; byte += LINE) {
         __builtin_prefetch(vector + byte);
     }

@@ -122,14 +122,14 @@ static const weft_layout *between(const char *function, const weft_layout *layou
 {
     weft_placement placements[WEFT_MAX_DIMS];
     for (int m = 0; m < layout->mesh->ndim; m++) {
-        bool runs = weft_cut_has_runs(layout->placements[m]);
-        placements[m] = runs ? weft_shard(layout->placements[m].dim) : layout->placements[m];
-        bool replaced = layout->mesh->shape[m] > 1 && (placements[m].kind == WEFT_PARTIAL ||
-                                                       (placements[m].kind == WEFT_REPLICATE && no_replicas));
-        if (placements[m].kind == WEFT_PARTIAL) {
-            placements[m] = weft_replicate();
-        }
-        if (replaced && layout->ndim > 0) {
+        weft_placement given = layout->placements[m];
+        placements[m] = given.kind == WEFT_PARTIAL  ? weft_replicate()
+                        : weft_cut_has_runs(given) ? weft_shard(given.dim)
+                                                   : given;
+    }
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        bool replaced = layout->placements[m].kind == WEFT_PARTIAL || (placements[m].kind == WEFT_REPLICATE && no_replicas);
+        if (replaced && layout->mesh->shape[m] > 1 && layout->ndim > 0) {
             placements[m] = weft_shard(longest_dim(layout, placements));
         }
     }

@@ -50,15 +50,17 @@ static chunk_bytes bytes_of(const weft_box_plan *plan, const weft_boxes *given, 
 /* Gives chunks, in order of memory, their regions. */
 static void join_chunks(weft_box_places *places, const chunk_bytes all[])
 {
-    weft_box_region *region = places->regions - 1;
+    const char *end = NULL; /* of the last region */
     for (int64_t i = 0; i < places->num_chunks; i++) {
-        if (i == 0 || all[i].begin >= region->memory + region->bytes) {
-            *++region = (weft_box_region){ all[i].begin, 0 };
+        if (i == 0 || all[i].begin >= end) {
+            places->regions[places->num_regions++] = (weft_box_region){ .memory = all[i].begin };
+            end = all[i].begin;
         }
-        region->bytes = weft_max_i64(region->bytes, all[i].end - region->memory);
-        places->of_chunk[all[i].chunk] = (weft_box_place){ region - places->regions, all[i].begin - region->memory };
+        weft_box_region *region = &places->regions[places->num_regions - 1];
+        end = all[i].end > end ? all[i].end : end;
+        region->bytes = end - region->memory;
+        places->of_chunk[all[i].chunk] = (weft_box_place){ places->num_regions - 1, all[i].begin - region->memory };
     }
-    places->num_regions = region + 1 - places->regions;
 }
 
 bool weft_box_places_find(const weft_box_plan *plan, const weft_boxes *given, weft_box_places *places)

@@ -72,7 +72,7 @@ static weft_buffer *borrow(const char *function, weft_cut cut, void *memory)
  * common. False with the error kept. */
 static bool order_after(const char *function, int64_t count, weft_buffer *const added[])
 {
-    return weft_buffers_each_overlapping(weft_runtime.pool, count, added, join_panels, (void *)(uintptr_t)function);
+    return weft_buffers_order(weft_runtime.pool, count, added, join_panels, (void *)(uintptr_t)function);
 }
 
 /* ---- boxes as a tensor --------------------------------------------------------------------------------- */
@@ -118,19 +118,21 @@ static weft_tensor_impl *regions_tensor(const weft_box_plan *plan, const char *f
 
 /* ---- this process's list ------------------------------------------------------------------------------- */
 
-/* False with the error kept. */
-static bool prepare_memory(const char *function, weft_box_plan *plan)
+/* The plan's memory, and a flag for each own box; NULL with the error kept. */
+static bool *prepare_memory(const char *function, weft_box_plan *plan)
 {
     size_t num = (size_t)plan->num_own + 1;
     if (plan->strides == NULL) {
         plan->strides = calloc(num * (size_t)(plan->set.ndim + 1), sizeof(*plan->strides));
+    }
+    if (plan->in_place == NULL) {
         plan->in_place = calloc(num, sizeof(*plan->in_place));
     }
-    if (plan->strides == NULL || plan->in_place == NULL) {
+    bool *flags = plan->strides == NULL || plan->in_place == NULL ? NULL : calloc(num, sizeof(*flags));
+    if (flags == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for boxes");
-        return false;
     }
-    return true;
+    return flags;
 }
 
 /* Notes the strides, the boxes in place and the places of the others; builds the list anew if they differ from those of the last
@@ -242,11 +244,11 @@ static bool normalize_truths(const char *function, const weft_tensor_impl *tenso
 
 weft_tensor_impl *weft_box_plan_import(weft_box_plan *plan, const weft_boxes *given)
 {
-    bool *in_place = calloc((size_t)plan->num_own + 1, sizeof(*in_place));
+    bool *in_place = prepare_memory(given->function, plan);
     for (int i = 0; i < plan->num_own && in_place != NULL; i++) {
         in_place[i] = own_shard(plan, i) >= 0;
     }
-    bool ready = in_place != NULL && prepare_memory(given->function, plan) && prepare(plan, given, in_place);
+    bool ready = in_place != NULL && prepare(plan, given, in_place);
     free(in_place);
     weft_tensor_impl *tensor = ready ? new_tensor(plan, given) : NULL;
     weft_tensor_impl *boxes = tensor == NULL ? NULL : regions_tensor(plan, given->function);
@@ -268,12 +270,15 @@ static bool lies_there(const weft_box_plan *plan, const weft_boxes *given, const
 static bool is_written(const weft_box_plan *plan, const weft_buffer *buffer)
 {
     const char *begin = buffer->memory, *end = begin + buffer->cut.total;
-    bool written = false;
-    for (int64_t i = 0; i < plan->places.num_regions && !written; i++) {
-        const weft_box_region *region = &plan->places.regions[i];
-        written = region->memory < end && begin < region->memory + region->bytes;
+    const weft_box_region *regions = plan->places.regions;
+    int64_t low = 0, high = plan->places.num_regions; /* the first region that ends after `begin` */
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        bool ends_before = regions[middle].memory + regions[middle].bytes <= begin;
+        low = ends_before ? middle + 1 : low;
+        high = ends_before ? high : middle;
     }
-    return written;
+    return low < plan->places.num_regions && regions[low].memory < end;
 }
 
 /* Tensors that lie in the memory that is written get memory of their own. False with the error kept. */
@@ -298,12 +303,11 @@ static bool detach_tensors(const weft_box_plan *plan, const char *function)
 
 bool weft_box_plan_export(weft_box_plan *plan, const weft_boxes *given, weft_tensor_impl *tensor)
 {
-    bool *in_place = calloc((size_t)plan->num_own + 1, sizeof(*in_place));
-    bool ready = in_place != NULL && prepare_memory(given->function, plan);
-    for (int i = 0; i < plan->num_own && ready; i++) {
+    bool *in_place = prepare_memory(given->function, plan);
+    for (int i = 0; i < plan->num_own && in_place != NULL; i++) {
         in_place[i] = lies_there(plan, given, tensor, i);
     }
-    ready = ready && prepare(plan, given, in_place) && detach_tensors(plan, given->function);
+    bool ready = in_place != NULL && prepare(plan, given, in_place) && detach_tensors(plan, given->function);
     free(in_place);
     weft_tensor_impl *boxes = ready ? regions_tensor(plan, given->function) : NULL;
     bool done = boxes != NULL && weft_exchange_run(given->function, plan->exchange, tensor, boxes, false);

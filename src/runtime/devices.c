@@ -40,8 +40,8 @@ static void own_part(int cores, bool bound_by_launcher, weft_process_place place
     }
 }
 
-/* Bytes of the largest shared cache; 0: unknown. A guest may be told the whole cache of a host whose other cores use it too: two
- * cores of 260 MB. No processor has more than 12 MB for each core, so that more are others'. */
+/* Bytes of the largest shared cache; 0: unknown. Virtual machines often show the host's whole cache (two cores: 260 MB), which the
+ * host's other cores use too. At most 16 MB count for each core that is seen. */
 static int64_t largest_cache(hwloc_topology_t topology)
 {
     enum { MOST_OF_CORE = 16 << 20 };

@@ -29,6 +29,7 @@ typedef struct weft_buffer {
     int references;
     bool borrowed;            /* the program's memory: used in place, never freed */
     bool read_only;           /* borrowed memory that must not be written to */
+    bool ordered;             /* its uses come after all earlier ones of borrowed memory with bytes in common */
     bool pooled;              /* released: kept for reuse; else deleted after its last task */
     void (*give_back)(void *owner); /* the deleter of borrowed memory, called with the buffer's end; may be NULL */
     void *owner;
@@ -58,10 +59,11 @@ void weft_pool_reuse_later(weft_pool *pool, bool on);
 weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory);
 /* A buffer on the program's memory. */
 weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
-/* Calls visit() for each pair of one of `count` buffers and another one of the pool, on the program's memory, released ones
- * included as long as tasks may use them, that have bytes in common. The `count` buffers are in order of memory, and have none
- * in common. False as soon as visit() returns it. */
-bool weft_buffers_each_overlapping(const weft_pool *pool, int64_t count, weft_buffer *const added[],
+/* Has visit() order the uses of `count` added buffers after those of others on the program's memory: it is called for each pair that
+ * shares bytes. Released buffers that tasks may still use are among the others, unless all bytes that they share belong to newer
+ * ones, which come after them already. The added buffers are in order of memory, and share no bytes. False as soon as visit()
+ * returns it. */
+bool weft_buffers_order(const weft_pool *pool, int64_t count, weft_buffer *const added[],
                                    bool (*visit)(void *context, const weft_buffer *added, const weft_buffer *other),
                                    void *context);
 void weft_buffer_retain(weft_buffer *buffer);

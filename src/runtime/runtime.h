@@ -69,7 +69,7 @@ typedef struct weft_runtime_state {
     weft_cost_model cost;
     weft_panel_policy panels;
     weft_message_sizes messages;
-    int64_t last_cache_bytes; /* of the largest cache of this machine, the part of its cores; 0: unknown */
+    int64_t last_cache_bytes; /* size of the largest cache, at most 16 MB for each core; 0: unknown */
     weft_layout_table *layouts;
     void (*sweep_layouts)(void); /* src/sweep.c */
     weft_vec meshes;            /* weft_mesh_impl *, each alive until weft_finalize() */

@@ -263,8 +263,9 @@ static void random_sets_of_boxes(void **state)
 
 enum { SIDE = 192 };
 
-/* As ScaLAPACK has them: block columns dealt round robin, an array by columns in each process. Returns the tasks of a call. */
-static uint64_t tasks_of_blocks(int blocks)
+/* As ScaLAPACK has them: block columns dealt round robin, an array by columns in each process. Returns the tasks of so many steps,
+ * which do not wait for each other. */
+static uint64_t tasks_of_blocks(int blocks, int steps)
 {
     enum { MOST = 32 };
     int64_t p = weft_num_processes(), mine = weft_process_index(), side = SIDE / blocks, columns = 0;
@@ -284,35 +285,36 @@ static uint64_t tasks_of_blocks(int blocks)
     for (int64_t i = 0; i < columns * SIDE; i++) {
         array[i] = (double)i;
     }
+    double factor = 1;
     weft_counters before, after;
     weft_get_counters(&before, sizeof(before));
-    weft_scope_open();
     weft_placement rows = weft_shard(0);
     const int64_t shape[] = { SIDE, SIDE };
-    weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, num, boxes, pointers, strides, NULL, &rows);
-    assert_int_equal(weft_to_boxes(weft_scale(a, 3), num, boxes, pointers, strides), WEFT_OK);
-    weft_scope_close();
-    assert_int_equal(weft_wait(), WEFT_OK);
+    for (int step = 0; step < steps; step++, factor *= 3) {
+        weft_scope_open();
+        weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, num, boxes, pointers, strides, NULL, &rows);
+        assert_int_equal(weft_to_boxes(weft_scale(a, 3), num, boxes, pointers, strides), WEFT_OK);
+        weft_scope_close();
+    }
     weft_get_counters(&after, sizeof(after));
+    assert_int_equal(weft_wait(), WEFT_OK);
     for (int64_t i = 0; i < columns * SIDE; i++) {
-        assert_true(array[i] == 3 * (double)i);
+        assert_true(array[i] == factor * (double)i);
     }
     return after.tasks - before.tasks;
 }
 
-/* Four times the blocks are at most some five times the tasks, also beside those of the call before. */
+/* Four times the blocks are at most some five times the tasks; and each step makes as many, also beside those that have not ended. */
 static void blocks_of_one_array(void **state)
 {
     (void)state;
     start_with_panels(MAX_RANKS, NULL);
     int64_t ranks = weft_world_size();
     weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
-    tasks_of_blocks(16);
-    uint64_t few = tasks_of_blocks(16);
-    tasks_of_blocks(32);
-    uint64_t many = tasks_of_blocks(32);
+    uint64_t few = tasks_of_blocks(16, 1), many = tasks_of_blocks(32, 1), steps = tasks_of_blocks(32, 8);
     assert_no_error();
     assert_true(many <= 5 * few);
+    assert_true(steps <= 8 * 5 * few);
     weft_mesh_pop();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

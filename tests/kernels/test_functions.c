@@ -56,7 +56,7 @@ static void compare_double(const char *name, double x, double got, long double e
 static void compare_doubles(double x)
 {
     compare_double("exp", x, weft_exp_f64(x), expl((long double)x), 1.1L);
-    compare_double("tanh", x, weft_tanh_f64(x), tanhl((long double)x), 2.5L);
+    compare_double("tanh", x, weft_tanh_f64(x), tanhl((long double)x), 2);
 }
 
 /* Numbers of all sizes and signs, and many of those where the results are neither 0 nor 1 nor infinite. */
@@ -82,11 +82,35 @@ static void test_functions_of_doubles(void **state)
                 signbit(weft_tanh_f64(-0.0)));
 }
 
+/* All numbers of some intervals: small results, and those that end in 1. */
+static void test_tanh_grows(void **state)
+{
+    (void)state;
+    static const float intervals[][2] = { { 0x1p-5f, 0x1p-3f }, { 0.3f, 0.7f }, { 7, 9.3f } };
+    for (size_t i = 0; i < sizeof(intervals) / sizeof(intervals[0]); i++) {
+        float last = 0;
+        uint32_t end = weft_bits_of_float(intervals[i][1]);
+        for (uint32_t bits = weft_bits_of_float(intervals[i][0]); bits < end; bits++) {
+            float x = weft_float_of_bits(bits), got = weft_tanh_f32(x);
+            if (got < last || got > 1) {
+                fail_msg("tanh(%a) is %a, and that of the number before %a", (double)x, (double)got, (double)last);
+            }
+            last = got;
+        }
+        double former = 0;
+        for (int k = 0; k < 200000; k++) { /* neighbours from some number on */
+            double x = (double)intervals[i][0] + (double)k * 0x1p-52, got = weft_tanh_f64(x);
+            assert_true(got >= former && got <= 1);
+            former = got;
+        }
+    }
+}
+
 static void test_functions(void **state)
 {
     (void)state;
     compare_function("exp", weft_exp_f32, expl, 1.1L);
-    compare_function("tanh", weft_tanh_f32, tanhl, 2.5L);
+    compare_function("tanh", weft_tanh_f32, tanhl, 2);
     compare_function("erf", weft_erf_f32, erfl, 2);
     assert_true(weft_normal_cdf_f32(INFINITY) == 1 && weft_normal_cdf_f32(-INFINITY) == 0 && weft_normal_cdf_f32(0) == 0.5f &&
                 weft_normal_cdf_f32(-0x1p127f) == 0 && isnan(weft_normal_cdf_f32(NAN)));
@@ -273,6 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_tanh_grows),
         cmocka_unit_test(test_functions_of_doubles),
         cmocka_unit_test(test_short_exponential),
         cmocka_unit_test(test_short_exponential_at_ends),
