@@ -341,67 +341,9 @@ weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory)
     return buffer_create(pool, cut, memory);
 }
 
-/* The first of some buffers in order of memory that ends after `begin`. */
-static int64_t first_after(int64_t count, weft_buffer *const buffers[], const char *begin)
+const weft_buffer *weft_pool_newest(const weft_pool *pool)
 {
-    int64_t low = 0, high = count;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if ((const char *)buffers[middle]->memory + buffers[middle]->cut.total > begin) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return low;
-}
-
-/* Bytes of an added buffer that newer buffers share: one stretch of them. */
-typedef struct stretch {
-    const char *begin, *end;
-} stretch;
-
-static stretch shared_bytes(const weft_buffer *a, const weft_buffer *b)
-{
-    const char *first = a->memory, *other = b->memory;
-    const char *end = first + a->cut.total, *other_end = other + b->cut.total;
-    return (stretch){ first > other ? first : other, end < other_end ? end : other_end };
-}
-
-/* Adds bytes, as far as they and the others are one stretch. */
-static void widen(stretch *s, stretch by)
-{
-    if (s->begin == s->end) {
-        *s = by;
-    } else if (by.begin <= s->end && s->begin <= by.end) {
-        s->begin = by.begin < s->begin ? by.begin : s->begin;
-        s->end = by.end > s->end ? by.end : s->end;
-    }
-}
-
-bool weft_buffers_order(const weft_pool *pool, int64_t count, weft_buffer *const added[],
-                        bool (*visit)(void *context, const weft_buffer *added, const weft_buffer *other), void *context)
-{
-    stretch *newer = calloc((size_t)count + 1, sizeof(*newer)); /* of ordered buffers; without memory: all are visited */
-    bool going = true;
-    for (const weft_buffer *other = pool->all; other != NULL && going; other = other->all_next) { /* the newest first */
-        const char *begin = other->memory, *end = begin + other->cut.total;
-        for (int64_t i = other->borrowed ? first_after(count, added, begin) : count;
-             i < count && (const char *)added[i]->memory < end && going; i++) {
-            stretch shared = shared_bytes(added[i], other);
-            bool comes_before = newer != NULL && other->references <= 0 && newer[i].begin <= shared.begin &&
-                                shared.end <= newer[i].end;
-            going = added[i] == other || comes_before || visit(context, added[i], other);
-            if (newer != NULL && other->ordered) {
-                widen(&newer[i], shared);
-            }
-        }
-    }
-    for (int64_t i = 0; i < count && going; i++) {
-        added[i]->ordered = true;
-    }
-    free(newer);
-    return going;
+    return pool->all;
 }
 
 void weft_buffer_retain(weft_buffer *buffer)

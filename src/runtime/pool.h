@@ -59,10 +59,12 @@ void weft_pool_reuse_later(weft_pool *pool, bool on);
 weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory);
 /* A buffer on the program's memory. */
 weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
+/* The first in the list of all buffers (all_next), in which newer ones come first. NULL: there is none. */
+const weft_buffer *weft_pool_newest(const weft_pool *pool);
 /* Has visit() order the uses of `count` added buffers after those of others on the program's memory: it is called for each pair that
  * shares bytes. Released buffers that tasks may still use are among the others, unless all bytes that they share belong to newer
  * ones, which come after them already. The added buffers are in order of memory, and share no bytes. False as soon as visit()
- * returns it. */
+ * returns it. (order.c) */
 bool weft_buffers_order(const weft_pool *pool, int64_t count, weft_buffer *const added[],
                                    bool (*visit)(void *context, const weft_buffer *added, const weft_buffer *other),
                                    void *context);
