@@ -1,5 +1,4 @@
 /* src/plan: chosen stages, refusals, predicted costs, and intervals of shards. */
-#include "cuts.h"
 #include "plan_support.h"
 
 #include <math.h>
@@ -159,19 +158,6 @@ static void unused_links_cost_nothing(void **state)
     }
 }
 
-/* Cyclic, zigzag and periodic cuts in place of some others, in half of the layouts. */
-static void draw_runs(prng *random, const weft_mesh_impl *m, weft_placement placements[])
-{
-    bool draws = prng_below(random, 2) == 0;
-    for (int d = 0; d < m->ndim && draws; d++) {
-        if (placements[d].kind == WEFT_SHARD && prng_below(random, 2) == 0) {
-            int level = placements[d].level;
-            placements[d] = cut_in_runs(random, placements[d].dim, m->shape[d]);
-            placements[d].level = level;
-        }
-    }
-}
-
 /* Moves between random layouts on up to 64 ranks: more bytes than needed only where they save time. */
 static void more_bytes_save_time(void **state)
 {
@@ -194,8 +180,8 @@ static void more_bytes_save_time(void **state)
         drawn_placements(&random, m, tensor_ndim, false, to);
         drawn_sizes(&random, m, tensor_ndim, shape, from);
         drawn_sizes(&random, m, tensor_ndim, shape, to);
-        draw_runs(&random, m, from);
-        draw_runs(&random, m, to);
+        drawn_runs(&random, m, from);
+        drawn_runs(&random, m, to);
         weft_stage direct = { .from = weft_layout_intern(table, m, from, tensor_ndim, shape, WEFT_F32),
                               .to = weft_layout_intern(table, m, to, tensor_ndim, shape, WEFT_F32),
                               .scale = 1.0 };

@@ -89,6 +89,19 @@ void drawn_sizes(prng *random, const weft_mesh_impl *mesh, int ndim, const int64
     }
 }
 
+/* Cyclic, zigzag and periodic cuts in place of some others, in half of the layouts. */
+void drawn_runs(prng *random, const weft_mesh_impl *m, weft_placement placements[])
+{
+    bool draws = prng_below(random, 2) == 0;
+    for (int d = 0; d < m->ndim && draws; d++) {
+        if (placements[d].kind == WEFT_SHARD && prng_below(random, 2) == 0) {
+            int level = placements[d].level;
+            placements[d] = cut_in_runs(random, placements[d].dim, m->shape[d]);
+            placements[d].level = level;
+        }
+    }
+}
+
 bool lists_sizes(const weft_layout *layout)
 {
     bool lists = false;

@@ -25,6 +25,8 @@ void drawn_placements(prng *random, const weft_mesh_impl *mesh, int ndim, bool p
                        weft_placement out[]);
 /* Lists sizes, in place of some shards, where no other mesh dimension cuts before. */
 void drawn_sizes(prng *random, const weft_mesh_impl *mesh, int ndim, const int64_t shape[], weft_placement placements[]);
+/* Cyclic, zigzag and periodic cuts in place of some others, in half of the layouts. */
+void drawn_runs(prng *random, const weft_mesh_impl *m, weft_placement placements[]);
 bool lists_sizes(const weft_layout *layout);
 /* Up to `max_ndim` sizes of 0 .. max, whose product is at most `max_count`; about one in eight is 0 or 1
  * on purpose. */
