@@ -1,5 +1,5 @@
 /* Block-cyclic matrices from one grid of processes to another, beside ScaLAPACK's pdgemr2d, alternating in one run; every element
- * is checked once. One rank per process.
+ * is checked once. One rank per process. Arguments: other sizes than 4096, 8192 and 4099.
  *
  * ScaLAPACK's local arrays are column-major: weft's tensor is the transposed matrix, whose dimension 1 the rows of the grid cut. */
 #include <mpi.h>
@@ -161,16 +161,20 @@ static void measure(int n, const int grids[4], int from_block, int to_block)
 int main(int argc, char **argv)
 {
     static const int blocks[][2] = { { 32, 64 }, { 64, 100 }, { 100, 32 } };
-    static const int sizes[] = { 4096, 8192, 4099 };
-    int provided;
+    int sizes[8] = { 4096, 8192, 4099 }, num_sizes = 3, provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     weft_init_mpi(MPI_COMM_WORLD, NULL);
     bench_check();
     MPI_Comm_rank(MPI_COMM_WORLD, &process);
     MPI_Comm_size(MPI_COMM_WORLD, &processes);
+    if (argc > 1) {
+        for (num_sizes = 0; num_sizes < 8 && num_sizes + 1 < argc; num_sizes++) {
+            sizes[num_sizes] = atoi(argv[num_sizes + 1]);
+        }
+    }
     static const int grids[][4] = { { 1, 2, 1, 2 }, { 2, 1, 1, 2 }, { 2, 2, 2, 2 }, { 4, 1, 2, 2 } };
     for (size_t g = 0; g < sizeof(grids) / sizeof(grids[0]); g++) {
-        for (size_t s = 0; s < 3 && grids[g][0] * grids[g][1] == processes; s++) {
+        for (int s = 0; s < num_sizes && grids[g][0] * grids[g][1] == processes; s++) {
             for (size_t b = 0; b < 3; b++) {
                 measure(sizes[s], grids[g], blocks[b][0], blocks[b][1]);
             }
