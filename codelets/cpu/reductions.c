@@ -30,8 +30,8 @@ typedef struct reduction {
     loops f32, f64, i64;    /* by type of the values */
 } reduction;
 
-/* Asks for LANES values some lines before they are read: the processor's own prefetcher begins anew in each page. What is
- * named may lie beyond the array. */
+/* Prefetches LANES values, some lines before they are read: the processor's own prefetcher begins anew in each page. The address
+ * may lie beyond the array, because a prefetch never faults. */
 #define FETCH(values, S)                                                                                     \
     for (size_t byte = 0; byte < LANES * sizeof(S); byte += LINE) {                                          \
         __builtin_prefetch((const void *)((uintptr_t)(values) + AHEAD + byte));                              \

@@ -75,7 +75,7 @@ static void convert(const weft_vectors *v, weft_dtype arithmetic, int64_t index,
     }
 }
 
-/* Asks for a vector's lines before it is read: the processor's own prefetcher begins anew in each page of 4 KB. */
+/* Prefetches a vector before it is read: the processor's own prefetcher begins anew in each page of 4 KB. */
 static void fetch(const char *vector, int64_t bytes)
 {
     enum { LINE = 64, MOST = 16384 }; /* more would push the current vector out of the first cache */

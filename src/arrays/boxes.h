@@ -16,17 +16,18 @@
 #include "plan/boxes.h"
 #include "tensor/exchange.h"
 
-/* Of a chunk: its region, and its first byte there. */
+/* A chunk lies in this region, from this byte of it on. */
 typedef struct weft_box_place {
     int64_t region, offset;
 } weft_box_place;
 
+/* Memory of the program whose chunks share a StarPU handle. */
 typedef struct weft_box_region {
     char *memory;
     int64_t bytes;
 } weft_box_region;
 
-/* Of a call (boxes_memory.c). Boxes that are empty, or in place, have no chunks. */
+/* Places of all chunks of a call's own boxes (boxes_memory.c). A box that is empty or in place has no chunks. */
 typedef struct weft_box_places {
     int64_t num_chunks, num_regions;
     int64_t *first;           /* by own box: its first chunk */

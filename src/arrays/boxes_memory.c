@@ -37,10 +37,9 @@ static chunk_bytes bytes_of(const weft_box_plan *plan, const weft_boxes *given, 
     chunk_bytes bytes = { .begin = given->pointers[number], .chunk = chunk };
     weft_box part = owned->box;
     if (plan->set.ndim > 0) {
-        int dim = owned->slowest;
-        int64_t first = k * weft_box_chunk(owned, plan->set.ndim, (size_t)size);
-        part.extent[dim] = weft_min_i64(weft_box_chunk(owned, plan->set.ndim, (size_t)size), part.extent[dim] - first);
-        bytes.begin += first > 0 ? first * strides[dim] * size : 0; /* the stride of a single index is arbitrary */
+        int64_t rows = weft_box_chunk(owned, plan->set.ndim, (size_t)size), first = k * rows;
+        part.extent[owned->slowest] = weft_min_i64(rows, part.extent[owned->slowest] - first);
+        bytes.begin += first > 0 ? first * strides[owned->slowest] * size : 0; /* the stride of a single index is arbitrary */
     }
     int dim;
     bytes.end = bytes.begin + weft_strides_span(plan->set.ndim, part.extent, strides, &dim) * size;

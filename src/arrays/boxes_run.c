@@ -68,8 +68,8 @@ static weft_buffer *borrow(const char *function, weft_cut cut, void *memory)
     return buffer;
 }
 
-/* Whatever uses these buffers comes after all earlier uses of their memory. They are in order of memory, and have no bytes in
- * common. False with the error kept. */
+/* Later uses of these buffers will wait for all earlier uses of their memory. The buffers are in order of memory, and share no bytes.
+ * False with the error kept. */
 static bool order_after(const char *function, int64_t count, weft_buffer *const added[])
 {
     return weft_buffers_order(weft_runtime.pool, count, added, join_panels, (void *)(uintptr_t)function);
