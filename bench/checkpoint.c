@@ -102,7 +102,7 @@ int main(int argc, char *argv[])
         saves[s] = (bench_now_us() - begin) * 1e-3;
         weft_checkpoint_wait(saving);
         begin = bench_now_us();
-        weft_checkpoint_save(path, count, name_list, tensors);
+        weft_checkpoint_save(path, count, name_list, tensors, NULL);
         blocking[s] = (bench_now_us() - begin) * 1e-3;
         bench_check();
     }

@@ -163,7 +163,7 @@ CALL(sum_all, weft_sum(a, WEFT_ALL_DIMS, false))
 CALL(softmax, weft_softmax(a, 1))
 CALL(layer_norm, weft_layer_norm(a, gain, gain, 1e-5))
 CALL(rms_norm, weft_rms_norm(a, gain, 1e-5))
-CALL(cross_entropy, weft_cross_entropy(a, column))
+CALL(cross_entropy, weft_cross_entropy(a, column, NULL))
 CALL(cumsum, weft_cumsum(a, 1))
 CALL(cumsum_columns, weft_cumsum(a, 0))
 CALL(transpose, weft_transpose(a, 0, 1))
@@ -226,7 +226,7 @@ static void make_operands(void)
     gain = weft_rand(WEFT_F32, 1, shape, NULL, NULL);
     half_a = weft_rand(WEFT_BF16, 2, shape, NULL, NULL);
     half_b = weft_rand(WEFT_BF16, 2, shape, NULL, NULL);
-    column = weft_randint(0, ROWS, WEFT_I64, 1, shape, NULL, NULL);
+    column = weft_randint(WEFT_I64, 1, shape, 0, ROWS, NULL, NULL);
     heads = weft_randn(WEFT_F32, 4, of_heads, NULL, NULL);
     half_heads = weft_randn(WEFT_BF16, 4, of_heads, NULL, NULL);
     images = weft_rand(WEFT_F32, 4, of_images, NULL, NULL);

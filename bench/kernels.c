@@ -54,7 +54,7 @@ CALL(cumsum_columns, weft_cumsum(a, 0))
 CALL(log_softmax, weft_log_softmax(a, 1))
 CALL(softmax_backward, weft_softmax_backward(a, b, 1))
 CALL(rms_norm, weft_rms_norm(a, gain, 1e-5))
-CALL(cross_entropy, weft_cross_entropy(a, classes))
+CALL(cross_entropy, weft_cross_entropy(a, classes, NULL))
 CALL(embedding, weft_embedding(a, order))
 CALL(add_half, weft_add(half_a, half_b))
 CALL(gelu_half, weft_gelu(half_a))
@@ -240,7 +240,7 @@ int main(void)
     bias = weft_zeros(WEFT_F32, 1, shape + 1, mesh, NULL);
     half_a = weft_to_type(a, WEFT_BF16);
     half_b = weft_to_type(b, WEFT_BF16);
-    classes = weft_randint(0, COLUMNS, WEFT_I64, 1, shape, mesh, NULL);
+    classes = weft_randint(WEFT_I64, 1, shape, 0, COLUMNS, mesh, NULL);
     order = weft_randperm(ROWS, mesh, NULL);
     first = weft_zeros_like(a);
     second = weft_zeros_like(a);

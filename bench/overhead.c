@@ -73,7 +73,7 @@ static void run_backward(weft_mesh *mesh, int ranks, times *least)
     weft_wait();
     const weft_backward_options options = { .output_gradient = a };
     double start = bench_now_us(), thread = thread_us();
-    weft_backward_ex(sum, &options);
+    weft_backward(sum, &options);
     double submit_us = thread_us() - thread;
     weft_wait();
     double us = bench_now_us() - start;
@@ -213,9 +213,9 @@ static void show_hits(weft_mesh *mesh)
     weft_placement split = weft_shard(0);
     weft_scope_open();
     weft_tensor *a = weft_ones(WEFT_F32, 2, shape, mesh, &split),
-                *b = weft_ones(WEFT_F32, 2, shape, mesh, &split), *row = weft_slice(b, 0, 0, 1);
+                *b = weft_ones(WEFT_F32, 2, shape, mesh, &split), *row = weft_slice(b, 0, 0, 1, 1);
     for (int i = 0; i < OTHERS; i++) {
-        weft_slice(a, 1, i, i + OTHERS / 2);
+        weft_slice(a, 1, i, i + OTHERS / 2, 1);
     }
     weft_wait();
     bench_check();

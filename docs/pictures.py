@@ -156,7 +156,7 @@ def draw_call():
 
 # ---- graph.svg -----------------------------------------------------------------------------------------------
 
-# What weft_graph_print() and weft_graph_print_body() write for a small function on two ranks: value, call, values read,
+# What weft_graph_print() writes for a small function on two ranks: value, call, values read,
 # layout.
 RECORDED = [
     ("%2", "weft_matmul", "%0, %1", "[P(sum)]"),

@@ -142,8 +142,8 @@ static weft_status step_on(void *trained, weft_tensor *const inputs[], const dou
 {
     const model *m = trained;
     (void)scalars;
-    weft_tensor *loss = weft_redistribute(weft_cross_entropy(forward(m, inputs[0]), inputs[1]), NULL, everywhere);
-    weft_backward(loss); /* with the updates: descend() */
+    weft_tensor *loss = weft_redistribute(weft_cross_entropy(forward(m, inputs[0]), inputs[1], NULL), NULL, everywhere);
+    weft_backward(loss, NULL); /* with the updates: descend() */
     weft_zero_grad(NUM_PARAMETERS,
                    (weft_tensor *[]){ m->table, m->first.weight, m->first.bias, m->second.weight,
                                       m->second.bias, m->last.weight, m->last.bias });

@@ -20,7 +20,7 @@ void checkpoints_save(checkpoints *c, const char *path, int64_t step)
 {
     char text[24];
     const char *keys[] = { "step" }, *values[] = { text };
-    const weft_checkpoint_options options = { 1, keys, values, true, 0 }; /* random states too */
+    const weft_checkpoint_options options = { .num_entries = 1, .keys = keys, .values = values, .random_states = true }; /* random states too */
     bool all = step > 0;
     snprintf(text, sizeof(text), "%lld", (long long)step);
     checkpoints_end(c);

@@ -319,7 +319,7 @@ static bool run(const arrays *a, result *r)
     bool good = work_count(r->work) &&
                 weft_to_host(labels, r->labels, (size_t)o.points * sizeof(int64_t)) == WEFT_OK;
     if (o.save != NULL) {
-        weft_checkpoint_save(o.save, 2, (const char *[]){ "points", "labels" }, (weft_tensor *[]){ points, labels });
+        weft_checkpoint_save(o.save, 2, (const char *[]){ "points", "labels" }, (weft_tensor *[]){ points, labels }, NULL);
     }
     weft_scope_close();
     return weft_wait() == WEFT_OK && good && weft_last_status() == WEFT_OK;

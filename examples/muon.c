@@ -6,8 +6,7 @@
 /* 3.4445 x - 4.775 x x^T x + 2.0315 x x^T x x^T x, five times, of matrices [k, m, n] with m <= n. */
 static weft_tensor *orthogonal(weft_tensor *x)
 {
-    const int both[] = { 1, 2 };
-    x = weft_div(x, weft_clamp(weft_norm_over(x, 2, 2, both, true), 1e-7, INFINITY));
+    x = weft_div(x, weft_clamp(weft_norm(x, 2, WEFT_DIM(1) | WEFT_DIM(2), true), 1e-7, INFINITY));
     for (int step = 0; step < 5; step++) {
         weft_tensor *gram = weft_matmul_ex(x, false, x, true);
         weft_tensor *factor = weft_add(weft_scale(gram, -4.775), weft_scale(weft_matmul(gram, gram), 2.0315));
@@ -48,7 +47,7 @@ static void update_alike(int count, const int members[], weft_tensor *const para
                          const muon_options *o)
 {
     weft_placement spread[WEFT_MAX_DIMS];
-    for (int m = 0; m < weft_tensor_num_placements(parameters[members[0]]); m++) {
+    for (int m = 0; m < weft_mesh_ndim(weft_tensor_mesh(parameters[members[0]])); m++) {
         spread[m] = weft_shard_balanced(0);
     }
     weft_tensor **matrices = malloc((size_t)count * sizeof(*matrices));

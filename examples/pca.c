@@ -78,7 +78,7 @@ static weft_tensor *orthonormal(weft_tensor *w, weft_tensor **lengths)
 {
     weft_tensor *columns[MAX_COMPONENTS], *norms[MAX_COMPONENTS];
     for (int j = 0; j < o.components; j++) {
-        weft_tensor *column = weft_slice(w, 1, j, j + 1);
+        weft_tensor *column = weft_slice(w, 1, j, j + 1, 1);
         if (j > 0) {
             weft_tensor *done = weft_cat(j, columns, 1);
             column = weft_sub(column, weft_matmul(done, weft_matmul_ex(done, true, column, false)));
@@ -241,7 +241,7 @@ static bool run(result *r)
     weft_tensor_item(weft_sum(weft_var(x, 0, 1, false), WEFT_ALL_DIMS, false), &r->total);
     bool good = work_count(r->work);
     if (o.save != NULL) {
-        weft_checkpoint_save(o.save, 1, (const char *[]){ "x" }, &x);
+        weft_checkpoint_save(o.save, 1, (const char *[]){ "x" }, &x, NULL);
     }
     weft_scope_close();
     return weft_wait() == WEFT_OK && good && weft_last_status() == WEFT_OK;

@@ -280,7 +280,7 @@ static bool run(const arrays *a, result *r)
     bool good = work_count(r->work);
     weft_tensor_item(weft_max(weft_abs(weft_sub(solution, grid(a->exact))), WEFT_ALL_DIMS, false), &r->error);
     if (o.save != NULL) {
-        weft_checkpoint_save(o.save, 1, (const char *[]){ "u" }, &solution);
+        weft_checkpoint_save(o.save, 1, (const char *[]){ "u" }, &solution, NULL);
     }
     weft_scope_close();
     return weft_wait() == WEFT_OK && good && weft_last_status() == WEFT_OK; /* the arrays are the program's again */

@@ -335,7 +335,7 @@ static weft_tensor *loss_of(training *t)
 {
     weft_autocast_begin(o.dtype);
     weft_tensor *targets = rows_of(t->data.targets, t->data.count);
-    weft_tensor *loss = weft_cross_entropy(logits_of(t, t->data.tokens, t->data.count), targets);
+    weft_tensor *loss = weft_cross_entropy(logits_of(t, t->data.tokens, t->data.count), targets, NULL);
     weft_autocast_end();
     return weft_redistribute(loss, NULL, NULL);
 }
@@ -350,7 +350,8 @@ static void update(training *t)
         gradients[i] = weft_grad(parameters[i]);
     }
     weft_clip_grad_norm(n, gradients, 1, 2, NULL);
-    weft_adam_options adam = { transformer_learning_rate(&o, t->step), 0.9, 0.95, 1e-8, 0.1, 0 };
+    weft_adam_options adam = { .learning_rate = transformer_learning_rate(&o, t->step), .beta1 = 0.9, .beta2 = 0.95,
+                               .epsilon = 1e-8, .weight_decay = 0.1 };
     t->step++;
     muon(hidden, parameters, gradients, first, &(muon_options){ adam.learning_rate, 0.95, adam.weight_decay });
     weft_adamw(m - hidden, parameters + hidden, gradients + hidden, first + hidden, second + hidden, t->step, &adam);
@@ -365,7 +366,7 @@ static weft_status step_on(void *context, weft_tensor *const inputs[], const dou
     training *t = context;
     (void)inputs, (void)scalars;
     outputs[0] = loss_of(t);
-    weft_backward(outputs[0]);
+    weft_backward(outputs[0], NULL);
     update(t);
     return weft_last_status();
 }
@@ -468,7 +469,7 @@ static void predict(void *context, int32_t window[], double logits[])
     float last[BYTES] = { 0 };
     weft_scope_open();
     weft_no_grad_begin();
-    weft_to_host(weft_slice(logits_of(context, window, o.context), 0, -1, o.context), last, sizeof(last));
+    weft_to_host(weft_slice(logits_of(context, window, o.context), 0, -1, o.context, 1), last, sizeof(last));
     weft_no_grad_end();
     weft_scope_close();
     for (int i = 0; i < BYTES; i++) {

@@ -75,7 +75,7 @@ static void gradient(void)
     weft_set_requires_grad(w, true);
 
     weft_tensor *loss = weft_mean(weft_square(weft_matmul(x, w)), WEFT_ALL_DIMS, false);
-    weft_backward(loss); /* submits the backward pass, and waits for nothing */
+    weft_backward(loss, NULL); /* submits the backward pass, and waits for nothing */
 
     double value = 0, slope = 0;
     weft_tensor_item(loss, &value);
@@ -99,7 +99,7 @@ static void descent(void)
     for (int step = 0; step <= 200; step++) {
         weft_scope_open(); /* what a step makes ends with it */
         weft_tensor *loss = weft_mse(weft_matmul(x, w), wanted, WEFT_LOSS_MEAN);
-        weft_backward(loss);
+        weft_backward(loss, NULL);
         weft_sgd(1, &w, (weft_tensor *[]){ weft_grad(w) }, &(weft_sgd_options){ .learning_rate = 2 }, NULL);
         weft_zero_grad(1, &w);
         if (step % 100 == 0) {
@@ -182,7 +182,7 @@ static weft_tensor *step(training *t, weft_tensor *x, weft_tensor *wanted)
 {
     weft_tensor *gradients[PARAMETERS];
     weft_tensor *loss = weft_mse(weft_module_call(t->model, x), wanted, WEFT_LOSS_MEAN);
-    weft_backward(loss);
+    weft_backward(loss, NULL);
     for (int i = 0; i < PARAMETERS; i++) {
         gradients[i] = weft_grad(t->parameters[i]);
     }
@@ -219,7 +219,7 @@ static void save_and_load(training *t, const char *path)
     weft_tensor *x = weft_ones(WEFT_F32, 2, (int64_t[]){ 64, 32 }, NULL, rows);
     weft_no_grad_begin();
     weft_tensor_item(weft_mean(weft_module_call(t->model, x), WEFT_ALL_DIMS, false), &before);
-    weft_checkpoint_save(path, PARAMETERS, t->names, t->parameters);
+    weft_checkpoint_save(path, PARAMETERS, t->names, t->parameters, NULL);
     for (int i = 0; i < PARAMETERS; i++) {
         weft_fill_inplace(t->parameters[i], 0);
     }

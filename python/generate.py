@@ -18,13 +18,11 @@ NUMBERS = {"int": "c_int", "unsigned": "c_uint", "int64_t": "c_int64", "uint64_t
 HEADERS = ["elementwise", "reductions", "indexing", "shapes", "products", "images", "nn", "losses", "random", "tensor"]
 # Written by hand in tensor.py, arrays.py or random.py, because Python has habits of its own there.
 BY_HAND = {"weft_scope_keep", "weft_from_local", "weft_from_local_even", "weft_from_local_ex", "weft_distribute", "weft_redistribute",
-           "weft_tensor_unflatten", "weft_split", "weft_chunk", "weft_cross_entropy", "weft_scale", "weft_add_scalar",
-           "weft_softplus", "weft_matmul_ex", "weft_slice_step", "weft_select", "weft_attention_with_log_sums", "weft_movedims",
+           "weft_tensor_unflatten", "weft_split", "weft_chunk", "weft_scale", "weft_add_scalar",
+           "weft_matmul_ex", "weft_select", "weft_attention_with_log_sums", "weft_movedim",
            "weft_cat", "weft_fake_like", "weft_squeeze", "weft_to_type", "weft_bernoulli_scalar", "weft_dropout2d",
            "weft_clamp", "weft_clamp_tensors", "weft_masked_fill_tensor", "weft_lerp_tensor", "weft_eq_scalar", "weft_ne_scalar",
            "weft_slice", "weft_lt_scalar", "weft_le_scalar", "weft_gt_scalar", "weft_ge_scalar", "weft_pow_scalar", "weft_scatter_scalar"}
-# Other names in Python: those of PyTorch or the array API standard, where weft's says a C type or would hide something.
-NAMES = {"weft_softplus_ex": "softplus", "weft_cross_entropy_ex": "cross_entropy"}
 # The package has functions of these names with the arguments of the array API standard, made from these (array_api.py, arrays.py).
 REPLACED = set(("acos acosh arange argmax argmin argsort asin asinh atan atanh bitwise_and bitwise_or bitwise_xor cumprod "
                 "cumsum empty empty_like eye flip full full_like linspace max mean min nonzero ones ones_like rand rand_like "
@@ -268,7 +266,7 @@ class Function:
         self.actuals.append("byref(options)")
 
     def text(self):
-        name = NAMES.get(self.name, self.name.removeprefix("weft_"))
+        name = self.name.removeprefix("weft_")
         in_place = name.endswith("_inplace")
         shown = name.removesuffix("_inplace") + "_" if in_place else name
         keywords = self.keywords + (["requires_grad: bool = False"] if self.makes_leaf() else [])
@@ -340,24 +338,19 @@ def docstring(doc):
 
 
 def reduction(api, name):
-    """One function for weft_NAME and weft_NAME_over."""
-    over = next(each for each in api["functions"] if each["name"] == f"weft_{name}_over")
-    more = [parameter["name"] for parameter in over["parameters"] if parameter["name"] not in ("a", "num_dims", "dims", "keepdim")]
-    arguments = ["a: Tensor"] + ["p: float = 2.0"] * ("p" in more) + ["axis: Axes = None"]
-    arguments += ["correction: float = 1.0"] * ("correction" in more)
+    """A reduction over one dimension, several or all."""
+    one = next(each for each in api["functions"] if each["name"] == f"weft_{name}")
+    order = [parameter["name"] for parameter in one["parameters"]]
+    arguments = ["a: Tensor"] + ["p: float = 2.0"] * ("p" in order) + ["axis: Axes = None"]
+    arguments += ["correction: float = 1.0"] * ("correction" in order)
     arguments += ["keepdims: bool = False", "*", "dim: Axes = None", "keepdim: bool | None = None"]
-    order = [parameter["name"] for parameter in over["parameters"]]
-    actuals = ["len(dims)" if each == "num_dims" else "keepdims" if each == "keepdim" else each for each in order]
-    one = [parameter["name"] for parameter in next(each for each in api["functions"] if each["name"] == f"weft_{name}")["parameters"]]
-    single = ["keepdims" if each == "keepdim" else each for each in one]
+    actuals = ["keepdims" if each == "keepdim" else each for each in order]
     return "\n".join([
-        f"def {name}({', '.join(arguments)}) -> Tensor:", docstring(over["doc"]),
+        f"def {name}({', '.join(arguments)}) -> Tensor:", docstring(one["doc"]),
         "    if type(a) is not Tensor:", "        tensor(a, 'a')",
-        "    dim, keepdims = axes(axis, dim), keepdims if keepdim is None else keepdim",
-        "    if dim == (): # over nothing: over a dimension of one", "        a, dim, keepdims = made(_lib.weft_unsqueeze(a, -1)), -1, False",
-        "    if type(dim) is tuple:", "        dims = ints(dim)",
-        f"        return made(_lib.weft_{name}_over({', '.join(actuals)}), 'weft_{name}_over')",
-        f"    return made(_lib.weft_{name}({', '.join(single)}), 'weft_{name}')"])
+        "    dims, keepdims = axes(axis, dim), keepdims if keepdim is None else keepdim",
+        "    if dims is None: # over nothing: over a dimension of one", "        a, dims, keepdims = made(_lib.weft_unsqueeze(a, -1)), -1, False",
+        f"    return made(_lib.weft_{name}({', '.join(actuals)}), 'weft_{name}')"])
 
 
 def functions_module(api):
@@ -367,7 +360,7 @@ def functions_module(api):
         short = name.removeprefix("weft_")
         if each["result"] != "weft_tensor *" or header not in HEADERS or name in BY_HAND:
             continue
-        if short in REDUCED or short.removesuffix("_over") in REDUCED:
+        if short in REDUCED:
             continue
         functions.append(Function(api, each).text())
     functions += [reduction(api, name) for name in REDUCED]

@@ -445,9 +445,12 @@ weft_status weft_get_counters(weft_counters *counters, size_t size)
                : weft_latest_status();
 }
 
-static weft_status print_pending(const char *function, const void *nothing, FILE *file)
+weft_status weft_print_pending(FILE *file)
 {
-    (void)nothing;
+    static const char function[] = "weft_print_pending";
+    if (file == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
+    }
     if (weft_thread_forked()) {
         return weft_require_init(function);
     }
@@ -455,14 +458,4 @@ static weft_status print_pending(const char *function, const void *nothing, FILE
         weft_comm_print_pending(weft_runtime.comm, file);
     }
     return WEFT_OK;
-}
-
-weft_status weft_print_pending(void)
-{
-    return print_pending("weft_print_pending", NULL, stderr);
-}
-
-weft_status weft_print_pending_text(char *text, size_t size, size_t *length)
-{
-    return weft_print_to_text("weft_print_pending_text", print_pending, NULL, text, size, length);
 }

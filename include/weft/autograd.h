@@ -5,8 +5,8 @@
  *
  *     weft_set_requires_grad(w, true);
  *     weft_scope_open();
- *     weft_tensor *loss = weft_cross_entropy(weft_matmul(x, w), targets);
- *     weft_backward(loss);
+ *     weft_tensor *loss = weft_cross_entropy(weft_matmul(x, w), targets, NULL);
+ *     weft_backward(loss, NULL);
  *     weft_sgd(1, &w, (weft_tensor *[]){ weft_grad(w) }, &options, NULL);
  *     weft_zero_grad(1, &w);
  *     weft_scope_close();
@@ -79,31 +79,29 @@ WEFT_API weft_status weft_set_regather(weft_tensor *leaf, bool on);
 
 /* ---- the backward pass ----------------------------------------------------------------------------------- */
 
-/** Computes the gradients of a loss with one element, and adds them to those of all leaves that it was computed from.
- * The tape is released on the way, so a second pass over it is WEFT_ERR_STATE. So is a loss that was not computed
- * from leaves. WEFT_ERR_SHAPE if the loss has several elements; WEFT_ERR_UNSUPPORTED if a call on the way has no
- * known gradient. After any of these errors nothing has changed. */
-WEFT_API weft_status weft_backward(weft_tensor *loss);
-
 typedef struct weft_backward_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     weft_tensor *output_gradient; /**< NULL: 1, for a loss of one element */
     bool retain;                  /**< keep the tape for another pass */
     /** Record the pass, so that you can differentiate the gradients; implies `retain`. The gradients of leaves then
      * refer to the tape, and the tape to the leaves; weft_zero_grad() breaks that cycle. */
     bool create_graph;
-    size_t size;                  /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_backward_options;
 
 /** Sets all fields to 0, and `size`. */
 static inline void weft_backward_options_init(weft_backward_options *options)
 {
-    const weft_backward_options all = { NULL, false, false, 0 };
+    const weft_backward_options all = { sizeof(all), NULL, false, false };
     *options = all;
-    options->size = sizeof(*options);
 }
 
-/** weft_backward() with options; NULL: defaults. */
-WEFT_API weft_status weft_backward_ex(weft_tensor *loss, const weft_backward_options *options);
+/** Computes the gradients of a loss with one element, and adds them to those of all leaves that it was computed from.
+ * The tape is released on the way, so a second pass over it is WEFT_ERR_STATE. So is a loss that was not computed
+ * from leaves. WEFT_ERR_SHAPE if the loss has several elements; WEFT_ERR_UNSUPPORTED if a call on the way has no
+ * known gradient. After any of these errors nothing has changed.
+ *
+ * \param options  NULL: defaults */
+WEFT_API weft_status weft_backward(weft_tensor *loss, const weft_backward_options *options);
 
 /** Computes gradients of the sum of outputs[i] * output_gradients[i] with respect to inputs of your choice: leaves, or
  * tensors computed from leaves. It adds nothing to weft_grad(), and calls no hooks. gradients[i] is a new tensor in
@@ -113,7 +111,7 @@ WEFT_API weft_status weft_backward_ex(weft_tensor *loss, const weft_backward_opt
  * \param output_gradients  NULL: all 1, for outputs of one element; an entry may be NULL in the same way
  * \param create_graph      the results can be differentiated again; otherwise the tape is released, as by
  *                          weft_backward()
- * \return as weft_backward_ex(); WEFT_ERR_INVALID if an argument is NULL or negative. On error all gradients are
+ * \return as weft_backward(); WEFT_ERR_INVALID if an argument is NULL or negative. On error all gradients are
  *         NULL.
  *
  * Example: the gradient of a loss with respect to an activation h and a weight w.

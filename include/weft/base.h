@@ -61,9 +61,8 @@ WEFT_API const char *weft_version(void);
  * \page options Structs of options
  * Zero-initialise the struct and set the fields you need. Or call its initialiser, weft_..._init(), which sets the
  * defaults and `size`. Later versions append fields. The library reads an appended field only if `size` says that
- * your struct has it. A `size` of 0 means that the struct ends with `size` itself. The function returns
- * WEFT_ERR_INVALID if no version has that size, and WEFT_ERR_UNSUPPORTED if you set a field that this version does
- * not know.
+ * your struct has it; 0 means the fields of version 0.2. The function returns WEFT_ERR_INVALID if no version has that
+ * size, and WEFT_ERR_UNSUPPORTED if you set a field that this version does not know.
  */
 
 /**
@@ -76,7 +75,11 @@ WEFT_API const char *weft_version(void);
 /** Largest number of dimensions of a tensor, and of a mesh. */
 #define WEFT_MAX_DIMS 8
 /** Pass this instead of a dimension to mean all of them, if the function says that it accepts it. */
-#define WEFT_ALL_DIMS INT32_MIN
+#define WEFT_ALL_DIMS (1 << 30)
+/** A set of dimensions, for functions that say that they accept one: WEFT_DIM(0) | WEFT_DIM(-1) means the first and
+ * the last. WEFT_ALL_DIMS is the set to begin with if you collect dimensions in a loop: without a member it means all. */
+#define WEFT_DIM(dim)                                                                                        \
+    (WEFT_ALL_DIMS | ((dim) >= -WEFT_MAX_DIMS && (dim) < WEFT_MAX_DIMS ? 1 << ((dim) + WEFT_MAX_DIMS) : 1 << 29))
 
 typedef enum weft_status {
     WEFT_OK = 0,

@@ -40,6 +40,22 @@ WEFT_BEGIN_DECLS
 
 /* ---- saving ---------------------------------------------------------------------------------------------- */
 
+/** Zero-initialise it and set the fields you need. */
+typedef struct weft_checkpoint_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
+    int num_entries;           /**< number of entries of `keys` and `values` */
+    const char *const *keys;   /**< distinct strings, UTF-8, that do not begin with "weft." */
+    const char *const *values; /**< strings, UTF-8: steps, options of the program, ... */
+    bool random_states;        /**< save all random states, for weft_checkpoint_random_states() */
+} weft_checkpoint_options;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_checkpoint_options_init(weft_checkpoint_options *options)
+{
+    const weft_checkpoint_options all = { sizeof(all), 0, NULL, NULL, false };
+    *options = all;
+}
+
 /**
  * Saves tensors to a file. BLOCKS until the file is on disk. Every process calls it with the same arguments, and all
  * get the same status and message. Tensors may have any layout, on any meshes; Partial is reduced.
@@ -47,47 +63,26 @@ WEFT_BEGIN_DECLS
  * \param path     path of the file; an existing file is replaced
  * \param names    n distinct names, UTF-8, not empty, not "__metadata__"
  * \param tensors  n tensors; if one has several names, it is saved once for each
+ * \param options  metadata; NULL: none
  *
  * \return WEFT_ERR_INVALID if an argument is wrong; WEFT_ERR_IO if a file cannot be written (the message names the
  *         process and the reason); WEFT_ERR_STATE if a tensor has no data, if the program has acquired a shard
  *         (weft_local_acquire()) that this call would wait for, or if a save to this path is under way; the status of
  *         an earlier call whose tasks failed; WEFT_ERR_UNSUPPORTED in a fake world. After an error the old file is
  *         unchanged.
- */
-WEFT_API weft_status weft_checkpoint_save(const char *path, int n, const char *const names[],
-                                          weft_tensor *const tensors[]);
-
-/** Zero-initialise it and set the fields you need. */
-typedef struct weft_checkpoint_options {
-    int num_entries;           /**< number of entries of `keys` and `values` */
-    const char *const *keys;   /**< distinct strings, UTF-8, that do not begin with "weft." */
-    const char *const *values; /**< strings, UTF-8: steps, options of the program, ... */
-    bool random_states;        /**< save all random states, for weft_checkpoint_random_states() */
-    size_t size;               /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
-} weft_checkpoint_options;
-
-/** Sets all fields to 0, and `size`. */
-static inline void weft_checkpoint_options_init(weft_checkpoint_options *options)
-{
-    const weft_checkpoint_options all = { 0, NULL, NULL, false, sizeof(all) };
-    *options = all;
-}
-
-/** weft_checkpoint_save() with metadata. BLOCKS.
- *
- * \param options  NULL: none
  *
  * For example, with the options of the file comment above:
  *
- *     weft_checkpoint_save_ex("run.safetensors", n, names, tensors, &options); */
-WEFT_API weft_status weft_checkpoint_save_ex(const char *path, int n, const char *const names[],
-                                             weft_tensor *const tensors[], const weft_checkpoint_options *options);
+ *     weft_checkpoint_save("run.safetensors", n, names, tensors, &options);
+ */
+WEFT_API weft_status weft_checkpoint_save(const char *path, int n, const char *const names[],
+                                          weft_tensor *const tensors[], const weft_checkpoint_options *options);
 
 /** A save that is under way: an opaque handle. */
 typedef struct weft_checkpoint_saving weft_checkpoint_saving;
 
 /**
- * weft_checkpoint_save_ex() without waiting. It saves the values that the tensors have at this point of the program,
+ * weft_checkpoint_save() without waiting. It saves the values that the tensors have at this point of the program,
  * whatever you do to them afterwards. The save shares the tensors' memory. If you write to a tensor meanwhile, it
  * gets new memory (copy on write); a tensor in your own memory is copied at once. A thread of each process writes its
  * rows as soon as the tasks that compute them have ended. weft_wait() does not wait for the save, but weft_finalize()

@@ -62,13 +62,13 @@ WEFT_API weft_tensor *weft_xlogy(weft_tensor *a, weft_tensor *b); /**< a log(b),
 WEFT_API weft_tensor *weft_scale(weft_tensor *a, double factor);
 WEFT_API weft_tensor *weft_add_scalar(weft_tensor *a, double addend);
 WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *a, double exponent);
-/** Clamps a to the range from `least` to `most`: min(max(a, least), most). -INFINITY and INFINITY set no bound. The
+/** Clamps a to a range. -INFINITY and INFINITY set no bound. The
  * gradient at a bound is 0, as in PyTorch. */
-WEFT_API weft_tensor *weft_clamp(weft_tensor *a, double least, double most);
+WEFT_API weft_tensor *weft_clamp(weft_tensor *a, double min, double max);
 /** \} */
-/** Clamps a to bounds that are tensors: min(max(a, least), most); one of the bounds may be NULL. If values are equal,
+/** Clamps a to bounds that are tensors: one of the bounds may be NULL. If values are equal,
  * each gets half of the gradient, first for one bound, then for the other. */
-WEFT_API weft_tensor *weft_clamp_tensors(weft_tensor *a, weft_tensor *least, weft_tensor *most);
+WEFT_API weft_tensor *weft_clamp_tensors(weft_tensor *a, weft_tensor *min, weft_tensor *max);
 
 /** a + factor * b, a + factor * b * c, a + factor * b / c, and a + weight * (b - a). \{ */
 WEFT_API weft_tensor *weft_add_scaled(weft_tensor *a, weft_tensor *b, double factor);
@@ -164,7 +164,7 @@ WEFT_API weft_tensor *weft_lgamma(weft_tensor *a); /**< log |Gamma(a)| */
 /** Derivatives of weft_lgamma(): the first, and the one with number n + 1. n must be 0 or 1 (WEFT_ERR_UNSUPPORTED). n
  * = 1 has no gradient of its own. \{ */
 WEFT_API weft_tensor *weft_digamma(weft_tensor *a);
-WEFT_API weft_tensor *weft_polygamma(int n, weft_tensor *a);
+WEFT_API weft_tensor *weft_polygamma(weft_tensor *a, int n);
 /** \} */
 WEFT_API weft_tensor *weft_floor(weft_tensor *a); /**< the next whole number below */
 WEFT_API weft_tensor *weft_ceil(weft_tensor *a); /**< the next whole number above */
@@ -179,9 +179,8 @@ weft_gelu(weft_tensor *a); /**< a Phi(a), where Phi is the normal distribution f
 /** a (1 + tanh(sqrt(2 / pi) (a + 0.044715 a^3))) / 2 */
 WEFT_API weft_tensor *weft_gelu_tanh(weft_tensor *a);
 WEFT_API weft_tensor *weft_mish(weft_tensor *a); /**< a tanh(log(1 + exp(a))) */
-WEFT_API weft_tensor *weft_softplus(weft_tensor *a); /**< log(1 + exp(a)); a itself above 20 */
-/** log(1 + exp(beta a)) / beta; a itself if beta a is above the threshold. */
-WEFT_API weft_tensor *weft_softplus_ex(weft_tensor *a, double beta, double threshold);
+/** log(1 + exp(beta a)) / beta; a itself if beta a is above the threshold. PyTorch's defaults are 1 and 20. */
+WEFT_API weft_tensor *weft_softplus(weft_tensor *a, double beta, double threshold);
 WEFT_API weft_tensor *weft_hardsigmoid(weft_tensor *a); /**< clamp(a + 3, 0, 6) / 6 */
 WEFT_API weft_tensor *weft_hardswish(weft_tensor *a); /**< a clamp(a + 3, 0, 6) / 6 */
 WEFT_API weft_tensor *weft_selu(weft_tensor *a); /**< 1.0507 a, or 1.7581 (exp(a) - 1) below 0 */

@@ -50,8 +50,6 @@ WEFT_API weft_status weft_explain_end(void);
  * without an earlier weft_explain_begin(); WEFT_ERR_IO.
  */
 WEFT_API weft_status weft_explain(FILE *file);
-/** Writes the same text into a buffer, as weft_tensor_print_text() does. */
-WEFT_API weft_status weft_explain_text(char *text, size_t size, size_t *length);
 
 WEFT_END_DECLS
 

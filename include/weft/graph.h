@@ -231,8 +231,19 @@ typedef struct weft_graph_info {
 /** Copies the counts. `size` is sizeof(*info) ("Structs that the library fills in" in <weft/base.h>). */
 WEFT_API weft_status weft_graph_get_info(const weft_graph *graph, weft_graph_info *info, size_t size);
 
-/** Prints the inputs and calls of the newest run's traces, one per line. Redistributions, and functions that make a
- * tensor of memory, show their mesh and placements as arguments. "memory k" is passed anew in each run:
+/** What weft_graph_print() writes. */
+typedef enum weft_graph_format {
+    WEFT_GRAPH_RECORDED = 0, /**< the inputs and calls of the newest run's traces, one per line */
+    /** The calls that are executed instead: those of the bodies that the newest run executed, or of the recorded traces
+     * if there is no body. */
+    WEFT_GRAPH_BODY,
+    /** The recorded calls as a picture for Graphviz (dot -Tsvg). Calls are boxes, redistributions are coloured boxes,
+     * and values are edges labelled with their layouts. */
+    WEFT_GRAPH_DOT
+} weft_graph_format;
+
+/** Prints the graph. Redistributions, and functions that make a tensor of memory, show their mesh and placements as
+ * arguments. "memory k" is passed anew in each run:
  *
  *     %0 = input : f32[4, 6] [R] on 2
  *     %1 = weft_from_local(memory 0) mesh (dp 2) [S0] : f32[8, 4]
@@ -248,21 +259,13 @@ WEFT_API weft_status weft_graph_get_info(const weft_graph *graph, weft_graph_inf
  *       s0 in 4..64, % 4 == 0, != 1
  *       s1 in 9..129, == 2*s0 + 1, != 1
  *       requires i0.0 % 4 == 0 */
-WEFT_API weft_status weft_graph_print(const weft_graph *graph, FILE *file);
-/** Writes the same as a picture for Graphviz (dot -Tsvg). Calls are boxes, redistributions are coloured boxes, and
- * values are edges labelled with their layouts. */
-WEFT_API weft_status weft_graph_print_dot(const weft_graph *graph, FILE *file);
-/** Prints the calls that are executed instead: those of the bodies that the newest run executed, or of the recorded
- * traces if there is no body. */
-WEFT_API weft_status weft_graph_print_body(const weft_graph *graph, FILE *file);
+WEFT_API weft_status weft_graph_print(const weft_graph *graph, weft_graph_format format, FILE *file);
 /** Writes the newest run's traces to a file, from which weft-predict makes the same calls on meshes of other sizes
  * (docs/graphs.md). The file has the operations with their attributes and numbers, and the inputs with shapes, meshes
  * and placements, but no values. The file has the calls of this process, and is the same on all processes.
  * WEFT_ERR_INVALID if `path` is NULL; WEFT_ERR_STATE if the graph has not run, or its function is running;
  * WEFT_ERR_UNSUPPORTED if a call cannot be made elsewhere, such as a user-defined operation; WEFT_ERR_IO. */
 WEFT_API weft_status weft_graph_save(const weft_graph *graph, const char *path);
-/** Writes the text of weft_graph_print() into a buffer, as weft_tensor_print_text() does. */
-WEFT_API weft_status weft_graph_print_text(const weft_graph *graph, char *text, size_t size, size_t *length);
 
 WEFT_END_DECLS
 

@@ -35,6 +35,7 @@ typedef struct weft_graph_pin {
 
 /** Options of weft_graph_shard(). Fields that are zero have their defaults. */
 typedef struct weft_graph_shard_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     /** Limit on the bytes of a rank for inputs and intermediate tensors, at the point where most of them are live.
      * Shared memory counts once; what tasks need in addition does not count. 0: no limit. */
     int64_t max_bytes;
@@ -50,15 +51,13 @@ typedef struct weft_graph_shard_options {
      * other layout would cost. If other tensors must have the same layout (a weight and its optimiser's moments),
      * that is the cost for all of them together. NULL: no table. */
     FILE *table;
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_graph_shard_options;
 
 /** Sets all fields to 0, and `size`. */
 static inline void weft_graph_shard_options_init(weft_graph_shard_options *options)
 {
-    const weft_graph_shard_options all = { 0, 0, NULL, 0, NULL, NULL, NULL, 0 };
+    const weft_graph_shard_options all = { sizeof(all), 0, 0, NULL, 0, NULL, NULL, NULL };
     *options = all;
-    options->size = sizeof(*options);
 }
 
 /** Chooses layouts for the traces of the newest run. `options` NULL: defaults. It is local, but all processes make the

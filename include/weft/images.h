@@ -12,6 +12,7 @@ WEFT_BEGIN_DECLS
 /** Windows of pooling. The first one, two or three numbers of each array are for the dimensions of the image, in their
  * order. A dimension of size n becomes (n + 2 padding - dilation (kernel - 1) - 1) / stride + 1, rounded down. */
 typedef struct weft_pooling {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     int64_t kernel[3];     /**< number of elements of a window, at least 1 */
     int64_t stride[3];     /**< distance from window to window; 0 means the kernel's size */
     int64_t padding[3];    /**< before and after the image, at most half a window */
@@ -21,15 +22,13 @@ typedef struct weft_pooling {
                                 weft_avg_pool() */
     int64_t divisor;       /**< averages divide by it; 0: by the number of the window's elements. Only for
                                 weft_avg_pool() */
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_pooling;
 
 /** Sets all fields to 0, and `size`. You have to set the kernel. */
 static inline void weft_pooling_init(weft_pooling *options)
 {
-    const weft_pooling all = { { 0 }, { 0 }, { 0 }, { 0 }, false, false, 0, 0 };
+    const weft_pooling all = { sizeof(all), { 0 }, { 0 }, { 0 }, { 0 }, false, false, 0 };
     *options = all;
-    options->size = sizeof(*options);
 }
 
 /**
@@ -64,20 +63,19 @@ typedef enum weft_interpolation_mode {
 
 /** The first one, two or three numbers of each array are for the dimensions of the image, in their order. */
 typedef struct weft_interpolation {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     weft_interpolation_mode mode;
     int64_t sizes[3];   /**< size of the result; 0: size n becomes n scale, rounded down */
     double scale[3];    /**< 0 means 1; must be 0 if a size is set */
     bool align_corners; /**< the first and last elements keep their positions, instead of the image's edges. Not for
                              nearest elements */
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_interpolation;
 
 /** Sets all fields to 0, and `size`: the nearest elements, all sizes as they are. */
 static inline void weft_interpolation_init(weft_interpolation *options)
 {
-    const weft_interpolation all = { WEFT_INTERPOLATE_NEAREST, { 0 }, { 0 }, false, 0 };
+    const weft_interpolation all = { sizeof(all), WEFT_INTERPOLATE_NEAREST, { 0 }, { 0 }, false };
     *options = all;
-    options->size = sizeof(*options);
 }
 
 /**

@@ -53,6 +53,7 @@ typedef struct weft_local_output {
 
 /** Zero-initialise it (WEFT_LOCAL_MAP_OPTIONS_DEFAULT) and set the fields you need. */
 typedef struct weft_local_map_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     const char *name; /**< for messages and traces (copied); NULL: "local_map" */
     weft_mesh *mesh;  /**< mesh of the region; NULL: that of input 0, or the current mesh if there are no inputs */
     /** One entry per input: the placements that the function expects, one per mesh dimension. Inputs with other
@@ -75,12 +76,11 @@ typedef struct weft_local_map_options {
     size_t context_size; /**< > 0: this many bytes (at most 2^20) are copied before the call returns. 0: the pointer
                               is passed on, and its target must stay valid until weft_wait() has returned; if there is
                               a `gradient`, until that has run or the outputs are released */
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_local_map_options;
 
 #define WEFT_LOCAL_MAP_OPTIONS_DEFAULT                                                                       \
     {                                                                                                        \
-        NULL, NULL, NULL, NULL, NULL, NULL, 0, 0                                                                   \
+        0, NULL, NULL, NULL, NULL, NULL, NULL, 0                                                             \
     }
 
 /** Sets all fields to 0, and `size`. */

@@ -120,8 +120,6 @@ WEFT_API weft_mesh *weft_module_mesh(const weft_module *module);
  *       down: linear
  *         ... */
 WEFT_API weft_status weft_module_print(const weft_module *module, FILE *file);
-/** Writes the same text into a buffer, as weft_tensor_print_text() does. */
-WEFT_API weft_status weft_module_print_text(const weft_module *module, char *text, size_t size, size_t *length);
 
 /* ---- forward --------------------------------------------------------------------------------------------- */
 

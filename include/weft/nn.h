@@ -91,26 +91,19 @@ typedef enum weft_loss_reduction {
     WEFT_LOSS_NONE      /**< not reduced: one loss for each row, or element */
 } weft_loss_reduction;
 
-/**
- * Returns the softmax cross-entropy of logits [n, c] with class numbers [n] (WEFT_I64 or WEFT_I32): the mean over n,
- * a scalar. A class outside 0 .. c - 1 counts as a loss of 0, and the next blocking call returns WEFT_ERR_INVALID.
- * WEFT_ERR_SHAPE if there are rows but no classes.
- */
-WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets);
-
 /** Start from WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT. */
 typedef struct weft_cross_entropy_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     weft_loss_reduction reduction;
     int64_t ignore_index;   /**< rows with this target count as 0, and are left out of the mean */
     double label_smoothing; /**< 0 .. 1: this share of the target's probability is spread over all classes */
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
-    /** [c], of any floating type: a factor for each class; NULL: 1. Read if `size` is not 0. If targets are class
+    /** [c], of any floating type: a factor for each class; NULL: 1. If targets are class
      * numbers, the mean divides by the sum of the targets' weights; if they are probabilities, by n. */
     weft_tensor *weight;
 } weft_cross_entropy_options;
 #define WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT                                                                   \
     {                                                                                                        \
-        WEFT_LOSS_MEAN, -100, 0, 0, NULL                                                                     \
+        0, WEFT_LOSS_MEAN, -100, 0, NULL                                                                     \
     }
 
 /** Sets the defaults, and `size`. */
@@ -121,10 +114,18 @@ static inline void weft_cross_entropy_options_init(weft_cross_entropy_options *o
     options->size = sizeof(*options);
 }
 
-/** The same with options; NULL: the defaults. Targets may also be probabilities: [n, c], of any floating type. Then no
- * row is ignored (WEFT_ERR_INVALID unless `ignore_index` is negative). */
-WEFT_API weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets,
-                                            const weft_cross_entropy_options *options);
+/**
+ * Returns the softmax cross-entropy of logits [n, c] with class numbers [n] (WEFT_I64 or WEFT_I32): by default the
+ * mean over n, a scalar. A class outside 0 .. c - 1 counts as a loss of 0, and the next blocking call returns
+ * WEFT_ERR_INVALID. WEFT_ERR_SHAPE if there are rows but no classes.
+ *
+ * Targets may also be probabilities: [n, c], of any floating type. Then no row is ignored (WEFT_ERR_INVALID unless
+ * `ignore_index` is negative).
+ *
+ * \param options  NULL: the defaults
+ */
+WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets,
+                                         const weft_cross_entropy_options *options);
 
 /** Negative log-likelihood: -log_probabilities[i, targets[i]] of [n, c] and [n]. Targets are class numbers as above.
  * Rows whose target is `ignore_index` (by convention -100) are ignored. */

@@ -158,6 +158,7 @@ typedef weft_status (*weft_operation_gradient)(const weft_gradient_request *requ
 
 /** Describes an operation. Zero-initialise it and set the fields you need. weft copies everything. */
 typedef struct weft_operation_description {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     const char *name; /**< for messages and traces */
     const char *rule;
     weft_operation_input inputs[WEFT_MAX_KERNEL_INPUTS];    /**< as many as the rule has */
@@ -172,8 +173,7 @@ typedef struct weft_operation_description {
     /** The inputs and outputs whose values `gradient` reads, which weft keeps until then: WEFT_GRADIENT_READS_INPUT()
      * | ... */
     unsigned gradient_reads;
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
-    /** The kernel for CUDA devices. NULL: the operation runs on CPUs. It is read only if `size` is set. You must set
+    /** The kernel for CUDA devices. NULL: the operation runs on CPUs. You must set
      * `kernel` in any case: it is used by processes without devices, and if a device has no memory for an operand. */
     weft_cuda_kernel cuda;
 } weft_operation_description;
@@ -222,6 +222,7 @@ WEFT_API weft_status weft_operation_restore(const char *name);
 
 /** Arguments of a call besides its tensors. Zero-initialise it and set the fields you need. */
 typedef struct weft_apply_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     int num_numbers;
     int64_t numbers[WEFT_MAX_NUMBERS]; /**< for the kernel. weft caches layouts for each set of numbers, so pass
                                             values that change between calls as scalars */
@@ -234,15 +235,13 @@ typedef struct weft_apply_options {
     int64_t sizes[WEFT_MAX_NUMBERS];
     int leading;     /**< number of dimensions of the first run, if an operand has two runs */
     weft_dtype type; /**< type of the output, for WEFT_TYPE_GIVEN */
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_apply_options;
 
 /** Sets all fields to 0, and `size`. */
 static inline void weft_apply_options_init(weft_apply_options *options)
 {
-    const weft_apply_options all = { 0, { 0 }, 0, { 0 }, 0, { 0 }, 0, WEFT_F64, 0 };
+    const weft_apply_options all = { sizeof(all), 0, { 0 }, 0, { 0 }, 0, { 0 }, 0, WEFT_F64 };
     *options = all;
-    options->size = sizeof(*options);
 }
 
 /**

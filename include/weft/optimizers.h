@@ -22,6 +22,7 @@
 WEFT_BEGIN_DECLS
 
 typedef struct weft_sgd_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     double learning_rate;
     double momentum;
     double dampening;
@@ -29,15 +30,13 @@ typedef struct weft_sgd_options {
     bool nesterov;       /**< requires a momentum and no dampening */
     /** The momenta have no values yet. They become the gradients, without dampening, as in PyTorch's first step. */
     bool first_step;
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_sgd_options;
 
 /** Sets all fields to 0, and `size`. */
 static inline void weft_sgd_options_init(weft_sgd_options *options)
 {
-    const weft_sgd_options all = { 0, 0, 0, 0, false, false, 0 };
+    const weft_sgd_options all = { sizeof(all), 0, 0, 0, 0, false, false };
     *options = all;
-    options->size = sizeof(*options);
 }
 
 /**
@@ -55,21 +54,21 @@ WEFT_API weft_status weft_sgd(int n, weft_tensor *const parameters[], weft_tenso
                               const weft_sgd_options *options, weft_tensor *const momenta[]);
 
 typedef struct weft_adam_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     double learning_rate;
     double beta1, beta2; /**< for the first and the second moment: at least 0, less than 1 */
     double epsilon;
     double weight_decay;
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_adam_options;
 
 /** PyTorch's defaults. \{ */
 #define WEFT_ADAM_DEFAULT                                                                                    \
     {                                                                                                        \
-        1e-3, 0.9, 0.999, 1e-8, 0, 0                                                                         \
+        0, 1e-3, 0.9, 0.999, 1e-8, 0                                                                         \
     }
 #define WEFT_ADAMW_DEFAULT                                                                                   \
     {                                                                                                        \
-        1e-3, 0.9, 0.999, 1e-8, 1e-2, 0                                                                      \
+        0, 1e-3, 0.9, 0.999, 1e-8, 1e-2                                                                      \
     }
 /** \} */
 

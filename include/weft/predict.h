@@ -18,6 +18,7 @@ WEFT_BEGIN_DECLS
 
 /** Zero-initialise it (WEFT_PREDICT_DEFAULT) and set the fields you need. */
 typedef struct weft_predict_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     const char *machine; /**< a file of figures (docs/machine.md), whose rates give the times of kernels. NULL: the
                               file that WEFT_MACHINE names, otherwise this machine: each kernel is timed once */
     int processes; /**< number of processes that the ranks are spread over; 0: as in this world (fake:
@@ -33,12 +34,11 @@ typedef struct weft_predict_options {
     bool timed;    /**< time kernels here, even if a file has rates */
     int runs;      /**< number of runs, one after another without a wait; 0 means 1 */
     const char *timeline; /**< a file to write, which docs/profiling.md explains how to draw; NULL: none */
-    size_t size;   /**< 0, or sizeof of this struct */
 } weft_predict_options;
 
 #define WEFT_PREDICT_DEFAULT                                                                                 \
     {                                                                                                        \
-        NULL, 0, 0, 0, 0, 0, false, 0, NULL, 0                                                               \
+        0, NULL, 0, 0, 0, 0, 0, false, 0, NULL                                                               \
     }
 
 /** Sets all fields to 0, and `size`. */

@@ -65,19 +65,18 @@ WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *weight, weft_tens
 /** Parameters of a convolution. If zero-initialised, all strides and dilations are 1 and there is no padding.
  * weft_conv1d() uses the first entry of each pair. */
 typedef struct weft_convolution {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     int64_t stride[2];   /**< strides of h and w; 0 means 1 */
     int64_t padding[2];  /**< zeros before and after h and w */
     int64_t dilation[2]; /**< distance between weights; 0 means 1 */
     int64_t groups;      /**< number of groups of channels, and of features, that do not mix; 0 means 1 */
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_convolution;
 
 /** Sets all fields to 0, and `size`. */
 static inline void weft_convolution_init(weft_convolution *options)
 {
-    const weft_convolution all = { { 0 }, { 0 }, { 0 }, 0, 0 };
+    const weft_convolution all = { sizeof(all), { 0 }, { 0 }, { 0 }, 0 };
     *options = all;
-    options->size = sizeof(*options);
 }
 
 /**
@@ -115,19 +114,18 @@ WEFT_API weft_tensor *weft_conv_transpose1d(weft_tensor *x, weft_tensor *weight,
 
 /** Parameters of a convolution with three spatial dimensions, as in weft_convolution. */
 typedef struct weft_convolution3d {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     int64_t stride[3];   /**< strides of d, h and w; 0 means 1 */
     int64_t padding[3];  /**< zeros before and after d, h and w */
     int64_t dilation[3]; /**< distance between weights; 0 means 1 */
     int64_t groups;      /**< as in weft_convolution */
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_convolution3d;
 
 /** Sets all fields to 0, and `size`. */
 static inline void weft_convolution3d_init(weft_convolution3d *options)
 {
-    const weft_convolution3d all = { { 0 }, { 0 }, { 0 }, 0, 0 };
+    const weft_convolution3d all = { sizeof(all), { 0 }, { 0 }, { 0 }, 0 };
     *options = all;
-    options->size = sizeof(*options);
 }
 
 /**
@@ -154,16 +152,16 @@ WEFT_API weft_tensor *weft_conv_transpose3d(weft_tensor *x, weft_tensor *weight,
 
 /** Options of attention. If zero-initialised there is no mask. */
 typedef struct weft_attention_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     bool causal;  /**< row i attends only to keys 0 .. i, by their global indices */
     double scale; /**< 0 means 1 / sqrt(e) */
     weft_tensor
         *mask; /**< broadcast to [..., s, t]: WEFT_BOOL (true: the key is seen), or numbers to add; or NULL */
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
-    /** Read if `size` is not 0. Dimension -3 is heads. q has a multiple of the heads of k and v, and head i of q
+    /** Dimension -3 is heads. q has a multiple of the heads of k and v, and head i of q
      * attends to head i / (heads of q / heads of k), rounded down: enable_gqa of PyTorch. The mask has q's heads, or
      * one */
     bool grouped_heads;
-    /** Read if `size` is not 0. The probability with which a weight becomes 0; the others are divided by 1 - dropout,
+    /** The probability with which a weight becomes 0; the others are divided by 1 - dropout,
      * as in weft_dropout(). If it is more than 0, attention is made of several calls, and errors may name those. The
      * matrix of all weights is stored, keys do not move around a ring, and the random state advances by one */
     double dropout;
@@ -172,9 +170,8 @@ typedef struct weft_attention_options {
 /** Sets all fields to 0, and `size`. */
 static inline void weft_attention_options_init(weft_attention_options *options)
 {
-    const weft_attention_options all = { false, 0, NULL, 0, false, 0 };
+    const weft_attention_options all = { sizeof(all), false, 0, NULL, false, 0 };
     *options = all;
-    options->size = sizeof(*options);
 }
 
 /** Computes softmax(scale q k^T + mask) v, with the softmax over keys. q [..., s, e], k [..., t, e] and v [..., t, f]

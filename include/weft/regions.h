@@ -56,11 +56,8 @@ typedef struct weft_region_counters {
 /** Copies at most `max` counters, in the order in which they were first counted. Returns how many there are; -1 on
  * error: WEFT_ERR_INVALID, WEFT_ERR_STATE before weft_init(). */
 WEFT_API int weft_region_counts(int max, weft_region_counters counters[]);
-/** Prints the counters as a table. */
+/** Prints the counters as a table. WEFT_ERR_INVALID if `file` is NULL, WEFT_ERR_IO, WEFT_ERR_STATE. */
 WEFT_API weft_status weft_print_regions(FILE *file);
-/** Writes the same table into a buffer, as weft_tensor_print_text() does. WEFT_ERR_INVALID, WEFT_ERR_NOMEM,
- * WEFT_ERR_STATE. */
-WEFT_API weft_status weft_print_regions_text(char *text, size_t size, size_t *length);
 
 WEFT_END_DECLS
 

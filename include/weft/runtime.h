@@ -39,6 +39,7 @@ typedef enum weft_world {
 /** Zero-initialise it (WEFT_CONFIG_DEFAULT) and set the fields you need. A field that is zero is taken from the
  * environment variable that its comment names; if that is not set either, the field has its default. */
 typedef struct weft_config {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     weft_world world; /**< WEFT_WORLD: "auto", "self", "mpi", "fake" */
     int local_ranks;  /**< WEFT_LOCAL_RANKS: ranks that each process hosts; default 1, at most 4096 */
     int fake_size;    /**< WEFT_FAKE_SIZE: number of ranks of the fake world; default 1. Costs are computed for
@@ -63,12 +64,11 @@ typedef struct weft_config {
     int64_t max_pending_tasks; /**< WEFT_MAX_PENDING_TASKS: how many tasks of this process may be pending before a
                                     call waits ("Back-pressure" above); default 16384, about 60 MB. Negative
                                     (WEFT_MAX_PENDING_TASKS=-1): no limit. Processes may use different values */
-    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_config;
 
 #define WEFT_CONFIG_DEFAULT                                                                                  \
     {                                                                                                        \
-        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                        \
+        0, WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                        \
     }
 
 /** Sets all fields to 0, and `size`. */
@@ -244,21 +244,16 @@ typedef struct weft_counters {
  * WEFT_ERR_INVALID if the pointer is NULL, WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_get_counters(weft_counters *counters, size_t size);
 
-/** Prints the oldest 20 unfinished messages of this process (tensor, peer, ranks, bytes, call, age) to standard error,
- * and the number of the others. Call it on both sides of a program that seems to hang. weft prints this by itself
- * when WEFT_TIMEOUT_S is over. */
-WEFT_API weft_status weft_print_pending(void);
-/** Writes the same text into a buffer, as weft_tensor_print_text() does; "" if nothing is pending. You may also call
- * it from any thread. WEFT_ERR_INVALID, WEFT_ERR_NOMEM. */
-WEFT_API weft_status weft_print_pending_text(char *text, size_t size, size_t *length);
+/** Prints the oldest 20 unfinished messages of this process (tensor, peer, ranks, bytes, call, age), and the number of
+ * the others; nothing if no message is pending. Call it on both sides of a program that seems to hang, from any
+ * thread. weft prints this by itself when WEFT_TIMEOUT_S is over. WEFT_ERR_INVALID if `file` is NULL. */
+WEFT_API weft_status weft_print_pending(FILE *file);
 
 /** Prints the figures of this world's machines and what follows from them: the cost of a task, the rates of copies and
  * products, the links between processes, panel heights and message sizes (docs/machine.md). The text is the same on
  * every process. WEFT_CALIBRATE says where the figures come from. WEFT_ERR_INVALID if `file` is NULL, WEFT_ERR_STATE
  * before weft_init(). */
 WEFT_API weft_status weft_print_machine(FILE *file);
-/** Writes the same text into a buffer, as weft_tensor_print_text() does. */
-WEFT_API weft_status weft_print_machine_text(char *text, size_t size, size_t *length);
 
 WEFT_END_DECLS
 

@@ -7,7 +7,7 @@
  * A dimension that is sliced, reversed, rolled or concatenated may be sharded, and the result is sharded along it as
  * well. Only elements that change their rank are moved (with a step, also those in between).
  *
- * weft_squeeze(), weft_transpose(), weft_movedim(), weft_movedims() and weft_flip() accept dimension 0 and -1 of a
+ * weft_squeeze(), weft_transpose(), weft_movedim() and weft_flip() accept dimension 0 and -1 of a
  * scalar, which stays as it is. Besides the errors of all operations, WEFT_ERR_INVALID if a dimension is out of range
  * or occurs twice. The comments name the operation that computes the gradient of a from `gradient`, the gradient of
  * the result. */
@@ -40,12 +40,9 @@ WEFT_API weft_tensor *weft_transpose(weft_tensor *a, int dim0, int dim1);
 /** Permutes dimensions: dimension i of the result is dimension dims[i] of a. ndim is that of a. Gradient:
  * weft_permute() with the inverse, inverse[dims[i]] = i. */
 WEFT_API weft_tensor *weft_permute(weft_tensor *a, int ndim, const int dims[]);
-/** Moves dimension `from` to position `to`; the others keep their order. Gradient: weft_movedim(gradient, to, from). */
-WEFT_API weft_tensor *weft_movedim(weft_tensor *a, int from, int to);
-
 /** Moves each dimension from[i] to position to[i]; the others keep their order. 0 <= num <= ndim. Gradient:
- * weft_movedims(gradient, num, to, from). */
-WEFT_API weft_tensor *weft_movedims(weft_tensor *a, int num, const int from[], const int to[]);
+ * weft_movedim(gradient, num, to, from). */
+WEFT_API weft_tensor *weft_movedim(weft_tensor *a, int num, const int from[], const int to[]);
 
 /** Repeats dimensions of size 1 to the sizes in `shape`, and adds leading dimensions; -1 keeps a size. Unlike
  * PyTorch's expand, this copies. If nothing else decides, the copies are sharded along a repeated dimension.
@@ -55,16 +52,12 @@ WEFT_API weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[
  * weft_sum(). If there are no repetitions, the result is a itself. Gradient: weft_expand() to the shape of a. */
 WEFT_API weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[]);
 
-/** Slice a dimension: elements start, start + step, ... before `stop`, as Python's a[start:stop:step]. Negative
+/** Slices a dimension: elements start, start + step, ... before `stop`, as Python's a[start:stop:step]. Negative
  * indices count from the end, and indices out of range are clamped. step is at least 1. Consecutive rows (dimension
  * 0) share memory if possible.
  *
- *     weft_slice_step(a, 0, 0, -1, 2);
- *
- * \{ */
-WEFT_API weft_tensor *weft_slice(weft_tensor *a, int dim, int64_t start, int64_t stop);
-WEFT_API weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, int64_t stop, int64_t step);
-/** \} */
+ *     weft_slice(a, 0, 0, -1, 2); */
+WEFT_API weft_tensor *weft_slice(weft_tensor *a, int dim, int64_t start, int64_t stop, int64_t step);
 /** Selects one index of a dimension, and removes the dimension. A negative index counts from the end; WEFT_ERR_INVALID
  * if it is out of range. Along a sharded dimension only this index is sent. */
 WEFT_API weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index);

@@ -153,6 +153,7 @@ WEFT_API weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int
 /** Options of weft_from_local_ex(). Zero-initialise it and set the fields you need. Sizes and strides have `ndim`
  * numbers for each hosted rank, local rank 0 first: weft_local_ranks() * ndim numbers in all. */
 typedef struct weft_from_local_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     const int64_t *shape; /**< shape of the whole tensor; NULL: computed from local_shapes */
     /** The sizes that you expect the shards of the hosted ranks to have. Entries of ranks outside the mesh are not
      * read. May be NULL if `shape` is set. */
@@ -161,13 +162,12 @@ typedef struct weft_from_local_options {
      * contiguous. Other strides need WEFT_COPY. */
     const int64_t *strides;
     unsigned flags; /**< the flags of weft_from_local() */
-    size_t size;    /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_from_local_options;
 
 /** Sets all fields to 0, and `size`. */
 static inline void weft_from_local_options_init(weft_from_local_options *options)
 {
-    const weft_from_local_options all = { NULL, NULL, NULL, 0, sizeof(all) };
+    const weft_from_local_options all = { sizeof(all), NULL, NULL, NULL, 0 };
     *options = all;
 }
 
@@ -311,11 +311,9 @@ WEFT_API const int64_t *weft_tensor_shape(const weft_tensor *tensor);
 WEFT_API int64_t weft_tensor_num_elements(const weft_tensor *tensor);
 WEFT_API weft_dtype weft_tensor_dtype(const weft_tensor *tensor);
 WEFT_API weft_mesh *weft_tensor_mesh(const weft_tensor *tensor);
-/** Returns one placement per mesh dimension, in canonical form (Shard dimensions are not negative). The array is valid
+/** Returns one placement for each dimension of weft_tensor_mesh(), in canonical form (Shard dimensions are not negative). The array is valid
  * as long as the tensor. */
 WEFT_API const weft_placement *weft_tensor_placements(const weft_tensor *tensor);
-/** Returns the number of placements, which is the number of mesh dimensions. */
-WEFT_API int weft_tensor_num_placements(const weft_tensor *tensor);
 /** Returns the offset and extent (ndim entries each) of a hosted rank's shard. WEFT_ERR_LAYOUT if it is no box: if a cut is
  * cyclic or zigzag. */
 WEFT_API weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t offset[],
@@ -375,11 +373,6 @@ typedef enum weft_sharding_format { WEFT_SHARDING_TEXT = 0, WEFT_SHARDING_SVG } 
  */
 WEFT_API weft_status weft_visualize_sharding(const weft_tensor *tensor, weft_sharding_format format,
                                              FILE *file);
-/** Writes the same text into a buffer, as weft_tensor_print_text() does.
- *
- *     weft_visualize_sharding_text(a, WEFT_SHARDING_TEXT, text, sizeof(text), NULL); */
-WEFT_API weft_status weft_visualize_sharding_text(const weft_tensor *tensor, weft_sharding_format format, char *text,
-                                                  size_t size, size_t *length);
 
 WEFT_END_DECLS
 

@@ -415,7 +415,7 @@ public:
         }
         return take(found);
     }
-    weft_status backward() const { return check(weft_backward(handle_)); }
+    weft_status backward() const { return check(weft_backward(handle_, nullptr)); }
 
 private:
     bool is_live() const noexcept { return handle_ != nullptr && session_ == detail::sessions_ended; }
@@ -560,7 +560,6 @@ WEFT_HPP_BINARY(minimum, weft_minimum)
 WEFT_HPP_BINARY(pow, weft_pow)
 WEFT_HPP_BINARY(logical_and, weft_logical_and)
 WEFT_HPP_BINARY(logical_or, weft_logical_or)
-WEFT_HPP_BINARY(cross_entropy, weft_cross_entropy)
 #undef WEFT_HPP_OPERATOR
 #undef WEFT_HPP_BINARY
 #define WEFT_HPP_UNARY(NAME, FUNCTION)                                                                       \
@@ -620,9 +619,13 @@ inline tensor softmax(const tensor &a, int dim)
 {
     return call([&] { return weft_softmax(a.get(), dim); });
 }
-inline tensor slice(const tensor &a, int dim, std::int64_t start, std::int64_t stop)
+inline tensor cross_entropy(const tensor &logits, const tensor &targets)
 {
-    return call([&] { return weft_slice(a.get(), dim, start, stop); });
+    return call([&] { return weft_cross_entropy(logits.get(), targets.get(), nullptr); });
+}
+inline tensor slice(const tensor &a, int dim, std::int64_t start, std::int64_t stop, std::int64_t step = 1)
+{
+    return call([&] { return weft_slice(a.get(), dim, start, stop, step); });
 }
 inline tensor select(const tensor &a, int dim, std::int64_t index)
 {

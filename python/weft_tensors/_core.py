@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from ctypes import byref, c_int64, c_void_p
+from ctypes import byref, c_int64, c_size_t, c_void_p, create_string_buffer
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy
@@ -227,7 +227,7 @@ class Tensor:
     @property
     def placements(self) -> tuple[Placement, ...]:
         """One placement per mesh dimension."""
-        count = _lib.weft_tensor_num_placements(self)
+        count = _lib.weft_mesh_ndim(_lib.weft_tensor_mesh(self))
         array = (_api.weft_placement * count).from_address(_lib.weft_tensor_placements(self)) if count else ()
         return tuple(map(_placement, array))
 
@@ -256,7 +256,7 @@ class Tensor:
 
     def sharding(self) -> str:
         """Which rank holds which part, as text."""
-        return text_of(_lib.weft_visualize_sharding_text, self, _api.weft_sharding_format.TEXT)
+        return text_of(_lib.weft_visualize_sharding, self, _api.weft_sharding_format.TEXT)
 
     def _repr_html_(self) -> str:
         if self._epoch != world.epoch or not world.running:
@@ -264,13 +264,17 @@ class Tensor:
         import html
         if not self.ndim:
             return f"<pre>{html.escape(repr(self)[7:-1])}</pre>"
-        picture = text_of(_lib.weft_visualize_sharding_text, self, _api.weft_sharding_format.SVG)
+        picture = text_of(_lib.weft_visualize_sharding, self, _api.weft_sharding_format.SVG)
         return picture[picture.index("<svg"):]
 
     def text(self) -> str:
         """Layout and values, abbreviated. Waits; all processes must call it."""
         settle_tensor(self)
-        return text_of(_lib.weft_tensor_print_text, self)
+        length = c_size_t()
+        check(_lib.weft_tensor_print_text(self, None, 0, byref(length)))
+        buffer = create_string_buffer(length.value + 1)
+        check(_lib.weft_tensor_print_text(self, buffer, length.value + 1, None))
+        return buffer.value.decode(errors="replace")
 
     # ---- values: wait, and all processes take part ----
     def item(self) -> Any:
@@ -352,7 +356,7 @@ class Tensor:
         mesh = mesh if device_mesh is None else device_mesh
         if isinstance(placements, Mesh): # DTensor's order
             placements, mesh = mesh, placements
-        count = mesh.ndim if mesh is not None else _lib.weft_tensor_num_placements(self)
+        count = mesh.ndim if mesh is not None else _lib.weft_mesh_ndim(_lib.weft_tensor_mesh(self))
         return made(_lib.weft_redistribute(self, mesh, _placement_array(placements, count)))
 
     def full_tensor(self) -> Tensor:
@@ -450,7 +454,7 @@ class Tensor:
         """Computes the gradients of a tensor of one element, or of sum(tensor * gradient), and adds them to those of all leaves."""
         options = fill(_api.weft_backward_options, output_gradient=gradient, retain=retain_graph, create_graph=create_graph)
         world.retains = retain_graph or create_graph
-        check_call(_lib.weft_backward_ex(self, byref(options)))
+        check_call(_lib.weft_backward(self, byref(options)))
 
     def detach(self) -> Tensor:
         """The same values as a constant."""

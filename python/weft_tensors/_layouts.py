@@ -487,12 +487,20 @@ def same_length(first: int, second: int, name: str) -> None:
         raise ValueError(f"{name}: {second} are given, {first} are expected")
 
 
-def axes(axis: Axes, dim: Axes) -> Any:
-    """The dimension or dimensions to reduce over: the array API's `axis` or PyTorch's `dim`."""
+def axes(axis: Axes, dim: Axes) -> int | None:
+    """The dimension or set of dimensions (WEFT_DIM) to reduce over: the array API's `axis` or PyTorch's `dim`. None: no dimension."""
     chosen = dim if axis is None else axis
     if axis is not None and dim is not None:
         raise TypeError("axis and dim are the same argument: give one of them")
-    return _api.ALL_DIMS if chosen is None else tuple(chosen) if is_many(chosen) else _whole(chosen, True)
+    if chosen is None:
+        return _api.ALL_DIMS
+    if not is_many(chosen):
+        return _whole(chosen, True)
+    dims = [_whole(each, True) for each in chosen]
+    if len(set(dims)) < len(dims):
+        raise ValueError(f"dim: dimension {max(dims, key=dims.count)} is given twice")
+    known = [each if -_api.MAX_DIMS <= each < _api.MAX_DIMS else _api.MAX_DIMS for each in dims]
+    return sum(1 << each + _api.MAX_DIMS for each in known) + _api.ALL_DIMS if dims else None
 
 
 def is_many(value: Any) -> TypeGuard[Sequence[Any]]:

@@ -109,13 +109,26 @@ def check(status: int) -> None:
         raise failure(status)
 
 
+_libc = ctypes.CDLL(None)
+_libc.open_memstream.restype = ctypes.c_void_p
+_libc.fclose.argtypes = [ctypes.c_void_p]
+_libc.free.argtypes = [ctypes.c_void_p]
+
+
 def text_of(function: Any, *arguments: Any) -> str:
-    """The text of a function of C that writes into (text, size, length)."""
-    length = ctypes.c_size_t()
-    check(function(*arguments, None, 0, ctypes.byref(length)))
-    buffer = ctypes.create_string_buffer(length.value + 1)
-    check(function(*arguments, buffer, length.value + 1, ctypes.byref(length)))
-    return buffer.value.decode(errors="replace")
+    """The text that a function of C prints to its last argument, a file."""
+    text, length = ctypes.c_void_p(), ctypes.c_size_t()
+    file = ctypes.c_void_p(_libc.open_memstream(ctypes.byref(text), ctypes.byref(length)))
+    if not file:
+        raise MemoryError("no memory for a text")
+    try:
+        status = function(*arguments, file)
+    finally:
+        _libc.fclose(file)
+        written = ctypes.string_at(text, length.value) if text else b""
+        _libc.free(text)
+    check(status)
+    return written.decode(errors="replace")
 
 
 # ---- the world ----
@@ -313,13 +326,13 @@ def counters() -> dict[str, int]:
 
 def pending() -> str:
     """The oldest unfinished messages of this process, as text: both sides of a program that seems to hang should print it."""
-    return text_of(lib.weft_print_pending_text)
+    return text_of(lib.weft_print_pending)
 
 
 def machine() -> str:
     """The figures of this world's machines: the cost of a task, rates of copies and products, links between processes."""
     start()
-    return text_of(lib.weft_print_machine_text)
+    return text_of(lib.weft_print_machine)
 
 
 def choose(kind: Any, given: Any, name: str) -> int:

@@ -139,7 +139,7 @@ def moveaxis(x: Tensor, source: Axes, destination: Axes, /) -> Tensor:
     """Dimensions moved to other positions."""
     come, go = ints(source), ints(destination)
     same_length(len(come), len(go), "destination")
-    return made(_lib.weft_movedims(x, len(come), come, go))
+    return made(_lib.weft_movedim(x, len(come), come, go))
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
@@ -159,7 +159,7 @@ def tile(x: Tensor, repetitions: Sequence[int], /) -> Tensor:
         x = _f.unsqueeze(x, 0)
     for axis, count in enumerate(counts):
         if count != 1:
-            x = cat([x] * count, axis) if count else made(_lib.weft_slice(x, axis, 0, 0))
+            x = cat([x] * count, axis) if count else made(_lib.weft_slice(x, axis, 0, 0, 1))
     return x
 
 
@@ -308,7 +308,7 @@ def diff(x: Tensor, /, *, axis: int = -1, n: int = 1) -> Tensor:
     """Differences of neighbours along a dimension, n times."""
     for _ in range(n):
         length = x.shape[axis]
-        x = _f.sub(made(_lib.weft_slice(x, axis, 1, builtins.max(length, 1))), made(_lib.weft_slice(x, axis, 0, builtins.max(length - 1, 0))))
+        x = _f.sub(made(_lib.weft_slice(x, axis, 1, builtins.max(length, 1), 1)), made(_lib.weft_slice(x, axis, 0, builtins.max(length - 1, 0), 1)))
     return x
 
 
@@ -345,7 +345,7 @@ def linspace(start: float, stop: float, /, num: int = 50, *, dtype: Any = None, 
     """num evenly spaced numbers from start to stop."""
     kind = dtype_of(dtype) if dtype is not None else float32
     result = _f.linspace(start, stop, num if endpoint else num + 1, dtype=kind, mesh=mesh, placements=placements, requires_grad=requires_grad)
-    return result if endpoint else made(_lib.weft_slice(result, 0, 0, num))
+    return result if endpoint else made(_lib.weft_slice(result, 0, 0, num, 1))
 
 
 def eye(n_rows: int, n_cols: Optional[int] = None, /, *, k: int = 0, dtype: Any = None, mesh: Optional[Mesh] = None, placements: Placements = None,
@@ -388,7 +388,7 @@ def randint(low: int, high: Optional[int] = None, shape: Any = (), *, dtype: Any
             placements: Placements = None) -> Tensor:
     """Whole numbers from low to high - 1; randint(n, shape=...) begins at 0."""
     low, high = (0, low) if high is None else (low, high)
-    return _f.randint(low, high, (shape,) if isinstance(shape, int) else tuple(shape), dtype=dtype_of(dtype) if dtype is not None else None, mesh=mesh,
+    return _f.randint((shape,) if isinstance(shape, int) else tuple(shape), low, high, dtype=dtype_of(dtype) if dtype is not None else None, mesh=mesh,
                       placements=placements)
 
 

@@ -61,7 +61,7 @@ def zero_grad(leaves: Sequence[Tensor]) -> None:
 
 def set_grad_placements(tensor: Tensor, placements: Placements) -> None:
     """Chooses the layout of a tensor's gradient; None removes the choice."""
-    count = _lib.weft_tensor_num_placements(tensor)
+    count = _lib.weft_mesh_ndim(_lib.weft_tensor_mesh(tensor))
     check(_lib.weft_set_grad_placements(tensor, _placement_array(placements, count)))
 
 
@@ -178,7 +178,7 @@ class region(ContextDecorator):
 
 def region_counts() -> str:
     """The counts of all regions, as a table."""
-    return _library.text_of(_lib.weft_print_regions_text)
+    return _library.text_of(_lib.weft_print_regions)
 
 
 class implicit_replication(ContextDecorator):
@@ -205,7 +205,7 @@ class explain:
 
     def __exit__(self, *error: object) -> None:
         check(_lib.weft_explain_end())
-        self.text = _library.text_of(_lib.weft_explain_text)
+        self.text = _library.text_of(_lib.weft_explain)
 
     def __str__(self) -> str:
         return self.text

@@ -68,7 +68,7 @@ def save_checkpoint(path: Any, state: Any, *, metadata: Optional[dict[str, str]]
     names, values = _named(state)
     options, _keep = _options(metadata, random_states)
     _settle(values)
-    check(_lib.weft_checkpoint_save_ex(str(path).encode(), len(names), _names(names), tensors(values), byref(options)))
+    check(_lib.weft_checkpoint_save(str(path).encode(), len(names), _names(names), tensors(values), byref(options)))
 
 
 class Saving:

@@ -192,7 +192,7 @@ class Graph:
 
     def text(self) -> str:
         """The calls of the newest run, one per line."""
-        return text_of(_lib.weft_graph_print_text, self._body().handle)
+        return text_of(_lib.weft_graph_print, self._body().handle, _api.weft_graph_format.RECORDED)
 
     def __repr__(self) -> str:
         return f"Graph({self.name})"

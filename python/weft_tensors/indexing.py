@@ -100,12 +100,12 @@ def _slice(a: Tensor, dim: int, entry: slice) -> Tensor:
     if step < 0:
         count = len(range(start, stop, step))
         first = start + (count - 1) * step
-        flipped = made(_lib.weft_slice_step(a, dim, first, start + 1, -step) if count else _lib.weft_slice(a, dim, 0, 0))
+        flipped = made(_lib.weft_slice(a, dim, first, start + 1, -step) if count else _lib.weft_slice(a, dim, 0, 0, 1))
         return made(_lib.weft_flip(flipped, 1, (c_int * 1)(dim)))
     stop = max(stop, start)
     if step == 1:
-        return a if (start, stop) == (0, a.shape[dim]) else made(_lib.weft_slice(a, dim, start, stop))
-    return made(_lib.weft_slice_step(a, dim, start, stop, step))
+        return a if (start, stop) == (0, a.shape[dim]) else made(_lib.weft_slice(a, dim, start, stop, 1))
+    return made(_lib.weft_slice(a, dim, start, stop, step))
 
 
 def _by_tensor(a: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -269,7 +269,7 @@ def _spread(a: Tensor, dim: int, step: int) -> Tensor:
     after[dim + 1] = step - 1
     wide = _pad(wide, before, after)
     flat = made(_lib.weft_flatten(wide, dim, dim + 1))
-    return made(_lib.weft_slice(flat, dim, 0, flat.shape[dim] - step + 1))
+    return made(_lib.weft_slice(flat, dim, 0, flat.shape[dim] - step + 1, 1))
 
 
 def _pad(a: Tensor, before: list[int], after: list[int]) -> Tensor:

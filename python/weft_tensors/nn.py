@@ -252,7 +252,7 @@ class Module:
         check(_lib.weft_zero_grad(len(leaves), tensors(leaves)))
 
     def __repr__(self) -> str:
-        return _library.text_of(_lib.weft_module_print_text, self._handle).rstrip()
+        return _library.text_of(_lib.weft_module_print, self._handle).rstrip()
 
     # ---- forward ----
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:

@@ -347,12 +347,6 @@ int64_t weft_tensor_num_elements(const weft_tensor *handle)
     return tensor == NULL || !weft_count_checked(tensor->layout->ndim, tensor->layout->shape, &count) ? 0 : count;
 }
 
-int weft_tensor_num_placements(const weft_tensor *handle)
-{
-    weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_num_placements", "tensor", handle);
-    return tensor == NULL ? 0 : tensor->layout->mesh->ndim;
-}
-
 weft_dtype weft_tensor_dtype(const weft_tensor *handle)
 {
     weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_dtype", "tensor", handle);

@@ -135,11 +135,6 @@ static weft_status print_tensor(const char *function, weft_tensor *handle, bool 
                     NULL);
 }
 
-static weft_status print_everywhere(const char *function, const void *handle, FILE *file)
-{
-    return print_tensor(function, (weft_tensor *)(uintptr_t)handle, true, file);
-}
-
 weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
 {
     static const char function[] = "weft_tensor_print";
@@ -151,19 +146,23 @@ weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
 
 weft_status weft_tensor_print_text(weft_tensor *handle, char *text, size_t size, size_t *length)
 {
-    return weft_print_to_text("weft_tensor_print_text", print_everywhere, handle, text, size, length);
+    static const char function[] = "weft_tensor_print_text";
+    if (text == NULL && size > 0) {
+        return weft_fail(WEFT_ERR_INVALID, function, "text is NULL with size %zu", size);
+    }
+    weft_text_file file;
+    if (!weft_text_file_open(&file)) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text");
+    }
+    weft_status status = print_tensor(function, handle, true, file.file);
+    bool right = status == WEFT_OK;
+    bool complete = weft_text_file_close(&file, right ? text : NULL, right ? size : 0, right ? length : NULL);
+    return right && !complete ? weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text") : status;
 }
 
-/* Arguments of a drawing. */
-typedef struct sharding {
-    const weft_tensor *handle;
-    weft_sharding_format format;
-} sharding;
-
-static weft_status draw(const char *function, const void *drawn, FILE *file)
+weft_status weft_visualize_sharding(const weft_tensor *handle, weft_sharding_format format, FILE *file)
 {
-    const weft_tensor *handle = ((const sharding *)drawn)->handle;
-    weft_sharding_format format = ((const sharding *)drawn)->format;
+    static const char function[] = "weft_visualize_sharding";
     const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
@@ -188,17 +187,4 @@ static weft_status draw(const char *function, const void *drawn, FILE *file)
                          (long long)tensor->layout->mesh->num_ranks);
     }
     return ferror(file) ? weft_fail(WEFT_ERR_IO, function, "writing failed") : WEFT_OK;
-}
-
-weft_status weft_visualize_sharding(const weft_tensor *handle, weft_sharding_format format, FILE *file)
-{
-    const sharding drawn = { handle, format };
-    return draw("weft_visualize_sharding", &drawn, file);
-}
-
-weft_status weft_visualize_sharding_text(const weft_tensor *handle, weft_sharding_format format, char *text,
-                                         size_t size, size_t *length)
-{
-    const sharding drawn = { handle, format };
-    return weft_print_to_text("weft_visualize_sharding_text", draw, &drawn, text, size, length);
 }

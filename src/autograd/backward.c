@@ -70,7 +70,7 @@ static weft_tensor *seed(const char *function, const char *argument, const char 
                : weft_redistribute(gradient, layout->mesh->handle, NULL);
 }
 
-weft_status weft_backward_ex(weft_tensor *loss, const weft_backward_options *given)
+weft_status weft_backward(weft_tensor *loss, const weft_backward_options *given)
 {
     static const char function[] = "weft_backward";
     weft_backward_options options = { .size = 0 };
@@ -93,11 +93,6 @@ weft_status weft_backward_ex(weft_tensor *loss, const weft_backward_options *giv
     bool done = gradient != NULL && weft_pass_run(&pass, 1, &value, &gradient);
     weft_scope_close_keeping(0, NULL, NULL, NULL);
     return done ? WEFT_OK : weft_latest_status();
-}
-
-weft_status weft_backward(weft_tensor *loss)
-{
-    return weft_backward_ex(loss, NULL);
 }
 
 /* ---- chosen gradients ------------------------------------------------------------------------------------ */

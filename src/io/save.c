@@ -163,15 +163,10 @@ static weft_status save(const char *function, const char *path, int n, const cha
     return act(&request, options);
 }
 
-weft_status weft_checkpoint_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
-{
-    return save("weft_checkpoint_save", path, n, names, tensors, NULL);
-}
-
-weft_status weft_checkpoint_save_ex(const char *path, int n, const char *const names[], weft_tensor *const tensors[],
+weft_status weft_checkpoint_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[],
                                     const weft_checkpoint_options *options)
 {
-    return save("weft_checkpoint_save_ex", path, n, names, tensors, options);
+    return save("weft_checkpoint_save", path, n, names, tensors, options);
 }
 
 weft_checkpoint_saving *weft_checkpoint_save_async(const char *path, int n, const char *const names[],

@@ -51,10 +51,3 @@ weft_status weft_module_print(const weft_module *handle, FILE *file)
     }
     return file == NULL ? weft_fail(WEFT_ERR_INVALID, function, "file is NULL") : print(function, module, file);
 }
-
-weft_status weft_module_print_text(const weft_module *handle, char *text, size_t size, size_t *length)
-{
-    static const char function[] = "weft_module_print_text";
-    const weft_module_impl *module = weft_check_module(function, "module", handle);
-    return module == NULL ? weft_latest_status() : weft_print_to_text(function, print, module, text, size, length);
-}

@@ -26,7 +26,7 @@ static weft_tensor *second_derivative_of_silu(weft_tensor *product, weft_tensor 
  * second derivative is q (2 + a (1 - s - 2 s t)). */
 static weft_tensor *second_derivative_of_mish(weft_tensor *product, weft_tensor *a)
 {
-    weft_tensor *s = weft_sigmoid(a), *t = weft_tanh(weft_softplus(a));
+    weft_tensor *s = weft_sigmoid(a), *t = weft_tanh(weft_softplus(a, 1, 20));
     weft_tensor *factor = weft_sub(weft_add_scalar(weft_neg(s), 1), weft_scale(weft_mul(s, t), 2));
     return weft_mul(weft_mul(weft_tanh_backward(product, t), s), weft_add_scalar(weft_mul(a, factor), 2));
 }
@@ -154,14 +154,9 @@ static weft_tensor *softplus(const char *function, weft_tensor *a, double beta, 
                                        .scalars = { beta, threshold } });
 }
 
-weft_tensor *weft_softplus(weft_tensor *a)
+weft_tensor *weft_softplus(weft_tensor *a, double beta, double threshold)
 {
-    return softplus("weft_softplus", a, 1, 20);
-}
-
-weft_tensor *weft_softplus_ex(weft_tensor *a, double beta, double threshold)
-{
-    return softplus("weft_softplus_ex", a, beta, threshold);
+    return softplus("weft_softplus", a, beta, threshold);
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------- */

@@ -251,7 +251,7 @@ static weft_tensor *fit(const attention *a, weft_tensor *gradient, const weft_te
     const weft_layout *layout = weft_layout_of(like);
     int last = gradient == NULL ? 0 : weft_layout_of(gradient)->ndim - 1;
     if (gradient != NULL && columns != weft_layout_of(gradient)->shape[last]) {
-        gradient = weft_slice(gradient, last, start, start + columns);
+        gradient = weft_slice(gradient, last, start, start + columns, 1);
     }
     if (gradient != NULL && last == 2 && layout->ndim == 2 && weft_layout_of(gradient)->shape[0] == 1) {
         gradient = weft_squeeze_dims(a->function, gradient, 1);

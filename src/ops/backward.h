@@ -61,7 +61,7 @@ weft_tensor *weft_cross_entropy_backward(weft_tensor *gradient, weft_tensor *log
 weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft_tensor *logits, weft_tensor *targets,
                                             const weft_cross_entropy_options *options);
 
-/* Like weft_cross_entropy_ex(), and also returns the log-sums, WEFT_F64 [n]: the logarithm of each row's sum of e^logit (PyTorch's
+/* Like weft_cross_entropy(), and also returns the log-sums, WEFT_F64 [n]: the logarithm of each row's sum of e^logit (PyTorch's
  * logsumexp). Targets are class numbers. Options NULL: as weft_cross_entropy(), which ignores no row. WEFT_ERR_UNSUPPORTED with a
  * `weight`.
  * \param log_sums  gets them, NULL on error; may be NULL */
@@ -132,8 +132,8 @@ weft_tensor *weft_rotary_backward(weft_tensor *gradient, double theta, int64_t f
  * and the result is `gradient` itself). */
 weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, double p, bool training);
 
-/* Zeros of `size` in dimension dim, with `gradient` written to the places that weft_slice_step() would
- * read; WEFT_ERR_SHAPE if its size differs from that. Gradient: weft_slice_step(). */
+/* Zeros of `size` in dimension dim, with `gradient` written to the places that weft_slice() would
+ * read; WEFT_ERR_SHAPE if its size differs from that. Gradient: weft_slice(). */
 weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, int64_t start, int64_t stop,
                                  int64_t step);
 

@@ -1,6 +1,7 @@
 /* Normalisation of channels: over a batch, over groups of channels, over the elements of each sample. */
 #include <math.h>
 
+#include "ops/reductions.h"
 #include "ops/row_reduce.h"
 
 /* Numbers of a call. */
@@ -146,9 +147,9 @@ static int other_dims(int ndim, int dims[])
 static bool expand_of_batch(const weft_call *call, weft_tensor *outputs[])
 {
     const weft_layout *layout = weft_layout_of(call->inputs[0]);
-    int dims[WEFT_MAX_DIMS], num_dims = other_dims(layout->ndim, dims);
+    int dims[WEFT_MAX_DIMS], num_dims = other_dims(layout->ndim, dims), set = weft_set_of_dims(num_dims, dims);
     weft_tensor *a = wide(call, 0);
-    weft_tensor *mean = weft_mean_over(a, num_dims, dims, true), *variance = weft_var_over(a, num_dims, dims, 0, true);
+    weft_tensor *mean = weft_mean(a, set, true), *variance = weft_var(a, set, 0, true);
     double count = count_of(layout);
     outputs[1] = weft_reshape(mean, 1, &layout->shape[1]);
     outputs[2] = weft_reshape(weft_scale(variance, count > 1 ? count / (count - 1) : 1), 1, &layout->shape[1]);

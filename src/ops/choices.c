@@ -108,8 +108,8 @@ static const weft_operation operation_clamp_tensors = {
     .name = "clamp_tensors",
     .gradient = { .function = gradients_of_clamp, .reads = { ALL, ALL, ALL } },
     .inputs = { { "a", WEFT_TYPES_NUMBER, false },
-                { "least", WEFT_TYPES_NUMBER, false },
-                { "most", WEFT_TYPES_NUMBER, false } },
+                { "min", WEFT_TYPES_NUMBER, false },
+                { "max", WEFT_TYPES_NUMBER, false } },
     .outputs[0].type = WEFT_TYPE_PROMOTED,
     .expand = expand_clamp,
 };
@@ -117,7 +117,7 @@ static const weft_operation operation_clamp_tensors = {
 static const weft_operation operation_clamp_above = {
     .name = "clamp_tensors",
     .gradient = { .function = weft_gradient_of_body, .reads = { ALL, ALL } },
-    .inputs = { { "a", WEFT_TYPES_NUMBER, false }, { "most", WEFT_TYPES_NUMBER, false } },
+    .inputs = { { "a", WEFT_TYPES_NUMBER, false }, { "max", WEFT_TYPES_NUMBER, false } },
     .outputs[0].type = WEFT_TYPE_PROMOTED,
     .expand = expand_clamp,
 };
@@ -130,29 +130,29 @@ static bool check_number(const char *function, const char *name, weft_tensor *te
            weft_check_broadcast(function, name, weft_layout_of(tensor), ndim, shape);
 }
 
-weft_tensor *weft_clamp_tensors(weft_tensor *a, weft_tensor *least, weft_tensor *most)
+weft_tensor *weft_clamp_tensors(weft_tensor *a, weft_tensor *min, weft_tensor *max)
 {
     static const char function[] = "weft_clamp_tensors";
     if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
-    if (least == NULL && most == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "least and most are NULL, expected at least one tensor");
+    if (min == NULL && max == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "min and max are NULL, expected at least one tensor");
         return NULL;
     }
     int ndim = 0;
     int64_t shape[WEFT_MAX_DIMS];
     if (!check_number(function, "a", a, &ndim, shape) ||
-        (least != NULL && !check_number(function, "least", least, &ndim, shape)) ||
-        (most != NULL && !check_number(function, "most", most, &ndim, shape))) {
+        (min != NULL && !check_number(function, "min", min, &ndim, shape)) ||
+        (max != NULL && !check_number(function, "max", max, &ndim, shape))) {
         return NULL;
     }
     return weft_dispatch(&(weft_call){
         .function = function,
-        .operation = least == NULL ? &operation_clamp_above : &operation_clamp_tensors,
-        .num_inputs = least == NULL || most == NULL ? 2 : 3,
-        .inputs = { a, least == NULL ? most : least, most },
-        .attributes = { .num_numbers = 1, .numbers = { (least != NULL ? 1 : 0) | (most != NULL ? 2 : 0) } } });
+        .operation = min == NULL ? &operation_clamp_above : &operation_clamp_tensors,
+        .num_inputs = min == NULL || max == NULL ? 2 : 3,
+        .inputs = { a, min == NULL ? max : min, max },
+        .attributes = { .num_numbers = 1, .numbers = { (min != NULL ? 1 : 0) | (max != NULL ? 2 : 0) } } });
 }
 
 static bool expand_masked_fill(const weft_call *call, weft_tensor *outputs[])

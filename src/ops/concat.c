@@ -228,7 +228,7 @@ static bool expand_stack(const weft_call *call, weft_tensor *outputs[])
 static bool give_part(const weft_gradient *of, int input, int dim, int64_t start, int64_t extent)
 {
     return !weft_gradient_wanted(of, input) ||
-           weft_give_gradient(of, input, weft_slice(weft_gradient_of_output(of, 0), dim, start, start + extent));
+           weft_give_gradient(of, input, weft_slice(weft_gradient_of_output(of, 0), dim, start, start + extent, 1));
 }
 
 /* Tensors without a shape (one dimension, no elements) are left out. */
@@ -329,7 +329,7 @@ static bool cut(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tens
     weft_tensor *moved = ready_to_cut(a, n, sizes, dim);
     int64_t start = 0;
     for (int i = 0; i < n && moved != NULL; i++) {
-        outputs[i] = weft_slice(moved, dim, start, start + sizes[i]);
+        outputs[i] = weft_slice(moved, dim, start, start + sizes[i], 1);
         if (outputs[i] == NULL) {
             return false;
         }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "ops/convolution_arguments.h"
+#include "ops/reductions.h"
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
@@ -286,7 +287,7 @@ static weft_tensor *weight_of(const weft_gradient *of, int input, weft_tensor *r
 static weft_tensor *bias_of(const weft_call *call, weft_tensor *gradient)
 {
     static const int dims[] = { 0, 2, 3 };
-    return weft_sum_over(gradient, 1 + spatial_of(call), dims, false);
+    return weft_sum(gradient, weft_set_of_dims(1 + spatial_of(call), dims), false);
 }
 
 static bool gradients_of_forward(const weft_gradient *of)

@@ -102,7 +102,7 @@ static weft_tensor *slice_under(const folding *f, weft_tensor *x, int64_t tap)
 {
     int64_t stride = f->numbers[NUMBER_STRIDE], size = spread_of(f);
     x = shift_depth(f, x, f->numbers[NUMBER_PADDING] - tap * f->numbers[NUMBER_DILATION], size, f->padded_batch);
-    return x == NULL || stride == 1 ? x : weft_slice_step(x, f->depth_first ? 0 : 1, 0, size, stride);
+    return x == NULL || stride == 1 ? x : weft_slice(x, f->depth_first ? 0 : 1, 0, size, stride);
 }
 
 /* The slices of samples under all taps, [n, d, c, taps, h, w]. */
@@ -132,7 +132,7 @@ static weft_tensor *clear_added(const folding *f, weft_tensor *slices)
     if (slices == NULL || after[0] == 0) {
         return slices;
     }
-    slices = weft_slice(slices, 0, 0, f->depth);
+    slices = weft_slice(slices, 0, 0, f->depth, 1);
     return slices == NULL ? NULL
                           : weft_pad(slices, weft_layout_of(slices)->ndim, (const int64_t[6]){ 0 }, after,
                                      WEFT_PAD_CONSTANT, 0);
@@ -207,7 +207,7 @@ static weft_tensor *slices_of_result(const folding *f, weft_tensor *y)
     const int64_t *shape = weft_layout_of(y)->shape;
     int64_t outer = f->depth_first ? f->padded_depth : f->padded_batch, inner = f->depth_first ? f->batch : f->depth;
     y = weft_reshape(y, 6, (const int64_t[]){ outer, inner, shape[1] / f->taps, f->taps, shape[2], shape[3] });
-    return y == NULL ? NULL : weft_slice(y, 0, 0, f->depth_first ? f->depth : f->batch);
+    return y == NULL ? NULL : weft_slice(y, 0, 0, f->depth_first ? f->depth : f->batch, 1);
 }
 
 /* The slice of a tap at its places of a depth of size `size`. */
@@ -341,7 +341,7 @@ static bool give_gradients(const weft_gradient *of, bool transposes)
         done = weft_give_gradient(of, 1, transposes ? weight_of(call, x, g) : weight_of(call, g, x));
     }
     if (done && call->num_inputs > 2 && weft_gradient_wanted(of, 2)) {
-        done = weft_give_gradient(of, 2, weft_sum_over(g, 4, (const int[]){ 0, 2, 3, 4 }, false));
+        done = weft_give_gradient(of, 2, weft_sum(g, WEFT_DIM(0) | WEFT_DIM(2) | WEFT_DIM(3) | WEFT_DIM(4), false));
     }
     return done;
 }

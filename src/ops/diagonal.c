@@ -25,8 +25,8 @@ static weft_tensor *last_diagonal(weft_tensor *a, int64_t offset)
     int64_t count = weft_min_i64(rows - below, columns - right), first = below * columns + right;
     weft_tensor *flat = weft_flatten(a, last, last + 1);
     return flat == NULL ? NULL
-           : count == 0 ? weft_slice(flat, last, 0, 0)
-                        : weft_slice_step(flat, last, first, first + (count - 1) * (columns + 1) + 1, columns + 1);
+           : count == 0 ? weft_slice(flat, last, 0, 0, 1)
+                        : weft_slice(flat, last, first, first + (count - 1) * (columns + 1) + 1, columns + 1);
 }
 
 enum { DIAGONAL_OFFSET, DIAGONAL_DIM1, DIAGONAL_DIM2, DIAGONAL_NUMBERS };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ops/data_movement.h"
+#include "ops/reductions.h"
 
 enum { MAX_OPERANDS = WEFT_MAX_INPUTS, MAX_EQUATION = 6 * WEFT_MAX_SIZES };
 
@@ -110,7 +111,7 @@ static void sum_dims(operand *x, int count, const int dims[])
 {
     if (count > 0 && x->tensor != NULL) {
         weft_dtype type = weft_layout_of(x->tensor)->dtype;
-        weft_tensor *sum = weft_sum_over(x->tensor, count, dims, false);
+        weft_tensor *sum = weft_sum(x->tensor, weft_set_of_dims(count, dims), false);
         x->tensor = sum == NULL ? NULL : weft_to_type(sum, type);
     }
 }

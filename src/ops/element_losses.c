@@ -287,7 +287,7 @@ static weft_tensor *derivative_of_weighted_logit(const weft_call *call, int inpu
         weft_tensor *share = weft_add_scalar(weft_mul(excess, targets), 1);
         return weft_sub(weft_mul(share, weft_sigmoid(logits)), weft_mul(p, targets));
     }
-    weft_tensor *loss = weft_softplus_ex(weft_neg(logits), 1, 40);
+    weft_tensor *loss = weft_softplus(weft_neg(logits), 1, 40);
     return input == 1 ? weft_sub(weft_mul(excess, loss), logits) : weft_mul(targets, loss);
 }
 

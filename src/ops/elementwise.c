@@ -219,19 +219,19 @@ static bool take_bound(const char *function, const char *argument, weft_dtype dt
     return true;
 }
 
-weft_tensor *weft_clamp(weft_tensor *a, double least, double most)
+weft_tensor *weft_clamp(weft_tensor *a, double min, double max)
 {
     static const char function[] = "weft_clamp";
     if (weft_check_tensor(function, "a", a) == NULL ||
-        !take_bound(function, "least", weft_layout_of(a)->dtype, &least) ||
-        !take_bound(function, "most", weft_layout_of(a)->dtype, &most)) {
+        !take_bound(function, "min", weft_layout_of(a)->dtype, &min) ||
+        !take_bound(function, "max", weft_layout_of(a)->dtype, &max)) {
         return NULL;
     }
     return weft_dispatch(&(weft_call){ .function = function,
                                        .operation = &operation_clamp,
                                        .num_inputs = 1,
                                        .inputs = { a },
-                                       .scalars = { least, most } });
+                                       .scalars = { min, max } });
 }
 
 /* ---- of several tensors -------------------------------------------------------------------------------- */

@@ -170,7 +170,7 @@ WITH_INDICES(min_with_indices)
 static weft_call call_of(const char *function, const weft_operation *operation, weft_tensor *a, int dim,
                          bool keepdim)
 {
-    int64_t mask = weft_check_reduced_dims(function, a, 1, &dim);
+    int64_t mask = weft_check_reduced_dim(function, a, dim);
     bool right = mask >= 0 && weft_check_reduced_sizes(function, a, mask);
     return (weft_call){ .function = function,
                         .operation = right ? operation : NULL,

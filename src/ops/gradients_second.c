@@ -14,8 +14,8 @@ static int64_t size_of(const weft_tensor *a, int dim)
 /* Products of the elements before each one. */
 static weft_tensor *products_before(weft_tensor *a, int dim)
 {
-    weft_tensor *first = weft_slice(a, dim, 0, 1), *ones = first == NULL ? NULL : weft_ones_like(first);
-    weft_tensor *parts[] = { ones, weft_slice(a, dim, 0, size_of(a, dim) - 1) };
+    weft_tensor *first = weft_slice(a, dim, 0, 1, 1), *ones = first == NULL ? NULL : weft_ones_like(first);
+    weft_tensor *parts[] = { ones, weft_slice(a, dim, 0, size_of(a, dim) - 1, 1) };
     return ones == NULL || parts[1] == NULL ? NULL : weft_cumprod(weft_cat(2, parts, dim), dim);
 }
 
@@ -44,13 +44,13 @@ weft_tensor *weft_prod_gradient(weft_tensor *gradient, weft_tensor *a, int num_d
 static weft_tensor *sums_of_products_behind(weft_tensor *sums, weft_tensor *a, int dim)
 {
     int64_t size = size_of(a, dim);
-    weft_tensor *factors = weft_slice(a, dim, 1, size);
+    weft_tensor *factors = weft_slice(a, dim, 1, size, 1);
     for (int64_t known = 1; known < size && sums != NULL && factors != NULL; known *= 2) {
         int64_t open = size - known;
-        weft_tensor *more = weft_mul(factors, weft_slice(sums, dim, known, size));
-        weft_tensor *parts[] = { weft_add(weft_slice(sums, dim, 0, open), more), weft_slice(sums, dim, open, size) };
+        weft_tensor *more = weft_mul(factors, weft_slice(sums, dim, known, size, 1));
+        weft_tensor *parts[] = { weft_add(weft_slice(sums, dim, 0, open, 1), more), weft_slice(sums, dim, open, size, 1) };
         sums = parts[0] == NULL || parts[1] == NULL ? NULL : weft_cat(2, parts, dim);
-        factors = open > known ? weft_mul(weft_slice(factors, dim, 0, open - known), weft_slice(factors, dim, known, open))
+        factors = open > known ? weft_mul(weft_slice(factors, dim, 0, open - known, 1), weft_slice(factors, dim, known, open, 1))
                                : factors;
     }
     return factors == NULL ? NULL : sums;

@@ -178,17 +178,11 @@ static bool set_options(loss *l, const weft_cross_entropy_options *given)
     return true;
 }
 
-weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets)
-{
-    loss l = cross_entropy("weft_cross_entropy", logits, targets);
-    return run(&l);
-}
-
-weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets,
+weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets,
                                    const weft_cross_entropy_options *options)
 {
-    loss l = cross_entropy("weft_cross_entropy_ex", logits, targets);
-    return set_options(&l, options) ? run(&l) : NULL;
+    loss l = cross_entropy("weft_cross_entropy", logits, targets);
+    return options == NULL || set_options(&l, options) ? run(&l) : NULL;
 }
 
 static loss cross_entropy_backward(const char *function, weft_tensor *gradient, weft_tensor *logits,

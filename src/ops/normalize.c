@@ -150,7 +150,7 @@ static bool expand_matrix_norm(const weft_call *call, weft_tensor *outputs[])
     bool keeps = call->attributes.numbers[NUMBER_KEEPS] != 0;
     int64_t kind = call->attributes.numbers[NUMBER_KIND];
     if (kind == WEFT_MATRIX_FROBENIUS) {
-        outputs[0] = weft_norm_over(a, 2, 2, (const int[]){ -2, -1 }, keeps);
+        outputs[0] = weft_norm(a, 2, WEFT_DIM(-2) | WEFT_DIM(-1), keeps);
         return outputs[0] != NULL;
     }
     bool of_columns = kind == WEFT_MATRIX_ONE || kind == WEFT_MATRIX_MINUS_ONE;
@@ -237,7 +237,7 @@ static bool expand_glu(const weft_call *call, weft_tensor *outputs[])
     int64_t half = weft_layout_of(call->inputs[0])->shape[dim] / 2;
     weft_tensor *halves[2];
     for (int i = 0; i < 2; i++) {
-        halves[i] = weft_slice(call->inputs[0], dim, i * half, (i + 1) * half);
+        halves[i] = weft_slice(call->inputs[0], dim, i * half, (i + 1) * half, 1);
     }
     outputs[0] = weft_dispatch(&(weft_call){
         .function = call->function, .operation = &operation_gate, .num_inputs = 2, .inputs = { halves[0], halves[1] } });

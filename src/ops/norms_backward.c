@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "ops/norm_calls.h"
+#include "ops/reductions.h"
 
 static void write_backward_rule(const weft_call_layouts *call, char *text, size_t size)
 {
@@ -91,14 +92,14 @@ static weft_tensor *gradient_of_bias(const weft_norm_call *n)
         dims[d] = d;
     }
     if (n->first > 0 && type != own && weft_dtype_size(own) == 2) {
-        /* weft_sum_over() would round to 16 bits first. */
+        /* weft_sum() would round to 16 bits first. */
         int64_t others = ((int64_t)1 << n->first) - 1;
         return as_gain(n, n->gain,
                        weft_sum_statistic(n->function, WEFT_STATISTIC_SUM, n->gradient, NULL, others, 0));
     }
     /* Without a sum a tensor of its own, which the caller may modify. */
     weft_tensor *sum = n->first == 0 ? weft_squeeze_dims(n->function, n->gradient, 0)
-                                     : weft_sum_over(n->gradient, (int)n->first, dims, false);
+                                     : weft_sum(n->gradient, weft_set_of_dims((int)n->first, dims), false);
     return sum == NULL ? NULL : weft_to_type(sum, type);
 }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ops/norm_calls.h"
+#include "ops/reductions.h"
 
 /* The call's tensors, in f32 or f64, and the gradients of its outputs, those of a, gain and bias; NULL: zero. */
 typedef struct operands {
@@ -19,12 +20,12 @@ typedef struct slopes {
 
 static weft_tensor *mean_of(const operands *o, weft_tensor *x)
 {
-    return weft_mean_over(x, o->num_dims, o->dims, true);
+    return weft_mean(x, weft_set_of_dims(o->num_dims, o->dims), true);
 }
 
 static weft_tensor *sum_of(const operands *o, weft_tensor *x)
 {
-    return weft_sum_over(x, o->num_dims, o->dims, true);
+    return weft_sum(x, weft_set_of_dims(o->num_dims, o->dims), true);
 }
 
 /* Adds to a sum; NULL: it is zero so far. */

@@ -91,16 +91,16 @@ static weft_tensor *beside(weft_tensor *a, int d, int64_t count, bool behind, we
     weft_tensor *edge;
     switch (mode) {
     case WEFT_PAD_REFLECT:
-        edge = behind ? weft_slice(a, d, size - 1 - count, size - 1) : weft_slice(a, d, 1, count + 1);
+        edge = behind ? weft_slice(a, d, size - 1 - count, size - 1, 1) : weft_slice(a, d, 1, count + 1, 1);
         return edge == NULL ? NULL : weft_flip(edge, 1, &d);
     case WEFT_PAD_REPLICATE:
-        edge = behind ? weft_slice(a, d, size - 1, size) : weft_slice(a, d, 0, 1);
+        edge = behind ? weft_slice(a, d, size - 1, size, 1) : weft_slice(a, d, 0, 1, 1);
         for (int e = 0; e < WEFT_MAX_DIMS; e++) {
             shape[e] = e == d ? count : -1;
         }
         return edge == NULL ? NULL : weft_expand(edge, weft_layout_of(a)->ndim, shape);
     default:
-        return behind ? weft_slice(a, d, 0, count) : weft_slice(a, d, size - count, size);
+        return behind ? weft_slice(a, d, 0, count, 1) : weft_slice(a, d, size - count, size, 1);
     }
 }
 

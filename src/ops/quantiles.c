@@ -44,7 +44,7 @@ static line line_of(const weft_call *call)
 
 static weft_tensor *element_at(const line *l, weft_tensor *sorted, int64_t k)
 {
-    return sorted == NULL ? NULL : weft_slice(sorted, l->dim, k, k + 1);
+    return sorted == NULL ? NULL : weft_slice(sorted, l->dim, k, k + 1, 1);
 }
 
 /* In the result's shape; `result` has size 1 along the line. */
@@ -88,7 +88,7 @@ static weft_tensor *unless(const worst *w, weft_tensor *instead, weft_tensor *re
 /* The call with checked arguments; .operation NULL: the error is kept. */
 static weft_call call_of(const char *function, const weft_operation *operation, weft_tensor *a, int dim, bool keepdim)
 {
-    int64_t mask = weft_check_reduced_dims(function, a, 1, &dim);
+    int64_t mask = weft_check_reduced_dim(function, a, dim);
     bool right = mask >= 0 && weft_check_reduced_sizes(function, a, mask);
     return (weft_call){ .function = function,
                         .operation = right ? operation : NULL,

@@ -129,8 +129,8 @@ int weft_reduced_dims(const weft_call *call, int dims[])
 
 weft_tensor *weft_sum_again(const weft_gradient *of, weft_tensor *a)
 {
-    int dims[WEFT_MAX_DIMS], num_dims = weft_reduced_dims(of->call, dims);
-    return num_dims == 0 ? a : weft_sum_over(a, num_dims, dims, true);
+    int64_t mask = of->call->attributes.numbers[WEFT_REDUCTION_MASK];
+    return mask == 0 ? a : weft_sum(a, weft_dims_of_mask(mask), true);
 }
 
 static bool has_other_cuts(const weft_layout *layout)
@@ -188,7 +188,7 @@ static bool gradient_of_prod(const weft_gradient *of)
         return weft_give_gradient(of, 0, weft_prod_gradient(gradient, a, num_dims, dims));
     }
     weft_tensor *zero = weft_logical_not(a), *others = weft_masked_fill(a, zero, 1);
-    weft_tensor *product = others == NULL ? NULL : weft_prod_over(others, num_dims, dims, true);
+    weft_tensor *product = others == NULL ? NULL : weft_prod(others, weft_set_of_dims(num_dims, dims), true);
     weft_tensor *zeros = zero == NULL ? NULL : weft_sum_again(of, zero);
     weft_tensor *passed = product == NULL ? NULL : weft_mul(gradient, product);
     if (zeros == NULL || passed == NULL) {
@@ -263,34 +263,70 @@ const weft_operation *const weft_reduction_sum = &operation_sum, *const weft_red
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
-int64_t weft_check_reduced_dims(const char *function, weft_tensor *a, int num_dims, const int dims[])
+int weft_dims_of_mask(int64_t mask)
+{
+    return WEFT_ALL_DIMS | (int)mask << WEFT_MAX_DIMS;
+}
+
+int weft_set_of_dims(int num_dims, const int dims[])
+{
+    int set = WEFT_ALL_DIMS;
+    for (int i = 0; i < num_dims; i++) {
+        set |= WEFT_DIM(dims[i]);
+    }
+    return set;
+}
+
+/* Mask of the members of a set; -1 with the error kept. */
+static int64_t mask_of_set(const char *function, const weft_tensor *a, int set)
+{
+    int64_t mask = 0;
+    for (int dim = -WEFT_MAX_DIMS; dim < WEFT_MAX_DIMS; dim++) {
+        if (set >> (dim + WEFT_MAX_DIMS) & 1) {
+            int index = weft_wrap_dim(function, "dims", a, dim);
+            if (index < 0) {
+                return -1;
+            }
+            if (mask >> index & 1) {
+                weft_fail(WEFT_ERR_INVALID, function, "dims has dimension %d twice", index);
+                return -1;
+            }
+            mask |= (int64_t)1 << index;
+        }
+    }
+    return mask;
+}
+
+int64_t weft_check_reduced_dims(const char *function, weft_tensor *a, int dims)
 {
     if (weft_check_tensor(function, "a", a) == NULL) {
         return -1;
     }
     int ndim = weft_layout_of(a)->ndim;
-    if (num_dims == 0 || (num_dims == 1 && dims != NULL && dims[0] == WEFT_ALL_DIMS)) {
+    const int members = (1 << 2 * WEFT_MAX_DIMS) - 1;
+    if (dims == WEFT_ALL_DIMS) {
         return ((int64_t)1 << ndim) - 1;
     }
-    if (num_dims < 0 || num_dims > WEFT_MAX_DIMS || dims == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "num_dims is %d%s, expected 0 to %d", num_dims,
-                  dims == NULL ? " and dims NULL" : "", WEFT_MAX_DIMS);
+    int64_t mask;
+    if (dims > WEFT_ALL_DIMS && (dims & ~(WEFT_ALL_DIMS | members)) == 0) {
+        mask = mask_of_set(function, a, dims & members);
+    } else if (dims > WEFT_ALL_DIMS) {
+        weft_fail(WEFT_ERR_INVALID, function, "dims has a dimension outside -%d to %d", WEFT_MAX_DIMS, WEFT_MAX_DIMS - 1);
+        mask = -1;
+    } else {
+        int dim = weft_wrap_dim(function, "dim", a, dims);
+        mask = dim < 0 ? -1 : (int64_t)1 << dim;
+    }
+    return mask < 0 ? -1 : ndim == 0 ? 0 : mask;
+}
+
+int64_t weft_check_reduced_dim(const char *function, weft_tensor *a, int dim)
+{
+    if (dim > WEFT_ALL_DIMS) {
+        weft_fail(WEFT_ERR_INVALID, function, "dim is a set, expected one dimension or WEFT_ALL_DIMS");
         return -1;
     }
-    const char *name = num_dims == 1 ? "dim" : "dims";
-    int64_t mask = 0;
-    for (int i = 0; i < num_dims; i++) {
-        int dim = weft_wrap_dim(function, name, a, dims[i]);
-        if (dim < 0) {
-            return -1;
-        }
-        if (mask >> dim & 1) {
-            weft_fail(WEFT_ERR_INVALID, function, "dims has dimension %d twice", dim);
-            return -1;
-        }
-        mask |= (int64_t)1 << dim;
-    }
-    return ndim == 0 ? 0 : mask;
+    return weft_check_reduced_dims(function, a, dim);
 }
 
 bool weft_check_reduced_type(const char *function, const weft_tensor *a)
@@ -343,10 +379,10 @@ weft_tensor *weft_dispatch_reduction(const char *function, const weft_operation 
 }
 
 static weft_tensor *sum_like(const char *function, const weft_operation *operation, weft_tensor *a,
-                             int num_dims, const int dims[], bool keepdim, bool averages)
+                             int dims, bool keepdim, bool averages)
 {
     weft_reduction r = { function, operation, a, .keepdim = keepdim };
-    r.mask = weft_check_reduced_dims(function, a, num_dims, dims);
+    r.mask = weft_check_reduced_dims(function, a, dims);
     if (r.mask < 0 || (averages && !weft_check_reduced_type(function, a))) {
         return NULL;
     }
@@ -357,10 +393,10 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
 }
 
 static weft_tensor *extremum_like(const char *function, const weft_operation *operation, weft_tensor *a,
-                                  int num_dims, const int dims[], bool keepdim, bool needs_elements)
+                                  int dims, bool keepdim, bool needs_elements)
 {
     weft_reduction r = { function, operation, a, .keepdim = keepdim };
-    r.mask = weft_check_reduced_dims(function, a, num_dims, dims);
+    r.mask = weft_check_reduced_dims(function, a, dims);
     if (r.mask < 0 || (needs_elements && !weft_check_reduced_sizes(function, a, r.mask))) {
         return NULL;
     }
@@ -384,31 +420,24 @@ weft_tensor *weft_sum_statistic(const char *function, weft_row_statistic kind, w
 
 /* ---- public -------------------------------------------------------------------------------------------- */
 
-/* Variants over one dimension or all, and over several. */
 #define PUBLIC(name, call)                                                                                   \
-    weft_tensor *weft_##name(weft_tensor *a, int dim, bool keepdim)                                          \
+    weft_tensor *weft_##name(weft_tensor *a, int dims, bool keepdim)                                         \
     {                                                                                                        \
         static const char function[] = "weft_" #name;                                                        \
-        const int num_dims = 1, *const dims = &dim;                                                          \
-        return call;                                                                                         \
-    }                                                                                                        \
-    weft_tensor *weft_##name##_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim)            \
-    {                                                                                                        \
-        static const char function[] = "weft_" #name "_over";                                                \
         return call;                                                                                         \
     }
 
-PUBLIC(sum, sum_like(function, &operation_sum, a, num_dims, dims, keepdim, false))
-PUBLIC(mean, sum_like(function, &operation_sum, a, num_dims, dims, keepdim, true))
-PUBLIC(prod, sum_like(function, &operation_prod, a, num_dims, dims, keepdim, false))
-PUBLIC(max, extremum_like(function, &operation_max, a, num_dims, dims, keepdim, true))
-PUBLIC(min, extremum_like(function, &operation_min, a, num_dims, dims, keepdim, true))
-PUBLIC(any, extremum_like(function, &operation_any, a, num_dims, dims, keepdim, false))
-PUBLIC(all, extremum_like(function, &operation_all, a, num_dims, dims, keepdim, false))
+PUBLIC(sum, sum_like(function, &operation_sum, a, dims, keepdim, false))
+PUBLIC(mean, sum_like(function, &operation_sum, a, dims, keepdim, true))
+PUBLIC(prod, sum_like(function, &operation_prod, a, dims, keepdim, false))
+PUBLIC(max, extremum_like(function, &operation_max, a, dims, keepdim, true))
+PUBLIC(min, extremum_like(function, &operation_min, a, dims, keepdim, true))
+PUBLIC(any, extremum_like(function, &operation_any, a, dims, keepdim, false))
+PUBLIC(all, extremum_like(function, &operation_all, a, dims, keepdim, false))
 
 weft_tensor *weft_only_sum(const char *function, weft_tensor *scalar)
 {
-    return sum_like(function, &operation_sum, scalar, 0, NULL, false, false);
+    return sum_like(function, &operation_sum, scalar, WEFT_ALL_DIMS, false, false);
 }
 
 /* ---- variance ------------------------------------------------------------------------------------------ */
@@ -465,10 +494,9 @@ static const weft_operation operation_var = {
     .expand = expand_var,
 };
 
-static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims, const int dims[],
-                             double correction, bool keepdim)
+static weft_tensor *variance(const char *function, weft_tensor *a, int dims, double correction, bool keepdim)
 {
-    int64_t mask = weft_check_reduced_dims(function, a, num_dims, dims);
+    int64_t mask = weft_check_reduced_dims(function, a, dims);
     if (mask < 0 || !weft_check_reduced_type(function, a)) {
         return NULL;
     }
@@ -476,14 +504,9 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
     return weft_dispatch_reduction(function, &operation_var, a, mask, keepdim, correction, count > 0 && count > correction);
 }
 
-weft_tensor *weft_var(weft_tensor *a, int dim, double correction, bool keepdim)
+weft_tensor *weft_var(weft_tensor *a, int dims, double correction, bool keepdim)
 {
-    return variance("weft_var", a, 1, &dim, correction, keepdim);
-}
-
-weft_tensor *weft_var_over(weft_tensor *a, int num_dims, const int dims[], double correction, bool keepdim)
-{
-    return variance("weft_var_over", a, num_dims, dims, correction, keepdim);
+    return variance("weft_var", a, dims, correction, keepdim);
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------- */

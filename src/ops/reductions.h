@@ -35,8 +35,13 @@ extern const weft_operation *const weft_reduction_sum_abs, *const weft_reduction
 weft_tensor *weft_dispatch_reduction(const char *function, const weft_operation *operation, weft_tensor *a, int64_t mask,
                                      bool keepdim, double scalar, int way);
 
-/* Mask of the reduced dimensions, 0 for a scalar; -1 with the error kept. num_dims 0, or WEFT_ALL_DIMS alone: all. */
-int64_t weft_check_reduced_dims(const char *function, weft_tensor *a, int num_dims, const int dims[]);
+/* Mask of the reduced dimensions, 0 for a scalar; -1 with the error kept. dims: as in weft_sum(). */
+int64_t weft_check_reduced_dims(const char *function, weft_tensor *a, int dims);
+/* The same, but no set of several dimensions. */
+int64_t weft_check_reduced_dim(const char *function, weft_tensor *a, int dim);
+/* The set of the dimensions in a mask, and in a list; without any: all. */
+int weft_dims_of_mask(int64_t mask);
+int weft_set_of_dims(int num_dims, const int dims[]);
 /* False with the error kept: a live tensor has no floating type. */
 bool weft_check_reduced_type(const char *function, const weft_tensor *a);
 /* False with the error kept: a reduced dimension has size 0. */

@@ -51,7 +51,7 @@ static bool expand_rotary(const weft_call *call, weft_tensor *outputs[])
     }
     weft_tensor *cosine = weft_to_type(weft_cos(angles), wide);
     weft_tensor *sine = weft_to_type(weft_scale(weft_sin(angles), call->scalars[WEFT_ROTARY_SIGN]), wide);
-    weft_tensor *x = weft_slice(a, last, 0, half), *y = weft_slice(a, last, half, 2 * half);
+    weft_tensor *x = weft_slice(a, last, 0, half, 1), *y = weft_slice(a, last, half, 2 * half, 1);
     weft_tensor *halves[] = { weft_sub(weft_mul(x, cosine), weft_mul(y, sine)), weft_add(weft_mul(y, cosine), weft_mul(x, sine)) };
     bool done = halves[0] != NULL && halves[1] != NULL;
     outputs[0] = done ? weft_to_type(weft_cat(2, halves, last), layout->dtype) : NULL;

@@ -35,7 +35,7 @@ static weft_tensor *places_of(const char *function, weft_tensor *truths, int64_t
         ends == NULL ? NULL : weft_masked_fill(weft_add_scalar(ends, -1), weft_logical_not(whole), (double)count);
     weft_tensor *line = targets == NULL ? NULL : weft_arange(WEFT_I64, 0, (double)size, 1, mesh, NULL);
     weft_tensor *all = line == NULL ? NULL : weft_scatter_by(function, WEFT_SUM, line, 0, false, targets, count + 1);
-    return all == NULL ? NULL : weft_slice(all, 0, 0, count);
+    return all == NULL ? NULL : weft_slice(all, 0, 0, count, 1);
 }
 
 /* A tensor, broadcast to a shape, as one line. */

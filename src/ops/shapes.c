@@ -1,5 +1,6 @@
 /* Dimensions: size 1, permutations, repetition. */
 #include "ops/data_movement.h"
+#include "ops/reductions.h"
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
@@ -174,28 +175,18 @@ weft_tensor *weft_transpose(weft_tensor *a, int dim0, int dim1)
     return permute(function, a, dims);
 }
 
-weft_tensor *weft_movedim(weft_tensor *a, int from, int to)
+weft_tensor *weft_movedim(weft_tensor *a, int num, const int from[], const int to[])
 {
     static const char function[] = "weft_movedim";
-    from = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_wrap_dim(function, "from", a, from);
-    to = from < 0 ? -1 : weft_wrap_dim(function, "to", a, to);
-    if (to < 0) {
+    int source[WEFT_MAX_DIMS], target[WEFT_MAX_DIMS], dims[WEFT_MAX_DIMS] = { 0 };
+    if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
-    int dims[WEFT_MAX_DIMS];
-    for (int d = 0, next = 0; d < weft_layout_of(a)->ndim; d++) {
-        next += next == from;
-        dims[d] = d == to ? from : next++;
+    if (weft_layout_of(a)->ndim == 0 && num == 1 && from != NULL && to != NULL) { /* a scalar accepts 0 and -1 */
+        bool right = weft_wrap_dim(function, "from", a, from[0]) >= 0 && weft_wrap_dim(function, "to", a, to[0]) >= 0;
+        return right ? permute(function, a, dims) : NULL;
     }
-    return permute(function, a, dims);
-}
-
-weft_tensor *weft_movedims(weft_tensor *a, int num, const int from[], const int to[])
-{
-    static const char function[] = "weft_movedims";
-    int source[WEFT_MAX_DIMS], target[WEFT_MAX_DIMS], dims[WEFT_MAX_DIMS];
-    if (weft_check_tensor(function, "a", a) == NULL || !weft_check_own_dims(function, a, num, from, source) ||
-        !weft_check_own_dims(function, a, num, to, target)) {
+    if (!weft_check_own_dims(function, a, num, from, source) || !weft_check_own_dims(function, a, num, to, target)) {
         return NULL;
     }
     int64_t moved = 0;
@@ -328,7 +319,7 @@ static bool expand_sum_to(const weft_call *call, weft_tensor *outputs[])
         dims[num_dims] = d;
         num_dims += (int)(call->attributes.numbers[0] >> d & 1);
     }
-    weft_tensor *sum = weft_sum_over(a, num_dims, dims, true);
+    weft_tensor *sum = weft_sum(a, weft_set_of_dims(num_dims, dims), true);
     outputs[0] = sum == NULL ? NULL : weft_squeeze_dims(call->function, sum, call->attributes.numbers[1]);
     return outputs[0] != NULL;
 }

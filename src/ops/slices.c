@@ -88,14 +88,9 @@ static weft_tensor *take_slice(const char *function, weft_tensor *a, int dim, in
     return weft_dispatch_move(function, &operation_slice, a, &attributes);
 }
 
-weft_tensor *weft_slice(weft_tensor *a, int dim, int64_t start, int64_t stop)
+weft_tensor *weft_slice(weft_tensor *a, int dim, int64_t start, int64_t stop, int64_t step)
 {
-    return take_slice("weft_slice", a, dim, start, stop, 1);
-}
-
-weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, int64_t stop, int64_t step)
-{
-    return take_slice("weft_slice_step", a, dim, start, stop, step);
+    return take_slice("weft_slice", a, dim, start, stop, step);
 }
 
 /* The inverse of describe_slice(); sizes[0]: of the output. */
@@ -298,7 +293,7 @@ bool weft_add_to_slice(const weft_call *call, weft_tensor *whole, weft_tensor *p
     }
     weft_tensor *sum = NULL;
     if (part != NULL) {
-        weft_tensor *former = weft_slice(whole, dim, start, start + weft_layout_of(part)->shape[dim]);
+        weft_tensor *former = weft_slice(whole, dim, start, start + weft_layout_of(part)->shape[dim], 1);
         sum = former == NULL ? NULL : weft_add(former, part);
     }
     bool done = weft_scope_close_keeping(1, &sum, NULL, NULL) && sum != NULL;

@@ -6,13 +6,13 @@
 #include "ops/row_reduce.h"
 #include "ops/vector_norms.h"
 
-typedef weft_tensor *reduce_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
+typedef weft_tensor *reduce_over(weft_tensor *a, int dims, bool keepdim);
 
 /* `reduce` over the call's dimensions; no dimensions: a scalar, which all of its dimensions are. NULL for NULL. */
 static weft_tensor *over(const weft_call *call, reduce_over *reduce, weft_tensor *a, bool keepdim)
 {
-    int dims[WEFT_MAX_DIMS], num_dims = weft_reduced_dims(call, dims);
-    return a == NULL ? NULL : reduce(a, num_dims, dims, keepdim);
+    int dims = weft_dims_of_mask(call->attributes.numbers[WEFT_REDUCTION_MASK]);
+    return a == NULL ? NULL : reduce(a, dims, keepdim);
 }
 
 static bool keeps(const weft_call *call)
@@ -42,10 +42,10 @@ static bool give(const weft_call *call, weft_tensor *result, weft_tensor *output
     return outputs[0] != NULL;
 }
 
-static weft_tensor *reduced(const char *function, const weft_operation *operation, weft_tensor *a, int num_dims,
-                            const int dims[], bool keepdim)
+static weft_tensor *reduced(const char *function, const weft_operation *operation, weft_tensor *a, int dims,
+                            bool keepdim)
 {
-    int64_t mask = weft_check_reduced_dims(function, a, num_dims, dims);
+    int64_t mask = weft_check_reduced_dims(function, a, dims);
     return mask < 0 ? NULL
                     : weft_dispatch(&(weft_call){
                           .function = function,
@@ -58,13 +58,9 @@ static weft_tensor *reduced(const char *function, const weft_operation *operatio
 }
 
 #define PUBLIC(name)                                                                                         \
-    weft_tensor *weft_##name(weft_tensor *a, int dim, bool keepdim)                                          \
+    weft_tensor *weft_##name(weft_tensor *a, int dims, bool keepdim)                                         \
     {                                                                                                        \
-        return reduced("weft_" #name, &operation_##name, a, 1, &dim, keepdim);                               \
-    }                                                                                                        \
-    weft_tensor *weft_##name##_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim)            \
-    {                                                                                                        \
-        return reduced("weft_" #name "_over", &operation_##name, a, num_dims, dims, keepdim);                \
+        return reduced("weft_" #name, &operation_##name, a, dims, keepdim);                                  \
     }
 
 /* ---- logarithms of sums of exponentials ---------------------------------------------------------------- */
@@ -72,7 +68,7 @@ static weft_tensor *reduced(const char *function, const weft_operation *operatio
 /* The largest element, 0 where it is infinite: infinity minus infinity is not 0. */
 static weft_tensor *finite_largest(const weft_call *call, weft_tensor *a)
 {
-    weft_tensor *largest = over(call, weft_max_over, a, true);
+    weft_tensor *largest = over(call, weft_max, a, true);
     largest = weft_place_like(call->function, largest, weft_layout_of(a),
                               call->attributes.numbers[WEFT_REDUCTION_MASK]);
     return largest == NULL ? NULL : weft_masked_fill(largest, weft_isinf(largest), 0);
@@ -88,12 +84,12 @@ static bool expand_logsumexp(const weft_call *call, weft_tensor *outputs[])
 {
     weft_tensor *a = wide_input(call);
     if (a == NULL || count_of(call) == 0) {
-        weft_tensor *sum = over(call, weft_sum_over, a, keeps(call));
+        weft_tensor *sum = over(call, weft_sum, a, keeps(call));
         return give(call, sum == NULL ? NULL : weft_log(sum), outputs);
     }
     weft_tensor *largest = finite_largest(call, a);
     weft_tensor *differences = largest == NULL ? NULL : weft_sub(a, largest);
-    weft_tensor *sum = over(call, weft_sum_over, differences == NULL ? NULL : weft_exp(differences), true);
+    weft_tensor *sum = over(call, weft_sum, differences == NULL ? NULL : weft_exp(differences), true);
     weft_tensor *result = sum == NULL ? NULL : weft_add(weft_log(sum), largest);
     return give(call, without_reduced_dims(call, result), outputs);
 }
@@ -121,18 +117,18 @@ PUBLIC(logsumexp)
 /* How many elements of each result are numbers. */
 static weft_tensor *count_numbers(const weft_call *call, weft_tensor *a, bool keepdim)
 {
-    return over(call, weft_sum_over, weft_logical_not(weft_isnan(a)), keepdim);
+    return over(call, weft_sum, weft_logical_not(weft_isnan(a)), keepdim);
 }
 
 static weft_tensor *sum_numbers(const weft_call *call, weft_tensor *a)
 {
-    return over(call, weft_sum_over, a == NULL ? NULL : weft_masked_fill(a, weft_isnan(a), 0), keeps(call));
+    return over(call, weft_sum, a == NULL ? NULL : weft_masked_fill(a, weft_isnan(a), 0), keeps(call));
 }
 
 static bool expand_nansum(const weft_call *call, weft_tensor *outputs[])
 {
     if (!weft_dtype_is_floating(weft_layout_of(call->inputs[0])->dtype)) {
-        outputs[0] = over(call, weft_sum_over, call->inputs[0], keeps(call));
+        outputs[0] = over(call, weft_sum, call->inputs[0], keeps(call));
         return outputs[0] != NULL;
     }
     return give(call, sum_numbers(call, wide_input(call)), outputs);
@@ -192,8 +188,8 @@ static weft_tensor *shifted(const weft_call *call, weft_tensor *a, weft_tensor *
         return a;
     }
     const int64_t mask = call->attributes.numbers[WEFT_REDUCTION_MASK];
-    weft_tensor *largest = weft_place_like(call->function, over(call, weft_max_over, a, true), weft_layout_of(a), mask);
-    weft_tensor *least = weft_place_like(call->function, over(call, weft_min_over, a, true), weft_layout_of(a), mask);
+    weft_tensor *largest = weft_place_like(call->function, over(call, weft_max, a, true), weft_layout_of(a), mask);
+    weft_tensor *least = weft_place_like(call->function, over(call, weft_min, a, true), weft_layout_of(a), mask);
     weft_tensor *range = largest == NULL || least == NULL ? NULL : weft_sub(largest, least);
     *scale = range == NULL ? NULL : weft_range_scale_of(call->function, range);
     return *scale == NULL ? NULL : weft_mul(weft_sub(a, largest), *scale);
@@ -230,7 +226,7 @@ static bool expand_std(const weft_call *call, weft_tensor *outputs[])
 /* (a - mean) / ((count - correction) std); 0 where std is 0. */
 static bool gradient_of_std(const weft_gradient *of)
 {
-    weft_tensor *a = of->call->inputs[0], *mean = over(of->call, weft_mean_over, a, true);
+    weft_tensor *a = of->call->inputs[0], *mean = over(of->call, weft_mean, a, true);
     weft_tensor *result = weft_with_reduced_dims(of, of->outputs[0]);
     weft_tensor *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
     if (mean == NULL || result == NULL || gradient == NULL) {
@@ -248,10 +244,10 @@ static const weft_operation operation_std = {
     .expand = expand_std,
 };
 
-static weft_tensor *deviation(const char *function, weft_tensor *a, int num_dims, const int dims[], double correction,
+static weft_tensor *deviation(const char *function, weft_tensor *a, int dims, double correction,
                               bool keepdim)
 {
-    int64_t mask = weft_check_reduced_dims(function, a, num_dims, dims);
+    int64_t mask = weft_check_reduced_dims(function, a, dims);
     if (mask < 0) {
         return NULL;
     }
@@ -268,14 +264,9 @@ static weft_tensor *deviation(const char *function, weft_tensor *a, int num_dims
         .scalars = { correction } });
 }
 
-weft_tensor *weft_std(weft_tensor *a, int dim, double correction, bool keepdim)
+weft_tensor *weft_std(weft_tensor *a, int dims, double correction, bool keepdim)
 {
-    return deviation("weft_std", a, 1, &dim, correction, keepdim);
-}
-
-weft_tensor *weft_std_over(weft_tensor *a, int num_dims, const int dims[], double correction, bool keepdim)
-{
-    return deviation("weft_std_over", a, num_dims, dims, correction, keepdim);
+    return deviation("weft_std", a, dims, correction, keepdim);
 }
 
 const weft_operation *const weft_statistic_operations[] = { &operation_logsumexp, &operation_nansum,

@@ -146,7 +146,7 @@ UNARY(exp2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(exp2))
 UNARY(erf, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(erf))
 UNARY(erfc, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(erfc))
 GRADIENT(lgamma, weft_mul(g, weft_digamma(a)))
-GRADIENT(digamma, weft_mul(g, weft_polygamma(1, a)))
+GRADIENT(digamma, weft_mul(g, weft_polygamma(a, 1)))
 UNARY(erfinv, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(erfinv))
 UNARY(lgamma, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, ONE(lgamma, IN_0))
 UNARY(digamma, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, ONE(digamma, IN_0))
@@ -169,7 +169,7 @@ static const weft_operation operation_trigamma = {
     .kernel = WEFT_KERNEL_trigamma,
 };
 
-weft_tensor *weft_polygamma(int n, weft_tensor *a)
+weft_tensor *weft_polygamma(weft_tensor *a, int n)
 {
     static const char function[] = "weft_polygamma";
     if (weft_check_tensor(function, "a", a) == NULL) {

@@ -63,7 +63,7 @@ static weft_tensor *sum_powers(const weft_reduction *r, weft_tensor *scale)
 static weft_tensor *sum_of_powers(const char *function, weft_tensor *a, double p, weft_tensor *scale)
 {
     const weft_layout *layout = weft_layout_of(a);
-    weft_reduction r = { function, .a = a, .p = p, .mask = weft_check_reduced_dims(function, a, 0, NULL) };
+    weft_reduction r = { function, .a = a, .p = p, .mask = weft_check_reduced_dims(function, a, WEFT_ALL_DIMS) };
     if (scale != NULL) {
         const int64_t ones[WEFT_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
         scale = weft_place_like(function, weft_reshape(scale, layout->ndim, ones), layout, -1);
@@ -296,9 +296,9 @@ int weft_way_of_norm(double p)
     return p == 0 ? 0 : p == 1 ? 1 : p == 2 ? 2 : isinf(p) ? 3 : p < 1 ? 4 : p <= 6 ? 5 : 6;
 }
 
-static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num_dims, const int dims[], bool keepdim)
+static weft_tensor *norm(const char *function, weft_tensor *a, double p, int dims, bool keepdim)
 {
-    int64_t mask = weft_check_reduced_dims(function, a, num_dims, dims);
+    int64_t mask = weft_check_reduced_dims(function, a, dims);
     if (mask < 0 || !weft_check_reduced_type(function, a)) {
         return NULL;
     }
@@ -310,14 +310,9 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
     return right ? weft_dispatch_reduction(function, &operation_norm, a, mask, keepdim, p, weft_way_of_norm(p)) : NULL;
 }
 
-weft_tensor *weft_norm(weft_tensor *a, double p, int dim, bool keepdim)
+weft_tensor *weft_norm(weft_tensor *a, double p, int dims, bool keepdim)
 {
-    return norm("weft_norm", a, p, 1, &dim, keepdim);
-}
-
-weft_tensor *weft_norm_over(weft_tensor *a, double p, int num_dims, const int dims[], bool keepdim)
-{
-    return norm("weft_norm_over", a, p, num_dims, dims, keepdim);
+    return norm("weft_norm", a, p, dims, keepdim);
 }
 
 const weft_operation *const weft_vector_norm_operations[] = {

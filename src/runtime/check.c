@@ -109,22 +109,6 @@ const weft_layout *weft_layout_of_boxes(const char *function, const weft_layout 
     return weft_check_layout(function, layout->mesh, placements, layout->ndim, layout->shape, layout->dtype);
 }
 
-weft_status weft_print_to_text(const char *function, weft_print_function print, const void *printed, char *text,
-                               size_t size, size_t *length)
-{
-    if (text == NULL && size > 0) {
-        return weft_fail(WEFT_ERR_INVALID, function, "text is NULL with size %zu", size);
-    }
-    weft_text_file file;
-    if (!weft_text_file_open(&file)) {
-        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text");
-    }
-    weft_status status = print(function, printed, file.file);
-    bool right = status == WEFT_OK;
-    bool complete = weft_text_file_close(&file, right ? text : NULL, right ? size : 0, right ? length : NULL);
-    return right && !complete ? weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text") : status;
-}
-
 bool weft_give_struct(const char *function, const char *argument, void *given, size_t size, const void *own, size_t own_size)
 {
     if (given == NULL) {

@@ -1,12 +1,12 @@
-/* weft_print_machine() and its text variant. */
+/* weft_print_machine(). */
 #include <limits.h>
 
 #include "machine/keep.h"
 #include "runtime/runtime.h"
 
-static weft_status print_machine(const char *function, const void *nothing, FILE *file)
+weft_status weft_print_machine(FILE *file)
 {
-    (void)nothing;
+    static const char function[] = "weft_print_machine";
     weft_status status = weft_require_init(function);
     if (status != WEFT_OK) {
         return status;
@@ -28,14 +28,4 @@ static weft_status print_machine(const char *function, const void *nothing, FILE
                                               .messages = &state->messages },
                        file);
     return WEFT_OK;
-}
-
-weft_status weft_print_machine(FILE *file)
-{
-    return print_machine("weft_print_machine", NULL, file);
-}
-
-weft_status weft_print_machine_text(char *text, size_t size, size_t *length)
-{
-    return weft_print_to_text("weft_print_machine_text", print_machine, NULL, text, size, length);
 }

@@ -176,10 +176,6 @@ bool weft_may_call(void);
 
 /* False with an error kept that names the wrong argument. */
 bool weft_check_shape(const char *function, int ndim, const int64_t shape[]);
-/* Writes the text of a printing function into a buffer of the program's. */
-typedef weft_status (*weft_print_function)(const char *function, const void *printed, FILE *file);
-weft_status weft_print_to_text(const char *function, weft_print_function print, const void *printed, char *text,
-                               size_t size, size_t *length);
 /* Copies an options struct into `own`; missing members are 0. `given_size`: its member `size`; `first`:
  * the size that 0 stands for. False with the error kept. */
 bool weft_check_options(const char *function, void *own, size_t own_size, const void *given, size_t given_size,
@@ -187,9 +183,9 @@ bool weft_check_options(const char *function, void *own, size_t own_size, const 
 /* Copies a struct into the program's, which has `size` bytes and may be of another version of weft: members that this one does not
  * know become 0. False with the error kept: a NULL argument, or no such size. */
 bool weft_give_struct(const char *function, const char *argument, void *given, size_t size, const void *own, size_t own_size);
+/* A struct that has been appended to since version 0.2 passes its size in 0.2 to weft_check_options() instead. */
 #define WEFT_TAKE_OPTIONS(function, own, given)                                                              \
-    weft_check_options(function, (own), sizeof(*(own)), (given), (given)->size,                              \
-                       (size_t)((const char *)&(given)->size - (const char *)(given)) + sizeof((given)->size))
+    weft_check_options(function, (own), sizeof(*(own)), (given), (given)->size, sizeof(*(own)))
 bool weft_check_dtype(const char *function, weft_dtype dtype);
 /* The mesh of an argument: a live mesh, or for NULL the top of the stack. NULL with the error kept. */
 weft_mesh_impl *weft_check_mesh(const char *function, const weft_mesh *mesh);

@@ -148,9 +148,9 @@ weft_status weft_explain_end(void)
     return WEFT_OK;
 }
 
-static weft_status print_explained(const char *function, const void *nothing, FILE *file)
+weft_status weft_explain(FILE *file)
 {
-    (void)nothing;
+    static const char function[] = "weft_explain";
     if (weft_require_init(function) != WEFT_OK) {
         return weft_latest_status();
     }
@@ -167,16 +167,6 @@ static weft_status print_explained(const char *function, const void *nothing, FI
     return fwrite(e->text.characters, 1, e->text.length, file) == e->text.length
                ? WEFT_OK
                : weft_fail(WEFT_ERR_IO, function, "writing failed");
-}
-
-weft_status weft_explain(FILE *file)
-{
-    return print_explained("weft_explain", NULL, file);
-}
-
-weft_status weft_explain_text(char *text, size_t size, size_t *length)
-{
-    return weft_print_to_text("weft_explain_text", print_explained, NULL, text, size, length);
 }
 
 void weft_explained_stop(void)

@@ -242,9 +242,8 @@ int weft_region_counts(int max, weft_region_counters counters[])
     return count;
 }
 
-static weft_status print_rows(const char *function, const void *nothing, FILE *file)
+static weft_status print_rows(const char *function, FILE *file)
 {
-    (void)nothing;
     fprintf(file, "%-32s %-28s %8s %8s %8s %10s %14s %10s\n", "region", "function", "calls", "tasks", "stages", "transfers",
             "bytes", "messages");
     const weft_region_counters *rows = regions() == NULL ? NULL : regions()->rows.items;
@@ -263,15 +262,7 @@ weft_status weft_print_regions(FILE *file)
     if (weft_require_init(function) != WEFT_OK) {
         return weft_latest_status();
     }
-    return file == NULL ? weft_fail(WEFT_ERR_INVALID, function, "file is NULL") : print_rows(function, NULL, file);
-}
-
-weft_status weft_print_regions_text(char *text, size_t size, size_t *length)
-{
-    static const char function[] = "weft_print_regions_text";
-    return weft_require_init(function) != WEFT_OK
-               ? weft_latest_status()
-               : weft_print_to_text(function, print_rows, NULL, text, size, length);
+    return file == NULL ? weft_fail(WEFT_ERR_INVALID, function, "file is NULL") : print_rows(function, file);
 }
 
 void weft_regions_stop(void)

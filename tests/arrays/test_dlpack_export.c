@@ -72,7 +72,7 @@ static void test_values(void **state)
         random_placements(&random, mesh, ndim, false, placements);
         weft_tensor *x = weft_to_type(weft_rand(WEFT_F32, ndim, shape, mesh, placements), dtype);
         if (ndim > 0 && shape[0] > 2) { /* in the memory of x, where it may */
-            x = weft_slice(x, 0, 1, shape[0]);
+            x = weft_slice(x, 0, 1, shape[0], 1);
         }
         assert_no_error();
         for (int local = 0; local < weft_local_ranks(); local++) {

@@ -17,7 +17,7 @@ CALL(call_pad_circular, pad(x[0], WEFT_PAD_CIRCULAR, 0))
 CALL(call_diagonal, weft_diagonal(x[0], 0, 0, 1))
 CALL(call_diagonal_below, weft_diagonal(x[0], -1, 2, 0))
 CALL(call_trace, weft_trace(x[0]))
-CALL(call_movedims, weft_movedims(x[0], 2, (int[]){ 0, 1 }, (int[]){ 2, 0 }))
+CALL(call_movedims, weft_movedim(x[0], 2, (int[]){ 0, 1 }, (int[]){ 2, 0 }))
 CALL(call_scatter, weft_scatter(x[0], 0, x[1], x[2]))
 CALL(call_scatter_scalar, weft_scatter_scalar(x[0], 0, x[1], 1.5))
 CALL(call_index_copy, weft_index_copy(x[0], 1, x[1], x[2]))
@@ -71,7 +71,7 @@ static weft_tensor *cross_entropy(weft_tensor *const x[], weft_loss_reduction re
     options.reduction = reduction;
     options.label_smoothing = smoothing;
     options.weight = x[2];
-    return weft_cross_entropy_ex(x[0], x[1], &options);
+    return weft_cross_entropy(x[0], x[1], &options);
 }
 
 static weft_tensor *cross_entropy_backward(weft_tensor *const x[], weft_loss_reduction reduction, double smoothing)

@@ -10,7 +10,7 @@ UNARY_CALL(gelu_tanh)
 UNARY_CALL(mish)
 UNARY_CALL(hardsigmoid)
 UNARY_CALL(selu)
-CALL(call_softplus_ex, weft_softplus_ex(x[0], 1.5, 2))
+CALL(call_softplus_ex, weft_softplus(x[0], 1.5, 2))
 
 CALL(call_fmax, weft_fmax(x[0], x[1]))
 CALL(call_fmin, weft_fmin(x[0], x[1]))

@@ -41,7 +41,7 @@ static weft_tensor *mlp_loss(weft_tensor *const x[])
     weft_tensor *z = weft_matmul(n, x[4]);
     int32_t next[7] = { 0, 2, 1, 3, 3, 0, 2 };
     weft_tensor *targets = weft_distribute(WEFT_I32, 1, (int64_t[]){ 7 }, next, weft_tensor_mesh(z), NULL);
-    return weft_cross_entropy(z, targets);
+    return weft_cross_entropy(z, targets, NULL);
 }
 
 /* One value is used in many places, by several contributions of several layouts. */
@@ -60,7 +60,7 @@ static weft_tensor *parts_loss(weft_tensor *const x[])
     weft_tensor *order[] = { pieces[2], pieces[0], pieces[2] };
     weft_tensor *joined = weft_cat(3, order, 0);
     weft_tensor *turned = weft_transpose(weft_roll(joined, 1, 1), 0, 1);
-    weft_tensor *sliced = weft_slice_step(turned, 0, 0, 5, 2);
+    weft_tensor *sliced = weft_slice(turned, 0, 0, 5, 2);
     return weft_sum(weft_mul(weft_exp(sliced), weft_sum(weft_select(pieces[1], 0, 1), 0, false)), WEFT_ALL_DIMS, false);
 }
 
@@ -192,7 +192,7 @@ static void check_program(const program *p, int tries)
         assert_true(weft_requires_grad(loss));
         assert_false(weft_is_leaf(loss));
         if (n % 2 == 0) {
-            assert_int_equal(weft_backward(loss), WEFT_OK);
+            assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
         } else {
             assert_int_equal(weft_gradients(1, &loss, NULL, p->num_inputs, x, n % 4 == 1, gradients), WEFT_OK);
         }
@@ -232,7 +232,7 @@ static void test_e2_gradient_layouts(void **state)
     assert_error(WEFT_ERR_LAYOUT, "Partial");
     assert_int_equal(weft_set_grad_placements(w, &rows), WEFT_OK);
     weft_tensor *y = weft_matmul(x, w), *z = weft_matmul(weft_scale(x, 2), w);
-    assert_int_equal(weft_backward(weft_sum(weft_add(y, z), WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(weft_add(y, z), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_all(weft_grad(w), 18);
     assert_int_equal(weft_tensor_placements(weft_grad(w))[0].kind, WEFT_SHARD);
 
@@ -264,7 +264,7 @@ static void test_regather(void **state)
         weft_set_regather(w, again);
         weft_tensor *whole = weft_redistribute(w, NULL, NULL);
         weft_tensor *y = weft_mul(weft_matmul(weft_exp(whole), weft_transpose(x, 0, 1)), weft_matmul(whole, x));
-        assert_int_equal(weft_backward(weft_sum(y, WEFT_ALL_DIMS, false)), WEFT_OK);
+        assert_int_equal(weft_backward(weft_sum(y, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
         weft_to_host(weft_grad(w), expected[again], sizeof(expected[again]));
         assert_int_equal(weft_tensor_placements(weft_grad(w))[0].kind, WEFT_SHARD);
         weft_scope_close();
@@ -329,12 +329,12 @@ static void test_many_slices(void **state)
         weft_set_requires_grad(a, true);
         weft_tensor *b = weft_scale(a, 2);
         for (int i = 0; i < SLICES; i++) {
-            parts[i] = weft_scale(weft_slice(b, 0, i, i + 1 + i % 2), i);
+            parts[i] = weft_scale(weft_slice(b, 0, i, i + 1 + i % 2, 1), i);
         }
         parts[SLICES] = weft_unsqueeze(weft_select(b, 0, 5), 0);
-        parts[SLICES + 1] = weft_slice_step(b, 0, 0, 64, 9);
+        parts[SLICES + 1] = weft_slice(b, 0, 0, 64, 9);
         weft_tensor *all = weft_cat(SLICES + 2, parts, 0);
-        assert_int_equal(weft_backward(weft_sum(all, WEFT_ALL_DIMS, false)), WEFT_OK);
+        assert_int_equal(weft_backward(weft_sum(all, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
         double values[SLICES][6];
         assert_int_equal(weft_to_host(weft_grad(a), values, sizeof(values)), WEFT_OK);
         for (int i = 0; i < SLICES; i++) {
@@ -355,9 +355,9 @@ static void test_slices_beside_products(void **state)
     weft_scope_open();
     weft_placement rows = weft_shard(0);
     weft_tensor *b = leaf_of(line(), NULL, 6), *x = weft_ones(WEFT_F64, 2, (int64_t[]){ 5, 6 }, line(), &rows);
-    weft_tensor *scaled = weft_scale(b, 1), *part = weft_sum(weft_slice(scaled, 0, 1, 4), WEFT_ALL_DIMS, false);
+    weft_tensor *scaled = weft_scale(b, 1), *part = weft_sum(weft_slice(scaled, 0, 1, 4, 1), WEFT_ALL_DIMS, false);
     weft_tensor *product = weft_sum(weft_matmul(x, scaled), WEFT_ALL_DIMS, false);
-    assert_int_equal(weft_backward(weft_add(part, product)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_add(part, product), NULL), WEFT_OK);
     double values[6][3];
     assert_int_equal(weft_to_host(weft_grad(b), values, sizeof(values)), WEFT_OK);
     for (int i = 0; i < 6; i++) {
@@ -394,7 +394,7 @@ static void test_regather_after_a_change(void **state)
     weft_no_grad_begin();
     weft_scale_inplace(whole, 5);
     weft_no_grad_end();
-    assert_int_equal(weft_backward(weft_sum(weft_matmul(x, whole), WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(weft_matmul(x, whole), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_all(weft_grad(x), 15);
     weft_scope_close();
     assert_no_error();

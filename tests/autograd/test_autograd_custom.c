@@ -125,13 +125,13 @@ static void test_errors_of_gradients(void **state)
     };
     operation = weft_operation_register(&description);
     weft_tensor *a = leaf(0);
-    assert_int_equal(weft_backward(weft_sum(normalised(a), WEFT_ALL_DIMS, false)), WEFT_ERR_IO);
+    assert_int_equal(weft_backward(weft_sum(normalised(a), WEFT_ALL_DIMS, false), NULL), WEFT_ERR_IO);
     assert_error(WEFT_ERR_IO, "the gradient of refuses failed");
     assert_null(weft_grad(a));
     description.name = "without";
     description.gradient = NULL;
     operation = weft_operation_register(&description);
-    assert_int_equal(weft_backward(weft_sum(normalised(a), WEFT_ALL_DIMS, false)), WEFT_ERR_UNSUPPORTED);
+    assert_int_equal(weft_backward(weft_sum(normalised(a), WEFT_ALL_DIMS, false), NULL), WEFT_ERR_UNSUPPORTED);
     assert_error(WEFT_ERR_UNSUPPORTED, "without");
     weft_scope_close();
     assert_no_error();

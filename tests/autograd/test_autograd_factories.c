@@ -42,7 +42,7 @@ MAKER(linspace, weft_linspace(type, 0, 5, 7, NULL, &rows))
 MAKER(eye, weft_eye(type, ROWS, COLUMNS, NULL, &rows))
 MAKER(uniform, weft_rand(type, 2, shape, NULL, &rows))
 MAKER(normal, weft_randn(type, 2, shape, NULL, &rows))
-MAKER(bernoulli, weft_bernoulli_scalar(0.5, type, 2, shape, NULL, &rows))
+MAKER(bernoulli, weft_bernoulli_scalar(type, 2, shape, 0.5, NULL, &rows))
 MAKER(fake, weft_fake(type, 2, shape, NULL, &rows))
 MAKER(distribute, weft_distribute(type, 2, shape, memory[0], NULL, &rows))
 
@@ -133,7 +133,7 @@ static void check_leaves(const maker *m, weft_dtype type)
         assert_true(equal);
     }
     assert_null(weft_grad(leaf));
-    assert_int_equal(weft_backward(weft_sum(weft_scale(leaf, 3), WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(weft_scale(leaf, 3), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_non_null(weft_grad(leaf));
     if (m->make != fake && type == WEFT_F64) {
         assert_all(weft_grad(leaf), 3);
@@ -180,9 +180,9 @@ static void test_other_types(void **state)
         assert_null(makers[i].make(with_gradient((weft_dtype)WEFT_DTYPE_COUNT)));
         assert_error(WEFT_ERR_DTYPE, "which is no weft_dtype");
     }
-    assert_null(weft_randint(0, 2, with_gradient(WEFT_I64), 2, shape, NULL, NULL));
+    assert_null(weft_randint(with_gradient(WEFT_I64), 2, shape, 0, 2, NULL, NULL));
     assert_error(WEFT_ERR_DTYPE, "weft_randint: dtype is i64 with WEFT_WITH_GRAD");
-    assert_null(weft_randint(0, 2, with_gradient(WEFT_F32), 2, shape, NULL, NULL));
+    assert_null(weft_randint(with_gradient(WEFT_F32), 2, shape, 0, 2, NULL, NULL));
     assert_error(WEFT_ERR_DTYPE, "weft_randint: dtype is f32, expected integers");
 
     /* Where nothing is made of nothing, it is no type. */
@@ -224,7 +224,7 @@ static void check_memory(int64_t num_rows, weft_placement placement, const weft_
     if (wanted != NULL) {
         assert_int_equal(weft_set_grad_placements(x, wanted), WEFT_OK);
     }
-    assert_int_equal(weft_backward(weft_sum(weft_mul(x, w), WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(weft_mul(x, w), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     weft_tensor *gradient = weft_grad(x);
     weft_placement expected = wanted != NULL ? *wanted : placement.kind == WEFT_PARTIAL ? whole : placement;
     assert_int_equal(weft_tensor_placements(gradient)[0].kind, expected.kind);

@@ -22,15 +22,15 @@ static void test_losses_that_share_values(void **state)
         weft_scope_open();
         weft_tensor *first = sum_all(weft_scale(shared, 3));
         const weft_backward_options retain = { .retain = true };
-        assert_int_equal(weft_backward_ex(first, &retain), WEFT_OK);
-        assert_int_equal(weft_backward_ex(first, &retain), WEFT_OK);
+        assert_int_equal(weft_backward(first, &retain), WEFT_OK);
+        assert_int_equal(weft_backward(first, &retain), WEFT_OK);
         weft_scope_close();
         assert_all(weft_grad(a), 12);
         weft_tensor *second = sum_all(shared);
-        assert_int_equal(weft_backward(second), WEFT_OK);
+        assert_int_equal(weft_backward(second, NULL), WEFT_OK);
         assert_all(weft_grad(a), 14);
         /* A pass over nodes that the second pass has released is refused, and changes nothing. */
-        assert_int_equal(weft_backward(sum_all(weft_square(shared))), WEFT_ERR_STATE);
+        assert_int_equal(weft_backward(sum_all(weft_square(shared)), NULL), WEFT_ERR_STATE);
         assert_error(WEFT_ERR_STATE, "released by a former backward pass");
         assert_all(weft_grad(a), 14);
         weft_scope_close();
@@ -55,7 +55,7 @@ static void test_losses_that_are_released(void **state)
         assert_int_equal(weft_runtime.handles.tensors.num_objects, live);
         assert_int_equal(weft_pool_bytes_in_use(weft_runtime.pool), bytes);
     }
-    assert_int_equal(weft_backward(sum_all(weft_scale(h, 2))), WEFT_OK);
+    assert_int_equal(weft_backward(sum_all(weft_scale(h, 2)), NULL), WEFT_OK);
     assert_all(weft_grad(a), 0);
     weft_scope_close();
     assert_no_error();
@@ -112,7 +112,7 @@ static void check_form(form f, int num_outputs)
     segment s = { f, leaf };
     assert_int_equal(weft_recompute(run, &s, sizeof(s), 1, in, num_outputs, out), WEFT_OK);
     weft_tensor *loss = weft_add(sum_all(out[num_outputs - 1]), sum_all(weft_add(weft_scale(a, 0), weft_scale(leaf, 0))));
-    assert_int_equal(weft_backward(loss), WEFT_OK);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     assert_all(weft_grad(a), by_x[f]);
     assert_all(weft_grad(leaf), f == LEAF_ITSELF);
     weft_scope_close();
@@ -148,7 +148,7 @@ static void test_second_through_layouts_and_types(void **state)
                 loss = sum_all(weft_redistribute(first, NULL, &layouts[to]));
                 assert_int_equal(weft_gradients(1, &loss, NULL, 1, &a, true, &second), WEFT_OK);
                 assert_all(second, 12);
-                assert_int_equal(weft_backward(sum_all(second)), WEFT_OK);
+                assert_int_equal(weft_backward(sum_all(second), NULL), WEFT_OK);
                 assert_all(weft_grad(a), 24);
                 weft_scope_close();
                 assert_no_error();

@@ -27,7 +27,7 @@ static void test_e5_leaves(void **state)
     assert_error(WEFT_ERR_INVALID, "requires no gradient");
 
     /* Two leaves get one gradient; a change of one does not show in the other. */
-    assert_int_equal(weft_backward(weft_sum(c, WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(c, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_all(weft_grad(a), 1);
     assert_all(weft_grad(b), 1);
     weft_scale_inplace(weft_grad(a), 3);
@@ -35,7 +35,7 @@ static void test_e5_leaves(void **state)
     assert_all(weft_grad(b), 1);
 
     /* Gradients are added up until they are dropped. */
-    assert_int_equal(weft_backward(weft_sum(weft_mul(a, b), WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(weft_mul(a, b), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_all(weft_grad(a), 4);
     assert_all(weft_grad(b), 2);
     assert_int_equal(weft_zero_grad(2, (weft_tensor *[]){ a, b }), WEFT_OK);
@@ -44,7 +44,7 @@ static void test_e5_leaves(void **state)
     /* A leaf as a loss. */
     weft_tensor *one = weft_full(WEFT_F64, 0, NULL, 3, line(), NULL);
     weft_set_requires_grad(one, true);
-    assert_int_equal(weft_backward(one), WEFT_OK);
+    assert_int_equal(weft_backward(one, NULL), WEFT_OK);
     assert_all(weft_grad(one), 1);
 
     /* A constant again. */
@@ -59,9 +59,9 @@ static void test_refusals(void **state)
     (void)state;
     weft_scope_open();
     weft_tensor *a = leaf_of(line(), NULL, 4), *constant = weft_ones_like(a);
-    assert_int_equal(weft_backward(constant), WEFT_ERR_STATE);
+    assert_int_equal(weft_backward(constant, NULL), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_backward: loss requires no gradient");
-    assert_int_equal(weft_backward(a), WEFT_ERR_SHAPE);
+    assert_int_equal(weft_backward(a, NULL), WEFT_ERR_SHAPE);
     assert_error(WEFT_ERR_SHAPE, "loss has 12 elements");
 
     /* In place on a leaf. */
@@ -80,20 +80,20 @@ static void test_refusals(void **state)
     /* Twice. */
     weft_tensor *loss = weft_sum(weft_exp(a), WEFT_ALL_DIMS, false);
     weft_backward_options options = { .retain = true };
-    assert_int_equal(weft_backward_ex(loss, &options), WEFT_OK);
+    assert_int_equal(weft_backward(loss, &options), WEFT_OK);
     assert_all(weft_grad(a), exp(2));
-    assert_int_equal(weft_backward(loss), WEFT_OK);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     assert_all(weft_grad(a), 2 * exp(2));
-    assert_int_equal(weft_backward(loss), WEFT_ERR_STATE);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "released by a former backward pass");
     assert_all(weft_grad(a), 2 * exp(2));
 
     /* A gradient of another shape, or type. */
     weft_tensor *b = weft_exp(a);
-    assert_int_equal(weft_backward_ex(b, &(weft_backward_options){ .output_gradient = loss }), WEFT_ERR_SHAPE);
+    assert_int_equal(weft_backward(b, &(weft_backward_options){ .output_gradient = loss }), WEFT_ERR_SHAPE);
     assert_error(WEFT_ERR_SHAPE, "output_gradient");
     assert_int_equal(
-        weft_backward_ex(b, &(weft_backward_options){ .output_gradient = weft_to_type(constant, WEFT_F32) }),
+        weft_backward(b, &(weft_backward_options){ .output_gradient = weft_to_type(constant, WEFT_F32) }),
         WEFT_ERR_DTYPE);
     assert_error(WEFT_ERR_DTYPE, "output_gradient");
     weft_scope_close();
@@ -116,7 +116,7 @@ static void test_borrowed_memory(void **state)
     }
     weft_tensor *a = weft_from_local(WEFT_F64, 2, (int64_t[]){ 4, 3 }, locals, line(), NULL, 0);
     assert_int_equal(weft_set_requires_grad(a, true), WEFT_OK);
-    assert_int_equal(weft_backward(weft_sum(weft_mul(a, a), WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(weft_mul(a, a), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_all(weft_grad(a), 4);
     weft_tensor *loss = weft_sum(weft_mul(a, a), WEFT_ALL_DIMS, false);
     weft_no_grad_begin();
@@ -125,14 +125,14 @@ static void test_borrowed_memory(void **state)
     weft_local_acquire(a, 0, WEFT_READ_WRITE);
     weft_local_release(a, 0);
     weft_zero_grad(1, &a);
-    assert_int_equal(weft_backward(loss), WEFT_OK);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     assert_all(weft_grad(a), 4);
     weft_tensor *b = leaf_of(line(), NULL, 4);
     weft_tensor *c = weft_detach(a);
     weft_wait(); /* `a` is on the same memory */
     weft_tensor *borrowed = weft_from_local(WEFT_F64, 2, (int64_t[]){ 4, 3 }, locals, line(), NULL, 0);
     weft_mul_inplace(borrowed, b);
-    assert_int_equal(weft_backward(weft_sum(borrowed, WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(borrowed, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_all(weft_grad(b), 4);
     assert_all(c, 4);
     weft_wait();
@@ -173,7 +173,7 @@ static void test_hooks(void **state)
     }
     /* b is used first and last: its gradient is complete after the others'. */
     weft_tensor *early = weft_mul(weft_scale(b, 2), a), *late = weft_mul(c, b);
-    assert_int_equal(weft_backward(weft_sum(weft_mul(early, late), WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(weft_mul(early, late), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_int_equal(o.calls, 3);
     assert_ptr_equal(o.leaves[0], c);
     assert_ptr_equal(o.leaves[1], a);
@@ -181,7 +181,7 @@ static void test_hooks(void **state)
     assert_all(a, 0);
     assert_all(b, -1);
     o = (order){ .answer = WEFT_ERR_IO };
-    assert_int_equal(weft_backward(weft_sum(weft_mul(a, b), WEFT_ALL_DIMS, false)), WEFT_ERR_IO);
+    assert_int_equal(weft_backward(weft_sum(weft_mul(a, b), WEFT_ALL_DIMS, false), NULL), WEFT_ERR_IO);
     assert_error(WEFT_ERR_IO, "hook");
     assert_int_equal(o.calls, 1);
     weft_scope_close();
@@ -225,7 +225,7 @@ static void test_steps_in_hooks_copy_nothing(void **state)
         for (int i = 0; i < 3; i++) {
             h = weft_tanh(weft_matmul(h, weft_mul(w[i], w[i])));
         }
-        assert_int_equal(weft_backward(weft_sum(h, WEFT_ALL_DIMS, false)), WEFT_OK);
+        assert_int_equal(weft_backward(weft_sum(h, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
         assert_int_equal(weft_zero_grad(3, w), WEFT_OK);
         weft_scope_close();
         for (int i = 0; i < 3; i++) {

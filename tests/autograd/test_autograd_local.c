@@ -98,7 +98,7 @@ static void test_e2_local_regions(void **state)
         for (int in_region = 0; in_region < 2; in_region++) {
             weft_scope_open();
             weft_tensor *x = numbers(2, dim, 1), *w = numbers(1, -1, 2);
-            assert_int_equal(weft_backward(loss_of(x, w, in_region, n < 3)), WEFT_OK);
+            assert_int_equal(weft_backward(loss_of(x, w, in_region, n < 3), NULL), WEFT_OK);
             weft_to_host(weft_grad(x), of_x[in_region], sizeof(of_x[0]));
             weft_to_host(weft_grad(w), of_w[in_region], sizeof(of_w[0]));
             assert_shards(weft_grad(w), NULL, NULL, "w");
@@ -119,7 +119,7 @@ static void test_regions_without_gradient(void **state)
     weft_scope_open();
     weft_tensor *x = numbers(2, 0, 1), *w = numbers(1, -1, 2), *outputs[2], *fake[2];
     assert_int_equal(call_region(x, w, NULL, outputs), WEFT_OK);
-    assert_int_equal(weft_backward(weft_sum(outputs[0], WEFT_ALL_DIMS, false)), WEFT_ERR_UNSUPPORTED);
+    assert_int_equal(weft_backward(weft_sum(outputs[0], WEFT_ALL_DIMS, false), NULL), WEFT_ERR_UNSUPPORTED);
     assert_error(WEFT_ERR_UNSUPPORTED, "(rows) is not known: options.gradient is NULL");
     assert_null(weft_grad(x));
     weft_no_grad_begin();
@@ -130,7 +130,7 @@ static void test_regions_without_gradient(void **state)
     weft_tensor *no_data = weft_fake_like(x);
     weft_set_requires_grad(no_data, true);
     assert_int_equal(call_region(no_data, w, gradient, fake), WEFT_OK);
-    assert_int_equal(weft_backward(weft_sum(fake[1], 0, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(fake[1], 0, false), NULL), WEFT_OK);
     assert_true(weft_tensor_is_fake(weft_grad(no_data)));
     assert_memory_equal(weft_tensor_shape(weft_grad(no_data)), shape, sizeof(shape));
     weft_scope_close();

@@ -40,14 +40,14 @@ static weft_tensor *sum_all(weft_tensor *a)
 
 static weft_status pass_over(weft_tensor *loss)
 {
-    return loss == NULL ? weft_last_status() : weft_backward(loss);
+    return loss == NULL ? weft_last_status() : weft_backward(loss, NULL);
 }
 
 static weft_status plain(void)
 {
     weft_tensor *h = weft_gelu(weft_matmul(leaves[0], leaves[1]));
     weft_tensor *y = weft_softmax(weft_add(h, leaves[2]), 1);
-    return pass_over(sum_all(weft_mul(y, weft_slice(leaves[0], 1, 0, SIZE))));
+    return pass_over(sum_all(weft_mul(y, weft_slice(leaves[0], 1, 0, SIZE, 1))));
 }
 
 /* Sums in several layouts, slices, outputs that are not asked for, changes in place. */
@@ -97,7 +97,7 @@ static weft_status cast(void)
     weft_tensor *loss = h == NULL ? NULL : sum_all(weft_mul(weft_matmul(h, leaves[2]), weft_to_type(h, WEFT_F32)));
     weft_status status = loss == NULL ? weft_last_status() : WEFT_OK;
     weft_autocast_end();
-    return status == WEFT_OK ? weft_backward(loss) : status;
+    return status == WEFT_OK ? weft_backward(loss, NULL) : status;
 }
 
 static weft_status twice(void)

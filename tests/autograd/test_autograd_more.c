@@ -48,7 +48,7 @@ static weft_tensor *total(weft_tensor *tensor)
 static void backward_of(weft_tensor *tensor)
 {
     assert_non_null(tensor);
-    assert_int_equal(weft_backward(total(tensor)), WEFT_OK);
+    assert_int_equal(weft_backward(total(tensor), NULL), WEFT_OK);
     assert_no_error();
 }
 
@@ -114,7 +114,7 @@ static void test_empty(void **state)
     assert_all(weft_grad(row), 3);
     /* Without dimensions. */
     weft_tensor *number = as_leaf(weft_full(WEFT_F64, 0, NULL, 3, line(), NULL));
-    assert_int_equal(weft_backward(weft_mul(number, number)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_mul(number, number), NULL), WEFT_OK);
     assert_all(weft_grad(number), 6);
     assert_int_equal(weft_tensor_ndim(weft_grad(number)), 0);
     weft_scope_close();
@@ -130,7 +130,7 @@ static void test_integers_end_gradients(void **state)
     weft_tensor *a = as_leaf(counted(4, line(), &rows));
     weft_tensor *whole = weft_to_type(a, WEFT_I32), *back = weft_to_type(whole, WEFT_F64);
     assert_false(weft_requires_grad(whole) || weft_requires_grad(back) || weft_requires_grad(weft_gt(a, back)));
-    assert_int_equal(weft_backward(total(back)), WEFT_ERR_STATE);
+    assert_int_equal(weft_backward(total(back), NULL), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "requires no gradient");
     weft_tensor *unused = as_leaf(counted(4, line(), NULL));
     backward_of(weft_mul(a, back));
@@ -213,7 +213,7 @@ static void test_in_place_on_others(void **state)
     backward_of(weft_add(weft_mul(kept, kept), weft_mul(over, a)));
     assert_all(weft_grad(a), 2 * exp(2) + 1);
     weft_fill_inplace(kept, 3);
-    assert_int_equal(weft_backward(total(kept)), WEFT_ERR_STATE);
+    assert_int_equal(weft_backward(total(kept), NULL), WEFT_ERR_STATE);
     weft_clear_error();
     weft_scope_close();
     assert_no_error();
@@ -232,7 +232,7 @@ static void test_dropout(void **state)
         double expected[MAX_ELEMENTS];
         weft_to_host(y, expected, sizeof(expected));
         weft_rand_like(a); /* further numbers are drawn in between */
-        assert_int_equal(weft_backward_ex(loss, &(weft_backward_options){ .retain = true }), WEFT_OK);
+        assert_int_equal(weft_backward(loss, &(weft_backward_options){ .retain = true }), WEFT_OK);
         assert_values(weft_grad(a), 40, expected);
         weft_zero_grad(1, &a);
         weft_rand_like(a);
@@ -332,7 +332,7 @@ static void test_strict_region(void **state)
     weft_region_begin("strict", WEFT_REGION_STRICT);
     weft_tensor *loss = total(weft_matmul(x, w));
     assert_no_error();
-    assert_int_equal(weft_backward(loss), WEFT_OK); /* a leaf's gradient is reduced by the tape, which says so */
+    assert_int_equal(weft_backward(loss, NULL), WEFT_OK); /* a leaf's gradient is reduced by the tape, which says so */
     weft_region_end();
     assert_all(weft_grad(w), 8);
     weft_scope_close();
@@ -350,15 +350,15 @@ static void test_without_data(void **state)
     weft_tensor *targets = weft_fake(WEFT_I64, 1, (int64_t[]){ 10 }, line(), NULL);
     weft_tensor *h = weft_rms_norm(weft_gelu(weft_matmul(x, w)), NULL, 1e-5);
     weft_add_inplace(h, h, 1);
-    weft_tensor *loss = weft_cross_entropy(weft_dropout(h, 0.1, true, NULL), targets);
+    weft_tensor *loss = weft_cross_entropy(weft_dropout(h, 0.1, true, NULL), targets, NULL);
     assert_true(weft_requires_grad(loss) && weft_tensor_is_fake(loss));
-    assert_int_equal(weft_backward(loss), WEFT_OK);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     weft_tensor *gradient = weft_grad(w);
     assert_true(gradient != NULL && weft_tensor_is_fake(gradient));
     assert_int_equal(weft_tensor_size(gradient, 1), 2000);
     assert_int_equal(weft_tensor_placements(gradient)[0].kind, WEFT_SHARD);
     assert_int_equal(weft_tensor_dtype(weft_grad(x)), WEFT_F32);
-    assert_int_equal(weft_backward(loss), WEFT_ERR_STATE);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_ERR_STATE);
     weft_clear_error();
     weft_scope_close();
     assert_no_error();
@@ -383,6 +383,6 @@ int main(void)
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     /* With a live tape: a value, its gradient, and a hook's leaf. */
     weft_tensor *left = as_leaf(counted(3, line(), NULL)), *value = weft_exp(left);
-    weft_backward_ex(total(value), &(weft_backward_options){ .create_graph = true });
+    weft_backward(total(value), &(weft_backward_options){ .create_graph = true });
     return weft_finalize() == WEFT_OK ? failed : 1;
 }

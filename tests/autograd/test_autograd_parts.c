@@ -171,7 +171,7 @@ static void check_first(const form *from, const form *via, const form *to)
     for (int m = 0; m < 2; m++) {
         whole.placements[m] = to->placements[m].kind == WEFT_PARTIAL ? weft_replicate() : to->placements[m];
     }
-    assert_int_equal(weft_backward(sum_all(weft_mul(y, of_numbers(&whole, 3)))), WEFT_OK);
+    assert_int_equal(weft_backward(sum_all(weft_mul(y, of_numbers(&whole, 3))), NULL), WEFT_OK);
     for (int64_t i = 0; i < SIZE; i++) {
         w[i] = number(i, 3);
     }
@@ -355,7 +355,7 @@ static void test_flag(void **state)
                  weft_requires_grad(rebuilt(h, false)));
     weft_tensor *leaf = rebuilt(constant, true);
     assert_true(weft_is_leaf(leaf) && !weft_requires_grad(constant));
-    assert_int_equal(weft_backward(sum_all(weft_add(weft_scale(leaf, 3), rebuilt(a, true)))), WEFT_OK);
+    assert_int_equal(weft_backward(sum_all(weft_add(weft_scale(leaf, 3), rebuilt(a, true))), NULL), WEFT_OK);
     assert_all(weft_grad(leaf), 3);
     assert_all(weft_grad(a), 1);
     weft_no_grad_begin();
@@ -403,7 +403,7 @@ static void test_placements(void **state)
         for (int i = 0; i < 2; i++) {
             assert_int_equal(weft_tensor_placements(gradients[i])[0].kind, wanted.kind);
         }
-        assert_int_equal(weft_backward(loss), WEFT_OK);
+        assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
         for (int64_t i = 0; i < SIZE; i++) {
             w[i] = number(i, 3);
         }
@@ -437,7 +437,7 @@ static void test_segments(void **state)
     weft_scope_open();
     weft_tensor *a = leaf_in(&from, 1), *in[] = { weft_scale(a, 1) }, *out;
     assert_int_equal(weft_recompute(copies, NULL, 0, 1, in, 1, &out), WEFT_OK);
-    assert_int_equal(weft_backward(sum_all(out)), WEFT_OK);
+    assert_int_equal(weft_backward(sum_all(out), NULL), WEFT_OK);
     for (int64_t i = 0; i < SIZE; i++) {
         expected[i] = weft_world_size() * 4 * number(i, 1) * number(i, 1) * number(i, 1);
     }
@@ -487,7 +487,7 @@ static void test_graphs(void **state)
 static void refuses(weft_tensor *a, weft_tensor *y, const char *words)
 {
     assert_true(weft_requires_grad(y));
-    assert_int_equal(weft_backward(sum_all(y)), WEFT_ERR_UNSUPPORTED);
+    assert_int_equal(weft_backward(sum_all(y), NULL), WEFT_ERR_UNSUPPORTED);
     assert_error(WEFT_ERR_UNSUPPORTED, words);
     assert_null(weft_grad(a));
 }

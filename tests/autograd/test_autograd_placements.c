@@ -92,7 +92,7 @@ static void check_flow(int64_t rows, int from, int to, int wanted)
     expected_placement = &layouts[wanted];
     seen = 0;
     weft_tensor *loss = sum_all(weft_square(h));
-    assert_int_equal(weft_backward_ex(loss, &(weft_backward_options){ .retain = true }), WEFT_OK);
+    assert_int_equal(weft_backward(loss, &(weft_backward_options){ .retain = true }), WEFT_OK);
     assert_powers(weft_grad(a), 4, 3);
     assert_int_equal(weft_gradients(1, &loss, NULL, 1, &full, true, &of_full), WEFT_OK);
     assert_int_equal(seen, 2);
@@ -126,14 +126,14 @@ static void test_leaves(void **state)
         weft_tensor *a = counted(5, &layouts[n % 3]), *gradient, *loss;
         assert_int_equal(weft_set_grad_placements(a, &layouts[n / 3]), WEFT_OK);
         loss = sum_all(weft_square(a));
-        assert_int_equal(weft_backward_ex(loss, &(weft_backward_options){ .retain = true }), WEFT_OK);
+        assert_int_equal(weft_backward(loss, &(weft_backward_options){ .retain = true }), WEFT_OK);
         assert_int_equal(weft_gradients(1, &loss, NULL, 1, &a, false, &gradient), WEFT_OK);
         assert_true(is_placed(weft_grad(a), &layouts[n / 3]) && is_placed(gradient, &layouts[n / 3]));
         assert_powers(weft_grad(a), 2, 1);
         assert_powers(gradient, 2, 1);
         assert_int_equal(weft_zero_grad(1, &a), WEFT_OK);
         assert_int_equal(weft_set_grad_placements(a, NULL), WEFT_OK);
-        assert_int_equal(weft_backward(sum_all(weft_square(a))), WEFT_OK);
+        assert_int_equal(weft_backward(sum_all(weft_square(a)), NULL), WEFT_OK);
         assert_true(is_placed(weft_grad(a), &layouts[n % 3]));
         weft_scope_close();
         assert_no_error();
@@ -154,7 +154,7 @@ static void test_sums(void **state)
         weft_tensor *loss =
             weft_add(sum_all(weft_scale(product, 0)),
                      sum_all(weft_add(h, weft_scale(weft_redistribute(h, NULL, &layouts[1]), 2))));
-        assert_int_equal(weft_backward(loss), WEFT_OK);
+        assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
         assert_powers(weft_grad(a), 6, 1);
         weft_scope_close();
         assert_no_error();
@@ -184,7 +184,7 @@ static void test_segments(void **state)
         expected_placement = &wanted;
         seen = 0;
         assert_int_equal(weft_recompute(square_watched, &wanted, sizeof(wanted), 1, in, 1, &out), WEFT_OK);
-        assert_int_equal(weft_backward(sum_all(out)), WEFT_OK);
+        assert_int_equal(weft_backward(sum_all(out), NULL), WEFT_OK);
         assert_int_equal(seen, 1);
         assert_powers(weft_grad(a), 4, 3);
         weft_scope_close();
@@ -277,7 +277,7 @@ static void test_gradients_of_sums_move_nothing(void **state)
         weft_tensor *loss = weft_add(all, weft_add(sum_all(mean), sum_all(nansum)));
         weft_counters before, after;
         assert_int_equal(weft_get_counters(&before, sizeof(before)), WEFT_OK);
-        assert_int_equal(weft_backward(loss), WEFT_OK);
+        assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
         assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
         bool equals_chunks = weft_tensor_placements(a)[0].cut == WEFT_CUT_CHUNKS; /* on three ranks balanced rows do */
         assert_true(equals_chunks || after.bytes_moved == before.bytes_moved);
@@ -307,7 +307,7 @@ static void test_refusals(void **state)
     assert_int_equal(weft_set_grad_placements(weft_square(a), &addends), WEFT_ERR_LAYOUT);
     weft_clear_error();
     weft_no_grad_end();
-    assert_int_equal(weft_backward(sum_all(h)), WEFT_OK);
+    assert_int_equal(weft_backward(sum_all(h), NULL), WEFT_OK);
     assert_int_equal(weft_set_grad_placements(a, &layouts[2]), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_zero_grad() drops it");
     assert_int_equal(weft_set_grad_placements(a, &layouts[1]), WEFT_OK);

@@ -90,7 +90,7 @@ static void train(way how, int dim, outcome *result)
     weft_random_state_get(NULL, &middle_state);
     weft_tensor *loss = weft_add(weft_sum(weft_mul(outputs[0], before), WEFT_ALL_DIMS, false),
                                  weft_mean(outputs[1], WEFT_ALL_DIMS, false));
-    assert_int_equal(weft_backward(loss), WEFT_OK);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     weft_random_state_get(NULL, &end_state);
     assert_memory_equal(&middle_state, &end_state, sizeof(end_state));
     values_of(weft_grad(x), result->x);
@@ -151,7 +151,7 @@ static void test_segments_in_a_chain(void **state)
             assert_int_equal(n == 0 ? add_named(NULL, 1, &x, 1, &x) : weft_recompute(add_named, NULL, 0, 1, &x, 1, &x),
                              WEFT_OK);
         }
-        assert_int_equal(weft_backward(weft_sum(x, WEFT_ALL_DIMS, false)), WEFT_OK);
+        assert_int_equal(weft_backward(weft_sum(x, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
         values_of(weft_grad(leaf_x), n == 0 ? plain : again);
         weft_random_state now;
         weft_random_state_get("dropout", &now);
@@ -182,7 +182,7 @@ static void test_segments_that_compute_nothing(void **state)
     assert_int_equal(weft_recompute(give_back, &constant, sizeof(constant), 1, &x, 2, y), WEFT_OK);
     assert_true(weft_is_leaf(x));
     assert_false(weft_requires_grad(constant));
-    assert_int_equal(weft_backward(weft_sum(weft_mul(y[0], y[1]), WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(weft_mul(y[0], y[1]), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     double values[COLUMNS * COLUMNS];
     values_of(weft_grad(x), values);
     for (int i = 0; i < COUNT; i++) {
@@ -215,7 +215,7 @@ static void test_segments_refuse(void **state)
     assert_int_equal(weft_gradients(1, &loss, NULL, 1, &x, true, &gradient), WEFT_ERR_UNSUPPORTED);
     assert_error(WEFT_ERR_UNSUPPORTED, "weft_recompute()");
     c.answer = WEFT_ERR_IO; /* in the second run */
-    assert_int_equal(weft_backward(loss), WEFT_ERR_IO);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_ERR_IO);
     assert_error(WEFT_ERR_IO, "weft_recompute()");
     assert_null(weft_grad(x));
     weft_scope_close();
@@ -317,7 +317,7 @@ static void test_e4_attention(void **state)
         weft_tensor *result = weft_attention(q, half, k, &with);
         assert_no_error();
         assert_int_equal(weft_tensor_dtype(result), WEFT_BF16);
-        assert_int_equal(weft_backward(weft_sum(result, WEFT_ALL_DIMS, false)), WEFT_OK);
+        assert_int_equal(weft_backward(weft_sum(result, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
         assert_int_equal(weft_autocast_end(), WEFT_OK);
         assert_int_equal(weft_tensor_dtype(weft_grad(q)), WEFT_F32);
         weft_scope_close();
@@ -336,7 +336,7 @@ static void test_e4_passes(void **state)
         weft_autocast_begin(WEFT_BF16);
         for (int i = 0; i < 3; i++) {
             weft_tensor *loss = weft_sum(weft_scale(weft_matmul(x, w), i + 1), WEFT_ALL_DIMS, false);
-            assert_int_equal(weft_backward(loss), WEFT_OK);
+            assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
             if (n == 1) {
                 weft_autocast_end();
                 weft_autocast_begin(WEFT_BF16);
@@ -418,7 +418,7 @@ static void test_e4_gradients(void **state)
         weft_autocast_begin(cast == 0 ? WEFT_F32 : WEFT_BF16);
         weft_tensor *y = weft_matmul(weft_gelu(weft_matmul(x, w)), w);
         weft_tensor *loss = weft_sum(weft_mul(y, y), WEFT_ALL_DIMS, false);
-        assert_int_equal(weft_backward(loss), WEFT_OK);
+        assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
         weft_autocast_end();
         assert_int_equal(weft_tensor_dtype(loss), WEFT_F32);
         assert_int_equal(weft_tensor_dtype(weft_grad(w)), WEFT_F32);
@@ -477,7 +477,7 @@ static void test_loss_scaling(void **state)
         /* The gradient of `half` is 1e-6 / 48 without scaling: less than half of the smallest number, 6e-8. */
         weft_tensor *half = weft_to_type(x, WEFT_F16), *scaled = weft_scale(half, n == 2 ? 60000 : 1e-6);
         weft_tensor *loss = weft_mean(weft_to_type(scaled, WEFT_F32), WEFT_ALL_DIMS, false);
-        assert_int_equal(weft_backward(weft_scale_loss(&scaler, loss)), WEFT_OK);
+        assert_int_equal(weft_backward(weft_scale_loss(&scaler, loss), NULL), WEFT_OK);
         gradient = weft_grad(x);
         assert_int_equal(weft_unscale_gradients(&scaler, 1, &gradient, &finite), WEFT_OK);
         assert_true(finite == (n != 2));

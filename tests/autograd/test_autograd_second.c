@@ -14,7 +14,7 @@ static weft_tensor *product(product_kind kind, weft_tensor *a)
 {
     return kind == PROD_ROWS      ? weft_prod(a, 0, true)
            : kind == PROD_COLUMNS ? weft_prod(a, 1, false)
-           : kind == PROD_ALL     ? weft_prod_over(a, 2, (int[]){ 0, 1 }, false)
+           : kind == PROD_ALL     ? weft_prod(a, WEFT_DIM(0) | WEFT_DIM(1), false)
            : kind == CUMPROD_ROWS ? weft_cumprod(a, 0)
                                   : weft_cumprod(a, 1);
 }

@@ -63,7 +63,7 @@ static weft_status act(visitor *v)
     v->visits++;
     switch (v->deed) {
     case BACKWARD:
-        assert_int_not_equal(weft_backward(v->other), WEFT_OK);
+        assert_int_not_equal(weft_backward(v->other, NULL), WEFT_OK);
         weft_clear_error();
         break;
     case GRADIENTS:
@@ -156,7 +156,7 @@ static void check_hook(deed d)
     size_t scopes = weft_runtime.tensors->scopes.count;
     weft_tensor *loss = sum_all(weft_mul(own, weft_exp(weft_scale(other, 0))));
     weft_autocast_begin(WEFT_BF16);
-    expect_pass(d, weft_backward(loss));
+    expect_pass(d, weft_backward(loss, NULL));
     assert_int_equal(weft_autocast_end(), WEFT_OK);
     expect_refused(weft_autocast_end(), "no weft_autocast_begin() is open");
     assert_int_equal(v.visits, 1);
@@ -170,7 +170,7 @@ static void check_hook(deed d)
     /* The next pass, which is recorded again. */
     weft_tensor *next = kept_leaf(), *product = weft_mul(next, weft_tanh(next));
     assert_true(weft_requires_grad(product));
-    assert_int_equal(weft_backward(sum_all(weft_scale(next, 3))), WEFT_OK);
+    assert_int_equal(weft_backward(sum_all(weft_scale(next, 3)), NULL), WEFT_OK);
     assert_all(weft_grad(next), 3);
     weft_scope_close();
     weft_tensor_release(own);
@@ -212,7 +212,7 @@ static void check_segment(deed d)
     assert_int_equal(weft_recompute(segment, &v, 0, 1, in, 1, out), WEFT_OK);
     assert_no_error();
     assert_int_equal(weft_runtime.tensors->scopes.count, scopes);
-    expect_pass(d, weft_backward(sum_all(out[0])));
+    expect_pass(d, weft_backward(sum_all(out[0]), NULL));
     assert_int_equal(weft_autocast_end(), WEFT_OK);
     expect_refused(weft_autocast_end(), "no weft_autocast_begin() is open");
     assert_int_equal(v.visits, 2);

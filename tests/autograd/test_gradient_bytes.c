@@ -54,7 +54,7 @@ static weft_tensor *linear_of(const operands *o)
 
 static weft_tensor *cross_entropy_of(const operands *o)
 {
-    return weft_cross_entropy(o->a, weft_zeros(WEFT_I64, 1, (int64_t[]){ N }, weft_tensor_mesh(o->a), NULL));
+    return weft_cross_entropy(o->a, weft_zeros(WEFT_I64, 1, (int64_t[]){ N }, weft_tensor_mesh(o->a), NULL), NULL);
 }
 
 /* An all-reduce of n elements on p ranks is 2 (p - 1) n, all ranks together; of few, in one stage, p (p - 1) n. */
@@ -124,7 +124,7 @@ static void passes_move_what_they_must(void **state)
         int64_t before = elements_moved();
         weft_tensor *loss = programs[i].loss(&o);
         int64_t between = elements_moved();
-        assert_int_equal(weft_backward(loss), WEFT_OK);
+        assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
         assert_int_equal(between - before, programs[i].forward);
         assert_int_equal(elements_moved() - between, programs[i].backward);
         weft_scope_close();

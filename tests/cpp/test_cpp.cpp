@@ -210,7 +210,7 @@ static weft::tensor pass(weft_module *module, const weft::tensor &x)
     weft_tensor *in = x.get(), *product = nullptr, *moved = nullptr, *scaled = nullptr;
     weft::check(weft_recompute(twice, nullptr, 0, 1, &in, 1, &product));
     weft::check(weft_module_forward(module, 1, &product, 1, &moved));
-    weft::check(weft_backward(weft_sum(moved, WEFT_ALL_DIMS, false)));
+    weft::check(weft_backward(weft_sum(moved, WEFT_ALL_DIMS, false), NULL));
     const weft::tensor gradient = weft::own(weft_detach(weft_grad(weight.get())));
     weft_tensor *leaf = weight.get();
     weft::check(weft_zero_grad(1, &leaf));

@@ -112,8 +112,8 @@ static weft_tensor *in_graph(weft_tensor *a)
 {
     weft_operation_description d = described_as("affine", "A->A", own_affine, own_affine_cuda);
     captured = weft_operation_register(&d);
-    weft_tensor *few = weft_slice(a, 0, 0, SMALL);
-    few = weft_slice(few, 1, 0, SMALL);
+    weft_tensor *few = weft_slice(a, 0, 0, SMALL, 1);
+    few = weft_slice(few, 1, 0, SMALL, 1);
     weft_graph *large = weft_graph_new("step", step, NULL, 1, 0, 1), *small = weft_graph_new("step", step, NULL, 1, 0, 1);
     weft_tensor *result = NULL, *of_few = NULL;
     for (int run = 0; run < 3; run++) {

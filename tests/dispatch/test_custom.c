@@ -356,7 +356,7 @@ static void test_handles_end(void **state)
     start_registered(NULL, NULL);
     const weft_operation *old = op_multiply;
     assert_int_equal(weft_finalize(), WEFT_OK);
-    weft_operation_description description = { "f", "a->a", .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    weft_operation_description description = { .name = "f", .rule = "a->a", .inputs = { { "a", WEFT_TYPES_ALL, false } },
                                                .kernel = multiply };
     assert_null(weft_operation_register(&description));
     assert_error(WEFT_ERR_STATE, "weft_operation_register");

@@ -134,7 +134,7 @@ static void test_out(void **state)
     weft_tensor *whole = weft_full(WEFT_F32, 2, large, 8, line(), NULL),
                 *part = weft_zeros(WEFT_F32, 2, shape, line(), NULL);
     expect_no_more_tasks();
-    weft_copy_inplace(part, weft_slice(whole, 0, 0, 8));
+    weft_copy_inplace(part, weft_slice(whole, 0, 0, 8, 1));
     assert_true(tasks() > tasks_before);
     expect_all(part, 8);
     weft_copy_inplace(across, weft_to_type(sum, WEFT_BF16));
@@ -286,7 +286,7 @@ static void test_cache_is_bounded(void **state)
     weft_counters before = counters();
     for (int i = 0; i < SLICES; i++) {
         weft_scope_open();
-        assert_non_null(weft_slice(a, 1, i, i + SLICES));
+        assert_non_null(weft_slice(a, 1, i, i + SLICES, 1));
         weft_scope_close();
     }
     assert_int_equal(counters().dispatch_misses, before.dispatch_misses + SLICES);

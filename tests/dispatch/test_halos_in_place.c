@@ -217,7 +217,7 @@ static void step_in_place(const trial *t)
     assert_non_null(weft_apply(op_step, 2, both, &options));
     assert_values(t, pair[1], STEPS + 1);
     /* Another tensor on the same memory keeps its values. */
-    weft_tensor *saved = weft_slice(pair[1], 0, 0, t->shape[0]);
+    weft_tensor *saved = weft_slice(pair[1], 0, 0, t->shape[0], 1);
     weft_tensor *shared[2] = { pair[1], saved };
     assert_non_null(weft_apply(op_step, 2, shared, &options));
     assert_values(t, saved, STEPS + 1);

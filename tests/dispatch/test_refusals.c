@@ -37,7 +37,7 @@ CALL(sum, weft_sum(a, 0, false))
 CALL(sum_all, weft_sum(a, WEFT_ALL_DIMS, false))
 CALL(embedding, weft_embedding(a, b))
 CALL(embedding_backward, weft_embedding_backward(a, b, 7))
-CALL(cross_entropy, weft_cross_entropy(a, b))
+CALL(cross_entropy, weft_cross_entropy(a, b, NULL))
 CALL(cross_entropy_backward, weft_cross_entropy_backward(c, a, b))
 CALL(softmax, weft_softmax(a, 1))
 CALL(softmax_backward, weft_softmax_backward(a, b, 1))
@@ -329,12 +329,12 @@ static void test_wrong_shapes(void **state)
             "num_rows is -1");
     refused(weft_embedding_backward(m46, indices, INT64_MAX / 2), WEFT_ERR_SHAPE, "weft_embedding_backward",
             "shape");
-    refused(weft_cross_entropy(m65, indices), WEFT_ERR_SHAPE, "weft_cross_entropy",
+    refused(weft_cross_entropy(m65, indices, NULL), WEFT_ERR_SHAPE, "weft_cross_entropy",
             "targets has size 4 in dimension 0, expected 6");
-    refused(weft_cross_entropy(v6, indices), WEFT_ERR_SHAPE, "weft_cross_entropy", "logits has 1 dimension");
-    refused(weft_cross_entropy(m46, indices2), WEFT_ERR_SHAPE, "weft_cross_entropy",
+    refused(weft_cross_entropy(v6, indices, NULL), WEFT_ERR_SHAPE, "weft_cross_entropy", "logits has 1 dimension");
+    refused(weft_cross_entropy(m46, indices2, NULL), WEFT_ERR_SHAPE, "weft_cross_entropy",
             "targets has 2 dimensions");
-    refused(weft_cross_entropy(ones(WEFT_F32, 4, 0, -1), indices), WEFT_ERR_SHAPE, "weft_cross_entropy",
+    refused(weft_cross_entropy(ones(WEFT_F32, 4, 0, -1), indices, NULL), WEFT_ERR_SHAPE, "weft_cross_entropy",
             "0 classes");
     refused(weft_cross_entropy_backward(v6, m46, indices), WEFT_ERR_SHAPE, "weft_cross_entropy_backward",
             "gradient has 1 dimension, expected 0");
@@ -478,7 +478,7 @@ static void test_bad_targets(void **state)
     int64_t shape[] = { 3, 4 }, targets[] = { 1, 4, 0 };
     weft_tensor *logits = ones(WEFT_F64, 3, 4, -1);
     weft_tensor *t = weft_distribute(WEFT_I64, 1, shape, targets, line(), NULL);
-    weft_tensor *loss = weft_cross_entropy(logits, t);
+    weft_tensor *loss = weft_cross_entropy(logits, t, NULL);
     assert_int_equal(weft_wait(), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "weft_cross_entropy: targets has 4, expected 0 to 3");
     double value;

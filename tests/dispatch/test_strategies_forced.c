@@ -140,7 +140,7 @@ CALL(variance, weft_var(in[0], p->dim, 0, p->keepdim))
 CALL(matmul, weft_matmul_ex(in[0], p->first, in[1], p->second))
 CALL(embedding, weft_embedding(in[0], in[1]))
 CALL(embedding_backward, weft_embedding_backward(in[0], in[1], p->dim))
-CALL(cross_entropy, weft_cross_entropy(in[0], in[1]))
+CALL(cross_entropy, weft_cross_entropy(in[0], in[1], NULL))
 CALL(cross_entropy_backward, weft_cross_entropy_backward(NULL, in[0], in[1]))
 
 CALL(attention_backward_q, attention_gradient(p, in, 0))

@@ -12,7 +12,7 @@ static weft_status step(void *context, weft_tensor *const inputs[], const double
     weft_tensor *leaves[] = { m->w, m->b };
     weft_tensor *h = weft_tanh(weft_add(weft_matmul(inputs[0], m->w), m->b));
     weft_tensor *loss = weft_mean(weft_mul(h, h), WEFT_ALL_DIMS, false);
-    weft_status status = weft_backward(loss);
+    weft_status status = weft_backward(loss, NULL);
     weft_tensor *gradients[] = { weft_grad(m->w), weft_grad(m->b) };
     weft_sgd_options options = { .learning_rate = scalars[0] };
     status = status == WEFT_OK ? weft_sgd(2, leaves, gradients, &options, NULL) : status;

@@ -337,7 +337,7 @@ static weft_status train(void *context, weft_tensor *const inputs[], const doubl
     weft_tensor *leaves[] = { t->w, t->b };
     weft_tensor *h = weft_tanh(weft_add(weft_matmul(inputs[0], t->w), t->b));
     weft_tensor *loss = weft_mean(weft_mul(h, h), WEFT_ALL_DIMS, false);
-    weft_status status = weft_backward(loss);
+    weft_status status = weft_backward(loss, NULL);
     weft_tensor *gradients[] = { weft_grad(t->w), weft_grad(t->b) };
     weft_sgd_options options = { .learning_rate = scalars[0] };
     status = status == WEFT_OK ? weft_sgd(2, leaves, gradients, &options, NULL) : status;
@@ -402,8 +402,8 @@ static void test_backward_outside(void **state)
         weft_set_requires_grad(other, true);
         assert_int_equal(weft_graph_call(graph, (weft_tensor *[]){ leaf, y }, NULL, &loss), WEFT_OK);
         assert_int_equal(forward(NULL, (weft_tensor *[]){ other, y }, NULL, &expected), WEFT_OK);
-        assert_int_equal(weft_backward(loss), WEFT_OK);
-        assert_int_equal(weft_backward(expected), WEFT_OK);
+        assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
+        assert_int_equal(weft_backward(expected, NULL), WEFT_OK);
         assert_same_shards(weft_grad(leaf), weft_grad(other), "gradient");
         weft_scope_close();
     }

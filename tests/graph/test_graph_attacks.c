@@ -254,7 +254,7 @@ static weft_status nest(void *context, weft_tensor *const inputs[], const double
     weft_tensor *leaf = weft_detach(inside[0]), *squared;
     weft_set_requires_grad(leaf, true);
     assert_int_equal(weft_recompute(square, NULL, 0, 1, &leaf, 1, &squared), WEFT_OK);
-    assert_int_equal(weft_backward(weft_sum(squared, WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(squared, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     weft_no_grad_begin();
     weft_add_inplace(s->parameter, weft_grad(leaf), -scalars[0]);
     weft_no_grad_end();

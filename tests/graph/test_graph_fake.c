@@ -59,7 +59,7 @@ static weft_status train(void *context, weft_tensor *const inputs[], const doubl
     weft_tensor *h = weft_gelu(weft_add(weft_matmul(inputs[0], t->parameters[0]), t->parameters[1]));
     weft_tensor *y = weft_matmul(weft_dropout(h, 0.1, true, NULL), t->parameters[2]);
     weft_tensor *loss = weft_mse(y, inputs[0], WEFT_LOSS_MEAN), *gradients[NUM_PARAMETERS];
-    weft_status status = weft_backward(loss);
+    weft_status status = weft_backward(loss, NULL);
     for (int i = 0; i < NUM_PARAMETERS; i++) {
         gradients[i] = weft_grad(t->parameters[i]);
     }

@@ -149,12 +149,12 @@ static void test_f1_picture(void **state)
     importing i = { .mesh = data_parallel(), .locals = new_locals(), .flags = WEFT_COPY };
     weft_graph *graph = weft_graph_new("a \"name\"", import, &i, 0, 0, 1);
     import_on(graph, &i, i.locals, 1);
-    assert_int_equal(weft_graph_print_dot(graph, NULL), WEFT_ERR_INVALID);
-    assert_error(WEFT_ERR_INVALID, "weft_graph_print_dot: file is NULL");
+    assert_int_equal(weft_graph_print(graph, WEFT_GRAPH_DOT, NULL), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "weft_graph_print: file is NULL");
     char *text = NULL;
     size_t size;
     FILE *file = open_memstream(&text, &size);
-    assert_int_equal(weft_graph_print_dot(graph, file), WEFT_OK);
+    assert_int_equal(weft_graph_print(graph, WEFT_GRAPH_DOT, file), WEFT_OK);
     fclose(file);
     assert_non_null(strstr(text, "digraph \"a \\\"name\\\"\" {\n"));
     assert_non_null(strstr(text, "    s0_v0 [shape=ellipse, label=\"weft_from_local\"];\n"));

@@ -32,7 +32,7 @@ static weft_status train(void *context, weft_tensor *const inputs[], const doubl
     weft_tensor *dropped = weft_dropout(h, 0.25, true, NULL);
     weft_tensor *y = weft_add_scaled(weft_matmul(dropped, t->parameters[1]), inputs[0], scalars[1]);
     weft_tensor *loss = weft_mean(weft_mul(y, y), WEFT_ALL_DIMS, false);
-    weft_status status = weft_backward(loss);
+    weft_status status = weft_backward(loss, NULL);
     weft_tensor *gradients[] = { weft_grad(t->parameters[0]), weft_grad(t->parameters[1]) };
     weft_adam_options options;
     weft_adamw_options_init(&options);
@@ -232,7 +232,7 @@ static void test_frozen_changes_of_recorded_inputs(void **state)
             assert_int_equal(weft_graph_call(graph, &x, NULL, NULL), WEFT_OK);
         }
         assert_all(x, 6);
-        assert_int_equal(weft_backward(weft_sum(x, WEFT_ALL_DIMS, false)), WEFT_OK);
+        assert_int_equal(weft_backward(weft_sum(x, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
         assert_all(weft_grad(leaf), 6);
         weft_scope_close();
     }
@@ -434,7 +434,7 @@ static weft_status ask(void *context, weft_tensor *const inputs[], const double 
         outputs[0] = weft_exp(inputs[0]);
         break;
     case CHANGE_GRAD_HOOK:
-        weft_backward(weft_sum(weft_mul(c->leaf, inputs[0]), WEFT_ALL_DIMS, false));
+        weft_backward(weft_sum(weft_mul(c->leaf, inputs[0]), WEFT_ALL_DIMS, false), NULL);
         outputs[0] = weft_detach(weft_grad(c->leaf));
         return weft_zero_grad(1, &c->leaf);
     case CHANGE_MESH:

@@ -32,11 +32,11 @@ static weft_status guarded(void *context, weft_tensor *const inputs[], const dou
     if (s->what == REGION) {
         weft_implicit_replication_end();
     }
-    weft_tensor *part = weft_slice(joined, 0, s->what == ACCESS ? 2 : 1, 5);
+    weft_tensor *part = weft_slice(joined, 0, s->what == ACCESS ? 2 : 1, 5, 1);
     weft_status status = WEFT_OK;
     if (s->leaf != NULL) {
         weft_tensor *loss = weft_sum(weft_mul(s->leaf, s->leaf), WEFT_ALL_DIMS, false);
-        status = weft_requires_grad(s->leaf) ? weft_backward(loss) : WEFT_OK;
+        status = weft_requires_grad(s->leaf) ? weft_backward(loss, NULL) : WEFT_OK;
         if (status == WEFT_OK && weft_requires_grad(s->leaf) && s->what != GRADIENT) {
             status = weft_zero_grad(1, &s->leaf);
         }
@@ -168,9 +168,9 @@ static weft_status twice(void *context, weft_tensor *const inputs[], const doubl
 static weft_status views(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     attacked *a = context;
-    weft_tensor *view = weft_reshape(a->parameter, 1, (int64_t[]){ 18 }), *row = weft_slice(a->parameter, 0, 0, 1);
+    weft_tensor *view = weft_reshape(a->parameter, 1, (int64_t[]){ 18 }), *row = weft_slice(a->parameter, 0, 0, 1, 1);
     weft_add_inplace(a->parameter, inputs[0], scalars[0]);
-    weft_tensor *none = weft_slice(a->parameter, 0, 2, 2);
+    weft_tensor *none = weft_slice(a->parameter, 0, 2, 2, 1);
     weft_scale_inplace(row, 2);
     weft_tensor *sum = weft_add(weft_sum(view, WEFT_ALL_DIMS, false), weft_sum(row, WEFT_ALL_DIMS, false));
     outputs[0] = weft_add(weft_mul(a->parameter, sum), weft_sum(none, WEFT_ALL_DIMS, false));
@@ -279,7 +279,7 @@ static void test_frozen_in_other_regions(void **state)
     weft_no_grad_end();
     assert_int_equal(weft_graph_call(graph, &leaf, NULL, &output), WEFT_OK);
     assert_true(weft_requires_grad(output));
-    assert_int_equal(weft_backward(weft_sum(output, WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(output, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_non_null(weft_grad(leaf));
     weft_graph_free(graph);
     weft_scope_close();
@@ -337,7 +337,7 @@ static weft_status chosen_by_numbers(void *context, weft_tensor *const inputs[],
     options.reduction = WEFT_LOSS_NONE;
     outputs[0] = weft_normalize(inputs[0], powers[way], -2, 0.125);
     outputs[1] = weft_quantile(inputs[0], ranks[way], 0, true, WEFT_QUANTILE_LINEAR);
-    outputs[2] = weft_cross_entropy_ex(inputs[0], inputs[1], &options);
+    outputs[2] = weft_cross_entropy(inputs[0], inputs[1], &options);
     weft_tensor *gradient = weft_exp(inputs[0]);
     weft_status status = weft_clip_grad_norm(1, &gradient, 0.5, powers[way], &outputs[3]);
     outputs[4] = gradient;

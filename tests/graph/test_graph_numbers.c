@@ -18,7 +18,7 @@ static weft_status descend(void *context, weft_tensor *const inputs[], const dou
 {
     weft_tensor *w = context, *error = weft_sub(weft_matmul(inputs[0], w), inputs[1]);
     weft_tensor *loss = weft_mean(weft_mul(error, error), WEFT_ALL_DIMS, false);
-    weft_status status = weft_backward(loss);
+    weft_status status = weft_backward(loss, NULL);
     weft_tensor *gradient = weft_grad(w);
     weft_sgd_options options = { .learning_rate = scalars[0] };
     status = status == WEFT_OK ? weft_sgd(1, &w, &gradient, &options, NULL) : status;

@@ -151,7 +151,7 @@ static weft_status train(void *context, weft_tensor *const inputs[], const doubl
         leaves[i + LAYERS] = m->down[i];
     }
     weft_tensor *loss = weft_mean(weft_mul(x, x), WEFT_ALL_DIMS, false);
-    weft_status status = weft_backward(loss);
+    weft_status status = weft_backward(loss, NULL);
     for (int i = 0; i < 2 * LAYERS; i++) {
         gradients[i] = weft_grad(leaves[i]);
     }

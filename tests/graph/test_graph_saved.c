@@ -103,9 +103,11 @@ static void assert_same(const weft_prediction *a, const weft_prediction *b)
 
 static void print_listing(weft_graph *graph, char *text, size_t size)
 {
-    size_t length;
-    assert_int_equal(weft_graph_print_text(graph, text, size, &length), WEFT_OK);
+    char *listing = listing_of(graph);
+    const size_t length = strlen(listing);
     assert_true(length > 0 && length < size);
+    memcpy(text, listing, length + 1);
+    free(listing);
 }
 
 static weft_graph *make_again(weft_saved_graph **saved, const char *name, const weft_mesh_sizes *sizes)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph_support.h"
+#include "printed.h"
 #include "graph/run/shapes.h"
 
 /* ---- relations as text ---------------------------------------------------------------------------------------------- */
@@ -225,7 +226,7 @@ static void test_f4_sizes_become_symbols(void **state)
     char text[4000];
     weft_graph *graph = weft_graph_new("rows", scale_rows, NULL, 2, 0, 2);
     assert_int_equal(call_with(graph, 8, 17), WEFT_OK);
-    weft_graph_print_text(graph, text, sizeof(text), NULL);
+    PRINT_INTO(text, weft_graph_print(graph, WEFT_GRAPH_RECORDED, file));
     assert_null(strstr(text, "s0"));
     static const int64_t rows[] = { 4, 64, 12, 8 };
     for (int i = 0; i < 4; i++) {
@@ -234,7 +235,7 @@ static void test_f4_sizes_become_symbols(void **state)
     assert_int_equal(weft_graph_require(graph, "i0.0 % 4 == 0"), WEFT_OK);
     assert_int_equal(weft_graph_require(graph, "i0.0 % 2 == 0"), WEFT_OK); /* follows */
     assert_int_equal(weft_graph_require(graph, "i1.0 == 2*i0.0 + 1"), WEFT_OK);
-    weft_graph_print_text(graph, text, sizeof(text), NULL);
+    PRINT_INTO(text, weft_graph_print(graph, WEFT_GRAPH_RECORDED, file));
     static const char expected[] = "graph rows:\n"
                                    "  inputs[0] : f64[s0, 3]\n"
                                    "  inputs[1] : f64[s1]\n"
@@ -285,7 +286,7 @@ static void test_f4_thousand_shapes_need_bounded_memory(void **state)
     }
     assert_true(most_bytes < 200000);
     char text[4000];
-    weft_graph_print_text(graph, text, sizeof(text), NULL);
+    PRINT_INTO(text, weft_graph_print(graph, WEFT_GRAPH_RECORDED, file));
     assert_non_null(strstr(text, "    s0 in 1..1000\n    s1 in 1..7\n"));
     weft_graph_free(graph);
     assert_no_error();

@@ -18,7 +18,7 @@ static weft_status train_mlp(void *context, weft_tensor *const inputs[], const d
     (void)inputs;
     weft_tensor *y = weft_matmul(weft_relu(weft_matmul(m->x, m->w1)), m->w2);
     weft_tensor *loss = weft_mse(y, m->target, WEFT_LOSS_MEAN);
-    weft_backward(loss);
+    weft_backward(loss, NULL);
     weft_tensor *weights[] = { m->w1, m->w2 }, *gradients[] = { weft_grad(m->w1), weft_grad(m->w2) };
     weft_sgd_options options = { .learning_rate = scalars[0] };
     weft_sgd(2, weights, gradients, &options, NULL);
@@ -172,7 +172,7 @@ static weft_status step_of_squares(void *context, weft_tensor *const inputs[], c
     weft_tensor *x = context;
     outputs[0] = weft_sum(weft_square(x), WEFT_ALL_DIMS, false);
     weft_sgd_options options = { .learning_rate = 0.1 };
-    weft_tensor *gradient = weft_backward(outputs[0]) == WEFT_OK ? weft_grad(x) : NULL;
+    weft_tensor *gradient = weft_backward(outputs[0], NULL) == WEFT_OK ? weft_grad(x) : NULL;
     weft_sgd(1, &x, &gradient, &options, NULL);
     return weft_zero_grad(1, &x);
 }

@@ -91,7 +91,7 @@ static weft_status train(void *context, weft_tensor *const inputs[], const doubl
     out = weft_matmul(weft_gelu(weft_matmul(n, used(b, W1))), used(b, W2));
     weft_tensor *y = weft_add(h, weft_redistribute(out, NULL, b->style->x));
     outputs[0] = weft_redistribute(weft_mse(y, b->target, WEFT_LOSS_MEAN), NULL, NULL);
-    weft_backward(outputs[0]);
+    weft_backward(outputs[0], NULL);
     weft_tensor *gradients[NUM_WEIGHTS];
     for (int i = 0; i < NUM_WEIGHTS; i++) {
         gradients[i] = weft_grad(b->weights[i]);

@@ -47,12 +47,12 @@ static weft_status train(void *context, weft_tensor *const inputs[], const doubl
     weft_tensor *y = weft_matmul(h, w[2]);
     outputs[0] = weft_mse(y, n->target, WEFT_LOSS_MEAN);
     outputs[1] = y;
-    weft_backward(outputs[0]);
+    weft_backward(outputs[0], NULL);
     for (int i = 0; i < NUM_WEIGHTS; i++) {
         gradients[i] = weft_grad(w[i]);
     }
     weft_clip_grad_norm(NUM_WEIGHTS, gradients, 1, 2, NULL);
-    const weft_adam_options adam = { scalars[0], 0.9, 0.99, 1e-8, 0, 0 };
+    const weft_adam_options adam = { .learning_rate = scalars[0], .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8 };
     weft_adam(NUM_WEIGHTS, w, gradients, n->first, n->second, ++n->step, &adam);
     weft_zero_grad(NUM_WEIGHTS, w);
     return weft_last_status();

@@ -94,7 +94,7 @@ static weft_status train(void *context, weft_tensor *const inputs[], const doubl
 {
     weft_tensor **weight = context;
     weft_tensor *loss = weft_sum(weft_mul(*weight, inputs[0]), WEFT_ALL_DIMS, false), *gradient;
-    weft_backward(loss);
+    weft_backward(loss, NULL);
     gradient = weft_grad(*weight);
     weft_sgd_options options;
     weft_sgd_options_init(&options);
@@ -108,7 +108,7 @@ static weft_status train(void *context, weft_tensor *const inputs[], const doubl
 
 static void add_gradient(weft_tensor *weight)
 {
-    assert_int_equal(weft_backward(weft_sum(weft_mul(weight, weight), WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(weft_mul(weight, weight), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
 }
 
 /* A gradient that is there before the run is added to, although it was not there in the runs that were observed. */

@@ -24,7 +24,7 @@ static weft_status save(const char *path, int generation, bool in_background, we
     snprintf(number, sizeof(number), "%d", generation);
     fill(tensors, generation);
     if (!in_background) {
-        return weft_checkpoint_save_ex(path, TENSORS, names, tensors, &options);
+        return weft_checkpoint_save(path, TENSORS, names, tensors, &options);
     }
     weft_checkpoint_saving *saving = weft_checkpoint_save_async(path, TENSORS, names, tensors, &options);
     for (int step = 1; step <= 3; step++) {

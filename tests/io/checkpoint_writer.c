@@ -48,7 +48,7 @@ int main(int argc, char *argv[])
         names[i] = rows[i].name;
         tensors[i] = make(&rows[i], mesh);
     }
-    weft_status status = weft_checkpoint_save_ex(argv[1], ROWS, names, tensors, &options);
+    weft_status status = weft_checkpoint_save(argv[1], ROWS, names, tensors, &options);
     if (status != WEFT_OK) {
         fprintf(stderr, "%s\n", weft_last_error());
     }

@@ -85,7 +85,7 @@ static void test_any_layout_to_any_layout(void **state)
         scene s = make_scene(&random);
         start_ranks(1 + (int)prng_below(&random, 6));
         make_tensors(&s, &random, true, true, tensors);
-        assert_int_equal(weft_checkpoint_save(checkpoint_path(), s.n, names_of(&s), tensors), WEFT_OK);
+        assert_int_equal(weft_checkpoint_save(checkpoint_path(), s.n, names_of(&s), tensors, NULL), WEFT_OK);
         stop();
         start_ranks(1 + (int)prng_below(&random, 6));
         make_tensors(&s, &random, false, false, tensors);
@@ -110,7 +110,7 @@ static void test_2x2_to_others(void **state)
     tensors[0] = make_numbered(0, WEFT_F32, 2, shape, grid, (const weft_placement[]){ weft_shard(0), weft_shard(1) });
     tensors[1] = make_numbered(1, WEFT_BF16, 1, bias, grid, (const weft_placement[]){ weft_replicate(), weft_shard(0) });
     tensors[2] = make_numbered(2, WEFT_I64, 0, NULL, grid, (const weft_placement[]){ weft_replicate(), weft_replicate() });
-    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 3, names, tensors), WEFT_OK);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 3, names, tensors, NULL), WEFT_OK);
     stop();
     static const int64_t meshes[][2] = { { 3, 1 }, { 1, 1 }, { 4, 1 } };
     for (int i = 0; i < 3; i++) {
@@ -267,7 +267,7 @@ static void test_one_process_fails(void **state)
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ weft_world_size() }, NULL);
     const weft_placement rows[] = { weft_shard(0) };
     weft_tensor *tensor = make_numbered(3, WEFT_I32, 2, shape, mesh, rows);
-    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 1, names, &tensor), WEFT_OK);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 1, names, &tensor, NULL), WEFT_OK);
     assert_non_null(getcwd(folder, sizeof(folder)));
     snprintf(relative, sizeof(relative), "%s", strrchr(checkpoint_path(), '/') + 1);
     snprintf(message, sizeof(message), "%.*s", (int)(strrchr(checkpoint_path(), '/') - checkpoint_path()),
@@ -275,7 +275,7 @@ static void test_one_process_fails(void **state)
     assert_int_equal(chdir(last ? "/proc" : message), 0); /* where no file can be made */
     snprintf(message, sizeof(message), "process %d", weft_num_processes() - 1);
     weft_fill_inplace(tensor, 5);
-    assert_int_equal(weft_checkpoint_save(relative, 1, names, &tensor), WEFT_ERR_IO);
+    assert_int_equal(weft_checkpoint_save(relative, 1, names, &tensor, NULL), WEFT_ERR_IO);
     assert_error(WEFT_ERR_IO, message);
     weft_checkpoint_saving *saving = weft_checkpoint_save_async(relative, 1, names, &tensor, NULL);
     assert_non_null(saving);
@@ -295,7 +295,7 @@ static void test_one_process_fails(void **state)
     snprintf(own, sizeof(own), "%s.%d", checkpoint_path(), last);
     assert_true(mkdir(own, 0777) == 0 || errno == EEXIST);
     assert_int_equal(chdir(own), 0);
-    assert_int_equal(weft_checkpoint_save(relative, 1, names, &tensor), WEFT_ERR_IO);
+    assert_int_equal(weft_checkpoint_save(relative, 1, names, &tensor, NULL), WEFT_ERR_IO);
     assert_error(WEFT_ERR_IO, "different file systems");
     assert_int_not_equal(access(relative, F_OK), 0);
     remove_temporary(relative);
@@ -315,14 +315,14 @@ static void test_leaves(void **state)
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ weft_world_size() }, NULL);
     const weft_placement rows[] = { weft_shard(0) };
     weft_tensor *w = make_numbered(4, WEFT_F64, 2, shape, mesh, rows);
-    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 1, names, &w), WEFT_OK);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 1, names, &w, NULL), WEFT_OK);
     weft_fill_inplace(w, 3);
     assert_int_equal(weft_set_requires_grad(w, true), WEFT_OK);
     weft_tensor *loss = weft_sum(weft_mul(w, w), WEFT_ALL_DIMS, false);
     assert_int_equal(weft_checkpoint_load(checkpoint_path(), 1, names, &w), WEFT_OK);
-    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 1, names, &w), WEFT_OK);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 1, names, &w, NULL), WEFT_OK);
     assert_true(weft_is_leaf(w));
-    assert_int_equal(weft_backward(loss), WEFT_OK);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     double gradient[18];
     assert_int_equal(weft_to_host(weft_grad(w), gradient, sizeof(gradient)), WEFT_OK);
     for (int i = 0; i < 18; i++) {
@@ -370,7 +370,7 @@ static void test_contents(void **state)
     start_ranks(3);
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ weft_world_size() }, NULL);
     weft_tensor *tensors[] = { weft_zeros(WEFT_F16, 3, shape, mesh, NULL), weft_full(WEFT_F64, 0, NULL, 0.5, mesh, NULL) };
-    assert_int_equal(weft_checkpoint_save_ex(checkpoint_path(), 2, names, tensors, &options), WEFT_OK);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 2, names, tensors, &options), WEFT_OK);
     weft_checkpoint_file *file = weft_checkpoint_open(checkpoint_path());
     assert_non_null(file);
     assert_int_equal(weft_checkpoint_num_tensors(file), 2);
@@ -424,7 +424,7 @@ static void test_random_states(void **state)
     weft_random_state_create("data", 77);
     weft_random_state_use("data");
     weft_rand(WEFT_F32, 1, (const int64_t[]){ 5 }, mesh, NULL);
-    assert_int_equal(weft_checkpoint_save_ex(checkpoint_path(), 0, NULL, NULL, &options), WEFT_OK);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 0, NULL, NULL, &options), WEFT_OK);
     for (int i = 0; i < 2; i++) {
         weft_to_host(weft_rand(WEFT_F64, 1, (const int64_t[]){ 4 }, mesh, NULL), expected[i], sizeof(expected[i]));
         weft_random_state_use(NULL);

@@ -155,7 +155,7 @@ static void test_mutations(void **state)
 {
     (void)state;
     int64_t count;
-    assert_int_equal(weft_checkpoint_save(checkpoint_path(), TENSORS, names, tensors), WEFT_OK);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), TENSORS, names, tensors, NULL), WEFT_OK);
     char *original = read_bytes(checkpoint_path(), &count);
     run_mutations(original, count, true, ROUNDS);
     write_bytes(checkpoint_path(), original, count);
@@ -333,7 +333,7 @@ static void test_damaged_tensor_is_named(void **state)
 {
     (void)state;
     int64_t count;
-    assert_int_equal(weft_checkpoint_save(checkpoint_path(), TENSORS, names, tensors), WEFT_OK);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), TENSORS, names, tensors, NULL), WEFT_OK);
     char *bytes = read_bytes(checkpoint_path(), &count);
     weft_checkpoint_file *file = weft_checkpoint_open(checkpoint_path());
     weft_checkpoint_entry entry;
@@ -367,25 +367,25 @@ static void test_other_refusals(void **state)
     const weft_checkpoint_options twice = { .num_entries = 2, .keys = same, .values = same };
     const weft_checkpoint_options no_keys = { .num_entries = 2, .values = same };
     const weft_checkpoint_options no_size = { .num_entries = 1, .keys = same, .values = same, .size = 3 };
-    assert_int_equal(weft_checkpoint_save(path, TENSORS, names, tensors), WEFT_OK);
+    assert_int_equal(weft_checkpoint_save(path, TENSORS, names, tensors, NULL), WEFT_OK);
 #define REFUSED(call, status, text) (assert_int_equal(call, status), assert_error(status, text))
-    REFUSED(weft_checkpoint_save(NULL, 1, names, tensors), WEFT_ERR_INVALID, "path");
-    REFUSED(weft_checkpoint_save("", 1, names, tensors), WEFT_ERR_INVALID, "path");
-    REFUSED(weft_checkpoint_save(path, -1, names, tensors), WEFT_ERR_INVALID, "n is");
-    REFUSED(weft_checkpoint_save(path, 1, NULL, tensors), WEFT_ERR_INVALID, "names is");
-    REFUSED(weft_checkpoint_save(path, 1, names, NULL), WEFT_ERR_INVALID, "tensors is");
-    REFUSED(weft_checkpoint_save(path, 1, none, tensors), WEFT_ERR_INVALID, "names[0] is NULL");
-    REFUSED(weft_checkpoint_save(path, 1, empty, tensors), WEFT_ERR_INVALID, "names[0] is empty");
-    REFUSED(weft_checkpoint_save(path, 1, bad, tensors), WEFT_ERR_INVALID, "names[0] is not UTF-8");
-    REFUSED(weft_checkpoint_save(path, 1, reserved, tensors), WEFT_ERR_INVALID, "__metadata__");
-    REFUSED(weft_checkpoint_save(path, 2, same, tensors), WEFT_ERR_INVALID, "names[1] is the same");
-    REFUSED(weft_checkpoint_save(path, 1, names, &fake), WEFT_ERR_STATE, "tensors[0]");
-    REFUSED(weft_checkpoint_save_ex(path, 1, names, tensors, &reserved_key), WEFT_ERR_INVALID, "options->keys[0]");
-    REFUSED(weft_checkpoint_save_ex(path, 1, names, tensors, &twice), WEFT_ERR_INVALID, "options->keys[1]");
-    REFUSED(weft_checkpoint_save_ex(path, 1, names, tensors, &no_keys), WEFT_ERR_INVALID, "options->keys");
-    REFUSED(weft_checkpoint_save_ex(path, 1, names, tensors, &no_size), WEFT_ERR_INVALID, "size");
-    REFUSED(weft_checkpoint_save("/nowhere/at/all", 1, names, tensors), WEFT_ERR_IO, "No such file");
-    REFUSED(weft_checkpoint_save("/dev/null/x", 1, names, tensors), WEFT_ERR_IO, "process 0");
+    REFUSED(weft_checkpoint_save(NULL, 1, names, tensors, NULL), WEFT_ERR_INVALID, "path");
+    REFUSED(weft_checkpoint_save("", 1, names, tensors, NULL), WEFT_ERR_INVALID, "path");
+    REFUSED(weft_checkpoint_save(path, -1, names, tensors, NULL), WEFT_ERR_INVALID, "n is");
+    REFUSED(weft_checkpoint_save(path, 1, NULL, tensors, NULL), WEFT_ERR_INVALID, "names is");
+    REFUSED(weft_checkpoint_save(path, 1, names, NULL, NULL), WEFT_ERR_INVALID, "tensors is");
+    REFUSED(weft_checkpoint_save(path, 1, none, tensors, NULL), WEFT_ERR_INVALID, "names[0] is NULL");
+    REFUSED(weft_checkpoint_save(path, 1, empty, tensors, NULL), WEFT_ERR_INVALID, "names[0] is empty");
+    REFUSED(weft_checkpoint_save(path, 1, bad, tensors, NULL), WEFT_ERR_INVALID, "names[0] is not UTF-8");
+    REFUSED(weft_checkpoint_save(path, 1, reserved, tensors, NULL), WEFT_ERR_INVALID, "__metadata__");
+    REFUSED(weft_checkpoint_save(path, 2, same, tensors, NULL), WEFT_ERR_INVALID, "names[1] is the same");
+    REFUSED(weft_checkpoint_save(path, 1, names, &fake, NULL), WEFT_ERR_STATE, "tensors[0]");
+    REFUSED(weft_checkpoint_save(path, 1, names, tensors, &reserved_key), WEFT_ERR_INVALID, "options->keys[0]");
+    REFUSED(weft_checkpoint_save(path, 1, names, tensors, &twice), WEFT_ERR_INVALID, "options->keys[1]");
+    REFUSED(weft_checkpoint_save(path, 1, names, tensors, &no_keys), WEFT_ERR_INVALID, "options->keys");
+    REFUSED(weft_checkpoint_save(path, 1, names, tensors, &no_size), WEFT_ERR_INVALID, "size");
+    REFUSED(weft_checkpoint_save("/nowhere/at/all", 1, names, tensors, NULL), WEFT_ERR_IO, "No such file");
+    REFUSED(weft_checkpoint_save("/dev/null/x", 1, names, tensors, NULL), WEFT_ERR_IO, "process 0");
     REFUSED(weft_checkpoint_load("/nowhere", 1, names, tensors), WEFT_ERR_IO, "No such file");
     REFUSED(weft_checkpoint_load("/", 1, names, tensors), WEFT_ERR_IO, "directory");
     REFUSED(weft_checkpoint_load("/dev/zero", 1, names, tensors), WEFT_ERR_IO, "it is a device, expected a regular file");
@@ -394,7 +394,7 @@ static void test_other_refusals(void **state)
     REFUSED(weft_checkpoint_load(path, 1, names, &other), WEFT_ERR_DTYPE, "f16");
     REFUSED(weft_checkpoint_load(path, 1, names, &sums), WEFT_ERR_LAYOUT, "P(sum)");
     assert_non_null(weft_local_acquire(tensors[0], 0, WEFT_READ));
-    REFUSED(weft_checkpoint_save(path, TENSORS, names, tensors), WEFT_ERR_STATE, "tensors[0]");
+    REFUSED(weft_checkpoint_save(path, TENSORS, names, tensors, NULL), WEFT_ERR_STATE, "tensors[0]");
     REFUSED(weft_checkpoint_load(path, TENSORS, names, tensors), WEFT_ERR_STATE, "tensors[0]");
     weft_local_release(tensors[0], 0);
 #undef REFUSED
@@ -407,11 +407,11 @@ static void test_other_refusals(void **state)
 static void test_failed_values_are_not_saved(void **state)
 {
     (void)state;
-    assert_int_equal(weft_checkpoint_save(checkpoint_path(), TENSORS, names, tensors), WEFT_OK);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), TENSORS, names, tensors, NULL), WEFT_OK);
     weft_tensor *index = weft_full(WEFT_I64, 1, (const int64_t[]){ 1 }, 99, mesh, NULL);
     weft_tensor *bad = weft_index_select(tensors[0], 0, index); /* out of range */
     assert_non_null(bad);
-    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 1, names, &bad), WEFT_ERR_INVALID);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 1, names, &bad, NULL), WEFT_ERR_INVALID);
     weft_clear_error();
     assert_int_equal(weft_wait(), WEFT_OK); /* reported once */
     assert_int_equal(weft_checkpoint_load(checkpoint_path(), TENSORS, names, tensors), WEFT_OK);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "onednn_support.h"
+#include "printed.h"
 #include "runtime/runtime.h"
 
 typedef struct product {
@@ -112,7 +113,7 @@ static void check_product(const product *p, bool packs)
     assert_int_equal(weft_explain_end(), WEFT_OK);
     assert_no_error();
     assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
-    assert_int_equal(weft_explain_text(text, sizeof(text), NULL), WEFT_OK);
+    PRINT_INTO(text, weft_explain(file));
     int64_t num_packs = tasks_of(text, "pack"), products = tasks_of(text, "matmul");
     bool one = weft_num_processes() == 1;
     if (num_packs != (packs && one ? p->packs : 0) || (one && packs && products != p->products) || products == 0) {

@@ -112,7 +112,7 @@ static void differentiate(int64_t number)
     weft_tensor *leaf = weft_ones(WEFT_F32, 1, (int64_t[]){ 1 + number }, mesh, sharded);
     weft_set_requires_grad(leaf, true);
     weft_tensor *loss = weft_sum(weft_mul(leaf, weft_exp(leaf)), 0, false);
-    assert_int_equal(weft_backward(loss), WEFT_OK);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     assert_non_null(weft_grad(leaf));
     weft_scope_close();
 }
@@ -269,11 +269,11 @@ static void use_tape(int64_t cache_bytes)
     weft_local_map_options options = WEFT_LOCAL_MAP_OPTIONS_DEFAULT;
     options.gradient = double_gradient;
     assert_int_equal(weft_local_map(double_it, 1, &rows, 1, &like, &options, &doubled), WEFT_OK);
-    weft_tensor *half = weft_redistribute(weft_slice(doubled, 0, 0, 2), mesh, NULL);
+    weft_tensor *half = weft_redistribute(weft_slice(doubled, 0, 0, 2, 1), mesh, NULL);
     weft_tensor *loss = weft_scope_keep(weft_sum(weft_mul(half, half), WEFT_ALL_DIMS, false));
     weft_scope_close();
     sweep();
-    assert_int_equal(weft_backward(loss), WEFT_OK);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     sweep();
     assert_true(item(weft_sum(weft_grad(leaf), WEFT_ALL_DIMS, false)) == 96); /* d/dx 4 x^2 = 8 x, in two rows of six */
     weft_tensor_release(loss);

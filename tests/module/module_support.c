@@ -71,7 +71,7 @@ static weft_tensor *loss_of(weft_module *self, weft_tensor *logits, weft_tensor 
         return weft_sum(weft_mul(logits, weft_module_use(self, "weights")), WEFT_ALL_DIMS, false);
     }
     weft_tensor *rows = weft_reshape(logits, 2, (int64_t[]){ BATCH * SEQUENCE, VOCABULARY });
-    return weft_cross_entropy(rows, weft_reshape(classes, 1, (int64_t[]){ BATCH * SEQUENCE }));
+    return weft_cross_entropy(rows, weft_reshape(classes, 1, (int64_t[]){ BATCH * SEQUENCE }), NULL);
 }
 
 static weft_status network(weft_module *self, int num_inputs, weft_tensor *const inputs[], int num_outputs,

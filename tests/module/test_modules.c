@@ -85,7 +85,7 @@ static void assert_layout(weft_tensor *tensor, weft_mesh *mesh, const char *plac
     char text[64] = "";
     assert_non_null(tensor);
     assert_ptr_equal(weft_tensor_mesh(tensor), mesh);
-    weft_placements_format(weft_tensor_placements(tensor), weft_tensor_num_placements(tensor), text, sizeof(text));
+    weft_placements_format(weft_tensor_placements(tensor), weft_mesh_ndim(weft_tensor_mesh(tensor)), text, sizeof(text));
     assert_string_equal(text, placements);
 }
 

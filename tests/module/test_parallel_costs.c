@@ -125,7 +125,7 @@ static double train(weft_module *root, weft_dtype dtype)
     weft_autocast_begin(dtype);
     assert_int_equal(weft_module_forward(root, 2, inputs, 1, &loss), WEFT_OK);
     weft_autocast_end();
-    assert_int_equal(weft_backward(loss), WEFT_OK);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     int count = weft_module_parameters(root, LAYERS, NULL, parameters);
     assert_int_equal(weft_zero_grad(count, parameters), WEFT_OK);
     assert_int_equal(weft_tensor_item(loss, &value), WEFT_OK);
@@ -261,7 +261,7 @@ static void test_g3_fully_sharded_bytes(void **state)
     assert_int_equal(weft_module_forward(root, 2, inputs, 1, &loss), WEFT_OK);
     weft_region_end();
     weft_region_begin("fsdp backward", 0);
-    assert_int_equal(weft_backward(loss), WEFT_OK);
+    assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     weft_region_end();
     assert_bytes("fsdp forward", LAYERS, LAYER_BYTES);
     /* Gathered again, but for the first layer, whose input needs no gradient; and reduce-scattered. */
@@ -314,7 +314,7 @@ static void run_block(int count, const weft_parallel plan[], const char *forward
     weft_region_end();
     const weft_backward_options options = { .output_gradient = weft_ones_like(y) };
     weft_region_begin(backward, 0);
-    assert_int_equal(weft_backward_ex(y, &options), WEFT_OK);
+    assert_int_equal(weft_backward(y, &options), WEFT_OK);
     weft_region_end();
     weft_module_free(block);
     weft_scope_close();

@@ -56,7 +56,7 @@ static void run(weft_module *root, weft_mesh *mesh, results *r)
 {
     weft_tensor *outputs[2], *parameters[MAX_PARAMETERS];
     memset(r, 0, sizeof(*r));
-    if (network_forward(root, mesh, outputs) != WEFT_OK || weft_backward(outputs[1]) != WEFT_OK) {
+    if (network_forward(root, mesh, outputs) != WEFT_OK || weft_backward(outputs[1], NULL) != WEFT_OK) {
         return;
     }
     assert_int_equal(weft_tensor_item(outputs[1], &r->loss), WEFT_OK);

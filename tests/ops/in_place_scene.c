@@ -103,8 +103,8 @@ static weft_tensor *make_target(scene *s)
         memcpy(placements, s->placements, sizeof(placements));
         forget_sizes(weft_mesh_ndim(s->mesh), placements);
         weft_tensor *all = note_other(s, fresh(s, s->ndim, shape, placements, NULL));
-        note_other(s, weft_slice(all, 0, 0, s->shape[0]));
-        return weft_redistribute(weft_slice(all, 0, first, first + s->shape[0]), s->mesh, s->placements);
+        note_other(s, weft_slice(all, 0, 0, s->shape[0], 1));
+        return weft_redistribute(weft_slice(all, 0, first, first + s->shape[0], 1), s->mesh, s->placements);
     }
     case 2:
         say(s, "reshaped");
@@ -150,7 +150,7 @@ static weft_tensor *make_like(scene *s, bool itself)
     case 3:
         if (s->num_others > 0 && s->ndim > 0 && weft_tensor_ndim(s->others[0]) == s->ndim) {
             say(s, "other rows of the same");
-            return weft_slice(s->others[0], 0, 0, s->shape[0]);
+            return weft_slice(s->others[0], 0, 0, s->shape[0], 1);
         }
         break;
     default:
@@ -167,7 +167,7 @@ static weft_tensor *make_row(scene *s)
         return make_like(s, true);
     }
     say(s, "a row of itself");
-    return below(2) ? weft_slice(target, 0, 0, 1) : weft_select(target, 0, s->shape[0] - 1);
+    return below(2) ? weft_slice(target, 0, 0, 1, 1) : weft_select(target, 0, s->shape[0] - 1);
 }
 
 /* In the target's layout, and no other tensor of the call. */

@@ -46,7 +46,7 @@ static double busiest_over_mean(int ranks, weft_cut_kind cut, bool backward)
     weft_tensor *y = weft_attention(q, k, k, &options);
     memset(pairs, 0, sizeof(pairs));
     if (backward) {
-        assert_int_equal(weft_backward(weft_sum(y, WEFT_ALL_DIMS, false)), WEFT_OK);
+        assert_int_equal(weft_backward(weft_sum(y, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     } else {
         y = weft_attention(weft_scale(q, 2), k, k, &options);
     }
@@ -171,7 +171,7 @@ static void run(results *of, weft_tensor *in[3], const weft_attention_options *o
     note(of, 0, y);
     note(of, 1, log_sums);
     weft_tensor *of_values = weft_sum(weft_mul(y, y), WEFT_ALL_DIMS, false), *of_sums = weft_sum(log_sums, WEFT_ALL_DIMS, false);
-    assert_int_equal(weft_backward(weft_add(of_values, of_sums)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_add(of_values, of_sums), NULL), WEFT_OK);
     for (int i = 0; i < 3; i++) {
         note(of, 2 + i, weft_grad(in[i]));
     }
@@ -273,7 +273,7 @@ static void rotary_keeps_the_cut(void **state)
             assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
             assert_true(k == 0 || after.bytes_moved - before.bytes_moved <= (uint64_t)(8 * shape[batch] * weft_mesh_num_ranks(mesh)));
             assert_true(k == 0 || count == 0 || weft_tensor_placements(y)[0].cut == weft_tensor_placements(b)[0].cut);
-            assert_int_equal(weft_backward(weft_sum(weft_mul(y, y), WEFT_ALL_DIMS, false)), WEFT_OK);
+            assert_int_equal(weft_backward(weft_sum(weft_mul(y, y), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
             weft_tensor *found[] = { weft_detach(y), weft_grad(k == 0 ? a : b) };
             for (int r = 0; r < 2; r++) {
                 weft_tensor *wide = weft_to_type(found[r], WEFT_F64);

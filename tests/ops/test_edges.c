@@ -90,7 +90,7 @@ static void test_variance(void **state)
             assert_int_equal(weft_placements_parse(placements[p], 1, &placement), WEFT_OK);
             weft_tensor *a = weft_zeros(WEFT_F32, 2, (int64_t[]){ 0, LENGTH }, mesh, &placement);
             check_all(weft_var(a, 0, corrections[c], false), NAN);
-            check_all(weft_reshape(weft_var_over(a, 1, (const int[]){ 0 }, corrections[c], true), 1,
+            check_all(weft_reshape(weft_var(a, WEFT_DIM(0), corrections[c], true), 1,
                                    (int64_t[]){ LENGTH }),
                       NAN);
             check_one(weft_var(a, WEFT_ALL_DIMS, corrections[c], false), NAN);

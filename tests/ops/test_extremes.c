@@ -48,13 +48,13 @@ static void small_results(int64_t v)
     weft_tril(matrix, v);
     weft_triu(matrix, v);
     for (int d = -1; d <= 1; d++) {
-        weft_slice(matrix, d, v, v);
-        weft_slice(matrix, d, v, 3);
-        weft_slice(matrix, d, 1, v);
-        weft_slice_step(matrix, d, v, INT64_MAX, v);
-        weft_slice_step(matrix, d, INT64_MIN, INT64_MAX, v);
-        weft_slice_step(matrix, d, 1, v, INT64_MAX);
-        weft_slice_step(matrix, d, INT64_MIN, v, 1);
+        weft_slice(matrix, d, v, v, 1);
+        weft_slice(matrix, d, v, 3, 1);
+        weft_slice(matrix, d, 1, v, 1);
+        weft_slice(matrix, d, v, INT64_MAX, v);
+        weft_slice(matrix, d, INT64_MIN, INT64_MAX, v);
+        weft_slice(matrix, d, 1, v, INT64_MAX);
+        weft_slice(matrix, d, INT64_MIN, v, 1);
         weft_select(matrix, d, v);
         weft_roll(matrix, v, d);
         weft_topk(matrix, v, d, true, NULL);
@@ -73,13 +73,13 @@ static void small_results(int64_t v)
         weft_stack((int)v, outputs, 0);
     }
     weft_chunk(matrix, 2, (int)v, outputs);
-    weft_slice(matrix, (int)v, 0, 1);
+    weft_slice(matrix, (int)v, 0, 1, 1);
     weft_select(matrix, (int)v, 0);
     weft_roll(matrix, 1, (int)v);
     weft_flip(matrix, 1, dims);
     weft_flip(matrix, (int)v, dims);
     weft_transpose(matrix, (int)v, 0);
-    weft_movedim(matrix, 0, (int)v);
+    weft_movedim(matrix, 1, (const int[]){ 0 }, (const int[]){ (int)v });
     weft_permute(matrix, 2, dims);
     weft_permute(matrix, (int)v, dims);
     weft_squeeze(matrix, (int)v);
@@ -97,10 +97,10 @@ static void small_results(int64_t v)
     weft_sum_to(matrix, (int)v, small);
     weft_sum_to(matrix, 2, sizes);
     weft_sum(matrix, (int)v, false);
-    weft_sum_over(matrix, (int)v, dims, true);
-    weft_sum_over(matrix, 2, dims, true);
-    weft_max_over(matrix, 3, dims, true);
-    weft_norm_over(matrix, 2, (int)v, dims, false);
+    weft_sum(matrix, WEFT_DIM((int)v), true);
+    weft_sum(matrix, WEFT_DIM((int)v) | WEFT_DIM(0), true);
+    weft_max(matrix, WEFT_ALL_DIMS | (int)v, true);
+    weft_norm(matrix, 2, WEFT_ALL_DIMS + 1, false);
     weft_argmax(matrix, (int)v, false);
     weft_cumsum(matrix, (int)v);
     weft_sort(matrix, (int)v, false, NULL);
@@ -141,9 +141,9 @@ static void any_results(int64_t v)
     weft_zeros(WEFT_F32, 2, sizes, mesh, NULL);
     weft_zeros(WEFT_F32, 2, (int64_t[]){ v, 0 }, mesh, NULL);
     weft_randperm(v, mesh, NULL);
-    weft_randint(v, INT64_MAX, WEFT_I64, 1, (int64_t[]){ 4 }, mesh, NULL);
-    weft_randint(INT64_MIN, v, WEFT_I64, 1, (int64_t[]){ 4 }, mesh, NULL);
-    weft_randint(v, v, WEFT_I32, 1, (int64_t[]){ 4 }, mesh, NULL);
+    weft_randint(WEFT_I64, 1, (int64_t[]){ 4 }, v, INT64_MAX, mesh, NULL);
+    weft_randint(WEFT_I64, 1, (int64_t[]){ 4 }, INT64_MIN, v, mesh, NULL);
+    weft_randint(WEFT_I32, 1, (int64_t[]){ 4 }, v, v, mesh, NULL);
     weft_mesh_create((int)v, sizes, NULL);
     weft_mesh_create(1, sizes, NULL);
     weft_mesh_create(2, sizes, NULL);

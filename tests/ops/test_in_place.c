@@ -283,7 +283,7 @@ static void test_copy_to_itself(void **state)
     /* The values are not right by chance. */
     weft_tensor_release(weft_full(WEFT_F32, 1, (int64_t[]){ 3 }, -1, mesh, NULL));
     weft_tensor *all = weft_distribute(WEFT_F32, 1, (int64_t[]){ 12 }, values, mesh, NULL);
-    weft_tensor *rows = weft_slice(all, 0, 4, 7);
+    weft_tensor *rows = weft_slice(all, 0, 4, 7, 1);
     assert_ptr_equal(weft_copy_inplace(rows, rows), rows);
     assert_int_equal(weft_to_host(rows, found, sizeof(found)), WEFT_OK);
     assert_memory_equal(found, values + 4, sizeof(found));

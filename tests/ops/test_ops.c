@@ -194,7 +194,7 @@ static void case_cross_entropy(void)
     char what[600];
     snprintf(what, sizeof(what), "cross_entropy(%s, %s)", describe_operand(&c.logits),
              describe_operand(&c.targets));
-    check(weft_cross_entropy(c.logits.tensor, c.targets.tensor), c.logits.dtype, 0, NULL, &expected, 100, 30,
+    check(weft_cross_entropy(c.logits.tensor, c.targets.tensor, NULL), c.logits.dtype, 0, NULL, &expected, 100, 30,
           what);
     release(&c.logits);
     release(&c.targets);
@@ -315,7 +315,7 @@ static void network(weft_mesh *mesh, const weft_placement *data, const weft_plac
     weft_tensor *tt = weft_distribute(WEFT_I64, 1, x_shape, targets, mesh, data);
     weft_tensor *hidden = weft_matmul(tx, tw1), *active = weft_gelu(hidden),
                 *logits = weft_matmul(active, tw2);
-    weft_tensor *result = weft_cross_entropy(logits, tt);
+    weft_tensor *result = weft_cross_entropy(logits, tt, NULL);
     weft_tensor *d_logits = weft_cross_entropy_backward(NULL, logits, tt);
     weft_tensor *d_active = weft_matmul_ex(d_logits, false, tw2, true);
     weft_tensor *d_hidden = weft_gelu_backward(d_active, hidden);

@@ -52,7 +52,7 @@ static void attend(int64_t groups, bool grouped, bool sharded, results *r)
                                   : weft_attention(q, repeated(k, groups, HEADS / groups), repeated(v, groups, HEADS / groups), &options);
     weft_get_counters(&after, sizeof(after));
     r->moved = after.bytes_moved - before.bytes_moved;
-    assert_int_equal(weft_backward(weft_sum(weft_mul(output, weft_cos(output)), WEFT_ALL_DIMS, false)), WEFT_OK);
+    assert_int_equal(weft_backward(weft_sum(weft_mul(output, weft_cos(output)), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_int_equal(weft_to_host(output, r->output, sizeof(r->output)), WEFT_OK);
     assert_int_equal(weft_to_host(weft_grad(q), r->of_q, sizeof(r->of_q)), WEFT_OK);
     size_t bytes = sizeof(r->of_k) / HEADS * (size_t)groups;

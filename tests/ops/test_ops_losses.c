@@ -133,7 +133,7 @@ static void case_cross_entropy(void)
 {
     class_case c = make_class_case("cross_entropy_ex");
     reference_cross_entropy(&c);
-    weft_tensor *loss = weft_cross_entropy_ex(c.values.tensor, c.targets.tensor, &c.options);
+    weft_tensor *loss = weft_cross_entropy(c.values.tensor, c.targets.tensor, &c.options);
     weft_tensor *gradient = weft_cross_entropy_ex_backward(c.has_gradient ? c.gradient.tensor : NULL,
                                                            c.values.tensor, c.targets.tensor, &c.options);
     compare_losses(&c, loss, gradient);
@@ -153,8 +153,8 @@ static void case_plain_cross_entropy(void)
     reference_cross_entropy(&c);
     weft_tensor *gradient = weft_cross_entropy_backward(c.has_gradient ? c.gradient.tensor : NULL,
                                                         c.values.tensor, c.targets.tensor);
-    compare_losses(&c, weft_cross_entropy(c.values.tensor, c.targets.tensor), gradient);
-    compare_losses(&c, weft_cross_entropy_ex(c.values.tensor, c.targets.tensor, NULL), gradient);
+    compare_losses(&c, weft_cross_entropy(c.values.tensor, c.targets.tensor, NULL), gradient);
+    compare_losses(&c, weft_cross_entropy(c.values.tensor, c.targets.tensor, NULL), gradient);
     release_class_case(&c);
 }
 
@@ -356,7 +356,7 @@ static void case_general_cross_entropy(void)
     double mean = total / counted, roundings = allowed(c.type, c.exact, 16);
     bool each = c.options.reduction == WEFT_LOSS_NONE;
     weft_tensor *targets = soft ? shares.tensor : c.targets.tensor;
-    compare(weft_cross_entropy_ex(c.values.tensor, targets, &c.options), c.type, each, &c.n,
+    compare(weft_cross_entropy(c.values.tensor, targets, &c.options), c.type, each, &c.n,
             each ? c.losses : c.options.reduction == WEFT_LOSS_MEAN ? &mean : &total, roundings,
             each || c.options.reduction == WEFT_LOSS_MEAN ? largest : largest * (double)(c.n + 1), c.what);
     compare(weft_cross_entropy_ex_backward(c.has_gradient ? c.gradient.tensor : NULL, c.values.tensor, targets, &c.options),

@@ -32,7 +32,7 @@ static weft_tensor *parted(weft_tensor *a)
 
 static weft_tensor *halved(weft_tensor *a)
 {
-    return weft_slice(a, 0, 0, 4);
+    return weft_slice(a, 0, 0, 4, 1);
 }
 
 static weft_tensor *repeated(weft_tensor *a)
@@ -138,7 +138,7 @@ static void test_views(void **state)
         assert_non_null(weft_flatten(d, 2, 3));
         assert_non_null(weft_unflatten(a, 1, 2, (const int64_t[]){ 4, 1 }));
         if (i != 1) { /* all ranks have all rows */
-            assert_non_null(weft_slice(a, 0, 2, 6));
+            assert_non_null(weft_slice(a, 0, 2, 6, 1));
             assert_non_null(weft_select(a, 0, -1));
             weft_tensor *pieces[3];
             assert_int_equal(weft_chunk(a, 3, 0, pieces), 3);
@@ -158,17 +158,17 @@ enum { WIRE_RANKS = 4, WIRE_ROWS = 64 };
  * 16. */
 static void without_first(weft_tensor *a, int dim)
 {
-    weft_slice(a, dim, 1, WIRE_ROWS);
+    weft_slice(a, dim, 1, WIRE_ROWS, 1);
 }
 
 static void without_last(weft_tensor *a, int dim)
 {
-    weft_slice(a, dim, 0, -4);
+    weft_slice(a, dim, 0, -4, 1);
 }
 
 static void every_second(weft_tensor *a, int dim)
 {
-    weft_slice_step(a, dim, 1, WIRE_ROWS, 2);
+    weft_slice(a, dim, 1, WIRE_ROWS, 2);
 }
 
 static void gradient_of_slice(weft_tensor *a, int dim)
@@ -266,7 +266,7 @@ static void test_many_slices(void **state)
     for (int64_t i = 0; i < SLICES + 3; i++) {
         int64_t values[LENGTH], start = i % SLICES;
         weft_scope_open();
-        weft_tensor *slice = weft_slice(a, 0, start, start + LENGTH);
+        weft_tensor *slice = weft_slice(a, 0, start, start + LENGTH, 1);
         if (i % 97 == 0 || i >= SLICES) {
             assert_int_equal(weft_to_host(slice, values, sizeof(values)), WEFT_OK);
             for (int64_t k = 0; k < LENGTH; k++) {

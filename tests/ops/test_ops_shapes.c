@@ -71,7 +71,7 @@ static void case_movedim(void)
         dims[d] = dims[next];
         dims[next] = card;
     }
-    check_permuted(weft_movedim(x.tensor, spelled(from, ndim), spelled(to, ndim)), &x, dims, "movedim");
+    check_permuted(weft_movedim(x.tensor, 1, (const int[]){ spelled(from, ndim) }, (const int[]){ spelled(to, ndim) }), &x, dims, "movedim");
     release(&x.base);
 }
 

@@ -479,7 +479,7 @@ static network make_network(weft_mesh *mesh)
     int64_t x[] = { BATCH, WIDTH }, gain[] = { WIDTH }, up[] = { WIDTH, HIDDEN },
             down[] = { HIDDEN, CLASSES };
     network n = { .x = weft_randn(WEFT_F32, 2, x, mesh, batch),
-                  .targets = weft_randint(0, CLASSES, WEFT_I64, 1, x, mesh, batch),
+                  .targets = weft_randint(WEFT_I64, 1, x, 0, CLASSES, mesh, batch),
                   .parameters = { weft_ones(WEFT_F32, 1, gain, mesh, NULL),
                                   weft_randn(WEFT_F32, 2, up, mesh, column),
                                   weft_randn(WEFT_F32, 2, down, mesh, row) } };
@@ -497,7 +497,7 @@ static double train_step(const network *n, int64_t step)
     weft_tensor *normal = weft_rms_norm(n->x, gain, 1e-5);
     weft_tensor *before = weft_matmul(normal, up), *hidden = weft_gelu(before);
     weft_tensor *kept = weft_dropout(hidden, 0.1, true, &mask), *logits = weft_matmul(kept, down);
-    weft_tensor *loss = weft_cross_entropy(logits, n->targets);
+    weft_tensor *loss = weft_cross_entropy(logits, n->targets, NULL);
     weft_tensor *of_logits = weft_cross_entropy_backward(NULL, logits, n->targets);
     weft_tensor *of_kept = weft_matmul_ex(of_logits, false, down, true);
     weft_tensor *of_before = weft_gelu_backward(weft_dropout_backward(of_kept, mask, 0.1, true), before);

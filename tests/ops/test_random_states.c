@@ -27,7 +27,7 @@ static void test_whole_numbers_are_even(void **state)
     static int64_t values[N];
     int64_t shape[] = { N }, counts[BINS] = { 0 };
     assert_int_equal(
-        weft_to_host(weft_randint(-3, 4, WEFT_I64, 1, shape, one_rank(), NULL), values, sizeof(values)),
+        weft_to_host(weft_randint(WEFT_I64, 1, shape, -3, 4, one_rank(), NULL), values, sizeof(values)),
         WEFT_OK);
     for (int i = 0; i < N; i++) {
         assert_true(values[i] >= -3 && values[i] < 4);

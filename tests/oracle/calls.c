@@ -81,7 +81,7 @@ void oracle_call(const oracle_operation *operation, const oracle_case *c, weft_t
         out[0] = operation->over_all(in[0], WEFT_ALL_DIMS, false);
     } else if (operation->over_dims != NULL) {
         int dims[WEFT_MAX_DIMS], count = oracle_dims(c, dims);
-        out[0] = operation->over_dims(in[0], count, dims, oracle_keepdim(c));
+        out[0] = operation->over_dims(in[0], set_of_dims(count, dims), oracle_keepdim(c));
     } else if (operation->several != NULL) {
         out[0] = operation->several(c, in, out);
     } else {

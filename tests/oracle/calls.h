@@ -2,6 +2,7 @@
 #ifndef WEFT_TESTS_ORACLE_CALLS_H
 #define WEFT_TESTS_ORACLE_CALLS_H
 
+#include "dims.h"
 #include "oracle.h"
 
 /* The tables; each ends with a row without a name. */
@@ -74,7 +75,7 @@ int64_t oracle_whole(const oracle_case *c, const char *name);
 /* Over one dimension, over several, over all. */
 #define REDUCTION(name_, ...)                                                                                \
     { .name = #name_, .over_dim = weft_##name_, __VA_ARGS__ },                                               \
-        { .name = #name_ "_over", .over_dims = weft_##name_##_over, __VA_ARGS__ },                           \
+        { .name = #name_ "_over", .over_dims = weft_##name_, __VA_ARGS__ },                           \
     {                                                                                                        \
         .name = #name_ "_all", .over_all = weft_##name_, __VA_ARGS__                                         \
     }

@@ -29,7 +29,7 @@ CALL(movedims)
         source[i] = (int)from[i];
         target[i] = (int)to[i];
     }
-    return weft_movedims(in[0], num, source, target);
+    return weft_movedim(in[0], num, source, target);
 }
 
 const oracle_operation oracle_around_operations[] = {

@@ -57,7 +57,7 @@ static weft_cross_entropy_options options(const oracle_case *c, weft_tensor *con
 CALL(weighted_cross_entropy)
 {
     weft_cross_entropy_options o = options(c, in);
-    return weft_cross_entropy_ex(in[0], in[1], &o);
+    return weft_cross_entropy(in[0], in[1], &o);
 }
 
 CALL(weighted_cross_entropy_backward)

@@ -51,7 +51,7 @@ CALL(permute)
 
 CALL(movedim)
 {
-    return weft_movedim(in[0], dim(c, "from"), dim(c, "to"));
+    return weft_movedim(in[0], 1, (const int[]){ dim(c, "from") }, (const int[]){ dim(c, "to") });
 }
 
 CALL(expand)
@@ -70,12 +70,12 @@ CALL(sum_to)
 
 CALL(slice)
 {
-    return weft_slice(in[0], dim(c, "dim"), oracle_whole(c, "start"), oracle_whole(c, "stop"));
+    return weft_slice(in[0], dim(c, "dim"), oracle_whole(c, "start"), oracle_whole(c, "stop"), 1);
 }
 
 CALL(slice_step)
 {
-    return weft_slice_step(in[0], dim(c, "dim"), oracle_whole(c, "start"), oracle_whole(c, "stop"),
+    return weft_slice(in[0], dim(c, "dim"), oracle_whole(c, "start"), oracle_whole(c, "stop"),
                            oracle_whole(c, "step"));
 }
 

@@ -164,7 +164,7 @@ static bool accumulate(weft_tensor *output, weft_tensor *seed, int num_variables
                        weft_tensor *const variables[], weft_tensor *gradients[])
 {
     const weft_backward_options options = { .output_gradient = seed };
-    bool done = weft_backward_ex(output, &options) == WEFT_OK;
+    bool done = weft_backward(output, &options) == WEFT_OK;
     for (int i = 0; i < num_variables && done; i++) {
         bool leaf = variables[i] != NULL && weft_is_leaf(variables[i]);
         gradients[i] = leaf ? weft_grad(variables[i]) : NULL;

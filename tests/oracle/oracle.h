@@ -110,7 +110,7 @@ typedef struct oracle_operation {
     weft_tensor *(*several)(const oracle_case *c, weft_tensor *const in[], weft_tensor *out[]);
     weft_tensor *(*over_dim)(weft_tensor *, int dim, bool keepdim);
     weft_tensor *(*over_all)(weft_tensor *, int dim, bool keepdim);
-    weft_tensor *(*over_dims)(weft_tensor *, int num_dims, const int dims[], bool keepdim);
+    weft_tensor *(*over_dims)(weft_tensor *, int dims, bool keepdim);
     double ulps; /* allowed in f32 and f64; 16-bit types are rounded once from f32: 1 where this is not 0 */
     const char *why; /* where it is not 0 */
 } oracle_operation;

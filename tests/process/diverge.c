@@ -110,7 +110,7 @@ static void register_operation(void)
 static void save(weft_tensor *tensor)
 {
     const char *name = goes("saves_name") ? "other" : "w";
-    weft_checkpoint_save(goes("saves_path") ? "/nowhere/other" : "/nowhere/first", 1, &name, &tensor);
+    weft_checkpoint_save(goes("saves_path") ? "/nowhere/other" : "/nowhere/first", 1, &name, &tensor, NULL);
 }
 
 /* Rows, columns, rows, ... of a tensor of ones that grows by one: STEPS redistributions in flight. At TURN

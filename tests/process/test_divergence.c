@@ -294,7 +294,7 @@ static const scenario scenarios[] = {
       2,
       true,
       DIFFERS,
-      { "calls weft_checkpoint_save(\"/nowhere/first\", \"w\", f32", "calls weft_checkpoint_save(\"/nowhere/other\", \"w\", f32" } },
+      { "calls weft_checkpoint_save(\"/nowhere/first\", \"w\", f32", "calls weft_checkpoint_save(\"/nowhere/other\", \"w\", f32" } , NULL},
     { "saves_name",
       3,
       true,

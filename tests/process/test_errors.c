@@ -291,7 +291,7 @@ static void test_values_out_of_range(void **state)
     for (int i = 0; i < 20; i++) {
         assert_true(values[i] == 0);
     }
-    weft_cross_entropy(matrix, far);
+    weft_cross_entropy(matrix, far, NULL);
     assert_int_equal(weft_wait(), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "weft_cross_entropy");
     weft_scope_close();
@@ -307,7 +307,7 @@ static void test_not_initialized(void **state)
     assert_int_equal(weft_world_size(), 0);
     assert_int_equal(weft_local_ranks(), 0);
     assert_null(weft_mesh_current());
-    weft_print_pending();
+    weft_print_pending(stderr);
     assert_no_error();
     assert_int_equal(weft_finalize(), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_finalize");

@@ -54,24 +54,24 @@ static void test_class_losses(void **state)
     weft_cross_entropy_options_init(&counts);
     weighs.weight = weft_ones(WEFT_F32, 1, (const int64_t[]){ 5 }, mesh, NULL);
     counts.ignore_index = 0;
-    GIVES_NULL(weft_cross_entropy_ex(NULL, indices, &weighs), INVALID, "weft_cross_entropy_ex", "logits");
-    GIVES_NULL(weft_cross_entropy_ex(matrix, NULL, &weighs), INVALID, "weft_cross_entropy_ex", "targets");
-    GIVES_NULL(weft_cross_entropy_ex(matrix, booleans, &weighs), DTYPE, "weft_cross_entropy_ex",
+    GIVES_NULL(weft_cross_entropy(NULL, indices, &weighs), INVALID, "weft_cross_entropy", "logits");
+    GIVES_NULL(weft_cross_entropy(matrix, NULL, &weighs), INVALID, "weft_cross_entropy", "targets");
+    GIVES_NULL(weft_cross_entropy(matrix, booleans, &weighs), DTYPE, "weft_cross_entropy",
                "targets is bool, expected indices (i64 or i32), or probabilities");
-    GIVES_NULL(weft_cross_entropy_ex(square, indices, &weighs), SHAPE, "weft_cross_entropy_ex", "targets has size 4");
-    GIVES_NULL(weft_cross_entropy_ex(matrix, square, NULL), SHAPE, "weft_cross_entropy_ex", "targets has size 5");
-    GIVES_NULL(weft_cross_entropy_ex(matrix, matrix, &counts), INVALID, "weft_cross_entropy_ex", "ignore_index is 0");
-    GIVES_NULL(weft_cross_entropy_ex(matrix, on_other, NULL), MESH, "weft_cross_entropy_ex", "weft_redistribute");
+    GIVES_NULL(weft_cross_entropy(square, indices, &weighs), SHAPE, "weft_cross_entropy", "targets has size 4");
+    GIVES_NULL(weft_cross_entropy(matrix, square, NULL), SHAPE, "weft_cross_entropy", "targets has size 5");
+    GIVES_NULL(weft_cross_entropy(matrix, matrix, &counts), INVALID, "weft_cross_entropy", "ignore_index is 0");
+    GIVES_NULL(weft_cross_entropy(matrix, on_other, NULL), MESH, "weft_cross_entropy", "weft_redistribute");
     GIVES_NULL(weft_cross_entropy_ex_backward(square, matrix, matrix, NULL), SHAPE, "weft_cross_entropy_ex_backward",
                "gradient has 2 dimensions");
     GIVES_NULL(weft_cross_entropy_ex_backward(whole, matrix, indices, &weighs), DTYPE,
                "weft_cross_entropy_ex_backward", "gradient is f64");
     weighs.weight = dead;
-    GIVES_NULL(weft_cross_entropy_ex(matrix, indices, &weighs), INVALID, "weft_cross_entropy_ex", "weight");
+    GIVES_NULL(weft_cross_entropy(matrix, indices, &weighs), INVALID, "weft_cross_entropy", "weight");
     weighs.weight = matrix;
-    GIVES_NULL(weft_cross_entropy_ex(matrix, indices, &weighs), SHAPE, "weft_cross_entropy_ex", "weight is ");
+    GIVES_NULL(weft_cross_entropy(matrix, indices, &weighs), SHAPE, "weft_cross_entropy", "weight is ");
     weighs.weight = indices;
-    GIVES_NULL(weft_cross_entropy_ex(matrix, matrix, &weighs), DTYPE, "weft_cross_entropy_ex", "weight is i64");
+    GIVES_NULL(weft_cross_entropy(matrix, matrix, &weighs), DTYPE, "weft_cross_entropy", "weight is i64");
     rows_end();
 }
 

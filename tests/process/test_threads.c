@@ -131,7 +131,7 @@ static void call_in_child(void)
     }
     refused = refused && weft_init(NULL) == WEFT_ERR_STATE && strstr(weft_last_error(), "fork") != NULL;
     weft_clear_error();
-    weft_print_pending();
+    weft_print_pending(stderr);
     exit(refused && weft_last_status() == WEFT_ERR_STATE ? 0 : 5);
 }
 

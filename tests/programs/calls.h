@@ -3,6 +3,7 @@
 #ifndef WEFT_TESTS_CALLS_H
 #define WEFT_TESTS_CALLS_H
 
+#include "dims.h"
 #include "evaluate.h"
 #include "program.h"
 

@@ -182,7 +182,7 @@ static bool trace(scene *s)
 
 /* ---- several dimensions -------------------------------------------------------------------------------- */
 
-CALLS(movedims, out[0] = weft_movedims(in[0], ndim, dims, (const int[]){ (int)whole[0], (int)whole[1] }))
+CALLS(movedims, out[0] = weft_movedim(in[0], ndim, dims, (const int[]){ (int)whole[0], (int)whole[1] }))
 
 /* Shape: the dimensions; wholes: where to. */
 static bool make_movedims(maker *m, step *s)

@@ -4,24 +4,23 @@
 #include "sums.h"
 
 CALLS(attention, out[0] = weft_attention(in[0], in[1], in[2],
-                                         &(weft_attention_options){ whole[0] != 0, real[0], in[3] }))
+                                         &(weft_attention_options){ 0, whole[0] != 0, real[0], in[3] }))
 CALLS(attention_backward,
       out[0] = weft_attention_backward(in[4], in[0], in[1], in[2], in[5],
-                                       &(weft_attention_options){ whole[0] != 0, real[0], in[3] }, &out[1],
+                                       &(weft_attention_options){ 0, whole[0] != 0, real[0], in[3] }, &out[1],
                                        &out[2]))
 
 CALLS(attention_with_log_sums,
       out[0] = weft_attention_with_log_sums(in[0], in[1], in[2],
-                                            &(weft_attention_options){ whole[0] != 0, real[0], in[3] }, &out[1]))
+                                            &(weft_attention_options){ 0, whole[0] != 0, real[0], in[3] }, &out[1]))
 CALLS(attention_backward_with_log_sums,
       out[0] = weft_attention_backward_with_log_sums(in[4], in[0], in[1], in[2], in[5], in[6],
-                                                     &(weft_attention_options){ whole[0] != 0, real[0], in[3] },
+                                                     &(weft_attention_options){ 0, whole[0] != 0, real[0], in[3] },
                                                      &out[1], &out[2]))
 
 CALLS(attention_grouped,
       out[0] = weft_attention(in[0], in[1], in[2],
-                              &(weft_attention_options){ whole[0] != 0, real[0], in[3],
-                                                         sizeof(weft_attention_options), true, real[1] }))
+                              &(weft_attention_options){ 0, whole[0] != 0, real[0], in[3], true, real[1] }))
 
 enum { Q, K, V, MASK, GRADIENT, OUTPUT, LOG_SUMS, OPERANDS };
 

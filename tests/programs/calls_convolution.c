@@ -4,58 +4,58 @@
 #include "ops/backward.h"
 
 CALLS(conv2d, out[0] = weft_conv2d(in[0], in[1], in[2],
-                                   &(weft_convolution){ { whole[0], whole[1] },
+                                   &(weft_convolution){ 0, { whole[0], whole[1] },
                                                         { whole[2], whole[3] },
                                                         { whole[4], whole[5] },
                                                         whole[6] }))
 CALLS(conv1d, out[0] = weft_conv1d(in[0], in[1], in[2],
-                                   &(weft_convolution){ { whole[0], whole[1] },
+                                   &(weft_convolution){ 0, { whole[0], whole[1] },
                                                         { whole[2], whole[3] },
                                                         { whole[4], whole[5] },
                                                         whole[6] }))
 CALLS(conv2d_backward_input, out[0] = weft_conv2d_backward_input(in[0], in[1], shape,
-                                                                 &(weft_convolution){ { whole[0], whole[1] },
+                                                                 &(weft_convolution){ 0, { whole[0], whole[1] },
                                                                                       { whole[2], whole[3] },
                                                                                       { whole[4], whole[5] },
                                                                                       whole[6] }))
 CALLS(conv1d_backward_input, out[0] = weft_conv1d_backward_input(in[0], in[1], shape,
-                                                                 &(weft_convolution){ { whole[0], whole[1] },
+                                                                 &(weft_convolution){ 0, { whole[0], whole[1] },
                                                                                       { whole[2], whole[3] },
                                                                                       { whole[4], whole[5] },
                                                                                       whole[6] }))
 CALLS(conv2d_backward_weight,
       out[0] = weft_conv2d_backward_weight(in[0], in[1], shape,
-                                           &(weft_convolution){ { whole[0], whole[1] },
+                                           &(weft_convolution){ 0, { whole[0], whole[1] },
                                                                 { whole[2], whole[3] },
                                                                 { whole[4], whole[5] },
                                                                 whole[6] }))
 CALLS(conv1d_backward_weight,
       out[0] = weft_conv1d_backward_weight(in[0], in[1], shape,
-                                           &(weft_convolution){ { whole[0], whole[1] },
+                                           &(weft_convolution){ 0, { whole[0], whole[1] },
                                                                 { whole[2], whole[3] },
                                                                 { whole[4], whole[5] },
                                                                 whole[6] }))
 
 CALLS(conv_transpose2d, out[0] = weft_conv_transpose2d(in[0], in[1], in[2],
-                                                       &(weft_convolution){ { whole[0], whole[1] },
+                                                       &(weft_convolution){ 0, { whole[0], whole[1] },
                                                                             { whole[2], whole[3] },
                                                                             { whole[4], whole[5] },
                                                                             whole[6] },
                                                        (int64_t[]){ whole[7], whole[8] }))
 CALLS(conv_transpose1d, out[0] = weft_conv_transpose1d(in[0], in[1], in[2],
-                                                       &(weft_convolution){ { whole[0], whole[1] },
+                                                       &(weft_convolution){ 0, { whole[0], whole[1] },
                                                                             { whole[2], whole[3] },
                                                                             { whole[4], whole[5] },
                                                                             whole[6] },
                                                        (int64_t[]){ whole[7] }))
 CALLS(conv_transpose3d, out[0] = weft_conv_transpose3d(in[0], in[1], in[2],
-                                                       &(weft_convolution3d){ { whole[0], whole[1], whole[2] },
+                                                       &(weft_convolution3d){ 0, { whole[0], whole[1], whole[2] },
                                                                               { whole[3], whole[4], whole[5] },
                                                                               { whole[6], whole[7], whole[8] },
                                                                               whole[9] },
                                                        (int64_t[]){ whole[10], whole[11], whole[12] }))
 CALLS(conv3d, out[0] = weft_conv3d(in[0], in[1], in[2],
-                                   &(weft_convolution3d){ { whole[0], whole[1], whole[2] },
+                                   &(weft_convolution3d){ 0, { whole[0], whole[1], whole[2] },
                                                           { whole[3], whole[4], whole[5] },
                                                           { whole[6], whole[7], whole[8] },
                                                           whole[9] }))

@@ -13,13 +13,11 @@ CALLS(kl_div, out[0] = weft_kl_div(in[0], in[1], false, (weft_loss_reduction)who
 CALLS(kl_div_of_logs, out[0] = weft_kl_div(in[0], in[1], true, (weft_loss_reduction)whole[0]))
 
 CALLS(weighted_cross_entropy,
-      out[0] = weft_cross_entropy_ex(in[0], in[1],
-                                     &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0], whole[1], real[0],
-                                                                    sizeof(weft_cross_entropy_options), in[2] }))
+      out[0] = weft_cross_entropy(in[0], in[1],
+                                     &(weft_cross_entropy_options){ 0, (weft_loss_reduction)whole[0], whole[1], real[0], in[2] }))
 CALLS(soft_cross_entropy,
-      out[0] = weft_cross_entropy_ex(in[0], in[1],
-                                     &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0], -100, real[0],
-                                                                    sizeof(weft_cross_entropy_options), in[2] }))
+      out[0] = weft_cross_entropy(in[0], in[1],
+                                     &(weft_cross_entropy_options){ 0, (weft_loss_reduction)whole[0], -100, real[0], in[2] }))
 
 /* ---- pairs of elements --------------------------------------------------------------------------------- */
 

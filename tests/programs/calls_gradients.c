@@ -17,9 +17,9 @@ CALLS(loss_add, out[0] = weft_add(in[0], in[1]))
 
 /* ---- passes --------------------------------------------------------------------------------------------- */
 
-CALLS(backward, weft_backward(in[0]))
-CALLS(backward_twice, weft_backward_ex(in[0], &(weft_backward_options){ .retain = true }); weft_backward(in[0]))
-CALLS(backward_recorded, weft_backward_ex(in[0], &(weft_backward_options){ .create_graph = true }))
+CALLS(backward, weft_backward(in[0], NULL))
+CALLS(backward_twice, weft_backward(in[0], &(weft_backward_options){ .retain = true }); weft_backward(in[0], NULL))
+CALLS(backward_recorded, weft_backward(in[0], &(weft_backward_options){ .create_graph = true }))
 /* whole: the number of inputs; whether the gradients can be differentiated. */
 CALLS(gradients,
       weft_status status = weft_gradients(1, in, NULL, (int)whole[0], in + 1, whole[1] != 0, out);

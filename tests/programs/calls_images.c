@@ -5,14 +5,14 @@
 enum { DIMS, KERNEL = 1, STRIDE = 4, PADDING = 7, DILATION = 10, CEIL = 13, EXCLUDES, DIVISOR, NUM_WHOLES };
 
 CALLS(max_pool, out[0] = weft_max_pool(in[0], (int)whole[0],
-                                       &(weft_pooling){ { whole[1], whole[2], whole[3] },
+                                       &(weft_pooling){ 0, { whole[1], whole[2], whole[3] },
                                                         { whole[4], whole[5], whole[6] },
                                                         { whole[7], whole[8], whole[9] },
                                                         { whole[10], whole[11], whole[12] },
                                                         whole[13] != 0 },
                                        &out[1]))
 CALLS(avg_pool, out[0] = weft_avg_pool(in[0], (int)whole[0],
-                                       &(weft_pooling){ { whole[1], whole[2], whole[3] },
+                                       &(weft_pooling){ 0, { whole[1], whole[2], whole[3] },
                                                         { whole[4], whole[5], whole[6] },
                                                         { whole[7], whole[8], whole[9] },
                                                         { 0 },
@@ -23,7 +23,7 @@ CALLS(adaptive_max_pool, out[0] = weft_adaptive_max_pool(in[0], ndim, shape, &ou
 CALLS(adaptive_avg_pool, out[0] = weft_adaptive_avg_pool(in[0], ndim, shape))
 
 CALLS(interpolate, out[0] = weft_interpolate(in[0], (int)whole[0],
-                                             &(weft_interpolation){ (weft_interpolation_mode)whole[1],
+                                             &(weft_interpolation){ 0, (weft_interpolation_mode)whole[1],
                                                                     { whole[2], whole[3], whole[4] },
                                                                     { real[0], real[1], real[2] },
                                                                     whole[5] != 0 }))

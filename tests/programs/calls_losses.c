@@ -5,24 +5,24 @@
 
 #include "ops/backward.h"
 
-CALLS(cross_entropy, out[0] = weft_cross_entropy(in[0], in[1]))
+CALLS(cross_entropy, out[0] = weft_cross_entropy(in[0], in[1], NULL))
 CALLS(cross_entropy_backward, out[0] = weft_cross_entropy_backward(in[2], in[0], in[1]))
 CALLS(cross_entropy_ex,
-      out[0] = weft_cross_entropy_ex(in[0], in[1],
-                                     &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0], whole[1],
+      out[0] = weft_cross_entropy(in[0], in[1],
+                                     &(weft_cross_entropy_options){ 0, (weft_loss_reduction)whole[0], whole[1],
                                                                     real[0] }))
 CALLS(cross_entropy_ex_backward,
       out[0] = weft_cross_entropy_ex_backward(in[2], in[0], in[1],
-                                              &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0],
+                                              &(weft_cross_entropy_options){ 0, (weft_loss_reduction)whole[0],
                                                                              whole[1], real[0] }))
 CALLS(cross_entropy_with_log_sums,
       out[0] = weft_cross_entropy_with_log_sums(in[0], in[1],
-                                                &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0], whole[1],
+                                                &(weft_cross_entropy_options){ 0, (weft_loss_reduction)whole[0], whole[1],
                                                                                real[0] },
                                                 &out[1]))
 CALLS(cross_entropy_backward_with_log_sums,
       out[0] = weft_cross_entropy_backward_with_log_sums(in[2], in[0], in[1], in[3],
-                                                         &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0],
+                                                         &(weft_cross_entropy_options){ 0, (weft_loss_reduction)whole[0],
                                                                                         whole[1], real[0] }))
 CALLS(nll, out[0] = weft_nll(in[0], in[1], whole[1], (weft_loss_reduction)whole[0]))
 CALLS(nll_backward, out[0] = weft_nll_backward(in[2], in[0], in[1], whole[1], (weft_loss_reduction)whole[0]))

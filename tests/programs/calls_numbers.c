@@ -183,7 +183,7 @@ REAL(xlogy, return y != y ? y : x == 0 ? 0 : inexact(v, x *log(y));)
 SPECIAL(erfinv, out[0] = weft_erfinv(in[0]))
 SPECIAL(lgamma, out[0] = weft_lgamma(in[0]))
 SPECIAL(digamma, out[0] = weft_digamma(in[0]))
-SPECIAL(polygamma, out[0] = weft_polygamma(1, in[0]))
+SPECIAL(polygamma, out[0] = weft_polygamma(in[0], 1))
 DETAILS(xlogy, out[0] = weft_xlogy(in[0], in[1]), .inputs = 2, .types = ALL_TYPES, .result = RESULT_FLOATING,
         .real = real_xlogy, .roundings = 3, .tame = true)
 

@@ -5,12 +5,12 @@
 
 /* Inputs: n parameters, n gradients, n of each state. Outputs: what of these is changed. */
 CALLS(sgd, weft_sgd((int)whole[0], in, in + whole[0],
-                    &(weft_sgd_options){ real[0], real[1], real[2], real[3], whole[1] != 0, whole[2] != 0 },
+                    &(weft_sgd_options){ 0, real[0], real[1], real[2], real[3], whole[1] != 0, whole[2] != 0 },
                     real[1] == 0 ? NULL : in + 2 * whole[0]))
 CALLS(adam, weft_adam((int)whole[0], in, in + whole[0], in + 2 * whole[0], in + 3 * whole[0], whole[1],
-                      &(weft_adam_options){ real[0], real[1], real[2], real[3], real[4] }))
+                      &(weft_adam_options){ 0, real[0], real[1], real[2], real[3], real[4] }))
 CALLS(adamw, weft_adamw((int)whole[0], in, in + whole[0], in + 2 * whole[0], in + 3 * whole[0], whole[1],
-                        &(weft_adam_options){ real[0], real[1], real[2], real[3], real[4] }))
+                        &(weft_adam_options){ 0, real[0], real[1], real[2], real[3], real[4] }))
 CALLS(clip_grad_norm, weft_clip_grad_norm((int)whole[0], in, real[0], real[1], &out[0]))
 
 enum { MAX_PARAMETERS = 3 };

@@ -5,8 +5,8 @@
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
-CALLS(slice, out[0] = weft_slice(in[0], (int)whole[0], whole[1], whole[2]))
-CALLS(slice_step, out[0] = weft_slice_step(in[0], (int)whole[0], whole[1], whole[2], whole[3]))
+CALLS(slice, out[0] = weft_slice(in[0], (int)whole[0], whole[1], whole[2], 1))
+CALLS(slice_step, out[0] = weft_slice(in[0], (int)whole[0], whole[1], whole[2], whole[3]))
 CALLS(slice_backward,
       out[0] = weft_slice_backward(in[0], (int)whole[0], whole[4], whole[1], whole[2], whole[3]))
 CALLS(select, out[0] = weft_select(in[0], (int)whole[0], whole[1]))

@@ -367,7 +367,7 @@ static void log_of_sum(const group *g)
 
 #define REDUCTION(name_, types_, needs_, type_, ...)                                                         \
     CALLS(name_, out[0] = weft_##name_(in[0], (int)whole[0], whole[1] != 0))                                 \
-    CALLS(name_##_over, out[0] = weft_##name_##_over(in[0], ndim, dims, whole[1] != 0))                      \
+    CALLS(name_##_over, out[0] = weft_##name_(in[0], set_of_dims(ndim, dims), whole[1] != 0))                      \
     CALLS(name_##_all, out[0] = weft_##name_(in[0], WEFT_ALL_DIMS, whole[1] != 0))                           \
     static const reduction details_##name_ = { ONE, types_, needs_, type_, __VA_ARGS__ };                    \
     static const reduction details_##name_##_over = { SEVERAL, types_, needs_, type_, __VA_ARGS__ };         \
@@ -388,16 +388,16 @@ REDUCTION(all, ALL_TYPES, false, TRUTH, is_every, false)
 
 CALLS(norm, out[0] = weft_norm(in[0], real[0], (int)whole[0], whole[1] != 0))
 CALLS(norm_all, out[0] = weft_norm(in[0], real[0], WEFT_ALL_DIMS, whole[1] != 0))
-CALLS(norm_over, out[0] = weft_norm_over(in[0], real[0], ndim, dims, whole[1] != 0))
+CALLS(norm_over, out[0] = weft_norm(in[0], real[0], set_of_dims(ndim, dims), whole[1] != 0))
 NUMBERED_REDUCTION(norm, norm)
 CALLS(var, out[0] = weft_var(in[0], (int)whole[0], real[0], whole[1] != 0))
 CALLS(var_all, out[0] = weft_var(in[0], WEFT_ALL_DIMS, real[0], whole[1] != 0))
-CALLS(var_over, out[0] = weft_var_over(in[0], ndim, dims, real[0], whole[1] != 0))
+CALLS(var_over, out[0] = weft_var(in[0], set_of_dims(ndim, dims), real[0], whole[1] != 0))
 NUMBERED_REDUCTION(var, variance)
 
 CALLS(std, out[0] = weft_std(in[0], (int)whole[0], real[0], whole[1] != 0))
 CALLS(std_all, out[0] = weft_std(in[0], WEFT_ALL_DIMS, real[0], whole[1] != 0))
-CALLS(std_over, out[0] = weft_std_over(in[0], ndim, dims, real[0], whole[1] != 0))
+CALLS(std_over, out[0] = weft_std(in[0], set_of_dims(ndim, dims), real[0], whole[1] != 0))
 NUMBERED_REDUCTION(std, deviation)
 
 REDUCTION(logsumexp, FLOATS, false, SAME, log_of_sum, false)

@@ -214,7 +214,7 @@ static bool unsqueezed(scene *s)
 
 CALLS(transpose, out[0] = weft_transpose(in[0], (int)whole[0], (int)whole[1]))
 CALLS(permute, out[0] = weft_permute(in[0], ndim, dims))
-CALLS(movedim, out[0] = weft_movedim(in[0], (int)whole[0], (int)whole[1]))
+CALLS(movedim, out[0] = weft_movedim(in[0], 1, (const int[]){ (int)whole[0] }, (const int[]){ (int)whole[1] }))
 
 static bool make_two_dims(maker *m, step *s)
 {

@@ -130,14 +130,10 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_region_begin, "name", WEFT_REGION_STRICT); TRY(weft_region_end, );
     TRY(weft_region_counts, 0, NULL);
     TRY(weft_print_regions, stderr);
-    TRY(weft_print_regions_text, text, sizeof(text), NULL);
     TRY(weft_explain_begin, ); TRY(weft_explain_end, );
     TRY(weft_explain, stderr);
-    TRY(weft_explain_text, text, sizeof(text), NULL);
-    TRY(weft_print_machine_text, text, sizeof(text), NULL);
     /* <weft/checkpoint.h>: no file can be there */
-    TRY(weft_checkpoint_save, "/dev/null/file", 1, names_of_list, list);
-    TRY(weft_checkpoint_save_ex, "/dev/null/file", 1, names_of_list, list, NULL);
+    TRY(weft_checkpoint_save, "/dev/null/file", 1, names_of_list, list, NULL);
     TRY(weft_checkpoint_save_async, "/dev/null/file", 1, names_of_list, list, NULL);
     TRY(weft_checkpoint_test, NULL, &truth_value);
     TRY(weft_checkpoint_wait, NULL);
@@ -190,7 +186,6 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_module_name, module);
     TRY(weft_module_mesh, module);
     TRY(weft_module_print, module, stderr);
-    TRY(weft_module_print_text, module, text, sizeof(text), NULL);
     TRY(weft_module_set_forward, module, pass_on, NULL);
     TRY(weft_module_context, module);
     TRY(weft_module_forward, module, 0, NULL, 0, NULL);
@@ -223,8 +218,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_set_grad_placements, scalar, NULL);
     TRY(weft_set_grad_hook, scalar, NULL, NULL);
     TRY(weft_set_regather, scalar, false);
-    TRY(weft_backward, scalar);
-    TRY(weft_backward_ex, scalar, NULL);
+    TRY(weft_backward, scalar, NULL);
     TRY(weft_gradients, 1, scalars, NULL, 1, scalars, false, outputs);
     TRY(weft_grad, scalar);
     TRY(weft_zero_grad, 1, scalars);
@@ -238,9 +232,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_graph_call, graph, list, NULL, outputs);
     TRY(weft_graph_get_info, graph, &graph_info, sizeof(graph_info));
     TRY(weft_graph_set_passes, graph, WEFT_PASS_ALL);
-    TRY(weft_graph_print, graph, stdout); TRY(weft_graph_print_body, graph, stdout);
-    TRY(weft_graph_print_text, graph, text, sizeof(text), NULL);
-    TRY(weft_graph_print_dot, graph, stdout);
+    TRY(weft_graph_print, graph, WEFT_GRAPH_RECORDED, stdout);
     TRY(weft_graph_save, graph, "/dev/null");
     TRY(weft_graph_freeze, graph, true);
     TRY(weft_graph_predict, graph, NULL, &prediction, sizeof(prediction));
@@ -278,7 +270,6 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_tensor_size, tensor, 0);
     TRY(weft_tensor_shape, tensor);
     TRY(weft_tensor_num_elements, tensor);
-    TRY(weft_tensor_num_placements, tensor);
     TRY(weft_tensor_dtype, tensor);
     TRY(weft_tensor_mesh, tensor);
     TRY(weft_tensor_placements, tensor);
@@ -291,7 +282,6 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_tensor_print, tensor, stderr);
     TRY(weft_tensor_print_text, tensor, text, sizeof(text), NULL);
     TRY(weft_visualize_sharding, tensor, WEFT_SHARDING_TEXT, stderr);
-    TRY(weft_visualize_sharding_text, tensor, WEFT_SHARDING_TEXT, text, sizeof(text), NULL);
     /* <weft/local_map.h> */
     TRY(weft_local_map, no_local_function, 1, list, 1, &like_tensor, NULL, outputs);
     /* <weft/operation.h> */
@@ -312,10 +302,10 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_randn, WEFT_F32, 2, shape, mesh, NULL);
     TRY(weft_rand_like, tensor);
     TRY(weft_randn_like, tensor);
-    TRY(weft_randint, 0, 2, WEFT_I64, 2, shape, mesh, NULL);
+    TRY(weft_randint, WEFT_I64, 2, shape, 0, 2, mesh, NULL);
     TRY(weft_randperm, 1, mesh, NULL);
     TRY(weft_bernoulli, tensor);
-    TRY(weft_bernoulli_scalar, 0.5, WEFT_F32, 2, shape, mesh, NULL);
+    TRY(weft_bernoulli_scalar, WEFT_F32, 2, shape, 0.5, mesh, NULL);
     TRY(weft_uniform_inplace, tensor, 0.5, 0.5);
     TRY(weft_normal_inplace, tensor, 0.5, 0.5);
     TRY(weft_dropout, tensor, 0.5, false, &other);
@@ -396,7 +386,7 @@ void assert_everything_is_called(int num_headers, char *const headers[])
 {
     /* Functions that any thread may call at any time; and weft_init(). */
     static char names[1 << 14] = "weft_last_status weft_last_error weft_clear_error weft_print_pending "
-                                 "weft_tensor_describe weft_version weft_placements_format weft_print_pending_text "
+                                 "weft_tensor_describe weft_version weft_placements_format "
                                  "weft_status_string weft_dtype_size weft_dtype_name weft_shard weft_replicate "
                                  "weft_partial weft_shard_balanced weft_shard_sizes weft_placement_sizes "
                                  "weft_placements_parse weft_init weft_init_communicator "

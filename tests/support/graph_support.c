@@ -34,11 +34,12 @@ weft_graph_info info_of(const weft_graph *graph)
 
 char *listing_of(const weft_graph *graph)
 {
+    char *text;
     size_t length;
-    assert_int_equal(weft_graph_print_text(graph, NULL, 0, &length), WEFT_OK);
-    char *text = malloc(length + 1);
-    assert_non_null(text);
-    assert_int_equal(weft_graph_print_text(graph, text, length + 1, NULL), WEFT_OK);
+    FILE *file = open_memstream(&text, &length);
+    assert_non_null(file);
+    assert_int_equal(weft_graph_print(graph, WEFT_GRAPH_RECORDED, file), WEFT_OK);
+    assert_int_equal(fclose(file), 0);
     return text;
 }
 
@@ -133,7 +134,7 @@ weft_tensor *mlp_forward(const trained_mlp *m, weft_tensor *x)
 weft_status mlp_descend(trained_mlp *m, weft_tensor *loss, void (*midway)(weft_tensor *loss), double rate, weft_tensor **out)
 {
     weft_tensor *gradients[MLP_WEIGHTS];
-    weft_status status = weft_backward(loss);
+    weft_status status = weft_backward(loss, NULL);
     for (int i = 0; i < MLP_WEIGHTS; i++) {
         gradients[i] = weft_grad(m->weights[i]);
     }

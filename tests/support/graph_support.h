@@ -16,7 +16,7 @@ void assert_same_tensors(weft_tensor *tensor, weft_tensor *expected, const char 
 /* ---- graphs ---------------------------------------------------------------------------------------------- */
 
 weft_graph_info info_of(const weft_graph *graph);
-/* The text of weft_graph_print_text(), to be freed. */
+/* The text of weft_graph_print(), to be freed. */
 char *listing_of(const weft_graph *graph);
 /* Fails the test where there is no prediction. */
 weft_prediction predict(weft_graph *graph, const weft_predict_options *options);

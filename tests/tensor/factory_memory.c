@@ -26,9 +26,9 @@ static weft_tensor *make(int number, int64_t rows, int64_t columns, weft_mesh *m
     case 5:
         return weft_randn(WEFT_F16, 2, shape, mesh, placements);
     case 6:
-        return weft_randint(0, 9, WEFT_U8, 2, shape, mesh, placements);
+        return weft_randint(WEFT_U8, 2, shape, 0, 9, mesh, placements);
     case 7:
-        return weft_bernoulli_scalar(0.5, WEFT_BOOL, 2, shape, mesh, placements);
+        return weft_bernoulli_scalar(WEFT_BOOL, 2, shape, 0.5, mesh, placements);
     case 8:
         return weft_eye(WEFT_F64, rows, columns, mesh, placements);
     case 9:

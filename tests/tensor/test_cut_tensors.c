@@ -55,7 +55,7 @@ static weft_tensor *changed(weft_tensor *a, weft_tensor *b)
 static weft_tensor *some_columns(weft_tensor *a, weft_tensor *b)
 {
     (void)b;
-    return weft_slice(a, 1, 1, 4);
+    return weft_slice(a, 1, 1, 4, 1);
 }
 
 static weft_tensor *joined(weft_tensor *a, weft_tensor *b)
@@ -66,7 +66,7 @@ static weft_tensor *joined(weft_tensor *a, weft_tensor *b)
 static void assert_layout(weft_tensor *tensor, const char *expected, const char *given)
 {
     char text[100];
-    weft_placements_format(weft_tensor_placements(tensor), weft_tensor_num_placements(tensor), text, sizeof(text));
+    weft_placements_format(weft_tensor_placements(tensor), weft_mesh_ndim(weft_tensor_mesh(tensor)), text, sizeof(text));
     if (strcmp(text, expected) != 0) {
         fail_msg("from %s: %s, expected %s", given, text, expected);
     }

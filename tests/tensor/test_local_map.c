@@ -100,8 +100,8 @@ static void a13_views(void **state)
     const int64_t fewer[] = { ROWS, COLUMNS / 2 };
     weft_scope_open();
     weft_tensor *x = numbered(NULL), *y = NULL;
-    weft_tensor *part = weft_reshape(weft_slice(x, 0, 3, 9), 2, (const int64_t[]){ 12, COLUMNS / 2 });
-    weft_tensor *view = weft_slice(part, 0, 1, 12);
+    weft_tensor *part = weft_reshape(weft_slice(x, 0, 3, 9, 1), 2, (const int64_t[]){ 12, COLUMNS / 2 });
+    weft_tensor *view = weft_slice(part, 0, 1, 12, 1);
     weft_local_output like = output_of(WEFT_F64, 2, fewer, NULL);
     double expected[ROWS * COLUMNS / 2], values[ROWS * COLUMNS / 2];
     assert_int_equal(weft_local_map(double_and_add_row, 1, &view, 1, &like, NULL, &y), WEFT_OK);

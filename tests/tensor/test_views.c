@@ -80,7 +80,7 @@ static const struct {
     { "weft_redistribute", REPLICATED },
     { "weft_redistribute", EITHER },
     { "weft_slice", EITHER },
-    { "weft_slice_step", EITHER },
+    { "weft_slice", EITHER },
     { "weft_transpose", EITHER },
     { "weft_permute", EITHER },
     { "weft_movedim", EITHER },
@@ -135,7 +135,7 @@ static void call(size_t row, weft_tensor *x, weft_tensor *other)
         weft_squeeze(x, WEFT_ALL_DIMS);
         break;
     case 7:
-        weft_slice(x, 0, 2, 6);
+        weft_slice(x, 0, 2, 6, 1);
         break;
     case 8:
         weft_select(x, 0, 3);
@@ -153,10 +153,10 @@ static void call(size_t row, weft_tensor *x, weft_tensor *other)
         weft_redistribute(x, NULL, weft_tensor_placements(x));
         break;
     case 13:
-        weft_slice(x, 0, 0, ROWS);
+        weft_slice(x, 0, 0, ROWS, 1);
         break;
     case 14:
-        weft_slice_step(x, 1, 0, COLUMNS, 1);
+        weft_slice(x, 1, 0, COLUMNS, 1);
         break;
     case 15:
         weft_transpose(x, 1, 1);
@@ -165,7 +165,7 @@ static void call(size_t row, weft_tensor *x, weft_tensor *other)
         weft_permute(x, 2, (int[]){ 0, 1 });
         break;
     case 17:
-        weft_movedim(x, 0, 0);
+        weft_movedim(x, 1, (const int[]){ 0 }, (const int[]){ 0 });
         break;
     case 18:
         weft_expand(x, 2, shape);
@@ -238,7 +238,7 @@ static void a11_views_are_values(void **state)
     for (int writer = 0; writer < 2; writer++) {
         weft_scope_open();
         weft_tensor *x = numbered(NULL);
-        weft_tensor *view = weft_reshape(weft_slice(x, 0, 2, 6), 1, (const int64_t[]){ 4 * COLUMNS });
+        weft_tensor *view = weft_reshape(weft_slice(x, 0, 2, 6, 1), 1, (const int64_t[]){ 4 * COLUMNS });
         assert_int_equal(weft_wait(), WEFT_OK);
         uint64_t before = buffers();
         assert_non_null(weft_scale_inplace(writer == 0 ? x : view, 10));
@@ -266,7 +266,7 @@ static void a11_views_outlive_their_tensor(void **state)
     (void)state;
     weft_scope_open();
     weft_scope_open();
-    weft_tensor *view = weft_slice(numbered(NULL), 0, 4, 8);
+    weft_tensor *view = weft_slice(numbered(NULL), 0, 4, 8, 1);
     weft_scope_keep(view);
     weft_scope_close();
     expect(view, 4 * COLUMNS, 4 * COLUMNS, 1);
@@ -291,7 +291,7 @@ static void a11_borrowed_memory_is_copied_once(void **state)
         weft_scope_open();
         weft_tensor *x = weft_from_local(WEFT_F64, 2, shape, locals, mesh, NULL, 0);
         weft_counters before = counters();
-        weft_tensor *view = kind == 0 ? weft_slice(x, 0, 4, 8) : weft_redistribute(x, NULL, by_rows);
+        weft_tensor *view = kind == 0 ? weft_slice(x, 0, 4, 8, 1) : weft_redistribute(x, NULL, by_rows);
         weft_counters after = counters();
         assert_int_equal(after.views_copied - before.views_copied, 1);
         assert_int_equal(after.buffers_created + after.buffers_reused - before.buffers_created - before.buffers_reused,
@@ -314,7 +314,7 @@ static void a11_borrowed_memory_is_copied_once(void **state)
     weft_scope_open();
     weft_tensor *own = weft_from_local(WEFT_F64, 2, shape, locals, mesh, NULL, WEFT_COPY);
     uint64_t copied = counters().views_copied;
-    expect(weft_slice(own, 0, 4, 8), 4 * COLUMNS, 4 * COLUMNS, 1);
+    expect(weft_slice(own, 0, 4, 8, 1), 4 * COLUMNS, 4 * COLUMNS, 1);
     assert_true(counters().views_copied == copied);
     weft_scope_close();
     assert_int_equal(weft_wait(), WEFT_OK);

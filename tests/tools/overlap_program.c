@@ -91,7 +91,7 @@ static bool compute(void)
     weft_set_grad_hook(last, mark, NULL);
     weft_tensor *hidden = weft_apply(passes, 1, (weft_tensor *const[]){ weft_matmul(x, first) }, NULL);
     weft_tensor *loss = weft_sum(weft_matmul(hidden, last), WEFT_ALL_DIMS, false);
-    return weft_backward(loss) == WEFT_OK && is_everywhere(weft_grad(last), (double)(rows * COLUMNS)) &&
+    return weft_backward(loss, NULL) == WEFT_OK && is_everywhere(weft_grad(last), (double)(rows * COLUMNS)) &&
            is_everywhere(weft_grad(first), (double)(rows * COLUMNS));
 }
 

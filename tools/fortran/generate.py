@@ -235,7 +235,7 @@ class Module:
         self.types()
         self.abstract()
         special = Path(__file__).with_name("special.f90").read_text(encoding="utf-8")
-        by_hand = set(re.findall(r"^(?:function|subroutine) (weft_\w+)", special, re.MULTILINE))
+        by_hand = set(re.findall(r"^(?:elemental )?(?:function|subroutine) (weft_\w+)", special, re.MULTILINE))
         names = {name for _, name, _ in self.headers.functions}
         for result, name, parameters in self.headers.functions:
             if name in by_hand or name in LEFT_OUT:

@@ -91,6 +91,12 @@ function c_init_mpi(communicator, config) bind(C, name="weft_init_mpi_fortran") 
 end function
 ! ---- end of MPI
 ! ==== procedures
+! A set of one dimension, as WEFT_DIM(dim) in C; ior() joins sets.
+elemental function weft_dim(dim) result(r)
+  integer, intent(in) :: dim
+  integer(c_int) :: r
+  r = ior(WEFT_ALL_DIMS, ishft(1_c_int, merge(dim + WEFT_MAX_DIMS, 29, dim >= -WEFT_MAX_DIMS .and. dim < WEFT_MAX_DIMS)))
+end function
 ! A text of C; trailing blanks are Fortran's.
 function c_text(text) result(r)
   character(*), intent(in) :: text
@@ -198,7 +204,7 @@ function weft_tensor_placements(tensor) result(r)
   found = c_tensor_placements(tensor%handle)
   allocate(r(0))
   if (.not. c_associated(found)) return
-  call c_f_pointer(found, placements, [weft_tensor_num_placements(tensor)])
+  call c_f_pointer(found, placements, [weft_mesh_ndim(weft_tensor_mesh(tensor))])
   r = placements
 end function
 function weft_tensor_describe(tensor) result(r)

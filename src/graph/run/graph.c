@@ -424,38 +424,8 @@ static weft_status print_traces(const weft_graph_impl *graph, bool bodies, FILE 
     return WEFT_OK;
 }
 
-static weft_status print(const char *function, const void *printed, FILE *file)
+static weft_status print_dot(const weft_graph_impl *graph, FILE *file)
 {
-    (void)function;
-    return print_traces(printed, false, file);
-}
-
-static weft_status print_checked(const char *function, const weft_graph *handle, bool bodies, FILE *file)
-{
-    const weft_graph_impl *graph = weft_check_graph(function, handle);
-    if (graph == NULL) {
-        return weft_latest_status();
-    }
-    return file == NULL ? weft_fail(WEFT_ERR_INVALID, function, "file is NULL") : print_traces(graph, bodies, file);
-}
-
-weft_status weft_graph_print(const weft_graph *handle, FILE *file)
-{
-    return print_checked("weft_graph_print", handle, false, file);
-}
-
-weft_status weft_graph_print_body(const weft_graph *handle, FILE *file)
-{
-    return print_checked("weft_graph_print_body", handle, true, file);
-}
-
-weft_status weft_graph_print_dot(const weft_graph *handle, FILE *file)
-{
-    static const char function[] = "weft_graph_print_dot";
-    const weft_graph_impl *graph = weft_check_graph(function, handle);
-    if (graph == NULL || file == NULL) {
-        return graph == NULL ? weft_latest_status() : weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
-    }
     fprintf(file, "digraph \"");
     for (const char *c = graph->name; *c != '\0'; c++) {
         fprintf(file, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
@@ -468,9 +438,18 @@ weft_status weft_graph_print_dot(const weft_graph *handle, FILE *file)
     return WEFT_OK;
 }
 
-weft_status weft_graph_print_text(const weft_graph *handle, char *text, size_t size, size_t *length)
+weft_status weft_graph_print(const weft_graph *handle, weft_graph_format format, FILE *file)
 {
-    static const char function[] = "weft_graph_print_text";
+    static const char function[] = "weft_graph_print";
     const weft_graph_impl *graph = weft_check_graph(function, handle);
-    return graph == NULL ? weft_latest_status() : weft_print_to_text(function, print, graph, text, size, length);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    if (format != WEFT_GRAPH_RECORDED && format != WEFT_GRAPH_BODY && format != WEFT_GRAPH_DOT) {
+        return weft_fail(WEFT_ERR_INVALID, function, "format is %d, which is no weft_graph_format", (int)format);
+    }
+    if (file == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
+    }
+    return format == WEFT_GRAPH_DOT ? print_dot(graph, file) : print_traces(graph, format == WEFT_GRAPH_BODY, file);
 }
