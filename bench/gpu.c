@@ -226,7 +226,7 @@ static void make_operands(void)
     gain = weft_rand(WEFT_F32, 1, shape, NULL, NULL);
     half_a = weft_rand(WEFT_BF16, 2, shape, NULL, NULL);
     half_b = weft_rand(WEFT_BF16, 2, shape, NULL, NULL);
-    column = weft_randint(WEFT_I64, 1, shape, 0, ROWS, NULL, NULL);
+    column = weft_randint(WEFT_I64, 0, ROWS, 1, shape, NULL, NULL);
     heads = weft_randn(WEFT_F32, 4, of_heads, NULL, NULL);
     half_heads = weft_randn(WEFT_BF16, 4, of_heads, NULL, NULL);
     images = weft_rand(WEFT_F32, 4, of_images, NULL, NULL);

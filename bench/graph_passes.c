@@ -171,8 +171,8 @@ static void make_large_inputs(const program *p, weft_tensor *inputs[])
     const int64_t weights[] = { LARGE_COLUMNS, LARGE_COLUMNS };
     for (int i = 0; i < p->num_inputs; i++) {
         bool whole = p->run == large_mlp && i > 0;
-        inputs[i] = whole && i == 2 ? weft_full(WEFT_F32, 1, large + 1, 0.01, NULL, NULL)
-                                    : weft_full(WEFT_F32, 2, whole ? weights : large, 0.01, NULL, whole ? NULL : &rows);
+        inputs[i] = whole && i == 2 ? weft_full(WEFT_F32, 0.01, 1, large + 1, NULL, NULL)
+                                    : weft_full(WEFT_F32, 0.01, 2, whole ? weights : large, NULL, whole ? NULL : &rows);
     }
 }
 

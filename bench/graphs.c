@@ -76,8 +76,8 @@ static void measure(const char *name, weft_graph_function function, int calls, i
     double eager[BENCH_REPETITIONS], captured[BENCH_REPETITIONS], submission[BENCH_REPETITIONS], raw[BENCH_REPETITIONS];
     weft_placement rows = weft_shard(0);
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ ranks }, NULL);
-    weft_tensor *inputs[] = { weft_full(WEFT_F32, 1, &elements, 1, mesh, &rows),
-                              weft_full(WEFT_F32, 1, &elements, 0.99, mesh, &rows) };
+    weft_tensor *inputs[] = { weft_full(WEFT_F32, 1, 1, &elements, mesh, &rows),
+                              weft_full(WEFT_F32, 0.99, 1, &elements, mesh, &rows) };
     weft_graph *graph = weft_graph_new(name, function, NULL, 2, 1, 1);
     time_runs(RUNS, graph, NULL, inputs, &submission[0]);
     for (int i = 0; i < BENCH_REPETITIONS; i++) {

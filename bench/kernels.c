@@ -240,7 +240,7 @@ int main(void)
     bias = weft_zeros(WEFT_F32, 1, shape + 1, mesh, NULL);
     half_a = weft_to_type(a, WEFT_BF16);
     half_b = weft_to_type(b, WEFT_BF16);
-    classes = weft_randint(WEFT_I64, 1, shape, 0, COLUMNS, mesh, NULL);
+    classes = weft_randint(WEFT_I64, 0, COLUMNS, 1, shape, mesh, NULL);
     order = weft_randperm(ROWS, mesh, NULL);
     first = weft_zeros_like(a);
     second = weft_zeros_like(a);

@@ -159,8 +159,8 @@ static void make_tensors(void)
     by_position = MAKE(B, T, KV_HEADS * SHARING, E);
     table = MAKE(CLASSES, D);
     logits = MAKE(ROWS, CLASSES);
-    tokens = weft_randint(WEFT_I64, 1, &rows, 0, CLASSES, mesh, NULL);
-    classes = weft_randint(WEFT_I64, 1, &rows, 0, CLASSES, mesh, NULL);
+    tokens = weft_randint(WEFT_I64, 0, CLASSES, 1, &rows, mesh, NULL);
+    classes = weft_randint(WEFT_I64, 0, CLASSES, 1, &rows, mesh, NULL);
     weft_cross_entropy_with_log_sums(logits, classes, NULL, &row_sums);
     for (int i = 0; i < 4; i++) {
         parameters[i] = MAKE(D, F);

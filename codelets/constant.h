@@ -6,15 +6,15 @@
 #include "codelets/half.h"
 
 /* Sets `count` elements of base.dtype in operand 0 (W) to `value`, which the type can represent (WEFT_U8:
- * or its negative, which wraps around; WEFT_BOOL: value != 0). */
+ * or its negative, which wraps around; WEFT_BOOL: value != 0). WEFT_I64: value + rest, which has all 64 bits. */
 typedef struct weft_constant_args {
     weft_task_args base;
     int64_t count;
-    double value;
+    double value, rest;
 } weft_constant_args;
 
-/* The bits of `value` as an element of a type, in the lowest bytes. */
-static inline uint64_t weft_constant_bits(weft_dtype dtype, double value)
+/* The bits of the number as an element of a type, in the lowest bytes. */
+static inline uint64_t weft_constant_bits(weft_dtype dtype, double value, double rest)
 {
     uint64_t bits;
     switch (dtype) {
@@ -30,7 +30,7 @@ static inline uint64_t weft_constant_bits(weft_dtype dtype, double value)
     case WEFT_BOOL:
         return value != 0;
     default:
-        return (uint64_t)(int64_t)value;
+        return (uint64_t)(int64_t)value + (uint64_t)(int64_t)rest;
     }
 }
 

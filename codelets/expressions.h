@@ -10,7 +10,11 @@
 #endif
 
 #include "codelets/functions.h"
+#include "codelets/scalars.h"
 #include "codelets/special.h"
+
+/* Unsigned arithmetic, where wrapping around is defined. */
+#define WRAP(a, op, b) ((int64_t)((uint64_t)(a)op(uint64_t)(b)))
 
 /* A scalar as the nearest integer. */
 WEFT_INLINE int64_t whole(double x)
@@ -24,22 +28,19 @@ WEFT_INLINE double clamped(double x, double least, double most)
     return x != x ? 0 : x < least ? least : x > most ? most : x;
 }
 
-/* ... and as T. */
-#define AS_float(x) ((float)(x))
-#define AS_double(x) (x)
-#define AS_int64_t(x) whole(x)
+/* Scalar i as T. An integer is the sum of two scalars: a double has no whole numbers beyond 2^53 (weft_exact). */
+#define AS_float(scalars, i) ((float)(scalars)[i])
+#define AS_double(scalars, i) ((scalars)[i])
+#define AS_int64_t(scalars, i) WRAP(whole((scalars)[i]), +, (int64_t)(scalars)[(i) + WEFT_SCALAR_RESTS])
 
 /* T, and the scalars s, t, u, v as T, from `scalars`, of a loop over an expression, which need not use them. */
 #define SCALARS(T_)                                                                                          \
     typedef T_ T;                                                                                            \
-    const T s = AS_##T_(scalars[0]), t = AS_##T_(scalars[1]), u = AS_##T_(scalars[2]),                       \
-            v = AS_##T_(scalars[3]);                                                                         \
+    const T s = AS_##T_(scalars, 0), t = AS_##T_(scalars, 1), u = AS_##T_(scalars, 2),                       \
+            v = AS_##T_(scalars, 3);                                                                         \
     (void)s, (void)t, (void)u, (void)v;
 
 /* ---- integers ------------------------------------------------------------------------------------------ */
-
-/* Unsigned arithmetic, where wrapping around is defined. */
-#define WRAP(a, op, b) ((int64_t)((uint64_t)(a)op(uint64_t)(b)))
 
 WEFT_INLINE int64_t divide_down(int64_t a, int64_t b)
 {

@@ -60,7 +60,7 @@ static weft_tensor *simulate(int steps, weft_tensor **change)
     const weft_operation *heat = register_heat();
     const weft_apply_options options = { .num_scalars = 1, .scalars = { 20 } };
     weft_placement by_rows = weft_shard(0);
-    weft_tensor *plate = weft_full(WEFT_F32, 2, (int64_t[]){ HEIGHT, WIDTH }, 100, NULL, &by_rows);
+    weft_tensor *plate = weft_full(WEFT_F32, 100, 2, (int64_t[]){ HEIGHT, WIDTH }, NULL, &by_rows);
     for (int i = 0; i < steps; i++) {
         weft_tensor *outputs[2];
         weft_apply_all(heat, 1, &plate, &options, 2, outputs);

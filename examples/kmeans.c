@@ -166,7 +166,7 @@ static void find_clusters(weft_tensor *points, weft_tensor *labels, result *r)
 {
     weft_scope_open();
     weft_tensor *state[NUM_STATES] = { [CENTRES] = first_centres() }, *distances = NULL;
-    state[COST] = state[STEP] = weft_full(WEFT_F64, 0, NULL, INFINITY, NULL, NULL);
+    state[COST] = state[STEP] = weft_full(WEFT_F64, INFINITY, 0, NULL, NULL, NULL);
     state_begin(NUM_STATES, state);
     weft_graph *graph = o.graph ? weft_graph_new("iteration", iteration, points, NUM_STATES, 0, NUM_STATES) : NULL;
     progress line = progress_start("iteration", 0, "cost", weft_process_index() == 0 && !o.quiet);

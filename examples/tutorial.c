@@ -56,7 +56,7 @@ static void product(void)
 {
     weft_scope_open();
     weft_tensor *x = weft_ones(WEFT_F32, 2, (int64_t[]){ 64, 32 }, NULL, rows);
-    weft_tensor *w = weft_full(WEFT_F32, 2, (int64_t[]){ 32, 16 }, 0.5, NULL, columns);
+    weft_tensor *w = weft_full(WEFT_F32, 0.5, 2, (int64_t[]){ 32, 16 }, NULL, columns);
     weft_tensor *y = weft_matmul(x, w); /* each rank has a tile: no communication */
 
     double mean = 0;
@@ -71,7 +71,7 @@ static void gradient(void)
 {
     weft_scope_open();
     weft_tensor *x = weft_ones(WEFT_F32, 2, (int64_t[]){ 64, 32 }, NULL, rows);
-    weft_tensor *w = weft_full(WEFT_F32, 2, (int64_t[]){ 32, 16 }, 0.5, NULL, columns);
+    weft_tensor *w = weft_full(WEFT_F32, 0.5, 2, (int64_t[]){ 32, 16 }, NULL, columns);
     weft_set_requires_grad(w, true);
 
     weft_tensor *loss = weft_mean(weft_square(weft_matmul(x, w)), WEFT_ALL_DIMS, false);

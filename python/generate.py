@@ -106,7 +106,7 @@ def member(enum, name):
 
 def api_module(api):
     out = ['"""Made from api.json: values, structs and functions of weft\'s C library."""', "from __future__ import annotations", "",
-           "import ctypes", "import enum", "from ctypes import (Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint,",
+           "import ctypes", "import enum", "import operator", "from ctypes import (Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint,",
            "                    c_uint64, c_void_p)", "", f"VERSION = {api['version']!r}"]
     for name, value in api["constants"].items():
         if isinstance(value, int):
@@ -131,6 +131,12 @@ def api_module(api):
         out.extend(["", "", f"class {struct['name']}(Structure):", "    _fields_ = ["])
         out.extend(f"        ({field['name']!r}, {ctype(field, api)})," for field in struct["fields"])
         out.append("    ]")
+        if struct["name"] == "weft_scalar":
+            out.extend(["", "    @classmethod", "    def from_param(cls, number: object) -> weft_scalar: # type: ignore[override]",
+                    '        """A number as C takes it: whole numbers keep their 64 bits."""', "        if isinstance(number, cls):", "            return number",
+                    "        try:", "            whole = operator.index(number) # type: ignore[arg-type]", "        except TypeError:",
+                    "            return cls(weft_dtype.F64, float(number), 0) # type: ignore[arg-type]",
+                    "        if -2**63 <= whole < 2**63:", "            return cls(weft_dtype.I64, 0.0, whole)", "        return cls(weft_dtype.F64, float(whole), 0)"])
 
     for struct in api["structs"]:
         write(struct)
@@ -199,6 +205,8 @@ class Function:
             shown = self.argument(name, "Tensor")
             self.tensors.append((shown, f"{shown}: Tensor" not in self.required))
             self.actuals.append(shown)
+        elif kind == "weft_scalar":
+            self.actuals.append(self.argument(name, "float"))
         elif kind in self.structs:
             self.options(self.structs[kind])
         elif kind in self.enums:

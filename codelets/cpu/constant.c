@@ -18,7 +18,7 @@ FILL(8, uint8_t)
 void weft_cpu_constant(const weft_task_run *run)
 {
     const weft_constant_args *args = run->arguments;
-    uint64_t bits = weft_constant_bits(args->base.dtype, args->value);
+    uint64_t bits = weft_constant_bits(args->base.dtype, args->value, args->rest);
     switch (weft_dtype_size(args->base.dtype)) {
     case 8:
         fill_64(run->operands[0], args->count, bits);

@@ -27,7 +27,7 @@ static _Atomic(uint16_t *) tables[KERNELS][TYPES];
 
 static void fill(uint16_t *table, weft_elementwise_loop loop, weft_dtype type)
 {
-    static const double no_scalars[4];
+    static const double no_scalars[WEFT_MAX_SCALARS];
     for (int first = 0; first < VALUES; first += BLOCK) {
         float block[BLOCK];
         for (int i = 0; i < BLOCK; i++) {

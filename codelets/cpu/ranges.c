@@ -35,7 +35,7 @@ void weft_kernel_eye(const weft_kernel_call *call)
 {
     const weft_view *out = &call->output;
     size_t size = weft_dtype_size(out->dtype);
-    const uint64_t one = weft_constant_bits(out->dtype, 1);
+    const uint64_t one = weft_constant_bits(out->dtype, 1, 0);
     for (int64_t row = 0; row < weft_view_rows(out); row++) {
         char *target = weft_view_row(out, row, NULL);
         int64_t place = out->offset[0] + row - out->offset[1];

@@ -37,7 +37,7 @@ int weft_cuda_constant(const weft_task_run *run, weft_cuda_queue *queue)
     work.plan.size[0] = size;
     weft_vector_plan_make(&work.plan, &box, &work.target, 1);
     work.count = work.plan.per_row;
-    uint64_t bits = weft_constant_bits(args->base.dtype, args->value);
+    uint64_t bits = weft_constant_bits(args->base.dtype, args->value, args->rest);
     for (int bytes = size; bytes < (int)sizeof(bits); bytes *= 2) {
         bits = (bits & ((UINT64_C(1) << 8 * bytes) - 1)) | bits << 8 * bytes;
     }

@@ -131,6 +131,60 @@ typedef enum weft_dtype
  * In C++ these functions take a last argument `requires_grad`; in Fortran, write ior(WEFT_F32, WEFT_WITH_GRAD). */
 #define WEFT_WITH_GRAD 256
 
+#ifdef __cplusplus
+#define WEFT_SCALAR_CONSTRUCTORS                                                                             \
+    weft_scalar() = default;                                                                                 \
+    weft_scalar(double x) : dtype(WEFT_F64), real(x), whole(0) {}                                            \
+    weft_scalar(float x) : weft_scalar(double(x)) {}                                                         \
+    weft_scalar(long double x) : weft_scalar(double(x)) {}                                                   \
+    weft_scalar(long long x) : dtype(WEFT_I64), real(0), whole(x) {}                                         \
+    weft_scalar(long x) : weft_scalar((long long)x) {}                                                       \
+    weft_scalar(int x) : weft_scalar((long long)x) {}                                                        \
+    weft_scalar(unsigned x) : weft_scalar((long long)x) {}                                                   \
+    weft_scalar(unsigned long x) : weft_scalar((long long)x) {}                                              \
+    weft_scalar(unsigned long long x) : weft_scalar((long long)x) {}                                         \
+    weft_scalar(bool x) : weft_scalar((long long)x) {}
+#else
+#define WEFT_SCALAR_CONSTRUCTORS
+#endif
+
+/** A number that a call takes for elements of any type. A double has no whole numbers beyond 2^53, a 64-bit integer no
+ * fractions, so it says which of them it is. You rarely see it: functions that take one are macros in C, too, as
+ * those of <tgmath.h>, and C++ converts, so that they accept each type of number:
+ *
+ *     weft_scale(a, 0.5);
+ *     weft_full(WEFT_I64, INT64_MAX, 1, shape, mesh, NULL);
+ *
+ * A whole number given for a floating tensor is converted to the tensor's type. WEFT_ERR_DTYPE if an integer tensor's
+ * type does not have the number. */
+typedef struct weft_scalar {
+    weft_dtype dtype; /**< WEFT_F64: the number is `real`; WEFT_I64: `whole` */
+    double real;
+    int64_t whole;
+    WEFT_SCALAR_CONSTRUCTORS
+} weft_scalar;
+
+#ifndef __cplusplus
+/** Makes a ::weft_scalar of a number of any arithmetic type, or of a ::weft_scalar. */
+#define WEFT_SCALAR(x)                                                                                       \
+    _Generic((x), weft_scalar : weft_scalar_itself, float : weft_scalar_real, double : weft_scalar_real,      \
+             long double : weft_scalar_real, default : weft_scalar_whole)(x)
+static inline weft_scalar weft_scalar_itself(weft_scalar x)
+{
+    return x;
+}
+static inline weft_scalar weft_scalar_real(double x)
+{
+    const weft_scalar scalar = { WEFT_F64, x, 0 };
+    return scalar;
+}
+static inline weft_scalar weft_scalar_whole(int64_t x)
+{
+    const weft_scalar scalar = { WEFT_I64, 0, x };
+    return scalar;
+}
+#endif
+
 /** Returns the bytes of one element; 0 if the value is not a ::weft_dtype. */
 WEFT_API size_t weft_dtype_size(weft_dtype dtype);
 

@@ -59,21 +59,21 @@ WEFT_API weft_tensor *weft_xlogy(weft_tensor *a, weft_tensor *b); /**< a log(b),
 /** \} */
 
 /** Arithmetic with a number. \{ */
-WEFT_API weft_tensor *weft_scale(weft_tensor *a, double factor);
-WEFT_API weft_tensor *weft_add_scalar(weft_tensor *a, double addend);
-WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *a, double exponent);
+WEFT_API weft_tensor *weft_scale(weft_tensor *a, weft_scalar factor);
+WEFT_API weft_tensor *weft_add_scalar(weft_tensor *a, weft_scalar addend);
+WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *a, weft_scalar exponent);
 /** Clamps a to a range. -INFINITY and INFINITY set no bound. The
  * gradient at a bound is 0, as in PyTorch. */
-WEFT_API weft_tensor *weft_clamp(weft_tensor *a, double min, double max);
+WEFT_API weft_tensor *weft_clamp(weft_tensor *a, weft_scalar min, weft_scalar max);
 /** \} */
 /** Clamps a to bounds that are tensors: one of the bounds may be NULL. If values are equal,
  * each gets half of the gradient, first for one bound, then for the other. */
 WEFT_API weft_tensor *weft_clamp_tensors(weft_tensor *a, weft_tensor *min, weft_tensor *max);
 
 /** a + factor * b, a + factor * b * c, a + factor * b / c, and a + weight * (b - a). \{ */
-WEFT_API weft_tensor *weft_add_scaled(weft_tensor *a, weft_tensor *b, double factor);
-WEFT_API weft_tensor *weft_addcmul(weft_tensor *a, weft_tensor *b, weft_tensor *c, double factor);
-WEFT_API weft_tensor *weft_addcdiv(weft_tensor *a, weft_tensor *b, weft_tensor *c, double factor);
+WEFT_API weft_tensor *weft_add_scaled(weft_tensor *a, weft_tensor *b, weft_scalar factor);
+WEFT_API weft_tensor *weft_addcmul(weft_tensor *a, weft_tensor *b, weft_tensor *c, weft_scalar factor);
+WEFT_API weft_tensor *weft_addcdiv(weft_tensor *a, weft_tensor *b, weft_tensor *c, weft_scalar factor);
 WEFT_API weft_tensor *weft_lerp(weft_tensor *a, weft_tensor *b, double weight);
 WEFT_API weft_tensor *weft_lerp_tensor(weft_tensor *a, weft_tensor *b, weft_tensor *weight);
 /** \} */
@@ -88,12 +88,12 @@ WEFT_API weft_tensor *weft_ge(weft_tensor *a, weft_tensor *b);
 /** \} */
 /** Comparisons with a number: WEFT_BOOL. Integers and truth values are compared exactly, even with numbers that are
  * not whole or are out of their range. Floating values are compared with the number rounded to their type. \{ */
-WEFT_API weft_tensor *weft_eq_scalar(weft_tensor *a, double value);
-WEFT_API weft_tensor *weft_ne_scalar(weft_tensor *a, double value);
-WEFT_API weft_tensor *weft_lt_scalar(weft_tensor *a, double value);
-WEFT_API weft_tensor *weft_le_scalar(weft_tensor *a, double value);
-WEFT_API weft_tensor *weft_gt_scalar(weft_tensor *a, double value);
-WEFT_API weft_tensor *weft_ge_scalar(weft_tensor *a, double value);
+WEFT_API weft_tensor *weft_eq_scalar(weft_tensor *a, weft_scalar value);
+WEFT_API weft_tensor *weft_ne_scalar(weft_tensor *a, weft_scalar value);
+WEFT_API weft_tensor *weft_lt_scalar(weft_tensor *a, weft_scalar value);
+WEFT_API weft_tensor *weft_le_scalar(weft_tensor *a, weft_scalar value);
+WEFT_API weft_tensor *weft_gt_scalar(weft_tensor *a, weft_scalar value);
+WEFT_API weft_tensor *weft_ge_scalar(weft_tensor *a, weft_scalar value);
 /** \} */
 
 /** Logical operations on any types; the result is WEFT_BOOL. Every value except 0 is true. \{ */
@@ -109,7 +109,7 @@ WEFT_API weft_tensor *weft_isfinite(weft_tensor *a); /**< whether a is neither i
 /** Chooses a if `condition` (WEFT_BOOL) is true, otherwise b. */
 WEFT_API weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b);
 /** Replaces elements of a by `value` if `mask` (WEFT_BOOL) is true. The result has the type of a. */
-WEFT_API weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value);
+WEFT_API weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, weft_scalar value);
 
 /** The same with a value that is a tensor without dimensions, on any mesh; it is converted to a's type. The mask is on
  * a's mesh (WEFT_ERR_MESH). */
@@ -184,8 +184,8 @@ WEFT_API weft_tensor *weft_softplus(weft_tensor *a, double beta, double threshol
 WEFT_API weft_tensor *weft_hardsigmoid(weft_tensor *a); /**< clamp(a + 3, 0, 6) / 6 */
 WEFT_API weft_tensor *weft_hardswish(weft_tensor *a); /**< a clamp(a + 3, 0, 6) / 6 */
 WEFT_API weft_tensor *weft_selu(weft_tensor *a); /**< 1.0507 a, or 1.7581 (exp(a) - 1) below 0 */
-WEFT_API weft_tensor *weft_leaky_relu(weft_tensor *a, double slope); /**< slope * a below 0 */
-WEFT_API weft_tensor *weft_elu(weft_tensor *a, double alpha);        /**< alpha (exp(a) - 1) below 0 */
+WEFT_API weft_tensor *weft_leaky_relu(weft_tensor *a, weft_scalar slope); /**< slope * a below 0 */
+WEFT_API weft_tensor *weft_elu(weft_tensor *a, weft_scalar alpha);        /**< alpha (exp(a) - 1) below 0 */
 /** \} */
 
 /** In place. b may be broadcast to a's shape, and its type must not be of a higher category than a's. \{ */
@@ -193,13 +193,36 @@ WEFT_API weft_tensor *weft_elu(weft_tensor *a, double alpha);        /**< alpha 
  * weft_copy_inplace(a, weft_matmul(x, y)). If b has a's layout and type, a takes over its memory and nothing is
  * copied, unless a's memory belongs to the program. */
 WEFT_API weft_tensor *weft_copy_inplace(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b, double alpha); /**< a += alpha b */
+WEFT_API weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b, weft_scalar alpha); /**< a += alpha b */
 WEFT_API weft_tensor *weft_mul_inplace(weft_tensor *a, weft_tensor *b); /**< a *= b */
 WEFT_API weft_tensor *weft_div_inplace(weft_tensor *a, weft_tensor *b); /**< a /= b; floating */
-WEFT_API weft_tensor *weft_scale_inplace(weft_tensor *a, double factor); /**< a *= factor */
-WEFT_API weft_tensor *weft_fill_inplace(weft_tensor *a, double value); /**< a = value */
+WEFT_API weft_tensor *weft_scale_inplace(weft_tensor *a, weft_scalar factor); /**< a *= factor */
+WEFT_API weft_tensor *weft_fill_inplace(weft_tensor *a, weft_scalar value); /**< a = value */
 WEFT_API weft_tensor *weft_lerp_inplace(weft_tensor *a, weft_tensor *b, double weight); /**< a += weight (b - a) */
 /** \} */
+
+#ifndef __cplusplus
+/* Numbers of any type (::weft_scalar). */
+#define weft_scale(a, factor) weft_scale(a, WEFT_SCALAR(factor))
+#define weft_leaky_relu(a, slope) weft_leaky_relu(a, WEFT_SCALAR(slope))
+#define weft_elu(a, alpha) weft_elu(a, WEFT_SCALAR(alpha))
+#define weft_pow_scalar(a, exponent) weft_pow_scalar(a, WEFT_SCALAR(exponent))
+#define weft_add_scalar(a, addend) weft_add_scalar(a, WEFT_SCALAR(addend))
+#define weft_clamp(a, min, max) weft_clamp(a, WEFT_SCALAR(min), WEFT_SCALAR(max))
+#define weft_add_scaled(a, b, factor) weft_add_scaled(a, b, WEFT_SCALAR(factor))
+#define weft_addcmul(a, b, c, factor) weft_addcmul(a, b, c, WEFT_SCALAR(factor))
+#define weft_addcdiv(a, b, c, factor) weft_addcdiv(a, b, c, WEFT_SCALAR(factor))
+#define weft_eq_scalar(a, value) weft_eq_scalar(a, WEFT_SCALAR(value))
+#define weft_ne_scalar(a, value) weft_ne_scalar(a, WEFT_SCALAR(value))
+#define weft_lt_scalar(a, value) weft_lt_scalar(a, WEFT_SCALAR(value))
+#define weft_le_scalar(a, value) weft_le_scalar(a, WEFT_SCALAR(value))
+#define weft_gt_scalar(a, value) weft_gt_scalar(a, WEFT_SCALAR(value))
+#define weft_ge_scalar(a, value) weft_ge_scalar(a, WEFT_SCALAR(value))
+#define weft_masked_fill(a, mask, value) weft_masked_fill(a, mask, WEFT_SCALAR(value))
+#define weft_add_inplace(a, b, alpha) weft_add_inplace(a, b, WEFT_SCALAR(alpha))
+#define weft_scale_inplace(a, factor) weft_scale_inplace(a, WEFT_SCALAR(factor))
+#define weft_fill_inplace(a, value) weft_fill_inplace(a, WEFT_SCALAR(value))
+#endif
 
 WEFT_END_DECLS
 

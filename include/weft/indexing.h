@@ -84,12 +84,12 @@ WEFT_API weft_tensor *weft_index_add_inplace(weft_tensor *a, int dim, weft_tenso
  * every layout; the gradient of the others is 0. \{
  */
 WEFT_API weft_tensor *weft_scatter(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
-WEFT_API weft_tensor *weft_scatter_scalar(weft_tensor *a, int dim, weft_tensor *indices, double value);
+WEFT_API weft_tensor *weft_scatter_scalar(weft_tensor *a, int dim, weft_tensor *indices, weft_scalar value);
 /** \} */
 /** The same with `indices` [n], each of which is for a whole slice: result[:][indices[j]][:] = source[:][j][:] for dim
  * 1. \{ */
 WEFT_API weft_tensor *weft_index_copy(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
-WEFT_API weft_tensor *weft_index_fill(weft_tensor *a, int dim, weft_tensor *indices, double value);
+WEFT_API weft_tensor *weft_index_fill(weft_tensor *a, int dim, weft_tensor *indices, weft_scalar value);
 /** \} */
 
 /**
@@ -177,6 +177,12 @@ WEFT_API weft_status weft_equal(weft_tensor *a, weft_tensor *b, bool *result);
 WEFT_API weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double atol, bool equal_nan,
                                    bool *result);
 /** \} */
+
+#ifndef __cplusplus
+/* Numbers of any type (::weft_scalar). */
+#define weft_scatter_scalar(a, dim, indices, value) weft_scatter_scalar(a, dim, indices, WEFT_SCALAR(value))
+#define weft_index_fill(a, dim, indices, value) weft_index_fill(a, dim, indices, WEFT_SCALAR(value))
+#endif
 
 WEFT_END_DECLS
 

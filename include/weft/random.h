@@ -59,8 +59,8 @@ WEFT_API weft_tensor *weft_randn_like(weft_tensor *a);
 /** Creates uniformly distributed integers low .. high - 1. The type must be an integer type or WEFT_BOOL, and be able
  * to represent these numbers; low must be less than high (WEFT_ERR_INVALID).
  *
- *     weft_tensor *dice = weft_randint(WEFT_I64, 1, (int64_t[]){ 100 }, 1, 7, mesh, NULL); */
-WEFT_API weft_tensor *weft_randint(weft_dtype dtype, int ndim, const int64_t shape[], int64_t low, int64_t high,
+ *     weft_tensor *dice = weft_randint(WEFT_I64, 1, 7, 1, (int64_t[]){ 100 }, mesh, NULL); */
+WEFT_API weft_tensor *weft_randint(weft_dtype dtype, int64_t low, int64_t high, int ndim, const int64_t shape[],
                                    weft_mesh *mesh, const weft_placement *placements);
 
 /** Creates a random permutation of the numbers 0 .. n - 1, WEFT_I64. Every rank computes only its own part, and needs
@@ -72,8 +72,8 @@ WEFT_API weft_tensor *weft_randperm(int64_t n, weft_mesh *mesh, const weft_place
 WEFT_API weft_tensor *weft_bernoulli(weft_tensor *p);
 /** The same with one probability for all elements, in any type.
  *
- *     weft_tensor *coins = weft_bernoulli_scalar(WEFT_BOOL, 1, (int64_t[]){ 100 }, 0.5, mesh, NULL); */
-WEFT_API weft_tensor *weft_bernoulli_scalar(weft_dtype dtype, int ndim, const int64_t shape[], double p,
+ *     weft_tensor *coins = weft_bernoulli_scalar(WEFT_BOOL, 0.5, 1, (int64_t[]){ 100 }, mesh, NULL); */
+WEFT_API weft_tensor *weft_bernoulli_scalar(weft_dtype dtype, double p, int ndim, const int64_t shape[],
                                             weft_mesh *mesh, const weft_placement *placements);
 
 /** Fill an existing floating tensor with random values, in place, and return it. The tensor keeps its layout and must

@@ -45,14 +45,14 @@ WEFT_API weft_tensor *weft_zeros(weft_dtype dtype, int ndim, const int64_t shape
                                  const weft_placement *placements);
 WEFT_API weft_tensor *weft_ones(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                                 const weft_placement *placements);
-WEFT_API weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double value,
+WEFT_API weft_tensor *weft_full(weft_dtype dtype, weft_scalar value, int ndim, const int64_t shape[],
                                 weft_mesh *mesh, const weft_placement *placements);
 /** \} */
 /** Create a tensor with the shape, type, mesh and placements of `a`. Partial becomes Replicate. \{ */
 WEFT_API weft_tensor *weft_empty_like(weft_tensor *a);
 WEFT_API weft_tensor *weft_zeros_like(weft_tensor *a);
 WEFT_API weft_tensor *weft_ones_like(weft_tensor *a);
-WEFT_API weft_tensor *weft_full_like(weft_tensor *a, double value);
+WEFT_API weft_tensor *weft_full_like(weft_tensor *a, weft_scalar value);
 /** \} */
 
 /** Creates a vector [n] of start, start + step, ... up to but not including `stop`: n = ceil((stop - start) / step),
@@ -373,6 +373,12 @@ typedef enum weft_sharding_format { WEFT_SHARDING_TEXT = 0, WEFT_SHARDING_SVG } 
  */
 WEFT_API weft_status weft_visualize_sharding(const weft_tensor *tensor, weft_sharding_format format,
                                              FILE *file);
+
+#ifndef __cplusplus
+/* Numbers of any type (::weft_scalar). */
+#define weft_full(dtype, value, ...) weft_full(dtype, WEFT_SCALAR(value), __VA_ARGS__)
+#define weft_full_like(a, value) weft_full_like(a, WEFT_SCALAR(value))
+#endif
 
 WEFT_END_DECLS
 

@@ -483,7 +483,7 @@ inline tensor ones(weft_dtype t, shape s, const placements &p = {}, mesh m = {},
 }
 inline tensor full(weft_dtype t, shape s, double value, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
-    return call([&] { return weft_full(maker::given(t, requires_grad), s.size(), s.data(), value, m.get(), p.get()); });
+    return call([&] { return weft_full(maker::given(t, requires_grad), value, s.size(), s.data(), m.get(), p.get()); });
 }
 inline tensor rand(weft_dtype t, shape s, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {

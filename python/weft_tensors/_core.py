@@ -90,7 +90,7 @@ def _scalar(value: Any, like: Any) -> Tensor:
         dtype = like.dtype if like.dtype.is_floating_point else float32
     else:
         raise TypeError(f"a Tensor or a number is expected, not {type(value).__name__}; asarray() makes a Tensor")
-    return made(_lib.weft_full(dtype, 0, None, value, _lib.weft_tensor_mesh(like), None))
+    return made(_lib.weft_full(dtype, value, 0, None, _lib.weft_tensor_mesh(like), None))
 
 
 # ---- tensors ----

@@ -299,7 +299,7 @@ def _cumulative(function: Any, first: int, x: Tensor, axis: Optional[int], dtype
     if include_initial:
         shape = list(result.shape)
         shape[axis] = 1
-        start = made(_lib.weft_full(result.dtype, len(shape), int64s(shape), first, _lib.weft_tensor_mesh(x), None))
+        start = made(_lib.weft_full(result.dtype, first, len(shape), int64s(shape), _lib.weft_tensor_mesh(x), None))
         result = cat([start, result], axis)
     return result
 
@@ -366,7 +366,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, mesh: Optional[Mesh]
     """One value everywhere: float32, int64 or bool by its kind, unless a type is given."""
     if dtype is None:
         dtype = bool_ if isinstance(fill_value, (bool, numpy.bool_)) else int64 if isinstance(fill_value, (int, numpy.integer)) else float32
-    return _f.full((shape,) if isinstance(shape, int) else tuple(shape), fill_value, dtype=dtype_of(dtype), mesh=mesh, placements=placements,
+    return _f.full(fill_value, (shape,) if isinstance(shape, int) else tuple(shape), dtype=dtype_of(dtype), mesh=mesh, placements=placements,
                    requires_grad=requires_grad)
 
 
@@ -388,7 +388,7 @@ def randint(low: int, high: Optional[int] = None, shape: Any = (), *, dtype: Any
             placements: Placements = None) -> Tensor:
     """Whole numbers from low to high - 1; randint(n, shape=...) begins at 0."""
     low, high = (0, low) if high is None else (low, high)
-    return _f.randint((shape,) if isinstance(shape, int) else tuple(shape), low, high, dtype=dtype_of(dtype) if dtype is not None else None, mesh=mesh,
+    return _f.randint(low, high, (shape,) if isinstance(shape, int) else tuple(shape), dtype=dtype_of(dtype) if dtype is not None else None, mesh=mesh,
                       placements=placements)
 
 
@@ -478,7 +478,7 @@ _METHODS.update({function.__name__: function for function in (argmax, argmin, ar
 
 def clone(self: Tensor) -> Tensor:
     """A new tensor with the same values, through which gradients pass."""
-    return made(_lib.weft_where(made(_lib.weft_full(bool_, 0, None, 1.0, _lib.weft_tensor_mesh(self), None)), self, self))
+    return made(_lib.weft_where(made(_lib.weft_full(bool_, 1, 0, None, _lib.weft_tensor_mesh(self), None)), self, self))
 
 
 def zero_(self: Tensor) -> Tensor:

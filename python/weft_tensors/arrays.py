@@ -381,7 +381,7 @@ def uniform_bernoulli(p: float, shape: Sequence[int], *, dtype: Any = None, mesh
     """1 with probability p, otherwise 0."""
     mesh, array_of_placements = resolve(mesh, placements)
     sizes = int64s(shape)
-    return made(_lib.weft_bernoulli_scalar(dtype_of(dtype) if dtype is not None else float32, len(sizes), sizes, p, mesh, array_of_placements))
+    return made(_lib.weft_bernoulli_scalar(dtype_of(dtype) if dtype is not None else float32, p, len(sizes), sizes, mesh, array_of_placements))
 
 
 __all__ = [name for name in dir() if not name.startswith("_")]

@@ -247,7 +247,7 @@ def _put_box(a: Tensor, entries: list[Any], value: Any) -> None:
     if all(start == 0 and step == 1 and count == size for start, step, count, size in zip(starts, steps, stops, shape)):
         done(_lib.weft_copy_inplace(a, value))
         return
-    mask = made(_lib.weft_full(bool_, len(stops), (c_int64 * max(len(stops), 1))(*stops), 1.0, _lib.weft_tensor_mesh(a), None))
+    mask = made(_lib.weft_full(bool_, 1, len(stops), (c_int64 * max(len(stops), 1))(*stops), _lib.weft_tensor_mesh(a), None))
     for dim, (start, step, count) in enumerate(zip(starts, steps, stops)):
         if step < 0:
             value = made(_lib.weft_flip(value, 1, (c_int * 1)(dim)))

@@ -22,11 +22,11 @@ COMPARISON(ge)
 
 typedef struct comparison {
     const weft_operation *operation;
-    double value;
+    weft_exact value;
 } comparison;
 
 /* For integers: the kernel takes a value of infinite size as the end of the range. */
-static const comparison never = { &operation_lt_scalar, -INFINITY }, always = { &operation_le_scalar, INFINITY };
+static const comparison never = { &operation_lt_scalar, { -INFINITY, 0 } }, always = { &operation_le_scalar, { INFINITY, 0 } };
 
 /* The same comparison of 64-bit integers, with an integer in their range. */
 static comparison with_integer(const weft_operation *operation, double value)
@@ -36,60 +36,51 @@ static comparison with_integer(const weft_operation *operation, double value)
         return operation == &operation_ne_scalar ? always : never;
     }
     if (operation == &operation_eq_scalar || operation == &operation_ne_scalar) {
-        return inside ? (comparison){ operation, value } : operation == &operation_eq_scalar ? never : always;
+        return inside ? (comparison){ operation, { value, 0 } } : operation == &operation_eq_scalar ? never : always;
     }
     const bool is_upper_bound = operation == &operation_lt_scalar || operation == &operation_le_scalar;
     if (below || above) {
         return is_upper_bound == above ? always : never;
     }
     const bool takes_next = operation == &operation_lt_scalar || operation == &operation_ge_scalar;
-    return (comparison){ operation, takes_next ? ceil(value) : floor(value) };
+    return (comparison){ operation, { takes_next ? ceil(value) : floor(value), 0 } };
 }
 
-static weft_tensor *compare(const char *function, const weft_operation *operation, weft_tensor *a, double value)
+static weft_tensor *compare(const char *function, const weft_operation *operation, weft_tensor *a, weft_scalar number)
 {
     if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
     weft_dtype type = weft_layout_of(a)->dtype;
-    comparison found = weft_dtype_is_floating(type) ? (comparison){ operation, weft_number_of_type(type, value) }
-                                                    : with_integer(operation, value);
+    comparison found = { operation, { number.real, 0 } };
+    if (number.dtype == WEFT_I64 && !weft_take_number(function, "value", weft_dtype_is_floating(type) ? type : WEFT_I64, number,
+                                                      &found.value)) {
+        return NULL;
+    }
+    if (weft_dtype_is_floating(type)) {
+        found.value.value = weft_number_of_type(type, found.value.value);
+    } else if (number.dtype != WEFT_I64) {
+        found = with_integer(operation, number.real);
+    }
     return weft_dispatch(&(weft_call){ .function = function,
                                        .operation = found.operation,
                                        .num_inputs = 1,
                                        .inputs = { a },
-                                       .scalars = { found.value } });
+                                       .scalars = { found.value.value, [WEFT_SCALAR_RESTS] = found.value.rest } });
 }
 
-weft_tensor *weft_eq_scalar(weft_tensor *a, double value)
-{
-    return compare("weft_eq_scalar", &operation_eq_scalar, a, value);
-}
+#define COMPARE(name_)                                                                                       \
+    weft_tensor *(weft_##name_##_scalar)(weft_tensor * a, weft_scalar value)                                 \
+    {                                                                                                        \
+        return compare("weft_" #name_ "_scalar", &operation_##name_##_scalar, a, value);                     \
+    }
 
-weft_tensor *weft_ne_scalar(weft_tensor *a, double value)
-{
-    return compare("weft_ne_scalar", &operation_ne_scalar, a, value);
-}
-
-weft_tensor *weft_lt_scalar(weft_tensor *a, double value)
-{
-    return compare("weft_lt_scalar", &operation_lt_scalar, a, value);
-}
-
-weft_tensor *weft_le_scalar(weft_tensor *a, double value)
-{
-    return compare("weft_le_scalar", &operation_le_scalar, a, value);
-}
-
-weft_tensor *weft_gt_scalar(weft_tensor *a, double value)
-{
-    return compare("weft_gt_scalar", &operation_gt_scalar, a, value);
-}
-
-weft_tensor *weft_ge_scalar(weft_tensor *a, double value)
-{
-    return compare("weft_ge_scalar", &operation_ge_scalar, a, value);
-}
+COMPARE(eq)
+COMPARE(ne)
+COMPARE(lt)
+COMPARE(le)
+COMPARE(gt)
+COMPARE(ge)
 
 const weft_operation *const weft_number_comparison_operations[] = {
     &operation_eq_scalar, &operation_ne_scalar, &operation_lt_scalar, &operation_le_scalar,

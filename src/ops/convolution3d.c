@@ -299,7 +299,7 @@ static weft_tensor *x_of(const weft_call *call, weft_tensor *result, weft_tensor
     int64_t output_padding[3], count = 0;
     weft_count_checked(of->ndim, of->shape, &count);
     if (count == 0) { /* which a transposed convolution refuses to make */
-        return weft_full(of->dtype, of->ndim, of->shape, 0, of->mesh->handle, NULL);
+        return weft_full(of->dtype, 0, of->ndim, of->shape, of->mesh->handle, NULL);
     }
     for (int d = 0; d < 3; d++) {
         int64_t reach = options.dilation[d] * (window[2 + d] - 1) - 2 * options.padding[d];

@@ -170,8 +170,8 @@ weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype)
 
 /* ---- with a number ------------------------------------------------------------------------------------- */
 
-bool weft_check_number_beside(const char *function, const char *argument, int num_inputs, weft_tensor *const inputs[],
-                              double value)
+bool weft_take_number_beside(const char *function, const char *argument, int num_inputs, weft_tensor *const inputs[],
+                             weft_scalar number, weft_exact *taken)
 {
     static const char *const names[] = { "a", "b", "c" };
     const weft_layout *layouts[WEFT_ARRAY_SIZE(names)];
@@ -181,7 +181,7 @@ bool weft_check_number_beside(const char *function, const char *argument, int nu
         }
         layouts[i] = weft_layout_of(inputs[i]);
     }
-    return weft_check_number(function, argument, weft_promoted(num_inputs, layouts), value);
+    return weft_take_number(function, argument, weft_promoted(num_inputs, layouts), number, taken);
 }
 
 double weft_number_of_type(weft_dtype dtype, double number)
@@ -206,32 +206,34 @@ static const weft_operation operation_clamp = {
 
 /* A bound beyond what an integer type has becomes the nearest that it has: what it is compared with would
  * wrap around (64 bits: the kernel sees to that). False with the error kept. */
-static bool take_bound(const char *function, const char *argument, weft_dtype dtype, double *bound)
+static bool take_bound(const char *function, const char *argument, weft_dtype dtype, weft_scalar bound, weft_exact *taken)
 {
-    if (!weft_dtype_is_floating(dtype) && !isinf(*bound) && *bound != trunc(*bound)) {
-        return weft_check_number(function, argument, dtype, *bound);
+    const double value = bound.dtype == WEFT_I64 ? (double)bound.whole : bound.real;
+    const bool has_fraction = !isinf(value) && value != trunc(value), wide = bound.dtype == WEFT_I64 && dtype == WEFT_I64;
+    if (weft_dtype_is_floating(dtype) || has_fraction || wide) {
+        return weft_take_number(function, argument, dtype, bound, taken);
     }
-    if (dtype == WEFT_U8) {
-        *bound = fmin(fmax(*bound, 0), UINT8_MAX);
-    } else if (dtype == WEFT_I32) {
-        *bound = fmin(fmax(*bound, INT32_MIN), INT32_MAX);
-    }
+    const double least = dtype == WEFT_U8 ? 0 : dtype == WEFT_I32 ? INT32_MIN : -INFINITY;
+    const double most = dtype == WEFT_U8 ? UINT8_MAX : dtype == WEFT_I32 ? INT32_MAX : INFINITY;
+    *taken = (weft_exact){ fmin(fmax(value, least), most), 0 };
     return true;
 }
 
-weft_tensor *weft_clamp(weft_tensor *a, double min, double max)
+weft_tensor *(weft_clamp)(weft_tensor *a, weft_scalar min, weft_scalar max)
 {
     static const char function[] = "weft_clamp";
+    weft_exact least, most;
     if (weft_check_tensor(function, "a", a) == NULL ||
-        !take_bound(function, "min", weft_layout_of(a)->dtype, &min) ||
-        !take_bound(function, "max", weft_layout_of(a)->dtype, &max)) {
+        !take_bound(function, "min", weft_layout_of(a)->dtype, min, &least) ||
+        !take_bound(function, "max", weft_layout_of(a)->dtype, max, &most)) {
         return NULL;
     }
-    return weft_dispatch(&(weft_call){ .function = function,
-                                       .operation = &operation_clamp,
-                                       .num_inputs = 1,
-                                       .inputs = { a },
-                                       .scalars = { min, max } });
+    return weft_dispatch(&(weft_call){
+        .function = function,
+        .operation = &operation_clamp,
+        .num_inputs = 1,
+        .inputs = { a },
+        .scalars = { least.value, most.value, [WEFT_SCALAR_RESTS] = least.rest, most.rest } });
 }
 
 /* ---- of several tensors -------------------------------------------------------------------------------- */
@@ -263,16 +265,18 @@ static const weft_operation operation_masked_fill = {
     .kernel = WEFT_KERNEL_masked_fill,
 };
 
-weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
+weft_tensor *(weft_masked_fill)(weft_tensor *a, weft_tensor *mask, weft_scalar value)
 {
-    if (!weft_check_number_beside("weft_masked_fill", "value", 1, &a, value)) {
+    weft_exact taken;
+    if (!weft_take_number_beside("weft_masked_fill", "value", 1, &a, value, &taken)) {
         return NULL;
     }
-    return weft_dispatch(&(weft_call){ .function = "weft_masked_fill",
-                                       .operation = &operation_masked_fill,
-                                       .num_inputs = 2,
-                                       .inputs = { a, mask },
-                                       .scalars = { weft_number_of_type(weft_layout_of(a)->dtype, value) } });
+    return weft_dispatch(&(weft_call){
+        .function = "weft_masked_fill",
+        .operation = &operation_masked_fill,
+        .num_inputs = 2,
+        .inputs = { a, mask },
+        .scalars = { weft_number_of_type(weft_layout_of(a)->dtype, taken.value), [WEFT_SCALAR_RESTS] = taken.rest } });
 }
 
 /* Two or three tensors and a number. */
@@ -286,16 +290,18 @@ weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
         .outputs[0].type = WEFT_TYPE_PROMOTED,                                                               \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
-    static weft_tensor *name_(weft_tensor *a, weft_tensor *b, weft_tensor *c, double argument)               \
+    static weft_tensor *name_(weft_tensor *a, weft_tensor *b, weft_tensor *c, weft_scalar argument)          \
     {                                                                                                        \
-        if (!weft_check_number_beside("weft_" #name_, #argument, count, (weft_tensor *[]){ a, b, c }, argument)) {\
+        weft_exact taken;                                                                                    \
+        if (!weft_take_number_beside("weft_" #name_, #argument, count, (weft_tensor *[]){ a, b, c }, argument,\
+                                     &taken)) {                                                              \
             return NULL;                                                                                     \
         }                                                                                                    \
         return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
                                            .operation = &operation_##name_,                                  \
                                            .num_inputs = count,                                              \
                                            .inputs = { a, b, c },                                            \
-                                           .scalars = { argument } });                                       \
+                                           .scalars = { taken.value, [WEFT_SCALAR_RESTS] = taken.rest } });  \
     }
 
 COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER, LINEAR, BOTH(add_scaled, 0, 0))
@@ -304,14 +310,14 @@ COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER, NOT_LINEAR, 
 COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT, NOT_LINEAR,
          THREE(addcdiv, 0, IN_2, IN_1 | IN_2))
 
-weft_tensor *weft_add_scaled(weft_tensor *a, weft_tensor *b, double factor)
+weft_tensor *(weft_add_scaled)(weft_tensor *a, weft_tensor *b, weft_scalar factor)
 {
     return add_scaled(a, b, NULL, factor);
 }
 
 weft_tensor *weft_lerp(weft_tensor *a, weft_tensor *b, double weight)
 {
-    return lerp(a, b, NULL, weight);
+    return lerp(a, b, NULL, WEFT_SCALAR(weight));
 }
 
 static const weft_operation operation_lerp_tensor = {
@@ -331,12 +337,12 @@ weft_tensor *weft_lerp_tensor(weft_tensor *a, weft_tensor *b, weft_tensor *weigh
                                        .inputs = { a, b, weight } });
 }
 
-weft_tensor *weft_addcmul(weft_tensor *a, weft_tensor *b, weft_tensor *c, double factor)
+weft_tensor *(weft_addcmul)(weft_tensor *a, weft_tensor *b, weft_tensor *c, weft_scalar factor)
 {
     return addcmul(a, b, c, factor);
 }
 
-weft_tensor *weft_addcdiv(weft_tensor *a, weft_tensor *b, weft_tensor *c, double factor)
+weft_tensor *(weft_addcdiv)(weft_tensor *a, weft_tensor *b, weft_tensor *c, weft_scalar factor)
 {
     return addcdiv(a, b, c, factor);
 }
@@ -354,13 +360,13 @@ weft_tensor *weft_addcdiv(weft_tensor *a, weft_tensor *b, weft_tensor *c, double
         .overwrites = overwrites_,                                                                           \
         .kernel = WEFT_KERNEL_##kernel_,                                                                     \
     };                                                                                                       \
-    static weft_tensor *name_(weft_tensor *a, weft_tensor *b, int count, double scalar)                      \
+    static weft_tensor *name_(weft_tensor *a, weft_tensor *b, int count, weft_exact scalar)                  \
     {                                                                                                        \
         return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
                                            .operation = &operation_##name_,                                  \
                                            .num_inputs = count,                                              \
                                            .inputs = { a, b },                                               \
-                                           .scalars = { scalar } });                                         \
+                                           .scalars = { scalar.value, [WEFT_SCALAR_RESTS] = scalar.rest } });\
     }
 
 IN_PLACE(copy_inplace, assign, "...,...->...", WEFT_TYPES_ALL, PASSES_ALL, true, BOTH(copy, 0, 0))
@@ -371,44 +377,51 @@ IN_PLACE(div_inplace, div, "...,...->...", WEFT_TYPES_FLOAT, NOT_LINEAR, false, 
 IN_PLACE(scale_inplace, scale, "A->A", WEFT_TYPES_NUMBER, LINEAR, false, ONE(scale, 0))
 IN_PLACE(lerp_inplace, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR, false, BOTH(lerp, 0, 0))
 
-weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b, double alpha)
+static const weft_exact none = { 0, 0 };
+
+weft_tensor *(weft_add_inplace)(weft_tensor *a, weft_tensor *b, weft_scalar alpha)
 {
-    return weft_check_number_beside("weft_add_inplace", "alpha", 2, (weft_tensor *[]){ a, b }, alpha)
-               ? add_inplace(a, b, 2, alpha)
+    weft_exact taken;
+    return weft_take_number_beside("weft_add_inplace", "alpha", 2, (weft_tensor *[]){ a, b }, alpha, &taken)
+               ? add_inplace(a, b, 2, taken)
                : NULL;
 }
 
 weft_tensor *weft_copy_inplace(weft_tensor *a, weft_tensor *b)
 {
-    return copy_inplace(a, b, 2, 0);
+    return copy_inplace(a, b, 2, none);
 }
 
-weft_tensor *weft_fill_inplace(weft_tensor *a, double value)
+weft_tensor *(weft_fill_inplace)(weft_tensor *a, weft_scalar value)
 {
-    return weft_check_number_beside("weft_fill_inplace", "value", 1, &a, value)
-               ? fill_inplace(a, NULL, 1, weft_number_of_type(weft_layout_of(a)->dtype, value))
-               : NULL;
+    weft_exact taken;
+    if (!weft_take_number_beside("weft_fill_inplace", "value", 1, &a, value, &taken)) {
+        return NULL;
+    }
+    taken.value = weft_number_of_type(weft_layout_of(a)->dtype, taken.value);
+    return fill_inplace(a, NULL, 1, taken);
 }
 
 weft_tensor *weft_mul_inplace(weft_tensor *a, weft_tensor *b)
 {
-    return mul_inplace(a, b, 2, 0);
+    return mul_inplace(a, b, 2, none);
 }
 
 weft_tensor *weft_div_inplace(weft_tensor *a, weft_tensor *b)
 {
-    return div_inplace(a, b, 2, 0);
+    return div_inplace(a, b, 2, none);
 }
 
-weft_tensor *weft_scale_inplace(weft_tensor *a, double factor)
+weft_tensor *(weft_scale_inplace)(weft_tensor *a, weft_scalar factor)
 {
-    return weft_check_number_beside("weft_scale_inplace", "factor", 1, &a, factor) ? scale_inplace(a, NULL, 1, factor)
-                                                                      : NULL;
+    weft_exact taken;
+    return weft_take_number_beside("weft_scale_inplace", "factor", 1, &a, factor, &taken) ? scale_inplace(a, NULL, 1, taken)
+                                                                                          : NULL;
 }
 
 weft_tensor *weft_lerp_inplace(weft_tensor *a, weft_tensor *b, double weight)
 {
-    return lerp_inplace(a, b, 2, weight);
+    return lerp_inplace(a, b, 2, (weft_exact){ weight, 0 });
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------- */

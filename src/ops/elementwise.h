@@ -29,10 +29,9 @@
         .kind = WEFT_NOT_LINEAR                                                                              \
     }
 
-/* Checks a number beside tensors against their common type. False with the error kept, also for a dead
- * tensor. */
-bool weft_check_number_beside(const char *function, const char *argument, int num_inputs, weft_tensor *const inputs[],
-                              double value);
+/* Takes a number beside tensors, of their common type. False with the error kept, also for a dead tensor. */
+bool weft_take_number_beside(const char *function, const char *argument, int num_inputs, weft_tensor *const inputs[],
+                             weft_scalar number, weft_exact *taken);
 
 /* A number as tensors of 16 bits have it, as PyTorch on all its devices; others are rounded by the kernel. */
 double weft_number_of_type(weft_dtype dtype, double number);
@@ -143,16 +142,17 @@ static inline weft_tensor *is_zero(weft_tensor *a)
         .inputs = { { "a", types, false } },                                                                 \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
-    weft_tensor *weft_##name_(weft_tensor *a, double argument)                                               \
+    weft_tensor *(weft_##name_)(weft_tensor * a, weft_scalar argument)                                       \
     {                                                                                                        \
-        if (!weft_check_number_beside("weft_" #name_, #argument, 1, &a, argument)) {                         \
+        weft_exact taken;                                                                                    \
+        if (!weft_take_number_beside("weft_" #name_, #argument, 1, &a, argument, &taken)) {                  \
             return NULL;                                                                                     \
         }                                                                                                    \
         return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
                                            .operation = &operation_##name_,                                  \
                                            .num_inputs = 1,                                                  \
                                            .inputs = { a },                                                  \
-                                           .scalars = { argument } });                                       \
+                                           .scalars = { taken.value, [WEFT_SCALAR_RESTS] = taken.rest } });  \
     }
 
 #endif

@@ -246,7 +246,7 @@ static bool check_range(const char *function, int64_t low, int64_t high, weft_dt
     return true;
 }
 
-weft_tensor *weft_randint(weft_dtype dtype, int ndim, const int64_t shape[], int64_t low, int64_t high,
+weft_tensor *weft_randint(weft_dtype dtype, int64_t low, int64_t high, int ndim, const int64_t shape[],
                           weft_mesh *mesh, const weft_placement *placements)
 {
     weft_factory request = { "weft_randint", dtype, ndim, shape, mesh, placements, false };
@@ -286,7 +286,7 @@ weft_tensor *weft_bernoulli(weft_tensor *p)
     return draw(&d, p);
 }
 
-weft_tensor *weft_bernoulli_scalar(weft_dtype dtype, int ndim, const int64_t shape[], double p,
+weft_tensor *weft_bernoulli_scalar(weft_dtype dtype, double p, int ndim, const int64_t shape[],
                                    weft_mesh *mesh, const weft_placement *placements)
 {
     weft_factory request = { "weft_bernoulli_scalar", dtype, ndim, shape, mesh, placements, false };

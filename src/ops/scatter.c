@@ -143,13 +143,17 @@ static bool check_indices(const weft_scattering *x)
     return true;
 }
 
-static weft_tensor *fill(weft_scattering x, double value)
+static weft_tensor *fill(weft_scattering x, weft_scalar number)
 {
+    double value;
     x.dim = weft_check_dim_of(x.function, x.a, x.dim);
-    if (x.dim >= 0 && weft_layout_of(x.a)->ndim == 0) {
+    if (x.dim < 0 || !weft_take_double(x.function, "value", weft_layout_of(x.a)->dtype, number, &value)) {
+        return NULL;
+    }
+    if (weft_layout_of(x.a)->ndim == 0) {
         return weft_index_scalar(&x, WEFT_SCALAR_FILL, WEFT_SUM, false, value);
     }
-    return x.dim < 0 || !check_indices(&x)
+    return !check_indices(&x)
                ? NULL
                : weft_dispatch(&(weft_call){ .function = x.function,
                                              .operation = &operation_scatter_value,
@@ -182,12 +186,12 @@ static weft_tensor *dispatch_scattering(weft_scattering x, const weft_operation 
                                                              .numbers = { x.together, reduction, includes } } });
 }
 
-weft_tensor *weft_index_fill(weft_tensor *a, int dim, weft_tensor *indices, double value)
+weft_tensor *(weft_index_fill)(weft_tensor *a, int dim, weft_tensor *indices, weft_scalar value)
 {
     return fill((weft_scattering){ "weft_index_fill", a, dim, indices, NULL, true }, value);
 }
 
-weft_tensor *weft_scatter_scalar(weft_tensor *a, int dim, weft_tensor *indices, double value)
+weft_tensor *(weft_scatter_scalar)(weft_tensor *a, int dim, weft_tensor *indices, weft_scalar value)
 {
     return fill((weft_scattering){ "weft_scatter_scalar", a, dim, indices, NULL, false }, value);
 }

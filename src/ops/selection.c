@@ -52,8 +52,8 @@ static weft_tensor *index_along(weft_tensor *places, const weft_layout *a, int d
 {
     weft_mesh *mesh = a->mesh->handle;
     double step = (double)product_of(a->ndim - d - 1, a->shape + d + 1), size = (double)a->shape[d];
-    weft_tensor *rows = weft_floor_div(places, weft_full(WEFT_I64, 0, NULL, step, mesh, NULL));
-    return rows == NULL || d == 0 ? rows : weft_remainder(rows, weft_full(WEFT_I64, 0, NULL, size, mesh, NULL));
+    weft_tensor *rows = weft_floor_div(places, weft_full(WEFT_I64, step, 0, NULL, mesh, NULL));
+    return rows == NULL || d == 0 ? rows : weft_remainder(rows, weft_full(WEFT_I64, size, 0, NULL, mesh, NULL));
 }
 
 /* attributes.sizes[0]: how many elements are not 0. */

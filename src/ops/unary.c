@@ -193,17 +193,19 @@ static const weft_operation operation_pow_scalar = {
     .kernel = WEFT_KERNEL_pow_scalar,
 };
 
-weft_tensor *weft_pow_scalar(weft_tensor *a, double exponent)
+weft_tensor *(weft_pow_scalar)(weft_tensor *a, weft_scalar exponent)
 {
     static const char function[] = "weft_pow_scalar";
-    if (!weft_check_number_beside(function, "exponent", 1, &a, exponent)) {
+    weft_exact taken;
+    if (!weft_take_number_beside(function, "exponent", 1, &a, exponent, &taken)) {
         return NULL;
     }
-    return weft_dispatch(&(weft_call){ .function = function,
-                                       .operation = &operation_pow_scalar,
-                                       .num_inputs = 1,
-                                       .inputs = { a },
-                                       .scalars = { weft_number_of_type(weft_layout_of(a)->dtype, exponent) } });
+    return weft_dispatch(&(weft_call){
+        .function = function,
+        .operation = &operation_pow_scalar,
+        .num_inputs = 1,
+        .inputs = { a },
+        .scalars = { weft_number_of_type(weft_layout_of(a)->dtype, taken.value), [WEFT_SCALAR_RESTS] = taken.rest } });
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------- */

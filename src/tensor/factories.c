@@ -71,6 +71,45 @@ bool weft_check_number(const char *function, const char *argument, weft_dtype dt
     return false;
 }
 
+/* The nearest double below 2^63 at most, so that it is an int64_t, and what is left. */
+static weft_exact split(int64_t number)
+{
+    const double value = fmin((double)number, 0x1p63 - 1024);
+    return (weft_exact){ value, (double)(number - (int64_t)value) };
+}
+
+bool weft_take_number(const char *function, const char *argument, weft_dtype dtype, weft_scalar number, weft_exact *taken)
+{
+    if (number.dtype == WEFT_F64) {
+        *taken = (weft_exact){ number.real, 0 };
+        return weft_check_number(function, argument, dtype, number.real);
+    }
+    if (number.dtype != WEFT_I64) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is a weft_scalar of type %d, expected WEFT_F64 or WEFT_I64", argument,
+                  (int)number.dtype);
+        return false;
+    }
+    *taken = split(number.whole);
+    if (weft_dtype_is_floating(dtype)) {
+        *taken = (weft_exact){ (double)number.whole, 0 };
+    }
+    return dtype == WEFT_I64 || weft_check_number(function, argument, dtype, taken->value);
+}
+
+bool weft_take_double(const char *function, const char *argument, weft_dtype dtype, weft_scalar number, double *taken)
+{
+    weft_exact exact;
+    if (!weft_take_number(function, argument, dtype, number, &exact)) {
+        return false;
+    }
+    *taken = exact.value;
+    if (exact.rest != 0) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %lld, expected a number that a double has", argument,
+                  (long long)number.whole);
+    }
+    return exact.rest == 0;
+}
+
 const weft_layout *weft_layout_like(const char *function, const weft_layout *layout, weft_dtype dtype)
 {
     weft_placement placements[WEFT_MAX_DIMS];
@@ -86,9 +125,9 @@ const weft_layout *weft_layout_like(const char *function, const weft_layout *lay
     return like;
 }
 
-static bool submit_fill(const weft_panel *panel, int64_t count, weft_dtype dtype, double value)
+static bool submit_fill(const weft_panel *panel, int64_t count, weft_dtype dtype, weft_exact value)
 {
-    weft_constant_args args = { .base.dtype = dtype, .count = count, .value = value };
+    weft_constant_args args = { .base.dtype = dtype, .count = count, .value = value.value, .rest = value.rest };
     weft_bound_operand target = weft_bound(panel, 0, STARPU_W);
     return weft_task_submit(&(weft_single_task){ .kernel = WEFT_KERNEL_constant,
                                                  .name = "fill",
@@ -99,7 +138,7 @@ static bool submit_fill(const weft_panel *panel, int64_t count, weft_dtype dtype
                                                  .operands = &target });
 }
 
-bool weft_shard_fill(const weft_tensor_impl *tensor, const weft_local_shard *shard, double value)
+bool weft_shard_fill(const weft_tensor_impl *tensor, const weft_local_shard *shard, weft_exact value)
 {
     weft_dtype dtype = tensor->layout->dtype;
     for (int64_t i = 0; i < shard->num_panels; i++) {
@@ -115,14 +154,15 @@ bool weft_shard_fill(const weft_tensor_impl *tensor, const weft_local_shard *sha
 
 /* ---- calls -------------------------------------------------------------------------------------------- */
 
-static bool check_spmd(const char *function, const weft_layout *layout, double value)
+static bool check_spmd(const char *function, const weft_layout *layout, weft_exact value)
 {
+    const double numbers[] = { value.value, value.rest };
     return weft_check_spmd(&(weft_call_signature){ .function = function,
                                                    .failed = layout == NULL,
                                                    .num_layouts = 1,
                                                    .layouts = &layout,
-                                                   .num_numbers = 1,
-                                                   .numbers = &value });
+                                                   .num_numbers = 2,
+                                                   .numbers = numbers });
 }
 
 static weft_status perform_new(const weft_call *call, weft_tensor *outputs[])
@@ -135,17 +175,17 @@ const weft_action weft_action_new = { .name = "new", .perform = perform_new, .nu
 
 static weft_status perform_empty(const weft_call *call, weft_tensor *outputs[])
 {
-    return check_spmd(call->function, call->details->layout, 0) ? perform_new(call, outputs) : weft_latest_status();
+    return check_spmd(call->function, call->details->layout, (weft_exact){ 0, 0 }) ? perform_new(call, outputs) : weft_latest_status();
 }
 
 const weft_action weft_action_empty = {
     .name = "empty", .perform = perform_empty, .num_outputs = 1, .effects = WEFT_MAKES | WEFT_READS_LAYOUTS
 };
 
-/* scalars[0]: the value. */
+/* scalars[0] and [WEFT_SCALAR_RESTS]: the value. */
 static weft_status perform_full(const weft_call *call, weft_tensor *outputs[])
 {
-    double value = call->scalars[0];
+    const weft_exact value = { call->scalars[0], call->scalars[WEFT_SCALAR_RESTS] };
     if (!check_spmd(call->function, call->details->layout, value)) {
         return weft_latest_status();
     }
@@ -165,7 +205,7 @@ const weft_action weft_action_full = {
 
 /* `layout` NULL: the arguments are wrong, and the error is kept. `like`: the tensor whose layout it is, or
  * NULL. */
-static weft_tensor *make(const char *function, const weft_action *action, const weft_layout *layout, double value,
+static weft_tensor *make(const char *function, const weft_action *action, const weft_layout *layout, weft_exact value,
                          weft_tensor *like)
 {
     if (layout == NULL) {
@@ -176,7 +216,7 @@ static weft_tensor *make(const char *function, const weft_action *action, const 
                                              .action = action,
                                              .num_inputs = like != NULL,
                                              .inputs = { like },
-                                             .scalars = { value },
+                                             .scalars = { value.value, [WEFT_SCALAR_RESTS] = value.rest },
                                              .details = &(weft_call_details){ .layout = layout } });
 }
 
@@ -184,29 +224,30 @@ weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t shape[], weft_
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_empty", dtype, ndim, shape, mesh, placements, .partial_allowed = true };
-    return weft_made(dtype, make(request.function, &weft_action_empty, weft_factory_layout(&request), 0, NULL));
+    return weft_made(dtype, make(request.function, &weft_action_empty, weft_factory_layout(&request), (weft_exact){ 0, 0 }, NULL));
 }
 
 weft_tensor *weft_zeros(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_zeros", dtype, ndim, shape, mesh, placements, false };
-    return weft_made(dtype, make(request.function, &weft_action_full, weft_factory_layout(&request), 0, NULL));
+    return weft_made(dtype, make(request.function, &weft_action_full, weft_factory_layout(&request), (weft_exact){ 0, 0 }, NULL));
 }
 
 weft_tensor *weft_ones(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                        const weft_placement *placements)
 {
     weft_factory request = { "weft_ones", dtype, ndim, shape, mesh, placements, false };
-    return weft_made(dtype, make(request.function, &weft_action_full, weft_factory_layout(&request), 1, NULL));
+    return weft_made(dtype, make(request.function, &weft_action_full, weft_factory_layout(&request), (weft_exact){ 1, 0 }, NULL));
 }
 
-weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double value, weft_mesh *mesh,
+weft_tensor *(weft_full)(weft_dtype dtype, weft_scalar number, int ndim, const int64_t shape[], weft_mesh *mesh,
                        const weft_placement *placements)
 {
     weft_factory request = { "weft_full", dtype, ndim, shape, mesh, placements, false };
     const weft_layout *layout = weft_factory_layout(&request);
-    bool fits = layout != NULL && weft_check_number(request.function, "value", layout->dtype, value);
+    weft_exact value = { 0, 0 };
+    bool fits = layout != NULL && weft_take_number(request.function, "value", layout->dtype, number, &value);
     return weft_made(dtype, make(request.function, &weft_action_full, fits ? layout : NULL, value, NULL));
 }
 
@@ -221,23 +262,24 @@ static const weft_layout *layout_like(const char *function, const weft_tensor *a
 
 weft_tensor *weft_empty_like(weft_tensor *a)
 {
-    return make("weft_empty_like", &weft_action_empty, layout_like("weft_empty_like", a), 0, a);
+    return make("weft_empty_like", &weft_action_empty, layout_like("weft_empty_like", a), (weft_exact){ 0, 0 }, a);
 }
 
 weft_tensor *weft_zeros_like(weft_tensor *a)
 {
-    return make("weft_zeros_like", &weft_action_full, layout_like("weft_zeros_like", a), 0, a);
+    return make("weft_zeros_like", &weft_action_full, layout_like("weft_zeros_like", a), (weft_exact){ 0, 0 }, a);
 }
 
 weft_tensor *weft_ones_like(weft_tensor *a)
 {
-    return make("weft_ones_like", &weft_action_full, layout_like("weft_ones_like", a), 1, a);
+    return make("weft_ones_like", &weft_action_full, layout_like("weft_ones_like", a), (weft_exact){ 1, 0 }, a);
 }
 
-weft_tensor *weft_full_like(weft_tensor *a, double value)
+weft_tensor *(weft_full_like)(weft_tensor *a, weft_scalar number)
 {
     static const char function[] = "weft_full_like";
     const weft_layout *layout = layout_like(function, a);
-    bool fits = layout != NULL && weft_check_number(function, "value", layout->dtype, value);
+    weft_exact value = { 0, 0 };
+    bool fits = layout != NULL && weft_take_number(function, "value", layout->dtype, number, &value);
     return make(function, &weft_action_full, fits ? layout : NULL, value, a);
 }

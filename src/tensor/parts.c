@@ -140,7 +140,7 @@ static bool fill_with_zeros(const weft_call *call, weft_tensor_impl *tensor, wef
         weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a shard of %lld elements",
                   (long long)shard->count);
     }
-    return attached && weft_shard_fill(tensor, shard, 0);
+    return attached && weft_shard_fill(tensor, shard, (weft_exact){ 0, 0 });
 }
 
 static bool fill_shard(const weft_call *call, weft_tensor_impl *tensor, int number)

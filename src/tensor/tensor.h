@@ -6,6 +6,7 @@
 #include <weft/tensor.h>
 
 #include "codelets/args.h"
+#include "codelets/scalars.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 
@@ -153,10 +154,14 @@ weft_tensor *weft_made(weft_dtype given, weft_tensor *tensor);
 /* The layout for these arguments, after all checks; NULL with the error kept. */
 const weft_layout *weft_factory_layout(const weft_factory *request);
 /* Submits the tasks that set all elements of a shard, which is not empty. False with the error kept. */
-bool weft_shard_fill(const weft_tensor_impl *tensor, const weft_local_shard *shard, double value);
+bool weft_shard_fill(const weft_tensor_impl *tensor, const weft_local_shard *shard, weft_exact value);
 /* Whether a number can be an operand beside elements of a type: integer types take whole numbers in their
  * range (WEFT_U8 from -255 on, which wrap around), WEFT_BOOL any whole number. False with the error kept. */
 bool weft_check_number(const char *function, const char *argument, weft_dtype dtype, double value);
+/* The same for a number of the program, which becomes what a call passes. */
+bool weft_take_number(const char *function, const char *argument, weft_dtype dtype, weft_scalar number, weft_exact *taken);
+/* For kernels that take one double: also false for whole numbers that no double has. */
+bool weft_take_double(const char *function, const char *argument, weft_dtype dtype, weft_scalar number, double *taken);
 /* The layout with another type, and Replicate for Partial. NULL with the error kept: no memory. */
 const weft_layout *weft_layout_like(const char *function, const weft_layout *layout, weft_dtype dtype);
 

@@ -279,7 +279,7 @@ static void test_within_a_graph(void **state)
         double values[16];
         give(rows(&g, 12), run % 2 ? STRIDED : PLAIN);
         weft_scope_open();
-        weft_tensor *x = weft_full(WEFT_F64, 1, g.shape, run, line, g.placements), *y;
+        weft_tensor *x = weft_full(WEFT_F64, run, 1, g.shape, line, g.placements), *y;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
         assert_int_equal(weft_to_host(y, values, sizeof(values)), WEFT_OK);
         for (int i = 0; i < 12; i++) {

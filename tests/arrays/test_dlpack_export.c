@@ -143,14 +143,14 @@ static void test_memory_stays(void **state)
     (void)state;
     assert_int_equal(weft_wait(), WEFT_OK);
     int64_t used = weft_pool_bytes_in_use(weft_runtime.pool);
-    weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){ 64 }, 1, line, by_rows);
+    weft_tensor *x = weft_full(WEFT_F64, 1, 1, (int64_t[]){ 64 }, line, by_rows);
     struct DLManagedTensorVersioned *shards[RANKS];
     for (int i = 0; i < weft_local_ranks(); i++) {
         shards[i] = weft_to_dlpack(x, i, 0);
     }
     weft_tensor_release(x);
     for (int round = 0; round < 20; round++) {
-        weft_tensor_release(weft_full(WEFT_F64, 1, (int64_t[]){ 64 }, round, line, by_rows));
+        weft_tensor_release(weft_full(WEFT_F64, round, 1, (int64_t[]){ 64 }, line, by_rows));
     }
     assert_int_equal(weft_wait(), WEFT_OK);
     assert_int_equal(weft_pool_bytes_in_use(weft_runtime.pool), used + 16 * 8 * weft_local_ranks());
@@ -194,7 +194,7 @@ static void test_copies(void **state)
 static void test_there_and_back(void **state)
 {
     (void)state;
-    weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){ 40 }, 5, line, by_rows);
+    weft_tensor *x = weft_full(WEFT_F64, 5, 1, (int64_t[]){ 40 }, line, by_rows);
     int64_t used = weft_pool_bytes_in_use(weft_runtime.pool);
     for (int round = 0; round < 3; round++) {
         struct DLManagedTensorVersioned *shards[RANKS];
@@ -233,7 +233,7 @@ static void test_deleters_on_threads(void **state)
     enum { ROUNDS = 40 };
     pthread_t threads[ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {
-        weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){ 32 }, round, line, by_rows);
+        weft_tensor *x = weft_full(WEFT_F64, round, 1, (int64_t[]){ 32 }, line, by_rows);
         struct DLManagedTensorVersioned *managed = weft_to_dlpack(x, 0, round % 3 == 0 ? WEFT_COPY : 0);
         weft_tensor_release(x);
         expect_all(&managed->tensor, round);
@@ -250,7 +250,7 @@ static void test_memory_outlives_the_library(void **state)
 {
     (void)state;
     for (int during = 0; during < 2; during++) {
-        weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){ 40 }, 6, line, by_rows);
+        weft_tensor *x = weft_full(WEFT_F64, 6, 1, (int64_t[]){ 40 }, line, by_rows);
         struct DLManagedTensorVersioned *managed[4];
         for (int i = 0; i < 4; i++) {
             managed[i] = weft_to_dlpack(x, 0, i == 3 ? WEFT_COPY : 0);
@@ -306,7 +306,7 @@ static void test_refusals(void **state)
     }
     /* An earlier task's error. */
     for (unsigned flags = 0; flags <= WEFT_COPY; flags++) {
-        weft_tensor *wrong = weft_full(WEFT_I64, 1, (int64_t[]){ 8 }, 99, line, by_rows);
+        weft_tensor *wrong = weft_full(WEFT_I64, 99, 1, (int64_t[]){ 8 }, line, by_rows);
         weft_tensor *y = weft_index_select(weft_ones(WEFT_F64, 1, (int64_t[]){ 8 }, line, NULL), 0, wrong);
         assert_null(weft_to_dlpack(y, 0, flags));
         assert_error(WEFT_ERR_INVALID, "99");
@@ -336,7 +336,7 @@ static void test_within_a_graph(void **state)
     assert_non_null(graph);
     for (int run = 1; run < 5; run++) {
         weft_scope_open();
-        weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){ 8 }, run, line, by_rows), *y;
+        weft_tensor *x = weft_full(WEFT_F64, run, 1, (int64_t[]){ 8 }, line, by_rows), *y;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
         expect_all(&managed->tensor, 2 * run);
         weft_scope_close();

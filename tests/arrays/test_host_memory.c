@@ -126,7 +126,7 @@ static void test_one_element(void **state)
     double value = 0;
     float narrow = 0;
     weft_tensor *wide =
-        weft_full(WEFT_F64, 0, NULL, 2.5, weft_mesh_create(1, (int64_t[]){ RANKS }, NULL), NULL);
+        weft_full(WEFT_F64, 2.5, 0, NULL, weft_mesh_create(1, (int64_t[]){ RANKS }, NULL), NULL);
     assert_refused(weft_to_host(wide, &narrow, sizeof(narrow)), "weft_to_host", 4, 8);
     assert_refused(weft_local_to_host(wide, 0, &narrow, sizeof(narrow)), "weft_local_to_host", 4, 8);
     assert_true(narrow == 0);

@@ -36,13 +36,13 @@ static void fill_locals(void *locals[])
 MAKER(empty, weft_empty(type, 2, shape, NULL, &rows))
 MAKER(zeros, weft_zeros(type, 2, shape, NULL, &rows))
 MAKER(ones, weft_ones(type, 2, shape, NULL, &rows))
-MAKER(full, weft_full(type, 2, shape, 2, NULL, &rows))
+MAKER(full, weft_full(type, 2, 2, shape, NULL, &rows))
 MAKER(arange, weft_arange(type, 0, 5, 1, NULL, &rows))
 MAKER(linspace, weft_linspace(type, 0, 5, 7, NULL, &rows))
 MAKER(eye, weft_eye(type, ROWS, COLUMNS, NULL, &rows))
 MAKER(uniform, weft_rand(type, 2, shape, NULL, &rows))
 MAKER(normal, weft_randn(type, 2, shape, NULL, &rows))
-MAKER(bernoulli, weft_bernoulli_scalar(type, 2, shape, 0.5, NULL, &rows))
+MAKER(bernoulli, weft_bernoulli_scalar(type, 0.5, 2, shape, NULL, &rows))
 MAKER(fake, weft_fake(type, 2, shape, NULL, &rows))
 MAKER(distribute, weft_distribute(type, 2, shape, memory[0], NULL, &rows))
 
@@ -180,9 +180,9 @@ static void test_other_types(void **state)
         assert_null(makers[i].make(with_gradient((weft_dtype)WEFT_DTYPE_COUNT)));
         assert_error(WEFT_ERR_DTYPE, "which is no weft_dtype");
     }
-    assert_null(weft_randint(with_gradient(WEFT_I64), 2, shape, 0, 2, NULL, NULL));
+    assert_null(weft_randint(with_gradient(WEFT_I64), 0, 2, 2, shape, NULL, NULL));
     assert_error(WEFT_ERR_DTYPE, "weft_randint: dtype is i64 with WEFT_WITH_GRAD");
-    assert_null(weft_randint(with_gradient(WEFT_F32), 2, shape, 0, 2, NULL, NULL));
+    assert_null(weft_randint(with_gradient(WEFT_F32), 0, 2, 2, shape, NULL, NULL));
     assert_error(WEFT_ERR_DTYPE, "weft_randint: dtype is f32, expected integers");
 
     /* Where nothing is made of nothing, it is no type. */
@@ -274,7 +274,7 @@ static weft_status make_within(void *context, weft_tensor *const inputs[], const
 {
     (void)context;
     (void)scalars;
-    weft_tensor *w = weft_full(WEFT_F64 | WEFT_WITH_GRAD, 2, shape, 3, NULL, &rows);
+    weft_tensor *w = weft_full(WEFT_F64 | WEFT_WITH_GRAD, 3, 2, shape, NULL, &rows);
     weft_tensor *loss = weft_sum(weft_mul(weft_square(w), inputs[0]), WEFT_ALL_DIMS, false);
     return loss == NULL ? weft_last_status() : weft_gradients(1, &loss, NULL, 1, &w, false, outputs);
 }
@@ -286,7 +286,7 @@ static void test_graphs(void **state)
     assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
     for (int i = 1; i < 6; i++) {
         weft_scope_open();
-        weft_tensor *x = weft_full(WEFT_F64, 2, shape, i, NULL, &rows), *gradient;
+        weft_tensor *x = weft_full(WEFT_F64, i, 2, shape, NULL, &rows), *gradient;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &gradient), WEFT_OK);
         assert_all(gradient, 6 * i);
         weft_scope_close();

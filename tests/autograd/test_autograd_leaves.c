@@ -42,7 +42,7 @@ static void test_e5_leaves(void **state)
     assert_null(weft_grad(a));
 
     /* A leaf as a loss. */
-    weft_tensor *one = weft_full(WEFT_F64, 0, NULL, 3, line(), NULL);
+    weft_tensor *one = weft_full(WEFT_F64, 3, 0, NULL, line(), NULL);
     weft_set_requires_grad(one, true);
     assert_int_equal(weft_backward(one, NULL), WEFT_OK);
     assert_all(weft_grad(one), 1);
@@ -210,7 +210,7 @@ static void test_steps_in_hooks_copy_nothing(void **state)
     weft_tensor *x = weft_ones(WEFT_F64, 2, (int64_t[]){ 8, 8 }, line(), NULL), *w[3], *moments[3][2];
     const void *memory[3][3];
     for (int i = 0; i < 3; i++) {
-        w[i] = weft_full(WEFT_F64, 2, (int64_t[]){ 8, 8 }, 0.1, line(), NULL);
+        w[i] = weft_full(WEFT_F64, 0.1, 2, (int64_t[]){ 8, 8 }, line(), NULL);
         moments[i][0] = weft_zeros_like(w[i]);
         moments[i][1] = weft_zeros_like(w[i]);
         weft_set_requires_grad(w[i], true);

@@ -82,7 +82,7 @@ static void test_two_meshes(void **state)
     int last = weft_world_size() - 1;
     weft_mesh *one = weft_mesh_of_ranks(1, (int64_t[]){ 1 }, &last, NULL), *all = line();
     weft_tensor *a = as_leaf(counted(5, one, NULL)), *b = as_leaf(counted(5, all, &rows));
-    weft_tensor *scale = as_leaf(weft_full(WEFT_F64, 0, NULL, 2, one, NULL));
+    weft_tensor *scale = as_leaf(weft_full(WEFT_F64, 2, 0, NULL, one, NULL));
     weft_tensor *there = weft_redistribute(weft_mul(a, scale), all, &rows);
     weft_tensor *product = weft_mul(weft_mul(there, b), scale); /* a tensor of one element comes from another mesh */
     backward_of(weft_redistribute(product, one, NULL));
@@ -113,7 +113,7 @@ static void test_empty(void **state)
     backward_of(weft_mul(row, weft_mul(row, row)));
     assert_all(weft_grad(row), 3);
     /* Without dimensions. */
-    weft_tensor *number = as_leaf(weft_full(WEFT_F64, 0, NULL, 3, line(), NULL));
+    weft_tensor *number = as_leaf(weft_full(WEFT_F64, 3, 0, NULL, line(), NULL));
     assert_int_equal(weft_backward(weft_mul(number, number), NULL), WEFT_OK);
     assert_all(weft_grad(number), 6);
     assert_int_equal(weft_tensor_ndim(weft_grad(number)), 0);
@@ -158,7 +158,7 @@ static void test_where(void **state)
     const double bad[] = { (double)NAN, 1, (double)INFINITY, 2 };
     weft_tensor *a = as_leaf(counted(4, line(), &rows));
     weft_tensor *b = as_leaf(values_of(1, (int64_t[]){ 4 }, bad, line(), NULL));
-    weft_tensor *taken = weft_lt(counted(4, line(), NULL), weft_full(WEFT_F64, 0, NULL, 3.5, line(), NULL));
+    weft_tensor *taken = weft_lt(counted(4, line(), NULL), weft_full(WEFT_F64, 3.5, 0, NULL, line(), NULL));
     backward_of(weft_where(taken, weft_mul(a, a), b));
     assert_values(weft_grad(a), 4, (double[]){ 2, 4, 6, 0 });
     assert_values(weft_grad(b), 4, (double[]){ 0, 0, 0, 1 });

@@ -466,7 +466,7 @@ static void test_graphs(void **state)
     for (int i = 1; i < 5; i++) {
         double expected[SIZE];
         weft_scope_open();
-        weft_tensor *x = weft_full(WEFT_F64, 2, from.shape, i, from.mesh, NULL), *gradient;
+        weft_tensor *x = weft_full(WEFT_F64, i, 2, from.shape, from.mesh, NULL), *gradient;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &gradient), WEFT_OK);
         for (int64_t k = 0; k < SIZE; k++) {
             expected[k] =

@@ -222,7 +222,7 @@ static void test_graphs(void **state)
         assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
         for (int i = 0; i < 6; i++) {
             weft_scope_open();
-            weft_tensor *x = weft_full(WEFT_F64, 2, (int64_t[]){ 5, 3 }, 1 + i, line(), &layouts[n % 3]),
+            weft_tensor *x = weft_full(WEFT_F64, 1 + i, 2, (int64_t[]){ 5, 3 }, line(), &layouts[n % 3]),
                         *outputs[2];
             assert_int_equal(weft_graph_call(graph, &x, NULL, outputs), WEFT_OK);
             assert_true(is_placed(outputs[0], &layouts[s.wanted]));

@@ -227,7 +227,7 @@ static void check_kink(const kink *k, weft_dtype type, const weft_placement *pla
     weft_scope_open();
     weft_tensor *inputs[3];
     for (int i = 0; i < 2; i++) {
-        inputs[i] = weft_full(type, 1, &count, i == 0 ? k->a : k->b, line(), placements);
+        inputs[i] = weft_full(type, i == 0 ? k->a : k->b, 1, &count, line(), placements);
         weft_set_requires_grad(inputs[i], true);
     }
     weft_tensor *output = k->call(inputs[0], inputs[1]), *first = NULL, *second[3] = { NULL };

@@ -18,7 +18,7 @@ static void test_mpi_ends_first(void **state)
         const weft_placement rows = weft_shard(0), whole = weft_replicate();
         const weft_box mine = { .offset = { 0 }, .extent = { N } };
         static double values[N];
-        weft_tensor *ones = weft_full(WEFT_F64, 1, (int64_t[]){ N }, 1, mesh, &rows);
+        weft_tensor *ones = weft_full(WEFT_F64, 1, 1, (int64_t[]){ N }, mesh, &rows);
         weft_tensor *all = weft_redistribute(ones, mesh, &whole);
         assert_int_equal(weft_to_boxes(all, 1, &mine, (void *[]){ values }, NULL), WEFT_OK);
         assert_int_equal(world == 0 ? (int)weft_finalize() : MPI_Finalize(), 0);

@@ -203,7 +203,7 @@ static void test_older_programs(void **state)
     const size_t sizes[] = { 0, offsetof(weft_operation_description, cuda) };
     for (int i = 0; i < 2; i++) {
         d.size = sizes[i];
-        weft_tensor *a = weft_full(WEFT_F32, 1, (int64_t[]){ 10 }, 2, NULL, NULL);
+        weft_tensor *a = weft_full(WEFT_F32, 2, 1, (int64_t[]){ 10 }, NULL, NULL);
         assert_int_equal(weft_wait(), WEFT_OK);
         int64_t before = own_cuda_calls();
         double sum = 0;

@@ -164,7 +164,7 @@ static void test_too_large(void **state)
     start_on("1");
     int64_t before = stand_in_device_counts(0).launches + stand_in_device_counts(1).launches;
     int64_t size = weft_runtime.device_bytes / (int64_t)sizeof(float);
-    weft_tensor *x = weft_full(WEFT_F32, 1, &size, 3, NULL, NULL), *y = weft_add(x, x);
+    weft_tensor *x = weft_full(WEFT_F32, 3, 1, &size, NULL, NULL), *y = weft_add(x, x);
     int64_t corner = size - 1;
     weft_tensor *last = weft_slice(y, 0, corner, size, 1);
     double value = 0;
@@ -188,7 +188,7 @@ static weft_tensor *sum_of_bytes(int64_t bytes_on_rank)
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ ranks }, NULL));
     int64_t shape[2] = { (int64_t)ranks * 1024, bytes_on_rank / 1024 / (int64_t)sizeof(float) };
     weft_placement rows = weft_shard(0);
-    weft_tensor *x = weft_full(WEFT_F32, 2, shape, 3, NULL, &rows), *y = weft_add(x, x);
+    weft_tensor *x = weft_full(WEFT_F32, 3, 2, shape, NULL, &rows), *y = weft_add(x, x);
     int64_t count = shape[0] * shape[1];
     float *values = malloc((size_t)count * sizeof(float));
     assert_non_null(values);

@@ -446,7 +446,7 @@ static void test_long_lists(void **state)
     static weft_tensor *tensors[MANY], *parts[MANY];
     int64_t sizes[MANY];
     for (int i = 0; i < MANY; i++) {
-        tensors[i] = weft_full(WEFT_F32, 1, (int64_t[]){ 1 }, i, things.mesh, NULL);
+        tensors[i] = weft_full(WEFT_F32, i, 1, (int64_t[]){ 1 }, things.mesh, NULL);
         sizes[i] = 1;
     }
     weft_interposer idle = { .order = WEFT_OBSERVER };
@@ -504,7 +504,7 @@ static void test_steps_are_one_call(void **state)
     weft_placement rows = weft_shard(0);
     for (int k = 0; k < 4; k++) {
         for (int i = 0; i < MANY; i++) {
-            lists[k][i] = weft_full(WEFT_F32, 1, (int64_t[]){ 4 + i % 3 }, 1, things.mesh, k == 3 && i % 2 ? &rows : NULL);
+            lists[k][i] = weft_full(WEFT_F32, 1, 1, (int64_t[]){ 4 + i % 3 }, things.mesh, k == 3 && i % 2 ? &rows : NULL);
         }
     }
     weft_interposer idle = { .order = WEFT_OBSERVER };

@@ -309,7 +309,7 @@ static void test_kernels_can_fail(void **state)
     weft_scope_open();
     int64_t shape[] = { 3 }, ranks[] = { weft_world_size() };
     float values[12];
-    weft_tensor *far = weft_full(WEFT_I64, 1, shape, 9, weft_mesh_create(1, ranks, NULL), NULL);
+    weft_tensor *far = weft_full(WEFT_I64, 9, 1, shape, weft_mesh_create(1, ranks, NULL), NULL);
     weft_apply_options options = { .num_sizes = 1, .sizes = { 4 }, .type = WEFT_F32 };
     weft_status status = weft_to_host(weft_apply(op_one_hot, 1, &far, &options), values, sizeof(values));
     if (weft_first_rank() == 0) { /* others may have no part of the output */

@@ -110,7 +110,7 @@ static void test_out(void **state)
     weft_scope_open();
     int64_t shape[] = { 8, 6 };
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
-    weft_tensor *a = weft_full(WEFT_F32, 2, shape, 3, line(), &rows),
+    weft_tensor *a = weft_full(WEFT_F32, 3, 2, shape, line(), &rows),
                 *out = weft_zeros(WEFT_F32, 2, shape, line(), &rows),
                 *across = weft_zeros(WEFT_F32, 2, shape, line(), &columns);
     weft_tensor *same_memory = weft_reshape(out, 2, shape), *sum = weft_add(a, a);
@@ -131,7 +131,7 @@ static void test_out(void **state)
     assert_int_equal(weft_tensor_placements(across)[0].dim, 1);
     /* Small tensors are copied: they must not keep a large buffer alive. */
     int64_t large[] = { 80, 6 };
-    weft_tensor *whole = weft_full(WEFT_F32, 2, large, 8, line(), NULL),
+    weft_tensor *whole = weft_full(WEFT_F32, 8, 2, large, line(), NULL),
                 *part = weft_zeros(WEFT_F32, 2, shape, line(), NULL);
     expect_no_more_tasks();
     weft_copy_inplace(part, weft_slice(whole, 0, 0, 8, 1));
@@ -151,7 +151,7 @@ static void test_out_in_place(void **state)
     weft_scope_open();
     int64_t shape[] = { 8, 6 };
     weft_placement rows = weft_shard(0);
-    weft_tensor *a = weft_full(WEFT_F32, 2, shape, 3, line(), &rows),
+    weft_tensor *a = weft_full(WEFT_F32, 3, 2, shape, line(), &rows),
                 *lent = weft_from_local(WEFT_F32, 2, shape, locals, line(), &rows, 0);
     weft_copy_inplace(lent, a);
     expect_all(lent, 3);

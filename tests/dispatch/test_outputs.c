@@ -247,7 +247,7 @@ static void test_wrong_calls(void **state)
     weft_scope_open();
     int64_t shape[] = { 4, 3 }, size = weft_world_size();
     weft_mesh *mesh = weft_mesh_create(1, &size, NULL);
-    weft_tensor *a = weft_full(WEFT_F32, 2, shape, 2, mesh, NULL),
+    weft_tensor *a = weft_full(WEFT_F32, 2, 2, shape, mesh, NULL),
                 *b = weft_ones(WEFT_F32, 2, shape, mesh, NULL);
     weft_tensor *same[] = { a, a, b }, *other[] = { a, weft_ones(WEFT_F32, 1, shape, mesh, NULL), b };
     weft_tensor *out[4] = { a, a, a, a };
@@ -307,7 +307,7 @@ static void test_ranks_outside(void **state)
     int64_t size = 1, shape[] = { 4, 3 };
     int last = weft_world_size() - 1;
     weft_mesh *mesh = weft_mesh_of_ranks(1, &size, &last, NULL);
-    weft_tensor *a = weft_full(WEFT_F32, 2, shape, -2, mesh, NULL), *out[3];
+    weft_tensor *a = weft_full(WEFT_F32, -2, 2, shape, mesh, NULL), *out[3];
     assert_int_equal(weft_apply_all(op_signs, 1, &a, NULL, 3, out), WEFT_OK);
     const weft_dtype types[] = { WEFT_F32, WEFT_BOOL, WEFT_I64 };
     const size_t bytes[] = { 48, 12, 32 };

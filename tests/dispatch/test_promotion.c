@@ -371,7 +371,7 @@ static void test_in_place(void **state)
 
 static weft_tensor *one(weft_dtype type, int ndim, double value)
 {
-    return weft_full(type, ndim, (int64_t[]){ 1 }, value, NULL, NULL);
+    return weft_full(type, value, ndim, (int64_t[]){ 1 }, NULL, NULL);
 }
 
 static void check_item(weft_tensor *tensor, double expected)

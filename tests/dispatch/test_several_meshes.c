@@ -88,8 +88,8 @@ static void b3_one_element_is_replicated(void **state)
     weft_mesh *lower = mesh_of(0, 2), *upper = mesh_of(2, 2);
     weft_scope_open();
     weft_tensor *x = numbered(WEFT_F64, 2, square, lower, rows);
-    weft_tensor *scalar = weft_full(WEFT_F64, 0, NULL, 3, upper, NULL);
-    weft_tensor *single = weft_full(WEFT_F64, 2, (const int64_t[]){ 1, 1 }, 3, upper, NULL);
+    weft_tensor *scalar = weft_full(WEFT_F64, 3, 0, NULL, upper, NULL);
+    weft_tensor *single = weft_full(WEFT_F64, 3, 2, (const int64_t[]){ 1, 1 }, upper, NULL);
     expect(weft_add(x, scalar), N * N, plus_three);
     expect(weft_add(scalar, x), N * N, plus_three);
     expect(weft_add(x, single), N * N, plus_three);

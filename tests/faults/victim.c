@@ -265,7 +265,7 @@ static void step(int number, int turn, weft_tensor *x, weft_tensor *w)
     weft_tensor *g = move(product(x, true, y), line, turn % 2 == 0 ? "S1" : "S0");
     weft_tensor *all = total(g);
     add_in_place(w, g);
-    weft_copy_inplace(w, weft_remainder(w, weft_full(WEFT_F32, 0, NULL, MODULUS, line, NULL)));
+    weft_copy_inplace(w, weft_remainder(w, weft_full(WEFT_F32, MODULUS, 0, NULL, line, NULL)));
     know_step();
     if (number % 2 == 0) {
         check_total(all, number);

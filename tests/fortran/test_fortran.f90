@@ -198,7 +198,7 @@ contains
         type(weft_tensor) :: w, loss
         type(weft_tensor) :: leaves(1), found(1)
         real(c_double) :: item
-        w = weft_full(WEFT_F64, [3], 2d0)
+        w = weft_full(WEFT_F64, 2d0, [3])
         call weft_set_requires_grad(w, .true.)
         call weft_set_grad_hook(w, count_hook)
         call weft_scope_open()

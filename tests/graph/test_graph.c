@@ -39,7 +39,7 @@ static void test_f2_replay_equals_eager(void **state)
     assert_non_null(graph);
     for (int run = 0; run < 4; run++) {
         weft_scope_open();
-        weft_tensor *inputs[] = { numbers(5, 7, &rows), weft_full(WEFT_F64, 2, (int64_t[]){ 7, 3 }, run, line(), &rows) };
+        weft_tensor *inputs[] = { numbers(5, 7, &rows), weft_full(WEFT_F64, run, 2, (int64_t[]){ 7, 3 }, line(), &rows) };
         weft_tensor *outputs[2], *expected[2];
         double rate = 0.25 * run;
         assert_int_equal(weft_graph_call(graph, inputs, &rate, outputs), WEFT_OK);
@@ -174,7 +174,7 @@ static void test_f4_many_shapes(void **state)
     size_t most = 0;
     for (int i = 0; i < 1000; i++) {
         weft_scope_open();
-        weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){ 1 + i }, 1, line(), NULL), *output;
+        weft_tensor *x = weft_full(WEFT_F64, 1, 1, (int64_t[]){ 1 + i }, line(), NULL), *output;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &output), WEFT_OK);
         most = info_of(graph).bytes > most ? info_of(graph).bytes : most;
         weft_scope_close();

@@ -113,7 +113,7 @@ static void test_other_values_kept(void **state)
     static const double which[] = { 0, 0, 3, 3, 5, 0, 7, 1, 2, 3, 4 };
     weft_graph *graph = weft_graph_new("keep", keep_some, NULL, 1, 1, 1);
     weft_scope_open();
-    weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){ 9 }, 0.5, line(), NULL);
+    weft_tensor *x = weft_full(WEFT_F64, 0.5, 1, (int64_t[]){ 9 }, line(), NULL);
     for (size_t i = 0; i < sizeof(which) / sizeof(which[0]); i++) {
         weft_tensor *output;
         assert_int_equal(weft_graph_call(graph, &x, &which[i], &output), WEFT_OK);

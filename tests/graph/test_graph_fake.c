@@ -169,7 +169,7 @@ static void test_f10_data_is_guarded(void **state)
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
     const weft_placement rows = weft_shard(0);
     const int64_t shape[] = { 6 };
-    weft_tensor *real = weft_full(WEFT_F64, 1, shape, 3, mesh, &rows), *fake = weft_fake(WEFT_F64, 1, shape, mesh, &rows);
+    weft_tensor *real = weft_full(WEFT_F64, 3, 1, shape, mesh, &rows), *fake = weft_fake(WEFT_F64, 1, shape, mesh, &rows);
     weft_tensor *outputs[2];
     for (int round = 0; round < 3; round++) {
         assert_int_equal(weft_graph_call(graph, (weft_tensor *[]){ real, real }, NULL, outputs), WEFT_OK);
@@ -207,7 +207,7 @@ static void test_f10_changes(void **state)
     weft_graph *graph = weft_graph_new("change", change_first, NULL, 2, 0, 1);
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
     const int64_t shape[] = { 6 };
-    weft_tensor *real = weft_full(WEFT_F64, 1, shape, 3, mesh, NULL), *fake = weft_fake(WEFT_F64, 1, shape, mesh, NULL);
+    weft_tensor *real = weft_full(WEFT_F64, 3, 1, shape, mesh, NULL), *fake = weft_fake(WEFT_F64, 1, shape, mesh, NULL);
     weft_tensor *output;
     for (int round = 0; round < 3; round++) {
         double value[6];

@@ -189,7 +189,7 @@ static void test_f6_numbers_in_and_out(void **state)
     weft_graph *graph = weft_graph_new("numbers", numbers_in, NULL, 1, 2, 2);
     weft_scope_open();
     const weft_placement rows = weft_shard(0);
-    weft_tensor *x = weft_full(WEFT_F64, 2, (int64_t[]){ 6, 3 }, 0.5, line(), &rows), *last = NULL, *outputs[2];
+    weft_tensor *x = weft_full(WEFT_F64, 0.5, 2, (int64_t[]){ 6, 3 }, line(), &rows), *last = NULL, *outputs[2];
     double expected = 0;
     for (int run = 0; run < 6; run++) {
         const double scalars[] = { 0.25 * run, 0.125 };
@@ -222,7 +222,7 @@ static weft_status three_calls(void *context, weft_tensor *const inputs[], const
 static weft_tensor *large(int64_t columns, double value)
 {
     const weft_placement rows = weft_shard(0);
-    return weft_full(WEFT_F64, 2, (int64_t[]){ 64, columns }, value, line(), &rows);
+    return weft_full(WEFT_F64, value, 2, (int64_t[]){ 64, columns }, line(), &rows);
 }
 
 /* Buffers that the pool creates in a first run on tensors of a size that it has none of. */
@@ -305,7 +305,7 @@ static void test_f7_changed_kept_and_refused(void **state)
         double factor = run;
         weft_tensor *inputs[3], *outputs[2];
         for (int i = 0; i < 3; i++) {
-            inputs[i] = weft_full(WEFT_F64, 1, shape, 1 + i, line(), &rows);
+            inputs[i] = weft_full(WEFT_F64, 1 + i, 1, shape, line(), &rows);
         }
         weft_tensor_retain(inputs[0]); /* ends with the donation */
         assert_int_equal(weft_graph_call(graph, inputs, &factor, outputs), WEFT_OK);
@@ -318,7 +318,7 @@ static void test_f7_changed_kept_and_refused(void **state)
         assert_int_equal(weft_tensor_release(alias), WEFT_OK);
 
         /* Refused before anything is done. */
-        weft_tensor *leaf = weft_full(WEFT_F64, 1, shape, 1, line(), &rows), *y = weft_full(WEFT_F64, 1, shape, 1, line(), &rows);
+        weft_tensor *leaf = weft_full(WEFT_F64, 1, 1, shape, line(), &rows), *y = weft_full(WEFT_F64, 1, 1, shape, line(), &rows);
         assert_int_equal(weft_graph_call(graph, (weft_tensor *[]){ y, y, inputs[2] }, &factor, outputs), WEFT_ERR_STATE);
         assert_error(WEFT_ERR_STATE, "inputs[0] of graph change is donated, and is another input too");
         weft_set_requires_grad(leaf, true);
@@ -344,7 +344,7 @@ static weft_status make_table(void *context, weft_tensor *const inputs[], weft_t
     double value;
     o->made++;
     weft_status status = weft_tensor_item(weft_sum(inputs[0], WEFT_ALL_DIMS, false), &value); /* cannot be captured */
-    outputs[0] = weft_full(WEFT_F64, 1, (int64_t[]){ 6 }, value, line(), NULL);
+    outputs[0] = weft_full(WEFT_F64, value, 1, (int64_t[]){ 6 }, line(), NULL);
     outputs[1] = weft_neg(outputs[0]);
     return status;
 }
@@ -354,7 +354,7 @@ static weft_status look_at(void *context, weft_tensor *const inputs[], weft_tens
     opaque *o = context;
     double value;
     weft_status status = weft_tensor_item(weft_sum(inputs[0], WEFT_ALL_DIMS, false), &value);
-    outputs[0] = weft_full(WEFT_F64, 1, (int64_t[]){ 6 }, value + ++o->called, line(), NULL);
+    outputs[0] = weft_full(WEFT_F64, value + ++o->called, 1, (int64_t[]){ 6 }, line(), NULL);
     return status;
 }
 
@@ -379,7 +379,7 @@ static void test_f8_opaque_functions(void **state)
     opaque o = { 0 };
     weft_graph *graph = weft_graph_new("opaque", with_opaque, &o, 2, 1, 1);
     weft_scope_open();
-    weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){ 6 }, 1, line(), NULL), *one = weft_full(WEFT_F64, 1, (int64_t[]){ 6 }, 2, line(), NULL);
+    weft_tensor *x = weft_full(WEFT_F64, 1, 1, (int64_t[]){ 6 }, line(), NULL), *one = weft_full(WEFT_F64, 2, 1, (int64_t[]){ 6 }, line(), NULL);
     weft_tensor *output;
     for (int run = 0; run < 5; run++) {
         const double number = run;

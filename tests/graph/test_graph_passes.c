@@ -359,7 +359,7 @@ static void f9_dead(void **state)
     weft_graph *graph = weft_graph_new("look up", look_up, NULL, 2, 0, 1);
     weft_tensor *table = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, line(), NULL), *output;
     for (int i = 0; i < 4; i++) {
-        weft_tensor *places = weft_full(WEFT_I64, 1, (int64_t[]){ 4 }, i == 2 ? 9 : 1, line(), NULL);
+        weft_tensor *places = weft_full(WEFT_I64, i == 2 ? 9 : 1, 1, (int64_t[]){ 4 }, line(), NULL);
         assert_int_equal(weft_graph_call(graph, (weft_tensor *[]){ table, places }, NULL, &output), WEFT_OK);
         assert_int_equal(weft_wait(), i == 2 ? WEFT_ERR_INVALID : WEFT_OK);
         weft_clear_error();

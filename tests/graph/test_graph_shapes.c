@@ -208,8 +208,8 @@ static weft_status call_with(weft_graph *graph, int64_t rows, int64_t length)
 {
     const weft_placement sharded = weft_shard(0);
     weft_scope_open();
-    weft_tensor *inputs[] = { weft_full(WEFT_F64, 2, (int64_t[]){ rows, 3 }, 1, line(), &sharded),
-                              weft_full(WEFT_F64, 1, (int64_t[]){ length }, 2, line(), &sharded) };
+    weft_tensor *inputs[] = { weft_full(WEFT_F64, 1, 2, (int64_t[]){ rows, 3 }, line(), &sharded),
+                              weft_full(WEFT_F64, 2, 1, (int64_t[]){ length }, line(), &sharded) };
     weft_tensor *outputs[2] = { NULL };
     weft_status status = weft_graph_call(graph, inputs, NULL, outputs);
     if (status == WEFT_OK) {

@@ -369,7 +369,7 @@ static void test_contents(void **state)
     const weft_checkpoint_options options = { .num_entries = 2, .keys = keys, .values = values };
     start_ranks(3);
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ weft_world_size() }, NULL);
-    weft_tensor *tensors[] = { weft_zeros(WEFT_F16, 3, shape, mesh, NULL), weft_full(WEFT_F64, 0, NULL, 0.5, mesh, NULL) };
+    weft_tensor *tensors[] = { weft_zeros(WEFT_F16, 3, shape, mesh, NULL), weft_full(WEFT_F64, 0.5, 0, NULL, mesh, NULL) };
     assert_int_equal(weft_checkpoint_save(checkpoint_path(), 2, names, tensors, &options), WEFT_OK);
     weft_checkpoint_file *file = weft_checkpoint_open(checkpoint_path());
     assert_non_null(file);

@@ -408,7 +408,7 @@ static void test_failed_values_are_not_saved(void **state)
 {
     (void)state;
     assert_int_equal(weft_checkpoint_save(checkpoint_path(), TENSORS, names, tensors, NULL), WEFT_OK);
-    weft_tensor *index = weft_full(WEFT_I64, 1, (const int64_t[]){ 1 }, 99, mesh, NULL);
+    weft_tensor *index = weft_full(WEFT_I64, 99, 1, (const int64_t[]){ 1 }, mesh, NULL);
     weft_tensor *bad = weft_index_select(tensors[0], 0, index); /* out of range */
     assert_non_null(bad);
     assert_int_equal(weft_checkpoint_save(checkpoint_path(), 1, names, &bad, NULL), WEFT_ERR_INVALID);

@@ -43,7 +43,7 @@ static weft_mesh *upper(void)
 static weft_tensor *filled(double value, int ndim, const int64_t shape[], weft_mesh *mesh,
                            const weft_placement *placements)
 {
-    weft_tensor *tensor = weft_full(WEFT_F64, ndim, shape, value, mesh, placements);
+    weft_tensor *tensor = weft_full(WEFT_F64, value, ndim, shape, mesh, placements);
     assert_no_error();
     return tensor;
 }

@@ -172,7 +172,7 @@ static void a1_submeshes_compute(void **state)
     weft_scope_open();
     for (int rank = 0; rank < RANKS; rank++) {
         weft_mesh *sub = weft_mesh_submesh(mesh, 2, (const char *const[]){ "tp", "dp" }, rank);
-        weft_tensor *x = weft_full(WEFT_F64, 2, shape, rank + 1, sub, how);
+        weft_tensor *x = weft_full(WEFT_F64, rank + 1, 2, shape, sub, how);
         weft_tensor *everywhere = weft_redistribute(weft_add(x, x), mesh, NULL);
         double values[3 * N];
         assert_no_error();
@@ -298,7 +298,7 @@ static void a1_ranks_outside(void **state)
         weft_mesh *line = weft_mesh_submesh(mesh, 1, (const char *const[]){ "dp" }, rank);
         const weft_placement how[] = { weft_shard(0) };
         weft_scope_open();
-        weft_tensor *x = weft_full(WEFT_F32, 1, (const int64_t[]){ N }, 1, line, how);
+        weft_tensor *x = weft_full(WEFT_F32, 1, 1, (const int64_t[]){ N }, line, how);
         weft_tensor *sum = weft_redistribute(weft_sum(x, 0, false), line, NULL);
         double total = 0;
         for (int i = 0; i < weft_local_ranks(); i++) {

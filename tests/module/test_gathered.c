@@ -201,8 +201,8 @@ static weft_module *language_new(bool tied)
 static void train_language(weft_module *root, weft_dtype dtype, const char *backward)
 {
     const weft_placement rows = weft_shard(0);
-    weft_tensor *tokens = weft_randint(WEFT_I32, 1, (int64_t[]){ 4 * ROWS }, 0, WIDTH, mesh, &rows);
-    weft_tensor *targets = weft_randint(WEFT_I32, 1, (int64_t[]){ 4 * ROWS }, 0, WIDTH, mesh, &rows);
+    weft_tensor *tokens = weft_randint(WEFT_I32, 0, WIDTH, 1, (int64_t[]){ 4 * ROWS }, mesh, &rows);
+    weft_tensor *targets = weft_randint(WEFT_I32, 0, WIDTH, 1, (int64_t[]){ 4 * ROWS }, mesh, &rows);
     weft_autocast_begin(dtype);
     weft_tensor *loss = weft_cross_entropy(weft_module_call(root, tokens), targets, NULL);
     weft_autocast_end();

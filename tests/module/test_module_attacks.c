@@ -66,7 +66,7 @@ static void test_names(void **state)
     for (int i = 0; i < RIGHT; i++) {
         weft_module *child = weft_module_new(right[i]);
         assert_int_equal(weft_module_add_child(root, right[i], child), WEFT_OK);
-        assert_int_equal(weft_module_add_parameter(child, right[i], weft_full(WEFT_F32, 0, NULL, i, NULL, NULL)), WEFT_OK);
+        assert_int_equal(weft_module_add_parameter(child, right[i], weft_full(WEFT_F32, i, 0, NULL, NULL, NULL)), WEFT_OK);
         assert_ptr_equal(weft_module_child(root, right[i]), child);
     }
     const char *names[RIGHT];
@@ -139,7 +139,7 @@ static weft_module *chain_of(weft_forward_function forward, void *context)
     weft_module *top = NULL;
     for (int i = 0; i < DEPTH; i++) {
         weft_module *above = weft_module_new("level");
-        weft_module_add_parameter(above, "w", weft_full(WEFT_F32, 1, (int64_t[]){ WIDTH }, i, NULL, NULL));
+        weft_module_add_parameter(above, "w", weft_full(WEFT_F32, i, 1, (int64_t[]){ WIDTH }, NULL, NULL));
         weft_module_set_forward(above, forward, context);
         if (top != NULL) {
             assert_int_equal(weft_module_add_child(above, "c", top), WEFT_OK);
@@ -316,7 +316,7 @@ static void test_passes_that_fail_midway(void **state)
         weft_module_add_hook(hooked, before_forward ? WEFT_BEFORE_FORWARD : WEFT_AFTER_FORWARD, hook, &p);
         weft_autocast_begin(WEFT_BF16);
         weft_scope_open();
-        weft_tensor *x = weft_full(WEFT_F32, 2, (int64_t[]){ 4, WIDTH }, 0.5, NULL, NULL);
+        weft_tensor *x = weft_full(WEFT_F32, 0.5, 2, (int64_t[]){ 4, WIDTH }, NULL, NULL);
         weft_scope_open();
         double right = train(root, &p, x);
         zero_all(root);

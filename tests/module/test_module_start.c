@@ -43,7 +43,7 @@ static weft_module *of_shapes(void)
     weft_module_add_parameter(root, "bias", bias);
     weft_module_add_parameter(root, "none", NULL);
     weft_module_add_buffer(root, "steps", weft_fake(WEFT_I64, 1, &two, NULL, NULL));
-    weft_module_add_buffer(root, "given", weft_full(WEFT_F32, 1, &two, 3, NULL, NULL));
+    weft_module_add_buffer(root, "given", weft_full(WEFT_F32, 3, 1, &two, NULL, NULL));
     weft_module_add_child(root, "other", other);
     weft_module_add_parameter(other, "bias", bias);
     weft_module_set_forward(root, linear, NULL);

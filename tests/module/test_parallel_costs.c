@@ -121,7 +121,7 @@ static double train(weft_module *root, weft_dtype dtype)
     weft_tensor *parameters[LAYERS], *loss;
     double value;
     weft_scope_open();
-    weft_tensor *inputs[] = { weft_full(WEFT_F32, 2, shape, 0.5, mesh, &rows), weft_full(WEFT_F32, 2, shape, 0.25, mesh, &rows) };
+    weft_tensor *inputs[] = { weft_full(WEFT_F32, 0.5, 2, shape, mesh, &rows), weft_full(WEFT_F32, 0.25, 2, shape, mesh, &rows) };
     weft_autocast_begin(dtype);
     assert_int_equal(weft_module_forward(root, 2, inputs, 1, &loss), WEFT_OK);
     weft_autocast_end();
@@ -299,8 +299,8 @@ static void run_block(int count, const weft_parallel plan[], const char *forward
     const int64_t width = WIDTH, hidden = 2 * WIDTH, shape[] = { 1, TOKENS, WIDTH };
     weft_scope_open();
     weft_module *block = weft_module_new("block"), *up = weft_module_new("layer"), *down = weft_module_new("layer");
-    weft_module_add_parameter(up, "weight", weft_full(WEFT_F32, 2, (int64_t[]){ width, hidden }, 1e-3, mesh, NULL));
-    weft_module_add_parameter(down, "weight", weft_full(WEFT_F32, 2, (int64_t[]){ hidden, width }, 1e-3, mesh, NULL));
+    weft_module_add_parameter(up, "weight", weft_full(WEFT_F32, 1e-3, 2, (int64_t[]){ width, hidden }, mesh, NULL));
+    weft_module_add_parameter(down, "weight", weft_full(WEFT_F32, 1e-3, 2, (int64_t[]){ hidden, width }, mesh, NULL));
     weft_module_set_forward(up, linear_forward, NULL);
     weft_module_set_forward(down, linear_forward, NULL);
     weft_module_add_child(block, "up", up);

@@ -288,8 +288,8 @@ static void test_issue_175867_input_gradient_of_column_wise_layers(void **state)
     weft_scope_open();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 3 }, NULL);
     weft_module *module = weft_module_new("two");
-    weft_module_add_parameter(module, "first", weft_full(WEFT_F64, 2, weights, 2, mesh, NULL));
-    weft_module_add_parameter(module, "second", weft_full(WEFT_F64, 2, weights, 3, mesh, NULL));
+    weft_module_add_parameter(module, "first", weft_full(WEFT_F64, 2, 2, weights, mesh, NULL));
+    weft_module_add_parameter(module, "second", weft_full(WEFT_F64, 3, 2, weights, mesh, NULL));
     weft_module_set_forward(module, two_layers, NULL);
     assert_int_equal(weft_parallelize(module, mesh, 1, plan), WEFT_OK);
     weft_tensor *x = weft_ones(WEFT_F64, 2, shape, mesh, NULL);

@@ -75,11 +75,11 @@ static weft_tensor *loss_of(weft_module *m)
 {
     const weft_placement on_dp[] = { weft_shard(0), weft_replicate() };
     const int64_t count = TOKENS;
-    weft_tensor *tokens = weft_randint(WEFT_I64, 1, &count, 0, VOCABULARY, NULL, on_dp);
+    weft_tensor *tokens = weft_randint(WEFT_I64, 0, VOCABULARY, 1, &count, NULL, on_dp);
     /* Something to learn: twice the token, but for one in eight. */
-    weft_tensor *noise = weft_bernoulli_scalar(WEFT_I64, 1, &count, 0.125, NULL, on_dp);
+    weft_tensor *noise = weft_bernoulli_scalar(WEFT_I64, 0.125, 1, &count, NULL, on_dp);
     weft_tensor *targets = weft_remainder(weft_add(weft_scale(tokens, 2), noise),
-                                          weft_full(WEFT_I64, 0, NULL, VOCABULARY, NULL, NULL));
+                                          weft_full(WEFT_I64, VOCABULARY, 0, NULL, NULL, NULL));
     return weft_redistribute(weft_cross_entropy(weft_module_call(m, tokens), targets, NULL), NULL, NULL);
 }
 

@@ -30,7 +30,7 @@ static weft_tensor *filled(weft_dtype type, double value, const char *placement)
 {
     weft_placement p;
     assert_int_equal(weft_placements_parse(placement, 1, &p), WEFT_OK);
-    return weft_full(type, 1, (int64_t[]){ LENGTH }, value, mesh, &p);
+    return weft_full(type, value, 1, (int64_t[]){ LENGTH }, mesh, &p);
 }
 
 /* NaN stands for itself. */
@@ -113,7 +113,7 @@ static void test_infinity_times_partial(void **state)
     double addends[3][1] = { { 0 }, { 1 }, { 2 } };
     void *locals[3] = { addends[0], addends[1], addends[2] };
     weft_tensor *a = weft_from_local(WEFT_F64, 1, (int64_t[]){ 1 }, locals, mesh, &partial, WEFT_COPY);
-    weft_tensor *infinite = weft_full(WEFT_F64, 1, (int64_t[]){ 1 }, INFINITY, mesh, NULL);
+    weft_tensor *infinite = weft_full(WEFT_F64, INFINITY, 1, (int64_t[]){ 1 }, mesh, NULL);
     weft_tensor *value = weft_redistribute(a, mesh, NULL);
     check_one(value, 3);
     check_one(weft_mul(a, infinite), NAN);

@@ -141,9 +141,9 @@ static void any_results(int64_t v)
     weft_zeros(WEFT_F32, 2, sizes, mesh, NULL);
     weft_zeros(WEFT_F32, 2, (int64_t[]){ v, 0 }, mesh, NULL);
     weft_randperm(v, mesh, NULL);
-    weft_randint(WEFT_I64, 1, (int64_t[]){ 4 }, v, INT64_MAX, mesh, NULL);
-    weft_randint(WEFT_I64, 1, (int64_t[]){ 4 }, INT64_MIN, v, mesh, NULL);
-    weft_randint(WEFT_I32, 1, (int64_t[]){ 4 }, v, v, mesh, NULL);
+    weft_randint(WEFT_I64, v, INT64_MAX, 1, (int64_t[]){ 4 }, mesh, NULL);
+    weft_randint(WEFT_I64, INT64_MIN, v, 1, (int64_t[]){ 4 }, mesh, NULL);
+    weft_randint(WEFT_I32, v, v, 1, (int64_t[]){ 4 }, mesh, NULL);
     weft_mesh_create((int)v, sizes, NULL);
     weft_mesh_create(1, sizes, NULL);
     weft_mesh_create(2, sizes, NULL);

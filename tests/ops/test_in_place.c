@@ -281,7 +281,7 @@ static void test_copy_to_itself(void **state)
         values[i] = (float)i;
     }
     /* The values are not right by chance. */
-    weft_tensor_release(weft_full(WEFT_F32, 1, (int64_t[]){ 3 }, -1, mesh, NULL));
+    weft_tensor_release(weft_full(WEFT_F32, -1, 1, (int64_t[]){ 3 }, mesh, NULL));
     weft_tensor *all = weft_distribute(WEFT_F32, 1, (int64_t[]){ 12 }, values, mesh, NULL);
     weft_tensor *rows = weft_slice(all, 0, 4, 7, 1);
     assert_ptr_equal(weft_copy_inplace(rows, rows), rows);

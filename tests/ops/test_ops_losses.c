@@ -462,7 +462,7 @@ static void check_equal_logits(weft_mesh *mesh, weft_dtype type, double logit, c
 {
     enum { N = 5, CLASSES = 4 };
     int64_t shape[] = { N, CLASSES }, n = N;
-    weft_tensor *x = weft_redistribute(weft_full(type, 2, shape, logit, mesh, NULL), mesh, placement);
+    weft_tensor *x = weft_redistribute(weft_full(type, logit, 2, shape, mesh, NULL), mesh, placement);
     weft_tensor *targets = weft_zeros(WEFT_I64, 1, &n, mesh, NULL), *log_sums;
     weft_cross_entropy_with_log_sums(x, targets, NULL, &log_sums);
     weft_tensor *gradient = weft_cross_entropy_backward_with_log_sums(NULL, x, targets, log_sums, NULL);

@@ -527,7 +527,7 @@ static void special_losses(weft_mesh *mesh, int cut)
     assert_true(fabs((double)losses[1] - log(3)) < 1e-6);
     assert_true(isnan(losses[2]) && isnan(losses[3]));
     /* All are ignored. */
-    weft_tensor *ones = weft_full(WEFT_I64, 1, &ranks, -100, mesh, NULL);
+    weft_tensor *ones = weft_full(WEFT_I64, -100, 1, &ranks, mesh, NULL);
     float mean;
     assert_int_equal(weft_to_host(weft_cross_entropy(a, ones, NULL), &mean, sizeof(mean)), WEFT_OK);
     assert_true(isnan(mean));

@@ -163,7 +163,7 @@ static void case_randn(void)
 
 static weft_tensor *make_randint(weft_mesh *mesh, const weft_placement *placements)
 {
-    return weft_randint(wanted.dtype, wanted.ndim, wanted.shape, wanted.low, wanted.high, mesh, placements);
+    return weft_randint(wanted.dtype, wanted.low, wanted.high, wanted.ndim, wanted.shape, mesh, placements);
 }
 
 /* Long multiplication by 16 bits at a time. */
@@ -202,7 +202,7 @@ static void case_randint(void)
 
 static weft_tensor *make_bernoulli_scalar(weft_mesh *mesh, const weft_placement *placements)
 {
-    return weft_bernoulli_scalar(wanted.dtype, wanted.ndim, wanted.shape, wanted.a, mesh, placements);
+    return weft_bernoulli_scalar(wanted.dtype, wanted.a, wanted.ndim, wanted.shape, mesh, placements);
 }
 
 static double reference_bernoulli(weft_random_state s, uint64_t element)

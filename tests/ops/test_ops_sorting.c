@@ -135,8 +135,8 @@ static bool one_is_close(weft_dtype type, double a, double b, double rtol, doubl
     int rank = (int)below(weft_world_size());
     weft_mesh *mesh = weft_mesh_of_ranks(1, (const int64_t[]){ 1 }, &rank, NULL);
     bool result = false;
-    assert_int_equal(weft_allclose(weft_full(type, 0, NULL, a, mesh, NULL),
-                                   weft_full(type, 0, NULL, b, mesh, NULL), rtol, atol, equal_nan, &result),
+    assert_int_equal(weft_allclose(weft_full(type, a, 0, NULL, mesh, NULL),
+                                   weft_full(type, b, 0, NULL, mesh, NULL), rtol, atol, equal_nan, &result),
                      WEFT_OK);
     return result;
 }

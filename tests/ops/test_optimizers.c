@@ -362,7 +362,7 @@ static void test_clip_f16(void **state)
     } cases[] = { { 0, 0, 0 }, { 0, 1, 0 }, { 3, 0, 0 }, { 1024, 0x1p-10, 0x1p-10 }, { 0x1p-20, 0, 0 } };
     for (int i = 0; i < 5; i++) {
         uint16_t values[4] = { 1, 1, 1, 1 };
-        weft_tensor *a = weft_full(WEFT_F16, 1, shape, cases[i].value, weft_mesh_create(1, ranks, NULL), &rows);
+        weft_tensor *a = weft_full(WEFT_F16, cases[i].value, 1, shape, weft_mesh_create(1, ranks, NULL), &rows);
         assert_int_equal(weft_clip_grad_norm(1, &a, cases[i].max_norm, INFINITY, NULL), WEFT_OK);
         assert_int_equal(weft_to_host(a, values, sizeof(values)), WEFT_OK);
         for (int j = 0; j < 4; j++) {
@@ -447,7 +447,7 @@ static void test_moments_overflow(void **state)
     int64_t shape[] = { 3 }, ranks[] = { 3 };
     weft_mesh *mesh = weft_mesh_create(1, ranks, NULL);
     weft_tensor *parameter = weft_ones(WEFT_F32, 1, shape, mesh, NULL);
-    weft_tensor *gradient = weft_full(WEFT_F32, 1, shape, 1e22, mesh, NULL);
+    weft_tensor *gradient = weft_full(WEFT_F32, 1e22, 1, shape, mesh, NULL);
     weft_tensor *first = weft_zeros_like(parameter), *second = weft_zeros_like(parameter);
     weft_adam_options options = WEFT_ADAM_DEFAULT;
     for (int step = 1; step <= 3; step++) {
@@ -479,7 +479,7 @@ static network make_network(weft_mesh *mesh)
     int64_t x[] = { BATCH, WIDTH }, gain[] = { WIDTH }, up[] = { WIDTH, HIDDEN },
             down[] = { HIDDEN, CLASSES };
     network n = { .x = weft_randn(WEFT_F32, 2, x, mesh, batch),
-                  .targets = weft_randint(WEFT_I64, 1, x, 0, CLASSES, mesh, batch),
+                  .targets = weft_randint(WEFT_I64, 0, CLASSES, 1, x, mesh, batch),
                   .parameters = { weft_ones(WEFT_F32, 1, gain, mesh, NULL),
                                   weft_randn(WEFT_F32, 2, up, mesh, column),
                                   weft_randn(WEFT_F32, 2, down, mesh, row) } };

@@ -27,7 +27,7 @@ static void test_whole_numbers_are_even(void **state)
     static int64_t values[N];
     int64_t shape[] = { N }, counts[BINS] = { 0 };
     assert_int_equal(
-        weft_to_host(weft_randint(WEFT_I64, 1, shape, -3, 4, one_rank(), NULL), values, sizeof(values)),
+        weft_to_host(weft_randint(WEFT_I64, -3, 4, 1, shape, one_rank(), NULL), values, sizeof(values)),
         WEFT_OK);
     for (int i = 0; i < N; i++) {
         assert_true(values[i] >= -3 && values[i] < 4);
@@ -222,7 +222,7 @@ static void test_probabilities_out_of_range(void **state)
     int64_t shape[] = { 3 };
     float values[3] = { 9, 9, 9 };
     weft_tensor *p =
-        weft_full(WEFT_F32, 1, shape, 1.5, weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL), NULL);
+        weft_full(WEFT_F32, 1.5, 1, shape, weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL), NULL);
     assert_int_equal(weft_to_host(weft_bernoulli(p), values, sizeof(values)), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "p has 1.5");
     assert_true(values[0] == 0 && values[1] == 0 && values[2] == 0);

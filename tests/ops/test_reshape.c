@@ -408,7 +408,7 @@ static void test_flattened_losses_move_nothing(void **state)
         assert_int_equal(weft_placements_parse(cuts[c], 1, &cut), WEFT_OK);
         assert_int_equal(weft_random_state_set(NULL, (weft_random_state){ 7, 3 }), WEFT_OK);
         weft_tensor *logits = weft_randn(WEFT_F64 | WEFT_WITH_GRAD, 3, (const int64_t[]){ 3, 10, 4 }, mesh, &cut);
-        weft_tensor *targets = weft_randint(WEFT_I64, 2, (const int64_t[]){ 3, 10 }, 0, 4, mesh, &cut);
+        weft_tensor *targets = weft_randint(WEFT_I64, 0, 4, 2, (const int64_t[]){ 3, 10 }, mesh, &cut);
         uint64_t before = bytes_moved();
         weft_tensor *result = weft_cross_entropy(weft_flatten(logits, 0, 1), weft_flatten(targets, 0, 1), NULL);
         assert_int_equal(weft_backward(result, NULL), WEFT_OK);

@@ -48,8 +48,8 @@ CALL_SEVERAL(batch_norm)
     weft_dtype dtype = weft_tensor_dtype(in[0]) == WEFT_F64 ? WEFT_F64 : WEFT_F32;
     bool more = oracle_results(c) > 1;
     if (more) {
-        out[1] = weft_full(dtype, 1, &channels, 1, mesh, NULL);
-        out[2] = weft_full(dtype, 1, &channels, 2, mesh, NULL);
+        out[1] = weft_full(dtype, 1, 1, &channels, mesh, NULL);
+        out[2] = weft_full(dtype, 2, 1, &channels, mesh, NULL);
     }
     return weft_batch_norm(in[0], more ? out[1] : NULL, more ? out[2] : NULL, gain_of(c, in), bias_of(c, in), true, 0.25,
                            oracle_number(c, "epsilon"));

@@ -92,29 +92,29 @@ static void test_meshes(void **state)
 /* The checks that all factories share, for one of them. */
 #define FACTORY_ROWS(f, ...)                                                                                 \
     do {                                                                                                     \
-        GIVES_NULL(weft_##f((weft_dtype)8, 2, shape_45 __VA_ARGS__, mesh, rows), DTYPE, "weft_" #f,          \
+        GIVES_NULL(weft_##f((weft_dtype)8 __VA_ARGS__, 2, shape_45, mesh, rows), DTYPE, "weft_" #f,          \
                    "dtype");                                                                                 \
-        GIVES_NULL(weft_##f((weft_dtype)-1, 2, shape_45 __VA_ARGS__, mesh, rows), DTYPE, "weft_" #f,         \
+        GIVES_NULL(weft_##f((weft_dtype)-1 __VA_ARGS__, 2, shape_45, mesh, rows), DTYPE, "weft_" #f,         \
                    "dtype");                                                                                 \
-        GIVES_NULL(weft_##f(WEFT_F32, 9, nine __VA_ARGS__, mesh, rows), INVALID, "weft_" #f, "ndim");        \
-        GIVES_NULL(weft_##f(WEFT_F32, -1, shape_45 __VA_ARGS__, mesh, rows), INVALID, "weft_" #f, "ndim");   \
-        GIVES_NULL(weft_##f(WEFT_F32, 2, NULL __VA_ARGS__, mesh, rows), INVALID, "weft_" #f, "shape");       \
-        GIVES_NULL(weft_##f(WEFT_F32, 2, negative __VA_ARGS__, mesh, rows), SHAPE, "weft_" #f, "shape[1]");  \
-        GIVES_NULL(weft_##f(WEFT_F32, 2, huge __VA_ARGS__, mesh, rows), SHAPE, "weft_" #f, "shape");         \
-        GIVES_NULL(weft_##f(WEFT_F32, 3, huge_but_empty __VA_ARGS__, mesh, rows), SHAPE, "weft_" #f,         \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 9, nine, mesh, rows), INVALID, "weft_" #f, "ndim");        \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, -1, shape_45, mesh, rows), INVALID, "weft_" #f, "ndim");   \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 2, NULL, mesh, rows), INVALID, "weft_" #f, "shape");       \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 2, negative, mesh, rows), SHAPE, "weft_" #f, "shape[1]");  \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 2, huge, mesh, rows), SHAPE, "weft_" #f, "shape");         \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 3, huge_but_empty, mesh, rows), SHAPE, "weft_" #f,         \
                    "shape");                                                                                 \
-        GIVES_NULL(weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, NULL, rows), MESH, "weft_" #f, "mesh");       \
-        GIVES_NULL(weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, NOT_A_MESH, rows), INVALID, "weft_" #f,       \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 2, shape_45, NULL, rows), MESH, "weft_" #f, "mesh");       \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 2, shape_45, NOT_A_MESH, rows), INVALID, "weft_" #f,       \
                    "mesh");                                                                                  \
-        GIVES_NULL(weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, stale_mesh, rows), INVALID, "weft_" #f,       \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 2, shape_45, stale_mesh, rows), INVALID, "weft_" #f,       \
                    "mesh");                                                                                  \
-        GIVES_NULL(weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, mesh, bad_dim), LAYOUT, "weft_" #f,           \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 2, shape_45, mesh, bad_dim), LAYOUT, "weft_" #f,           \
                    "placements");                                                                            \
-        GIVES_NULL(weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, mesh, bad_negative_dim), LAYOUT, "weft_" #f,  \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 2, shape_45, mesh, bad_negative_dim), LAYOUT, "weft_" #f,  \
                    "placements");                                                                            \
-        GIVES_NULL(weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, mesh, bad_kind), LAYOUT, "weft_" #f,          \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 2, shape_45, mesh, bad_kind), LAYOUT, "weft_" #f,          \
                    "placements");                                                                            \
-        GIVES_NULL(weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, mesh, bad_op), LAYOUT, "weft_" #f,            \
+        GIVES_NULL(weft_##f(WEFT_F32 __VA_ARGS__, 2, shape_45, mesh, bad_op), LAYOUT, "weft_" #f,            \
                    "placements");                                                                            \
     } while (0)
 #define NOTHING
@@ -130,10 +130,10 @@ static void test_tensors(void **state)
     FACTORY_ROWS(randn, NOTHING);
     FACTORY_ROWS(full, VALUE);
     GIVES_NULL(weft_zeros(WEFT_F32, 2, shape_45, mesh, with_partial), LAYOUT, "weft_zeros", "Partial");
-    GIVES_NULL(weft_full(WEFT_I32, 2, shape_45, 1e10, mesh, NULL), DTYPE, "weft_full", "value");
-    GIVES_NULL(weft_full(WEFT_I32, 2, shape_45, 0.5, mesh, NULL), DTYPE, "weft_full", "value");
+    GIVES_NULL(weft_full(WEFT_I32, 1e10, 2, shape_45, mesh, NULL), DTYPE, "weft_full", "value");
+    GIVES_NULL(weft_full(WEFT_I32, 0.5, 2, shape_45, mesh, NULL), DTYPE, "weft_full", "value");
     GIVES_NULL(weft_full_like(indices, NAN), DTYPE, "weft_full_like", "value");
-    GIVES_NULL(weft_full(WEFT_F32, 2, shape_45, 1, mesh, with_partial), LAYOUT, "weft_full", "Partial");
+    GIVES_NULL(weft_full(WEFT_F32, 1, 2, shape_45, mesh, with_partial), LAYOUT, "weft_full", "Partial");
     GIVES_NULL(weft_rand(WEFT_F32, 2, shape_45, mesh, with_partial), LAYOUT, "weft_rand", "Partial");
     GIVES_NULL(weft_rand(WEFT_I32, 2, shape_45, mesh, rows), DTYPE, "weft_rand", "i32");
     GIVES_NULL(weft_randn(WEFT_BOOL, 2, shape_45, mesh, rows), DTYPE, "weft_randn", "bool");
@@ -283,7 +283,7 @@ static void test_values_out_of_range(void **state)
     (void)state;
     const int64_t count[] = { 4 };
     weft_scope_open();
-    weft_tensor *far = weft_full(WEFT_I64, 1, count, 99, mesh, NULL);
+    weft_tensor *far = weft_full(WEFT_I64, 99, 1, count, mesh, NULL);
     weft_tensor *rows_of_zeros = weft_embedding(square, far);
     float values[20];
     assert_int_equal(weft_to_host(rows_of_zeros, values, sizeof(values)), WEFT_ERR_INVALID);

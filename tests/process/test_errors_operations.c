@@ -345,20 +345,20 @@ static void test_random(void **state)
     ONE_ROWS(rand_like, NOTHING);
     ONE_ROWS(randn_like, NOTHING);
     GIVES_NULL(weft_rand_like(indices), DTYPE, "weft_rand_like", "i64");
-    GIVES_NULL(weft_randint(WEFT_I64, 2, shape_45, 3, 3, mesh, rows), INVALID, "weft_randint", "low");
-    GIVES_NULL(weft_randint(WEFT_F32, 2, shape_45, 0, 3, mesh, rows), DTYPE, "weft_randint", "f32");
-    GIVES_NULL(weft_randint(WEFT_U8, 2, shape_45, 0, 257, mesh, rows), INVALID, "weft_randint", "u8");
-    GIVES_NULL(weft_randint(WEFT_I32, 2, shape_45, INT64_MIN, 0, mesh, rows), INVALID, "weft_randint", "i32");
-    GIVES_NULL(weft_randint(WEFT_BOOL, 2, shape_45, -1, 1, mesh, rows), INVALID, "weft_randint", "bool");
-    GIVES_NULL(weft_randint(WEFT_I64, 2, shape_45, 0, 2, mesh, with_partial), LAYOUT, "weft_randint",
+    GIVES_NULL(weft_randint(WEFT_I64, 3, 3, 2, shape_45, mesh, rows), INVALID, "weft_randint", "low");
+    GIVES_NULL(weft_randint(WEFT_F32, 0, 3, 2, shape_45, mesh, rows), DTYPE, "weft_randint", "f32");
+    GIVES_NULL(weft_randint(WEFT_U8, 0, 257, 2, shape_45, mesh, rows), INVALID, "weft_randint", "u8");
+    GIVES_NULL(weft_randint(WEFT_I32, INT64_MIN, 0, 2, shape_45, mesh, rows), INVALID, "weft_randint", "i32");
+    GIVES_NULL(weft_randint(WEFT_BOOL, -1, 1, 2, shape_45, mesh, rows), INVALID, "weft_randint", "bool");
+    GIVES_NULL(weft_randint(WEFT_I64, 0, 2, 2, shape_45, mesh, with_partial), LAYOUT, "weft_randint",
                "Partial");
     GIVES_NULL(weft_randperm(-1, mesh, NULL), INVALID, "weft_randperm", "n is");
     GIVES_NULL(weft_randperm(3, NULL, NULL), MESH, "weft_randperm", "mesh");
     GIVES_NULL(weft_bernoulli(NULL), INVALID, "weft_bernoulli", "p");
     GIVES_NULL(weft_bernoulli(indices), DTYPE, "weft_bernoulli", "i64");
-    GIVES_NULL(weft_bernoulli_scalar(WEFT_F32, 2, shape_45, 1.5, mesh, rows), INVALID,
+    GIVES_NULL(weft_bernoulli_scalar(WEFT_F32, 1.5, 2, shape_45, mesh, rows), INVALID,
                "weft_bernoulli_scalar", "p is");
-    GIVES_NULL(weft_bernoulli_scalar(WEFT_F32, 2, shape_45, NAN, mesh, rows), INVALID,
+    GIVES_NULL(weft_bernoulli_scalar(WEFT_F32, NAN, 2, shape_45, mesh, rows), INVALID,
                "weft_bernoulli_scalar", "p is");
     GIVES_NULL(weft_uniform_inplace(NULL, 0, 1), INVALID, "weft_uniform_inplace", "a");
     GIVES_NULL(weft_uniform_inplace(matrix, 1, 0), INVALID, "weft_uniform_inplace", "low");

@@ -190,7 +190,7 @@ static void test_error_of_a_task(void **state)
     (void)state;
     for (int looks = 0; looks < 2; looks++) {
         start();
-        weft_tensor *far = weft_full(WEFT_I64, 1, (int64_t[]){ 2 }, 17, mesh, NULL);
+        weft_tensor *far = weft_full(WEFT_I64, 17, 1, (int64_t[]){ 2 }, mesh, NULL);
         weft_index_select(a, 0, far);
         weft_status status = looks ? weft_wait() : WEFT_OK;
         assert_int_equal(status, looks ? WEFT_ERR_INVALID : WEFT_OK);
@@ -277,7 +277,7 @@ static void test_print(void **state)
     catch_errors();
     fail_once();
     weft_relu(NULL);
-    weft_index_select(a, 0, weft_full(WEFT_I64, 1, (int64_t[]){ 2 }, 17, mesh, NULL));
+    weft_index_select(a, 0, weft_full(WEFT_I64, 17, 1, (int64_t[]){ 2 }, mesh, NULL));
     weft_wait();
     weft_status status = weft_last_status();
     const char *text = let_go();

@@ -82,7 +82,7 @@ static bool written(scene *s)
 CALLS(empty, out[0] = weft_empty(dtype, ndim, shape, mesh, placements))
 CALLS(zeros, out[0] = weft_zeros(dtype, ndim, shape, mesh, placements))
 CALLS(ones, out[0] = weft_ones(dtype, ndim, shape, mesh, placements))
-CALLS(full, out[0] = weft_full(dtype, ndim, shape, real[0], mesh, placements))
+CALLS(full, out[0] = weft_full(dtype, real[0], ndim, shape, mesh, placements))
 CALLS(arange, out[0] = weft_arange(dtype, real[0], real[1], real[2], mesh, placements))
 CALLS(linspace, out[0] = weft_linspace(dtype, real[0], real[1], whole[0], mesh, placements))
 CALLS(eye, out[0] = weft_eye(dtype, shape[0], shape[1], mesh, placements))
@@ -394,7 +394,7 @@ static bool make_alone(maker *m, step *s)
     return true;
 }
 
-CALLS(full_here, out[0] = weft_full(dtype, ndim, shape, real[0], NULL, NULL))
+CALLS(full_here, out[0] = weft_full(dtype, real[0], ndim, shape, NULL, NULL))
 CALLS(mesh_push, weft_mesh_push(mesh))
 CALLS(mesh_pop, weft_mesh_pop())
 

@@ -207,7 +207,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_arange, WEFT_F32, 0, 3, 1, mesh, NULL);
     TRY(weft_linspace, WEFT_F32, 0, 1, 3, mesh, NULL);
     TRY(weft_eye, WEFT_F32, 2, 3, mesh, NULL);
-    TRY(weft_full, WEFT_F32, 2, shape, 0.5, mesh, NULL);
+    TRY(weft_full, WEFT_F32, 0.5, 2, shape, mesh, NULL);
     TRY(weft_empty_like, tensor);
     TRY(weft_zeros_like, tensor);
     TRY(weft_ones_like, tensor);
@@ -302,10 +302,10 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_randn, WEFT_F32, 2, shape, mesh, NULL);
     TRY(weft_rand_like, tensor);
     TRY(weft_randn_like, tensor);
-    TRY(weft_randint, WEFT_I64, 2, shape, 0, 2, mesh, NULL);
+    TRY(weft_randint, WEFT_I64, 0, 2, 2, shape, mesh, NULL);
     TRY(weft_randperm, 1, mesh, NULL);
     TRY(weft_bernoulli, tensor);
-    TRY(weft_bernoulli_scalar, WEFT_F32, 2, shape, 0.5, mesh, NULL);
+    TRY(weft_bernoulli_scalar, WEFT_F32, 0.5, 2, shape, mesh, NULL);
     TRY(weft_uniform_inplace, tensor, 0.5, 0.5);
     TRY(weft_normal_inplace, tensor, 0.5, 0.5);
     TRY(weft_dropout, tensor, 0.5, false, &other);

@@ -33,7 +33,7 @@ weft_tensor *full(int64_t rows, double value, const char *text)
 {
     weft_placement placement;
     weft_placements_parse(text, 1, &placement);
-    weft_tensor *tensor = weft_full(WEFT_F64, 1, &rows, value, mesh, &placement);
+    weft_tensor *tensor = weft_full(WEFT_F64, value, 1, &rows, mesh, &placement);
     assert_no_error();
     return tensor;
 }

@@ -20,15 +20,15 @@ static weft_tensor *make(int number, int64_t rows, int64_t columns, weft_mesh *m
     case 2:
         return weft_ones(WEFT_BF16, 2, shape, mesh, placements);
     case 3:
-        return weft_full(WEFT_I32, 2, shape, 3, mesh, placements);
+        return weft_full(WEFT_I32, 3, 2, shape, mesh, placements);
     case 4:
         return weft_rand(WEFT_F32, 2, shape, mesh, placements);
     case 5:
         return weft_randn(WEFT_F16, 2, shape, mesh, placements);
     case 6:
-        return weft_randint(WEFT_U8, 2, shape, 0, 9, mesh, placements);
+        return weft_randint(WEFT_U8, 0, 9, 2, shape, mesh, placements);
     case 7:
-        return weft_bernoulli_scalar(WEFT_BOOL, 2, shape, 0.5, mesh, placements);
+        return weft_bernoulli_scalar(WEFT_BOOL, 0.5, 2, shape, mesh, placements);
     case 8:
         return weft_eye(WEFT_F64, rows, columns, mesh, placements);
     case 9:

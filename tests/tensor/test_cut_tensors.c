@@ -103,8 +103,8 @@ static void operations_keep_the_cut(void **state)
         weft_placement placement;
         assert_int_equal(weft_placements_parse(rows[i].given, 1, &placement), WEFT_OK);
         weft_scope_open();
-        weft_tensor *a = weft_full(WEFT_F32, 2, (int64_t[]){ ROWS, COLUMNS }, 2, mesh, &placement),
-                    *b = weft_full(WEFT_F32, 2, (int64_t[]){ ROWS, COLUMNS }, 3, mesh, &placement);
+        weft_tensor *a = weft_full(WEFT_F32, 2, 2, (int64_t[]){ ROWS, COLUMNS }, mesh, &placement),
+                    *b = weft_full(WEFT_F32, 3, 2, (int64_t[]){ ROWS, COLUMNS }, mesh, &placement);
         weft_counters before, after;
         weft_get_counters(&before, sizeof(before));
         weft_tensor *result = rows[i].call(a, b);

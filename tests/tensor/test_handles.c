@@ -20,7 +20,7 @@ static weft_mesh *line(void)
 
 static weft_tensor *make(double value)
 {
-    return weft_full(WEFT_F32, 1, (int64_t[]){ 4 }, value, line(),
+    return weft_full(WEFT_F32, value, 1, (int64_t[]){ 4 }, line(),
                      &(weft_placement){ WEFT_SHARD, 0, WEFT_SUM });
 }
 

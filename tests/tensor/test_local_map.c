@@ -135,7 +135,7 @@ static void a13_several_inputs_and_outputs(void **state)
 {
     (void)state;
     weft_scope_open();
-    weft_tensor *x = numbered(rows), *bound = weft_full(WEFT_F64, 0, NULL, 450, mesh, NULL), *results[3];
+    weft_tensor *x = numbered(rows), *bound = weft_full(WEFT_F64, 450, 0, NULL, mesh, NULL), *results[3];
     weft_tensor *const inputs[] = { x, x, bound };
     const weft_local_output outputs[] = { output_of(WEFT_F64, 0, NULL, sums),
                                           output_of(WEFT_I64, 0, NULL, sums),
@@ -200,7 +200,7 @@ static void a13_in_placements(void **state)
     const weft_placement columns[] = { weft_shard(1) };
     weft_scope_open();
     weft_tensor *elsewhere = weft_redistribute(numbered(NULL), line, columns), *bound, *results[3];
-    bound = weft_full(WEFT_F64, 0, NULL, 450, mesh, NULL);
+    bound = weft_full(WEFT_F64, 450, 0, NULL, mesh, NULL);
     weft_tensor *const inputs[] = { elsewhere, numbered(blocks), bound };
     const weft_placement *const placements[] = { rows, rows, NULL };
     const weft_local_map_options options = { .mesh = mesh, .in_placements = placements };

@@ -392,7 +392,7 @@ static void test_plans_are_bounded(void **state)
         for (int64_t size = 1; size <= MAX_SHAPES; size++) {
             weft_scope_open();
             int64_t shape[] = { size, MAX_RANKS };
-            weft_tensor *sum = weft_full(WEFT_F64, 2, shape, (double)size, mesh, &rows);
+            weft_tensor *sum = weft_full(WEFT_F64, (double)size, 2, shape, mesh, &rows);
             for (int i = 0; i < 4; i++) { /* in flight while their plans go */
                 sum = weft_redistribute(sum, mesh, i % 2 == 0 ? &columns : &rows);
             }
@@ -410,7 +410,7 @@ static void test_plans_are_bounded(void **state)
     assert_true(misses[1] > misses[0]); /* they had been dropped */
     weft_runtime.call_cache.budget = (size_t)1 << 30;
     weft_scope_open();
-    weft_tensor *again = weft_full(WEFT_F64, 1, (int64_t[]){ 5 }, 1, mesh, &rows);
+    weft_tensor *again = weft_full(WEFT_F64, 1, 1, (int64_t[]){ 5 }, mesh, &rows);
     weft_redistribute(again, mesh, NULL);
     weft_get_counters(&counters, sizeof(counters));
     misses[0] = counters.plan_misses;

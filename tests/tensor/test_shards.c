@@ -96,9 +96,9 @@ static void test_waiting_for_what_is_held(void **state)
     weft_mesh *mesh = line(weft_world_size());
     int64_t shape[] = { 3 };
     double values[3], seven[] = { 7, 7, 7 };
-    weft_tensor *a = weft_full(WEFT_F64, 1, shape, 3, mesh, NULL);
-    weft_tensor *b = weft_full(WEFT_F64, 1, shape, 4, mesh, NULL);
-    weft_tensor *c = weft_full(WEFT_F64, 1, shape, 5, mesh, NULL);
+    weft_tensor *a = weft_full(WEFT_F64, 3, 1, shape, mesh, NULL);
+    weft_tensor *b = weft_full(WEFT_F64, 4, 1, shape, mesh, NULL);
+    weft_tensor *c = weft_full(WEFT_F64, 5, 1, shape, mesh, NULL);
     weft_tensor_set_name(a, "parameters");
     double *held = weft_local_acquire(a, 0, WEFT_READ_WRITE);
     double *beside = weft_local_acquire(b, 0, WEFT_WRITE);
@@ -227,7 +227,7 @@ static void test_write_while_held(void **state)
     start(4);
     int64_t shape[] = { 8, 3 };
     weft_placement split = weft_shard(0);
-    weft_tensor *whole = weft_full(WEFT_F64, 2, shape, 1, line(4), NULL);
+    weft_tensor *whole = weft_full(WEFT_F64, 1, 2, shape, line(4), NULL);
     weft_tensor *slice = weft_redistribute(whole, line(4), &split); /* shares the memory */
     const double *held[4];
     for (int i = 0; i < weft_local_ranks(); i++) {
@@ -255,7 +255,7 @@ static void test_views(void **state)
     weft_placement split = weft_shard(0);
     for (int write_view = 0; write_view < 2; write_view++) {
         weft_scope_open();
-        weft_tensor *whole = weft_full(WEFT_F64, 2, shape, 1, line(4), NULL);
+        weft_tensor *whole = weft_full(WEFT_F64, 1, 2, shape, line(4), NULL);
         weft_counters before, after;
         weft_get_counters(&before, sizeof(before));
         weft_tensor *slice = weft_redistribute(whole, line(4), &split);
@@ -282,7 +282,7 @@ static void test_same_layout_is_the_same_tensor(void **state)
     start(4);
     int64_t shape[] = { 8, 3 };
     weft_placement split = weft_shard(0), negative = weft_shard(-2);
-    weft_tensor *tensor = weft_full(WEFT_F64, 2, shape, 1, line(4), &split);
+    weft_tensor *tensor = weft_full(WEFT_F64, 1, 2, shape, line(4), &split);
     assert_ptr_equal(weft_redistribute(tensor, line(4), &negative), tensor);
     weft_tensor_release(tensor);
     assert_all(tensor, 24, 1); /* the second reference is left */
@@ -343,7 +343,7 @@ static void test_release_while_pending(void **state)
     weft_tensor *total = weft_zeros(WEFT_F64, 2, shape, mesh, &rows);
     for (int i = 1; i <= 100; i++) {
         weft_scope_open();
-        weft_tensor *part = weft_full(WEFT_F64, 2, shape, i, mesh, &columns);
+        weft_tensor *part = weft_full(WEFT_F64, i, 2, shape, mesh, &columns);
         weft_add_inplace(total, weft_scale(part, 2), 1);
         weft_scope_close();
     }
@@ -364,7 +364,7 @@ static void test_small_pool(void **state)
     weft_mesh *mesh = line(4);
     for (int64_t n = 1; n < 120; n++) {
         weft_scope_open();
-        weft_tensor *tensor = weft_full(WEFT_F64, 1, &n, (double)n, mesh, &rows);
+        weft_tensor *tensor = weft_full(WEFT_F64, (double)n, 1, &n, mesh, &rows);
         assert_all(weft_redistribute(tensor, mesh, NULL), n, (double)n);
         weft_scope_close();
     }

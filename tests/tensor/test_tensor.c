@@ -39,7 +39,7 @@ static void check_constant(prng *random, weft_dtype dtype, double value, int whi
     weft_scope_open();
     weft_tensor *tensor = which == 0   ? weft_zeros(dtype, ndim, shape, mesh, placements)
                           : which == 1 ? weft_ones(dtype, ndim, shape, mesh, placements)
-                                       : weft_full(dtype, ndim, shape, value, mesh, placements);
+                                       : weft_full(dtype, value, ndim, shape, mesh, placements);
     size_t size = weft_dtype_size(dtype), count = (size_t)shape_count(ndim, shape);
     unsigned char one[8], *expected = malloc(count * size + 1);
     element_of(dtype, value, one);
@@ -398,7 +398,7 @@ static void test_print(void **state)
     (void)state;
     start(2);
     weft_placement rows = weft_shard(0);
-    weft_tensor *tensor = weft_full(WEFT_F32, 2, (int64_t[]){ 2, 3 }, 0.5, line(2), &rows);
+    weft_tensor *tensor = weft_full(WEFT_F32, 0.5, 2, (int64_t[]){ 2, 3 }, line(2), &rows);
     weft_tensor *far = weft_zeros(WEFT_BOOL, 1, (int64_t[]){ 100 }, line(2), NULL);
     weft_tensor_set_name(tensor, "halves");
     char *text = NULL;

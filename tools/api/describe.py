@@ -76,7 +76,8 @@ class Headers:
         text = without_comments("\n".join(texts.values())).replace("\\\n", " ")
         text = re.sub(r"^struct \w+;$", "", text, flags=re.MULTILINE)
         self.macros = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(WEFT_\w+)[ \t]+(\S.*?)[ \t]*$", text, re.MULTILINE))
-        self.macros.pop("WEFT_API", None)
+        for name in ("WEFT_API", "WEFT_SCALAR_CONSTRUCTORS"):
+            self.macros.pop(name, None)
         code = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
         code = re.sub(r"__attribute__\(\(.*?\)\)\)?", "", code)
         self.inline = re.findall(r"static inline [^;{]*?(weft_\w+)\(", code)
@@ -110,6 +111,7 @@ class Headers:
         return [] if text.strip() == "void" else [self.declaration(part) for part in text.split(",")]
 
     def fields(self, body):
+        body = body.replace("WEFT_SCALAR_CONSTRUCTORS", "")
         body = re.sub(r"union \{.*?(weft_view outputs\[\w+\];)\s*\};", r"\1", body, flags=re.DOTALL)
         found = []
         for line in body.split(";"):
@@ -228,7 +230,7 @@ def check_c(api):
     for function in api["functions"]:
         parameters = ", ".join(parameter["c"] if parameter["pointers"] or parameter["array"] else
                                f"{parameter['type']} {parameter['name']}" for parameter in function["parameters"])
-        out.append(f"{function['result']} {function['name']}({parameters or 'void'});")
+        out.append(f"{function['result']} ({function['name']})({parameters or 'void'});") # some are macros, too
     return "\n".join(out) + "\n"
 
 

@@ -361,6 +361,9 @@ class Call:
             self.before += [f"{dummy}_p = c_null_ptr", f"if (present({dummy})) then", f"  call fill_placements({dummy}, {dummy}_)",
                             f"  {dummy}_p = c_loc({dummy}_)", "end if"]
             self.actuals.append(f"{dummy}_p")
+        elif kind == "weft_scalar" and not stars:
+            self.interface.append(f"type(weft_scalar), value :: {dummy}")
+            self.actuals.append(f"to_scalar({self.dummy(dummy, 'class(*), intent(in)')})")
         elif kind in headers.structs:
             self.struct(kind, stars, dummy, sizes, const)
         else:

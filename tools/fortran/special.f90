@@ -91,6 +91,26 @@ function c_init_mpi(communicator, config) bind(C, name="weft_init_mpi_fortran") 
 end function
 ! ---- end of MPI
 ! ==== procedures
+! A number of any kind. Another type makes C say what it expects.
+function to_scalar(x) result(r)
+  class(*), intent(in) :: x
+  type(weft_scalar) :: r
+  r%dtype = WEFT_F64
+  select type (x)
+  type is (real(c_double))
+    r%real = x
+  type is (real(c_float))
+    r%real = real(x, c_double)
+  type is (integer(c_int))
+    r%dtype = WEFT_I64
+    r%whole = int(x, c_int64_t)
+  type is (integer(c_int64_t))
+    r%dtype = WEFT_I64
+    r%whole = x
+  class default
+    r%dtype = -1
+  end select
+end function
 ! A set of one dimension, as WEFT_DIM(dim) in C; ior() joins sets.
 elemental function weft_dim(dim) result(r)
   integer, intent(in) :: dim
