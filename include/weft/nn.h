@@ -91,7 +91,7 @@ typedef enum weft_loss_reduction {
     WEFT_LOSS_NONE      /**< not reduced: one loss for each row, or element */
 } weft_loss_reduction;
 
-/** Start from WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT. */
+/** Start from WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT, PyTorch's defaults. */
 typedef struct weft_cross_entropy_options {
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     weft_loss_reduction reduction;
@@ -122,7 +122,8 @@ static inline void weft_cross_entropy_options_init(weft_cross_entropy_options *o
  * Targets may also be probabilities: [n, c], of any floating type. Then no row is ignored (WEFT_ERR_INVALID unless
  * `ignore_index` is negative).
  *
- * \param options  NULL: the defaults
+ * \param options  NULL: the mean of all rows. None is ignored, so the ranks need not agree on how many count, and
+ *                 nothing is sent for it
  */
 WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets,
                                          const weft_cross_entropy_options *options);

@@ -213,8 +213,8 @@ static bool take_bound(const char *function, const char *argument, weft_dtype dt
     if (weft_dtype_is_floating(dtype) || has_fraction || wide) {
         return weft_take_number(function, argument, dtype, bound, taken);
     }
-    const double least = dtype == WEFT_U8 ? 0 : dtype == WEFT_I32 ? INT32_MIN : -INFINITY;
-    const double most = dtype == WEFT_U8 ? UINT8_MAX : dtype == WEFT_I32 ? INT32_MAX : INFINITY;
+    const double least = dtype == WEFT_U8 ? 0 : dtype == WEFT_I32 ? INT32_MIN : -HUGE_VAL;
+    const double most = dtype == WEFT_U8 ? UINT8_MAX : dtype == WEFT_I32 ? INT32_MAX : HUGE_VAL;
     *taken = (weft_exact){ fmin(fmax(value, least), most), 0 };
     return true;
 }

@@ -182,7 +182,7 @@ weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets,
                                    const weft_cross_entropy_options *options)
 {
     loss l = cross_entropy("weft_cross_entropy", logits, targets);
-    return set_options(&l, options) ? run(&l) : NULL;
+    return options == NULL || set_options(&l, options) ? run(&l) : NULL;
 }
 
 static loss cross_entropy_backward(const char *function, weft_tensor *gradient, weft_tensor *logits,

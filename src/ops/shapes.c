@@ -186,6 +186,11 @@ weft_tensor *weft_movedim(weft_tensor *a, int num, const int from[], const int t
         bool right = weft_wrap_dim(function, "from", a, from[0]) >= 0 && weft_wrap_dim(function, "to", a, to[0]) >= 0;
         return right ? permute(function, a, dims) : NULL;
     }
+    for (int i = 0; i < num && i < WEFT_MAX_DIMS && from != NULL && to != NULL; i++) {
+        if (weft_check_own_dim(function, "from", a, from[i]) < 0 || weft_check_own_dim(function, "to", a, to[i]) < 0) {
+            return NULL;
+        }
+    }
     if (!weft_check_own_dims(function, a, num, from, source) || !weft_check_own_dims(function, a, num, to, target)) {
         return NULL;
     }

@@ -84,7 +84,7 @@ static void test_operations(void **state)
     GIVES_NULL(weft_norm(matrix, -1, 0, false), INVALID, "weft_norm", "p is");
     GIVES_NULL(weft_fill_inplace(indices, INFINITY), DTYPE, "weft_fill_inplace", "value");
     GIVES_NULL(weft_scale(indices, 1e19), DTYPE, "weft_scale", "factor");
-    GIVES_NULL(weft_clamp(indices, 0.5, 1), DTYPE, "weft_clamp", "least");
+    GIVES_NULL(weft_clamp(indices, 0.5, 1), DTYPE, "weft_clamp", "min");
     GIVES_NULL(weft_eq_scalar(NULL, 1), INVALID, "weft_eq_scalar", "a");
     GIVES_NULL(weft_ge_scalar(dead, 1), INVALID, "weft_ge_scalar", "a");
     PAIR_ROWS(fmax, a, b, NOTHING);
@@ -96,12 +96,12 @@ static void test_operations(void **state)
     GIVES_NULL(weft_bitwise_not(matrix), DTYPE, "weft_bitwise_not", "a");
     GIVES_NULL(weft_bitwise_left_shift(booleans, booleans), DTYPE, "weft_bitwise_left_shift", "a");
     GIVES_NULL(weft_bitwise_right_shift(places, matrix), DTYPE, "weft_bitwise_right_shift", "b");
-    GIVES_NULL(weft_clamp_tensors(matrix, NULL, NULL), INVALID, "weft_clamp_tensors", "least");
-    GIVES_NULL(weft_clamp_tensors(matrix, NULL, dead), INVALID, "weft_clamp_tensors", "most");
-    GIVES_NULL(weft_clamp_tensors(matrix, square, matrix), SHAPE, "weft_clamp_tensors", "least");
-    GIVES_NULL(weft_clamp_tensors(matrix, on_other, NULL), MESH, "weft_clamp_tensors", "least");
-    GIVES_NULL(weft_clamp_tensors(matrix, matrix, on_other), MESH, "weft_clamp_tensors", "most");
-    GIVES_NULL(weft_clamp_tensors(matrix, NULL, on_other), MESH, "weft_clamp_tensors", "most");
+    GIVES_NULL(weft_clamp_tensors(matrix, NULL, NULL), INVALID, "weft_clamp_tensors", "min");
+    GIVES_NULL(weft_clamp_tensors(matrix, NULL, dead), INVALID, "weft_clamp_tensors", "max");
+    GIVES_NULL(weft_clamp_tensors(matrix, square, matrix), SHAPE, "weft_clamp_tensors", "min");
+    GIVES_NULL(weft_clamp_tensors(matrix, on_other, NULL), MESH, "weft_clamp_tensors", "min");
+    GIVES_NULL(weft_clamp_tensors(matrix, matrix, on_other), MESH, "weft_clamp_tensors", "max");
+    GIVES_NULL(weft_clamp_tensors(matrix, NULL, on_other), MESH, "weft_clamp_tensors", "max");
     GIVES_NULL(weft_lerp_tensor(matrix, matrix, NULL), INVALID, "weft_lerp_tensor", "weight");
     GIVES_NULL(weft_lerp_tensor(matrix, matrix, places), DTYPE, "weft_lerp_tensor", "weight");
     GIVES_NULL(weft_masked_fill_tensor(matrix, booleans, matrix), SHAPE, "weft_masked_fill_tensor", "value");
