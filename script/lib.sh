@@ -87,6 +87,30 @@ build() {
     return $status
 }
 
+# check_row NAME: ends the script where no row has that name. Those on a GPU are rows on the stand-in too.
+check_row() {
+    grep -Eq "('name': |\btest\()'${1/#gpu_/device_}'" "$weft_root"/tests/{,*/}meson.build || die "no meson.build in tests/ has a row $1"
+}
+
+# list_tests FOLDER [MESON-TEST-OPTION...]: the tests of that build that were asked for: all, or those in `names`, on any number of
+# processes; with device_all=yes also their other runs.
+list_tests() {
+    local directory=$1 name wanted
+    shift
+    meson test -C "$directory" --no-rebuild --list "$@" 2>/dev/null | sed -n 's/^.* \/ //p; t; s/^weft:\(.*\)$/\1/p' |
+        while read -r name; do
+            if [ ${#names[@]} = 0 ]; then
+                echo "$name"
+            fi
+            for wanted in "${names[@]}"; do
+                case $name in
+                    "$wanted" | "$wanted"-on-* | "$wanted"-forwards | "$wanted"-backwards | "$wanted"-shuffled | "$wanted"-sample) echo "$name" ;;
+                    "$wanted"-*) [ $device_all = no ] || echo "$name" ;;
+                esac
+            done
+        done
+}
+
 count_gpus() {
     { nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true
 }
