@@ -75,7 +75,7 @@ use_starpu() {
 }
 
 # build FOLDER [MESON-OPTION...]: sets FOLDER of the checkout up when it is new, or was set up with other options or
-# another StarPU, and compiles there: all of it, or the target $build_only. Says nothing when there is nothing to do. Two
+# another StarPU, and compiles there: all of it, or the target $build_only, or nothing. Says nothing when there is nothing to do. Two
 # at once take turns.
 build() {
     local directory=$weft_root/$1 status=0
@@ -139,6 +139,7 @@ build_locked() {
             meson setup "${again[@]}" "$directory" "$weft_root" "${options[@]}" || return 1
         printf '%s\n' "${options[*]}" >"$stamp"
     fi
+    [ "${build_only-}" != nothing ] || return 0
     local targets=() time='three minutes'
     read -ra targets <<<"${build_only:-all}"
     [ "${targets[0]}" = all ] || time='a minute'
