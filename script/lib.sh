@@ -75,7 +75,7 @@ use_starpu() {
 }
 
 # build FOLDER [MESON-OPTION...]: sets FOLDER of the checkout up when it is new, or was set up with other options or
-# another StarPU, and compiles there: all of it, or the target $build_only. Says nothing when there is nothing to do. Two
+# another StarPU, and compiles there: all of it, or the target $build_only, or nothing. Says nothing when there is nothing to do. Two
 # at once take turns.
 build() {
     local directory=$weft_root/$1 status=0
@@ -85,6 +85,30 @@ build() {
     build_locked "$directory" "$@" 8>&- || status=1
     exec 8>&-
     return $status
+}
+
+# check_row NAME: ends the script where no row has that name. Those on a GPU are rows on the stand-in too.
+check_row() {
+    grep -Eq "('name': |\btest\()'${1/#gpu_/device_}'" "$weft_root"/tests/{,*/}meson.build || die "no meson.build in tests/ has a row $1"
+}
+
+# list_tests FOLDER [MESON-TEST-OPTION...]: the tests of that build that were asked for: all, or those in `names`, on any number of
+# processes; with device_all=yes also their other runs.
+list_tests() {
+    local directory=$1 name wanted
+    shift
+    meson test -C "$directory" --no-rebuild --list "$@" 2>/dev/null | sed -n 's/^.* \/ //p; t; s/^weft:\(.*\)$/\1/p' |
+        while read -r name; do
+            if [ ${#names[@]} = 0 ]; then
+                echo "$name"
+            fi
+            for wanted in "${names[@]}"; do
+                case $name in
+                    "$wanted" | "$wanted"-on-* | "$wanted"-forwards | "$wanted"-backwards | "$wanted"-shuffled | "$wanted"-sample) echo "$name" ;;
+                    "$wanted"-*) [ $device_all = no ] || echo "$name" ;;
+                esac
+            done
+        done
 }
 
 count_gpus() {
@@ -115,6 +139,7 @@ build_locked() {
             meson setup "${again[@]}" "$directory" "$weft_root" "${options[@]}" || return 1
         printf '%s\n' "${options[*]}" >"$stamp"
     fi
+    [ "${build_only-}" != nothing ] || return 0
     local targets=() time='three minutes'
     read -ra targets <<<"${build_only:-all}"
     [ "${targets[0]}" = all ] || time='a minute'

@@ -395,10 +395,11 @@ static char *divide_memory(job *j)
     for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
         total += (size_t)blocks[i].count * j->size;
     }
-    char *memory = malloc(total), *at = memory + 2 * ROWS * sizeof(double);
+    char *memory = malloc(total);
     if (memory == NULL) {
         return NULL;
     }
+    char *at = memory + 2 * ROWS * sizeof(double);
     j->most = (double *)memory;
     j->sum = j->most + ROWS;
     for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {

@@ -38,7 +38,8 @@ static double far_weight(double x)
 /* `beyond`: the distance from the last tap that is not after the position, 0 to 1. */
 static double weight_of(int taps, int tap, double beyond)
 {
-    double distance = fabs(tap - (taps / 2 - 1) - beyond);
+    const int middle = taps / 2 - 1;
+    double distance = fabs(tap - middle - beyond);
     return taps == 2 ? 1 - distance : distance <= 1 ? near_weight(distance) : far_weight(distance);
 }
 
@@ -46,12 +47,12 @@ void weft_kernel_interpolation(const weft_kernel_call *call)
 {
     const weft_view *out = &call->output;
     const double *scalars = call->scalars, last = scalars[WEFT_INTERPOLATION_SIZE] - 1;
-    const int taps = (int)scalars[WEFT_INTERPOLATION_TAPS], tap = (int)scalars[WEFT_INTERPOLATION_TAP];
+    const int taps = (int)scalars[WEFT_INTERPOLATION_TAPS], tap = (int)scalars[WEFT_INTERPOLATION_TAP], middle = taps / 2 - 1;
     for (int64_t row = 0; row < weft_view_rows(out); row++) {
         void *target = weft_view_row(out, row, NULL);
         double position = position_of(scalars, out->offset[0] + row), before = fmin(floor(position), last);
         if (out->dtype == WEFT_I64) {
-            double index = taps == 1 ? before : before + tap - (taps / 2 - 1);
+            double index = taps == 1 ? before : before + tap - middle;
             *(int64_t *)target = (int64_t)fmin(fmax(index, 0), last);
             continue;
         }

@@ -1,7 +1,7 @@
 /* The devices of this machine, and the names of their errors. */
-#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
+#include "codelets/cuda/blas_library.h"
 #include "codelets/cuda/kernels.h"
 
 int weft_cuda_count_devices(void)
@@ -38,8 +38,32 @@ int weft_cuda_stream_status(int device, void *stream)
     }
 }
 
+/* As cublasGetStatusName() has it, which is in the library. */
+static const char *blas_status_name(int status)
+{
+    switch (status) {
+#define NAME(status) \
+    case status:     \
+        return #status;
+        NAME(CUBLAS_STATUS_NOT_INITIALIZED)
+        NAME(CUBLAS_STATUS_ALLOC_FAILED)
+        NAME(CUBLAS_STATUS_INVALID_VALUE)
+        NAME(CUBLAS_STATUS_ARCH_MISMATCH)
+        NAME(CUBLAS_STATUS_MAPPING_ERROR)
+        NAME(CUBLAS_STATUS_EXECUTION_FAILED)
+        NAME(CUBLAS_STATUS_INTERNAL_ERROR)
+        NAME(CUBLAS_STATUS_NOT_SUPPORTED)
+        NAME(CUBLAS_STATUS_LICENSE_ERROR)
+#undef NAME
+    default:
+        return "an unknown status of cuBLAS";
+    }
+}
+
 const char *weft_cuda_error_name(int failed)
 {
-    return failed >= WEFT_CUDA_CUBLAS ? cublasGetStatusName((cublasStatus_t)(failed - WEFT_CUDA_CUBLAS))
-                                      : cudaGetErrorName((cudaError_t)failed);
+    if (failed == WEFT_CUDA_NO_CUBLAS) {
+        return "ld.so finds no " WEFT_BLAS_NAME " with the functions that weft needs";
+    }
+    return failed >= WEFT_CUDA_CUBLAS ? blas_status_name(failed - WEFT_CUDA_CUBLAS) : cudaGetErrorName((cudaError_t)failed);
 }

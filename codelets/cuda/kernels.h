@@ -8,7 +8,7 @@ WEFT_BEGIN_DECLS
 
 /* Error words of one task, at most, and of a queue whose owner does not say how many. */
 enum { WEFT_CUDA_TASK_ERRORS = 32, WEFT_CUDA_ERRORS = 2 * WEFT_CUDA_TASK_ERRORS };
-enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_CUBLAS = 1 << 16 };
+enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_CUBLAS = 1 << 16, WEFT_CUDA_NO_CUBLAS = 1 << 17 };
 
 /* A stream, and memory for what its kernels need beside their operands: begins with the stream and zeros; used by one
  * thread, with the stream's device as the current one. */
@@ -25,7 +25,7 @@ typedef struct weft_cuda_queue {
     int num_errors; /* set by the owner, before the first kernel; 0: WEFT_CUDA_ERRORS */
     /* Set by a launch whose kernel can find invalid values: that kernel's error, to be read after the stream's work. */
     weft_device_error *pending;
-    /* For products: cuBLAS' handle, created with the first one; its stream and device; and memory (products.h). */
+    /* For products: cuBLAS and its handle, opened and created with the first one; its stream and device; and memory (products.h). */
     void *blas, *blas_stream, *workspace;
     size_t workspace_bytes;
     int device;
@@ -50,8 +50,8 @@ void weft_cuda_queue_free(weft_cuda_queue *queue);
 void weft_cuda_products_free(weft_cuda_queue *queue);
 
 /* Launches the kernel of a task whose operands are addresses in the device's memory; does not wait. Returns a
- * cudaError_t, or WEFT_CUDA_CUBLAS and a cublasStatus_t; 0 if it was launched. The task's arguments are read before it
- * returns; run->error is not written. */
+ * cudaError_t, or WEFT_CUDA_CUBLAS and a cublasStatus_t, or WEFT_CUDA_NO_CUBLAS; 0 if it was launched. The task's arguments are
+ * read before it returns; run->error is not written. */
 typedef int (*weft_cuda_run)(const weft_task_run *run, weft_cuda_queue *queue);
 
 /* NULL: the kernel runs on CPUs only. All are NULL in a build without CUDA (none.c). */

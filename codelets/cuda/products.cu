@@ -1,8 +1,9 @@
 /* Products: cuBLAS on the queue's stream, and kernels for integers and addends. */
 #include "codelets/cuda/products.h"
 
-#include <cublas_v2.h>
+#include <stdlib.h>
 
+#include "codelets/cuda/blas_library.h"
 #include "codelets/cuda/convert.h"
 
 extern "C" {
@@ -13,6 +14,12 @@ namespace
 {
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */
+
+/* What a queue has of cuBLAS'. */
+struct queue_blas {
+    weft_blas_library library;
+    cublasHandle_t handle;
+};
 
 int of_status(cublasStatus_t status)
 {
@@ -39,21 +46,38 @@ int allocate_workspace(weft_cuda_queue *queue)
     return (int)failed;
 }
 
+/* Opens the library and creates the handle. */
+int create(weft_cuda_queue *queue)
+{
+    queue_blas *blas = (queue_blas *)calloc(1, sizeof(*blas));
+    if (blas == NULL || !weft_blas_load(&blas->library)) {
+        free(blas);
+        return WEFT_CUDA_NO_CUBLAS;
+    }
+    cudaGetDevice(&queue->device);
+    int failed = of_status(blas->library.Create_v2(&blas->handle));
+    if (failed != 0) {
+        weft_blas_unload(&blas->library);
+        free(blas);
+        return failed;
+    }
+    queue->blas = blas;
+    /* Single precision is single precision, unless TF32 is wanted; sums of 16-bit types are not rounded between. */
+    int mode = (queue->tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH) | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    return of_status(blas->library.SetMathMode(blas->handle, (cublasMath_t)mode));
+}
+
 /* Creates the handle for the first product. Setting a stream takes the workspace away, so both are set together, once. */
-int begin(weft_cuda_queue *queue, cublasHandle_t *handle)
+int begin(weft_cuda_queue *queue)
 {
     int failed = allocate_workspace(queue);
     if (failed == 0 && queue->blas == NULL) {
-        cudaGetDevice(&queue->device);
-        failed = of_status(cublasCreate((cublasHandle_t *)&queue->blas));
-        /* Single precision is single precision, unless TF32 is wanted; sums of 16-bit types are not rounded between. */
-        int mode = (queue->tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH) | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
-        failed = failed != 0 ? failed : of_status(cublasSetMathMode((cublasHandle_t)queue->blas, (cublasMath_t)mode));
+        failed = create(queue);
     }
-    *handle = (cublasHandle_t)queue->blas;
     if (failed == 0 && queue->blas_stream != queue->stream) {
-        failed = of_status(cublasSetStream(*handle, (cudaStream_t)queue->stream));
-        failed = failed != 0 ? failed : of_status(cublasSetWorkspace(*handle, queue->workspace, queue->workspace_bytes));
+        const queue_blas *blas = (const queue_blas *)queue->blas;
+        failed = of_status(blas->library.SetStream_v2(blas->handle, (cudaStream_t)queue->stream));
+        failed = failed != 0 ? failed : of_status(blas->library.SetWorkspace_v2(blas->handle, queue->workspace, queue->workspace_bytes));
         queue->blas_stream = failed == 0 ? queue->stream : NULL;
     }
     return failed;
@@ -86,11 +110,11 @@ int64_t stride_of(int64_t stride, int64_t rows, int64_t columns)
 int multiply_floating(const weft_device_products *p, weft_cuda_queue *queue)
 {
     const weft_gemm *g = &p->gemm;
-    cublasHandle_t handle;
-    int failed = begin(queue, &handle);
+    int failed = begin(queue);
     if (failed != 0) {
         return failed;
     }
+    const queue_blas *blas = (const queue_blas *)queue->blas;
     float alpha = (float)g->alpha, beta = (float)g->beta;
     bool wide = g->dtype == WEFT_F64;
     const void *scales[] = { wide ? (const void *)&g->alpha : &alpha, wide ? (const void *)&g->beta : &beta };
@@ -99,9 +123,9 @@ int multiply_floating(const weft_device_products *p, weft_cuda_queue *queue)
     int64_t ldc = stride_of(g->ldc, g->m, g->n);
     cudaDataType inputs = type_of(p->input_type), output = type_of(type_of_c(p));
     cublasComputeType_t arithmetic = wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
-    return of_status(cublasGemmStridedBatchedEx_64(handle, operation_of(g->transpose_b), operation_of(g->transpose_a), g->n, g->m,
-                                                   g->k, scales[0], p->b, inputs, ldb, p->b_step, p->a, inputs, lda, p->a_step,
-                                                   scales[1], p->c, output, ldc, p->c_step, p->count, arithmetic, CUBLAS_GEMM_DEFAULT));
+    return of_status(blas->library.GemmStridedBatchedEx_64(
+        blas->handle, operation_of(g->transpose_b), operation_of(g->transpose_a), g->n, g->m, g->k, scales[0], p->b, inputs, ldb,
+        p->b_step, p->a, inputs, lda, p->a_step, scales[1], p->c, output, ldc, p->c_step, p->count, arithmetic, CUBLAS_GEMM_DEFAULT));
 }
 
 /* ---- integers ------------------------------------------------------------------------------------------ */
@@ -285,8 +309,7 @@ int weft_cuda_matmul(const weft_task_run *run, weft_cuda_queue *queue)
 
 void weft_cuda_products_start(weft_cuda_queue *queue)
 {
-    cublasHandle_t handle;
-    begin(queue, &handle);
+    begin(queue);
 }
 
 int weft_cuda_scratch(weft_cuda_queue *queue, void **scratch, size_t *bytes)
@@ -299,11 +322,14 @@ int weft_cuda_scratch(weft_cuda_queue *queue, void **scratch, size_t *bytes)
 
 void weft_cuda_products_free(weft_cuda_queue *queue)
 {
+    queue_blas *blas = (queue_blas *)queue->blas;
     int before = 0;
-    if (queue->blas != NULL && cudaGetDevice(&before) == cudaSuccess) {
+    if (blas != NULL && cudaGetDevice(&before) == cudaSuccess) {
         cudaSetDevice(queue->device);
-        cublasDestroy((cublasHandle_t)queue->blas);
+        blas->library.Destroy_v2(blas->handle);
         cudaSetDevice(before);
+        weft_blas_unload(&blas->library);
     }
+    free(blas);
     cudaFree(queue->workspace); /* no memory: nothing */
 }

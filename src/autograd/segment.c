@@ -326,7 +326,7 @@ static bool pass_back(const weft_pass *outer, weft_tape_node *node, const bool w
                       weft_tensor *gradients[])
 {
     int total = node->num_inputs, own = node->segment->num_inputs;
-    weft_tape_value **values = calloc((size_t)(total + node->num_outputs), sizeof(*values)), **ends = values + total;
+    weft_tape_value **values = calloc((size_t)(total + node->num_outputs), sizeof(*values)), **ends = values == NULL ? NULL : values + total;
     aside *asides = calloc((size_t)total + 1, sizeof(*asides));
     bool done = values != NULL && asides != NULL;
     if (!done) {
@@ -365,7 +365,7 @@ static bool differentiate(const weft_pass *pass, weft_tape_node *node, const boo
         return false;
     }
     weft_tensor **inputs = calloc((size_t)node->num_inputs + (size_t)node->num_outputs, sizeof(*inputs)),
-                **outputs = inputs + node->num_inputs;
+                **outputs = inputs == NULL ? NULL : inputs + node->num_inputs;
     if (inputs == NULL) {
         weft_fail(WEFT_ERR_NOMEM, pass->function, "no memory for a segment's gradients");
         return false;

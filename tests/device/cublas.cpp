@@ -1,4 +1,4 @@
-/* The part of cuBLAS that weft calls, and the functions by which StarPU is linked to it: products on the stand-in's
+/* The part of cuBLAS that weft calls, and the functions by which some StarPUs are linked to it: products on the stand-in's
  * streams, in the devices' process. Sums are in double precision, rounded once. */
 #include <cublas_v2.h>
 

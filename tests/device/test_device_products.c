@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "codelets/cuda/blas_library.h"
+
 enum { SIZE = 24 };
 #define CASES share_of(150)
 
@@ -212,8 +214,35 @@ static void test_no_handle(void **state)
     assert_string_equal(weft_cuda_error_name(failed), "CUBLAS_STATUS_ALLOC_FAILED");
     weft_cuda_queue_free(&queue);
     assert_string_equal(weft_cuda_error_name(cudaErrorIllegalAddress), "cudaErrorIllegalAddress");
+    assert_string_equal(weft_cuda_error_name(WEFT_CUDA_CUBLAS + 12345), "an unknown status of cuBLAS");
 }
 #endif
+
+/* The linker's: what weft calls. */
+static bool no_cublas;
+void *__real_dlopen(const char *file, int flags);
+void *__wrap_dlopen(const char *file, int flags);
+
+void *__wrap_dlopen(const char *file, int flags)
+{
+    return no_cublas && strcmp(file, WEFT_BLAS_NAME) == 0 ? NULL : __real_dlopen(file, flags);
+}
+
+static void test_no_library(void **state)
+{
+    (void)state;
+    weft_gemm_args args = { .base.dtype = WEFT_F64, .input_type = WEFT_F64,
+                            .gemm = { .dtype = WEFT_F64, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1 } };
+    weft_task_run run = { .kernel = WEFT_KERNEL_matmul, .arguments = &args, .num_operands = 3, .operands = memory.device };
+    weft_cuda_queue queue = { .stream = memory.stream };
+    no_cublas = true;
+    int failed = weft_cuda_matmul(&run, &queue);
+    no_cublas = false;
+    assert_int_equal(failed, WEFT_CUDA_NO_CUBLAS);
+    assert_non_null(strstr(weft_cuda_error_name(failed), WEFT_BLAS_NAME));
+    assert_int_equal(weft_cuda_matmul(&run, &queue), 0); /* the next product tries again */
+    weft_cuda_queue_free(&queue);
+}
 
 int main(void)
 {
@@ -223,6 +252,7 @@ int main(void)
 #ifndef WEFT_TEST_GPU
         cmocka_unit_test(test_no_handle),
 #endif
+        cmocka_unit_test(test_no_library),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

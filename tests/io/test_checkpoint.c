@@ -394,6 +394,29 @@ static void test_contents(void **state)
     }
     assert_null(weft_checkpoint_metadata(file, "other"));
     assert_no_error();
+    /* Questions that no file answers. */
+    const char *text = "untouched";
+    assert_int_equal(weft_checkpoint_tensor(file, 2, &entry), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "weft_checkpoint_tensor: index is 2, and there are 2");
+    assert_int_equal(weft_checkpoint_tensor(file, -1, &entry), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "index is -1");
+    assert_int_equal(weft_checkpoint_tensor(file, 0, NULL), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "entry is NULL");
+    assert_int_equal(weft_checkpoint_key(file, 2, &text, &text), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "index is 2, and there are 2");
+    assert_int_equal(weft_checkpoint_key(file, 0, &text, NULL), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "value is NULL");
+    assert_int_equal(weft_checkpoint_key(file, 0, NULL, &text), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "key is NULL");
+    assert_string_equal(text, "untouched");
+    assert_int_equal(weft_checkpoint_index(file, NULL), -1);
+    assert_error(WEFT_ERR_INVALID, "name is NULL");
+    assert_null(weft_checkpoint_metadata(file, NULL));
+    assert_error(WEFT_ERR_INVALID, "key is NULL");
+    assert_null(weft_checkpoint_open(NULL));
+    assert_error(WEFT_ERR_INVALID, "path is NULL");
+    assert_null(weft_checkpoint_open(""));
+    assert_error(WEFT_ERR_INVALID, "path is empty");
     assert_int_equal(weft_checkpoint_random_states(file), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "weft_checkpoint_random_states");
     assert_int_equal(weft_checkpoint_close(file), WEFT_OK);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine/machine.h"
+#include "machine/model.h"
 
 static double random_figure(prng *random)
 {
@@ -295,9 +295,90 @@ static void messages_are_well_above_their_overhead(void **state)
     }
 }
 
+/* ---- machines for predictions -------------------------------------------------------------------------- */
+
+/* The built-in figures and these lines. */
+static bool read_model(const char *lines, weft_machine_model *model, char *why, size_t size)
+{
+    char text[2048];
+    const weft_machine machine = WEFT_MACHINE_DEFAULT;
+    size_t length = written(&machine, text, sizeof(text));
+    length -= strlen("end\n");
+    snprintf(text + length, sizeof(text) - length, "%s", lines);
+    FILE *file = fmemopen(text, strlen(text), "r");
+    assert_non_null(file);
+    bool whole = weft_machine_model_read(file, model, why, size);
+    fclose(file);
+    return whole;
+}
+
+static void rates_stand_between_figures_and_end(void **state)
+{
+    (void)state;
+    const weft_machine machine = WEFT_MACHINE_DEFAULT;
+    const weft_machine_model own = weft_machine_model_of(&machine);
+    weft_machine_model model;
+    char why[128] = "";
+    assert_true(read_model("end\n", &model, why, sizeof(why)));
+    assert_memory_equal(&model, &own, sizeof(own));
+    assert_true(read_model("workers 4\nf64_flops_per_us 12.5\nsubmit_us 0\nend\n", &model, why, sizeof(why)));
+    assert_true(model.workers == 4 && model.f64_flops_per_us == 12.5 && model.submit_us == 0);
+    assert_true(model.f16_flops_per_us == own.f16_flops_per_us && model.random_bytes_per_us == own.random_bytes_per_us);
+    /* What is written reads back. */
+    char text[2048];
+    FILE *file = fmemopen(text, sizeof(text), "w+");
+    assert_non_null(file);
+    assert_true(weft_machine_model_write(&model, file));
+    rewind(file);
+    weft_machine_model again;
+    assert_true(weft_machine_model_read(file, &again, why, sizeof(why)));
+    fclose(file);
+    assert_true(again.workers == 4 && again.f64_flops_per_us == 12.5 && again.submit_us == 0);
+}
+
+static void broken_models_are_refused_with_a_reason(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *lines, *why;
+    } cases[] = {
+        { "", "the line \"end\" is missing" },
+        { "workers 4\n", "the line \"end\" is missing" },
+        { "workers\n", "workers has no number" },
+        { "workers four\nend\n", "workers is \"four\", which is no number" },
+        { "workers -1\nend\n", "workers is \"-1\", which is no number" },
+        { "workers 1.\nend\n", "workers is \"1.\", which is no number" },
+        { "workers 1.1234567\nend\n", "which is no number" },
+        { "workers 1234567890\nend\n", "which is no number" },
+        { "wheels 4\nend\n", "there is no figure \"wheels\"" },
+        { "f64_flops_per_us 0\nend\n", "f64_flops_per_us is 0, expected more than 0" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        weft_machine_model model, before;
+        memset(&model, 7, sizeof(model));
+        before = model;
+        char why[128] = "";
+        assert_false(read_model(cases[i].lines, &model, why, sizeof(why)));
+        if (strstr(why, cases[i].why) == NULL) {
+            fail_msg("\"%s\": \"%s\" has no \"%s\"", cases[i].lines, why, cases[i].why);
+        }
+        assert_memory_equal(&model, &before, sizeof(model));
+    }
+    char why[128] = "";
+    weft_machine_model model;
+    char nothing[] = "weft-machine 1\n";
+    FILE *file = fmemopen(nothing, strlen(nothing), "r");
+    assert_non_null(file);
+    assert_false(weft_machine_model_read(file, &model, why, sizeof(why)));
+    fclose(file);
+    assert_non_null(strstr(why, "it does not begin with the figures"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rates_stand_between_figures_and_end),
+        cmocka_unit_test(broken_models_are_refused_with_a_reason),
         cmocka_unit_test(what_is_written_reads_back),
         cmocka_unit_test(a_part_of_a_file_is_none),
         cmocka_unit_test(texts_that_are_no_machine),

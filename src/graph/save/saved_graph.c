@@ -217,7 +217,8 @@ static weft_status make_call(const remaking *m, int number)
 {
     const weft_saved_call *c = (const weft_saved_call *)m->segment->calls.items + number;
     size_t count = (size_t)(c->num_tensors + c->num_outputs);
-    weft_tensor **tensors = calloc(count + WEFT_MAX_OUTPUTS, sizeof(*tensors)), **outputs = tensors + c->num_tensors;
+    weft_tensor **tensors = calloc(count + WEFT_MAX_OUTPUTS, sizeof(*tensors)),
+                **outputs = tensors == NULL ? NULL : tensors + c->num_tensors;
     weft_call call;
     weft_call_details details;
     if (tensors == NULL) {

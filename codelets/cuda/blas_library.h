@@ -1,0 +1,34 @@
+/* cuBLAS' functions. The library is opened by the first product on a device, so a weft that was built with CUDA does not map cuBLAS
+ * (600 MB with cuBLASLt, which it needs) into programs that use no device. */
+#ifndef WEFT_CODELETS_CUDA_BLAS_LIBRARY_H
+#define WEFT_CODELETS_CUDA_BLAS_LIBRARY_H
+
+#include <cublas_v2.h>
+#include <stdbool.h>
+#include <weft/base.h>
+
+WEFT_BEGIN_DECLS
+
+#define WEFT_BLAS_FUNCTIONS(each)                                                                              \
+    each(Create_v2) each(Destroy_v2) each(SetStream_v2) each(SetWorkspace_v2) each(SetMathMode)                \
+    each(GemmStridedBatchedEx_64)
+
+typedef struct weft_blas_library {
+    void *handle;
+#define WEFT_BLAS_POINTER(name) __typeof__(cublas##name) *name;
+    WEFT_BLAS_FUNCTIONS(WEFT_BLAS_POINTER)
+#undef WEFT_BLAS_POINTER
+} weft_blas_library;
+
+/* The library's name: the version of the headers. */
+#define WEFT_BLAS_TEXT(words) #words
+#define WEFT_BLAS_FILE(major) "libcublas.so." WEFT_BLAS_TEXT(major)
+#define WEFT_BLAS_NAME WEFT_BLAS_FILE(CUBLAS_VER_MAJOR)
+
+/* False: there is none, or one without these functions. */
+bool weft_blas_load(weft_blas_library *library);
+void weft_blas_unload(weft_blas_library *library);
+
+WEFT_END_DECLS
+
+#endif
