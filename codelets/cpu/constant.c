@@ -15,11 +15,22 @@ FILL(32, uint32_t)
 FILL(16, uint16_t)
 FILL(8, uint8_t)
 
+static void fill_pairs(uint64_t *out, int64_t count, uint64_t bits)
+{
+    for (int64_t i = 0; i < count; i++) {
+        out[2 * i] = bits;
+        out[2 * i + 1] = 0;
+    }
+}
+
 void weft_cpu_constant(const weft_task_run *run)
 {
     const weft_constant_args *args = run->arguments;
     uint64_t bits = weft_constant_bits(args->base.dtype, args->value);
     switch (weft_dtype_size(args->base.dtype)) {
+    case 16:
+        fill_pairs(run->operands[0], args->count, bits);
+        break;
     case 8:
         fill_64(run->operands[0], args->count, bits);
         break;

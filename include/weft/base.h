@@ -98,7 +98,9 @@ typedef enum weft_status {
 /** Returns a short English text for a status ("shape mismatch"). Never NULL; static storage. */
 WEFT_API const char *weft_status_string(weft_status status);
 
-/** Element types. WEFT_BF16 and WEFT_F16 are stored as 16 bits, WEFT_BOOL as one byte (0 or 1). */
+/** Element types. WEFT_BF16 and WEFT_F16 are stored as 16 bits, WEFT_BOOL as one byte (0 or 1). WEFT_C64 and WEFT_C128 are
+ * pairs of WEFT_F32 and of WEFT_F64, the real part first, as C99's `float complex`, Fortran and NumPy have them
+ * (<weft/complex.h>). */
 typedef enum weft_dtype
 #ifdef __cplusplus
     : unsigned int /* as in C: also with ::WEFT_WITH_GRAD */
@@ -111,16 +113,18 @@ typedef enum weft_dtype
     WEFT_I64,
     WEFT_I32,
     WEFT_U8,
-    WEFT_BOOL
+    WEFT_BOOL,
+    WEFT_C64,
+    WEFT_C128
 } weft_dtype;
 
 /** Number of values of ::weft_dtype: valid types are 0 to WEFT_DTYPE_COUNT - 1. */
-#define WEFT_DTYPE_COUNT 8
+#define WEFT_DTYPE_COUNT 10
 
 /** Combine this flag with the dtype (by |) to make the new tensor a leaf, as if you called weft_set_requires_grad()
  * right after (<weft/autograd.h>). It works with the functions that make a tensor of nothing or of your memory: the
  * factories (random ones too), weft_fake(), weft_distribute(), weft_from_local() and its variants, weft_from_boxes(),
- * weft_from_dlpack(). WEFT_ERR_DTYPE if the type is not floating; then no tensor is made. The flag does not become
+ * weft_from_dlpack(). WEFT_ERR_DTYPE if the type is neither floating nor complex; then no tensor is made. The flag does not become
  * part of the tensor's type.
  *
  *     weft_tensor *w = weft_randn(WEFT_F32 | WEFT_WITH_GRAD, 2, shape, mesh, by_rows);
@@ -131,7 +135,8 @@ typedef enum weft_dtype
 /** Returns the bytes of one element; 0 if the value is not a ::weft_dtype. */
 WEFT_API size_t weft_dtype_size(weft_dtype dtype);
 
-/** Returns "f64", "f32", "bf16", "f16", "i64", "i32", "u8" or "bool"; "?" if the value is not a ::weft_dtype. */
+/** Returns "f64", "f32", "bf16", "f16", "i64", "i32", "u8", "bool", "c64" or "c128"; "?" if the value is not a ::weft_dtype.
+ */
 WEFT_API const char *weft_dtype_name(weft_dtype dtype);
 
 WEFT_END_DECLS

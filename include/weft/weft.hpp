@@ -528,7 +528,7 @@ namespace operand {
 inline tensor number(const tensor &a, double value)
 {
     const weft_dtype type = a.dtype();
-    const bool floating = type == WEFT_F64 || type == WEFT_F32 || type == WEFT_BF16 || type == WEFT_F16;
+    const bool floating = type != WEFT_I64 && type != WEFT_I32 && type != WEFT_U8 && type != WEFT_BOOL; /* or complex */
     const bool whole = !floating && std::floor(value) == value && std::fabs(value) < 9007199254740992.0;
     return full(floating ? WEFT_F64 : whole ? WEFT_I64 : WEFT_F32, shape(nullptr, 0), value, {}, a.mesh());
 }

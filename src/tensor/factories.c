@@ -15,8 +15,8 @@ bool weft_check_given_type(const char *function, weft_dtype given)
     if (!weft_check_dtype(function, dtype)) {
         return false;
     }
-    if (dtype != given && !weft_dtype_is_floating(dtype)) {
-        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s with WEFT_WITH_GRAD, expected a floating type", weft_dtype_name(dtype));
+    if (dtype != given && !weft_dtype_has_gradient(dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s with WEFT_WITH_GRAD, expected a floating or complex type", weft_dtype_name(dtype));
         return false;
     }
     return true;
