@@ -15,7 +15,7 @@ NUMBERS = {"int": "c_int", "unsigned": "c_uint", "int64_t": "c_int64", "uint64_t
            "double": "c_double", "bool": "c_bool", "char": "c_char"}
 
 # Functions of these headers work on tensors alone, and are made here. The others are written by hand.
-HEADERS = ["elementwise", "reductions", "indexing", "shapes", "products", "images", "nn", "losses", "random", "tensor"]
+HEADERS = ["elementwise", "complex", "reductions", "indexing", "shapes", "products", "images", "nn", "losses", "random", "tensor"]
 # Written by hand in tensor.py, arrays.py or random.py, because Python has habits of its own there.
 BY_HAND = {"weft_scope_keep", "weft_from_local", "weft_from_local_even", "weft_from_local_ex", "weft_distribute", "weft_redistribute",
            "weft_tensor_unflatten", "weft_split", "weft_chunk", "weft_cross_entropy", "weft_scale", "weft_add_scalar",
@@ -302,7 +302,8 @@ class Function:
         return "\n".join(out)
 
 
-TYPES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16", "I64": "int64", "I32": "int32", "U8": "uint8", "BOOL": "bool"}
+TYPES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16", "I64": "int64", "I32": "int32", "U8": "uint8", "BOOL": "bool", "C64": "complex64",
+         "C128": "complex128"}
 
 
 def docstring(doc):

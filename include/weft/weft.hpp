@@ -28,6 +28,7 @@
 #define WEFT_WEFT_HPP
 
 #include <cmath>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -455,6 +456,8 @@ template <typename Function> tensor call(Function function)
 template <typename T> struct dtype_of;
 template <> struct dtype_of<double> { static constexpr weft_dtype value = WEFT_F64; };
 template <> struct dtype_of<float> { static constexpr weft_dtype value = WEFT_F32; };
+template <> struct dtype_of<std::complex<double>> { static constexpr weft_dtype value = WEFT_C128; };
+template <> struct dtype_of<std::complex<float>> { static constexpr weft_dtype value = WEFT_C64; };
 template <> struct dtype_of<std::int64_t> { static constexpr weft_dtype value = WEFT_I64; };
 template <> struct dtype_of<std::int32_t> { static constexpr weft_dtype value = WEFT_I32; };
 template <> struct dtype_of<std::uint8_t> { static constexpr weft_dtype value = WEFT_U8; };

@@ -10,12 +10,12 @@ import numpy
 
 from . import _api, _library
 from ._layouts import (DTYPES, WITH_GRAD, Axes, Cyclic, DType, Mesh, Partial, Placement, Placements, Replicate, Shard, _Counted, _placement, _placement_array, _texts,
-                       axes, bfloat16, bool_, current_mesh, dtype_of, float16, float32, float64, int32, int64, int64s, ints, many, resolve, same_length,
+                       axes, bfloat16, bool_, complex64, complex128, current_mesh, dtype_of, float16, float32, float64, int32, int64, int64s, ints, many, resolve, same_length,
                        sized, spread, uint8)
 from ._library import asked, check, choose, ended, failure, kept, lib as _lib, raised, settle_tensor, text_of, world
 
 __all__ = ["DTYPES", "WITH_GRAD", "Axes", "Cyclic", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor", "axes", "bfloat16",
-           "bool_", "borrowed", "check", "check_call", "choose", "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
+           "bool_", "borrowed", "check", "check_call", "choose", "complex64", "complex128", "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
            "int32", "int64", "int64s", "ints", "made", "many", "operands", "resolve", "same_length", "sized", "spread", "tensor", "tensors", "uint8"]
 
 

@@ -22,7 +22,7 @@ WITH_GRAD = _api.WITH_GRAD
 
 # ---- element types ----
 class DType(int):
-    """An element type: float64, float32, bfloat16, float16, int64, int32, uint8 or bool."""
+    """An element type: float64, float32, bfloat16, float16, int64, int32, uint8, bool, complex64 or complex128."""
 
     name: str
     itemsize: int
@@ -67,7 +67,8 @@ float64, float32 = _dtype(_kinds.F64, "float64", "f8"), _dtype(_kinds.F32, "floa
 bfloat16, float16 = _dtype(_kinds.BF16, "bfloat16", None), _dtype(_kinds.F16, "float16", "f2")
 int64, int32, uint8 = _dtype(_kinds.I64, "int64", "i8"), _dtype(_kinds.I32, "int32", "i4"), _dtype(_kinds.U8, "uint8", "u1")
 bool_ = _dtype(_kinds.BOOL, "bool", "?")
-DTYPES = [float64, float32, bfloat16, float16, int64, int32, uint8, bool_]
+complex64, complex128 = _dtype(_kinds.C64, "complex64", "c8"), _dtype(_kinds.C128, "complex128", "c16")
+DTYPES = [float64, float32, bfloat16, float16, int64, int32, uint8, bool_, complex64, complex128]
 _of_numpy = {dtype.numpy: dtype for dtype in DTYPES if dtype.numpy is not None}
 
 

@@ -435,7 +435,7 @@ def isdtype(dtype: DType, kind: Any) -> bool:
     if isinstance(kind, DType):
         return dtype is kind
     sets = {"bool": ["bool"], "signed integer": ["int64", "int32"], "unsigned integer": ["uint8"], "integral": ["int64", "int32", "uint8"],
-            "real floating": ["float64", "float32", "bfloat16", "float16"], "complex floating": [],
+            "real floating": ["float64", "float32", "bfloat16", "float16"], "complex floating": ["complex64", "complex128"],
             "numeric": [each.name for each in DTYPES if each is not bool_]}
     if kind not in sets:
         raise ValueError(f"kind: {kind!r} is none of {', '.join(map(repr, sets))}")

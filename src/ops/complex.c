@@ -66,9 +66,9 @@ weft_tensor *weft_complex_sign_gradient(weft_tensor *g, weft_tensor *a, weft_ten
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
-#define PART(name_, types, type_, linear_, ...)                                                              \
+#define PART(name_, text, types, type_, linear_, ...)                                                        \
     static const weft_operation operation_##name_ = {                                                        \
-        .name = #name_,                                                                                      \
+        .name = text,                                                                                        \
         .rules = { "A->A" },                                                                                 \
         .outputs[0].linear = linear_,                                                                        \
         .gradient = __VA_ARGS__,                                                                             \
@@ -77,11 +77,11 @@ weft_tensor *weft_complex_sign_gradient(weft_tensor *g, weft_tensor *a, weft_ten
         .kernel = WEFT_KERNEL_##name_,                                                                       \
     };
 
-PART(real, WEFT_TYPES_COMPLEX, WEFT_TYPE_REAL, LINEAR, ONE(real, 0))
-PART(imag, WEFT_TYPES_COMPLEX, WEFT_TYPE_REAL, LINEAR, ONE(imag, 0))
-PART(conj, WEFT_TYPES_COMPLEX, WEFT_TYPE_FIRST, PASSES_ALL, ONE(conj, 0))
-PART(angle, WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, WEFT_TYPE_REAL, NOT_LINEAR, ONE(angle, IN_0))
-PART(complex_sign, WEFT_TYPES_COMPLEX, WEFT_TYPE_FIRST, NOT_LINEAR, ONE(complex_sign, IN_0 | OUT))
+PART(real, "real", WEFT_TYPES_COMPLEX, WEFT_TYPE_REAL, LINEAR, ONE(real, 0))
+PART(imag, "imag", WEFT_TYPES_COMPLEX, WEFT_TYPE_REAL, LINEAR, ONE(imag, 0))
+PART(conj, "conj", WEFT_TYPES_COMPLEX, WEFT_TYPE_FIRST, PASSES_ALL, ONE(conj, 0))
+PART(angle, "angle", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, WEFT_TYPE_REAL, NOT_LINEAR, ONE(angle, IN_0))
+PART(complex_sign, "complex_abs_backward", WEFT_TYPES_COMPLEX, WEFT_TYPE_FIRST, NOT_LINEAR, ONE(complex_sign, IN_0 | OUT))
 
 static weft_tensor *part(const char *function, const weft_operation *operation, weft_tensor *a)
 {

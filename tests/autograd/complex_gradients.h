@@ -3,7 +3,7 @@
 #define WEFT_TESTS_COMPLEX_GRADIENTS_H
 
 static const char *const complex_gradients[] = {
-    "real",  "imag", "conj", "angle", "complex_sign", "complex", "polar", "view_as_real", "view_as_complex", "complex_norm",
+    "real",  "imag", "conj", "angle", "complex_abs_backward", "complex", "polar", "view_as_real", "view_as_complex", "complex_norm",
     "fft",   "rfft", "irfft", "fftn", "rfftn",        "irfftn",  "hfft",  "ihfft",        "fftshift",
 };
 

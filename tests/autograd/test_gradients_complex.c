@@ -102,7 +102,7 @@ typedef struct row {
 static const row rows[] = {
     C1("real", real), C1("imag", imag), C1("conj", conjugate), C1("angle", angle), R2("complex", from_parts), R2("polar", polar),
     C1("view_as_real", as_real), { THIS_ROW, "view_as_complex", as_complex, 1, { true, false }, { { 3, 2 }, { 0 } } },
-    C1("complex_norm", norm), C1("complex_norm", norm_of_rows), C1("complex_sign", size),
+    C1("complex_norm", norm), C1("complex_norm", norm_of_rows), C1("complex_abs_backward", size),
     C2("add", add), C2("sub", sub), C2("mul", mul), C2("div", divide), C2("pow", power), C1("scale", scaled),
     { THIS_ROW, "mul", mul, 2, { true, false }, { { 3, 4 }, { 3, 4 } } },
     { THIS_ROW, "mul", mul, 2, { false, true }, { { 3, 4 }, { 1, 4 } } },
