@@ -87,7 +87,11 @@ def _scalar(value: Any, like: Any) -> Tensor:
         dtype = like.dtype if like.dtype is not bool_ else int64
         check_range(int(value), dtype)
     elif isinstance(value, (float, numpy.floating)):
-        dtype = like.dtype if like.dtype.is_floating_point else float32
+        dtype = like.dtype if like.dtype.is_floating_point or like.dtype.is_complex else float32
+    elif isinstance(value, (complex, numpy.complexfloating)):
+        part = float64 if like.dtype in (float64, complex128) else float32
+        parts = [made(_lib.weft_full(part, 0, None, each, _lib.weft_tensor_mesh(like), None)) for each in (value.real, value.imag)]
+        return made(_lib.weft_complex(*parts))
     else:
         raise TypeError(f"a Tensor or a number is expected, not {type(value).__name__}; asarray() makes a Tensor")
     return made(_lib.weft_full(dtype, 0, None, value, _lib.weft_tensor_mesh(like), None))
@@ -275,7 +279,7 @@ class Tensor:
     # ---- values: wait, and all processes take part ----
     def item(self) -> Any:
         """The value of a tensor of one element. Waits; all processes must call it."""
-        if self.size == 1 and self.dtype is int64: # beyond double precision
+        if self.size == 1 and (self.dtype is int64 or self.dtype.is_complex): # beyond double precision
             return self.numpy().reshape(()).item()
         settle_tensor(self)
         value = ctypes.c_double()
@@ -567,7 +571,7 @@ def check_call(status: int) -> None:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float, numpy.integer, numpy.floating, numpy.bool_))
+    return isinstance(value, (int, float, complex, numpy.integer, numpy.inexact, numpy.bool_))
 
 
 def refused(other: Any) -> Any:
@@ -584,7 +588,7 @@ def _with_number(a: Tensor, other: Any, by_number: Any, by_tensor: Any) -> Any:
     if not _number(other):
         return refused(other)
     dtype = a.dtype
-    if isinstance(other, float) and dtype.is_floating_point:
+    if isinstance(other, float) and (dtype.is_floating_point or dtype.is_complex):
         return made(by_number(a, other))
     if isinstance(other, int) and not isinstance(other, bool) and dtype is not bool_:
         check_range(other, dtype)

@@ -28,6 +28,7 @@ class DType(int):
     itemsize: int
     numpy: Optional[numpy.dtype]
     is_floating_point: bool
+    is_complex: bool
 
     def __repr__(self) -> str:
         return f"weft_tensors.{self.name}"
@@ -58,7 +59,7 @@ def _dtype(value: int, name: str, kind: Optional[str]) -> DType:
     made_type = DType(value)
     made_type.name, made_type.itemsize = name, _lib.weft_dtype_size(value)
     made_type.numpy = numpy.dtype(kind) if kind else None
-    made_type.is_floating_point = "float" in name
+    made_type.is_floating_point, made_type.is_complex = "float" in name, "complex" in name
     return made_type
 
 

@@ -243,7 +243,7 @@ max, min = _extreme(_f.max, _f.max_with_indices), _extreme(_f.min, _f.min_with_i
 
 def mean(x: Tensor, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: Optional[bool] = None) -> Tensor:
     """The mean; of whole numbers and truth values in float32."""
-    return _f.mean(x if x.dtype.is_floating_point else x.astype(float32), axis, keepdims, dim=dim, keepdim=keepdim)
+    return _f.mean(x if x.dtype.is_floating_point or x.dtype.is_complex else x.astype(float32), axis, keepdims, dim=dim, keepdim=keepdim)
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:

@@ -44,7 +44,7 @@ static scene make_scene(prng *random)
 {
     scene s = { .n = 1 + (int)prng_below(random, MAX_TENSORS) };
     for (int i = 0; i < s.n; i++) {
-        s.dtypes[i] = (weft_dtype)prng_below(random, REAL_TYPES);
+        s.dtypes[i] = (weft_dtype)prng_below(random, WEFT_DTYPE_COUNT);
         s.ndims[i] = random_shape(random, 3, 9, s.shapes[i]);
         snprintf(s.names[i], sizeof(s.names[i]), "layers.%d.\"w\"\n", i);
     }

@@ -287,7 +287,7 @@ static void a12_hdf5(void **state)
     for (int round = 0; round < 8; round++) {
         for (int i = 0; i < TENSORS; i++) {
             scene s = { .mesh = random_mesh(&random, RANKS), .ndim = random_shape(&random, 3, 7, s.shape) };
-            weft_dtype dtype = (weft_dtype)(i % REAL_TYPES);
+            weft_dtype dtype = (weft_dtype)(i % WEFT_DTYPE_COUNT);
             random_placements(&random, s.mesh, s.ndim, false, s.placements);
             if (dtype == WEFT_F64) {
                 s.placements[0] = weft_partial(WEFT_SUM);

@@ -85,6 +85,11 @@ def test_complex(mesh, layout, kind):
                             (a.sum(), x.sum()), (a.sum(0), x.sum(0)), (a.T, x.T), (a == b, x == y), (wt.sqrt(a), np.sqrt(x)),
                             (wt.complex(wt.real(a), wt.imag(b)), x.real + 1j * y.imag)):
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5 if kind == "complex64" else 1e-12, atol=1e-5 if kind == "complex64" else 1e-12)
+    for number in (2, 0.5, 1 - 2j):
+        for found, expected in ((a + number, x + number), (number * a, number * x), (number - a, number - x), (a / number, x / number)):
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5 if kind == "complex64" else 1e-12, atol=1e-5 if kind == "complex64" else 1e-12)
+            assert found.dtype is a.dtype
+    assert wt.asarray(np.array(1 + 2j, dtype=kind), mesh=mesh).item() == 1 + 2j
     with pytest.raises(Exception, match="real"):
         a.astype("float32")
     with pytest.raises(Exception, match="c64|c128"):
