@@ -6,7 +6,8 @@
 #include "codelets/half.h"
 
 /* Sets `count` elements of base.dtype in operand 0 (W) to `value`, which the type can represent (WEFT_U8:
- * or its negative, which wraps around; WEFT_BOOL: value != 0). WEFT_I64: value + rest, which has all 64 bits. */
+ * or its negative, which wraps around; WEFT_BOOL: value != 0). WEFT_I64: value + rest, which has all 64 bits; complex
+ * types: value + i rest. */
 typedef struct weft_constant_args {
     weft_task_args base;
     int64_t count;
@@ -19,10 +20,13 @@ static inline uint64_t weft_constant_bits(weft_dtype dtype, double value, double
     uint64_t bits;
     switch (dtype) {
     case WEFT_F64:
+    case WEFT_C128: /* its real part */
         memcpy(&bits, &value, sizeof(bits));
         return bits;
     case WEFT_F32:
         return weft_bits_of_float((float)value);
+    case WEFT_C64:
+        return weft_bits_of_float((float)value) | (uint64_t)weft_bits_of_float((float)rest) << 32;
     case WEFT_BF16:
         return weft_f64_to_bf16(value);
     case WEFT_F16:

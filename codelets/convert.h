@@ -1,4 +1,5 @@
-/* Conversion between any type and the few types of arithmetic: kernels' loads and stores. */
+/* Conversion between any type and the few types of arithmetic: kernels' loads and stores. The complex types are types of
+ * arithmetic too; of a complex value that is converted to a real type the real part remains. */
 #ifndef WEFT_CODELETS_CONVERT_H
 #define WEFT_CODELETS_CONVERT_H
 

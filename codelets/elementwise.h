@@ -32,7 +32,7 @@ void weft_elementwise_look_up(void *out, const void *a, const void *b, const voi
 
 /* Operand 0: output (W, or RW in place); the others: inputs (in place, the output is input 0 as well). All
  * have the index box `extent`, each its own strides in elements (0 along a broadcast dimension) and its
- * own type. base.dtype: the type of the arithmetic, WEFT_F64, WEFT_F32 or WEFT_I64. An input whose bit is
+ * own type. base.dtype: the type of the arithmetic, WEFT_F64, WEFT_F32, WEFT_I64 or complex. An input whose bit is
  * set in `converted` is first converted to `common`. Stores to 16 bits round to nearest even; stores to
  * integers go towards zero, and saturate. */
 typedef struct weft_elementwise_args {

@@ -2,6 +2,7 @@
 #include "codelets/kernels.h"
 
 #include "codelets/accesses.h"
+#include "codelets/complex.h"
 #include "codelets/constant.h"
 #include "codelets/copy.h"
 #include "codelets/elementwise.h"
@@ -47,6 +48,25 @@ const weft_kernel_info weft_kernel_infos[WEFT_KERNEL_COUNT] = {
 #include "codelets/elementwise.inc"
 #include "codelets/kernels.inc"
 };
+
+bool weft_task_is_complex(weft_kernel_form form, const void *arguments, int num_operands)
+{
+    bool found = false;
+    if (form == WEFT_FORM_ELEMENTWISE) {
+        const weft_elementwise_args *args = arguments;
+        for (int k = 0; k < num_operands && k <= WEFT_MAX_ELEMENTWISE_INPUTS; k++) {
+            found |= weft_dtype_is_complex(args->types[k]);
+        }
+    } else if (form == WEFT_FORM_VIEWS) {
+        const weft_kernel_args *args = arguments;
+        for (int k = 0; k < args->num_outputs + args->num_inputs; k++) {
+            found |= weft_dtype_is_complex(args->operands[k].dtype);
+        }
+    } else {
+        found = weft_dtype_is_complex(((const weft_task_args *)arguments)->dtype);
+    }
+    return found;
+}
 
 const weft_kernel_info *weft_kernel_info_of(weft_kernel_id kernel)
 {

@@ -2,12 +2,13 @@
 #ifndef WEFT_CODELETS_SCALARS_H
 #define WEFT_CODELETS_SCALARS_H
 
-/* A number as a call passes it: value + rest. A double has no whole numbers beyond 2^53; the two have all 64 bits. */
+/* A number as a call passes it. Beside integers it is value + rest, since a double has no whole numbers beyond 2^53 and the two
+ * have all 64 bits; beside complex numbers value + i rest. */
 typedef struct weft_exact {
     double value, rest;
 } weft_exact;
 
-/* Elementwise kernels of integers add scalar WEFT_SCALAR_RESTS + i to scalar i. */
+/* Scalar WEFT_SCALAR_RESTS + i is the rest of scalar i. */
 enum { WEFT_SCALAR_RESTS = 4 };
 
 #endif

@@ -17,6 +17,7 @@ TASKS = [
     ("Make tensors, bring data in and out", ["tensor", "boxes", "dlpack"]),
     ("Random numbers", ["random"]),
     ("Compute element by element", ["elementwise"]),
+    ("Complex numbers, Fourier transforms", ["complex", "fft"]),
     ("Reduce", ["reductions"]),
     ("Choose, gather, scatter, sort, compare", ["indexing"]),
     ("Shapes, slices, joins", ["shapes"]),

@@ -15,7 +15,7 @@ NUMBERS = {"int": "c_int", "unsigned": "c_uint", "int64_t": "c_int64", "uint64_t
            "double": "c_double", "bool": "c_bool", "char": "c_char"}
 
 # Functions of these headers work on tensors alone, and are made here. The others are written by hand.
-HEADERS = ["elementwise", "reductions", "indexing", "shapes", "products", "images", "nn", "losses", "random", "tensor"]
+HEADERS = ["elementwise", "complex", "reductions", "indexing", "shapes", "products", "images", "nn", "losses", "random", "tensor"]
 # Written by hand in tensor.py, arrays.py or random.py, because Python has habits of its own there.
 BY_HAND = {"weft_scope_keep", "weft_from_local", "weft_from_local_even", "weft_from_local_ex", "weft_distribute", "weft_redistribute",
            "weft_tensor_unflatten", "weft_split", "weft_chunk", "weft_scale", "weft_add_scalar",
@@ -134,9 +134,10 @@ def api_module(api):
         if struct["name"] == "weft_scalar":
             out.extend(["", "    @classmethod", "    def from_param(cls, number: object) -> weft_scalar: # type: ignore[override]",
                     '        """A number as C takes it: whole numbers keep their 64 bits."""', "        if isinstance(number, cls):", "            return number",
+                    "        if isinstance(number, complex):", "            return cls(weft_dtype.C128, number.real, number.imag, 0)",
                     "        try:", "            whole = operator.index(number) # type: ignore[arg-type]", "        except TypeError:",
-                    "            return cls(weft_dtype.F64, float(number), 0) # type: ignore[arg-type]",
-                    "        if -2**63 <= whole < 2**63:", "            return cls(weft_dtype.I64, 0.0, whole)", "        return cls(weft_dtype.F64, float(whole), 0)"])
+                    "            return cls(weft_dtype.F64, float(number), 0.0, 0) # type: ignore[arg-type]",
+                    "        if -2**63 <= whole < 2**63:", "            return cls(weft_dtype.I64, 0.0, 0.0, whole)", "        return cls(weft_dtype.F64, float(whole), 0.0, 0)"])
 
     for struct in api["structs"]:
         write(struct)
@@ -308,7 +309,8 @@ class Function:
         return "\n".join(out)
 
 
-TYPES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16", "I64": "int64", "I32": "int32", "U8": "uint8", "BOOL": "bool"}
+TYPES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16", "I64": "int64", "I32": "int32", "U8": "uint8", "BOOL": "bool", "C64": "complex64",
+         "C128": "complex128"}
 
 
 def docstring(doc):

@@ -26,7 +26,11 @@ static void print_types(unsigned types)
     static const struct {
         unsigned types;
         const char *name;
-    } sets[] = { { WEFT_TYPES_ALL, "all" },        { WEFT_TYPES_NUMBER, "numbers" },
+    } sets[] = { { WEFT_TYPES_ANY, "all, complex" },
+                 { WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, "numbers, complex" },
+                 { WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, "floating, complex" },
+                 { WEFT_TYPES_COMPLEX, "complex" },
+                 { WEFT_TYPES_ALL, "all" },        { WEFT_TYPES_NUMBER, "numbers" },
                  { WEFT_TYPES_FLOAT, "floating" }, { WEFT_TYPES_INTEGER, "integers" },
                  { WEFT_TYPES_INDEX, "i64, i32" }, { WEFT_TYPES_BOOL, "bool" } };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(sets); i++) {
@@ -61,6 +65,10 @@ static const char *output_text(weft_output_type type)
         return "of the last input";
     case WEFT_TYPE_GIVEN:
         return "by the call";
+    case WEFT_TYPE_REAL:
+        return "of input 0; complex: of its parts";
+    case WEFT_TYPE_COMPLEX:
+        return "promoted, complex";
     case WEFT_TYPE_FIRST:
         break;
     }

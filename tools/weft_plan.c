@@ -24,7 +24,7 @@ static const char usage[] =
     "  --from S0,S0         one placement per mesh dimension: R, S0, S0=, S0{3,1}, P, P(max), ...\n"
     "  --to R,R             the same, on the destination's mesh\n"
     "  --to-mesh 4          the destination's mesh; ranks are counted from 0 in both\n"
-    "  --dtype f32          f64, f32, bf16, f16, i64, i32, u8 or bool; f32 if not given\n"
+    "  --dtype f32          f64, f32, bf16, f16, i64, i32, u8, bool, c64 or c128; f32 if not given\n"
     "  --rank K             the rank whose receives and sends are shown; 0 if not given\n"
     "  --local-ranks N      ranks per process; 1 if not given\n"
     "  --algorithm auto     how a box gets to several ranks: auto (the cheapest), direct, chain, tree or "

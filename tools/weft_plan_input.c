@@ -90,7 +90,7 @@ weft_dtype plan_read_dtype(const char *option, const char *text)
             return (weft_dtype)dtype;
         }
     }
-    plan_refuse(option, "\"%s\": expected f64, f32, bf16, f16, i64, i32, u8 or bool", text);
+    plan_refuse(option, "\"%s\": expected f64, f32, bf16, f16, i64, i32, u8, bool, c64 or c128", text);
 }
 
 weft_algorithm plan_read_algorithm(const char *text)

@@ -1,5 +1,8 @@
 #include "codelets/convert.h"
 
+#include <string.h>
+
+#include "codelets/complex.h"
 #include "codelets/cpu/clones.h"
 #include "codelets/expressions.h"
 
@@ -80,16 +83,49 @@ void weft_narrow(weft_dtype type, void *values, int64_t n)
     loops[type](values, n);
 }
 
+/* ---- complex types ------------------------------------------------------------------------------------- */
+
+/* Either type is complex. A real value becomes the real part, and a complex one's real part becomes a real value. */
+static void convert_complex(weft_dtype to, char *target, int64_t target_stride, weft_dtype from, const char *source,
+                            int64_t source_stride, int64_t n)
+{
+    bool complex_to = weft_dtype_is_complex(to), complex_from = weft_dtype_is_complex(from);
+    weft_dtype part = weft_part_type(to), part_from = weft_part_type(from);
+    size_t size = weft_dtype_size(part);
+    if (to == from && target_stride == 1 && source_stride == 1) {
+        memcpy(target, source, (size_t)n * weft_dtype_size(to));
+        return;
+    }
+    int64_t step = complex_to ? 2 * target_stride : target_stride, step_from = complex_from ? 2 * source_stride : source_stride;
+    bool loads_part = part == WEFT_F64 || part == WEFT_F32 || part == WEFT_I64;
+    conversion convert = loads_part ? loads[part_from][column(part)] : stores[part][column(part_from)];
+    convert(target, step, source, step_from, n);
+    if (complex_to && complex_from) {
+        convert(target + size, step, source + weft_dtype_size(part_from), step_from, n);
+    }
+    for (int64_t i = 0; i < n && complex_to && !complex_from; i++) {
+        memset(target + (size_t)(i * step) * size + size, 0, size);
+    }
+}
+
 /* ---- loads and stores ---------------------------------------------------------------------------------- */
 
 void weft_load(weft_dtype arithmetic, void *target, weft_dtype type, const void *source, int64_t stride,
                int64_t n)
 {
+    if (weft_dtype_is_complex(arithmetic) || weft_dtype_is_complex(type)) {
+        convert_complex(arithmetic, target, 1, type, source, stride, n);
+        return;
+    }
     loads[type][column(arithmetic)](target, 1, source, stride, n);
 }
 
 void weft_store(weft_dtype type, void *target, int64_t stride, weft_dtype arithmetic, const void *source,
                 int64_t n)
 {
+    if (weft_dtype_is_complex(arithmetic) || weft_dtype_is_complex(type)) {
+        convert_complex(type, target, stride, arithmetic, source, 1, n);
+        return;
+    }
     stores[type][column(arithmetic)](target, stride, source, 1, n);
 }

@@ -66,6 +66,16 @@ DEFINE_COPY_ROW(uint16_t)
 DEFINE_COPY_ROW(uint32_t)
 DEFINE_COPY_ROW(uint64_t)
 
+/* Complex numbers of 16 bytes. */
+static void copy_row_pairs(uint64_t *restrict target, const uint64_t *restrict source, int64_t n, int64_t target_stride,
+                           int64_t source_stride)
+{
+    for (int64_t i = 0; i < n; i++) {
+        target[2 * i * target_stride] = source[2 * i * source_stride];
+        target[2 * i * target_stride + 1] = source[2 * i * source_stride + 1];
+    }
+}
+
 void weft_cpu_copy_row(char *target, const char *source, int64_t n, int64_t target_stride,
                      int64_t source_stride, size_t element_size)
 {
@@ -78,6 +88,9 @@ void weft_cpu_copy_row(char *target, const char *source, int64_t n, int64_t targ
         break;
     case 4:
         copy_row_uint32_t((uint32_t *)target, (const uint32_t *)source, n, target_stride, source_stride);
+        break;
+    case 16:
+        copy_row_pairs((uint64_t *)target, (const uint64_t *)source, n, target_stride, source_stride);
         break;
     default:
         copy_row_uint64_t((uint64_t *)target, (const uint64_t *)source, n, target_stride, source_stride);

@@ -2,6 +2,7 @@
  * cache, converted to the type of the arithmetic if they have another type or are not contiguous. */
 #include "codelets/elementwise.h"
 
+#include "codelets/complex.h"
 #include "codelets/cpu/boxes.h"
 #include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
@@ -15,7 +16,9 @@ weft_dtype weft_arithmetic_type(weft_dtype dtype)
 {
     switch (dtype) {
     case WEFT_F64:
-        return WEFT_F64;
+    case WEFT_C64:
+    case WEFT_C128:
+        return dtype;
     case WEFT_F32:
     case WEFT_BF16:
     case WEFT_F16:
@@ -30,7 +33,8 @@ static int precision_of(weft_dtype type)
 {
     static const int precision[WEFT_DTYPE_COUNT] = {
         [WEFT_F64] = 53, [WEFT_F32] = 24, [WEFT_BF16] = 8, [WEFT_F16] = 11,
-        [WEFT_I64] = 64, [WEFT_I32] = 32, [WEFT_U8] = 8,   [WEFT_BOOL] = 1
+        [WEFT_I64] = 64, [WEFT_I32] = 32, [WEFT_U8] = 8,   [WEFT_BOOL] = 1,
+        [WEFT_C64] = 24, [WEFT_C128] = 53
     };
     return precision[type];
 }
@@ -88,6 +92,8 @@ typedef union block {
     float f32[BLOCK];
     int64_t i64[BLOCK];
     uint8_t truth[BLOCK];
+    weft_c64 c64[BLOCK];
+    weft_c128 c128[BLOCK];
 } block;
 
 typedef struct runner {
@@ -176,8 +182,21 @@ static int64_t count_of(const weft_elementwise_box *box)
     return count;
 }
 
+static void choose_complex_loop(runner *run, weft_kernel_id kernel)
+{
+    const weft_complex_loops *loops = &weft_complex_loops_table[kernel - WEFT_KERNEL_ELEMENTWISE];
+    run->type = run->args->base.dtype;
+    run->loop = run->type == WEFT_C128 ? loops->c128 : loops->c64;
+    run->table = NULL;
+    run->result = weft_kernel_infos[kernel].truth ? WEFT_BOOL : loops->real ? weft_part_type(run->type) : run->type;
+}
+
 static void choose_loop(runner *run, weft_kernel_id kernel, const weft_elementwise_box *box)
 {
+    if (weft_dtype_is_complex(run->args->base.dtype)) {
+        choose_complex_loop(run, kernel);
+        return;
+    }
     const weft_elementwise_loops *loops = &weft_elementwise_loops_table[kernel - WEFT_KERNEL_ELEMENTWISE];
     weft_elementwise_loop bf16 = weft_elementwise_bf16_loops[kernel - WEFT_KERNEL_ELEMENTWISE];
     run->type = run->args->base.dtype;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/complex.h"
 #include "codelets/cpu/clones.h"
 #include "codelets/cpu/onednn.h"
 #include "codelets/convert.h"
@@ -58,7 +59,13 @@ static void multiply_matrices(const weft_gemm *g, const void *a, const void *b, 
 {
     int m = (int)g->m, n = (int)g->n, k = (int)g->k, lda = (int)g->lda, ldb = (int)g->ldb, ldc = (int)g->ldc;
     CBLAS_TRANSPOSE ta = transposed(g->transpose_a), tb = transposed(g->transpose_b);
-    if (g->dtype == WEFT_F64) {
+    if (g->dtype == WEFT_C128) {
+        const double alpha[] = { g->alpha, 0 }, beta[] = { g->beta, 0 };
+        cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    } else if (g->dtype == WEFT_C64) {
+        const float alpha[] = { (float)g->alpha, 0 }, beta[] = { (float)g->beta, 0 };
+        cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    } else if (g->dtype == WEFT_F64) {
         cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, g->alpha, a, lda, b, ldb, g->beta, c, ldc);
     } else {
         cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, (float)g->alpha, a, lda, b, ldb, (float)g->beta, c, ldc);
@@ -121,6 +128,12 @@ static void scale_row(weft_dtype dtype, void *row, double factor, int64_t n)
             break;
         case WEFT_F32:
             ((float *)row)[i] *= (float)factor;
+            break;
+        case WEFT_C64:
+            ((weft_c64 *)row)[i] *= (float)factor;
+            break;
+        case WEFT_C128:
+            ((weft_c128 *)row)[i] *= factor;
             break;
         case WEFT_I64:
             ((uint64_t *)row)[i] *= (uint64_t)(int64_t)factor;
@@ -209,7 +222,9 @@ static bool all_fit(const weft_gemm *g)
 
 void weft_multiply(const weft_gemm *g, const void *a, const void *b, void *c)
 {
-    bool floating = g->dtype == WEFT_F64 || g->dtype == WEFT_F32, vectors = g->m == 1 || g->n == 1;
+    bool is_complex = weft_dtype_is_complex(g->dtype);
+    bool floating = g->dtype == WEFT_F64 || g->dtype == WEFT_F32 || is_complex;
+    bool vectors = !is_complex && (g->m == 1 || g->n == 1);
     if (g->m == 0 || g->n == 0) {
         return;
     }
@@ -218,7 +233,7 @@ void weft_multiply(const weft_gemm *g, const void *a, const void *b, void *c)
         return;
     }
     if (floating && g->k > 0 && !vectors) {
-        if (!weft_onednn_multiply(g, (weft_product_types){ g->dtype, g->dtype }, a, b, c)) {
+        if (is_complex || !weft_onednn_multiply(g, (weft_product_types){ g->dtype, g->dtype }, a, b, c)) {
             multiply_matrices(g, a, b, c);
         }
         return;
@@ -324,7 +339,7 @@ bool weft_multiply_from(const weft_gemm *g, weft_dtype input_type, const void *a
 /* C = beta X */
 static void start_from_addend(const weft_gemm_args *args, const weft_gemm *g, const void *addend, void *c)
 {
-    bool floating = g->dtype == WEFT_F64 || g->dtype == WEFT_F32;
+    bool floating = g->dtype == WEFT_F64 || g->dtype == WEFT_F32 || weft_dtype_is_complex(g->dtype);
     size_t size = weft_dtype_size(g->dtype), addend_size = weft_dtype_size(args->input_type);
     for (int64_t i = 0; i < g->m; i++) {
         char *row = (char *)c + (size_t)(i * g->ldc) * size;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "codelets/complex.h"
 #include "codelets/convert.h"
 #include "codelets/cpu/lines.h"
 #include "codelets/problems.h"
@@ -61,6 +62,9 @@ static inline void copy_element(char *target, const char *source, size_t size)
         break;
     case 4:
         memcpy(target, source, 4);
+        break;
+    case 16:
+        memcpy(target, source, 16);
         break;
     default:
         memcpy(target, source, 8);
@@ -172,6 +176,8 @@ FLOATING(float, f32)
 INTEGER(int64_t, uint64_t, i64)
 INTEGER(int32_t, uint32_t, i32)
 INTEGER(uint8_t, uint32_t, u8)
+COMBINE(add_c64, weft_c64, weft_c64, a + b)
+COMBINE(add_c128, weft_c128, weft_c128, a + b)
 COMBINE(either, uint8_t, int64_t, a != 0 || b != 0)
 COMBINE(both, uint8_t, int64_t, a != 0 && b != 0)
 
@@ -180,6 +186,8 @@ COMBINE(both, uint8_t, int64_t, a != 0 && b != 0)
         [WEFT_F64] = name##_f64, [WEFT_F32] = name##_f32, [WEFT_I64] = name##_i64, [WEFT_I32] = name##_i32,  \
         [WEFT_U8] = name##_u8, [WEFT_BOOL] = of_bool                                                         \
     }
+
+static const combine_function complex_sums[WEFT_DTYPE_COUNT] = { [WEFT_C64] = add_c64, [WEFT_C128] = add_c128 };
 
 static const combine_function combine_functions[][WEFT_DTYPE_COUNT] = {
     [WEFT_SUM] = OF_TYPES(add, either),
@@ -261,6 +269,7 @@ static void scatter_rows(const scatter *s, char *target, const char *source, con
             double f64[BLOCK];
             float f32[BLOCK];
             int64_t i64[BLOCK];
+            weft_c128 c128[BLOCK];
         } values;
         int64_t places[BLOCK];
         n = count - first < BLOCK ? count - first : BLOCK;
@@ -272,7 +281,7 @@ static void scatter_rows(const scatter *s, char *target, const char *source, con
 
 static weft_dtype arithmetic_of(weft_dtype type)
 {
-    return type == WEFT_F64 ? WEFT_F64 : type >= WEFT_I64 ? WEFT_I64 : WEFT_F32;
+    return weft_dtype_is_complex(type) ? type : type == WEFT_F64 ? WEFT_F64 : type >= WEFT_I64 ? WEFT_I64 : WEFT_F32;
 }
 
 void weft_kernel_scatter(const weft_kernel_call *call)
@@ -280,12 +289,13 @@ void weft_kernel_scatter(const weft_kernel_call *call)
     int dim = (int)call->numbers[WEFT_INDEXED_DIM];
     bool together = call->numbers[WEFT_INDEXED_TOGETHER] != 0;
     weft_reduce_op op = (weft_reduce_op)call->numbers[WEFT_SCATTER_OP];
+    bool is_complex = weft_dtype_is_complex(call->output.dtype);
     scatter s = { .call = call,
                   .source = weft_lines_of(&call->inputs[0], dim),
                   .indices = weft_lines_of(&call->inputs[1], together ? 0 : dim),
                   .output = weft_lines_of(&call->output, dim),
                   .together = together,
-                  .combine = combine_functions[op][call->output.dtype],
+                  .combine = is_complex ? complex_sums[call->output.dtype] : combine_functions[op][call->output.dtype],
                   .arithmetic = arithmetic_of(call->output.dtype) };
     char *target = weft_view_row(&call->output, 0, NULL);
     size_t line_bytes = (size_t)(s.output.length * s.output.inner) * weft_dtype_size(call->output.dtype);

@@ -41,7 +41,7 @@ void weft_kernel_eye(const weft_kernel_call *call)
         int64_t place = out->offset[0] + row - out->offset[1];
         memset(target, 0, (size_t)out->row_elements * size);
         if (place >= 0 && place < out->extent[1]) {
-            memcpy(target + (size_t)place * size, &one, size); /* the lowest bytes */
+            memcpy(target + (size_t)place * size, &one, size < sizeof(one) ? size : sizeof(one)); /* the lowest bytes */
         }
     }
 }

@@ -4,8 +4,12 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "codelets/complex.h"
 #include "codelets/half.h"
 
+/* In double precision; parts of complex numbers are scaled in their own. */
+#define SCALED(value, scale)                                                                                 \
+    _Generic((value), weft_c64 : (value) * (float)(scale), weft_c128 : (value) * (scale), default : (double)(value) * (scale))
 /* One row of target = target op source, or (first) target = source. `load` and `store` convert between the
  * stored type and the type of the computation, `wide`. Rows are short enough to stay in a cache for all
  * sources. */
@@ -19,7 +23,7 @@
     }                                                                                                        \
     static wide scaled_##name(wide value, double scale)                                                      \
     {                                                                                                        \
-        return scale == 1 ? value : (wide)((double)value * scale);                                           \
+        return scale == 1 ? value : (wide)(SCALED(value, scale));                                            \
     }                                                                                                        \
     static void reduce_row_##name(const weft_reduce_args *args, int count, type *target,                     \
                                   type *const source[], int64_t n, int64_t target_stride,                    \
@@ -190,6 +194,8 @@ DEFINE_REDUCE_AT(i64, int64_t, GENERAL_ROW)
 DEFINE_REDUCE_AT(i32, int32_t, GENERAL_ROW)
 DEFINE_REDUCE_AT(u8, uint8_t, GENERAL_ROW)
 DEFINE_REDUCE_AT(boolean, uint8_t, GENERAL_ROW)
+DEFINE_REDUCE_AT(c64, weft_c64, GENERAL_ROW)
+DEFINE_REDUCE_AT(c128, weft_c128, GENERAL_ROW)
 
 typedef void (*reduce_at)(void *const operands[], const many_walks *walk, bool contiguous);
 
@@ -197,6 +203,7 @@ static const reduce_at reductions[WEFT_DTYPE_COUNT] = {
     [WEFT_F64] = reduce_at_f64, [WEFT_F32] = reduce_at_f32, [WEFT_BF16] = reduce_at_bf16,
     [WEFT_F16] = reduce_at_f16, [WEFT_I64] = reduce_at_i64, [WEFT_I32] = reduce_at_i32,
     [WEFT_U8] = reduce_at_u8,   [WEFT_BOOL] = reduce_at_boolean,
+    [WEFT_C64] = reduce_at_c64, [WEFT_C128] = reduce_at_c128,
 };
 
 void weft_cpu_reduce(const weft_task_run *run)

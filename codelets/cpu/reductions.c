@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/complex.h"
 #include "codelets/convert.h"
 #include "codelets/cpu/clones.h"
 #include "codelets/cpu/vectors.h"
@@ -524,6 +525,10 @@ void weft_kernel_min_with_indices(const weft_kernel_call *call)
 
 void weft_kernel_sum(const weft_kernel_call *call)
 {
+    if (weft_dtype_is_complex(call->inputs[0].dtype)) {
+        weft_complex_sum(call);
+        return;
+    }
     run(call, &reduce_sum, NULL);
 }
 

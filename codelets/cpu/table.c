@@ -1,9 +1,11 @@
 /* The table of kernels for CPUs. */
 #include "codelets/attention.h"
+#include "codelets/complex.h"
 #include "codelets/constant.h"
 #include "codelets/convolution.h"
 #include "codelets/copy.h"
 #include "codelets/elementwise.h"
+#include "codelets/fft.h"
 #include "codelets/indexing.h"
 #include "codelets/interpolation.h"
 #include "codelets/kernel.h"

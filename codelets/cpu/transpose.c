@@ -193,6 +193,9 @@ static weft_strided_box with_last(const weft_strided_box *b, int second_last, in
 bool weft_cpu_transpose_box(char *target, const char *source, const weft_strided_box *box,
                             size_t element_size, bool streams)
 {
+    if (element_size > sizeof(uint64_t)) {
+        return false;
+    }
     int64_t size = (int64_t)element_size, edge = LINE / size;
     int from = contiguous_dim(box, box->source_stride, edge),
         to = contiguous_dim(box, box->target_stride, edge);

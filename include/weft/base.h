@@ -101,7 +101,9 @@ typedef enum weft_status {
 /** Returns a short English text for a status ("shape mismatch"). Never NULL; static storage. */
 WEFT_API const char *weft_status_string(weft_status status);
 
-/** Element types. WEFT_BF16 and WEFT_F16 are stored as 16 bits, WEFT_BOOL as one byte (0 or 1). */
+/** Element types. WEFT_BF16 and WEFT_F16 are stored as 16 bits, WEFT_BOOL as one byte (0 or 1). WEFT_C64 and WEFT_C128 are
+ * pairs of WEFT_F32 and of WEFT_F64, the real part first, as C99's `float complex`, Fortran and NumPy have them
+ * (<weft/complex.h>). */
 typedef enum weft_dtype
 #ifdef __cplusplus
     : unsigned int /* as in C: also with ::WEFT_WITH_GRAD */
@@ -114,16 +116,18 @@ typedef enum weft_dtype
     WEFT_I64,
     WEFT_I32,
     WEFT_U8,
-    WEFT_BOOL
+    WEFT_BOOL,
+    WEFT_C64,
+    WEFT_C128
 } weft_dtype;
 
 /** Number of values of ::weft_dtype: valid types are 0 to WEFT_DTYPE_COUNT - 1. */
-#define WEFT_DTYPE_COUNT 8
+#define WEFT_DTYPE_COUNT 10
 
 /** Combine this flag with the dtype (by |) to make the new tensor a leaf, as if you called weft_set_requires_grad()
  * right after (<weft/autograd.h>). It works with the functions that make a tensor of nothing or of your memory: the
  * factories (random ones too), weft_fake(), weft_distribute(), weft_from_local() and its variants, weft_from_boxes(),
- * weft_from_dlpack(). WEFT_ERR_DTYPE if the type is not floating; then no tensor is made. The flag does not become
+ * weft_from_dlpack(). WEFT_ERR_DTYPE if the type is neither floating nor complex; then no tensor is made. The flag does not become
  * part of the tensor's type.
  *
  *     weft_tensor *w = weft_randn(WEFT_F32 | WEFT_WITH_GRAD, 2, shape, mesh, by_rows);
@@ -134,10 +138,11 @@ typedef enum weft_dtype
 #ifdef __cplusplus
 #define WEFT_SCALAR_CONSTRUCTORS                                                                             \
     weft_scalar() = default;                                                                                 \
-    weft_scalar(double x) : dtype(WEFT_F64), real(x), whole(0) {}                                            \
+    weft_scalar(double x) : dtype(WEFT_F64), real(x), imag(0), whole(0) {}                                   \
     weft_scalar(float x) : weft_scalar(double(x)) {}                                                         \
     weft_scalar(long double x) : weft_scalar(double(x)) {}                                                   \
-    weft_scalar(long long x) : dtype(WEFT_I64), real(0), whole(x) {}                                         \
+    weft_scalar(double x, double y) : dtype(WEFT_C128), real(x), imag(y), whole(0) {}                        \
+    weft_scalar(long long x) : dtype(WEFT_I64), real(0), imag(0), whole(x) {}                                \
     weft_scalar(long x) : weft_scalar((long long)x) {}                                                       \
     weft_scalar(int x) : weft_scalar((long long)x) {}                                                        \
     weft_scalar(unsigned x) : weft_scalar((long long)x) {}                                                   \
@@ -148,18 +153,19 @@ typedef enum weft_dtype
 #define WEFT_SCALAR_CONSTRUCTORS
 #endif
 
-/** A number that a call takes for elements of any type. A double has no whole numbers beyond 2^53, a 64-bit integer no
- * fractions, so it says which of them it is. You rarely see it: functions that take one are macros in C, too, as
- * those of <tgmath.h>, and C++ converts, so that they accept each type of number:
+/** A number that a call takes for elements of any type. A double has no whole numbers beyond 2^53 and no imaginary
+ * part, a 64-bit integer no fractions, so it says which of them it is. You rarely see it: functions that take one are
+ * macros in C, too, as those of <tgmath.h>, and C++ converts, so that they accept each type of number:
  *
  *     weft_scale(a, 0.5);
  *     weft_full(WEFT_I64, INT64_MAX, 1, shape, mesh, NULL);
+ *     weft_add_scalar(z, 1 + 2 * I);
  *
- * A whole number given for a floating tensor is converted to the tensor's type. WEFT_ERR_DTYPE if an integer tensor's
- * type does not have the number. */
+ * A whole number given for a floating tensor is converted to the tensor's type. WEFT_ERR_DTYPE if the tensor's type
+ * does not have the number: beyond the range of an integer type, or an imaginary part beside real numbers. */
 typedef struct weft_scalar {
-    weft_dtype dtype; /**< WEFT_F64: the number is `real`; WEFT_I64: `whole` */
-    double real;
+    weft_dtype dtype; /**< WEFT_F64: the number is `real`; WEFT_C128: real + i imag; WEFT_I64: `whole` */
+    double real, imag;
     int64_t whole;
     WEFT_SCALAR_CONSTRUCTORS
 } weft_scalar;
@@ -167,20 +173,27 @@ typedef struct weft_scalar {
 #ifndef __cplusplus
 /** Makes a ::weft_scalar of a number of any arithmetic type, or of a ::weft_scalar. */
 #define WEFT_SCALAR(x)                                                                                       \
-    _Generic((x), weft_scalar : weft_scalar_itself, float : weft_scalar_real, double : weft_scalar_real,      \
-             long double : weft_scalar_real, default : weft_scalar_whole)(x)
+    _Generic((x), weft_scalar : weft_scalar_itself, float : weft_scalar_real, double : weft_scalar_real,     \
+             long double : weft_scalar_real, float _Complex : weft_scalar_complex,                           \
+             double _Complex : weft_scalar_complex, default : weft_scalar_whole)(x)
 static inline weft_scalar weft_scalar_itself(weft_scalar x)
 {
     return x;
 }
 static inline weft_scalar weft_scalar_real(double x)
 {
-    const weft_scalar scalar = { WEFT_F64, x, 0 };
+    const weft_scalar scalar = { WEFT_F64, x, 0, 0 };
+    return scalar;
+}
+static inline weft_scalar weft_scalar_complex(double _Complex x)
+{
+    const double *parts = (const double *)&x;
+    const weft_scalar scalar = { WEFT_C128, parts[0], parts[1], 0 };
     return scalar;
 }
 static inline weft_scalar weft_scalar_whole(int64_t x)
 {
-    const weft_scalar scalar = { WEFT_I64, 0, x };
+    const weft_scalar scalar = { WEFT_I64, 0, 0, x };
     return scalar;
 }
 #endif
@@ -188,7 +201,8 @@ static inline weft_scalar weft_scalar_whole(int64_t x)
 /** Returns the bytes of one element; 0 if the value is not a ::weft_dtype. */
 WEFT_API size_t weft_dtype_size(weft_dtype dtype);
 
-/** Returns "f64", "f32", "bf16", "f16", "i64", "i32", "u8" or "bool"; "?" if the value is not a ::weft_dtype. */
+/** Returns "f64", "f32", "bf16", "f16", "i64", "i32", "u8", "bool", "c64" or "c128"; "?" if the value is not a ::weft_dtype.
+ */
 WEFT_API const char *weft_dtype_name(weft_dtype dtype);
 
 WEFT_END_DECLS

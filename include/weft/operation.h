@@ -59,7 +59,9 @@ WEFT_BEGIN_DECLS
 #define WEFT_TYPES_INTEGER (WEFT_TYPES_INDEX | WEFT_TYPE_BIT(WEFT_U8))
 #define WEFT_TYPES_NUMBER (WEFT_TYPES_FLOAT | WEFT_TYPES_INTEGER)
 #define WEFT_TYPES_BOOL WEFT_TYPE_BIT(WEFT_BOOL)
-#define WEFT_TYPES_ALL (WEFT_TYPES_NUMBER | WEFT_TYPES_BOOL)
+#define WEFT_TYPES_ALL (WEFT_TYPES_NUMBER | WEFT_TYPES_BOOL) /**< all real types */
+#define WEFT_TYPES_COMPLEX (WEFT_TYPE_BIT(WEFT_C64) | WEFT_TYPE_BIT(WEFT_C128))
+#define WEFT_TYPES_ANY (WEFT_TYPES_ALL | WEFT_TYPES_COMPLEX)
 /** \} */
 
 /** The type of an operation's output. */
@@ -71,7 +73,9 @@ typedef enum weft_output_type {
     WEFT_TYPE_BOOL,      /**< WEFT_BOOL */
     WEFT_TYPE_INDEX,     /**< WEFT_I64: an index */
     WEFT_TYPE_LAST,      /**< the type of the last input */
-    WEFT_TYPE_GIVEN      /**< the type that the call gives */
+    WEFT_TYPE_GIVEN,     /**< the type that the call gives */
+    WEFT_TYPE_REAL,      /**< the type of input 0, but that of its parts for complex types */
+    WEFT_TYPE_COMPLEX    /**< the complex type whose parts have the common type of all inputs; WEFT_C64 for 16 bits */
 } weft_output_type;
 
 /** Linearity: whether the operation can take Partial inputs and return a Partial output. */

@@ -14,7 +14,9 @@
 #ifndef WEFT_OPS_H
 #define WEFT_OPS_H
 
+#include <weft/complex.h>
 #include <weft/elementwise.h>
+#include <weft/fft.h>
 #include <weft/images.h>
 #include <weft/indexing.h>
 #include <weft/losses.h>

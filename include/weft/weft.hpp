@@ -28,6 +28,7 @@
 #define WEFT_WEFT_HPP
 
 #include <cmath>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -143,7 +144,7 @@ template <typename T> T *check_pointer(T *pointer)
  *         return weft::guard([&] { return check_finite(weft::own(gradient)); });
  *     }
  *     ...
- *     weft::check(weft_backward(loss.get()));
+ *     weft::check(weft_backward(loss.get(), nullptr));
  *
  * Do not use it in kernels and local functions, which run on other threads; report errors there by
  * weft_kernel_fail(). */
@@ -455,6 +456,8 @@ template <typename Function> tensor call(Function function)
 template <typename T> struct dtype_of;
 template <> struct dtype_of<double> { static constexpr weft_dtype value = WEFT_F64; };
 template <> struct dtype_of<float> { static constexpr weft_dtype value = WEFT_F32; };
+template <> struct dtype_of<std::complex<double>> { static constexpr weft_dtype value = WEFT_C128; };
+template <> struct dtype_of<std::complex<float>> { static constexpr weft_dtype value = WEFT_C64; };
 template <> struct dtype_of<std::int64_t> { static constexpr weft_dtype value = WEFT_I64; };
 template <> struct dtype_of<std::int32_t> { static constexpr weft_dtype value = WEFT_I32; };
 template <> struct dtype_of<std::uint8_t> { static constexpr weft_dtype value = WEFT_U8; };
@@ -528,7 +531,7 @@ namespace operand {
 inline tensor number(const tensor &a, double value)
 {
     const weft_dtype type = a.dtype();
-    const bool floating = type == WEFT_F64 || type == WEFT_F32 || type == WEFT_BF16 || type == WEFT_F16;
+    const bool floating = type != WEFT_I64 && type != WEFT_I32 && type != WEFT_U8 && type != WEFT_BOOL; /* or complex */
     const bool whole = !floating && std::floor(value) == value && std::fabs(value) < 9007199254740992.0;
     return full(floating ? WEFT_F64 : whole ? WEFT_I64 : WEFT_F32, shape(nullptr, 0), value, {}, a.mesh());
 }

@@ -11,7 +11,7 @@
 docs/python.md is the manual.
 """
 from ._api import VERSION as __version__
-from ._core import DTYPES, Cyclic, DType, Mesh, Partial, Placement, Replicate, Shard, Tensor, bfloat16, bool_, current_mesh, float16, float32, float64, int32, int64, uint8
+from ._core import DTYPES, Cyclic, DType, Mesh, Partial, Placement, Replicate, Shard, Tensor, bfloat16, bool_, complex64, complex128, current_mesh, float16, float32, float64, int32, int64, uint8
 from ._layouts import set_mesh
 from ._library import (WeftError, WeftIOError, WeftMemoryError, WeftTimeoutError, WeftValueError, counters, finalize, first_rank, init, local_ranks,
                        machine, num_processes, pending, process_index, wait, world_size)
@@ -30,7 +30,7 @@ from .graphs import Graph, graph
 from .local_map import local_map
 from .checkpoints import * # noqa: F403
 from .random import manual_seed
-from . import dtensor, functional, nn, optim, random
+from . import dtensor, fft, functional, nn, optim, random
 
 array = asarray
 bool = bool_ # noqa: A001

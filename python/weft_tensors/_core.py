@@ -10,12 +10,12 @@ import numpy
 
 from . import _api, _library
 from ._layouts import (DTYPES, WITH_GRAD, Axes, Cyclic, DType, Mesh, Partial, Placement, Placements, Replicate, Shard, _Counted, _placement, _placement_array, _texts,
-                       axes, bfloat16, bool_, current_mesh, dtype_of, float16, float32, float64, int32, int64, int64s, ints, many, resolve, same_length,
+                       axes, bfloat16, bool_, complex64, complex128, current_mesh, dtype_of, float16, float32, float64, int32, int64, int64s, ints, many, resolve, same_length,
                        sized, spread, uint8)
 from ._library import asked, check, choose, ended, failure, kept, lib as _lib, raised, settle_tensor, text_of, world
 
 __all__ = ["DTYPES", "WITH_GRAD", "Axes", "Cyclic", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor", "axes", "bfloat16",
-           "bool_", "borrowed", "check", "check_call", "choose", "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
+           "bool_", "borrowed", "check", "check_call", "choose", "complex64", "complex128", "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
            "int32", "int64", "int64s", "ints", "made", "many", "operands", "resolve", "same_length", "sized", "spread", "tensor", "tensors", "uint8"]
 
 
@@ -87,7 +87,11 @@ def _scalar(value: Any, like: Any) -> Tensor:
         dtype = like.dtype if like.dtype is not bool_ else int64
         check_range(int(value), dtype)
     elif isinstance(value, (float, numpy.floating)):
-        dtype = like.dtype if like.dtype.is_floating_point else float32
+        dtype = like.dtype if like.dtype.is_floating_point or like.dtype.is_complex else float32
+    elif isinstance(value, (complex, numpy.complexfloating)):
+        part = float64 if like.dtype in (float64, complex128) else float32
+        parts = [made(_lib.weft_full(part, 0, None, each, _lib.weft_tensor_mesh(like), None)) for each in (value.real, value.imag)]
+        return made(_lib.weft_complex(*parts))
     else:
         raise TypeError(f"a Tensor or a number is expected, not {type(value).__name__}; asarray() makes a Tensor")
     return made(_lib.weft_full(dtype, value, 0, None, _lib.weft_tensor_mesh(like), None))
@@ -279,7 +283,7 @@ class Tensor:
     # ---- values: wait, and all processes take part ----
     def item(self) -> Any:
         """The value of a tensor of one element. Waits; all processes must call it."""
-        if self.size == 1 and self.dtype is int64: # beyond double precision
+        if self.size == 1 and (self.dtype is int64 or self.dtype.is_complex): # beyond double precision
             return self.numpy().reshape(()).item()
         settle_tensor(self)
         value = ctypes.c_double()
@@ -571,7 +575,7 @@ def check_call(status: int) -> None:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float, numpy.integer, numpy.floating, numpy.bool_))
+    return isinstance(value, (int, float, complex, numpy.integer, numpy.inexact, numpy.bool_))
 
 
 def refused(other: Any) -> Any:
@@ -588,7 +592,7 @@ def _with_number(a: Tensor, other: Any, by_number: Any, by_tensor: Any) -> Any:
     if not _number(other):
         return refused(other)
     dtype = a.dtype
-    if isinstance(other, float) and dtype.is_floating_point:
+    if isinstance(other, float) and (dtype.is_floating_point or dtype.is_complex):
         return made(by_number(a, other))
     if isinstance(other, int) and not isinstance(other, bool) and dtype is not bool_:
         check_range(other, dtype)

@@ -22,12 +22,13 @@ WITH_GRAD = _api.WITH_GRAD
 
 # ---- element types ----
 class DType(int):
-    """An element type: float64, float32, bfloat16, float16, int64, int32, uint8 or bool."""
+    """An element type: float64, float32, bfloat16, float16, int64, int32, uint8, bool, complex64 or complex128."""
 
     name: str
     itemsize: int
     numpy: Optional[numpy.dtype]
     is_floating_point: bool
+    is_complex: bool
 
     def __repr__(self) -> str:
         return f"weft_tensors.{self.name}"
@@ -58,7 +59,7 @@ def _dtype(value: int, name: str, kind: Optional[str]) -> DType:
     made_type = DType(value)
     made_type.name, made_type.itemsize = name, _lib.weft_dtype_size(value)
     made_type.numpy = numpy.dtype(kind) if kind else None
-    made_type.is_floating_point = "float" in name
+    made_type.is_floating_point, made_type.is_complex = "float" in name, "complex" in name
     return made_type
 
 
@@ -67,7 +68,8 @@ float64, float32 = _dtype(_kinds.F64, "float64", "f8"), _dtype(_kinds.F32, "floa
 bfloat16, float16 = _dtype(_kinds.BF16, "bfloat16", None), _dtype(_kinds.F16, "float16", "f2")
 int64, int32, uint8 = _dtype(_kinds.I64, "int64", "i8"), _dtype(_kinds.I32, "int32", "i4"), _dtype(_kinds.U8, "uint8", "u1")
 bool_ = _dtype(_kinds.BOOL, "bool", "?")
-DTYPES = [float64, float32, bfloat16, float16, int64, int32, uint8, bool_]
+complex64, complex128 = _dtype(_kinds.C64, "complex64", "c8"), _dtype(_kinds.C128, "complex128", "c16")
+DTYPES = [float64, float32, bfloat16, float16, int64, int32, uint8, bool_, complex64, complex128]
 _of_numpy = {dtype.numpy: dtype for dtype in DTYPES if dtype.numpy is not None}
 
 

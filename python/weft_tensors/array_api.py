@@ -243,7 +243,7 @@ max, min = _extreme(_f.max, _f.max_with_indices), _extreme(_f.min, _f.min_with_i
 
 def mean(x: Tensor, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: Optional[bool] = None) -> Tensor:
     """The mean; of whole numbers and truth values in float32."""
-    return _f.mean(x if x.dtype.is_floating_point else x.astype(float32), axis, keepdims, dim=dim, keepdim=keepdim)
+    return _f.mean(x if x.dtype.is_floating_point or x.dtype.is_complex else x.astype(float32), axis, keepdims, dim=dim, keepdim=keepdim)
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
@@ -435,7 +435,7 @@ def isdtype(dtype: DType, kind: Any) -> bool:
     if isinstance(kind, DType):
         return dtype is kind
     sets = {"bool": ["bool"], "signed integer": ["int64", "int32"], "unsigned integer": ["uint8"], "integral": ["int64", "int32", "uint8"],
-            "real floating": ["float64", "float32", "bfloat16", "float16"], "complex floating": [],
+            "real floating": ["float64", "float32", "bfloat16", "float16"], "complex floating": ["complex64", "complex128"],
             "numeric": [each.name for each in DTYPES if each is not bool_]}
     if kind not in sets:
         raise ValueError(f"kind: {kind!r} is none of {', '.join(map(repr, sets))}")

@@ -138,7 +138,7 @@ def _dtype_and_shape(managed: int, name: bytes) -> tuple[DType, tuple[int, ...]]
     code, bits = ctypes.c_uint8.from_address(base + 20).value, ctypes.c_uint8.from_address(base + 21).value
     shape = (c_int64 * ndim).from_address(c_void_p.from_address(base + 24).value or 0) if ndim else ()
     names = {(2, 64): "float64", (2, 32): "float32", (4, 16): "bfloat16", (2, 16): "float16", (0, 64): "int64", (0, 32): "int32",
-             (1, 8): "uint8", (6, 8): "bool"}
+             (1, 8): "uint8", (6, 8): "bool", (5, 64): "complex64", (5, 128): "complex128"}
     if (code, bits) not in names:
         raise TypeError(f"weft has no element type of DLPack's code {code} with {bits} bits")
     return dtype_of(names[code, bits]), tuple(shape)

@@ -57,7 +57,8 @@ weft_dl_type weft_dl_type_of(weft_dtype dtype)
     static const weft_dl_type types[WEFT_DTYPE_COUNT] = {
         [WEFT_F64] = { WEFT_DL_FLOAT, 64 }, [WEFT_F32] = { WEFT_DL_FLOAT, 32 }, [WEFT_BF16] = { WEFT_DL_BFLOAT, 16 },
         [WEFT_F16] = { WEFT_DL_FLOAT, 16 }, [WEFT_I64] = { WEFT_DL_INT, 64 },   [WEFT_I32] = { WEFT_DL_INT, 32 },
-        [WEFT_U8] = { WEFT_DL_UINT, 8 },    [WEFT_BOOL] = { WEFT_DL_BOOL, 8 },
+        [WEFT_U8] = { WEFT_DL_UINT, 8 },    [WEFT_BOOL] = { WEFT_DL_BOOL, 8 },  [WEFT_C64] = { WEFT_DL_COMPLEX, 64 },
+        [WEFT_C128] = { WEFT_DL_COMPLEX, 128 },
     };
     return types[dtype];
 }

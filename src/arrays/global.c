@@ -5,6 +5,7 @@
 #include "arrays/arrays.h"
 #include "arrays/read.h"
 #include "call/deferral.h"
+#include "codelets/complex.h"
 #include "codelets/convert.h"
 #include "comm/check_spmd.h"
 #include "tensor/actions.h"
@@ -310,6 +311,10 @@ weft_status weft_tensor_item(weft_tensor *handle, double *value)
     }
     if (count != 1) {
         return weft_fail(WEFT_ERR_SHAPE, function, "tensor has %lld elements, expected 1", (long long)count);
+    }
+    if (weft_dtype_is_complex(tensor->layout->dtype)) {
+        return weft_fail(WEFT_ERR_DTYPE, function, "tensor is %s, expected a real type: weft_real() gives the real part",
+                         weft_dtype_name(tensor->layout->dtype));
     }
     return weft_act(&(weft_call){ .function = function,
                                   .action = &action_item,

@@ -37,6 +37,12 @@ static void print_value(FILE *file, weft_dtype dtype, const void *values, int64_
     case WEFT_BOOL:
         fputs(((const uint8_t *)values)[i] ? "true" : "false", file);
         break;
+    case WEFT_C64:
+        fprintf(file, "%.9g%+.9gi", (double)((const float *)values)[2 * i], (double)((const float *)values)[2 * i + 1]);
+        break;
+    case WEFT_C128:
+        fprintf(file, "%.17g%+.17gi", ((const double *)values)[2 * i], ((const double *)values)[2 * i + 1]);
+        break;
     }
 }
 

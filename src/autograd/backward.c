@@ -39,6 +39,11 @@ static weft_tensor *seed(const char *function, const char *argument, const char 
                       argument, (long long)weft_tensor_num_elements(output), gradient_argument);
             return NULL;
         }
+        if (weft_dtype_is_complex(layout->dtype)) {
+            weft_fail(WEFT_ERR_DTYPE, function, "%s is %s: a complex output needs a gradient argument, and %s is NULL", argument,
+                      weft_dtype_name(layout->dtype), gradient_argument);
+            return NULL;
+        }
         return weft_tensor_is_fake(output) && weft_runtime.world != WEFT_WORLD_FAKE
                    ? weft_tensor_handle(weft_tensor_fake(function, layout))
                    : weft_ones_like(output);

@@ -56,8 +56,8 @@ weft_status weft_set_requires_grad(weft_tensor *handle, bool on)
     if (tensor == NULL) {
         return weft_latest_status();
     }
-    if (on && !weft_dtype_is_floating(tensor->layout->dtype)) {
-        return weft_fail(WEFT_ERR_DTYPE, function, "leaf is %s, expected a floating type",
+    if (on && !weft_dtype_has_gradient(tensor->layout->dtype)) {
+        return weft_fail(WEFT_ERR_DTYPE, function, "leaf is %s, expected a floating or complex type",
                          weft_dtype_name(tensor->layout->dtype));
     }
     if (tensor->tape != NULL && leaf_of(tensor) == NULL) {

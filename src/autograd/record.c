@@ -15,7 +15,7 @@ typedef struct recording {
 
 static bool is_floating(const weft_tensor_impl *tensor)
 {
-    return weft_dtype_is_floating(tensor->layout->dtype);
+    return weft_dtype_has_gradient(tensor->layout->dtype);
 }
 
 static weft_tensor_impl *input_of(const weft_call *call, int input)

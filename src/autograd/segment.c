@@ -174,7 +174,7 @@ static bool attach(weft_tape_node *node, weft_tensor *outputs[])
         weft_runtime.tape->no_grad--;
         weft_tensor_impl *tensor = outputs[i] == NULL ? NULL : weft_tensor_get(outputs[i]);
         done = tensor != NULL;
-        if (done && weft_dtype_is_floating(tensor->layout->dtype)) {
+        if (done && weft_dtype_has_gradient(tensor->layout->dtype)) {
             node->outputs[i].layout = tensor->layout;
             weft_tape_set(tensor, &node->outputs[i]);
         }

@@ -46,7 +46,7 @@ static const struct {
 } dtypes[WEFT_DTYPE_COUNT] = {
     [WEFT_F64] = { "f64", 8 }, [WEFT_F32] = { "f32", 4 },   [WEFT_BF16] = { "bf16", 2 },
     [WEFT_F16] = { "f16", 2 }, [WEFT_I64] = { "i64", 8 },   [WEFT_I32] = { "i32", 4 },
-    [WEFT_U8] = { "u8", 1 },   [WEFT_BOOL] = { "bool", 1 },
+    [WEFT_U8] = { "u8", 1 },   [WEFT_BOOL] = { "bool", 1 }, [WEFT_C64] = { "c64", 8 },   [WEFT_C128] = { "c128", 16 },
 };
 
 static bool is_dtype(weft_dtype dtype)

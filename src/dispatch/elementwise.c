@@ -35,11 +35,12 @@ static weft_dtype common_type(const weft_lowering *lowering)
         return first; /* single precision would round them a first time */
     }
     weft_dtype type = weft_promoted(lowering->num_inputs, lowering->inputs);
-    if (lowering->operation->outputs[0].type == WEFT_TYPE_GIVEN) {
+    weft_output_type kind = lowering->operation->outputs[0].type;
+    if (kind == WEFT_TYPE_GIVEN || kind == WEFT_TYPE_COMPLEX) {
         type = weft_promote(type, lowering->output->dtype);
     }
     bool integers = weft_kernel_infos[lowering->operation->kernel].integers;
-    return weft_dtype_is_floating(type) || integers ? type : WEFT_F32;
+    return weft_dtype_has_gradient(type) || integers ? type : WEFT_F32;
 }
 
 static bool is_single(const weft_layout *layout)

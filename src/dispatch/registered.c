@@ -31,7 +31,7 @@ static bool check_inputs(const char *function, const weft_operation_description 
                       num_inputs);
             return false;
         }
-        if ((input->types & WEFT_TYPES_ALL) == 0 || (input->types & ~WEFT_TYPES_ALL) != 0) {
+        if ((input->types & WEFT_TYPES_ANY) == 0 || (input->types & ~WEFT_TYPES_ANY) != 0) {
             weft_fail(WEFT_ERR_INVALID, function,
                       "inputs[%d].types is %#x, expected a set of WEFT_TYPE_BIT()", i, input->types);
             return false;
@@ -94,7 +94,7 @@ static bool check_outputs(const char *function, const weft_operation_description
         if (!weft_check_linearity(function, o, &output->linear, rule->num_inputs)) {
             return false;
         }
-        if ((int)output->type < WEFT_TYPE_FIRST || output->type > WEFT_TYPE_GIVEN) {
+        if ((int)output->type < WEFT_TYPE_FIRST || output->type > WEFT_TYPE_COMPLEX) {
             weft_fail(WEFT_ERR_INVALID, function, "outputs[%d].type is %d, which is no weft_output_type", o,
                       (int)output->type);
             return false;

@@ -31,6 +31,16 @@ static hid_t truth(void)
     return type;
 }
 
+/* h5py's complex numbers. */
+static hid_t pair_of(hid_t part)
+{
+    size_t size = H5Tget_size(part);
+    hid_t type = H5Tcreate(H5T_COMPOUND, 2 * size);
+    H5Tinsert(type, "r", 0, part);
+    H5Tinsert(type, "i", size, part);
+    return type;
+}
+
 /* To be closed. In files and in memory: weft runs on little-endian machines alone. */
 static hid_t type_of(weft_dtype dtype)
 {
@@ -51,6 +61,10 @@ static hid_t type_of(weft_dtype dtype)
         return H5Tcopy(H5T_STD_U8LE);
     case WEFT_BOOL:
         return truth();
+    case WEFT_C64:
+        return pair_of(H5T_IEEE_F32LE);
+    case WEFT_C128:
+        return pair_of(H5T_IEEE_F64LE);
     }
     return -1;
 }

@@ -14,6 +14,7 @@ enum { CRC_DIGITS = WEFT_CRC_DIGITS, LENGTH_BYTES = WEFT_LENGTH_BYTES };
 static const char *const dtype_names[WEFT_DTYPE_COUNT] = {
     [WEFT_F64] = "F64", [WEFT_F32] = "F32", [WEFT_BF16] = "BF16", [WEFT_F16] = "F16",
     [WEFT_I64] = "I64", [WEFT_I32] = "I32", [WEFT_U8] = "U8",     [WEFT_BOOL] = "BOOL",
+    [WEFT_C64] = "C64", [WEFT_C128] = "C128",
 };
 
 const char *weft_file_dtype_name(weft_dtype type)
@@ -161,6 +162,17 @@ bool weft_file_add_tensor(weft_file_header *header, const char *name, weft_dtype
     return true;
 }
 
+char *weft_file_pairs_key(const char *name)
+{
+    char *key = malloc(sizeof(WEFT_KEY_PAIRS) + strlen(name));
+    return key == NULL ? NULL : strcat(strcpy(key, WEFT_KEY_PAIRS), name);
+}
+
+bool weft_file_add_pairs(weft_file_header *header, const char *name)
+{
+    return weft_file_take_entry(header, weft_file_pairs_key(name), copy_of("complex: real and imaginary part"));
+}
+
 bool weft_file_add_entry(weft_file_header *header, const char *key, const char *value)
 {
     return weft_file_take_entry(header, copy_of(key), copy_of(value));
@@ -203,12 +215,15 @@ static void add_own_entries(const weft_file_header *header, weft_text *text)
     weft_text_add(text, "\"");
 }
 
+/* safetensors has no type for pairs of F64: these are numbers of type F64, with one more dimension. */
 static void add_tensor(const weft_file_tensor *tensor, weft_text *text)
 {
+    bool pairs = tensor->type == WEFT_C128;
     weft_text_add(text, ",");
     weft_json_add_string(text, tensor->name);
-    weft_text_add(text, ":{\"dtype\":\"%s\",\"shape\":[", tensor->dtype);
+    weft_text_add(text, ":{\"dtype\":\"%s\",\"shape\":[", pairs ? dtype_names[WEFT_F64] : tensor->dtype);
     weft_text_add_sizes(text, tensor->ndim, tensor->shape, ",");
+    weft_text_add(text, "%s", !pairs ? "" : tensor->ndim == 0 ? "2" : ",2");
     weft_text_add(text, "],\"data_offsets\":[%lld,%lld]}", (long long)tensor->begin, (long long)tensor->end);
 }
 

@@ -74,6 +74,8 @@ static inline weft_file_tensor *weft_file_tensors(const weft_file_header *header
  * memory. */
 bool weft_file_add_tensor(weft_file_header *header, const char *name, weft_dtype type, int ndim, const int64_t shape[]);
 bool weft_file_add_entry(weft_file_header *header, const char *key, const char *value);
+/* The metadata that a tensor of WEFT_C128 needs, which the file has as F64 with a last dimension of 2. False: no memory. */
+bool weft_file_add_pairs(weft_file_header *header, const char *name);
 /* After the last tensor: their offsets, large element types first, so that each is aligned to its elements. False: no
  * memory, or more than 2^63 bytes. */
 bool weft_file_place_tensors(weft_file_header *header);
@@ -87,8 +89,11 @@ bool weft_file_header_write(weft_file_header *header, weft_text *text);
 #define WEFT_KEY_FORMAT "weft.format"
 #define WEFT_KEY_HEADER_CRC "weft.header_crc32c"
 #define WEFT_KEY_DATA_CRC "weft.crc32c"
+#define WEFT_KEY_PAIRS "weft.complex128:" /* and the name of a tensor */
 enum { WEFT_CRC_DIGITS = 8, WEFT_LENGTH_BYTES = 8 };
 
+/* WEFT_KEY_PAIRS of a tensor; NULL: no memory. To be freed. */
+char *weft_file_pairs_key(const char *name);
 /* A new tensor; takes over the name, also without memory. NULL: no memory. */
 weft_file_tensor *weft_file_add_named(weft_file_header *header, char *name);
 /* A new entry; takes over both texts, also without memory. False: no memory. */

@@ -335,6 +335,26 @@ static bool check_checksums(weft_file_header *header, const own_entries *own, ch
     return true;
 }
 
+/* Pairs of F64 that the metadata call complex are WEFT_C128. */
+static bool find_pairs(weft_file_header *header, char *why, size_t size)
+{
+    for (size_t i = 0; i < header->tensors.count; i++) {
+        weft_file_tensor *tensor = &weft_file_tensors(header)[i];
+        bool pairs = tensor->is_readable && tensor->type == WEFT_F64 && tensor->ndim > 0 && tensor->shape[tensor->ndim - 1] == 2;
+        char *key = pairs ? weft_file_pairs_key(tensor->name) : NULL;
+        if (pairs && key == NULL) {
+            return refuse(why, size, "no memory for the metadata");
+        }
+        if (pairs && weft_file_metadata(header, key) != NULL) {
+            tensor->type = WEFT_C128;
+            tensor->ndim--;
+            strcpy(tensor->dtype, weft_file_dtype_name(WEFT_C128));
+        }
+        free(key);
+    }
+    return true;
+}
+
 bool weft_file_header_size(const unsigned char bytes[8], int64_t file_bytes, int64_t *size, char *why, size_t why_size)
 {
     uint64_t length = 0;
@@ -368,7 +388,7 @@ bool weft_file_header_parse(weft_file_header *header, char *bytes, int64_t count
         refuse(why, why_size, "%s", json.why);
     }
     bool done = parsed && check_offsets(header, why, why_size) &&
-                check_checksums(header, &own, bytes, count, why, why_size);
+                check_checksums(header, &own, bytes, count, why, why_size) && find_pairs(header, why, why_size);
     free_own(&own);
     if (!done) {
         weft_file_header_free(header);

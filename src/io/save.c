@@ -79,6 +79,14 @@ static bool add_tensors(const weft_file_call *call, weft_file_header *header)
         if (!weft_file_add_tensor(header, call->names[i], layout->dtype, layout->ndim, layout->shape)) {
             return no_memory(call->function);
         }
+        if (layout->dtype == WEFT_C128 && layout->ndim == WEFT_MAX_DIMS) {
+            weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "tensors[%d] is c128 with %d dimensions: the file needs one more", i,
+                      WEFT_MAX_DIMS);
+            return false;
+        }
+        if (layout->dtype == WEFT_C128 && !weft_file_add_pairs(header, call->names[i])) {
+            return no_memory(call->function);
+        }
     }
     return true;
 }

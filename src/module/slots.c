@@ -68,7 +68,7 @@ bool weft_module_check_tensor(const char *function, const char *path, bool is_pa
     if (given == NULL) {
         return false;
     }
-    if (is_parameter && !weft_dtype_is_floating(given->layout->dtype)) {
+    if (is_parameter && !weft_dtype_has_gradient(given->layout->dtype)) {
         weft_fail(WEFT_ERR_DTYPE, function, "tensor is of type %s, but parameters (\"%s\") are floating; buffers are of any type",
                   weft_dtype_name(given->layout->dtype), weft_path_end(path));
         return false;

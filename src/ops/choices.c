@@ -165,9 +165,9 @@ static bool expand_masked_fill(const weft_call *call, weft_tensor *outputs[])
 static const weft_operation operation_masked_fill_tensor = {
     .name = "masked_fill_tensor",
     .gradient = { .function = weft_gradient_of_body, .reads = { IN_1, 0, IN_1 } },
-    .inputs = { { "a", WEFT_TYPES_ALL, false },
+    .inputs = { { "a", WEFT_TYPES_ANY, false },
                 { "mask", WEFT_TYPES_BOOL, false },
-                { "value", WEFT_TYPES_ALL, false } },
+                { "value", WEFT_TYPES_ANY, false } },
     .expand = expand_masked_fill,
 };
 

@@ -197,7 +197,7 @@ static bool expand_itself(const weft_call *call, weft_tensor *outputs[])
 static const weft_operation operation_itself = {
     .name = "itself",
     .gradient = WEFT_GRADIENT_SAME,
-    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false } },
     .expand = expand_itself,
 };
 

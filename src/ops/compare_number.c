@@ -3,22 +3,22 @@
 
 #include "ops/elementwise.h"
 
-#define COMPARISON(name_)                                                                                    \
+#define COMPARISON(name_, types)                                                                             \
     static const weft_operation operation_##name_##_scalar = {                                               \
         .name = #name_ "_scalar",                                                                            \
         .rules = { "A->A" },                                                                                 \
         .gradient = TRUTH,                                                                                   \
-        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .inputs = { { "a", types, false } },                                                        \
         .outputs[0].type = WEFT_TYPE_BOOL,                                                                   \
         .kernel = WEFT_KERNEL_##name_##_scalar,                                                              \
     };
 
-COMPARISON(eq)
-COMPARISON(ne)
-COMPARISON(lt)
-COMPARISON(le)
-COMPARISON(gt)
-COMPARISON(ge)
+COMPARISON(eq, WEFT_TYPES_ANY)
+COMPARISON(ne, WEFT_TYPES_ANY)
+COMPARISON(lt, WEFT_TYPES_ALL)
+COMPARISON(le, WEFT_TYPES_ALL)
+COMPARISON(gt, WEFT_TYPES_ALL)
+COMPARISON(ge, WEFT_TYPES_ALL)
 
 typedef struct comparison {
     const weft_operation *operation;
@@ -52,14 +52,14 @@ static weft_tensor *compare(const char *function, const weft_operation *operatio
         return NULL;
     }
     weft_dtype type = weft_layout_of(a)->dtype;
+    const bool is_whole = !weft_dtype_is_floating(type) && !weft_dtype_is_complex(type);
     comparison found = { operation, { number.real, 0 } };
-    if (number.dtype == WEFT_I64 && !weft_take_number(function, "value", weft_dtype_is_floating(type) ? type : WEFT_I64, number,
-                                                      &found.value)) {
+    if (number.dtype != WEFT_F64 && !weft_take_number(function, "value", is_whole ? WEFT_I64 : type, number, &found.value)) {
         return NULL;
     }
-    if (weft_dtype_is_floating(type)) {
+    if (!is_whole) {
         found.value.value = weft_number_of_type(type, found.value.value);
-    } else if (number.dtype != WEFT_I64) {
+    } else if (number.dtype == WEFT_F64) {
         found = with_integer(operation, number.real);
     }
     return weft_dispatch(&(weft_call){ .function = function,

@@ -261,14 +261,14 @@ static bool gradient_of_stack(const weft_gradient *of)
 static const weft_operation operation_concat = {
     .name = "concat",
     .gradient = { .function = gradient_of_concat },
-    .inputs = { { "tensors", WEFT_TYPES_ALL, false } },
+    .inputs = { { "tensors", WEFT_TYPES_ANY, false } },
     .expand = expand_cat,
 };
 
 static const weft_operation operation_stack = {
     .name = "stack",
     .gradient = { .function = gradient_of_stack },
-    .inputs = { { "tensors", WEFT_TYPES_ALL, false } },
+    .inputs = { { "tensors", WEFT_TYPES_ANY, false } },
     .expand = expand_stack,
 };
 
@@ -379,7 +379,7 @@ static bool gradient_of_split(const weft_gradient *of)
 static const weft_operation operation_split = {
     .name = "split",
     .gradient = { .function = gradient_of_split },
-    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false } },
     .expand = expand_split,
 };
 

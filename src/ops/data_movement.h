@@ -49,7 +49,7 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
         .rule_like = like,                                                                                   \
         .window = window_of_##name_,                                                                         \
         .outputs[0].linear = WEFT_PASSES_ALL,                                                                \
-        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .inputs = { { "a", WEFT_TYPES_ANY, false } },                                                        \
         .places = true,                                                                                      \
         .views = views_,                                                                                     \
         .first_row = first_row_,                                                                             \

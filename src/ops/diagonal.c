@@ -50,7 +50,7 @@ static bool expand_trace(const weft_call *call, weft_tensor *outputs[])
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .gradient = WEFT_GRADIENT_OF_MOVES,                                                                  \
-        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .inputs = { { "a", WEFT_TYPES_ANY, false } },                                                        \
         .expand = expand_##name_,                                                                            \
     };
 

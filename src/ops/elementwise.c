@@ -25,8 +25,8 @@ static weft_tensor *share_of_angle(weft_tensor *gradient, weft_tensor *a, weft_t
 }
 
 GRADIENTS(sub, g, weft_neg(g))
-GRADIENTS(mul, weft_mul(g, b), weft_mul(g, a))
-GRADIENTS(div, weft_div(g, b), weft_neg(weft_div(weft_mul(g, y), b)))
+GRADIENTS(mul, weft_mul(g, weft_conjugate(b)), weft_mul(g, weft_conjugate(a)))
+GRADIENTS(div, weft_div(g, weft_conjugate(b)), weft_neg(weft_div(weft_mul(g, weft_conjugate(y)), weft_conjugate(b))))
 GRADIENTS(remainder, g, weft_neg(weft_mul(g, weft_floor_div(a, b))))
 GRADIENTS(fmod, g, weft_neg(weft_mul(g, weft_trunc(weft_div(a, b)))))
 /* g a^b log(a), and 0 where 0^b does not depend on b. To be differentiated again, power and logarithm there are those of 1. */
@@ -46,9 +46,10 @@ static weft_tensor *factor_gradient(const weft_gradient *of, weft_tensor *g, wef
 }
 
 /* As PyTorch's: a^0 does not depend on a, nor 0^b on b where b is not below 0. */
-GRADIENTS(pow, of->differentiated ? weft_base_gradient(g, a, b)
+GRADIENTS(real_pow, of->differentiated ? weft_base_gradient(g, a, b)
                                   : zero_where(is_zero(b), weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1))))),
           exponent_gradient(of, g, a, b, y))
+GRADIENT_FUNCTION(pow, weft_has_complex(of) ? weft_complex_power_gradients(of) : gradients_of_real_pow(of))
 GRADIENTS(maximum, maximum_backward(g, as_computed(g, a), as_computed(g, b), 0, 0),
           maximum_backward(g, as_computed(g, b), as_computed(g, a), 0, 0))
 GRADIENTS(minimum, minimum_backward(g, as_computed(g, a), as_computed(g, b), 0, 0),
@@ -58,13 +59,20 @@ GRADIENTS(atan2, share_of_angle(g, as_computed(g, b), as_computed(g, a)),
 GRADIENTS(hypot, weft_mul(g, weft_div(a, y)), weft_mul(g, weft_div(b, y)))
 GRADIENTS(logaddexp, weft_mul(g, weft_sigmoid(weft_sub(a, b))), weft_mul(g, weft_sigmoid(weft_sub(b, a))))
 GRADIENTS(xlogy, factor_gradient(of, g, a, b), weft_mul(g, weft_div(a, b)))
-GRADIENT(scale, weft_scale(g, s))
+
+static weft_scalar conjugate_factor(const weft_gradient *of)
+{
+    const double *scalars = of->call->scalars, imag = scalars[WEFT_SCALAR_RESTS];
+    return imag == 0 ? weft_scalar_real(scalars[0]) : (weft_scalar){ WEFT_C128, scalars[0], -imag, 0 };
+}
+
+GRADIENT(scale, weft_scale(g, conjugate_factor(of)))
 GRADIENT(clamp, clamp_backward(g, a, NULL, s, t))
 GRADIENT(masked_fill, zero_where(b, g))
 GRADIENTS(add_scaled, g, weft_scale(g, s))
 GRADIENTS(lerp, weft_scale(g, 1 - s), weft_scale(g, s))
-GRADIENTS(add_products, g, weft_scale(weft_mul(g, c), s))
-GRADIENTS(add_quotients, g, weft_scale(weft_div(g, c), s))
+GRADIENTS(add_products, g, weft_scale(weft_mul(g, weft_conjugate(c)), s))
+GRADIENTS(add_quotients, g, weft_scale(weft_div(g, weft_conjugate(c)), s))
 
 static bool gradients_of_addcmul(const weft_gradient *of)
 {
@@ -72,7 +80,7 @@ static bool gradients_of_addcmul(const weft_gradient *of)
     double factor = of->call->scalars[0];
     return gradients_of_add_products(of) &&
            (!weft_gradient_wanted(of, 2) ||
-            weft_give_gradient(of, 2, weft_scale(weft_mul(g, of->call->inputs[1]), factor)));
+            weft_give_gradient(of, 2, weft_scale(weft_mul(g, weft_conjugate(of->call->inputs[1])), factor)));
 }
 
 static bool gradients_of_addcdiv(const weft_gradient *of)
@@ -81,7 +89,7 @@ static bool gradients_of_addcdiv(const weft_gradient *of)
     double factor = of->call->scalars[0];
     return gradients_of_add_quotients(of) &&
            (!weft_gradient_wanted(of, 2) ||
-            weft_give_gradient(of, 2, weft_scale(weft_div(weft_mul(g, b), weft_square(c)), -factor)));
+            weft_give_gradient(of, 2, weft_scale(weft_div(weft_mul(g, weft_conjugate(b)), weft_square(weft_conjugate(c))), -factor)));
 }
 
 static bool gradients_of_where(const weft_gradient *of)
@@ -110,22 +118,22 @@ static bool gradients_of_copy(const weft_gradient *of)
 
 /* ---- two tensors --------------------------------------------------------------------------------------- */
 
-BINARY(add, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR, WEFT_GRADIENT_SAME)
-BINARY(sub, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, LINEAR, BOTH(sub, 0, 0))
-BINARY(mul, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR_IN(1u << 0 | 1u << 1), BOTH(mul, IN_1, IN_0))
-BINARY(div, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, BOTH(div, IN_1, IN_1 | OUT))
+BINARY(add, WEFT_TYPES_ANY, WEFT_TYPE_PROMOTED, LINEAR, WEFT_GRADIENT_SAME)
+BINARY(sub, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, WEFT_TYPE_PROMOTED, LINEAR, BOTH(sub, 0, 0))
+BINARY(mul, WEFT_TYPES_ANY, WEFT_TYPE_PROMOTED, LINEAR_IN(1u << 0 | 1u << 1), BOTH(mul, IN_1, IN_0))
+BINARY(div, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, BOTH(div, IN_1, IN_1 | OUT))
 BINARY(floor_div, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, STEPS)
 BINARY(remainder, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(remainder, 0, IN_0 | IN_1))
 BINARY(fmod, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(fmod, 0, IN_0 | IN_1))
-BINARY(pow, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(pow, IN_0 | IN_1, IN_0 | IN_1 | OUT))
+BINARY(pow, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(pow, IN_0 | IN_1, IN_0 | IN_1 | OUT))
 BINARY(maximum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MAX), BOTH(maximum, IN_0 | IN_1, IN_0 | IN_1))
 BINARY(minimum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MIN), BOTH(minimum, IN_0 | IN_1, IN_0 | IN_1))
 BINARY(atan2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, BOTH(atan2, IN_0 | IN_1, IN_0 | IN_1))
 BINARY(hypot, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(hypot, IN_0 | OUT, IN_1 | OUT))
 BINARY(logaddexp, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(logaddexp, IN_0 | IN_1, IN_0 | IN_1))
 BINARY(xlogy, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, BOTH(xlogy, IN_0 | IN_1, IN_0 | IN_1))
-BINARY(eq, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
-BINARY(ne, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(eq, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(ne, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 BINARY(le, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 BINARY(gt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
@@ -138,7 +146,7 @@ static const weft_operation operation_to_type = {
     .name = "to_type",
     .gradient = WEFT_GRADIENT_SAME,
     .rules = { "A->A" },
-    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false } },
     .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_convert,
 };
@@ -158,8 +166,14 @@ weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype)
         weft_fail(WEFT_ERR_DTYPE, function, "dtype is %d, which is no element type", (int)dtype);
         return NULL;
     }
-    if (weft_layout_of(a)->dtype == dtype) {
+    weft_dtype own = weft_layout_of(a)->dtype;
+    if (own == dtype) {
         return weft_itself(function, a);
+    }
+    if (weft_dtype_is_complex(own) && !weft_dtype_is_complex(dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "a is %s and dtype is %s: weft_real() gives the real part, weft_imag() the other",
+                  weft_dtype_name(own), weft_dtype_name(dtype));
+        return NULL;
     }
     return weft_dispatch(&(weft_call){ .function = function,
                                        .operation = &operation_to_type,
@@ -184,6 +198,19 @@ bool weft_take_number_beside(const char *function, const char *argument, int num
     return weft_take_number(function, argument, weft_promoted(num_inputs, layouts), number, taken);
 }
 
+bool weft_take_real_beside(const char *function, const char *argument, int num_inputs, weft_tensor *const inputs[],
+                           weft_scalar number, weft_exact *taken)
+{
+    if (!weft_take_number_beside(function, argument, num_inputs, inputs, number, taken)) {
+        return false;
+    }
+    const bool real = number.dtype != WEFT_C128 || taken->rest == 0;
+    if (!real) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %g + %gi, expected a real number", argument, number.real, number.imag);
+    }
+    return real;
+}
+
 double weft_number_of_type(weft_dtype dtype, double number)
 {
     return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f64_to_bf16(number))
@@ -191,9 +218,9 @@ double weft_number_of_type(weft_dtype dtype, double number)
                                : number;
 }
 
-WITH_NUMBER(scale, factor, WEFT_TYPES_NUMBER, LINEAR, ONE(scale, 0))
+WITH_NUMBER(scale, factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, ONE(scale, 0))
 /* Integers wrap around: not monotone. */
-WITH_NUMBER(add_scalar, addend, WEFT_TYPES_NUMBER, NOT_LINEAR, WEFT_GRADIENT_SAME)
+WITH_NUMBER(add_scalar, addend, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, NOT_LINEAR, WEFT_GRADIENT_SAME)
 
 static const weft_operation operation_clamp = {
     .name = "clamp",
@@ -243,8 +270,8 @@ static const weft_operation operation_where = {
     .gradient = { .function = gradients_of_where, .reads = { 0, IN_0, IN_0 } },
     .rules = { "...,...,...->..." },
     .inputs = { { "condition", WEFT_TYPES_BOOL, false },
-                { "a", WEFT_TYPES_ALL, false },
-                { "b", WEFT_TYPES_ALL, false } },
+                { "a", WEFT_TYPES_ANY, false },
+                { "b", WEFT_TYPES_ANY, false } },
     .outputs[0].type = WEFT_TYPE_PROMOTED, /* truth values change no other type */
     .kernel = WEFT_KERNEL_where,
 };
@@ -261,7 +288,7 @@ static const weft_operation operation_masked_fill = {
     .name = "masked_fill",
     .gradient = ONE(masked_fill, IN_1),
     .rules = { "...,...->..." },
-    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "mask", WEFT_TYPES_BOOL, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false }, { "mask", WEFT_TYPES_BOOL, false } },
     .kernel = WEFT_KERNEL_masked_fill,
 };
 
@@ -293,8 +320,8 @@ weft_tensor *(weft_masked_fill)(weft_tensor *a, weft_tensor *mask, weft_scalar v
     static weft_tensor *name_(weft_tensor *a, weft_tensor *b, weft_tensor *c, weft_scalar argument)          \
     {                                                                                                        \
         weft_exact taken;                                                                                    \
-        if (!weft_take_number_beside("weft_" #name_, #argument, count, (weft_tensor *[]){ a, b, c }, argument,\
-                                     &taken)) {                                                              \
+        if (!weft_take_real_beside("weft_" #name_, #argument, count, (weft_tensor *[]){ a, b, c }, argument,\
+                                   &taken)) {                                                                \
             return NULL;                                                                                     \
         }                                                                                                    \
         return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
@@ -304,10 +331,10 @@ weft_tensor *(weft_masked_fill)(weft_tensor *a, weft_tensor *mask, weft_scalar v
                                            .scalars = { taken.value, [WEFT_SCALAR_RESTS] = taken.rest } });  \
     }
 
-COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER, LINEAR, BOTH(add_scaled, 0, 0))
+COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, BOTH(add_scaled, 0, 0))
 COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT, LINEAR, BOTH(lerp, 0, 0))
-COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER, NOT_LINEAR, THREE(addcmul, 0, IN_2, IN_1))
-COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT, NOT_LINEAR,
+COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, NOT_LINEAR, THREE(addcmul, 0, IN_2, IN_1))
+COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, NOT_LINEAR,
          THREE(addcdiv, 0, IN_2, IN_1 | IN_2))
 
 weft_tensor *(weft_add_scaled)(weft_tensor *a, weft_tensor *b, weft_scalar factor)
@@ -369,12 +396,12 @@ weft_tensor *(weft_addcdiv)(weft_tensor *a, weft_tensor *b, weft_tensor *c, weft
                                            .scalars = { scalar.value, [WEFT_SCALAR_RESTS] = scalar.rest } });\
     }
 
-IN_PLACE(copy_inplace, assign, "...,...->...", WEFT_TYPES_ALL, PASSES_ALL, true, BOTH(copy, 0, 0))
-IN_PLACE(fill_inplace, fill, "A->A", WEFT_TYPES_ALL, NOT_LINEAR, true, WEFT_GRADIENT_ZERO("a number"))
-IN_PLACE(add_inplace, add_scaled, "...,...->...", WEFT_TYPES_NUMBER, LINEAR, false, BOTH(add_scaled, 0, 0))
-IN_PLACE(mul_inplace, mul, "...,...->...", WEFT_TYPES_ALL, LINEAR_IN(1u << 0), false, BOTH(mul, IN_1, IN_0))
-IN_PLACE(div_inplace, div, "...,...->...", WEFT_TYPES_FLOAT, NOT_LINEAR, false, BOTH(div, IN_1, IN_1 | OUT))
-IN_PLACE(scale_inplace, scale, "A->A", WEFT_TYPES_NUMBER, LINEAR, false, ONE(scale, 0))
+IN_PLACE(copy_inplace, assign, "...,...->...", WEFT_TYPES_ANY, PASSES_ALL, true, BOTH(copy, 0, 0))
+IN_PLACE(fill_inplace, fill, "A->A", WEFT_TYPES_ANY, NOT_LINEAR, true, WEFT_GRADIENT_ZERO("a number"))
+IN_PLACE(add_inplace, add_scaled, "...,...->...", WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, false, BOTH(add_scaled, 0, 0))
+IN_PLACE(mul_inplace, mul, "...,...->...", WEFT_TYPES_ANY, LINEAR_IN(1u << 0), false, BOTH(mul, IN_1, IN_0))
+IN_PLACE(div_inplace, div, "...,...->...", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, NOT_LINEAR, false, BOTH(div, IN_1, IN_1 | OUT))
+IN_PLACE(scale_inplace, scale, "A->A", WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, false, ONE(scale, 0))
 IN_PLACE(lerp_inplace, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR, false, BOTH(lerp, 0, 0))
 
 static const weft_exact none = { 0, 0 };
@@ -382,7 +409,7 @@ static const weft_exact none = { 0, 0 };
 weft_tensor *(weft_add_inplace)(weft_tensor *a, weft_tensor *b, weft_scalar alpha)
 {
     weft_exact taken;
-    return weft_take_number_beside("weft_add_inplace", "alpha", 2, (weft_tensor *[]){ a, b }, alpha, &taken)
+    return weft_take_real_beside("weft_add_inplace", "alpha", 2, (weft_tensor *[]){ a, b }, alpha, &taken)
                ? add_inplace(a, b, 2, taken)
                : NULL;
 }

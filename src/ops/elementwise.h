@@ -32,6 +32,9 @@
 /* Takes a number beside tensors, of their common type. False with the error kept, also for a dead tensor. */
 bool weft_take_number_beside(const char *function, const char *argument, int num_inputs, weft_tensor *const inputs[],
                              weft_scalar number, weft_exact *taken);
+/* The same for calls that have no imaginary part of it. */
+bool weft_take_real_beside(const char *function, const char *argument, int num_inputs, weft_tensor *const inputs[],
+                           weft_scalar number, weft_exact *taken);
 
 /* A number as tensors of 16 bits have it, as PyTorch on all its devices; others are rounded by the kernel. */
 double weft_number_of_type(weft_dtype dtype, double number);
@@ -46,7 +49,7 @@ double weft_number_of_type(weft_dtype dtype, double number);
         weft_tensor *g = weft_gradient_of_output(of, 0), *y = of->outputs[0], *const *inputs = of->call->inputs;\
         weft_tensor *a = inputs[0], *b = inputs[1], *c = inputs[2];                                          \
         double s = of->call->scalars[0], t = of->call->scalars[1];                                           \
-        (void)y, (void)a, (void)b, (void)c, (void)s, (void)t;                                                \
+        (void)g, (void)y, (void)a, (void)b, (void)c, (void)s, (void)t;                                           \
         return __VA_ARGS__;                                                                                  \
     }
 #define GRADIENT(name_, first)                                                                               \
@@ -110,6 +113,13 @@ static inline weft_tensor *is_zero(weft_tensor *a)
 {
     return weft_logical_not(a);
 }
+
+/* Whether the gradient of a call's output is complex, or an input of it. */
+bool weft_has_complex(const weft_gradient *of);
+/* The gradient of a function of one complex value, which has this kernel. */
+weft_tensor *weft_complex_gradient(const weft_gradient *of, weft_kernel_id function);
+/* Those of weft_pow(). False with the error kept. */
+bool weft_complex_power_gradients(const weft_gradient *of);
 
 /* ---- functions ----------------------------------------------------------------------------------------- */
 

@@ -76,7 +76,7 @@ static const weft_operation operation_roll = {
     .rule_like = "ab~,ab~->a*b",
     .window = window_of_roll,
     .outputs[0].linear = WEFT_PASSES_ALL,
-    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "a", WEFT_TYPES_ALL, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false }, { "a", WEFT_TYPES_ANY, false } },
     .places = true,
     .lower = lower_roll,
 };

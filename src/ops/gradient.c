@@ -13,6 +13,9 @@ bool weft_give_gradient(const weft_gradient *of, int input, weft_tensor *gradien
     bool fits = layout->ndim == target->ndim &&
                 memcmp(layout->shape, target->shape, (size_t)target->ndim * sizeof(target->shape[0])) == 0;
     weft_tensor *summed = fits ? gradient : weft_sum_to(gradient, target->ndim, target->shape);
+    if (summed != NULL && weft_dtype_is_complex(weft_layout_of(summed)->dtype) && !weft_dtype_is_complex(target->dtype)) {
+        summed = weft_real(summed); /* a real input's */
+    }
     weft_dtype type = summed == NULL ? target->dtype : weft_layout_of(summed)->dtype;
     bool converts = type != target->dtype && !(type == WEFT_F32 && weft_gradient_is_wide(of, input));
     of->gradients[input] = converts ? weft_to_type(summed, target->dtype) : summed;
@@ -84,8 +87,8 @@ static bool take_program_gradient(const weft_gradient *of, int input)
     if (weft_check_tensor(call->function, name, gradient) == NULL) {
         return false;
     }
-    if (!weft_dtype_is_floating(weft_layout_of(gradient)->dtype)) {
-        weft_fail(WEFT_ERR_DTYPE, call->function, "%s, from the gradient of %s, is %s, expected a floating type", name,
+    if (!weft_dtype_has_gradient(weft_layout_of(gradient)->dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, call->function, "%s, from the gradient of %s, is %s, expected a floating or complex type", name,
                   call->operation->name, weft_dtype_name(weft_layout_of(gradient)->dtype));
         return false;
     }

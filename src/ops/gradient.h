@@ -41,9 +41,13 @@ static inline weft_tensor *weft_gradient_of_output(const weft_gradient *of, int 
     return of->output_gradients[output];
 }
 
-/* An input's gradient: broadcast dimensions are summed, and the type becomes the input's, unless it may be wide. NULL: an error is
+/* An input's gradient: broadcast dimensions are summed, and the type becomes the input's, unless it may be wide; of
+ * a complex gradient of a real input the real part. NULL: an error is
  * kept. */
 bool weft_give_gradient(const weft_gradient *of, int input, weft_tensor *gradient);
+
+/* The conjugate of a complex tensor; a real one itself. NULL for NULL. */
+weft_tensor *weft_conjugate(weft_tensor *a);
 
 /* The gradient of the output is that of every input, up to broadcasting. */
 bool weft_gradient_same(const weft_gradient *of);

@@ -39,7 +39,7 @@ static const weft_operation operation_lookup = {
     .gradient = WEFT_GRADIENT_BY(gradient_of_lookup, WEFT_READS_INPUT(1)),
     .rules = { [EACH] = "AvB,AnB->AnB", [TOGETHER] = "AvB,n->AnB" },
     .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = ~0u, .contracts = WEFT_SUM },
-    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false }, { "indices", WEFT_TYPES_INDEX, false } },
     .kernel = WEFT_KERNEL_lookup,
     .expand = expand_unseen,
     .expands = selects_nothing,
@@ -130,22 +130,22 @@ static bool gradient_of_scatter(const weft_gradient *of)
 }
 
 /* Only what is scattered, of the size given by the call; a rank's part of the source gives addends, factors, ... */
-#define SCATTER(name_, op_, linear_, ...)                                                                    \
+#define SCATTER(name_, types_, op_, linear_, ...)                                                              \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .gradient = __VA_ARGS__,                                                                             \
         .rules = { [EACH] = "AnB,AnB->AvB", [TOGETHER] = "AnB,n->AvB" },                                     \
         .outputs[0].linear = { .kind = linear_, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS, .contracts = op_ }, \
-        .inputs = { { "source", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },           \
+        .inputs = { { "source", types_, false }, { "indices", WEFT_TYPES_INDEX, false } },                   \
         .outputs[0].type = WEFT_TYPE_GIVEN,                                                                  \
         .kernel = WEFT_KERNEL_scatter,                                                                       \
         .accumulates = true,                                                                                 \
     };
 
-SCATTER(scatter, WEFT_SUM, WEFT_LINEAR_EACH, WEFT_GRADIENT_BY(gradient_of_scatter, WEFT_READS_INPUT(1)))
-SCATTER(scatter_prod, WEFT_PROD, WEFT_NOT_LINEAR, WEFT_GRADIENT_OF_WHOLE("scatter_reduce"))
-SCATTER(scatter_min, WEFT_MIN, WEFT_NOT_LINEAR, WEFT_GRADIENT_OF_WHOLE("scatter_reduce"))
-SCATTER(scatter_max, WEFT_MAX, WEFT_NOT_LINEAR, WEFT_GRADIENT_OF_WHOLE("scatter_reduce"))
+SCATTER(scatter, WEFT_TYPES_ANY, WEFT_SUM, WEFT_LINEAR_EACH, WEFT_GRADIENT_BY(gradient_of_scatter, WEFT_READS_INPUT(1)))
+SCATTER(scatter_prod, WEFT_TYPES_ALL, WEFT_PROD, WEFT_NOT_LINEAR, WEFT_GRADIENT_OF_WHOLE("scatter_reduce"))
+SCATTER(scatter_min, WEFT_TYPES_ALL, WEFT_MIN, WEFT_NOT_LINEAR, WEFT_GRADIENT_OF_WHOLE("scatter_reduce"))
+SCATTER(scatter_max, WEFT_TYPES_ALL, WEFT_MAX, WEFT_NOT_LINEAR, WEFT_GRADIENT_OF_WHOLE("scatter_reduce"))
 
 static bool check_source(const weft_scattering *x)
 {
@@ -258,9 +258,9 @@ static bool gradients_of_addition(const weft_gradient *of)
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .gradient = { .function = gradients_of_addition, .reads = { [2] = WEFT_READS_INPUT(1) } },           \
-        .inputs = { { "a", WEFT_TYPES_ALL, false },                                                          \
+        .inputs = { { "a", WEFT_TYPES_ANY, false },                                                          \
                     { "indices", WEFT_TYPES_INDEX, false },                                                  \
-                    { "source", WEFT_TYPES_ALL, true } },                                                    \
+                    { "source", WEFT_TYPES_ANY, true } },                                                    \
         .outputs[0].in_place = in_place_,                                                                    \
         .expand = expand_addition,                                                                           \
     };

@@ -137,9 +137,9 @@ static bool expand_rounded(const weft_call *call, weft_tensor *outputs[])
         .outputs[0].linear = { .kind = WEFT_LINEAR_EACH,                                                     \
                                .inputs = 1u << A | 1u << B,                                                  \
                                .ops = WEFT_LINEAR_OPS },                                                     \
-        .inputs = { { a, WEFT_TYPES_NUMBER, true },                                                          \
-                    { b, WEFT_TYPES_NUMBER, true },                                                          \
-                    { c, WEFT_TYPES_NUMBER, true } },                                                        \
+        .inputs = { { a, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, true },                                     \
+                    { b, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, true },                                     \
+                    { c, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, true } },                                   \
         .outputs[0].type = WEFT_TYPE_GIVEN,                                                                  \
         .kernel = WEFT_KERNEL_bmm,                                                                           \
         .lower = weft_lower_product,                                                                         \
@@ -244,7 +244,8 @@ static bool expand_outer(const weft_call *call, weft_tensor *outputs[])
 /* The inputs may be of different types; a product's are of one. */
 static bool gradients_of_outer(const weft_gradient *of)
 {
-    weft_tensor *g = weft_gradient_of_output(of, 0), *a = of->call->inputs[0], *b = of->call->inputs[1];
+    weft_tensor *g = weft_gradient_of_output(of, 0);
+    weft_tensor *a = weft_conjugate(of->call->inputs[0]), *b = weft_conjugate(of->call->inputs[1]);
     weft_dtype dtype = weft_layout_of(g)->dtype;
     return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, weft_matmul(g, weft_to_type(b, dtype)))) &&
            (!weft_gradient_wanted(of, 1) ||
@@ -254,7 +255,7 @@ static bool gradients_of_outer(const weft_gradient *of)
 static const weft_operation operation_outer = {
     .name = "outer",
     .gradient = { .function = gradients_of_outer, .reads = { WEFT_READS_INPUT(1), WEFT_READS_INPUT(0) } },
-    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "b", WEFT_TYPES_ALL, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false }, { "b", WEFT_TYPES_ANY, false } },
     .expand = expand_outer,
 };
 
@@ -294,7 +295,7 @@ static weft_tensor *product_over_rows(const weft_gradient *of, int input, weft_t
     return product(&call, OVER_ROWS, 0, weft_gradient_is_wide(of, input));
 }
 
-/* Dimensions are kept; a vector is a matrix of one row, or of one column. */
+/* Dimensions are kept; a vector is a matrix of one row, or of one column. a, b: the conjugates of complex ones. */
 typedef struct matrices {
     weft_tensor *a, *b, *g; /* g: the gradient of the product */
     bool transpose_a, transpose_b;
@@ -304,7 +305,11 @@ static matrices matrices_of(const weft_gradient *of)
 {
     const weft_call *call = of->call;
     int64_t transposes = call->attributes.numbers[TRANSPOSES];
-    matrices m = { call->inputs[A], call->inputs[B], weft_gradient_of_output(of, 0), transposes & 1, transposes & 2 };
+    matrices m = { weft_conjugate(call->inputs[A]), weft_conjugate(call->inputs[B]), weft_gradient_of_output(of, 0),
+                   transposes & 1, transposes & 2 };
+    if (m.a == NULL || m.b == NULL) {
+        return m;
+    }
     bool row = weft_layout_of(m.a)->ndim == 1, column = weft_layout_of(m.b)->ndim == 1;
     if (column) {
         m.b = weft_unsqueeze_dim(call->function, m.b, 1);
@@ -349,7 +354,7 @@ static bool gradients_of_matmul(const weft_gradient *of)
     double alpha = call->scalars[ALPHA], beta = call->scalars[BETA];
     bool adds = call->attributes.numbers[FORM] == ADDMM;
     if (call->attributes.numbers[FORM] == OVER_ROWS) {
-        weft_tensor *g = weft_gradient_of_output(of, 0), *a = call->inputs[A], *b = call->inputs[B];
+        weft_tensor *g = weft_gradient_of_output(of, 0), *a = weft_conjugate(call->inputs[A]), *b = weft_conjugate(call->inputs[B]);
         return (!weft_gradient_wanted(of, A) || weft_give_gradient(of, A, gradient_product(of, A, b, false, g, true))) &&
                (!weft_gradient_wanted(of, B) || weft_give_gradient(of, B, gradient_product(of, B, a, false, g, false)));
     }
@@ -366,8 +371,8 @@ static bool gradients_of_matmul(const weft_gradient *of)
 static bool gradients_of_linear(const weft_gradient *of)
 {
     const weft_call *call = of->call;
-    weft_tensor *g = weft_gradient_of_output(of, 0), *x = call->inputs[A], *weight = call->inputs[B];
-    bool row = weft_layout_of(x)->ndim == 1;
+    weft_tensor *g = weft_gradient_of_output(of, 0), *x = weft_conjugate(call->inputs[A]), *weight = weft_conjugate(call->inputs[B]);
+    bool row = weft_layout_of(call->inputs[A])->ndim == 1;
     return (!weft_gradient_wanted(of, A) || weft_give_gradient(of, A, gradient_product(of, A, g, false, weight, false))) &&
            (!weft_gradient_wanted(of, B) ||
             weft_give_gradient(of, B, row ? weft_outer(g, x) : product_over_rows(of, B, g, x))) &&

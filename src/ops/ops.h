@@ -19,6 +19,7 @@ extern const weft_operation *const weft_bitwise_operations[];
 extern const weft_operation *const weft_choice_operations[];
 extern const weft_operation *const weft_compare_operations[];
 extern const weft_operation *const weft_number_comparison_operations[];
+extern const weft_operation *const weft_complex_operations[];
 extern const weft_operation *const weft_composite_operations[];
 extern const weft_operation *const weft_concat_operations[];
 extern const weft_operation *const weft_convolution_operations[];
@@ -37,6 +38,8 @@ extern const weft_operation *const weft_norm_backward_operations[];
 extern const weft_operation *const weft_norm_operations[];
 extern const weft_operation *const weft_normalize_operations[];
 extern const weft_operation *const weft_optimizer_operations[];
+extern const weft_operation *const weft_fft_operations[];
+extern const weft_operation *const weft_fft_call_operations[];
 extern const weft_operation *const weft_flip_roll_operations[];
 extern const weft_operation *const weft_pad_operations[];
 extern const weft_operation *const weft_interpolate_operations[];
@@ -59,6 +62,9 @@ extern const weft_operation *const weft_unary_operations[];
 extern const weft_operation *const weft_vector_norm_operations[];
 extern const weft_operation *const weft_sorting_operations[];
 
+/* Of a complex tensor: a / |a|, and 0 of 0. The gradient of that by a. */
+weft_tensor *weft_complex_sign(weft_tensor *a);
+weft_tensor *weft_complex_sign_gradient(weft_tensor *g, weft_tensor *a, weft_tensor *sign);
 /* Removes dimensions of size 1 (bit d: dimension d); placements follow their dimensions. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);
 /* The tensor with one more reference: the result of a call that changes nothing. */

@@ -42,7 +42,7 @@ static bool gradient_of_pad(const weft_gradient *of);
         .write_rule = write_pad_rule,                                                                        \
         .rule_like = "ab~->a*b",                                                                              \
         .window = window_of_pad,                                                                             \
-        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .inputs = { { "a", WEFT_TYPES_ANY, false } },                                                        \
         .lower = lower_padded,                                                                               \
         __VA_ARGS__                                                                                          \
     };
@@ -134,7 +134,7 @@ static bool expand_around(const weft_call *call, weft_tensor *outputs[])
 static const weft_operation operation_pad_around = {
     .name = "pad_around",
     .gradient = WEFT_GRADIENT_OF_MOVES,
-    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false } },
     .expand = expand_around,
 };
 

@@ -125,6 +125,42 @@ static drawing standard_normal(const char *function)
     return (drawing){ function, &operation_normal, { 0, 1 } };
 }
 
+/* Complex numbers: both parts of variance 1/2, drawn as a real tensor with one more dimension. */
+static weft_tensor *draw_pairs(const char *function, const weft_layout *layout)
+{
+    if (layout->ndim == WEFT_MAX_DIMS) {
+        weft_fail(WEFT_ERR_SHAPE, function, "%s has %d dimensions, expected at most %d", weft_dtype_name(layout->dtype), WEFT_MAX_DIMS,
+                  WEFT_MAX_DIMS - 1);
+        return refuse(function);
+    }
+    const drawing d = { function, &operation_normal, { 0, sqrt(0.5) } };
+    int64_t shape[WEFT_MAX_DIMS];
+    memcpy(shape, layout->shape, sizeof(shape));
+    shape[layout->ndim] = 2;
+    const weft_layout *pairs = weft_layout_intern(weft_runtime.layouts, layout->mesh, layout->placements, layout->ndim + 1, shape,
+                                                  weft_part_type(layout->dtype));
+    if (pairs == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
+        return NULL;
+    }
+    if (!weft_scope_open_unrecorded()) {
+        return NULL;
+    }
+    weft_tensor *drawn = draw_new(&d, pairs), *result = drawn == NULL ? NULL : weft_view_as_complex(drawn);
+    return weft_scope_close_keeping(1, &result, NULL, NULL) ? result : NULL;
+}
+
+/* `layout` NULL: wrong arguments, the error is kept. */
+static weft_tensor *draw_normal(const char *function, const weft_layout *layout)
+{
+    if (layout != NULL && weft_dtype_is_complex(layout->dtype)) {
+        return draw_pairs(function, layout);
+    }
+    bool right = layout != NULL && check_floating(function, "dtype", layout->dtype);
+    drawing d = standard_normal(function);
+    return draw_new(&d, right ? layout : NULL);
+}
+
 weft_tensor *weft_rand(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                        const weft_placement *placements)
 {
@@ -137,8 +173,7 @@ weft_tensor *weft_randn(weft_dtype dtype, int ndim, const int64_t shape[], weft_
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_randn", dtype, ndim, shape, mesh, placements, false };
-    drawing d = standard_normal(request.function);
-    return weft_made(dtype, draw_new(&d, floating_layout(&request)));
+    return weft_made(dtype, draw_normal(request.function, weft_factory_layout(&request)));
 }
 
 weft_tensor *weft_rand_like(weft_tensor *a)
@@ -149,8 +184,11 @@ weft_tensor *weft_rand_like(weft_tensor *a)
 
 weft_tensor *weft_randn_like(weft_tensor *a)
 {
-    drawing d = standard_normal("weft_randn_like");
-    return draw_new(&d, floating_like(d.function, a));
+    static const char function[] = "weft_randn_like";
+    if (weft_check_tensor(function, "a", a) != NULL && weft_dtype_is_complex(weft_layout_of(a)->dtype)) {
+        return draw_normal(function, weft_layout_like(function, weft_layout_of(a), weft_layout_of(a)->dtype));
+    }
+    return draw_normal(function, floating_like(function, a));
 }
 
 /* The largest finite number of a floating type. */

@@ -11,7 +11,7 @@
         .name = #name_,                                                                                      \
         .gradient = WEFT_GRADIENT_ZERO("indices"),                                                           \
         .rules = { "A->A" },                                                                                 \
-        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .inputs = { { "a", WEFT_TYPES_ANY, false } },                                                        \
         .outputs[0].in_place = true,                                                                         \
         .overwrites = true,                                                                                  \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
@@ -57,8 +57,9 @@ static bool check_range(const char *function, weft_dtype dtype, double start, do
         weft_fail(WEFT_ERR_INVALID, function, "step is %g, which has the wrong sign: start is %g and stop is %g", step, start, stop);
         return false;
     }
-    if (dtype == WEFT_BOOL) {
-        weft_fail(WEFT_ERR_DTYPE, function, "dtype is bool, expected a type of numbers");
+    if (dtype == WEFT_BOOL || weft_dtype_is_complex(dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s, expected a type of %snumbers", weft_dtype_name(dtype),
+                  dtype == WEFT_BOOL ? "" : "real ");
         return false;
     }
     return weft_check_number(function, "start", dtype, start) && weft_check_number(function, "step", dtype, step);
@@ -93,6 +94,37 @@ weft_tensor *weft_linspace(weft_dtype dtype, double start, double stop, int64_t 
     double step = num > 1 ? (stop - start) / (double)(num - 1) : 0;
     double turn = num == 1 ? 1 : floor((double)num / 2);
     return weft_made(dtype, make_range(request.function, layout, start, step, stop, turn));
+}
+
+/* Multiples of 1 / (n spacing): 0, 1, ..., n / 2, or all n, the upper ones up to -1. */
+static weft_tensor *make_frequencies(const char *function, weft_dtype dtype, int64_t n, bool half, double spacing, weft_mesh *mesh,
+                                     const weft_placement *placements)
+{
+    weft_factory request = { .function = function, .dtype = dtype, .mesh = mesh, .placements = placements };
+    const weft_layout *layout = NULL;
+    if (!weft_check_given_type(function, dtype)) {
+        layout = NULL;
+    } else if (!weft_dtype_is_floating(weft_plain_type(dtype))) {
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s, expected a floating type", weft_dtype_name(weft_plain_type(dtype)));
+    } else if (n < 1) {
+        weft_fail(WEFT_ERR_SHAPE, function, "n is %lld, expected at least 1", (long long)n);
+    } else if (!isfinite(spacing) || spacing == 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "spacing is %g, expected a finite number other than 0", spacing);
+    } else {
+        layout = range_layout(&request, (double)(half ? n / 2 + 1 : n));
+    }
+    double step = 1 / ((double)n * spacing), turn = half ? INFINITY : (double)((n + 1) / 2);
+    return weft_made(dtype, make_range(function, layout, 0, step, -step, turn));
+}
+
+weft_tensor *weft_fftfreq(weft_dtype dtype, int64_t n, double spacing, weft_mesh *mesh, const weft_placement *placements)
+{
+    return make_frequencies("weft_fftfreq", dtype, n, false, spacing, mesh, placements);
+}
+
+weft_tensor *weft_rfftfreq(weft_dtype dtype, int64_t n, double spacing, weft_mesh *mesh, const weft_placement *placements)
+{
+    return make_frequencies("weft_rfftfreq", dtype, n, true, spacing, mesh, placements);
 }
 
 weft_tensor *weft_eye(weft_dtype dtype, int64_t rows, int64_t columns, weft_mesh *mesh, const weft_placement *placements)

@@ -46,7 +46,7 @@ static bool widens(const weft_call_layouts *call)
 {
     const weft_layout *input = call->inputs[0];
     return call->operation->outputs[0].type == WEFT_TYPE_GIVEN && input->has_partial &&
-           !weft_dtype_is_floating(input->dtype) && input->dtype != WEFT_I64;
+           !weft_dtype_has_gradient(input->dtype) && input->dtype != WEFT_I64;
 }
 
 static bool is_rounded(const weft_call_layouts *call)
@@ -211,7 +211,7 @@ static bool gradient_of_extreme(const weft_gradient *of)
 #define EXTREME WEFT_GRADIENT_BY(gradient_of_extreme, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0))
 
 /* The call gives the type of sums: wider than 16 bits, so that they are rounded once. */
-REDUCTION(sum, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, LINEAR, WEFT_GRADIENT_BY(gradient_of_sum, 0))
+REDUCTION(sum, WEFT_TYPES_ANY, WEFT_TYPE_GIVEN, LINEAR, WEFT_GRADIENT_BY(gradient_of_sum, 0))
 REDUCTION(prod, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, BY(WEFT_PROD), WEFT_GRADIENT_BY(gradient_of_prod, WEFT_READS_INPUT(0)))
 REDUCTION(max, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MAX), EXTREME)
 REDUCTION(min, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MIN), EXTREME)
@@ -383,11 +383,14 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
 {
     weft_reduction r = { function, operation, a, .keepdim = keepdim };
     r.mask = weft_check_reduced_dims(function, a, dims);
-    if (r.mask < 0 || (averages && !weft_check_reduced_type(function, a))) {
+    if (r.mask < 0) {
         return NULL;
     }
     weft_dtype type = weft_layout_of(a)->dtype;
-    r.type = weft_dtype_is_floating(type) ? type : WEFT_I64;
+    if (averages && !weft_dtype_is_complex(type) && !weft_check_reduced_type(function, a)) {
+        return NULL;
+    }
+    r.type = weft_dtype_has_gradient(type) ? type : WEFT_I64;
     r.scale = averages ? 1 / weft_count_along(weft_layout_of(a), r.mask) : 0;
     return weft_reduce(&r);
 }

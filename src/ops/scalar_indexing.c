@@ -53,9 +53,9 @@ static bool expand_scalar_indexing(const weft_call *call, weft_tensor *outputs[]
 #define SCALAR_INDEXING(name_, ...)                                                                          \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
-        .inputs = { { "a", WEFT_TYPES_ALL, false },                                                          \
+        .inputs = { { "a", WEFT_TYPES_ANY, false },                                                          \
                     { "indices", WEFT_TYPES_INDEX, false },                                                  \
-                    { "source", WEFT_TYPES_ALL, true } },                                                    \
+                    { "source", WEFT_TYPES_ANY, true } },                                                    \
         .expand = expand_scalar_indexing,                                                                    \
         __VA_ARGS__                                                                                          \
     };

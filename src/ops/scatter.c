@@ -103,12 +103,12 @@ static bool expand_copy(const weft_call *call, weft_tensor *outputs[])
         .name = #name_,                                                                                      \
         .gradient = { .function = weft_gradient_of_body,                                                     \
                       .reads = { WEFT_READS_INPUT(1), 0, WEFT_READS_INPUT(1) } },                            \
-        .inputs = { { "a", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false }, __VA_ARGS__ },   \
+        .inputs = { { "a", WEFT_TYPES_ANY, false }, { "indices", WEFT_TYPES_INDEX, false }, __VA_ARGS__ },   \
         .expand = expand_,                                                                                   \
     };
 
 REPLACEMENT(scatter_value, expand_fill, { 0 })
-REPLACEMENT(scatter_copy, expand_copy, { "source", WEFT_TYPES_ALL, true })
+REPLACEMENT(scatter_copy, expand_copy, { "source", WEFT_TYPES_ANY, true })
 
 /* False with the error kept: another mesh, or another shape than a's but for one dimension. */
 static bool check_indices(const weft_scattering *x)
@@ -232,7 +232,7 @@ static weft_tensor *divisor_of(const weft_scattering *x, bool includes)
 static weft_tensor *divide(weft_tensor *sum, weft_tensor *divisor)
 {
     return sum == NULL || divisor == NULL                           ? NULL
-           : weft_dtype_is_floating(weft_layout_of(sum)->dtype) ? weft_div(sum, divisor)
+           : weft_dtype_has_gradient(weft_layout_of(sum)->dtype) ? weft_div(sum, divisor)
                                                                     : weft_floor_div(sum, divisor);
 }
 
@@ -377,7 +377,7 @@ static bool expand_segments(const weft_call *call, weft_tensor *outputs[])
 static const weft_operation operation_segment_sum = {
     .name = "segment_sum",
     .gradient = WEFT_GRADIENT_BY(weft_gradient_of_body, WEFT_READS_INPUT(1)),
-    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false }, { "indices", WEFT_TYPES_INDEX, false } },
     .expand = expand_segments,
 };
 

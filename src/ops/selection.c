@@ -104,7 +104,7 @@ static bool expand_masked_select(const weft_call *call, weft_tensor *outputs[])
 static const weft_operation operation_masked_select = {
     .name = "masked_select",
     .gradient = WEFT_GRADIENT_OF_WHOLE("masked_select"),
-    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "mask", WEFT_TYPES_BOOL, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false }, { "mask", WEFT_TYPES_BOOL, false } },
     .expand = expand_masked_select,
 };
 
@@ -317,8 +317,8 @@ static bool expand_index_put(const weft_call *call, weft_tensor *outputs[])
 static const weft_operation operation_index_put = {
     .name = "index_put",
     .gradient = { .function = weft_gradient_of_body, .reads = { INDICES, INDICES } },
-    .inputs = { { "a", WEFT_TYPES_ALL, false },
-                { "values", WEFT_TYPES_ALL, true },
+    .inputs = { { "a", WEFT_TYPES_ANY, false },
+                { "values", WEFT_TYPES_ANY, true },
                 INDEX("indices[0]"),
                 INDEX("indices[1]"),
                 INDEX("indices[2]"),

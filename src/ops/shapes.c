@@ -338,7 +338,7 @@ static bool gradient_of_sum_to(const weft_gradient *of)
 static const weft_operation operation_sum_to = {
     .name = "sum_to",
     .gradient = { .function = gradient_of_sum_to },
-    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false } },
     .expand = expand_sum_to,
 };
 

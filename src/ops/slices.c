@@ -129,7 +129,7 @@ static const weft_operation operation_slice_backward = {
     .rule_like = "as~b->a*sb*",
     .window = window_of_slice_backward,
     .outputs[0].linear = WEFT_PASSES_ALL,
-    .inputs = { { "gradient", WEFT_TYPES_ALL, false } },
+    .inputs = { { "gradient", WEFT_TYPES_ANY, false } },
     .places = true,
     .lower = lower_slice_gradient,
 };
@@ -257,7 +257,7 @@ static const weft_operation operation_put = {
     .rule_like = "a*s,as~->a*s",
     .window = window_of_put,
     .outputs[0].linear = WEFT_PASSES_ALL,
-    .inputs = { { "target", WEFT_TYPES_ALL, false }, { "tensor", WEFT_TYPES_ALL, true } },
+    .inputs = { { "target", WEFT_TYPES_ANY, false }, { "tensor", WEFT_TYPES_ANY, true } },
     .outputs[0].in_place = true,
     .places = true,
     .lower = lower_put,
@@ -313,7 +313,7 @@ bool weft_add_to_slice(const weft_call *call, weft_tensor *whole, weft_tensor *p
         .gradient = { .function = gradient_of_##name_ },                                                     \
         .rules = { "Abc->Abc" },                                                                             \
         .outputs[0].linear = WEFT_PASSES_ALL,                                                                \
-        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .inputs = { { "a", WEFT_TYPES_ANY, false } },                                                        \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a, int64_t diagonal)                                              \

@@ -102,36 +102,39 @@ static bool gradient_of_neg(const weft_gradient *of)
 
 static bool gradient_of_exp(const weft_gradient *of)
 {
-    return weft_give_gradient(of, 0, weft_mul(weft_gradient_of_output(of, 0), of->outputs[0]));
+    return weft_give_gradient(of, 0, weft_mul(weft_gradient_of_output(of, 0), weft_conjugate(of->outputs[0])));
 }
 
 static bool gradient_of_log(const weft_gradient *of)
 {
-    return weft_give_gradient(of, 0, weft_div(weft_gradient_of_output(of, 0), of->call->inputs[0]));
+    return weft_give_gradient(of, 0, weft_div(weft_gradient_of_output(of, 0), weft_conjugate(of->call->inputs[0])));
 }
 
 static bool gradient_of_pow_scalar(const weft_gradient *of)
 {
+    if (weft_has_complex(of)) {
+        return weft_give_gradient(of, 0, weft_complex_gradient(of, WEFT_KERNEL_pow_scalar));
+    }
     return weft_give_gradient(of, 0,
                               weft_pow_scalar_backward(weft_gradient_of_output(of, 0), of->call->inputs[0],
                                                        of->call->scalars[0]));
 }
 
-UNARY(neg, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, LINEAR, WEFT_GRADIENT_BY(gradient_of_neg, 0))
-UNARY(abs, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR, FROM_INPUT(abs))
+UNARY(neg, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, WEFT_TYPE_FIRST, LINEAR, WEFT_GRADIENT_BY(gradient_of_neg, 0))
+UNARY(abs, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, WEFT_TYPE_REAL, NOT_LINEAR, FROM_INPUT(abs))
 UNARY(sign, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR, STEPS) /* of NaN it is 0: not monotone */
-UNARY(square, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR, FROM_INPUT(square))
-UNARY(reciprocal, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(reciprocal))
-UNARY(sqrt, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(sqrt))
+UNARY(square, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, WEFT_TYPE_FIRST, NOT_LINEAR, FROM_INPUT(square))
+UNARY(reciprocal, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(reciprocal))
+UNARY(sqrt, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(sqrt))
 UNARY(rsqrt, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(rsqrt))
-UNARY(exp, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(exp))
+UNARY(exp, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(exp))
 UNARY(expm1, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(expm1))
-UNARY(log, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(log))
+UNARY(log, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(log))
 UNARY(log1p, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(log1p))
 UNARY(log2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(log2))
 UNARY(log10, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(log10))
-UNARY(sin, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(sin))
-UNARY(cos, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(cos))
+UNARY(sin, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(sin))
+UNARY(cos, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(cos))
 UNARY(tan, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(tan))
 UNARY(asin, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(asin))
 UNARY(acos, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(acos))
@@ -141,7 +144,7 @@ UNARY(cosh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(cosh))
 UNARY(asinh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(asinh))
 UNARY(acosh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(acosh))
 UNARY(atanh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(atanh))
-UNARY(tanh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(tanh))
+UNARY(tanh, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(tanh))
 UNARY(exp2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(exp2))
 UNARY(erf, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(erf))
 UNARY(erfc, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(erfc))
@@ -155,10 +158,10 @@ UNARY(ceil, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, STEPS)
 UNARY(trunc, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, STEPS)
 UNARY(frac, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, WEFT_GRADIENT_SAME)
 UNARY(round, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, STEPS)
-UNARY(logical_not, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
-UNARY(isnan, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
-UNARY(isinf, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
-UNARY(isfinite, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+UNARY(logical_not, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+UNARY(isnan, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+UNARY(isinf, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+UNARY(isfinite, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 
 static const weft_operation operation_trigamma = {
     .name = "trigamma",
@@ -189,7 +192,7 @@ static const weft_operation operation_pow_scalar = {
     .name = "pow_scalar",
     .rules = { "A->A" },
     .gradient = FROM_INPUT(pow_scalar),
-    .inputs = { { "a", WEFT_TYPES_NUMBER, false } },
+    .inputs = { { "a", WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, false } },
     .kernel = WEFT_KERNEL_pow_scalar,
 };
 
@@ -197,7 +200,7 @@ weft_tensor *(weft_pow_scalar)(weft_tensor *a, weft_scalar exponent)
 {
     static const char function[] = "weft_pow_scalar";
     weft_exact taken;
-    if (!weft_take_number_beside(function, "exponent", 1, &a, exponent, &taken)) {
+    if (!weft_take_real_beside(function, "exponent", 1, &a, exponent, &taken)) {
         return NULL;
     }
     return weft_dispatch(&(weft_call){

@@ -89,6 +89,9 @@
     static bool gradient_of_##name_(const weft_gradient *of)                                                 \
     {                                                                                                        \
         const double *scalars = of->call->scalars;                                                           \
+        if (weft_has_complex(of)) {                                                                          \
+            return weft_give_gradient(of, 0, weft_complex_gradient(of, WEFT_KERNEL_##name_));                \
+        }                                                                                                    \
         return weft_give_gradient(of, 0, name_##_backward(weft_gradient_of_output(of, 0), value, scalars[0], scalars[1]));\
     }
 

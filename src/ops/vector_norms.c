@@ -289,6 +289,23 @@ static const weft_operation operation_norm = {
     .expand = expand_norm,
 };
 
+/* Of the absolute values. */
+static bool expand_complex_norm(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call real = *call;
+    real.operation = &operation_norm;
+    real.inputs[0] = weft_abs(call->inputs[0]);
+    outputs[0] = real.inputs[0] == NULL ? NULL : weft_dispatch(&real);
+    return outputs[0] != NULL;
+}
+
+static const weft_operation operation_complex_norm = {
+    .name = "complex_norm",
+    .gradient = WEFT_GRADIENT_OF_BODY,
+    .inputs = { { "a", WEFT_TYPES_COMPLEX, false } },
+    .expand = expand_complex_norm,
+};
+
 /* ---- public --------------------------------------------------------------------------------------------- */
 
 int weft_way_of_norm(double p)
@@ -299,7 +316,7 @@ int weft_way_of_norm(double p)
 static weft_tensor *norm(const char *function, weft_tensor *a, double p, int dims, bool keepdim)
 {
     int64_t mask = weft_check_reduced_dims(function, a, dims);
-    if (mask < 0 || !weft_check_reduced_type(function, a)) {
+    if (mask < 0 || (!weft_dtype_is_complex(weft_layout_of(a)->dtype) && !weft_check_reduced_type(function, a))) {
         return NULL;
     }
     if (!(p >= 0)) {
@@ -307,7 +324,9 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int dim
         return NULL;
     }
     bool right = !isinf(p) || weft_check_reduced_sizes(function, a, mask);
-    return right ? weft_dispatch_reduction(function, &operation_norm, a, mask, keepdim, p, weft_way_of_norm(p)) : NULL;
+    const weft_operation *operation =
+        weft_dtype_is_complex(weft_layout_of(a)->dtype) ? &operation_complex_norm : &operation_norm;
+    return right ? weft_dispatch_reduction(function, operation, a, mask, keepdim, p, weft_way_of_norm(p)) : NULL;
 }
 
 weft_tensor *weft_norm(weft_tensor *a, double p, int dims, bool keepdim)
@@ -316,5 +335,6 @@ weft_tensor *weft_norm(weft_tensor *a, double p, int dims, bool keepdim)
 }
 
 const weft_operation *const weft_vector_norm_operations[] = {
-    &operation_range_scale, &operation_square_root, &operation_power_root, &operation_norm_share, &operation_norm, NULL,
+    &operation_range_scale, &operation_square_root, &operation_power_root, &operation_norm_share, &operation_norm,
+    &operation_complex_norm, NULL,
 };

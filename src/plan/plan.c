@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "codelets/complex.h"
 #include "plan/moves.h"
 
 /* ---- reductions ---------------------------------------------------------------------------------------- */
@@ -165,7 +166,7 @@ static bool reductions_left(const weft_layout *current, const weft_layout *to, c
 
 static bool is_floating(weft_dtype dtype)
 {
-    return dtype == WEFT_F64 || dtype == WEFT_F32 || dtype == WEFT_BF16 || dtype == WEFT_F16;
+    return dtype == WEFT_F64 || dtype == WEFT_F32 || dtype == WEFT_BF16 || dtype == WEFT_F16 || weft_dtype_is_complex(dtype);
 }
 
 static weft_status check_partials(const weft_layout *from, const weft_layout *to, char *why, size_t why_size)
@@ -200,6 +201,12 @@ static weft_status check_partials(const weft_layout *from, const weft_layout *to
             !is_floating(from->dtype)) {
             snprintf(why, why_size, "Partial(avg) of %s cannot be reduced: an average needs a floating type",
                      weft_dtype_name(from->dtype));
+            return WEFT_ERR_DTYPE;
+        }
+        if (p.kind == WEFT_PARTIAL && (p.op == WEFT_MIN || p.op == WEFT_MAX) && !is_kept(from, to, m) &&
+            weft_dtype_is_complex(from->dtype)) {
+            snprintf(why, why_size, "Partial(%s) of %s cannot be reduced: complex numbers have no order",
+                     weft_reduce_op_name(p.op), weft_dtype_name(from->dtype));
             return WEFT_ERR_DTYPE;
         }
     }

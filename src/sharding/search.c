@@ -250,6 +250,9 @@ static bool converts(const weft_searcher *s, int input, int output, weft_reduce_
     if (type == to) {
         return true;
     }
+    if (WEFT_TYPES_COMPLEX & (WEFT_TYPE_BIT(type) | WEFT_TYPE_BIT(to))) {
+        return op <= WEFT_AVG && ((WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX) & WEFT_TYPE_BIT(type)); /* no order, and other products */
+    }
     if (WEFT_TYPES_FLOAT & WEFT_TYPE_BIT(type)) {
         return op != WEFT_PROD || wider;
     }

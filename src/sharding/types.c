@@ -1,15 +1,23 @@
 #include "sharding/types.h"
 
-typedef enum category { TRUTH, INTEGER, FLOATING } category;
+typedef enum category { TRUTH, INTEGER, FLOATING, COMPLEX } category;
 
 static category category_of(weft_dtype dtype)
 {
-    return dtype == WEFT_BOOL ? TRUTH : WEFT_TYPES_INTEGER & WEFT_TYPE_BIT(dtype) ? INTEGER : FLOATING;
+    return dtype == WEFT_BOOL                              ? TRUTH
+           : WEFT_TYPES_INTEGER & WEFT_TYPE_BIT(dtype) ? INTEGER
+           : weft_dtype_is_complex(dtype)              ? COMPLEX
+                                                       : FLOATING;
 }
 
 bool weft_dtype_is_floating(weft_dtype dtype)
 {
     return category_of(dtype) == FLOATING;
+}
+
+bool weft_dtype_has_gradient(weft_dtype dtype)
+{
+    return category_of(dtype) >= FLOATING;
 }
 
 bool weft_dtype_can_hold(weft_dtype to, weft_dtype from)
@@ -23,6 +31,10 @@ weft_dtype weft_promote(weft_dtype a, weft_dtype b)
         return a;
     }
     category of_a = category_of(a), of_b = category_of(b);
+    if (of_a == COMPLEX || of_b == COMPLEX) {
+        bool wide = a == WEFT_F64 || a == WEFT_C128 || b == WEFT_F64 || b == WEFT_C128;
+        return wide ? WEFT_C128 : WEFT_C64;
+    }
     if (of_a != of_b) {
         return of_a > of_b ? a : b;
     }
@@ -30,6 +42,12 @@ weft_dtype weft_promote(weft_dtype a, weft_dtype b)
         return WEFT_F32;
     }
     return weft_dtype_size(a) > weft_dtype_size(b) ? a : b;
+}
+
+/* Of a complex tensor without dimensions and others, which are real: floating ones give the size of the parts. */
+static weft_dtype complex_beside(weft_dtype scalar, weft_dtype others)
+{
+    return category_of(others) == FLOATING ? weft_complex_type(others) : scalar;
 }
 
 weft_dtype weft_promoted(int num_inputs, const weft_layout *const inputs[])
@@ -44,6 +62,9 @@ weft_dtype weft_promoted(int num_inputs, const weft_layout *const inputs[])
     if (!any[0] || !any[1]) {
         return types[any[1]];
     }
+    if (category_of(types[0]) == COMPLEX && category_of(types[1]) != COMPLEX) {
+        return complex_beside(types[0], types[1]);
+    }
     return category_of(types[0]) > category_of(types[1]) ? weft_promote(types[0], types[1]) : types[1];
 }
 
@@ -56,9 +77,9 @@ weft_dtype weft_output_dtype(weft_output_type kind, int num_inputs, const weft_l
         return weft_promoted(num_inputs, inputs);
     case WEFT_TYPE_FLOATING:
         promoted = weft_promoted(num_inputs, inputs);
-        return weft_dtype_is_floating(promoted) ? promoted : WEFT_F32;
+        return weft_dtype_has_gradient(promoted) ? promoted : WEFT_F32;
     case WEFT_TYPE_SUMMED:
-        return weft_dtype_is_floating(inputs[0]->dtype) ? inputs[0]->dtype : WEFT_I64;
+        return weft_dtype_has_gradient(inputs[0]->dtype) ? inputs[0]->dtype : WEFT_I64;
     case WEFT_TYPE_BOOL:
         return WEFT_BOOL;
     case WEFT_TYPE_INDEX:
@@ -67,6 +88,10 @@ weft_dtype weft_output_dtype(weft_output_type kind, int num_inputs, const weft_l
         return inputs[num_inputs - 1]->dtype;
     case WEFT_TYPE_GIVEN:
         return given;
+    case WEFT_TYPE_REAL:
+        return weft_part_type(inputs[0]->dtype);
+    case WEFT_TYPE_COMPLEX:
+        return weft_complex_type(weft_promoted(num_inputs, inputs));
     case WEFT_TYPE_FIRST:
         break;
     }

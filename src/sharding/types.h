@@ -5,15 +5,19 @@
 
 #include <weft/operation.h>
 
+#include "codelets/complex.h"
 #include "layout/layout.h"
 
+/* Not the complex types (codelets/complex.h). */
 bool weft_dtype_is_floating(weft_dtype dtype);
+/* Whether numbers of the type have derivatives: floating and complex types. */
+bool weft_dtype_has_gradient(weft_dtype dtype);
 /* Whether values of `from` may be stored as `to`: not if the category of `to` is lower (truth value,
- * integer, floating). */
+ * integer, floating, complex). */
 bool weft_dtype_can_hold(weft_dtype to, weft_dtype from);
 
 /* PyTorch's promote_types(): the smaller type that holds both, of their category if they share one; two
- * 16-bit floating types give WEFT_F32. */
+ * 16-bit floating types give WEFT_F32. With a complex type it is complex, and of WEFT_F64 if one is. */
 weft_dtype weft_promote(weft_dtype a, weft_dtype b);
 /* PyTorch's result_type(): tensors without dimensions count only if their category is higher (truth value,
  * integer, floating). */

@@ -49,10 +49,11 @@ weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *sourc
         const weft_local_shard *from = &source->shards[i];
         weft_local_shard *shard = &tensor->shards[i];
         int64_t skipped = first_row * weft_row_elements(from_layout->ndim, &from->box);
+        int64_t size = (int64_t)weft_dtype_size(layout->dtype), from_size = (int64_t)weft_dtype_size(from_layout->dtype);
         bool fits = shard->member == from->member &&
-                    (shard->count == 0 || shard->count <= from->count - skipped);
+                    (shard->count == 0 || shard->count * size <= (from->count - skipped) * from_size);
         if (fits && shard->count > 0) {
-            int64_t offset = skipped * (int64_t)weft_dtype_size(from_layout->dtype);
+            int64_t offset = skipped * from_size;
             fits = weft_shard_may_be_viewed(from) && weft_shard_view(layout, shard, source, from, offset);
         }
         if (!fits) {

@@ -15,8 +15,8 @@ bool weft_check_given_type(const char *function, weft_dtype given)
     if (!weft_check_dtype(function, dtype)) {
         return false;
     }
-    if (dtype != given && !weft_dtype_is_floating(dtype)) {
-        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s with WEFT_WITH_GRAD, expected a floating type", weft_dtype_name(dtype));
+    if (dtype != given && !weft_dtype_has_gradient(dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s with WEFT_WITH_GRAD, expected a floating or complex type", weft_dtype_name(dtype));
         return false;
     }
     return true;
@@ -80,17 +80,26 @@ static weft_exact split(int64_t number)
 
 bool weft_take_number(const char *function, const char *argument, weft_dtype dtype, weft_scalar number, weft_exact *taken)
 {
-    if (number.dtype == WEFT_F64) {
+    if (number.dtype == WEFT_C128 && weft_dtype_is_complex(dtype)) {
+        *taken = (weft_exact){ number.real, number.imag };
+        return true;
+    }
+    if (number.dtype == WEFT_C128 && number.imag != 0) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %g + %gi, expected a real number beside %s", argument, number.real, number.imag,
+                  weft_dtype_name(dtype));
+        return false;
+    }
+    if (number.dtype == WEFT_F64 || number.dtype == WEFT_C128) {
         *taken = (weft_exact){ number.real, 0 };
         return weft_check_number(function, argument, dtype, number.real);
     }
     if (number.dtype != WEFT_I64) {
-        weft_fail(WEFT_ERR_DTYPE, function, "%s is a weft_scalar of type %d, expected WEFT_F64 or WEFT_I64", argument,
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is a weft_scalar of type %d, expected WEFT_F64, WEFT_C128 or WEFT_I64", argument,
                   (int)number.dtype);
         return false;
     }
     *taken = split(number.whole);
-    if (weft_dtype_is_floating(dtype)) {
+    if (weft_dtype_is_floating(dtype) || weft_dtype_is_complex(dtype)) {
         *taken = (weft_exact){ (double)number.whole, 0 };
     }
     return dtype == WEFT_I64 || weft_check_number(function, argument, dtype, taken->value);
@@ -104,8 +113,12 @@ bool weft_take_double(const char *function, const char *argument, weft_dtype dty
     }
     *taken = exact.value;
     if (exact.rest != 0) {
-        weft_fail(WEFT_ERR_DTYPE, function, "%s is %lld, expected a number that a double has", argument,
-                  (long long)number.whole);
+        if (number.dtype == WEFT_I64) {
+            weft_fail(WEFT_ERR_DTYPE, function, "%s is %lld, expected a number that a double has", argument,
+                      (long long)number.whole);
+        } else {
+            weft_fail(WEFT_ERR_DTYPE, function, "%s is %g + %gi, expected a real number", argument, number.real, number.imag);
+        }
     }
     return exact.rest == 0;
 }

@@ -446,7 +446,7 @@ static bool describe_gradients(gradient_region *g, const region *r, const weft_g
     for (int i = 0; i < r->num_inputs; i++) {
         g->inputs[i] = weft_tensor_handle(r->tensors[i]);
         g->in_placements[i] = r->layouts[i]->placements;
-        if (weft_dtype_is_floating(layouts[i]->dtype)) {
+        if (weft_dtype_has_gradient(layouts[i]->dtype)) {
             g->descriptions[g->num_outputs++] = (weft_local_output){ layouts[i]->dtype, layouts[i]->ndim,
                                                                      layouts[i]->shape, layouts[i]->placements };
         }
@@ -470,7 +470,7 @@ static bool run_gradient(gradient_region *g, const region *r, const weft_gradien
                 weft_local_map(r->options.gradient, g->num_inputs, g->inputs, g->num_outputs, g->descriptions,
                                &options, g->outputs) == WEFT_OK;
     for (int i = 0, output = 0; i < r->num_inputs && done; i++) {
-        if (weft_dtype_is_floating(r->layouts[i]->dtype)) {
+        if (weft_dtype_has_gradient(r->layouts[i]->dtype)) {
             of->gradients[i] = of->wanted[i] ? g->outputs[output] : NULL;
             output++;
         }

@@ -387,9 +387,9 @@ static const weft_layout *check_layout(const char *function, const weft_tensor_l
                                                                      .mesh = given->mesh,
                                                                      .placements = given->placements,
                                                                      .partial_allowed = true });
-    if (layout != NULL && given->requires_grad && !weft_dtype_is_floating(given->dtype)) {
+    if (layout != NULL && given->requires_grad && !weft_dtype_has_gradient(given->dtype)) {
         weft_fail(WEFT_ERR_DTYPE, function,
-                  "layout.requires_grad is set, and layout.dtype is %s, expected a floating type",
+                  "layout.requires_grad is set, and layout.dtype is %s, expected a floating or complex type",
                   weft_dtype_name(given->dtype));
         return NULL;
     }

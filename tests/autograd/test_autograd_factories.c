@@ -169,7 +169,7 @@ static void test_other_types(void **state)
             weft_random_state before, after;
             weft_random_state_get(NULL, &before);
             size_t live = weft_runtime.handles.tensors.num_objects;
-            snprintf(words, sizeof(words), "%s: dtype is %s with WEFT_WITH_GRAD, expected a floating type", makers[i].name,
+            snprintf(words, sizeof(words), "%s: dtype is %s with WEFT_WITH_GRAD, expected a floating or complex type", makers[i].name,
                      weft_dtype_name(others[t]));
             assert_null(makers[i].make(with_gradient(others[t])));
             assert_error(WEFT_ERR_DTYPE, words);

@@ -1,5 +1,6 @@
 /* The gradient of every operation that has one, against central differences in double precision, on one rank and on two,
  * with inputs replicated, sharded along their first and their last dimension, and Partial. */
+#include "complex_gradients.h"
 #include "support.h"
 
 #include <math.h>
@@ -492,6 +493,15 @@ static void test_processes(void **state)
     check_rows(2, 1, LAST_SHARDED);
 }
 
+static bool is_compared_elsewhere(const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < sizeof(complex_gradients) / sizeof(complex_gradients[0]); i++) {
+        found |= strcmp(name, complex_gradients[i]) == 0;
+    }
+    return found;
+}
+
 /* Behind the others: each operation has a gradient, which was compared, or says why it has none. */
 static void test_every_operation_says(void **state)
 {
@@ -503,7 +513,7 @@ static void test_every_operation_says(void **state)
             if ((entry->function != NULL) + (entry->zero != NULL) + (entry->missing != NULL) != 1) {
                 fail_msg("%s says nothing of its gradient, or two things", (*o)->name);
             }
-            if (entry->function != NULL && gradient_checks_of(*o) == 0) {
+            if (entry->function != NULL && !is_compared_elsewhere((*o)->name) && gradient_checks_of(*o) == 0) {
                 fail_msg("the gradient of %s was not compared", (*o)->name);
             }
             with += entry->function != NULL;

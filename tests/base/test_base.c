@@ -48,6 +48,8 @@ static void types_have_names_and_sizes(void **state)
         { THIS_ROW, WEFT_I32, "i32", 4 },
         { THIS_ROW, WEFT_U8, "u8", 1 },
         { THIS_ROW, WEFT_BOOL, "bool", 1 },
+        { THIS_ROW, WEFT_C64, "c64", 8 },
+        { THIS_ROW, WEFT_C128, "c128", 16 },
     };
     /* clang-format on */
     assert_int_equal(WEFT_ARRAY_SIZE(expected), WEFT_DTYPE_COUNT);

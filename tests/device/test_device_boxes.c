@@ -146,21 +146,21 @@ static void test_reduce(void **state)
     (void)state;
     static const weft_combine hows[] = { WEFT_COMBINE_SUM, WEFT_COMBINE_PROD, WEFT_COMBINE_MIN, WEFT_COMBINE_MAX };
     int64_t launches = launches_so_far();
-    for (int type = 0; type < WEFT_DTYPE_COUNT; type++) {
+    for (int type = 0; type < REAL_TYPES; type++) {
         for (int how = 0; how < 4; how++) {
             for (int i = 0; i < CASES / 30; i++) {
                 reduce_case((weft_dtype)type, hows[how]);
             }
         }
     }
-    assert_true(launches_so_far() > launches + 4 * CASES / 30 * WEFT_DTYPE_COUNT / 2);
+    assert_true(launches_so_far() > launches + 4 * CASES / 30 * REAL_TYPES / 2);
 }
 
 static void test_constant(void **state)
 {
     (void)state;
     for (int i = 0; i < CASES; i++) {
-        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        weft_dtype type = (weft_dtype)below(REAL_TYPES);
         bool floating = type <= WEFT_F16;
         weft_constant_args args = { .base.dtype = type,
                                     .count = below(2000),

@@ -29,7 +29,7 @@ static scene at;
 static weft_dtype any_type(void)
 {
     static const weft_dtype usual[] = { WEFT_F32, WEFT_F32, WEFT_F64, WEFT_BF16 };
-    return below(3) > 0 ? usual[below(4)] : (weft_dtype)below(WEFT_DTYPE_COUNT);
+    return below(3) > 0 ? usual[below(4)] : (weft_dtype)below(REAL_TYPES);
 }
 
 static void full_strides(int64_t stride[])
@@ -149,7 +149,7 @@ static void add_step(int step)
     args->ndim = at.ndim;
     memcpy(args->extent, at.extent, sizeof(at.extent));
     do {
-        args->common = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        args->common = (weft_dtype)below(REAL_TYPES);
     } while (weft_arithmetic_type(args->common) != args->base.dtype);
     for (int k = 1; k <= info->num_inputs; k++) {
         bind(step, k, any_written());

@@ -30,7 +30,7 @@ static weft_dtype any_common(weft_dtype arithmetic)
 {
     weft_dtype type;
     do {
-        type = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        type = (weft_dtype)below(REAL_TYPES);
     } while (weft_arithmetic_type(type) != arithmetic);
     return type;
 }
@@ -42,10 +42,10 @@ static weft_elementwise_args any_arguments(const weft_kernel_info *info, weft_dt
     for (int d = 0; d < args.ndim; d++) {
         args.extent[d] = below(12) == 0 ? below(2) : 1 + below(args.ndim == 1 ? 700 : 7);
     }
-    args.types[0] = below(2) == 0 ? (info->truth ? WEFT_BOOL : arithmetic) : (weft_dtype)below(WEFT_DTYPE_COUNT);
+    args.types[0] = below(2) == 0 ? (info->truth ? WEFT_BOOL : arithmetic) : (weft_dtype)below(REAL_TYPES);
     any_strides(&args, false, args.stride[0]);
     for (int k = 1; k <= info->num_inputs; k++) {
-        args.types[k] = plain ? arithmetic : (weft_dtype)below(WEFT_DTYPE_COUNT);
+        args.types[k] = plain ? arithmetic : (weft_dtype)below(REAL_TYPES);
         args.converted |= weft_conversion_matters(args.types[k], args.common) ? 1u << k : 0;
         any_strides(&args, true, args.stride[k]);
     }
@@ -126,7 +126,7 @@ static void dense_case(weft_kernel_id kernel, weft_dtype arithmetic)
     const weft_dtype type = any_common(arithmetic);
     int64_t shift[OPERANDS];
     for (int k = 0; k <= info->num_inputs; k++) {
-        args.types[k] = !plain ? (weft_dtype)below(WEFT_DTYPE_COUNT) : k == 0 && info->truth ? WEFT_BOOL : type;
+        args.types[k] = !plain ? (weft_dtype)below(REAL_TYPES) : k == 0 && info->truth ? WEFT_BOOL : type;
         args.converted |= k > 0 && weft_conversion_matters(args.types[k], args.common) ? 1u << k : 0;
         dense_strides(&args, k > 0, args.stride[k]);
         shift[k] = aligned ? 16 * below(4) : below(17);

@@ -116,7 +116,7 @@ static void test_places(void **state)
     for (int i = 0; i < 3 * CASES; i++) {
         view_case c;
         begin_case(&c, kernels[i % 3]);
-        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        weft_dtype type = (weft_dtype)below(REAL_TYPES);
         part of = any_reduced_part(&c), kept = reduced_part(&of, c.args->numbers[0], true);
         part result = c.args->numbers[1] != 0 ? kept : reduced_part(&of, c.args->numbers[0], false);
         c.scalars[0] = 0;
@@ -241,7 +241,7 @@ static void test_lookups(void **state)
         bool together = below(2) == 0, wrong = below(3) == 0;
         c.args->numbers[WEFT_INDEXED_DIM] = dim;
         c.args->numbers[WEFT_INDEXED_TOGETHER] = together;
-        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        weft_dtype type = (weft_dtype)below(REAL_TYPES);
         if (scatters) {
             add_output(&c, type == WEFT_BF16 || type == WEFT_F16 ? WEFT_F32 : type, &table, true);
             add_input(&c, type, &many, false);
@@ -304,7 +304,7 @@ static void test_embeddings(void **state)
     for (int i = 0; i < 2 * CASES; i++) {
         bool backward = i % 2 == 0, wide = below(2) == 0;
         weft_dtype index_type = below(2) == 0 ? WEFT_I64 : WEFT_I32;
-        weft_dtype type = !backward ? (weft_dtype)below(WEFT_DTYPE_COUNT) : wide ? WEFT_F64 : WEFT_F32;
+        weft_dtype type = !backward ? (weft_dtype)below(REAL_TYPES) : wide ? WEFT_F64 : WEFT_F32;
         weft_dtype gradient = !backward ? type : wide ? WEFT_F64 : (weft_dtype)(WEFT_F32 + below(3));
         weft_embedding_args args = { .base.dtype = type,
                                      .index_type = index_type,
@@ -455,7 +455,7 @@ static void test_triangles(void **state)
         view_case c;
         begin_case(&c, i % 2 == 0 ? WEFT_KERNEL_tril : WEFT_KERNEL_triu);
         part of = any_part(2, 4, 6);
-        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        weft_dtype type = (weft_dtype)below(REAL_TYPES);
         c.args->numbers[0] = below(13) - 6;
         add_output(&c, type, &of, false);
         add_input(&c, type, &of, false);
@@ -479,7 +479,7 @@ static void test_scans(void **state)
             of = of.ndim == 1 ? part_with(of, dim, 64 + below(4200)) : of;
             c.panel_rows = dim == 0 ? 10 + below(1500) : 0;
         }
-        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT - 1); /* not WEFT_BOOL */
+        weft_dtype type = (weft_dtype)below(REAL_TYPES - 1); /* not WEFT_BOOL */
         c.args->numbers[0] = dim;
         add_output(&c, type, &of, false);
         add_input(&c, type, &of, false);
@@ -506,7 +506,7 @@ static void test_sorting(void **state)
             c.panel_rows = 50;
         }
         part out = part_with(in, dim, below(2) == 0 ? in.extent[dim] : 1 + below(in.extent[dim]));
-        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        weft_dtype type = (weft_dtype)below(REAL_TYPES);
         c.args->numbers[0] = dim;
         c.args->numbers[1] = below(2);
         if (c.kernel == WEFT_KERNEL_sort) {

@@ -182,7 +182,7 @@ static void check_row(const row *of, weft_kernel_id kernel, weft_dtype type, boo
 static void check_types(const row *of)
 {
     static int calls;
-    for (int type = calls++ % 2; type < WEFT_DTYPE_COUNT; type += 2) {
+    for (int type = calls++ % 2; type < REAL_TYPES; type += 2) {
         int outputs = (int)below(3);
         check_row(of, outputs == 0 ? WEFT_KERNEL_order : WEFT_KERNEL_sort, (weft_dtype)type, outputs == 1, below(2) == 1);
     }

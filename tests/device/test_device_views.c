@@ -118,10 +118,10 @@ static void test_random(void **state)
             add_output(&c, WEFT_I64, &of, false);
             break;
         case WEFT_KERNEL_bernoulli_scalar:
-            add_output(&c, (weft_dtype)below(WEFT_DTYPE_COUNT), &of, false);
+            add_output(&c, (weft_dtype)below(REAL_TYPES), &of, false);
             break;
         default:
-            add_output(&c, (weft_dtype)below(WEFT_DTYPE_COUNT), &of, false);
+            add_output(&c, (weft_dtype)below(REAL_TYPES), &of, false);
             fill_with_chances(add_input(&c, below(2) == 0 ? WEFT_F64 : WEFT_F32, &of, false),
                               c.args->operands[1].dtype, below(3) == 0);
             break;

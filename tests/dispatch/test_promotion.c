@@ -230,9 +230,9 @@ static void test_two(void **state)
     for (size_t i = 0; i < sizeof(binaries) / sizeof(binaries[0]); i++) {
         const binary *b = &binaries[i];
         enter_row(b->place, __func__);
-        for (int types = 0; types < WEFT_DTYPE_COUNT * WEFT_DTYPE_COUNT; types++) {
-            weft_dtype first = (weft_dtype)(types % WEFT_DTYPE_COUNT),
-                       second = (weft_dtype)(types / WEFT_DTYPE_COUNT);
+        for (int types = 0; types < REAL_TYPES * REAL_TYPES; types++) {
+            weft_dtype first = (weft_dtype)(types % REAL_TYPES),
+                       second = (weft_dtype)(types / REAL_TYPES);
             if (category(first) < b->least || category(second) < b->least) {
                 continue;
             }
@@ -256,7 +256,7 @@ static void test_two(void **state)
 static weft_dtype any_of(int least)
 {
     for (;;) {
-        weft_dtype type = (weft_dtype)below(WEFT_DTYPE_COUNT);
+        weft_dtype type = (weft_dtype)below(REAL_TYPES);
         if (category(type) >= least) {
             return type;
         }

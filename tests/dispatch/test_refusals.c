@@ -243,7 +243,7 @@ static void test_null_and_released(void **state)
 
 static void check_wrong_types(const operation_row *row, int i)
 {
-    for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < REAL_TYPES; dtype++) {
         unsigned types = row->index[i] ? WEFT_TYPES_INDEX : row->types;
         bool accepted = (types & WEFT_TYPE_BIT(dtype)) != 0,
              alike = i > 0 && !row->index[i] && !row->mixed; /* as input 0, which is f32 */

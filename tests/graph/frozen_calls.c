@@ -45,7 +45,7 @@ static weft_tensor *thing(weft_dtype dtype, int ndim, bool last_two)
     return dtype == WEFT_F32 ? weft_rand(dtype, ndim, shape, line(), NULL) : weft_zeros(dtype, ndim, shape, line(), NULL);
 }
 
-enum { NUM_THINGS = 12, FROZEN_RUNS = 7 };
+enum { NUM_THINGS = 13, FROZEN_RUNS = 7 };
 
 static void make_things(called *c, const weft_operation *operation)
 {
@@ -56,7 +56,8 @@ static void make_things(called *c, const weft_operation *operation)
                                   .second = thing(WEFT_F32, 2, false), .third = thing(WEFT_F32, 2, false),
                                   .scalar = thing(WEFT_F32, 0, false), .line = thing(WEFT_F32, 1, false),
                                   .places = thing(WEFT_I64, 2, false), .cube = thing(WEFT_F32, 3, true),
-                                  .image = thing(WEFT_F32, 4, true) };
+                                  .image = thing(WEFT_F32, 4, true),
+                                  .pairs = thing(WEFT_C64, 2, false) };
     c->one = weft_ones(WEFT_F64, 1, (int64_t[]){ weft_world_size() }, line(), (weft_placement[]){ weft_shard(0) });
     c->before = weft_zeros_like(c->one);
     c->after = weft_zeros_like(c->one);
@@ -143,11 +144,12 @@ static void compare_things(const called *c, const called *expected)
 {
     weft_tensor *const a[] = { c->things.tensor, c->things.indices, c->things.truth, c->things.first, c->things.second,
                                c->things.third, c->things.scalar, c->things.line, c->things.places, c->things.cube,
-                               c->things.image, c->one };
+                               c->things.image, c->things.pairs, c->one };
     weft_tensor *const b[] = { expected->things.tensor, expected->things.indices, expected->things.truth,
                                expected->things.first, expected->things.second, expected->things.third,
                                expected->things.scalar, expected->things.line, expected->things.places,
-                               expected->things.cube, expected->things.image, expected->one };
+                               expected->things.cube, expected->things.image, expected->things.pairs,
+                               expected->one };
     assert_int_equal(sizeof(a) / sizeof(a[0]), NUM_THINGS);
     for (int i = 0; i < NUM_THINGS; i++) {
         compare_bytes(a[i], b[i], "a tensor of the program's");

@@ -74,28 +74,47 @@ static void write_numbered(const hosted_shard *s, const void *context)
     }
 }
 
+static bool is_pairs(weft_dtype dtype)
+{
+    return dtype == WEFT_C64 || dtype == WEFT_C128;
+}
+
+/* Imaginary parts are larger by one. */
 weft_tensor *make_numbered(int number, weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                            const weft_placement placements[])
 {
     const numbered n = { number, ndim, dtype, shape, placements, weft_mesh_ndim(mesh) };
     weft_tensor *doubles = make_of_shards(WEFT_F64, ndim, shape, mesh, placements, write_numbered, &n);
+    if (is_pairs(dtype)) {
+        return weft_to_type(weft_complex(doubles, weft_add_scalar(doubles, 1)), dtype);
+    }
     return dtype == WEFT_F64 ? doubles : weft_to_type(doubles, dtype);
+}
+
+/* In double precision; `more`: what they are larger by. */
+static void assert_numbers(weft_tensor *tensor, weft_tensor *doubles, int number, int more)
+{
+    weft_dtype dtype = weft_tensor_dtype(tensor);
+    int64_t count = weft_tensor_num_elements(tensor);
+    double *values = calloc((size_t)count + 1, sizeof(*values));
+    assert_int_equal(weft_to_host(doubles, values, (size_t)count * sizeof(*values)), WEFT_OK);
+    for (int64_t i = 0; i < count; i++) {
+        if (values[i] != (double)(element_value(number, i, dtype) + more)) {
+            char text[160];
+            fail_msg("element %d of tensor %d, %s, is %g, expected %d", (int)i, number,
+                     weft_tensor_describe(tensor, text, sizeof(text)), values[i], (int)element_value(number, i, dtype) + more);
+        }
+    }
+    free(values);
 }
 
 void assert_numbered(weft_tensor *tensor, int number)
 {
     weft_dtype dtype = weft_tensor_dtype(tensor);
-    weft_tensor *doubles = dtype == WEFT_F64 ? tensor : weft_to_type(tensor, WEFT_F64);
-    int64_t count = weft_tensor_num_elements(tensor);
-    double *values = calloc((size_t)count + 1, sizeof(*values));
-    assert_int_equal(weft_to_host(doubles, values, (size_t)count * sizeof(*values)), WEFT_OK);
-    for (int64_t i = 0; i < count; i++) {
-        if (values[i] != (double)element_value(number, i, dtype)) {
-            char text[160];
-            fail_msg("element %d of tensor %d, %s, is %g, expected %d", (int)i, number,
-                     weft_tensor_describe(tensor, text, sizeof(text)), values[i], (int)element_value(number, i, dtype));
-        }
+    weft_tensor *real = is_pairs(dtype) ? weft_real(tensor) : tensor;
+    assert_numbers(tensor, dtype == WEFT_F64 ? tensor : weft_to_type(real, WEFT_F64), number, 0);
+    if (is_pairs(dtype)) {
+        assert_numbers(tensor, weft_to_type(weft_imag(tensor), WEFT_F64), number, 1);
     }
-    free(values);
     assert_shards(tensor, NULL, NULL, "a loaded tensor");
 }

@@ -321,7 +321,7 @@ static void test_reduce(void **state)
                                         WEFT_COMBINE_MAX };
     prng random = prng_start(3);
     for (int i = 0; i < 4000; i++) {
-        reduce_case(&random, (weft_dtype)(i % WEFT_DTYPE_COUNT), all[i / WEFT_DTYPE_COUNT % 4]);
+        reduce_case(&random, (weft_dtype)(i % REAL_TYPES), all[i / REAL_TYPES % 4]);
     }
 }
 
@@ -341,7 +341,7 @@ static double filled(weft_dtype dtype, double value)
 static void test_fill(void **state)
 {
     (void)state;
-    for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < REAL_TYPES; dtype++) {
         assert_true(filled((weft_dtype)dtype, 1) == 1);
         assert_true(filled((weft_dtype)dtype, 0) == 0);
     }

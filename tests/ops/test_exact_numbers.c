@@ -198,7 +198,7 @@ static void test_types(void **state)
     check_whole(weft_full_like(a, 7.0f), itself, 7);
     check_whole(weft_full_like(a, 7.0), itself, 7);
     check_whole(weft_full_like(a, 7.0L), itself, 7);
-    const weft_scalar seven = { WEFT_I64, 0.5, 7 }, wrong = { WEFT_F32, 1, 1 };
+    const weft_scalar seven = { WEFT_I64, 0.5, 0, 7 }, wrong = { WEFT_F32, 1, 0, 1 };
     check_whole(weft_full_like(a, seven), itself, 7);
     float rounded;
     assert_int_equal(weft_to_host(weft_full(WEFT_F32, (INT64_C(1) << 53) + 1, 0, NULL, mesh, NULL), &rounded, sizeof(rounded)),

@@ -212,7 +212,7 @@ static double reference_bernoulli(weft_random_state s, uint64_t element)
 
 static void case_bernoulli_scalar(void)
 {
-    want((weft_dtype)below(WEFT_DTYPE_COUNT));
+    want((weft_dtype)below(REAL_TYPES));
     wanted.a = (double)below(5) / 4;
     one_operation("bernoulli_scalar", make_bernoulli_scalar, reference_bernoulli, 0);
 }

@@ -7,7 +7,7 @@
 
 weft_dtype any_type(void)
 {
-    return (weft_dtype)below(WEFT_DTYPE_COUNT);
+    return (weft_dtype)below(REAL_TYPES);
 }
 
 bool is_floating(weft_dtype dtype)

@@ -92,7 +92,7 @@ static void test_meshes(void **state)
 /* The checks that all factories share, for one of them. */
 #define FACTORY_ROWS(f, ...)                                                                                 \
     do {                                                                                                     \
-        GIVES_NULL(weft_##f((weft_dtype)8 __VA_ARGS__, 2, shape_45, mesh, rows), DTYPE, "weft_" #f,          \
+        GIVES_NULL(weft_##f((weft_dtype)WEFT_DTYPE_COUNT __VA_ARGS__, 2, shape_45, mesh, rows), DTYPE, "weft_" #f,          \
                    "dtype");                                                                                 \
         GIVES_NULL(weft_##f((weft_dtype)-1 __VA_ARGS__, 2, shape_45, mesh, rows), DTYPE, "weft_" #f,         \
                    "dtype");                                                                                 \
@@ -137,7 +137,7 @@ static void test_tensors(void **state)
     GIVES_NULL(weft_rand(WEFT_F32, 2, shape_45, mesh, with_partial), LAYOUT, "weft_rand", "Partial");
     GIVES_NULL(weft_rand(WEFT_I32, 2, shape_45, mesh, rows), DTYPE, "weft_rand", "i32");
     GIVES_NULL(weft_randn(WEFT_BOOL, 2, shape_45, mesh, rows), DTYPE, "weft_randn", "bool");
-    GIVES_NULL(weft_distribute((weft_dtype)9, 2, shape_45, memory, mesh, rows), DTYPE, "weft_distribute",
+    GIVES_NULL(weft_distribute((weft_dtype)WEFT_DTYPE_COUNT, 2, shape_45, memory, mesh, rows), DTYPE, "weft_distribute",
                "dtype");
     GIVES_NULL(weft_distribute(WEFT_F32, 2, negative, memory, mesh, rows), SHAPE, "weft_distribute", "shape");
     GIVES_NULL(weft_distribute(WEFT_F32, 2, shape_45, memory, NULL, rows), MESH, "weft_distribute", "mesh");
@@ -145,7 +145,7 @@ static void test_tensors(void **state)
                "placements");
     GIVES_NULL(weft_distribute(WEFT_F32, 2, shape_45, memory, mesh, with_partial), LAYOUT, "weft_distribute",
                "Partial");
-    GIVES_NULL(weft_from_local((weft_dtype)9, 2, shape_45, locals, mesh, rows, 0), DTYPE, "weft_from_local",
+    GIVES_NULL(weft_from_local((weft_dtype)WEFT_DTYPE_COUNT, 2, shape_45, locals, mesh, rows, 0), DTYPE, "weft_from_local",
                "dtype");
     GIVES_NULL(weft_from_local(WEFT_F32, 9, nine, locals, mesh, rows, 0), INVALID, "weft_from_local", "ndim");
     GIVES_NULL(weft_from_local(WEFT_F32, 2, NULL, locals, mesh, rows, 0), INVALID, "weft_from_local",
@@ -158,7 +158,7 @@ static void test_tensors(void **state)
                "locals");
     GIVES_NULL(weft_from_local(WEFT_F32, 2, shape_45, locals, mesh, rows, 8), INVALID, "weft_from_local",
                "flags");
-    GIVES_NULL(weft_from_local_even((weft_dtype)9, 2, shape_45, locals, mesh, rows, 0), DTYPE,
+    GIVES_NULL(weft_from_local_even((weft_dtype)WEFT_DTYPE_COUNT, 2, shape_45, locals, mesh, rows, 0), DTYPE,
                "weft_from_local_even", "dtype");
     GIVES_NULL(weft_from_local_even(WEFT_F32, 2, negative, locals, mesh, rows, 0), SHAPE,
                "weft_from_local_even", "shape");
@@ -181,7 +181,7 @@ static void test_tensors(void **state)
     GIVES_NULL(weft_from_scalapack(WEFT_F32, beyond, locals, mesh, 0), INVALID, "weft_from_scalapack", "descriptor[7]");
     GIVES_NULL(weft_from_scalapack(WEFT_F32, matrix_45, locals, stale_mesh, 0), INVALID, "weft_from_scalapack", "mesh");
     GIVES_NULL(weft_from_scalapack(WEFT_F32, matrix_45, NULL, mesh, 0), INVALID, "weft_from_scalapack", "locals");
-    GIVES_NULL(weft_from_scalapack((weft_dtype)9, matrix_45, locals, mesh, 0), DTYPE, "weft_from_scalapack", "dtype");
+    GIVES_NULL(weft_from_scalapack((weft_dtype)WEFT_DTYPE_COUNT, matrix_45, locals, mesh, 0), DTYPE, "weft_from_scalapack", "dtype");
     REFUSES(weft_scalapack_descriptor(NULL, 0, 0, nine_numbers), INVALID, "weft_scalapack_descriptor", "tensor");
     REFUSES(weft_scalapack_descriptor(matrix, 0, 0, NULL), INVALID, "weft_scalapack_descriptor", "descriptor");
     REFUSES(weft_scalapack_descriptor(matrix, -1, 0, nine_numbers), INVALID, "weft_scalapack_descriptor", "local_rank");

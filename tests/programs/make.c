@@ -33,7 +33,7 @@ weft_dtype any_type(maker *m, unsigned types)
         types = whole;
     }
     do {
-        dtype = (weft_dtype)below(m, WEFT_DTYPE_COUNT);
+        dtype = (weft_dtype)below(m, REAL_TYPES);
     } while (!(types & BIT(dtype)));
     return dtype;
 }

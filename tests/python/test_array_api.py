@@ -13,7 +13,6 @@ except ImportError:
 
 # What weft has no function for, and why.
 LACKS = {
-    "complex numbers": "conj imag real complex64 complex128",
     "types that it lacks": "int8 int16 uint16 uint32 uint64",
     "no distributed counterpart yet": "logical_or_ searchsorted unique_all unique_counts unique_inverse unique_values repeat",
 }

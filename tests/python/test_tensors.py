@@ -209,13 +209,14 @@ def test_factories(mesh):
 def test_types():
     for dtype in wt.DTYPES:
         a = wt.zeros(3, dtype=dtype)
-        assert a.dtype is dtype and a.astype("float64").dtype is wt.float64 and a.nbytes == 3 * dtype.itemsize
+        wide = wt.complex128 if dtype.name.startswith("complex") else wt.float64
+        assert a.dtype is dtype and a.astype(wide.name).dtype is wide and a.nbytes == 3 * dtype.itemsize
     assert wt.asarray(np.float32(1)).dtype is wt.float32 and wt.asarray([1, 2]).dtype is wt.int64 and wt.asarray([1.0]).dtype is wt.float32
     assert wt.asarray([1.0], dtype="bfloat16").dtype is wt.bfloat16
     np.testing.assert_array_equal(wt.asarray([1.5, -2.25], dtype=wt.bfloat16).numpy(), np.float32([1.5, -2.25]))
     assert wt.asarray(2**62 + 1).item() == 2**62 + 1
     assert wt.result_type(wt.int64, wt.float32) is wt.float32 and wt.isdtype(wt.uint8, "unsigned integer")
-    for wrong in ("complex128", "int8", np.complex64, object, "nothing"):
+    for wrong in ("complex256", "int8", np.uint64, object, "nothing"):
         with pytest.raises(TypeError):
             wt.zeros(2, dtype=wrong)
 
@@ -304,7 +305,7 @@ def test_from_local(mesh):
     with pytest.raises((ValueError, TypeError)):
         wt.from_local(shards, mesh, "S0,R", shape=(9, 3), check_ranks=True)
     with pytest.raises(TypeError):
-        wt.from_local([np.zeros(3, np.complex64)] * wt.local_ranks())
+        wt.from_local([np.zeros(3, np.uint64)] * wt.local_ranks())
 
 
 def test_exchange_with_numpy():

@@ -207,6 +207,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_arange, WEFT_F32, 0, 3, 1, mesh, NULL);
     TRY(weft_linspace, WEFT_F32, 0, 1, 3, mesh, NULL);
     TRY(weft_eye, WEFT_F32, 2, 3, mesh, NULL);
+    TRY(weft_fftfreq, WEFT_F32, 4, 0.5, mesh, NULL);
+    TRY(weft_rfftfreq, WEFT_F32, 4, 0.5, mesh, NULL);
     TRY(weft_full, WEFT_F32, 0.5, 2, shape, mesh, NULL);
     TRY(weft_empty_like, tensor);
     TRY(weft_zeros_like, tensor);

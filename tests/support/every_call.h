@@ -15,6 +15,7 @@ typedef struct call_arguments {
     weft_tensor *first, *second, *third;   /* f32 [2, 2], of which nothing else is a part */
     weft_tensor *scalar, *line, *places;   /* f32 [], f32 [2], i64 [2, 2] of zeros */
     weft_tensor *cube, *image;             /* f32 [1, 2, 2], f32 [1, 2, 2, 2] */
+    weft_tensor *pairs;                    /* c64 [2, 2] */
     const weft_operation *operation;       /* of one input */
 } call_arguments;
 

@@ -11,7 +11,7 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
 {
     weft_tensor *tensor = arguments->tensor, *indices = arguments->indices, *truth = arguments->truth;
     weft_tensor *scalar = arguments->scalar, *line = arguments->line, *places = arguments->places;
-    weft_tensor *cube = arguments->cube, *image = arguments->image;
+    weft_tensor *cube = arguments->cube, *image = arguments->image, *pairs = arguments->pairs;
     weft_tensor *const list[] = { tensor }, *const first[] = { arguments->first };
     weft_tensor *const second[] = { arguments->second }, *const third[] = { arguments->third };
     weft_tensor *other = NULL, *outputs[4] = { NULL };
@@ -26,6 +26,28 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_sub, tensor, tensor);
     TRY(weft_mul, tensor, tensor);
     TRY(weft_div, tensor, tensor);
+    TRY(weft_real, pairs);
+    TRY(weft_imag, pairs);
+    TRY(weft_conj, pairs);
+    TRY(weft_angle, tensor);
+    TRY(weft_complex, tensor, tensor);
+    TRY(weft_polar, tensor, tensor);
+    TRY(weft_view_as_real, pairs);
+    TRY(weft_view_as_complex, tensor);
+    TRY(weft_fft, tensor, 3, 0, WEFT_FFT_BACKWARD);
+    TRY(weft_ifft, tensor, 0, 1, WEFT_FFT_ORTHO);
+    TRY(weft_rfft, tensor, 0, 0, WEFT_FFT_FORWARD);
+    TRY(weft_irfft, tensor, 3, 1, WEFT_FFT_BACKWARD);
+    TRY(weft_hfft, tensor, 3, 1, WEFT_FFT_BACKWARD);
+    TRY(weft_ihfft, tensor, 0, 0, WEFT_FFT_BACKWARD);
+    TRY(weft_fftn, tensor, 1, NULL, NULL, WEFT_FFT_BACKWARD);
+    TRY(weft_ifftn, tensor, 1, NULL, NULL, WEFT_FFT_BACKWARD);
+    TRY(weft_rfftn, tensor, 1, NULL, NULL, WEFT_FFT_BACKWARD);
+    TRY(weft_irfftn, tensor, 1, NULL, NULL, WEFT_FFT_BACKWARD);
+    TRY(weft_fft2, tensor, NULL, NULL, WEFT_FFT_BACKWARD);
+    TRY(weft_ifft2, tensor, NULL, NULL, WEFT_FFT_BACKWARD);
+    TRY(weft_fftshift, tensor, 0, NULL);
+    TRY(weft_ifftshift, tensor, 0, NULL);
     TRY(weft_floor_div, tensor, tensor);
     TRY(weft_remainder, tensor, tensor);
     TRY(weft_fmod, tensor, tensor);

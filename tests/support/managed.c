@@ -13,6 +13,7 @@ static const struct {
 } types[WEFT_DTYPE_COUNT] = {
     [WEFT_F64] = { 2, 64 }, [WEFT_F32] = { 2, 32 }, [WEFT_BF16] = { 4, 16 }, [WEFT_F16] = { 2, 16 },
     [WEFT_I64] = { 0, 64 }, [WEFT_I32] = { 0, 32 }, [WEFT_U8] = { 1, 8 },    [WEFT_BOOL] = { 6, 8 },
+    [WEFT_C64] = { 5, 64 },  [WEFT_C128] = { 5, 128 },
 };
 
 void end_producer(producer *p)

@@ -157,7 +157,7 @@ const weft_layout *random_layout(prng *random, weft_layout_table *table, weft_me
     drawn_placements(random, *mesh, ndim, true, placements);
     drawn_sizes(random, *mesh, ndim, shape, placements);
     return weft_layout_intern(table, *mesh, placements, ndim, shape,
-                              (weft_dtype)prng_below(random, WEFT_DTYPE_COUNT));
+                              (weft_dtype)prng_below(random, REAL_TYPES));
 }
 
 /* ---- fixtures ------------------------------------------------------------------------------------------ */

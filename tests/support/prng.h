@@ -9,6 +9,9 @@
 
 #include "mpirun.h"
 
+/* The first of weft_dtype; the others are complex. */
+enum { REAL_TYPES = 8 };
+
 /* splitmix64 (Steele, Lea and Flood: Fast Splittable Pseudorandom Number Generators, 2014). */
 typedef struct prng {
     uint64_t state;

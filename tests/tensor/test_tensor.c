@@ -58,7 +58,7 @@ static void test_constants(void **state)
         start(ranks);
         prng random = prng_start((uint64_t)ranks);
         for (int i = 0; i < 80; i++) {
-            weft_dtype dtype = (weft_dtype)(i % WEFT_DTYPE_COUNT);
+            weft_dtype dtype = (weft_dtype)(i % REAL_TYPES);
             check_constant(&random, dtype,
                            i % 3 == 0           ? 0.0
                            : i % 3 == 1         ? 1.0

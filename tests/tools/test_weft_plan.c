@@ -158,7 +158,7 @@ static void figures_and_boxes_of_random_layouts(void **state)
         weft_placement placements[2][WEFT_MAX_DIMS];
         drawn_placements(&random, a, ndim, false, placements[0]);
         drawn_placements(&random, b, ndim, false, placements[1]);
-        weft_dtype dtype = (weft_dtype)prng_below(&random, WEFT_DTYPE_COUNT);
+        weft_dtype dtype = (weft_dtype)prng_below(&random, REAL_TYPES);
         const weft_layout *from = weft_layout_intern(f->table, a, placements[0], ndim, shape, dtype);
         const weft_layout *to = weft_layout_intern(f->table, b, placements[1], ndim, shape, dtype);
 

@@ -101,6 +101,14 @@ function to_scalar(x) result(r)
     r%real = x
   type is (real(c_float))
     r%real = real(x, c_double)
+  type is (complex(c_double_complex))
+    r%dtype = WEFT_C128
+    r%real = real(x, c_double)
+    r%imag = aimag(x)
+  type is (complex(c_float_complex))
+    r%dtype = WEFT_C128
+    r%real = real(x, c_double)
+    r%imag = real(aimag(x), c_double)
   type is (integer(c_int))
     r%dtype = WEFT_I64
     r%whole = int(x, c_int64_t)

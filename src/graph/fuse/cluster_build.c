@@ -90,7 +90,7 @@ static bool add_step(const writing *w, int number, const weft_task_list *tasks, 
         weft_cluster_place *place = weft_vec_push(&program->places, sizeof(*place));
         done = place != NULL && place_operand(w, node, tasks, weft_task_operand_at(tasks, task, k), place);
     }
-    return done && weft_cluster_add_step(program, &step);
+    return done && weft_cluster_add_step(program, &step, (const char *)w->cluster->arguments.items + step.arguments);
 }
 
 static bool allocate_temporaries(writing *w, int number, const weft_task_list *tasks)

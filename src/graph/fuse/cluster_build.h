@@ -67,7 +67,7 @@ void weft_cluster_index(const weft_cluster_building *b, const weft_cluster *clus
 /* Number of an operand of the task, which is added at its first access. -1: no memory. */
 int weft_cluster_add_operand(weft_cluster_program *program, int value, int64_t panel, weft_slot_access access);
 /* A kernel after the others of the task. False: no memory. */
-bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_step *step);
+bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_step *step, const void *arguments);
 /* The hosted rank of a task, by its first operand that is no temporary; -1: it has none. */
 int weft_task_shard(const weft_task_list *tasks, const weft_task *task);
 /* The first task of a call on a rank; NULL: none. */

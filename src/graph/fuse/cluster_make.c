@@ -2,6 +2,7 @@
 #include "graph/fuse/cluster_build.h"
 #include <stdlib.h>
 #include <string.h>
+#include "codelets/complex.h"
 #include "runtime/codelets.h"
 #include "tensor/state.h"
 
@@ -162,7 +163,7 @@ static bool has_cuda_function(weft_kernel_id kernel)
     return kernel < WEFT_KERNEL_COUNT ? weft_kernel_infos[kernel].on_devices : weft_codelet_of(kernel)->cpu.cuda_views != NULL;
 }
 
-bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_step *step)
+bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_step *step, const void *arguments)
 {
     weft_cluster_step *added = weft_vec_push(&program->steps, sizeof(*step));
     if (added == NULL) {
@@ -174,7 +175,8 @@ bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_ste
         operands[i].written = (operands[i].access & WEFT_SLOT_WRITE) != 0;
     }
     program->max_places = step->num_places > program->max_places ? step->num_places : program->max_places;
-    program->cpu_only = program->cpu_only || !has_cuda_function(step->kernel);
+    program->cpu_only = program->cpu_only || !has_cuda_function(step->kernel) ||
+                        weft_task_is_complex(weft_kernel_info_of(step->kernel)->form, arguments, (int)step->num_places);
     program->num_views += !weft_kernel_is_elementwise(step->kernel);
     program->footprint = (uint32_t)weft_hash_u64(program->footprint ^ (uint64_t)step->kernel << 32 ^ step->arguments);
     return true;

@@ -358,7 +358,8 @@ static bool write_piece(fusing *f, weft_cluster_program *program, const piece *r
         step.num_places = (uint32_t)program->places.count - step.first_place;
         const weft_cluster_place *output = (weft_cluster_place *)program->places.items + step.first_place;
         bool keeps = done && output->operand == WEFT_CLUSTER_SCRATCH;
-        done = done && add_arguments(f, n, rows, units, counts, keeps, &step) && weft_cluster_add_step(program, &step);
+        done = done && add_arguments(f, n, rows, units, counts, keeps, &step) && 
+               weft_cluster_add_step(program, &step, (const char *)f->cluster->arguments.items + step.arguments);
         apart += traffic_of_call(f, call, units);
     }
     int64_t together = traffic_of_task(f, program);

@@ -1,0 +1,99 @@
+/* Fourier transforms of the lines of a view: lines are gathered in groups, whose vectors of equal elements are contiguous. */
+#include "codelets/fft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/complex.h"
+#include "codelets/cpu/fft_plan.h"
+#include "codelets/cpu/lines.h"
+#include "codelets/problems.h"
+
+typedef struct job {
+    weft_lines in, out;
+    bool in_pairs, weighted;
+    weft_fft_kind kind;
+    int64_t n;
+    double scale;
+    const weft_fft_plan *plan, *half_plan; /* half_plan: of n / 2, of real signals of an even size; else NULL */
+} job;
+
+#define T double
+#define OF(name) name##_f64
+#define TABLE f64
+#include "codelets/cpu/fft_lines.inc"
+
+#define T float
+#define OF(name) name##_f32
+#define TABLE f32
+#include "codelets/cpu/fft_lines.inc"
+
+/* Numbers of lines that are transformed together: a few vectors of the processor, if the group stays in a near cache. */
+static int64_t lanes_of(int64_t room, int64_t count)
+{
+    enum { MOST = 16, NUMBERS = 1 << 15 };
+    int64_t lanes = NUMBERS / room;
+    lanes = lanes < 1 ? 1 : lanes > MOST ? MOST : lanes;
+    return lanes < count ? lanes : count;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* False: no memory. */
+static bool obtain_plans(job *j)
+{
+    bool real = j->kind == WEFT_FFT_REAL_KIND || j->kind == WEFT_FFT_HALF_KIND, halves = real && j->n % 2 == 0;
+    j->plan = weft_fft_plan_obtain(j->n);
+    j->half_plan = j->plan != NULL && halves ? weft_fft_plan_obtain(j->n / 2) : NULL;
+    return j->plan != NULL && (!halves || j->half_plan != NULL);
+}
+
+static void release_plans(const job *j)
+{
+    if (j->plan != NULL) {
+        weft_fft_plan_release(j->plan);
+    }
+    if (j->half_plan != NULL) {
+        weft_fft_plan_release(j->half_plan);
+    }
+}
+
+static void set_to_zero(const weft_view *out)
+{
+    for (int64_t row = 0, rows; row < weft_view_rows(out); row += rows) {
+        char *target = weft_view_row(out, row, &rows);
+        memset(target, 0, (size_t)(rows * out->row_elements) * weft_dtype_size(out->dtype));
+    }
+}
+
+void weft_kernel_fft(const weft_kernel_call *call)
+{
+    int dim = (int)call->numbers[WEFT_FFT_DIM];
+    job j = { .in = weft_lines_of(&call->inputs[0], dim),
+              .out = weft_lines_of(&call->output, dim),
+              .in_pairs = weft_dtype_is_complex(call->inputs[0].dtype),
+              .weighted = call->numbers[WEFT_FFT_WEIGHTED] != 0,
+              .kind = (weft_fft_kind)call->numbers[WEFT_FFT_KIND],
+              .n = call->numbers[WEFT_FFT_SIZE],
+              .scale = call->scalars[0] };
+    bool single = weft_part_type(call->output.dtype) == WEFT_F32;
+    int64_t count = j.out.outer * j.out.inner;
+    bool planned = count > 0 && obtain_plans(&j);
+    /* A real signal is loaded and stored as a whole, beside its transform of half the size. */
+    int64_t room = !planned ? 0 : larger(weft_fft_room(j.half_plan != NULL ? j.half_plan : j.plan), j.n);
+    int64_t lanes = planned ? lanes_of(room, count) : 0;
+    void *memory = planned ? malloc((size_t)(4 * room * lanes) * (single ? sizeof(float) : sizeof(double))) : NULL;
+    if (memory != NULL && single) {
+        run_f32(&j, lanes, room, memory);
+    } else if (memory != NULL) {
+        run_f64(&j, lanes, room, memory);
+    } else if (count > 0) {
+        weft_problem_memory(call->error, WEFT_PROBLEM_ROW, 0);
+        set_to_zero(&call->output);
+    }
+    free(memory);
+    release_plans(&j);
+}

@@ -1,0 +1,292 @@
+/* Plans of Fourier transforms. */
+#include "codelets/cpu/fft_plan.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- numbers ------------------------------------------------------------------------------------------- */
+
+/* e^(2 pi i k / n), 0 <= k < n: the angle is reduced to an eighth of a turn in integers, so that C's functions get exact
+ * arguments of at most pi / 4, and symmetric numbers have the same bits. */
+void weft_fft_unit(int64_t k, int64_t n, double *cosine, double *sine)
+{
+    const double pi = 3.14159265358979323846;
+    bool below = 2 * k > n; /* the lower half plane */
+    k = below ? n - k : k;
+    bool left = 4 * k > n;
+    int64_t twice = left ? n - 2 * k : 2 * k; /* the angle is pi twice / n, at most pi / 2 */
+    bool steep = 4 * twice > n;
+    double angle = steep ? pi * (double)(n - 2 * twice) / (2 * (double)n) : pi * (double)twice / (double)n;
+    double c = steep ? sin(angle) : cos(angle), s = steep ? cos(angle) : sin(angle);
+    *cosine = left ? -c : c;
+    *sine = below ? -s : s;
+}
+
+static bool table_make(weft_fft_table *table, int64_t count)
+{
+    table->f64 = malloc((size_t)count * 2 * sizeof(double) + 1);
+    table->f32 = malloc((size_t)count * 2 * sizeof(float) + 1);
+    return table->f64 != NULL && table->f32 != NULL;
+}
+
+static void table_free(weft_fft_table *table)
+{
+    free(table->f64);
+    free(table->f32);
+}
+
+static void table_set(weft_fft_table *table, int64_t place, double real, double imag)
+{
+    table->f64[2 * place] = real;
+    table->f64[2 * place + 1] = imag;
+    table->f32[2 * place] = (float)real;
+    table->f32[2 * place + 1] = (float)imag;
+}
+
+/* e^(-2 pi i k / n) */
+static void table_set_unit(weft_fft_table *table, int64_t place, int64_t k, int64_t n)
+{
+    double cosine, sine;
+    weft_fft_unit(k, n, &cosine, &sine);
+    table_set(table, place, cosine, -sine);
+}
+
+/* ---- passes -------------------------------------------------------------------------------------------- */
+
+static const int radices[] = { 4, 2, 3, 5, 7, 11, 13 };
+enum { RADICES = sizeof(radices) / sizeof(radices[0]) };
+
+/* The largest divisor of n without those radices: 1, or the size has a large prime factor. */
+static int64_t rest_of(int64_t n)
+{
+    for (int i = 1; i < RADICES; i++) {
+        while (n % radices[i] == 0) {
+            n /= radices[i];
+        }
+    }
+    return n;
+}
+
+/* Factors of the size, and the twiddles of each pass. False: no memory. */
+static bool make_passes(weft_fft_plan *plan)
+{
+    int64_t left = plan->n, count = 0;
+    for (int i = 0; i < RADICES; i++) {
+        for (; left % radices[i] == 0; left /= radices[i]) {
+            weft_fft_pass *pass = &plan->passes[plan->num_passes++];
+            *pass = (weft_fft_pass){ radices[i], left, plan->n / left, count };
+            count += left / radices[i] * (radices[i] - 1);
+        }
+    }
+    if (!table_make(&plan->twiddles, count)) {
+        return false;
+    }
+    for (int i = 0; i < plan->num_passes; i++) {
+        const weft_fft_pass *pass = &plan->passes[i];
+        int64_t place = pass->twiddles;
+        for (int64_t p = 0; p < pass->length / pass->radix; p++) {
+            for (int64_t k = 1; k < pass->radix; k++) {
+                table_set_unit(&plan->twiddles, place++, p * k, pass->length);
+            }
+        }
+    }
+    return true;
+}
+
+static bool make_units(weft_fft_plan *plan)
+{
+    if (!table_make(&plan->units, plan->n / 2 + 1)) {
+        return false;
+    }
+    for (int64_t k = 0; k <= plan->n / 2; k++) {
+        table_set_unit(&plan->units, k, k, plan->n);
+    }
+    return true;
+}
+
+/* ---- Bluestein's algorithm ----------------------------------------------------------------------------- */
+
+/* The next size for a convolution: a product of 2, 3 and 5. */
+static int64_t padded_size(int64_t least)
+{
+    int64_t best = 1;
+    while (best < least) {
+        best *= 2;
+    }
+    for (int64_t fives = 1; fives < best; fives *= 5) {
+        for (int64_t size = fives; size < best; size *= 3) {
+            int64_t filled = size;
+            while (filled < least) {
+                filled *= 2;
+            }
+            best = filled < best ? filled : best;
+        }
+    }
+    return best;
+}
+
+/* The transform, in double precision, of the conjugates of the chirp, which wrap around. */
+static bool make_spectrum(weft_fft_plan *plan)
+{
+    int64_t m = plan->padded;
+    double *memory = calloc((size_t)m * 4, sizeof(*memory)), *buffers[4];
+    if (memory == NULL || !table_make(&plan->spectrum, m)) {
+        free(memory);
+        return false;
+    }
+    for (int i = 0; i < 4; i++) {
+        buffers[i] = memory + i * m;
+    }
+    for (int64_t j = 0; j < plan->n; j++) {
+        int64_t mirror = j == 0 ? 0 : m - j;
+        buffers[0][j] = buffers[0][mirror] = plan->chirp.f64[2 * j];
+        buffers[1][j] = buffers[1][mirror] = -plan->chirp.f64[2 * j + 1];
+    }
+    weft_fft_execute_f64(plan->convolution, 1, buffers);
+    for (int64_t k = 0; k < m; k++) {
+        table_set(&plan->spectrum, k, buffers[0][k] / (double)m, buffers[1][k] / (double)m);
+    }
+    free(memory);
+    return true;
+}
+
+/* L. I. Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", IEEE Transactions on Audio and
+ * Electroacoustics 18 (1970): j k = (j^2 + k^2 - (k - j)^2) / 2 makes a transform of any size a convolution. */
+static bool make_bluestein(weft_fft_plan *plan)
+{
+    plan->padded = padded_size(2 * plan->n - 1);
+    plan->convolution = weft_fft_plan_obtain(plan->padded);
+    if (plan->convolution == NULL || !table_make(&plan->chirp, plan->n)) {
+        return false;
+    }
+    int64_t square = 0; /* j^2 modulo 2 n */
+    for (int64_t j = 0; j < plan->n; j++) {
+        table_set_unit(&plan->chirp, j, square, 2 * plan->n);
+        square = (square + 2 * j + 1) % (2 * plan->n);
+    }
+    return make_spectrum(plan);
+}
+
+/* ---- plans --------------------------------------------------------------------------------------------- */
+
+static void destroy(weft_fft_plan *plan)
+{
+    if (plan == NULL) {
+        return;
+    }
+    table_free(&plan->twiddles);
+    table_free(&plan->units);
+    table_free(&plan->chirp);
+    table_free(&plan->spectrum);
+    if (plan->convolution != NULL) {
+        weft_fft_plan_release(plan->convolution);
+    }
+    free(plan);
+}
+
+static weft_fft_plan *make(int64_t n)
+{
+    weft_fft_plan *plan = calloc(1, sizeof(*plan));
+    if (plan == NULL) {
+        return NULL;
+    }
+    plan->n = n;
+    if (!make_units(plan) || !(rest_of(n) == 1 ? make_passes(plan) : make_bluestein(plan))) {
+        destroy(plan);
+        return NULL;
+    }
+    return plan;
+}
+
+/* Plans that are kept, and those in use. The one that has not been used for the longest time makes room. */
+enum { KEPT = 64 };
+typedef struct kept_plan {
+    weft_fft_plan *plan;
+    int users;
+    uint64_t used;
+} kept_plan;
+
+static struct {
+    pthread_mutex_t lock;
+    uint64_t uses;
+    kept_plan plans[KEPT];
+} fft_plans = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* With the lock: a plan of the size, for one more user; NULL: none. */
+static const weft_fft_plan *find(int64_t n)
+{
+    for (int i = 0; i < KEPT; i++) {
+        kept_plan *own = &fft_plans.plans[i];
+        if (own->plan != NULL && own->plan->n == n) {
+            own->users++;
+            own->used = ++fft_plans.uses;
+            return own->plan;
+        }
+    }
+    return NULL;
+}
+
+/* With the lock: keeps a plan in the place of one that nobody uses, which is returned to be freed; the plan itself if there is
+ * none. */
+static weft_fft_plan *keep(weft_fft_plan *plan)
+{
+    kept_plan *place = NULL;
+    for (int i = 0; i < KEPT; i++) {
+        kept_plan *own = &fft_plans.plans[i];
+        if (own->users == 0 && (place == NULL || own->used < place->used)) {
+            place = own;
+        }
+    }
+    if (place == NULL) {
+        return plan;
+    }
+    weft_fft_plan *former = place->plan;
+    *place = (kept_plan){ plan, 1, ++fft_plans.uses };
+    return former;
+}
+
+const weft_fft_plan *weft_fft_plan_obtain(int64_t n)
+{
+    pthread_mutex_lock(&fft_plans.lock);
+    const weft_fft_plan *found = find(n);
+    pthread_mutex_unlock(&fft_plans.lock);
+    if (found != NULL) {
+        return found;
+    }
+    weft_fft_plan *made = make(n), *unused = made; /* without the lock: it takes long, and may obtain another one */
+    if (made == NULL) {
+        return NULL;
+    }
+    pthread_mutex_lock(&fft_plans.lock);
+    found = find(n); /* of a thread that was faster */
+    if (found == NULL) {
+        unused = keep(made);
+        found = made;
+    }
+    pthread_mutex_unlock(&fft_plans.lock);
+    if (unused != made || found != made) {
+        destroy(unused);
+    }
+    return found;
+}
+
+void weft_fft_plan_release(const weft_fft_plan *plan)
+{
+    bool kept = false;
+    pthread_mutex_lock(&fft_plans.lock);
+    for (int i = 0; i < KEPT && !kept; i++) {
+        kept = fft_plans.plans[i].plan == plan;
+        fft_plans.plans[i].users -= kept;
+    }
+    pthread_mutex_unlock(&fft_plans.lock);
+    if (!kept) {
+        destroy((weft_fft_plan *)(uintptr_t)plan);
+    }
+}
+
+int64_t weft_fft_room(const weft_fft_plan *plan)
+{
+    return plan->padded > plan->n ? plan->padded : plan->n;
+}

@@ -1,0 +1,24 @@
+/* Fourier transforms of lines. */
+#ifndef WEFT_CODELETS_FFT_H
+#define WEFT_CODELETS_FFT_H
+
+#include <weft/kernel.h>
+
+/* What a transform computes along dimension numbers[WEFT_FFT_DIM]: from m values x, real or complex, without a factor,
+ *
+ *     FORWARD   y_k = sum of x_j e^(-2 pi i j k / n), k < n          (complex results)
+ *     INVERSE   y_j = sum of x_k e^(+2 pi i j k / n), j < n          (complex results)
+ *     REAL      FORWARD of real values, k <= n / 2
+ *     HALF      INVERSE of values that are given for k <= n / 2 and conjugate-symmetric beyond: real results. The imaginary parts
+ *               of x_0, and of x_(n/2) where n is even, are not read
+ *
+ * n is numbers[WEFT_FFT_SIZE]. The values are cut, or followed by zeros, to n; those of HALF to n / 2 + 1. Results are multiplied by
+ * scalars[0]. With numbers[WEFT_FFT_WEIGHTED] the bins k of REAL and HALF that stand for two, all but 0 and n / 2, are multiplied by 2
+ * (REAL, results) or by 1/2 (HALF, values): the adjoints of HALF and of REAL. */
+enum { WEFT_FFT_DIM, WEFT_FFT_KIND, WEFT_FFT_SIZE, WEFT_FFT_WEIGHTED, WEFT_FFT_NUMBERS };
+typedef enum weft_fft_kind { WEFT_FFT_FORWARD_KIND, WEFT_FFT_INVERSE_KIND, WEFT_FFT_REAL_KIND, WEFT_FFT_HALF_KIND } weft_fft_kind;
+
+/* In the type of the output's parts. A line's results do not depend on the others. */
+void weft_kernel_fft(const weft_kernel_call *call);
+
+#endif

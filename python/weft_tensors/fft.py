@@ -1,0 +1,126 @@
+"""Discrete Fourier transforms, as numpy.fft and torch.fft: of sharded tensors, whose transformed dimension is moved to one rank's reach.
+
+norm is "backward" (None), "ortho" or "forward"."""
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+from ._core import Mesh, Placements, Tensor, _lib, dtype_of, float32, int64s, ints, made, resolve, tensor
+
+__all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft", "rfftfreq",
+           "rfftn"]
+
+_NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
+_ALL_DIMS = -2**31
+
+
+def _norm(norm: Optional[str]) -> int:
+    if norm not in _NORMS:
+        raise ValueError(f'norm: {norm!r} is none of "backward", "ortho", "forward"')
+    return _NORMS[norm]
+
+
+def _one(name: str, a: Tensor, n: Optional[int], dim: int, norm: Optional[str]) -> Tensor:
+    if n is not None and n < 1:
+        raise ValueError(f"n: {n} is less than 1")
+    return made(getattr(_lib, name)(tensor(a, "a"), n or 0, dim, _norm(norm)), name)
+
+
+def fft(a: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
+    """The transform of one dimension, cut or filled up with zeros to size n."""
+    return _one("weft_fft", a, n, dim, norm)
+
+
+def ifft(a: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
+    """The inverse of fft()."""
+    return _one("weft_ifft", a, n, dim, norm)
+
+
+def rfft(a: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
+    """fft() of a real tensor: the n // 2 + 1 results that determine the others."""
+    return _one("weft_rfft", a, n, dim, norm)
+
+
+def irfft(a: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
+    """The inverse of rfft(): a real tensor of size n, by default 2 (size - 1)."""
+    return _one("weft_irfft", a, n, dim, norm)
+
+
+def hfft(a: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
+    """fft() of a half of a conjugate-symmetric signal: a real tensor of size n, by default 2 (size - 1)."""
+    return _one("weft_hfft", a, n, dim, norm)
+
+
+def ihfft(a: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
+    """The inverse of hfft()."""
+    return _one("weft_ihfft", a, n, dim, norm)
+
+
+def _several(name: str, a: Tensor, s: Optional[Sequence[int]], dim: Optional[Sequence[int]], norm: Optional[str]) -> Tensor:
+    count = len(dim) if dim is not None else len(s) if s is not None else _ALL_DIMS
+    if s is not None and (len(s) != count or min(s) < 1):
+        raise ValueError(f"s: {tuple(s)} does not have a size of at least 1 for each of {count} dimensions")
+    return made(getattr(_lib, name)(tensor(a, "a"), count, None if s is None else int64s(s), None if dim is None else ints(dim), _norm(norm)), name)
+
+
+def fftn(a: Tensor, s: Optional[Sequence[int]] = None, dim: Optional[Sequence[int]] = None, norm: Optional[str] = None) -> Tensor:
+    """The transform of several dimensions; None: of the last len(s), or all."""
+    return _several("weft_fftn", a, s, dim, norm)
+
+
+def ifftn(a: Tensor, s: Optional[Sequence[int]] = None, dim: Optional[Sequence[int]] = None, norm: Optional[str] = None) -> Tensor:
+    """The inverse of fftn()."""
+    return _several("weft_ifftn", a, s, dim, norm)
+
+
+def rfftn(a: Tensor, s: Optional[Sequence[int]] = None, dim: Optional[Sequence[int]] = None, norm: Optional[str] = None) -> Tensor:
+    """fftn() of a real tensor: a half along the last of the dimensions."""
+    return _several("weft_rfftn", a, s, dim, norm)
+
+
+def irfftn(a: Tensor, s: Optional[Sequence[int]] = None, dim: Optional[Sequence[int]] = None, norm: Optional[str] = None) -> Tensor:
+    """The inverse of rfftn()."""
+    return _several("weft_irfftn", a, s, dim, norm)
+
+
+def fft2(a: Tensor, s: Optional[Sequence[int]] = None, dim: Sequence[int] = (-2, -1), norm: Optional[str] = None) -> Tensor:
+    """fftn() of two dimensions."""
+    return _several("weft_fftn", a, s, dim, norm)
+
+
+def ifft2(a: Tensor, s: Optional[Sequence[int]] = None, dim: Sequence[int] = (-2, -1), norm: Optional[str] = None) -> Tensor:
+    """The inverse of fft2()."""
+    return _several("weft_ifftn", a, s, dim, norm)
+
+
+def _shift(name: str, a: Tensor, dim: Any) -> Tensor:
+    dims = None if dim is None else ints(dim if hasattr(dim, "__len__") else (dim,))
+    return made(getattr(_lib, name)(tensor(a, "a"), 0 if dims is None else len(dims), dims), name)
+
+
+def fftshift(a: Tensor, dim: Any = None) -> Tensor:
+    """Rolls dimensions (None: all) by half their size, so that frequency 0 is in the middle."""
+    return _shift("weft_fftshift", a, dim)
+
+
+def ifftshift(a: Tensor, dim: Any = None) -> Tensor:
+    """The inverse of fftshift()."""
+    return _shift("weft_ifftshift", a, dim)
+
+
+def _frequencies(name: str, n: int, d: float, dtype: Any, mesh: Optional[Mesh], placements: Placements) -> Tensor:
+    found, array = resolve(mesh, placements)
+    return made(getattr(_lib, name)(dtype_of(dtype) if dtype is not None else float32, n, d, found, array), name)
+
+
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, mesh: Optional[Mesh] = None, placements: Placements = None) -> Tensor:
+    """The frequencies of the results of fft() with spacing d."""
+    return _frequencies("weft_fftfreq", n, d, dtype, mesh, placements)
+
+
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, mesh: Optional[Mesh] = None, placements: Placements = None) -> Tensor:
+    """The frequencies of the results of rfft() with spacing d."""
+    return _frequencies("weft_rfftfreq", n, d, dtype, mesh, placements)
+
+
+del Any, Optional, Sequence

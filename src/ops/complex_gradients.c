@@ -1,0 +1,76 @@
+/* Gradients of elementwise functions of complex numbers: that of f(z) is the output's gradient times the conjugate of f'(z). */
+#include "ops/elementwise.h"
+
+bool weft_has_complex(const weft_gradient *of)
+{
+    bool found = weft_dtype_is_complex(weft_layout_of(weft_gradient_of_output(of, 0))->dtype);
+    for (int i = 0; i < of->call->num_inputs && !found; i++) {
+        found = weft_dtype_is_complex(weft_layout_of(of->call->inputs[i])->dtype);
+    }
+    return found;
+}
+
+static weft_tensor *minus(weft_tensor *a)
+{
+    return a == NULL ? NULL : weft_neg(a);
+}
+
+/* g times the conjugate of a factor. */
+static weft_tensor *times(weft_tensor *g, weft_tensor *factor)
+{
+    return factor == NULL ? NULL : weft_mul(g, weft_conjugate(factor));
+}
+
+/* p z^(p - 1); of z^0: 0. */
+static weft_tensor *power_slope(weft_tensor *z, double p)
+{
+    return p == 0 ? weft_zeros_like(z) : weft_scale(weft_pow_scalar(z, p - 1), p);
+}
+
+weft_tensor *weft_complex_gradient(const weft_gradient *of, weft_kernel_id function)
+{
+    weft_tensor *g = weft_gradient_of_output(of, 0), *z = of->call->inputs[0], *y = of->outputs[0];
+    switch (function) {
+    case WEFT_KERNEL_abs:
+        return weft_mul(weft_complex_sign(z), g);
+    case WEFT_KERNEL_square:
+        return times(g, weft_scale(z, 2));
+    case WEFT_KERNEL_reciprocal:
+        return minus(times(g, weft_square(y)));
+    case WEFT_KERNEL_sqrt:
+        return weft_div(g, weft_conjugate(weft_scale(y, 2)));
+    case WEFT_KERNEL_sin:
+        return times(g, weft_cos(z));
+    case WEFT_KERNEL_cos:
+        return minus(times(g, weft_sin(z)));
+    case WEFT_KERNEL_tanh:
+        return times(g, weft_add_scalar(minus(weft_square(y)), 1));
+    default: /* a power */
+        return times(g, power_slope(z, of->call->scalars[0]));
+    }
+}
+
+/* a^0 does not depend on a, nor 0^b on b where its real part is not below 0. */
+static weft_tensor *base_gradient(weft_tensor *g, weft_tensor *a, weft_tensor *b)
+{
+    weft_tensor *less = weft_add_scalar(b, -1), *zero = is_zero(b);
+    weft_tensor *slope = less == NULL || zero == NULL ? NULL : weft_mul(b, weft_pow(a, less));
+    weft_tensor *gradient = times(g, slope);
+    return gradient == NULL ? NULL : zero_where(zero, gradient);
+}
+
+static weft_tensor *exponent_gradient(weft_tensor *g, weft_tensor *a, weft_tensor *b)
+{
+    weft_tensor *part = weft_real(b), *origin = is_zero(a);
+    weft_tensor *constant = part == NULL || origin == NULL ? NULL : weft_logical_and(origin, weft_ge_scalar(part, 0));
+    weft_tensor *base = constant == NULL ? NULL : weft_masked_fill(a, constant, 1);
+    weft_tensor *gradient = base == NULL ? NULL : times(g, weft_mul(weft_pow(base, b), weft_log(base)));
+    return gradient == NULL ? NULL : zero_where(constant, gradient);
+}
+
+bool weft_complex_power_gradients(const weft_gradient *of)
+{
+    weft_tensor *g = weft_gradient_of_output(of, 0), *a = of->call->inputs[0], *b = of->call->inputs[1];
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, base_gradient(g, a, b))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, exponent_gradient(g, a, b)));
+}

@@ -1,0 +1,28 @@
+/* Fourier transforms of one dimension, as the functions of several make them. */
+#ifndef WEFT_SRC_OPS_FFT_H
+#define WEFT_SRC_OPS_FFT_H
+
+#include <weft/fft.h>
+
+#include "codelets/fft.h"
+#include "ops/ops.h"
+
+typedef struct weft_transform {
+    const char *function;
+    weft_fft_kind kind;
+    int dim;   /* checked */
+    int64_t n; /* at least 1 */
+    double scale;
+    bool weighted;
+} weft_transform;
+
+/* The factor of a transform of size n. */
+double weft_fft_scale(weft_fft_kind kind, int64_t n, weft_fft_norm norm);
+/* Of a live tensor; NULL with the error kept. */
+weft_tensor *weft_transform_dim(const weft_transform *t, weft_tensor *a);
+/* The size of a transform along a dimension of this size, n as the functions take it; -1 with the error kept. */
+int64_t weft_fft_size(const char *function, const char *argument, weft_fft_kind kind, int64_t size, int dim, int64_t n);
+/* False with the error kept. */
+bool weft_check_fft_norm(const char *function, weft_fft_norm norm);
+
+#endif

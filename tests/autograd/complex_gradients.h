@@ -1,0 +1,10 @@
+/* The operations whose gradients test_gradients_complex.c compares: those on complex numbers, and Fourier transforms. */
+#ifndef WEFT_TESTS_COMPLEX_GRADIENTS_H
+#define WEFT_TESTS_COMPLEX_GRADIENTS_H
+
+static const char *const complex_gradients[] = {
+    "real",  "imag", "conj", "angle", "complex_abs_backward", "complex", "polar", "view_as_real", "view_as_complex", "complex_norm",
+    "fft",   "rfft", "irfft", "fftn", "rfftn",        "irfftn",  "hfft",  "ihfft",        "fftshift",
+};
+
+#endif

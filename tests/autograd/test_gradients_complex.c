@@ -1,0 +1,387 @@
+/* Gradients of functions of complex numbers, and of Fourier transforms, against central differences in both parts; second derivatives
+ * likewise. With a weight w of the result y the loss is the real part of the sum of conj(w) y, whose gradient by y is w. */
+#include <complex.h>
+#undef I
+
+#include "complex_gradients.h"
+#include "ops/ops.h"
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef double _Complex number;
+enum { MAX_ELEMENTS = 64, MAX_INPUTS = 2 };
+
+/* ---- the functions ------------------------------------------------------------------------------------- */
+
+#define FUNCTION(name, ...)                                                                                  \
+    static weft_tensor *name(weft_tensor *a, weft_tensor *b)                                                 \
+    {                                                                                                        \
+        (void)b;                                                                                             \
+        return __VA_ARGS__;                                                                                  \
+    }
+FUNCTION(real, weft_real(a))
+FUNCTION(imag, weft_imag(a))
+FUNCTION(conjugate, weft_conj(a))
+FUNCTION(angle, weft_angle(a))
+FUNCTION(from_parts, weft_complex(a, b))
+FUNCTION(polar, weft_polar(a, b))
+FUNCTION(as_real, weft_view_as_real(a))
+FUNCTION(as_complex, weft_view_as_complex(a))
+FUNCTION(norm, weft_norm(a, 2, WEFT_ALL_DIMS, false))
+FUNCTION(norm_of_rows, weft_norm(a, 3, 0, false))
+FUNCTION(size, weft_abs(a))
+FUNCTION(add, weft_add(a, b))
+FUNCTION(sub, weft_sub(a, b))
+FUNCTION(mul, weft_mul(a, b))
+FUNCTION(divide, weft_div(a, b))
+FUNCTION(power, weft_pow(a, b))
+FUNCTION(scaled, weft_scale(a, -1.5))
+FUNCTION(add_scaled, weft_add_scaled(a, b, 0.5))
+FUNCTION(addcmul, weft_addcmul(a, b, a, 0.5))
+FUNCTION(addcdiv, weft_addcdiv(a, a, b, 0.5))
+FUNCTION(negative, weft_neg(a))
+FUNCTION(square, weft_square(a))
+FUNCTION(inverse, weft_reciprocal(a))
+FUNCTION(root, weft_sqrt(a))
+FUNCTION(exponential, weft_exp(a))
+FUNCTION(logarithm, weft_log(a))
+FUNCTION(sine, weft_sin(a))
+FUNCTION(cosine, weft_cos(a))
+FUNCTION(hyperbolic, weft_tanh(a))
+FUNCTION(cube, weft_pow_scalar(a, 3))
+FUNCTION(rooted, weft_pow_scalar(a, 0.3))
+FUNCTION(sum, weft_sum(a, 0, true))
+FUNCTION(mean, weft_mean(a, WEFT_ALL_DIMS, false))
+FUNCTION(product, weft_matmul(a, b))
+FUNCTION(product_tt, weft_matmul_ex(a, true, b, true))
+FUNCTION(product_nt, weft_matmul_ex(a, false, a, true))
+FUNCTION(linear, weft_linear(a, b, NULL))
+FUNCTION(outer, weft_outer(weft_select(a, 0, 0), weft_select(b, 0, 1)))
+FUNCTION(where, weft_where(weft_gt_scalar(weft_real(a), 0), a, b))
+FUNCTION(slice, weft_slice(weft_transpose(a, 0, 1), 0, 1, 3, 1))
+FUNCTION(widened, weft_to_type(a, WEFT_C128))
+FUNCTION(mixed, weft_mul(a, weft_complex(b, weft_square(b))))
+FUNCTION(fft, weft_fft(a, 0, 0, WEFT_FFT_BACKWARD))
+FUNCTION(fft_cut, weft_fft(a, 2, 1, WEFT_FFT_ORTHO))
+FUNCTION(fft_padded, weft_ifft(a, 7, 1, WEFT_FFT_FORWARD))
+FUNCTION(ifft, weft_ifft(a, 0, 1, WEFT_FFT_BACKWARD))
+FUNCTION(rfft, weft_rfft(a, 0, 1, WEFT_FFT_BACKWARD))
+FUNCTION(rfft_odd, weft_rfft(a, 5, 1, WEFT_FFT_ORTHO))
+FUNCTION(rfft_cut, weft_rfft(a, 2, 1, WEFT_FFT_FORWARD))
+FUNCTION(irfft, weft_irfft(a, 0, 1, WEFT_FFT_BACKWARD))
+FUNCTION(irfft_odd, weft_irfft(a, 7, 1, WEFT_FFT_ORTHO))
+FUNCTION(irfft_padded, weft_irfft(a, 12, 1, WEFT_FFT_FORWARD))
+FUNCTION(irfft_cut, weft_irfft(a, 3, 1, WEFT_FFT_BACKWARD))
+FUNCTION(hfft, weft_hfft(a, 0, 1, WEFT_FFT_BACKWARD))
+FUNCTION(ihfft, weft_ihfft(a, 0, 1, WEFT_FFT_BACKWARD))
+FUNCTION(fftn, weft_fftn(a, 2, NULL, NULL, WEFT_FFT_ORTHO))
+FUNCTION(ifftn, weft_ifftn(a, 2, (const int64_t[]){ 2, 5 }, NULL, WEFT_FFT_BACKWARD))
+FUNCTION(rfftn, weft_rfftn(a, 2, NULL, NULL, WEFT_FFT_BACKWARD))
+FUNCTION(irfftn, weft_irfftn(a, 2, NULL, NULL, WEFT_FFT_BACKWARD))
+FUNCTION(fftshift, weft_fftshift(a, 1, (const int[]){ 1 }))
+FUNCTION(convolved, weft_irfft(weft_mul(weft_rfft(a, 6, 1, WEFT_FFT_BACKWARD), weft_rfft(b, 6, 1, WEFT_FFT_BACKWARD)), 6, 1,
+                               WEFT_FFT_BACKWARD))
+
+typedef struct row {
+    row_place place;
+    const char *operation;
+    weft_tensor *(*call)(weft_tensor *a, weft_tensor *b);
+    int num_inputs;
+    bool real[MAX_INPUTS];
+    int64_t shape[MAX_INPUTS][2];
+} row;
+
+#define C1(operation, call) { THIS_ROW, operation, call, 1, { false, false }, { { 3, 4 }, { 0 } } }
+#define R1(operation, call) { THIS_ROW, operation, call, 1, { true, false }, { { 3, 4 }, { 0 } } }
+#define C2(operation, call) { THIS_ROW, operation, call, 2, { false, false }, { { 3, 4 }, { 3, 4 } } }
+#define R2(operation, call) { THIS_ROW, operation, call, 2, { true, true }, { { 3, 4 }, { 3, 4 } } }
+/* clang-format off */
+static const row rows[] = {
+    C1("real", real), C1("imag", imag), C1("conj", conjugate), C1("angle", angle), R2("complex", from_parts), R2("polar", polar),
+    C1("view_as_real", as_real), { THIS_ROW, "view_as_complex", as_complex, 1, { true, false }, { { 3, 2 }, { 0 } } },
+    C1("complex_norm", norm), C1("complex_norm", norm_of_rows), C1("complex_abs_backward", size),
+    C2("add", add), C2("sub", sub), C2("mul", mul), C2("div", divide), C2("pow", power), C1("scale", scaled),
+    { THIS_ROW, "mul", mul, 2, { true, false }, { { 3, 4 }, { 3, 4 } } },
+    { THIS_ROW, "mul", mul, 2, { false, true }, { { 3, 4 }, { 1, 4 } } },
+    { THIS_ROW, "div", divide, 2, { true, false }, { { 3, 4 }, { 3, 1 } } },
+    { THIS_ROW, "div", divide, 2, { false, true }, { { 3, 4 }, { 3, 4 } } },
+    { THIS_ROW, "add", add, 2, { true, false }, { { 3, 4 }, { 1, 4 } } },
+    { THIS_ROW, "pow", power, 2, { false, true }, { { 3, 4 }, { 3, 4 } } },
+    C2("add_scaled", add_scaled), C2("addcmul", addcmul), C2("addcdiv", addcdiv), C1("neg", negative), C1("square", square),
+    C1("reciprocal", inverse), C1("sqrt", root), C1("exp", exponential), C1("log", logarithm), C1("sin", sine), C1("cos", cosine),
+    C1("tanh", hyperbolic), C1("pow_scalar", cube), C1("pow_scalar", rooted), C1("sum", sum), C1("mean", mean),
+    { THIS_ROW, "matmul", product, 2, { false, false }, { { 3, 4 }, { 4, 2 } } },
+    { THIS_ROW, "matmul", product_tt, 2, { false, false }, { { 4, 3 }, { 2, 4 } } },
+    C1("matmul", product_nt), { THIS_ROW, "linear", linear, 2, { false, false }, { { 3, 4 }, { 2, 4 } } },
+    C2("outer", outer), C2("where", where), C1("slice", slice), R1("to_type", widened),
+    { THIS_ROW, "complex", mixed, 2, { false, true }, { { 3, 4 }, { 3, 4 } } },
+    C1("fft", fft), R1("fft", fft), C1("fft", fft_cut), C1("fft", fft_padded), R1("fft", fft_padded), C1("fft", ifft),
+    R1("rfft", rfft), R1("rfft", rfft_odd), R1("rfft", rfft_cut), C1("irfft", irfft), C1("irfft", irfft_odd), R1("irfft", irfft),
+    C1("irfft", irfft_padded), C1("irfft", irfft_cut), C1("hfft", hfft), R1("ihfft", ihfft), C1("fftn", fftn), C1("fftn", ifftn),
+    R1("rfftn", rfftn), C1("irfftn", irfftn), C1("fftshift", fftshift), R2("fft", convolved),
+};
+/* clang-format on */
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+/* ---- values -------------------------------------------------------------------------------------------- */
+
+static prng source;
+static int compared;
+
+static int64_t below(int64_t n)
+{
+    return prng_below(&source, n);
+}
+
+/* Away from 0, and from the negative real numbers. */
+static double any_part(void)
+{
+    double value = 0.5 + (double)below(1000) / 1000;
+    return value;
+}
+
+static int64_t elements_of(const row *r, int input)
+{
+    return r->shape[input][0] * r->shape[input][1];
+}
+
+static weft_tensor *tensor_of(const row *r, int input, const number values[], weft_mesh *mesh, const weft_placement *placements)
+{
+    double parts[MAX_ELEMENTS];
+    for (int64_t i = 0; i < elements_of(r, input) && r->real[input]; i++) {
+        parts[i] = creal(values[i]);
+    }
+    return weft_distribute(r->real[input] ? WEFT_F64 : WEFT_C128, 2, r->shape[input], r->real[input] ? (const void *)parts : values,
+                           mesh, placements);
+}
+
+/* The elements of a real or complex tensor; their number. */
+static int64_t numbers_of(weft_tensor *tensor, number values[])
+{
+    int64_t count = weft_tensor_num_elements(tensor);
+    double parts[MAX_ELEMENTS];
+    bool real = weft_tensor_dtype(tensor) == WEFT_F64;
+    assert_true(count <= MAX_ELEMENTS);
+    void *memory = real ? (void *)parts : (void *)values;
+    assert_int_equal(weft_to_host(tensor, memory, (size_t)count * weft_dtype_size(weft_tensor_dtype(tensor))), WEFT_OK);
+    for (int64_t i = 0; i < count && real; i++) {
+        values[i] = parts[i];
+    }
+    return count;
+}
+
+/* The same weight for element i of any tensor. */
+static number weight_of(int64_t i, int salt)
+{
+    return __builtin_complex((double)((i * 5 + salt) % 7) - 2.5, (double)((i * 3 + salt) % 5) - 1.5);
+}
+
+static weft_tensor *weights_like(weft_tensor *like, int salt)
+{
+    number weights[MAX_ELEMENTS];
+    double parts[MAX_ELEMENTS];
+    int64_t shape[WEFT_MAX_DIMS];
+    for (int64_t i = 0; i < weft_tensor_num_elements(like); i++) {
+        weights[i] = weight_of(i, salt);
+        parts[i] = creal(weights[i]);
+    }
+    for (int d = 0; d < weft_tensor_ndim(like); d++) {
+        shape[d] = weft_tensor_size(like, d);
+    }
+    bool real = weft_tensor_dtype(like) == WEFT_F64;
+    return weft_distribute(weft_tensor_dtype(like), weft_tensor_ndim(like), shape, real ? (const void *)parts : weights,
+                           weft_tensor_mesh(like), NULL);
+}
+
+/* The real part of the sum of conj(w) y. */
+static double weighted(weft_tensor *y, int salt)
+{
+    number values[MAX_ELEMENTS];
+    double sum = 0;
+    for (int64_t i = 0, count = numbers_of(y, values); i < count; i++) {
+        number w = weight_of(i, salt);
+        sum += creal(w) * creal(values[i]) + cimag(w) * cimag(values[i]);
+    }
+    return sum;
+}
+
+/* ---- comparisons --------------------------------------------------------------------------------------- */
+
+typedef struct scene {
+    const row *r;
+    weft_mesh *mesh;
+    weft_placement placements[MAX_INPUTS][3];
+    number values[MAX_INPUTS][MAX_ELEMENTS];
+} scene;
+
+/* The gradients of the weighted result; their own weighted sum with `again`, else NULL. */
+static void gradients_of(const scene *s, bool again, weft_tensor *inputs[], weft_tensor *gradients[])
+{
+    for (int i = 0; i < s->r->num_inputs; i++) {
+        inputs[i] = tensor_of(s->r, i, s->values[i], s->mesh, s->placements[i]);
+        assert_int_equal(weft_set_requires_grad(inputs[i], true), WEFT_OK);
+    }
+    weft_tensor *y = s->r->call(inputs[0], inputs[1]);
+    assert_no_error();
+    weft_tensor *weights = weights_like(y, 0);
+    assert_int_equal(weft_gradients(1, &y, &weights, s->r->num_inputs, inputs, again, gradients), WEFT_OK);
+}
+
+/* The function whose derivative is compared: the weighted result, or the weighted gradients. */
+static double loss_of(const scene *s, bool second)
+{
+    weft_tensor *inputs[MAX_INPUTS] = { NULL }, *gradients[MAX_INPUTS] = { NULL };
+    double loss = 0;
+    weft_scope_open();
+    if (second) {
+        gradients_of(s, false, inputs, gradients);
+        for (int i = 0; i < s->r->num_inputs; i++) {
+            loss += gradients[i] == NULL ? 0 : weighted(gradients[i], 1 + i);
+        }
+    } else {
+        for (int i = 0; i < s->r->num_inputs; i++) {
+            inputs[i] = tensor_of(s->r, i, s->values[i], s->mesh, s->placements[i]);
+        }
+        loss = weighted(s->r->call(inputs[0], inputs[1]), 0);
+    }
+    weft_scope_close();
+    return loss;
+}
+
+static double difference(scene *s, int input, int64_t element, number step, bool second)
+{
+    number own = s->values[input][element];
+    s->values[input][element] = own + step;
+    double above = loss_of(s, second);
+    s->values[input][element] = own - step;
+    double under = loss_of(s, second);
+    s->values[input][element] = own;
+    return (above - under) / (2 * cabs(step));
+}
+
+static void compare(scene *s, int input, weft_tensor *gradient, bool second)
+{
+    number found[MAX_ELEMENTS] = { 0 };
+    const double h = 2e-5;
+    if (gradient != NULL) {
+        assert_int_equal(weft_tensor_dtype(gradient), s->r->real[input] ? WEFT_F64 : WEFT_C128);
+        assert_int_equal(numbers_of(gradient, found), elements_of(s->r, input));
+    }
+    for (int64_t i = 0; i < elements_of(s->r, input); i++) {
+        number expected = difference(s, input, i, h, second);
+        if (!s->r->real[input]) {
+            expected = __builtin_complex(creal(expected), difference(s, input, i, __builtin_complex(0.0, h), second));
+        }
+        if (!(cabs(found[i] - expected) <= 2e-6 * (1 + cabs(expected)))) {
+            fail_msg("%s, %s derivative by element %d of input %d: %.9g%+.9gi, central differences give %.9g%+.9gi", s->r->operation,
+                     second ? "second" : "first", (int)i, input, creal(found[i]), cimag(found[i]), creal(expected), cimag(expected));
+        }
+        compared++;
+    }
+}
+
+static void check_row(const row *r, bool second)
+{
+    scene s = { .r = r, .mesh = random_mesh(&source, 4) };
+    for (int i = 0; i < r->num_inputs; i++) {
+        random_placements(&source, s.mesh, 2, false, s.placements[i]);
+        for (int64_t e = 0; e < elements_of(r, i); e++) {
+            s.values[i][e] = __builtin_complex(any_part(), r->real[i] ? 0.0 : any_part());
+        }
+    }
+    weft_tensor *inputs[MAX_INPUTS] = { NULL }, *gradients[MAX_INPUTS] = { NULL }, *again[MAX_INPUTS] = { NULL };
+    weft_scope_open();
+    gradients_of(&s, second, inputs, gradients);
+    if (!second) {
+        for (int i = 0; i < r->num_inputs; i++) {
+            compare(&s, i, gradients[i], false);
+        }
+    } else {
+        weft_tensor *outputs[MAX_INPUTS], *weights[MAX_INPUTS];
+        int count = 0;
+        for (int i = 0; i < r->num_inputs; i++) {
+            if (gradients[i] != NULL && weft_requires_grad(gradients[i])) { /* others do not depend on the inputs */
+                weights[count] = weights_like(gradients[i], 1 + i);
+                outputs[count++] = gradients[i];
+            }
+        }
+        if (count > 0) {
+            assert_int_equal(weft_gradients(count, outputs, weights, r->num_inputs, inputs, false, again), WEFT_OK);
+        }
+        for (int i = 0; i < r->num_inputs; i++) {
+            compare(&s, i, again[i], true);
+        }
+    }
+    weft_scope_close();
+    assert_no_error();
+}
+
+static void check_rows(bool second, int rounds)
+{
+    WORLD(4);
+    source = prng_start(second ? 11 : 7);
+    for (int i = 0; i < rounds; i++) {
+        for (int r = 0; r < ROWS; r++) {
+            enter_row(rows[r].place, second ? "second derivatives" : "first derivatives");
+            check_row(&rows[r], second);
+        }
+    }
+    leave_rows();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    print_message("# %d parts of derivatives compared\n", compared);
+}
+
+static void test_first(void **state)
+{
+    (void)state;
+    check_rows(false, 2);
+}
+
+static void test_second(void **state)
+{
+    (void)state;
+    check_rows(true, 1);
+}
+
+static void test_list(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(complex_gradients) / sizeof(complex_gradients[0]); i++) {
+        bool found = false;
+        for (int r = 0; r < ROWS; r++) {
+            found |= strcmp(rows[r].operation, complex_gradients[i]) == 0;
+        }
+        if (!found) {
+            fail_msg("no row compares the gradient of %s", complex_gradients[i]);
+        }
+    }
+}
+
+/* A pass begins with a gradient where its output is complex. */
+static void test_complex_loss(void **state)
+{
+    (void)state;
+    WORLD(2);
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 2 }, NULL);
+    weft_tensor *z = weft_ones(WEFT_C64 | WEFT_WITH_GRAD, 1, (const int64_t[]){ 1 }, mesh, NULL);
+    assert_no_error();
+    assert_int_equal(weft_backward(weft_square(z), NULL), WEFT_ERR_DTYPE);
+    assert_error(WEFT_ERR_DTYPE, "needs a gradient");
+    assert_int_equal(weft_backward(weft_sum(weft_real(weft_square(z)), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
+    assert_int_equal(weft_tensor_dtype(weft_grad(z)), WEFT_C64);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_complex_loss),
+        cmocka_unit_test(test_first),
+        cmocka_unit_test(test_second),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
