@@ -192,7 +192,7 @@ static void call_behind_gate(void)
     const weft_operation *operation = weft_operation_register(
         &(weft_operation_description){ .name = "gate",
                                        .rule = "A->A",
-                                       .inputs = { { "a", WEFT_TYPES_ALL, false } },
+                                       .inputs = { { "a", WEFT_TYPES_ANY, false } },
                                        .kernel = gate });
     int64_t size = weft_world_size();
     weft_mesh *mesh = weft_mesh_create(1, &size, (const char *const[]){ "name" });
@@ -210,6 +210,7 @@ static void call_behind_gate(void)
                                        .places = behind_gate(operation, WEFT_I64, 2, mesh),
                                        .cube = behind_gate(operation, WEFT_F32, 3, mesh),
                                        .image = behind_gate(operation, WEFT_F32, 4, mesh),
+                                       .pairs = behind_gate(operation, WEFT_C64, 2, mesh),
                                        .operation = operation };
     call_all_wanted(&arguments, wanted, note_call, &outcomes);
     last_call = "none";

@@ -370,6 +370,7 @@ static void a1_every_call_from_outside(void **state)
             .places = zeros(WEFT_I64, 2, mesh),
             .cube = zeros(WEFT_F32, 3, mesh),
             .image = zeros(WEFT_F32, 4, mesh),
+            .pairs = zeros(WEFT_C64, 2, mesh),
             .operation = weft_operation_register(
                 &(weft_operation_description){ .name = "copy",
                                                .rule = "a[b]->a[b]",
