@@ -20,7 +20,7 @@ static void step(void)
 {
     const weft_adam_options options = WEFT_ADAMW_DEFAULT;
     weft_tensor *inputs[MAX_LAYERS + 1] = { x }, *gradients[MAX_LAYERS], *d = dy;
-    weft_scope_open();
+    weft_scope_begin();
     for (int i = 0; i < layers; i++) {
         inputs[i + 1] = weft_relu(weft_matmul(inputs[i], parameters[i]));
     }
@@ -30,7 +30,7 @@ static void step(void)
     }
     steps++;
     weft_adamw(layers, parameters, gradients, first, second, steps, &options);
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
     bench_check();
 }

@@ -98,7 +98,7 @@ typedef weft_tensor *(*binary_call)(weft_tensor *a, weft_tensor *b);
 /* `times` calls, and, if `host` is given, a copy of another tensor to main memory. */
 static double weft_us(binary_call call, weft_tensor *a, weft_tensor *b, int times, weft_tensor *other, float *host)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_wait();
     double start = bench_now_us();
     for (int i = 0; i < times; i++) {
@@ -109,7 +109,7 @@ static double weft_us(binary_call call, weft_tensor *a, weft_tensor *b, int time
     }
     weft_wait();
     double us = bench_now_us() - start;
-    weft_scope_close();
+    weft_scope_end();
     bench_check();
     return us;
 }
@@ -238,7 +238,7 @@ static void make_operands(void)
 
 static double calls_us(weft_tensor *(*call)(void), int times)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_wait();
     double start = bench_now_us();
     for (int i = 0; i < times; i++) {
@@ -246,7 +246,7 @@ static double calls_us(weft_tensor *(*call)(void), int times)
     }
     weft_wait();
     double us = bench_now_us() - start;
-    weft_scope_close();
+    weft_scope_end();
     bench_check();
     return us / times;
 }
@@ -282,11 +282,11 @@ static void measure_overlap(void)
     float *host = malloc(bytes);
     for (int i = 0; i < BENCH_REPETITIONS && host != NULL; i++) {
         for (int part = 0; part < 3; part++) {
-            weft_scope_open();
+            weft_scope_begin();
             weft_tensor *other = weft_add(a, b); /* not in main memory yet */
             double us = weft_us(weft_add, a, b, part == 1 ? 0 : 4 * CHAIN, other, part == 0 ? NULL : host);
             *(part == 0 ? &calls[i] : part == 1 ? &copies[i] : &both[i]) = us;
-            weft_scope_close();
+            weft_scope_end();
         }
     }
     if (host != NULL) {

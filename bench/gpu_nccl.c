@@ -155,12 +155,12 @@ static double nccl_us(const nccl_side *nccl, const collective *c)
 
 static double weft_us(weft_tensor *tensor, const weft_placement *to)
 {
-    weft_scope_open();
+    weft_scope_begin();
     double start = begin();
     weft_redistribute(tensor, NULL, to);
     weft_wait();
     double us = slowest(start);
-    weft_scope_close();
+    weft_scope_end();
     bench_check();
     return us;
 }

@@ -287,13 +287,13 @@ static void measure_calls(const char *name, void (*calls)(void))
 {
     double us[BENCH_REPETITIONS];
     for (int i = -2; i < BENCH_REPETITIONS; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_wait();
         double start = bench_now_us();
         calls();
         weft_wait();
         us[i < 0 ? 0 : i] = bench_now_us() - start;
-        weft_scope_close();
+        weft_scope_end();
         bench_check();
     }
     show(name, us, CALLS);

@@ -207,10 +207,10 @@ static void measure(const program *p)
                            { "without order", WEFT_PASS_ALL & ~WEFT_PASS_ORDER } };
     enum { VARIANTS = sizeof(variants) / sizeof(variants[0]) };
     weft_tensor *inputs[MAX_TENSORS];
-    weft_scope_open();
+    weft_scope_begin();
     make_inputs(p, inputs);
     for (int i = 0; i < VARIANTS; i++) {
-        variants[i].graph = weft_graph_new(p->name, p->run, NULL, p->num_inputs, 1, 1);
+        variants[i].graph = weft_graph_create(p->name, p->run, NULL, p->num_inputs, 1, 1);
         weft_graph_set_passes(variants[i].graph, variants[i].passes);
         run(variants[i].graph, inputs);
     }
@@ -238,9 +238,9 @@ static void measure(const program *p)
                    (long long)info.peak_bytes, (long long)info.foreseen_bytes);
             fflush(stdout);
         }
-        weft_graph_free(v->graph);
+        weft_graph_destroy(v->graph);
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 int main(int count_of_arguments, char **arguments)

@@ -17,13 +17,13 @@ double time_runs(int runs, weft_graph *graph, weft_graph_function function, weft
     double start = bench_now_us();
     for (int i = 0; i < runs; i++) {
         weft_tensor *output;
-        weft_scope_open();
+        weft_scope_begin();
         if (graph != NULL) {
             weft_graph_call(graph, inputs, &number, &output);
         } else {
             function(NULL, inputs, &number, &output);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     *submission = bench_now_us() - start;
     weft_wait();

@@ -78,7 +78,7 @@ static void measure(const char *name, weft_graph_function function, int calls, i
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ ranks }, NULL);
     weft_tensor *inputs[] = { weft_full(WEFT_F32, 1, 1, &elements, mesh, &rows),
                               weft_full(WEFT_F32, 0.99, 1, &elements, mesh, &rows) };
-    weft_graph *graph = weft_graph_new(name, function, NULL, 2, 1, 1);
+    weft_graph *graph = weft_graph_create(name, function, NULL, 2, 1, 1);
     time_runs(RUNS, graph, NULL, inputs, &submission[0]);
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
         eager[i] = time_runs(RUNS, NULL, function, inputs, &submission[i]);
@@ -95,7 +95,7 @@ static void measure(const char *name, weft_graph_function function, int calls, i
            name, ranks, calls, us_eager, us_captured, each * bench_median(submission, BENCH_REPETITIONS),
            each * bench_median(raw, BENCH_REPETITIONS), us_eager / us_captured,
            (double)info.clustered_calls / (double)(info.replays * (uint64_t)calls));
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
 }
 
 int main(void)

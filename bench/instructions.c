@@ -29,13 +29,13 @@ static weft_status chain(void *context, weft_tensor *const inputs[], const doubl
 static void run(weft_tensor *tensors[], operation *call, weft_graph *graph)
 {
     weft_tensor *sum;
-    weft_scope_open();
+    weft_scope_begin();
     if (graph == NULL) {
         call(tensors[0], tensors[1]);
     } else {
         weft_graph_call(graph, tensors, NULL, &sum);
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 int main(int argc, char *argv[])
@@ -54,7 +54,7 @@ int main(int argc, char *argv[])
                                weft_ones(WEFT_F32, 1 + matmul, shape, mesh, matmul ? NULL : &rows) };
     const bool frozen = strcmp(argv[1], "frozen") == 0;
     weft_graph *graph =
-        frozen || strcmp(argv[1], "replayed") == 0 ? weft_graph_new("chain", chain, NULL, 2, 0, 1) : NULL;
+        frozen || strcmp(argv[1], "replayed") == 0 ? weft_graph_create("chain", chain, NULL, 2, 0, 1) : NULL;
     if (strcmp(argv[1], "recorded") == 0) {
         weft_set_requires_grad(tensors[0], true);
     }

@@ -95,14 +95,14 @@ static const operation operations[] = {
 
 static double run(weft_tensor *(*call)(void))
 {
-    weft_scope_open();
+    weft_scope_begin();
     double start = bench_now_us();
     weft_tensor *result = call();
     weft_wait();
     double us = bench_now_us() - start;
     bench_check();
     (void)result;
-    weft_scope_close();
+    weft_scope_end();
     return us;
 }
 
@@ -196,12 +196,12 @@ CALL(product, weft_matmul(left, right))
 static void measure_product(const char *name, weft_dtype type, int workers)
 {
     int64_t shape[] = { 4 * SIDE, SIDE }, square[] = { SIDE, SIDE };
-    weft_scope_open();
+    weft_scope_begin();
     left = weft_to_type(weft_randn(WEFT_F32, 2, shape, mesh, NULL), type);
     right = weft_to_type(weft_randn(WEFT_F32, 2, square, mesh, NULL), type);
     weft_wait();
     measure_peak(name, call_product, 4, workers);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 enum { HEADS = 16, LENGTH = 1024, DEPTH = 64 };
@@ -215,7 +215,7 @@ static void measure_attention(int workers)
 {
     int64_t shape[] = { HEADS, LENGTH, DEPTH };
     double product = (double)HEADS * LENGTH * LENGTH * DEPTH / ((double)SIDE * SIDE * SIDE);
-    weft_scope_open();
+    weft_scope_begin();
     q = weft_randn(WEFT_F32, 3, shape, mesh, NULL);
     k = weft_randn(WEFT_F32, 3, shape, mesh, NULL);
     v = weft_randn(WEFT_F32, 3, shape, mesh, NULL);
@@ -223,7 +223,7 @@ static void measure_attention(int workers)
     weft_wait();
     measure_peak("attention f32, 16 x 1024 x 64", call_attention, 2 * product, workers);
     measure_peak("attention_backward f32, 16 x 1024 x 64", call_attention_backward, 5 * product, workers);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 int main(void)

@@ -48,12 +48,12 @@ static double run_memcpy(char *target, const char *source, size_t bytes, int thr
 
 static double run_weft(weft_tensor *source, weft_mesh *mesh, weft_placement to)
 {
-    weft_scope_open();
+    weft_scope_begin();
     double start = bench_now_us();
     weft_redistribute(source, mesh, &to);
     weft_wait();
     double us = bench_now_us() - start;
-    weft_scope_close();
+    weft_scope_end();
     bench_check();
     return us;
 }
@@ -101,16 +101,16 @@ int main(void)
     weft_mesh *mesh = weft_mesh_create(1, &size, NULL);
     size_t whole = (size_t)ROWS * COLUMNS * sizeof(float);
     weft_placement rows = weft_shard(0), columns = weft_shard(1), everywhere = weft_replicate();
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *source = weft_ones(WEFT_F32, 2, shape, mesh, &rows);
     measure("S0->S1", source, mesh, columns, whole, whole, threads);
     measure("S0->R", source, mesh, everywhere, whole * RANKS, whole * RANKS, threads);
-    weft_scope_close();
-    weft_scope_open();
+    weft_scope_end();
+    weft_scope_begin();
     source = weft_ones(WEFT_F32, 2, shape, mesh, &columns);
     measure("S1->S0", source, mesh, rows, whole, whole, threads);
-    weft_scope_close();
-    weft_scope_open();
+    weft_scope_end();
+    weft_scope_begin();
     weft_placement partial = weft_partial(WEFT_SUM);
     source = weft_empty(WEFT_F32, 2, shape, mesh, &partial);
     for (int i = 0; i < RANKS; i++) {
@@ -119,6 +119,6 @@ int main(void)
     }
     measure("P->S0", source, mesh, rows, whole, whole * RANKS, threads);
     measure("P->R", source, mesh, everywhere, whole * RANKS, 2 * whole * RANKS, threads);
-    weft_scope_close();
+    weft_scope_end();
     return weft_finalize() == WEFT_OK ? 0 : 1;
 }

@@ -38,21 +38,21 @@ static void run_weft(weft_mesh *mesh, int ranks, bool recorded, times *least)
 {
     int64_t shape[] = { ELEMENTS * ranks };
     weft_placement split = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_ones(WEFT_F32, 1, shape, mesh, &split),
                 *b = weft_ones(WEFT_F32, 1, shape, mesh, &split);
     weft_set_requires_grad(b, recorded);
     weft_wait();
     double start = bench_now_us(), thread = thread_us();
     for (int i = 0; i < OPERATIONS; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_add(a, b);
-        weft_scope_close();
+        weft_scope_end();
     }
     double submit_us = thread_us() - thread;
     weft_wait();
     double us = bench_now_us() - start;
-    weft_scope_close();
+    weft_scope_end();
     bench_check();
     keep_least(least, us / OPERATIONS, submit_us / OPERATIONS);
 }
@@ -64,7 +64,7 @@ static void run_backward(weft_mesh *mesh, int ranks, times *least)
     enum { CHAIN = OPERATIONS / 10 };
     int64_t shape[] = { ELEMENTS * ranks };
     weft_placement split = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_ones(WEFT_F32, 1, shape, mesh, &split), *b = weft_ones_like(a), *sum = b;
     weft_set_requires_grad(b, true);
     for (int i = 0; i < CHAIN; i++) {
@@ -77,7 +77,7 @@ static void run_backward(weft_mesh *mesh, int ranks, times *least)
     double submit_us = thread_us() - thread;
     weft_wait();
     double us = bench_now_us() - start;
-    weft_scope_close();
+    weft_scope_end();
     bench_check();
     keep_least(least, us / CHAIN, submit_us / CHAIN);
 }
@@ -211,7 +211,7 @@ static void show_hits(weft_mesh *mesh)
     enum { OTHERS = 1000, SIDE = 2 * OTHERS };
     int64_t shape[] = { SIDE, SIDE };
     weft_placement split = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_ones(WEFT_F32, 2, shape, mesh, &split),
                 *b = weft_ones(WEFT_F32, 2, shape, mesh, &split), *row = weft_slice(b, 0, 0, 1, 1);
     for (int i = 0; i < OTHERS; i++) {
@@ -232,7 +232,7 @@ static void show_hits(weft_mesh *mesh)
                                       .num_inputs = 1,
                                       .inputs = { a },
                                       .attributes = { .num_numbers = 2, .numbers = { 1, 0 } } });
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void show(int ranks)

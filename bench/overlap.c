@@ -96,9 +96,9 @@ static double run(void (*part)(const block *), const block *b)
     weft_wait();
     MPI_Barrier(MPI_COMM_WORLD);
     double start = bench_now_us();
-    weft_scope_open();
+    weft_scope_begin();
     part(b);
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
     bench_check();
     double ms = (bench_now_us() - start) * 1e-3, worst = 0;
@@ -133,10 +133,10 @@ static int64_t choose_inner(weft_mesh *mesh, double ratio)
 {
     enum { TRIAL = 1024 };
     block b;
-    weft_scope_open();
+    weft_scope_begin();
     make_block(&b, mesh, TRIAL);
     double computing = median_of(compute, &b, 3), communicating = median_of(communicate, &b, 3);
-    weft_scope_close();
+    weft_scope_end();
     int64_t grain = 32 * weft_world_size();
     int64_t inner = (int64_t)(TRIAL * ratio * communicating / computing) / grain * grain;
     return inner < grain ? grain : inner;
@@ -145,9 +145,9 @@ static int64_t choose_inner(weft_mesh *mesh, double ratio)
 static void measure(weft_mesh *mesh, const char *name, int64_t inner, int repetitions, bool graph)
 {
     block b;
-    weft_scope_open();
+    weft_scope_begin();
     make_block(&b, mesh, inner);
-    b.graph = graph ? weft_graph_new("overlap", step_of, &b, 0, 0, 1) : NULL;
+    b.graph = graph ? weft_graph_create("overlap", step_of, &b, 0, 0, 1) : NULL;
     double computing[MAX_REPETITIONS], communicating[MAX_REPETITIONS], steps[MAX_REPETITIONS],
         free[MAX_REPETITIONS];
     run(compute, &b);
@@ -160,9 +160,9 @@ static void measure(weft_mesh *mesh, const char *name, int64_t inner, int repeti
         steps[i] = run(step, &b);
         free[i] = run(free_of_dependencies, &b);
     }
-    weft_scope_close();
+    weft_scope_end();
     if (b.graph != NULL) {
-        weft_graph_free(b.graph);
+        weft_graph_destroy(b.graph);
     }
     size_t count = (size_t)repetitions;
     double comp = bench_median(computing, count), comm = bench_median(communicating, count);

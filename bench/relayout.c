@@ -97,7 +97,7 @@ static double slowest(double start)
 
 static double run_weft(weft_tensor *source, const side *to, int n, bool checks)
 {
-    weft_scope_open();
+    weft_scope_begin();
     MPI_Barrier(MPI_COMM_WORLD);
     double start = bench_now_us();
     weft_tensor *moved = weft_redistribute(source, to->mesh, to->placements);
@@ -110,7 +110,7 @@ static double run_weft(weft_tensor *source, const side *to, int n, bool checks)
         check(to, found, "weft is wrong", n);
         free(found);
     }
-    weft_scope_close();
+    weft_scope_end();
     bench_check();
     return us;
 }
@@ -133,7 +133,7 @@ static void measure(int n, const int grids[4], int from_block, int to_block)
     side from = side_of(n, grids[0], grids[1], from_block), to = side_of(n, grids[2], grids[3], to_block);
     const int64_t shape[] = { n, n };
     fill(&from, n, 1);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *source = weft_from_local(WEFT_F64, 2, shape, (void *[]){ from.memory }, from.mesh, from.placements, 0);
     double ours[BENCH_REPETITIONS], theirs[BENCH_REPETITIONS];
     for (int i = -2; i < BENCH_REPETITIONS; i++) { /* two to warm up: lists of tasks are kept from the second use on */
@@ -143,7 +143,7 @@ static void measure(int n, const int grids[4], int from_block, int to_block)
             theirs[i] = theirs_us;
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
     if (process == 0) {
         double us = bench_median(ours, BENCH_REPETITIONS), their_us = bench_median(theirs, BENCH_REPETITIONS);

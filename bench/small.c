@@ -61,7 +61,7 @@ static double run_weft(weft_tensor *sources[], int count, weft_graph *graph)
 {
     static weft_tensor *outputs[MAX_TENSORS];
     MPI_Barrier(MPI_COMM_WORLD);
-    weft_scope_open();
+    weft_scope_begin();
     double start = bench_now_us();
     if (graph != NULL) {
         weft_graph_call(graph, sources, NULL, outputs);
@@ -70,7 +70,7 @@ static double run_weft(weft_tensor *sources[], int count, weft_graph *graph)
     }
     weft_wait();
     double us = slowest(start);
-    weft_scope_close();
+    weft_scope_end();
     bench_check();
     return us;
 }
@@ -113,9 +113,9 @@ static void run_world(const small_case *c, const char *pack_bytes, times *eager,
     run_many(c, sources, NULL, &eager->us[run * RUNS], &eager->messages);
     if (captured != NULL) {
         int count = c->tensors;
-        weft_graph *graph = weft_graph_new("reductions", reduce_all, &count, count, 0, count);
+        weft_graph *graph = weft_graph_create("reductions", reduce_all, &count, count, 0, count);
         run_many(c, sources, graph, &captured->us[run * RUNS], &captured->messages);
-        weft_graph_free(graph);
+        weft_graph_destroy(graph);
     }
     weft_finalize();
 }

@@ -206,9 +206,9 @@ static void run(const operation *o, int repetitions, int calls)
     for (int i = 0; i < repetitions; i++) {
         double start = bench_now_us();
         for (int c = 0; c < calls; c++) {
-            weft_scope_open();
+            weft_scope_begin();
             o->call();
-            weft_scope_close();
+            weft_scope_end();
         }
         weft_wait();
         printf("%s%.1f", i == 0 ? "" : " ", (bench_now_us() - start) / calls);

@@ -116,12 +116,12 @@ static double run_mpi(void (*collective)(const peers *), const peers *p)
 static double run_weft(weft_tensor *source, weft_mesh *mesh, weft_placement to)
 {
     MPI_Barrier(MPI_COMM_WORLD);
-    weft_scope_open();
+    weft_scope_begin();
     double start = bench_now_us();
     weft_redistribute(source, mesh, &to);
     weft_wait();
     double us = slowest(start);
-    weft_scope_close();
+    weft_scope_end();
     bench_check();
     return us;
 }
@@ -140,7 +140,7 @@ static weft_tensor *make_source(weft_mesh *mesh, weft_placement from)
 /* line: the best rate of plain exchanges so far, bytes per us = MB/s. */
 static void measure(const wire_case *c, weft_mesh *mesh, const peers *p, double *line)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *source = make_source(mesh, c->from);
     for (int i = 0; i < 2; i++) { /* warm-up: buffers, connections; lists are kept from the second use on */
         run_weft(source, mesh, c->to);
@@ -153,7 +153,7 @@ static void measure(const wire_case *c, weft_mesh *mesh, const peers *p, double 
         ours[i] = run_weft(source, mesh, c->to);
         theirs[i] = run_mpi(c->collective, p);
     }
-    weft_scope_close();
+    weft_scope_end();
     double us = bench_median(ours, BENCH_REPETITIONS), mpi_us = bench_median(theirs, BENCH_REPETITIONS);
     if (p->process == 0) {
         printf("{\"bench\": \"wire\", \"case\": \"%s\", \"hosts\": %d, \"ms\": %.2f, \"mpi_ms\": %.2f, "

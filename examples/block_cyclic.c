@@ -109,7 +109,7 @@ static bool run(int context)
     const double epsilon = 0x1p-53, n = (double)o.size;
     int of_g[9];
     double *memory = fill(context, of_g);
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *grid = weft_mesh_create(2, (const int64_t[]){ o.rows, o.columns }, NULL);
     weft_tensor *g = weft_from_scalapack(WEFT_F64, of_g, (void *[]){ memory }, grid, 0); /* G^T */
     const weft_placement *cyclic = weft_tensor_placements(g);
@@ -127,7 +127,7 @@ static bool run(int context)
     double error = number_of(weft_max(weft_abs(weft_add_scalar(x, -1)), WEFT_ALL_DIMS, false));
     char layout[64];
     weft_placements_format(cyclic, 2, layout, sizeof(layout));
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
     free(memory);
     if (weft_last_status() != WEFT_OK) {

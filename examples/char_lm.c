@@ -58,10 +58,10 @@ typedef struct model {
 static weft_tensor *normal(const options *o, int64_t rows, int64_t columns, double deviation,
                            const weft_placement *where)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *unit = weft_randn(o->dtype, 2, (int64_t[]){ rows, columns }, NULL, where);
     weft_tensor *values = weft_scope_keep(weft_scale(unit, deviation));
-    weft_scope_close();
+    weft_scope_end();
     return values;
 }
 
@@ -155,7 +155,7 @@ static weft_status step_on(void *trained, weft_tensor *const inputs[], const dou
 static weft_tensor *train_step(model *m, const options *o, weft_graph *graph, int32_t context_symbols[],
                                int32_t next_symbols[])
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *inputs[] = { rows_of(context_symbols, 2, (int64_t[]){ o->run.batch, CONTEXT }),
                               rows_of(next_symbols, 1, &o->run.batch) };
     weft_tensor *loss;
@@ -165,14 +165,14 @@ static weft_tensor *train_step(model *m, const options *o, weft_graph *graph, in
         step_on(m, inputs, NULL, &loss);
     }
     weft_tensor_retain(loss);
-    weft_scope_close();
+    weft_scope_end();
     return loss;
 }
 
 /* Fills losses[steps]. False: an error, kept by weft. */
 static bool train(model *m, const options *o, const text *t, dice *d, double losses[])
 {
-    weft_graph *graph = o->run.graph ? weft_graph_new("step", step_on, m, 2, 0, 1) : NULL;
+    weft_graph *graph = o->run.graph ? weft_graph_create("step", step_on, m, 2, 0, 1) : NULL;
     int32_t *context = malloc((size_t)(o->run.batch * CONTEXT) * sizeof(int32_t));
     int32_t *next = malloc((size_t)o->run.batch * sizeof(int32_t));
     bool good = context != NULL && next != NULL;
@@ -193,7 +193,7 @@ static bool train(model *m, const options *o, const text *t, dice *d, double los
     good = weft_wait() == WEFT_OK && good;
     progress_end(&line);
     if (graph != NULL) {
-        weft_graph_free(graph);
+        weft_graph_destroy(graph);
     }
     free(context);
     free(next);
@@ -206,7 +206,7 @@ static bool train(model *m, const options *o, const text *t, dice *d, double los
  * first rank of dp has it. */
 static void predict(void *trained, int32_t context[], double logits[])
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_no_grad_begin();
     weft_tensor *z = forward(trained, rows_of(context, 2, (int64_t[]){ 1, CONTEXT }));
     weft_no_grad_end();
@@ -219,7 +219,7 @@ static void predict(void *trained, int32_t context[], double logits[])
             logits[i] = narrow[i];
         }
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* Continues from a random position of the text. */
@@ -271,9 +271,9 @@ int main(int argc, char *argv[])
     bool good = world_start("char_lm", (const char *[]){ "dp", "tp" }, o.dp, o.tp, o.run.seed) && losses != NULL &&
                 text_load(&t, o.run.text, CONTEXT + 1, weft_process_index() == 0 ? "char_lm" : NULL);
     if (good) {
-        weft_scope_open();
+        weft_scope_begin();
         good = run(&o, &t, losses);
-        weft_scope_close();
+        weft_scope_end();
         text_free(&t);
     }
     free(losses);

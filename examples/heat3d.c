@@ -149,18 +149,18 @@ static weft_tensor *tensor_of(const slab *s, double *array)
 /* Nothing waits but the call at the end. */
 static void steps_of_weft(slab *s, const weft_operation *heat)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensors[2] = { tensor_of(s, s->next), tensor_of(s, s->now) };
     for (int64_t step = 0; step < o.steps; step++) {
-        weft_scope_open(); /* what a step makes ends with it */
+        weft_scope_begin(); /* what a step makes ends with it */
         weft_apply(heat, 2, tensors, NULL);
-        weft_scope_close();
+        weft_scope_end();
         weft_tensor *former = tensors[0];
         tensors[0] = tensors[1];
         tensors[1] = former;
         swap(s);
     }
-    weft_scope_close();
+    weft_scope_end();
     weft_wait(); /* now the arrays are the program's again */
 }
 

@@ -36,14 +36,14 @@ program heat
     mine%offset(1:2) = [first, 0]
     mine%extent(1:2) = [cells, rods]
     strides = [rods, 1]
-    call weft_scope_open()
+    call weft_scope_begin()
     now = weft_from_boxes(WEFT_F64, [n, rods], [mine], [c_loc(u)], int(strides), placements=[weft_shard(0)])
     do step = 1, steps
         later = weft_add(weft_roll(now, 1, 0), weft_roll(now, -1, 0))
         now = weft_add_scaled(weft_scale(now, 1 - 2 * rate), later, rate)
     end do
     call weft_to_boxes(now, [mine], [c_loc(u)], strides)
-    call weft_scope_close()
+    call weft_scope_end()
     call weft_wait()                                ! now the array has the values
 
     do i = 1, n

@@ -164,11 +164,11 @@ static weft_tensor *first_centres(void)
 /* The labels go into the program's arrays, to which `labels` points. */
 static void find_clusters(weft_tensor *points, weft_tensor *labels, result *r)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *state[NUM_STATES] = { [CENTRES] = first_centres() }, *distances = NULL;
     state[COST] = state[STEP] = weft_full(WEFT_F64, INFINITY, 0, NULL, NULL, NULL);
     state_begin(NUM_STATES, state);
-    weft_graph *graph = o.graph ? weft_graph_new("iteration", iteration, points, NUM_STATES, 0, NUM_STATES) : NULL;
+    weft_graph *graph = o.graph ? weft_graph_create("iteration", iteration, points, NUM_STATES, 0, NUM_STATES) : NULL;
     progress line = progress_start("iteration", 0, "cost", weft_process_index() == 0 && !o.quiet);
     do {
         for (int i = 0; i < o.check && r->iterations < o.iterations; i++, r->iterations++) {
@@ -178,12 +178,12 @@ static void find_clusters(weft_tensor *points, weft_tensor *labels, result *r)
     } while (!has_converged(state, r));
     progress_end(&line);
     if (graph != NULL) {
-        weft_graph_free(graph);
+        weft_graph_destroy(graph);
     }
     weft_copy_inplace(labels, nearest(points, state[CENTRES], &distances)); /* into the program's arrays */
     weft_to_host(state[CENTRES], r->centres, (size_t)(o.clusters * o.features) * sizeof(double));
     state_end(NUM_STATES, state);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- the check: a plain loop over the points ------------------------------------------------------------- */
@@ -308,7 +308,7 @@ static void print_json(const result *r)
 /* False: weft has kept an error. */
 static bool run(const arrays *a, result *r)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *points = weft_from_local(WEFT_F64, 2, (int64_t[]){ o.points, o.features }, a->points, NULL, tiles, 0);
     weft_tensor *labels = weft_from_local(WEFT_I64, 1, (int64_t[]){ o.points }, a->labels, NULL, rows, 0);
     weft_wait(); /* the clock measures iterations only */
@@ -321,7 +321,7 @@ static bool run(const arrays *a, result *r)
     if (o.save != NULL) {
         weft_checkpoint_save(o.save, 2, (const char *[]){ "points", "labels" }, (weft_tensor *[]){ points, labels }, NULL);
     }
-    weft_scope_close();
+    weft_scope_end();
     return weft_wait() == WEFT_OK && good && weft_last_status() == WEFT_OK;
 }
 

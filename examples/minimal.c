@@ -12,7 +12,7 @@ int main(void)
     weft_placements_parse("S0,R", 2, rows);      /* sharded by rows over dp, replicated over tp */
     weft_placements_parse("R,S1", 2, columns);   /* replicated over dp, sharded by columns over tp */
 
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_randn(WEFT_F64, 2, (int64_t[]){ 5, 300 }, NULL, rows);
     weft_tensor *w = weft_randn(WEFT_F64, 2, (int64_t[]){ 300, 4 }, NULL, columns);
     weft_tensor *y = weft_matmul(x, w);          /* S0,S1: every rank has a tile; no communication */
@@ -20,7 +20,7 @@ int main(void)
     weft_tensor *total = weft_redistribute(sum, NULL, NULL); /* R,R: adds them up */
     weft_tensor_print(y, stdout);                /* the first call that waits */
     weft_tensor_print(total, stdout);
-    weft_scope_close();
+    weft_scope_end();
 
     int failed = weft_last_status() != WEFT_OK;  /* one check for the whole chain */
     if (failed) {

@@ -29,15 +29,15 @@ static void relax(double *rows)
     const int64_t shape[] = { N, COLUMNS };
     const weft_placement by_rows = weft_shard_balanced(0);
 
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *u = weft_from_local(WEFT_F64, 2, shape, (void *[]){ rows }, NULL, &by_rows, 0);
     for (int step = 0; step < STEPS; step++) {
-        weft_scope_open();                        /* what a step makes ends with it */
+        weft_scope_begin();                        /* what a step makes ends with it */
         weft_tensor *sum = weft_add(weft_roll(u, 1, 0), weft_roll(u, -1, 0));
         weft_copy_inplace(u, weft_scale(sum, 0.5));
-        weft_scope_close();
+        weft_scope_end();
     }
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();                                  /* now the rows have the values */
 }
 
@@ -46,10 +46,10 @@ static double sum_of_all(double *rows)
 {
     double sum = 0;
     const weft_placement by_rows = weft_shard_balanced(0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *u = weft_from_local(WEFT_F64, 2, (int64_t[]){ N, COLUMNS }, (void *[]){ rows }, NULL, &by_rows, 0);
     weft_tensor_item(weft_sum(u, WEFT_ALL_DIMS, false), &sum); /* Partial(sum): reduced here */
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
     return sum;
 }

@@ -124,25 +124,25 @@ static bool has_converged(weft_tensor *change, result *r)
 
 static void find_components(weft_tensor *x, result *r)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *state[NUM_STATES];
     weft_tensor *guess = weft_randn(WEFT_F64, 2, (int64_t[]){ o.features, o.components }, NULL, NULL);
     state[DIRECTIONS] = orthonormal(guess, &state[VARIANCES]);
     state[CHANGE] = weft_zeros(WEFT_F64, 0, NULL, NULL, NULL);
     state_begin(NUM_STATES, state);
-    weft_graph *graph = o.graph ? weft_graph_new("iteration", iteration, x, NUM_STATES, 0, NUM_STATES) : NULL;
+    weft_graph *graph = o.graph ? weft_graph_create("iteration", iteration, x, NUM_STATES, 0, NUM_STATES) : NULL;
     do {
         for (int i = 0; i < o.check && r->iterations < o.iterations; i++, r->iterations++) {
             state_advance(graph, iteration, x, NUM_STATES, state);
         }
     } while (!has_converged(state[CHANGE], r));
     if (graph != NULL) {
-        weft_graph_free(graph);
+        weft_graph_destroy(graph);
     }
     weft_to_host(state[VARIANCES], r->variances, (size_t)o.components * sizeof(double));
     weft_to_host(state[DIRECTIONS], r->directions, (size_t)(o.features * o.components) * sizeof(double));
     state_end(NUM_STATES, state);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- the check: the covariance that the samples were made with -------------------------------------------- */
@@ -232,7 +232,7 @@ static void print_json(const result *r)
 /* False: weft has kept an error. */
 static bool run(result *r)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = centred_samples();
     weft_wait(); /* the clock measures iterations only */
     double start = seconds_now();
@@ -243,7 +243,7 @@ static bool run(result *r)
     if (o.save != NULL) {
         weft_checkpoint_save(o.save, 1, (const char *[]){ "x" }, &x, NULL);
     }
-    weft_scope_close();
+    weft_scope_end();
     return weft_wait() == WEFT_OK && good && weft_last_status() == WEFT_OK;
 }
 

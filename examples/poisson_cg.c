@@ -192,12 +192,12 @@ static bool is_over(convergence *c, weft_tensor *residual_norm)
 static void solve(weft_tensor *solution, weft_tensor *source_term, weft_tensor *inside, convergence *c)
 {
     weft_tensor *state[NUM_STATES];
-    weft_scope_open();
+    weft_scope_begin();
     state[X] = solution;
     state[R] = state[P] = weft_mul(inside, weft_sub(source_term, apply(solution, inside)));
     state[NORM] = norm(state[R]);
     state_begin(NUM_STATES, state);
-    weft_graph *graph = o.graph ? weft_graph_new("iteration", iteration, inside, NUM_STATES, 0, NUM_STATES) : NULL;
+    weft_graph *graph = o.graph ? weft_graph_create("iteration", iteration, inside, NUM_STATES, 0, NUM_STATES) : NULL;
     progress line = progress_start("iteration", 0, "residual", weft_process_index() == 0 && !o.quiet);
     while (!is_over(c, state[NORM])) {
         for (int i = 0; i < o.check && c->iterations < o.iterations; i++, c->iterations++) {
@@ -207,11 +207,11 @@ static void solve(weft_tensor *solution, weft_tensor *source_term, weft_tensor *
     }
     progress_end(&line);
     if (graph != NULL) {
-        weft_graph_free(graph);
+        weft_graph_destroy(graph);
     }
     weft_copy_inplace(solution, state[X]); /* into the program's arrays */
     state_end(NUM_STATES, state);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- the report ------------------------------------------------------------------------------------------ */
@@ -270,7 +270,7 @@ static void print_json(const result *r)
 /* False: weft has kept an error. */
 static bool run(const arrays *a, result *r)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *solution = grid(a->solution), *inside = grid(a->inside), *source_term = grid(a->source);
     weft_wait(); /* the clock measures iterations only */
     double start = seconds_now();
@@ -282,7 +282,7 @@ static bool run(const arrays *a, result *r)
     if (o.save != NULL) {
         weft_checkpoint_save(o.save, 1, (const char *[]){ "u" }, &solution, NULL);
     }
-    weft_scope_close();
+    weft_scope_end();
     return weft_wait() == WEFT_OK && good && weft_last_status() == WEFT_OK; /* the arrays are the program's again */
 }
 

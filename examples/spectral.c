@@ -70,7 +70,7 @@ int main(int count, char *arguments[])
     }
     weft_mesh_push(weft_mesh_create(1, (const int64_t[]){ weft_world_size() }, NULL));
     weft_placement slabs = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *sines = weft_add(weft_add(weft_sin(angles(n, 0)), weft_sin(angles(n, 1))), weft_sin(angles(n, 2)));
     weft_tensor *u = weft_redistribute(weft_exp(sines), NULL, &slabs);
     weft_tensor *found = solve(source(u, n), n);
@@ -81,7 +81,7 @@ int main(int count, char *arguments[])
     if (weft_first_rank() == 0) {
         printf("%lld^3 points on %d ranks: the largest error is %.1e\n", (long long)n, (int)weft_world_size(), error);
     }
-    weft_scope_close();
+    weft_scope_end();
     bool failed = weft_last_status() != WEFT_OK || (n >= 32 && !(error < 1e-10));
     if (weft_last_status() != WEFT_OK) {
         fprintf(stderr, "%s\n", weft_last_error());

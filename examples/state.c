@@ -12,7 +12,7 @@ void state_begin(int n, weft_tensor *const state[])
 void state_advance(weft_graph *graph, weft_graph_function step, void *context, int n, weft_tensor *state[])
 {
     weft_tensor *next[MAX_STATES] = { NULL };
-    weft_scope_open();
+    weft_scope_begin();
     if (graph != NULL) {
         weft_graph_call(graph, state, NULL, next);
     } else {
@@ -23,7 +23,7 @@ void state_advance(weft_graph *graph, weft_graph_function step, void *context, i
         state[i] = next[i];
         weft_tensor_retain(next[i]);
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 void state_end(int n, weft_tensor *const state[])

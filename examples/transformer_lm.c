@@ -125,7 +125,7 @@ static weft_status forward(weft_module *m, int num_inputs, weft_tensor *const in
 /* A child, or with parent NULL the root. */
 static weft_module *add(weft_module *parent, const char *name, formula **f)
 {
-    weft_module *m = weft_module_new(name);
+    weft_module *m = weft_module_create(name);
     if (f != NULL) {
         weft_module_set_forward(m, forward, f);
     }
@@ -174,7 +174,7 @@ static void add_layer(weft_module *parent, const char *name)
 static weft_module *transformer_new(void)
 {
     static formula *fs[] = { transformer, embedding, tied_head };
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *m = add(NULL, "transformer", &fs[0]);
     add_weight(add(m, "embed", &fs[1]), 2, BYTES, o.width);
     weft_module *layers = add(m, "layers", NULL);
@@ -189,7 +189,7 @@ static weft_module *transformer_new(void)
     } else {
         add_linear(m, "head", o.width, BYTES);
     }
-    weft_scope_close();
+    weft_scope_end();
     return m;
 }
 
@@ -381,7 +381,7 @@ typedef struct submitted {
 static submitted train_step(training *t)
 {
     weft_tensor *loss, *asked = NULL;
-    weft_scope_open();
+    weft_scope_begin();
     batches_draw(&t->data, t->step);
     if (t->graph != NULL) {
         weft_graph_call(t->graph, NULL, NULL, &loss);
@@ -397,7 +397,7 @@ static submitted train_step(training *t)
         asked = checkpoints_asked();
         weft_tensor_retain(asked);
     }
-    weft_scope_close();
+    weft_scope_end();
     return (submitted){ loss, asked };
 }
 
@@ -417,12 +417,12 @@ static void save_if_asked(training *t, weft_tensor *asked)
 static double validation_loss(training *t)
 {
     double loss = NAN;
-    weft_scope_open();
+    weft_scope_begin();
     weft_no_grad_begin();
     batches_validation(&t->data);
     weft_tensor_item(loss_of(t), &loss);
     weft_no_grad_end();
-    weft_scope_close();
+    weft_scope_end();
     return loss;
 }
 
@@ -431,15 +431,15 @@ static double validation_loss(training *t)
 static void choose_layouts(training *t)
 {
     weft_tensor *loss;
-    weft_scope_open();
+    weft_scope_begin();
     training_start(t);
     batches_draw(&t->data, 0);
-    weft_graph *graph = weft_graph_new("step", step_on, t, 0, 0, 1);
+    weft_graph *graph = weft_graph_create("step", step_on, t, 0, 0, 1);
     weft_graph_call(graph, NULL, NULL, &loss);
     FILE *table = o.table && weft_process_index() == 0 ? stdout : NULL;
     layouts_choose(graph, t->model, t->num_tensors, t->tensors, table);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     t->n = t->hidden = 0;
     t->elements = t->step = 0;
 }
@@ -467,11 +467,11 @@ static void train_until(training *t, int64_t until, double losses[], progress *l
 static void predict(void *context, int32_t window[], double logits[])
 {
     float last[BYTES] = { 0 };
-    weft_scope_open();
+    weft_scope_begin();
     weft_no_grad_begin();
     weft_to_host(weft_slice(logits_of(context, window, o.context), 0, -1, o.context, 1), last, sizeof(last));
     weft_no_grad_end();
-    weft_scope_close();
+    weft_scope_end();
     for (int i = 0; i < BYTES; i++) {
         logits[i] = last[i];
     }
@@ -533,7 +533,7 @@ static bool run(training *t, double losses[])
     weft_wait(); /* the clock measures steps only */
     summary s = { .example = "transformer_lm", .dp = o.dp, .tp = o.tp, .token = "bytes", .validation_loss = NAN,
                   .parameters = t->elements, .all_losses = true };
-    t->graph = o.run.graph ? weft_graph_new("step", step_on, t, 0, 0, 1) : NULL;
+    t->graph = o.run.graph ? weft_graph_create("step", step_on, t, 0, 0, 1) : NULL;
     train(t, stop, losses, &s);
     work_count(s.work);
     if (s.steps == 0 && o.save != NULL && weft_last_status() == WEFT_OK) {
@@ -561,9 +561,9 @@ int main(int argc, char *argv[])
     bool good = world_start("transformer_lm", (const char *[]){ "dp", "tp" }, o.dp, o.tp, o.run.seed) && losses != NULL &&
                 batches_load(&t.data, o.run.text, weft_process_index() == 0 ? "transformer_lm" : NULL);
     if (good) {
-        weft_scope_open();
+        weft_scope_begin();
         good = run(&t, losses);
-        weft_scope_close();
+        weft_scope_end();
     }
     batches_free(&t.data);
     free(losses);

@@ -30,22 +30,22 @@ static void loop(void)
         arrays[i] = memory[i];
     }
 
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *heat = weft_from_local(WEFT_F64, 1, shape, arrays, NULL, rows, 0); /* the arrays, not a copy */
     weft_tensor *state = heat;
     weft_tensor_retain(state);        /* the loop's own reference */
     for (int step = 0; step < 1000; step++) {
-        weft_scope_open();            /* all that a step makes ends with it ... */
+        weft_scope_begin();            /* all that a step makes ends with it ... */
         weft_tensor *sides = weft_add(weft_roll(state, 1, 0), weft_roll(state, -1, 0));
         weft_tensor *next = weft_lerp(state, weft_scale(sides, 0.5), 0.5);
         weft_tensor_retain(next);     /* ... but for the next state */
         weft_tensor_release(state);
         state = next;
-        weft_scope_close();
+        weft_scope_end();
     }
     weft_copy_inplace(heat, state);   /* back into the arrays */
     weft_tensor_release(state);
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();                      /* the arrays are the program's again */
     say("loop: first number of the array", memory[0][0]);
 }
@@ -54,7 +54,7 @@ static void loop(void)
 
 static void product(void)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_ones(WEFT_F32, 2, (int64_t[]){ 64, 32 }, NULL, rows);
     weft_tensor *w = weft_full(WEFT_F32, 0.5, 2, (int64_t[]){ 32, 16 }, NULL, columns);
     weft_tensor *y = weft_matmul(x, w); /* each rank has a tile: no communication */
@@ -62,14 +62,14 @@ static void product(void)
     double mean = 0;
     weft_tensor_item(weft_mean(y, WEFT_ALL_DIMS, false), &mean); /* waits */
     say("product: mean", mean);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- a gradient ------------------------------------------------------------------------------------------ */
 
 static void gradient(void)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_ones(WEFT_F32, 2, (int64_t[]){ 64, 32 }, NULL, rows);
     weft_tensor *w = weft_full(WEFT_F32, 0.5, 2, (int64_t[]){ 32, 16 }, NULL, columns);
     weft_set_requires_grad(w, true);
@@ -82,14 +82,14 @@ static void gradient(void)
     weft_tensor_item(weft_sum(weft_grad(w), WEFT_ALL_DIMS, false), &slope);
     say("gradient: loss", value);
     say("gradient: sum of d loss / d w", slope);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- descent --------------------------------------------------------------------------------------------- */
 
 static void descent(void)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_random_seed(1);
     weft_tensor *x = weft_randn(WEFT_F32, 2, (int64_t[]){ 64, 32 }, NULL, rows);
     weft_tensor *wanted = weft_matmul(x, weft_randn(WEFT_F32, 2, (int64_t[]){ 32, 16 }, NULL, columns));
@@ -97,7 +97,7 @@ static void descent(void)
     weft_set_requires_grad(w, true);
 
     for (int step = 0; step <= 200; step++) {
-        weft_scope_open(); /* what a step makes ends with it */
+        weft_scope_begin(); /* what a step makes ends with it */
         weft_tensor *loss = weft_mse(weft_matmul(x, w), wanted, WEFT_LOSS_MEAN);
         weft_backward(loss, NULL);
         weft_sgd(1, &w, (weft_tensor *[]){ weft_grad(w) }, &(weft_sgd_options){ .learning_rate = 2 }, NULL);
@@ -107,9 +107,9 @@ static void descent(void)
             weft_tensor_item(loss, &value);
             say("descent: loss", value);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- modules --------------------------------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ static weft_status mlp(weft_module *m, int num_inputs, weft_tensor *const x[], i
 
 static weft_module *linear_new(int64_t in, int64_t out)
 {
-    weft_module *m = weft_module_new("linear");
+    weft_module *m = weft_module_create("linear");
     weft_tensor *unit = weft_randn(WEFT_F32, 2, (int64_t[]){ in, out }, NULL, NULL);
     weft_module_add_parameter(m, "weight", weft_scale(unit, 1 / sqrt((double)in)));
     weft_module_set_forward(m, linear, NULL);
@@ -142,7 +142,7 @@ static weft_module *linear_new(int64_t in, int64_t out)
 
 static weft_module *mlp_new(void)
 {
-    weft_module *m = weft_module_new("mlp");
+    weft_module *m = weft_module_create("mlp");
     weft_module_add_child(m, "up", linear_new(32, 64));
     weft_module_add_child(m, "down", linear_new(64, 16));
     weft_module_set_forward(m, mlp, NULL);
@@ -201,13 +201,13 @@ static void train(training *t, int steps)
     weft_tensor *wanted =
         weft_tanh(weft_matmul(x, weft_randn(WEFT_F32, 2, (int64_t[]){ 32, 16 }, NULL, NULL)));
     for (int i = 0; i <= steps; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *loss = step(t, x, wanted);
         if (i % 100 == 0) {
             weft_tensor_item(loss, &value);
             say("modules: loss", value);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -246,12 +246,12 @@ int main(void)
     gradient();
     descent();
 
-    weft_scope_open();
+    weft_scope_begin();
     training t = { 0 };
     start(&t);
     train(&t, 200);
     save_and_load(&t, "tutorial.safetensors");
-    weft_scope_close();
+    weft_scope_end();
 
     int failed = weft_last_status() != WEFT_OK;
     if (failed) {

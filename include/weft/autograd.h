@@ -4,12 +4,12 @@
  * Only weft_unscale_gradients() waits.
  *
  *     weft_set_requires_grad(w, true);
- *     weft_scope_open();
+ *     weft_scope_begin();
  *     weft_tensor *loss = weft_cross_entropy(weft_matmul(x, w), targets, NULL);
  *     weft_backward(loss, NULL);
  *     weft_sgd(1, &w, (weft_tensor *[]){ weft_grad(w) }, &options, NULL);
  *     weft_zero_grad(1, &w);
- *     weft_scope_close();
+ *     weft_scope_end();
  *
  * A leaf is a tensor that requires a gradient because you called weft_set_requires_grad(). Results computed from
  * leaves require gradients too. The tape saves the values that gradients need. Saved values share memory with their

@@ -7,11 +7,11 @@
  *     const int64_t strides[] = { 1, lda };              // column-major, as Fortran has it
  *     weft_fixed_boxes_begin();
  *     for (int step = 0; step < steps; step++) {
- *         weft_scope_open();
+ *         weft_scope_begin();
  *         weft_tensor *a = weft_from_boxes(WEFT_F64, 2, (int64_t[]){ N, N }, 1, &mine, (void *[]){ array }, strides,
  *                                          mesh, by_rows);
  *         weft_to_boxes(weft_tanh(a), 1, &mine, (void *[]){ array }, strides);
- *         weft_scope_close();
+ *         weft_scope_end();
  *     }
  *     weft_fixed_boxes_end();
  *     weft_wait();                                       // now the array has the values

@@ -8,7 +8,7 @@
  *         return WEFT_OK;
  *     }
  *     ...
- *     weft_graph *graph = weft_graph_new("step", step, NULL, 2, 1, 1);
+ *     weft_graph *graph = weft_graph_create("step", step, NULL, 2, 1, 1);
  *     for (int i = 0; i < steps; i++) {
  *         weft_graph_call(graph, (weft_tensor *[]){ w, x }, &rate, &w);
  *     }
@@ -54,20 +54,20 @@ typedef struct weft_graph weft_graph;
 typedef weft_status (*weft_graph_function)(void *context, weft_tensor *const inputs[], const double scalars[],
                                            weft_tensor *outputs[]);
 
-/** Creates a graph without traces. Free it by weft_graph_free(). NULL on error.
+/** Creates a graph without traces. Free it by weft_graph_destroy(). NULL on error.
  *
  * \param name        for messages; copied
  * \param context     passed to the function
  * \param num_inputs  0 or more, like num_scalars and num_outputs
  *
  * The file comment above has an example. */
-WEFT_API weft_graph *weft_graph_new(const char *name, weft_graph_function function, void *context, int num_inputs,
+WEFT_API weft_graph *weft_graph_create(const char *name, weft_graph_function function, void *context, int num_inputs,
                                     int num_scalars, int num_outputs);
 /** Frees a graph. WEFT_ERR_STATE if you call it from within the graph's function. weft_finalize() frees graphs that
  * are left. */
-WEFT_API weft_status weft_graph_free(weft_graph *graph);
+WEFT_API weft_status weft_graph_destroy(weft_graph *graph);
 
-/** Runs the function on these inputs and scalars. The arrays have the lengths given to weft_graph_new(), and may be
+/** Runs the function on these inputs and scalars. The arrays have the lengths given to weft_graph_create(), and may be
  * NULL if that is 0. outputs[] receives new references of the innermost scope; after an error they are NULL. It may
  * be the same array as inputs[]. An output may be an input, or another tensor of yours. If you call a graph within
  * the function of another graph, it becomes part of that graph's trace.
@@ -197,7 +197,7 @@ enum { WEFT_MAX_FROZEN_SCALARS = 64 };
  * function; WEFT_ERR_UNSUPPORTED if there are more than WEFT_MAX_FROZEN_SCALARS scalars. */
 WEFT_API weft_status weft_graph_freeze(weft_graph *graph, bool on);
 
-/** Counts since weft_graph_new(). */
+/** Counts since weft_graph_create(). */
 typedef struct weft_graph_info {
     uint64_t runs;     /**< number of runs by weft_graph_call() */
     uint64_t captures; /**< traces captured */

@@ -4,7 +4,7 @@
  *
  *     weft_module *linear(int64_t in, int64_t out)
  *     {
- *         weft_module *module = weft_module_new("linear");
+ *         weft_module *module = weft_module_create("linear");
  *         weft_module_add_parameter(module, "weight", weft_randn(WEFT_F32, 2, (int64_t[]){ in, out }, NULL, NULL));
  *         weft_module_set_forward(module, linear_forward, NULL);
  *         return module;
@@ -50,10 +50,10 @@ typedef struct weft_module weft_module;
 
 /** Creates an empty module, the root of its own tree. Messages show `type` ("attention"; copied), and partition
  * functions can tell modules apart by it. The caller owns the module until it becomes a child. NULL on error. */
-WEFT_API weft_module *weft_module_new(const char *type);
+WEFT_API weft_module *weft_module_create(const char *type);
 /** Frees a root with all its children, and releases their tensors. WEFT_ERR_STATE if the module is a child (its root
  * owns it), or if you call this from within its forward function. weft_finalize() frees modules that are left. */
-WEFT_API weft_status weft_module_free(weft_module *module);
+WEFT_API weft_status weft_module_destroy(weft_module *module);
 
 /** Names may contain any character except '.', must not be empty, and are unique in a module. A path joins the names
  * that lead from a module down with '.': "layers.0.attention.wq.weight". The path "" is the module itself. */
@@ -105,7 +105,7 @@ WEFT_API int weft_module_buffers(const weft_module *module, int max, const char 
 WEFT_API int weft_module_modules(const weft_module *module, int max, const char *names[], weft_module *modules[]);
 /** \} */
 
-/** Returns the type given to weft_module_new(). NULL on error. */
+/** Returns the type given to weft_module_create(). NULL on error. */
 WEFT_API const char *weft_module_type(const weft_module *module);
 /** Returns the path from the root; "" if the module is a root. Valid until the tree changes. NULL on error. */
 WEFT_API const char *weft_module_name(const weft_module *module);

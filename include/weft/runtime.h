@@ -215,8 +215,8 @@ WEFT_API void weft_clear_error(void);
  * releases it when it closes. Outside any scope the caller owns the reference and drops it with
  * weft_tensor_release(). weft_finalize() releases whatever is left. If memory for a scope runs out (the error kept is
  * WEFT_ERR_NOMEM), you must still close it like any other; the enclosing scope owns its new tensors. */
-WEFT_API weft_status weft_scope_open(void);
-WEFT_API weft_status weft_scope_close(void); /**< WEFT_ERR_STATE if none is open */
+WEFT_API weft_status weft_scope_begin(void);
+WEFT_API weft_status weft_scope_end(void); /**< WEFT_ERR_STATE if none is open */
 
 /** Counts of this process since weft_init(). */
 typedef struct weft_counters {

@@ -213,10 +213,10 @@ private:
 /** A C scope: what it owns is released when it ends. A weft::tensor keeps its own reference. */
 class scope {
 public:
-    scope() : status_(weft_scope_open())
+    scope() : status_(weft_scope_begin())
     {
         if (status_ == WEFT_ERR_NOMEM) {
-            weft_scope_close(); /* it must be closed anyway */
+            weft_scope_end(); /* it must be closed anyway */
         }
         check(status_);
     }
@@ -225,7 +225,7 @@ public:
     ~scope()
     {
         if (status_ == WEFT_OK && session_ == detail::sessions_ended) {
-            weft_scope_close();
+            weft_scope_end();
         }
     }
     bool is_open() const noexcept { return status_ == WEFT_OK; }
@@ -649,11 +649,11 @@ class graph {
 public:
     using tensors = std::vector<tensor>;
     using function = std::function<tensors(const tensors &inputs, const std::vector<double> &scalars)>;
-    /** Arguments as in weft_graph_new(). The function returns num_outputs tensors. */
+    /** Arguments as in weft_graph_create(). The function returns num_outputs tensors. */
     graph(const std::string &name, function run, int num_inputs, int num_scalars, int num_outputs)
         : state_(new state{ std::move(run), num_inputs, num_scalars, num_outputs, 0, {} }),
           handle_(check_pointer(
-              weft_graph_new(name.c_str(), called, state_.get(), num_inputs, num_scalars, num_outputs)))
+              weft_graph_create(name.c_str(), called, state_.get(), num_inputs, num_scalars, num_outputs)))
     {
     }
     graph(const graph &) = delete;
@@ -661,7 +661,7 @@ public:
     ~graph()
     {
         if (handle_ != nullptr && session_ == detail::sessions_ended) {
-            weft_graph_free(handle_);
+            weft_graph_destroy(handle_);
         }
     }
     weft_graph *get() const noexcept { return handle_; }

@@ -55,12 +55,12 @@ def inside() -> Iterator[None]:
 @contextmanager
 def scope() -> Iterator[None]:
     """Around calls of C whose functions of Python run in no scope of C: what they make ends with it, unless Python has taken a reference."""
-    check(lib.weft_scope_open())
+    check(lib.weft_scope_begin())
     try:
         with inside():
             yield
     finally:
-        lib.weft_scope_close()
+        lib.weft_scope_end()
 
 
 def hand_over(results: Any, outputs: Any) -> None:

@@ -65,7 +65,7 @@ class _Body:
         self.outputs: Any = None
         self.num_outputs, self.epoch = num_outputs, _library.world.epoch
         self.key = _bodies.add(weakref.ref(self))
-        self.handle = _lib.weft_graph_new(graph.name.encode(), ctypes.cast(_entry, c_void_p), self.key, num_inputs, num_scalars, num_outputs)
+        self.handle = _lib.weft_graph_create(graph.name.encode(), ctypes.cast(_entry, c_void_p), self.key, num_inputs, num_scalars, num_outputs)
         if not self.handle:
             raise failure()
         if graph.passes is not None:
@@ -78,7 +78,7 @@ class _Body:
     def __del__(self) -> None:
         _bodies.drop(self.key)
         if getattr(self, "handle", None):
-            _library.end(self.epoch, _lib.weft_graph_free, self.handle)
+            _library.end(self.epoch, _lib.weft_graph_destroy, self.handle)
 
     def run(self, inputs: Any, scalars: Any, outputs: Any) -> None:
         graph = self.graph()

@@ -70,7 +70,7 @@ class Module:
         _library.start()
         own = self.__dict__
         own["_slots"], own["_children"], own["_parent"], own["_inside"], own["_calls"] = {}, {}, None, 0, []
-        own["_epoch"], own["_handle"] = _library.world.epoch, _lib.weft_module_new(type(self).__name__.encode())
+        own["_epoch"], own["_handle"] = _library.world.epoch, _lib.weft_module_create(type(self).__name__.encode())
         if not own["_handle"]:
             raise failure()
         own["_key"] = _modules.add(weakref.ref(self))
@@ -82,7 +82,7 @@ class Module:
             _modules.drop(own["_key"])
             _distributions.drop(own.get("_distribution", 0))
             if own["_parent"] is None: # a root owns the others
-                _library.end(own["_epoch"], _lib.weft_module_free, own["_handle"])
+                _library.end(own["_epoch"], _lib.weft_module_destroy, own["_handle"])
 
     def _no_forward(self, *inputs: Tensor) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no forward()")

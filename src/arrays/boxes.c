@@ -191,10 +191,10 @@ static weft_status perform_from_boxes(const weft_call *call, weft_tensor *output
         !weft_check_spmd(&(weft_call_signature){ .function = call->function })) {
         return weft_latest_status();
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor_impl *tensor = import(&a->given, layout);
     outputs[0] = tensor == NULL ? NULL : weft_scope_keep(tensor->handle);
-    weft_scope_close_own();
+    weft_scope_end_own();
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
@@ -243,9 +243,9 @@ static weft_status perform_to_boxes(const weft_call *call, weft_tensor *outputs[
         !weft_check_spmd(&(weft_call_signature){ .function = call->function, .num_layouts = 1, .layouts = &layout })) {
         return weft_latest_status();
     }
-    weft_scope_open();
+    weft_scope_begin();
     bool done = export(given, tensor, right);
-    weft_scope_close_own();
+    weft_scope_end_own();
     return done ? WEFT_OK : weft_latest_status();
 }
 

@@ -120,7 +120,7 @@ static weft_status perform_distribute(const weft_call *call, weft_tensor *output
         !check_global(function, layout, call->details->memory)) {
         return weft_latest_status();
     }
-    weft_scope_open();
+    weft_scope_begin();
     /* While the program has acquired a shard, the target's memory may depend on its release. Truth values that are neither 0
      * nor 1 are not changed in the program's array. */
     bool copied = weft_tensors_acquired() > 0 || layout->dtype == WEFT_BOOL;
@@ -131,7 +131,7 @@ static weft_status perform_distribute(const weft_call *call, weft_tensor *output
     bool done = target != NULL && weft_tensor_copy_into(function, target, source) &&
                 (copied || wait_for_readers(function, source));
     outputs[0] = done ? weft_scope_keep(target->handle) : NULL;
-    weft_scope_close_own();
+    weft_scope_end_own();
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
@@ -228,7 +228,7 @@ static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor
     if (weft_is_read_in_place(tensor->layout)) {
         return weft_tensor_read_in_place(function, tensor, global);
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor_impl *source = weft_runtime.num_processes == 1 ? tensor
                                : weft_deferral_finish(function) ? weft_tensor_first_replicas(function, tensor)
                                                                : NULL;
@@ -237,7 +237,7 @@ static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor
     if (status == WEFT_OK && source != tensor) {
         wait_for_shards(tensor); /* nothing has read them: what their tasks found wrong is told here, as where they are read */
     }
-    weft_scope_close_own();
+    weft_scope_end_own();
     return status;
 }
 

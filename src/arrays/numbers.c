@@ -38,12 +38,12 @@ bool weft_numbers_gather(const char *function, int count, const int64_t mine[], 
     if (!weft_deferral_finish(function)) {
         return false;
     }
-    weft_scope_open();
+    weft_scope_begin();
     const weft_mesh_impl *mesh = weft_host_mesh();
     weft_tensor_impl *tensor = mesh == NULL ? NULL : numbers_tensor(function, mesh, weft_shard(0), count, mine);
     bool done = tensor != NULL && weft_tensor_gather(function, tensor, all,
                                                      bytes * (size_t)weft_runtime.num_processes) == WEFT_OK;
-    weft_scope_close_own();
+    weft_scope_end_own();
     return done;
 }
 
@@ -73,13 +73,13 @@ bool weft_numbers_broadcast(const char *function, int process, int count, int64_
     if (!weft_deferral_finish(function)) {
         return false;
     }
-    weft_scope_open();
+    weft_scope_begin();
     const weft_mesh_impl *mesh = processes_from(function, process);
     weft_tensor_impl *tensor =
         mesh == NULL ? NULL : numbers_tensor(function, mesh, weft_replicate(), count, numbers);
     bool done = tensor != NULL && weft_tensor_replicate_first(function, tensor) &&
                 (weft_runtime.process == process || weft_shard_read(function, tensor, 0, numbers) == WEFT_OK);
-    weft_scope_close_own();
+    weft_scope_end_own();
     return done;
 }
 

@@ -131,9 +131,9 @@ bool weft_tensor_replicate_first(const char *function, weft_tensor_impl *tensor)
             there.at[m] = there.kept[m] ? 0 : rest % layout->mesh->shape[m];
             rest /= there.kept[m] ? 1 : layout->mesh->shape[m];
         }
-        weft_scope_open();
+        weft_scope_begin();
         done = replicate_there(function, tensor, &there);
-        weft_scope_close_own();
+        weft_scope_end_own();
     }
     return done;
 }

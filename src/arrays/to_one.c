@@ -46,12 +46,12 @@ static weft_status perform(const weft_call *call, weft_tensor *outputs[])
         there == NULL) {
         return weft_latest_status();
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor_impl *whole = weft_tensor_to_layout(function, weft_tensor_get(call->inputs[0]), there);
     weft_status status = whole == NULL                    ? weft_latest_status()
                          : process == weft_runtime.process ? weft_shard_read(function, whole, 0, call->details->memory)
                                                            : WEFT_OK;
-    weft_scope_close_own();
+    weft_scope_end_own();
     return status == WEFT_OK ? weft_error_collect() : status;
 }
 

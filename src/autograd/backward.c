@@ -84,7 +84,7 @@ weft_status weft_backward(weft_tensor *loss, const weft_backward_options *given)
         return weft_latest_status();
     }
     weft_tape_value *value = check_value(function, "loss", loss);
-    if (value == NULL || !weft_scope_open_unrecorded()) {
+    if (value == NULL || !weft_scope_begin_unrecorded()) {
         return weft_latest_status();
     }
     weft_pass pass = { .function = function,
@@ -96,7 +96,7 @@ weft_status weft_backward(weft_tensor *loss, const weft_backward_options *given)
     weft_tensor *gradient = seed(function, "loss", "output_gradient", loss, options.output_gradient);
     tape->no_grad -= !options.create_graph;
     bool done = gradient != NULL && weft_pass_run(&pass, 1, &value, &gradient);
-    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    weft_scope_end_keeping(0, NULL, NULL, NULL);
     return done ? WEFT_OK : weft_latest_status();
 }
 
@@ -217,7 +217,7 @@ weft_status weft_gradients(int num_outputs, weft_tensor *const outputs[], weft_t
         gradients[i] = NULL;
     }
     if (weft_require_init(function) != WEFT_OK || !check_outside_pass(function) || !check_arguments(&r) ||
-        !weft_scope_open_unrecorded()) {
+        !weft_scope_begin_unrecorded()) {
         return weft_latest_status();
     }
     weft_tape *tape = weft_runtime.tape;
@@ -230,7 +230,7 @@ weft_status weft_gradients(int num_outputs, weft_tensor *const outputs[], weft_t
         done = take_chosen(&r, done);
     }
     tape->no_grad = no_grad;
-    done = weft_scope_close_keeping(done ? num_inputs : 0, gradients, NULL, NULL) && done;
+    done = weft_scope_end_keeping(done ? num_inputs : 0, gradients, NULL, NULL) && done;
     for (int i = 0; i < num_inputs && !done; i++) {
         gradients[i] = NULL;
     }

@@ -77,12 +77,12 @@ bool weft_gathered_like(const char *function, weft_tensor_impl *tensor, const we
 static weft_status perform_gather(const weft_call *call, weft_tensor *outputs[])
 {
     const weft_layout *to = call->details->layout;
-    if (!weft_scope_open_unrecorded()) {
+    if (!weft_scope_begin_unrecorded()) {
         return weft_latest_status();
     }
     weft_tensor *converted = weft_to_type(call->inputs[0], to->dtype);
     weft_tensor *gathered = converted == NULL ? NULL : weft_redistribute(converted, to->mesh->handle, to->placements);
-    bool kept = weft_scope_close_keeping(1, &gathered, NULL, NULL);
+    bool kept = weft_scope_end_keeping(1, &gathered, NULL, NULL);
     outputs[0] = kept ? gathered : NULL;
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
@@ -132,7 +132,7 @@ static weft_tensor *gather_as(weft_tensor_impl *tensor, weft_dtype dtype)
 {
     static const char function[] = "weft_module_use";
     const weft_layout *to = weft_layout_like(function, tensor->layout, dtype);
-    if (to == NULL || !weft_scope_open_unrecorded()) {
+    if (to == NULL || !weft_scope_begin_unrecorded()) {
         return NULL;
     }
     weft_tape *tape = weft_runtime.tape;
@@ -141,7 +141,7 @@ static weft_tensor *gather_as(weft_tensor_impl *tensor, weft_dtype dtype)
     weft_tensor *source = source_of(function, tensor->gathering);
     weft_tensor *gathered = source == NULL ? NULL : gather(function, source, to);
     tape->no_grad = no_grad;
-    return weft_scope_close_keeping(1, &gathered, NULL, NULL) ? gathered : NULL;
+    return weft_scope_end_keeping(1, &gathered, NULL, NULL) ? gathered : NULL;
 }
 
 bool weft_gather_now(weft_tensor_impl *tensor)

@@ -210,14 +210,14 @@ static bool complete(const weft_pass *pass, weft_tape_leaf *leaf)
     if (leaf->value.first.sum == NULL) {
         return true;
     }
-    if (!weft_scope_open_unrecorded()) {
+    if (!weft_scope_begin_unrecorded()) {
         weft_sums_drop(&leaf->value);
         return false;
     }
     name_gradient(leaf);
     const weft_layout *layout = weft_gradient_layout(pass->function, &leaf->value);
     bool done = layout != NULL && weft_sums_take(pass, &leaf->value, layout, &sum) && add_to_leaf(pass, leaf, sum);
-    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    weft_scope_end_keeping(0, NULL, NULL, NULL);
     return done && call_hook(pass, leaf);
 }
 
@@ -381,10 +381,10 @@ static bool compute(visit *v)
 /* Saved values are released before hooks are called, so that an optimiser's step in a hook copies nothing. */
 static bool run_visit(visit *v)
 {
-    bool done = begin_visit(v) && weft_scope_open_unrecorded();
+    bool done = begin_visit(v) && weft_scope_begin_unrecorded();
     if (done) {
         done = compute(v);
-        weft_scope_close_keeping(0, NULL, NULL, NULL);
+        weft_scope_end_keeping(0, NULL, NULL, NULL);
     }
     if (v->node->needed && !v->pass->retain && !v->node->stays) { /* also after an error: its values may be gone */
         weft_tape_node_spend(v->node);

@@ -239,7 +239,7 @@ static weft_status make_whole(recording *r, weft_call_frame *frame)
     int asked = frame->num_outputs - (int)call->attributes.omitted;
     weft_call whole = *call;
     whole.attributes.omitted = 0;
-    if (!weft_scope_open_unrecorded()) {
+    if (!weft_scope_begin_unrecorded()) {
         return weft_latest_status();
     }
     frame->call = &whole;
@@ -251,7 +251,7 @@ static weft_status make_whole(recording *r, weft_call_frame *frame)
         r->node = NULL;
         r->attached = true;
     }
-    bool kept = weft_scope_close_keeping(status == WEFT_OK ? asked : 0, outputs, NULL, NULL);
+    bool kept = weft_scope_end_keeping(status == WEFT_OK ? asked : 0, outputs, NULL, NULL);
     for (int i = asked; i < frame->num_outputs; i++) {
         outputs[i] = NULL;
     }

@@ -32,13 +32,13 @@ static const weft_tensor_impl *source_of(const weft_tensor_impl *tensor, const w
 /* The same values in memory of the library's, as a share. NULL with the error kept. */
 static weft_tensor_impl *copy_of(const char *function, weft_tensor_impl *tensor)
 {
-    if (!weft_scope_open_unrecorded()) {
+    if (!weft_scope_begin_unrecorded()) {
         return NULL;
     }
     weft_tensor_impl *copy = weft_tensor_new(function, tensor->layout);
     bool done = copy != NULL && weft_tensor_copy_into(function, copy, tensor);
     weft_tensor_impl *share = done ? weft_tensor_save(function, copy) : NULL;
-    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    weft_scope_end_keeping(0, NULL, NULL, NULL);
     return share;
 }
 

@@ -97,12 +97,12 @@ weft_status weft_unscale_gradients(weft_loss_scaler *scaler, int n, weft_tensor 
     if (finite == NULL) {
         return weft_fail(WEFT_ERR_INVALID, function, "finite is NULL");
     }
-    bool done = weft_scope_open() == WEFT_OK, answer = false;
+    bool done = weft_scope_begin() == WEFT_OK, answer = false;
     for (int i = 0; i < n && done; i++) {
         done = weft_scale_inplace(gradients[i], 1 / scaler->scale) != NULL;
     }
     weft_status status = done ? ask(n, gradients, &answer) : weft_latest_status();
-    weft_scope_close_own();
+    weft_scope_end_own();
     if (status == WEFT_OK) {
         update(scaler, answer);
         *finite = answer;

@@ -94,7 +94,7 @@ static bool is_changed_input(const void *context, int output)
 static bool close_and_keep(const weft_call *call, int num_outputs, weft_tensor *const outputs[])
 {
     const composite_outputs context = { call, outputs };
-    return weft_scope_close_keeping(num_outputs, outputs, is_changed_input, &context);
+    return weft_scope_end_keeping(num_outputs, outputs, is_changed_input, &context);
 }
 
 bool weft_composite_body(const weft_call *call, weft_tensor *outputs[])
@@ -113,7 +113,7 @@ static bool carry_body_out(const weft_call *call, weft_tensor *outputs[])
     int num_outputs = weft_call_num_outputs(call);
     weft_steps *steps = weft_runtime.context.steps;
     unsigned inherited = steps == NULL ? 0 : steps->inherited;
-    weft_scope_open();
+    weft_scope_begin();
     if (steps != NULL) {
         steps->inherited &= call->inherited;
     }
@@ -176,7 +176,7 @@ static bool run_without_data(const weft_call *call, weft_tensor_impl *const inpu
         return false;
     }
     weft_own_call own;
-    weft_scope_open();
+    weft_scope_begin();
     bool done = make_without_data(call->function, inputs, num_inputs, handles);
     weft_call_on(&own, call, handles);
     if (done) {
@@ -257,7 +257,7 @@ static bool run_step(const running *r, const weft_step *step)
         }
     }
     weft_tensor *outputs[WEFT_MAX_STEP_OUTPUTS] = { NULL };
-    weft_scope_open();
+    weft_scope_begin();
     bool done;
     if (call.action != NULL) {
         done = call.action->perform(&call, outputs) == WEFT_OK;
@@ -271,7 +271,7 @@ static bool run_step(const running *r, const weft_step *step)
             (*place)->references++;
         }
     }
-    weft_scope_close_own();
+    weft_scope_end_own();
     for (int i = 0; i < call.num_inputs; i++) {
         if (step->last_inputs >> i & 1) {
             let_go(r, step->inputs[i]);

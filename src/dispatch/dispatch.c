@@ -406,7 +406,7 @@ static bool access_and_make(operands *o)
 static bool move_and_make(operands *o)
 {
     const weft_operation *operation = o->call->operation;
-    weft_scope_open();
+    weft_scope_begin();
     bool done = move_inputs(o) && (!reads_target(o->call) || copy_targets(o)) &&
                 (o->sharding->has_access_maps ? access_and_make(o) : make_outputs(o));
     for (int i = 0; i < o->num_outputs && done; i++) {
@@ -414,7 +414,7 @@ static bool move_and_make(operands *o)
             weft_scope_keep(weft_tensor_handle(o->outputs[i]));
         }
     }
-    weft_scope_close_own();
+    weft_scope_end_own();
     return done;
 }
 

@@ -169,11 +169,11 @@ static weft_expansion *expand(const weft_call *call, weft_tensor_impl *const inp
     expansion->num_outputs = num_outputs;
     expansion->outputs = numbers;
     expansion->bytes = sizeof(*expansion) + (size_t)num_outputs * sizeof(*numbers);
-    weft_scope_open();
+    weft_scope_begin();
     bool done = make_fakes(call, expansion, inputs, tensors) &&
                 carry_body_out(call, expansion, tensors, tensors + num_inputs) &&
                 find_last_uses(call->function, expansion);
-    weft_scope_close_own();
+    weft_scope_end_own();
     free(tensors);
     if (!done) {
         weft_expansion_release(expansion);

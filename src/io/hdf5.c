@@ -200,9 +200,9 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
         status = weft_fail(WEFT_ERR_NOMEM, call->function, "no memory to save %d tensors", given->n);
     } else {
         snprintf(temporary, length, "%s.tmp", given->path);
-        weft_scope_open();
+        weft_scope_begin();
         status = save(given, temporary, tensors);
-        weft_scope_close_own();
+        weft_scope_end_own();
     }
     free(temporary);
     free(tensors);
@@ -291,10 +291,10 @@ static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
     }
     weft_outcome outcome = { .status = WEFT_OK };
     read_tensors(given, shards, &outcome);
-    weft_scope_open();
+    weft_scope_begin();
     weft_status status = agree(call->function, &outcome);
     status = status == WEFT_OK ? set_tensors(given, shards) : status;
-    weft_scope_close_own();
+    weft_scope_end_own();
     for (size_t i = 0; i < count; i++) {
         free(shards[i]);
     }

@@ -221,9 +221,9 @@ static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
     if (l.found == NULL || l.rows == NULL) {
         status = weft_fail(WEFT_ERR_NOMEM, call->function, "no memory to load %d tensors", l.call->n);
     } else {
-        weft_scope_open();
+        weft_scope_begin();
         status = load(&l);
-        weft_scope_close_own();
+        weft_scope_end_own();
     }
     if (l.file >= 0) {
         close(l.file);

@@ -300,7 +300,7 @@ static weft_saving *saving_new(const char *path, weft_file_header *header)
 static bool take_snapshots(const char *function, weft_saving *s, weft_tensor *const tensors[])
 {
     bool done = true;
-    weft_scope_open();
+    weft_scope_begin();
     for (size_t i = 0; i < s->header.tensors.count && done; i++) {
         s->snapshots[i] = weft_rows_snapshot(function, weft_tensor_get(tensors[i]));
         done = s->snapshots[i] != NULL;
@@ -308,7 +308,7 @@ static bool take_snapshots(const char *function, weft_saving *s, weft_tensor *co
             s->snapshots[i]->references++;
         }
     }
-    weft_scope_close_own();
+    weft_scope_end_own();
     return done;
 }
 

@@ -90,7 +90,7 @@ weft_status weft_module_place_slot(const char *function, const weft_module_impl 
         return WEFT_OK;
     }
     weft_status status = check_placements(function, slot, mesh, placements, canonical);
-    status = status == WEFT_OK ? weft_scope_open() : status;
+    status = status == WEFT_OK ? weft_scope_begin() : status;
     if (status != WEFT_OK) {
         return status;
     }
@@ -101,7 +101,7 @@ weft_status weft_module_place_slot(const char *function, const weft_module_impl 
     } else {
         status = replace_everywhere(module, slot, made);
     }
-    weft_scope_close_own();
+    weft_scope_end_own();
     if (status == WEFT_OK) {
         use_everywhere(module, slot->tensor, NULL);
     }
@@ -232,7 +232,7 @@ static void tree_saved_free(weft_saved_tree *saved)
 static weft_status materialize_slot(const char *function, const weft_module_impl *module, weft_module_slot *slot)
 {
     const weft_layout *layout = slot->tensor->layout;
-    weft_status status = weft_scope_open();
+    weft_status status = weft_scope_begin();
     if (status != WEFT_OK) {
         return status;
     }
@@ -244,7 +244,7 @@ static weft_status materialize_slot(const char *function, const weft_module_impl
     if (status != WEFT_OK) {
         weft_fail(status, function, "%s \"%s\" gets no memory", kind_of(slot), weft_path_end(slot->path));
     }
-    weft_scope_close_own();
+    weft_scope_end_own();
     return status;
 }
 

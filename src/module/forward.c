@@ -174,7 +174,7 @@ static weft_status keep_outputs(const weft_forward *pass)
 /* The pass in a scope of its own, and of those that were left open. */
 static weft_status run_in_scope(weft_forward *pass)
 {
-    weft_status status = weft_scope_open();
+    weft_status status = weft_scope_begin();
     if (status != WEFT_OK) {
         return status;
     }
@@ -189,7 +189,7 @@ static weft_status run_in_scope(weft_forward *pass)
     }
     status = status == WEFT_OK ? keep_outputs(pass) : status;
     while (open_scopes() >= pass->scopes) {
-        weft_scope_close_own();
+        weft_scope_end_own();
     }
     return status;
 }

@@ -98,7 +98,7 @@ bool weft_module_fill(const char *function, weft_module_slot *slot, weft_tensor 
 {
     bool becomes_leaf = slot->is_parameter && (slot->tensor == NULL || weft_is_leaf(slot->tensor->handle));
     bool computed = weft_requires_grad(tensor) && !weft_is_leaf(tensor);
-    if (weft_scope_open() != WEFT_OK) {
+    if (weft_scope_begin() != WEFT_OK) {
         return false;
     }
     weft_tensor *own = slot->is_parameter && computed ? weft_detach(tensor) : tensor;
@@ -108,7 +108,7 @@ bool weft_module_fill(const char *function, weft_module_slot *slot, weft_tensor 
         slot->has_use = slot->has_use && fits_use(slot->tensor, weft_tensor_get(own));
         weft_module_hold(slot, weft_tensor_get(own));
     }
-    weft_scope_close_own();
+    weft_scope_end_own();
     return done && (!slot->has_use || !weft_is_leaf(own) || weft_set_regather(own, true) == WEFT_OK);
 }
 

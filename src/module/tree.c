@@ -116,9 +116,9 @@ static void delete_tree(weft_module_impl *top)
     }
 }
 
-weft_module *weft_module_new(const char *type)
+weft_module *weft_module_create(const char *type)
 {
-    static const char function[] = "weft_module_new";
+    static const char function[] = "weft_module_create";
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
     }
@@ -155,9 +155,9 @@ static bool check_idle(const char *function, const weft_module_impl *top)
     return true;
 }
 
-weft_status weft_module_free(weft_module *handle)
+weft_status weft_module_destroy(weft_module *handle)
 {
-    static const char function[] = "weft_module_free";
+    static const char function[] = "weft_module_destroy";
     weft_module_impl *module = weft_check_module(function, "module", handle);
     if (module == NULL) {
         return weft_latest_status();

@@ -439,13 +439,13 @@ weft_tensor *weft_attention_with_options(attention *a, weft_tensor **log_sums)
     if (a->dropout == 0) {
         return check_operands(a) ? weft_attention_dispatch_as(a, &operation_grouped, log_sums) : NULL;
     }
-    if (weft_scope_open() != WEFT_OK) {
+    if (weft_scope_begin() != WEFT_OK) {
         return NULL;
     }
     bool valid = check_operands(a) && prepare_operands(a);
     weft_tensor *result = compare_calls(a, valid) ? make_with_dropout(a) : NULL;
     result = result == NULL ? NULL : weft_scope_keep(result);
-    weft_scope_close_own();
+    weft_scope_end_own();
     return result;
 }
 

@@ -166,9 +166,9 @@ weft_status weft_call_gradients(const weft_gradient *of)
     if (!any || !some || weft_call_no_gradient(call) != NULL) {
         return WEFT_OK;
     }
-    bool opened = weft_scope_open_unrecorded();
+    bool opened = weft_scope_begin_unrecorded();
     bool done = opened && compute(of);
-    done = (!opened || weft_scope_close_keeping(done ? num_inputs : 0, of->gradients, NULL, NULL)) && done;
+    done = (!opened || weft_scope_end_keeping(done ? num_inputs : 0, of->gradients, NULL, NULL)) && done;
     for (int i = 0; i < num_inputs && !done; i++) {
         of->gradients[i] = NULL;
     }

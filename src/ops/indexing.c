@@ -103,14 +103,14 @@ weft_tensor *weft_with_checked_indices(const char *function, weft_tensor *result
     if (result == NULL || !is_empty(result)) {
         return result;
     }
-    weft_scope_open();
+    weft_scope_begin();
     bool done =
         weft_dispatch(&(weft_call){ .function = function,
                                     .operation = &operation_check_indices,
                                     .num_inputs = 1,
                                     .inputs = { indices },
                                     .attributes = { .num_numbers = 1, .numbers = { size } } }) != NULL;
-    weft_scope_close_own();
+    weft_scope_end_own();
     return done ? result : NULL;
 }
 

@@ -69,10 +69,10 @@ static weft_tensor *draw_inplace(const drawing *d, weft_tensor *a)
     if (!weft_layout_of(a)->has_runs) {
         return draw(d, a);
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *drawn = draw_new(d, weft_layout_of_boxes(d->function, weft_layout_of(a)));
     weft_tensor *result = drawn == NULL ? NULL : weft_copy_inplace(a, drawn);
-    weft_scope_close_own();
+    weft_scope_end_own();
     return result;
 }
 
@@ -143,11 +143,11 @@ static weft_tensor *draw_pairs(const char *function, const weft_layout *layout)
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
         return NULL;
     }
-    if (!weft_scope_open_unrecorded()) {
+    if (!weft_scope_begin_unrecorded()) {
         return NULL;
     }
     weft_tensor *drawn = draw_new(&d, pairs), *result = drawn == NULL ? NULL : weft_view_as_complex(drawn);
-    return weft_scope_close_keeping(1, &result, NULL, NULL) ? result : NULL;
+    return weft_scope_end_keeping(1, &result, NULL, NULL) ? result : NULL;
 }
 
 /* `layout` NULL: wrong arguments, the error is kept. */

@@ -285,7 +285,7 @@ bool weft_add_to_slice(const weft_call *call, weft_tensor *whole, weft_tensor *p
 {
     int dim = (int)call->attributes.numbers[CUT_DIM];
     int64_t start = call->attributes.numbers[CUT_START];
-    if (!weft_scope_open_unrecorded()) {
+    if (!weft_scope_begin_unrecorded()) {
         return false;
     }
     if (weft_operation_is(call->operation, &operation_select)) {
@@ -296,7 +296,7 @@ bool weft_add_to_slice(const weft_call *call, weft_tensor *whole, weft_tensor *p
         weft_tensor *former = weft_slice(whole, dim, start, start + weft_layout_of(part)->shape[dim], 1);
         sum = former == NULL ? NULL : weft_add(former, part);
     }
-    bool done = weft_scope_close_keeping(1, &sum, NULL, NULL) && sum != NULL;
+    bool done = weft_scope_end_keeping(1, &sum, NULL, NULL) && sum != NULL;
     return done && (weft_tensor_num_elements(sum) == 0 || weft_put_part(call->function, whole, sum, dim, start));
 }
 

@@ -306,11 +306,11 @@ static weft_status rehearse_segments(weft_graph_impl *graph, weft_graph_trace ow
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < graph->num_newest && status == WEFT_OK; i++) {
         const weft_graph_trace *trace = ((weft_graph_segment *)graph->segments.items)[i].newest;
-        if (!weft_scope_open_unrecorded()) {
+        if (!weft_scope_begin_unrecorded()) {
             return weft_latest_status();
         }
         status = trace->wanted == NULL ? WEFT_OK : rehearse_trace(graph, trace, &own[i], r->costs->rates == NULL);
-        weft_scope_close_keeping(0, NULL, NULL, NULL);
+        weft_scope_end_keeping(0, NULL, NULL, NULL);
         if (i + 1 < graph->num_newest) {
             add_record(r, WEFT_SIMULATED_WAIT);
         }

@@ -399,12 +399,12 @@ static bool carry_out(region *r, const weft_call *call, weft_tensor *outputs[])
                                                  .numbers = numbers })) {
         return false;
     }
-    weft_scope_open();
+    weft_scope_begin();
     bool done = run(r);
     for (int i = 0; i < r->num_outputs && done; i++) {
         outputs[i] = weft_scope_keep(r->tensors[r->num_inputs + i]->handle);
     }
-    weft_scope_close_own();
+    weft_scope_end_own();
     return done;
 }
 

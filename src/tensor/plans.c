@@ -201,9 +201,9 @@ bool weft_plan_run(const char *function, weft_cached_plan *plan, weft_tensor_imp
         return false;
     }
     weft_runtime.counters.stages += (uint64_t)plan->plan.num_stages;
-    weft_scope_open();
+    weft_scope_begin();
     bool done = run_stages(function, plan, source, target, is_new);
-    weft_scope_close_own();
+    weft_scope_end_own();
     if (!kept) {
         keep_or_drop_exchanges(plan);
     }

@@ -177,10 +177,10 @@ static bool copy_panels(weft_tensor_impl *target, const weft_tensor_impl *source
  * source's. */
 static bool copy_by_groups(const char *function, weft_tensor_impl *target, weft_tensor_impl *source)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor_impl *moved = weft_tensor_to_layout(function, source, target->layout);
     bool done = moved != NULL && copy_panels(target, moved);
-    weft_scope_close_own();
+    weft_scope_end_own();
     return done;
 }
 

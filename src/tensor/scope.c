@@ -73,18 +73,18 @@ static weft_status open_scope(const weft_call *call, weft_tensor *outputs[])
     weft_tensors *tensors = weft_runtime.tensors;
     size_t *begin = tensors->unopened > 0 ? NULL : weft_vec_push(&tensors->scopes, sizeof(size_t));
     if (begin == NULL) {
-        /* Counted, as are scopes inside it, so that each weft_scope_close() closes its own scope. */
+        /* Counted, as are scopes inside it, so that each weft_scope_end() closes its own scope. */
         tensors->unopened++;
-        return weft_fail(WEFT_ERR_NOMEM, "weft_scope_open", "no memory for a scope");
+        return weft_fail(WEFT_ERR_NOMEM, "weft_scope_begin", "no memory for a scope");
     }
     *begin = tensors->references.count;
     return WEFT_OK;
 }
 
-weft_status weft_scope_open(void)
+weft_status weft_scope_begin(void)
 {
     static const weft_action action = { .name = "scope_open", .perform = open_scope, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
-    return act("weft_scope_open", &action);
+    return act("weft_scope_begin", &action);
 }
 
 static weft_status close_scope(const weft_call *call, weft_tensor *outputs[])
@@ -108,7 +108,7 @@ static weft_status close_program_scope(const weft_call *call, weft_tensor *outpu
 {
     const weft_tensors *tensors = weft_runtime.tensors;
     if (tensors->unopened == 0 && tensors->scopes.count <= tensors->scopes_below) {
-        return weft_fail(WEFT_ERR_STATE, "weft_scope_close", "no scope is open%s",
+        return weft_fail(WEFT_ERR_STATE, "weft_scope_end", "no scope is open%s",
                          tensors->scopes_below == 0 ? "" : " that was opened in this function");
     }
     return close_scope(call, outputs);
@@ -128,15 +128,15 @@ static weft_status sweep_when_due(weft_status status)
     return status;
 }
 
-weft_status weft_scope_close_own(void)
+weft_status weft_scope_end_own(void)
 {
     static const weft_action action = { .name = "scope_close", .perform = close_program_scope, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
-    return act("weft_scope_close", &action);
+    return act("weft_scope_end", &action);
 }
 
-weft_status weft_scope_close(void)
+weft_status weft_scope_end(void)
 {
-    return sweep_when_due(weft_scope_close_own());
+    return sweep_when_due(weft_scope_end_own());
 }
 
 void weft_visit_begin(weft_visit *visit)
@@ -157,12 +157,12 @@ void weft_visit_end(const weft_visit *visit)
     weft_context_leave(visit->outer);
 }
 
-bool weft_scope_open_unrecorded(void)
+bool weft_scope_begin_unrecorded(void)
 {
     return open_scope(NULL, NULL) == WEFT_OK || (close_scope(NULL, NULL), false);
 }
 
-bool weft_scope_close_keeping(int num_tensors, weft_tensor *const tensors[],
+bool weft_scope_end_keeping(int num_tensors, weft_tensor *const tensors[],
                               bool (*has_reference)(const void *context, int number), const void *context)
 {
     for (int i = 0; i < num_tensors; i++) {
@@ -194,18 +194,18 @@ bool weft_composite_open(const char *function)
 void weft_composite_enter(void)
 {
     weft_runtime.pending->composites++;
-    weft_scope_open();
+    weft_scope_begin();
 }
 
 void weft_composite_close(void)
 {
-    weft_scope_close_own();
+    weft_scope_end_own();
     weft_runtime.pending->composites--;
 }
 
 bool weft_composite_close_keeping(weft_tensor *result)
 {
-    bool done = weft_scope_close_keeping(1, &result, NULL, NULL);
+    bool done = weft_scope_end_keeping(1, &result, NULL, NULL);
     weft_runtime.pending->composites--;
     return done;
 }

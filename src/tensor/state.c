@@ -72,7 +72,7 @@ void weft_tensors_tell_left_over(FILE *file)
     char prefix[48], text[256] = "";
     fprintf(file,
             "%sweft_finalize: left over: %lld shard%s without weft_local_release(), %lld tensor%s without "
-            "weft_tensor_release()%s%s%s, %lld scope%s without weft_scope_close()\n",
+            "weft_tensor_release()%s%s%s, %lld scope%s without weft_scope_end()\n",
             weft_stderr_prefix(prefix, sizeof(prefix)), (long long)shards, shards == 1 ? "" : "s",
             (long long)own, own == 1 ? "" : "s",
             own == 0   ? ""

@@ -92,17 +92,17 @@ weft_tensor_impl *weft_tensor_share(weft_tensor_impl *tensor);
  * these values, which writes to the tensor do not show in. Not of a borrowed tensor. NULL with the error kept: no
  * memory. */
 weft_tensor_impl *weft_tensor_save(const char *function, const weft_tensor_impl *tensor);
-/* weft_scope_close() and weft_tensor_release() for the library itself: those of the program may sweep layouts
+/* weft_scope_end() and weft_tensor_release() for the library itself: those of the program may sweep layouts
  * (src/sweep.c). */
-weft_status weft_scope_close_own(void);
+weft_status weft_scope_end_own(void);
 weft_status weft_tensor_release_own(weft_tensor *tensor);
 /* Whether no call of the program's is under way. */
 bool weft_is_between_calls(void);
-/* weft_scope_open(), unrecorded. False with the error kept: no memory, and no scope is open. */
-bool weft_scope_open_unrecorded(void);
-/* weft_scope_close(), unrecorded, which hands each of tensors[] that is not NULL to the enclosing scope, but those for which
+/* weft_scope_begin(), unrecorded. False with the error kept: no memory, and no scope is open. */
+bool weft_scope_begin_unrecorded(void);
+/* weft_scope_end(), unrecorded, which hands each of tensors[] that is not NULL to the enclosing scope, but those for which
  * has_reference(context, number) is true (NULL: none). False with the error kept: no memory. */
-bool weft_scope_close_keeping(int num_tensors, weft_tensor *const tensors[],
+bool weft_scope_end_keeping(int num_tensors, weft_tensor *const tensors[],
                               bool (*has_reference)(const void *context, int number), const void *context);
 /* To be called before tasks write to an existing tensor: gives it memory of its own if it shares, so that
  * the write does not show in other tensors. `keep`: with its values (a copy task per panel); else they are

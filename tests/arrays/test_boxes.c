@@ -229,14 +229,14 @@ static void check_random_set(prng *random)
     for (int i = 0; i < in.num_own; i++) {
         visit(&in, i, true);
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensor = weft_from_boxes(WEFT_I32, in.ndim, in.shape, in.num_own, in.own, in.pointers,
                                           in.dense ? NULL : in.strides, mesh, placements);
     assert_no_error();
     assert_shards(tensor, has_numbers, &in, describe(mesh, placements, in.ndim, in.shape));
     assert_int_equal(weft_to_boxes(tensor, out.num_own, out.own, out.pointers, out.dense ? NULL : out.strides), WEFT_OK);
     assert_no_error();
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     check_memory(&out);
     check_memory(&in); /* read, not written */
@@ -291,10 +291,10 @@ static uint64_t tasks_of_blocks(int blocks, int steps)
     weft_placement rows = weft_shard(0);
     const int64_t shape[] = { SIDE, SIDE };
     for (int step = 0; step < steps; step++, factor *= 3) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, num, boxes, pointers, strides, NULL, &rows);
         assert_int_equal(weft_to_boxes(weft_scale(a, 3), num, boxes, pointers, strides), WEFT_OK);
-        weft_scope_close();
+        weft_scope_end();
     }
     weft_get_counters(&after, sizeof(after));
     assert_int_equal(weft_wait(), WEFT_OK);
@@ -337,10 +337,10 @@ static double ones_of(int64_t rows, const weft_placement *placement)
     for (int64_t i = 0; i < box.extent[0]; i++) {
         ones[i] = 1;
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_from_boxes(WEFT_F64, 1, &rows, 1, &box, (void *[]){ ones }, NULL, NULL, placement);
     assert_int_equal(weft_tensor_item(weft_sum(a, WEFT_ALL_DIMS, false), &sum), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     assert_no_error();
     free(ones);
@@ -364,13 +364,13 @@ static void rounded_rows(void **state)
         for (int i = 0; i < 200; i++) {
             memory[i] = 1;
         }
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a =
             weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ rows, 3 }, 2, boxes, (void *[]){ memory, NULL }, strides, NULL, NULL);
         assert_no_error();
         assert_int_equal(weft_tensor_item(weft_sum(a, WEFT_ALL_DIMS, false), &sum), WEFT_OK);
         assert_int_equal(weft_to_boxes(weft_scale(a, 2), 2, boxes, (void *[]){ memory, NULL }, strides), WEFT_OK);
-        weft_scope_close();
+        weft_scope_end();
         assert_int_equal(weft_wait(), WEFT_OK);
         assert_true(sum == (double)rows * 3);
         for (int i = 0; i < 200; i++) {
@@ -406,11 +406,11 @@ static void give_scalar(int owner, int value)
     bool mine = owner == weft_process_index();
     int32_t given = value, got = -1;
     weft_box box = { .offset = { 0 } };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a =
         weft_from_boxes(WEFT_I32, 0, NULL, mine, mine ? &box : NULL, mine ? (void *[]){ &given } : NULL, NULL, NULL, NULL);
     assert_int_equal(weft_to_host(a, &got, sizeof(got)), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK); /* until then the box's memory stays */
     assert_int_equal(got, value);
 }
@@ -459,10 +459,10 @@ static void ghost_layers_and_columns_first(void **state)
         array[i] = row < 0 || row >= mine.extent[0] ? -7 : (double)((mine.offset[0] + row) * N + column);
     }
     for (int step = 0; step < 5; step++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ N, N }, 2, halves, pointers, strides, NULL, &columns);
         assert_int_equal(weft_to_boxes(weft_add_scalar(weft_scale(a, 2), 1), 2, halves, pointers, strides), WEFT_OK);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(weft_wait(), WEFT_OK);
     assert_no_error();
@@ -507,7 +507,7 @@ static void steps_in_place(void **state)
         memory[i] = 1;
     }
     const int64_t shape[] = { ROWS, COLUMNS };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, num, boxes, pointers, NULL, NULL, &rows);
     assert_no_error();
     for (int i = 0; i < num; i++) { /* no copy */
@@ -531,7 +531,7 @@ static void steps_in_place(void **state)
     /* The tensor keeps its values where others are written to its memory. */
     assert_int_equal(weft_to_boxes(weft_add_scalar(a, 1), num, boxes, pointers, NULL), WEFT_OK);
     assert_int_equal(weft_to_boxes(a, num, boxes, others, NULL), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     assert_no_error();
     for (int i = 0; i < num; i++) {
@@ -558,10 +558,10 @@ static void boxes_are_exchanged_once(void **state)
     weft_get_counters(&steps[0], sizeof(steps[0]));
     weft_fixed_boxes_begin();
     for (int step = 0; step < 3; step++) {
-        weft_scope_open();
+        weft_scope_begin();
         void *here = memory + step % 2 * N * (N + 1);
         assert_non_null(weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ N + 1, N }, 1, &mine, &here, NULL, NULL, &rows));
-        weft_scope_close();
+        weft_scope_end();
         weft_get_counters(&steps[step + 1], sizeof(steps[step + 1]));
     }
     int64_t data = (int64_t)(steps[3].bytes_moved - steps[2].bytes_moved);

@@ -30,10 +30,10 @@ static void scale_rows(double *rows, int64_t first, int64_t count, int steps)
     weft_placement by_rows = weft_shard(0);
     weft_fixed_boxes_begin();
     for (int step = 0; step < steps; step++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, 1, &mine, (void *[]){ rows }, NULL, NULL, &by_rows);
         weft_to_boxes(weft_scale(a, 2), 1, &mine, (void *[]){ rows }, NULL);
-        weft_scope_close();
+        weft_scope_end();
     }
     weft_fixed_boxes_end();
     weft_wait();
@@ -131,7 +131,7 @@ static void errors_on_all_processes(void **state)
                wrong ? same : strides);
         expect(WEFT_ERR_INVALID, wrong ? "strides[0] of boxes[0] is -7" : "gave wrong arguments", &right, memory,
                wrong ? negative : strides);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ ROWS, COLUMNS }, 1, &right, (void *[]){ memory },
                                          strides, NULL, &rows_placement);
         assert_no_error();
@@ -139,7 +139,7 @@ static void errors_on_all_processes(void **state)
         assert_error(WEFT_ERR_INVALID, wrong ? "weft_to_boxes: pointers[0] is NULL" : "gave wrong arguments");
         assert_int_equal(weft_to_boxes(a, wrong ? -1 : 0, NULL, NULL, NULL), WEFT_ERR_INVALID);
         assert_error(WEFT_ERR_INVALID, wrong ? "num_boxes is negative" : "gave wrong arguments");
-        weft_scope_close();
+        weft_scope_end();
     }
     /* Another shape on one process. */
     const int64_t shape[] = { ROWS + wrong, COLUMNS };
@@ -202,7 +202,7 @@ static void partial_gradients_graphs(void **state)
     for (int64_t i = 0; i < count * COLUMNS; i++) {
         memory[i] = (double)(first * COLUMNS + i);
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, 1, &box, (void *[]){ memory }, NULL, NULL, &rows_placement);
     assert_int_equal(weft_set_requires_grad(a, true), WEFT_OK);
     weft_tensor *sum = weft_sum(a, 0, false); /* addends */
@@ -217,12 +217,12 @@ static void partial_gradients_graphs(void **state)
     for (int64_t c = 0; c < COLUMNS; c++) {
         assert_true(sums[c] == (double)(ROWS * (ROWS - 1) / 2 * COLUMNS + ROWS * c));
     }
-    weft_graph *graph = weft_graph_new("writes", captured, (void *)&box, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("writes", captured, (void *)&box, 1, 0, 1);
     weft_tensor *input = weft_ones(WEFT_F64, 2, shape, NULL, &rows_placement), *output;
     assert_int_equal(weft_graph_call(graph, &input, NULL, &output), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "a captured graph has no boxes");
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     weft_clear_error();
     assert_int_equal(weft_wait(), WEFT_OK);
 }

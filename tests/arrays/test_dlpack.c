@@ -274,22 +274,22 @@ static void test_within_a_graph(void **state)
 {
     (void)state;
     static given g;
-    weft_graph *graph = weft_graph_new("importing", importing, &g, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("importing", importing, &g, 1, 0, 1);
     for (int run = 0; run < 5; run++) {
         double values[16];
         give(rows(&g, 12), run % 2 ? STRIDED : PLAIN);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = weft_full(WEFT_F64, run, 1, g.shape, line, g.placements), *y;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
         assert_int_equal(weft_to_host(y, values, sizeof(values)), WEFT_OK);
         for (int i = 0; i < 12; i++) {
             assert_true(values[i] == 2 * ((const double *)(const void *)g.values)[i] + run);
         }
-        weft_scope_close();
+        weft_scope_end();
         assert_int_equal(weft_wait(), WEFT_OK);
         expect_deleted(&g, 1);
     }
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
 }
 
 static weft_status status_within;

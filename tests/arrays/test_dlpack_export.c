@@ -63,7 +63,7 @@ static void test_values(void **state)
     (void)state;
     prng random = prng_start(7);
     for (int i = 0; i < 120; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_dtype dtype = (weft_dtype)(i % WEFT_DTYPE_COUNT);
         int64_t shape[3], offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
         weft_placement placements[3];
@@ -100,7 +100,7 @@ static void test_values(void **state)
             end(managed);
             older->deleter(older);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -110,7 +110,7 @@ static void test_values(void **state)
 static void test_values_stay(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbers(24, 3), *y = weft_transpose(x, 0, 1);
     const double *memory = weft_local_acquire(x, 0, WEFT_READ);
     assert_int_equal(weft_local_release(x, 0), WEFT_OK);
@@ -131,7 +131,7 @@ static void test_values_stay(void **state)
     assert_int_equal(weft_wait(), WEFT_OK);
     expect_all(&after->tensor, -1);
     assert_memory_equal(values, kept, sizeof(kept));
-    weft_scope_close();
+    weft_scope_end();
     assert_memory_equal(values, kept, sizeof(kept));
     end(before);
     end(after);
@@ -166,7 +166,7 @@ static void test_memory_stays(void **state)
 static void test_copies(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_ones(WEFT_F64, 1, (int64_t[]){ 12 }, line, by_rows);
     struct DLManagedTensorVersioned *copy = weft_to_dlpack(x, 0, WEFT_COPY);
     assert_int_equal(copy->flags, COPIED);
@@ -183,7 +183,7 @@ static void test_copies(void **state)
     assert_int_equal(copy->flags, COPIED | READ_ONLY);
     assert_true(copy->tensor.data != locals[0]);
     weft_fill_inplace(own, 4);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     assert_true(locals[0][0] == 4);
     assert_memory_equal(copy->tensor.data, ((double[]){ 1, 2, 3 }), 24);
@@ -282,7 +282,7 @@ static void test_memory_outlives_the_library(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_ones(WEFT_F64, 1, (int64_t[]){ 8 }, line, by_rows);
     assert_null(weft_to_dlpack(NULL, 0, 0));
     assert_error(WEFT_ERR_INVALID, "weft_to_dlpack: tensor is NULL");
@@ -313,7 +313,7 @@ static void test_refusals(void **state)
         weft_wait();
         weft_clear_error();
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* In a captured graph, which executes what comes before: the values of each run. */
@@ -332,19 +332,19 @@ static void test_within_a_graph(void **state)
 {
     (void)state;
     struct DLManagedTensorVersioned *managed = NULL;
-    weft_graph *graph = weft_graph_new("exporting", exporting, &managed, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("exporting", exporting, &managed, 1, 0, 1);
     assert_non_null(graph);
     for (int run = 1; run < 5; run++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = weft_full(WEFT_F64, run, 1, (int64_t[]){ 8 }, line, by_rows), *y;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
         expect_all(&managed->tensor, 2 * run);
-        weft_scope_close();
+        weft_scope_end();
         assert_int_equal(weft_wait(), WEFT_OK);
         expect_all(&managed->tensor, 2 * run);
         end(managed);
     }
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
 }
 
 int main(void)

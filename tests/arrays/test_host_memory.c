@@ -97,7 +97,7 @@ static void test_room(void **state)
     start();
     prng random = prng_start(3);
     for (int i = 0; i < 60; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         int64_t shape[3];
         int ndim = random_shape(&random, 3, 9, shape);
         weft_mesh *mesh = random_mesh(&random, RANKS);
@@ -112,7 +112,7 @@ static void test_room(void **state)
         for (int local = 0; local < weft_local_ranks() && ndim > 0; local++) {
             check_local(tensor, local);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     stop();
 }
@@ -122,7 +122,7 @@ static void test_one_element(void **state)
 {
     (void)state;
     start();
-    weft_scope_open();
+    weft_scope_begin();
     double value = 0;
     float narrow = 0;
     weft_tensor *wide =
@@ -134,7 +134,7 @@ static void test_one_element(void **state)
     assert_true(value == 2.5);
     assert_int_equal(weft_tensor_item(weft_to_type(wide, WEFT_BOOL), &value), WEFT_OK);
     assert_true(value == 1);
-    weft_scope_close();
+    weft_scope_end();
     stop();
 }
 
@@ -165,7 +165,7 @@ static void test_addends(void **state)
 {
     (void)state;
     start();
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);
     weft_placement rows = weft_shard(0);
     weft_tensor *ones = weft_ones(WEFT_F64, 1, (int64_t[]){ RANKS }, mesh, &rows), *sum = weft_sum(ones, WEFT_ALL_DIMS, false);
@@ -177,7 +177,7 @@ static void test_addends(void **state)
     }
     assert_int_equal(weft_to_host(sum, &value, sizeof(value)), WEFT_OK);
     assert_true(value == RANKS);
-    weft_scope_close();
+    weft_scope_end();
     stop();
 }
 
@@ -239,7 +239,7 @@ static void test_description_waits_for_nothing(void **state)
 {
     (void)state;
     start();
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);
     weft_tensor *a = weft_ones(WEFT_F32, 1, (int64_t[]){ 4 }, mesh, NULL);
     assert_non_null(weft_local_acquire(a, 0, WEFT_WRITE));
@@ -248,7 +248,7 @@ static void test_description_waits_for_nothing(void **state)
     assert_described(b, "f32[4] [R] on 6");
     assert_int_equal(weft_local_release(a, 0), WEFT_OK);
     assert_int_equal(weft_wait(), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     stop();
 }
 

@@ -60,7 +60,7 @@ static void a4_first_rank_is_the_source(void **state)
         const weft_placement layouts[][2] = { { weft_shard(0), weft_replicate() },
                                               { weft_replicate(), weft_shard(0) },
                                               { weft_shard(0), weft_shard(0) } };
-        weft_scope_open();
+        weft_scope_begin();
         for (int l = 0; l < 4; l++) {
             const weft_placement *placements = l == 3 ? NULL : layouts[l];
             const void *given = hosts(first) ? expected : l % 2 ? other : NULL;
@@ -71,7 +71,7 @@ static void a4_first_rank_is_the_source(void **state)
                 assert_int_equal(weft_tensor_placements(x)[1].kind, WEFT_REPLICATE);
             }
         }
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -108,14 +108,14 @@ static void a4_while_a_shard_is_held(void **state)
     const int64_t shape[] = { N };
     const weft_placement rows[] = { weft_shard(0) };
     const double values[N] = { 3, 1, 4 };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *held = weft_ones(WEFT_F64, 1, shape, line, rows);
     assert_non_null(weft_local_acquire(held, 0, WEFT_READ_WRITE));
     weft_tensor *x = weft_distribute(WEFT_F64, 1, shape, hosts(0) ? values : NULL, line, rows);
     assert_non_null(x);
     assert_int_equal(weft_local_release(held, 0), WEFT_OK);
     expect(x, values, N);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- A5: memory ---------------------------------------------------------------------------------------- */
@@ -309,7 +309,7 @@ static void a5_replicas_beside_addends(void **state)
             memory[i][0] = memory[i][1] = 1 + weft_first_rank() + i;
             locals[i] = memory[i];
         }
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = weft_from_local_even(WEFT_F64, 1, (const int64_t[]){ 2 }, locals, grid, layouts[l],
                                               WEFT_CHECK_RANKS);
         assert_no_error();
@@ -324,7 +324,7 @@ static void a5_replicas_beside_addends(void **state)
             assert_true(values[0] == (double)(1 + 2 * at[0] + at[1]) && values[1] == values[0]);
         }
         assert_shards(x, NULL, NULL, "replicas");
-        weft_scope_close();
+        weft_scope_end();
         assert_int_equal(weft_wait(), WEFT_OK);
     }
 }

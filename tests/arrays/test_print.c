@@ -58,7 +58,7 @@ static void a9_contents(void **state)
     (void)state;
     const weft_placement rows[] = { weft_shard(0), weft_replicate() };
     const float values[] = { 1, 2, 3, 4, 5, 6 };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_distribute(WEFT_F32, 2, (const int64_t[]){ 3, 2 }, values, mesh, rows);
     weft_tensor_set_name(x, "x");
     const char *text = written(weft_tensor_print, x);
@@ -68,7 +68,7 @@ static void a9_contents(void **state)
     } else {
         assert_string_equal(text, "");
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- one line, for debuggers --------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ static void a9_one_line_waits_for_nothing(void **state)
     const weft_placement rows[] = { weft_shard(0), weft_replicate() };
     char text[200];
     weft_counters before, after;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_ones(WEFT_F64, 1, (const int64_t[]){ 8 }, mesh, rows);
     for (int i = 0; i < weft_local_ranks(); i++) {
         assert_non_null(weft_local_acquire(x, i, WEFT_WRITE));
@@ -98,7 +98,7 @@ static void a9_one_line_waits_for_nothing(void **state)
         assert_int_equal(weft_local_release(x, i), WEFT_OK);
     }
     assert_string_equal(weft_tensor_describe(y, text, 4), "y: ");
-    weft_scope_close();
+    weft_scope_end();
     weft_tensor_describe(y, text, sizeof(text));
     assert_non_null(strstr(text, "not a live tensor"));
     assert_no_error();
@@ -150,12 +150,12 @@ static void a9_sharding_as_text(void **state)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         enter_row(rows[i].place, __func__);
-        weft_scope_open();
+        weft_scope_begin();
         const char *text = written(draw_text, laid_out(rows[i].ndim, rows[i].shape, rows[i].placements));
         const char *drawing = strchr(text, '\n');
         assert_non_null(drawing);
         assert_string_equal(drawing + 1, rows[i].drawing);
-        weft_scope_close();
+        weft_scope_end();
     }
     leave_rows();
 }
@@ -181,18 +181,18 @@ static void a9_sharding_without_data(void **state)
 {
     (void)state;
     const weft_placement how[] = { weft_shard(0), weft_shard(1) };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_fake(WEFT_F32, 2, (const int64_t[]){ 8, 6 }, mesh, how);
     assert_string_equal(strchr(written(draw_text, x), '\n'),
                         "\n[down, across]\n    | 0:3 | 3:6\n0:4 | 0   | 1\n4:8 | 2   | 3\n");
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* Well-formed, and one rectangle for each cell. */
 static void a9_sharding_as_svg(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = laid_out(2, (const int64_t[]){ 8, 6 }, "S0,S1");
     weft_tensor_set_name(x, "a & b <c>");
     const char *text = written(draw_svg, x);
@@ -202,13 +202,13 @@ static void a9_sharding_as_svg(void **state)
     assert_int_equal(count_in(text, "<rect "), 4);
     assert_int_equal(count_in(text, "<text "), count_in(text, "</text>"));
     assert_int_equal(count_in(text, "<"), count_in(text, ">") - 1); /* the name's own > */
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void a9_sharding_refuses(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = laid_out(1, (const int64_t[]){ 8 }, "S0,R");
     assert_int_equal(weft_visualize_sharding(NULL, WEFT_SHARDING_TEXT, stdout), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "weft_visualize_sharding: tensor is NULL");
@@ -222,7 +222,7 @@ static void a9_sharding_refuses(void **state)
     assert_int_equal(weft_visualize_sharding(x, WEFT_SHARDING_SVG, full), WEFT_ERR_IO);
     assert_error(WEFT_ERR_IO, "writing failed");
     fclose(full);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 int main(void)

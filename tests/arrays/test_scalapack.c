@@ -112,7 +112,7 @@ static void matrices_in_place(void **state)
     prng random = prng_start(41);
     WORLD(RANKS);
     for (int i = 0; i < share_of(200); i++) {
-        weft_scope_open();
+        weft_scope_begin();
         matrix a = any_matrix(&random);
         int64_t coordinate[2] = { 0, 0 };
         bool alone = weft_local_ranks() == 1, member = weft_mesh_coordinate(a.grid, weft_first_rank(), coordinate);
@@ -145,7 +145,7 @@ static void matrices_in_place(void **state)
             }
         }
         assert_int_equal(weft_wait(), WEFT_OK);
-        weft_scope_close();
+        weft_scope_end();
         for (int r = 0; r < RANKS; r++) {
             free(a.locals[r]);
         }
@@ -173,7 +173,7 @@ static void descriptors_of_layouts(void **state)
         { "P(sum),S1", { 0 } },
     };
     WORLD(RANKS);
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, 2 }, NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         weft_placement placements[2];
@@ -215,7 +215,7 @@ static void descriptors_of_layouts(void **state)
     int64_t three[] = { 2, 2, 1 };
     assert_null(weft_from_scalapack(WEFT_F64, descriptor, locals, weft_mesh_create(3, three, NULL), 0));
     assert_error(WEFT_ERR_SHAPE, "mesh has 3 dimensions");
-    weft_scope_close();
+    weft_scope_end();
     world_stop(NULL);
 }
 

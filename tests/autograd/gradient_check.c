@@ -277,7 +277,7 @@ static double weighted_sum(const recorded *r)
 {
     weft_tensor *tensors[MAX_TENSORS], *outputs[MAX_OUTPUTS];
     double sum = 0;
-    weft_scope_open();
+    weft_scope_begin();
     run(r, tensors, outputs);
     for (int k = 0; k < weft_call_num_outputs(r->call); k++) {
         if (counts(r->call, k, outputs[k])) {
@@ -289,7 +289,7 @@ static double weighted_sum(const recorded *r)
             free(values);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     return sum;
 }
 
@@ -367,9 +367,9 @@ static void check_argument(recorded *r, int number)
 {
     argument *a = &r->arguments[number];
     double *gradient = calloc((size_t)a->count + 1, sizeof(double));
-    weft_scope_open();
+    weft_scope_begin();
     analytic(r, number, gradient);
-    weft_scope_close();
+    weft_scope_end();
     double step = a->dtype == WEFT_F64 ? 1e-5 : 1.0 / 64, slack = a->dtype == WEFT_F64 ? 2e-6 : 2e-3;
     for (int64_t e = 0; e < a->count; e++) {
         double value = a->values[e];

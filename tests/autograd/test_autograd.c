@@ -123,12 +123,12 @@ static double loss_at(const program *p, weft_mesh *mesh, double values[][MAX_ELE
 {
     weft_tensor *x[MAX_INPUTS];
     double loss = 0;
-    weft_scope_open();
+    weft_scope_begin();
     for (int k = 0; k < p->num_inputs; k++) {
         x[k] = weft_distribute(WEFT_F64, p->inputs[k].ndim, p->inputs[k].shape, values[k], mesh, NULL);
     }
     weft_tensor_item(p->loss(x), &loss);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
     return loss;
 }
@@ -184,7 +184,7 @@ static void check_program(const program *p, int tries)
     differences(p, weft_mesh_create(1, &line, NULL), expected);
     prng random = { 5 };
     for (int n = 0; n < tries; n++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = random_mesh(&random, weft_world_size());
         weft_tensor *x[MAX_INPUTS], *gradients[MAX_INPUTS];
         place_inputs(&random, p, mesh, x);
@@ -205,7 +205,7 @@ static void check_program(const program *p, int tries)
             assert_memory_equal(weft_tensor_placements(gradient), weft_tensor_placements(x[k]),
                                 (size_t)weft_mesh_ndim(mesh) * sizeof(weft_placement));
         }
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -224,7 +224,7 @@ static void test_e1_programs(void **state)
 static void test_e2_gradient_layouts(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_placement rows = weft_shard(0);
     weft_tensor *w = leaf_of(line(), NULL, 3);
     weft_tensor *x = weft_ones(WEFT_F64, 2, (int64_t[]){ 6, 3 }, line(), &rows);
@@ -247,7 +247,7 @@ static void test_e2_gradient_layouts(void **state)
     assert_int_equal(weft_tensor_placements(gradient)[0].kind, WEFT_REPLICATE);
     assert_all(gradient, 1);
     (void)sum;
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -258,7 +258,7 @@ static void test_regather(void **state)
     weft_placement rows = weft_shard(0);
     double expected[2][MAX_ELEMENTS];
     for (int again = 0; again < 2; again++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *w = leaf_of(line(), &rows, 5);
         weft_tensor *x = leaf_of(line(), NULL, 3);
         weft_set_regather(w, again);
@@ -267,7 +267,7 @@ static void test_regather(void **state)
         assert_int_equal(weft_backward(weft_sum(y, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
         weft_to_host(weft_grad(w), expected[again], sizeof(expected[again]));
         assert_int_equal(weft_tensor_placements(weft_grad(w))[0].kind, WEFT_SHARD);
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
     assert_memory_equal(expected[0], expected[1], 15 * sizeof(double));
@@ -279,7 +279,7 @@ static void test_second_derivatives(void **state)
 {
     (void)state;
     for (int layout = 0; layout < 2; layout++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_placement rows = weft_shard(0);
         weft_tensor *a = leaf_of(line(), layout == 0 ? NULL : &rows, 4);
         weft_tensor *loss = weft_sum(weft_mul(weft_exp(weft_scale(a, 2)), a), WEFT_ALL_DIMS, false);
@@ -294,7 +294,7 @@ static void test_second_derivatives(void **state)
         assert_int_equal(weft_gradients(1, &sum, NULL, 1, &a, false, &third), WEFT_OK);
         assert_all(third, 320 * exp(4)); /* 2 * second * (8a + 12) exp(2a) */
         assert_false(weft_requires_grad(third));
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -302,7 +302,7 @@ static void test_second_derivatives(void **state)
 static void test_of_values_on_the_way(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf_of(line(), NULL, 2), *unused = leaf_of(line(), NULL, 2);
     weft_tensor *b = weft_scale(a, 3), *c = weft_mul(b, b);
     weft_tensor *ones = weft_ones_like(c), *inputs[] = { b, a, b, unused }, *gradients[4];
@@ -314,7 +314,7 @@ static void test_of_values_on_the_way(void **state)
     assert_null(gradients[3]);
     assert_null(weft_grad(a));
     assert_no_error();
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* Gradients of many slices are added to parts of one tensor. */
@@ -323,7 +323,7 @@ static void test_many_slices(void **state)
     (void)state;
     enum { SLICES = 64 };
     for (int dim = -1; dim < 2; dim++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_placement placement = dim < 0 ? weft_replicate() : weft_shard(dim);
         weft_tensor *a = weft_ones(WEFT_F64, 2, (int64_t[]){ SLICES, 6 }, line(), &placement), *parts[SLICES + 2];
         weft_set_requires_grad(a, true);
@@ -343,7 +343,7 @@ static void test_many_slices(void **state)
                 assert_float_equal(values[i][j], expected, 1e-12);
             }
         }
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -352,7 +352,7 @@ static void test_many_slices(void **state)
 static void test_slices_beside_products(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_placement rows = weft_shard(0);
     weft_tensor *b = leaf_of(line(), NULL, 6), *x = weft_ones(WEFT_F64, 2, (int64_t[]){ 5, 6 }, line(), &rows);
     weft_tensor *scaled = weft_scale(b, 1), *part = weft_sum(weft_slice(scaled, 0, 1, 4, 1), WEFT_ALL_DIMS, false);
@@ -363,7 +363,7 @@ static void test_slices_beside_products(void **state)
     for (int i = 0; i < 6; i++) {
         assert_float_equal(values[i][0], i >= 1 && i < 4 ? 6 : 5, 1e-12);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -371,14 +371,14 @@ static void test_slices_beside_products(void **state)
 static void test_results_are_new(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf_of(line(), NULL, 2), *b = leaf_of(line(), NULL, 2), *inputs[] = { a, b }, *gradients[2];
     weft_tensor *y = weft_add(a, b), *given = weft_ones_like(y);
     assert_int_equal(weft_gradients(1, &y, &given, 2, inputs, false, gradients), WEFT_OK);
     weft_scale_inplace(gradients[0], 3);
     assert_all(gradients[1], 1);
     assert_all(given, 1);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -386,7 +386,7 @@ static void test_results_are_new(void **state)
 static void test_regather_after_a_change(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_placement rows = weft_shard(0);
     weft_tensor *w = leaf_of(line(), &rows, 3), *x = leaf_of(line(), NULL, 2);
     weft_set_regather(w, true);
@@ -396,7 +396,7 @@ static void test_regather_after_a_change(void **state)
     weft_no_grad_end();
     assert_int_equal(weft_backward(weft_sum(weft_matmul(x, whole), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_all(weft_grad(x), 15);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -404,14 +404,14 @@ static void test_regather_after_a_change(void **state)
 static void test_long_chains(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf_of(line(), NULL, 1), *x = a;
     for (int i = 0; i < 20000; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         x = weft_scope_keep(weft_add_scalar(x, 1));
-        weft_scope_close();
+        weft_scope_end();
     }
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
     assert_no_error();
 }

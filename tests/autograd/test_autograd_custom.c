@@ -71,12 +71,12 @@ static weft_tensor *leaf(int dim)
 
 static void gradient_of(weft_tensor *(*function)(weft_tensor *), int dim, double values[])
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf(dim), *y = function(weft_scale(a, 2)), *gradient;
     weft_tensor *loss = weft_sum(weft_mul(weft_exp(y), a), WEFT_ALL_DIMS, false);
     assert_int_equal(weft_gradients(1, &loss, NULL, 1, &a, false, &gradient), WEFT_OK);
     assert_int_equal(weft_to_host(gradient, values, ROWS * COLUMNS * sizeof(double)), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -115,7 +115,7 @@ static weft_status refuses(const weft_gradient_request *request, weft_tensor *gr
 static void test_errors_of_gradients(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_operation_description description = {
         .name = "refuses",
         .rule = "a[b]->a[b],a",
@@ -133,7 +133,7 @@ static void test_errors_of_gradients(void **state)
     operation = weft_operation_register(&description);
     assert_int_equal(weft_backward(weft_sum(normalised(a), WEFT_ALL_DIMS, false), NULL), WEFT_ERR_UNSUPPORTED);
     assert_error(WEFT_ERR_UNSUPPORTED, "without");
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

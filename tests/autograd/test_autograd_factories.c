@@ -115,7 +115,7 @@ static const maker makers[] = {
 static void check_leaves(const maker *m, weft_dtype type)
 {
     weft_random_state before;
-    weft_scope_open();
+    weft_scope_begin();
     weft_random_state_get(NULL, &before);
     weft_tensor *constant = m->make(type);
     weft_random_state_set(NULL, before);
@@ -141,7 +141,7 @@ static void check_leaves(const maker *m, weft_dtype type)
     weft_no_grad_begin();
     assert_true(weft_is_leaf(m->make(with_gradient(type))));
     weft_no_grad_end();
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     assert_no_error();
 }
@@ -162,7 +162,7 @@ static void test_other_types(void **state)
 {
     (void)state;
     const weft_dtype others[] = { WEFT_I64, WEFT_I32, WEFT_U8, WEFT_BOOL };
-    weft_scope_open();
+    weft_scope_begin();
     for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
         for (int t = 0; t < 4; t++) {
             char words[100];
@@ -198,7 +198,7 @@ static void test_other_types(void **state)
     for (int i = 0; i < weft_local_ranks(); i++) {
         weft_tensor_release(shards[i].tensor);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -218,7 +218,7 @@ static void check_memory(int64_t num_rows, weft_placement placement, const weft_
         memset(own[i], 0, sizeof(own[i]));
         locals[i] = own[i];
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *w = weft_distribute(WEFT_F64, 2, sizes, values, NULL, &whole);
     weft_tensor *x = weft_from_local(with_gradient(WEFT_F64), 2, sizes, locals, NULL, &placement, 0);
     if (wanted != NULL) {
@@ -238,7 +238,7 @@ static void check_memory(int64_t num_rows, weft_placement placement, const weft_
             assert_true(part[k] == (double)(row * COLUMNS + column + 1));
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     assert_no_error();
 }
@@ -282,18 +282,18 @@ static weft_status make_within(void *context, weft_tensor *const inputs[], const
 static void test_graphs(void **state)
 {
     (void)state;
-    weft_graph *graph = weft_graph_new("leaf", make_within, NULL, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("leaf", make_within, NULL, 1, 0, 1);
     assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
     for (int i = 1; i < 6; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = weft_full(WEFT_F64, i, 2, shape, NULL, &rows), *gradient;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &gradient), WEFT_OK);
         assert_all(gradient, 6 * i);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(info_of(graph).captures, 1);
     assert_true(info_of(graph).frozen);
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 

@@ -16,15 +16,15 @@ static void test_losses_that_share_values(void **state)
     (void)state;
     const weft_placement layouts[] = { weft_replicate(), weft_shard(0), weft_shard(1) };
     for (int l = 0; l < 3; l++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = leaf_of(line(), &layouts[l], 4), *h = weft_exp(weft_scale(weft_square(a), 0));
         weft_tensor *shared = weft_mul(weft_square(a), h);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *first = sum_all(weft_scale(shared, 3));
         const weft_backward_options retain = { .retain = true };
         assert_int_equal(weft_backward(first, &retain), WEFT_OK);
         assert_int_equal(weft_backward(first, &retain), WEFT_OK);
-        weft_scope_close();
+        weft_scope_end();
         assert_all(weft_grad(a), 12);
         weft_tensor *second = sum_all(shared);
         assert_int_equal(weft_backward(second, NULL), WEFT_OK);
@@ -33,7 +33,7 @@ static void test_losses_that_share_values(void **state)
         assert_int_equal(weft_backward(sum_all(weft_square(shared)), NULL), WEFT_ERR_STATE);
         assert_error(WEFT_ERR_STATE, "released by a former backward pass");
         assert_all(weft_grad(a), 14);
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -42,22 +42,22 @@ static void test_losses_that_share_values(void **state)
 static void test_losses_that_are_released(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf_of(line(), NULL, 4), *h = weft_tanh(weft_scale(a, 0));
     weft_wait();
     size_t live = weft_runtime.handles.tensors.num_objects;
     int64_t bytes = (int64_t)weft_pool_bytes_in_use(weft_runtime.pool);
     for (int i = 0; i < 50; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         sum_all(weft_softmax(weft_exp(h), 1));
-        weft_scope_close();
+        weft_scope_end();
         weft_wait();
         assert_int_equal(weft_runtime.handles.tensors.num_objects, live);
         assert_int_equal(weft_pool_bytes_in_use(weft_runtime.pool), bytes);
     }
     assert_int_equal(weft_backward(sum_all(weft_scale(h, 2)), NULL), WEFT_OK);
     assert_all(weft_grad(a), 0);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -107,7 +107,7 @@ static void check_form(form f, int num_outputs)
 {
     static const double by_x[NUM_FORMS] = { 1, 0, 1, 1, 0, 2 };
     weft_placement rows = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf_of(line(), &rows, 4), *leaf = leaf_of(line(), &rows, 4), *in[] = { weft_scale(a, 1) }, *out[2];
     segment s = { f, leaf };
     assert_int_equal(weft_recompute(run, &s, sizeof(s), 1, in, num_outputs, out), WEFT_OK);
@@ -115,7 +115,7 @@ static void check_form(form f, int num_outputs)
     assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     assert_all(weft_grad(a), by_x[f]);
     assert_all(weft_grad(leaf), f == LEAF_ITSELF);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -138,7 +138,7 @@ static void test_second_through_layouts_and_types(void **state)
     for (int from = 0; from < 3; from++) {
         for (int to = 0; to < 3; to++) {
             for (int cast = 0; cast < 2; cast++) {
-                weft_scope_open();
+                weft_scope_begin();
                 weft_tensor *a = leaf_of(line(), &layouts[from], 4), *first, *second;
                 weft_tensor *moved = weft_redistribute(weft_square(a), NULL, &layouts[to]);
                 moved = cast ? weft_to_type(weft_to_type(moved, WEFT_F32), WEFT_F64) : moved;
@@ -150,7 +150,7 @@ static void test_second_through_layouts_and_types(void **state)
                 assert_all(second, 12);
                 assert_int_equal(weft_backward(sum_all(second), NULL), WEFT_OK);
                 assert_all(weft_grad(a), 24);
-                weft_scope_close();
+                weft_scope_end();
                 assert_no_error();
             }
         }

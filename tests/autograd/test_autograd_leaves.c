@@ -9,7 +9,7 @@ enum { RANKS = 4 };
 static void test_e5_leaves(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_placement rows = weft_shard(0);
     weft_tensor *a = leaf_of(line(), &rows, 5), *b = leaf_of(line(), NULL, 5);
     weft_tensor *whole = weft_zeros(WEFT_I64, 1, (int64_t[]){ 3 }, line(), NULL);
@@ -50,14 +50,14 @@ static void test_e5_leaves(void **state)
     /* A constant again. */
     assert_int_equal(weft_set_requires_grad(a, false), WEFT_OK);
     assert_false(weft_requires_grad(a) || weft_requires_grad(weft_exp(a)));
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
 static void test_refusals(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf_of(line(), NULL, 4), *constant = weft_ones_like(a);
     assert_int_equal(weft_backward(constant, NULL), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_backward: loss requires no gradient");
@@ -96,7 +96,7 @@ static void test_refusals(void **state)
         weft_backward(b, &(weft_backward_options){ .output_gradient = weft_to_type(constant, WEFT_F32) }),
         WEFT_ERR_DTYPE);
     assert_error(WEFT_ERR_DTYPE, "output_gradient");
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -107,7 +107,7 @@ static void test_borrowed_memory(void **state)
     enum { COUNT = 12 };
     static double memory[RANKS][COUNT];
     void *locals[RANKS];
-    weft_scope_open();
+    weft_scope_begin();
     for (int r = 0; r < weft_local_ranks(); r++) {
         locals[r] = memory[r];
         for (int i = 0; i < COUNT; i++) {
@@ -136,7 +136,7 @@ static void test_borrowed_memory(void **state)
     assert_all(weft_grad(b), 4);
     assert_all(c, 4);
     weft_wait();
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
     assert_no_error();
 }
@@ -164,7 +164,7 @@ static weft_status note(weft_tensor *leaf, weft_tensor *gradient, void *context)
 static void test_hooks(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     order o = { .answer = WEFT_OK };
     weft_tensor *a = leaf_of(line(), NULL, 2), *b = leaf_of(line(), NULL, 2), *c = leaf_of(line(), NULL, 2);
     weft_tensor *leaves[] = { a, b, c };
@@ -184,7 +184,7 @@ static void test_hooks(void **state)
     assert_int_equal(weft_backward(weft_sum(weft_mul(a, b), WEFT_ALL_DIMS, false), NULL), WEFT_ERR_IO);
     assert_error(WEFT_ERR_IO, "hook");
     assert_int_equal(o.calls, 1);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -206,7 +206,7 @@ static const void *memory_of(weft_tensor *tensor)
 static void test_steps_in_hooks_copy_nothing(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_ones(WEFT_F64, 2, (int64_t[]){ 8, 8 }, line(), NULL), *w[3], *moments[3][2];
     const void *memory[3][3];
     for (int i = 0; i < 3; i++) {
@@ -220,21 +220,21 @@ static void test_steps_in_hooks_copy_nothing(void **state)
         memory[i][2] = memory_of(moments[i][1]);
     }
     for (int n = 0; n < 3; n++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *h = x;
         for (int i = 0; i < 3; i++) {
             h = weft_tanh(weft_matmul(h, weft_mul(w[i], w[i])));
         }
         assert_int_equal(weft_backward(weft_sum(h, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
         assert_int_equal(weft_zero_grad(3, w), WEFT_OK);
-        weft_scope_close();
+        weft_scope_end();
         for (int i = 0; i < 3; i++) {
             assert_ptr_equal(memory_of(w[i]), memory[i][0]);
             assert_ptr_equal(memory_of(moments[i][0]), memory[i][1]);
             assert_ptr_equal(memory_of(moments[i][1]), memory[i][2]);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

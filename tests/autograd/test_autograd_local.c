@@ -96,14 +96,14 @@ static void test_e2_local_regions(void **state)
     for (int n = 0; n < 6; n++) {
         int dim = n % 3 - 1;
         for (int in_region = 0; in_region < 2; in_region++) {
-            weft_scope_open();
+            weft_scope_begin();
             weft_tensor *x = numbers(2, dim, 1), *w = numbers(1, -1, 2);
             assert_int_equal(weft_backward(loss_of(x, w, in_region, n < 3), NULL), WEFT_OK);
             weft_to_host(weft_grad(x), of_x[in_region], sizeof(of_x[0]));
             weft_to_host(weft_grad(w), of_w[in_region], sizeof(of_w[0]));
             assert_shards(weft_grad(w), NULL, NULL, "w");
             assert_no_error();
-            weft_scope_close();
+            weft_scope_end();
         }
         for (int i = 0; i < ROWS * COLUMNS; i++) {
             assert_true(of_x[0][i] == of_x[1][i]); /* 0 and -0 are equal */
@@ -116,7 +116,7 @@ static void test_e2_local_regions(void **state)
 static void test_regions_without_gradient(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbers(2, 0, 1), *w = numbers(1, -1, 2), *outputs[2], *fake[2];
     assert_int_equal(call_region(x, w, NULL, outputs), WEFT_OK);
     assert_int_equal(weft_backward(weft_sum(outputs[0], WEFT_ALL_DIMS, false), NULL), WEFT_ERR_UNSUPPORTED);
@@ -133,7 +133,7 @@ static void test_regions_without_gradient(void **state)
     assert_int_equal(weft_backward(weft_sum(fake[1], 0, false), NULL), WEFT_OK);
     assert_true(weft_tensor_is_fake(weft_grad(no_data)));
     assert_memory_equal(weft_tensor_shape(weft_grad(no_data)), shape, sizeof(shape));
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -153,7 +153,7 @@ static void expect_right(int step, float expected[LEAVES][ELEMENTS], int64_t num
 static bool fail_at(int step, int64_t number, float expected[LEAVES][ELEMENTS], const held *before)
 {
     int64_t earlier = failed;
-    weft_scope_open();
+    weft_scope_begin();
     countdown = number;
     weft_status status = steps[step]();
     countdown = 0;
@@ -166,7 +166,7 @@ static bool fail_at(int step, int64_t number, float expected[LEAVES][ELEMENTS], 
         }
         weft_clear_error();
     }
-    weft_scope_close();
+    weft_scope_end();
     held now = in_use();
     if (now.tensors != before->tensors || now.bytes != before->bytes) {
         fail_msg("%s, allocation %d: %d tensors and %d bytes are left", names[step], (int)number,
@@ -177,12 +177,12 @@ static bool fail_at(int step, int64_t number, float expected[LEAVES][ELEMENTS], 
 
 static void run_step(int step, float values[LEAVES][ELEMENTS])
 {
-    weft_scope_open();
+    weft_scope_begin();
     if (steps[step]() != WEFT_OK) {
         fail_msg("%s: %s", names[step], weft_last_error());
     }
     read_gradients(values);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void make_leaves(void)

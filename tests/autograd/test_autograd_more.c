@@ -78,7 +78,7 @@ static void assert_all(weft_tensor *tensor, double expected)
 static void test_two_meshes(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     int last = weft_world_size() - 1;
     weft_mesh *one = weft_mesh_of_ranks(1, (int64_t[]){ 1 }, &last, NULL), *all = line();
     weft_tensor *a = as_leaf(counted(5, one, NULL)), *b = as_leaf(counted(5, all, &rows));
@@ -90,14 +90,14 @@ static void test_two_meshes(void **state)
     assert_values(weft_grad(b), 5, (double[]){ 4, 8, 12, 16, 20 });
     assert_values(weft_grad(scale), 1, (double[]){ 220 });
     assert_true(weft_tensor_mesh(weft_grad(a)) == one && weft_tensor_mesh(weft_grad(b)) == all);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
 static void test_empty(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     /* Nothing at all; a loss is 0. */
     weft_tensor *none = as_leaf(weft_zeros(WEFT_F64, 2, (int64_t[]){ 0, 3 }, line(), &rows));
     weft_tensor *w = as_leaf(weft_ones(WEFT_F64, 2, (int64_t[]){ 3, 2 }, line(), &rows));
@@ -117,7 +117,7 @@ static void test_empty(void **state)
     assert_int_equal(weft_backward(weft_mul(number, number), NULL), WEFT_OK);
     assert_all(weft_grad(number), 6);
     assert_int_equal(weft_tensor_ndim(weft_grad(number)), 0);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -126,7 +126,7 @@ static void test_empty(void **state)
 static void test_integers_end_gradients(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = as_leaf(counted(4, line(), &rows));
     weft_tensor *whole = weft_to_type(a, WEFT_I32), *back = weft_to_type(whole, WEFT_F64);
     assert_false(weft_requires_grad(whole) || weft_requires_grad(back) || weft_requires_grad(weft_gt(a, back)));
@@ -146,7 +146,7 @@ static void test_integers_end_gradients(void **state)
     /* To the same type: the leaf itself. */
     weft_tensor *same = weft_to_type(a, WEFT_F64);
     assert_true(weft_is_leaf(a) && weft_is_leaf(same));
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -154,7 +154,7 @@ static void test_integers_end_gradients(void **state)
 static void test_where(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     const double bad[] = { (double)NAN, 1, (double)INFINITY, 2 };
     weft_tensor *a = as_leaf(counted(4, line(), &rows));
     weft_tensor *b = as_leaf(values_of(1, (int64_t[]){ 4 }, bad, line(), NULL));
@@ -162,7 +162,7 @@ static void test_where(void **state)
     backward_of(weft_where(taken, weft_mul(a, a), b));
     assert_values(weft_grad(a), 4, (double[]){ 2, 4, 6, 0 });
     assert_values(weft_grad(b), 4, (double[]){ 0, 0, 0, 1 });
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -170,7 +170,7 @@ static void test_same_tensor_twice(void **state)
 {
     (void)state;
     for (int layout = 0; layout < 2; layout++) {
-        weft_scope_open();
+        weft_scope_begin();
         const weft_placement *placements = layout == 0 ? NULL : &rows;
         weft_tensor *a = as_leaf(counted(4, line(), placements));
         backward_of(weft_mul(a, a));
@@ -186,7 +186,7 @@ static void test_same_tensor_twice(void **state)
         weft_tensor *m = as_leaf(values_of(2, (int64_t[]){ 3, 3 }, values, line(), placements));
         backward_of(weft_matmul(m, m));
         assert_values(weft_grad(m), 9, (double[]){ 18, 27, 36, 21, 30, 39, 24, 33, 42 });
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -196,7 +196,7 @@ static void test_same_tensor_twice(void **state)
 static void test_in_place_on_others(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = as_leaf(weft_ones(WEFT_F64, 1, (int64_t[]){ 6 }, line(), &rows));
     weft_tensor *y = weft_exp(a), *c = weft_ones(WEFT_F64, 1, (int64_t[]){ 6 }, line(), NULL);
     weft_mul_inplace(c, y); /* e^a: a constant becomes a value */
@@ -215,7 +215,7 @@ static void test_in_place_on_others(void **state)
     weft_fill_inplace(kept, 3);
     assert_int_equal(weft_backward(total(kept), NULL), WEFT_ERR_STATE);
     weft_clear_error();
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -226,7 +226,7 @@ static void test_dropout(void **state)
 {
     (void)state;
     for (int layout = 0; layout < 2; layout++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = as_leaf(weft_ones(WEFT_F64, 1, (int64_t[]){ 40 }, line(), layout == 0 ? NULL : &rows));
         weft_tensor *y = weft_dropout(a, 0.5, true, NULL), *loss = total(y);
         double expected[MAX_ELEMENTS];
@@ -244,7 +244,7 @@ static void test_dropout(void **state)
         backward_of(scaled);
         assert_values(weft_grad(a), 40, expected);
         assert_false(weft_requires_grad(noise));
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -265,7 +265,7 @@ static void test_partial_leaves(void **state)
     (void)state;
     static const weft_reduce_op ops[] = { WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_MIN };
     for (int i = 0; i < 4; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_placement partial = weft_partial(ops[i]);
         weft_tensor *a = as_leaf(make_of_shards(WEFT_F64, 1, (int64_t[]){ 4 }, line(), &partial, write_ones, NULL));
         double n = ops[i] == WEFT_SUM ? weft_world_size() : 1;
@@ -275,7 +275,7 @@ static void test_partial_leaves(void **state)
         weft_zero_grad(1, &a);
         backward_of(weft_redistribute(weft_scale(a, 3), NULL, &rows));
         assert_all(weft_grad(a), 3);
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -285,7 +285,7 @@ static void test_partial_leaves(void **state)
 static void test_acquired(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = as_leaf(counted(8, line(), &rows)), *y = weft_mul(a, a);
     assert_null(weft_local_acquire(y, 0, WEFT_WRITE));
     assert_error(WEFT_ERR_STATE, "tensor was computed from leaves");
@@ -313,7 +313,7 @@ static void test_acquired(void **state)
     assert_non_null(weft_local_acquire(free_again, 0, WEFT_WRITE));
     weft_no_grad_end();
     weft_local_release(free_again, 0);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -326,7 +326,7 @@ static void test_strict_region(void **state)
     if (weft_world_size() == 1) {
         skip();
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *w = as_leaf(weft_ones(WEFT_F64, 2, (int64_t[]){ 3, 2 }, line(), NULL));
     weft_tensor *x = weft_ones(WEFT_F64, 2, (int64_t[]){ 8, 3 }, line(), &rows);
     weft_region_begin("strict", WEFT_REGION_STRICT);
@@ -335,7 +335,7 @@ static void test_strict_region(void **state)
     assert_int_equal(weft_backward(loss, NULL), WEFT_OK); /* a leaf's gradient is reduced by the tape, which says so */
     weft_region_end();
     assert_all(weft_grad(w), 8);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -344,7 +344,7 @@ static void test_strict_region(void **state)
 static void test_without_data(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *w = as_leaf(weft_fake(WEFT_F32, 2, (int64_t[]){ 3000, 2000 }, line(), &rows));
     weft_tensor *x = as_leaf(weft_fake(WEFT_F32, 2, (int64_t[]){ 10, 3000 }, line(), NULL));
     weft_tensor *targets = weft_fake(WEFT_I64, 1, (int64_t[]){ 10 }, line(), NULL);
@@ -360,7 +360,7 @@ static void test_without_data(void **state)
     assert_int_equal(weft_tensor_dtype(weft_grad(x)), WEFT_F32);
     assert_int_equal(weft_backward(loss, NULL), WEFT_ERR_STATE);
     weft_clear_error();
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -99,10 +99,10 @@ static void find_matrix(const form *from, const form *via, const form *to)
     for (int64_t i = 0; i < count_of(from); i++) {
         double unit[SIZE] = { 0 }, column[SIZE];
         unit[i] = 1;
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *output = through(of_values(from, unit), via, to);
         assert_int_equal(weft_to_host(output, column, sizeof(column)), WEFT_OK);
-        weft_scope_close();
+        weft_scope_end();
         for (int64_t o = 0; o < count_of(to); o++) {
             matrix[o][i] = column[o];
         }
@@ -164,7 +164,7 @@ static void assert_values(weft_tensor *tensor, const double expected[], const ch
 static void check_first(const form *from, const form *via, const form *to)
 {
     double w[SIZE], expected[SIZE];
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf_in(from, 1), *y = through(a, via, to);
     assert_true(weft_requires_grad(y) && !weft_is_leaf(y));
     form whole = *to;
@@ -177,7 +177,7 @@ static void check_first(const form *from, const form *via, const form *to)
     }
     apply_transposed(from, to, w, expected);
     assert_values(weft_grad(a), expected, "gradient");
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -186,7 +186,7 @@ static void check_first(const form *from, const form *via, const form *to)
 static void check_second(const form *from, const form *via, const form *to)
 {
     double x[SIZE], v[SIZE], square[SIZE], product[SIZE], y[SIZE], first[SIZE], z[SIZE];
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf_in(from, 1), *by_v = of_numbers(from, 2), *gradient, *second;
     weft_tensor *loss = sum_all(weft_square(weft_redistribute(through(weft_square(a), via, to), NULL, NULL)));
     assert_int_equal(weft_gradients(1, &loss, NULL, 1, &a, true, &gradient), WEFT_OK);
@@ -208,7 +208,7 @@ static void check_second(const form *from, const form *via, const form *to)
     loss = sum_all(weft_mul(gradient, by_v));
     assert_int_equal(weft_gradients(1, &loss, NULL, 1, &a, false, &second), WEFT_OK);
     assert_values(second, z, "second");
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -349,7 +349,7 @@ static void test_flag(void **state)
     const form f = even_form(line(), weft_shard(0), weft_replicate());
     weft_tensor_shard shards[MOST_RANKS];
     weft_tensor_layout layout;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *constant = of_numbers(&f, 1), *a = leaf_in(&f, 1), *h = weft_square(a);
     assert_false(weft_requires_grad(rebuilt(constant, false)) || weft_requires_grad(rebuilt(a, false)) ||
                  weft_requires_grad(rebuilt(h, false)));
@@ -377,7 +377,7 @@ static void test_flag(void **state)
     for (int i = 0; i < weft_local_ranks(); i++) {
         assert_int_equal(weft_tensor_release(shards[i].tensor), WEFT_OK);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -392,7 +392,7 @@ static void test_placements(void **state)
         const weft_placement wanted = placement(n / 3);
         double w[SIZE], expected[SIZE];
         find_matrix(&from, NULL, &to);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = leaf_in(&from, 1), *h = weft_scale(a, 1), *y = as(h, &to), *gradients[2];
         assert_int_equal(weft_set_grad_placements(h, &wanted), WEFT_OK);
         assert_int_equal(weft_set_grad_placements(y, &wanted), WEFT_OK);
@@ -411,7 +411,7 @@ static void test_placements(void **state)
         assert_values(gradients[0], expected, "by h");
         assert_values(gradients[1], w, "by y");
         assert_values(weft_grad(a), expected, "leaf");
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -434,7 +434,7 @@ static void test_segments(void **state)
     (void)state;
     const form from = even_form(line(), weft_replicate(), weft_replicate());
     double expected[SIZE];
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf_in(&from, 1), *in[] = { weft_scale(a, 1) }, *out;
     assert_int_equal(weft_recompute(copies, NULL, 0, 1, in, 1, &out), WEFT_OK);
     assert_int_equal(weft_backward(sum_all(out), NULL), WEFT_OK);
@@ -442,7 +442,7 @@ static void test_segments(void **state)
         expected[i] = weft_world_size() * 4 * number(i, 1) * number(i, 1) * number(i, 1);
     }
     assert_values(weft_grad(a), expected, "segment");
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -460,12 +460,12 @@ static void test_graphs(void **state)
 {
     (void)state;
     const form from = even_form(line(), weft_replicate(), weft_replicate());
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf_in(&from, 1);
-    weft_graph *graph = weft_graph_new("parts", step, a, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("parts", step, a, 1, 0, 1);
     for (int i = 1; i < 5; i++) {
         double expected[SIZE];
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = weft_full(WEFT_F64, i, 2, from.shape, from.mesh, NULL), *gradient;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &gradient), WEFT_OK);
         for (int64_t k = 0; k < SIZE; k++) {
@@ -473,12 +473,12 @@ static void test_graphs(void **state)
                 weft_world_size() * 4 * number(k, 1) * number(k, 1) * number(k, 1) * (double)(i * i * i * i);
         }
         assert_values(gradient, expected, "graph");
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(info_of(graph).captures, 1);
     assert_int_equal(info_of(graph).replays, 3);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -500,7 +500,7 @@ static void test_refusals(void **state)
                addends = even_form(line(), weft_partial(WEFT_SUM), weft_replicate()),
                greatest = even_form(line(), weft_partial(WEFT_MAX), weft_replicate()),
                other = even_form(grid, weft_replicate(), weft_replicate());
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = leaf_in(&whole, 1);
     refuses(a, as(as(a, &addends), &whole),
             "the shards are addends of a Partial tensor, and are used as values");
@@ -528,7 +528,7 @@ static void test_refusals(void **state)
             weft_tensor_release(of_b[i].tensor);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -536,7 +536,7 @@ static void test_refusals(void **state)
 static void test_unlike_empty_parts(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *other = weft_ones(WEFT_F64 | WEFT_WITH_GRAD, 1, (int64_t[]){ 7 }, line(), NULL);
     const weft_tensor_layout empty = {
         .dtype = WEFT_F64, .ndim = 2, .shape = { 0, 3 }, .mesh = line(), .placements = { weft_shard(0) }, .requires_grad = true
@@ -546,7 +546,7 @@ static void test_unlike_empty_parts(void **state)
         shards[i] = (weft_tensor_shard){ other, i };
     }
     refuses(other, weft_tensor_unflatten(shards, &empty, sizeof(empty)), "the shards are not those of one tensor, each in its place");
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -84,7 +84,7 @@ static weft_tensor *watched(weft_tensor *a)
 /* sum (x^2 in another layout)^2: 4 x^3, and 12 x^2. */
 static void check_flow(int64_t rows, int from, int to, int wanted)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = counted(rows, &layouts[from]), *of_full, *first, *second;
     weft_tensor *full = weft_redistribute(weft_square(a), NULL, &layouts[to]), *h = watched(full);
     assert_int_equal(weft_set_grad_placements(h, &layouts[wanted]), WEFT_OK);
@@ -103,7 +103,7 @@ static void check_flow(int64_t rows, int from, int to, int wanted)
     loss = sum_all(first);
     assert_int_equal(weft_gradients(1, &loss, NULL, 1, &a, false, &second), WEFT_OK);
     assert_powers(second, 12, 2);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -122,7 +122,7 @@ static void test_leaves(void **state)
 {
     (void)state;
     for (int n = 0; n < LAYOUTS * LAYOUTS; n++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = counted(5, &layouts[n % 3]), *gradient, *loss;
         assert_int_equal(weft_set_grad_placements(a, &layouts[n / 3]), WEFT_OK);
         loss = sum_all(weft_square(a));
@@ -135,7 +135,7 @@ static void test_leaves(void **state)
         assert_int_equal(weft_set_grad_placements(a, NULL), WEFT_OK);
         assert_int_equal(weft_backward(sum_all(weft_square(a)), NULL), WEFT_OK);
         assert_true(is_placed(weft_grad(a), &layouts[n % 3]));
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -145,7 +145,7 @@ static void test_sums(void **state)
 {
     (void)state;
     for (int n = 0; n < LAYOUTS * LAYOUTS; n++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = counted(5, &layouts[n % 3]), *h = weft_square(a), *one = counted(3, &layouts[1]);
         assert_int_equal(weft_set_grad_placements(h, &layouts[n / 3]), WEFT_OK);
         expected_placement = &layouts[n / 3];
@@ -156,7 +156,7 @@ static void test_sums(void **state)
                      sum_all(weft_add(h, weft_scale(weft_redistribute(h, NULL, &layouts[1]), 2))));
         assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
         assert_powers(weft_grad(a), 6, 1);
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -178,7 +178,7 @@ static void test_segments(void **state)
 {
     (void)state;
     for (int n = 0; n < LAYOUTS * LAYOUTS; n++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_placement wanted = layouts[n / 3];
         weft_tensor *a = counted(5, &layouts[n % 3]), *in[] = { weft_scale(a, 1) }, *out;
         expected_placement = &wanted;
@@ -187,7 +187,7 @@ static void test_segments(void **state)
         assert_int_equal(weft_backward(sum_all(out), NULL), WEFT_OK);
         assert_int_equal(seen, 1);
         assert_powers(weft_grad(a), 4, 3);
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -216,24 +216,24 @@ static void test_graphs(void **state)
 {
     (void)state;
     for (int n = 0; n < LAYOUTS * LAYOUTS; n++) {
-        weft_scope_open();
+        weft_scope_begin();
         step s = { .leaf = counted(5, &layouts[n % 3]), .wanted = n / 3 };
-        weft_graph *graph = weft_graph_new("placements", take_step, &s, 1, 0, 2);
+        weft_graph *graph = weft_graph_create("placements", take_step, &s, 1, 0, 2);
         assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
         for (int i = 0; i < 6; i++) {
-            weft_scope_open();
+            weft_scope_begin();
             weft_tensor *x = weft_full(WEFT_F64, 1 + i, 2, (int64_t[]){ 5, 3 }, line(), &layouts[n % 3]),
                         *outputs[2];
             assert_int_equal(weft_graph_call(graph, &x, NULL, outputs), WEFT_OK);
             assert_true(is_placed(outputs[0], &layouts[s.wanted]));
             assert_powers(outputs[0], 2 * (1 + i), 1);
             assert_powers(outputs[1], 2 * (1 + i) * (1 + i), 1);
-            weft_scope_close();
+            weft_scope_end();
         }
         assert_true(info_of(graph).frozen);
         assert_true(s.calls < 6);
-        weft_graph_free(graph);
-        weft_scope_close();
+        weft_graph_destroy(graph);
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -251,17 +251,17 @@ static weft_status set_outside(void *context, weft_tensor *const inputs[], const
 static void test_graphs_that_set_others(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = counted(5, &layouts[0]), *x = weft_ones_like(a), *output;
     step s = { .leaf = weft_square(a), .wanted = 1 };
-    weft_graph *graph = weft_graph_new("outside", set_outside, &s, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("outside", set_outside, &s, 1, 0, 1);
     assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
     assert_int_equal(weft_graph_call(graph, &x, NULL, &output), WEFT_OK);
     s.wanted = 2;
     assert_int_equal(weft_graph_call(graph, &x, NULL, &output), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "cannot be frozen: weft_set_grad_placements inside is no call of the graph");
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -271,7 +271,7 @@ static void test_gradients_of_sums_move_nothing(void **state)
     (void)state;
     static const weft_cut_kind cuts[] = { WEFT_CUT_BALANCED, WEFT_CUT_CYCLIC, WEFT_CUT_ZIGZAG };
     for (int l = 0; l < 3; l++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_placement placement = { .kind = WEFT_SHARD, .cut = cuts[l], .block = 1 };
         weft_tensor *a = counted(5, &placement), *all = sum_all(a), *mean = weft_mean(a, 1, false), *nansum = weft_nansum(a, 1, true);
         weft_tensor *loss = weft_add(all, weft_add(sum_all(mean), sum_all(nansum)));
@@ -281,7 +281,7 @@ static void test_gradients_of_sums_move_nothing(void **state)
         assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
         bool equals_chunks = weft_tensor_placements(a)[0].cut == WEFT_CUT_CHUNKS; /* on three ranks balanced rows do */
         assert_true(equals_chunks || after.bytes_moved == before.bytes_moved);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -291,7 +291,7 @@ static void test_gradients_of_sums_move_nothing(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = counted(5, &layouts[1]), *h = weft_square(a), *constant = weft_ones_like(a);
     const weft_placement addends = weft_partial(WEFT_SUM), beyond = weft_shard(2);
     assert_int_equal(weft_set_grad_placements(h, &addends), WEFT_ERR_LAYOUT);
@@ -312,7 +312,7 @@ static void test_refusals(void **state)
     assert_error(WEFT_ERR_STATE, "weft_zero_grad() drops it");
     assert_int_equal(weft_set_grad_placements(a, &layouts[1]), WEFT_OK);
     assert_powers(weft_grad(a), 2, 1);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -73,7 +73,7 @@ typedef enum way { PLAIN, RECOMPUTED, PLAIN_TWICE, NESTED } way;
 static void train(way how, int dim, outcome *result)
 {
     weft_random_seed(7);
-    weft_scope_open();
+    weft_scope_begin();
     result->runs = 0;
     weft_tensor *x = leaf(WEFT_F64, ROWS, COLUMNS, dim, 0), *weight = leaf(WEFT_F64, COLUMNS, COLUMNS, -1, 1);
     weft_tensor *base = leaf(WEFT_F64, 1, COLUMNS, -1, 2), *outputs[2], *middle[2];
@@ -96,7 +96,7 @@ static void train(way how, int dim, outcome *result)
     values_of(weft_grad(x), result->x);
     values_of(weft_grad(weight), result->weight);
     values_of(weft_grad(base), result->base);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -145,7 +145,7 @@ static void test_segments_in_a_chain(void **state)
     weft_random_state_create("dropout", 3);
     for (int n = 0; n < 2; n++) {
         weft_random_state_set("dropout", (weft_random_state){ 3, 0 });
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *leaf_x = leaf(WEFT_F64, ROWS, COLUMNS, 0, 0), *x = leaf_x;
         for (int i = 0; i < 3; i++) {
             assert_int_equal(n == 0 ? add_named(NULL, 1, &x, 1, &x) : weft_recompute(add_named, NULL, 0, 1, &x, 1, &x),
@@ -156,7 +156,7 @@ static void test_segments_in_a_chain(void **state)
         weft_random_state now;
         weft_random_state_get("dropout", &now);
         assert_int_equal(now.offset, 3);
-        weft_scope_close();
+        weft_scope_end();
     }
     for (int i = 0; i < COUNT; i++) {
         assert_float_equal(plain[i], again[i], 1e-13);
@@ -177,7 +177,7 @@ static weft_status give_back(void *context, int num_inputs, weft_tensor *const i
 static void test_segments_that_compute_nothing(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = leaf(WEFT_F64, ROWS, COLUMNS, 0, 0), *constant = weft_ones_like(x), *y[2];
     assert_int_equal(weft_recompute(give_back, &constant, sizeof(constant), 1, &x, 2, y), WEFT_OK);
     assert_true(weft_is_leaf(x));
@@ -188,7 +188,7 @@ static void test_segments_that_compute_nothing(void **state)
     for (int i = 0; i < COUNT; i++) {
         assert_float_equal(values[i], 1, 0);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -196,7 +196,7 @@ static void test_segments_refuse(void **state)
 {
     (void)state;
     int runs = 0;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = leaf(WEFT_F64, ROWS, COLUMNS, 0, 0), *weight = leaf(WEFT_F64, COLUMNS, COLUMNS, -1, 1);
     weft_tensor *base = leaf(WEFT_F64, 1, COLUMNS, -1, 2), *outputs[2], *gradient;
     closure c = { weight, base, 0, &runs, WEFT_OK };
@@ -218,7 +218,7 @@ static void test_segments_refuse(void **state)
     assert_int_equal(weft_backward(loss, NULL), WEFT_ERR_IO);
     assert_error(WEFT_ERR_IO, "weft_recompute()");
     assert_null(weft_grad(x));
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -228,13 +228,13 @@ static weft_status deep(void *context, int num_inputs, weft_tensor *const inputs
     (void)context;
     (void)num_inputs;
     (void)num_outputs;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = inputs[0];
     for (int i = 0; i < 10; i++) {
         x = weft_sin(x);
     }
     outputs[0] = weft_scope_keep(x);
-    weft_scope_close();
+    weft_scope_end();
     return WEFT_OK;
 }
 
@@ -244,7 +244,7 @@ static void test_segments_save_little(void **state)
     (void)state;
     int64_t held[2];
     for (int again = 0; again < 2; again++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = weft_ones(WEFT_F64, 2, (int64_t[]){ 400, 100 }, line(), NULL), *y;
         weft_set_requires_grad(x, true);
         int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
@@ -254,7 +254,7 @@ static void test_segments_save_little(void **state)
             deep(NULL, 1, &x, 1, &y);
         }
         held[again] = (weft_pool_bytes_in_use(weft_runtime.pool) - before) / (weft_local_ranks() * 400 * 100 * 8);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(held[0], 10); /* x is there anyhow; sin's results are read by the next sin's gradient, the last is y */
     assert_int_equal(held[1], 1);
@@ -266,7 +266,7 @@ static void test_segments_save_little(void **state)
 static void test_e4_types(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *w = leaf(WEFT_F32, COLUMNS, COLUMNS, 1, 1);
     assert_int_equal(weft_autocast_dtype(), WEFT_BF16);
     weft_runtime.devices.bytes = 1; /* as where a process has a device: tests/device/test_device_empty.c */
@@ -293,7 +293,7 @@ static void test_e4_types(void **state)
     assert_int_equal(weft_tensor_dtype(weft_matmul(x, w)), WEFT_BF16);
     assert_int_equal(weft_autocast_end(), WEFT_OK);
     assert_int_equal(weft_tensor_dtype(weft_matmul(x, w)), WEFT_F32);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -306,7 +306,7 @@ static void test_e4_attention(void **state)
         const weft_attention_options with = { .size = sizeof(with),
                                               .grouped_heads = (options & 1) != 0,
                                               .dropout = options & 2 ? 0.5 : 0 };
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = weft_mesh_create(1, &(int64_t){ weft_world_size() }, NULL);
         weft_tensor *q = weft_randn(WEFT_F32, 3, heads, mesh, NULL), *k = weft_randn(WEFT_F32, 3, options & 1 ? shared : heads, mesh, NULL);
         assert_int_equal(weft_set_requires_grad(q, true), WEFT_OK);
@@ -320,7 +320,7 @@ static void test_e4_attention(void **state)
         assert_int_equal(weft_backward(weft_sum(result, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
         assert_int_equal(weft_autocast_end(), WEFT_OK);
         assert_int_equal(weft_tensor_dtype(weft_grad(q)), WEFT_F32);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -331,7 +331,7 @@ static void test_e4_passes(void **state)
     (void)state;
     double values[2][COLUMNS * COLUMNS];
     for (int n = 0; n < 2; n++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *w = leaf(WEFT_F32, COLUMNS, COLUMNS, -1, 1);
         weft_autocast_begin(WEFT_BF16);
         for (int i = 0; i < 3; i++) {
@@ -344,7 +344,7 @@ static void test_e4_passes(void **state)
         }
         weft_autocast_end();
         values_of(weft_grad(w), values[n]);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_memory_equal(values[0], values[1], sizeof(values[0]));
     assert_no_error();
@@ -357,7 +357,7 @@ static void test_e4_sums_stay_wide(void **state)
     (void)state;
     enum { STRAIGHT, MOVED, CHOSEN, AGAIN, VARIANTS };
     for (int variant = 0; variant < VARIANTS; variant++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *w = leaf(WEFT_F32, COLUMNS, COLUMNS, 1, 1);
         weft_tensor *g = weft_detach(leaf(WEFT_BF16, ROWS, COLUMNS, 0, 2)), *left = weft_to_type(x, WEFT_BF16);
         const weft_placement whole = weft_replicate();
@@ -402,7 +402,7 @@ static void test_e4_sums_stay_wide(void **state)
             values_of(gradients[2], again);
             assert_memory_equal(again, of_x, ROWS * COLUMNS * sizeof(double));
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -413,7 +413,7 @@ static void test_e4_gradients(void **state)
     (void)state;
     double wide[COLUMNS * COLUMNS], narrow[COLUMNS * COLUMNS];
     for (int cast = 0; cast < 2; cast++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *w = leaf(WEFT_F32, COLUMNS, COLUMNS, -1, 1);
         weft_autocast_begin(cast == 0 ? WEFT_F32 : WEFT_BF16);
         weft_tensor *y = weft_matmul(weft_gelu(weft_matmul(x, w)), w);
@@ -423,7 +423,7 @@ static void test_e4_gradients(void **state)
         assert_int_equal(weft_tensor_dtype(loss), WEFT_F32);
         assert_int_equal(weft_tensor_dtype(weft_grad(w)), WEFT_F32);
         values_of(weft_grad(w), cast == 0 ? wide : narrow);
-        weft_scope_close();
+        weft_scope_end();
     }
     double difference = 0, size = 0;
     for (int i = 0; i < COLUMNS * COLUMNS; i++) {
@@ -432,7 +432,7 @@ static void test_e4_gradients(void **state)
     }
     assert_true(difference > 0 && difference < 0.03 * size);
 
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *w = leaf(WEFT_F32, COLUMNS, COLUMNS, -1, 1);
     weft_autocast_begin(WEFT_BF16);
     weft_tensor *first = weft_matmul(x, w);
@@ -446,7 +446,7 @@ static void test_e4_gradients(void **state)
     for (int i = 0; i < COUNT; i++) {
         assert_float_equal(twice[i], 2 * once[i], 1e-12);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -467,7 +467,7 @@ static void test_e4_list(void **state)
 static void test_loss_scaling(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_loss_scaler scaler = WEFT_LOSS_SCALER_DEFAULT;
     scaler.interval = 2;
     weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *gradient;
@@ -494,7 +494,7 @@ static void test_loss_scaling(void **state)
     scaler.scale = 0;
     assert_null(weft_scale_loss(&scaler, x));
     assert_error(WEFT_ERR_INVALID, "scale 0");
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -87,7 +87,7 @@ static void check_product(product_kind kind, const weft_placement *placements, c
         second[i] = (double)(i % 3) - 1;
         third[i] = (double)(i * i % 4) - 1;
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_distribute(WEFT_F64, 2, (int64_t[]){ ROWS, COLUMNS }, values, line(), placements);
     weft_set_requires_grad(a, true);
     weft_tensor *gradients[3] = { gradient_of(product(kind, a), weights, a, true) };
@@ -106,7 +106,7 @@ static void check_product(product_kind kind, const weft_placement *placements, c
             }
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -134,7 +134,7 @@ static void test_lengths_of_products(void **state)
     (void)state;
     for (int64_t length = 0; length <= 9; length++) {
         double ones[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 }, got[9];
-        weft_scope_open();
+        weft_scope_begin();
         weft_placement placement = weft_shard(0);
         weft_tensor *a = weft_ones(WEFT_F64, 1, &length, line(), &placement);
         weft_set_requires_grad(a, true);
@@ -154,7 +154,7 @@ static void test_lengths_of_products(void **state)
             assert_int_equal(weft_to_host(second, got, sizeof(got)), WEFT_OK);
             assert_float_equal(got[i], expected, 0);
         }
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -169,7 +169,7 @@ static void test_powers_by_base_and_exponent(void **state)
                  ones[] = { 1, 1, 1, 1, 1, 1 }, logarithms[] = { 0, 0, 0, 0, 0.6931471805599453, 1.0986122886681098 };
     const int64_t count = 6;
     double got[2][6];
-    weft_scope_open();
+    weft_scope_begin();
     weft_placement placement = weft_shard(0);
     weft_tensor *a = weft_distribute(WEFT_F64, 1, &count, bases, line(), &placement);
     weft_tensor *b = weft_distribute(WEFT_F64, 1, &count, exponents, line(), NULL);
@@ -186,7 +186,7 @@ static void test_powers_by_base_and_exponent(void **state)
         assert_float_equal(got[0][i], expected, 1e-12);
         assert_float_equal(got[1][i], expected, 1e-12);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -224,7 +224,7 @@ KINK(abs, weft_abs(a))
 static void check_kink(const kink *k, weft_dtype type, const weft_placement *placements)
 {
     const int64_t count = KINKS;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *inputs[3];
     for (int i = 0; i < 2; i++) {
         inputs[i] = weft_full(type, i == 0 ? k->a : k->b, 1, &count, line(), placements);
@@ -247,7 +247,7 @@ static void check_kink(const kink *k, weft_dtype type, const weft_placement *pla
             fail_msg("%s of %s: the %s is %g, expected 0", k->name, weft_dtype_name(type), names[i], all);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -49,12 +49,12 @@ static void expect_refused(weft_status status, const char *text)
 static void call_library(weft_tensor *a)
 {
     double values[64];
-    weft_scope_open();
+    weft_scope_begin();
     weft_placement rows = weft_shard(0);
     weft_tensor *b = weft_redistribute(weft_detach(a), NULL, &rows);
     assert_int_equal(weft_to_host(weft_softmax(b, 1), values, sizeof(values)), WEFT_OK);
     assert_int_equal(weft_wait(), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static weft_status act(visitor *v)
@@ -74,11 +74,11 @@ static weft_status act(visitor *v)
         expect_refused(weft_finalize(), "called from within");
         break;
     case CLOSE_SCOPE:
-        expect_refused(weft_scope_close(), "no scope is open");
+        expect_refused(weft_scope_end(), "no scope is open");
         break;
     case OPEN_SCOPE:
-        weft_scope_open();
-        weft_scope_open();
+        weft_scope_begin();
+        weft_scope_begin();
         break;
     case END_NO_GRAD:
         weft_no_grad_end();
@@ -152,7 +152,7 @@ static void check_hook(deed d)
     weft_tensor *own = kept_leaf(), *other = kept_leaf();
     visitor v = { .deed = d, .own = own, .other = other };
     weft_set_grad_hook(own, hook, &v);
-    weft_scope_open();
+    weft_scope_begin();
     size_t scopes = weft_runtime.tensors->scopes.count;
     weft_tensor *loss = sum_all(weft_mul(own, weft_exp(weft_scale(other, 0))));
     weft_autocast_begin(WEFT_BF16);
@@ -172,7 +172,7 @@ static void check_hook(deed d)
     assert_true(weft_requires_grad(product));
     assert_int_equal(weft_backward(sum_all(weft_scale(next, 3)), NULL), WEFT_OK);
     assert_all(weft_grad(next), 3);
-    weft_scope_close();
+    weft_scope_end();
     weft_tensor_release(own);
     if (d != RELEASE_OTHER) {
         weft_tensor_release(other);
@@ -204,7 +204,7 @@ static weft_status segment(void *context, int num_inputs, weft_tensor *const inp
 static void check_segment(deed d)
 {
     size_t live = weft_runtime.handles.tensors.num_objects;
-    weft_scope_open();
+    weft_scope_begin();
     size_t scopes = weft_runtime.tensors->scopes.count;
     weft_tensor *a = leaf_of(line(), NULL, 2), *in[] = { weft_scale(a, 2) }, *out[1];
     visitor v = { .deed = d, .own = a, .other = a };
@@ -224,7 +224,7 @@ static void check_segment(deed d)
     weft_no_grad_begin();
     assert_false(weft_requires_grad(weft_exp(a)));
     weft_no_grad_end();
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
     assert_no_error();
     assert_int_equal(weft_runtime.handles.tensors.num_objects, live);
@@ -254,15 +254,15 @@ static weft_status forward(weft_module *module, int num_inputs, weft_tensor *con
 static void test_forward_functions(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     visitor v = { .deed = FINALIZE };
-    weft_module *module = weft_module_new("square");
+    weft_module *module = weft_module_create("square");
     assert_int_equal(weft_module_set_forward(module, forward, &v), WEFT_OK);
     weft_tensor *y = weft_module_call(module, leaf_of(line(), NULL, 2));
     assert_all(y, 1);
     assert_int_equal(v.visits, 1);
-    weft_module_free(module);
-    weft_scope_close();
+    weft_module_destroy(module);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -277,16 +277,16 @@ static void test_graphs(void **state)
 {
     (void)state;
     visitor v = { .deed = FINALIZE };
-    weft_graph *graph = weft_graph_new("square", graph_function, &v, 1, 0, 1);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("square", graph_function, &v, 1, 0, 1);
+    weft_scope_begin();
     for (int i = 0; i < 3; i++) {
         weft_tensor *in[] = { leaf_of(line(), NULL, 2) }, *out[1];
         assert_int_equal(weft_graph_call(graph, in, NULL, out), WEFT_OK);
         assert_all(out[0], 1);
     }
     assert_true(v.visits > 0);
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 

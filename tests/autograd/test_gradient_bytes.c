@@ -117,7 +117,7 @@ static void passes_move_what_they_must(void **state)
     WORLD(RANKS);
     for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
         enter_row(programs[i].place, __func__);
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = weft_mesh_create(programs[i].mesh_ndim, programs[i].mesh_ndim == 1 ? (int64_t[]){ RANKS } : (int64_t[]){ 2, 2 }, NULL);
         operands o = { leaf(programs[i].a, 2, (int64_t[]){ N, K }, mesh), leaf(programs[i].b, 2, (int64_t[]){ K, M }, mesh),
                        leaf(programs[i].c, 1, (int64_t[]){ M }, mesh) };
@@ -127,7 +127,7 @@ static void passes_move_what_they_must(void **state)
         assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
         assert_int_equal(between - before, programs[i].forward);
         assert_int_equal(elements_moved() - between, programs[i].backward);
-        weft_scope_close();
+        weft_scope_end();
     }
     leave_rows();
 }

@@ -420,7 +420,7 @@ static void check_row(const call_row *row, int ranks, input_layout layout)
     enter_row(row->place, __func__);
     prng random = { .state = 17 };
     weft_tensor *x[MAX_GRADIENT_INPUTS] = { NULL };
-    weft_scope_open();
+    weft_scope_begin();
     for (int i = 0; i < MAX_GRADIENT_INPUTS && row->inputs[i] != NULL; i++) {
         x[i] = input_of(mesh, layout, row->inputs[i], &random);
     }
@@ -433,7 +433,7 @@ static void check_row(const call_row *row, int ranks, input_layout layout)
     int count = gradient_check_recorded();
     assert_true(count > 0);
     checked += count;
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
     leave_rows();
 }

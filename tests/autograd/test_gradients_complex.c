@@ -235,7 +235,7 @@ static double loss_of(const scene *s, bool second)
 {
     weft_tensor *inputs[MAX_INPUTS] = { NULL }, *gradients[MAX_INPUTS] = { NULL };
     double loss = 0;
-    weft_scope_open();
+    weft_scope_begin();
     if (second) {
         gradients_of(s, false, inputs, gradients);
         for (int i = 0; i < s->r->num_inputs; i++) {
@@ -247,7 +247,7 @@ static double loss_of(const scene *s, bool second)
         }
         loss = weighted(s->r->call(inputs[0], inputs[1]), 0);
     }
-    weft_scope_close();
+    weft_scope_end();
     return loss;
 }
 
@@ -293,7 +293,7 @@ static void check_row(const row *r, bool second)
         }
     }
     weft_tensor *inputs[MAX_INPUTS] = { NULL }, *gradients[MAX_INPUTS] = { NULL }, *again[MAX_INPUTS] = { NULL };
-    weft_scope_open();
+    weft_scope_begin();
     gradients_of(&s, second, inputs, gradients);
     if (!second) {
         for (int i = 0; i < r->num_inputs; i++) {
@@ -315,7 +315,7 @@ static void check_row(const row *r, bool second)
             compare(&s, i, again[i], true);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -121,9 +121,9 @@ static void test_all_sleep_after_the_last_task(void **state)
     (void)state;
     assert_int_equal(starpu_cpu_worker_get_count(), WORKERS);
     for (int i = 0; i < 3; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         assert_sum(apply(copies, rows_of(ROWS)), ROWS * weft_world_size());
-        weft_scope_close();
+        weft_scope_end();
         assert_int_equal(weft_wait(), WEFT_OK);
         assert_true(all_sleep());
     }
@@ -134,7 +134,7 @@ static void test_as_many_wake_as_there_are_tasks(void **state)
 {
     (void)state;
     for (int round = 0; round < 300; round++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = rows_of(WORKERS);
         assert_int_equal(weft_wait(), WEFT_OK);
         if (round % 30 == 0) {
@@ -146,7 +146,7 @@ static void test_as_many_wake_as_there_are_tasks(void **state)
         assert_int_equal(weft_wait(), WEFT_OK);
         assert_int_equal(gave_up, 0);
         assert_sum(b, WORKERS * weft_world_size());
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(weft_sched_missed(), 0);
 }
@@ -156,7 +156,7 @@ static void test_chains_and_bursts(void **state)
 {
     (void)state;
     for (int round = 0; round < 100; round++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *chain = rows_of(1);
         for (int i = 0; i < 10; i++) {
             chain = apply(copies, chain);
@@ -166,7 +166,7 @@ static void test_chains_and_bursts(void **state)
             }
         }
         assert_sum(chain, weft_world_size());
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(weft_sched_missed(), 0);
 }
@@ -177,7 +177,7 @@ static void test_no_task_begins_in_a_pause(void **state)
 {
     (void)state;
     for (int round = 0; round < 20; round++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = rows_of(ROWS);
         assert_int_equal(weft_wait(), WEFT_OK);
         if (round % 2 == 0) {
@@ -194,7 +194,7 @@ static void test_no_task_begins_in_a_pause(void **state)
         assert_int_equal(weft_resume(), WEFT_OK);
         assert_sum(b, ROWS * weft_world_size());
         assert_int_equal(executed, before + ROWS);
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -203,7 +203,7 @@ static void test_a_pause_between_tasks(void **state)
 {
     (void)state;
     for (int round = 0; round < 50; round++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = rows_of(ROWS);
         for (int i = 0; i < 5; i++) {
             a = apply(copies, a);
@@ -215,7 +215,7 @@ static void test_a_pause_between_tasks(void **state)
         assert_int_equal(executed, before);
         weft_resume();
         assert_sum(a, ROWS * weft_world_size());
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -224,7 +224,7 @@ static void test_waits_end_a_pause(void **state)
 {
     (void)state;
     for (int round = 0; round < 10; round++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = rows_of(ROWS);
         weft_pause();
         weft_tensor *b = apply(copies, a);
@@ -244,7 +244,7 @@ static void test_waits_end_a_pause(void **state)
         }
         assert_sum(b, ROWS * weft_world_size());
         weft_pause();
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(weft_wait(), WEFT_OK);
 }
@@ -255,7 +255,7 @@ static void test_others_wait_for_a_process_that_pauses(void **state)
     (void)state;
     for (int round = 0; round < 10; round++) {
         bool pauses = weft_process_index() == weft_num_processes() - 1;
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = rows_of(ROWS);
         if (pauses) {
             weft_pause();
@@ -266,7 +266,7 @@ static void test_others_wait_for_a_process_that_pauses(void **state)
             weft_resume();
         }
         assert_sum(whole, ROWS * weft_world_size());
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 

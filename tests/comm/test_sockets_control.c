@@ -25,12 +25,12 @@ static void test_calls_agree(void **state)
     enum { ROWS = 10 };
     start_checked();
     assert_true(weft_num_processes() > 1);
-    weft_scope_open();
+    weft_scope_begin();
     float sum = 0;
     assert_int_equal(weft_to_host(weft_sum(make_ones(ROWS), WEFT_ALL_DIMS, false), &sum, sizeof(sum)),
                      WEFT_OK);
     assert_true(sum == ROWS);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -39,10 +39,10 @@ static void test_calls_differ(void **state)
 {
     (void)state;
     start_checked();
-    weft_scope_open();
+    weft_scope_begin();
     assert_null(make_ones(10 + weft_process_index()));
     assert_error(WEFT_ERR_MISMATCH, "f32[11]");
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_ERR_MISMATCH);
     weft_clear_error();
     assert_int_equal(weft_init(NULL), WEFT_ERR_COMM);

@@ -225,7 +225,7 @@ static void exceptions(int count, unsigned random)
     weight = weft::full(WEFT_F64, { 2 }, 5);
     weight.requires_grad(true);
     weft::check(weft_set_grad_hook(weight.get(), look, nullptr));
-    weft_module *module = weft_module_new("adds");
+    weft_module *module = weft_module_create("adds");
     weft::check(weft_module_set_forward(module, forward, nullptr));
     const weft::tensor x = weft::full(WEFT_F64, { 2 }, 3);
     const weft::graph graph("pass", [&](const auto &inputs, const auto &scalars) {
@@ -260,7 +260,7 @@ static void exceptions(int count, unsigned random)
     }
     throws(WEFT_ERR_INVALID, "weft::graph", [&] { graph({}, { 1.0 }); });
     expect(weft_wait() == WEFT_OK, "no task has failed");
-    weft_module_free(module);
+    weft_module_destroy(module);
     weight = weft::tensor();
 }
 

@@ -129,7 +129,7 @@ static sizes sizes_of(int empty)
 /* The result's bytes, or those of a status, and their number. */
 static size_t result(size_t call, int empty, char *bytes, size_t room)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *made = calls[call].make(sizes_of(empty));
     size_t size = made == NULL ? sizeof(weft_status) : (size_t)weft_tensor_num_elements(made) * weft_dtype_size(type);
     assert_true(size <= room);
@@ -140,7 +140,7 @@ static size_t result(size_t call, int empty, char *bytes, size_t room)
     } else if (weft_to_host(made, bytes, size) != WEFT_OK || weft_wait() != WEFT_OK) {
         fail_msg("%s of %s, empty %#x: %s", calls[call].name, weft_dtype_name(type), empty, weft_last_error());
     }
-    weft_scope_close();
+    weft_scope_end();
     return size;
 }
 

@@ -64,10 +64,10 @@ static const size_t bytes = ROWS * COLUMNS * sizeof(float), few_bytes = 4 * 6 * 
 /* All runs' outputs, one after the other. */
 static void compute(char *results)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *inputs[] = { any(ROWS, COLUMNS), any(ROWS, COLUMNS), weft_randn(WEFT_F32, 1, (int64_t[]){ COLUMNS }, NULL, NULL),
                               any(4, 6) };
-    weft_graph *graph = weft_graph_new("step", step, NULL, 4, 1, 2);
+    weft_graph *graph = weft_graph_create("step", step, NULL, 4, 1, 2);
     for (int run = 0; run < RUNS; run++) {
         double scale = 0.5 + run;
         weft_tensor *outputs[2];
@@ -79,8 +79,8 @@ static void compute(char *results)
     weft_graph_info info;
     weft_graph_get_info(graph, &info, sizeof(info));
     assert_true(info.fused_calls > 0 && info.clusters > 0);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -117,10 +117,10 @@ static void test_errors(void **state)
     (void)state;
     static const double shifts[] = { 1, 2, 9, 3, 9 };
     start_on(TEST_ALL_DEVICES);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *table = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, NULL, NULL), *output;
     weft_tensor *places = weft_zeros(WEFT_I64, 1, (int64_t[]){ 4 }, NULL, NULL);
-    weft_graph *graph = weft_graph_new("look up", look_up, NULL, 2, 1, 1);
+    weft_graph *graph = weft_graph_create("look up", look_up, NULL, 2, 1, 1);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(weft_graph_call(graph, (weft_tensor *[]){ table, places }, &shifts[i], &output), WEFT_OK);
         weft_status status = weft_wait();
@@ -130,8 +130,8 @@ static void test_errors(void **state)
             assert_int_equal(weft_wait(), WEFT_OK);
         }
     }
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
     assert_true(tasks > 0);
 }
@@ -165,10 +165,10 @@ static void test_changes_of_host_values(void **state)
         fours[i] = 4;
     }
     start_on(TEST_ALL_DEVICES);
-    weft_graph *graph = weft_graph_new("change", change, NULL, 4, 1, 2);
+    weft_graph *graph = weft_graph_create("change", change, NULL, 4, 1, 2);
     for (int run = 0; run < RUNS; run++) {
         double scale = 2 + run;
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *inputs[] = { on_host(FEW, FEW, ones), on_host(FEW, FEW, fours), on_host(ROWS, COLUMNS, fours), on_host(ROWS, COLUMNS, ones) };
         weft_tensor *outputs[2];
         assert_int_equal(weft_graph_call(graph, inputs, &scale, outputs), WEFT_OK);
@@ -180,12 +180,12 @@ static void test_changes_of_host_values(void **state)
         for (int i = 0; i < ROWS * COLUMNS; i++) {
             assert_true(found[i] == (float)(4 + 3 * scale));
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     weft_graph_info info;
     weft_graph_get_info(graph, &info, sizeof(info));
     assert_true(info.fused_calls > 0 && info.clusters > 0);
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_int_equal(weft_finalize(), WEFT_OK);
     assert_true(tasks >= (RUNS - 1) * 2 * 2);
 }

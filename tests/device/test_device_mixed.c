@@ -81,12 +81,12 @@ static void test_products_of_all_layouts(void **state)
         weft_placements_parse(layouts[i / 9], 1, &from);
         weft_placements_parse(layouts[i / 3 % 3], 1, &with);
         weft_placements_parse(layouts[i % 3], 1, &to);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = weft_distribute(WEFT_F64, 2, (int64_t[]){ ROWS, INNER }, a, mesh, &from);
         weft_tensor *y = weft_distribute(WEFT_F64, 2, (int64_t[]){ INNER, COLUMNS }, b, mesh, &with);
         weft_tensor *z = weft_redistribute(weft_add_scalar(weft_matmul(x, y), 1), mesh, &to);
         assert_int_equal(weft_to_host(z, got, sizeof(got)), WEFT_OK);
-        weft_scope_close();
+        weft_scope_end();
         assert_memory_equal(got, product, sizeof(got));
     }
     assert_no_error();

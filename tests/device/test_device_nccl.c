@@ -29,12 +29,12 @@ static weft_tensor *moved(weft_tensor *tensor, weft_mesh *mesh)
 static void step(void)
 {
     int i = (int)prng_below(&rolls, TENSORS), k = (int)prng_below(&rolls, TENSORS);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *away = moved(tensors[i], meshes[prng_below(&rolls, MESHES)]);
     weft_tensor *back = moved(away, meshes[0]);
     weft_tensor *mixed = weft_add(weft_scale(back, 0.5), weft_scale(tensors[k], 0.5));
     assert_non_null(weft_copy_inplace(tensors[i], mixed));
-    weft_scope_close();
+    weft_scope_end();
     for (int e = 0; e < COUNT; e++) {
         expected[i][e] = expected[i][e] * 0.5 + expected[k][e] * 0.5;
     }
@@ -74,7 +74,7 @@ static void check_copy_is_grouped(void)
     const int process = weft_runtime.process, other = process == 0 ? 1 : 0;
     weft_placement rows[] = { { .kind = WEFT_SHARD, .dim = 0 }, { .kind = WEFT_REPLICATE } };
     weft_placement columns[] = { { .kind = WEFT_SHARD, .dim = 1 }, { .kind = WEFT_REPLICATE } };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *from = weft_redistribute(tensors[0], meshes[0], rows);
     weft_tensor *to = weft_zeros(WEFT_F64, 2, shape, meshes[0], columns);
     assert_int_equal(weft_wait(), WEFT_OK);
@@ -85,7 +85,7 @@ static void check_copy_is_grouped(void)
     assert_true(after > before);
     assert_int_equal(weft_to_host(to, got, sizeof(got)), WEFT_OK);
     assert_memory_equal(got, expected[0], sizeof(got));
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void test_random_redistributions(void **state)

@@ -114,7 +114,7 @@ static weft_tensor *in_graph(weft_tensor *a)
     captured = weft_operation_register(&d);
     weft_tensor *few = weft_slice(a, 0, 0, SMALL, 1);
     few = weft_slice(few, 1, 0, SMALL, 1);
-    weft_graph *large = weft_graph_new("step", step, NULL, 1, 0, 1), *small = weft_graph_new("step", step, NULL, 1, 0, 1);
+    weft_graph *large = weft_graph_create("step", step, NULL, 1, 0, 1), *small = weft_graph_create("step", step, NULL, 1, 0, 1);
     weft_tensor *result = NULL, *of_few = NULL;
     for (int run = 0; run < 3; run++) {
         assert_int_equal(weft_graph_call(large, &a, NULL, &result), WEFT_OK);
@@ -123,8 +123,8 @@ static weft_tensor *in_graph(weft_tensor *a)
     weft_graph_info info;
     weft_graph_get_info(small, &info, sizeof(info));
     assert_true(info.clusters > 0);
-    weft_graph_free(large);
-    weft_graph_free(small);
+    weft_graph_destroy(large);
+    weft_graph_destroy(small);
     return weft_add(result, weft_sum(of_few, WEFT_ALL_DIMS, false));
 }
 
@@ -147,7 +147,7 @@ enum { CASES = sizeof(cases) / sizeof(cases[0]) };
 static void compute(float *results, int64_t tasks[])
 {
     for (int i = 0; i < CASES; i++) {
-        assert_int_equal(weft_scope_open(), WEFT_OK);
+        assert_int_equal(weft_scope_begin(), WEFT_OK);
         weft_random_seed(20 + (uint64_t)i);
         weft_tensor *a = any(ROWS, COLUMNS);
         assert_int_equal(weft_wait(), WEFT_OK);
@@ -158,7 +158,7 @@ static void compute(float *results, int64_t tasks[])
         tasks[i] = own_cuda_calls() - before;
         assert_int_equal(weft_to_host(result, results, (size_t)cases[i].count * sizeof(float)), WEFT_OK);
         results += cases[i].count;
-        assert_int_equal(weft_scope_close(), WEFT_OK);
+        assert_int_equal(weft_scope_end(), WEFT_OK);
     }
     assert_no_error();
 }

@@ -47,10 +47,10 @@ static void compute(double *results)
     }
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < TENSORS; i++) {
-            assert_int_equal(weft_scope_open(), WEFT_OK);
+            assert_int_equal(weft_scope_begin(), WEFT_OK);
             weft_tensor *next = next_value(all, i);
             assert_non_null(weft_copy_inplace(all[i], next));
-            assert_int_equal(weft_scope_close(), WEFT_OK);
+            assert_int_equal(weft_scope_end(), WEFT_OK);
         }
     }
     for (int i = 0; i < TENSORS; i++) {
@@ -305,7 +305,7 @@ static double train_step(weft_graph *graph, int number, weft_tensor *parameters[
 {
     weft_tensor *loss = NULL, *gradients[PARAMETERS];
     double value = NAN;
-    weft_scope_open();
+    weft_scope_begin();
     assert_int_equal(graph != NULL ? weft_graph_call(graph, NULL, NULL, &loss) : loss_and_gradients(parameters, NULL, NULL, &loss),
                      WEFT_OK);
     for (int i = 0; i < PARAMETERS; i++) {
@@ -315,7 +315,7 @@ static double train_step(weft_graph *graph, int number, weft_tensor *parameters[
     assert_int_equal(weft_adam(PARAMETERS, parameters, gradients, first, second, number, &options), WEFT_OK);
     weft_zero_grad(PARAMETERS, parameters);
     assert_int_equal(weft_tensor_item(loss, &value), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
     return value;
 }
@@ -330,7 +330,7 @@ static void train_within_budget(int ranks, bool graph)
 {
     int64_t pinned = stand_in_counted_calls().pinned_bytes;
     start_ranks(ranks == 1 ? "1" : "2", ranks);
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ ranks }, NULL));
     weft_tensor *parameters[PARAMETERS], *first[PARAMETERS], *second[PARAMETERS];
     stand_in_calls before = stand_in_counted_calls();
@@ -338,7 +338,7 @@ static void train_within_budget(int ranks, bool graph)
     for (int i = 0; i < BESIDE; i++) { /* so many that a part of a hundred of the buffers is more than none */
         weft_rand(WEFT_F32, 1, (int64_t[]){ 64 }, NULL, NULL);
     }
-    weft_graph *step = graph ? weft_graph_new("step", loss_and_gradients, parameters, 0, 0, 1) : NULL;
+    weft_graph *step = graph ? weft_graph_create("step", loss_and_gradients, parameters, 0, 0, 1) : NULL;
     double losses[STEPS + 1] = { 0 };
     for (int number = 1; number <= STEPS; number++) {
         stand_in_calls calls = stand_in_counted_calls();
@@ -365,9 +365,9 @@ static void train_within_budget(int ranks, bool graph)
     }
     assert_true(losses[STEPS] < losses[1]);
     if (step != NULL) {
-        weft_graph_free(step);
+        weft_graph_destroy(step);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
     assert_int_equal(stand_in_counted_calls().pinned_bytes, pinned);
 }

@@ -95,7 +95,7 @@ static void d1_marks_are_found(void **state)
     static const char *const marked[] = { "weft_wait",        "weft_finalize", "weft_to_host",      "weft_tensor_item",
                                           "weft_tensor_print", "weft_equal",    "weft_local_acquire", "weft_distribute" };
     static const char *const others[] = { "weft_add",        "weft_redistribute", "weft_sort",  "weft_from_local",
-                                          "weft_local_map",  "weft_scope_close",  "weft_adam",  "weft_rand",
+                                          "weft_local_map",  "weft_scope_end",  "weft_adam",  "weft_rand",
                                           "weft_local_box",  "weft_attention",    "weft_apply", "weft_clip_grad_norm" };
     for (size_t i = 0; i < sizeof(marked) / sizeof(marked[0]); i++) {
         if (!blocks(marked[i])) {
@@ -196,7 +196,7 @@ static void call_behind_gate(void)
                                        .kernel = gate });
     int64_t size = weft_world_size();
     weft_mesh *mesh = weft_mesh_create(1, &size, (const char *const[]){ "name" });
-    weft_scope_open();
+    weft_scope_begin();
     const call_arguments arguments = { .mesh = mesh,
                                        .mesh_size = size,
                                        .tensor = behind_gate(operation, WEFT_F32, 2, mesh),
@@ -220,7 +220,7 @@ static void call_behind_gate(void)
     assert_int_equal(weft_tensor_test(arguments.tensor, &ended), WEFT_OK);
     assert_true(!ended || weft_num_processes() > 1);
     open_gate();
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* Every public function without the mark, with inputs whose tasks wait at a gate: it returns with its
@@ -236,12 +236,12 @@ static void d1_nothing_waits(void **state)
     bool ended = false;
     assert_int_equal(weft_test(&ended), WEFT_OK);
     assert_true(ended);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *zeros = weft_zeros(WEFT_F32, 2, (int64_t[]){ 8, 3 }, weft_mesh_create(1, (int64_t[]){ 4 }, NULL), NULL);
     for (ended = false; !ended;) { /* until it has been computed */
         assert_int_equal(weft_tensor_test(zeros, &ended), WEFT_OK);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_true(atomic_load(&passed) > 0 || weft_num_processes() > 1);
     pthread_cancel(watcher);
     pthread_join(watcher, NULL);

@@ -220,7 +220,7 @@ static bool only_asks(const char *function)
                                         "weft_tensor_write_items", "weft_tensor_chunks", "weft_tensor_shard_at",
                                         "weft_local_box", "weft_local_runs", "weft_scalapack_descriptor", "weft_local_bytes", "weft_visualize", "weft_operation_re",
                                         "weft_random_state_current", "weft_random_state_get", "weft_random_states",
-                                        "weft_graph_new", "weft_graph_free", "weft_graph_get_info", "weft_graph_print",
+                                        "weft_graph_create", "weft_graph_destroy", "weft_graph_get_info", "weft_graph_print",
                                         "weft_graph_set_passes", "weft_graph_save", "weft_fixed_boxes",
                                         "weft_graph_freeze", "weft_graph_predict", "weft_graph_donate",
                                         "weft_graph_shard", "weft_graph_get_placements", "weft_graph_get_shard_info",
@@ -454,7 +454,7 @@ static void test_long_lists(void **state)
     weft_counters before, now;
     for (int turn = 0; turn < 2; turn++) {
         weft_get_counters(&before, sizeof(before));
-        weft_scope_open();
+        weft_scope_begin();
         weft_interposer_install(&idle);
         weft_tensor *all = weft_cat(MANY, tensors, 0);
         assert_int_equal(weft_split(all, MANY, sizes, 0, parts), WEFT_OK);
@@ -466,7 +466,7 @@ static void test_long_lists(void **state)
             assert_true(values[i] == (float)i);
         }
         assert_true(last == MANY - 1);
-        weft_scope_close();
+        weft_scope_end();
         weft_get_counters(&now, sizeof(now));
         if (weft_runtime.task_cache != WEFT_TASK_CACHE_OFF) {
             assert_int_equal(now.expansion_misses - before.expansion_misses, turn == 0 ? 2 : 0);

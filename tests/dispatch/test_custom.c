@@ -285,7 +285,7 @@ static void test_layouts_are_remembered(void **state)
 {
     (void)state;
     start_registered(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 8, 6 }, ranks[] = { 4 };
     weft_placement rows = weft_shard(0);
     weft_tensor *a = weft_ones(WEFT_F32, 2, shape, weft_mesh_create(1, ranks, NULL), &rows);
@@ -298,7 +298,7 @@ static void test_layouts_are_remembered(void **state)
     assert_int_equal(after.dispatch_misses, before.dispatch_misses);
     assert_int_equal(after.dispatch_hits, before.dispatch_hits + 1);
     assert_int_equal(after.transfers, before.transfers);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -306,7 +306,7 @@ static void test_kernels_can_fail(void **state)
 {
     (void)state;
     start_registered(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 3 }, ranks[] = { weft_world_size() };
     float values[12];
     weft_tensor *far = weft_full(WEFT_I64, 9, 1, shape, weft_mesh_create(1, ranks, NULL), NULL);
@@ -318,7 +318,7 @@ static void test_kernels_can_fail(void **state)
     }
     weft_wait(); /* other ranks may meet it later */
     weft_clear_error();
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -327,7 +327,7 @@ static void test_many_panels(void **state)
 {
     (void)state;
     start_registered("WEFT_PANEL_ROWS", "1");
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 1 }, NULL);
     const int64_t sizes[] = { 40000, 70000 };
     int tried = weft_num_processes() > 1 ? 1 : 2; /* the second breaks a world of several */
@@ -344,7 +344,7 @@ static void test_many_panels(void **state)
             assert_error(WEFT_ERR_UNSUPPORTED, "70001 panels");
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     unsetenv("WEFT_PANEL_ROWS");
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

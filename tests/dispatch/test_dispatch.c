@@ -11,7 +11,7 @@
 static void test_cache(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 11, 13 }, other[] = { 13, 11 };
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
     weft_tensor *a = weft_ones(WEFT_F32, 2, shape, line(), &rows),
@@ -36,7 +36,7 @@ static void test_cache(void **state)
     assert_int_equal(counters().dispatch_misses, before.dispatch_misses + 7);
     assert_int_equal(counters().dispatch_hits, before.dispatch_hits + 11);
     assert_no_error();
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static size_t live(void)
@@ -51,21 +51,21 @@ static void test_scopes(void **state)
     int64_t shape[] = { 8, 8 };
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
     size_t before = live();
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_ones(WEFT_F32, 2, shape, line(), &rows),
                 *b = weft_ones(WEFT_F32, 2, shape, line(), &columns);
     weft_tensor *c = weft_add(a, b);
     assert_int_equal(live(), before + 3);
     weft_sum(a, 0, false);
     assert_int_equal(live(), before + 4);
-    weft_scope_open();
+    weft_scope_begin();
     weft_matmul(a, b);
     weft_add_inplace(a, b, 1);
     assert_int_equal(live(), before + 5);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(live(), before + 4);
     weft_tensor_retain(c);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(live(), before + 1);
     weft_tensor_release(c);
     assert_int_equal(live(), before);
@@ -84,7 +84,7 @@ static void test_scopes(void **state)
 static void test_reshape_is_a_view(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 8, 6 }, split[] = { 8, 2, 3 }, joined[] = { 48 };
     weft_placement rows = weft_shard(0);
     weft_tensor *a = weft_ones(WEFT_F32, 2, shape, line(), &rows);
@@ -99,7 +99,7 @@ static void test_reshape_is_a_view(void **state)
     assert_true(values[0] == 1 && values[47] == 1);
     assert_int_equal(weft_to_host(b, values, sizeof(values)), WEFT_OK);
     assert_true(values[0] == 5 && values[47] == 5);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* weft_copy_inplace(out, f(...)) is f with an existing result: it keeps its layout, and copies nothing
@@ -107,7 +107,7 @@ static void test_reshape_is_a_view(void **state)
 static void test_out(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 8, 6 };
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
     weft_tensor *a = weft_full(WEFT_F32, 3, 2, shape, line(), &rows),
@@ -139,7 +139,7 @@ static void test_out(void **state)
     expect_all(part, 8);
     weft_copy_inplace(across, weft_to_type(sum, WEFT_BF16));
     expect_all(across, 7);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* The program's own memory gets the values; a shard that it holds stays where it is. */
@@ -148,7 +148,7 @@ static void test_out_in_place(void **state)
     (void)state;
     static float memory[4][12];
     void *locals[] = { memory[0], memory[1], memory[2], memory[3] };
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 8, 6 };
     weft_placement rows = weft_shard(0);
     weft_tensor *a = weft_full(WEFT_F32, 3, 2, shape, line(), &rows),
@@ -167,7 +167,7 @@ static void test_out_in_place(void **state)
     assert_true(held[0] == 3);
     assert_int_equal(weft_local_release(a, 0), WEFT_OK);
     expect_all(a, 9);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- choices that must cost nothing -------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ static void test_no_transfers(void **state)
         { THIS_ROW, { "S1,S1", "S0,S0", "P,P" } },
     };
     /* clang-format on */
-    weft_scope_open();
+    weft_scope_begin();
     int64_t a_shape[] = { 12, 24 }, b_shape[] = { 24, 18 };
     for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
         enter_row(forms[f].place, __func__);
@@ -208,7 +208,7 @@ static void test_no_transfers(void **state)
         }
     }
     leave_rows();
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- bit for bit --------------------------------------------------------------------------------------- */
@@ -221,7 +221,7 @@ static void test_repeats(void **state)
     weft_placement k_a[2], k_b[2];
     weft_placements_parse("S1,S0", 2, k_a);
     weft_placements_parse("S0,S1", 2, k_b);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_randn(WEFT_F32, 2, a_shape, grid(), k_a),
                 *b = weft_randn(WEFT_F32, 2, b_shape, grid(), k_b);
     float first[61 * 47], again[61 * 47], sum[2];
@@ -233,7 +233,7 @@ static void test_repeats(void **state)
         assert_true(i == 0 || (memcmp(first, again, sizeof(first)) == 0 &&
                                memcmp(&sum[0], &sum[1], sizeof(float)) == 0));
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- the fake world ------------------------------------------------------------------------------------ */
@@ -285,9 +285,9 @@ static void test_cache_is_bounded(void **state)
     weft_tensor *first = weft_add(a, a), *again;
     weft_counters before = counters();
     for (int i = 0; i < SLICES; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         assert_non_null(weft_slice(a, 1, i, i + SLICES, 1));
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(counters().dispatch_misses, before.dispatch_misses + SLICES);
     again = weft_add(a, a);

@@ -430,7 +430,7 @@ static void test_halos_alone_move(void **state)
 {
     (void)state;
     start_registered(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 64, 10 }, ranks = 4;
     weft_placement rows = weft_shard(0);
     weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
@@ -452,7 +452,7 @@ static void test_halos_alone_move(void **state)
     assert_non_null(weft_apply(op_plane, 1, &a, &options));
     weft_get_counters(&after, sizeof(after));
     assert_int_equal(after.dispatch_misses, before.dispatch_misses);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -466,7 +466,7 @@ static void test_all_strategies(void **state)
     weft_apply_options options = { .num_numbers = 3, .numbers = { 2, 1, 0 } };
     int64_t count = 1, possible = 0;
     for (int64_t c = 0; c < count; c++) {
-        weft_scope_open();
+        weft_scope_begin();
         operand a =
             make_operand(weft_mesh_create(2, (int64_t[]){ 2, 3 }, NULL), WEFT_F64, 2, shape, WHOLE, 0);
         double expected[77];
@@ -484,7 +484,7 @@ static void test_all_strategies(void **state)
             possible++;
         }
         release(&a);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_in_range(possible, 9, count); /* h, w or nothing along each mesh dimension */
     assert_int_equal(weft_finalize(), WEFT_OK);
@@ -521,7 +521,7 @@ static void test_halos_that_do_not_fit(void **state)
     d.rule = "Ah~B->hAB";
     assert_refused(d, "beside two runs");
 
-    weft_scope_open();
+    weft_scope_begin();
     int64_t size = 4, ranks = 2;
     weft_placement rows = weft_shard(0);
     weft_tensor *a = weft_ones(WEFT_F32, 1, &size, weft_mesh_create(1, &ranks, NULL), &rows);
@@ -544,7 +544,7 @@ static void test_halos_that_do_not_fit(void **state)
     assert_error(WEFT_ERR_INVALID, "gather: no size is given for x");
     options.num_sizes = 0; /* as large as the input */
     assert_int_equal(weft_tensor_size(weft_apply(op_gather, 1, &a, &options), 0), 4);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

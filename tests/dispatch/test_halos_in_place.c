@@ -177,22 +177,22 @@ static weft_status step_of_graph(void *context, weft_tensor *const in[], const d
 static long sum_and_count(trial *t)
 {
     weft_apply_options options = options_of(t);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = tensor_of(t, &sources);
     atomic_store(&rows_elsewhere, 0);
     for (int i = 0; i < 3; i++) {
         assert_values(t, weft_apply(op_sum, 1, &a, &options), 1);
     }
     long elsewhere = atomic_load(&rows_elsewhere);
-    weft_graph *graph = weft_graph_new("steps", step_of_graph, t, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("steps", step_of_graph, t, 1, 0, 1);
     for (int i = 0; i < 3; i++) {
         weft_tensor *twice = NULL;
         assert_int_equal(weft_graph_call(graph, &a, NULL, &twice), WEFT_OK);
         assert_values(t, twice, 2);
     }
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_values(t, a, 0);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     arrays_free(&sources);
     return elsewhere;
@@ -202,7 +202,7 @@ static long sum_and_count(trial *t)
 static void step_in_place(const trial *t)
 {
     arrays other = { 0 };
-    weft_scope_open();
+    weft_scope_begin();
     weft_apply_options options = options_of(t);
     weft_tensor *pair[2] = { tensor_of(t, &other), tensor_of(t, &sources) };
     for (int i = 0; i < STEPS; i++) {
@@ -222,7 +222,7 @@ static void step_in_place(const trial *t)
     assert_non_null(weft_apply(op_step, 2, shared, &options));
     assert_values(t, saved, STEPS + 1);
     assert_values(t, pair[1], STEPS + 2);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     arrays_free(&sources);
     arrays_free(&other);
@@ -250,7 +250,7 @@ static void run_trials(const char *panel_rows)
     int64_t height = panel_rows == NULL ? 0 : atoll(panel_rows);
     int cases = cases_to_run(12);
     for (int i = 0; i < cases; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         int64_t part = 1 + below(6);
         trial t = make_trial(part);
         long copied = sum_and_count(&t);
@@ -260,7 +260,7 @@ static void run_trials(const char *panel_rows)
             assert_int_equal(copied, 0);
         }
         step_in_place(&t);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

@@ -148,7 +148,7 @@ static void test_once(void **state)
         if (calls[call].shares) {
             continue;
         }
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *line = indices(1, ROWS, "R");
         float host[INDICES * ROWS * 2];
         assert_int_equal(weft_wait(), WEFT_OK);
@@ -159,7 +159,7 @@ static void test_once(void **state)
                      "when one rank has met it");
         assert_int_equal(weft_local_release(line, RANKS - 1), WEFT_OK);
         check_status(weft_wait(), WEFT_OK, call, "R", "when the last one has met it");
-        weft_scope_close();
+        weft_scope_end();
     }
     leave_rows();
 }
@@ -175,11 +175,11 @@ static void test_each_call(void **state)
         enter_row(calls[call].place, __func__);
         for (int i = 0; i < ROUNDS; i++) {
             const char *table = placements[i % 3];
-            weft_scope_open();
+            weft_scope_begin();
             assert_non_null(calls[call].call(table, indices(1, ROWS, i % 2 == 0 ? "R" : "S0")));
             check_status(weft_wait(), WEFT_ERR_INVALID, call, table, "each time");
             check_status(weft_wait(), WEFT_OK, call, table, "a second time");
-            weft_scope_close();
+            weft_scope_end();
         }
     }
     leave_rows();
@@ -255,7 +255,7 @@ static void test_empty_results(void **state)
     static const char *const placements[] = { "R", "S0", "S1" };
     for (int i = 0; i < 3; i++) {
         const char *p = placements[i], *where = i == 0 ? "R" : "S0";
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *none = zeros(0, COLUMNS, p), *narrow = zeros(ROWS, 0, p);
         weft_tensor *added = zeros(INDICES, COLUMNS, p), *none_added = zeros(INDICES, 0, p);
         weft_tensor *line = indices(1, 4, where), *table = indices(2, 4, where),
@@ -283,7 +283,7 @@ static void test_empty_results(void **state)
         check_fine(weft_index_select(none, 0, no_indices));
         check_fine(weft_one_hot(no_indices, 0));
         check_fine(weft_embedding(none, no_indices));
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 

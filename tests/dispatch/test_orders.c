@@ -402,9 +402,9 @@ static void run_world(weft_world world, int workers, const char *panel_rows, uin
     assert_int_equal(weft_init(&config), WEFT_OK);
     source = prng_start(seed);
     for (int i = 0; i < NUM_PROGRAMS * share_of(CASES); i++) {
-        weft_scope_open();
+        weft_scope_begin();
         run_case(&programs[i % NUM_PROGRAMS]);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(weft_finalize(), WEFT_OK);
     unsetenv("WEFT_PANEL_ROWS");

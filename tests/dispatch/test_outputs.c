@@ -244,7 +244,7 @@ static void test_wrong_calls(void **state)
 {
     (void)state;
     register_all(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 4, 3 }, size = weft_world_size();
     weft_mesh *mesh = weft_mesh_create(1, &size, NULL);
     weft_tensor *a = weft_full(WEFT_F32, 2, 2, shape, mesh, NULL),
@@ -265,7 +265,7 @@ static void test_wrong_calls(void **state)
     double value = 0;
     assert_int_equal(weft_tensor_item(weft_sum(a, WEFT_ALL_DIMS, false), &value), WEFT_OK);
     assert_true(value == 24);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -303,7 +303,7 @@ static void test_ranks_outside(void **state)
 {
     (void)state;
     register_all(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t size = 1, shape[] = { 4, 3 };
     int last = weft_world_size() - 1;
     weft_mesh *mesh = weft_mesh_of_ranks(1, &size, &last, NULL);
@@ -320,7 +320,7 @@ static void test_ranks_outside(void **state)
             assert_int_equal(weft_local_to_host(out[o], i, room, sizeof(room)), WEFT_OK);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -329,7 +329,7 @@ static void test_optimizers_take_one_task(void **state)
 {
     (void)state;
     start_world("WEFT_PANEL_ROWS", "3");
-    weft_scope_open();
+    weft_scope_begin();
     int64_t size = weft_world_size(), shape[] = { 3 * size * 4, 5 };
     weft_mesh *mesh = weft_mesh_create(1, &size, NULL);
     weft_placement rows = weft_shard(0);
@@ -349,7 +349,7 @@ static void test_optimizers_take_one_task(void **state)
         weft_get_counters(&after, sizeof(after));
         assert_int_equal(after.tasks - before.tasks, 4 * weft_local_ranks());
     }
-    weft_scope_close();
+    weft_scope_end();
     unsetenv("WEFT_PANEL_ROWS");
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
@@ -360,7 +360,7 @@ static void test_extrema_take_one_task(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t size = weft_world_size(), shape[] = { 2 * size, 5 };
     weft_mesh *mesh = weft_mesh_create(1, &size, NULL);
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
@@ -386,7 +386,7 @@ static void test_extrema_take_one_task(void **state)
     weft_tensor *empty = weft_zeros(WEFT_F32, 2, (int64_t[]){ 3, 0 }, mesh, NULL);
     assert_null(weft_min_with_indices(empty, 1, false, NULL));
     assert_error(WEFT_ERR_SHAPE, "weft_min_with_indices: a has size 0 in dimension 1");
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -410,7 +410,7 @@ static void test_log_sums_of_uneven_columns(void **state)
     weft_mesh *mesh = weft_mesh_of_ranks(1, (int64_t[]){ 3 }, (int[]){ 0, 1, 2 }, NULL);
     const weft_placement columns = weft_shard(1);
     for (int i = 0; i < 30; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *q = weft_to_type(weft_randn(WEFT_F32, 2, (int64_t[]){ 5, 6 }, mesh, NULL), WEFT_F16);
         weft_tensor *k = weft_to_type(weft_randn(WEFT_F32, 2, (int64_t[]){ 519, 6 }, mesh, NULL), WEFT_F16);
         weft_tensor *v = weft_to_type(weft_randn(WEFT_F32, 2, (int64_t[]){ 519, 5 }, mesh, &columns), WEFT_F16);
@@ -419,7 +419,7 @@ static void test_log_sums_of_uneven_columns(void **state)
         assert_non_null(weft_attention_with_log_sums(q, k, v, &options, &log_sums));
         assert_int_equal(weft_tensor_placements(log_sums)[0].kind, WEFT_REPLICATE);
         assert_shards(log_sums, NULL, NULL, "log-sums");
-        weft_scope_close();
+        weft_scope_end();
     }
     world_stop(NULL);
 }

@@ -236,7 +236,7 @@ static void test_two(void **state)
             if (category(first) < b->least || category(second) < b->least) {
                 continue;
             }
-            weft_scope_open();
+            weft_scope_begin();
             weft_mesh *mesh = any_small_mesh();
             mixed whole = make(mesh, first, FULL, false);
             check_binary(b, (mixed[]){ whole, make(mesh, second, FULL, b->divides) });
@@ -244,7 +244,7 @@ static void test_two(void **state)
             check_binary(b, (mixed[]){ whole, make(mesh, second, below(2) ? ROW : ONE, b->divides) });
             whole = make(mesh, second, FULL, b->divides);
             check_binary(b, (mixed[]){ make(mesh, first, (mixed_form)(1 + below(3)), false), whole });
-            weft_scope_close();
+            weft_scope_end();
         }
     }
     leave_rows();
@@ -276,7 +276,7 @@ static weft_tensor *addcdiv(weft_tensor *a, weft_tensor *b, weft_tensor *c)
 static void check_ternary(weft_tensor *(*call)(weft_tensor *, weft_tensor *, weft_tensor *), const char *name,
                           int least)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = any_small_mesh();
     mixed x[3];
     int64_t whole = below(3);
@@ -286,13 +286,13 @@ static void check_ternary(weft_tensor *(*call)(weft_tensor *, weft_tensor *, wef
     weft_dtype common = common_type(3, x);
     weft_tensor *expected = call(spread(&x[0], common), spread(&x[1], common), spread(&x[2], common));
     check_same(call(x[0].tensor, x[1].tensor, x[2].tensor), expected, name, 3, x);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* The condition has no part in the type. */
 static void check_where(void)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = any_small_mesh();
     mixed x[3] = { make(mesh, WEFT_BOOL, (mixed_form)below(FORMS), false) };
     x[1] = make(mesh, any_of(0), FULL, false);
@@ -301,7 +301,7 @@ static void check_where(void)
     weft_tensor *expected =
         weft_where(spread(&x[0], WEFT_BOOL), spread(&x[1], common), spread(&x[2], common));
     check_same(weft_where(x[0].tensor, x[1].tensor, x[2].tensor), expected, "where", 3, x);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void test_three(void **state)
@@ -356,12 +356,12 @@ static void test_in_place(void **state)
         if (category(other) > category(target)) {
             continue;
         }
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = any_small_mesh();
         mixed x[] = { make(mesh, target, FULL, false), make(mesh, other, (mixed_form)below(FORMS), false) };
         weft_tensor *expected = weft_to_type(converted_first(b, x), target);
         check_same(operations[i % 5].call(x[0].tensor, x[1].tensor), expected, b->name, 2, x);
-        weft_scope_close();
+        weft_scope_end();
     }
     leave_rows();
     assert_int_equal(weft_finalize(), WEFT_OK);
@@ -388,7 +388,7 @@ static void test_examples(void **state)
     (void)state;
     start_world(NULL, NULL);
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ 2 }, NULL));
-    weft_scope_open();
+    weft_scope_begin();
     check_item(weft_maximum(one(WEFT_I32, 1, 1), one(WEFT_I64, 0, 0x1p32)), 1);
     check_item(weft_minimum(one(WEFT_I64, 0, 0x1p32 - 3), one(WEFT_I32, 1, 1)), -3);
     check_item(weft_eq(one(WEFT_BF16, 1, 0.1), one(WEFT_F32, 0, 0.1)), 1);
@@ -413,7 +413,7 @@ static void test_examples(void **state)
     check_item(weft_scale(one(WEFT_BF16, 1, 253), factor), 254);
     check_item(weft_pow_scalar(one(WEFT_BF16, 1, 900), 0.7), 116.5);
     check_item(weft_pow_scalar_backward(one(WEFT_BF16, 1, 1), one(WEFT_BF16, 1, 900), 1.7), 198);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -424,7 +424,7 @@ static void test_rounded_once(void **state)
     (void)state;
     start_world(NULL, NULL);
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ 2 }, NULL));
-    weft_scope_open();
+    weft_scope_begin();
     static const weft_dtype types[] = { WEFT_BF16, WEFT_F16 };
     for (int i = 0; i < 2; i++) {
         double unit = i == 0 ? 0x1p-7 : 0x1p-10, value = 1 + unit / 2 + 0x1p-40, above = 1 + unit;
@@ -439,7 +439,7 @@ static void test_rounded_once(void **state)
         check_item(weft_to_type(one(WEFT_I64, 1, much), types[i]), i == 0 ? whole * above : INFINITY);
         check_item(weft_to_type(one(WEFT_I32, 1, much), types[i]), i == 0 ? whole * above : INFINITY);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

@@ -192,9 +192,9 @@ static void right_inputs(const operation_row *row, weft_tensor *inputs[3])
 /* Made last, so that no other tensor has its address. */
 static weft_tensor *released(void)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensor = sixes(WEFT_F32, 2, line());
-    weft_scope_close();
+    weft_scope_end();
     return tensor;
 }
 
@@ -218,11 +218,11 @@ static void for_all_inputs(const char *test, int first, void (*check)(const oper
 {
     for (size_t r = 0; r < sizeof(operations) / sizeof(operations[0]); r++) {
         enter_row(operations[r].place, test);
-        weft_scope_open();
+        weft_scope_begin();
         for (int i = first; i < count_inputs(&operations[r]); i++) {
             check(&operations[r], i);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     leave_rows();
 }
@@ -290,7 +290,7 @@ static void test_wrong_meshes(void **state)
 static void test_wrong_shapes(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *m46 = ones(WEFT_F32, 4, 6, -1), *m65 = ones(WEFT_F32, 6, 5, -1),
                 *m16 = ones(WEFT_F32, 1, 6, -1);
     weft_tensor *b234 = ones(WEFT_F32, 2, 3, 4), *v6 = ones(WEFT_F32, 6, -1, -1),
@@ -338,13 +338,13 @@ static void test_wrong_shapes(void **state)
             "0 classes");
     refused(weft_cross_entropy_backward(v6, m46, indices), WEFT_ERR_SHAPE, "weft_cross_entropy_backward",
             "gradient has 1 dimension, expected 0");
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void test_wrong_reshapes(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *m46 = ones(WEFT_F32, 4, 6, -1), *empty = ones(WEFT_F32, 0, 6, -1);
     static const struct {
         row_place place;
@@ -373,13 +373,13 @@ static void test_wrong_reshapes(void **state)
     refused(weft_reshape(m46, 2, NULL), WEFT_ERR_INVALID, "weft_reshape", "shape is NULL");
     int64_t unknown[] = { -1, 0 };
     refused(weft_reshape(empty, 2, unknown), WEFT_ERR_SHAPE, "weft_reshape", "does not become");
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void test_partial_target(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 5 };
     double values[NUM_RANKS][5] = { { 0 } };
     void *locals[NUM_RANKS];
@@ -395,14 +395,14 @@ static void test_partial_target(void **state)
     refused(weft_add_inplace(target, other, 1), WEFT_ERR_LAYOUT, "weft_add_inplace", "P(sum)");
     assert_ptr_equal(weft_add_inplace(target, target, 1), target);
     assert_no_error();
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* One check at the end of a chain is enough, and reports the first error. The library continues. */
 static void test_chain_after_an_error(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = ones(WEFT_F32, 4, 6, -1);
     expect_no_more_tasks();
     weft_tensor *result = weft_sum(weft_relu(weft_add(weft_matmul(a, a), a)), WEFT_ALL_DIMS, false);
@@ -413,7 +413,7 @@ static void test_chain_after_an_error(void **state)
     assert_int_equal(
         weft_to_host(weft_sum(weft_relu(weft_add(a, a)), WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
     assert_true(sum == 48);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void test_before_init(void **state)
@@ -441,7 +441,7 @@ static void test_bad_indices(void **state)
     }
     for (size_t l = 0; l < sizeof(layouts) / sizeof(layouts[0]); l++) {
         for (int bad = -1; bad <= 7; bad += 8) {
-            weft_scope_open();
+            weft_scope_begin();
             weft_placement placements[2];
             for (int i = 0; i < 2; i++) {
                 assert_int_equal(weft_placements_parse(layouts[l][i], 1, &placements[i]), WEFT_OK);
@@ -466,7 +466,7 @@ static void test_bad_indices(void **state)
             assert_non_null(gradient);
             assert_int_equal(weft_wait(), WEFT_ERR_INVALID);
             assert_error(WEFT_ERR_INVALID, "weft_embedding_backward");
-            weft_scope_close();
+            weft_scope_end();
         }
     }
 }
@@ -474,7 +474,7 @@ static void test_bad_indices(void **state)
 static void test_bad_targets(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 3, 4 }, targets[] = { 1, 4, 0 };
     weft_tensor *logits = ones(WEFT_F64, 3, 4, -1);
     weft_tensor *t = weft_distribute(WEFT_I64, 1, shape, targets, line(), NULL);
@@ -487,14 +487,14 @@ static void test_bad_targets(void **state)
     weft_cross_entropy_backward(NULL, logits, t);
     assert_int_equal(weft_wait(), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "weft_cross_entropy_backward: targets has 4");
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* A table without rows: every index is wrong. */
 static void test_empty_table(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *indices = ones(WEFT_I64, 5, -1, -1);
     double result[15];
     weft_tensor *found = weft_embedding(ones(WEFT_F64, 0, 3, -1), indices);
@@ -504,7 +504,7 @@ static void test_empty_table(void **state)
     for (int i = 0; i < 15; i++) {
         assert_true(result[i] == 0);
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 int main(void)

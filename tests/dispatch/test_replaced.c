@@ -192,7 +192,7 @@ static void test_parts_of_composites(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     const weft_placement rows = weft_shard(0);
     weft_tensor *a = weft_ones(WEFT_F32, 2, (int64_t[]){ 8, 2 }, line(4), &rows);
     for (int i = 0; i < 3; i++) {
@@ -220,7 +220,7 @@ static void test_parts_of_composites(void **state)
     expect_all(weft_softmax(a, 0), 0.125);
     restore("softmax");
     restore("log_softmax");
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -229,7 +229,7 @@ static void test_rule(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     const weft_placement rows = weft_shard(0), columns = weft_shard(1);
     weft_tensor *a = weft_zeros(WEFT_F32, 2, (int64_t[]){ 8, 8 }, line(4), &rows);
     weft_counters before, between, after;
@@ -247,7 +247,7 @@ static void test_rule(void **state)
     weft_clear_error();
     restore("exp");
     assert_memory_equal(weft_tensor_placements(weft_exp(a)), &rows, sizeof(rows));
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -256,7 +256,7 @@ static void test_caches(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     const weft_placement rows = weft_shard(0);
     weft_tensor *a = weft_ones(WEFT_F32, 2, (int64_t[]){ 8, 2 }, line(4), &rows);
     replace((weft_operation_description){ .name = "exp", .kernel = minus_two });
@@ -269,12 +269,12 @@ static void test_caches(void **state)
     assert_int_equal(after.dispatch_hits, before.dispatch_hits + 1);
     expect_all(result, -2);
     /* The next world has the library's own. */
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     expect_all(weft_exp(weft_ones(WEFT_F32, 2, (int64_t[]){ 8, 2 }, line(4), &rows)), exp(1));
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -352,7 +352,7 @@ static void test_cuts_in_runs(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     const struct {
         weft_operation_description description;
         bool kept;
@@ -381,7 +381,7 @@ static void test_cuts_in_runs(void **state)
         }
         restore(cases[i].description.name);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

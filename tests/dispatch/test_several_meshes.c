@@ -86,7 +86,7 @@ static void b3_one_element_is_replicated(void **state)
 {
     (void)state;
     weft_mesh *lower = mesh_of(0, 2), *upper = mesh_of(2, 2);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbered(WEFT_F64, 2, square, lower, rows);
     weft_tensor *scalar = weft_full(WEFT_F64, 3, 0, NULL, upper, NULL);
     weft_tensor *single = weft_full(WEFT_F64, 3, 2, (const int64_t[]){ 1, 1 }, upper, NULL);
@@ -94,7 +94,7 @@ static void b3_one_element_is_replicated(void **state)
     expect(weft_add(scalar, x), N * N, plus_three);
     expect(weft_add(x, single), N * N, plus_three);
     assert_ptr_equal(weft_tensor_mesh(weft_add(single, x)), lower);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* Outside of a region the error names both meshes and says what to do; regions nest, and can be asked for. */
@@ -102,7 +102,7 @@ static void b3_region_nests(void **state)
 {
     (void)state;
     weft_mesh *lower = mesh_of(0, 2), *upper = mesh_of(2, 2);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = numbered(WEFT_F64, 2, square, lower, rows), *b = numbered(WEFT_F64, 2, square, upper, rows);
     assert_false(weft_implicit_replication());
     for (int round = 0; round < 2; round++) { /* what was allowed is not remembered */
@@ -120,7 +120,7 @@ static void b3_region_nests(void **state)
     }
     assert_int_equal(weft_implicit_replication_end(), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_implicit_replication_end: no region has begun");
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void b3_region_ends_with_the_world(void **state)
@@ -198,7 +198,7 @@ static void b3_exempt_functions(void **state)
     (void)state;
     const int64_t deep[] = { 1, N, N };
     weft_mesh *lower = mesh_of(0, 2), *upper = mesh_of(2, 2);
-    weft_scope_open();
+    weft_scope_begin();
     const two_meshes t = { .a = numbered(WEFT_F64, 2, square, lower, NULL),
                            .b = numbered(WEFT_F64, 2, square, upper, NULL),
                            .indices = integers(2, square, lower),
@@ -217,7 +217,7 @@ static void b3_exempt_functions(void **state)
     assert_non_null(weft_gather(t.b, 0, t.indices));
     assert_no_error();
     assert_int_equal(weft_implicit_replication_end(), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- B4 ------------------------------------------------------------------------------------------------ */
@@ -338,7 +338,7 @@ static void b4_results_outside_the_mesh(void **state)
     for (int first = 0; first < RANKS; first++) {
         weft_mesh *few = mesh_of(first, 1);
         for (int number = 0, count = 1; count > 0; number++) {
-            weft_scope_open();
+            weft_scope_begin();
             weft_tensor *inside[MAX_RESULTS], *outside[MAX_RESULTS];
             weft_tensor *x = numbered(WEFT_F32, 2, square, few, NULL), *y = numbered(WEFT_F32, 2, square, world, rows);
             count = results_of(number, x, integers(1, line_shape, few), outside);
@@ -346,7 +346,7 @@ static void b4_results_outside_the_mesh(void **state)
             for (int i = 0; i < count; i++) {
                 check_outside(outside[i], weft_tensor_dtype(inside[i]));
             }
-            weft_scope_close();
+            weft_scope_end();
         }
     }
 }
@@ -357,7 +357,7 @@ static void b4_other_results(void **state)
     (void)state;
     for (int first = 0; first < RANKS; first++) {
         weft_mesh *few = mesh_of(first, 1);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = numbered(WEFT_F64, 2, square, few, NULL);
         bool same = false;
         double item = 0;
@@ -374,7 +374,7 @@ static void b4_other_results(void **state)
             assert_int_equal(coordinate, member ? 0 : -7);
         }
         assert_no_error();
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -424,7 +424,7 @@ static void b6_targets_keep_their_layout(void **state)
             weft_placement of_target[2], of_x[2], before[2];
             random_placements(&source, mesh, 2, false, of_target);
             random_placements(&source, mesh, 2, true, of_x);
-            weft_scope_open();
+            weft_scope_begin();
             weft_tensor *target = numbered(WEFT_F64, 2, square, mesh, of_target);
             weft_tensor *reference = numbered(WEFT_F64, 2, square, mesh, NULL);
             weft_tensor *x = weft_empty(WEFT_F64, 2, square, mesh, of_x);
@@ -443,7 +443,7 @@ static void b6_targets_keep_their_layout(void **state)
             assert_non_null(change(number, reference, weft_redistribute(x, NULL, NULL), indices, list));
             assert_same_shards(target, weft_redistribute(reference, NULL, before), "a target");
             assert_no_error();
-            weft_scope_close();
+            weft_scope_end();
         }
     }
 }
@@ -454,7 +454,7 @@ static void b6_attributes_move_nothing(void **state)
     (void)state;
     weft_mesh *mesh = mesh_of(0, RANKS);
     weft_counters before, after;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbered(WEFT_F64, 2, square, mesh, rows), *line = weft_ones(WEFT_F64, 1, line_shape, mesh, rows);
     assert_int_equal(weft_wait(), WEFT_OK);
     weft_get_counters(&before, sizeof(before));
@@ -471,7 +471,7 @@ static void b6_attributes_move_nothing(void **state)
     assert_no_error();
     assert_int_equal(after.transfers, before.transfers);
     assert_int_equal(after.bytes_moved, before.bytes_moved);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* PyTorch's out=: weft_copy_inplace(out, the operation). `out` keeps layout and type; the result comes to
@@ -485,13 +485,13 @@ static void b6_out(void **state)
         weft_placement of_out[2], of_x[2], before[2];
         random_placements(&source, mesh, 2, false, of_out);
         random_placements(&source, mesh, 2, false, of_x);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = numbered(WEFT_F64, 2, square, mesh, of_x), *out = weft_empty(WEFT_F64, 2, square, mesh, of_out);
         memcpy(before, weft_tensor_placements(out), sizeof(before));
         assert_ptr_equal(weft_copy_inplace(out, weft_add(x, x)), out);
         assert_true(same_placements(weft_tensor_placements(out), before, 2));
         expect(out, N * N, doubled);
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -501,7 +501,7 @@ static void b6_out_copies_nothing(void **state)
     (void)state;
     weft_mesh *mesh = mesh_of(0, RANKS);
     weft_counters start_of, plain, into;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbered(WEFT_F64, 2, square, mesh, rows), *out = weft_empty(WEFT_F64, 2, square, mesh, rows);
     weft_get_counters(&start_of, sizeof(start_of));
     weft_add(x, x);
@@ -513,7 +513,7 @@ static void b6_out_copies_nothing(void **state)
                      plain.buffers_created + plain.buffers_reused - start_of.buffers_created -
                          start_of.buffers_reused);
     expect(out, N * N, doubled);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* As torch.can_cast(): to a type of the same or a higher category; another shape or mesh is an error, not a
@@ -522,7 +522,7 @@ static void b6_out_refuses(void **state)
 {
     (void)state;
     weft_mesh *mesh = mesh_of(0, RANKS), *few = mesh_of(1, 2);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbered(WEFT_F64, 2, square, mesh, rows), *halves = weft_empty(WEFT_F32, 2, square, mesh, rows);
     assert_ptr_equal(weft_copy_inplace(halves, weft_add(x, x)), halves);
     assert_int_equal(weft_tensor_dtype(halves), WEFT_F32);
@@ -534,7 +534,7 @@ static void b6_out_refuses(void **state)
     assert_error(WEFT_ERR_MESH, "weft_redistribute");
     assert_null(weft_copy_inplace(x, weft_matmul(x, NULL))); /* the first error is kept */
     assert_error(WEFT_ERR_INVALID, "weft_matmul: b is NULL");
-    weft_scope_close();
+    weft_scope_end();
 }
 
 int main(void)

@@ -290,9 +290,9 @@ static void run_programs(const char *panel_rows, uint64_t seed)
     forced_count = impossible_count = 0;
     for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
         for (int k = 0; k < share_of(CASES); k++) {
-            weft_scope_open();
+            weft_scope_begin();
             run_case(&programs[i]);
-            weft_scope_close();
+            weft_scope_end();
         }
     }
     assert_int_equal(weft_finalize(), WEFT_OK);

@@ -31,13 +31,13 @@ static double train(int steps, bool frozen)
 {
     const weft_placement rows = weft_shard(0);
     double value = NAN;
-    weft_scope_open();
+    weft_scope_begin();
     weft_random_seed(3);
     weft_tensor *batch = weft_randn(WEFT_F64, 2, (int64_t[]){ 10, 4 }, NULL, &rows), *loss = NULL;
     model m = { weft_randn(WEFT_F64, 2, (int64_t[]){ 4, 3 }, NULL, NULL), weft_zeros(WEFT_F64, 1, (int64_t[]){ 3 }, NULL, NULL) };
     weft_set_requires_grad(m.w, true);
     weft_set_requires_grad(m.b, true);
-    weft_graph *graph = weft_graph_new("step", step, &m, 1, 1, 1);
+    weft_graph *graph = weft_graph_create("step", step, &m, 1, 1, 1);
     for (int i = 0; i < steps; i++) {
         double rate = 0.1 / (1 + i);
         weft_graph_call(graph, &batch, &rate, &loss);
@@ -51,8 +51,8 @@ static double train(int steps, bool frozen)
         weft_graph_freeze(graph, false);
     }
     weft_tensor_item(loss, &value);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     return value;
 }
 

@@ -102,7 +102,7 @@ static void steps_are_the_formulas(void **state)
     prng random = prng_start(71);
     weft_placement rows[] = { weft_shard(0), weft_shard(1) };
     WORLD(4);
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, 2 }, NULL);
     matrix w[COUNT], m[COUNT];
     weft_tensor *parameters[COUNT], *momenta[COUNT];
@@ -128,7 +128,7 @@ static void steps_are_the_formulas(void **state)
             assert_true(fabs(found[j] - w[i].at[j / w[i].columns][j % w[i].columns]) < 1e-10);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     world_stop(NULL);
 }
 

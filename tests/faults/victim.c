@@ -299,15 +299,15 @@ static void run(bool in_graph)
     weft_tensor *w = weft_ones(WEFT_F32, 2, (int64_t[]){ INNER, COLUMNS }, line, &columns);
     weft_tensor_set_name(x, "inputs");
     weft_tensor_set_name(w, "weights");
-    weft_graph *graph = in_graph ? weft_graph_new("step", step_of_graph, &i, 2, 0, 0) : NULL;
+    weft_graph *graph = in_graph ? weft_graph_create("step", step_of_graph, &i, 2, 0, 0) : NULL;
     for (; i < STEPS && weft_last_status() == WEFT_OK && !leaves; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         if (in_graph) {
             weft_graph_call(graph, (weft_tensor *[]){ x, w }, NULL, NULL);
         } else {
             step(i, i, x, w);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 

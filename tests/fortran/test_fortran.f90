@@ -84,7 +84,7 @@ contains
         real(c_double), target :: host(3, 2)
         real(c_double) :: item
         integer(c_int64_t) :: large
-        call weft_scope_open()
+        call weft_scope_begin()
         a = weft_arange(WEFT_F64, 0d0, 6d0, 1d0)
         b = weft_reshape(a, [2, 3])
         call expect(all(weft_tensor_shape(b) == [2, 3]), 'shape')
@@ -97,7 +97,7 @@ contains
         large = 4
         call weft_tensor_item(weft_select(a, 0, large), item)
         call expect(item == 12, 'a size of 64 bits')
-        call weft_scope_close()
+        call weft_scope_end()
     end subroutine
 
     ! A matrix of the program's, column-major, with a leading dimension; the same indices in weft.
@@ -113,13 +113,13 @@ contains
                 matrix(i, j) = 10 * i + j
             end do
         end do
-        call weft_scope_open()
+        call weft_scope_begin()
         box%extent(1:2) = [4, 3]
         a = weft_from_boxes(WEFT_F64, [4, 3], [box], [c_loc(matrix)], [1, 5], placements=[weft_shard(0), weft_replicate()])
         call weft_tensor_item(weft_select(weft_select(a, 0, 2), 0, 1), item)
         call expect(item == 32, 'row 3, column 2')
         call weft_to_boxes(weft_scale(a, 2d0), [box], [c_loc(matrix)], [1_c_int64_t, 5_c_int64_t])
-        call weft_scope_close()
+        call weft_scope_end()
         call weft_wait()
         call expect(matrix(3, 2) == 64 .and. all(matrix(5, :) == -1), 'written back')
     end subroutine
@@ -156,7 +156,7 @@ contains
 
     subroutine absent()
         type(weft_tensor) :: x, w, y, indices
-        call weft_scope_open()
+        call weft_scope_begin()
         x = weft_ones(WEFT_F32, [3, 4])
         w = weft_ones(WEFT_F32, [2, 4])
         y = weft_linear(x, w)
@@ -169,7 +169,7 @@ contains
         y = weft_attention(weft_ones(WEFT_F32, [2, 3]), weft_ones(WEFT_F32, [2, 3]), weft_ones(WEFT_F32, [2, 3]), &
                            weft_attention_options(causal=.true._c_bool))
         call expect(c_associated(y%handle), 'options')
-        call weft_scope_close()
+        call weft_scope_end()
     end subroutine
 
     ! A wrong argument is a status, and nothing is read beyond an array.
@@ -201,7 +201,7 @@ contains
         w = weft_full(WEFT_F64, 2d0, [3])
         call weft_set_requires_grad(w, .true.)
         call weft_set_grad_hook(w, count_hook)
-        call weft_scope_open()
+        call weft_scope_begin()
         loss = weft_sum(weft_mul(w, w), 0, .false.)
         call weft_backward(loss)
         call expect(hooks_called == 1, 'hook')
@@ -212,7 +212,7 @@ contains
         call expect(item == 3, 'step')
         call weft_zero_grad(leaves)
         call expect(weft_is_leaf(weft_zeros(ior(WEFT_F64, WEFT_WITH_GRAD), [3])), 'a leaf as it is made')
-        call weft_scope_close()
+        call weft_scope_end()
         call weft_tensor_release(w)
     end subroutine
 
@@ -220,11 +220,11 @@ contains
         type(weft_module) :: root
         type(weft_tensor), allocatable :: tensors(:)
         character(:), allocatable :: names(:)
-        root = weft_module_new('layer')
+        root = weft_module_create('layer')
         call weft_module_add_parameter(root, 'weight', weft_ones(WEFT_F32, [2, 2]))
         call weft_module_add_parameter(root, 'b', weft_ones(WEFT_F32, [2]))
         call weft_module_parameters(root, names, tensors)
         call expect(size(tensors) == 2 .and. names(1) == 'weight' .and. names(2) == 'b', 'names of parameters')
-        call weft_module_free(root)
+        call weft_module_destroy(root)
     end subroutine
 end program

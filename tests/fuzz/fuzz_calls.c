@@ -21,19 +21,19 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     for (int i = 0; i < 4; i++) {
         tensors[i] = weft_fake(WEFT_F32, i + 1, shape, NULL, NULL);
     }
-    graph = weft_graph_new("fuzz", no_calls, NULL, 3, 0, 0);
+    graph = weft_graph_create("fuzz", no_calls, NULL, 3, 0, 0);
     return 0;
 }
 
 static void parallelize(const char *text)
 {
-    weft_module *module = weft_module_new("m"), *child = weft_module_new("c");
+    weft_module *module = weft_module_create("m"), *child = weft_module_create("c");
     weft_module_add_child(module, "child", child);
     weft_module_add_parameter(child, "weight", tensors[1]);
     const weft_parallel plan = { "**", WEFT_PARALLEL_LAYOUTS, "tp", text, text, text }, pattern = { text, WEFT_PARALLEL_DATA, "tp", NULL, NULL, NULL };
     weft_parallelize(module, NULL, 1, &pattern);
     weft_parallelize(module, NULL, 1, &plan);
-    weft_module_free(module);
+    weft_module_destroy(module);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     char *text = fuzz_text(data + 1, size - 1);
-    weft_scope_open();
+    weft_scope_begin();
     if (data[0] % 4 == 0) {
         weft_graph_require(graph, text);
     } else if (data[0] % 4 == 1) {
@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         weft_einsum(text, count, given);
     }
-    weft_scope_close();
+    weft_scope_end();
     weft_clear_error();
     free(text);
     return 0;

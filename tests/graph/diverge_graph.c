@@ -73,7 +73,7 @@ int main(int argc, char **argv)
     odd_one = process == weft_num_processes() - 1;
     int64_t size = weft_world_size();
     weft_mesh_push(weft_mesh_create(1, &size, NULL));
-    weft_graph *graph = weft_graph_new("step", step, NULL, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("step", step, NULL, 1, 0, 1);
     const weft_placement rows = weft_shard(0);
     for (; run < RUNS && weft_last_status() == WEFT_OK; run++) {
         weft_tensor *x = weft_ones(WEFT_F32, 2, (int64_t[]){ 30 + goes("shape", TURN), COLUMNS }, NULL, &rows), *y;

@@ -97,12 +97,12 @@ static void end_all(const called *c)
 /* Runs the function inside a graph. The message of the refusal to freeze it: "": it is frozen. */
 static void run_between(called *c, bool freeze, char *why, size_t size)
 {
-    weft_graph *graph = weft_graph_new("between", call_between, c, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("between", call_between, c, 1, 0, 1);
     assert_int_equal(weft_graph_freeze(graph, freeze), WEFT_OK);
     weft_random_seed(2);
     why[0] = '\0';
     for (int run = 0; run < FROZEN_RUNS; run++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *output;
         weft_status status = weft_graph_call(graph, &c->one, NULL, &output);
         if (status == WEFT_ERR_STATE && why[0] == '\0') {
@@ -115,7 +115,7 @@ static void run_between(called *c, bool freeze, char *why, size_t size)
         if (status != WEFT_OK) {
             fail_msg("%s: %s", wanted_function, weft_last_error());
         }
-        weft_scope_close();
+        weft_scope_end();
         end_all(c);
     }
     if (freeze && why[0] == '\0') {
@@ -125,7 +125,7 @@ static void run_between(called *c, bool freeze, char *why, size_t size)
             snprintf(why, size, "%s", info_of(graph).not_frozen);
         }
     }
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
 }
 
 static void compare_bytes(weft_tensor *a, weft_tensor *b, const char *what)
@@ -180,13 +180,13 @@ static void try_one(every_function *e, const char *function)
     wanted_function = function;
     called frozen, expected;
     char why[512], unused[512];
-    weft_scope_open();
+    weft_scope_begin();
     make_things(&expected, e->operation);
     make_things(&frozen, e->operation);
     run_between(&expected, false, unused, sizeof(unused));
     run_between(&frozen, true, why, sizeof(why));
     compare_things(&frozen, &expected);
-    weft_scope_close();
+    weft_scope_end();
     if (why[0] != '\0') {
         e->refused++;
         /* One that reads by a public function of its own is refused as that. */
@@ -230,7 +230,7 @@ void test_every_function_inside_a_frozen_graph(void **state)
         "weft_local_map", "weft_checkpoint_save", "weft_graph_opaque", "weft_graph_set_passes", "weft_pause", "weft_random_seed",
         "weft_random_state_set", "weft_mesh_push", "weft_module_set_forward", "weft_operation_replace", "weft_operation_restore"
     };
-    weft_scope_open();
+    weft_scope_begin();
     weft_random_state_create("name", 0);
     weft_clear_error();
     static every_function e;
@@ -247,7 +247,7 @@ void test_every_function_inside_a_frozen_graph(void **state)
             try_one(&e, name);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     print_message("# %d functions frozen, %d refused:%s\n", e.frozen, e.refused, e.refusals);
     assert_true(e.frozen > 300);
     strcat(e.refusals, " ");

@@ -35,10 +35,10 @@ static void test_f2_replay_equals_eager(void **state)
 {
     (void)state;
     weft_placement rows = weft_shard(0);
-    weft_graph *graph = weft_graph_new("chain", chain, NULL, 2, 1, 2);
+    weft_graph *graph = weft_graph_create("chain", chain, NULL, 2, 1, 2);
     assert_non_null(graph);
     for (int run = 0; run < 4; run++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *inputs[] = { numbers(5, 7, &rows), weft_full(WEFT_F64, run, 2, (int64_t[]){ 7, 3 }, line(), &rows) };
         weft_tensor *outputs[2], *expected[2];
         double rate = 0.25 * run;
@@ -46,7 +46,7 @@ static void test_f2_replay_equals_eager(void **state)
         chain(NULL, inputs, &rate, expected);
         assert_same_shards(outputs[0], expected[0], "output 0");
         assert_same_tensors(outputs[1], expected[1], "output 1");
-        weft_scope_close();
+        weft_scope_end();
     }
     weft_graph_info info = info_of(graph);
     assert_int_equal(info.runs, 4);
@@ -55,8 +55,8 @@ static void test_f2_replay_equals_eager(void **state)
     assert_int_equal(info.guards_failed, 0);
     assert_string_equal(info.failed_guard, "");
     assert_true(info.clusters >= 3 && info.clustered_calls >= 3 * 11);
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
-    assert_int_equal(weft_graph_free(graph), WEFT_ERR_INVALID);
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(graph), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "graph is not a live graph");
 }
 
@@ -95,8 +95,8 @@ static void test_f3_guards(void **state)
     (void)state;
     branching b = { 0, 2, 1.5 };
     weft_placement rows = weft_shard(0);
-    weft_graph *graph = weft_graph_new("branch", branch, &b, 1, 0, 1);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("branch", branch, &b, 1, 0, 1);
+    weft_scope_begin();
     weft_tensor *x = numbers(5, 5, &rows);
     run_branch(graph, &b, x);
     b.number = -2; /* a number computed outside is no guard */
@@ -128,8 +128,8 @@ static void test_f3_guards(void **state)
         run_branch(graph, &b, cases[i].x);
         assert_int_equal(info_of(graph).captures, captures + 1); /* each trace is replayed from then on */
     }
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -147,8 +147,8 @@ static weft_status some_calls(void *context, weft_tensor *const inputs[], const 
 static void test_shorter_runs(void **state)
 {
     (void)state;
-    weft_graph *graph = weft_graph_new("some", some_calls, NULL, 1, 1, 1);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("some", some_calls, NULL, 1, 1, 1);
+    weft_scope_begin();
     weft_tensor *x = numbers(5, 4, NULL), *negative = weft_neg(x);
     static const int counts[] = { 3, 2, 0, 3, 1, 2, 0, 5 };
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
@@ -160,8 +160,8 @@ static void test_shorter_runs(void **state)
     weft_graph_info info = info_of(graph);
     assert_int_equal(info.captures, 4);
     assert_int_equal(info.num_traces, 4);
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -170,17 +170,17 @@ static void test_f4_many_shapes(void **state)
 {
     (void)state;
     branching b = { 0, 2, 1 };
-    weft_graph *graph = weft_graph_new("shapes", branch, &b, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("shapes", branch, &b, 1, 0, 1);
     size_t most = 0;
     for (int i = 0; i < 1000; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = weft_full(WEFT_F64, 1, 1, (int64_t[]){ 1 + i }, line(), NULL), *output;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &output), WEFT_OK);
         most = info_of(graph).bytes > most ? info_of(graph).bytes : most;
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_true(info_of(graph).num_traces <= 16 && most < 200000);
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -206,8 +206,8 @@ static void test_reading_inside(void **state)
 {
     (void)state;
     int rounds, expected_rounds;
-    weft_graph *graph = weft_graph_new("until", until_small, &rounds, 1, 1, 1);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("until", until_small, &rounds, 1, 1, 1);
+    weft_scope_begin();
     weft_tensor *x = numbers(5, 4, &(weft_placement){ .kind = WEFT_SHARD });
     static const double limits[] = { 10, 10, 0.1, 100, 10 };
     for (int i = 0; i < 5; i++) {
@@ -217,8 +217,8 @@ static void test_reading_inside(void **state)
         assert_int_equal(rounds, expected_rounds);
         assert_same_shards(output, expected, "output");
     }
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -253,14 +253,14 @@ static weft_status change(void *context, weft_tensor *const inputs[], const doub
 static void change_on(uint64_t seed)
 {
     prng random = { seed };
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = line();
     weft_placement placements[WEFT_MAX_DIMS];
     random_placements(&random, mesh, 2, false, placements);
     int64_t shape[] = { prng_below(&random, 9), 3 };
     weft_tensor *start = weft_randn(WEFT_F64, 2, shape, mesh, placements), *input = weft_neg(start);
     changing eager = { .parameter = copy_of(start) }, captured = { .parameter = copy_of(start) };
-    weft_graph *graph = weft_graph_new("change", change, &captured, 1, 1, 3);
+    weft_graph *graph = weft_graph_create("change", change, &captured, 1, 1, 3);
     for (int run = 0; run < 4; run++) {
         double rate = 0.5 + run;
         weft_tensor *outputs[3], *expected[3];
@@ -275,8 +275,8 @@ static void change_on(uint64_t seed)
     assert_int_equal(info_of(graph).captures, 1);
     weft_tensor_release(captured.kept);
     weft_tensor_release(eager.kept);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -303,8 +303,8 @@ static weft_status draw(void *context, weft_tensor *const inputs[], const double
 static void test_random_numbers(void **state)
 {
     (void)state;
-    weft_graph *graph = weft_graph_new("draw", draw, NULL, 1, 1, 2);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("draw", draw, NULL, 1, 1, 2);
+    weft_scope_begin();
     weft_tensor *x = numbers(5, 5, NULL), *outputs[4][2], *expected[4][2];
     const double p = 0.3;
     weft_random_seed(17);
@@ -320,8 +320,8 @@ static void test_random_numbers(void **state)
     }
     assert_same_shards(next, weft_rand(WEFT_F64, 1, (int64_t[]){ 4 }, line(), NULL), "after the graph");
     assert_int_equal(info_of(graph).captures, 1);
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -362,10 +362,10 @@ static void test_training_steps(void **state)
     (void)state;
     const weft_placement layouts[] = { weft_replicate(), weft_shard(0), weft_shard(1) };
     for (int l = 0; l < 3; l++) {
-        weft_scope_open();
+        weft_scope_begin();
         training eager = begin_training(&layouts[l]), captured = begin_training(&layouts[l]);
         weft_tensor *x = scaled(numbers(5, 8, &layouts[1]), 0.1);
-        weft_graph *graph = weft_graph_new("train", train, &captured, 1, 1, 1);
+        weft_graph *graph = weft_graph_create("train", train, &captured, 1, 1, 1);
         for (int step = 0; step < 6; step++) {
             double rate = 0.1 / (1 + step);
             weft_tensor *loss, *expected;
@@ -376,8 +376,8 @@ static void test_training_steps(void **state)
             assert_same_shards(captured.b, eager.b, "b");
         }
         assert_int_equal(info_of(graph).captures, 1);
-        weft_graph_free(graph);
-        weft_scope_close();
+        weft_graph_destroy(graph);
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -393,9 +393,9 @@ static weft_status forward(void *context, weft_tensor *const inputs[], const dou
 static void test_backward_outside(void **state)
 {
     (void)state;
-    weft_graph *graph = weft_graph_new("forward", forward, NULL, 2, 0, 1);
+    weft_graph *graph = weft_graph_create("forward", forward, NULL, 2, 0, 1);
     for (int i = 0; i < 3; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = scaled(numbers(5, 4, NULL), 0.1), *y = weft_add_scalar(x, i), *loss, *expected;
         weft_tensor *leaf = copy_of(x), *other = copy_of(x);
         weft_set_requires_grad(leaf, true);
@@ -405,10 +405,10 @@ static void test_backward_outside(void **state)
         assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
         assert_int_equal(weft_backward(expected, NULL), WEFT_OK);
         assert_same_shards(weft_grad(leaf), weft_grad(other), "gradient");
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(info_of(graph).captures, 1);
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -430,17 +430,17 @@ static weft_status wrong(void *context, weft_tensor *const inputs[], const doubl
         outputs[0] = NULL;
         return WEFT_OK;
     case 3:
-        assert_int_equal(weft_graph_free(*graph), WEFT_ERR_STATE);
+        assert_int_equal(weft_graph_destroy(*graph), WEFT_ERR_STATE);
         assert_int_equal(weft_finalize(), WEFT_ERR_STATE);
         weft_clear_error();
         outputs[0] = weft_neg(x);
         return WEFT_OK;
     case 4:
-        weft_scope_open();
+        weft_scope_begin();
         outputs[0] = weft_scope_keep(weft_neg(x));
         return WEFT_OK;
     case 5:
-        weft_scope_close();
+        weft_scope_end();
         return WEFT_OK;
     default:
         outputs[0] = weft_neg(x);
@@ -452,12 +452,12 @@ static void test_refusals(void **state)
 {
     (void)state;
     weft_graph *graph = NULL;
-    assert_null(weft_graph_new("none", NULL, NULL, 0, 0, 0));
-    assert_error(WEFT_ERR_INVALID, "weft_graph_new: function is NULL");
-    assert_null(weft_graph_new("none", wrong, NULL, 0, -1, 0));
+    assert_null(weft_graph_create("none", NULL, NULL, 0, 0, 0));
+    assert_error(WEFT_ERR_INVALID, "weft_graph_create: function is NULL");
+    assert_null(weft_graph_create("none", wrong, NULL, 0, -1, 0));
     assert_error(WEFT_ERR_INVALID, "num_scalars is negative");
-    graph = weft_graph_new("wrong", wrong, &graph, 1, 1, 1);
-    weft_scope_open();
+    graph = weft_graph_create("wrong", wrong, &graph, 1, 1, 1);
+    weft_scope_begin();
     weft_tensor *x = numbers(5, 4, NULL), *output;
     static const double order[] = { 0, 1, 2, 0, 3, 4, 6, 0, 0 };
     assert_int_equal(weft_graph_call(graph, NULL, order, &output), WEFT_ERR_INVALID);
@@ -473,8 +473,8 @@ static void test_refusals(void **state)
             assert_same_shards(output, x, "output");
         }
     }
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -491,8 +491,8 @@ static void test_f1_listing(void **state)
 {
     (void)state;
     char expected[1000];
-    weft_graph *graph = weft_graph_new("listed", listed, NULL, 2, 0, 1);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("listed", listed, NULL, 2, 0, 1);
+    weft_scope_begin();
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
     weft_tensor *inputs[] = { weft_zeros(WEFT_F32, 2, (int64_t[]){ 8, 4 }, line(), &columns),
                               weft_zeros(WEFT_F32, 2, (int64_t[]){ 4, 6 }, line(), &rows) }, *output;
@@ -510,8 +510,8 @@ static void test_f1_listing(void **state)
         assert_string_equal(text, expected);
     }
     free(text);
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 

@@ -38,17 +38,17 @@ static void end_state(state *s)
 
 static void run_attack(const attack *a, int64_t rows, const weft_placement *placements)
 {
-    weft_scope_open();
+    weft_scope_begin();
     state eager = begin_state(rows, placements), captured = begin_state(rows, placements);
     weft_tensor *x = numbers(4, rows, placements), *inputs[] = { x, x };
-    weft_graph *graph = weft_graph_new("attack", a->function, &captured, 2, 1, a->num_outputs);
+    weft_graph *graph = weft_graph_create("attack", a->function, &captured, 2, 1, a->num_outputs);
     for (int round = 0; round < a->rounds; round++) {
         double scalar = 0.5 + round;
         weft_tensor *outputs[2] = { NULL }, *expected[2] = { NULL };
         eager.round = captured.round = round;
         weft_status status = weft_graph_call(graph, inputs, &scalar, outputs);
         assert_int_equal(status, a->expected);
-        weft_scope_open();
+        weft_scope_begin();
         assert_int_equal(a->function(&eager, inputs, &scalar, expected), status);
         weft_clear_error();
         for (int i = 0; i < a->num_outputs && status == WEFT_OK; i++) {
@@ -58,12 +58,12 @@ static void run_attack(const attack *a, int64_t rows, const weft_placement *plac
         for (int i = 0; i < 3; i++) {
             assert_same_tensors(captured.kept[i], eager.kept[i], "kept");
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     end_state(&eager);
     end_state(&captured);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -139,10 +139,10 @@ static weft_status keep_inside(void *context, weft_tensor *const inputs[], const
     weft_tensor_retain(s->kept[place]);
     weft_tensor_retain(s->kept[place]);
     weft_tensor_release(s->kept[place]);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *inner = weft_scope_keep(weft_neg(sum));
     weft_add_inplace(inner, s->kept[place], 1);
-    weft_scope_close();
+    weft_scope_end();
     weft_copy_inplace(s->parameter, inner);
     outputs[0] = inner;
     return WEFT_OK;
@@ -186,7 +186,7 @@ static weft_status fail_midway(void *context, weft_tensor *const inputs[], const
     }
     assert_null(weft_reshape(s->parameter, 1, (int64_t[]){ 1000 }));
     weft_scale_inplace(s->kept[0], 2);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *lost = weft_exp(s->kept[0]);
     assert_null(weft_add(lost, NULL));
     return WEFT_ERR_IO;
@@ -197,24 +197,24 @@ static void test_errors_midway(void **unused)
     (void)unused;
     for (int l = 0; l < 2; l++) {
         const weft_placement layout = l == 0 ? weft_replicate() : weft_shard(0);
-        weft_scope_open();
+        weft_scope_begin();
         state eager = begin_state(5, &layout), captured = begin_state(5, &layout);
         weft_tensor *x = numbers(4, 5, &layout), *inputs[] = { x, x }, *output;
-        weft_graph *graph = weft_graph_new("fails", fail_midway, &captured, 2, 1, 1);
+        weft_graph *graph = weft_graph_create("fails", fail_midway, &captured, 2, 1, 1);
         for (int round = 0; round < 4; round++) {
             double scalar = round;
             assert_int_equal(weft_graph_call(graph, inputs, &scalar, &output), WEFT_ERR_IO);
             assert_null(output);
             assert_int_equal(fail_midway(&eager, inputs, &scalar, &output), WEFT_ERR_IO);
-            weft_scope_close();
+            weft_scope_end();
             weft_clear_error();
             assert_same_shards(captured.parameter, eager.parameter, "parameter");
             assert_same_shards(captured.kept[0], eager.kept[0], "kept");
         }
         end_state(&eager);
         end_state(&captured);
-        weft_graph_free(graph);
-        weft_scope_close();
+        weft_graph_destroy(graph);
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -240,17 +240,17 @@ static weft_status nest(void *context, weft_tensor *const inputs[], const double
 {
     state *s = context;
     for (int i = 0; i < 200; i++) {
-        weft_scope_open();
+        weft_scope_begin();
     }
     weft_tensor *deep = weft_neg(inputs[0]);
     for (int i = 0; i < 200; i++) {
         deep = weft_scope_keep(deep);
-        weft_scope_close();
+        weft_scope_end();
     }
-    weft_graph *graph = weft_graph_new("inner", inner_function, NULL, 1, 1, 2);
+    weft_graph *graph = weft_graph_create("inner", inner_function, NULL, 1, 1, 2);
     weft_tensor *inside[2];
     assert_int_equal(weft_graph_call(graph, &deep, scalars, inside), WEFT_OK);
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
     weft_tensor *leaf = weft_detach(inside[0]), *squared;
     weft_set_requires_grad(leaf, true);
     assert_int_equal(weft_recompute(square, NULL, 0, 1, &leaf, 1, &squared), WEFT_OK);
@@ -270,12 +270,12 @@ static weft_status nest(void *context, weft_tensor *const inputs[], const double
 static weft_status nest_seeded(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     weft_random_seed(11);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *own[2];
     weft_status status = nest(context, inputs, scalars, own);
     outputs[0] = weft_scope_keep(own[0]);
     outputs[1] = weft_scope_keep(own[1]);
-    weft_scope_close();
+    weft_scope_end();
     return status;
 }
 
@@ -291,10 +291,10 @@ static void test_thousand_replays(void **unused)
 {
     (void)unused;
     const weft_placement rows = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     state captured = begin_state(6, &rows);
     weft_tensor *x = numbers(4, 6, &rows), *inputs[] = { x, x };
-    weft_graph *graph = weft_graph_new("flat", keep_inside, &captured, 2, 1, 2);
+    weft_graph *graph = weft_graph_create("flat", keep_inside, &captured, 2, 1, 2);
     size_t tensors = 0, memory = 0;
     int64_t bytes = 0;
     weft_graph_info info;
@@ -302,11 +302,11 @@ static void test_thousand_replays(void **unused)
         weft_tensor *outputs[2];
         double scalar = 1e-3 * round;
         captured.round = round;
-        weft_scope_open();
+        weft_scope_begin();
         weft_fill_inplace(captured.parameter, 0.5);
         assert_int_equal(weft_graph_call(graph, inputs, &scalar, outputs), WEFT_OK);
         weft_fill_inplace(captured.kept[round % 3], 0.25);
-        weft_scope_close();
+        weft_scope_end();
         if (round % 100 == 0) {
             assert_int_equal(weft_wait(), WEFT_OK);
         }
@@ -323,8 +323,8 @@ static void test_thousand_replays(void **unused)
     assert_int_equal(weft_graph_get_info(graph, &info, sizeof(info)), WEFT_OK);
     assert_true(info.bytes == memory && info.num_traces < 16);
     end_state(&captured);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 

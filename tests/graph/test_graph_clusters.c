@@ -41,7 +41,7 @@ static uint64_t run_random(uint64_t seed)
 {
     prng random = prng_start(seed);
     random_graph g = random_graph_make(&random, MAX_RANDOM_CALLS, 12, false);
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = random_mesh(&random, weft_world_size());
     weft_placement placements[2][WEFT_MAX_DIMS];
     int64_t shape[WEFT_MAX_DIMS];
@@ -52,7 +52,7 @@ static uint64_t run_random(uint64_t seed)
     random_placements(&random, mesh, ndim, false, placements[0]);
     random_placements(&random, mesh, ndim, false, placements[1]);
     weft_dtype dtype = prng_below(&random, 2) ? WEFT_F64 : WEFT_F32;
-    weft_graph *graph = weft_graph_new("random", run, &g, 2, 1, RANDOM_OUTPUTS);
+    weft_graph *graph = weft_graph_create("random", run, &g, 2, 1, RANDOM_OUTPUTS);
     for (int turn = 0; turn < 4; turn++) {
         weft_tensor *inputs[2], *outputs[RANDOM_OUTPUTS], *expected[RANDOM_OUTPUTS];
         for (int i = 0; i < 2; i++) {
@@ -72,8 +72,8 @@ static uint64_t run_random(uint64_t seed)
     weft_graph_info info;
     weft_graph_get_info(graph, &info, sizeof(info));
     assert_int_equal(info.captures, 1);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
     return info.clusters;
 }
@@ -111,8 +111,8 @@ static void test_other_values_kept(void **state)
 {
     (void)state;
     static const double which[] = { 0, 0, 3, 3, 5, 0, 7, 1, 2, 3, 4 };
-    weft_graph *graph = weft_graph_new("keep", keep_some, NULL, 1, 1, 1);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("keep", keep_some, NULL, 1, 1, 1);
+    weft_scope_begin();
     weft_tensor *x = weft_full(WEFT_F64, 0.5, 1, (int64_t[]){ 9 }, line(), NULL);
     for (size_t i = 0; i < sizeof(which) / sizeof(which[0]); i++) {
         weft_tensor *output;
@@ -123,8 +123,8 @@ static void test_other_values_kept(void **state)
         weft_tensor_release(kept);
         weft_tensor_release(kept_now);
     }
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -140,8 +140,8 @@ static weft_status look_up(void *context, weft_tensor *const inputs[], const dou
 static void test_errors_of_kernels(void **state)
 {
     (void)state;
-    weft_graph *graph = weft_graph_new("look up", look_up, NULL, 2, 1, 1);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("look up", look_up, NULL, 2, 1, 1);
+    weft_scope_begin();
     weft_tensor *table = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, line(), NULL);
     weft_tensor *places = weft_zeros(WEFT_I64, 1, (int64_t[]){ 4 }, line(), NULL), *output;
     static const double shifts[] = { 1, 2, 9, 3, 9 };
@@ -154,8 +154,8 @@ static void test_errors_of_kernels(void **state)
             assert_int_equal(weft_wait(), WEFT_OK);
         }
     }
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 

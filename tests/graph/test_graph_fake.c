@@ -85,9 +85,9 @@ static void run_step(weft_graph *graph, weft_tensor *batch, weft_tensor **loss)
 /* Steps of the training, and its listing. */
 static char *capture_training(maker make)
 {
-    weft_scope_open();
+    weft_scope_begin();
     training t = begin_training(make);
-    weft_graph *graph = weft_graph_new("train", train, &t, 1, 1, 1);
+    weft_graph *graph = weft_graph_create("train", train, &t, 1, 1, 1);
     weft_tensor *batch = batch_of(&t, make, 2), *loss;
     weft_random_state before, after;
     weft_counters captured, replayed;
@@ -119,8 +119,8 @@ static char *capture_training(maker make)
     run_step(graph, batch_of(&t, make, 3), &loss);
     assert_non_null(strstr(info_of(graph).failed_guard, "tensor 0 was f32["));
     assert_int_equal(info_of(graph).captures, 2);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
     return text;
 }
@@ -165,7 +165,7 @@ static void test_f10_data_is_guarded(void **state)
 {
     (void)state;
     start(WEFT_WORLD_AUTO, 4);
-    weft_graph *graph = weft_graph_new("add", add_twice, NULL, 2, 0, 2);
+    weft_graph *graph = weft_graph_create("add", add_twice, NULL, 2, 0, 2);
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
     const weft_placement rows = weft_shard(0);
     const int64_t shape[] = { 6 };
@@ -187,7 +187,7 @@ static void test_f10_data_is_guarded(void **state)
     }
     assert_int_equal(info_of(graph).captures, 3);
     assert_non_null(strstr(info_of(graph).failed_guard, "weft_add: tensor 0 had data, has none"));
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -204,7 +204,7 @@ static void test_f10_changes(void **state)
 {
     (void)state;
     start(WEFT_WORLD_AUTO, 4);
-    weft_graph *graph = weft_graph_new("change", change_first, NULL, 2, 0, 1);
+    weft_graph *graph = weft_graph_create("change", change_first, NULL, 2, 0, 1);
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
     const int64_t shape[] = { 6 };
     weft_tensor *real = weft_full(WEFT_F64, 3, 1, shape, mesh, NULL), *fake = weft_fake(WEFT_F64, 1, shape, mesh, NULL);
@@ -218,7 +218,7 @@ static void test_f10_changes(void **state)
         assert_int_equal(weft_to_host(real, value, sizeof(value)), WEFT_OK);
         assert_true(value[0] == 3);
     }
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

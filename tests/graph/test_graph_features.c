@@ -58,7 +58,7 @@ static void import_on(weft_graph *graph, importing *i, void **locals, double val
 {
     write_locals(locals, value);
     i->locals = locals;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *output;
     assert_int_equal(weft_graph_call(graph, NULL, NULL, &output), WEFT_OK);
     double *all = calloc((size_t)weft_world_size() * ROWS_PER_RANK * COLUMNS, sizeof(double));
@@ -69,7 +69,7 @@ static void import_on(weft_graph *graph, importing *i, void **locals, double val
         }
     }
     free(all);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void test_f1_program_of_the_seed(void **state)
@@ -79,7 +79,7 @@ static void test_f1_program_of_the_seed(void **state)
     importing i = { .mesh = data_parallel() };
     for (int copies = 0; copies < 2; copies++) {
         i.flags = copies ? WEFT_COPY : 0;
-        weft_graph *graph = weft_graph_new("import", import, &i, 0, 0, 1);
+        weft_graph *graph = weft_graph_create("import", import, &i, 0, 0, 1);
         void **first = new_locals(), **second = new_locals();
         for (int run = 0; run < 4; run++) {
             import_on(graph, &i, run % 2 ? second : first, 10 * run);
@@ -96,7 +96,7 @@ static void test_f1_program_of_the_seed(void **state)
         char *text = listing_of(graph);
         assert_string_equal(text, expected);
         free(text);
-        weft_graph_free(graph);
+        weft_graph_destroy(graph);
         free_locals(first);
         free_locals(second);
         free(first);
@@ -124,8 +124,8 @@ static void test_f1_memory_is_guarded(void **state)
     (void)state;
     importing i = { .mesh = data_parallel(), .locals = new_locals() };
     write_locals(i.locals, 0);
-    weft_graph *graph = weft_graph_new("either", import_or_take, &i, 1, 1, 1);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("either", import_or_take, &i, 1, 1, 1);
+    weft_scope_begin();
     const weft_placement rows = weft_shard(0);
     weft_tensor *x = weft_from_local(WEFT_F64, 2, (int64_t[]){ (int64_t)ROWS_PER_RANK * weft_world_size(), COLUMNS }, i.locals,
                                      i.mesh, &rows, WEFT_COPY), *output;
@@ -136,8 +136,8 @@ static void test_f1_memory_is_guarded(void **state)
     }
     assert_int_equal(info_of(graph).captures, 2);
     assert_non_null(strstr(info_of(graph).failed_guard, "call 0: weft_exp: tensor 0 was an input, is of weft_from_local()"));
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     free_locals(i.locals);
     free(i.locals);
     assert_no_error();
@@ -147,7 +147,7 @@ static void test_f1_picture(void **state)
 {
     (void)state;
     importing i = { .mesh = data_parallel(), .locals = new_locals(), .flags = WEFT_COPY };
-    weft_graph *graph = weft_graph_new("a \"name\"", import, &i, 0, 0, 1);
+    weft_graph *graph = weft_graph_create("a \"name\"", import, &i, 0, 0, 1);
     import_on(graph, &i, i.locals, 1);
     assert_int_equal(weft_graph_print(graph, WEFT_GRAPH_DOT, NULL), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "weft_graph_print: file is NULL");
@@ -165,7 +165,7 @@ static void test_f1_picture(void **state)
     assert_non_null(strstr(text, "\\n[R]\"];\n"));
     assert_int_equal(count_in(text, "{"), count_in(text, "}"));
     free(text);
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     free_locals(i.locals);
     free(i.locals);
 }
@@ -186,8 +186,8 @@ static weft_status numbers_in(void *context, weft_tensor *const inputs[], const 
 static void test_f6_numbers_in_and_out(void **state)
 {
     (void)state;
-    weft_graph *graph = weft_graph_new("numbers", numbers_in, NULL, 1, 2, 2);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("numbers", numbers_in, NULL, 1, 2, 2);
+    weft_scope_begin();
     const weft_placement rows = weft_shard(0);
     weft_tensor *x = weft_full(WEFT_F64, 0.5, 2, (int64_t[]){ 6, 3 }, line(), &rows), *last = NULL, *outputs[2];
     double expected = 0;
@@ -205,8 +205,8 @@ static void test_f6_numbers_in_and_out(void **state)
     }
     assert_int_equal(info_of(graph).captures, 1);
     assert_int_equal(info_of(graph).replays, 5);
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -228,11 +228,11 @@ static weft_tensor *large(int64_t columns, double value)
 /* Buffers that the pool creates in a first run on tensors of a size that it has none of. */
 static uint64_t new_buffers(int64_t columns, bool donate)
 {
-    weft_graph *graph = weft_graph_new("donated", three_calls, NULL, 2, 0, 1);
+    weft_graph *graph = weft_graph_create("donated", three_calls, NULL, 2, 0, 1);
     weft_counters before, after;
     assert_int_equal(weft_graph_donate(graph, 0, donate), WEFT_OK);
     assert_int_equal(weft_graph_donate(graph, 1, donate), WEFT_OK);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *inputs[] = { large(columns, 1), large(columns, 2) }, *output, *expected;
     assert_int_equal(weft_wait(), WEFT_OK);
     weft_get_counters(&before, sizeof(before));
@@ -240,8 +240,8 @@ static uint64_t new_buffers(int64_t columns, bool donate)
     weft_get_counters(&after, sizeof(after));
     assert_int_equal(three_calls(NULL, (weft_tensor *[]){ large(columns, 1), large(columns, 2) }, NULL, &expected), WEFT_OK);
     assert_same_shards(output, expected, "output");
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     return after.buffers_created - before.buffers_created;
 }
 
@@ -257,11 +257,11 @@ static void test_f7_donated_memory_is_used_again(void **state)
 static void test_f7_donated_inputs(void **state)
 {
     (void)state;
-    weft_graph *graph = weft_graph_new("donated", three_calls, NULL, 2, 0, 1);
+    weft_graph *graph = weft_graph_create("donated", three_calls, NULL, 2, 0, 1);
     assert_int_equal(weft_graph_donate(graph, 0, true), WEFT_OK);
     assert_int_equal(weft_graph_donate(graph, 1, true), WEFT_OK);
     for (int run = 0; run < 3; run++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *inputs[] = { large(30, 1 + run), large(30, 2) }, *view = weft_detach(inputs[1]), *output, *expected;
         assert_int_equal(three_calls(NULL, inputs, NULL, &expected), WEFT_OK);
         assert_int_equal(weft_graph_call(graph, inputs, NULL, &output), WEFT_OK);
@@ -271,10 +271,10 @@ static void test_f7_donated_inputs(void **state)
         assert_error(WEFT_ERR_INVALID, "is not a live tensor: released, donated to a graph");
         assert_int_equal(weft_graph_call(graph, inputs, NULL, &output), WEFT_ERR_INVALID);
         assert_error(WEFT_ERR_INVALID, "inputs[0]");
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(info_of(graph).captures, 1);
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -293,7 +293,7 @@ static void test_f7_changed_kept_and_refused(void **state)
 {
     (void)state;
     weft_tensor *alias;
-    weft_graph *graph = weft_graph_new("change", change_donated, &alias, 3, 1, 2);
+    weft_graph *graph = weft_graph_create("change", change_donated, &alias, 3, 1, 2);
     const weft_placement rows = weft_shard(0);
     const int64_t shape[] = { 6 };
     assert_int_equal(weft_graph_donate(graph, 3, true), WEFT_ERR_INVALID);
@@ -301,7 +301,7 @@ static void test_f7_changed_kept_and_refused(void **state)
     assert_int_equal(weft_graph_donate(graph, 0, true), WEFT_OK);
     assert_int_equal(weft_graph_donate(graph, 2, true), WEFT_OK);
     for (int run = 0; run < 3; run++) {
-        weft_scope_open();
+        weft_scope_begin();
         double factor = run;
         weft_tensor *inputs[3], *outputs[2];
         for (int i = 0; i < 3; i++) {
@@ -325,9 +325,9 @@ static void test_f7_changed_kept_and_refused(void **state)
         assert_int_equal(weft_graph_call(graph, (weft_tensor *[]){ leaf, y, inputs[2] }, &factor, outputs), WEFT_ERR_STATE);
         assert_error(WEFT_ERR_STATE, "is donated, and requires a gradient");
         assert_all(y, 1);
-        weft_scope_close();
+        weft_scope_end();
     }
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -377,8 +377,8 @@ static void test_f8_opaque_functions(void **state)
 {
     (void)state;
     opaque o = { 0 };
-    weft_graph *graph = weft_graph_new("opaque", with_opaque, &o, 2, 1, 1);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("opaque", with_opaque, &o, 2, 1, 1);
+    weft_scope_begin();
     weft_tensor *x = weft_full(WEFT_F64, 1, 1, (int64_t[]){ 6 }, line(), NULL), *one = weft_full(WEFT_F64, 2, 1, (int64_t[]){ 6 }, line(), NULL);
     weft_tensor *output;
     for (int run = 0; run < 5; run++) {
@@ -398,8 +398,8 @@ static void test_f8_opaque_functions(void **state)
     assert_error(WEFT_ERR_STATE, "weft_graph_opaque: inputs[0] is computed in the graph, and the results of table are constants");
     assert_int_equal(with_opaque(&o, (weft_tensor *[]){ x, one }, &number, &output), WEFT_OK); /* no graph */
     assert_int_equal(o.called, 6);
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 

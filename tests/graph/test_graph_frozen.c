@@ -53,7 +53,7 @@ static weft_status train(void *context, weft_tensor *const inputs[], const doubl
 static void compare_training(weft_graph *graph, training *captured, training *eager, int steps)
 {
     for (int step = 0; step < steps; step++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = numbers(10 + (uint64_t)step, 8, &(weft_placement){ .kind = WEFT_SHARD }), *outputs[5], *expected[5];
         double scalars[] = { 0.01 / (1 + step), 0.5 + step };
         weft_random_state before;
@@ -70,7 +70,7 @@ static void compare_training(weft_graph *graph, training *captured, training *ea
             assert_same_shards(captured->parameters[i], eager->parameters[i], "parameter");
             assert_same_shards(captured->second[i], eager->second[i], "moment");
         }
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -79,9 +79,9 @@ static void test_frozen_training(void **state)
     (void)state;
     const weft_placement layouts[] = { weft_replicate(), weft_shard(0), weft_shard(1) };
     for (int l = 0; l < 3; l++) {
-        weft_scope_open();
+        weft_scope_begin();
         training eager = begin_training(&layouts[l]), captured = begin_training(&layouts[l]);
-        weft_graph *graph = weft_graph_new("train", train, &captured, 1, 2, 5);
+        weft_graph *graph = weft_graph_create("train", train, &captured, 1, 2, 5);
         assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
         assert_false(info_of(graph).frozen);
         assert_non_null(strstr(info_of(graph).not_frozen, "two replays"));
@@ -105,8 +105,8 @@ static void test_frozen_training(void **state)
         captured.step = eager.step;
         compare_training(graph, &captured, &eager, 2);
         assert_int_equal(captured.calls, 5);
-        weft_graph_free(graph);
-        weft_scope_close();
+        weft_graph_destroy(graph);
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -175,9 +175,9 @@ static void test_frozen_refusals(void **state)
                                            "weft_random_seed inside is no call of the graph",
                                            "outputs[0] requires gradients" };
     for (int what = 1; what < 8; what++) {
-        weft_scope_open();
+        weft_scope_begin();
         scene s = { .what = what, .parameter = numbers(3, weft_world_size(), NULL) };
-        weft_graph *graph = weft_graph_new("scene", act, &s, 1, 1, 1);
+        weft_graph *graph = weft_graph_create("scene", act, &s, 1, 1, 1);
         weft_tensor *x = numbers(4, weft_world_size(), NULL), *output;
         if (what == 7) {
             assert_int_equal(weft_set_requires_grad(s.parameter, true), WEFT_OK);
@@ -200,8 +200,8 @@ static void test_frozen_refusals(void **state)
         if (s.kept != NULL) {
             weft_tensor_release(s.kept);
         }
-        weft_graph_free(graph);
-        weft_scope_close();
+        weft_graph_destroy(graph);
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -218,11 +218,11 @@ static void test_frozen_changes_of_recorded_inputs(void **state)
 {
     (void)state;
     int calls = 0;
-    weft_graph *graph = weft_graph_new("changes", scale_input, &calls, 1, 0, 0);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("changes", scale_input, &calls, 1, 0, 0);
+    weft_scope_begin();
     assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
     for (int run = 0; run < 6; run++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *leaf = leaf_of(line(), NULL, 4), *x = weft_scale(leaf, 2);
         weft_status status = weft_graph_call(graph, &x, NULL, NULL);
         if (status != WEFT_OK) {
@@ -234,12 +234,12 @@ static void test_frozen_changes_of_recorded_inputs(void **state)
         assert_all(x, 6);
         assert_int_equal(weft_backward(weft_sum(x, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
         assert_all(weft_grad(leaf), 6);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(calls, 6);
     assert_int_equal(info_of(graph).frozen_replays, 0);
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -256,7 +256,7 @@ static weft_status combine(void *context, weft_tensor *const inputs[], const dou
 
 static void combine_once(weft_graph *graph, scene *s, weft_tensor *a, weft_tensor *b, const double scalars[])
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *copy = weft_copy_inplace(weft_zeros_like(b), b), *outputs[3], *expected[3];
     scene eager = *s;
     assert_int_equal(combine(&eager, (weft_tensor *[]){ a == b ? copy : a, copy }, scalars, expected), WEFT_OK);
@@ -265,16 +265,16 @@ static void combine_once(weft_graph *graph, scene *s, weft_tensor *a, weft_tenso
         assert_same_shards(outputs[i], expected[i], "output");
     }
     assert_ptr_equal(outputs[2], b);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void test_frozen_and_called_again(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     const weft_placement rows = weft_shard(0);
     scene s = { .parameter = numbers(3, 6, &rows) };
-    weft_graph *graph = weft_graph_new("combine", combine, &s, 2, 3, 3);
+    weft_graph *graph = weft_graph_create("combine", combine, &s, 2, 3, 3);
     weft_tensor *a = numbers(4, 6, &rows), *b = numbers(5, 6, &rows), *c = numbers(6, 6, NULL);
     weft_graph_freeze(graph, true);
     for (int run = 0; run < 5; run++) { /* entries 0 and 1 are equal */
@@ -298,14 +298,14 @@ static void test_frozen_and_called_again(void **state)
     assert_int_equal(s.calls, 8);
 
     /* A parameter that is gone. */
-    weft_scope_close();
-    weft_scope_open();
+    weft_scope_end();
+    weft_scope_begin();
     weft_tensor *outputs[3], *inputs[] = { numbers(4, 6, &rows), numbers(5, 6, &rows) };
     assert_int_equal(weft_graph_call(graph, inputs, (double[]){ 1, 2, 3 }, outputs), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "graph combine is frozen, and a tensor that was bound to it, %1 in its listing, has been freed");
     assert_same_shards(inputs[1], numbers(5, 6, &rows), "input");
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -322,11 +322,11 @@ static void test_frozen_with_donated_input(void **state)
 {
     (void)state;
     const weft_placement rows = weft_shard(0);
-    weft_graph *graph = weft_graph_new("donated", change_and_combine, NULL, 2, 1, 1);
+    weft_graph *graph = weft_graph_create("donated", change_and_combine, NULL, 2, 1, 1);
     weft_graph_donate(graph, 0, true);
     weft_graph_freeze(graph, true);
     for (int run = 0; run < 7; run++) {
-        weft_scope_open();
+        weft_scope_begin();
         double number = 0.1 * run;
         weft_tensor *a = numbers(4, 9, &rows), *b = numbers(5, 9, &rows), *same = numbers(4, 9, &rows), *copy = weft_detach(a);
         weft_tensor *output, *expected;
@@ -336,10 +336,10 @@ static void test_frozen_with_donated_input(void **state)
         assert_same_shards(copy, numbers(4, 9, &rows), "copy");
         assert_null(weft_neg(a));
         assert_error(WEFT_ERR_INVALID, "donated to a graph");
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(info_of(graph).frozen_replays, 4);
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -347,10 +347,10 @@ static void test_freeze_arguments(void **state)
 {
     (void)state;
     scene s = { 0 };
-    weft_graph *graph = weft_graph_new("many", act, &s, 0, 65, 0);
+    weft_graph *graph = weft_graph_create("many", act, &s, 0, 65, 0);
     assert_int_equal(weft_graph_freeze(graph, true), WEFT_ERR_UNSUPPORTED);
     assert_error(WEFT_ERR_UNSUPPORTED, "weft_graph_freeze: graph many has 65 scalars, expected at most 64");
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_int_equal(weft_graph_freeze(graph, true), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "weft_graph_freeze: graph is not a live graph");
 }
@@ -359,9 +359,9 @@ static void test_freeze_arguments(void **state)
 static void test_frozen_within_a_region(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     training eager = begin_training(NULL), captured = begin_training(NULL);
-    weft_graph *graph = weft_graph_new("train", train, &captured, 1, 2, 5);
+    weft_graph *graph = weft_graph_create("train", train, &captured, 1, 2, 5);
     weft_graph_freeze(graph, true);
     compare_training(graph, &captured, &eager, 5);
     assert_true(info_of(graph).frozen);
@@ -378,8 +378,8 @@ static void test_frozen_within_a_region(void **state)
     assert_int_equal(captured.calls, 3);
     compare_training(graph, &captured, &eager, 2);
     assert_int_equal(captured.calls, 3);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
 }
 
 /* ---- what the function asks weft for ------------------------------------------------------------------------------ */
@@ -488,7 +488,7 @@ static void make_change(const changing *c)
 
 static void compare_with_eager(weft_graph *graph, changing *c, weft_tensor *x, const char *when)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *output, *expected;
     changing eager = *c;
     if (weft_graph_call(graph, &x, NULL, &output) != WEFT_OK) {
@@ -497,7 +497,7 @@ static void compare_with_eager(weft_graph *graph, changing *c, weft_tensor *x, c
     assert_int_equal(ask(&eager, &x, NULL, &expected), WEFT_OK);
     assert_ptr_equal(weft_tensor_mesh(output), weft_tensor_mesh(expected));
     assert_same_shards(output, expected, when);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* A frozen graph keeps no parameter, hook, function, kernel or mesh that the program has replaced since. */
@@ -505,8 +505,8 @@ static void test_frozen_and_changed_outside(void **state)
 {
     (void)state;
     for (int kind = 0; kind < NUM_CHANGES; kind++) {
-        weft_scope_open();
-        changing c = { .kind = kind, .module = weft_module_new("scale"), .leaf = leaf_of(line(), NULL, 2) };
+        weft_scope_begin();
+        changing c = { .kind = kind, .module = weft_module_create("scale"), .leaf = leaf_of(line(), NULL, 2) };
         weft_tensor *x = numbers(4, weft_world_size(), NULL);
         weft_tensor *former = weft_full_like(x, 2);
         assert_int_equal(weft_module_add_parameter(c.module, "w", former), WEFT_OK);
@@ -515,7 +515,7 @@ static void test_frozen_and_changed_outside(void **state)
             x = weft_full_like(c.leaf, 3);
         }
         weft_mesh_push(line());
-        weft_graph *graph = weft_graph_new("asks", ask, &c, 1, 0, 1);
+        weft_graph *graph = weft_graph_create("asks", ask, &c, 1, 0, 1);
         assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
         for (int run = 0; run < 5; run++) {
             compare_with_eager(graph, &c, x, "before");
@@ -535,9 +535,9 @@ static void test_frozen_and_changed_outside(void **state)
             assert_int_equal(weft_operation_restore("exp"), WEFT_OK);
             compare_with_eager(graph, &c, x, "restored");
         }
-        weft_graph_free(graph);
-        weft_module_free(c.module);
-        weft_scope_close();
+        weft_graph_destroy(graph);
+        weft_module_destroy(c.module);
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -546,23 +546,23 @@ static void test_frozen_and_changed_outside(void **state)
 static void test_frozen_beside_another_module(void **state)
 {
     (void)state;
-    weft_scope_open();
-    weft_module *other = weft_module_new("other");
+    weft_scope_begin();
+    weft_module *other = weft_module_create("other");
     weft_tensor *x = numbers(4, weft_world_size(), NULL);
-    changing c = { .kind = CHANGE_TENSOR, .module = weft_module_new("scale") };
+    changing c = { .kind = CHANGE_TENSOR, .module = weft_module_create("scale") };
     assert_int_equal(weft_module_add_parameter(c.module, "w", weft_full_like(x, 2)), WEFT_OK);
     assert_int_equal(weft_module_add_parameter(other, "w", weft_full_like(x, 3)), WEFT_OK);
-    weft_graph *graph = weft_graph_new("asks", ask, &c, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("asks", ask, &c, 1, 0, 1);
     assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
     for (int run = 0; run < 8; run++) {
         compare_with_eager(graph, &c, x, "run");
         assert_int_equal(weft_module_set_tensor(other, "w", weft_full_like(x, run)), WEFT_OK);
     }
     assert_int_equal(c.calls, 3);
-    weft_graph_free(graph);
-    weft_module_free(c.module);
-    weft_module_free(other);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_module_destroy(c.module);
+    weft_module_destroy(other);
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -99,7 +99,7 @@ static uint64_t run_random(uint64_t seed, int most_rows)
     static const weft_dtype dtypes[] = { WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16 };
     prng random = prng_start(seed);
     random_graph g = random_graph_make(&random, 24, 22, true);
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = random_mesh(&random, weft_world_size());
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = (int)prng_below(&random, 4);
@@ -107,7 +107,7 @@ static uint64_t run_random(uint64_t seed, int most_rows)
         shape[d] = prng_below(&random, 10) == 0 ? prng_below(&random, 2) : prng_below(&random, d == 0 ? most_rows : 40);
     }
     weft_dtype dtype = dtypes[prng_below(&random, 4)];
-    weft_graph *graph = weft_graph_new("random", run, &g, INPUTS, 1, RANDOM_OUTPUTS);
+    weft_graph *graph = weft_graph_create("random", run, &g, INPUTS, 1, RANDOM_OUTPUTS);
     weft_graph_set_passes(graph, WEFT_PASS_FUSE | (seed % 2 ? WEFT_PASS_MEMORY : 0));
     weft_tensor *inputs[INPUTS];
     make_inputs(&random, mesh, dtype, ndim, shape, inputs);
@@ -118,8 +118,8 @@ static uint64_t run_random(uint64_t seed, int most_rows)
     }
     weft_graph_info info;
     weft_graph_get_info(graph, &info, sizeof(info));
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
     return info.fused_calls;
 }
@@ -213,7 +213,7 @@ static weft_status clipped_adam(void *context, weft_tensor *const inputs[], cons
 static void check_traffic(const char *name, weft_graph_function function, int num_inputs, bool row, int passes_of_memory,
                           int num_calls)
 {
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { ROWS, COLUMNS };
     const weft_placement rows[] = { weft_shard(0) };
     weft_tensor *mine[4], *theirs[4], *output, *expected;
@@ -222,7 +222,7 @@ static void check_traffic(const char *name, weft_graph_function function, int nu
         mine[i] = is_row ? weft_rand(WEFT_F32, 1, shape + 1, line(), NULL) : weft_rand(WEFT_F32, 2, shape, line(), rows);
         theirs[i] = weft_scale(mine[i], 1);
     }
-    weft_graph *graph = weft_graph_new(name, function, NULL, num_inputs, 1, 1);
+    weft_graph *graph = weft_graph_create(name, function, NULL, num_inputs, 1, 1);
     double scale = 0.5;
     weft_graph_info info, former = { .runs = 0 };
     for (int i = 0; i < 3; i++) {
@@ -240,8 +240,8 @@ static void check_traffic(const char *name, weft_graph_function function, int nu
                   (long long)(info.fused_bytes - former.fused_bytes + info.saved_bytes - former.saved_bytes));
     assert_int_equal(info.fused_calls - former.fused_calls, num_calls);
     assert_int_equal(info.fused_bytes - former.fused_bytes, passes_of_memory * bytes);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -252,7 +252,7 @@ static void test_f9_clipping_and_adam(void **state)
     (void)state;
     enum { INPUTS_OF_STEP = 4 * PARAMETERS };
     start(NULL);
-    weft_scope_open();
+    weft_scope_begin();
     const weft_placement rows[] = { weft_shard(0) };
     weft_tensor *mine[INPUTS_OF_STEP], *theirs[INPUTS_OF_STEP], *output;
     for (int i = 0; i < INPUTS_OF_STEP; i++) {
@@ -260,7 +260,7 @@ static void test_f9_clipping_and_adam(void **state)
         mine[i] = weft_rand(WEFT_F32, 2, shape, line(), rows);
         theirs[i] = weft_scale(mine[i], 1);
     }
-    weft_graph *graph = weft_graph_new("step", clipped_adam, NULL, INPUTS_OF_STEP, 1, 1);
+    weft_graph *graph = weft_graph_create("step", clipped_adam, NULL, INPUTS_OF_STEP, 1, 1);
     weft_graph_info info, former = { .runs = 0 };
     for (int turn = 0; turn < 4; turn++) {
         double scale = 0.5 + turn;
@@ -281,8 +281,8 @@ static void test_f9_clipping_and_adam(void **state)
     bytes /= processes > 0 ? weft_world_size() : 1;
     assert_int_equal(info.fused_calls - former.fused_calls, 2 * PARAMETERS);
     assert_int_equal(info.fused_bytes - former.fused_bytes, 7 * bytes);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
@@ -310,11 +310,11 @@ static void test_f9_types_with_other_panels(void **state)
 {
     (void)state;
     start(NULL);
-    weft_scope_open();
+    weft_scope_begin();
     const weft_placement rows[] = { weft_shard(0) };
     int64_t shape[] = { 20001, 64 };
     weft_tensor *inputs[] = { weft_randn(WEFT_BF16, 2, shape, line(), rows), weft_randn(WEFT_F32, 2, shape, line(), rows) };
-    weft_graph *graph = weft_graph_new("mixed", mixed, NULL, 2, 0, 1);
+    weft_graph *graph = weft_graph_create("mixed", mixed, NULL, 2, 0, 1);
     for (int turn = 0; turn < 3; turn++) {
         weft_tensor *output, *expected;
         assert_int_equal(weft_graph_call(graph, inputs, NULL, &output), WEFT_OK);
@@ -324,8 +324,8 @@ static void test_f9_types_with_other_panels(void **state)
     weft_graph_info info;
     weft_graph_get_info(graph, &info, sizeof(info));
     assert_int_equal(info.fused_calls, 2 * 4);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

@@ -73,14 +73,14 @@ static void test_f3_each_guard(void **state)
         { GRADIENT, "differs: recorded weft_neg, came weft_add" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        weft_scope_open();
+        weft_scope_begin();
         scene s = { .leaf = numbers(9, 4, NULL) };
         weft_set_requires_grad(s.leaf, true);
         for (int k = 0; k < 3; k++) {
             s.list[k] = numbers((uint64_t)k + 1, 3, NULL);
         }
         weft_tensor *inputs[] = { numbers(4, 6, &rows), numbers(5, 6, &rows) }, *outputs[2], *expected[2];
-        weft_graph *graph = weft_graph_new("guarded", guarded, &s, 2, 0, 2);
+        weft_graph *graph = weft_graph_create("guarded", guarded, &s, 2, 0, 2);
         for (int run = 0; run < 2; run++) {
             assert_int_equal(weft_graph_call(graph, inputs, NULL, outputs), WEFT_OK);
         }
@@ -114,8 +114,8 @@ static void test_f3_each_guard(void **state)
         }
         assert_int_equal(info_of(graph).captures, 2);
         assert_int_equal(info_of(graph).guards_failed, 1); /* the other trace is the newest one then */
-        weft_graph_free(graph);
-        weft_scope_close();
+        weft_graph_destroy(graph);
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -203,11 +203,11 @@ static weft_status change_parameter(void *context, weft_tensor *const inputs[], 
 static void attack(weft_graph_function function, bool freeze)
 {
     const weft_placement rows = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     attacked captured = { .parameter = numbers(3, 6, &rows) }, eager = { .parameter = numbers(3, 6, &rows) };
     weft_tensor *x = numbers(4, 6, &rows);
-    captured.graph = weft_graph_new("attack", function, &captured, 1, 1, 1);
-    captured.other = weft_graph_new("other", change_parameter, &captured, 1, 1, 1);
+    captured.graph = weft_graph_create("attack", function, &captured, 1, 1, 1);
+    captured.other = weft_graph_create("other", change_parameter, &captured, 1, 1, 1);
     weft_graph_freeze(captured.graph, freeze);
     weft_graph_freeze(captured.other, freeze);
     for (int run = 0; run < 8; run++) {
@@ -228,9 +228,9 @@ static void attack(weft_graph_function function, bool freeze)
         }
     }
     assert_true(!freeze || info_of(captured.other).frozen);
-    weft_graph_free(captured.graph);
-    weft_graph_free(captured.other);
-    weft_scope_close();
+    weft_graph_destroy(captured.graph);
+    weft_graph_destroy(captured.other);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -257,10 +257,10 @@ static weft_status plain(void *context, weft_tensor *const inputs[], const doubl
 static void test_frozen_in_other_regions(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *leaf = numbers(4, 6, NULL), *x = numbers(5, 6, NULL), *output;
     weft_set_requires_grad(leaf, true);
-    weft_graph *graph = weft_graph_new("plain", plain, NULL, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("plain", plain, NULL, 1, 0, 1);
     weft_graph_freeze(graph, true);
     for (int run = 0; run < 5; run++) {
         assert_int_equal(weft_graph_call(graph, &x, NULL, &output), WEFT_OK);
@@ -281,8 +281,8 @@ static void test_frozen_in_other_regions(void **state)
     assert_true(weft_requires_grad(output));
     assert_int_equal(weft_backward(weft_sum(output, WEFT_ALL_DIMS, false), NULL), WEFT_OK);
     assert_non_null(weft_grad(leaf));
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -299,9 +299,9 @@ static void test_copies_and_writes(void **state)
 {
     (void)state;
     const weft_placement rows = weft_shard(0);
-    weft_graph *graph = weft_graph_new("difference", difference, NULL, 2, 0, 1);
+    weft_graph *graph = weft_graph_create("difference", difference, NULL, 2, 0, 1);
     for (int run = 0; run < 4; run++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = numbers(4, 8, &rows), *copy = weft_detach(x), *output, *expected;
         assert_int_equal(weft_graph_call(graph, (weft_tensor *[]){ x, copy }, NULL, &output), WEFT_OK);
         for (int i = 0; i < weft_local_ranks(); i++) {
@@ -315,9 +315,9 @@ static void test_copies_and_writes(void **state)
         assert_int_equal(weft_graph_call(graph, (weft_tensor *[]){ x, copy }, NULL, &output), WEFT_OK);
         assert_int_equal(difference(NULL, (weft_tensor *[]){ x, copy }, NULL, &expected), WEFT_OK);
         assert_same_shards(output, expected, "output");
-        weft_scope_close();
+        weft_scope_end();
     }
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -356,13 +356,13 @@ static void test_numbers_that_choose_calls(void **state)
                                           { weft_shard(0), weft_replicate() },
                                           { weft_replicate(), weft_partial(WEFT_SUM) } };
     for (size_t l = 0; l < WEFT_ARRAY_SIZE(layouts); l++) {
-        weft_scope_open();
+        weft_scope_begin();
         const int64_t *shape = l == 0 ? one : rows;
         const double values[] = { -3, 1, 2 };
         void *locals[8] = { (void *)(uintptr_t)values, (void *)(uintptr_t)values, (void *)(uintptr_t)values, (void *)(uintptr_t)values };
         weft_tensor *inputs[] = { weft_from_local(WEFT_F64, 2, shape, locals, mesh, layouts[l], WEFT_COPY),
                                   weft_zeros(WEFT_I64, 1, shape, mesh, NULL), weft_ones(WEFT_F64, 1, shape + 1, mesh, NULL) };
-        weft_graph *graph = weft_graph_new("numbers", chosen_by_numbers, &way, 3, 0, 5);
+        weft_graph *graph = weft_graph_create("numbers", chosen_by_numbers, &way, 3, 0, 5);
         assert_no_error();
         for (int run = 0; run < 4 * WAYS; run++) {
             weft_tensor *outputs[5], *expected[5];
@@ -375,8 +375,8 @@ static void test_numbers_that_choose_calls(void **state)
                 assert_same_shards(outputs[i], expected[i], "output");
             }
         }
-        weft_graph_free(graph);
-        weft_scope_close();
+        weft_graph_destroy(graph);
+        weft_scope_end();
     }
     assert_no_error();
 }

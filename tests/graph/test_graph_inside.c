@@ -30,10 +30,10 @@ typedef struct part {
 /* Runs it in a graph and without one. The graph's counts. */
 static weft_graph_info compare(weft_graph_function function, part *captured, part *eager)
 {
-    weft_graph *graph = weft_graph_new("inside", function, captured, 1, 1, 1);
+    weft_graph *graph = weft_graph_create("inside", function, captured, 1, 1, 1);
     captured->graph = graph;
     for (int run = 0; run < RUNS; run++) {
-        weft_scope_open();
+        weft_scope_begin();
         captured->run = eager->run = run;
         const double scalar = 0.5 + run;
         weft_tensor *x = draw_rows(ROWS), *output, *expected;
@@ -48,10 +48,10 @@ static weft_graph_info compare(weft_graph_function function, part *captured, par
         weft_random_state_get(NULL, &now);
         assert_memory_equal(&now, &after, sizeof(now));
         assert_same_tensors(output, expected, "output");
-        weft_scope_close();
+        weft_scope_end();
     }
     weft_graph_info info = info_of(graph);
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_no_error();
     return info;
 }
@@ -115,7 +115,7 @@ static weft_module *make_module(const char *style)
 {
     const int64_t ranks = weft_world_size();
     weft_mesh *mesh = weft_mesh_create(1, &ranks, (const char *const[]){ "dp" });
-    weft_module *module = weft_module_new("linear");
+    weft_module *module = weft_module_create("linear");
     weft_random_seed(11);
     weft_tensor *weight = weft_randn(WEFT_F64, 2, (int64_t[]){ 3, 3 }, mesh, NULL);
     weft_module_add_parameter(module, "weight", weight);
@@ -152,8 +152,8 @@ static void a_module(void **state)
         assert_true(info.replays > 0);
         assert_same_shards(weft_module_parameter(captured.module, "weight"), weft_module_parameter(eager.module, "weight"),
                            "weight");
-        weft_module_free(captured.module);
-        weft_module_free(eager.module);
+        weft_module_destroy(captured.module);
+        weft_module_destroy(eager.module);
     }
 }
 
@@ -243,8 +243,8 @@ static void explanations_and_strict_regions(void **state)
     assert_true(compare(moves_strictly, &captured, &eager).replays > 0);
 
     /* around: a graph that has replayed is refused there as its function is, and goes on afterwards. */
-    weft_graph *graph = weft_graph_new("moves", moves, NULL, 1, 1, 1);
-    weft_scope_open();
+    weft_graph *graph = weft_graph_create("moves", moves, NULL, 1, 1, 1);
+    weft_scope_begin();
     weft_tensor *x = draw_rows(ROWS), *output, *expected;
     for (int run = 0; run < 9; run++) {
         bool strict = run % 3 == 2, explained = run % 3 == 1;
@@ -271,8 +271,8 @@ static void explanations_and_strict_regions(void **state)
             assert_same_shards(output, expected, "output");
         }
     }
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -322,9 +322,9 @@ static void f3_the_random_states_name(void **state)
     for (int i = 0; i < 3; i++) {
         weft_graph_function function = i == 2 ? draws_from_two : draws;
         part p = { .run = 0 };
-        weft_graph *graph = weft_graph_new("draws", function, &p, 1, 1, 1);
+        weft_graph *graph = weft_graph_create("draws", function, &p, 1, 1, 1);
         assert_int_equal(weft_graph_freeze(graph, i == 1), WEFT_OK);
-        weft_scope_open();
+        weft_scope_begin();
         for (int run = 0; run < 9; run++) {
             const double scalar = 0.5 + run;
             weft_tensor *x = draw_rows(ROWS), *output, *expected;
@@ -343,8 +343,8 @@ static void f3_the_random_states_name(void **state)
         }
         assert_int_equal(info_of(graph).captures, 1);
         assert_true(i != 1 || info_of(graph).frozen);
-        weft_scope_close();
-        weft_graph_free(graph);
+        weft_scope_end();
+        weft_graph_destroy(graph);
     }
     assert_no_error();
 }
@@ -356,7 +356,7 @@ static void *call_in_thread(void *graph)
     weft_tensor *output = NULL;
     weft_status status = weft_graph_call(graph, &output, (double[]){ 1 }, &output);
     status = status == WEFT_ERR_STATE ? weft_graph_save(graph, path) : WEFT_OK;
-    bool made = weft_graph_new("other", moves, NULL, 0, 0, 0) != NULL;
+    bool made = weft_graph_create("other", moves, NULL, 0, 0, 0) != NULL;
     return status == WEFT_ERR_STATE && !made ? graph : NULL;
 }
 

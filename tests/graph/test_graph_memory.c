@@ -55,7 +55,7 @@ static made make_tensors(void)
 static bool run_without(const made *m, weft_graph *graph, int64_t which)
 {
     weft_tensor *outputs[2] = { NULL };
-    weft_scope_open();
+    weft_scope_begin();
     failed = 0;
     countdown = which;
     weft_status status = weft_graph_call(graph, m->inputs, &(double){ 0.5 }, outputs);
@@ -69,33 +69,33 @@ static bool run_without(const made *m, weft_graph *graph, int64_t which)
         assert_null(outputs[0]);
         weft_clear_error();
     }
-    weft_scope_close();
+    weft_scope_end();
     return any;
 }
 
 /* `former_runs`: a capture, a replay, a replay with clusters. */
 static void fail_each(int former_runs)
 {
-    weft_scope_open();
+    weft_scope_begin();
     made m = make_tensors();
     int64_t which = 1;
     for (bool any = true; any; which++) {
         size_t tensors = weft_runtime.handles.tensors.num_objects;
-        weft_graph *graph = weft_graph_new("few", few_calls, NULL, 2, 1, 2);
+        weft_graph *graph = weft_graph_create("few", few_calls, NULL, 2, 1, 2);
         for (int i = 0; i < former_runs; i++) {
             run_without(&m, graph, 0);
         }
         any = run_without(&m, graph, which);
         run_without(&m, graph, 0);
         run_without(&m, graph, 0);
-        weft_graph_free(graph);
+        weft_graph_destroy(graph);
         assert_int_equal(weft_runtime.handles.tensors.num_objects, tensors);
         assert_no_error();
     }
     print_message("# %d allocations failed, one in each run\n", (int)which - 2);
     assert_true(former_runs > 1 || which > 10);
     assert_int_equal(weft_wait(), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void test_captures(void **state)
@@ -126,12 +126,12 @@ static weft_status chain(void *context, weft_tensor *const inputs[], const doubl
 /* Memory that a replay obtains does not depend on its calls: clusters, fused calls and runs keep theirs. */
 static void count_allocations(int length, int64_t elements)
 {
-    weft_scope_open();
+    weft_scope_begin();
     const weft_placement rows = weft_shard(0);
     weft_tensor *x = weft_rand(WEFT_F64, 1, &elements, line(), &rows), *output;
-    weft_graph *graph = weft_graph_new("chain", chain, &length, 1, 1, 1);
+    weft_graph *graph = weft_graph_create("chain", chain, &length, 1, 1, 1);
     for (int i = 0; i < 12; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         allocations = 0;
         assert_int_equal(weft_graph_call(graph, &x, &(double){ 0.5 }, &output), WEFT_OK);
         int64_t own = allocations;
@@ -140,7 +140,7 @@ static void count_allocations(int length, int64_t elements)
             print_message("# %d calls: %lld allocations\n", length, (long long)own);
             assert_true(own <= 4);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     weft_graph_info info;
     weft_graph_get_info(graph, &info, sizeof(info));
@@ -149,8 +149,8 @@ static void count_allocations(int length, int64_t elements)
         assert_int_equal(info.peak_bytes, elements * 8);
         assert_int_equal(info.foreseen_bytes, elements * 8);
     }
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -60,10 +60,10 @@ static void f6_losses_are_read_late(void **state)
     weft_tensor *captured = make(3, 3, 1, NULL), *eager = make(3, 3, 1, NULL), *loss;
     weft_set_requires_grad(captured, true);
     weft_set_requires_grad(eager, true);
-    weft_graph *graph = weft_graph_new("descend", descend, captured, 2, 1, 1);
+    weft_graph *graph = weft_graph_create("descend", descend, captured, 2, 1, 1);
     train(graph, batch, 0.05, losses);
     assert_no_error();
-    weft_scope_open();
+    weft_scope_begin();
     for (int i = 0; i <= STEPS; i++) {
         double value;
         assert_int_equal(descend(eager, batch, (double[]){ 0.05 }, &loss), WEFT_OK);
@@ -75,8 +75,8 @@ static void f6_losses_are_read_late(void **state)
     assert_int_equal(info.captures, 1); /* no trace ends in its midst */
     assert_int_equal(info.replays, STEPS);
     assert_true(losses[STEPS / EVERY - 1] < losses[0]);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     weft_tensor *const made[] = { batch[0], batch[1], captured, eager };
     for (int i = 0; i < 4; i++) {
         assert_int_equal(weft_tensor_release(made[i]), WEFT_OK);

@@ -20,12 +20,12 @@ typedef struct memory_use {
 /* Runs a graph of one input and two outputs, and compares with the function by itself. */
 static memory_use run_with(weft_graph_function function, void *context, weft_tensor *input, unsigned passes)
 {
-    weft_graph *graph = weft_graph_new("memory", function, context, 1, 1, 2);
+    weft_graph *graph = weft_graph_create("memory", function, context, 1, 1, 2);
     weft_graph_info info = { 0 };
     assert_int_equal(weft_graph_set_passes(graph, passes), WEFT_OK);
     for (int turn = 0; turn < 4; turn++) {
         const double number = 0.5 + turn;
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *outputs[2], *expected[2], *before = weft_scale(input, 1);
         assert_int_equal(weft_graph_call(graph, &input, &number, outputs), WEFT_OK);
         assert_int_equal(function(context, &input, &number, expected), WEFT_OK);
@@ -33,10 +33,10 @@ static memory_use run_with(weft_graph_function function, void *context, weft_ten
             assert_same_tensors(outputs[i], expected[i], "output");
         }
         assert_same_shards(input, before, "input");
-        weft_scope_close();
+        weft_scope_end();
     }
     weft_graph_get_info(graph, &info, sizeof(info));
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_no_error();
     return (memory_use){ info.peak_bytes, info.foreseen_bytes };
 }
@@ -59,7 +59,7 @@ static int64_t bytes_here(void)
 /* The most bytes at once without the pass and with it, for a function that needs so many tensors. */
 static void check_memory(weft_graph_function function, unsigned passes, int without, int with)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = random_rows();
     memory_use plain = run_with(function, NULL, x, passes), less = run_with(function, NULL, x, passes | WEFT_PASS_MEMORY);
     print_message("# passes %#x: %lld bytes, with memory %lld\n", passes, (long long)plain.peak, (long long)less.peak);
@@ -67,7 +67,7 @@ static void check_memory(weft_graph_function function, unsigned passes, int with
     assert_int_equal(less.foreseen, with * bytes_here());
     assert_int_equal(plain.peak, plain.foreseen);
     assert_int_equal(less.peak, less.foreseen);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------- */
@@ -176,19 +176,19 @@ static double predicted_us(const char *machine, bool tensor_parallel, unsigned p
     mlps m;
     weft_prediction found;
     weft_tensor *loss;
-    weft_scope_open();
+    weft_scope_begin();
     for (int i = 0; i < LAYERS; i++) {
         m.up[i] = make_leaf(WIDTH, HIDDEN, tensor_parallel ? weft_shard(1) : weft_replicate());
         m.down[i] = make_leaf(HIDDEN, WIDTH, tensor_parallel ? weft_shard(0) : weft_replicate());
     }
     const weft_placement placement = tensor_parallel ? weft_replicate() : weft_shard(0);
     weft_tensor *x = weft_randn(WEFT_F32, 2, (int64_t[]){ TOKENS, WIDTH }, line(), &placement);
-    weft_graph *graph = weft_graph_new("train", train, &m, 1, 1, 1);
+    weft_graph *graph = weft_graph_create("train", train, &m, 1, 1, 1);
     assert_int_equal(weft_graph_set_passes(graph, passes), WEFT_OK);
     assert_int_equal(weft_graph_call(graph, &x, &(double){ 0.1 }, &loss), WEFT_OK);
     assert_int_equal(weft_graph_predict(graph, &(weft_predict_options){ .machine = machine }, &found, sizeof(found)), WEFT_OK);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
     return found.step_us;
 }

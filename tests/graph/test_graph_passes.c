@@ -115,7 +115,7 @@ static void compare(weft_tensor *tensor, weft_tensor *expected, uint64_t seed, i
 static void run_random(uint64_t seed, weft_graph_info *sum)
 {
     prng random = prng_start(seed);
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = random_mesh(&random, weft_world_size());
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = 1 + (int)prng_below(&random, 3);
@@ -128,7 +128,7 @@ static void run_random(uint64_t seed, weft_graph_info *sum)
         random_placements(&random, mesh, ndim, false, placements[i]);
     }
     weft_dtype dtype = (weft_dtype[]){ WEFT_F64, WEFT_F32, WEFT_BF16 }[prng_below(&random, 3)];
-    weft_graph *graph = weft_graph_new("random", run, &f, INPUTS + 1, 2, KEPT);
+    weft_graph *graph = weft_graph_create("random", run, &f, INPUTS + 1, 2, KEPT);
     weft_graph_info info = { 0 };
     unsigned passes = 0;
     if (weft_num_processes() > 1) {
@@ -165,8 +165,8 @@ static void run_random(uint64_t seed, weft_graph_info *sum)
     }
     sum->clusters += info.clusters;
     weft_runtime.cluster_seed = 0;
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -207,7 +207,7 @@ static counted run_counted(weft_graph_function function, weft_tensor *input, uns
     weft_counters before, after;
     weft_tensor *output, *expected;
     double numbers[] = { 0.5, 0.5 };
-    weft_graph *graph = weft_graph_new("counted", function, NULL, 1, 2, 1);
+    weft_graph *graph = weft_graph_create("counted", function, NULL, 1, 2, 1);
     assert_int_equal(weft_graph_set_passes(graph, passes), WEFT_OK);
     for (int i = 0; i < 3; i++) {
         weft_get_counters(&before, sizeof(before));
@@ -222,7 +222,7 @@ static counted run_counted(weft_graph_function function, weft_tensor *input, uns
     c.eager_bytes = after.bytes_moved - before.bytes_moved;
     assert_same_shards(output, expected, "output");
     weft_graph_get_info(graph, &c.info, sizeof(c.info));
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     return c;
 }
 
@@ -249,14 +249,14 @@ static weft_status to_and_fro(void *context, weft_tensor *const inputs[], const 
 static void f9_redundant(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     counted c = run_counted(to_and_fro, random_rows(24, 36), WEFT_PASS_REDUNDANT);
     assert_int_equal(c.info.redundant, 3); /* back, again, through Replicate */
     assert_true(c.bytes_moved < c.eager_bytes);
     c = run_counted(to_and_fro, random_rows(24, 36), WEFT_PASS_NONE);
     assert_int_equal(c.info.num_body_calls, c.info.num_calls);
     assert_true(c.bytes_moved == c.eager_bytes);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -273,12 +273,12 @@ static weft_status products(void *context, weft_tensor *const inputs[], const do
 static void f9_moved_once(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     counted c = run_counted(products, random_rows(24, 36), WEFT_PASS_REDUNDANT);
     assert_int_equal(c.info.explicit_moves, 3);
     assert_int_equal(c.info.redundant, 2);
     assert_true(3 * c.bytes_moved == c.eager_bytes);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -303,19 +303,19 @@ static weft_status scaled_twice(void *context, weft_tensor *const inputs[], cons
 static void f9_common(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = random_rows(8, 6), *output, *expected;
     counted c = run_counted(scaled_twice, x, WEFT_PASS_COMMON);
     assert_int_equal(c.info.common, 1);
-    weft_graph *graph = weft_graph_new("scaled", scaled_twice, NULL, 1, 2, 1);
+    weft_graph *graph = weft_graph_create("scaled", scaled_twice, NULL, 1, 2, 1);
     for (int i = 0; i < 8; i++) {
         double numbers[] = { 0.5, i == 4 || i == 6 ? 0.25 : 0.5 };
         assert_int_equal(weft_graph_call(graph, &x, numbers, &output), WEFT_OK);
         scaled_twice(NULL, &x, numbers, &expected);
         assert_same_shards(output, expected, "scaled");
     }
-    weft_graph_free(graph);
-    graph = weft_graph_new("equal", equal_calls, NULL, 1, 2, 1);
+    weft_graph_destroy(graph);
+    graph = weft_graph_create("equal", equal_calls, NULL, 1, 2, 1);
     for (int i = 0; i < 3; i++) { /* the tensor that is changed keeps its own memory */
         weft_random_seed(3);
         assert_int_equal(weft_graph_call(graph, &x, (double[]){ 2, 3 }, &output), WEFT_OK);
@@ -325,8 +325,8 @@ static void f9_common(void **state)
     }
     weft_graph_get_info(graph, &c.info, sizeof(c.info));
     assert_int_equal(c.info.common, 1);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -351,12 +351,12 @@ static weft_status look_up(void *context, weft_tensor *const inputs[], const dou
 static void f9_dead(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     counted c = run_counted(for_nothing, random_rows(8, 6), WEFT_PASS_DEAD);
     assert_int_equal(c.info.dead, 3);
     assert_int_equal(c.info.num_body_calls, 1);
     assert_true(c.bytes_moved == 0 && (c.eager_bytes > 0 || weft_world_size() == 1));
-    weft_graph *graph = weft_graph_new("look up", look_up, NULL, 2, 0, 1);
+    weft_graph *graph = weft_graph_create("look up", look_up, NULL, 2, 0, 1);
     weft_tensor *table = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, line(), NULL), *output;
     for (int i = 0; i < 4; i++) {
         weft_tensor *places = weft_full(WEFT_I64, i == 2 ? 9 : 1, 1, (int64_t[]){ 4 }, line(), NULL);
@@ -364,8 +364,8 @@ static void f9_dead(void **state)
         assert_int_equal(weft_wait(), i == 2 ? WEFT_ERR_INVALID : WEFT_OK);
         weft_clear_error();
     }
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -389,7 +389,7 @@ static weft_status many_small(void *context, weft_tensor *const inputs[], const 
 static void d5_f9_buckets(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     counted plain = run_counted(many_small, random_rows(12, 30), WEFT_PASS_NONE);
     counted c = run_counted(many_small, random_rows(12, 30), WEFT_PASS_BUCKET);
     assert_int_equal(c.info.bucketed, SMALL);
@@ -397,7 +397,7 @@ static void d5_f9_buckets(void **state)
     assert_int_equal(c.info.num_body_calls, c.info.num_calls - SMALL + 1);
     print_message("# %llu messages, %llu in a bucket\n", (unsigned long long)plain.messages, (unsigned long long)c.messages);
     assert_true(c.messages == 0 || c.messages * SMALL <= 2 * plain.messages);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -418,13 +418,13 @@ static weft_status layouts_alone(void *context, weft_tensor *const inputs[], con
 static void f9_layouts_alone(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     counted c = run_counted(layouts_alone, random_rows(12, 30), WEFT_PASS_DEAD);
     assert_int_equal(c.info.dead, 1);
     c = run_counted(layouts_alone, random_rows(12, 30), WEFT_PASS_BUCKET);
     assert_int_equal(c.info.bucketed, 2);
     assert_int_equal(c.info.buckets, 1);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -433,12 +433,12 @@ static void f9_layouts_alone(void **state)
 static void f9_switches(void **state)
 {
     (void)state;
-    weft_graph *graph = weft_graph_new("switches", for_nothing, NULL, 1, 2, 1);
+    weft_graph *graph = weft_graph_create("switches", for_nothing, NULL, 1, 2, 1);
     assert_int_equal(weft_graph_set_passes(graph, 1u << 20), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "weft_graph_set_passes: passes is 0x100000");
     assert_int_equal(weft_graph_set_passes(NULL, WEFT_PASS_NONE), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "graph is NULL");
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = random_rows(8, 6), *output;
     static const unsigned chosen[] = { WEFT_PASS_ALL, WEFT_PASS_NONE, WEFT_PASS_DEAD };
     for (int i = 0; i < 9; i++) {
@@ -449,8 +449,8 @@ static void f9_switches(void **state)
         assert_int_equal(info.captures, 1);
         assert_int_equal(info.dead, i == 0 || chosen[i / 3] == WEFT_PASS_NONE ? 0 : 3);
     }
-    weft_scope_close();
-    weft_graph_free(graph);
+    weft_scope_end();
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 
@@ -476,8 +476,8 @@ static void f9_processes_that_differ(void **state)
 {
     (void)state;
     for (int way = 0; way < 2; way++) {
-        weft_graph *graph = weft_graph_new("differ", keep_some, NULL, 1, 0, 1);
-        weft_scope_open();
+        weft_graph *graph = weft_graph_create("differ", keep_some, NULL, 1, 0, 1);
+        weft_scope_begin();
         weft_tensor *x = random_rows(8, 6), *output;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &output), WEFT_OK);
         bool odd = weft_process_index() == weft_num_processes() - 1;
@@ -496,8 +496,8 @@ static void f9_processes_that_differ(void **state)
         keeps = false;
         weft_graph_set_passes(graph, WEFT_PASS_ALL);
         assert_int_equal(weft_graph_call(graph, &x, NULL, &output), WEFT_OK); /* they agree again */
-        weft_scope_close();
-        weft_graph_free(graph);
+        weft_scope_end();
+        weft_graph_destroy(graph);
         assert_int_equal(weft_wait(), WEFT_OK);
         assert_no_error();
     }

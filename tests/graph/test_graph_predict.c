@@ -36,9 +36,9 @@ static weft_status train(void *context, weft_tensor *const inputs[], const doubl
 static void call(weft_graph *graph, weft_tensor *batch)
 {
     weft_tensor *loss;
-    weft_scope_open();
+    weft_scope_begin();
     assert_int_equal(weft_graph_call(graph, &batch, (double[]){ 0.01 }, &loss), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void start(void)
@@ -57,7 +57,7 @@ static void a_replay_has_the_tasks_and_messages_that_were_predicted(void **state
         model m = make_model();
         m.reads = reads;
         weft_tensor *batch = mlp_batch(&m.mlp);
-        weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
+        weft_graph *graph = weft_graph_create("step", train, &m, 1, 1, 1);
         for (int i = 0; i < 3; i++) {
             call(graph, batch);
         }
@@ -94,7 +94,7 @@ static void a_prediction_changes_nothing(void **state)
         start();
         model m = make_model();
         weft_tensor *batch = mlp_batch(&m.mlp);
-        weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
+        weft_graph *graph = weft_graph_create("step", train, &m, 1, 1, 1);
         for (int i = 0; i < 4; i++) {
             call(graph, batch);
             weft_counters before, after;
@@ -151,7 +151,7 @@ static void rates_of_a_file_give_the_times_of_kernels(void **state)
     assert_int_equal(weft_init(&(weft_config){ .world = WEFT_WORLD_SELF, .ranks = 1 }), WEFT_OK);
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 1 }, NULL);
     weft_tensor *a = weft_zeros(WEFT_F32, 2, (int64_t[]){ 256, 256 }, mesh, (weft_placement[]){ weft_replicate() });
-    weft_graph *graph = weft_graph_new("products", products, NULL, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("products", products, NULL, 1, 0, 1);
     weft_tensor *out;
     assert_int_equal(weft_graph_call(graph, &a, NULL, &out), WEFT_OK);
     const double flops = 2.0 * 2 * 256 * 256 * 256;
@@ -171,7 +171,7 @@ static void runs_follow_each_other(void **state)
     start();
     model m = make_model();
     weft_tensor *batch = mlp_batch(&m.mlp);
-    weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
+    weft_graph *graph = weft_graph_create("step", train, &m, 1, 1, 1);
     call(graph, batch);
     call(graph, batch);
     write_machine(0.01, "");
@@ -201,7 +201,7 @@ static void options_count(void **state)
     assert_int_equal(weft_init(&(weft_config){ .world = WEFT_WORLD_SELF, .ranks = RANKS }), WEFT_OK);
     model m = make_model();
     weft_tensor *batch = mlp_batch(&m.mlp);
-    weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
+    weft_graph *graph = weft_graph_create("step", train, &m, 1, 1, 1);
     call(graph, batch);
     call(graph, batch);
     write_machine(0.01, "cores 4\n");
@@ -226,7 +226,7 @@ static weft_prediction of_fake_world(const char *size, const char *processes, co
     start_fake_processes(size, processes);
     model m = make_model();
     weft_tensor *batch = mlp_batch(&m.mlp);
-    weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
+    weft_graph *graph = weft_graph_create("step", train, &m, 1, 1, 1);
     call(graph, batch);
     call(graph, batch);
     weft_prediction found = predict(graph, options);
@@ -260,7 +260,7 @@ static void a_fake_world_has_the_messages_of_a_real_one(void **state)
     if (two) {
         model m = make_model();
         weft_tensor *batch = mlp_batch(&m.mlp);
-        weft_graph *graph = weft_graph_new("step", train, &m, 1, 1, 1);
+        weft_graph *graph = weft_graph_create("step", train, &m, 1, 1, 1);
         call(graph, batch);
         call(graph, batch);
         weft_prediction real = predict(graph, NULL);
@@ -292,7 +292,7 @@ static void wrong_arguments_are_refused(void **state)
     weft_graph *graph = NULL;
     assert_int_equal(weft_graph_predict(NULL, NULL, &found, sizeof(found)), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "graph is NULL");
-    graph = weft_graph_new("itself", predicts_itself, &graph, 1, 0, 1);
+    graph = weft_graph_create("itself", predicts_itself, &graph, 1, 0, 1);
     assert_int_equal(weft_graph_predict(graph, NULL, &found, sizeof(found)), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "it has not run");
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);

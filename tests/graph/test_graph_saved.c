@@ -53,7 +53,7 @@ static weft_status train(void *context, weft_tensor *const inputs[], const doubl
 static weft_graph *run_program(model *m)
 {
     weft_tensor *loss, *batch = mlp_batch(&m->mlp);
-    weft_graph *graph = weft_graph_new("a \"step\"", train, m, 1, 1, 1);
+    weft_graph *graph = weft_graph_create("a \"step\"", train, m, 1, 1, 1);
     if (weft_graph_call(graph, &batch, (double[]){ 0.01 }, &loss) != WEFT_OK) {
         fail_msg("%s", weft_last_error());
     }
@@ -397,7 +397,7 @@ static void what_cannot_be_saved_is_refused(void **state)
     description.inputs[0] = (weft_operation_input){ "a", WEFT_TYPES_FLOAT, false };
     const weft_operation *operation = weft_operation_register(&description);
     assert_non_null(operation);
-    weft_graph *graph = weft_graph_new("own", own, (void *)(uintptr_t)operation, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("own", own, (void *)(uintptr_t)operation, 1, 0, 1);
     assert_int_equal(weft_graph_save(NULL, path), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "graph is NULL");
     assert_int_equal(weft_graph_save(graph, NULL), WEFT_ERR_INVALID);

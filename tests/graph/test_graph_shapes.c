@@ -207,7 +207,7 @@ static weft_status scale_rows(void *context, weft_tensor *const inputs[], const 
 static weft_status call_with(weft_graph *graph, int64_t rows, int64_t length)
 {
     const weft_placement sharded = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *inputs[] = { weft_full(WEFT_F64, 1, 2, (int64_t[]){ rows, 3 }, line(), &sharded),
                               weft_full(WEFT_F64, 2, 1, (int64_t[]){ length }, line(), &sharded) };
     weft_tensor *outputs[2] = { NULL };
@@ -216,7 +216,7 @@ static weft_status call_with(weft_graph *graph, int64_t rows, int64_t length)
         assert_int_equal(weft_tensor_size(outputs[0], 0), rows);
         assert_same_shards(outputs[1], weft_neg(inputs[1]), "output");
     }
-    weft_scope_close();
+    weft_scope_end();
     return status;
 }
 
@@ -224,7 +224,7 @@ static void test_f4_sizes_become_symbols(void **state)
 {
     (void)state;
     char text[4000];
-    weft_graph *graph = weft_graph_new("rows", scale_rows, NULL, 2, 0, 2);
+    weft_graph *graph = weft_graph_create("rows", scale_rows, NULL, 2, 0, 2);
     assert_int_equal(call_with(graph, 8, 17), WEFT_OK);
     PRINT_INTO(text, weft_graph_print(graph, WEFT_GRAPH_RECORDED, file));
     assert_null(strstr(text, "s0"));
@@ -270,14 +270,14 @@ static void test_f4_sizes_become_symbols(void **state)
     assert_error(WEFT_ERR_INVALID, "weft_graph_require: relation: a number is missing");
     assert_int_equal(weft_graph_require(graph, NULL), WEFT_ERR_INVALID);
     weft_clear_error();
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
 }
 
 /* A thousand shapes: the heap stays where it was after the first hundred. */
 static void test_f4_thousand_shapes_need_bounded_memory(void **state)
 {
     (void)state;
-    weft_graph *graph = weft_graph_new("rows", scale_rows, NULL, 2, 0, 2);
+    weft_graph *graph = weft_graph_create("rows", scale_rows, NULL, 2, 0, 2);
     size_t most_bytes = 0;
     for (int64_t rows = 1; rows <= 1000; rows++) {
         assert_int_equal(call_with(graph, rows, 1 + rows % 7), WEFT_OK);
@@ -288,7 +288,7 @@ static void test_f4_thousand_shapes_need_bounded_memory(void **state)
     char text[4000];
     PRINT_INTO(text, weft_graph_print(graph, WEFT_GRAPH_RECORDED, file));
     assert_non_null(strstr(text, "    s0 in 1..1000\n    s1 in 1..7\n"));
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     assert_no_error();
 }
 

@@ -42,7 +42,7 @@ static weft_graph *capture_mlp(mlp *m, weft_mesh *mesh, int64_t batch, int64_t w
     m->target = weft_zeros(WEFT_F32, 2, rows, mesh, NULL);
     m->w1 = parameter(mesh, width, hidden);
     m->w2 = parameter(mesh, hidden, width);
-    weft_graph *graph = weft_graph_new("mlp", train_mlp, m, 0, 1, 1);
+    weft_graph *graph = weft_graph_create("mlp", train_mlp, m, 0, 1, 1);
     assert_non_null(graph);
     weft_tensor *loss;
     assert_int_equal(weft_graph_call(graph, NULL, &(double){ 0.1 }, &loss), WEFT_OK);
@@ -93,7 +93,7 @@ static void mlp_on_a_line(void **state)
     };
     char path[MACHINE_PATH_BYTES];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *line = weft_mesh_create(1, (int64_t[]){ FAKE_RANKS }, NULL);
         mlp m;
         weft_graph *graph = capture_mlp(&m, line, rows[i].batch, rows[i].width, rows[i].hidden);
@@ -113,8 +113,8 @@ static void mlp_on_a_line(void **state)
         assert_true(info.us <= info.recorded_us);
         assert_int_equal(info.moves_inputs, i < 2);
         remove(path);
-        assert_int_equal(weft_graph_free(graph), WEFT_OK);
-        weft_scope_close();
+        assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+        weft_scope_end();
     }
 }
 
@@ -122,7 +122,7 @@ static void mlp_on_a_line(void **state)
 static void bounds_and_pins(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, FAKE_RANKS / 2 }, (const char *const[]){ "dp", "tp" });
     mlp m;
     weft_graph *graph = capture_mlp(&m, mesh, 1024, 512, 2048);
@@ -161,8 +161,8 @@ static void bounds_and_pins(void **state)
         assert_int_equal(weft_graph_get_shard_info(graph, &after, sizeof(after)), WEFT_OK);
         assert_true(after.us == bounded.us); /* nothing has changed */
     }
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
-    weft_scope_close();
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+    weft_scope_end();
 }
 
 /* A step of x by the gradient of the sum of its squares. */
@@ -181,10 +181,10 @@ static weft_status step_of_squares(void *context, weft_tensor *const inputs[], c
 static void gradients_of_sums_are_laid_out_anew(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_zeros(WEFT_F32, 2, (int64_t[]){ 4096, 1024 }, line(), NULL), *loss;
     assert_int_equal(weft_set_requires_grad(x, true), WEFT_OK);
-    weft_graph *graph = weft_graph_new("squares", step_of_squares, x, 0, 0, 1);
+    weft_graph *graph = weft_graph_create("squares", step_of_squares, x, 0, 0, 1);
     assert_int_equal(weft_graph_call(graph, NULL, NULL, &loss), WEFT_OK);
     assert_int_equal(weft_graph_shard(graph, &(weft_graph_shard_options){ .num_movable = 1, .movable = &x }), WEFT_OK);
     weft_graph_shard_info found;
@@ -192,8 +192,8 @@ static void gradients_of_sums_are_laid_out_anew(void **state)
     assert_true(found.us < 0.3 * found.recorded_us);
     assert_true(found.bytes < found.recorded_bytes / 4);
     assert_int_equal(weft_graph_call(graph, NULL, NULL, &loss), WEFT_OK);
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
-    weft_scope_close();
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+    weft_scope_end();
 }
 
 int main(void)

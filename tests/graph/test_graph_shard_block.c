@@ -119,7 +119,7 @@ static weft_graph *capture(block *b, weft_mesh *mesh, const style *s, const size
         b->weights[i] = tensor(mesh, i >= NORM1 ? 1 : 2, rows[i], columns[i], where);
         weft_set_requires_grad(b->weights[i], true);
     }
-    weft_graph *graph = weft_graph_new(s->name, train, b, 0, 1, 1);
+    weft_graph *graph = weft_graph_create(s->name, train, b, 0, 1, 1);
     weft_tensor *loss;
     assert_int_equal(weft_graph_call(graph, NULL, &(double){ 0.1 }, &loss), WEFT_OK);
     return graph;
@@ -141,7 +141,7 @@ static double predicted(weft_mesh *mesh, const style *s, const sizes *z, const c
     block b;
     weft_graph *graph = capture(&b, mesh, s, z);
     weft_graph_shard_info info = sharded_info(graph, &(weft_graph_shard_options){ .machine = machine });
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
     return info.recorded_us;
 }
 
@@ -206,7 +206,7 @@ static void as_good_as_by_hand(void **state)
     };
     char path[MACHINE_PATH_BYTES];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = weft_mesh_create(2, rows[i].mesh, (const char *const[]){ "dp", "tp" });
         double least = 0;
         block b;
@@ -225,8 +225,8 @@ static void as_good_as_by_hand(void **state)
         if (rows[i].check != NULL) {
             rows[i].check(graph, &b);
         }
-        assert_int_equal(weft_graph_free(graph), WEFT_OK);
-        weft_scope_close();
+        assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+        weft_scope_end();
     }
 }
 

@@ -67,7 +67,7 @@ static double step(weft_graph *graph, network *n)
     for (int i = 0; i < NUM_WEIGHTS; i++) {
         before[i] = weft_tensor_placements(n->weights[i])[0];
     }
-    weft_scope_open();
+    weft_scope_begin();
     if (graph == NULL) {
         assert_int_equal(train(n, &n->x, &rate, outputs), WEFT_OK);
     } else {
@@ -83,7 +83,7 @@ static double step(weft_graph *graph, network *n)
         weft_placement now = weft_tensor_placements(n->weights[i])[0];
         assert_true(now.kind == before[i].kind && now.dim == before[i].dim);
     }
-    weft_scope_close();
+    weft_scope_end();
     return loss;
 }
 
@@ -106,12 +106,12 @@ static void assert_near(double value, double expected)
 static void inputs_that_stay(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = line();
     double losses[STEPS];
     eager_losses(mesh, losses);
     network n = make_network(mesh);
-    weft_graph *graph = weft_graph_new("network", train, &n, 1, 1, 2);
+    weft_graph *graph = weft_graph_create("network", train, &n, 1, 1, 2);
     char path[MACHINE_PATH_BYTES];
     write_machine(path, 4, 1000); /* computing costs more than messages */
     for (int i = 0; i < STEPS; i++) {
@@ -129,20 +129,20 @@ static void inputs_that_stay(void **state)
     assert_true(shard.proved && !shard.moves_inputs);
     assert_true(shard.us < shard.recorded_us);
     assert_true(info.num_body_calls > info.num_calls); /* redistributions between the calls */
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
-    weft_scope_close();
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+    weft_scope_end();
 }
 
 /* The program asks, lays its tensors out, and captures again. */
 static void inputs_that_move(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = line();
     double losses[STEPS];
     eager_losses(mesh, losses);
     network n = make_network(mesh);
-    weft_graph *graph = weft_graph_new("network", train, &n, 1, 1, 2);
+    weft_graph *graph = weft_graph_create("network", train, &n, 1, 1, 2);
     assert_near(step(graph, &n), losses[0]);
     weft_tensor *movable[3 * NUM_WEIGHTS];
     for (int i = 0; i < NUM_WEIGHTS; i++) {
@@ -178,8 +178,8 @@ static void inputs_that_move(void **state)
     weft_graph_info info;
     assert_int_equal(weft_graph_get_info(graph, &info, sizeof(info)), WEFT_OK);
     assert_int_equal(info.captures, 2);
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
-    weft_scope_close();
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+    weft_scope_end();
 }
 
 /* Inputs and calls of a captured step. */
@@ -187,10 +187,10 @@ static void count_step(network *n, int *inputs, int *calls)
 {
     weft_tensor *outputs[2];
     double rate = 0.01;
-    weft_graph *graph = weft_graph_new("network", train, n, 1, 1, 2);
+    weft_graph *graph = weft_graph_create("network", train, n, 1, 1, 2);
     assert_int_equal(weft_graph_call(graph, &n->x, &rate, outputs), WEFT_OK);
     char *text = listing_of(graph);
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
     *inputs = count_in(text, " = input");
     *calls = count_in(text, " = weft_");
     free(text);
@@ -200,7 +200,7 @@ static void count_step(network *n, int *inputs, int *calls)
 static void shapes_alone(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     network n = make_network(line());
     network shapes = { .x = weft_fake_like(n.x), .target = weft_fake_like(n.target) };
     for (int i = 0; i < NUM_WEIGHTS; i++) {
@@ -215,7 +215,7 @@ static void shapes_alone(void **state)
     assert_int_equal(inputs, 2 + 3 * NUM_WEIGHTS);
     assert_int_equal(fake_inputs, inputs + 1); /* the gradient that a pass begins with, else a call */
     assert_int_equal(fake_calls, calls - 1);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- the layouts of the capture are a choice -------------------------------------------------------------------------- */
@@ -293,14 +293,14 @@ static weft_tensor *partial_tensor(weft_mesh *mesh, int64_t rows)
 
 static void shard_and_call(piece_kind kind, int64_t rows, weft_mesh *mesh, const weft_placement *placements)
 {
-    weft_scope_open();
+    weft_scope_begin();
     piece p, eager;
     weft_tensor *x = begin_piece(&p, kind, rows, mesh, placements), *twin = begin_piece(&eager, kind, rows, mesh, placements);
     if (placements == NULL && kind < STEPS_SGD) {
         x = partial_tensor(mesh, rows);
         twin = partial_tensor(mesh, rows);
     }
-    weft_graph *graph = weft_graph_new("piece", run_piece, &p, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("piece", run_piece, &p, 1, 0, 1);
     for (int run = 0; run < 4; run++) {
         weft_tensor *output, *expected;
         weft_graph_shard_info info;
@@ -327,14 +327,14 @@ static void shard_and_call(piece_kind kind, int64_t rows, weft_mesh *mesh, const
         assert_true(info.us <= info.recorded_us || !info.proved);
     }
     predict(graph, NULL);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
 }
 
 static void captured_layouts(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     const int64_t size = weft_world_size();
     weft_mesh *meshes[] = { line(), weft_mesh_create(2, (int64_t[]){ size % 2 == 0 ? 2 : 1, size % 2 == 0 ? size / 2 : size }, NULL) };
     const weft_placement kinds[] = { weft_replicate(), weft_shard(0), weft_shard(1) };
@@ -352,7 +352,7 @@ static void captured_layouts(void **state)
             shard_and_call(kind, 8, meshes[m], NULL);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

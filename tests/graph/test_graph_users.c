@@ -34,9 +34,9 @@ static void test_outputs_in_the_array_of_inputs(void **state)
 {
     (void)state;
     for (int frozen = 0; frozen < 2; frozen++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *expected[3] = { matrix(1), matrix(2), NULL }, *all[3] = { expected[0], expected[1], NULL };
-        weft_graph *graph = weft_graph_new("advance", advance, NULL, 2, 1, 2);
+        weft_graph *graph = weft_graph_create("advance", advance, NULL, 2, 1, 2);
         weft_graph_freeze(graph, frozen);
         for (int round = 0; round < 6; round++) {
             int shift = round % 2; /* the arrays overlap in a part */
@@ -49,8 +49,8 @@ static void test_outputs_in_the_array_of_inputs(void **state)
                 assert_same_shards(all[i], expected[i], "state");
             }
         }
-        assert_int_equal(weft_graph_free(graph), WEFT_OK);
-        weft_scope_close();
+        assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -69,9 +69,9 @@ static void test_frozen_copies_of_weights(void **state)
 {
     (void)state;
     for (int by_context = 0; by_context < 2; by_context++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *weight = matrix(1), *teacher = weft_detach(weight), *inputs[2] = { weight, teacher }, *output;
-        weft_graph *graph = weft_graph_new("combine", combine, by_context ? &teacher : NULL, by_context ? 1 : 2, 1, 1);
+        weft_graph *graph = weft_graph_create("combine", combine, by_context ? &teacher : NULL, by_context ? 1 : 2, 1, 1);
         assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
         for (int round = 0; round < 6; round++) {
             double scalar = 1 + round;
@@ -84,8 +84,8 @@ static void test_frozen_copies_of_weights(void **state)
             assert_int_equal(status, WEFT_OK);
             assert_same_shards(output, expected, "output");
         }
-        assert_int_equal(weft_graph_free(graph), WEFT_OK);
-        weft_scope_close();
+        assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -115,11 +115,11 @@ static void add_gradient(weft_tensor *weight)
 static void test_frozen_gradients_from_outside(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *mine = matrix(1), *theirs = matrix(1), *batch = matrix(2), *loss, *expected;
     weft_set_requires_grad(mine, true);
     weft_set_requires_grad(theirs, true);
-    weft_graph *graph = weft_graph_new("train", train, &mine, 1, 1, 1);
+    weft_graph *graph = weft_graph_create("train", train, &mine, 1, 1, 1);
     assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
     for (int round = 0; round < 9; round++) {
         double rate = 0.1 / (1 + round);
@@ -136,8 +136,8 @@ static void test_frozen_gradients_from_outside(void **state)
     weft_graph_info info;
     assert_int_equal(weft_graph_get_info(graph, &info, sizeof(info)), WEFT_OK);
     assert_true(info.frozen && info.frozen_replays == 3);
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
-    weft_scope_close();
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -178,7 +178,7 @@ static weft_status read_then_change(void *context, weft_tensor *const inputs[], 
 
 static void compare_fused(weft_graph_function function, weft_tensor *const inputs[])
 {
-    weft_graph *graph = weft_graph_new("fused", function, NULL, 3, 0, 3);
+    weft_graph *graph = weft_graph_create("fused", function, NULL, 3, 0, 3);
     assert_int_equal(weft_graph_set_passes(graph, WEFT_PASS_FUSE), WEFT_OK);
     for (int round = 0; round < 3; round++) {
         weft_tensor *outputs[3], *expected[3];
@@ -188,13 +188,13 @@ static void compare_fused(weft_graph_function function, weft_tensor *const input
             assert_same_shards(outputs[i], expected[i], "output");
         }
     }
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
 }
 
 static void test_f9_other_columns(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     for (int narrow = 0; narrow < 2; narrow++) {
         int64_t shape[] = { 5, 6 };
         compare_fused(add_each, (weft_tensor *[]){ numbers_of(1, 2, shape, narrow ? weft_replicate() : weft_shard(1)),
@@ -206,7 +206,7 @@ static void test_f9_other_columns(void **state)
                                                          numbers_of(3, 4, (int64_t[]){ 1, 1, 1, 1 }, weft_replicate()) });
     weft_tensor *a = numbers_of(1, 1, (int64_t[]){ 6 }, weft_replicate()), *b = numbers_of(2, 1, (int64_t[]){ 6 }, weft_replicate());
     compare_fused(read_then_change, (weft_tensor *[]){ numbers_of(3, 2, (int64_t[]){ 5, 6 }, weft_replicate()), a, b });
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -228,27 +228,27 @@ static void test_f9_copies_that_are_changed(void **state)
     (void)state;
     static const unsigned passes[] = { WEFT_PASS_ALL, WEFT_PASS_CLUSTER, WEFT_PASS_FUSE, WEFT_PASS_NONE };
     for (int i = 0; i < 4; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *inputs[] = { matrix(1), matrix(2) };
-        weft_graph *graph = weft_graph_new("change", change_copy, NULL, 2, 1, 2);
+        weft_graph *graph = weft_graph_create("change", change_copy, NULL, 2, 1, 2);
         assert_int_equal(weft_graph_set_passes(graph, passes[i]), WEFT_OK);
         assert_int_equal(weft_wait(), WEFT_OK);
         int64_t bytes = weft_pool_bytes_in_use(weft_runtime.pool);
         for (int round = 0; round < 5; round++) {
             double scalar = 2 + round;
             weft_tensor *outputs[2], *expected[2];
-            weft_scope_open();
+            weft_scope_begin();
             assert_int_equal(weft_graph_call(graph, inputs, &scalar, outputs), WEFT_OK);
             assert_int_equal(change_copy(NULL, inputs, &scalar, expected), WEFT_OK);
             assert_same_shards(outputs[0], expected[0], "product");
             assert_same_shards(outputs[1], expected[1], "copy");
             assert_same_shards(inputs[0], matrix(1), "original");
-            weft_scope_close();
+            weft_scope_end();
         }
         assert_int_equal(weft_wait(), WEFT_OK);
         assert_true(weft_pool_bytes_in_use(weft_runtime.pool) == bytes);
-        assert_int_equal(weft_graph_free(graph), WEFT_OK);
-        weft_scope_close();
+        assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+        weft_scope_end();
     }
     assert_no_error();
 }
@@ -266,7 +266,7 @@ static weft_status double_or_not(void *context, weft_tensor *const inputs[], wef
     outputs[0] = w->forgets ? NULL : weft_scale(inputs[0], 2);
     weft_tensor *again;
     double scalar = 1;
-    weft_status status = w->closes     ? weft_scope_close()
+    weft_status status = w->closes     ? weft_scope_end()
                          : w->recurses ? weft_graph_call(w->graph, inputs, &scalar, &again)
                                        : WEFT_OK;
     assert_int_equal(status, w->closes || w->recurses ? WEFT_ERR_STATE : WEFT_OK); /* for ever, if it were not refused */
@@ -287,13 +287,13 @@ static void test_functions_that_are_wrong(void **state)
     (void)state;
     static const char *const parts[] = { "no scope is open that was opened in this function", "called from within the function",
                                          "outputs[0] of the function is NULL" };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *input = matrix(1), *output, *expected = weft_scale(input, 2);
     for (int i = 0; i < 6; i++) {
         int kind = i % 3;
         wrong w = { .opaque = i > 2, .closes = kind == 0, .recurses = kind == 1, .forgets = kind == 2 };
         double scalar = 1;
-        w.graph = weft_graph_new("wrong", wrong_function, &w, 1, 1, 1);
+        w.graph = weft_graph_create("wrong", wrong_function, &w, 1, 1, 1);
         for (int round = 0; round < 3; round++) {
             assert_int_equal(weft_graph_call(w.graph, &input, &scalar, &output), kind < 2 ? WEFT_ERR_STATE : WEFT_ERR_INVALID);
             assert_non_null(strstr(weft_last_error(), parts[kind]));
@@ -303,9 +303,9 @@ static void test_functions_that_are_wrong(void **state)
         w.closes = w.recurses = w.forgets = false;
         assert_int_equal(weft_graph_call(w.graph, &input, &scalar, &output), WEFT_OK);
         assert_same_shards(output, expected, "after errors");
-        assert_int_equal(weft_graph_free(w.graph), WEFT_OK);
+        assert_int_equal(weft_graph_destroy(w.graph), WEFT_OK);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

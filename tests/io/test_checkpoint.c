@@ -21,13 +21,13 @@ static void start_ranks(int ranks)
     setenv("WEFT_PANEL_ROWS", "2", 1);
     WORLD(ranks < fewest ? fewest : ranks);
     unsetenv("WEFT_PANEL_ROWS");
-    weft_scope_open();
+    weft_scope_begin();
 }
 
 static void stop(void)
 {
     assert_no_error();
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

@@ -111,7 +111,7 @@ static void load_mutated(const char *bytes, int64_t count, bool has_checksums, i
     static const char zero[512];
     weft_tensor *loaded[TENSORS];
     write_bytes(checkpoint_path(), bytes, count);
-    weft_scope_open();
+    weft_scope_begin();
     for (int i = 0; i < TENSORS; i++) {
         loaded[i] = weft_zeros_like(tensors[i]);
     }
@@ -128,7 +128,7 @@ static void load_mutated(const char *bytes, int64_t count, bool has_checksums, i
         assert_int_equal(weft_to_host(tensors[i], expected, sizeof(expected)), WEFT_OK);
         assert_memory_equal(found, status == WEFT_OK ? expected : zero, size);
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void run_mutations(const char *original, int64_t count, bool has_checksums, int rounds)

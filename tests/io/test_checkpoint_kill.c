@@ -83,7 +83,7 @@ static int loaded_generation(void)
     weft_checkpoint_file *file = weft_checkpoint_open(checkpoint_path());
     assert_no_error();
     int generation = atoi(weft_checkpoint_metadata(file, "generation"));
-    weft_scope_open();
+    weft_scope_begin();
     for (int i = 0; i < TENSORS; i++) {
         weft_checkpoint_entry entry;
         assert_int_equal(weft_checkpoint_tensor(file, i, &entry), WEFT_OK);
@@ -98,7 +98,7 @@ static int loaded_generation(void)
         assert_int_equal(weft_tensor_item(weft_max(tensors[i], WEFT_ALL_DIMS, false), &highest), WEFT_OK);
         assert_true(lowest == generation && highest == generation);
     }
-    weft_scope_close();
+    weft_scope_end();
     weft_checkpoint_close(file);
     return generation;
 }

@@ -17,7 +17,7 @@ enum { RANKS = 6, ROUNDS = 40 };
 static int start_ranks(int ranks)
 {
     WORLD(ranks);
-    weft_scope_open();
+    weft_scope_begin();
     return 0;
 }
 
@@ -31,7 +31,7 @@ static int stop(void **state)
 {
     (void)state;
     checkpoint_remove();
-    weft_scope_close();
+    weft_scope_end();
     weft_clear_error();
     return world_stop(NULL);
 }
@@ -128,8 +128,8 @@ static void a12_each_element_once(void **state)
         }
         free(own);
         free(all);
-        weft_scope_close();
-        weft_scope_open();
+        weft_scope_end();
+        weft_scope_begin();
     }
 }
 
@@ -167,8 +167,8 @@ static void a12_shard_of_an_element(void **state)
             }
             assert_int_equal(chunk.local_rank >= 0, hosted > 0);
         }
-        weft_scope_close();
-        weft_scope_open();
+        weft_scope_end();
+        weft_scope_begin();
     }
 }
 
@@ -250,8 +250,8 @@ static void a12_another_writer(void **state)
         }
         assert_numbered(s.tensor, round);
         close(file);
-        weft_scope_close();
-        weft_scope_open();
+        weft_scope_end();
+        weft_scope_begin();
     }
 }
 
@@ -306,8 +306,8 @@ static void a12_hdf5(void **state)
         for (int i = 0; i < TENSORS - 1; i++) {
             assert_numbered(weft_redistribute(others[i], NULL, NULL), i);
         }
-        weft_scope_close();
-        weft_scope_open();
+        weft_scope_end();
+        weft_scope_begin();
     }
 }
 

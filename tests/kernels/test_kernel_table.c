@@ -148,7 +148,7 @@ static void call_some(void)
                                                                .inputs = { { "a", WEFT_TYPES_ALL, false } },
                                                                .kernel = twice });
     assert_non_null(own);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_ones(WEFT_F64, 2, square, NULL, &whole);
     weft_tensor *indices = weft_zeros(WEFT_I64, 1, (int64_t[]){ 3 }, NULL, &whole);
     for (int i = 0; i < 3; i++) {
@@ -158,7 +158,7 @@ static void call_some(void)
         weft_embedding(a, indices);
         weft_apply(own, 1, (weft_tensor *[]){ a }, NULL);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     assert_int_equal(weft_last_status(), WEFT_OK);
 }

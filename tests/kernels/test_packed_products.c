@@ -101,7 +101,7 @@ static void check_product(const product *p, bool packs)
 {
     static char text[1 << 16];
     start_with_panels(RANKS, p->panel_rows);
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);
     weft_tensor *a = make_matrix(p, mesh, false), *b = make_matrix(p, mesh, true);
     weft_tensor *bias = p->adds ? weft_ones(p->dtype, 1, (int64_t[]){ p->n }, mesh, NULL) : NULL;
@@ -124,7 +124,7 @@ static void check_product(const product *p, bool packs)
         assert_int_equal(after.tasks - before.tasks, num_packs + products);
     }
     assert_result(p, result);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
     unsetenv("WEFT_PANEL_ROWS");
 }

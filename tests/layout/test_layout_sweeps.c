@@ -72,20 +72,20 @@ static void make_shapes(int64_t number)
 
 static void make_and_add(int64_t number)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensor = make(number);
     weft_add(tensor, tensor);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void sum_products_of(bool have_data, int64_t number)
 {
     weft_tensor *(*make_one)(weft_dtype, int, const int64_t[], weft_mesh *, const weft_placement *) = have_data ? weft_ones : weft_fake;
     const int64_t a[] = { 2, 1 + number }, b[] = { 1 + number, 3 };
-    weft_scope_open();
+    weft_scope_begin();
     weft_einsum("ij,jk->ki", 2,
                 (weft_tensor *[]){ make_one(WEFT_F32, 2, a, mesh, sharded), make_one(WEFT_F32, 2, b, mesh, sharded) });
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void sum_products(int64_t number)
@@ -101,20 +101,20 @@ static void sum_products_of_data(int64_t number)
 static void redistribute(int64_t number)
 {
     const weft_placement columns[] = { weft_shard(1) };
-    weft_scope_open();
+    weft_scope_begin();
     weft_redistribute(weft_redistribute(make(number), mesh, columns), mesh, NULL);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void differentiate(int64_t number)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *leaf = weft_ones(WEFT_F32, 1, (int64_t[]){ 1 + number }, mesh, sharded);
     weft_set_requires_grad(leaf, true);
     weft_tensor *loss = weft_sum(weft_mul(leaf, weft_exp(leaf)), 0, false);
     assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     assert_non_null(weft_grad(leaf));
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static weft_status call_some(void *context, weft_tensor *const inputs[], const double scalars[],
@@ -129,15 +129,15 @@ static weft_status call_some(void *context, weft_tensor *const inputs[], const d
 
 static void capture(int64_t number)
 {
-    weft_scope_open();
-    weft_graph *graph = weft_graph_new("sums", call_some, NULL, 1, 0, 1);
+    weft_scope_begin();
+    weft_graph *graph = weft_graph_create("sums", call_some, NULL, 1, 0, 1);
     weft_tensor *x = weft_ones(WEFT_F32, 1, (int64_t[]){ 1 + number }, mesh, sharded);
     for (int i = 0; i < 3; i++) {
         weft_tensor *sum;
         assert_int_equal(weft_graph_call(graph, &x, NULL, &sum), WEFT_OK);
     }
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
-    weft_scope_close();
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+    weft_scope_end();
 }
 
 static void ask_for_boxes(int64_t number)
@@ -194,11 +194,11 @@ static void sweep(void)
 {
     enum { OTHERS = 2000 };
     weft_runtime.sweep_layouts();
-    weft_scope_open();
+    weft_scope_begin();
     for (int64_t i = 0; i < OTHERS; i++) {
         assert_non_null(weft_fake(WEFT_U8, 2, (int64_t[]){ 1000 + i, 7 }, mesh, sharded));
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void double_it(const weft_local_call *call)
@@ -263,7 +263,7 @@ static void use_tape(int64_t cache_bytes)
     const int64_t shape[] = { 6 }, wide[] = { 4, 6 };
     weft_tensor *leaf = weft_ones(WEFT_F32, 1, shape, mesh, sharded), *doubled = NULL;
     weft_set_requires_grad(leaf, true);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *rows = weft_add(leaf, weft_zeros(WEFT_F32, 2, wide, mesh, sharded));
     const weft_local_output like = { WEFT_F32, 2, wide, sharded };
     weft_local_map_options options = WEFT_LOCAL_MAP_OPTIONS_DEFAULT;
@@ -271,7 +271,7 @@ static void use_tape(int64_t cache_bytes)
     assert_int_equal(weft_local_map(double_it, 1, &rows, 1, &like, &options, &doubled), WEFT_OK);
     weft_tensor *half = weft_redistribute(weft_slice(doubled, 0, 0, 2, 1), mesh, NULL);
     weft_tensor *loss = weft_scope_keep(weft_sum(weft_mul(half, half), WEFT_ALL_DIMS, false));
-    weft_scope_close();
+    weft_scope_end();
     sweep();
     assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     sweep();
@@ -292,17 +292,17 @@ static void test_tape(void **state)
 static void use_graph(int64_t cache_bytes)
 {
     start(cache_bytes);
-    weft_graph *graph = weft_graph_new("sums", call_some, NULL, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("sums", call_some, NULL, 1, 0, 1);
     assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
     for (int i = 0; i < 6; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *sum = NULL, *x = weft_ones(WEFT_F32, 1, (int64_t[]){ 8 }, mesh, sharded);
         assert_int_equal(weft_graph_call(graph, &x, NULL, &sum), WEFT_OK);
         assert_true(item(sum) == 1);
-        weft_scope_close();
+        weft_scope_end();
         sweep();
     }
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
     stop();
 }
 
@@ -354,10 +354,10 @@ static void test_within_calls(void **state)
 {
     (void)state;
     start(BUDGET);
-    weft_graph *graph = weft_graph_new("releases", release_some, NULL, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("releases", release_some, NULL, 1, 0, 1);
     weft_tensor *x = weft_ones(WEFT_F32, 1, (int64_t[]){ 8 }, mesh, sharded), *y = NULL;
     assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
-    assert_int_equal(weft_graph_free(graph), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
     weft_tensor_release(x);
     weft_tensor_release(y);
     assert_true(weft_layout_table_count(weft_runtime.layouts) < WITHIN / 2);

@@ -66,7 +66,7 @@ static void expect(weft_tensor *tensor, weft_mesh *mesh, int64_t count, double v
 static void test_scalars_are_replicated(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *vector = filled(3, 1, line, lower(), shards), *factor = filled(5, 0, NULL, upper(), NULL);
     expect(weft_mul(vector, factor), lower(), N, 15);
     expect(weft_mul(factor, vector), lower(), N, 15);
@@ -83,19 +83,19 @@ static void test_scalars_are_replicated(void **state)
     /* Only scalars: on the first one's mesh. */
     expect(weft_add(factor, condition), upper(), 1, 6);
     expect(weft_add_inplace(factor, filled(1, 0, NULL, mesh_of(0, RANKS - 1), NULL), 1), upper(), 1, 6);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* The target stays where it is. */
 static void test_targets_stay(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *vector = filled(3, 1, line, lower(), NULL), *target = filled(5, 0, NULL, upper(), NULL);
     assert_null(weft_add_inplace(target, vector, 1));
     assert_error(WEFT_ERR_MESH, "weft_redistribute");
     expect(target, upper(), 1, 5);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- one element --------------------------------------------------------------------------------------- */
@@ -124,10 +124,10 @@ static char *errors_of(void (*run)(void))
 static void add_single(void)
 {
     const int64_t one[] = { 1, 1 };
-    weft_scope_open();
+    weft_scope_begin();
     expect(weft_add(filled(3, 1, line, lower(), shards), filled(4, 2, one, upper(), NULL)), lower(), N, 7);
     expect(weft_add(filled(4, 2, one, upper(), NULL), filled(3, 1, line, lower(), shards)), lower(), N, 7);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* One warning for the operation, by one process. */
@@ -152,7 +152,7 @@ static void test_warnings_can_be_silenced(void **state)
 static void test_others_are_moved_when_allowed(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = filled(3, 1, line, lower(), shards), *b = filled(4, 1, line, upper(), shards);
     assert_null(weft_add(a, b));
     assert_error(WEFT_ERR_MESH, "a is on mesh 2 and b on mesh 2 of ranks 4, 5: weft_redistribute()");
@@ -163,7 +163,7 @@ static void test_others_are_moved_when_allowed(void **state)
     assert_int_equal(weft_implicit_replication_end(), WEFT_OK);
     assert_null(weft_add(a, b));
     assert_error(WEFT_ERR_MESH, "weft_redistribute");
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void test_replication_ends_with_the_world(void **state)
@@ -174,10 +174,10 @@ static void test_replication_ends_with_the_world(void **state)
     assert_int_equal(weft_implicit_replication_begin(), WEFT_OK);
     world_stop(NULL);
     assert_int_equal(start(state), 0);
-    weft_scope_open();
+    weft_scope_begin();
     assert_null(weft_add(filled(3, 1, line, lower(), NULL), filled(3, 1, line, upper(), NULL)));
     assert_error(WEFT_ERR_MESH, "weft_redistribute");
-    weft_scope_close();
+    weft_scope_end();
     world_stop(NULL);
 }
 
@@ -186,7 +186,7 @@ static void test_replication_ends_with_the_world(void **state)
 static void test_ranks_outside(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = lower();
     weft_tensor *vector = weft_scale(filled(3, 1, line, mesh, shards), 2);
     weft_tensor *sum = weft_redistribute(weft_sum(vector, WEFT_ALL_DIMS, false), mesh, NULL);
@@ -216,7 +216,7 @@ static void test_ranks_outside(void **state)
     }
     expect(sum, mesh, 1, 6 * N);
     expect(weft_redistribute(sum, upper(), NULL), upper(), 1, 6 * N);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- no mesh given ------------------------------------------------------------------------------------- */
@@ -225,7 +225,7 @@ static void test_ranks_outside(void **state)
 static void test_redistributed_on_its_own_mesh(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *vector = filled(3, 1, line, lower(), shards);
     weft_tensor *addends = weft_sum(vector, WEFT_ALL_DIMS, false);
     for (int pushed = 0; pushed < 3; pushed++) {
@@ -244,7 +244,7 @@ static void test_redistributed_on_its_own_mesh(void **state)
             assert_int_equal(weft_mesh_pop(), WEFT_OK);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- several at once ----------------------------------------------------------------------------------- */
@@ -255,7 +255,7 @@ static void test_chains_over_meshes(void **state)
     (void)state;
     prng source = prng_start(3);
     for (int i = 0; i < 40; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         double total = 1;
         weft_mesh *mesh = NULL;
         weft_tensor *scale = filled(1, 0, NULL, random_mesh(&source, RANKS), NULL);
@@ -274,7 +274,7 @@ static void test_chains_over_meshes(void **state)
         assert_no_error();
         assert_int_equal(weft_to_host(scale, &result, sizeof(result)), WEFT_OK);
         assert_true(result == total);
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -284,7 +284,7 @@ static void test_states_advance_everywhere(void **state)
     (void)state;
     double values[3][N], numbers[3];
     weft_mesh *const meshes[] = { lower(), upper(), mesh_of(0, RANKS - 1) };
-    weft_scope_open();
+    weft_scope_begin();
     for (int i = 0; i < 3; i++) {
         assert_int_equal(weft_random_seed(11), WEFT_OK);
         weft_tensor *first = weft_rand(WEFT_F64, 1, line, meshes[i], shards);
@@ -294,7 +294,7 @@ static void test_states_advance_everywhere(void **state)
         assert_memory_equal(values[i], values[0], sizeof(values[0]));
         assert_true(numbers[i] == numbers[0]);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -169,7 +169,7 @@ static void a1_submeshes_compute(void **state)
     weft_mesh *mesh = scattered_mesh();
     const int64_t shape[] = { N, 3 };
     const weft_placement how[] = { weft_shard(0), weft_shard(1) };
-    weft_scope_open();
+    weft_scope_begin();
     for (int rank = 0; rank < RANKS; rank++) {
         weft_mesh *sub = weft_mesh_submesh(mesh, 2, (const char *const[]){ "tp", "dp" }, rank);
         weft_tensor *x = weft_full(WEFT_F64, rank + 1, 2, shape, sub, how);
@@ -182,7 +182,7 @@ static void a1_submeshes_compute(void **state)
             assert_true(values[i] == 2 * (rank + 1));
         }
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- joined and split ---------------------------------------------------------------------------------- */
@@ -277,14 +277,14 @@ static void a1_tensors_on_both(void **state)
     const weft_placement split[] = { weft_shard(0), weft_shard(0), weft_shard(0) },
                          whole[] = { weft_shard(0) };
     double values[N], expected[N] = { 0, 1, 2, 3, 4, 5, 6 };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_distribute(WEFT_F64, 1, (const int64_t[]){ N }, expected, mesh, split);
     weft_tensor *y = weft_redistribute(x, joined, whole);
     assert_no_error();
     assert_shards(y, NULL, NULL, "on the joined mesh");
     assert_int_equal(weft_to_host(y, values, sizeof(values)), WEFT_OK);
     assert_memory_equal(values, expected, sizeof(values));
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- ranks outside ------------------------------------------------------------------------------------- */
@@ -297,7 +297,7 @@ static void a1_ranks_outside(void **state)
     for (int rank = 0; rank < RANKS; rank++) {
         weft_mesh *line = weft_mesh_submesh(mesh, 1, (const char *const[]){ "dp" }, rank);
         const weft_placement how[] = { weft_shard(0) };
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = weft_full(WEFT_F32, 1, 1, (const int64_t[]){ N }, line, how);
         weft_tensor *sum = weft_redistribute(weft_sum(x, 0, false), line, NULL);
         double total = 0;
@@ -313,7 +313,7 @@ static void a1_ranks_outside(void **state)
         assert_int_equal(weft_tensor_item(sum, &total), WEFT_OK);
         assert_true(total == N);
         assert_no_error();
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -355,7 +355,7 @@ static void a1_every_call_from_outside(void **state)
         WORLD(4);
         const int64_t one = 1;
         weft_mesh *mesh = weft_mesh_of_ranks(1, &one, &rank, (const char *const[]){ "name" });
-        weft_scope_open();
+        weft_scope_begin();
         const call_arguments arguments = {
             .mesh = mesh,
             .mesh_size = 1,
@@ -379,7 +379,7 @@ static void a1_every_call_from_outside(void **state)
         };
         call_outcomes outcomes = { .may_fail = may_fail };
         call_all_wanted(&arguments, is_wanted, note_outcome, &outcomes);
-        weft_scope_close();
+        weft_scope_end();
         assert_int_equal(weft_wait(), WEFT_OK);
         assert_no_failures(&outcomes);
         assert_int_equal(weft_finalize(), WEFT_OK);

@@ -368,7 +368,7 @@ static void test_results_repeat(void **state)
     for (int run = 0; run < 2; run++) {
         start("auto");
         int64_t ranks = weft_world_size();
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
         weft_placement rows = weft_shard(0), columns = weft_shard(1);
         weft_tensor *a = weft_randn(WEFT_F32, 2, (int64_t[]){ N, N }, NULL, &columns);
@@ -378,7 +378,7 @@ static void test_results_repeat(void **state)
         assert_int_equal(weft_to_host(product, values[run], N * N * sizeof(float)), WEFT_OK);
         assert_int_equal(weft_to_host(weft_sum(product, WEFT_ALL_DIMS, false), &sums[run], sizeof(sums[run])), WEFT_OK);
         assert_no_error();
-        weft_scope_close();
+        weft_scope_end();
         stop();
     }
     assert_memory_equal(values[0], values[1], N * N * sizeof(float));

@@ -93,7 +93,7 @@ static weft_status network(weft_module *self, int num_inputs, weft_tensor *const
 
 static weft_module *with_weight(const char *type, weft_forward_function forward, weft_tensor *weight)
 {
-    weft_module *module = weft_module_new(type);
+    weft_module *module = weft_module_create(type);
     weft_module_add_parameter(module, "weight", weight);
     weft_module_set_forward(module, forward, NULL);
     return module;
@@ -109,7 +109,7 @@ static weft_module *linear(prng *random, int64_t in, int64_t out, bool has_bias)
 static weft_module *block_new(prng *random)
 {
     const int64_t width = WIDTH;
-    weft_module *module = weft_module_new("block");
+    weft_module *module = weft_module_create("block");
     weft_module_add_child(module, "norm", with_weight("norm", scale, integers(random, 1, &width)));
     weft_module_add_child(module, "up", linear(random, WIDTH, HIDDEN, true));
     weft_module_add_child(module, "down", linear(random, HIDDEN, WIDTH, true));
@@ -121,7 +121,7 @@ weft_module *network_new(bool cross_entropy)
 {
     static char is_cross_entropy;
     prng random = { 7 };
-    weft_module *root = weft_module_new("network"), *layers = weft_module_new("list");
+    weft_module *root = weft_module_create("network"), *layers = weft_module_create("list");
     weft_module_add_child(root, "embed",
                           with_weight("table", embed, integers(&random, 2, (int64_t[]){ VOCABULARY, WIDTH })));
     weft_module_add_child(root, "layers", layers);

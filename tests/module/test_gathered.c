@@ -31,12 +31,12 @@ static const weft_parallel fsdp[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED, NULL,
 
 static weft_module *module_of(weft_forward_function forward)
 {
-    weft_module *module = weft_module_new("layer");
-    weft_scope_open();
+    weft_module *module = weft_module_create("layer");
+    weft_scope_begin();
     weft_tensor *weight = weft_randn(WEFT_F32, 2, (int64_t[]){ WIDTH, WIDTH }, NULL, NULL);
     weft_module_add_parameter(module, "weight", weft_scale(weight, 1 / sqrt(WIDTH)));
     weft_module_set_forward(module, forward, NULL);
-    weft_scope_close();
+    weft_scope_end();
     return module;
 }
 
@@ -64,7 +64,7 @@ static weft_status chain(weft_module *self, int num_inputs, weft_tensor *const i
 
 static weft_module *chain_new(void)
 {
-    weft_module *root = weft_module_new("chain");
+    weft_module *root = weft_module_create("chain");
     for (int i = 0; i < LAYERS; i++) {
         char name[16];
         snprintf(name, sizeof(name), "%d", i);
@@ -112,7 +112,7 @@ static void assert_bytes(const char *region, int64_t parts)
 
 static void train(weft_module *root, weft_dtype dtype, const char *forward, const char *backward)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = input_new();
     weft_set_requires_grad(x, true);
     weft_autocast_begin(dtype);
@@ -123,14 +123,14 @@ static void train(weft_module *root, weft_dtype dtype, const char *forward, cons
     weft_region_begin(backward, 0);
     assert_int_equal(weft_backward(loss, NULL), WEFT_OK);
     weft_region_end();
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
 static void test_16_bits_are_gathered(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = chain_new();
     train(root, WEFT_F32, "f32 forward", "f32 backward");
     train(root, WEFT_BF16, "bf16 forward", "bf16 backward");
@@ -150,8 +150,8 @@ static void test_16_bits_are_gathered(void **state)
     weft_no_grad_end();
     weft_region_end();
     assert_bytes("no_grad", LAYERS * LAYER_BYTES / 2);
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -185,7 +185,7 @@ static weft_status language(weft_module *self, int num_inputs, weft_tensor *cons
 /* A table of WIDTH words, and a head which is the table, or equal to it. */
 static weft_module *language_new(bool tied)
 {
-    weft_module *root = weft_module_new("language"), *first = module_of(table), *last = weft_module_new("head");
+    weft_module *root = weft_module_create("language"), *first = module_of(table), *last = weft_module_create("head");
     weft_tensor *weight = weft_module_parameter(first, "weight");
     weft_no_grad_begin();
     weft_module_add_parameter(last, "weight", tied ? weight : weft_scale(weight, 1));
@@ -220,7 +220,7 @@ static void test_a_tied_weight_has_one_reduction(void **state)
         weft_tensor *gradients[2];
         weft_random_state random;
         weft_random_state_get(NULL, &random);
-        weft_scope_open();
+        weft_scope_begin();
         for (int tied = 0; tied < 2; tied++) {
             weft_random_state_set(NULL, random);
             weft_module *root = language_new(tied);
@@ -228,7 +228,7 @@ static void test_a_tied_weight_has_one_reduction(void **state)
             assert_int_equal(first == last, tied);
             train_language(root, narrow ? WEFT_BF16 : WEFT_F32, regions[narrow][tied]);
             gradients[tied] = tied ? weft_scale(weft_grad(first), 1) : weft_add(weft_grad(first), weft_grad(last));
-            weft_module_free(root);
+            weft_module_destroy(root);
         }
         float apart[WIDTH * WIDTH], together[WIDTH * WIDTH];
         assert_int_equal(weft_to_host(gradients[0], apart, sizeof(apart)), WEFT_OK);
@@ -236,7 +236,7 @@ static void test_a_tied_weight_has_one_reduction(void **state)
         for (int i = 0; i < WIDTH * WIDTH; i++) {
             assert_true(fabsf(together[i] - apart[i]) <= 1e-6F); /* sums in another order */
         }
-        weft_scope_close();
+        weft_scope_end();
         /* The head is gathered again; the table is not, since no gradient of an embedding reads it. */
         int64_t gathered = narrow ? LAYER_BYTES / 2 : LAYER_BYTES;
         assert_bytes(regions[narrow][0], gathered + 2 * LAYER_BYTES);
@@ -310,7 +310,7 @@ static void test_values_are_those_of_a_redistribution(void **state)
     for (int use = 0; use < NUM_USES; use++) {
         char what[64];
         snprintf(what, sizeof(what), "use %d", use);
-        weft_scope_open();
+        weft_scope_begin();
         weft_module *module = module_of(linear);
         assert_int_equal(weft_parallelize(module, mesh, 1, fsdp), WEFT_OK);
         weft_tensor *weight = weft_module_parameter(module, "weight"), *x = input_new(), *gradients[2];
@@ -320,8 +320,8 @@ static void test_values_are_those_of_a_redistribution(void **state)
         weft_autocast_end();
         assert_same_shards(used, plain, what);
         assert_same_shards(gradients[1], gradients[0], what);
-        weft_module_free(module);
-        weft_scope_close();
+        weft_module_destroy(module);
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -333,7 +333,7 @@ static void test_any_function_takes_it(void **state)
     enum { FUNCTIONS = 8 };
     float dense[WIDTH * WIDTH], expected[WIDTH * WIDTH];
     for (int i = 0; i < FUNCTIONS; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_module *module = module_of(linear);
         assert_int_equal(weft_parallelize(module, mesh, 1, fsdp), WEFT_OK);
         weft_tensor *weight = weft_module_parameter(module, "weight"), *gradient = NULL;
@@ -378,7 +378,7 @@ static void test_any_function_takes_it(void **state)
             assert_false(weft_requires_grad(weft_detach(used)));
             break;
         case 7: /* the parameter is gone */
-            weft_module_free(module);
+            weft_module_destroy(module);
             module = NULL;
             break;
         }
@@ -388,9 +388,9 @@ static void test_any_function_takes_it(void **state)
         }
         weft_tensor_release(used);
         if (module != NULL) {
-            weft_module_free(module);
+            weft_module_destroy(module);
         }
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
         assert_int_equal(weft_runtime.tape->deferred, 0);
     }
@@ -416,7 +416,7 @@ static void test_frozen_parameters_are_released(void **state)
     (void)state;
     const weft_dtype types[] = { WEFT_F32, WEFT_BF16 };
     for (int t = 0; t < 2; t++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_module *root = chain_new();
         weft_tensor *weights[LAYERS], *x = input_new(), *gradients[2];
         weft_set_requires_grad(x, true);
@@ -430,8 +430,8 @@ static void test_frozen_parameters_are_released(void **state)
         /* Activations and copies of shards in 16 bits; one gathered layer is more. */
         assert_true(frozen <= trained && trained < LAYER_BYTES * weft_local_ranks());
         assert_same_shards(gradients[1], gradients[0], "gradients through frozen layers");
-        weft_module_free(root);
-        weft_scope_close();
+        weft_module_destroy(root);
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -441,7 +441,7 @@ static void test_frozen_values_are_those_of_the_use(void **state)
 {
     (void)state;
     for (int change = 0; change < 3; change++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_module *module = module_of(linear);
         assert_int_equal(weft_parallelize(module, mesh, 1, fsdp), WEFT_OK);
         weft_tensor *weight = weft_module_parameter(module, "weight"), *x = input_new(), *gradients[2];
@@ -462,8 +462,8 @@ static void test_frozen_values_are_those_of_the_use(void **state)
             assert_int_equal(weft_gradients(1, &loss, NULL, 1, &x, false, &gradients[i]), WEFT_OK);
         }
         assert_same_shards(gradients[1], gradients[0], "gradients through a frozen weight");
-        weft_module_free(module);
-        weft_scope_close();
+        weft_module_destroy(module);
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -471,7 +471,7 @@ static void test_frozen_values_are_those_of_the_use(void **state)
 /* The end of a world with tensors that were never used. */
 static void test_left_over(void **state)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *module = module_of(linear);
     assert_int_equal(weft_parallelize(module, mesh, 1, fsdp), WEFT_OK);
     weft_autocast_begin(WEFT_BF16);

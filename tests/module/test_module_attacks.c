@@ -61,10 +61,10 @@ static void test_names(void **state)
     const char *const wrong[] = { "", ".", "a.b", ".a", "a.", "..", NULL };
     enum { RIGHT = sizeof(right) / sizeof(*right) };
     holdings before = held();
-    weft_scope_open();
-    weft_module *root = weft_module_new("%s%d"), *spare = weft_module_new("spare");
+    weft_scope_begin();
+    weft_module *root = weft_module_create("%s%d"), *spare = weft_module_create("spare");
     for (int i = 0; i < RIGHT; i++) {
-        weft_module *child = weft_module_new(right[i]);
+        weft_module *child = weft_module_create(right[i]);
         assert_int_equal(weft_module_add_child(root, right[i], child), WEFT_OK);
         assert_int_equal(weft_module_add_parameter(child, right[i], weft_full(WEFT_F32, i, 0, NULL, NULL, NULL)), WEFT_OK);
         assert_ptr_equal(weft_module_child(root, right[i]), child);
@@ -93,9 +93,9 @@ static void test_names(void **state)
     assert_error(WEFT_ERR_INVALID, "none");
     assert_int_equal(weft_parallelize(root, mesh, 1, &(weft_parallel){ longest, WEFT_PARALLEL_DATA, NULL, NULL, NULL, NULL }),
                      WEFT_OK);
-    weft_module_free(spare);
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(spare);
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
     assert_nothing_left("names", before);
 }
@@ -106,7 +106,7 @@ static void test_a_module_has_one_place(void **state)
 {
     (void)state;
     holdings before = held();
-    weft_module *root = weft_module_new("root"), *other = weft_module_new("other"), *shared = weft_module_new("shared");
+    weft_module *root = weft_module_create("root"), *other = weft_module_create("other"), *shared = weft_module_create("shared");
     assert_int_equal(weft_module_add_child(root, "a", shared), WEFT_OK);
     weft_module *const parents[] = { root, other, shared };
     for (int i = 0; i < 3; i++) {
@@ -121,12 +121,12 @@ static void test_a_module_has_one_place(void **state)
     assert_error(WEFT_ERR_INVALID, "\"a\"");
     assert_int_equal(weft_module_modules(root, 0, NULL, NULL), 2);
     assert_int_equal(weft_module_modules(other, 0, NULL, NULL), 1);
-    assert_int_equal(weft_module_free(shared), WEFT_ERR_STATE);
+    assert_int_equal(weft_module_destroy(shared), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "a");
-    weft_module_free(root);
+    weft_module_destroy(root);
     assert_int_equal(weft_module_add_child(other, "gone", shared), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "child");
-    weft_module_free(other);
+    weft_module_destroy(other);
     assert_no_error();
     assert_nothing_left("shared children", before);
 }
@@ -138,7 +138,7 @@ static weft_module *chain_of(weft_forward_function forward, void *context)
 {
     weft_module *top = NULL;
     for (int i = 0; i < DEPTH; i++) {
-        weft_module *above = weft_module_new("level");
+        weft_module *above = weft_module_create("level");
         weft_module_add_parameter(above, "w", weft_full(WEFT_F32, i, 1, (int64_t[]){ WIDTH }, NULL, NULL));
         weft_module_set_forward(above, forward, context);
         if (top != NULL) {
@@ -153,7 +153,7 @@ static void test_deep_trees(void **state)
 {
     (void)state;
     holdings before = held();
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = chain_of(NULL, NULL);
     const char *names[DEPTH];
     weft_tensor *weights[DEPTH];
@@ -172,8 +172,8 @@ static void test_deep_trees(void **state)
     free(text);
     const weft_parallel plan[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED, NULL, NULL, NULL, NULL } };
     assert_int_equal(weft_parallelize(root, mesh, 1, plan), WEFT_OK);
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
     assert_nothing_left("deep trees", before);
 }
@@ -202,9 +202,9 @@ static weft_status make_mistake(mistake which, weft_tensor **output)
         *output = NULL;
         break;
     case GIVES_A_DEAD_TENSOR:
-        weft_scope_open();
+        weft_scope_begin();
         *output = weft_neg(*output);
-        weft_scope_close();
+        weft_scope_end();
         break;
     case OPENS_NO_GRAD:
         weft_no_grad_begin();
@@ -222,7 +222,7 @@ static weft_status make_mistake(mistake which, weft_tensor **output)
         weft_no_grad_begin();
         weft_autocast_begin(WEFT_BF16);
         weft_autocast_begin(WEFT_F32);
-        weft_scope_open();
+        weft_scope_begin();
         return WEFT_ERR_STATE;
     default:
         break;
@@ -308,23 +308,23 @@ static void test_passes_that_fail_midway(void **state)
         char what[40];
         snprintf(what, sizeof(what), "mistake %d", which);
         plan_of_mistakes p = { NONE, 10, 0 };
-        weft_scope_open();
+        weft_scope_begin();
         weft_module *root = chain_of(level_forward, &p);
         assert_int_equal(weft_parallelize(root, mesh, 1, plan), WEFT_OK);
         bool before_forward = which == BAD_HOOK_BEFORE;
         weft_module *hooked = weft_module_child(root, "c.c.c.c.c");
         weft_module_add_hook(hooked, before_forward ? WEFT_BEFORE_FORWARD : WEFT_AFTER_FORWARD, hook, &p);
         weft_autocast_begin(WEFT_BF16);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = weft_full(WEFT_F32, 0.5, 2, (int64_t[]){ 4, WIDTH }, NULL, NULL);
-        weft_scope_open();
+        weft_scope_begin();
         double right = train(root, &p, x);
         zero_all(root);
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
         holdings before = held();
         p.which = (mistake)which;
-        weft_scope_open();
+        weft_scope_begin();
         train(root, &p, x);
         if (which == NONE) {
             assert_no_error();
@@ -332,20 +332,20 @@ static void test_passes_that_fail_midway(void **state)
             assert_error(expected[which].status, expected[which].text);
         }
         zero_all(root);
-        weft_scope_close();
+        weft_scope_end();
         assert_nothing_left(what, before);
         /* As if it had not been. */
         p.which = NONE;
-        weft_scope_open();
+        weft_scope_begin();
         assert_true(train(root, &p, x) == right);
         zero_all(root);
-        weft_scope_close();
-        weft_scope_close();
+        weft_scope_end();
+        weft_scope_end();
         assert_int_equal(weft_autocast_end(), WEFT_OK);
         assert_int_equal(weft_autocast_end(), WEFT_ERR_STATE);
         weft_clear_error();
-        weft_module_free(root);
-        weft_scope_close();
+        weft_module_destroy(root);
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -369,8 +369,8 @@ static void test_hooks_around_a_region(void **state)
 {
     (void)state;
     static const bool opens = true, closes = false;
-    weft_scope_open();
-    weft_module *module = weft_module_new("product");
+    weft_scope_begin();
+    weft_module *module = weft_module_create("product");
     weft_module_add_parameter(module, "w", weft_ones(WEFT_F32, 2, (int64_t[]){ WIDTH, WIDTH }, NULL, NULL));
     weft_module_set_forward(module, product, NULL);
     weft_module_add_hook(module, WEFT_BEFORE_FORWARD, open_region, (void *)&opens);
@@ -378,8 +378,8 @@ static void test_hooks_around_a_region(void **state)
     weft_tensor *y = weft_module_call(module, weft_ones(WEFT_F32, 2, (int64_t[]){ 2, WIDTH }, NULL, NULL));
     assert_non_null(y);
     assert_int_equal(weft_tensor_dtype(y), WEFT_BF16);
-    weft_module_free(module);
-    weft_scope_close();
+    weft_module_destroy(module);
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -36,8 +36,8 @@ static void assert_placements(weft_tensor *tensor, const char *expected)
 static weft_module *of_shapes(void)
 {
     const int64_t shape[] = { IN, OUT }, out = OUT, two = 2;
-    weft_scope_open();
-    weft_module *root = weft_module_new("linear"), *other = weft_module_new("other");
+    weft_scope_begin();
+    weft_module *root = weft_module_create("linear"), *other = weft_module_create("other");
     weft_tensor *bias = weft_fake(WEFT_F32, 1, &out, NULL, NULL);
     weft_module_add_parameter(root, "weight", weft_fake(WEFT_F32, 2, shape, NULL, NULL));
     weft_module_add_parameter(root, "bias", bias);
@@ -47,7 +47,7 @@ static weft_module *of_shapes(void)
     weft_module_add_child(root, "other", other);
     weft_module_add_parameter(other, "bias", bias);
     weft_module_set_forward(root, linear, NULL);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
     return root;
 }
@@ -83,7 +83,7 @@ static void test_values_do_not_depend_on_the_layout(void **state)
     float weights[2][IN * OUT], biases[2][OUT];
     for (int distributed = 0; distributed < 2; distributed++) {
         weft_random_seed(11);
-        weft_scope_open();
+        weft_scope_begin();
         weft_module *root = of_shapes();
         if (distributed) {
             assert_int_equal(weft_parallelize(root, grid, 2, plan), WEFT_OK);
@@ -91,8 +91,8 @@ static void test_values_do_not_depend_on_the_layout(void **state)
         assert_int_equal(weft_module_materialize(root), WEFT_OK);
         fill(root);
         values_of(root, weights[distributed], biases[distributed]);
-        weft_module_free(root);
-        weft_scope_close();
+        weft_module_destroy(root);
+        weft_scope_end();
     }
     assert_memory_equal(weights[0], weights[1], sizeof(weights[0]));
     assert_memory_equal(biases[0], biases[1], sizeof(biases[0]));
@@ -103,7 +103,7 @@ static void test_values_do_not_depend_on_the_layout(void **state)
 static void test_what_distribution_has_settled_stays(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = of_shapes();
     assert_true(weft_tensor_is_fake(weft_module_parameter(root, "weight")));
     assert_true(weft_is_leaf(weft_module_parameter(root, "weight")));
@@ -133,8 +133,8 @@ static void test_what_distribution_has_settled_stays(void **state)
     for (int i = 0; i < IN * OUT; i++) {
         assert_true(gradient[i] == 4);
     }
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -142,7 +142,7 @@ static void test_what_distribution_has_settled_stays(void **state)
 static void test_before_there_are_values(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = of_shapes();
     assert_int_equal(weft_parallelize(root, grid, 2, plan), WEFT_OK);
     weft_tensor *y = weft_module_call(root, weft_ones(WEFT_F32, 2, (int64_t[]){ 4, IN }, grid, NULL));
@@ -152,10 +152,10 @@ static void test_before_there_are_values(void **state)
     assert_error(WEFT_ERR_STATE, "has no data");
     assert_int_equal(weft_module_materialize(NULL), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "module is NULL");
-    weft_module_free(root);
+    weft_module_destroy(root);
     assert_int_equal(weft_module_materialize(root), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "is not a module");
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

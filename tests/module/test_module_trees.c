@@ -258,11 +258,11 @@ static void test_random_trees(void **state)
     (void)state;
     prng random = prng_start(1);
     for (int c = 0; c < CASES; c++) {
-        weft_scope_open();
+        weft_scope_begin();
         make_tensors(&random);
         memset(modules, 0, sizeof(modules));
         for (int m = 0; m < MODULES; m++) {
-            modules[m].module = weft_module_new("any");
+            modules[m].module = weft_module_create("any");
             modules[m].parent = -1;
         }
         for (int i = 0; i < CALLS; i++) {
@@ -273,20 +273,20 @@ static void test_random_trees(void **state)
         distribute(&random, root_of((int)prng_below(&random, MODULES)));
         for (int m = 0; m < MODULES; m++) {
             if (modules[m].parent >= 0) {
-                assert_int_equal(weft_module_free(modules[m].module), WEFT_ERR_STATE);
+                assert_int_equal(weft_module_destroy(modules[m].module), WEFT_ERR_STATE);
                 weft_clear_error();
             }
         }
         for (int m = 0; m < MODULES; m++) {
             if (modules[m].parent < 0) {
-                assert_int_equal(weft_module_free(modules[m].module), WEFT_OK);
+                assert_int_equal(weft_module_destroy(modules[m].module), WEFT_OK);
             }
         }
         for (int m = 0; m < MODULES; m++) {
             assert_null(weft_module_name(modules[m].module));
             assert_error(WEFT_ERR_INVALID, "is not a module");
         }
-        weft_scope_close();
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -305,10 +305,10 @@ static weft_status distribute_a_part(const char *name, weft_module *module, weft
 static void test_parts_distributed_within(void **state)
 {
     (void)state;
-    weft_scope_open();
-    weft_module *root = weft_module_new("root"), *part = weft_module_new("part");
+    weft_scope_begin();
+    weft_module *root = weft_module_create("root"), *part = weft_module_create("part");
     weft_module_add_child(root, "a", part);
-    weft_module_add_child(root, "b", weft_module_new("part"));
+    weft_module_add_child(root, "b", weft_module_create("part"));
     for (int fails = 1; fails >= 0; fails--) {
         bool failing = fails > 0;
         weft_status status = weft_distribute_module(root, mesh, distribute_a_part, NULL, NULL, &failing);
@@ -317,8 +317,8 @@ static void test_parts_distributed_within(void **state)
         assert_ptr_equal(weft_module_mesh(part), failing ? NULL : mesh);
         assert_ptr_equal(weft_module_mesh(root), failing ? NULL : mesh);
     }
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -345,14 +345,14 @@ static void test_hooks_that_add_hooks(void **state)
 {
     (void)state;
     int calls = 0;
-    weft_module *module = weft_module_new("any");
+    weft_module *module = weft_module_create("any");
     weft_module_set_forward(module, nothing, NULL);
     weft_module_add_hook(module, WEFT_BEFORE_FORWARD, add_itself, &calls);
     for (int i = 0, expected = 1; i < 4; i++, expected = 2 * expected + 1) {
         assert_int_equal(weft_module_forward(module, 0, NULL, 0, NULL), WEFT_OK);
         assert_int_equal(calls, expected);
     }
-    weft_module_free(module);
+    weft_module_destroy(module);
     assert_no_error();
 }
 

@@ -47,7 +47,7 @@ static weft_status linear_forward(weft_module *self, int num_inputs, weft_tensor
 
 static weft_module *linear(int64_t in, int64_t out, bool has_bias)
 {
-    weft_module *module = weft_module_new("linear");
+    weft_module *module = weft_module_create("linear");
     assert_int_equal(weft_module_add_parameter(module, "weight", numbered(in, out, 1)), WEFT_OK);
     assert_int_equal(weft_module_add_parameter(module, "bias", has_bias ? numbered(out, 1, -2) : NULL), WEFT_OK);
     weft_module_set_forward(module, linear_forward, NULL);
@@ -68,7 +68,7 @@ static weft_status chain_forward(weft_module *self, int num_inputs, weft_tensor 
 /* scale; blocks.0.weight, .bias; blocks.1.weight, .bias (empty); steps, a buffer */
 static weft_module *make_tree(void)
 {
-    weft_module *root = weft_module_new("chain"), *blocks = weft_module_new("list");
+    weft_module *root = weft_module_create("chain"), *blocks = weft_module_create("list");
     assert_int_equal(weft_module_add_child(blocks, "0", linear(5, 7, true)), WEFT_OK);
     assert_int_equal(weft_module_add_child(root, "blocks", blocks), WEFT_OK);
     assert_int_equal(weft_module_add_child(blocks, "1", linear(7, 3, false)), WEFT_OK);
@@ -106,7 +106,7 @@ static void test_g1_names_come_in_a_fixed_order(void **state)
     (void)state;
     static const char *const expected[] = { "scale", "blocks.0.weight", "blocks.0.bias", "blocks.1.weight" };
     static const char *const modules[] = { "", "blocks", "blocks.0", "blocks.1" };
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = make_tree();
     const char *names[8];
     weft_tensor *tensors[8];
@@ -148,17 +148,17 @@ static void test_g1_names_come_in_a_fixed_order(void **state)
     assert_error(WEFT_ERR_INVALID, "no child");
     assert_null(weft_module_parameter(root, "steps"));
     assert_error(WEFT_ERR_INVALID, "\"steps\" is a buffer");
-    assert_int_equal(weft_module_free(root), WEFT_OK);
-    weft_scope_close();
+    assert_int_equal(weft_module_destroy(root), WEFT_OK);
+    weft_scope_end();
     assert_no_error();
 }
 
 static void test_g1_modules_hold_their_tensors(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = make_tree();
-    weft_scope_close();
+    weft_scope_end();
     weft_tensor *scale = weft_module_parameter(root, "scale");
     assert_numbered(scale, 0);
     assert_int_equal(weft_tensor_release(scale), WEFT_ERR_STATE); /* the module's reference is not the caller's */
@@ -167,10 +167,10 @@ static void test_g1_modules_hold_their_tensors(void **state)
     assert_int_equal(weft_tensor_ndim(scale), 0);
     assert_error(WEFT_ERR_INVALID, "not a live tensor");
     weft_module *inner = weft_module_child(root, "blocks.0");
-    assert_int_equal(weft_module_free(inner), WEFT_ERR_STATE);
+    assert_int_equal(weft_module_destroy(inner), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "blocks.0");
-    assert_int_equal(weft_module_free(root), WEFT_OK);
-    assert_int_equal(weft_module_free(root), WEFT_ERR_INVALID);
+    assert_int_equal(weft_module_destroy(root), WEFT_OK);
+    assert_int_equal(weft_module_destroy(root), WEFT_ERR_INVALID);
     weft_clear_error();
     assert_null(weft_module_type(inner));
     assert_error(WEFT_ERR_INVALID, "is not a module");
@@ -179,8 +179,8 @@ static void test_g1_modules_hold_their_tensors(void **state)
 static void test_g1_wrong_trees_are_refused(void **state)
 {
     (void)state;
-    weft_scope_open();
-    weft_module *root = make_tree(), *other = weft_module_new("other");
+    weft_scope_begin();
+    weft_module *root = make_tree(), *other = weft_module_create("other");
     weft_tensor *x = weft_zeros(WEFT_F32, 0, NULL, NULL, NULL), *n = weft_zeros(WEFT_I32, 0, NULL, NULL, NULL);
     assert_int_equal(weft_module_add_parameter(root, "scale", x), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "has a parameter with the name \"scale\" already");
@@ -203,9 +203,9 @@ static void test_g1_wrong_trees_are_refused(void **state)
     assert_int_equal(weft_module_parameters(root, -1, NULL, NULL), 0);
     assert_error(WEFT_ERR_INVALID, "max is -1");
     assert_int_equal(weft_module_parameters(root, 0, NULL, NULL), 4);
-    weft_module_free(root);
-    weft_module_free(other);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_module_destroy(other);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -230,7 +230,7 @@ static void test_g1_what_partition_leaves_is_replicated(void **state)
     weft_mesh *meshes[] = { line, grid, weft_mesh_of_ranks(1, (int64_t[]){ 2 }, (int[]){ 4, 1 }, NULL) };
     static const char *const sharded[] = { "S0", "R,S0", "S0" }, *const whole[] = { "R", "R,R", "R" };
     for (int m = 0; m < 3; m++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_module *root = make_tree();
         assert_null(weft_module_mesh(root));
         assert_int_equal(weft_distribute_module(root, meshes[m], shard_weights, NULL, NULL, NULL), WEFT_OK);
@@ -247,8 +247,8 @@ static void test_g1_what_partition_leaves_is_replicated(void **state)
         char text[128];
         weft_tensor_describe(weft_module_parameter(root, "blocks.0.weight"), text, sizeof(text));
         assert_ptr_equal(strstr(text, "blocks.0.weight: "), text);
-        weft_module_free(root);
-        weft_scope_close();
+        weft_module_destroy(root);
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -256,7 +256,7 @@ static void test_g1_what_partition_leaves_is_replicated(void **state)
 static void test_g1_without_partition_all_is_replicated(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = make_tree();
     assert_int_equal(weft_module_set_tensor(root, "scale", weft_redistribute(weft_module_parameter(root, "scale"), NULL,
                                                                               &(weft_placement){ WEFT_SHARD, 0, WEFT_SUM })),
@@ -269,16 +269,16 @@ static void test_g1_without_partition_all_is_replicated(void **state)
         assert_layout(parameters[i], line, "R");
     }
     assert_numbered(weft_module_parameter(root, "scale"), 0);
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
 static void test_g1_tied_parameters_stay_tied(void **state)
 {
     (void)state;
-    weft_scope_open();
-    weft_module *root = make_tree(), *head = weft_module_new("linear");
+    weft_scope_begin();
+    weft_module *root = make_tree(), *head = weft_module_create("linear");
     weft_module_add_parameter(head, "weight", weft_module_parameter(root, "blocks.0.weight"));
     weft_module_add_child(root, "head", head);
     assert_int_equal(weft_module_parameters(root, 0, NULL, NULL), 4); /* it comes once */
@@ -289,8 +289,8 @@ static void test_g1_tied_parameters_stay_tied(void **state)
     char text[128];
     assert_ptr_equal(strstr(weft_tensor_describe(weight, text, sizeof(text)), "blocks.0.weight: "), text);
     assert_int_equal(weft_module_parameters(root, 0, NULL, NULL), 4);
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -308,7 +308,7 @@ static weft_status fail_at_the_second(const char *name, weft_module *module, wef
 static void test_g1_an_error_changes_nothing_and_names_the_parameter(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = make_tree();
     weft_tensor *before[8], *after[8];
     assert_int_equal(weft_module_parameters(root, 8, NULL, before), 4);
@@ -325,8 +325,8 @@ static void test_g1_an_error_changes_nothing_and_names_the_parameter(void **stat
     assert_int_equal(weft_module_place(root, "blocks.1.bias", grid, NULL), WEFT_OK); /* empty */
     assert_int_equal(weft_distribute_module(root, grid, shard_weights, NULL, NULL, NULL), WEFT_OK);
     assert_layout(weft_module_parameter(root, "blocks.0.weight"), grid, "R,S0");
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -383,21 +383,21 @@ static weft_status replicate_output(weft_module *module, weft_mesh *mesh, int nu
 static void test_g2_partition_is_called_for_every_module(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = make_tree();
     history[0] = '\0';
     assert_int_equal(weft_distribute_module(root, grid, note_partition, NULL, NULL, history), WEFT_OK);
     assert_string_equal(history, "():chain (blocks):list (blocks.0):linear (blocks.1):linear");
     assert_null(weft_module_parameter(root, "blocks.1.bias")); /* an empty slot is skipped */
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
 static void test_g2_input_and_output_functions_run_on_the_root_only(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = make_tree(), *plain = make_tree();
     weft_module *first = weft_module_child(root, "blocks.0");
     static char early[] = "early", late[] = "late", inner[] = "inner", done[] = "done", last[] = "last";
@@ -416,16 +416,16 @@ static void test_g2_input_and_output_functions_run_on_the_root_only(void **state
     assert_int_equal(weft_to_host(y, values, sizeof(values)), WEFT_OK);
     assert_int_equal(weft_to_host(weft_module_call(plain, x), expected, sizeof(expected)), WEFT_OK);
     assert_memory_equal(values, expected, sizeof(values));
-    weft_module_free(root);
-    weft_module_free(plain);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_module_destroy(plain);
+    weft_scope_end();
     assert_no_error();
 }
 
 static void test_g2_a_second_distribution(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = make_tree(), *part = weft_module_child(root, "blocks.0");
     assert_int_equal(weft_distribute_module(part, line, shard_weights, NULL, NULL, NULL), WEFT_OK);
     assert_int_equal(weft_distribute_module(part, line, NULL, NULL, NULL, NULL), WEFT_ERR_STATE);
@@ -439,8 +439,8 @@ static void test_g2_a_second_distribution(void **state)
     assert_ptr_equal(weft_module_mesh(root), grid);
     assert_int_equal(weft_distribute_module(root, grid, NULL, NULL, NULL, NULL), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "the root has been distributed already");
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -462,13 +462,13 @@ static weft_status wrong_forward(weft_module *self, int num_inputs, weft_tensor 
         outputs[0] = weft_matmul(inputs[0], inputs[0]);
         break;
     case OPENS_SCOPE:
-        weft_scope_open();
+        weft_scope_begin();
         break;
     case CLOSES_SCOPE:
-        weft_scope_close();
+        weft_scope_end();
         break;
     case FREES_ITSELF:
-        return weft_module_free(self);
+        return weft_module_destroy(self);
     case DISTRIBUTES:
         return weft_distribute_module(self, NULL, NULL, NULL, NULL, NULL);
     case LEAVES_NULL:
@@ -489,22 +489,22 @@ static void test_g2_wrong_forward_functions(void **state)
                  { CALL_FAILS, WEFT_ERR_SHAPE, "weft_matmul" },
                  { OPENS_SCOPE, WEFT_ERR_STATE, "leaves scopes open" },
                  { CLOSES_SCOPE, WEFT_ERR_STATE, "has closed others" },
-                 { FREES_ITSELF, WEFT_ERR_STATE, "weft_module_free" },
+                 { FREES_ITSELF, WEFT_ERR_STATE, "weft_module_destroy" },
                  { DISTRIBUTES, WEFT_ERR_STATE, "in a forward pass" } };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbered(2, 3, 0), *y = x;
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         mistake which = rows[i].which;
-        weft_module *module = weft_module_new("wrong");
+        weft_module *module = weft_module_create("wrong");
         weft_module_set_forward(module, wrong_forward, &which);
-        weft_scope_open();
+        weft_scope_begin();
         assert_int_equal(weft_module_forward(module, 1, &x, 1, &y), rows[i].status);
         assert_null(y);
         assert_error(rows[i].status, rows[i].text);
-        weft_scope_close();
-        assert_int_equal(weft_module_free(module), WEFT_OK);
+        weft_scope_end();
+        assert_int_equal(weft_module_destroy(module), WEFT_OK);
     }
-    weft_module *none = weft_module_new("none");
+    weft_module *none = weft_module_create("none");
     assert_null(weft_module_call(none, x));
     assert_error(WEFT_ERR_STATE, "no forward function");
     assert_int_equal(weft_module_forward(none, 1, &y, 0, NULL), WEFT_ERR_INVALID);
@@ -513,8 +513,8 @@ static void test_g2_wrong_forward_functions(void **state)
     assert_error(WEFT_ERR_INVALID, "num_inputs is -1");
     assert_int_equal(weft_module_forward(none, 0, NULL, 1, NULL), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "outputs is NULL");
-    weft_module_free(none);
-    weft_scope_close();
+    weft_module_destroy(none);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -534,11 +534,11 @@ static weft_status pass_through(weft_module *self, int num_inputs, weft_tensor *
 static void test_g2_outputs_belong_to_the_scope_around(void **state)
 {
     (void)state;
-    weft_module *module = weft_module_new("through");
-    weft_scope_open();
+    weft_module *module = weft_module_create("through");
+    weft_scope_begin();
     weft_module_add_parameter(module, "weight", numbered(2, 2, 0));
     weft_module_set_forward(module, pass_through, module);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensors[] = { numbered(3, 2, 1), numbered(3, 2, 7), NULL, NULL }, *first = tensors[0];
     assert_int_equal(weft_module_forward(module, 2, tensors, 4, tensors), WEFT_OK); /* one array for both */
     assert_ptr_equal(tensors[0], first);
@@ -546,12 +546,12 @@ static void test_g2_outputs_belong_to_the_scope_around(void **state)
     assert_ptr_equal(tensors[2], tensors[3]);
     assert_numbered(tensors[2], 7);
     weft_tensor *last = tensors[2];
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_tensor_ndim(last), 0);
     assert_error(WEFT_ERR_INVALID, "not a live tensor");
     assert_numbered(weft_module_parameter(module, "weight"), 0);
-    weft_scope_close();
-    weft_module_free(module);
+    weft_scope_end();
+    weft_module_destroy(module);
     assert_no_error();
 }
 

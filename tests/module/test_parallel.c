@@ -41,14 +41,14 @@ static void test_g3_all_styles_give_the_values_of_one_rank(void **state)
     static double expected[LOGITS], values[LOGITS];
     weft_tensor *outputs[2];
     double expected_loss, loss;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *alone = network_new(false);
     assert_int_equal(network_forward(alone, NULL, outputs), WEFT_OK);
     to_host(outputs[0], expected, LOGITS);
     to_host(outputs[1], &expected_loss, 1);
     for (const named_plan *plan = plans; plan->name != NULL; plan++) {
         for (int m = 0; m < num_meshes(plan); m++) {
-            weft_scope_open();
+            weft_scope_begin();
             weft_mesh *mesh = mesh_number(plan, m);
             weft_module *root = parallel_network(plan, mesh, false);
             assert_int_equal(network_forward(root, mesh, outputs), WEFT_OK);
@@ -57,12 +57,12 @@ static void test_g3_all_styles_give_the_values_of_one_rank(void **state)
             if (memcmp(values, expected, sizeof(values)) != 0 || loss != expected_loss) {
                 fail_msg("%s, mesh %d: other values than on one rank", plan->name, m);
             }
-            weft_module_free(root);
-            weft_scope_close();
+            weft_module_destroy(root);
+            weft_scope_end();
         }
     }
-    weft_module_free(alone);
-    weft_scope_close();
+    weft_module_destroy(alone);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -105,15 +105,15 @@ static void test_g3_layouts_of_parameters(void **state)
           { "R,R", "R,R", "R,R", "R,R", "R,R", "R,R", "R,R" } },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        weft_scope_open();
+        weft_scope_begin();
         const named_plan *plan = plan_named(rows[i].plan);
         weft_module *root = parallel_network(plan, mesh_number(plan, 0), false);
         for (int k = 0; k < 7; k++) {
             assert_layout(names[k], weft_module_parameter(root, names[k]), rows[i].held[k]);
             assert_layout(names[k], weft_module_use(root, names[k]), rows[i].used[k]);
         }
-        weft_module_free(root);
-        weft_scope_close();
+        weft_module_destroy(root);
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -157,7 +157,7 @@ static void test_g3_layouts_of_activations(void **state)
         { "hybrid", "layers.1", "S0,S0", "S0,S0" },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        weft_scope_open();
+        weft_scope_begin();
         const named_plan *plan = plan_named(rows[i].plan);
         weft_mesh *mesh = mesh_number(plan, 0);
         weft_module *root = parallel_network(plan, mesh, false), *module = weft_module_child(root, rows[i].path);
@@ -170,8 +170,8 @@ static void test_g3_layouts_of_activations(void **state)
         if (strcmp(input, rows[i].input) != 0 || strcmp(output, rows[i].output) != 0) {
             fail_msg("%s, expected %s to %s", what, rows[i].input, rows[i].output);
         }
-        weft_module_free(root);
-        weft_scope_close();
+        weft_module_destroy(root);
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -181,16 +181,16 @@ static void test_g3_gathered_parameters_are_released(void **state)
 {
     (void)state;
     const named_plan *plan = plan_named("fsdp");
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = parallel_network(plan, mesh_number(plan, 0), false);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *gathered = weft_module_use(root, "head.weight");
     assert_true(gathered != weft_module_parameter(root, "head.weight"));
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_tensor_ndim(gathered), 0);
     assert_error(WEFT_ERR_INVALID, "not a live tensor");
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -212,7 +212,7 @@ static void test_g3_patterns(void **state)
     };
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 2 }, NULL);
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        weft_scope_open();
+        weft_scope_begin();
         const weft_parallel plan[] = { { rows[i].pattern, WEFT_PARALLEL_FULLY_SHARDED } };
         weft_module *root = network_new(false);
         assert_int_equal(weft_parallelize(root, mesh, 1, plan), WEFT_OK);
@@ -227,8 +227,8 @@ static void test_g3_patterns(void **state)
             }
         }
         assert_string_equal(sharded, rows[i].sharded);
-        weft_module_free(root);
-        weft_scope_close();
+        weft_module_destroy(root);
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -242,15 +242,15 @@ static void test_g3_the_first_entry_counts(void **state)
         { "**", WEFT_PARALLEL_LAYOUTS, "tp", NULL, NULL, "R" },
         { "**.up", WEFT_PARALLEL_FULLY_SHARDED, "dp", NULL, NULL, "R" },
     };
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, 3 }, (const char *[]){ "dp", "tp" });
     weft_module *root = network_new(false);
     assert_int_equal(weft_parallelize(root, mesh, 4, plan), WEFT_OK);
     assert_layout("layers.0.up", weft_module_parameter(root, "layers.0.up.weight"), "R,R");
     assert_layout("layers.1.up", weft_module_parameter(root, "layers.1.up.weight"), "R,S1");
     assert_layout("layers.1.down", weft_module_parameter(root, "layers.1.down.weight"), "R,R");
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -273,7 +273,7 @@ static void test_g3_wrong_plans_change_nothing(void **state)
         { { "head", WEFT_PARALLEL_COLUMNS, "tp", NULL, NULL, "R,S0" }, WEFT_ERR_INVALID, "plan[1].parameters" },
         { { "head", WEFT_PARALLEL_COLUMNS, "tp", NULL, NULL, "S2" }, WEFT_ERR_LAYOUT, "parameter \"head.weight\"" },
     };
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, 3 }, (const char *[]){ "dp", "tp" });
     weft_module *root = network_new(false);
     weft_tensor *before[MAX_PARAMETERS], *after[MAX_PARAMETERS];
@@ -292,8 +292,8 @@ static void test_g3_wrong_plans_change_nothing(void **state)
     /* No hook is left either. */
     weft_tensor *outputs[2];
     assert_int_equal(network_forward(root, NULL, outputs), WEFT_OK);
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -306,9 +306,9 @@ static void test_g3_tree_as_text(void **state)
                                    "  up: linear\n"
                                    "    weight: f32[4, 8] [S0] on 2, used as [R]\n"
                                    "    bias: none\n";
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 2 }, NULL);
-    weft_module *root = weft_module_new("mlp"), *up = weft_module_new("linear");
+    weft_module *root = weft_module_create("mlp"), *up = weft_module_create("linear");
     weft_module_add_parameter(up, "weight", weft_ones(WEFT_F32, 2, (int64_t[]){ 4, 8 }, mesh, NULL));
     weft_module_add_parameter(up, "bias", NULL);
     weft_module_add_child(root, "up", up);
@@ -317,8 +317,8 @@ static void test_g3_tree_as_text(void **state)
     char text[512];
     PRINT_INTO(text, weft_module_print(root, file));
     assert_string_equal(text, expected);
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -58,18 +58,18 @@ static weft_status stack_forward(weft_module *self, int num_inputs, weft_tensor 
 static weft_module *stack_new(bool of_shapes)
 {
     const int64_t shape[] = { WIDTH, WIDTH };
-    weft_module *root = weft_module_new("stack");
+    weft_module *root = weft_module_create("stack");
     for (int i = 0; i < LAYERS; i++) {
         char name[16];
         snprintf(name, sizeof(name), "%d", i);
-        weft_scope_open();
-        weft_module *layer = weft_module_new("layer");
+        weft_scope_begin();
+        weft_module *layer = weft_module_create("layer");
         weft_tensor *weight = of_shapes ? weft_fake(WEFT_F32, 2, shape, NULL, NULL)
                                         : weft_scale(weft_randn(WEFT_F32, 2, shape, NULL, NULL), 1 / sqrt(WIDTH));
         weft_module_add_parameter(layer, "weight", weight);
         weft_module_set_forward(layer, layer_forward, NULL);
         weft_module_add_child(root, name, layer);
-        weft_scope_close();
+        weft_scope_end();
     }
     weft_module_set_forward(root, stack_forward, NULL);
     return root;
@@ -120,7 +120,7 @@ static double train(weft_module *root, weft_dtype dtype)
     const int64_t shape[] = { ROWS, WIDTH };
     weft_tensor *parameters[LAYERS], *loss;
     double value;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *inputs[] = { weft_full(WEFT_F32, 0.5, 2, shape, mesh, &rows), weft_full(WEFT_F32, 0.25, 2, shape, mesh, &rows) };
     weft_autocast_begin(dtype);
     assert_int_equal(weft_module_forward(root, 2, inputs, 1, &loss), WEFT_OK);
@@ -129,7 +129,7 @@ static double train(weft_module *root, weft_dtype dtype)
     int count = weft_module_parameters(root, LAYERS, NULL, parameters);
     assert_int_equal(weft_zero_grad(count, parameters), WEFT_OK);
     assert_int_equal(weft_tensor_item(loss, &value), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
     return value;
 }
@@ -139,7 +139,7 @@ static void peak_of_training(int num_entries, const weft_parallel plan[], weft_d
                              double *loss)
 {
     static states all[LAYERS];
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = stack_new(false);
     assert_int_equal(weft_parallelize(root, mesh, num_entries, plan), WEFT_OK);
     add_hooks(root, all);
@@ -150,8 +150,8 @@ static void peak_of_training(int num_entries, const weft_parallel plan[], weft_d
         *loss = train(root, dtype);
     }
     weft_pool_peak(weft_runtime.pool, used, own);
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -194,7 +194,7 @@ static void test_g3_fully_sharded_memory_at_the_start(void **state)
     assert_int_equal(weft_random_state_get(weft_random_state_current(), &weights), WEFT_OK);
     for (int of_shapes = 0; of_shapes < 2; of_shapes++) {
         weft_random_state_set(weft_random_state_current(), weights);
-        weft_scope_open();
+        weft_scope_begin();
         assert_int_equal(weft_wait(), WEFT_OK);
         weft_pool_trim(weft_runtime.pool);
         weft_pool_collect(weft_runtime.pool);
@@ -207,8 +207,8 @@ static void test_g3_fully_sharded_memory_at_the_start(void **state)
         assert_int_equal(weft_wait(), WEFT_OK);
         weft_pool_peak(weft_runtime.pool, &peaks[of_shapes], &own);
         losses[of_shapes] = train(root, WEFT_F32);
-        weft_module_free(root);
-        weft_scope_close();
+        weft_module_destroy(root);
+        weft_scope_end();
     }
     int64_t most = weft_local_ranks() * (int64_t)(1.2 * (ALL_BYTES / RANKS));
     print_message("# at the start: used %lld of whole parameters, %lld by shards, allowed %lld\n", (long long)peaks[0],
@@ -252,7 +252,7 @@ static void test_g3_fully_sharded_bytes(void **state)
     static const weft_parallel plan[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED } };
     const weft_placement rows = weft_shard(0);
     const int64_t shape[] = { ROWS, WIDTH };
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *root = stack_new(false);
     assert_int_equal(weft_parallelize(root, mesh, 1, plan), WEFT_OK);
     weft_tensor *inputs[] = { weft_ones(WEFT_F32, 2, shape, mesh, &rows), weft_ones(WEFT_F32, 2, shape, mesh, &rows) };
@@ -266,8 +266,8 @@ static void test_g3_fully_sharded_bytes(void **state)
     assert_bytes("fsdp forward", LAYERS, LAYER_BYTES);
     /* Gathered again, but for the first layer, whose input needs no gradient; and reduce-scattered. */
     assert_bytes("fsdp backward", 2 * LAYERS - 1, LAYER_BYTES);
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -297,8 +297,8 @@ static weft_status block_forward(weft_module *self, int num_inputs, weft_tensor 
 static void run_block(int count, const weft_parallel plan[], const char *forward, const char *backward)
 {
     const int64_t width = WIDTH, hidden = 2 * WIDTH, shape[] = { 1, TOKENS, WIDTH };
-    weft_scope_open();
-    weft_module *block = weft_module_new("block"), *up = weft_module_new("layer"), *down = weft_module_new("layer");
+    weft_scope_begin();
+    weft_module *block = weft_module_create("block"), *up = weft_module_create("layer"), *down = weft_module_create("layer");
     weft_module_add_parameter(up, "weight", weft_full(WEFT_F32, 1e-3, 2, (int64_t[]){ width, hidden }, mesh, NULL));
     weft_module_add_parameter(down, "weight", weft_full(WEFT_F32, 1e-3, 2, (int64_t[]){ hidden, width }, mesh, NULL));
     weft_module_set_forward(up, linear_forward, NULL);
@@ -316,8 +316,8 @@ static void run_block(int count, const weft_parallel plan[], const char *forward
     weft_region_begin(backward, 0);
     assert_int_equal(weft_backward(y, &options), WEFT_OK);
     weft_region_end();
-    weft_module_free(block);
-    weft_scope_close();
+    weft_module_destroy(block);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -346,9 +346,9 @@ static void test_fully_sharded_over_tensor_parallel_bytes(void **state)
     static const weft_parallel plan[] = { { "", WEFT_PARALLEL_COLUMNS, "tp" }, { "", WEFT_PARALLEL_FULLY_SHARDED, "dp" } };
     const int64_t shape[] = { WIDTH };
     char text[40];
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *both = weft_mesh_create(2, (int64_t[]){ 2, 2 }, (const char *[]){ "dp", "tp" });
-    weft_module *layer = weft_module_new("layer");
+    weft_module *layer = weft_module_create("layer");
     weft_module_add_parameter(layer, "bias", weft_ones(WEFT_F32, 1, shape, both, NULL));
     assert_int_equal(weft_parallelize(layer, both, 2, plan), WEFT_OK);
     const weft_tensor *bias = weft_module_parameter(layer, "bias");
@@ -359,8 +359,8 @@ static void test_fully_sharded_over_tensor_parallel_bytes(void **state)
     weft_region_end();
     uint64_t expected = (uint64_t)weft_local_ranks() * WIDTH / 4 * sizeof(float);
     assert_int_equal(bytes_in("fsdp over tp"), expected);
-    weft_module_free(layer);
-    weft_scope_close();
+    weft_module_destroy(layer);
+    weft_scope_end();
     assert_no_error();
 }
 

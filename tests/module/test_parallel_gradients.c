@@ -13,10 +13,10 @@ enum { MOST = HIDDEN * VOCABULARY };
 static void run_backward(weft_module *root, weft_mesh *mesh)
 {
     weft_tensor *outputs[2];
-    weft_scope_open();
+    weft_scope_begin();
     assert_int_equal(network_forward(root, mesh, outputs), WEFT_OK);
     assert_int_equal(weft_backward(outputs[1], NULL), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -67,26 +67,26 @@ static void compare(const char *what, weft_module *root, const gradients *expect
 static void all_plans(bool cross_entropy, double tolerance)
 {
     static gradients expected;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *alone = network_new(cross_entropy);
     run_backward(alone, NULL);
     read_gradients(alone, &expected);
     for (const named_plan *plan = plans; plan->name != NULL; plan++) {
         for (int m = 0; m < num_meshes(plan); m++) {
             char what[80];
-            weft_scope_open();
+            weft_scope_begin();
             weft_mesh *mesh = mesh_number(plan, m);
             weft_module *root = network_new(cross_entropy);
             assert_int_equal(weft_parallelize(root, mesh, plan->count, plan->entries), WEFT_OK);
             run_backward(root, mesh);
             snprintf(what, sizeof(what), "%s, mesh %d", plan->name, m);
             compare(what, root, &expected, tolerance);
-            weft_module_free(root);
-            weft_scope_close();
+            weft_module_destroy(root);
+            weft_scope_end();
         }
     }
-    weft_module_free(alone);
-    weft_scope_close();
+    weft_module_destroy(alone);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -107,7 +107,7 @@ static void test_g3_gradients_of_cross_entropy_on_a_sharded_vocabulary(void **st
 static void test_g1_parameters_are_leaves(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 3 }, NULL);
     weft_module *root = network_new(false);
     weft_tensor *up = weft_module_parameter(root, "layers.0.up.weight");
@@ -133,8 +133,8 @@ static void test_g1_parameters_are_leaves(void **state)
     assert_int_equal(weft_module_set_tensor(root, "layers.0.up.weight", whole), WEFT_OK);
     assert_true(weft_is_leaf(weft_module_parameter(root, "layers.0.up.weight")));
     assert_false(weft_is_leaf(whole));
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -144,7 +144,7 @@ static void test_g1_tied_parameters_have_one_gradient(void **state)
     static const weft_parallel plan[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED } };
     static gradients expected;
     for (int parallel = 0; parallel < 2; parallel++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = parallel ? weft_mesh_create(1, (int64_t[]){ 4 }, NULL) : NULL;
         weft_module *root = network_new(false);
         weft_tensor *shared = weft_module_parameter(root, "layers.0.up.weight");
@@ -160,8 +160,8 @@ static void test_g1_tied_parameters_have_one_gradient(void **state)
         } else {
             read_gradients(root, &expected);
         }
-        weft_module_free(root);
-        weft_scope_close();
+        weft_module_destroy(root);
+        weft_scope_end();
         assert_no_error();
     }
 }
@@ -171,7 +171,7 @@ static void test_g1_backward_after_the_modules(void **state)
 {
     (void)state;
     static const weft_parallel plan[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED } };
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 3 }, NULL);
     weft_module *root = network_new(false);
     assert_int_equal(weft_parallelize(root, mesh, 1, plan), WEFT_OK);
@@ -179,11 +179,11 @@ static void test_g1_backward_after_the_modules(void **state)
     weft_tensor_retain(embedding);
     weft_tensor *inputs[] = { network_tokens(1), network_tokens(2) };
     assert_int_equal(weft_module_forward(root, 2, inputs, 2, outputs), WEFT_OK);
-    weft_module_free(root);
+    weft_module_destroy(root);
     assert_int_equal(weft_backward(outputs[1], NULL), WEFT_OK);
     assert_non_null(weft_grad(embedding));
     weft_tensor_release(embedding);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -198,12 +198,12 @@ static void test_g3_modules_in_segments_that_are_computed_again(void **state)
 {
     (void)state;
     static gradients expected;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *alone = network_new(false);
     run_backward(alone, NULL);
     read_gradients(alone, &expected);
     for (const named_plan *plan = plans; plan->name != NULL; plan++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = mesh_number(plan, 0);
         weft_module *root = network_new(false);
         assert_int_equal(weft_parallelize(root, mesh, plan->count, plan->entries), WEFT_OK);
@@ -214,11 +214,11 @@ static void test_g3_modules_in_segments_that_are_computed_again(void **state)
         assert_int_equal(weft_recompute(run_network, &root, sizeof(root), 2, inputs, 2, outputs), WEFT_OK);
         assert_int_equal(weft_backward(outputs[1], NULL), WEFT_OK);
         compare(plan->name, root, &expected, 0);
-        weft_module_free(root);
-        weft_scope_close();
+        weft_module_destroy(root);
+        weft_scope_end();
     }
-    weft_module_free(alone);
-    weft_scope_close();
+    weft_module_destroy(alone);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -228,7 +228,7 @@ static void test_g3_modules_in_segments_that_are_computed_again(void **state)
 static void assert_right_gradients(const char *what, int count, const weft_parallel plan[], bool inputs_given)
 {
     static gradients expected;
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *alone = network_new(false), *root = network_new(false);
     run_backward(alone, NULL);
     read_gradients(alone, &expected);
@@ -236,9 +236,9 @@ static void assert_right_gradients(const char *what, int count, const weft_paral
     assert_int_equal(weft_parallelize(root, mesh, count, plan), WEFT_OK);
     run_backward(root, inputs_given ? mesh : NULL);
     compare(what, root, &expected, 0);
-    weft_module_free(root);
-    weft_module_free(alone);
-    weft_scope_close();
+    weft_module_destroy(root);
+    weft_module_destroy(alone);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -285,9 +285,9 @@ static void test_issue_175867_input_gradient_of_column_wise_layers(void **state)
     (void)state;
     static const weft_parallel plan[] = { { "", WEFT_PARALLEL_COLUMNS } };
     const int64_t shape[] = { 5, 60 }, weights[] = { 60, 70 };
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 3 }, NULL);
-    weft_module *module = weft_module_new("two");
+    weft_module *module = weft_module_create("two");
     weft_module_add_parameter(module, "first", weft_full(WEFT_F64, 2, 2, weights, mesh, NULL));
     weft_module_add_parameter(module, "second", weft_full(WEFT_F64, 3, 2, weights, mesh, NULL));
     weft_module_set_forward(module, two_layers, NULL);
@@ -312,8 +312,8 @@ static void test_issue_175867_input_gradient_of_column_wise_layers(void **state)
     assert_non_null(weft_redistribute(addends, NULL, NULL));
     weft_region_end();
     assert_int_equal(bytes_in("backward"), bytes_in("once"));
-    weft_module_free(module);
-    weft_scope_close();
+    weft_module_destroy(module);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -358,7 +358,7 @@ static void test_issue_149768_epsilon_of_clipping_is_added_once(void **state)
     (void)state;
     static const weft_parallel plan[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED } };
     static gradients expected, found;
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ NETWORK_RANKS }, NULL);
     weft_module *alone = network_new(false), *root = network_new(false);
     double norm, sharded_norm;
@@ -381,9 +381,9 @@ static void test_issue_149768_epsilon_of_clipping_is_added_once(void **state)
         }
     }
     assert_true(fabs(sqrt(squares) / (1e-7 / 2) - 1) < 1e-9); /* max_norm / (1e-6 + 1e-6) times 1e-6 */
-    weft_module_free(alone);
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(alone);
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -422,7 +422,7 @@ static void test_issue_180346_clipping_over_several_meshes(void **state)
     static const weft_parallel plan[] = { { "layers.0.up", WEFT_PARALLEL_COLUMNS, "tp" },
                                           { "**", WEFT_PARALLEL_FULLY_SHARDED, "dp" } };
     static gradients expected, found;
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *grid = weft_mesh_create(2, (int64_t[]){ 2, 3 }, (const char *[]){ "dp", "tp" });
     weft_mesh *line = weft_mesh_of_ranks(1, (int64_t[]){ 2 }, (int[]){ 5, 3 }, NULL);
     weft_module *alone = network_new(false), *root = network_new(false), *part = weft_module_child(root, "layers.1");
@@ -440,9 +440,9 @@ static void test_issue_180346_clipping_over_several_meshes(void **state)
             assert_true(fabs(found.values[i][k] - expected.values[i][k]) < 1e-12);
         }
     }
-    weft_module_free(alone);
-    weft_module_free(root);
-    weft_scope_close();
+    weft_module_destroy(alone);
+    weft_module_destroy(root);
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -72,7 +72,7 @@ static void test_g3_random_plans(void **state)
     (void)state;
     static results expected, found;
     prng random = prng_start(11);
-    weft_scope_open();
+    weft_scope_begin();
     weft_module *alone = network_new(false);
     run(alone, NULL, &expected);
     assert_true(expected.count > 0);
@@ -84,7 +84,7 @@ static void test_g3_random_plans(void **state)
         for (int i = 0; i < count; i++) {
             plan[i] = random_entry(&random, prng_below(&random, 2) > 0 ? "a" : "b");
         }
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = weft_mesh_create(2, shape, (const char *[]){ "a", "b" });
         weft_module *root = network_new(false);
         weft_status status = weft_parallelize(root, mesh, count, plan);
@@ -95,11 +95,11 @@ static void test_g3_random_plans(void **state)
             print_plan(count, plan, shape);
             fail_msg("case %d: %s", c, weft_last_status() == WEFT_OK ? "other values than on one rank" : weft_last_error());
         }
-        weft_module_free(root);
-        weft_scope_close();
+        weft_module_destroy(root);
+        weft_scope_end();
     }
-    weft_module_free(alone);
-    weft_scope_close();
+    weft_module_destroy(alone);
+    weft_scope_end();
     assert_no_error();
 }
 

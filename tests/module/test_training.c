@@ -49,7 +49,7 @@ static weft_status network(weft_module *m, int num_inputs, weft_tensor *const to
 static void add(weft_module *m, const char *name, weft_forward_function forward, int ndim, int64_t rows,
                 int64_t columns)
 {
-    weft_module *child = weft_module_new(name);
+    weft_module *child = weft_module_create(name);
     weft_tensor *weight = ndim == 1 ? weft_ones(WEFT_F32, 1, &rows, NULL, NULL)
                                     : weft_randn(WEFT_F32, 2, (int64_t[]){ rows, columns }, NULL, NULL);
     weft_module_set_forward(child, forward, NULL);
@@ -60,7 +60,7 @@ static void add(weft_module *m, const char *name, weft_forward_function forward,
 
 static weft_module *network_new(void)
 {
-    weft_module *m = weft_module_new("network");
+    weft_module *m = weft_module_create("network");
     weft_module_set_forward(m, network, NULL);
     add(m, "embed", embedding, 2, VOCABULARY, WIDTH);
     add(m, "norm", norm, 1, WIDTH, 0);
@@ -105,7 +105,7 @@ static double train(int num_entries, const weft_parallel plan[], int steps)
     weft_tensor *parameters[PARAMETERS], *first[PARAMETERS], *second[PARAMETERS];
     double loss = NAN;
     weft_random_seed(7);
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, 2 }, (const char *const[]){ "dp", "tp" });
     weft_mesh_push(mesh);
     weft_module *m = network_new();
@@ -116,22 +116,22 @@ static double train(int num_entries, const weft_parallel plan[], int steps)
         second[i] = weft_zeros_like(parameters[i]);
     }
     for (int number = 1; number <= steps; number++) {
-        weft_scope_open();
+        weft_scope_begin();
         step(m, parameters, first, second, number);
         for (int i = 0; number % EVERY == 0 && i < PARAMETERS; i++) {
             assert_shards(parameters[i], NULL, NULL, names[i]);
             assert_shards(first[i], NULL, NULL, names[i]);
             assert_shards(second[i], NULL, NULL, names[i]);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     weft_no_grad_begin();
     weft_tensor_item(loss_of(m), &loss);
     weft_no_grad_end();
     assert_no_error();
     weft_mesh_pop();
-    weft_scope_close();
-    assert_int_equal(weft_module_free(m), WEFT_OK);
+    weft_scope_end();
+    assert_int_equal(weft_module_destroy(m), WEFT_OK);
     return loss;
 }
 

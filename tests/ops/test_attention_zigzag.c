@@ -38,7 +38,7 @@ static double busiest_over_mean(int ranks, weft_cut_kind cut, bool backward)
 {
     int64_t shape[] = { 1, 16 * ranks, 4 }, most = 0, sum = 0;
     weft_placement rows = { .kind = WEFT_SHARD, .dim = 1, .cut = cut };
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ ranks }, NULL);
     weft_tensor *q = weft_randn(WEFT_F64 | (backward ? WEFT_WITH_GRAD : 0), 3, shape, mesh, &rows);
     weft_tensor *k = weft_randn(WEFT_F64, 3, shape, mesh, &rows);
@@ -50,7 +50,7 @@ static double busiest_over_mean(int ranks, weft_cut_kind cut, bool backward)
     } else {
         y = weft_attention(weft_scale(q, 2), k, k, &options);
     }
-    weft_scope_close();
+    weft_scope_end();
     for (int i = 0; i < ranks; i++) {
         most = pairs[i] > most ? pairs[i] : most;
         sum += pairs[i];
@@ -71,17 +71,17 @@ static double predicted_us(int ranks, weft_cut_kind cut, const char *machine)
     int64_t shape[] = { 1, 512 * ranks, 32 };
     weft_placement rows = { .kind = WEFT_SHARD, .dim = 1, .cut = cut };
     weft_prediction found;
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ ranks }, NULL);
     weft_tensor *inputs[3], *y;
     for (int i = 0; i < 3; i++) {
         inputs[i] = weft_randn(WEFT_F32, 3, shape, mesh, &rows);
     }
-    weft_graph *graph = weft_graph_new("attend", attend, NULL, 3, 0, 1);
+    weft_graph *graph = weft_graph_create("attend", attend, NULL, 3, 0, 1);
     assert_int_equal(weft_graph_call(graph, inputs, NULL, &y), WEFT_OK);
     assert_int_equal(weft_graph_predict(graph, &(weft_predict_options){ .machine = machine }, &found, sizeof(found)), WEFT_OK);
-    weft_graph_free(graph);
-    weft_scope_close();
+    weft_graph_destroy(graph);
+    weft_scope_end();
     return found.step_us;
 }
 
@@ -185,7 +185,7 @@ static void run(results *of, weft_tensor *in[3], const weft_attention_options *o
 static void one_case(prng *random)
 {
     static results whole, cut;
-    weft_scope_open();
+    weft_scope_begin();
     int64_t sizes[] = { 1 + prng_below(random, 6), 1 };
     sizes[1] = sizes[0] <= 3 ? 1 + prng_below(random, 2) : 1;
     weft_mesh *mesh = weft_mesh_create(2, sizes, NULL);
@@ -223,7 +223,7 @@ static void one_case(prng *random)
             }
         }
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void values_are_right(void **state)
@@ -251,7 +251,7 @@ static void rotary_keeps_the_cut(void **state)
     prng random = prng_start(62);
     WORLD(6);
     for (int i = 0; i < cases_to_run(24); i++) {
-        weft_scope_open();
+        weft_scope_begin();
         int64_t sizes[] = { 2 + prng_below(&random, 2), 1 + prng_below(&random, 2) }, shape[] = { 1 + prng_below(&random, 3), 2, 0, 0 };
         weft_mesh *mesh = weft_mesh_create(2, sizes, NULL);
         weft_dtype dtype = prng_below(&random, 2) == 0 ? WEFT_F64 : WEFT_F32;
@@ -285,7 +285,7 @@ static void rotary_keeps_the_cut(void **state)
                 assert_true(fabs(whole[r][j] - cut[r][j]) <= (dtype == WEFT_F64 ? 1e-13 : 2e-6) * (1 + fabs(whole[r][j])));
             }
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     world_stop(NULL);
 }

@@ -13,14 +13,14 @@ static int start(void **state)
     (void)state;
     start_world("WEFT_PANEL_ROWS", "4");
     mesh = weft_mesh_create(1, (int64_t[]){ 3 }, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     return 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    weft_scope_close();
+    weft_scope_end();
     return weft_finalize() == WEFT_OK ? 0 : -1;
 }
 

@@ -11,14 +11,14 @@ static int start(void **state)
     (void)state;
     start_world("WEFT_PANEL_ROWS", "4");
     mesh = weft_mesh_create(1, (int64_t[]){ 3 }, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     return 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    weft_scope_close();
+    weft_scope_end();
     return weft_finalize() == WEFT_OK ? 0 : -1;
 }
 
@@ -176,14 +176,14 @@ static void test_in_a_graph(void **state)
 {
     (void)state;
     int64_t number = 0;
-    weft_graph *graph = weft_graph_new("numbers", calculate, &number, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("numbers", calculate, &number, 1, 0, 1);
     for (int run = 0; run < 3 * NUMBERS; run++) {
         number = numbers[run / 3];
         weft_tensor *a = whole_operand("S0"), *result;
         assert_int_equal(weft_graph_call(graph, &a, NULL, &result), WEFT_OK);
         check_whole(result, calculated, number);
     }
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
 }
 
 /* Each type of C's numbers, and what does not fit. */

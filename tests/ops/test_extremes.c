@@ -189,9 +189,9 @@ static void any_results(int64_t v)
 static void run(void (*call)(int64_t v))
 {
     for (size_t i = 0; i < sizeof(extremes) / sizeof(extremes[0]); i++) {
-        weft_scope_open();
+        weft_scope_begin();
         call(extremes[i]);
-        weft_scope_close();
+        weft_scope_end();
         assert_int_equal(weft_wait(), WEFT_OK);
         weft_clear_error();
     }

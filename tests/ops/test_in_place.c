@@ -229,10 +229,10 @@ static void run_scene(const scene *s)
 /* What is lent must stay until the tensors are gone and their tasks have ended. */
 static void one_case(const call *c)
 {
-    weft_scope_open();
+    weft_scope_begin();
     scene s = make_scene(c);
     run_scene(&s);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     for (int i = 0; i < MAX_RANKS; i++) {
         free(s.lent[i]);

@@ -308,7 +308,7 @@ static void network(weft_mesh *mesh, const weft_placement *data, const weft_plac
         targets[i] = prng_below(&random, OUT);
     }
     int64_t x_shape[] = { ROWS, IN }, w1_shape[] = { IN, HIDDEN }, w2_shape[] = { HIDDEN, OUT };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tx = weft_distribute(WEFT_F64, 2, x_shape, x, mesh, data);
     weft_tensor *tw1 = weft_distribute(WEFT_F64, 2, w1_shape, w1, mesh, first);
     weft_tensor *tw2 = weft_distribute(WEFT_F64, 2, w2_shape, w2, mesh, second);
@@ -324,7 +324,7 @@ static void network(weft_mesh *mesh, const weft_placement *data, const weft_plac
     assert_no_error();
     assert_int_equal(weft_to_host(result, loss, sizeof(*loss)), WEFT_OK);
     assert_int_equal(weft_to_host(tw1, gradient, sizeof(w1)), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void case_network(void)

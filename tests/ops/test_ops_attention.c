@@ -512,7 +512,7 @@ static void test_decoding(void **state)
 /* The sum of the result's elements with weights. */
 static double weighted_result(operand *const all[3], const double *weights, int64_t count)
 {
-    weft_scope_open();
+    weft_scope_begin();
     for (int i = 0; i < 3; i++) {
         realise(all[i]);
     }
@@ -524,7 +524,7 @@ static double weighted_result(operand *const all[3], const double *weights, int6
         sum += weights[i] * values[i];
     }
     free(values);
-    weft_scope_close();
+    weft_scope_end();
     return sum;
 }
 
@@ -534,7 +534,7 @@ static void test_gradient_by_differences(void **state)
     (void)state;
     start_world(NULL, NULL);
     source = prng_start(9);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t three[] = { 3 }, shape_q[] = { 2, 5, 3 }, shape_k[] = { 1, 7, 3 }, shape_v[] = { 2, 7, 2 },
             shape[] = { 2, 5, 2 };
     weft_mesh *mesh = weft_mesh_create(1, three, NULL);
@@ -569,7 +569,7 @@ static void test_gradient_by_differences(void **state)
         release(all[i]);
     }
     release(&up);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

@@ -43,7 +43,7 @@ typedef struct results {
 
 static void attend(int64_t groups, bool grouped, bool sharded, results *r)
 {
-    weft_scope_open();
+    weft_scope_begin();
     const weft_attention_options options = { .size = sizeof(options), .causal = true, .grouped_heads = grouped };
     weft_tensor *q = heads_of(HEADS, 0, sharded), *k = heads_of(groups, 1000, false), *v = heads_of(groups, 2000, false);
     weft_counters before, after;
@@ -58,7 +58,7 @@ static void attend(int64_t groups, bool grouped, bool sharded, results *r)
     size_t bytes = sizeof(r->of_k) / HEADS * (size_t)groups;
     assert_int_equal(weft_to_host(weft_grad(k), r->of_k, bytes), WEFT_OK);
     assert_int_equal(weft_to_host(weft_grad(v), r->of_v, bytes), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -162,9 +162,9 @@ static void run_cases(int kind)
         several = weft_num_processes() > 1;
         source = prng_start((uint64_t)(71 + 2 * kind + height));
         for (int i = 0; i < cases; i++) {
-            weft_scope_open();
+            weft_scope_begin();
             convolution_case(kind, i % 2 == 0 ? WEFT_F32 : WEFT_BF16, i < 2);
-            weft_scope_close();
+            weft_scope_end();
         }
         assert_int_equal(weft_finalize(), WEFT_OK);
         unsetenv("WEFT_PANEL_ROWS");

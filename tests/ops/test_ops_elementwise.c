@@ -329,7 +329,7 @@ static void test_single_values(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     expect_one(weft_floor_div(one(WEFT_F32, 8388609), one(WEFT_F32, 1)), 8388609);
     expect_one(weft_floor_div(one(WEFT_F64, -0x1.0000000000001p52), one(WEFT_F64, 1)), -0x1.0000000000001p52);
     expect_one(weft_lerp(one(WEFT_F32, 1e20), one(WEFT_F32, 1), 1), 1);
@@ -383,7 +383,7 @@ static void test_single_values(void **state)
     expect_one(weft_bitwise_left_shift(one(WEFT_I32, 1), one(WEFT_I32, 32)), 0);
     expect_one(weft_bitwise_right_shift(one(WEFT_I64, -5), one(WEFT_I64, -1)), -1);
     expect_one(weft_bitwise_right_shift(one(WEFT_U8, 200), one(WEFT_U8, 3)), 25);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -392,7 +392,7 @@ static void test_single_addends(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     expect_one(weft_sign(addends(WEFT_F32, WEFT_MAX, NAN, 5)), 0);
     expect_one(weft_sign(addends(WEFT_F32, WEFT_MIN, -5, NAN)), 0);
     expect_one(weft_relu(addends(WEFT_F32, WEFT_MAX, NAN, 5)), NAN);
@@ -416,7 +416,7 @@ static void test_single_addends(void **state)
     }
     leave_rows();
     expect_one(weft_copy_inplace(addends(WEFT_I64, WEFT_MAX, 1, 1), addends(WEFT_I32, WEFT_MAX, -3, 5)), 5);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

@@ -491,10 +491,10 @@ static void extreme_logits(void **state)
     const weft_placement placements[] = { weft_replicate(), weft_shard(0), weft_shard(1) };
     for (int p = 0; p < 3; p++) {
         for (size_t i = 0; i < sizeof logits / sizeof logits[0]; i++) {
-            weft_scope_open();
+            weft_scope_begin();
             check_equal_logits(mesh, WEFT_F32, logits[i], &placements[p]);
             check_equal_logits(mesh, WEFT_F64, logits[i], &placements[p]);
-            weft_scope_close();
+            weft_scope_end();
         }
     }
     assert_int_equal(weft_finalize(), WEFT_OK);

@@ -101,7 +101,7 @@ static void test_layouts(void **state)
     weft_mesh *mesh = weft_mesh_create(2, (const int64_t[]){ 2, 2 }, NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         enter_row(cases[i].place, __func__);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *result = cases[i].call(make_filled(mesh, 2, (const int64_t[]){ 8, 8 }, cases[i].given));
         assert_no_error();
         weft_placement wanted[2];
@@ -114,7 +114,7 @@ static void test_layouts(void **state)
                          (int)got.kind, got.dim, cases[i].wanted);
             }
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     leave_rows();
     assert_int_equal(weft_finalize(), WEFT_OK);
@@ -130,7 +130,7 @@ static void test_views(void **state)
     weft_counters before, after;
     weft_get_counters(&before, sizeof(before));
     for (int i = 0; i < 4; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = make_filled(mesh, 3, (const int64_t[]){ 8, 4, 6 }, placements[i]);
         weft_tensor *b = weft_unsqueeze(a, 1), *c = weft_squeeze(b, 1),
                     *d = weft_unflatten(a, 2, 2, (int64_t[]){ 2, 3 });
@@ -143,7 +143,7 @@ static void test_views(void **state)
             weft_tensor *pieces[3];
             assert_int_equal(weft_chunk(a, 3, 0, pieces), 3);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_no_error();
     weft_get_counters(&after, sizeof(after));
@@ -230,13 +230,13 @@ static void test_bytes_moved(void **state)
         const int dim = (int)i % 2;
         const int64_t shape[] = { dim == 0 ? WIRE_ROWS : 8, dim == 1 ? WIRE_ROWS : 8 };
         weft_counters before, after;
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = make_filled(mesh, 2, shape, dim == 0 ? "S0" : "S1");
         weft_get_counters(&before, sizeof(before));
         cases[i / 2].call(a, dim);
         weft_get_counters(&after, sizeof(after));
         assert_no_error();
-        weft_scope_close();
+        weft_scope_end();
         uint64_t rows = (after.bytes_moved - before.bytes_moved) / (8 * sizeof(float));
         uint64_t expected = (uint64_t)cases[i / 2].rows;
         if (weft_num_processes() > 1 ? rows > expected
@@ -265,7 +265,7 @@ static void test_many_slices(void **state)
     weft_tensor *a = weft_distribute(WEFT_I64, 1, shape, numbers, mesh, cut);
     for (int64_t i = 0; i < SLICES + 3; i++) {
         int64_t values[LENGTH], start = i % SLICES;
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *slice = weft_slice(a, 0, start, start + LENGTH, 1);
         if (i % 97 == 0 || i >= SLICES) {
             assert_int_equal(weft_to_host(slice, values, sizeof(values)), WEFT_OK);
@@ -273,7 +273,7 @@ static void test_many_slices(void **state)
                 assert_int_equal(values[k], start + k);
             }
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_no_error();
     assert_int_equal(weft_finalize(), WEFT_OK);

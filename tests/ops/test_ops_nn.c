@@ -426,7 +426,7 @@ static void test_rows_are_not_gathered(void **state)
     (void)state;
     enum { ROWS = 6, LENGTH = 4096 };
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     const int64_t ranks[] = { MAX_RANKS }, shape[] = { ROWS, LENGTH };
     const weft_placement cut[] = { { WEFT_SHARD, 1, WEFT_SUM } }, along[] = { { WEFT_SHARD, 0, WEFT_SUM } };
     weft_mesh *mesh = weft_mesh_create(1, ranks, NULL);
@@ -463,7 +463,7 @@ static void test_rows_are_not_gathered(void **state)
     /* About 35 numbers of eight bytes for each row, to and from each rank. */
     assert_true(moved > 0);
     assert_true(moved < ROWS * LENGTH * sizeof(float) / 2);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -570,13 +570,13 @@ static void test_special_values(void **state)
     const int64_t ranks[] = { 3 };
     weft_mesh *mesh = weft_mesh_create(1, ranks, NULL);
     for (int cut = -1; cut < 2; cut++) {
-        weft_scope_open();
+        weft_scope_begin();
         special_softmax(WEFT_F64, mesh, cut);
         special_softmax(WEFT_F32, mesh, cut);
         special_softmax(WEFT_BF16, mesh, cut);
         special_losses(mesh, cut);
         special_norm(mesh, cut);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

@@ -341,7 +341,7 @@ static void test_variance(void **state)
 {
     (void)state;
     start_world("WEFT_PANEL_ROWS", "3");
-    weft_scope_open();
+    weft_scope_begin();
     const int64_t ranks = 4, shape[] = { 800, 2 };
     weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
     weft_placement rows = weft_shard(0);
@@ -353,7 +353,7 @@ static void test_variance(void **state)
         assert_int_equal(weft_to_host(variance, &value, sizeof(value)), WEFT_OK);
         assert_true(fabs(value / 0x1p124 - 1) < 1e-4);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

@@ -533,12 +533,12 @@ static void test_packed(void **state)
         start_world("WEFT_PANEL_ROWS", heights[i]);
         source = prng_start(61 + (uint64_t)i);
         for (int n = 0; n < 12; n++) {
-            weft_scope_open();
+            weft_scope_begin();
             case_matmul();
             case_matmul_repeats();
             case_addmm();
             case_linear();
-            weft_scope_close();
+            weft_scope_end();
         }
         assert_int_equal(weft_finalize(), WEFT_OK);
     }
@@ -556,11 +556,11 @@ static void test_kept_are_dropped(void **state)
     for (int i = 0; i < 16; i++) {
         weft_runtime.call_cache.budget = i % 4 == 0 ? 1 : (size_t)i * 5000;
         weft_lru_clear(&weft_runtime.call_cache);
-        weft_scope_open();
+        weft_scope_begin();
         case_convolution();
         case_convolution_backward_input();
         case_convolution_backward_weight();
-        weft_scope_close();
+        weft_scope_end();
     }
     unsetenv("WEFT_PANEL_ROWS");
     assert_int_equal(weft_finalize(), WEFT_OK);

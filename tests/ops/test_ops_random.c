@@ -455,14 +455,14 @@ static void test_long_rows(void **state)
     start_seeded(NULL, NULL);
     source = prng_start(9);
     for (int i = 0; i < 12; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         wanted.dtype = i % 2 == 0 ? WEFT_F32 : WEFT_F64;
         wanted.ndim = 2;
         wanted.shape[0] = 1 + below(4);
         wanted.shape[1] = 1500 + below(3000);
         one_operation("rand", make_rand, reference_unit, 0);
         one_operation("randn", make_randn, reference_normal, 4 * tolerance_of(wanted.dtype));
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

@@ -105,7 +105,7 @@ static void free_arguments(arguments *a)
 /* `layout`: NULL: any. */
 static void check_case(const shape_case *c, weft_mesh *mesh, weft_dtype type, const layout_case *layout)
 {
-    weft_scope_open();
+    weft_scope_begin();
     arguments a = make_arguments(c, mesh, type, WHOLE);
     double *expected = expected_gradient(c, a.gradient.dense, a.x.dense);
     weft_tensor *gradient = layout == NULL ? a.gradient.tensor : placed(a.gradient.tensor, mesh, layout->gradient),
@@ -120,7 +120,7 @@ static void check_case(const shape_case *c, weft_mesh *mesh, weft_dtype type, co
     check_narrow(result, type, 4, a.shape, expected, a.gradient.exact && a.x.exact ? 0 : 4096, 1e5, c->text);
     free(expected);
     free_arguments(&a);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void start(uint64_t seed)
@@ -174,7 +174,7 @@ static void repeated(void **state)
     start(3);
     weft_mesh *mesh = weft_mesh_create(2, (const int64_t[]){ 2, 2 }, NULL);
     for (int i = 0; i < CASES; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         arguments a = make_arguments(&cases[i], mesh, WEFT_F32, REAL);
         weft_tensor *results[2];
         for (int k = 0; k < 2; k++) {
@@ -182,7 +182,7 @@ static void repeated(void **state)
         }
         check_repeats(results[0], results[1]);
         free_arguments(&a);
-        weft_scope_close();
+        weft_scope_end();
     }
     stop();
 }

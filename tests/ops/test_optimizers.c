@@ -334,7 +334,7 @@ static void test_gradients_move_once(void **state)
     int64_t shape[] = { 16, 4 }, ranks[] = { 4 };
     weft_mesh *mesh = weft_mesh_create(1, ranks, NULL);
     weft_placement rows = weft_shard(0), addends = weft_partial(WEFT_SUM);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *parameter = weft_ones(WEFT_F32, 2, shape, mesh, &rows);
     weft_tensor *momentum = weft_zeros_like(parameter);
     weft_tensor *gradient = weft_empty(WEFT_F32, 2, shape, mesh, &addends);
@@ -345,7 +345,7 @@ static void test_gradients_move_once(void **state)
     weft_sgd_options options = { .learning_rate = 1, .momentum = 0.5, .weight_decay = 0.5, .nesterov = true };
     assert_int_equal(weft_sgd(1, &parameter, &gradient, &options, &momentum), WEFT_OK);
     assert_int_equal(moved() - before, once);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -354,7 +354,7 @@ static void test_clip_f16(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 4 }, ranks[] = { 2 };
     weft_placement rows = weft_shard(0);
     static const struct {
@@ -369,7 +369,7 @@ static void test_clip_f16(void **state)
             assert_true((double)weft_f16_to_f32(values[j]) == cases[i].expected);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -378,7 +378,7 @@ static void test_clip_nothing(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 0, 3 }, ranks[] = { 3 };
     weft_tensor *norm, *empty = weft_zeros(WEFT_F32, 2, shape, weft_mesh_create(1, ranks, NULL), NULL);
     static const double powers[] = { 1, 2, 2.5, INFINITY };
@@ -390,7 +390,7 @@ static void test_clip_nothing(void **state)
     }
     assert_int_equal(weft_clip_grad_norm(0, NULL, 1, 2, &norm), WEFT_OK);
     assert_null(norm);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -406,7 +406,7 @@ static void test_absent_gradients(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 4 }, ranks[] = { 2 };
     weft_mesh *mesh = weft_mesh_create(1, ranks, NULL);
     weft_tensor *p[] = { weft_ones(WEFT_F32, 1, shape, mesh, NULL), weft_ones(WEFT_F32, 1, shape, mesh, NULL) };
@@ -434,7 +434,7 @@ static void test_absent_gradients(void **state)
     assert_int_equal(weft_clip_grad_norm(2, none, 1, 2, NULL), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "weft_matmul");
     assert_int_equal(skipped() - before, 8);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -443,7 +443,7 @@ static void test_moments_overflow(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 3 }, ranks[] = { 3 };
     weft_mesh *mesh = weft_mesh_create(1, ranks, NULL);
     weft_tensor *parameter = weft_ones(WEFT_F32, 1, shape, mesh, NULL);
@@ -456,7 +456,7 @@ static void test_moments_overflow(void **state)
     float values[3];
     assert_int_equal(weft_to_host(parameter, values, sizeof(values)), WEFT_OK);
     assert_true(values[0] == 1 && values[2] == 1);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -492,7 +492,7 @@ static network make_network(weft_mesh *mesh)
 
 static double train_step(const network *n, int64_t step)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *gain = n->parameters[0], *up = n->parameters[1], *down = n->parameters[2], *mask, *of_gain;
     weft_tensor *normal = weft_rms_norm(n->x, gain, 1e-5);
     weft_tensor *before = weft_matmul(normal, up), *hidden = weft_gelu(before);
@@ -511,7 +511,7 @@ static double train_step(const network *n, int64_t step)
     assert_int_equal(weft_adamw(3, n->parameters, gradients, n->first, n->second, step, &options), WEFT_OK);
     double value = NAN;
     assert_int_equal(weft_tensor_item(loss, &value), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     return value;
 }
 
@@ -522,7 +522,7 @@ static void test_second_pass_misses_nothing(void **state)
     (void)state;
     start_world(NULL, NULL);
     int64_t sizes[] = { 2, 3 };
-    weft_scope_open();
+    weft_scope_begin();
     network n = make_network(weft_mesh_create(2, sizes, NULL));
     assert_no_error();
     double first = train_step(&n, 1), last = first;
@@ -535,7 +535,7 @@ static void test_second_pass_misses_nothing(void **state)
     assert_int_equal(after.dispatch_misses, before.dispatch_misses);
     assert_int_equal(after.plan_misses, before.plan_misses);
     assert_true(after.dispatch_hits > before.dispatch_hits && last < first);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

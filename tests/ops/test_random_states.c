@@ -62,10 +62,10 @@ static void test_permutations_are_even(void **state)
         int64_t all = n == 3 ? 6 : n == 4 ? 24 : 120, counts[120] = { 0 };
         for (int64_t i = 0; i < EACH * all; i++) {
             int64_t values[5];
-            weft_scope_open();
+            weft_scope_begin();
             assert_int_equal(weft_to_host(weft_randperm(n, one_rank(), NULL), values, sizeof(values)),
                              WEFT_OK);
-            weft_scope_close();
+            weft_scope_end();
             counts[number_of(values, n)]++;
         }
         assert_true(chi_square(counts, (int)all, EACH) < bounds[n - 3]);
@@ -82,9 +82,9 @@ static void test_long_permutations_are_even(void **state)
     static int64_t values[N];
     int64_t places[BINS] = { 0 }, distances[BINS] = { 0 };
     for (int r = 0; r < ROUNDS; r++) {
-        weft_scope_open();
+        weft_scope_begin();
         assert_int_equal(weft_to_host(weft_randperm(N, one_rank(), NULL), values, sizeof(values)), WEFT_OK);
-        weft_scope_close();
+        weft_scope_end();
         for (int i = 0; i < N; i += 100) {
             places[values[i] * BINS / N]++;
             distances[(values[i + 1] - values[i] + N) % N * BINS / N]++;
@@ -105,7 +105,7 @@ static void test_uniform_stays_below(void **state)
     for (int dtype = WEFT_F64; dtype <= WEFT_F16; dtype++) {
         static const double bounds[][2] = { { -2, -1.9375 }, { 1, 1.03125 }, { -0.5, 0.5 } };
         for (int b = 0; b < 3; b++) {
-            weft_scope_open();
+            weft_scope_begin();
             weft_tensor *tensor = weft_empty((weft_dtype)dtype, 1, shape, one_rank(), NULL);
             assert_int_equal(
                 weft_to_host(weft_uniform_inplace(tensor, bounds[b][0], bounds[b][1]), values, (size_t)N * 8),
@@ -119,7 +119,7 @@ static void test_uniform_stays_below(void **state)
             double width = bounds[b][1] - bounds[b][0];
             double coarse = is_half((weft_dtype)dtype) ? 0x1p-7 : 0; /* they are rounded down */
             assert_true(fabs(sum / N - (bounds[b][0] + width / 2)) < 0.004 * width + coarse);
-            weft_scope_close();
+            weft_scope_end();
         }
     }
     free(values);
@@ -131,10 +131,10 @@ static void test_uniform_stays_below(void **state)
 static double one_number(void)
 {
     double value = -1;
-    weft_scope_open();
+    weft_scope_begin();
     assert_int_equal(weft_to_host(weft_rand(WEFT_F64, 0, NULL, one_rank(), NULL), &value, sizeof(value)),
                      WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     return value;
 }
 
@@ -192,7 +192,7 @@ static void test_failed_calls_draw_nothing(void **state)
 {
     (void)state;
     start_seeded(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 3 };
     weft_tensor *whole = weft_zeros(WEFT_I32, 1, shape, one_rank(), NULL);
     weft_placement partial = weft_partial(WEFT_SUM);
@@ -210,7 +210,7 @@ static void test_failed_calls_draw_nothing(void **state)
     assert_null(weft_rand(WEFT_F32, 1, shape, NULL, NULL));
     assert_error(WEFT_ERR_MESH, "weft_rand");
     assert_int_equal(default_state().offset, 0);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -218,7 +218,7 @@ static void test_probabilities_out_of_range(void **state)
 {
     (void)state;
     start_seeded(NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     int64_t shape[] = { 3 };
     float values[3] = { 9, 9, 9 };
     weft_tensor *p =
@@ -228,7 +228,7 @@ static void test_probabilities_out_of_range(void **state)
     assert_true(values[0] == 0 && values[1] == 0 && values[2] == 0);
     weft_wait(); /* other ranks' copies are refused too, perhaps later */
     weft_clear_error();
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

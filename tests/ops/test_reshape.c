@@ -87,7 +87,7 @@ static void test_all_pairs(void **state)
         for (int64_t count = 1; count <= MAX_ELEMENTS; count++) {
             list_shapes(&s, count);
             for (int from = 0; from < s.count; from++) {
-                weft_scope_open();
+                weft_scope_begin();
                 weft_tensor *a = weft_empty(WEFT_F32, s.ndim[from], s.shape[from], mesh,
                                             s.ndim[from] > 0 ? &first : &whole);
                 for (int to = 0; to < s.count; to++) {
@@ -95,7 +95,7 @@ static void test_all_pairs(void **state)
                         check_shape(a, weft_reshape(a, s.ndim[to], s.shape[to]), s.ndim[to], s.shape[to]);
                     }
                 }
-                weft_scope_close();
+                weft_scope_end();
             }
         }
         print_message("%d pairs of shapes, one in %d\n", pairs, every);
@@ -161,10 +161,10 @@ static void test_random_pairs(void **state)
         dealt_pair(20, &ndim, shape, &new_ndim, new_shape);
         weft_placement placements[2];
         random_placements(&source, mesh, ndim, true, placements);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = weft_empty(WEFT_F32, ndim, shape, mesh, placements);
         check_shape(a, weft_reshape(a, new_ndim, new_shape), new_ndim, new_shape);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
@@ -173,12 +173,12 @@ static void test_random_pairs(void **state)
 
 static void check_values(int ndim, const int64_t shape[], int new_ndim, const int64_t new_shape[])
 {
-    weft_scope_open();
+    weft_scope_begin();
     operand a = make_operand(any_mesh(), WEFT_I64, ndim, shape, INDEX, 1 << 30);
     check(weft_reshape(a.tensor, new_ndim, new_shape), WEFT_I64, new_ndim, new_shape, a.dense, 0, 0,
           describe_operand(&a));
     release(&a);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* Pairs that failed when sizes were given in another order than the rule's. */
@@ -266,7 +266,7 @@ static void test_any_cut(void **state)
             int64_t shape[WEFT_MAX_DIMS], new_shape[WEFT_MAX_DIMS];
             int ndim, new_ndim;
             dealt_pair(6, &ndim, shape, &new_ndim, new_shape);
-            weft_scope_open();
+            weft_scope_begin();
             weft_mesh *mesh = any_mesh();
             weft_placement placements[WEFT_MAX_DIMS];
             for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
@@ -294,7 +294,7 @@ static void test_any_cut(void **state)
             kept += between == before;
             expect_indices(b, count, what);
             expect_indices(back, count, what);
-            weft_scope_close();
+            weft_scope_end();
         }
         assert_int_equal(weft_finalize(), WEFT_OK);
     }
@@ -330,7 +330,7 @@ static void test_cuts_of_other_rows(void **state)
     WORLD(6);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         enter_row(rows[i].place, __func__);
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, 3 }, NULL);
         weft_placement placements[2];
         int64_t count = shape_count(rows[i].ndim, rows[i].shape);
@@ -339,7 +339,7 @@ static void test_cuts_of_other_rows(void **state)
         weft_tensor *b = weft_reshape(a, rows[i].new_ndim, rows[i].new_shape);
         expect_indices(b, count, rows[i].given);
         expect_indices(weft_reshape(b, rows[i].ndim, rows[i].shape), count, rows[i].given);
-        weft_scope_close();
+        weft_scope_end();
     }
     leave_rows();
     world_stop(NULL);
@@ -370,7 +370,7 @@ static void test_flatten_keeps_the_cut(void **state)
     WORLD(6);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         enter_row(rows[i].place, __func__);
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = weft_mesh_create(2, rows[i].mesh, NULL);
         weft_placement placements[2];
         char text[80], expected[80];
@@ -388,7 +388,7 @@ static void test_flatten_keeps_the_cut(void **state)
         weft_placements_format(weft_tensor_placements(a), 2, expected, sizeof(expected));
         weft_placements_format(weft_tensor_placements(back), 2, text, sizeof(text));
         assert_string_equal(text, expected);
-        weft_scope_close();
+        weft_scope_end();
     }
     leave_rows();
     world_stop(NULL);
@@ -402,7 +402,7 @@ static void test_flattened_losses_move_nothing(void **state)
     double expected[3 * 10 * 4], found[3 * 10 * 4], loss[4];
     WORLD(4);
     for (int c = 0; c < 4; c++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
         weft_placement cut;
         assert_int_equal(weft_placements_parse(cuts[c], 1, &cut), WEFT_OK);
@@ -419,7 +419,7 @@ static void test_flattened_losses_move_nothing(void **state)
         for (int i = 0; i < 3 * 10 * 4 && c > 0; i++) {
             assert_true(fabs(found[i] - expected[i]) < 1e-12);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     world_stop(NULL);
 }

@@ -214,7 +214,7 @@ static void run_case(const oracle_file *file, const oracle_case *c, bool counts)
         oracle_complain(file, c, "the tables of calls have no row for it");
         return;
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(c->mesh_ndim, c->mesh_shape, NULL);
     make_tensors(c->num_inputs, c->inputs, mesh, c->line % 2 == 0, true, variables);
     make_tensors(c->num_seeds, c->seeds, mesh, c->line % 2 != 0, c->num_directions > 0,
@@ -228,7 +228,7 @@ static void run_case(const oracle_file *file, const oracle_case *c, bool counts)
     if (right && counts) {
         oracle_count_gradient(c, ulps);
     }
-    weft_scope_close();
+    weft_scope_end();
     if (weft_last_status() != WEFT_OK) {
         oracle_complain(file, c, "%s", weft_last_error());
         weft_clear_error();

@@ -73,9 +73,9 @@ static void call_in_vain(const oracle_file *file, const oracle_case *c, const or
     pending->refuse = refuse;
     pending->most = pending->for_program = 1;
     weft_pending_begin(pending, 1);
-    weft_scope_open();
+    weft_scope_begin();
     oracle_call(operation, c, targets, out);
-    weft_scope_close();
+    weft_scope_end();
     weft_pending_end(pending, 1);
     pending->refuse = real_refuse;
     pending->most = most;
@@ -120,7 +120,7 @@ static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t c
         oracle_complain(file, c, "the tables of calls have no row for it");
         return 0;
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(c->mesh_ndim, c->mesh_shape, NULL);
     weft_tensor *in[ORACLE_INPUTS] = { NULL }, *out[ORACLE_OUTPUTS] = { NULL };
     for (int i = 0; i < c->num_inputs; i++) {
@@ -146,7 +146,7 @@ static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t c
     } else {
         check_outputs(file, c, operation, in, out, counts);
     }
-    weft_scope_close();
+    weft_scope_end();
     return combinations;
 }
 

@@ -69,7 +69,7 @@ static void check_ranks_once(prng *random)
     unsigned flags = WEFT_CHECK_RANKS | (prng_below(random, 2) ? WEFT_COPY : 0);
     void *locals[MAX_RANKS];
     make_locals(WEFT_F32, s.ndim, s.shape, s.mesh, s.placements, write_given, NULL, locals);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensor = weft_from_local(WEFT_F32, s.ndim, s.shape, locals, s.mesh, s.placements, flags);
     assert_no_error();
     assert_shards(tensor, has_first_values, &s, "from_local");
@@ -82,7 +82,7 @@ static void check_ranks_once(prng *random)
         }
         free(values);
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     free_locals(locals);
 }
@@ -116,7 +116,7 @@ static void read_everywhere(prng *random)
     int64_t count = shape_count(s.ndim, s.shape);
     size_t bytes = (size_t)count * sizeof(float);
     float *found = malloc(bytes + 1), *expected = malloc(bytes + 1);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensor = weft_from_local(WEFT_F32, s.ndim, s.shape, locals, s.mesh, s.placements, WEFT_COPY);
     weft_tensor *agreed =
         weft_from_local(WEFT_F32, s.ndim, s.shape, locals, s.mesh, s.placements, WEFT_COPY | WEFT_CHECK_RANKS);
@@ -130,7 +130,7 @@ static void read_everywhere(prng *random)
         assert_int_equal(weft_tensor_item(tensor, &value), WEFT_OK);
         assert_true(value == (double)expected[0]);
     }
-    weft_scope_close();
+    weft_scope_end();
     free_locals(locals);
     free(found);
     free(expected);
@@ -156,7 +156,7 @@ static void compare_everywhere(prng *random)
     void *locals[MAX_RANKS];
     make_locals(WEFT_F32, s.ndim, s.shape, s.mesh, s.placements, write_but_one, NULL, locals);
     int64_t coordinate[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensor = weft_from_local(WEFT_F32, s.ndim, s.shape, locals, s.mesh, s.placements, WEFT_COPY);
     weft_tensor *ones = weft_ones(WEFT_F32, s.ndim, s.shape, s.mesh, s.placements);
     bool same = !weft_mesh_coordinate(s.mesh, odd_rank, coordinate), equal = false, close = false;
@@ -170,7 +170,7 @@ static void compare_everywhere(prng *random)
         fail_msg("rank %d has other values: equal %d, close %d, expected %d: %s", odd_rank, equal, close, same,
                  describe(s.mesh, s.placements, s.ndim, s.shape));
     }
-    weft_scope_close();
+    weft_scope_end();
     free_locals(locals);
 }
 

@@ -380,13 +380,13 @@ static void one_case(prng *random)
     bool large = prng_below(random, 4) == 0; /* what vector loops go through */
     s.ndim = random_shape(random, large ? 2 : 3, large ? 40 : 6, s.shape);
     make_partial(random, &s);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensor = make_source(&s);
     redistribute_once(random, &s, tensor);
     redistribute_once(random, &s, tensor);
     roll_once(random, &s, tensor);
     check_host(&s, tensor);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void run_cases(const char *panel_rows, uint64_t seed, bool small_messages)
@@ -495,13 +495,13 @@ static void test_many_addends(void **state)
             s.placements[1] = weft_replicate();
         }
         expectation e = { .scene = &s };
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *tensor = make_source(&s);
         weft_tensor *result = weft_redistribute(tensor, s.mesh, NULL);
         assert_no_error();
         assert_shards(result, judge, &e, "many addends");
         check_host(&s, tensor);
-        weft_scope_close();
+        weft_scope_end();
     }
     leave_rows();
     assert_int_equal(weft_finalize(), WEFT_OK);

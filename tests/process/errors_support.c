@@ -79,12 +79,12 @@ void start(void)
 /* A sum of ones over everything, right on all ranks. */
 void assert_library_works(void)
 {
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *ones = weft_ones(WEFT_F64, 2, shape_45, mesh, rows);
     double result = 0;
     assert_int_equal(weft_to_host(weft_sum(weft_add(ones, ones), WEFT_ALL_DIMS, false), &result, sizeof(result)), WEFT_OK);
     assert_true(result == 40);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

@@ -49,12 +49,12 @@ static int call_until_it_fails(int rounds)
 {
     const weft_placement rows = weft_shard(0);
     for (int i = 0; i < rounds && weft_last_status() == WEFT_OK; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = weft_ones(WEFT_F64, 1, (int64_t[]){ 100 }, NULL, &rows);
         weft_wait();
         weft_redistribute(a, NULL, NULL);
         weft_wait();
-        weft_scope_close();
+        weft_scope_end();
         nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     }
     return report(rounds < 100);

@@ -27,13 +27,13 @@ static double compute(void)
 {
     double sum = 0;
     int64_t ranks = weft_world_size();
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
     weft_placement rows = weft_shard(0);
     weft_tensor *ones = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, NULL, &rows);
     weft_to_host(weft_sum(ones, WEFT_ALL_DIMS, false), &sum, sizeof(sum));
     weft_mesh_pop();
-    weft_scope_close();
+    weft_scope_end();
     return sum;
 }
 

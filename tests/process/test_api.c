@@ -183,26 +183,26 @@ static void printing_functions(void **state)
 static void functions_that_fail_say_so(void **state)
 {
     (void)state;
-    assert_int_equal(weft_scope_open(), WEFT_OK);
+    assert_int_equal(weft_scope_begin(), WEFT_OK);
     weft_tensor *tensor = weft_ones(WEFT_F32, 0, NULL, weft_mesh_create(1, (int64_t[]){ 4 }, NULL), NULL);
     assert_int_equal(weft_tensor_retain(tensor), WEFT_OK);
-    assert_int_equal(weft_scope_close(), WEFT_OK);
+    assert_int_equal(weft_scope_end(), WEFT_OK);
     assert_int_equal(weft_tensor_release(tensor), WEFT_OK);
     expect_status(weft_tensor_release(tensor), WEFT_ERR_INVALID, "weft_tensor_release: tensor");
     expect_status(weft_tensor_retain(tensor), WEFT_ERR_INVALID, "weft_tensor_retain: tensor");
-    expect_status(weft_scope_close(), WEFT_ERR_STATE, "no scope is open");
-    assert_int_equal(weft_scope_open(), WEFT_OK);
+    expect_status(weft_scope_end(), WEFT_ERR_STATE, "no scope is open");
+    assert_int_equal(weft_scope_begin(), WEFT_OK);
     tensor = weft_ones(WEFT_F32, 0, NULL, weft_mesh_create(1, (int64_t[]){ 4 }, NULL), NULL);
     expect_status(weft_tensor_release(tensor), WEFT_ERR_STATE, "belongs to a scope");
-    assert_int_equal(weft_scope_close(), WEFT_OK);
+    assert_int_equal(weft_scope_end(), WEFT_OK);
     assert_int_equal(weft_print_pending(stderr), WEFT_OK);
 }
 
 static void before_the_start(void **state)
 {
     (void)state;
-    expect_status(weft_scope_open(), WEFT_ERR_STATE, "weft_scope_open");
-    expect_status(weft_scope_close(), WEFT_ERR_STATE, "weft_scope_close");
+    expect_status(weft_scope_begin(), WEFT_ERR_STATE, "weft_scope_begin");
+    expect_status(weft_scope_end(), WEFT_ERR_STATE, "weft_scope_end");
     expect_status(weft_tensor_retain(NULL), WEFT_ERR_STATE, "weft_tensor_retain");
     expect_status(weft_print_machine(stdout), WEFT_ERR_STATE, "weft_print_machine");
     assert_int_equal(weft_print_pending(stderr), WEFT_OK);
@@ -219,7 +219,7 @@ typedef struct later_options {
 static weft_status adam(const weft_adam_options *options)
 {
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
-    assert_int_equal(weft_scope_open(), WEFT_OK);
+    assert_int_equal(weft_scope_begin(), WEFT_OK);
     weft_tensor *p = weft_ones(WEFT_F32, 1, (int64_t[]){ 8 }, mesh, NULL), *m = weft_zeros_like(p),
                 *v = weft_zeros_like(p), *g = weft_ones_like(p);
     weft_status status = weft_adam(1, &p, &g, &m, &v, 1, options);
@@ -228,7 +228,7 @@ static weft_status adam(const weft_adam_options *options)
         assert_int_equal(weft_tensor_item(weft_slice(p, 0, 0, 1, 1), &first), WEFT_OK);
         assert_true(first < 1 && first > 0.5);
     }
-    assert_int_equal(weft_scope_close(), WEFT_OK);
+    assert_int_equal(weft_scope_end(), WEFT_OK);
     return status;
 }
 
@@ -259,7 +259,7 @@ static void initialisers(void **state)
 {
     (void)state;
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
-    assert_int_equal(weft_scope_open(), WEFT_OK);
+    assert_int_equal(weft_scope_begin(), WEFT_OK);
     weft_tensor *x = weft_ones(WEFT_F32, 3, (int64_t[]){ 2, 3, 4 }, mesh, NULL);
     weft_tensor *logits = weft_ones(WEFT_F32, 2, (int64_t[]){ 2, 3 }, mesh, NULL);
     weft_tensor *targets = weft_zeros(WEFT_I64, 1, (int64_t[]){ 2 }, mesh, NULL);
@@ -314,7 +314,7 @@ static void initialisers(void **state)
     expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_cross_entropy: size is 1");
     expect_status(weft_sgd(1, &p, &x, &sgd, NULL), WEFT_ERR_INVALID, "weft_sgd: size is 1");
     expect_status(weft_local_map(NULL, 1, &x, 0, NULL, &local_map, NULL), WEFT_ERR_INVALID, "weft_local_map");
-    assert_int_equal(weft_scope_close(), WEFT_OK);
+    assert_int_equal(weft_scope_end(), WEFT_OK);
 }
 
 static void a_config_of_another_version(void **state)

@@ -232,7 +232,7 @@ static void test_tensors(void **state)
     SETS_ERROR(weft_tensor_release(NOT_A_TENSOR), INVALID, "weft_tensor_release", "tensor");
     GIVES_NULL(weft_scope_keep(NULL), INVALID, "weft_scope_keep", "tensor");
     GIVES_NULL(weft_scope_keep(matrix), STATE, "weft_scope_keep", "scope");
-    SETS_ERROR(weft_scope_close(), STATE, "weft_scope_close", "scope");
+    SETS_ERROR(weft_scope_end(), STATE, "weft_scope_end", "scope");
     REFUSES(weft_get_counters(NULL, sizeof(weft_counters)), INVALID, "weft_get_counters", "counters");
     REFUSES(weft_init(NULL), STATE, "weft_init", "already");
     rows_end();
@@ -282,7 +282,7 @@ static void test_values_out_of_range(void **state)
 {
     (void)state;
     const int64_t count[] = { 4 };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *far = weft_full(WEFT_I64, 99, 1, count, mesh, NULL);
     weft_tensor *rows_of_zeros = weft_embedding(square, far);
     float values[20];
@@ -294,7 +294,7 @@ static void test_values_out_of_range(void **state)
     weft_cross_entropy(matrix, far, NULL);
     assert_int_equal(weft_wait(), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "weft_cross_entropy");
-    weft_scope_close();
+    weft_scope_end();
     assert_library_works();
 }
 
@@ -318,10 +318,10 @@ static void test_not_initialized(void **state)
     assert_error(WEFT_ERR_STATE, "weft_get_counters");
     assert_int_equal(weft_mesh_pop(), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_mesh_pop");
-    weft_scope_open();
-    assert_error(WEFT_ERR_STATE, "weft_scope_open");
-    weft_scope_close();
-    assert_error(WEFT_ERR_STATE, "weft_scope_close");
+    weft_scope_begin();
+    assert_error(WEFT_ERR_STATE, "weft_scope_begin");
+    weft_scope_end();
+    assert_error(WEFT_ERR_STATE, "weft_scope_end");
     assert_null(weft_mesh_create(1, shape_45, NULL));
     assert_error(WEFT_ERR_STATE, "weft_mesh_create");
     assert_null(weft_zeros(WEFT_F32, 2, shape_45, mesh, rows));

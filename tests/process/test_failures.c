@@ -246,24 +246,24 @@ static void test_left_over(void **state)
     (void)state;
     start_with("WEFT_CHECK", "1");
     release();
-    weft_scope_open();
+    weft_scope_begin();
     weft_ones(WEFT_F32, 0, NULL, mesh, NULL);
-    weft_scope_close();
+    weft_scope_end();
     assert_string_equal(stop(WEFT_OK), "");
 
     start_with("WEFT_CHECK", "1");
     weft_tensor_set_name(wrong, "odd");
-    weft_scope_open();
+    weft_scope_begin();
     weft_ones(WEFT_F32, 0, NULL, mesh, NULL);
     assert_non_null(weft_local_acquire(a, 0, WEFT_READ));
     const char *text = stop(WEFT_OK);
     assert_says(text,
                 "left over: 1 shard without weft_local_release(), 2 tensors without weft_tensor_release() "
-                "(the last is odd: f32[5] [R] on 4), 1 scope without weft_scope_close()\n");
+                "(the last is odd: f32[5] [R] on 4), 1 scope without weft_scope_end()\n");
     assert_int_equal(count(text, "\n"), 1);
 
     start(); /* not asked for */
-    weft_scope_open();
+    weft_scope_begin();
     assert_string_equal(stop(WEFT_OK), "");
 }
 

@@ -54,13 +54,13 @@ static weft_status identity(void *context, weft_tensor *const inputs[], const do
 
 static weft_status fill_graph(size_t size)
 {
-    weft_graph *graph = weft_graph_new("neg", identity, NULL, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("neg", identity, NULL, 1, 0, 1);
     weft_tensor *tensor = some_tensor(), *output = NULL;
     assert_int_equal(weft_graph_call(graph, &tensor, NULL, &output), WEFT_OK);
     weft_status status = weft_graph_get_info(graph, (weft_graph_info *)room, size);
     weft_tensor_release(output);
     weft_tensor_release(tensor);
-    weft_graph_free(graph);
+    weft_graph_destroy(graph);
     return status;
 }
 

@@ -50,13 +50,13 @@ static void make_things(void)
 static void assert_library_works(void)
 {
     double sum = 0;
-    weft_scope_open();
+    weft_scope_begin();
     weft_placement rows = weft_shard(0);
     weft_tensor *ones = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, things.mesh, &rows);
     assert_int_equal(weft_to_host(weft_sum(weft_add(ones, ones), WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
     assert_true(sum == 24);
     assert_int_equal(weft_to_host(weft_sum(things.tensor, WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 

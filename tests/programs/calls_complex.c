@@ -7,13 +7,13 @@
 enum { OF_REAL, OF_IMAG, OF_PRODUCT, OF_SIZE, OF_ANGLE, OF_NORM, NUM_OF };
 
 /* whole[0]: which of these. What comes between is released with its scope. */
-CALLS(of_complex, weft_scope_open(); out[0] = weft_scope_keep(whole[0] == 0   ? weft_real(weft_complex(in[0], in[1]))
+CALLS(of_complex, weft_scope_begin(); out[0] = weft_scope_keep(whole[0] == 0   ? weft_real(weft_complex(in[0], in[1]))
                            : whole[0] == 1 ? weft_imag(weft_conj(weft_complex(in[0], in[1])))
                            : whole[0] == 2 ? weft_imag(weft_mul(weft_complex(in[0], in[1]), weft_complex(in[1], in[0])))
                            : whole[0] == 3 ? weft_abs(weft_polar(in[0], in[1]))
                            : whole[0] == 4 ? weft_angle(weft_add(in[0], in[1]))
-                                           : weft_norm(weft_complex(in[0], in[1]), INFINITY, -1, true)); weft_scope_close())
-CALLS(of_pairs, weft_scope_open(); out[0] = weft_scope_keep(weft_view_as_real(weft_square(weft_view_as_complex(in[0])))); weft_scope_close())
+                                           : weft_norm(weft_complex(in[0], in[1]), INFINITY, -1, true)); weft_scope_end())
+CALLS(of_pairs, weft_scope_begin(); out[0] = weft_scope_keep(weft_view_as_real(weft_square(weft_view_as_complex(in[0])))); weft_scope_end())
 
 static bool make_of_complex(maker *m, step *s)
 {
@@ -155,20 +155,20 @@ enum { FFT, IFFT, RFFT, IRFFT, HFFT, IHFFT, NUM_TRANSFORMS };
 
 /* whole: the dimension, which transform, n, the norm. */
 CALLS(transform,
-      weft_scope_open(); out[0] = weft_scope_keep(whole[1] == 0   ? weft_view_as_real(weft_fft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3]))
+      weft_scope_begin(); out[0] = weft_scope_keep(whole[1] == 0   ? weft_view_as_real(weft_fft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3]))
                : whole[1] == 1 ? weft_view_as_real(weft_ifft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3]))
                : whole[1] == 2 ? weft_view_as_real(weft_rfft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3]))
                : whole[1] == 3 ? weft_irfft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3])
                : whole[1] == 4 ? weft_hfft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3])
-                               : weft_view_as_real(weft_ihfft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3]))); weft_scope_close())
+                               : weft_view_as_real(weft_ihfft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3]))); weft_scope_end())
 
 /* There and back, of the last whole[0] dimensions: the result is the input again. */
 CALLS(transforms,
-      weft_scope_open(); out[0] = weft_scope_keep(whole[1] == 0   ? weft_real(weft_ifftn(weft_fftn(in[0], (int)whole[0], NULL, NULL, WEFT_FFT_ORTHO), (int)whole[0], NULL,
+      weft_scope_begin(); out[0] = weft_scope_keep(whole[1] == 0   ? weft_real(weft_ifftn(weft_fftn(in[0], (int)whole[0], NULL, NULL, WEFT_FFT_ORTHO), (int)whole[0], NULL,
                                                       NULL, WEFT_FFT_ORTHO))
                : whole[1] == 1 ? weft_irfftn(weft_rfftn(in[0], (int)whole[0], NULL, NULL, WEFT_FFT_BACKWARD), (int)whole[0],
                                              shape + ndim - whole[0], NULL, WEFT_FFT_BACKWARD)
-                               : weft_real(weft_ifft2(weft_fft2(in[0], NULL, NULL, WEFT_FFT_FORWARD), NULL, NULL, WEFT_FFT_FORWARD))); weft_scope_close())
+                               : weft_real(weft_ifft2(weft_fft2(in[0], NULL, NULL, WEFT_FFT_FORWARD), NULL, NULL, WEFT_FFT_FORWARD))); weft_scope_end())
 
 static bool make_transform(maker *m, step *s)
 {

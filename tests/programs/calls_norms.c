@@ -136,19 +136,19 @@ CALLS(rms_norm_backward_input, out[0] = weft_rms_norm_backward(in[0], in[1], in[
 /* With statistics that were kept. */
 CALLS(layer_norm_kept, {
     weft_tensor *mean, *rstd;
-    weft_scope_open();
+    weft_scope_begin();
     weft_layer_norm_with_statistics(in[1], in[2], NULL, real[0], &mean, &rstd);
     out[0] = weft_layer_norm_backward_with_statistics(in[0], in[1], mean, rstd, in[2], NULL, NULL);
     weft_scope_keep(out[0]);
-    weft_scope_close();
+    weft_scope_end();
 })
 CALLS(rms_norm_kept, {
     weft_tensor *rstd;
-    weft_scope_open();
+    weft_scope_begin();
     weft_rms_norm_with_statistics(in[1], in[2], real[0], &rstd);
     out[0] = weft_rms_norm_backward_with_statistics(in[0], in[1], rstd, in[2], NULL);
     weft_scope_keep(out[0]);
-    weft_scope_close();
+    weft_scope_end();
 })
 
 typedef struct normalisation {

@@ -464,8 +464,8 @@ const operation tensor_calls[] = {
 
 /* ---- references ---------------------------------------------------------------------------------------- */
 
-CALLS(scope_open, weft_scope_open())
-CALLS(scope_close, weft_scope_close())
+CALLS(scope_open, weft_scope_begin())
+CALLS(scope_close, weft_scope_end())
 CALLS(scope_keep, weft_scope_keep(in[0]))
 CALLS(tensor_retain, weft_tensor_retain(in[0]))
 CALLS(tensor_release, weft_tensor_release(in[0]))

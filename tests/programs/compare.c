@@ -258,14 +258,14 @@ void compare_replicas(running *r)
         }
         locals[i] = row;
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, shape, NULL);
     weft_placement rows = weft_shard(0);
     weft_tensor *tensor = weft_from_local(WEFT_I64, 2, shape, locals, mesh, &rows, WEFT_COPY);
     if (weft_to_host(tensor, all, (size_t)(shape[0] * shape[1]) * sizeof(*all)) != WEFT_OK) {
         run_fail(r, "gathering digests: %s", weft_last_error());
     }
-    weft_scope_close();
+    weft_scope_end();
     for (int k = 0; k < r->num_digests; k++) {
         uint64_t bits[MAX_RANKS];
         for (int rank = 0; rank < r->program->ranks; rank++) {
@@ -348,11 +348,11 @@ static void compare_reduced(running *r, int value)
         placements[m] = x->ndim == 0 || random % 2 == 0 ? weft_replicate()
                                                         : weft_shard((int)(random / 2 % (uint64_t)x->ndim));
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *reduced = weft_redistribute(r->tensors[value], r->meshes[mesh_number], placements);
     run_expect_no_error(r, "reducing a value to compare it");
     compare_shards(r, value, reduced, mesh);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 void compare_value(running *r, int value)

@@ -115,7 +115,7 @@ static void switch_passes(const checker *c, weft_graph *graph, const program *p,
 
 static weft_graph *make_graph(graph_of_piece *own, const piece *one, bool frozen)
 {
-    weft_graph *graph = weft_graph_new("piece", run_inside, own, one->num_inputs, 0, one->num_outputs);
+    weft_graph *graph = weft_graph_create("piece", run_inside, own, one->num_inputs, 0, one->num_outputs);
     for (int i = 0; i < one->num_inputs; i++) {
         weft_graph_donate(graph, i, one->given_up[i]);
     }
@@ -377,7 +377,7 @@ static void free_graphs(checker *c)
 {
     for (int i = 0; i < MAX_STEPS; i++) {
         for (int k = 0; k <= MAX_GRAPH_OUTPUTS; k++) {
-            if (c->graphs[i][k].graph != NULL && weft_graph_free(c->graphs[i][k].graph) != WEFT_OK) {
+            if (c->graphs[i][k].graph != NULL && weft_graph_destroy(c->graphs[i][k].graph) != WEFT_OK) {
                 fail(c, "a graph is not freed: %s", weft_last_error());
             }
         }

@@ -436,7 +436,7 @@ void print_program(const program *p, FILE *file)
     a = (aliases){ { 0 }, { false } };
     evaluation_start(&e, p);
     if (p->scoped) {
-        fprintf(file, "    weft_scope_open();\n");
+        fprintf(file, "    weft_scope_begin();\n");
     }
     for (int i = 0; i < p->num_steps; i++) {
         const step *s = &p->steps[i];

@@ -408,7 +408,7 @@ static void release_all(running *r)
         }
     }
     for (; e->depth > 0; e->depth--) {
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -489,7 +489,7 @@ running *run_begin(const program *p, tally *counts)
     }
     run_expect_no_error(r, "the meshes");
     if (p->scoped) {
-        weft_scope_open();
+        weft_scope_begin();
     }
     return r;
 }

@@ -244,7 +244,7 @@ static const char *const not_in_the_table[] = {
     "weft_checkpoint_num_keys", "weft_checkpoint_key", "weft_checkpoint_random_states",
     "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_grad", "weft_zero_grad", "weft_backward",
     "weft_backward", "weft_gradients", "weft_detach", "weft_no_grad_begin", "weft_no_grad_end",
-    "weft_set_grad_placements", "weft_set_grad_hook", "weft_set_regather", "weft_recompute", "weft_graph_new", "weft_graph_call", "weft_graph_free", "weft_graph_get_info", "weft_graph_print",
+    "weft_set_grad_placements", "weft_set_grad_hook", "weft_set_regather", "weft_recompute", "weft_graph_create", "weft_graph_call", "weft_graph_destroy", "weft_graph_get_info", "weft_graph_print",
     "weft_graph_set_passes", "weft_graph_save", "weft_scale_loss", "weft_unscale_gradients", "weft_autocast_begin",
     "weft_graph_freeze", "weft_graph_predict", "weft_graph_donate", "weft_graph_opaque",
     "weft_graph_shard", "weft_graph_get_placements", "weft_graph_get_shard_info",
@@ -265,7 +265,7 @@ static const char *const not_in_the_table[] = {
     "weft_region_end", "weft_region_counts", "weft_print_regions",
     "weft_explain_begin", "weft_explain_end", "weft_explain",
     /* Modules make no tensors but by the functions that they are given. */
-    "weft_module_new", "weft_module_free", "weft_module_add_child", "weft_module_add_parameter", "weft_module_add_buffer",
+    "weft_module_create", "weft_module_destroy", "weft_module_add_child", "weft_module_add_parameter", "weft_module_add_buffer",
     "weft_module_set_tensor", "weft_module_parameter", "weft_module_buffer", "weft_module_use", "weft_module_child",
     "weft_module_parameters", "weft_module_buffers", "weft_module_modules", "weft_module_type", "weft_module_name",
     "weft_module_mesh", "weft_module_print", "weft_module_set_forward", "weft_module_context",

@@ -236,14 +236,14 @@ static void check_elementwise(const weft_operation *of, prng *random)
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = random_shape(random, 3, 9, shape);
     weft_call call = { .function = of->name, .operation = of, .num_inputs = rule.num_inputs };
-    weft_scope_open();
+    weft_scope_begin();
     for (int i = 0; i < rule.num_inputs; i++) {
         weft_placement placements[WEFT_MAX_DIMS];
         random_placements(random, mesh, ndim, false, placements);
         call.inputs[i] = weft_ones(WEFT_F64, ndim, shape, mesh, placements);
     }
     assert_non_null(weft_dispatch(&call));
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
 }
 

@@ -31,11 +31,11 @@ int main(void)
         return 1;
     }
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ 1 }, NULL));
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *ones = weft_ones(WEFT_F32, 2, (int64_t[]){ 64, 64 }, NULL, NULL);
     weft_tensor *product = weft_matmul(ones, ones);
     int failed = product == NULL || weft_wait() != WEFT_OK;
     failed = print_mapped("end") != 0 || failed;
-    weft_scope_close();
+    weft_scope_end();
     return weft_finalize() != WEFT_OK || failed;
 }

@@ -99,9 +99,9 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     weft_counters counters;
     weft_loss_scaler scaler = WEFT_LOSS_SCALER_DEFAULT;
     const weft_placement *placements = weft_tensor_placements(tensor); /* NULL: it is none, or may not be asked for */
-    weft_module *module = weft_module_new("type"), *other_module = weft_module_new("type");
-    weft_module *third_module = weft_module_new("type"), *modules[2];
-    weft_graph *graph = weft_graph_new("graph", no_graph, NULL, 1, 0, 1);
+    weft_module *module = weft_module_create("type"), *other_module = weft_module_create("type");
+    weft_module *third_module = weft_module_create("type"), *modules[2];
+    weft_graph *graph = weft_graph_create("graph", no_graph, NULL, 1, 0, 1);
     weft_graph_info graph_info;
     weft_graph_shard_info graph_shard_info;
     weft_prediction prediction;
@@ -123,7 +123,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_first_rank, ); TRY(weft_local_ranks, );
     TRY(weft_pause, ); TRY(weft_resume, );
     TRY(weft_num_processes, ); TRY(weft_process_index, );
-    TRY(weft_scope_open, ); TRY(weft_scope_close, );
+    TRY(weft_scope_begin, ); TRY(weft_scope_end, );
     TRY(weft_get_counters, &counters, sizeof(counters));
     TRY(weft_print_machine, stderr);
     /* <weft/regions.h> */
@@ -170,7 +170,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_mesh_current, );
     TRY(weft_shard_box, mesh, NULL, 2, shape, 0, place, place);
     /* <weft/module.h> */
-    TRY(weft_module_new, "type");
+    TRY(weft_module_create, "type");
     TRY(weft_module_add_child, module, "child", other_module);
     TRY(weft_module_add_parameter, module, "weight", NULL);
     TRY(weft_module_add_buffer, module, "buffer", tensor);
@@ -196,7 +196,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_distribute_module, module, mesh, NULL, NULL, NULL, NULL);
     TRY(weft_parallelize, third_module, mesh, 1, &plan);
     TRY(weft_module_materialize, module);
-    TRY(weft_module_free, module);
+    TRY(weft_module_destroy, module);
     /* <weft/tensor.h> */
     TRY(weft_tensor_retain, tensor);
     TRY(weft_tensor_release, tensor);
@@ -230,7 +230,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_scale_loss, &scaler, tensor);
     TRY(weft_unscale_gradients, &scaler, 1, list, &truth_value);
     TRY(weft_recompute, no_segment, NULL, 0, 1, list, 1, outputs);
-    TRY(weft_graph_new, "graph", no_graph, NULL, 0, 0, 0);
+    TRY(weft_graph_create, "graph", no_graph, NULL, 0, 0, 0);
     TRY(weft_graph_call, graph, list, NULL, outputs);
     TRY(weft_graph_get_info, graph, &graph_info, sizeof(graph_info));
     TRY(weft_graph_set_passes, graph, WEFT_PASS_ALL);
@@ -245,7 +245,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_graph_shard, graph, NULL);
     TRY(weft_graph_get_placements, graph, tensor, layout.placements);
     TRY(weft_graph_get_shard_info, graph, &graph_shard_info, sizeof(graph_shard_info));
-    TRY(weft_graph_free, graph);
+    TRY(weft_graph_destroy, graph);
     TRY(weft_autocast_begin, WEFT_BF16); TRY(weft_autocast_end, );
     TRY(weft_autocast_dtype, );
     TRY(weft_autocast_print, stdout);

@@ -334,9 +334,9 @@ static void run_family(const family *f, int cases)
     size_t live = weft_runtime.handles.tensors.num_objects;
     int64_t bytes = weft_pool_bytes_in_use(weft_runtime.pool);
     for (int i = 0; i < cases; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         f->run();
-        weft_scope_close();
+        weft_scope_end();
         if (weft_runtime.handles.tensors.num_objects != live ||
             weft_pool_bytes_in_use(weft_runtime.pool) != bytes) {
             fail_msg("%s: %ld tensors and %ld bytes are left", f->name,
@@ -376,11 +376,11 @@ void run_single_calls(uint64_t seed, size_t count, void (*const calls[])(void))
 {
     start_world(NULL, NULL);
     source = prng_start(seed);
-    weft_scope_open();
+    weft_scope_begin();
     for (size_t i = 0; i < count; i++) {
         calls[i]();
     }
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

@@ -361,11 +361,11 @@ static bool gather_reports(shard_report own[], shard_report all[])
     for (int i = 0; i < weft_local_ranks(); i++) {
         locals[i] = &own[i];
     }
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, shape, NULL);
     weft_tensor *reports = weft_from_local(WEFT_I64, 2, shape, locals, mesh, &rows, WEFT_COPY);
     bool gathered = weft_to_host(reports, all, (size_t)weft_world_size() * sizeof(*all)) == WEFT_OK;
-    weft_scope_close();
+    weft_scope_end();
     free(locals);
     return gathered;
 }
@@ -516,7 +516,7 @@ void make_locals(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *m
     for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
         whole[m] = placements[m].kind == WEFT_PARTIAL ? weft_replicate() : placements[m];
     }
-    weft_scope_open();
+    weft_scope_begin();
     const weft_layout *layout = weft_layout_of(weft_fake(dtype, ndim, shape, mesh, whole));
     for (int i = 0; i < weft_local_ranks(); i++) {
         hosted_shard s = { .rank = weft_first_rank() + i };
@@ -533,7 +533,7 @@ void make_locals(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *m
         }
         locals[i] = s.values;
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 void free_locals(void *locals[])

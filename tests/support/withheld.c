@@ -87,10 +87,10 @@ static bool map_shared(weft_mesh *mesh)
     /* All have it open: the sum needs a number of each. */
     double all = 0;
     int64_t size = weft_mesh_size(mesh, 0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *here = weft_ones(WEFT_F64, 1, &size, mesh, &(weft_placement){ .kind = WEFT_SHARD });
     bool met = weft_tensor_item(weft_sum(here, WEFT_ALL_DIMS, false), &all) == WEFT_OK && all == (double)size;
-    weft_scope_close();
+    weft_scope_end();
     if (first_process) {
         remove(name);
     }
@@ -111,14 +111,14 @@ static bool compute(weft_mesh *mesh)
     const weft_placement by_rows[] = { weft_shard(0) };
     const weft_operation *withholds = of_rows("withhold", withhold), *consumes = of_rows("consume", consume);
     last_row = rows - 1;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *source = weft_ones(WEFT_F64, 2, shape, mesh, by_rows);
     weft_tensor *made = weft_apply(withholds, 1, (weft_tensor *const[]){ source }, NULL);
     weft_tensor *everywhere = weft_redistribute(made, NULL, NULL);
     weft_tensor *used = weft_apply(consumes, 1, (weft_tensor *const[]){ everywhere }, NULL);
     double sum = 0;
     bool right = weft_tensor_item(weft_sum(used, WEFT_ALL_DIMS, false), &sum) == WEFT_OK && sum == (double)(rows * COLUMNS);
-    weft_scope_close();
+    weft_scope_end();
     return right;
 }
 

@@ -141,7 +141,7 @@ static void values_of(weft_tensor *tensor, char *bytes, size_t size)
 static bool call_with_failure(const world *w, size_t call, int64_t number, const char *expected, size_t size)
 {
     char found[MAX_BYTES];
-    weft_scope_open();
+    weft_scope_begin();
     int64_t before = failed;
     countdown = number;
     failed_late = false;
@@ -157,7 +157,7 @@ static bool call_with_failure(const world *w, size_t call, int64_t number, const
         values_of(result, found, size);
         assert_memory_equal(found, expected, size);
     }
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
     assert_no_error();
     return had;
@@ -173,13 +173,13 @@ static void test_memory_comes_first(void **state)
         begin_world(&w, caches[c]);
         for (size_t call = 0; call < sizeof(calls) / sizeof(calls[0]); call++) {
             char expected[MAX_BYTES];
-            weft_scope_open();
+            weft_scope_begin();
             weft_tensor *result = calls[call](&w);
             assert_non_null(result);
             size_t size = (size_t)weft_tensor_bytes(result);
             assert_true(size <= sizeof(expected));
             values_of(result, expected, size);
-            weft_scope_close();
+            weft_scope_end();
             int64_t number = 1;
             while (call_with_failure(&w, call, number, expected, size)) {
                 number++;

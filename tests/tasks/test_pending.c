@@ -128,9 +128,9 @@ static void test_pool_counts_handles(void **state)
     assert_int_equal(weft_wait(), WEFT_OK);
     int64_t before = resident_mb(), largest = 0;
     for (int64_t rows = LEAST; rows < MOST; rows++) { /* no two of one size: none is used again */
-        weft_scope_open();
+        weft_scope_begin();
         full(rows, 1, "R");
-        weft_scope_close();
+        weft_scope_end();
         largest = resident_mb() > largest ? resident_mb() : largest;
     }
     check_values(first, MOST, 1);

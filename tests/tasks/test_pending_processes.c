@@ -39,7 +39,7 @@ static bool again(void)
 static weft_tensor *step(weft_tensor *x, int64_t rows)
 {
     weft_tensor *sum, *mean, *zeros, *means, *next;
-    weft_scope_open();
+    weft_scope_begin();
     MAKE(sum, weft_sum(x, WEFT_ALL_DIMS, false));
     MAKE(mean, weft_scale(sum, 1.0 / (double)rows));
     MAKE(zeros, weft_scale(x, 0));
@@ -48,7 +48,7 @@ static weft_tensor *step(weft_tensor *x, int64_t rows)
     if (next != NULL) {
         weft_scope_keep(next);
     }
-    weft_scope_close();
+    weft_scope_end();
     return next;
 }
 

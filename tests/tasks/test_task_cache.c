@@ -41,14 +41,14 @@ static void attend(weft_mesh *mesh, int64_t rows)
 {
     const weft_placement sharded[] = { weft_shard(1) };
     const int64_t shape[] = { 2, rows, 4 };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *q = weft_randn(WEFT_F32, 3, shape, mesh, sharded);
     weft_tensor *k = weft_randn(WEFT_F32, 3, shape, mesh, sharded);
     weft_tensor *v = weft_randn(WEFT_F32, 3, shape, mesh, sharded);
     weft_tensor *output = weft_attention(q, k, v, NULL), *gradient_k, *gradient_v;
     assert_non_null(output);
     assert_non_null(weft_attention_backward(output, q, k, v, output, NULL, &gradient_k, &gradient_v));
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
 }
 
@@ -139,7 +139,7 @@ static void train(weft_mesh *mesh, int64_t batch)
     const weft_placement rows[] = { weft_shard(0), weft_replicate() };
     const weft_placement columns_on_tp[] = { weft_replicate(), weft_shard(1) };
     const weft_placement rows_on_tp[] = { weft_replicate(), weft_shard(0) };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *context = weft_zeros(WEFT_I64, 2, (int64_t[]){ batch, CONTEXT }, mesh, rows);
     weft_tensor *next = weft_zeros(WEFT_I64, 1, (int64_t[]){ batch }, mesh, rows);
     weft_tensor *table = weft_randn(WEFT_F32, 2, (int64_t[]){ VOCABULARY, EMBED }, mesh, everywhere);
@@ -159,7 +159,7 @@ static void train(weft_mesh *mesh, int64_t batch)
     weft_add_inplace(w1, weft_matmul_ex(x, true, g, false), -0.1);
     g = weft_reshape(weft_matmul_ex(g, false, w1, true), 3, (int64_t[]){ -1, CONTEXT, EMBED });
     weft_add_inplace(table, weft_embedding_backward(g, context, VOCABULARY), -0.1);
-    weft_scope_close();
+    weft_scope_end();
     weft_wait();
     assert_no_error();
 }
@@ -197,7 +197,7 @@ static void test_bytes_of_single_rows(void **state)
     const int64_t square[] = { 64, 64 }, other[] = { 65, 64 }, row[] = { 64 };
     checks_limits = true;
     for (int i = 0; i < 2; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = weft_randn(WEFT_F32, 2, square, mesh, everywhere);
         weft_tensor *b = weft_randn(WEFT_F32, 2, square, mesh, everywhere);
         weft_tensor *c = weft_randn(WEFT_F32, 2, other, mesh, everywhere);
@@ -218,7 +218,7 @@ static void test_bytes_of_single_rows(void **state)
         weft_attention(weft_reshape(a, 3, (int64_t[]){ 64, 8, 8 }),
                        weft_reshape(b, 3, (int64_t[]){ 64, 8, 8 }),
                        weft_reshape(b, 3, (int64_t[]){ 64, 8, 8 }), NULL);
-        weft_scope_close();
+        weft_scope_end();
         weft_wait();
     }
     print_message(
@@ -262,12 +262,12 @@ static void call_with(weft_mesh *mesh, int64_t rows, int times, uint64_t *dispat
     const weft_placement sharded[] = { weft_shard(0) }, everywhere[] = { weft_replicate() };
     weft_counters before, after;
     weft_get_counters(&before, sizeof(before));
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_empty(WEFT_F32, 2, (int64_t[]){ rows, 1 }, mesh, sharded);
     for (int i = 0; i < times; i++) {
         weft_redistribute(weft_neg(x), mesh, everywhere);
     }
-    weft_scope_close();
+    weft_scope_end();
     weft_get_counters(&after, sizeof(after));
     *dispatch_misses = after.dispatch_misses - before.dispatch_misses;
     *plan_misses = after.plan_misses - before.plan_misses;
@@ -375,7 +375,7 @@ static uint64_t bits_of_calls(const char *mode, int64_t cache_bytes)
     const int64_t square[] = { 16, 16 }, sequence[] = { 2, 14, 4 };
     uint64_t hash = 0;
     for (int i = 0; i < 3; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = weft_randn(WEFT_F32, 2, square, mesh, rows),
                     *b = weft_randn(WEFT_F32, 2, square, mesh, columns);
         weft_tensor *gain = weft_randn(WEFT_F32, 1, square, mesh, NULL);
@@ -391,7 +391,7 @@ static uint64_t bits_of_calls(const char *mode, int64_t cache_bytes)
         hash = add_values(add_values(hash, dk), dv);
         weft_add_inplace(a, b, -0.5);
         hash = add_values(hash, a);
-        weft_scope_close();
+        weft_scope_end();
     }
     size_t bytes = weft_runtime.call_cache.bytes;
     assert_true(bytes <= weft_runtime.call_cache.budget);

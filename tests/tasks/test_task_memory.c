@@ -81,9 +81,9 @@ static void make_calls(const call *c, int count, bool together)
         starpu_pause();
     }
     for (int i = 0; i < count; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         c->make();
-        weft_scope_close();
+        weft_scope_end();
     }
     if (together) {
         starpu_resume();
@@ -118,7 +118,7 @@ static void count_allocations(int ranks)
     int64_t size = ranks;
     assert_int_equal(weft_mesh_push(weft_mesh_create(1, &size, NULL)), WEFT_OK);
     weft_placement rows = weft_shard(0), columns = weft_shard(1), whole = weft_replicate();
-    weft_scope_open();
+    weft_scope_begin();
     x = weft_ones(WEFT_F32, 2, (int64_t[]){ 4 * ranks, 8 }, NULL, &rows);
     y = weft_ones(WEFT_F32, 2, (int64_t[]){ 4 * ranks, 8 }, NULL, &rows);
     weights = weft_ones(WEFT_F32, 2, (int64_t[]){ 8, 8 }, NULL, &whole);
@@ -138,7 +138,7 @@ static void count_allocations(int ranks)
         }
     }
     count_recorded(ranks);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -220,13 +220,13 @@ static void test_tasks_of_all_sizes(void **state)
     int64_t size = 1;
     assert_int_equal(weft_mesh_push(weft_mesh_create(1, &size, NULL)), WEFT_OK);
     weft_placement whole = weft_replicate();
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_ones(WEFT_F64, 2, (int64_t[]){ ROWS, 3 }, NULL, &whole), *last = NULL;
     for (int i = 0; i < TASKS; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         last = weft_softmax(weft_scale(a, (double)i), 0); /* all panels in one task */
         if (i + 1 < TASKS) {
-            weft_scope_close();
+            weft_scope_end();
         }
     }
     double values[ROWS * 3];
@@ -234,8 +234,8 @@ static void test_tasks_of_all_sizes(void **state)
     for (int i = 0; i < ROWS * 3; i++) {
         assert_true(values[i] == 1.0 / ROWS);
     }
-    weft_scope_close();
-    weft_scope_close();
+    weft_scope_end();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

@@ -58,7 +58,7 @@ static int64_t peak_of(int number, prng *random, int64_t *shards)
     weft_placement placements[WEFT_MAX_DIMS];
     int64_t rows = 1 + (int64_t)prng_below(random, 40), columns = 1 + (int64_t)prng_below(random, 9), used, own;
     random_placements(random, mesh, number >= 9 && number <= 11 ? 1 : 2, false, placements);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *like = number == NUM_FACTORIES - 1 ? make(0, rows, columns, mesh, placements, NULL) : NULL;
     assert_int_equal(weft_wait(), WEFT_OK);
     int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
@@ -68,7 +68,7 @@ static int64_t peak_of(int number, prng *random, int64_t *shards)
     assert_int_equal(weft_wait(), WEFT_OK);
     weft_pool_peak(weft_runtime.pool, &used, &own);
     *shards = bytes_here(made);
-    weft_scope_close();
+    weft_scope_end();
     return used - before;
 }
 
@@ -89,13 +89,13 @@ void test_factories_make_shards_alone(void **state)
     int64_t used, own, ranks = weft_world_size();
     const weft_placement rows[] = { weft_shard(0) };
     weft_mesh *all = weft_mesh_create(1, &ranks, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     weft_pool_peak(weft_runtime.pool, &used, &own);
     int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
     weft_tensor *cut = weft_redistribute(weft_ones(WEFT_F32, 1, (const int64_t[]){ 600 }, all, NULL), NULL, rows);
     assert_int_equal(weft_wait(), WEFT_OK);
     weft_pool_peak(weft_runtime.pool, &used, &own);
     assert_true(used - before > bytes_here(cut));
-    weft_scope_close();
+    weft_scope_end();
     stop();
 }

@@ -102,7 +102,7 @@ static void operations_keep_the_cut(void **state)
         enter_row(rows[i].place, __func__);
         weft_placement placement;
         assert_int_equal(weft_placements_parse(rows[i].given, 1, &placement), WEFT_OK);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = weft_full(WEFT_F32, 2, 2, (int64_t[]){ ROWS, COLUMNS }, mesh, &placement),
                     *b = weft_full(WEFT_F32, 3, 2, (int64_t[]){ ROWS, COLUMNS }, mesh, &placement);
         weft_counters before, after;
@@ -113,7 +113,7 @@ static void operations_keep_the_cut(void **state)
         weft_get_counters(&after, sizeof(after));
         assert_layout(result, rows[i].expected, rows[i].given);
         assert_int_equal(after.bytes_moved, before.bytes_moved);
-        weft_scope_close();
+        weft_scope_end();
     }
     leave_rows();
     assert_int_equal(weft_finalize(), WEFT_OK);
@@ -138,11 +138,11 @@ static void own_arrays_in_place(void **state)
             }
             locals[i] = memory[i];
         }
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *a = weft_from_local(WEFT_F64, 2, (int64_t[]){ ROWS, 2 }, locals, mesh, &cuts[k], 0);
         assert_non_null(weft_add_inplace(a, weft_scale(a, 1), 1));
         assert_no_error();
-        weft_scope_close();
+        weft_scope_end();
         weft_wait();
         for (int i = 0; i < weft_local_ranks(); i++) {
             int rank = weft_first_rank() + i;

@@ -92,14 +92,14 @@ static void test_released_twice(void **state)
     weft_tensor_release(first);
     assert_error(WEFT_ERR_INVALID, "not a live tensor");
     assert_values(second, 2);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *inside = weft_scale(second, 2);
-    weft_scope_close();
-    weft_scope_open();
+    weft_scope_end();
+    weft_scope_begin();
     weft_tensor *later = weft_scale(second, 3);
     assert_refused(inside, second);
     assert_values(later, 6);
-    weft_scope_close();
+    weft_scope_end();
     stop();
 }
 

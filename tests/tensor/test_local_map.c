@@ -84,12 +84,12 @@ static void a13_shards_as_tasks(void **state)
     (void)state;
     const weft_placement *const layouts[] = { NULL, rows, blocks };
     for (int i = 0; i < 3; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = numbered(layouts[i]), *y = NULL;
         weft_local_output like_x = output_of(WEFT_F64, 2, shape, layouts[i]);
         assert_int_equal(weft_local_map(double_and_add_row, 1, &x, 1, &like_x, NULL, &y), WEFT_OK);
         expect_values(y, ROWS * COLUMNS, doubled);
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -98,7 +98,7 @@ static void a13_views(void **state)
 {
     (void)state;
     const int64_t fewer[] = { ROWS, COLUMNS / 2 };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbered(NULL), *y = NULL;
     weft_tensor *part = weft_reshape(weft_slice(x, 0, 3, 9, 1), 2, (const int64_t[]){ 12, COLUMNS / 2 });
     weft_tensor *view = weft_slice(part, 0, 1, 12, 1);
@@ -110,7 +110,7 @@ static void a13_views(void **state)
     for (int i = 0; i < ROWS * COLUMNS / 2; i++) {
         assert_true(values[i] == 2 * expected[i] + i / (COLUMNS / 2));
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- several inputs and outputs ------------------------------------------------------------------------ */
@@ -134,7 +134,7 @@ static void three_results(const weft_local_call *call)
 static void a13_several_inputs_and_outputs(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbered(rows), *bound = weft_full(WEFT_F64, 450, 0, NULL, mesh, NULL), *results[3];
     weft_tensor *const inputs[] = { x, x, bound };
     const weft_local_output outputs[] = { output_of(WEFT_F64, 0, NULL, sums),
@@ -154,7 +154,7 @@ static void a13_several_inputs_and_outputs(void **state)
     }
     assert_true(sum == expected && count == ROWS);
     assert_shards(results[2], NULL, NULL, "truth values");
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void write_rank(const weft_local_call *call)
@@ -198,7 +198,7 @@ static void a13_in_placements(void **state)
     int64_t four = 4;
     weft_mesh *line = weft_mesh_create(1, &four, NULL);
     const weft_placement columns[] = { weft_shard(1) };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *elsewhere = weft_redistribute(numbered(NULL), line, columns), *bound, *results[3];
     bound = weft_full(WEFT_F64, 450, 0, NULL, mesh, NULL);
     weft_tensor *const inputs[] = { elsewhere, numbered(blocks), bound };
@@ -216,7 +216,7 @@ static void a13_in_placements(void **state)
     /* Without an entry an input of another mesh is refused. */
     assert_int_equal(weft_local_map(three_results, 3, inputs, 3, outputs, NULL, results), WEFT_ERR_MESH);
     assert_error(WEFT_ERR_MESH, "inputs[1] is on mesh 2x2 and the region on mesh 4: give its in_placements");
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* Ranks outside make the same calls, and get empty outputs of the right type. */
@@ -228,7 +228,7 @@ static void a13_ranks_outside(void **state)
     weft_mesh *few = weft_mesh_of_ranks(1, &one, last, NULL);
     weft_local_output output = output_of(WEFT_F64, 2, shape, NULL);
     weft_local_map_options options = { .mesh = few };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *result;
     assert_int_equal(weft_local_map(write_rank, 0, NULL, 1, &output, &options, &result), WEFT_OK);
     for (int i = 0; i < weft_local_ranks(); i++) {
@@ -239,7 +239,7 @@ static void a13_ranks_outside(void **state)
     double values[ROWS * COLUMNS];
     assert_int_equal(weft_to_host(result, values, sizeof(values)), WEFT_OK);
     assert_true(values[0] == RANKS - 1 && values[ROWS * COLUMNS - 1] == RANKS - 1);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- nothing waits ------------------------------------------------------------------------------------- */
@@ -258,7 +258,7 @@ static void a13_returns_while_inputs_are_pending(void **state)
 {
     (void)state;
     atomic_store(&calls, 0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbered(blocks), *y = NULL;
     weft_local_output like_x = output_of(WEFT_F64, 2, shape, blocks);
     for (int i = 0; i < weft_local_ranks(); i++) {
@@ -281,7 +281,7 @@ static void a13_returns_while_inputs_are_pending(void **state)
     }
     assert_true(total == expected);
     expect_values(y, ROWS * COLUMNS, doubled);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void add_one(const weft_local_call *call)
@@ -378,7 +378,7 @@ static void a13_function_fails(void **state)
 static void a13_refuses(void **state)
 {
     (void)state;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbered(rows), *y;
     weft_tensor *const nothing[] = { NULL };
     const int64_t negative[] = { -1, 2 };
@@ -442,7 +442,7 @@ static void a13_refuses(void **state)
     weft_get_counters(&after, sizeof(after));
     assert_int_equal(after.tasks, before.tasks);
     assert_int_equal(after.buffers_created, before.buffers_created);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- any layout ---------------------------------------------------------------------------------------- */
@@ -469,7 +469,7 @@ static void a13_random_layouts(void **state)
         random_placements(&source, mesh_a, ndim, false, of_a);
         random_placements(&source, mesh_b, ndim, false, of_b);
         random_placements(&source, region, ndim, false, wanted);
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *const inputs[] = { weft_rand(WEFT_F64, ndim, sizes, mesh_a, of_a),
                                         weft_rand(WEFT_F64, ndim, sizes, mesh_b, of_b) };
         const weft_placement *const in_placements[] = { wanted, wanted };
@@ -482,7 +482,7 @@ static void a13_random_layouts(void **state)
                                                       weft_redistribute(inputs[1], region, NULL)),
                                              region, wanted),
                            describe(region, wanted, ndim, sizes));
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_no_error();
 }

@@ -154,7 +154,7 @@ static void a13_without_data(void **state)
     const weft_local_map_options options = { .in_placements = wanted };
     weft_local_output output = { .dtype = WEFT_I64, .ndim = 2, .shape = shape, .placements = rows };
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ RANKS }, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *const inputs[] = { weft_ones(WEFT_F64, 2, shape, mesh, NULL),
                                     weft_fake(WEFT_F64, 2, shape, mesh, NULL) };
     weft_tensor *result = NULL;
@@ -166,7 +166,7 @@ static void a13_without_data(void **state)
     assert_int_equal(weft_tensor_dtype(result), WEFT_I64);
     assert_int_equal(weft_tensor_placements(result)[0].kind, WEFT_SHARD);
     assert_int_equal(after.buffers_created, before.buffers_created);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

@@ -71,12 +71,12 @@ static void round_trip(int ndim, const int64_t shape[], weft_mesh *on, const wef
     weft_tensor_shard shards[RANKS];
     weft_tensor_layout layout;
     weft_counters before, after;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensor = numbered(ndim, shape, on, placements);
     assert_int_equal(weft_wait(), WEFT_OK);
     weft_get_counters(&before, sizeof(before));
     assert_int_equal(weft_tensor_flatten(tensor, shards, &layout, sizeof(layout)), WEFT_OK);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(layout.dtype, WEFT_F64);
     assert_int_equal(layout.ndim, ndim);
     assert_ptr_equal(layout.mesh, on);
@@ -218,7 +218,7 @@ static void test_borrowed(void **state)
     weft_tensor_shard shards[RANKS];
     weft_tensor_layout layout;
     weft_counters before, after;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_from_local(WEFT_F64, 1, (const int64_t[]){ 4 * RANKS }, locals, mesh, &s0, 0);
     assert_int_equal(weft_tensor_flatten(a, shards, &layout, sizeof(layout)), WEFT_OK);
     weft_get_counters(&before, sizeof(before));
@@ -229,7 +229,7 @@ static void test_borrowed(void **state)
     expect(b, 1);
     expect(a, 2);
     let_go(shards);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
 }
 

@@ -157,11 +157,11 @@ static void one_case(prng *random)
     weft_mesh *mesh;
     weft_placement placements[3];
     random_target(random, &s, &mesh, placements);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *result = weft_redistribute(make_source(&s), mesh, placements);
     assert_no_error();
     check_shards(&s, result, mesh, placements);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* Small messages, and little room for addends; 0: the machine's figures. */
@@ -390,7 +390,7 @@ static void test_plans_are_bounded(void **state)
     weft_counters counters;
     for (int turn = 0; turn < 2; turn++) {
         for (int64_t size = 1; size <= MAX_SHAPES; size++) {
-            weft_scope_open();
+            weft_scope_begin();
             int64_t shape[] = { size, MAX_RANKS };
             weft_tensor *sum = weft_full(WEFT_F64, (double)size, 2, shape, mesh, &rows);
             for (int i = 0; i < 4; i++) { /* in flight while their plans go */
@@ -402,14 +402,14 @@ static void test_plans_are_bounded(void **state)
             for (int64_t i = 0; i < size * MAX_RANKS; i++) {
                 assert_true(values[i] == (double)size);
             }
-            weft_scope_close();
+            weft_scope_end();
         }
         weft_get_counters(&counters, sizeof(counters));
         misses[turn] = counters.plan_misses;
     }
     assert_true(misses[1] > misses[0]); /* they had been dropped */
     weft_runtime.call_cache.budget = (size_t)1 << 30;
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *again = weft_full(WEFT_F64, 1, 1, (int64_t[]){ 5 }, mesh, &rows);
     weft_redistribute(again, mesh, NULL);
     weft_get_counters(&counters, sizeof(counters));
@@ -417,7 +417,7 @@ static void test_plans_are_bounded(void **state)
     weft_redistribute(again, mesh, NULL);
     weft_get_counters(&counters, sizeof(counters));
     assert_int_equal(counters.plan_misses, misses[0]);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

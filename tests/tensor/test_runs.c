@@ -169,7 +169,7 @@ static void assert_shards_right(weft_tensor *tensor, weft_mesh *mesh, const weft
 static void one_case(prng *random)
 {
     weft_placement from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS], sums[WEFT_MAX_DIMS];
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = any_mesh(random), *other = prng_below(random, 2) == 0 ? mesh : any_mesh(random);
     const int64_t shape[] = { prng_below(random, MOST), prng_below(random, 3) == 0 ? 1 : prng_below(random, MOST) };
     any_placements(random, mesh, shape, true, from);
@@ -196,7 +196,7 @@ static void one_case(prng *random)
         assert_true(fabs(whole[i] - (double)(1000 * (i / shape[1]) + i % shape[1])) < 1e-6);
     }
     free(whole);
-    weft_scope_close();
+    weft_scope_end();
     assert_no_error();
 }
 
@@ -228,7 +228,7 @@ static void elementwise_operations_keep_the_cut(void **state)
     WORLD(4);
     for (size_t c = 0; c < sizeof(cuts) / sizeof(cuts[0]); c++) {
         int ndim = strchr(cuts[c], ',') == NULL ? 1 : 2;
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = weft_mesh_create(ndim, ndim == 1 ? (int64_t[]){ 4 } : (int64_t[]){ 2, 2 }, NULL);
         weft_placement placements[2], sums[2];
         assert_int_equal(weft_placements_parse(cuts[c], ndim, placements), WEFT_OK);
@@ -248,7 +248,7 @@ static void elementwise_operations_keep_the_cut(void **state)
         }
         assert_int_equal(weft_tensor_item(weft_sum(weft_reshape(a, 1, (int64_t[]){ shape[0] * shape[1] }), 0, false), &total), WEFT_OK);
         assert_true(total == expected);
-        weft_scope_close();
+        weft_scope_end();
     }
     world_stop(NULL);
 }
@@ -321,7 +321,7 @@ static void operations_on_rows_keep_the_cut(void **state)
     double expected[sizeof(calls) / sizeof(calls[0])][120];
     WORLD(4);
     for (size_t c = 0; c < (sizeof(cuts) / sizeof(cuts[0])); c++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
         weft_placement rows;
         assert_int_equal(weft_placements_parse(cuts[c], 1, &rows), WEFT_OK);
@@ -362,7 +362,7 @@ static void operations_on_rows_keep_the_cut(void **state)
                          (int)(after.bytes_moved - before.bytes_moved), text);
             }
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     world_stop(NULL);
 }
@@ -375,7 +375,7 @@ static void gradients_keep_the_cut(void **state)
     double expected[30], found[30];
     WORLD(3);
     for (size_t c = 0; c < (sizeof(cuts) / sizeof(cuts[0])); c++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 3 }, NULL);
         weft_placement rows;
         assert_int_equal(weft_placements_parse(cuts[c], 1, &rows), WEFT_OK);
@@ -398,7 +398,7 @@ static void gradients_keep_the_cut(void **state)
                 assert_true(fabs(found[i] - expected[i]) < 1e-12);
             }
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     world_stop(NULL);
 }
@@ -410,7 +410,7 @@ static void values_by_index_are_the_same(void **state)
     const int64_t shape[] = { 11 };
     double plain[11], cyclic[11];
     WORLD(4);
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
     const weft_placement blocks = { .kind = WEFT_SHARD, .cut = WEFT_CUT_CYCLIC, .block = 2 };
     for (int drawn = 0; drawn < 3; drawn++) {
@@ -446,7 +446,7 @@ static void values_by_index_are_the_same(void **state)
     weft_clear_error();
     assert_int_equal(weft_local_runs(t, 0, 1, 0, NULL), -1);
     weft_clear_error();
-    weft_scope_close();
+    weft_scope_end();
     world_stop(NULL);
 }
 
@@ -457,7 +457,7 @@ static void gradients_of_slices_are_right(void **state)
     const int64_t shape[] = { 10, 3 };
     double found[30];
     WORLD(4);
-    weft_scope_open();
+    weft_scope_begin();
     weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, 2 }, NULL);
     weft_placement placements[2];
     assert_int_equal(weft_placements_parse("S0*1,S0z", 2, placements), WEFT_OK);
@@ -469,7 +469,7 @@ static void gradients_of_slices_are_right(void **state)
     for (int i = 0; i < 30; i++) {
         assert_true(found[i] == (i / 3 == 1 || i / 3 == 2 ? 4 : 2));
     }
-    weft_scope_close();
+    weft_scope_end();
     world_stop(NULL);
 }
 

@@ -254,7 +254,7 @@ static void test_views(void **state)
     int64_t shape[] = { 8, 3 };
     weft_placement split = weft_shard(0);
     for (int write_view = 0; write_view < 2; write_view++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *whole = weft_full(WEFT_F64, 1, 2, shape, line(4), NULL);
         weft_counters before, after;
         weft_get_counters(&before, sizeof(before));
@@ -271,7 +271,7 @@ static void test_views(void **state)
         weft_add_inplace(write_view ? again : whole, write_view ? again : whole, 1);
         assert_all(again, 24, write_view ? 2 : 2);
         assert_all(whole, 24, write_view ? 1 : 4);
-        weft_scope_close();
+        weft_scope_end();
     }
     stop();
 }
@@ -301,9 +301,9 @@ static void test_scopes(void **state)
     start(2);
     int64_t shape[] = { 4 };
     weft_mesh_push(line(2));
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *outer = weft_ones(WEFT_F64, 1, shape, NULL, NULL);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *inner = weft_ones(WEFT_F64, 1, shape, NULL, NULL);
     weft_tensor *kept = weft_ones(WEFT_F64, 1, shape, NULL, NULL);
     weft_tensor *retained = weft_ones(WEFT_F64, 1, shape, NULL, NULL);
@@ -313,12 +313,12 @@ static void test_scopes(void **state)
     assert_error(WEFT_ERR_STATE, "innermost");
     weft_tensor_release(inner);
     assert_error(WEFT_ERR_STATE, "scope");
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_tensor_ndim(inner), 0);
     assert_error(WEFT_ERR_INVALID, "weft_tensor_ndim");
     assert_int_equal(weft_tensor_ndim(kept), 1);
     weft_scope_keep(kept); /* from the outermost scope: to the caller */
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_tensor_ndim(outer), 0);
     weft_clear_error();
     double expected[] = { 1, 1, 1, 1 };
@@ -342,10 +342,10 @@ static void test_release_while_pending(void **state)
     weft_mesh *mesh = line(4);
     weft_tensor *total = weft_zeros(WEFT_F64, 2, shape, mesh, &rows);
     for (int i = 1; i <= 100; i++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *part = weft_full(WEFT_F64, i, 2, shape, mesh, &columns);
         weft_add_inplace(total, weft_scale(part, 2), 1);
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_all(total, 64 * 64, 2 * 5050);
     weft_counters counters;
@@ -363,10 +363,10 @@ static void test_small_pool(void **state)
     weft_placement rows = weft_shard(0);
     weft_mesh *mesh = line(4);
     for (int64_t n = 1; n < 120; n++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *tensor = weft_full(WEFT_F64, (double)n, 1, &n, mesh, &rows);
         assert_all(weft_redistribute(tensor, mesh, NULL), n, (double)n);
-        weft_scope_close();
+        weft_scope_end();
     }
     stop();
 }
@@ -384,7 +384,7 @@ static void test_scopes_without_memory(void **state)
         return;
     }
     int64_t shape[] = { 2 };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_ones(WEFT_F64, 1, shape, line(1), NULL);
     assert_int_equal(weft_wait(), WEFT_OK);
     struct rlimit before, tight;
@@ -398,24 +398,24 @@ static void test_scopes_without_memory(void **state)
     assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
     int64_t opened = 0;
     while (weft_last_status() == WEFT_OK && opened < INT64_C(1) << 24) {
-        weft_scope_open();
+        weft_scope_begin();
         opened++;
     }
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-    assert_error(WEFT_ERR_NOMEM, "weft_scope_open");
-    weft_scope_open(); /* there is memory again, but it lies in the one that there was none for */
+    assert_error(WEFT_ERR_NOMEM, "weft_scope_begin");
+    weft_scope_begin(); /* there is memory again, but it lies in the one that there was none for */
     weft_clear_error();
     weft_tensor *inside = weft_scale(a, 2);
     assert_ptr_equal(weft_scope_keep(inside), inside);
     for (int64_t i = 0; i < opened + 1; i++) {
-        weft_scope_close();
+        weft_scope_end();
     }
     const double ones[] = { 1, 1 };
     assert_host_equal(a, sizeof(ones), ones, "of the scope around");
     assert_int_equal(weft_tensor_ndim(inside), 0); /* gone with the innermost that was opened */
     assert_error(WEFT_ERR_INVALID, "not a live tensor");
-    weft_scope_close();
-    weft_scope_close();
+    weft_scope_end();
+    weft_scope_end();
     assert_error(WEFT_ERR_STATE, "no scope is open");
     stop();
 }
@@ -446,7 +446,7 @@ static void test_full_on_one_process(void **state)
     prng random = prng_start(70);
     for (int round = 0; round < ROUNDS; round++) {
         double expected[MOST], found[MOST];
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *tensor = any_tensor(&random);
         size_t bytes = weft_tensor_bytes(tensor);
         int process = (int)prng_below(&random, (uint64_t)weft_num_processes());
@@ -458,7 +458,7 @@ static void test_full_on_one_process(void **state)
         if (receives) {
             assert_memory_equal(found, expected, bytes);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     stop();
 }

@@ -36,7 +36,7 @@ static void check_constant(prng *random, weft_dtype dtype, double value, int whi
     weft_placement placements[3];
     random_placements(random, mesh, ndim, false, placements);
     random_cut_sizes(random, mesh, ndim, shape, placements);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensor = which == 0   ? weft_zeros(dtype, ndim, shape, mesh, placements)
                           : which == 1 ? weft_ones(dtype, ndim, shape, mesh, placements)
                                        : weft_full(dtype, value, ndim, shape, mesh, placements);
@@ -48,7 +48,7 @@ static void check_constant(prng *random, weft_dtype dtype, double value, int whi
     }
     assert_host_equal(tensor, count * size, expected, describe(mesh, placements, ndim, shape));
     free(expected);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 static void test_constants(void **state)
@@ -89,7 +89,7 @@ static void test_random_is_the_same_everywhere(void **state)
             int64_t shape[3];
             int ndim = random_shape(&shapes, 3, 11, shape);
             size_t bytes = (size_t)shape_count(ndim, shape) * weft_dtype_size(dtype);
-            weft_scope_open();
+            weft_scope_begin();
             for (int k = 0; k < 2; k++) {
                 weft_mesh *mesh = random_mesh(&layouts, weft_world_size());
                 weft_placement placements[3];
@@ -103,7 +103,7 @@ static void test_random_is_the_same_everywhere(void **state)
                     assert_host_equal(tensor, bytes, expected[i][k], describe(mesh, placements, ndim, shape));
                 }
             }
-            weft_scope_close();
+            weft_scope_end();
         }
         stop();
     }
@@ -173,7 +173,7 @@ static void test_distribute(void **state)
                     root = root || first;
                 }
             }
-            weft_scope_open();
+            weft_scope_begin();
             int32_t *given = malloc(count * sizeof(*given) + 1);
             memcpy(given, values, count * sizeof(*given));
             weft_tensor *tensor =
@@ -183,7 +183,7 @@ static void test_distribute(void **state)
                               describe(mesh, placements, ndim, shape));
             free(given);
             free(values);
-            weft_scope_close();
+            weft_scope_end();
         }
         stop();
         unsetenv("WEFT_PANEL_ROWS");
@@ -213,7 +213,7 @@ static void test_from_local_uses_the_memory(void **state)
     fill_locals(memory, locals, 1000);
     int64_t local_shape[] = { ROWS, COLUMNS };
     weft_placement split = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensor = weft_from_local_even(WEFT_F64, 2, local_shape, locals, line(4), &split, 0);
     assert_no_error();
     assert_int_equal(weft_tensor_size(tensor, 0), 4 * ROWS);
@@ -237,7 +237,7 @@ static void test_from_local_uses_the_memory(void **state)
     for (int k = 0; k < 4 * ROWS * COLUMNS; k++) {
         assert_true(whole[k] == 1000.0 * (k / (ROWS * COLUMNS)) + k % (ROWS * COLUMNS));
     }
-    weft_scope_close();
+    weft_scope_end();
     stop();
 }
 
@@ -249,7 +249,7 @@ static void test_from_local_copies(void **state)
     void *locals[4];
     fill_locals(memory, locals, 10);
     weft_placement split = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *tensor =
         weft_from_local_even(WEFT_F64, 2, (int64_t[]){ ROWS, COLUMNS }, locals, line(4), &split, WEFT_COPY);
     memset(memory, 0xff, sizeof(memory));
@@ -260,7 +260,7 @@ static void test_from_local_copies(void **state)
             assert_true(whole[i][k] == 10.0 * i + k);
         }
     }
-    weft_scope_close();
+    weft_scope_end();
     stop();
 }
 
@@ -275,7 +275,7 @@ static void test_check_ranks_broadcasts(void **state)
         fill_locals(memory, locals, 100);
         int64_t mesh_shape[] = { 2, 2 };
         weft_placement placements[] = { weft_replicate(), weft_shard(1) };
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *tensor = weft_from_local(WEFT_F64, 2, (int64_t[]){ ROWS, 2 * COLUMNS }, locals,
                                               weft_mesh_create(2, mesh_shape, NULL), placements, flags);
         assert_no_error();
@@ -289,7 +289,7 @@ static void test_check_ranks_broadcasts(void **state)
                 assert_memory_equal(memory[i], values, sizeof(values));
             }
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     stop();
 }
@@ -369,7 +369,7 @@ static void test_ranks_outside(void **state)
     weft_mesh *few = weft_mesh_of_ranks(1, (int64_t[]){ 2 }, (int[]){ 10, 3 }, NULL);
     int64_t shape[] = { 5, 4 };
     weft_placement rows = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_ones(WEFT_F64, 2, shape, few, &rows);
     weft_tensor *b = weft_scale(weft_add(a, a), 3);
     for (int i = 0; i < weft_local_ranks(); i++) {
@@ -387,7 +387,7 @@ static void test_ranks_outside(void **state)
     assert_int_equal(weft_to_host(weft_sum(b, WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
     assert_true(sum == 120);
     assert_all(weft_redistribute(b, line(12), &rows), 20, 6);
-    weft_scope_close();
+    weft_scope_end();
     stop();
 }
 
@@ -428,7 +428,7 @@ static void test_fake_world(void **state)
     int64_t mesh_shape[] = { 256, 256 }, shape[] = { 1 << 20, 1 << 14 };
     weft_mesh *mesh = weft_mesh_create(2, mesh_shape, NULL);
     weft_placement split[] = { weft_shard(0), weft_shard(1) }, rows[] = { weft_shard(0), weft_replicate() };
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *a = weft_randn(WEFT_F32, 2, shape, mesh, split);
     weft_tensor *b = weft_redistribute(weft_add(a, a), mesh, rows);
     assert_int_equal(weft_tensor_placements(b)[1].kind, WEFT_REPLICATE);
@@ -441,7 +441,7 @@ static void test_fake_world(void **state)
     assert_int_equal(counters.tasks + counters.transfers, 0);
     assert_int_equal(weft_to_host(b, &offset, sizeof(offset)), WEFT_ERR_UNSUPPORTED);
     assert_error(WEFT_ERR_UNSUPPORTED, "weft_to_host");
-    weft_scope_close();
+    weft_scope_end();
     stop();
 }
 
@@ -452,7 +452,7 @@ static void test_many_lives(void **state)
         start(1 + i % 5);
         weft_tensor *left = weft_ones(WEFT_F64, 1, (int64_t[]){ 10 }, line(weft_world_size()), NULL);
         assert_non_null(left); /* weft_finalize() releases it, and the open scope's */
-        weft_scope_open();
+        weft_scope_begin();
         weft_add(left, left);
         stop();
     }
@@ -528,14 +528,14 @@ static void test_truths_from_outside(void **state)
     weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
     const weft_placement layouts[] = { weft_replicate(), weft_shard(0), weft_shard(1) };
     for (int l = 0; l < 3; l++) {
-        weft_scope_open();
+        weft_scope_begin();
         check_truths(weft_distribute(WEFT_BOOL, 2, shape, given_truths, mesh, &layouts[l]), "distribute");
         void *locals[4];
         for (int copies = 1; copies >= 0; copies--) {
             make_locals(WEFT_BOOL, 2, shape, mesh, &layouts[l], write_truths, NULL, locals);
-            weft_scope_open();
+            weft_scope_begin();
             check_truths(weft_from_local(WEFT_BOOL, 2, shape, locals, mesh, &layouts[l], copies ? WEFT_COPY : 0), "from_local");
-            weft_scope_close();
+            weft_scope_end();
             assert_int_equal(weft_wait(), WEFT_OK);
             free_locals(locals);
         }
@@ -549,7 +549,7 @@ static void test_truths_from_outside(void **state)
         if (weft_num_processes() == 1) {
             check_boxes_and_files(mesh, &layouts[l], shape);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

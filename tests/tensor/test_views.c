@@ -211,7 +211,7 @@ static void a11_listed_calls_make_no_buffer(void **state)
         if ((rows[row].where & (sharded ? SHARDED : REPLICATED)) == 0) {
             continue;
         }
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = numbered(layouts[sharded]), *other = numbered(layouts[sharded]);
         weft_counters before = counters();
         call(row, x, other);
@@ -225,7 +225,7 @@ static void a11_listed_calls_make_no_buffer(void **state)
         if (strstr(page, rows[row].name) == NULL) {
             fail_msg("docs/tensors.md does not list %s()", rows[row].name);
         }
-        weft_scope_close();
+        weft_scope_end();
     }
 }
 
@@ -236,7 +236,7 @@ static void a11_views_are_values(void **state)
 {
     (void)state;
     for (int writer = 0; writer < 2; writer++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = numbered(NULL);
         weft_tensor *view = weft_reshape(weft_slice(x, 0, 2, 6, 1), 1, (const int64_t[]){ 4 * COLUMNS });
         assert_int_equal(weft_wait(), WEFT_OK);
@@ -245,10 +245,10 @@ static void a11_views_are_values(void **state)
         assert_int_equal(buffers() - before, weft_local_ranks());
         expect(x, COUNT, 0, writer == 0 ? 10 : 1);
         expect(view, 4 * COLUMNS, writer == 0 ? 12 : 120, writer == 0 ? 1 : 10);
-        weft_scope_close();
+        weft_scope_end();
     }
     /* And so does the program. */
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = numbered(by_rows), *same = weft_reshape(x, 1, (const int64_t[]){ COUNT });
     for (int i = 0; i < weft_local_ranks(); i++) {
         double *values = weft_local_acquire(same, i, WEFT_READ_WRITE);
@@ -257,20 +257,20 @@ static void a11_views_are_values(void **state)
         assert_int_equal(weft_local_release(same, i), WEFT_OK);
     }
     expect(x, COUNT, 0, 1);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* A view outlives what it was made from, and the memory goes with the last of them. */
 static void a11_views_outlive_their_tensor(void **state)
 {
     (void)state;
-    weft_scope_open();
-    weft_scope_open();
+    weft_scope_begin();
+    weft_scope_begin();
     weft_tensor *view = weft_slice(numbered(NULL), 0, 4, 8, 1);
     weft_scope_keep(view);
-    weft_scope_close();
+    weft_scope_end();
     expect(view, 4 * COLUMNS, 4 * COLUMNS, 1);
-    weft_scope_close();
+    weft_scope_end();
 }
 
 /* ---- the program's memory ------------------------------------------------------------------------------ */
@@ -288,7 +288,7 @@ static void a11_borrowed_memory_is_copied_once(void **state)
         }
     }
     for (int kind = 0; kind < 2; kind++) {
-        weft_scope_open();
+        weft_scope_begin();
         weft_tensor *x = weft_from_local(WEFT_F64, 2, shape, locals, mesh, NULL, 0);
         weft_counters before = counters();
         weft_tensor *view = kind == 0 ? weft_slice(x, 0, 4, 8, 1) : weft_redistribute(x, NULL, by_rows);
@@ -308,15 +308,15 @@ static void a11_borrowed_memory_is_copied_once(void **state)
         assert_true(memory[0][0] == 100);
         assert_non_null(weft_add_inplace(x, weft_ones(WEFT_F64, 0, NULL, mesh, NULL), -100));
         assert_int_equal(weft_wait(), WEFT_OK);
-        weft_scope_close();
+        weft_scope_end();
     }
     /* A copy of the program's memory is shared as any other tensor's. */
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *own = weft_from_local(WEFT_F64, 2, shape, locals, mesh, NULL, WEFT_COPY);
     uint64_t copied = counters().views_copied;
     expect(weft_slice(own, 0, 4, 8, 1), 4 * COLUMNS, 4 * COLUMNS, 1);
     assert_true(counters().views_copied == copied);
-    weft_scope_close();
+    weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
 }
 
@@ -340,7 +340,7 @@ static void a11_one_rank_shares(void **state)
         locals[r] = ones;
     }
     for (size_t i = 0; i < sizeof(placements) / sizeof(placements[0]); i++) {
-        weft_scope_open();
+        weft_scope_begin();
         const weft_placement from[] = { by_rows[0], placements[i][0] }, to[] = { by_rows[0], placements[i][1] };
         weft_tensor *x = weft_from_local(WEFT_F64, 2, shape, locals, column, from, WEFT_COPY);
         uint64_t before = buffers();
@@ -355,7 +355,7 @@ static void a11_one_rank_shares(void **state)
             assert_null(weft_redistribute(z, column, (const weft_placement[]){ by_rows[0], { WEFT_PARTIAL, 0, WEFT_SUM } }));
             assert_error(WEFT_ERR_LAYOUT, "weft_redistribute");
         }
-        weft_scope_close();
+        weft_scope_end();
     }
     assert_int_equal(weft_wait(), WEFT_OK);
 }

@@ -103,11 +103,11 @@ int main(void)
         fprintf(stderr, "%s\n", weft_last_error());
         return EXIT_FAILURE;
     }
-    weft_scope_open();
+    weft_scope_begin();
     bool right = compute() && atomic_load(&gave_up) == 0;
     if (!right) {
         fprintf(stderr, "%s%s\n", weft_last_error(), atomic_load(&gave_up) ? "nothing was reduced in the backward pass" : "");
     }
-    weft_scope_close();
+    weft_scope_end();
     return weft_finalize() == WEFT_OK && right ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -26,15 +26,15 @@ static weft_status step(void *context, weft_tensor *const inputs[], const double
 static void work(bool captured)
 {
     weft_placement everywhere = weft_replicate(), rows = weft_shard(0);
-    weft_scope_open();
+    weft_scope_begin();
     weft_tensor *x = weft_randn(WEFT_F32, 2, (int64_t[]){ 512, 256 }, NULL, &rows);
     weights = weft_randn(WEFT_F32, 2, (int64_t[]){ 256, 384 }, NULL, &everywhere);
     weft_tensor_set_name(weights, "a \"weight\"");
-    weft_graph *graph = captured ? weft_graph_new("step", step, NULL, 1, 0, 0) : NULL;
+    weft_graph *graph = captured ? weft_graph_create("step", step, NULL, 1, 0, 0) : NULL;
     for (int i = 0; i < 3 + captured; i++) {
         (void)(captured ? weft_graph_call(graph, &x, NULL, NULL) : step(NULL, &x, NULL, NULL));
     }
-    weft_scope_close();
+    weft_scope_end();
 }
 
 int main(int argc, char *argv[])

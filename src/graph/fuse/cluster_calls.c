@@ -173,10 +173,10 @@ void weft_cluster_lower_all(weft_cluster_building *b)
         if (!small && !may_fuse(node)) {
             continue;
         }
-        b->failed = !weft_scope_open_unrecorded();
+        b->failed = !weft_scope_begin_unrecorded();
         if (!b->failed) {
             bool lowered = lower(b, node, call);
-            weft_scope_close_keeping(0, NULL, NULL, NULL);
+            weft_scope_end_keeping(0, NULL, NULL, NULL);
             call->fits = lowered && small && (b->passes & WEFT_PASS_CLUSTER);
             call->fuses = lowered && call->fuses && may_fuse(node) && (b->passes & WEFT_PASS_FUSE);
         }

@@ -68,12 +68,12 @@ bool weft_pass_layouts(const weft_graph_node *node, const weft_layout *const inp
     if (!simple) {
         return false;
     }
-    if (!weft_scope_open_unrecorded()) {
+    if (!weft_scope_begin_unrecorded()) {
         *done = false;
         return false;
     }
     bool known = obtain(node, inputs, sharding, done);
-    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    weft_scope_end_keeping(0, NULL, NULL, NULL);
     return known;
 }
 

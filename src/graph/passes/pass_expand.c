@@ -229,8 +229,8 @@ bool weft_pass_expand(weft_graph_body *body)
     size_t count = body->trace->nodes.count;
     for (size_t i = 0; i < count && done; i++) {
         if (may_expand(body, weft_trace_node(body->trace, i))) {
-            done = weft_scope_open_unrecorded() && expand_node(body, i);
-            weft_scope_close_keeping(0, NULL, NULL, NULL);
+            done = weft_scope_begin_unrecorded() && expand_node(body, i);
+            weft_scope_end_keeping(0, NULL, NULL, NULL);
         }
     }
     return done;

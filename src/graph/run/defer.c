@@ -255,7 +255,7 @@ static weft_status foresee(const taking *t, foreseen results[])
         return WEFT_OK;
     }
     weft_tensor **twins = calloc((size_t)(t->num_inputs + t->num_outputs), sizeof(weft_tensor *));
-    if (twins == NULL || !weft_scope_open_unrecorded()) {
+    if (twins == NULL || !weft_scope_begin_unrecorded()) {
         free(twins);
         return weft_fail(WEFT_ERR_NOMEM, t->call->function, "no memory for %d tensors", t->num_inputs);
     }
@@ -270,7 +270,7 @@ static weft_status foresee(const taking *t, foreseen results[])
         results[i] = foresee_output(t, twins, outputs[i]);
     }
     weft_context_leave(outer);
-    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    weft_scope_end_keeping(0, NULL, NULL, NULL);
     free(twins);
     return status;
 }

@@ -61,7 +61,7 @@ bool weft_run_donate(weft_graph_run *run, weft_tensor *const inputs[], weft_tens
 static weft_tensor_impl *take_memory_of(const weft_tensor_impl *tensor)
 {
     static const char function[] = "weft_graph_call";
-    if (!weft_scope_open_unrecorded()) {
+    if (!weft_scope_begin_unrecorded()) {
         return NULL;
     }
     weft_tensor_impl *taken = weft_tensor_save_memory(function, tensor);
@@ -69,7 +69,7 @@ static weft_tensor_impl *take_memory_of(const weft_tensor_impl *tensor)
         weft_tensor_unreference(taken);
         taken = NULL;
     }
-    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    weft_scope_end_keeping(0, NULL, NULL, NULL);
     return taken;
 }
 

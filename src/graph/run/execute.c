@@ -212,7 +212,7 @@ static weft_status execute_node(const executing *e, int number, made_call *made)
     if (node->without_data && weft_runtime.context.rehearsal == NULL) {
         return WEFT_OK;
     }
-    if (!weft_scope_open_unrecorded()) {
+    if (!weft_scope_begin_unrecorded()) {
         return weft_latest_status();
     }
     bool can = make_call(e, number, made);
@@ -223,7 +223,7 @@ static weft_status execute_node(const executing *e, int number, made_call *made)
     if (status == WEFT_OK && !take_outputs(e, node, made)) {
         status = weft_latest_status();
     }
-    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    weft_scope_end_keeping(0, NULL, NULL, NULL);
     if (status == WEFT_OK) {
         drop_unneeded(e, node, number);
     }
@@ -326,11 +326,11 @@ static void count_cluster(weft_graph_info *info, const weft_cluster *cluster)
 
 static weft_status execute_cluster(const executing *e, weft_cluster *cluster)
 {
-    if (!weft_pending_admit(weft_runtime.pending, "weft_graph_call") || !weft_scope_open_unrecorded()) {
+    if (!weft_pending_admit(weft_runtime.pending, "weft_graph_call") || !weft_scope_begin_unrecorded()) {
         return weft_latest_status();
     }
     bool done = submit_cluster(e, cluster);
-    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    weft_scope_end_keeping(0, NULL, NULL, NULL);
     for (int i = 0; i < cluster->num_inputs + cluster->num_outputs && done; i++) {
         drop_if_unneeded(e, cluster->values[i], cluster->last);
         drop_if_unneeded(e, i < cluster->num_inputs ? cluster->becomes[i] : -1, cluster->last);

@@ -82,10 +82,10 @@ static bool check_numbers(const char *function, int num_inputs, int num_scalars,
     return wrong == NULL;
 }
 
-weft_graph *weft_graph_new(const char *name, weft_graph_function run, void *context, int num_inputs, int num_scalars,
+weft_graph *weft_graph_create(const char *name, weft_graph_function run, void *context, int num_inputs, int num_scalars,
                            int num_outputs)
 {
-    static const char function[] = "weft_graph_new";
+    static const char function[] = "weft_graph_create";
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
     }
@@ -130,9 +130,9 @@ static weft_graph_impl *check_at_rest(const char *function, weft_graph *handle)
     return graph;
 }
 
-weft_status weft_graph_free(weft_graph *handle)
+weft_status weft_graph_destroy(weft_graph *handle)
 {
-    static const char function[] = "weft_graph_free";
+    static const char function[] = "weft_graph_destroy";
     weft_graph_impl *graph = check_at_rest(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
@@ -224,11 +224,11 @@ static weft_status call_function(const weft_graph_impl *graph, weft_tensor *cons
 static weft_status call_in_scope(const weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
                                  weft_tensor *outputs[])
 {
-    if (!weft_scope_open_unrecorded()) {
+    if (!weft_scope_begin_unrecorded()) {
         return weft_latest_status();
     }
     weft_status status = call_function(graph, inputs, scalars, outputs);
-    bool kept = weft_scope_close_keeping(status == WEFT_OK ? graph->num_outputs : 0, outputs, NULL, NULL);
+    bool kept = weft_scope_end_keeping(status == WEFT_OK ? graph->num_outputs : 0, outputs, NULL, NULL);
     return status == WEFT_OK && !kept ? weft_latest_status() : status;
 }
 

@@ -276,10 +276,10 @@ static weft_status make_segment(weft_saved_graph *saved, const weft_saved_segmen
     remaking m = { .saved = saved, .segment = segment, .values = calloc(count, sizeof(weft_tensor *)),
                    .last_uses = calloc(count, sizeof(int)) };
     weft_status status = m.values == NULL || m.last_uses == NULL ? weft_fail(WEFT_ERR_NOMEM, made_by, "no memory for a segment")
-                                                                 : weft_scope_open();
+                                                                 : weft_scope_begin();
     if (status == WEFT_OK) {
         status = make_calls(&m);
-        weft_status closed = weft_scope_close_own();
+        weft_status closed = weft_scope_end_own();
         status = status == WEFT_OK ? closed : status;
     }
     free(m.values);
@@ -321,5 +321,5 @@ weft_graph *weft_saved_graph_make(const char *function, weft_saved_graph *saved,
     for (size_t i = 0; i < saved->segments.count && done; i++) {
         done = make_inputs(function, saved, (const weft_saved_segment *)saved->segments.items + i);
     }
-    return done ? weft_graph_new(saved->name, run, saved, 0, 0, 0) : NULL;
+    return done ? weft_graph_create(saved->name, run, saved, 0, 0, 0) : NULL;
 }

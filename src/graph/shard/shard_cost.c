@@ -237,7 +237,7 @@ static bool ask(asking *a, const weft_graph_node *node, const weft_layout *const
     bool clean = weft_last_status() == WEFT_OK, done = false;
     weft_random_state *random = weft_random_in_use(), drawn = *random;
     weft_tensor **handles = calloc((size_t)(node->num_inputs + node->num_outputs) + 1, sizeof(*handles));
-    if (handles == NULL || !weft_scope_open_unrecorded()) {
+    if (handles == NULL || !weft_scope_begin_unrecorded()) {
         free(handles);
         return false;
     }
@@ -245,7 +245,7 @@ static bool ask(asking *a, const weft_graph_node *node, const weft_layout *const
     done = invoke(a, node, inputs, outputs, handles);
     weft_context_leave(outer);
     *random = drawn;
-    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    weft_scope_end_keeping(0, NULL, NULL, NULL);
     free(handles);
     if (clean) {
         weft_clear_error();
