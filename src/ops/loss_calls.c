@@ -178,11 +178,16 @@ static bool set_options(loss *l, const weft_cross_entropy_options *given)
     return true;
 }
 
-weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets,
-                                   const weft_cross_entropy_options *options)
+weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets, const weft_cross_entropy_options *options)
 {
-    loss l = cross_entropy("weft_cross_entropy", logits, targets);
-    return options == NULL || set_options(&l, options) ? run(&l) : NULL;
+    static const char function[] = "weft_cross_entropy";
+    if (weft_check_tensor(function, "logits", logits) == NULL || weft_check_tensor(function, "targets", targets) == NULL) {
+        return NULL;
+    }
+    loss l = cross_entropy(function, logits, targets);
+    const weft_layout *layout = weft_layout_of(targets);
+    bool plain = options == NULL && !(weft_dtype_is_floating(layout->dtype) && layout->ndim == 2);
+    return plain || set_options(&l, options) ? run(&l) : NULL;
 }
 
 static loss cross_entropy_backward(const char *function, weft_tensor *gradient, weft_tensor *logits,

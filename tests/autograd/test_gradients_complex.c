@@ -16,6 +16,8 @@ enum { MAX_ELEMENTS = 64, MAX_INPUTS = 2 };
 
 /* ---- the functions ------------------------------------------------------------------------------------- */
 
+static const weft_scalar factor = { WEFT_C128, 0.5, -1.5, 0 };
+
 #define FUNCTION(name, ...)                                                                                  \
     static weft_tensor *name(weft_tensor *a, weft_tensor *b)                                                 \
     {                                                                                                        \
@@ -39,6 +41,7 @@ FUNCTION(mul, weft_mul(a, b))
 FUNCTION(divide, weft_div(a, b))
 FUNCTION(power, weft_pow(a, b))
 FUNCTION(scaled, weft_scale(a, -1.5))
+FUNCTION(turned, weft_scale(weft_add_scalar(a, factor), factor))
 FUNCTION(add_scaled, weft_add_scaled(a, b, 0.5))
 FUNCTION(addcmul, weft_addcmul(a, b, a, 0.5))
 FUNCTION(addcdiv, weft_addcdiv(a, a, b, 0.5))
@@ -104,6 +107,7 @@ static const row rows[] = {
     C1("view_as_real", as_real), { THIS_ROW, "view_as_complex", as_complex, 1, { true, false }, { { 3, 2 }, { 0 } } },
     C1("complex_norm", norm), C1("complex_norm", norm_of_rows), C1("complex_abs_backward", size),
     C2("add", add), C2("sub", sub), C2("mul", mul), C2("div", divide), C2("pow", power), C1("scale", scaled),
+    C1("scale", turned),
     { THIS_ROW, "mul", mul, 2, { true, false }, { { 3, 4 }, { 3, 4 } } },
     { THIS_ROW, "mul", mul, 2, { false, true }, { { 3, 4 }, { 1, 4 } } },
     { THIS_ROW, "div", divide, 2, { true, false }, { { 3, 4 }, { 3, 1 } } },

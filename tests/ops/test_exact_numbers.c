@@ -1,6 +1,9 @@
 /* Numbers beside tensors of integers: all 64 bits count, also those that no double has. */
+#include <complex.h>
 #include <math.h>
 #include <string.h>
+
+#undef I
 
 #include "operand.h"
 
@@ -218,12 +221,49 @@ static void test_types(void **state)
     assert_error(WEFT_ERR_DTYPE, "weft_index_fill: value is 9223372036854775807, expected a number that a double has");
 }
 
+/* Numbers with an imaginary part. */
+static void test_complex_numbers(void **state)
+{
+    (void)state;
+    const double _Complex first = CMPLX(3, -2), number = CMPLX(0.5, 4);
+    weft_tensor *a = weft_full(WEFT_C128, first, 1, (int64_t[]){ 1 }, mesh, NULL), *masked = weft_eq_scalar(a, first);
+    weft_tensor *const results[] = { a,
+                                     weft_full_like(a, number),
+                                     weft_add_scalar(a, number),
+                                     weft_scale(a, number),
+                                     weft_scale(a, 2),
+                                     weft_masked_fill(a, masked, number),
+                                     weft_fill_inplace(weft_zeros_like(a), number),
+                                     weft_scale_inplace(weft_full(WEFT_C64, first, 1, (int64_t[]){ 1 }, mesh, NULL), number) };
+    const double _Complex expected[] = { first,          number, CMPLX(3.5, 2), CMPLX(9.5, 11), CMPLX(6, -4), number,
+                                         number,         CMPLX(9.5, 11) };
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+        double _Complex found;
+        assert_no_error();
+        assert_int_equal(weft_to_host(weft_to_type(results[i], WEFT_C128), &found, sizeof(found)), WEFT_OK);
+        assert_memory_equal(&found, &expected[i], sizeof(found));
+    }
+    uint8_t truths[2];
+    assert_int_equal(weft_to_host(weft_eq_scalar(a, CMPLX(3, 2)), &truths[0], 1), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_ne_scalar(a, CMPLX(3, 2)), &truths[1], 1), WEFT_OK);
+    assert_true(truths[0] == 0 && truths[1] == 1);
+    assert_null(weft_lt_scalar(a, 1));
+    assert_error(WEFT_ERR_DTYPE, "weft_lt_scalar");
+    assert_null(weft_add_scaled(a, a, number));
+    assert_error(WEFT_ERR_DTYPE, "weft_add_scaled: factor is 0.5 + 4i, expected a real number");
+    assert_null(weft_scale(weft_real(a), number));
+    assert_error(WEFT_ERR_DTYPE, "weft_scale: factor is 0.5 + 4i, expected a real number beside f64");
+    assert_null(weft_full(WEFT_I64, number, 0, NULL, mesh, NULL));
+    assert_error(WEFT_ERR_DTYPE, "weft_full: value is 0.5 + 4i");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_whole_numbers, start, stop),
         cmocka_unit_test_setup_teardown(test_in_a_graph, start, stop),
         cmocka_unit_test_setup_teardown(test_types, start, stop),
+        cmocka_unit_test_setup_teardown(test_complex_numbers, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
