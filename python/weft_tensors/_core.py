@@ -89,9 +89,7 @@ def _scalar(value: Any, like: Any) -> Tensor:
     elif isinstance(value, (float, numpy.floating)):
         dtype = like.dtype if like.dtype.is_floating_point or like.dtype.is_complex else float32
     elif isinstance(value, (complex, numpy.complexfloating)):
-        part = float64 if like.dtype in (float64, complex128) else float32
-        parts = [made(_lib.weft_full(part, 0, None, each, _lib.weft_tensor_mesh(like), None)) for each in (value.real, value.imag)]
-        return made(_lib.weft_complex(*parts))
+        dtype, value = complex128 if like.dtype in (float64, complex128) else complex64, complex(value)
     else:
         raise TypeError(f"a Tensor or a number is expected, not {type(value).__name__}; asarray() makes a Tensor")
     return made(_lib.weft_full(dtype, value, 0, None, _lib.weft_tensor_mesh(like), None))

@@ -199,7 +199,7 @@ def _whole_shape(mesh: Optional[Mesh], placements: Any, shapes: list[tuple[int, 
         return int64s(first)
     # weft_from_local_ex() adds them up, of shards of one byte an element.
     sizes = (c_int64 * max(1, len(shapes) * len(first)))(*[size for shape in shapes for size in shape])
-    options = _api.weft_from_local_options(None, ctypes.cast(sizes, c_void_p), None, _api.COPY, ctypes.sizeof(_api.weft_from_local_options))
+    options = _api.weft_from_local_options(ctypes.sizeof(_api.weft_from_local_options), None, ctypes.cast(sizes, c_void_p), None, _api.COPY)
     memory = numpy.zeros(max(1, max(int(numpy.prod(shape)) for shape in shapes)), numpy.uint8)
     pointers = (c_void_p * len(shapes))(*[memory.ctypes.data] * len(shapes))
     probe = made(_lib.weft_from_local_ex(_api.weft_dtype.U8, len(first), pointers, mesh, placements, byref(options)))

@@ -57,8 +57,8 @@ def _options(metadata: Optional[dict[str, str]], random_states: bool) -> tuple[A
     if not all(isinstance(each, str) for pair in entries.items() for each in pair):
         raise TypeError("metadata: texts by name are expected")
     keys, values = _names(list(entries)), _names(list(entries.values()))
-    options = _api.weft_checkpoint_options(len(entries), ctypes.cast(keys, ctypes.c_void_p), ctypes.cast(values, ctypes.c_void_p), random_states,
-                                           ctypes.sizeof(_api.weft_checkpoint_options))
+    options = _api.weft_checkpoint_options(ctypes.sizeof(_api.weft_checkpoint_options), len(entries), ctypes.cast(keys, ctypes.c_void_p),
+                                           ctypes.cast(values, ctypes.c_void_p), random_states)
     return options, (keys, values)
 
 

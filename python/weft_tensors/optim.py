@@ -65,8 +65,8 @@ class SGD(Optimizer):
         self.momenta = [zeros_like(parameter) for parameter in self.parameters] if momentum else []
 
     def step(self) -> None:
-        options = _api.weft_sgd_options(self.lr, self.momentum, self.dampening, self.weight_decay, self.nesterov, self.steps == 0,
-                                        ctypes.sizeof(_api.weft_sgd_options))
+        options = _api.weft_sgd_options(ctypes.sizeof(_api.weft_sgd_options), self.lr, self.momentum, self.dampening, self.weight_decay,
+                                        self.nesterov, self.steps == 0)
         self.steps += 1
         check(_lib.weft_sgd(len(self.parameters), tensors(self.parameters), self._gradients(), ctypes.byref(options),
                             tensors(self.momenta) if self.momenta else None))
@@ -88,7 +88,7 @@ class Adam(Optimizer):
         self.second = [zeros_like(parameter) for parameter in self.parameters]
 
     def step(self) -> None:
-        options = _api.weft_adam_options(self.lr, *self.betas, self.eps, self.weight_decay, ctypes.sizeof(_api.weft_adam_options))
+        options = _api.weft_adam_options(ctypes.sizeof(_api.weft_adam_options), self.lr, *self.betas, self.eps, self.weight_decay)
         self.steps += 1
         check(getattr(_lib, self._function)(len(self.parameters), tensors(self.parameters), self._gradients(), tensors(self.first),
                                             tensors(self.second), self.steps, ctypes.byref(options)))

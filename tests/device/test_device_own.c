@@ -194,29 +194,6 @@ static void test_same_bits(void **state)
     free(on_devices);
 }
 
-/* A description of a program that knows no `cuda`: after its end lie other bytes. */
-static void test_older_programs(void **state)
-{
-    (void)state;
-    start_on(TEST_ALL_DEVICES);
-    weft_operation_description d = described_as("affine", "A->A", own_affine, own_refused_cuda);
-    const size_t sizes[] = { 0, offsetof(weft_operation_description, cuda) };
-    for (int i = 0; i < 2; i++) {
-        d.size = sizes[i];
-        weft_tensor *a = weft_full(WEFT_F32, 2, 1, (int64_t[]){ 10 }, NULL, NULL);
-        assert_int_equal(weft_wait(), WEFT_OK);
-        int64_t before = own_cuda_calls();
-        double sum = 0;
-        weft_tensor *result = by_description(&d, a);
-        assert_int_equal(weft_wait(), WEFT_OK);
-        assert_int_equal(own_cuda_calls(), before);
-        assert_int_equal(weft_tensor_item(weft_sum(result, WEFT_ALL_DIMS, false), &sum), WEFT_OK);
-        assert_true(sum == 10 * (2 * scalars[0] + scalars[1]));
-    }
-    assert_no_error();
-    assert_int_equal(weft_finalize(), WEFT_OK);
-}
-
 static void test_refused_launch(void **state)
 {
     (void)state;
@@ -236,7 +213,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_older_programs),
         cmocka_unit_test(test_refused_launch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ static weft_tensor *whole_operand(const char *placement)
     weft_placement p;
     assert_int_equal(weft_placements_parse(placement, 1, &p), WEFT_OK);
     for (int i = 0; i < LENGTH; i++) {
-        given[i] = numbers[i % NUMBERS] + i;
+        given[i] = (int64_t)((uint64_t)numbers[i % NUMBERS] + (uint64_t)i);
     }
     return weft_distribute(WEFT_I64, 1, (int64_t[]){ LENGTH }, given, mesh, &p);
 }

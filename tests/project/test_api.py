@@ -71,7 +71,7 @@ class Interface(unittest.TestCase):
         new = json.loads(json.dumps(old))
         self.assertEqual(differences(old, new), [])
         del new["functions"]["weft_add"]
-        new["functions"]["weft_scale"] = "weft_tensor * (weft_tensor*, weft_scalar)"
+        new["functions"]["weft_scale"] = "weft_tensor * (weft_tensor*, double)"
         new["structs"]["weft_config"]["size"] += 8 # its size is passed: it may grow
         new["structs"]["weft_config"]["fields"]["seed"] = "8: uint64_t"
         new["structs"]["weft_box"]["size"] += 8
