@@ -64,8 +64,12 @@
             return power_##name(z, PAIR(exponent, 0));                                                       \
         }                                                                                                    \
         T result = 1, factor = z;                                                                            \
+        bool begun = false; /* 1 times an infinity is NaN */                                                 \
         for (int n = abs((int)exponent); n > 0; n >>= 1) {                                                   \
-            result = n & 1 ? TIMES(result, factor) : result;                                                 \
+            if (n & 1) {                                                                                     \
+                result = begun ? TIMES(result, factor) : factor;                                             \
+                begun = true;                                                                                \
+            }                                                                                                \
             factor = TIMES(factor, factor);                                                                  \
         }                                                                                                    \
         return exponent < 0 ? 1 / result : result;                                                           \

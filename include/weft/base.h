@@ -77,7 +77,8 @@ WEFT_API const char *weft_version(void);
 /** Pass this instead of a dimension to mean all of them, if the function says that it accepts it. */
 #define WEFT_ALL_DIMS (1 << 30)
 /** A set of dimensions, for functions that say that they accept one: WEFT_DIM(0) | WEFT_DIM(-1) means the first and
- * the last. WEFT_ALL_DIMS is the set to begin with if you collect dimensions in a loop: without a member it means all. */
+ * the last. WEFT_ALL_DIMS is the set to begin with if you collect dimensions in a loop. Beware of an empty
+ * loop: a set without members means all dimensions. */
 #define WEFT_DIM(dim)                                                                                        \
     (WEFT_ALL_DIMS | ((dim) >= -WEFT_MAX_DIMS && (dim) < WEFT_MAX_DIMS ? 1 << ((dim) + WEFT_MAX_DIMS) : 1 << 29))
 
@@ -146,12 +147,22 @@ typedef enum weft_dtype
     weft_scalar(long x) : weft_scalar((long long)x) {}                                                       \
     weft_scalar(int x) : weft_scalar((long long)x) {}                                                        \
     weft_scalar(unsigned x) : weft_scalar((long long)x) {}                                                   \
-    weft_scalar(unsigned long x) : weft_scalar((long long)x) {}                                              \
-    weft_scalar(unsigned long long x) : weft_scalar((long long)x) {}                                         \
-    weft_scalar(bool x) : weft_scalar((long long)x) {}
+    weft_scalar(unsigned long long x) : weft_scalar(double(x))                                               \
+    {                                                                                                        \
+        dtype = x >> 63 ? WEFT_F64 : WEFT_I64;                                                               \
+        whole = (int64_t)x;                                                                                  \
+    }                                                                                                        \
+    weft_scalar(unsigned long x) : weft_scalar((unsigned long long)x) {}                                     \
+    weft_scalar(bool x) : weft_scalar((long long)x) {}                                                       \
+    template <typename C, typename = decltype(C().real() + C().imag())>                                      \
+    weft_scalar(const C &x) : weft_scalar(double(x.real()), double(x.imag()))                                \
+    {                                                                                                        \
+    }
 #else
 #define WEFT_SCALAR_CONSTRUCTORS
 #endif
+
+WEFT_END_DECLS /* C++ has a template in the struct */
 
 /** A number that a call takes for elements of any type. A double has no whole numbers beyond 2^53 and no imaginary
  * part, a 64-bit integer no fractions, so it says which of them it is. You rarely see it: functions that take one are
@@ -162,7 +173,9 @@ typedef enum weft_dtype
  *     weft_add_scalar(z, 1 + 2 * I);
  *
  * A whole number given for a floating tensor is converted to the tensor's type. WEFT_ERR_DTYPE if the tensor's type
- * does not have the number: beyond the range of an integer type, or an imaginary part beside real numbers. */
+ * does not have the number: it is beyond the range of an integer type (-255 to -1 wrap around in WEFT_U8, and
+ * WEFT_BOOL takes any whole number), or has an imaginary part beside real numbers. Comparisons and weft_clamp() take
+ * numbers beyond the range. */
 typedef struct weft_scalar {
     weft_dtype dtype; /**< WEFT_F64: the number is `real`; WEFT_C128: real + i imag; WEFT_I64: `whole` */
     double real, imag;
@@ -170,12 +183,19 @@ typedef struct weft_scalar {
     WEFT_SCALAR_CONSTRUCTORS
 } weft_scalar;
 
+WEFT_BEGIN_DECLS
+
 #ifndef __cplusplus
 /** Makes a ::weft_scalar of a number of any arithmetic type, or of a ::weft_scalar. */
 #define WEFT_SCALAR(x)                                                                                       \
     _Generic((x), weft_scalar : weft_scalar_itself, float : weft_scalar_real, double : weft_scalar_real,     \
              long double : weft_scalar_real, float _Complex : weft_scalar_complex,                           \
-             double _Complex : weft_scalar_complex, default : weft_scalar_whole)(x)
+             double _Complex : weft_scalar_complex, long double _Complex : weft_scalar_complex,              \
+             unsigned long : weft_scalar_unsigned, unsigned long long : weft_scalar_unsigned,                \
+             _Bool : weft_scalar_whole, char : weft_scalar_whole, signed char : weft_scalar_whole,           \
+             unsigned char : weft_scalar_whole, short : weft_scalar_whole, unsigned short : weft_scalar_whole,\
+             int : weft_scalar_whole, unsigned : weft_scalar_whole, long : weft_scalar_whole,                \
+             long long : weft_scalar_whole)(x)
 static inline weft_scalar weft_scalar_itself(weft_scalar x)
 {
     return x;
@@ -194,6 +214,11 @@ static inline weft_scalar weft_scalar_complex(double _Complex x)
 static inline weft_scalar weft_scalar_whole(int64_t x)
 {
     const weft_scalar scalar = { WEFT_I64, 0, 0, x };
+    return scalar;
+}
+static inline weft_scalar weft_scalar_unsigned(uint64_t x)
+{
+    const weft_scalar scalar = { x >> 63 ? WEFT_F64 : WEFT_I64, (double)x, 0, (int64_t)x };
     return scalar;
 }
 #endif

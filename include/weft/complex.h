@@ -8,12 +8,14 @@
  * These functions take complex tensors: arithmetic (weft_add(), weft_sub(), weft_mul(), weft_div(), weft_pow(), weft_scale(),
  * weft_add_scalar(), weft_pow_scalar(), weft_add_scaled(), weft_addcmul(), weft_addcdiv(), and those in place), weft_neg(),
  * weft_abs(), weft_square(), weft_reciprocal(), weft_sqrt(), weft_exp(), weft_log(), weft_sin(), weft_cos(), weft_tanh(),
- * weft_eq(), weft_ne(), weft_logical_not(), weft_isnan(), weft_isinf(), weft_isfinite(), weft_where(), weft_masked_fill(), sums and
+ * weft_eq(), weft_ne(), weft_eq_scalar(), weft_ne_scalar(), weft_logical_not(), weft_isnan(), weft_isinf(), weft_isfinite(), weft_where(), weft_masked_fill(), sums and
  * means, weft_norm(), products of matrices, weft_randn(), and all functions that only move elements. Complex numbers
- * have no order, so comparisons, maxima, sorting and rounding refuse them (WEFT_ERR_DTYPE). Numbers that a call takes
- * (weft_scale(), weft_full()) are real.
+ * have no order, so comparisons, maxima, sorting and rounding refuse them (WEFT_ERR_DTYPE).
  *
- * A Partial tensor of complex numbers may be a sum, an average or a product.
+ * Numbers beside complex tensors may be complex (::weft_scalar), except exponents and the factors of weft_add_scaled(),
+ * weft_add_inplace(), weft_addcmul() and weft_addcdiv().
+ *
+ * A Partial tensor of complex numbers may be a sum, an average or a product, but no minimum or maximum.
  *
  * Gradients are PyTorch's: that of a real loss L by a complex z = a + i b is dL/da + i dL/db. A real input of an
  * operation with a complex result gets the real part. A leaf may be complex; weft_backward() of a complex tensor

@@ -57,7 +57,7 @@ WEFT_BEGIN_DECLS
  * \param flags       0, or WEFT_COPY | WEFT_CHECK_RANKS, as in weft_from_local(). With WEFT_CHECK_RANKS a wrong
  *                    managed tensor on one process is an error on all
  * \return NULL on error, as weft_from_local(). Also WEFT_ERR_UNSUPPORTED for a device's memory and another major
- *         version; WEFT_ERR_DTYPE for another type, or one that weft does not have: vectors (lanes), complex numbers;
+ *         version; WEFT_ERR_DTYPE for another type, or one that weft does not have: vectors (lanes);
  *         WEFT_ERR_SHAPE for other sizes; WEFT_ERR_INVALID for memory that can only be copied, and, without
  *         WEFT_COPY, for read-only memory with WEFT_CHECK_RANKS, which writes to replicas. The message names the
  *         argument: `locals[0]`.

@@ -3,7 +3,7 @@
  * is sharded along it, weft redistributes the tensor so that another dimension is sharded, as a hand-written pencil
  * decomposition does. The result stays in the layout that the transform has made.
  *
- * Results are complex but for weft_irfft(), weft_irfftn() and weft_hfft(): WEFT_C128 of WEFT_F64 and WEFT_C128, otherwise WEFT_C64. Any
+ * Results are complex but for weft_irfft(), weft_irfftn() and weft_hfft(): WEFT_C128 of WEFT_F64 and WEFT_C128, otherwise WEFT_C64; those three give WEFT_F64, or WEFT_F32. Any
  * size is possible; products of 2, 3, 5, 7, 11 and 13 are fastest. The arithmetic is that of the result's type.
  *
  * Gradients are PyTorch's. A transform is linear, so Partial sums pass through it unreduced. The tasks run on CPUs. */
@@ -33,8 +33,9 @@ typedef enum weft_fft_norm {
  *     weft_ihfft  the inverse of weft_hfft(): a half
  *
  * \param n     size of the transform: the tensor is cut, or followed by zeros, to it (weft_irfft(), weft_hfft(): to n / 2 + 1). 0: the
- *              size of the dimension; weft_irfft() and weft_hfft(): 2 (size - 1)
- * \param norm  hfft and rfft are forward transforms, the others inverse ones
+ *              size of the dimension; weft_irfft() and weft_hfft(): 2 (size - 1). At most 2^40
+ * \param norm  weft_fft(), weft_rfft() and weft_hfft() are forward transforms, the others inverse ones. The sum is divided
+ *              at the end
  * \return NULL on error, as operations: WEFT_ERR_SHAPE if n would be less than 1, WEFT_ERR_DTYPE (weft_rfft() and weft_ihfft()
  *         take real tensors; weft_irfft() and weft_hfft() take complex ones, WEFT_F32 and WEFT_F64).
  *
@@ -53,7 +54,7 @@ WEFT_API weft_tensor *weft_ihfft(weft_tensor *a, int64_t n, int dim, weft_fft_no
  * Transforms of several dimensions, one after the other: those that are not sharded come first. weft_rfftn() transforms the last
  * of `dims` with weft_rfft() and the others with weft_fft(); weft_irfftn() goes back.
  *
- * \param dims  each at most once; NULL: the last num_dims. num_dims WEFT_ALL_DIMS with NULL: all
+ * \param dims  num_dims dimensions, each at most once. NULL: the last num_dims ones, or with num_dims = WEFT_ALL_DIMS all
  * \param s     size of the transform for each of dims, as `n` above; NULL: all 0. The size for the last of dims in
  *              weft_irfftn() is that of the result
  *

@@ -403,8 +403,8 @@ public:
     tensor &operator-=(const tensor &other) { return changed(weft_add_inplace(handle_, other.handle_, -1)); }
     tensor &operator*=(const tensor &other) { return changed(weft_mul_inplace(handle_, other.handle_)); }
     tensor &operator/=(const tensor &other) { return changed(weft_div_inplace(handle_, other.handle_)); }
-    tensor &operator*=(double factor) { return changed(weft_scale_inplace(handle_, factor)); }
-    tensor &fill(double value) { return changed(weft_fill_inplace(handle_, value)); }
+    tensor &operator*=(weft_scalar factor) { return changed(weft_scale_inplace(handle_, factor)); }
+    tensor &fill(weft_scalar value) { return changed(weft_fill_inplace(handle_, value)); }
 
     weft_status requires_grad(bool on) { return check(weft_set_requires_grad(handle_, on)); }
     /** Returns the accumulated gradient; an empty tensor if there is none. */
@@ -484,7 +484,7 @@ inline tensor ones(weft_dtype t, shape s, const placements &p = {}, mesh m = {},
 {
     return call([&] { return weft_ones(maker::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
 }
-inline tensor full(weft_dtype t, shape s, double value, const placements &p = {}, mesh m = {}, bool requires_grad = false)
+inline tensor full(weft_dtype t, shape s, weft_scalar value, const placements &p = {}, mesh m = {}, bool requires_grad = false)
 {
     return call([&] { return weft_full(maker::given(t, requires_grad), value, s.size(), s.data(), m.get(), p.get()); });
 }
@@ -528,12 +528,18 @@ inline tensor to_type(const tensor &a, weft_dtype t)
 namespace operand {
 /** Turns a number into an operand of an operation with a tensor: a tensor without dimensions, which does not change
  * the type of floating ones. */
-inline tensor number(const tensor &a, double value)
+inline tensor number(const tensor &a, weft_scalar value)
 {
     const weft_dtype type = a.dtype();
     const bool floating = type != WEFT_I64 && type != WEFT_I32 && type != WEFT_U8 && type != WEFT_BOOL; /* or complex */
-    const bool whole = !floating && std::floor(value) == value && std::fabs(value) < 9007199254740992.0;
-    return full(floating ? WEFT_F64 : whole ? WEFT_I64 : WEFT_F32, shape(nullptr, 0), value, {}, a.mesh());
+    weft_dtype own = value.dtype;
+    if (own == WEFT_I64) {
+        own = floating ? WEFT_F64 : WEFT_I64;
+    } else if (own == WEFT_F64 && !floating) {
+        const bool whole = std::floor(value.real) == value.real && std::fabs(value.real) < 9007199254740992.0;
+        own = whole ? WEFT_I64 : WEFT_F32;
+    }
+    return full(own, shape(nullptr, 0), value, {}, a.mesh());
 }
 } // namespace operand
 
@@ -545,8 +551,8 @@ inline tensor number(const tensor &a, double value)
     }
 #define WEFT_HPP_OPERATOR(SIGN, FUNCTION)                                                                    \
     WEFT_HPP_BINARY(operator SIGN, FUNCTION)                                                                 \
-    inline tensor operator SIGN(const tensor &a, double b) { return a SIGN operand::number(a, b); }           \
-    inline tensor operator SIGN(double a, const tensor &b) { return operand::number(b, a) SIGN b; }
+    inline tensor operator SIGN(const tensor &a, weft_scalar b) { return a SIGN operand::number(a, b); }           \
+    inline tensor operator SIGN(weft_scalar a, const tensor &b) { return operand::number(b, a) SIGN b; }
 WEFT_HPP_OPERATOR(+, weft_add)
 WEFT_HPP_OPERATOR(-, weft_sub)
 WEFT_HPP_OPERATOR(*, weft_mul)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import Any, Optional, Sequence
 
+from . import _api
 from ._core import Mesh, Placements, Tensor, _lib, dtype_of, float32, int64s, ints, made, resolve, tensor
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft", "rfftfreq",
            "rfftn"]
 
 _NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
-_ALL_DIMS = -2**31
+_ALL_DIMS = _api.ALL_DIMS
 
 
 def _norm(norm: Optional[str]) -> int:

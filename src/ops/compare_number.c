@@ -52,9 +52,12 @@ static weft_tensor *compare(const char *function, const weft_operation *operatio
         return NULL;
     }
     weft_dtype type = weft_layout_of(a)->dtype;
+    if (number.dtype == WEFT_C128 && number.imag == 0) {
+        number.dtype = WEFT_F64;
+    }
     const bool is_whole = !weft_dtype_is_floating(type) && !weft_dtype_is_complex(type);
     comparison found = { operation, { number.real, 0 } };
-    if (number.dtype != WEFT_F64 && !weft_take_number(function, "value", is_whole ? WEFT_I64 : type, number, &found.value)) {
+    if (number.dtype != WEFT_F64 && !weft_take_number(function, "value", is_whole && number.dtype == WEFT_I64 ? WEFT_I64 : type, number, &found.value)) {
         return NULL;
     }
     if (!is_whole) {

@@ -1,4 +1,5 @@
 /* Argument checks of all public functions, with their messages. */
+#include "codelets/complex.h"
 #include "runtime/runtime.h"
 
 #include <string.h>
@@ -71,6 +72,14 @@ const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl 
     weft_placement canonical[WEFT_MAX_DIMS];
     if (!weft_check_placements(function, mesh, placements, ndim, canonical)) {
         return NULL;
+    }
+    for (int m = 0; m < mesh->ndim; m++) {
+        const bool ordered = canonical[m].kind == WEFT_PARTIAL && (canonical[m].op == WEFT_MIN || canonical[m].op == WEFT_MAX);
+        if (ordered && weft_dtype_is_complex(dtype)) {
+            weft_fail(WEFT_ERR_LAYOUT, function, "placements: entry %d is Partial(%s) of %s, but complex numbers have no order", m,
+                      canonical[m].op == WEFT_MIN ? "min" : "max", weft_dtype_name(dtype));
+            return NULL;
+        }
     }
     char why[200];
     weft_status status = weft_placements_check_sizes(mesh, canonical, shape, why, sizeof(why));

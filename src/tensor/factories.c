@@ -45,7 +45,7 @@ const weft_layout *weft_factory_layout(const weft_factory *r)
     return layout;
 }
 
-bool weft_check_number(const char *function, const char *argument, weft_dtype dtype, double value)
+static bool has_number(weft_dtype dtype, double value)
 {
     double least = -0x1p63, beyond = 0x1p63;
     switch (dtype) {
@@ -63,12 +63,17 @@ bool weft_check_number(const char *function, const char *argument, weft_dtype dt
     default:
         return true;
     }
-    if (value == trunc(value) && value >= least && value < beyond) {
-        return true;
+    return value == trunc(value) && value >= least && value < beyond;
+}
+
+bool weft_check_number(const char *function, const char *argument, weft_dtype dtype, double value)
+{
+    const bool has = has_number(dtype, value);
+    if (!has) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %.17g, expected a whole number in the range of %s", argument, value,
+                  weft_dtype_name(dtype));
     }
-    weft_fail(WEFT_ERR_DTYPE, function, "%s is %.17g, expected a whole number in the range of %s", argument,
-              value, weft_dtype_name(dtype));
-    return false;
+    return has;
 }
 
 /* The nearest double below 2^63 at most, so that it is an int64_t, and what is left. */
@@ -102,7 +107,12 @@ bool weft_take_number(const char *function, const char *argument, weft_dtype dty
     if (weft_dtype_is_floating(dtype) || weft_dtype_is_complex(dtype)) {
         *taken = (weft_exact){ (double)number.whole, 0 };
     }
-    return dtype == WEFT_I64 || weft_check_number(function, argument, dtype, taken->value);
+    const bool has = dtype == WEFT_I64 || has_number(dtype, taken->value);
+    if (!has) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %lld, expected a number in the range of %s", argument, (long long)number.whole,
+                  weft_dtype_name(dtype));
+    }
+    return has;
 }
 
 bool weft_take_double(const char *function, const char *argument, weft_dtype dtype, weft_scalar number, double *taken)

@@ -9,6 +9,8 @@ import re
 import sys
 from pathlib import Path
 
+# Functions whose numbers are of any type: macros, too.
+MACRO = re.compile(r"^#define (weft_\w+)\(([^)]*)\)\s*(?:\\\n)?\s*\1\((.*)\)$", re.MULTILINE)
 FUNCTION = re.compile(r"^WEFT_API\s[^;{]*?\b(weft_\w+)\(", re.MULTILINE)
 
 headers = [Path(name) for name in sys.argv[1:] if name.endswith(".h")]
@@ -18,6 +20,11 @@ for header in headers:
     print(f"#include <weft/{header.name}>")
 print("\n#undef _DEFAULT_SOURCE /* likewise */\n\nvoid weft_sweep_for_tests(void);\n")
 for header in headers:
-    for name in FUNCTION.findall(header.read_text(encoding="utf-8")):
+    text = header.read_text(encoding="utf-8")
+    macros = {name: (parameters, arguments) for name, parameters, arguments in MACRO.findall(text)}
+    for name in FUNCTION.findall(text):
+        if name in macros:
+            print(f"#undef {name}\n#define {name}({macros[name][0]}) (weft_sweep_for_tests(), ({name})({macros[name][1]}))")
+            continue
         print(f"#define {name}(...) (weft_sweep_for_tests(), {name}(__VA_ARGS__))")
 print("\n#endif")

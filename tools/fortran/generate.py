@@ -248,7 +248,7 @@ class Module:
         out = ["! Made from the headers of weft. Compile it with the program's own compiler where that is another one.",
                "module weft", "use, intrinsic :: iso_c_binding", "implicit none", "private"]
         out += [f"public :: {name}" for name in self.public]
-        out += self.lines + ["type(c_ptr), bind(C, name=\"stdout\"), protected :: c_stdout", "interface"]
+        out += self.lines + ["type(c_ptr), save :: c_stdout = c_null_ptr", "interface"]
         out += self.interfaces + [shims, "end interface", "contains"] + self.procedures + [bodies, "end module"]
         return "\n".join(folded(line) for line in "\n".join(out).split("\n")) + "\n"
 
@@ -345,7 +345,7 @@ class Call:
             self.interface.append(f"type(c_ptr), value :: {dummy}")
             self.dummy(dummy, "type(c_ptr), intent(in)", optional=True)
             self.locals.append(f"type(c_ptr) :: {shown}_p")
-            self.before += [f"{shown}_p = c_stdout", f"if (present({shown})) {shown}_p = {shown}"]
+            self.before += [f"{shown}_p = standard_output()", f"if (present({shown})) {shown}_p = {shown}"]
             self.actuals.append(f"{shown}_p")
             self.after.append(f"if (c_fflush({shown}_p) /= 0) continue")
         elif kind == "void":

@@ -4,6 +4,12 @@ function c_fflush(file) bind(C, name="fflush") result(r)
   type(c_ptr), value :: file
   integer(c_int) :: r
 end function
+function c_fdopen(descriptor, mode) bind(C, name="fdopen") result(r)
+  import
+  integer(c_int), value :: descriptor
+  character(kind=c_char), intent(in) :: mode(*)
+  type(c_ptr) :: r
+end function
 function c_strlen(text) bind(C, name="strlen") result(r)
   import
   type(c_ptr), value :: text
@@ -91,6 +97,12 @@ function c_init_mpi(communicator, config) bind(C, name="weft_init_mpi_fortran") 
 end function
 ! ---- end of MPI
 ! ==== procedures
+! A stream of C's on Fortran's standard output: the variable stdout of C would become one of Fortran's own.
+function standard_output() result(r)
+  type(c_ptr) :: r
+  if (.not. c_associated(c_stdout)) c_stdout = c_fdopen(1_c_int, c_text('w'))
+  r = c_stdout
+end function
 ! A number of any kind. Another type makes C say what it expects.
 function to_scalar(x) result(r)
   class(*), intent(in) :: x
