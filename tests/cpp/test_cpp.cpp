@@ -1,6 +1,7 @@
 // The C++ header: owners, operators, exceptions; quiet.cpp has the same without exceptions, in one program.
 //
 // usage: test-cpp [COUNT [SEED]]     so many exceptions at random calls
+#include <complex>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -59,6 +60,11 @@ static void operators()
     const weft::tensor whole = weft::arange(WEFT_I64, 0, 4);
     expect((whole * 2).dtype() == WEFT_I64 && (whole + 0.5).dtype() == WEFT_F32 && (whole / 2).dtype() == WEFT_F32,
            "types as PyTorch's");
+    const std::int64_t large = 9007199254740993;
+    expect((whole + large).values<std::int64_t>()[3] == large + 3, "whole numbers keep 64 bits");
+    expect(weft::full(WEFT_I64, { 1 }, large).values<std::int64_t>()[0] == large, "full() of a whole number");
+    const weft::tensor z = weft::full(WEFT_C128, { 1 }, std::complex<double>(1, 2)) * std::complex<double>(0, 1);
+    expect(z.values<std::complex<double>>()[0] == std::complex<double>(-2, 1), "complex numbers");
     expect(((whole + 0.5) > 2).values<std::int32_t>() == std::vector<std::int32_t>({ 0, 0, 1, 1 }), "mixed types");
     weft::tensor c = weft::zeros(WEFT_F32, { 3 });
     expect((c + 1).dtype() == WEFT_F32, "a number does not widen");
