@@ -18,17 +18,28 @@ static bool is_sharded(const weft_layout *layout, int dim)
     return sharded;
 }
 
+/* The last one of the first `count` dimensions that are not done, one that is whole now if there is any. */
+static int64_t next_dim(const weft_layout *layout, const int64_t dims[], int64_t count, const bool done[])
+{
+    int64_t next = 0;
+    bool found = false;
+    for (int64_t d = count - 1; d >= 0; d--) {
+        bool better = !found || (is_sharded(layout, (int)dims[next]) && !is_sharded(layout, (int)dims[d]));
+        if (!done[d] && better) {
+            next = d;
+            found = true;
+        }
+    }
+    return next;
+}
+
 /* The first `count` dimensions of the call, those first that are whole now. */
 static weft_tensor *transform_dims(const weft_call *call, weft_fft_kind kind, weft_tensor *a, int64_t count)
 {
     const int64_t *dims = call->attributes.sizes, *sizes = dims + WEFT_MAX_DIMS;
     bool done[WEFT_MAX_DIMS] = { false };
     for (int64_t i = 0; i < count && a != NULL; i++) {
-        int64_t next = -1;
-        for (int64_t d = count - 1; d >= 0; d--) {
-            bool better = next < 0 || (is_sharded(weft_layout_of(a), (int)dims[next]) && !is_sharded(weft_layout_of(a), (int)dims[d]));
-            next = !done[d] && better ? d : next;
-        }
+        int64_t next = next_dim(weft_layout_of(a), dims, count, done);
         done[next] = true;
         double scale = weft_fft_scale(kind, sizes[next], (weft_fft_norm)call->attributes.numbers[NORM]);
         a = weft_transform_dim(&(weft_transform){ call->function, kind, (int)dims[next], sizes[next], scale, false }, a);

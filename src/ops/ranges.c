@@ -113,7 +113,8 @@ static weft_tensor *make_frequencies(const char *function, weft_dtype dtype, int
     } else {
         layout = range_layout(&request, (double)(half ? n / 2 + 1 : n));
     }
-    double step = 1 / ((double)n * spacing), turn = half ? INFINITY : (double)((n + 1) / 2);
+    const int64_t middle = (n + 1) / 2;
+    double step = 1 / ((double)n * spacing), turn = half ? INFINITY : (double)middle;
     return weft_made(dtype, make_range(function, layout, 0, step, -step, turn));
 }
 
