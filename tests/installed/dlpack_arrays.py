@@ -16,6 +16,15 @@ F64, F32, BF16, F16, I64, I32, U8, BOOL = range(8)
 COPY = 1
 
 
+class Scalar(ctypes.Structure):
+    """A number of a call, weft_scalar: here a real one."""
+    _fields_ = [("dtype", c_uint), ("real", c_double), ("imag", c_double), ("whole", c_int64)]
+
+    @classmethod
+    def from_param(cls, number):
+        return cls(0, number, 0, 0)
+
+
 class Tensor(ctypes.Structure):
     """An array as DLPack describes it."""
     _fields_ = [("data", c_void_p), ("device", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8),
@@ -108,7 +117,7 @@ def load(library):
     weft.weft_arange.argtypes = [c_int, c_double, c_double, c_double, c_void_p, c_void_p]
     weft.weft_reshape.argtypes = [c_void_p, c_int, POINTER(c_int64)]
     weft.weft_to_type.argtypes = [c_void_p, c_int]
-    weft.weft_scale_inplace.argtypes = weft.weft_fill_inplace.argtypes = [c_void_p, c_double]
+    weft.weft_scale_inplace.argtypes = weft.weft_fill_inplace.argtypes = [c_void_p, Scalar]
     weft.weft_to_host.argtypes = [c_void_p, c_void_p, c_size_t]
     weft.weft_tensor_release.argtypes = [c_void_p]
     return weft
