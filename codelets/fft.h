@@ -4,7 +4,7 @@
 
 #include <weft/kernel.h>
 
-/* What a transform computes along dimension numbers[WEFT_FFT_DIM]: from m values x, real or complex, without a factor,
+/* The values that a transform computes along dimension numbers[WEFT_FFT_DIM]: from m values x, real or complex, without a factor,
  *
  *     FORWARD   y_k = sum of x_j e^(-2 pi i j k / n), k < n          (complex results)
  *     INVERSE   y_j = sum of x_k e^(+2 pi i j k / n), j < n          (complex results)

@@ -15,7 +15,7 @@ namespace
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */
 
-/* What a queue has of cuBLAS'. */
+/* The cuBLAS of a queue. */
 struct queue_blas {
     weft_blas_library library;
     cublasHandle_t handle;

@@ -29,8 +29,8 @@
 
 WEFT_BEGIN_DECLS
 
-/** The real part, and the imaginary part, as real tensors. Of a real tensor weft_real() returns the tensor itself, and
- * weft_imag() is WEFT_ERR_DTYPE. \{ */
+/** The real part, and the imaginary part, as real tensors. weft_real() returns a real tensor itself;
+ * weft_imag() of one is WEFT_ERR_DTYPE. \{ */
 WEFT_API weft_tensor *weft_real(weft_tensor *a);
 WEFT_API weft_tensor *weft_imag(weft_tensor *a);
 /** \} */

@@ -231,7 +231,7 @@ typedef struct weft_graph_info {
 /** Copies the counts. `size` is sizeof(*info) ("Structs that the library fills in" in <weft/base.h>). */
 WEFT_API weft_status weft_graph_get_info(const weft_graph *graph, weft_graph_info *info, size_t size);
 
-/** What weft_graph_print() writes. */
+/** Format of weft_graph_print(). */
 typedef enum weft_graph_format {
     WEFT_GRAPH_RECORDED = 0, /**< the inputs and calls of the newest run's traces, one per line */
     /** The calls that are executed instead: those of the bodies that the newest run executed, or of the recorded traces

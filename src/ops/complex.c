@@ -31,7 +31,7 @@ static weft_tensor *angle_gradient(weft_tensor *g, weft_tensor *a)
     return squares == NULL ? NULL : weft_mul(i_times(a), weft_div(g, squares));
 }
 
-/* Of z = abs e^(i angle): the real part of g conj(e^(i angle)), and that of g conj(i z). */
+/* The gradients of z = abs e^(i angle) are the real parts of g conj(e^(i angle)) and of g conj(i z). */
 static weft_tensor *size_gradient(weft_tensor *g, weft_tensor *size, weft_tensor *angle)
 {
     weft_tensor *unit = weft_polar(weft_ones_like(size), angle);

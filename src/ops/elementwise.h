@@ -118,7 +118,7 @@ static inline weft_tensor *is_zero(weft_tensor *a)
 bool weft_has_complex(const weft_gradient *of);
 /* The gradient of a function of one complex value, which has this kernel. */
 weft_tensor *weft_complex_gradient(const weft_gradient *of, weft_kernel_id function);
-/* Those of weft_pow(). False with the error kept. */
+/* Gives the gradients of weft_pow(). False with the error kept. */
 bool weft_complex_power_gradients(const weft_gradient *of);
 
 /* ---- functions ----------------------------------------------------------------------------------------- */

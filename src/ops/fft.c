@@ -16,7 +16,7 @@ static weft_transform transform_of(const weft_call *call)
                              .weighted = numbers[WEFT_FFT_WEIGHTED] != 0 };
 }
 
-/* Of what was cut the gradient is 0, and that of what was filled in is dropped. */
+/* Elements that were cut get the gradient 0; the gradient of zeros that were filled in is dropped. */
 static weft_tensor *fit(weft_tensor *a, int dim, int64_t size)
 {
     if (a == NULL || weft_layout_of(a)->shape[dim] == size) {

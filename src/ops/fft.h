@@ -18,7 +18,7 @@ typedef struct weft_transform {
 
 /* The factor of a transform of size n. */
 double weft_fft_scale(weft_fft_kind kind, int64_t n, weft_fft_norm norm);
-/* Of a live tensor; NULL with the error kept. */
+/* Transforms a live tensor. NULL with the error kept. */
 weft_tensor *weft_transform_dim(const weft_transform *t, weft_tensor *a);
 /* The size of a transform along a dimension of this size, n as the functions take it; -1 with the error kept. */
 int64_t weft_fft_size(const char *function, const char *argument, weft_fft_kind kind, int64_t size, int dim, int64_t n);

@@ -62,7 +62,7 @@ extern const weft_operation *const weft_unary_operations[];
 extern const weft_operation *const weft_vector_norm_operations[];
 extern const weft_operation *const weft_sorting_operations[];
 
-/* Of a complex tensor: a / |a|, and 0 of 0. The gradient of that by a. */
+/* a / |a| of a complex tensor, 0 where a is 0; and the gradient of that by a. */
 weft_tensor *weft_complex_sign(weft_tensor *a);
 weft_tensor *weft_complex_sign_gradient(weft_tensor *g, weft_tensor *a, weft_tensor *sign);
 /* Removes dimensions of size 1 (bit d: dimension d); placements follow their dimensions. */

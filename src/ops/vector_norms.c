@@ -289,7 +289,7 @@ static const weft_operation operation_norm = {
     .expand = expand_norm,
 };
 
-/* Of the absolute values. */
+/* The norm of a complex tensor is that of its absolute values. */
 static bool expand_complex_norm(const weft_call *call, weft_tensor *outputs[])
 {
     weft_call real = *call;

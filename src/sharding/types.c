@@ -44,7 +44,7 @@ weft_dtype weft_promote(weft_dtype a, weft_dtype b)
     return weft_dtype_size(a) > weft_dtype_size(b) ? a : b;
 }
 
-/* Of a complex tensor without dimensions and others, which are real: floating ones give the size of the parts. */
+/* The type of a complex tensor without dimensions beside real tensors: floating ones give the size of the parts. */
 static weft_dtype complex_beside(weft_dtype scalar, weft_dtype others)
 {
     return category_of(others) == FLOATING ? weft_complex_type(others) : scalar;

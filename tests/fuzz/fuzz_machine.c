@@ -1,5 +1,5 @@
-/* Files of a machine's figures (WEFT_MACHINE, `weft-machine --figures`), and their form for predictions. What is accepted is written,
- * and read again. */
+/* The fuzzer's bytes are a file of a machine's figures (WEFT_MACHINE, `weft-machine --figures`), in both of its forms. A file that is
+ * accepted is written and read again. */
 #include "fuzz.h"
 #include "machine/model.h"
 
