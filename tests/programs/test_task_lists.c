@@ -226,7 +226,8 @@ static void test_lists_of_programs(void **state)
     print_message("# %" PRIu64 " lists of %" PRIu64 " tasks\n", lists, tasks);
 }
 
-/* Elementwise operations that gradients alone call: on tensors of one random layout for each. */
+/* Elementwise operations that gradients alone call: on tensors of one random layout for each, of f64 or, where an operation takes complex
+ * numbers alone, of c128. */
 static void check_elementwise(const weft_operation *of, prng *random)
 {
     weft_rule rule;
@@ -240,7 +241,8 @@ static void check_elementwise(const weft_operation *of, prng *random)
     for (int i = 0; i < rule.num_inputs; i++) {
         weft_placement placements[WEFT_MAX_DIMS];
         random_placements(random, mesh, ndim, false, placements);
-        call.inputs[i] = weft_ones(WEFT_F64, ndim, shape, mesh, placements);
+        weft_dtype dtype = (of->inputs[i].types & WEFT_TYPE_BIT(WEFT_F64)) != 0 ? WEFT_F64 : WEFT_C128;
+        call.inputs[i] = weft_ones(dtype, ndim, shape, mesh, placements);
     }
     assert_non_null(weft_dispatch(&call));
     weft_scope_end();
@@ -255,6 +257,18 @@ static void check_bias_alone(void)
     const weft_placement rows = weft_shard(0);
     weft_tensor *bias = weft_ones(WEFT_F32, 1, &shape[1], mesh, NULL);
     assert_non_null(weft_layer_norm(weft_ones(WEFT_F32, 2, shape, mesh, &rows), NULL, bias, 1e-5));
+    assert_int_equal(weft_wait(), WEFT_OK);
+}
+
+/* Parts of complex numbers that lie in the program's memory, which no view may share. */
+static void check_parts(void)
+{
+    double numbers[4][2] = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } };
+    const int64_t shape[] = { 4 }, ranks = weft_world_size();
+    void *locals[] = { numbers[0], numbers[1], numbers[2], numbers[3] };
+    weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+    const weft_placement rows = weft_shard(0);
+    assert_non_null(weft_view_as_real(weft_from_local(WEFT_C128, 1, shape, locals, mesh, &rows, 0)));
     assert_int_equal(weft_wait(), WEFT_OK);
 }
 
@@ -297,6 +311,7 @@ static void test_lists_of_gradients(void **state)
         }
     }
     check_bias_alone();
+    check_parts();
     check_pooling(true);
     check_pooling(false);
     assert_int_equal(weft_finalize(), WEFT_OK);

@@ -1,6 +1,8 @@
 """Gradients, modules, optimisers, graphs: beside formulas in NumPy, and beside the same program on one rank."""
 
 import gc
+import os
+import tempfile
 import weakref
 
 import numpy as np
@@ -265,8 +267,7 @@ def test_regions_and_explanations(mesh):
 
 def test_a_training_that_goes_on(mesh):
     """Model and optimiser, saved after two steps and loaded into another layout, take the steps that the first ones take."""
-    import os
-    path = os.path.join(os.environ.get("WEFT_TEST_FOLDER", "/tmp"), f"weft-training-{os.environ.get('WEFT_TEST_NAME', 'test')}.safetensors")
+    path = os.path.join(tempfile.gettempdir(), "weft-training.safetensors")  # the row's own folder, and one for all of its processes
     x = wt.asarray(numbers((6, 8)), mesh=mesh, dtype="float32")
 
     def steps(model, optimizer, count):
@@ -396,8 +397,6 @@ def test_attributes_of_modules(mesh):
 
 
 def test_no_leak_of_recomputed_values(mesh):
-    import os
-
     def resident():
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
