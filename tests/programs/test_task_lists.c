@@ -263,9 +263,9 @@ static void check_bias_alone(void)
 /* Parts of complex numbers that lie in the program's memory, which no view may share. */
 static void check_parts(void)
 {
-    double numbers[4][2] = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } };
+    double pairs[4][2] = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } };
     const int64_t shape[] = { 4 }, ranks = weft_world_size();
-    void *locals[] = { numbers[0], numbers[1], numbers[2], numbers[3] };
+    void *locals[] = { pairs[0], pairs[1], pairs[2], pairs[3] };
     weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
     const weft_placement rows = weft_shard(0);
     assert_non_null(weft_view_as_real(weft_from_local(WEFT_C128, 1, shape, locals, mesh, &rows, 0)));
