@@ -14,8 +14,7 @@ program heat
     real(c_double), allocatable, target :: u(:, :)
     real(c_double) :: expected(rods, n), next(rods, n), worst
     type(weft_tensor) :: now, later
-    type(weft_box) :: mine
-    integer(c_int64_t) :: strides(2)
+    type(weft_subarray) :: mine
     logical :: failed
 
     call MPI_Init_thread(MPI_THREAD_MULTIPLE, provided, error)
@@ -33,16 +32,16 @@ program heat
     end do
 
     ! A tensor of n rows, rods columns. Its rows are the array's columns, so memory is row-major for weft.
-    mine%offset(1:2) = [first, 0]
-    mine%extent(1:2) = [cells, rods]
-    strides = [rods, 1]
+    mine%box%offset(1:2) = [first, 0]
+    mine%box%extent(1:2) = [cells, rods]
+    mine%data = c_loc(u)
     call weft_scope_begin()
-    now = weft_from_boxes(WEFT_F64, [n, rods], [mine], [c_loc(u)], int(strides), placements=[weft_shard(0)])
+    now = weft_from_boxes(WEFT_F64, [n, rods], [mine], placements=[weft_shard(0)])
     do step = 1, steps
         later = weft_add(weft_roll(now, 1, 0), weft_roll(now, -1, 0))
         now = weft_add_scaled(weft_scale(now, 1 - 2 * rate), later, rate)
     end do
-    call weft_to_boxes(now, [mine], [c_loc(u)], strides)
+    call weft_to_boxes(now, [mine])
     call weft_scope_end()
     call weft_wait()                                ! now the array has the values
 

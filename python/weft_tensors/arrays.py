@@ -269,7 +269,7 @@ def _from_whole(array: Any, mesh: Optional[Mesh], placements: Any, requires_grad
         check(_lib.weft_shard_box(mesh, placements, len(sizes), sizes, rank, offset, extent))
         parts.append(numpy.ascontiguousarray(array[tuple(slice(offset[i], offset[i] + extent[i]) for i in range(array.ndim))]))
     given = kind | WITH_GRAD if requires_grad else kind
-    return made(_lib.weft_from_local(given, len(sizes), sizes, _pointers(parts), mesh, placements, _api.COPY))
+    return made(_lib.weft_from_local(given, len(sizes), sizes, (c_void_p * max(len(parts), 1))(*[part.ctypes.data for part in parts]), mesh, placements, _api.COPY))
 
 
 def from_numpy(array: Any, **options: Any) -> Tensor:
@@ -342,7 +342,7 @@ def from_boxes(boxes: Sequence[tuple[Sequence[int], Any]], shape: Sequence[int],
     for array in arrays:
         if dtype_of(array.dtype) is not kind:
             raise TypeError(f"boxes of {array.dtype} and of {kind.name}")
-    on_arrays = made(_lib.weft_from_boxes(kind, len(sizes), sizes, len(arrays), _boxes(boxes), _pointers(arrays), None, mesh, array_of_placements))
+    on_arrays = made(_lib.weft_from_boxes(kind, len(sizes), sizes, len(arrays), _boxes([(offset, array) for (offset, _), array in zip(boxes, arrays)]), mesh, array_of_placements))
     result = made(_lib.weft_detach(on_arrays)) # C may use an array in place: the tensor gets memory of its own
     del on_arrays
     _library.wait()
@@ -354,19 +354,16 @@ def to_boxes(tensor: Tensor, boxes: Sequence[tuple[Sequence[int], Any]]) -> None
     for _, array in boxes:
         if not array.flags.c_contiguous or not array.flags.writeable or dtype_of(array.dtype) is not tensor.dtype:
             raise ValueError(f"boxes: contiguous arrays of {tensor.dtype.name} that can be written to are needed")
-    check(_lib.weft_to_boxes(tensor, len(boxes), _boxes(boxes), _pointers([array for _, array in boxes]), None))
+    check(_lib.weft_to_boxes(tensor, len(boxes), _boxes(boxes)))
     _library.wait()
 
 
 def _boxes(boxes: Sequence[tuple[Sequence[int], Any]]) -> Any:
-    found = (_api.weft_box * max(len(boxes), 1))()
-    for box, (offset, array) in zip(found, boxes):
-        box.offset[:len(offset)], box.extent[:array.ndim] = list(offset), list(array.shape)
+    found = (_api.weft_subarray * max(len(boxes), 1))()
+    for mine, (offset, array) in zip(found, boxes):
+        mine.box.offset[:len(offset)], mine.box.extent[:array.ndim] = list(offset), list(array.shape)
+        mine.data = array.ctypes.data
     return found
-
-
-def _pointers(arrays: Sequence[Any]) -> Any:
-    return (c_void_p * max(len(arrays), 1))(*[array.ctypes.data for array in arrays])
 
 
 def local_shape(shape: Sequence[int], mesh: Optional[Mesh] = None, placements: Placements = None, rank: Optional[int] = None) -> Any:

@@ -9,7 +9,7 @@
 /* A box without elements may lie anywhere: ceil(N / p) rows for each process leave the last ones beyond N. */
 static bool check_box(const weft_boxes *given, int ndim, const int64_t shape[], int number)
 {
-    const weft_box *box = &given->boxes[number];
+    const weft_box *box = &given->items[number].box;
     bool empty = weft_box_is_empty(ndim, box);
     for (int d = 0; d < ndim; d++) {
         int64_t offset = box->offset[d], extent = box->extent[d];
@@ -18,7 +18,7 @@ static bool check_box(const weft_boxes *given, int ndim, const int64_t shape[], 
         }
         if (offset < 0 || extent < 0 || offset > shape[d] || extent > shape[d] - offset) {
             weft_fail(WEFT_ERR_SHAPE, given->function,
-                      "boxes[%d] has offset %lld and extent %lld in dimension %d, which has indices 0 to %lld", number,
+                      "boxes[%d].box has offset %lld and extent %lld in dimension %d, which has indices 0 to %lld", number,
                       (long long)offset, (long long)extent, d, (long long)shape[d] - 1);
             return false;
         }
@@ -30,15 +30,16 @@ static bool check_strides(const weft_boxes *given, int ndim, int number, size_t 
 {
     int64_t strides[WEFT_MAX_DIMS];
     int dim = 0;
-    if (weft_box_is_empty(ndim, &given->boxes[number])) {
+    const weft_subarray *item = &given->items[number];
+    if (weft_box_is_empty(ndim, &item->box)) {
         return true;
     }
-    weft_boxes_strides(given, ndim, number, strides);
-    int64_t span = weft_strides_span(ndim, given->boxes[number].extent, strides, &dim);
+    weft_subarray_strides(item, ndim, strides);
+    int64_t span = weft_strides_span(ndim, item->box.extent, strides, &dim);
     if (span < 0 || span > INT64_MAX / 2 / (int64_t)element_size) {
         weft_fail(WEFT_ERR_INVALID, given->function,
-                  "strides[%d] of boxes[%d] is %lld: it must be positive, and not interleave with smaller strides",
-                  number * ndim + dim, number, (long long)strides[dim]);
+                  "boxes[%d].strides[%d] is %lld: it must be positive, and not interleave with smaller strides", number, dim,
+                  (long long)strides[dim]);
         return false;
     }
     return true;
@@ -46,13 +47,13 @@ static bool check_strides(const weft_boxes *given, int ndim, int number, size_t 
 
 static bool check_pointer(const weft_boxes *given, int ndim, int number, size_t element_size)
 {
-    if (weft_box_is_empty(ndim, &given->boxes[number])) {
+    if (weft_box_is_empty(ndim, &given->items[number].box)) {
         return true;
     }
-    const void *pointer = given->pointers == NULL ? NULL : given->pointers[number];
-    if (pointer == NULL || (uintptr_t)pointer % element_size != 0) {
-        weft_fail(WEFT_ERR_INVALID, given->function, "pointers[%d] is %s, and boxes[%d] has elements", number,
-                  pointer == NULL ? "NULL" : "not aligned to the type", number);
+    const void *data = given->items[number].data;
+    if (data == NULL || (uintptr_t)data % element_size != 0) {
+        weft_fail(WEFT_ERR_INVALID, given->function, "boxes[%d].data is %s, and the box has elements", number,
+                  data == NULL ? "NULL" : "not aligned to the type");
         return false;
     }
     return true;
@@ -61,13 +62,13 @@ static bool check_pointer(const weft_boxes *given, int ndim, int number, size_t 
 /* False with the error kept. */
 static bool check_boxes(const weft_boxes *given, int ndim, const int64_t shape[], size_t element_size)
 {
-    if (given->num_boxes < 0 || (given->num_boxes > 0 && given->boxes == NULL)) {
-        weft_fail(WEFT_ERR_INVALID, given->function, "%s is %s", given->num_boxes < 0 ? "num_boxes" : "boxes",
-                  given->num_boxes < 0 ? "negative" : "NULL");
+    if (given->count < 0 || (given->count > 0 && given->items == NULL)) {
+        weft_fail(WEFT_ERR_INVALID, given->function, "%s is %s", given->count < 0 ? "num_boxes" : "boxes",
+                  given->count < 0 ? "negative" : "NULL");
         return false;
     }
     bool right = true;
-    for (int i = 0; i < given->num_boxes && right; i++) {
+    for (int i = 0; i < given->count && right; i++) {
         right = check_box(given, ndim, shape, i) && check_strides(given, ndim, i, element_size);
     }
     return right;
@@ -76,7 +77,7 @@ static bool check_boxes(const weft_boxes *given, int ndim, const int64_t shape[]
 static bool check_pointers(const weft_boxes *given, int ndim, size_t element_size)
 {
     bool right = true;
-    for (int i = 0; i < given->num_boxes && right; i++) {
+    for (int i = 0; i < given->count && right; i++) {
         right = check_pointer(given, ndim, i, element_size);
     }
     return right;
@@ -198,16 +199,15 @@ static weft_status perform_from_boxes(const weft_call *call, weft_tensor *output
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-weft_tensor *weft_from_boxes(weft_dtype dtype, int ndim, const int64_t shape[], int num_boxes, const weft_box boxes[],
-                             void *const pointers[], const int64_t strides[], weft_mesh *mesh,
-                             const weft_placement *placements)
+weft_tensor *weft_from_boxes(weft_dtype dtype, int ndim, const int64_t shape[], int num_boxes, const weft_subarray boxes[],
+                             weft_mesh *mesh, const weft_placement *placements)
 {
     static const char function[] = "weft_from_boxes";
     static const weft_action action = { .name = "from_boxes", .perform = perform_from_boxes, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1 };
     if (weft_require_init(function) != WEFT_OK || !check_not_captured(function)) {
         return NULL;
     }
-    from_boxes_arguments a = { .given = { function, num_boxes, boxes, pointers, strides },
+    from_boxes_arguments a = { .given = { function, num_boxes, boxes },
                                .dtype = dtype,
                                .ndim = ndim,
                                .shape = shape,
@@ -249,15 +249,14 @@ static weft_status perform_to_boxes(const weft_call *call, weft_tensor *outputs[
     return done ? WEFT_OK : weft_latest_status();
 }
 
-weft_status weft_to_boxes(weft_tensor *handle, int num_boxes, const weft_box boxes[], void *const pointers[],
-                          const int64_t strides[])
+weft_status weft_to_boxes(weft_tensor *handle, int num_boxes, const weft_subarray boxes[])
 {
     static const char function[] = "weft_to_boxes";
     static const weft_action action = { .name = "to_boxes", .perform = perform_to_boxes, .effects = WEFT_NEEDS_DATA };
     if (weft_check_tensor(function, "tensor", handle) == NULL || !check_not_captured(function)) {
         return weft_latest_status();
     }
-    weft_boxes given = { function, num_boxes, boxes, pointers, strides };
+    weft_boxes given = { function, num_boxes, boxes };
     return weft_act(&(weft_call){ .function = function,
                                   .action = &action,
                                   .num_inputs = 1,

@@ -54,14 +54,12 @@ typedef struct weft_box_plan {
 /* A process's boxes as the program gave them. */
 typedef struct weft_boxes {
     const char *function;
-    int num_boxes;
-    const weft_box *boxes;
-    void *const *pointers;
-    const int64_t *strides; /* NULL: row-major */
+    int count;
+    const weft_subarray *items;
 } weft_boxes;
 
 /* The strides of a box: the program's, or row-major. */
-void weft_boxes_strides(const weft_boxes *given, int ndim, int number, int64_t strides[]);
+void weft_subarray_strides(const weft_subarray *of, int ndim, int64_t strides[]);
 
 /* Where the boxes lie, by the plan's strides and boxes in place. False: no memory. */
 bool weft_box_places_find(const weft_box_plan *plan, const weft_boxes *given, weft_box_places *places);

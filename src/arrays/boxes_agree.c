@@ -59,13 +59,13 @@ static weft_owned_box own_box(const weft_boxes *given, int ndim, int number)
 {
     int64_t strides[WEFT_MAX_DIMS];
     weft_owned_box own = { .process = weft_runtime.process, .number = number };
-    if (weft_box_is_empty(ndim, &given->boxes[number])) { /* wherever the program says that it lies */
+    if (weft_box_is_empty(ndim, &given->items[number].box)) { /* wherever the program says that it lies */
         own.contiguous = true;
         return own;
     }
-    memcpy(own.box.offset, given->boxes[number].offset, (size_t)ndim * sizeof(int64_t));
-    memcpy(own.box.extent, given->boxes[number].extent, (size_t)ndim * sizeof(int64_t));
-    weft_boxes_strides(given, ndim, number, strides);
+    memcpy(own.box.offset, given->items[number].box.offset, (size_t)ndim * sizeof(int64_t));
+    memcpy(own.box.extent, given->items[number].box.extent, (size_t)ndim * sizeof(int64_t));
+    weft_subarray_strides(&given->items[number], ndim, strides);
     own.slowest = weft_strides_slowest(ndim, own.box.extent, strides);
     own.contiguous = weft_strides_are_row_major(ndim, own.box.extent, strides);
     return own;
@@ -73,7 +73,7 @@ static weft_owned_box own_box(const weft_boxes *given, int ndim, int number)
 
 static bool has_boxes(const weft_box_plan *plan, const weft_boxes *given)
 {
-    bool same = plan->num_own == given->num_boxes;
+    bool same = plan->num_own == given->count;
     for (int i = 0; i < plan->num_own && same; i++) {
         weft_owned_box own = own_box(given, plan->set.ndim, i);
         const weft_owned_box *kept = &plan->set.boxes[plan->first_own + i];
@@ -234,7 +234,7 @@ static bool exchange_boxes(const weft_boxes *given, weft_box_plan *plan, const i
         weft_fail(WEFT_ERR_NOMEM, given->function, "no memory for the boxes of all processes");
         return false;
     }
-    for (int i = 0; i < given->num_boxes; i++) {
+    for (int i = 0; i < given->count; i++) {
         weft_owned_box own = own_box(given, ndim, i);
         describe(&own, ndim, mine + (ptrdiff_t)i * words);
     }
@@ -336,7 +336,7 @@ static weft_box_plan *plan_new(const weft_boxes *given, const weft_layout *layou
         weft_fail(WEFT_ERR_NOMEM, given->function, "no memory for a plan");
         return NULL;
     }
-    *plan = (weft_box_plan){ .into_tensor = into_tensor, .layout = layout, .num_own = given->num_boxes };
+    *plan = (weft_box_plan){ .into_tensor = into_tensor, .layout = layout, .num_own = given->count };
     plan->set.ndim = layout->ndim;
     if (!exchange_boxes(given, plan, counts) || (into_tensor && !covers(given->function, plan))) {
         plan_free(plan);
@@ -357,7 +357,7 @@ static weft_box_plan *agree(const weft_boxes *given, const weft_layout *layout, 
     if (right) {
         uint64_t digest = weft_digest_add(layout->digest, layout->mesh->digest);
         mine[WEFT_NUMBERS_FINGERPRINT] = (int64_t)weft_digest_add(digest, into_tensor);
-        mine[NUM_BOXES] = given->num_boxes;
+        mine[NUM_BOXES] = given->count;
     }
     int64_t *counts = gather(given->function, NUM_FIRST, mine);
     weft_box_plan *plan = NULL;

@@ -34,7 +34,7 @@ static chunk_bytes bytes_of(const weft_box_plan *plan, const weft_boxes *given, 
     const weft_owned_box *owned = &plan->set.boxes[plan->first_own + number];
     const int64_t *strides = plan->strides + (ptrdiff_t)number * plan->set.ndim;
     int64_t size = (int64_t)weft_dtype_size(plan->layout->dtype);
-    chunk_bytes bytes = { .begin = given->pointers[number], .chunk = chunk };
+    chunk_bytes bytes = { .begin = given->items[number].data, .chunk = chunk };
     weft_box part = owned->box;
     if (plan->set.ndim > 0) {
         int64_t rows = weft_box_chunk(owned, plan->set.ndim, (size_t)size), first = k * rows;

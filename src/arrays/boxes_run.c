@@ -7,12 +7,16 @@
 #include "codelets/elementwise.h"
 #include "tensor/submit.h"
 
-void weft_boxes_strides(const weft_boxes *given, int ndim, int number, int64_t strides[])
+void weft_subarray_strides(const weft_subarray *of, int ndim, int64_t strides[])
 {
     int64_t step = 1;
+    bool dense = true;
+    for (int d = 0; d < ndim; d++) {
+        dense = dense && of->strides[d] == 0;
+    }
     for (int d = ndim - 1; d >= 0; d--) {
-        strides[d] = given->strides != NULL ? given->strides[(ptrdiff_t)number * ndim + d] : step;
-        step = weft_mul_saturated(step, given->boxes[number].extent[d]);
+        strides[d] = dense ? step : of->strides[d];
+        step = weft_mul_saturated(step, of->box.extent[d]);
     }
 }
 
@@ -143,7 +147,7 @@ static bool prepare(weft_box_plan *plan, const weft_boxes *given, const bool in_
     bool same = plan->exchange != NULL;
     for (int i = 0; i < plan->num_own; i++) {
         int64_t strides[WEFT_MAX_DIMS], *kept = plan->strides + (ptrdiff_t)i * ndim;
-        weft_boxes_strides(given, ndim, i, strides);
+        weft_subarray_strides(&given->items[i], ndim, strides);
         same = same && memcmp(kept, strides, (size_t)ndim * sizeof(*kept)) == 0 && plan->in_place[i] == in_place[i];
         memcpy(kept, strides, (size_t)ndim * sizeof(*kept));
         plan->in_place[i] = in_place[i];
@@ -185,7 +189,7 @@ static bool attach_shards(const weft_box_plan *plan, const weft_boxes *given, we
         int rank = own_shard(plan, i);
         weft_local_shard *shard = rank < 0 ? NULL : &tensor->shards[rank - weft_runtime.first_rank];
         if (shard != NULL &&
-            (!weft_shard_attach(shard, borrow(given->function, weft_shard_cut(tensor->layout, shard), given->pointers[i])) ||
+            (!weft_shard_attach(shard, borrow(given->function, weft_shard_cut(tensor->layout, shard), given->items[i].data)) ||
              !order_after(given->function, 1, &shard->buffer))) {
             return false;
         }
@@ -264,7 +268,7 @@ static bool lies_there(const weft_box_plan *plan, const weft_boxes *given, const
     int rank = own_shard(plan, number);
     const weft_local_shard *shard = rank < 0 ? NULL : &tensor->shards[rank - weft_runtime.first_rank];
     return shard != NULL && shard->count > 0 && shard->buffer->borrowed &&
-           (char *)shard->buffer->memory + shard->offset == (char *)given->pointers[number];
+           (char *)shard->buffer->memory + shard->offset == (char *)given->items[number].data;
 }
 
 static bool is_written(const weft_box_plan *plan, const weft_buffer *buffer)

@@ -20,10 +20,10 @@ typedef struct box_scene {
     weft_box boxes[MAX_BOXES];
     /* This process's. */
     int num_own;
-    weft_box own[MAX_BOXES];
-    void *pointers[MAX_BOXES], *memory[MAX_BOXES];
+    weft_subarray own[MAX_BOXES];
+    void *memory[MAX_BOXES];
     int64_t strides[MAX_BOXES * 4], elements[MAX_BOXES];
-    bool dense; /* row-major without gaps: strides NULL */
+    bool dense; /* row-major without gaps, and given so: without strides */
     /* Or all boxes of the process lie in one array of the whole tensor: their bytes interleave. */
     int32_t *shared;
     int64_t shared_elements;
@@ -102,15 +102,16 @@ static void *fresh_memory(int64_t elements)
 static void add_own(box_scene *s, const weft_box *box, const int64_t strides[], int64_t elements)
 {
     int n = s->num_own++;
-    s->own[n] = *box;
+    s->own[n] = (weft_subarray){ .box = *box };
     memcpy(s->strides + (ptrdiff_t)n * s->ndim, strides, (size_t)s->ndim * sizeof(*strides));
+    memcpy(s->own[n].strides, strides, s->dense ? 0 : (size_t)s->ndim * sizeof(*strides));
     int64_t first = 0, count = shape_count(s->ndim, box->extent);
     for (int d = 0; d < s->ndim && s->shared != NULL && count > 0; d++) { /* an empty box may lie anywhere */
         first += box->offset[d] * strides[d];
     }
     s->elements[n] = elements + 1;
     s->memory[n] = s->shared != NULL ? s->shared + first : fresh_memory(elements + 1);
-    s->pointers[n] = count == 0 ? NULL : s->memory[n];
+    s->own[n].data = count == 0 ? NULL : s->memory[n];
 }
 
 /* Every process draws the same numbers. */
@@ -154,7 +155,7 @@ static int64_t value_at(const box_scene *s, const int64_t index[])
 /* Visits the elements of own box n: `write` sets them (i32), else compares, and returns how many are wrong. */
 static int64_t visit(const box_scene *s, int n, bool write)
 {
-    const weft_box *box = &s->own[n];
+    const weft_box *box = &s->own[n].box;
     int64_t count = shape_count(s->ndim, box->extent), wrong = 0;
     for (int64_t e = 0; e < count; e++) {
         int64_t index[4], rest = e, place = 0;
@@ -230,11 +231,10 @@ static void check_random_set(prng *random)
         visit(&in, i, true);
     }
     weft_scope_begin();
-    weft_tensor *tensor = weft_from_boxes(WEFT_I32, in.ndim, in.shape, in.num_own, in.own, in.pointers,
-                                          in.dense ? NULL : in.strides, mesh, placements);
+    weft_tensor *tensor = weft_from_boxes(WEFT_I32, in.ndim, in.shape, in.num_own, in.own, mesh, placements);
     assert_no_error();
     assert_shards(tensor, has_numbers, &in, describe(mesh, placements, in.ndim, in.shape));
-    assert_int_equal(weft_to_boxes(tensor, out.num_own, out.own, out.pointers, out.dense ? NULL : out.strides), WEFT_OK);
+    assert_int_equal(weft_to_boxes(tensor, out.num_own, out.own), WEFT_OK);
     assert_no_error();
     weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
@@ -269,17 +269,14 @@ static uint64_t tasks_of_blocks(int blocks, int steps)
 {
     enum { MOST = 32 };
     int64_t p = weft_num_processes(), mine = weft_process_index(), side = SIDE / blocks, columns = 0;
-    static weft_box boxes[MOST * MOST];
-    static void *pointers[MOST * MOST];
-    static int64_t strides[MOST * MOST * 2];
+    static weft_subarray boxes[MOST * MOST];
     static double array[SIDE * SIDE];
     int num = 0;
     for (int64_t j = mine; j < blocks; j += p, columns += side) {
         for (int64_t i = 0; i < blocks; i++, num++) {
-            boxes[num] = (weft_box){ .offset = { i * side, j * side }, .extent = { side, side } };
-            pointers[num] = array + columns * SIDE + i * side;
-            strides[2 * num] = 1;
-            strides[2 * num + 1] = SIDE;
+            boxes[num] = (weft_subarray){ .box = { .offset = { i * side, j * side }, .extent = { side, side } },
+                                          .data = array + columns * SIDE + i * side,
+                                          .strides = { 1, SIDE } };
         }
     }
     for (int64_t i = 0; i < columns * SIDE; i++) {
@@ -292,8 +289,8 @@ static uint64_t tasks_of_blocks(int blocks, int steps)
     const int64_t shape[] = { SIDE, SIDE };
     for (int step = 0; step < steps; step++, factor *= 3) {
         weft_scope_begin();
-        weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, num, boxes, pointers, strides, NULL, &rows);
-        assert_int_equal(weft_to_boxes(weft_scale(a, 3), num, boxes, pointers, strides), WEFT_OK);
+        weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, num, boxes, NULL, &rows);
+        assert_int_equal(weft_to_boxes(weft_scale(a, 3), num, boxes), WEFT_OK);
         weft_scope_end();
     }
     weft_get_counters(&after, sizeof(after));
@@ -332,13 +329,14 @@ static weft_box balanced(int64_t rows, int64_t columns)
 
 static double ones_of(int64_t rows, const weft_placement *placement)
 {
-    weft_box box = balanced(rows, 1);
-    double *ones = malloc(((size_t)box.extent[0] + 1) * sizeof(*ones)), sum = 0;
-    for (int64_t i = 0; i < box.extent[0]; i++) {
+    weft_subarray mine = { .box = balanced(rows, 1) };
+    double *ones = malloc(((size_t)mine.box.extent[0] + 1) * sizeof(*ones)), sum = 0;
+    mine.data = ones;
+    for (int64_t i = 0; i < mine.box.extent[0]; i++) {
         ones[i] = 1;
     }
     weft_scope_begin();
-    weft_tensor *a = weft_from_boxes(WEFT_F64, 1, &rows, 1, &box, (void *[]){ ones }, NULL, NULL, placement);
+    weft_tensor *a = weft_from_boxes(WEFT_F64, 1, &rows, 1, &mine, NULL, placement);
     assert_int_equal(weft_tensor_item(weft_sum(a, WEFT_ALL_DIMS, false), &sum), WEFT_OK);
     weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
@@ -356,30 +354,29 @@ static void rounded_rows(void **state)
     weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
     for (int64_t rows = 0; rows < 2 * p + 2; rows++) {
         int64_t each = (rows + p - 1) / p;
-        weft_box boxes[] = { { .offset = { first * each, 0 } }, { .offset = { rows + 7, -3 }, .extent = { 1000, 0 } } };
-        boxes[0].extent[0] = first * each >= rows ? 0 : rows - first * each < each ? rows - first * each : each;
-        boxes[0].extent[1] = 3;
-        const int64_t strides[] = { 3, 1, 0, 0 };
         double memory[200], sum;
+        weft_subarray boxes[] = { { .box.offset = { first * each, 0 }, .data = memory, .strides = { 3, 1 } },
+                                  { .box = { .offset = { rows + 7, -3 }, .extent = { 1000, 0 } } } };
+        boxes[0].box.extent[0] = first * each >= rows ? 0 : rows - first * each < each ? rows - first * each : each;
+        boxes[0].box.extent[1] = 3;
         for (int i = 0; i < 200; i++) {
             memory[i] = 1;
         }
         weft_scope_begin();
-        weft_tensor *a =
-            weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ rows, 3 }, 2, boxes, (void *[]){ memory, NULL }, strides, NULL, NULL);
+        weft_tensor *a = weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ rows, 3 }, 2, boxes, NULL, NULL);
         assert_no_error();
         assert_int_equal(weft_tensor_item(weft_sum(a, WEFT_ALL_DIMS, false), &sum), WEFT_OK);
-        assert_int_equal(weft_to_boxes(weft_scale(a, 2), 2, boxes, (void *[]){ memory, NULL }, strides), WEFT_OK);
+        assert_int_equal(weft_to_boxes(weft_scale(a, 2), 2, boxes), WEFT_OK);
         weft_scope_end();
         assert_int_equal(weft_wait(), WEFT_OK);
         assert_true(sum == (double)rows * 3);
         for (int i = 0; i < 200; i++) {
-            assert_true(memory[i] == (i < boxes[0].extent[0] * 3 ? 2 : 1));
+            assert_true(memory[i] == (i < boxes[0].box.extent[0] * 3 ? 2 : 1));
         }
     }
-    weft_box wrong = { .offset = { 0, 0 }, .extent = { 0, -1 } }; /* a negative extent is a mistake all the same */
-    assert_null(weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ 0, 3 }, 1, &wrong, NULL, NULL, NULL, NULL));
-    assert_error(WEFT_ERR_SHAPE, "boxes[0] has offset 0 and extent -1");
+    weft_subarray wrong = { .box.extent = { 0, -1 } }; /* a negative extent is a mistake all the same */
+    assert_null(weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ 0, 3 }, 1, &wrong, NULL, NULL));
+    assert_error(WEFT_ERR_SHAPE, "boxes[0].box has offset 0 and extent -1");
     weft_mesh_pop();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
@@ -405,10 +402,9 @@ static void give_scalar(int owner, int value)
 {
     bool mine = owner == weft_process_index();
     int32_t given = value, got = -1;
-    weft_box box = { .offset = { 0 } };
+    const weft_subarray box = { .data = &given };
     weft_scope_begin();
-    weft_tensor *a =
-        weft_from_boxes(WEFT_I32, 0, NULL, mine, mine ? &box : NULL, mine ? (void *[]){ &given } : NULL, NULL, NULL, NULL);
+    weft_tensor *a = weft_from_boxes(WEFT_I32, 0, NULL, mine, mine ? &box : NULL, NULL, NULL);
     assert_int_equal(weft_to_host(a, &got, sizeof(got)), WEFT_OK);
     weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK); /* until then the box's memory stays */
@@ -448,20 +444,19 @@ static void ghost_layers_and_columns_first(void **state)
     weft_box mine = balanced(N, N);
     int64_t height = mine.extent[0] + 2; /* a ghost row above and below */
     double *array = malloc((size_t)height * N * sizeof(*array));
-    weft_box halves[2] = { mine, mine };
-    halves[0].extent[1] = 20;
-    halves[1].offset[1] = 20;
-    halves[1].extent[1] = N - 20;
-    void *pointers[] = { array + 1, array + 1 + 20 * height };
-    const int64_t strides[] = { 1, height, 1, height };
+    weft_subarray halves[2] = { { .box = mine, .data = array + 1, .strides = { 1, height } },
+                                { .box = mine, .data = array + 1 + 20 * height, .strides = { 1, height } } };
+    halves[0].box.extent[1] = 20;
+    halves[1].box.offset[1] = 20;
+    halves[1].box.extent[1] = N - 20;
     for (int64_t i = 0; i < height * N; i++) {
         int64_t row = i % height - 1, column = i / height;
         array[i] = row < 0 || row >= mine.extent[0] ? -7 : (double)((mine.offset[0] + row) * N + column);
     }
     for (int step = 0; step < 5; step++) {
         weft_scope_begin();
-        weft_tensor *a = weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ N, N }, 2, halves, pointers, strides, NULL, &columns);
-        assert_int_equal(weft_to_boxes(weft_add_scalar(weft_scale(a, 2), 1), 2, halves, pointers, strides), WEFT_OK);
+        weft_tensor *a = weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ N, N }, 2, halves, NULL, &columns);
+        assert_int_equal(weft_to_boxes(weft_add_scalar(weft_scale(a, 2), 1), 2, halves), WEFT_OK);
         weft_scope_end();
     }
     assert_int_equal(weft_wait(), WEFT_OK);
@@ -479,13 +474,13 @@ static void ghost_layers_and_columns_first(void **state)
 /* ---- in place ------------------------------------------------------------------------------------------ */
 
 /* The shards of the hosted ranks, as boxes. */
-static int own_shards(int64_t rows, int64_t columns, weft_box boxes[], double *memory, void *pointers[])
+static int own_shards(int64_t rows, int64_t columns, weft_subarray boxes[], double *memory)
 {
     weft_placement by_rows = weft_shard(0);
     for (int i = 0; i < weft_local_ranks(); i++) {
-        weft_shard_box(NULL, &by_rows, 2, (const int64_t[]){ rows, columns }, weft_first_rank() + i, boxes[i].offset,
-                       boxes[i].extent);
-        pointers[i] = memory + boxes[i].offset[0] * columns;
+        weft_shard_box(NULL, &by_rows, 2, (const int64_t[]){ rows, columns }, weft_first_rank() + i, boxes[i].box.offset,
+                       boxes[i].box.extent);
+        boxes[i].data = memory + boxes[i].box.offset[0] * columns;
     }
     return weft_local_ranks();
 }
@@ -499,51 +494,50 @@ static void steps_in_place(void **state)
     weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
     weft_placement rows = weft_shard(0);
     static double memory[ROWS * COLUMNS], other[ROWS * COLUMNS];
-    weft_box boxes[MAX_RANKS];
-    void *pointers[MAX_RANKS], *others[MAX_RANKS];
-    int num = own_shards(ROWS, COLUMNS, boxes, memory, pointers);
-    own_shards(ROWS, COLUMNS, boxes, other, others);
+    weft_subarray boxes[MAX_RANKS] = { 0 }, others[MAX_RANKS] = { 0 };
+    int num = own_shards(ROWS, COLUMNS, boxes, memory);
+    own_shards(ROWS, COLUMNS, others, other);
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         memory[i] = 1;
     }
     const int64_t shape[] = { ROWS, COLUMNS };
     weft_scope_begin();
-    weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, num, boxes, pointers, NULL, NULL, &rows);
+    weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, num, boxes, NULL, &rows);
     assert_no_error();
     for (int i = 0; i < num; i++) { /* no copy */
         void *memory_of_shard = weft_local_acquire(a, i, WEFT_READ);
-        assert_ptr_equal(memory_of_shard, pointers[i]);
+        assert_ptr_equal(memory_of_shard, boxes[i].data);
         weft_local_release(a, i);
     }
     for (int step = 0; step < 3; step++) {
         weft_scale_inplace(a, 2);
     }
     weft_counters before, after;
-    assert_int_equal(weft_to_boxes(a, num, boxes, pointers, NULL), WEFT_OK);
+    assert_int_equal(weft_to_boxes(a, num, boxes), WEFT_OK);
     weft_fixed_boxes_begin();
     weft_get_counters(&before, sizeof(before));
-    assert_int_equal(weft_to_boxes(a, num, boxes, pointers, NULL), WEFT_OK);
+    assert_int_equal(weft_to_boxes(a, num, boxes), WEFT_OK);
     weft_get_counters(&after, sizeof(after));
     weft_fixed_boxes_end();
     assert_int_equal(after.tasks, before.tasks); /* they lie there */
     weft_wait();
-    assert_true(memory[boxes[0].offset[0] * COLUMNS] == 8);
+    assert_true(memory[boxes[0].box.offset[0] * COLUMNS] == 8);
     /* The tensor keeps its values where others are written to its memory. */
-    assert_int_equal(weft_to_boxes(weft_add_scalar(a, 1), num, boxes, pointers, NULL), WEFT_OK);
-    assert_int_equal(weft_to_boxes(a, num, boxes, others, NULL), WEFT_OK);
+    assert_int_equal(weft_to_boxes(weft_add_scalar(a, 1), num, boxes), WEFT_OK);
+    assert_int_equal(weft_to_boxes(a, num, others), WEFT_OK);
     weft_scope_end();
     assert_int_equal(weft_wait(), WEFT_OK);
     assert_no_error();
     for (int i = 0; i < num; i++) {
-        for (int64_t e = 0; e < boxes[i].extent[0] * COLUMNS; e++) {
-            assert_true(((double *)pointers[i])[e] == 9 && ((double *)others[i])[e] == 8);
+        for (int64_t e = 0; e < boxes[i].box.extent[0] * COLUMNS; e++) {
+            assert_true(((double *)boxes[i].data)[e] == 9 && ((double *)others[i].data)[e] == 8);
         }
     }
     weft_mesh_pop();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* The first step exchanges boxes; the others data alone. Pointers may change. */
+/* The first step exchanges boxes; the others data alone. Their memory may change. */
 static void boxes_are_exchanged_once(void **state)
 {
     (void)state;
@@ -559,8 +553,8 @@ static void boxes_are_exchanged_once(void **state)
     weft_fixed_boxes_begin();
     for (int step = 0; step < 3; step++) {
         weft_scope_begin();
-        void *here = memory + step % 2 * N * (N + 1);
-        assert_non_null(weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ N + 1, N }, 1, &mine, &here, NULL, NULL, &rows));
+        const weft_subarray here = { .box = mine, .data = memory + step % 2 * N * (N + 1) };
+        assert_non_null(weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ N + 1, N }, 1, &here, NULL, &rows));
         weft_scope_end();
         weft_get_counters(&steps[step + 1], sizeof(steps[step + 1]));
     }

@@ -25,14 +25,14 @@ static int start(void **state)
 
 static void scale_rows(double *rows, int64_t first, int64_t count, int steps)
 {
-    weft_box mine = { .offset = { first, 0 }, .extent = { count, COLUMNS } };
+    weft_subarray mine = { .box = { .offset = { first, 0 }, .extent = { count, COLUMNS } }, .data = rows };
     const int64_t shape[] = { ROWS, COLUMNS };
     weft_placement by_rows = weft_shard(0);
     weft_fixed_boxes_begin();
     for (int step = 0; step < steps; step++) {
         weft_scope_begin();
-        weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, 1, &mine, (void *[]){ rows }, NULL, NULL, &by_rows);
-        weft_to_boxes(weft_scale(a, 2), 1, &mine, (void *[]){ rows }, NULL);
+        weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, 1, &mine, NULL, &by_rows);
+        weft_to_boxes(weft_scale(a, 2), 1, &mine);
         weft_scope_end();
     }
     weft_fixed_boxes_end();
@@ -78,10 +78,11 @@ static void code_of_the_page(void **state)
 static double memory[ROWS * COLUMNS];
 
 /* This process's rows as a box, changed by the caller; the status on every process. */
-static void expect(weft_status status, const char *text, const weft_box *box, void *pointer, const int64_t strides[])
+static void expect(weft_status status, const char *text, const weft_box *box, void *data, const int64_t strides[])
 {
-    assert_null(weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ ROWS, COLUMNS }, 1, box, &pointer, strides, NULL,
-                                &rows_placement));
+    weft_subarray given = { .box = *box, .data = data };
+    memcpy(given.strides, strides, strides == NULL ? 0 : 2 * sizeof(*strides));
+    assert_null(weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ ROWS, COLUMNS }, 1, &given, NULL, &rows_placement));
     assert_int_equal(weft_last_status(), status);
     if (text != NULL && strstr(weft_last_error(), text) == NULL) {
         fail_msg("%s lacks %s", weft_last_error(), text);
@@ -119,38 +120,40 @@ static void errors_on_all_processes(void **state)
         }
         box = right;
         box.extent[1] += wrong;
-        expect(WEFT_ERR_SHAPE, wrong ? "boxes[0] has offset 0 and extent 8 in dimension 1" : "gave wrong arguments", &box,
+        expect(WEFT_ERR_SHAPE, wrong ? "boxes[0].box has offset 0 and extent 8 in dimension 1" : "gave wrong arguments", &box,
                memory, NULL);
         box = right;
         box.offset[0] = wrong ? -1 : first;
         expect(WEFT_ERR_SHAPE, wrong ? "boxes[0]" : "gave wrong arguments", &box, memory, NULL);
-        expect(WEFT_ERR_INVALID, wrong ? "pointers[0] is NULL" : "gave wrong arguments", &right, wrong ? NULL : memory, NULL);
-        expect(WEFT_ERR_INVALID, wrong ? "pointers[0] is not aligned" : "gave wrong arguments", &right,
+        expect(WEFT_ERR_INVALID, wrong ? "boxes[0].data is NULL" : "gave wrong arguments", &right, wrong ? NULL : memory, NULL);
+        expect(WEFT_ERR_INVALID, wrong ? "boxes[0].data is not aligned" : "gave wrong arguments", &right,
                (char *)memory + (wrong ? 4 : 0), NULL);
-        expect(WEFT_ERR_INVALID, wrong ? "strides[1] of boxes[0] is 1" : "gave wrong arguments", &right, memory,
+        expect(WEFT_ERR_INVALID, wrong ? "boxes[0].strides[1] is 1" : "gave wrong arguments", &right, memory,
                wrong ? same : strides);
-        expect(WEFT_ERR_INVALID, wrong ? "strides[0] of boxes[0] is -7" : "gave wrong arguments", &right, memory,
+        expect(WEFT_ERR_INVALID, wrong ? "boxes[0].strides[0] is -7" : "gave wrong arguments", &right, memory,
                wrong ? negative : strides);
         weft_scope_begin();
-        weft_tensor *a = weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ ROWS, COLUMNS }, 1, &right, (void *[]){ memory },
-                                         strides, NULL, &rows_placement);
+        weft_subarray given = { .box = right, .data = memory, .strides = { COLUMNS, 1 } };
+        weft_tensor *a = weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ ROWS, COLUMNS }, 1, &given, NULL, &rows_placement);
         assert_no_error();
-        assert_int_equal(weft_to_boxes(a, 1, &right, (void *[]){ wrong ? NULL : memory }, NULL), WEFT_ERR_INVALID);
-        assert_error(WEFT_ERR_INVALID, wrong ? "weft_to_boxes: pointers[0] is NULL" : "gave wrong arguments");
-        assert_int_equal(weft_to_boxes(a, wrong ? -1 : 0, NULL, NULL, NULL), WEFT_ERR_INVALID);
+        given = (weft_subarray){ .box = right, .data = wrong ? NULL : memory };
+        assert_int_equal(weft_to_boxes(a, 1, &given), WEFT_ERR_INVALID);
+        assert_error(WEFT_ERR_INVALID, wrong ? "weft_to_boxes: boxes[0].data is NULL" : "gave wrong arguments");
+        assert_int_equal(weft_to_boxes(a, wrong ? -1 : 0, NULL), WEFT_ERR_INVALID);
         assert_error(WEFT_ERR_INVALID, wrong ? "num_boxes is negative" : "gave wrong arguments");
         weft_scope_end();
     }
     /* Another shape on one process. */
     const int64_t shape[] = { ROWS + wrong, COLUMNS };
-    assert_null(weft_from_boxes(WEFT_F64, 2, shape, 1, &right, (void *[]){ memory }, NULL, NULL, &rows_placement));
+    const weft_subarray given = { .box = right, .data = memory };
+    assert_null(weft_from_boxes(WEFT_F64, 2, shape, 1, &given, NULL, &rows_placement));
     if (weft_num_processes() > 1) {
         assert_error(WEFT_ERR_MISMATCH, "gave another shape");
     } else {
         assert_error(WEFT_ERR_SHAPE, "is in no box");
     }
     const weft_placement partial = weft_partial(WEFT_SUM);
-    assert_null(weft_from_boxes(WEFT_F64, 2, shape, 1, &right, (void *[]){ memory }, NULL, NULL, &partial));
+    assert_null(weft_from_boxes(WEFT_F64, 2, shape, 1, &given, NULL, &partial));
     assert_error(WEFT_ERR_LAYOUT, "Partial");
 }
 
@@ -186,9 +189,8 @@ static void sizes_that_the_caller_believes_in(void **state)
 static weft_status captured(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     (void)scalars;
-    weft_box *box = context;
     outputs[0] = weft_scale(inputs[0], 2);
-    return weft_to_boxes(outputs[0], 1, box, (void *[]){ memory }, NULL);
+    return weft_to_boxes(outputs[0], 1, context);
 }
 
 static void partial_gradients_graphs(void **state)
@@ -196,20 +198,20 @@ static void partial_gradients_graphs(void **state)
     (void)state;
     int64_t first, count;
     mine(&first, &count);
-    const weft_box box = { .offset = { first, 0 }, .extent = { count, COLUMNS } };
-    const int64_t shape[] = { ROWS, COLUMNS };
     static double result[ROWS * COLUMNS], sums[COLUMNS];
+    const weft_subarray rows = { .box = { .offset = { first, 0 }, .extent = { count, COLUMNS } }, .data = memory };
+    const weft_subarray of_result = { .box = rows.box, .data = result }, all = { .box.extent = { COLUMNS }, .data = sums };
+    const int64_t shape[] = { ROWS, COLUMNS };
     for (int64_t i = 0; i < count * COLUMNS; i++) {
         memory[i] = (double)(first * COLUMNS + i);
     }
     weft_scope_begin();
-    weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, 1, &box, (void *[]){ memory }, NULL, NULL, &rows_placement);
+    weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, 1, &rows, NULL, &rows_placement);
     assert_int_equal(weft_set_requires_grad(a, true), WEFT_OK);
     weft_tensor *sum = weft_sum(a, 0, false); /* addends */
-    const weft_box all = { .extent = { COLUMNS } };
-    assert_int_equal(weft_to_boxes(sum, 1, &all, (void *[]){ sums }, NULL), WEFT_OK);
+    assert_int_equal(weft_to_boxes(sum, 1, &all), WEFT_OK);
     assert_int_equal(weft_backward(weft_sum(weft_mul(a, a), WEFT_ALL_DIMS, false), NULL), WEFT_OK);
-    assert_int_equal(weft_to_boxes(weft_grad(a), 1, &box, (void *[]){ result }, NULL), WEFT_OK);
+    assert_int_equal(weft_to_boxes(weft_grad(a), 1, &of_result), WEFT_OK);
     assert_int_equal(weft_wait(), WEFT_OK);
     for (int64_t i = 0; i < count * COLUMNS; i++) {
         assert_true(result[i] == 2 * memory[i]);
@@ -217,7 +219,7 @@ static void partial_gradients_graphs(void **state)
     for (int64_t c = 0; c < COLUMNS; c++) {
         assert_true(sums[c] == (double)(ROWS * (ROWS - 1) / 2 * COLUMNS + ROWS * c));
     }
-    weft_graph *graph = weft_graph_create("writes", captured, (void *)&box, 1, 0, 1);
+    weft_graph *graph = weft_graph_create("writes", captured, (void *)&rows, 1, 0, 1);
     weft_tensor *input = weft_ones(WEFT_F64, 2, shape, NULL, &rows_placement), *output;
     assert_int_equal(weft_graph_call(graph, &input, NULL, &output), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "a captured graph has no boxes");
@@ -236,11 +238,11 @@ static void fake_world(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
     FAKE_WORLD(4);
     weft_mesh_push(weft_mesh_create(1, (const int64_t[]){ 4 }, NULL));
-    const weft_box box = { .extent = { 2, COLUMNS } };
+    const weft_subarray box = { .box.extent = { 2, COLUMNS }, .data = memory };
     const int64_t shape[] = { ROWS, COLUMNS };
-    weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, 1, &box, (void *[]){ memory }, NULL, NULL, &rows_placement);
+    weft_tensor *a = weft_from_boxes(WEFT_F64, 2, shape, 1, &box, NULL, &rows_placement);
     assert_non_null(a);
-    assert_int_equal(weft_to_boxes(a, 1, &box, (void *[]){ memory }, NULL), WEFT_ERR_STATE);
+    assert_int_equal(weft_to_boxes(a, 1, &box), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_to_boxes");
     weft_tensor_release(a);
 }

@@ -80,9 +80,9 @@ static weft_tensor *from_local_ex(weft_dtype type)
 
 static weft_tensor *from_boxes(weft_dtype type)
 {
-    const weft_box all = { .extent = { ROWS, COLUMNS } };
+    const weft_subarray all = { .box.extent = { ROWS, COLUMNS }, .data = memory[0] };
     int has = weft_first_rank() == 0;
-    return weft_from_boxes(type, 2, shape, has, &all, (void *[]){ memory[0] }, NULL, NULL, &rows);
+    return weft_from_boxes(type, 2, shape, has, &all, NULL, &rows);
 }
 
 typedef struct maker {

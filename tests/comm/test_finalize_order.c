@@ -16,11 +16,11 @@ static void test_mpi_ends_first(void **state)
         assert_int_equal(weft_init_mpi(MPI_COMM_WORLD, NULL), WEFT_OK);
         weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL);
         const weft_placement rows = weft_shard(0), whole = weft_replicate();
-        const weft_box mine = { .offset = { 0 }, .extent = { N } };
         static double values[N];
+        const weft_subarray mine = { .box.extent = { N }, .data = values };
         weft_tensor *ones = weft_full(WEFT_F64, 1, 1, (int64_t[]){ N }, mesh, &rows);
         weft_tensor *all = weft_redistribute(ones, mesh, &whole);
-        assert_int_equal(weft_to_boxes(all, 1, &mine, (void *[]){ values }, NULL), WEFT_OK);
+        assert_int_equal(weft_to_boxes(all, 1, &mine), WEFT_OK);
         assert_int_equal(world == 0 ? (int)weft_finalize() : MPI_Finalize(), 0);
         for (int i = 0; i < N; i++) {
             assert_true(values[i] == 1); /* what was submitted has been done */

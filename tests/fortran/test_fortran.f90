@@ -104,7 +104,7 @@ contains
     subroutine columns()
         real(c_double), target :: matrix(5, 3)
         type(weft_tensor) :: a
-        type(weft_box) :: box
+        type(weft_subarray) :: mine
         integer :: i, j
         real(c_double) :: item
         matrix = -1
@@ -114,11 +114,13 @@ contains
             end do
         end do
         call weft_scope_begin()
-        box%extent(1:2) = [4, 3]
-        a = weft_from_boxes(WEFT_F64, [4, 3], [box], [c_loc(matrix)], [1, 5], placements=[weft_shard(0), weft_replicate()])
+        mine%box%extent(1:2) = [4, 3]
+        mine%data = c_loc(matrix)
+        mine%strides(1:2) = [1, 5]
+        a = weft_from_boxes(WEFT_F64, [4, 3], [mine], placements=[weft_shard(0), weft_replicate()])
         call weft_tensor_item(weft_select(weft_select(a, 0, 2), 0, 1), item)
         call expect(item == 32, 'row 3, column 2')
-        call weft_to_boxes(weft_scale(a, 2d0), [box], [c_loc(matrix)], [1_c_int64_t, 5_c_int64_t])
+        call weft_to_boxes(weft_scale(a, 2d0), [mine])
         call weft_scope_end()
         call weft_wait()
         call expect(matrix(3, 2) == 64 .and. all(matrix(5, :) == -1), 'written back')

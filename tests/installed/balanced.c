@@ -25,12 +25,12 @@ static double doubled_sum(int process, int processes, double *before)
     for (int64_t i = 0; i < rows; i++) {
         mine[i] = (double)(first + i);
     }
-    weft_box box = { .offset = { first }, .extent = { rows } };
+    const weft_subarray part = { .box = { .offset = { first }, .extent = { rows } }, .data = mine };
     weft_placement by_rows;
     weft_placements_parse("S0", 1, &by_rows);
-    weft_tensor *all = weft_from_boxes(WEFT_F64, 1, (int64_t[]){ N }, 1, &box, (void *[]){ mine }, NULL, NULL, &by_rows);
+    weft_tensor *all = weft_from_boxes(WEFT_F64, 1, (int64_t[]){ N }, 1, &part, NULL, &by_rows);
     *before = sum_of(all);
-    weft_to_boxes(weft_add(all, all), 1, &box, (void *[]){ mine }, NULL);
+    weft_to_boxes(weft_add(all, all), 1, &part);
     weft_tensor_release(all);
     weft_wait();
     double here = 0, sum = 0;

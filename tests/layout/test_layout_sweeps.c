@@ -319,10 +319,9 @@ static void test_boxes(void **state)
     (void)state;
     start(0);
     float values[6] = { 0 };
-    const weft_box box = { .offset = { 0, 0 }, .extent = { 2, 3 } };
-    void *const pointers[] = { values };
+    const weft_subarray box = { .box.extent = { 2, 3 }, .data = values };
     for (int i = 0; i < 3; i++) {
-        weft_tensor *x = weft_from_boxes(WEFT_F32, 2, (int64_t[]){ 2, 3 }, 1, &box, pointers, NULL, mesh, sharded);
+        weft_tensor *x = weft_from_boxes(WEFT_F32, 2, (int64_t[]){ 2, 3 }, 1, &box, mesh, sharded);
         assert_non_null(x);
         weft_tensor_release(x);
         sweep();

@@ -505,8 +505,8 @@ static void check_boxes_and_files(weft_mesh *mesh, const weft_placement *placeme
 {
     unsigned char memory[TRUTHS];
     memcpy(memory, given_truths, TRUTHS);
-    const weft_box all = { .extent = { 4, 3 } };
-    check_truths(weft_from_boxes(WEFT_BOOL, 2, shape, 1, &all, (void *[]){ memory }, NULL, mesh, placements), "from_boxes");
+    const weft_subarray all = { .box.extent = { 4, 3 }, .data = memory };
+    check_truths(weft_from_boxes(WEFT_BOOL, 2, shape, 1, &all, mesh, placements), "from_boxes");
     char path[] = "/tmp/weft-truths-XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);

@@ -24,7 +24,7 @@ COUNTS = {"n", "ndim", "num", "max", "num_dims", "num_sizes", "num_names", "num_
 # Counts that no array of the call gives.
 KEPT_COUNTS = {("weft_from_local_ex", "ndim")}
 # Arguments that may be absent, beside meshes, placements, names, options, contexts, files and outputs by pointer.
-OPTIONAL = {"weft_from_boxes": {"strides"}, "weft_to_boxes": {"strides"}, "weft_gradients": {"output_gradients"},
+OPTIONAL = {"weft_gradients": {"output_gradients"},
             "weft_layer_norm": {"gain", "bias"}, "weft_rms_norm": {"gain"}, "weft_linear": {"bias"}, "weft_conv1d": {"bias"},
             "weft_conv2d": {"bias"}, "weft_conv3d": {"bias"}, "weft_conv_transpose1d": {"bias", "output_padding"},
             "weft_conv_transpose2d": {"bias", "output_padding"}, "weft_conv_transpose3d": {"bias", "output_padding"}, "weft_sgd": {"momenta"}, "weft_graph_call": {"inputs", "scalars"},
@@ -36,9 +36,7 @@ OPTIONAL = {"weft_from_boxes": {"strides"}, "weft_to_boxes": {"strides"}, "weft_
             "weft_from_dlpack_unversioned": {"flags"}, "weft_to_dlpack": {"flags"}, "weft_to_dlpack_unversioned": {"flags"},
             "weft_distribute": {"global"}}
 # Further conditions on sizes of arrays; a call that breaks one fails with WEFT_ERR_INVALID.
-SIZES = {"weft_from_boxes": "fits(strides, size(shape) * size(boxes))",
-         "weft_to_boxes": "fits(strides, weft_tensor_ndim(tensor) * size(boxes))",
-         "weft_from_local": "size(locals) == weft_local_ranks()", "weft_from_local_even": "size(locals) == weft_local_ranks()",
+SIZES = {"weft_from_local": "size(locals) == weft_local_ranks()", "weft_from_local_even": "size(locals) == weft_local_ranks()",
          "weft_from_dlpack": "size(locals) == weft_local_ranks()",
          "weft_from_dlpack_unversioned": "size(locals) == weft_local_ranks()"}
 RENAMED = {"size": "dim_size"}  # dummies that would hide an intrinsic function
@@ -315,8 +313,8 @@ class Call:
             first = arrays[0]
             conditions = [f"size({first}) == size({other})" for other in arrays[1:] if not self.may_be_absent(other)]
             conditions += [f"fits_{self.family(other)}({other}, size({first}))" for other in arrays[1:] if self.may_be_absent(other)]
-            if self.name in SIZES and dummy in ("num_boxes", "ndim") and (dummy == "num_boxes" or "boxes" not in self.name):
-                conditions.append(SIZES[self.name].replace("fits(", f"fits_{'i8' if self.kind64 == 'c_int64_t' else 'i4'}("))
+            if self.name in SIZES and dummy == "ndim":
+                conditions.append(SIZES[self.name])
             found[dummy] = f"merge(size({first}), -1, {' .and. '.join(conditions)})" if conditions else f"size({first})"
         return found
 

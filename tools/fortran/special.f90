@@ -196,20 +196,6 @@ subroutine fill_placements(placements, all)
   all%kind = -1 ! no placement: refused where the mesh has more dimensions than were given
   all(:n) = placements(:n)
 end subroutine
-function fits_i8(array, expected) result(r)
-  integer(c_int64_t), intent(in), optional :: array(:)
-  integer, intent(in) :: expected
-  logical :: r
-  r = .true.
-  if (present(array)) r = size(array) == expected
-end function
-function fits_i4(array, expected) result(r)
-  integer(c_int32_t), intent(in), optional :: array(:)
-  integer, intent(in) :: expected
-  logical :: r
-  r = .true.
-  if (present(array)) r = size(array) == expected
-end function
 function fits_text(array, expected) result(r)
   character(*), intent(in), optional :: array(:)
   integer, intent(in) :: expected
