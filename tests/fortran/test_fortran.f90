@@ -114,8 +114,8 @@ contains
             end do
         end do
         call weft_scope_begin()
-        mine%box%extent(1:2) = [4, 3]
         mine%data = c_loc(matrix)
+        mine%box%extent(1:2) = [4, 3]
         mine%strides(1:2) = [1, 5]
         a = weft_from_boxes(WEFT_F64, [4, 3], [mine], placements=[weft_shard(0), weft_replicate()])
         call weft_tensor_item(weft_select(weft_select(a, 0, 2), 0, 1), item)

@@ -373,14 +373,15 @@ class Call:
         self.before += [f"{shown}_p = {null}", f"{f'if (present({shown})) ' if given else ''}{shown}_p = {value}"]
         self.actuals.append(f"{shown}_p")
 
+    # Without INTENT(IN), as structs that lead to memory: gfortran -O3 takes it as a promise that this memory does not change later either.
     def memory(self, stars, dummy, sizes):
         if sizes:
-            self.interface.append(f"type(c_ptr), intent(in) :: {dummy}(*)")
-            self.actuals.append(self.dummy(dummy, "type(c_ptr), intent(in)", "(:)"))
+            self.interface.append(f"type(c_ptr) :: {dummy}(*)")
+            self.actuals.append(self.dummy(dummy, "type(c_ptr)", "(:)"))
         else:
             self.interface.append(f"type(c_ptr), value :: {dummy}")
             given = dummy in self.optional or dummy == "context"
-            self.dummy(dummy, "type(c_ptr), intent(in)", optional=given)
+            self.dummy(dummy, "type(c_ptr)", optional=given)
             self.pointer(dummy, "c_ptr", dummy, given)
 
     def texts(self, dummy, stars, sizes):
@@ -426,11 +427,12 @@ class Call:
             self.interface.append(f"type({kind}), value :: {dummy}")
             self.actuals.append(self.dummy(dummy, f"type({kind}), intent(in)"))
             return
-        intent = "intent(in)" if const else "intent(inout)"
+        leads_to_memory = any(field[0] == "void" and field[1] and not field[4] for field in self.module.headers.structs[kind])
+        intent = "" if leads_to_memory else ", intent(in)" if const else ", intent(inout)"
         given = const and not sizes and (dummy in ("options", "config"))
         shape = "(:)" if sizes else ""
-        self.interface.append(f"type({kind}), {intent}{', optional' if given else ''} :: {dummy}{'(*)' if sizes else ''}")
-        self.actuals.append(self.dummy(dummy, f"type({kind}), {intent}", shape, given))
+        self.interface.append(f"type({kind}){intent}{', optional' if given else ''} :: {dummy}{'(*)' if sizes else ''}")
+        self.actuals.append(self.dummy(dummy, f"type({kind}){intent}", shape, given))
 
     def number(self, kind, stars, dummy, sizes, const):
         text, shown, given = self.module.base(kind), RENAMED.get(dummy, dummy), dummy in self.optional
