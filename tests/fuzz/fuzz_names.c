@@ -16,7 +16,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     FUZZ_REQUIRE(weft_init(&(weft_config){ .ranks = 1 }) == WEFT_OK);
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ 1 }, NULL));
     for (int i = 0; i < MOST_NAMES; i++) {
-        tensors[i] = weft_full(WEFT_F32, 1, (int64_t[]){ 2 }, i, NULL, NULL);
+        tensors[i] = weft_full(WEFT_F32, i, 1, (int64_t[]){ 2 }, NULL, NULL);
         FUZZ_REQUIRE(tensors[i] != NULL);
     }
     snprintf(path, sizeof(path), "/dev/shm/weft-fuzz-names-%d", (int)getpid());
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         line = end == NULL ? NULL : end + 1;
     }
     bool hdf5 = data[0] % 2 == 0;
-    weft_status status = hdf5 ? weft_hdf5_save(path, count, names, tensors) : weft_checkpoint_save(path, count, names, tensors);
+    weft_status status = hdf5 ? weft_hdf5_save(path, count, names, tensors) : weft_checkpoint_save(path, count, names, tensors, NULL);
     if (status == WEFT_OK) {
         status = hdf5 ? weft_hdf5_load(path, count, names, tensors) : weft_checkpoint_load(path, count, names, tensors);
         if (status != WEFT_OK) {
