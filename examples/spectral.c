@@ -23,7 +23,7 @@ static weft_tensor *angles(int64_t n, int dim)
 {
     int64_t shape[] = { 1, 1, 1 };
     shape[dim] = n;
-    weft_tensor *line = weft_scale(weft_arange(WEFT_F64, 0, (double)n, 1, NULL, NULL), turn / (double)n);
+    weft_tensor *line = weft_scale(weft_arange(WEFT_F64, 0, n, 1, NULL, NULL), turn / (double)n);
     return weft_reshape(line, 3, shape);
 }
 

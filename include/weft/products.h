@@ -50,11 +50,11 @@ WEFT_API weft_tensor *weft_einsum(const char *equation, int num_tensors, weft_te
  *     weft_tensordot(a, b, 1, (int[]){ -1 }, (int[]){ 0 }); */
 WEFT_API weft_tensor *weft_tensordot(weft_tensor *a, weft_tensor *b, int num_dims, const int dims_a[],
                                      const int dims_b[]);
-/** Returns beta c + alpha a b, for a [m, k] and b [k, n]. c is broadcast to [m, n], and not read if beta is 0. With
- * integer types alpha and beta must be whole numbers (WEFT_ERR_DTYPE).
+/** Returns beta c + alpha a b, for a [m, k] and b [k, n]. c is broadcast to [m, n], and not read if beta is 0. Both
+ * are real, and with integer types whole numbers of at most 2^53 (WEFT_ERR_DTYPE).
  *
  *     weft_addmm(c, a, b, 1, 0.5); */
-WEFT_API weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double beta, double alpha);
+WEFT_API weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, weft_scalar beta, weft_scalar alpha);
 /** Returns x weight^T + bias. x is [..., k], weight [n, k], bias [n] or NULL; the result is [..., n].
  *
  * Gradients, where g is the gradient of the result: weft_matmul(g, weight) for x. If g and x have two dimensions
@@ -207,6 +207,11 @@ WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor
 WEFT_API weft_tensor *weft_attention_with_log_sums(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                                    const weft_attention_options *options,
                                                    weft_tensor **log_sums);
+
+#ifndef __cplusplus
+/* Numbers of any type (::weft_scalar). */
+#define weft_addmm(c, a, b, beta, alpha) weft_addmm(c, a, b, WEFT_SCALAR(beta), WEFT_SCALAR(alpha))
+#endif
 
 WEFT_END_DECLS
 

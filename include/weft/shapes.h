@@ -81,9 +81,9 @@ typedef enum weft_pad_mode {
  * WEFT_ERR_INVALID if a number is not possible. Along a sharded dimension only elements that change their rank move.
  * Gradient for constants: weft_pad() by the negative numbers.
  *
- *     weft_pad(a, 2, (int64_t[]){ 1, 1 }, (int64_t[]){ 1, 1 }, WEFT_PAD_CONSTANT, 0); */
-WEFT_API weft_tensor *weft_pad(weft_tensor *a, int ndim, const int64_t before[], const int64_t after[],
-                               weft_pad_mode mode, double value);
+ *     weft_pad(a, WEFT_PAD_CONSTANT, 0, 2, (int64_t[]){ 1, 1 }, (int64_t[]){ 1, 1 }); */
+WEFT_API weft_tensor *weft_pad(weft_tensor *a, weft_pad_mode mode, weft_scalar value, int ndim,
+                               const int64_t before[], const int64_t after[]);
 
 /** Returns the elements [i, i + offset] of two dimensions (if offset < 0: [i - offset, i]). They become the last
  * dimension of the result, after the other dimensions. weft_trace() returns the sum of a matrix's diagonal (offset
@@ -116,6 +116,11 @@ WEFT_API int weft_chunk(weft_tensor *a, int chunks, int dim, weft_tensor *output
 WEFT_API weft_tensor *weft_tril(weft_tensor *a, int64_t diagonal);
 WEFT_API weft_tensor *weft_triu(weft_tensor *a, int64_t diagonal);
 /** \} */
+
+#ifndef __cplusplus
+/* Numbers of any type (::weft_scalar). */
+#define weft_pad(a, mode, value, ...) weft_pad(a, mode, WEFT_SCALAR(value), __VA_ARGS__)
+#endif
 
 WEFT_END_DECLS
 

@@ -56,11 +56,11 @@ WEFT_API weft_tensor *weft_full_like(weft_tensor *a, weft_scalar value);
 /** \} */
 
 /** Creates a vector [n] of start, start + step, ... up to but not including `stop`: n = ceil((stop - start) / step),
- * computed in double precision. For an integer type, start and step must be whole numbers. WEFT_ERR_INVALID if step
- * is 0 or has the wrong sign; WEFT_ERR_DTYPE for WEFT_BOOL.
+ * exactly if all three are whole numbers. For an integer type, start and step must be whole numbers, with up to 64
+ * bits. WEFT_ERR_INVALID if step is 0 or has the wrong sign; WEFT_ERR_DTYPE for WEFT_BOOL and complex types.
  *
  *     weft_tensor *a = weft_arange(WEFT_I64, 0, 10, 1, mesh, NULL); */
-WEFT_API weft_tensor *weft_arange(weft_dtype dtype, double start, double stop, double step, weft_mesh *mesh,
+WEFT_API weft_tensor *weft_arange(weft_dtype dtype, weft_scalar start, weft_scalar stop, weft_scalar step, weft_mesh *mesh,
                                   const weft_placement *placements);
 /** Creates a vector [num] of evenly spaced numbers from start to stop, both included. The type must be floating
  * (WEFT_ERR_DTYPE).
@@ -378,6 +378,8 @@ WEFT_API weft_status weft_visualize_sharding(const weft_tensor *tensor, weft_sha
 /* Numbers of any type (::weft_scalar). */
 #define weft_full(dtype, value, ...) weft_full(dtype, WEFT_SCALAR(value), __VA_ARGS__)
 #define weft_full_like(a, value) weft_full_like(a, WEFT_SCALAR(value))
+#define weft_arange(dtype, start, stop, step, ...) \
+    weft_arange(dtype, WEFT_SCALAR(start), WEFT_SCALAR(stop), WEFT_SCALAR(step), __VA_ARGS__)
 #endif
 
 WEFT_END_DECLS

@@ -496,7 +496,7 @@ inline tensor randn(weft_dtype t, shape s, const placements &p = {}, mesh m = {}
 {
     return call([&] { return weft_randn(maker::given(t, requires_grad), s.size(), s.data(), m.get(), p.get()); });
 }
-inline tensor arange(weft_dtype t, double start, double stop, double step = 1, const placements &p = {}, mesh m = {},
+inline tensor arange(weft_dtype t, weft_scalar start, weft_scalar stop, weft_scalar step = 1, const placements &p = {}, mesh m = {},
                      bool requires_grad = false)
 {
     return call([&] { return weft_arange(maker::given(t, requires_grad), start, stop, step, m.get(), p.get()); });

@@ -274,5 +274,5 @@ def _spread(a: Tensor, dim: int, step: int) -> Tensor:
 
 def _pad(a: Tensor, before: list[int], after: list[int]) -> Tensor:
     kind = c_int64 * max(len(before), 1)
-    return made(_lib.weft_pad(a, len(before), kind(*before), kind(*after), 0, 0.0))
+    return made(_lib.weft_pad(a, 0, 0, len(before), kind(*before), kind(*after)))
 

@@ -190,7 +190,7 @@ bool weft_rows_end_task(const weft_row_walk *walk);
 double weft_lowering_position(const weft_lowering *lowering, int64_t row);
 
 /* Fills the lowering's output shard with a value, if there is nothing to compute from. */
-bool weft_lower_fill(const weft_lowering *lowering, double value);
+bool weft_lower_fill(const weft_lowering *lowering, weft_exact value);
 
 /* For an operation f(a, b, c) = g(a, b) + c with g linear in both: whether this rank adds c, which is
  * `input`. Along mesh dimensions where the output is Partial(sum) and c is not, only coordinate 0 does. */

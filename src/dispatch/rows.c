@@ -93,7 +93,7 @@ bool weft_rows_end_task(const weft_row_walk *walk)
     return weft_task_end(walk->lowering->tasks, weft_lowering_position(walk->lowering, walk->first));
 }
 
-bool weft_lower_fill(const weft_lowering *lowering, double value)
+bool weft_lower_fill(const weft_lowering *lowering, weft_exact value)
 {
     weft_row_walk walk;
     for (weft_rows_begin(&walk, lowering, 0); weft_rows_next(&walk);) {
@@ -104,7 +104,8 @@ bool weft_lower_fill(const weft_lowering *lowering, double value)
         args->base.dtype = lowering->output->dtype;
         args->count = (walk.last - walk.first) *
                       weft_row_elements(lowering->output->ndim, &weft_lowering_output(lowering)->box);
-        args->value = value;
+        args->value = value.value;
+        args->rest = value.rest;
         weft_rows_add_output(&walk);
         if (!weft_rows_end_task(&walk)) {
             return false;

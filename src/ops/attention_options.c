@@ -195,7 +195,7 @@ static weft_tensor *numbers_of(const attention *a, int64_t count)
     const weft_tensor_impl *q = weft_tensor_get(a->q);
     weft_mesh *mesh = q->layout->mesh->handle;
     return weft_runtime.context.steps == NULL && q->fake ? weft_fake(WEFT_I64, 1, &count, mesh, NULL)
-                                                 : weft_arange(WEFT_I64, 0, (double)count, 1, mesh, NULL);
+                                                 : weft_arange(WEFT_I64, 0, count, 1, mesh, NULL);
 }
 
 /* The head of k and v of each head of q, on the ranks that have the latter. */

@@ -86,7 +86,7 @@ static weft_tensor *shift_depth(const folding *f, weft_tensor *x, int64_t shift,
     before[depth] = weft_max_i64(-given, weft_min_i64(shift, size));
     after[depth] = size - given - before[depth];
     after[1 - depth] = batch - weft_layout_of(x)->shape[1 - depth];
-    return weft_pad(x, 5, before, after, WEFT_PAD_CONSTANT, 0);
+    return weft_pad(x, WEFT_PAD_CONSTANT, 0, 5, before, after);
 }
 
 /* The number of indices from which samples are taken, a stride apart. A sharded depth has whole strides, so that ranks keep
@@ -134,8 +134,7 @@ static weft_tensor *clear_added(const folding *f, weft_tensor *slices)
     }
     slices = weft_slice(slices, 0, 0, f->depth, 1);
     return slices == NULL ? NULL
-                          : weft_pad(slices, weft_layout_of(slices)->ndim, (const int64_t[6]){ 0 }, after,
-                                     WEFT_PAD_CONSTANT, 0);
+                          : weft_pad(slices, WEFT_PAD_CONSTANT, 0, weft_layout_of(slices)->ndim, (const int64_t[6]){ 0 }, after);
 }
 
 /* `clears`: for a product in which added samples meet zeros, which infinite values of x would turn into NaN. */
@@ -158,7 +157,7 @@ static weft_tensor *unfold(const folding *f, weft_tensor *y)
     y = weft_reshape(y, 5, (const int64_t[]){ outer, inner, shape[1], shape[2], shape[3] });
     y = y == NULL ? NULL : channels_before_depth(f, y);
     bool cut = after[0] < 0 || after[2] < 0;
-    return y == NULL || !cut ? y : weft_pad(y, 5, (const int64_t[5]){ 0 }, after, WEFT_PAD_CONSTANT, 0);
+    return y == NULL || !cut ? y : weft_pad(y, WEFT_PAD_CONSTANT, 0, 5, (const int64_t[5]){ 0 }, after);
 }
 
 /* The options of h and w. */

@@ -69,27 +69,25 @@ static weft_scalar conjugate_factor(const weft_gradient *of)
 GRADIENT(scale, weft_scale(g, conjugate_factor(of)))
 GRADIENT(clamp, clamp_backward(g, a, NULL, s, t))
 GRADIENT(masked_fill, zero_where(b, g))
-GRADIENTS(add_scaled, g, weft_scale(g, s))
+GRADIENTS(add_scaled, g, weft_scale(g, conjugate_factor(of)))
 GRADIENTS(lerp, weft_scale(g, 1 - s), weft_scale(g, s))
-GRADIENTS(add_products, g, weft_scale(weft_mul(g, weft_conjugate(c)), s))
-GRADIENTS(add_quotients, g, weft_scale(weft_div(g, weft_conjugate(c)), s))
+GRADIENTS(add_products, g, weft_scale(weft_mul(g, weft_conjugate(c)), conjugate_factor(of)))
+GRADIENTS(add_quotients, g, weft_scale(weft_div(g, weft_conjugate(c)), conjugate_factor(of)))
 
 static bool gradients_of_addcmul(const weft_gradient *of)
 {
     weft_tensor *g = weft_gradient_of_output(of, 0);
-    double factor = of->call->scalars[0];
     return gradients_of_add_products(of) &&
            (!weft_gradient_wanted(of, 2) ||
-            weft_give_gradient(of, 2, weft_scale(weft_mul(g, weft_conjugate(of->call->inputs[1])), factor)));
+            weft_give_gradient(of, 2, weft_scale(weft_mul(g, weft_conjugate(of->call->inputs[1])), conjugate_factor(of))));
 }
 
 static bool gradients_of_addcdiv(const weft_gradient *of)
 {
     weft_tensor *g = weft_gradient_of_output(of, 0), *b = of->call->inputs[1], *c = of->call->inputs[2];
-    double factor = of->call->scalars[0];
     return gradients_of_add_quotients(of) &&
            (!weft_gradient_wanted(of, 2) ||
-            weft_give_gradient(of, 2, weft_scale(weft_div(weft_mul(g, weft_conjugate(b)), weft_square(weft_conjugate(c))), -factor)));
+            weft_give_gradient(of, 2, weft_scale(weft_div(weft_mul(weft_neg(g), weft_conjugate(b)), weft_square(weft_conjugate(c))), conjugate_factor(of))));
 }
 
 static bool gradients_of_where(const weft_gradient *of)
@@ -320,8 +318,8 @@ weft_tensor *(weft_masked_fill)(weft_tensor *a, weft_tensor *mask, weft_scalar v
     static weft_tensor *name_(weft_tensor *a, weft_tensor *b, weft_tensor *c, weft_scalar argument)          \
     {                                                                                                        \
         weft_exact taken;                                                                                    \
-        if (!weft_take_real_beside("weft_" #name_, #argument, count, (weft_tensor *[]){ a, b, c }, argument,\
-                                   &taken)) {                                                                \
+        if (!weft_take_number_beside("weft_" #name_, #argument, count, (weft_tensor *[]){ a, b, c }, argument,\
+                                     &taken)) {                                                              \
             return NULL;                                                                                     \
         }                                                                                                    \
         return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
@@ -409,7 +407,7 @@ static const weft_exact none = { 0, 0 };
 weft_tensor *(weft_add_inplace)(weft_tensor *a, weft_tensor *b, weft_scalar alpha)
 {
     weft_exact taken;
-    return weft_take_real_beside("weft_add_inplace", "alpha", 2, (weft_tensor *[]){ a, b }, alpha, &taken)
+    return weft_take_number_beside("weft_add_inplace", "alpha", 2, (weft_tensor *[]){ a, b }, alpha, &taken)
                ? add_inplace(a, b, 2, taken)
                : NULL;
 }

@@ -205,7 +205,7 @@ static bool lower_embedding_backward(const weft_lowering *lowering)
 {
     const weft_shard_info *gradient = weft_lowering_input(lowering, 0);
     if (gradient->count == 0) {
-        return weft_lower_fill(lowering, 0);
+        return weft_lower_fill(lowering, (weft_exact){ 0, 0 });
     }
     int64_t begin = gradient->box.offset[0], end = begin + gradient->box.extent[0];
     weft_row_walk walk;

@@ -25,7 +25,7 @@ static weft_tensor *fit(weft_tensor *a, int dim, int64_t size)
     int64_t before[WEFT_MAX_DIMS] = { 0 }, after[WEFT_MAX_DIMS] = { 0 };
     after[dim] = size - weft_layout_of(a)->shape[dim];
     return after[dim] < 0 ? weft_slice(a, dim, 0, size, 1)
-                          : weft_pad(a, weft_layout_of(a)->ndim, before, after, WEFT_PAD_CONSTANT, 0);
+                          : weft_pad(a, WEFT_PAD_CONSTANT, 0, weft_layout_of(a)->ndim, before, after);
 }
 
 /* Bins that stand for two count twice in the adjoint, once they do not in the transform, and the other way round. */

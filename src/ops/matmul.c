@@ -208,19 +208,20 @@ weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b)
     return product(&call, DOT, 0, false);
 }
 
-weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double beta, double alpha)
+weft_tensor *(weft_addmm)(weft_tensor *c, weft_tensor *a, weft_tensor *b, weft_scalar beta, weft_scalar alpha)
 {
     static const char function[] = "weft_addmm";
+    double of_c, of_product;
     if (weft_check_tensor(function, "c", c) == NULL || weft_check_tensor(function, "a", a) == NULL ||
-        !weft_check_number(function, "beta", weft_layout_of(a)->dtype, beta) ||
-        !weft_check_number(function, "alpha", weft_layout_of(a)->dtype, alpha)) {
+        !weft_take_double(function, "beta", weft_layout_of(a)->dtype, beta, &of_c) ||
+        !weft_take_double(function, "alpha", weft_layout_of(a)->dtype, alpha, &of_product)) {
         return NULL;
     }
     weft_call call = { .function = function,
                        .operation = &operation_matmul,
                        .num_inputs = 3,
                        .inputs = { a, b, c },
-                       .scalars = { [ALPHA] = alpha, [BETA] = beta } };
+                       .scalars = { [ALPHA] = of_product, [BETA] = of_c } };
     return product(&call, ADDMM, 0, false);
 }
 

@@ -4,8 +4,8 @@
 #include "ops/data_movement.h"
 
 /* numbers: elements before each dimension (negative: so many are cut off), bits of the padded dimensions, and of the
- * value; sizes: of these in the output. */
-enum { PAD_MASK = WEFT_MAX_DIMS, PAD_VALUE, PAD_NUMBERS };
+ * value and its rest (weft_exact); sizes: of these in the output. */
+enum { PAD_MASK = WEFT_MAX_DIMS, PAD_VALUE, PAD_REST, PAD_NUMBERS };
 
 static int describe_pad(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
@@ -27,8 +27,9 @@ WEFT_MOVE_FUNCTIONS(pad)
 
 static bool lower_padded(const weft_lowering *lowering)
 {
-    double value;
-    memcpy(&value, &lowering->attributes->numbers[PAD_VALUE], sizeof(value));
+    weft_exact value;
+    memcpy(&value.value, &lowering->attributes->numbers[PAD_VALUE], sizeof(value.value));
+    memcpy(&value.rest, &lowering->attributes->numbers[PAD_REST], sizeof(value.rest));
     return weft_lower_fill(lowering, value) && lower_pad(lowering);
 }
 
@@ -51,7 +52,7 @@ PAD(pad, .num_inputs = 1)
 PAD(pad_zeros, .outputs[0].linear = WEFT_PASSES_ALL)
 
 static weft_tensor *pad_constant(const char *function, weft_tensor *a, const int64_t before[], const int64_t after[],
-                                 double value)
+                                 weft_exact value)
 {
     const weft_layout *layout = weft_layout_of(a);
     weft_attributes attributes = { .num_numbers = PAD_NUMBERS };
@@ -62,8 +63,9 @@ static weft_tensor *pad_constant(const char *function, weft_tensor *a, const int
             attributes.sizes[attributes.num_sizes++] = layout->shape[d] + before[d] + after[d];
         }
     }
-    memcpy(&attributes.numbers[PAD_VALUE], &value, sizeof(value));
-    const weft_operation *operation = value == 0 ? &operation_pad_zeros : &operation_pad;
+    memcpy(&attributes.numbers[PAD_VALUE], &value.value, sizeof(value.value));
+    memcpy(&attributes.numbers[PAD_REST], &value.rest, sizeof(value.rest));
+    const weft_operation *operation = value.value == 0 && value.rest == 0 ? &operation_pad_zeros : &operation_pad;
     return attributes.num_sizes == 0 ? weft_same(function, a) : weft_dispatch_move(function, operation, a, &attributes);
 }
 
@@ -79,7 +81,7 @@ static bool gradient_of_pad(const weft_gradient *of)
             after[d] = from->shape[d] - attributes->sizes[next++] - before[d];
         }
     }
-    return weft_give_gradient(of, 0, pad_constant(of->call->function, weft_gradient_of_output(of, 0), before, after, 0));
+    return weft_give_gradient(of, 0, pad_constant(of->call->function, weft_gradient_of_output(of, 0), before, after, (weft_exact){ 0, 0 }));
 }
 
 /* ---- a tensor's own elements --------------------------------------------------------------------------- */
@@ -203,8 +205,8 @@ static bool check_pads(const char *function, weft_tensor *a, int ndim, const int
     return weft_check_shape(function, ndim, shape);
 }
 
-weft_tensor *weft_pad(weft_tensor *a, int ndim, const int64_t before[], const int64_t after[], weft_pad_mode mode,
-                      double value)
+weft_tensor *(weft_pad)(weft_tensor *a, weft_pad_mode mode, weft_scalar value, int ndim, const int64_t before[],
+                        const int64_t after[])
 {
     static const char function[] = "weft_pad";
     if (!check_pads(function, a, ndim, before, after, mode)) {
@@ -213,8 +215,9 @@ weft_tensor *weft_pad(weft_tensor *a, int ndim, const int64_t before[], const in
     if (mode != WEFT_PAD_CONSTANT) {
         return pad_around(function, a, before, after, mode);
     }
-    return weft_check_number(function, "value", weft_layout_of(a)->dtype, value)
-               ? pad_constant(function, a, before, after, value)
+    weft_exact taken;
+    return weft_take_number(function, "value", weft_layout_of(a)->dtype, value, &taken)
+               ? pad_constant(function, a, before, after, taken)
                : NULL;
 }
 

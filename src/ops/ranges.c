@@ -37,24 +37,54 @@ static const weft_layout *range_layout(const weft_factory *request, double size)
     return weft_factory_layout(&own);
 }
 
-static weft_tensor *make_range(const char *function, const weft_layout *layout, double first, double step, double last,
+static weft_tensor *make_range(const char *function, const weft_layout *layout, weft_exact first, weft_exact step, double last,
                                double turn)
 {
-    const double scalars[WEFT_MAX_SCALARS] = {
-        [WEFT_RANGE_FIRST] = first, [WEFT_RANGE_STEP] = step, [WEFT_RANGE_LAST] = last, [WEFT_RANGE_TURN] = turn
-    };
+    const double scalars[WEFT_MAX_SCALARS] = { [WEFT_RANGE_FIRST] = first.value,
+                                               [WEFT_RANGE_STEP] = step.value,
+                                               [WEFT_RANGE_LAST] = last,
+                                               [WEFT_RANGE_TURN] = turn,
+                                               [WEFT_SCALAR_RESTS + WEFT_RANGE_FIRST] = first.rest,
+                                               [WEFT_SCALAR_RESTS + WEFT_RANGE_STEP] = step.rest };
     return weft_fill_new(function, &operation_range, layout, scalars);
 }
 
-static bool check_range(const char *function, weft_dtype dtype, double start, double stop, double step)
+/* Of a number that weft_take_number() has accepted beside a real type, or of any real one. */
+static double real_of(weft_scalar number)
 {
-    if (!isfinite(start) || !isfinite(stop) || !isfinite(step) || step == 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "start is %g, stop %g and step %g, expected finite numbers, and no step of 0",
-                  start, stop, step);
+    return number.dtype == WEFT_I64 ? (double)number.whole : number.real;
+}
+
+/* False: it has a fraction, or is too large. */
+static bool is_whole(weft_scalar number, int64_t *whole)
+{
+    bool fits = number.dtype == WEFT_I64 || (number.real == trunc(number.real) && fabs(number.real) < 0x1p63);
+    *whole = number.dtype == WEFT_I64 ? number.whole : fits ? (int64_t)number.real : 0;
+    return fits;
+}
+
+/* From `start` up to, but without, `stop`. Of whole numbers exactly. */
+static double range_size(weft_scalar start, weft_scalar stop, weft_scalar step)
+{
+    int64_t from, to, by;
+    if (!is_whole(start, &from) || !is_whole(stop, &to) || !is_whole(step, &by)) {
+        return ceil((real_of(stop) - real_of(start)) / real_of(step));
+    }
+    const uint64_t distance = by > 0 ? (uint64_t)to - (uint64_t)from : (uint64_t)from - (uint64_t)to;
+    const uint64_t stride = by > 0 ? (uint64_t)by : 0 - (uint64_t)by;
+    return (double)(distance / stride + (distance % stride != 0));
+}
+
+static bool check_range(const char *function, weft_dtype dtype, weft_scalar start, weft_scalar stop, weft_scalar step)
+{
+    const double from = real_of(start), to = real_of(stop), by = real_of(step);
+    if (!isfinite(from) || !isfinite(to) || !isfinite(by) || by == 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "start is %g, stop %g and step %g, expected finite numbers, and no step of 0", from, to, by);
         return false;
     }
-    if (step > 0 ? stop < start : stop > start) {
-        weft_fail(WEFT_ERR_INVALID, function, "step is %g, which has the wrong sign: start is %g and stop is %g", step, start, stop);
+    const bool both = start.dtype == WEFT_I64 && stop.dtype == WEFT_I64;
+    if (by > 0 ? (both ? stop.whole < start.whole : to < from) : both ? stop.whole > start.whole : to > from) {
+        weft_fail(WEFT_ERR_INVALID, function, "step is %g, which has the wrong sign: start is %g and stop is %g", by, from, to);
         return false;
     }
     if (dtype == WEFT_BOOL || weft_dtype_is_complex(dtype)) {
@@ -62,18 +92,22 @@ static bool check_range(const char *function, weft_dtype dtype, double start, do
                   dtype == WEFT_BOOL ? "" : "real ");
         return false;
     }
-    return weft_check_number(function, "start", dtype, start) && weft_check_number(function, "step", dtype, step);
+    return true;
 }
 
-weft_tensor *weft_arange(weft_dtype dtype, double start, double stop, double step, weft_mesh *mesh,
-                         const weft_placement *placements)
+weft_tensor *(weft_arange)(weft_dtype dtype, weft_scalar start, weft_scalar stop, weft_scalar step, weft_mesh *mesh,
+                           const weft_placement *placements)
 {
     weft_factory request = { .function = "weft_arange", .dtype = dtype, .mesh = mesh, .placements = placements };
-    bool right = weft_check_given_type(request.function, dtype) &&
-                 check_range(request.function, weft_plain_type(dtype), start, stop, step);
-    double size = right ? ceil((stop - start) / step) : 0;
-    return weft_made(dtype,
-                     make_range(request.function, right ? range_layout(&request, size) : NULL, start, step, 0, INFINITY));
+    const weft_dtype type = weft_plain_type(dtype);
+    weft_exact first, by, end;
+    /* No element is `stop`, which may have a fraction beside integers. */
+    bool right = weft_check_given_type(request.function, dtype) && check_range(request.function, type, start, stop, step) &&
+                 weft_take_number(request.function, "start", type, start, &first) &&
+                 weft_take_number(request.function, "step", type, step, &by) &&
+                 weft_take_number(request.function, "stop", stop.dtype == WEFT_I64 ? WEFT_I64 : WEFT_F64, stop, &end);
+    const weft_layout *layout = right ? range_layout(&request, range_size(start, stop, step)) : NULL;
+    return weft_made(dtype, layout == NULL ? NULL : make_range(request.function, layout, first, by, 0, INFINITY));
 }
 
 weft_tensor *weft_linspace(weft_dtype dtype, double start, double stop, int64_t num, weft_mesh *mesh,
@@ -93,7 +127,7 @@ weft_tensor *weft_linspace(weft_dtype dtype, double start, double stop, int64_t 
     /* From both ends, so that both are exact. */
     double step = num > 1 ? (stop - start) / (double)(num - 1) : 0;
     double turn = num == 1 ? 1 : floor((double)num / 2);
-    return weft_made(dtype, make_range(request.function, layout, start, step, stop, turn));
+    return weft_made(dtype, make_range(request.function, layout, (weft_exact){ start, 0 }, (weft_exact){ step, 0 }, stop, turn));
 }
 
 /* Multiples of 1 / (n spacing): 0, 1, ..., n / 2, or all n, the upper ones up to -1. */
@@ -115,7 +149,7 @@ static weft_tensor *make_frequencies(const char *function, weft_dtype dtype, int
     }
     const int64_t middle = (n + 1) / 2;
     double step = 1 / ((double)n * spacing), turn = half ? INFINITY : (double)middle;
-    return weft_made(dtype, make_range(function, layout, 0, step, -step, turn));
+    return weft_made(dtype, make_range(function, layout, (weft_exact){ 0, 0 }, (weft_exact){ step, 0 }, -step, turn));
 }
 
 weft_tensor *weft_fftfreq(weft_dtype dtype, int64_t n, double spacing, weft_mesh *mesh, const weft_placement *placements)

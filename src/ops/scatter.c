@@ -73,7 +73,7 @@ static weft_tensor *positions_of(const weft_scattering *x)
 {
     const weft_layout *source = weft_layout_of(x->source);
     weft_tensor *line =
-        weft_arange(WEFT_I64, 0, (double)source->shape[x->dim], 1, source->mesh->handle, NULL);
+        weft_arange(WEFT_I64, 0, source->shape[x->dim], 1, source->mesh->handle, NULL);
     return x->together || line == NULL ? line
                                        : weft_add(weft_zeros_like(x->indices), along(line, x->dim, source->ndim));
 }

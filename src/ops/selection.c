@@ -33,7 +33,7 @@ static weft_tensor *places_of(const char *function, weft_tensor *truths, int64_t
     weft_tensor *ends = whole == NULL ? NULL : weft_cumsum(whole, 0);
     weft_tensor *targets =
         ends == NULL ? NULL : weft_masked_fill(weft_add_scalar(ends, -1), weft_logical_not(whole), (double)count);
-    weft_tensor *line = targets == NULL ? NULL : weft_arange(WEFT_I64, 0, (double)size, 1, mesh, NULL);
+    weft_tensor *line = targets == NULL ? NULL : weft_arange(WEFT_I64, 0, size, 1, mesh, NULL);
     weft_tensor *all = line == NULL ? NULL : weft_scatter_by(function, WEFT_SUM, line, 0, false, targets, count + 1);
     return all == NULL ? NULL : weft_slice(all, 0, 0, count, 1);
 }

@@ -110,7 +110,7 @@ WEFT_MOVE_FUNCTIONS(slice_backward)
 
 static bool lower_slice_gradient(const weft_lowering *lowering)
 {
-    return weft_lower_fill(lowering, 0) && lower_slice_backward(lowering);
+    return weft_lower_fill(lowering, (weft_exact){ 0, 0 }) && lower_slice_backward(lowering);
 }
 
 static bool gradient_of_slice_backward(const weft_gradient *of)

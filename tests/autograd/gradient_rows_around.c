@@ -5,12 +5,12 @@
 
 static weft_tensor *pad(weft_tensor *a, weft_pad_mode mode, double value)
 {
-    return weft_pad(a, 2, (int64_t[]){ 2, 0 }, (int64_t[]){ 1, 2 }, mode, value);
+    return weft_pad(a, mode, value, 2, (int64_t[]){ 2, 0 }, (int64_t[]){ 1, 2 });
 }
 
 CALL(call_pad_zeros, pad(x[0], WEFT_PAD_CONSTANT, 0))
 CALL(call_pad, pad(x[0], WEFT_PAD_CONSTANT, 1.5))
-CALL(call_pad_less, weft_pad(x[0], 2, (int64_t[]){ -1, 2 }, (int64_t[]){ -2, -1 }, WEFT_PAD_CONSTANT, 0))
+CALL(call_pad_less, weft_pad(x[0], WEFT_PAD_CONSTANT, 0, 2, (int64_t[]){ -1, 2 }, (int64_t[]){ -2, -1 }))
 CALL(call_pad_reflect, pad(x[0], WEFT_PAD_REFLECT, 0))
 CALL(call_pad_replicate, pad(x[0], WEFT_PAD_REPLICATE, 0))
 CALL(call_pad_circular, pad(x[0], WEFT_PAD_CIRCULAR, 0))

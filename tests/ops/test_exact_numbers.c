@@ -190,6 +190,59 @@ static void test_in_a_graph(void **state)
 }
 
 /* Each type of C's numbers, and what does not fit. */
+static void check_ranges(const char *placement, int64_t first, int64_t step)
+{
+    weft_placement p;
+    int64_t values[LENGTH];
+    assert_int_equal(weft_placements_parse(placement, 1, &p), WEFT_OK);
+    const int64_t last = (int64_t)((uint64_t)first + (LENGTH - 1) * (uint64_t)step), stop = last + (step > 0 ? 1 : -1);
+    weft_tensor *range = weft_arange(WEFT_I64, first, stop, step, mesh, &p);
+    assert_no_error();
+    assert_int_equal(weft_tensor_size(range, 0), LENGTH);
+    assert_int_equal(weft_to_host(range, values, sizeof(values)), WEFT_OK);
+    for (int i = 0; i < LENGTH; i++) {
+        assert_int_equal(values[i], first + i * step);
+    }
+}
+
+static void test_ranges(void **state)
+{
+    (void)state;
+    static const char *const placements[] = { "S0", "R" };
+    for (int p = 0; p < 2; p++) {
+        check_ranges(placements[p], (INT64_C(1) << 53) + 1, 1);
+        check_ranges(placements[p], -(INT64_C(1) << 60) - 7, (INT64_C(1) << 53) + 1);
+        check_ranges(placements[p], INT64_MAX - 1, -((INT64_C(1) << 54) + 3));
+        check_ranges(placements[p], INT64_MIN, INT64_MAX / LENGTH);
+    }
+    assert_null(weft_arange(WEFT_I64, 0, (INT64_C(3) << 61) + 1, 1, mesh, NULL));
+    assert_error(WEFT_ERR_SHAPE, "too many");
+    assert_null(weft_arange(WEFT_I64, 0.5, 3, 1, mesh, NULL));
+    assert_error(WEFT_ERR_DTYPE, "weft_arange: start is 0.5");
+    assert_null(weft_arange(WEFT_F64, 0, CMPLX(3, 1), 1, mesh, NULL));
+    assert_error(WEFT_ERR_DTYPE, "weft_arange: stop is 3 + 1i");
+    assert_null(weft_arange(WEFT_I64, INT64_MAX, INT64_MAX - 1, 1, mesh, NULL));
+    assert_error(WEFT_ERR_INVALID, "wrong sign");
+    assert_int_equal(weft_tensor_size(weft_arange(WEFT_I32, 0, 2.5, 1, mesh, NULL), 0), 3);
+}
+
+static void test_padding(void **state)
+{
+    (void)state;
+    static const char *const placements[] = { "S0", "R" };
+    for (int p = 0; p < 2; p++) {
+        for (int n = 0; n < NUMBERS; n++) {
+            weft_tensor *a = whole_operand(placements[p]);
+            int64_t values[LENGTH + 5];
+            weft_tensor *padded = weft_pad(a, WEFT_PAD_CONSTANT, numbers[n], 1, (int64_t[]){ 2 }, (int64_t[]){ 3 });
+            assert_int_equal(weft_to_host(padded, values, sizeof(values)), WEFT_OK);
+            for (int i = 0; i < LENGTH + 5; i++) {
+                assert_int_equal(values[i], i < 2 || i >= LENGTH + 2 ? numbers[n] : given[i - 2]);
+            }
+        }
+    }
+}
+
 static void test_types(void **state)
 {
     (void)state;
@@ -233,9 +286,16 @@ static void test_complex_numbers(void **state)
                                      weft_scale(a, number),
                                      weft_scale(a, 2),
                                      weft_masked_fill(a, masked, number),
+                                     weft_add_scaled(a, a, number),
+                                     weft_addcmul(a, a, weft_full_like(a, 2), number),
+                                     weft_addcdiv(a, a, weft_full_like(a, 0.5), number),
+                                     weft_add_inplace(weft_full_like(a, first), a, number),
+                                     weft_pad(weft_zeros(WEFT_C64, 1, (int64_t[]){ 0 }, mesh, NULL), WEFT_PAD_CONSTANT, number, 1,
+                                              (int64_t[]){ 1 }, (int64_t[]){ 0 }),
                                      weft_fill_inplace(weft_zeros_like(a), number),
                                      weft_scale_inplace(weft_full(WEFT_C64, first, 1, (int64_t[]){ 1 }, mesh, NULL), number) };
     const double _Complex expected[] = { first,          number, CMPLX(3.5, 2), CMPLX(9.5, 11), CMPLX(6, -4), number,
+                                         CMPLX(12.5, 9), CMPLX(22, 20), CMPLX(22, 20), CMPLX(12.5, 9), number,
                                          number,         CMPLX(9.5, 11) };
     for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
         double _Complex found;
@@ -249,8 +309,13 @@ static void test_complex_numbers(void **state)
     assert_true(truths[0] == 0 && truths[1] == 1);
     assert_null(weft_lt_scalar(a, 1));
     assert_error(WEFT_ERR_DTYPE, "weft_lt_scalar");
-    assert_null(weft_add_scaled(a, a, number));
+    assert_null(weft_pow_scalar(a, number));
+    assert_error(WEFT_ERR_DTYPE, "weft_pow_scalar: exponent is 0.5 + 4i, expected a real number");
+    assert_null(weft_add_scaled(weft_real(a), weft_real(a), number));
     assert_error(WEFT_ERR_DTYPE, "weft_add_scaled: factor is 0.5 + 4i, expected a real number");
+    assert_null(weft_addmm(weft_full_like(a, 1), weft_ones(WEFT_C128, 2, (int64_t[]){ 1, 1 }, mesh, NULL),
+                           weft_ones(WEFT_C128, 2, (int64_t[]){ 1, 1 }, mesh, NULL), 1, number));
+    assert_error(WEFT_ERR_DTYPE, "weft_addmm: alpha is 0.5 + 4i, expected a real number");
     assert_null(weft_scale(weft_real(a), number));
     assert_error(WEFT_ERR_DTYPE, "weft_scale: factor is 0.5 + 4i, expected a real number beside f64");
     assert_null(weft_full(WEFT_I64, number, 0, NULL, mesh, NULL));
@@ -262,6 +327,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_whole_numbers, start, stop),
         cmocka_unit_test_setup_teardown(test_in_a_graph, start, stop),
+        cmocka_unit_test_setup_teardown(test_ranges, start, stop),
+        cmocka_unit_test_setup_teardown(test_padding, start, stop),
         cmocka_unit_test_setup_teardown(test_types, start, stop),
         cmocka_unit_test_setup_teardown(test_complex_numbers, start, stop),
     };

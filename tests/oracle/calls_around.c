@@ -6,7 +6,7 @@ CALL(pad)
     int64_t before[WEFT_MAX_DIMS], after[WEFT_MAX_DIMS];
     int ndim = oracle_list(c, "before", before);
     oracle_list(c, "after", after);
-    return weft_pad(in[0], ndim, before, after, (weft_pad_mode)oracle_whole(c, "mode"), oracle_number(c, "value"));
+    return weft_pad(in[0], (weft_pad_mode)oracle_whole(c, "mode"), oracle_number(c, "value"), ndim, before, after);
 }
 
 CALL(diagonal)

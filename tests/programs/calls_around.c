@@ -6,7 +6,7 @@
 /* Wholes: the mode, elements before each dimension, and after each. */
 enum { MODE, BEFORE, AFTER = BEFORE + MAX_TENSOR_DIMS, PAD_WHOLES = AFTER + MAX_TENSOR_DIMS };
 
-CALLS(pad, out[0] = weft_pad(in[0], weft_tensor_ndim(in[0]), whole + 1, whole + 6, (weft_pad_mode)whole[0], real[0]))
+CALLS(pad, out[0] = weft_pad(in[0], (weft_pad_mode)whole[0], real[0], weft_tensor_ndim(in[0]), whole + 1, whole + 6))
 
 /* The most elements that a side can have. */
 static int64_t most_beside(int64_t size, int64_t mode)

@@ -234,7 +234,7 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_chunk, tensor, 1, 0, outputs);
     TRY(weft_tril, tensor, 0);
     TRY(weft_triu, tensor, 0);
-    TRY(weft_pad, tensor, 2, shape, shape, WEFT_PAD_CONSTANT, 0);
+    TRY(weft_pad, tensor, WEFT_PAD_CONSTANT, 0, 2, shape, shape);
     TRY(weft_diagonal, tensor, 0, 0, 1);
     TRY(weft_trace, tensor);
     TRY(weft_movedim, tensor, 1, (int[]){ 0 }, (int[]){ 1 });

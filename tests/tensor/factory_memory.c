@@ -32,7 +32,7 @@ static weft_tensor *make(int number, int64_t rows, int64_t columns, weft_mesh *m
     case 8:
         return weft_eye(WEFT_F64, rows, columns, mesh, placements);
     case 9:
-        return weft_arange(WEFT_I64, 0, (double)rows, 1, mesh, placements);
+        return weft_arange(WEFT_I64, 0, rows, 1, mesh, placements);
     case 10:
         return weft_linspace(WEFT_F64, 0, 1, rows, mesh, placements);
     case 11:
