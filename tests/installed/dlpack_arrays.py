@@ -114,7 +114,7 @@ def load(library):
     weft.weft_from_dlpack_unversioned.argtypes = weft.weft_from_dlpack.argtypes
     weft.weft_to_dlpack.argtypes = weft.weft_to_dlpack_unversioned.argtypes = [c_void_p, c_int, c_uint]
     weft.weft_add.argtypes = [c_void_p, c_void_p]
-    weft.weft_arange.argtypes = [c_int, c_double, c_double, c_double, c_void_p, c_void_p]
+    weft.weft_arange.argtypes = [c_int, Scalar, Scalar, Scalar, c_void_p, c_void_p]
     weft.weft_reshape.argtypes = [c_void_p, c_int, POINTER(c_int64)]
     weft.weft_to_type.argtypes = [c_void_p, c_int]
     weft.weft_scale_inplace.argtypes = weft.weft_fill_inplace.argtypes = [c_void_p, Scalar]
