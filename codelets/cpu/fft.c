@@ -11,12 +11,27 @@
 
 typedef struct job {
     weft_lines in, out;
-    bool in_pairs, weighted;
+    int64_t in_width, out_width, part; /* parts of an element; the one that is transformed, if they are one after the other */
+    bool weighted;
     weft_fft_kind kind;
     int64_t n;
     double scale;
+    const double *scalars;
     const weft_fft_plan *plan, *half_plan; /* half_plan: of n / 2, of real signals of an even size; else NULL */
+    double *angles; /* of cosines and sines: 2 n pairs, cos and sin of pi k / 2 n, then of pi (2 k + 1) / 4 n */
 } job;
+
+/* 1 to 4; the others: at most 0. */
+static int cosine_type(weft_fft_kind kind)
+{
+    return kind < WEFT_FFT_COSINE_KIND ? 0 : ((int)kind - WEFT_FFT_COSINE_KIND) % 4 + 1;
+}
+
+/* Where element i goes: even ones first, in order, odd ones from the end. */
+static int64_t dealt(int64_t i, int64_t n)
+{
+    return i % 2 == 0 ? i / 2 : n - 1 - i / 2;
+}
 
 #define T double
 #define OF(name) name##_f64
@@ -46,9 +61,17 @@ static int64_t larger(int64_t a, int64_t b)
 static bool obtain_plans(job *j)
 {
     bool real = j->kind == WEFT_FFT_REAL_KIND || j->kind == WEFT_FFT_HALF_KIND, halves = real && j->n % 2 == 0;
-    j->plan = weft_fft_plan_obtain(j->n);
+    const int type = cosine_type(j->kind);
+    const int64_t between = j->kind < WEFT_FFT_SINE_KIND ? -1 : 1;
+    j->plan = weft_fft_plan_obtain(type == 1 ? 2 * (j->n + between) : type == 4 ? 2 * j->n : j->n);
     j->half_plan = j->plan != NULL && halves ? weft_fft_plan_obtain(j->n / 2) : NULL;
-    return j->plan != NULL && (!halves || j->half_plan != NULL);
+    j->angles = type > 0 ? malloc(4 * (size_t)j->n * sizeof(*j->angles)) : NULL;
+    for (int64_t k = 0; k < j->n && j->angles != NULL; k++) {
+        double *first = &j->angles[2 * k], *second = &j->angles[2 * (j->n + k)];
+        weft_fft_unit(k, 4 * j->n, &first[0], &first[1]);
+        weft_fft_unit(2 * k + 1, 8 * j->n, &second[0], &second[1]);
+    }
+    return j->plan != NULL && (!halves || j->half_plan != NULL) && (type == 0 || j->angles != NULL);
 }
 
 static void release_plans(const job *j)
@@ -59,6 +82,7 @@ static void release_plans(const job *j)
     if (j->half_plan != NULL) {
         weft_fft_plan_release(j->half_plan);
     }
+    free(j->angles);
 }
 
 static void set_to_zero(const weft_view *out)
@@ -74,11 +98,13 @@ void weft_kernel_fft(const weft_kernel_call *call)
     int dim = (int)call->numbers[WEFT_FFT_DIM];
     job j = { .in = weft_lines_of(&call->inputs[0], dim),
               .out = weft_lines_of(&call->output, dim),
-              .in_pairs = weft_dtype_is_complex(call->inputs[0].dtype),
+              .in_width = weft_dtype_is_complex(call->inputs[0].dtype) ? 2 : 1,
+              .out_width = weft_dtype_is_complex(call->output.dtype) ? 2 : 1,
               .weighted = call->numbers[WEFT_FFT_WEIGHTED] != 0,
               .kind = (weft_fft_kind)call->numbers[WEFT_FFT_KIND],
               .n = call->numbers[WEFT_FFT_SIZE],
-              .scale = call->scalars[0] };
+              .scale = call->scalars[WEFT_FFT_SCALE],
+              .scalars = call->scalars };
     bool single = weft_part_type(call->output.dtype) == WEFT_F32;
     int64_t count = j.out.outer * j.out.inner;
     bool planned = count > 0 && obtain_plans(&j);

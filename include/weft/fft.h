@@ -71,6 +71,32 @@ WEFT_API weft_tensor *weft_fft2(weft_tensor *a, const int64_t s[2], const int di
 WEFT_API weft_tensor *weft_ifft2(weft_tensor *a, const int64_t s[2], const int dims[2], weft_fft_norm norm);
 /** \} */
 
+/**
+ * Cosine and sine transforms of one dimension, as scipy.fft. From x_0, ..., x_(n-1), with a factor of 2 in each sum:
+ *
+ *     type   weft_dct: y_k = 2 sum of x_j times                 weft_dst: y_k = 2 sum of x_j times
+ *     1      cos(pi j k / (n - 1)), x_0 and x_(n-1) halved      sin(pi (j + 1) (k + 1) / (n + 1))
+ *     2      cos(pi (2 j + 1) k / 2 n)                          sin(pi (2 j + 1) (k + 1) / 2 n)
+ *     3      cos(pi j (2 k + 1) / 2 n), x_0 halved              sin(pi (j + 1) (2 k + 1) / 2 n), x_(n-1) halved
+ *     4      cos(pi (2 j + 1) (2 k + 1) / 4 n)                  sin(pi (2 j + 1) (2 k + 1) / 4 n)
+ *
+ * weft_idct() and weft_idst() are the inverses of the same type. The result has a's type, WEFT_F32 for integers and types of 16 bits;
+ * both parts of complex numbers are transformed.
+ *
+ * \param type  1 to 4
+ * \param n     size of the transform, as in weft_fft(); 0: the size of the dimension. Type 1 of weft_dct() needs at least 2
+ * \param norm  WEFT_FFT_BACKWARD: the inverse divides by 2 n (type 1: by 2 (n - 1), weft_idst(): by 2 (n + 1)); WEFT_FFT_FORWARD: the
+ *              other does; WEFT_FFT_ORTHO: the matrix is orthogonal
+ *
+ *     weft_tensor *spectrum = weft_dct(a, 2, 0, -1, WEFT_FFT_ORTHO);
+ *
+ * \{ */
+WEFT_API weft_tensor *weft_dct(weft_tensor *a, int type, int64_t n, int dim, weft_fft_norm norm);
+WEFT_API weft_tensor *weft_idct(weft_tensor *a, int type, int64_t n, int dim, weft_fft_norm norm);
+WEFT_API weft_tensor *weft_dst(weft_tensor *a, int type, int64_t n, int dim, weft_fft_norm norm);
+WEFT_API weft_tensor *weft_idst(weft_tensor *a, int type, int64_t n, int dim, weft_fft_norm norm);
+/** \} */
+
 /** Rolls these dimensions by half their size, so that frequency 0 is in the middle; and back. dims NULL: all dimensions (num_dims is
  * then ignored). \{ */
 WEFT_API weft_tensor *weft_fftshift(weft_tensor *a, int num_dims, const int dims[]);

@@ -8,8 +8,8 @@ from typing import Any, Optional, Sequence
 from . import _api
 from ._core import Mesh, Placements, Tensor, _lib, dtype_of, float32, int64s, ints, made, resolve, tensor
 
-__all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft", "rfftfreq",
-           "rfftn"]
+__all__ = ["dct", "dst", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "idct", "idst", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
+           "irfftn", "rfft", "rfftfreq", "rfftn"]
 
 _NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
 _ALL_DIMS = _api.ALL_DIMS
@@ -55,6 +55,32 @@ def hfft(a: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] 
 def ihfft(a: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
     """The inverse of hfft()."""
     return _one("weft_ihfft", a, n, dim, norm)
+
+
+def _waves(name: str, a: Tensor, type: int, n: Optional[int], dim: int, norm: Optional[str]) -> Tensor:
+    if n is not None and n < 1:
+        raise ValueError(f"n: {n} is less than 1")
+    return made(getattr(_lib, name)(tensor(a, "a"), type, n or 0, dim, _norm(norm)), name)
+
+
+def dct(a: Tensor, type: int = 2, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
+    """The cosine transform of type 1 to 4, as scipy.fft.dct."""
+    return _waves("weft_dct", a, type, n, dim, norm)
+
+
+def idct(a: Tensor, type: int = 2, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
+    """The inverse of dct() of the same type."""
+    return _waves("weft_idct", a, type, n, dim, norm)
+
+
+def dst(a: Tensor, type: int = 2, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
+    """The sine transform of type 1 to 4, as scipy.fft.dst."""
+    return _waves("weft_dst", a, type, n, dim, norm)
+
+
+def idst(a: Tensor, type: int = 2, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
+    """The inverse of dst() of the same type."""
+    return _waves("weft_idst", a, type, n, dim, norm)
 
 
 def _several(name: str, a: Tensor, s: Optional[Sequence[int]], dim: Optional[Sequence[int]], norm: Optional[str]) -> Tensor:

@@ -16,8 +16,7 @@ static weft_transform transform_of(const weft_call *call)
                              .weighted = numbers[WEFT_FFT_WEIGHTED] != 0 };
 }
 
-/* Elements that were cut get the gradient 0; the gradient of zeros that were filled in is dropped. */
-static weft_tensor *fit(weft_tensor *a, int dim, int64_t size)
+weft_tensor *weft_fft_fit(weft_tensor *a, int dim, int64_t size)
 {
     if (a == NULL || weft_layout_of(a)->shape[dim] == size) {
         return a;
@@ -40,18 +39,17 @@ static bool gradient_of_transform(const weft_gradient *of)
     t.kind = adjoints[t.kind];
     t.weighted = real && !t.weighted;
     weft_tensor *gradient = weft_transform_dim(&t, weft_gradient_of_output(of, 0));
-    return weft_give_gradient(of, 0, fit(gradient, t.dim, weft_layout_of(of->call->inputs[0])->shape[t.dim]));
+    return weft_give_gradient(of, 0, weft_fft_fit(gradient, t.dim, weft_layout_of(of->call->inputs[0])->shape[t.dim]));
 }
 
 /* ---- the operations ------------------------------------------------------------------------------------ */
 
-/* Integers and 16 bits become WEFT_F32 first. */
-static bool is_narrow(const weft_call_layouts *call)
+bool weft_fft_is_narrow(const weft_call_layouts *call)
 {
     return !(WEFT_TYPE_BIT(call->inputs[0]->dtype) & (WEFT_TYPES_WIDE | WEFT_TYPES_COMPLEX));
 }
 
-static bool expand_narrow(const weft_call *call, weft_tensor *outputs[])
+bool weft_fft_expand_narrow(const weft_call *call, weft_tensor *outputs[])
 {
     weft_call wide = *call;
     wide.inherited = WEFT_ALL_SCALARS;
@@ -68,8 +66,8 @@ static bool expand_narrow(const weft_call *call, weft_tensor *outputs[])
         .gradient = { .function = gradient_of_transform },                                                   \
         .inputs = { { "a", types, false } },                                                                 \
         .kernel = WEFT_KERNEL_fft,                                                                           \
-        .expand = expand_narrow,                                                                             \
-        .expands = is_narrow,                                                                                \
+        .expand = weft_fft_expand_narrow,                                                                             \
+        .expands = weft_fft_is_narrow,                                                                                \
         .passes_scalars = true,                                                                              \
     };
 

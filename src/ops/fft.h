@@ -22,6 +22,11 @@ double weft_fft_scale(weft_fft_kind kind, int64_t n, weft_fft_norm norm);
 weft_tensor *weft_transform_dim(const weft_transform *t, weft_tensor *a);
 /* The size of a transform along a dimension of this size, n as the functions take it; -1 with the error kept. */
 int64_t weft_fft_size(const char *function, const char *argument, weft_fft_kind kind, int64_t size, int dim, int64_t n);
+/* The gradient of a tensor of this size: elements that were cut get 0, and zeros that were filled in are dropped. NULL of NULL. */
+weft_tensor *weft_fft_fit(weft_tensor *gradient, int dim, int64_t size);
+/* `expands` and `expand` of a transform: integers and 16 bits become WEFT_F32 first. */
+bool weft_fft_is_narrow(const weft_call_layouts *call);
+bool weft_fft_expand_narrow(const weft_call *call, weft_tensor *outputs[]);
 /* False with the error kept. */
 bool weft_check_fft_norm(const char *function, weft_fft_norm norm);
 

@@ -40,6 +40,7 @@ extern const weft_operation *const weft_normalize_operations[];
 extern const weft_operation *const weft_optimizer_operations[];
 extern const weft_operation *const weft_fft_operations[];
 extern const weft_operation *const weft_fft_call_operations[];
+extern const weft_operation *const weft_cosine_operations[];
 extern const weft_operation *const weft_flip_roll_operations[];
 extern const weft_operation *const weft_pad_operations[];
 extern const weft_operation *const weft_interpolate_operations[];

@@ -27,6 +27,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_embedding_operations,
     weft_fft_operations,
     weft_fft_call_operations,
+    weft_cosine_operations,
     weft_reshape_operations,
     weft_indexing_operations,
     weft_einsum_operations,

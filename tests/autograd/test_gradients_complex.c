@@ -84,6 +84,14 @@ FUNCTION(fftn, weft_fftn(a, 2, NULL, NULL, WEFT_FFT_ORTHO))
 FUNCTION(ifftn, weft_ifftn(a, 2, (const int64_t[]){ 2, 5 }, NULL, WEFT_FFT_BACKWARD))
 FUNCTION(rfftn, weft_rfftn(a, 2, NULL, NULL, WEFT_FFT_BACKWARD))
 FUNCTION(irfftn, weft_irfftn(a, 2, NULL, NULL, WEFT_FFT_BACKWARD))
+FUNCTION(dct_1, weft_dct(a, 1, 0, 1, WEFT_FFT_ORTHO))
+FUNCTION(dct_2, weft_dct(a, 2, 5, 1, WEFT_FFT_BACKWARD))
+FUNCTION(dct_3, weft_idct(a, 2, 2, 1, WEFT_FFT_ORTHO))
+FUNCTION(dct_4, weft_dct(a, 4, 0, 0, WEFT_FFT_FORWARD))
+FUNCTION(dst_1, weft_dst(a, 1, 0, 1, WEFT_FFT_BACKWARD))
+FUNCTION(dst_2, weft_dst(a, 2, 0, 1, WEFT_FFT_ORTHO))
+FUNCTION(dst_3, weft_dst(a, 3, 6, 1, WEFT_FFT_FORWARD))
+FUNCTION(dst_4, weft_idst(a, 4, 0, 1, WEFT_FFT_ORTHO))
 FUNCTION(fftshift, weft_fftshift(a, 1, (const int[]){ 1 }))
 FUNCTION(convolved, weft_irfft(weft_mul(weft_rfft(a, 6, 1, WEFT_FFT_BACKWARD), weft_rfft(b, 6, 1, WEFT_FFT_BACKWARD)), 6, 1,
                                WEFT_FFT_BACKWARD))
@@ -123,7 +131,8 @@ static const row rows[] = {
     C2("outer", outer), C2("where", where), C1("slice", slice), R1("to_type", widened),
     { THIS_ROW, "complex", mixed, 2, { false, true }, { { 3, 4 }, { 3, 4 } } },
     C1("fft", fft), R1("fft", fft), C1("fft", fft_cut), C1("fft", fft_padded), R1("fft", fft_padded), C1("fft", ifft),
-    R1("rfft", rfft), R1("rfft", rfft_odd), R1("rfft", rfft_cut), C1("irfft", irfft), C1("irfft", irfft_odd), R1("irfft", irfft),
+    C1("dct", dct_1), C1("dct", dct_2), R1("dct", dct_3), R1("dct", dct_4), C1("dst", dst_1), C1("dst", dst_2), R1("dst", dst_3),
+    R1("dst", dst_4), R1("rfft", rfft), R1("rfft", rfft_odd), R1("rfft", rfft_cut), C1("irfft", irfft), C1("irfft", irfft_odd), R1("irfft", irfft),
     C1("irfft", irfft_padded), C1("irfft", irfft_cut), C1("hfft", hfft), R1("ihfft", ihfft), C1("fftn", fftn), C1("fftn", ifftn),
     R1("rfftn", rfftn), C1("irfftn", irfftn), C1("fftshift", fftshift), R2("fft", convolved),
 };

@@ -23,5 +23,9 @@ cd "$folder"
 eval "$command -o program"
 ./program >printed
 cd - >/dev/null
-block | diff "$folder/printed" -
+# BLAS has other kernels for other processors, and so other last digits.
+rounded() {
+    perl -pe 's/-?\d+\.\d+/sprintf("%.9g", $&)/ge'
+}
+diff <(rounded <"$folder/printed") <(block | rounded)
 echo "the README's program prints what the README shows"

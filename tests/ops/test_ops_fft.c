@@ -241,9 +241,84 @@ static void case_frequencies(void)
     free(expected);
 }
 
+/* ---- cosines and sines --------------------------------------------------------------------------------- */
+
+/* Row k and column j of the matrix of a cosine or sine transform: with a factor of 2, or the orthogonal one. */
+static double wave(bool sine, int type, bool orthogonal, int64_t k, int64_t j, int64_t n)
+{
+    const long double pi = 3.14159265358979323846264338327950288L;
+    const int64_t odd_j = 2 * j + 1, odd_k = 2 * k + 1, end = sine ? n - 1 : 0, next = sine;
+    const int64_t factors[4][2] = { { j + next, k + next }, { odd_j, k + next }, { j + next, odd_k }, { odd_j, odd_k } };
+    const int64_t periods[4] = { n + (sine ? 1 : -1), 2 * n, 2 * n, 4 * n };
+    const long double angle =
+        pi * (long double)(factors[type - 1][0] * factors[type - 1][1] % (2 * periods[type - 1])) / (long double)periods[type - 1];
+    bool j_ends = type == 1 ? !sine && (j == 0 || j == n - 1) : type == 3 && j == end;
+    bool k_ends = type == 1 ? !sine && (k == 0 || k == n - 1) : type == 2 && k == end;
+    long double value = sine ? sinl(angle) : cosl(angle);
+    if (orthogonal) {
+        value *= sqrtl(2 / (long double)(type == 1 ? periods[0] : n)) * sqrtl(j_ends ? 0.5L : 1) * sqrtl(k_ends ? 0.5L : 1);
+    } else {
+        value *= j_ends ? 1 : 2;
+    }
+    return (double)value;
+}
+
+static void transform_by_waves(dense *d, bool sine, int type, int dim, int64_t n, int norm)
+{
+    int64_t inner = 1, outer = 1, m = d->shape[dim], period = 2 * (n + (type > 1 ? 0 : sine ? 1 : -1));
+    for (int i = 0; i < d->ndim; i++) {
+        inner *= i > dim ? d->shape[i] : 1;
+        outer *= i < dim ? d->shape[i] : 1;
+    }
+    number *result = malloc((size_t)(outer * n * inner + 1) * sizeof(*result));
+    for (int64_t i = 0; i < outer * n * inner; i++) {
+        int64_t k = i / inner % n;
+        const number *line = d->values + i / (n * inner) * m * inner + i % inner;
+        number sum = 0;
+        for (int64_t j = 0; j < n && j < m; j++) {
+            sum += line[j * inner] * wave(sine, type, norm == 1, k, j, n);
+        }
+        result[i] = sum / (norm == 2 ? (double)period : 1);
+    }
+    free(d->values);
+    d->values = result;
+    d->shape[dim] = n;
+}
+
+/* Against sums, or there and back. */
+static void case_cosines(void)
+{
+    static weft_tensor *(*const forwards[])(weft_tensor *a, int type, int64_t n, int dim, weft_fft_norm norm) = { weft_dct, weft_dst };
+    static weft_tensor *(*const inverses[])(weft_tensor *a, int type, int64_t n, int dim, weft_fft_norm norm) = { weft_idct, weft_idst };
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = 1 + random_shape(&source, 2, 6, shape), dim = (int)below(ndim), norm = (int)below(3), type = 1 + (int)below(4);
+    bool sine = below(2), back = below(3) == 0;
+    shape[ndim - 1] = below(7);
+    shape[dim] = any_length();
+    int64_t least = type == 1 && !sine ? 2 : 1, n = shape[dim] < least || below(3) == 0 ? any_length() + least - 1 : 0;
+    int64_t size = n == 0 ? shape[dim] : n;
+    complex_operand a = make_complex(any_mesh(), below(2) ? any_float() : any_complex(), ndim, shape, false);
+    weft_dtype result = a.dtype == WEFT_BF16 || a.dtype == WEFT_F16 ? WEFT_F32 : a.dtype;
+    dense expected = dense_of(&a);
+    transform_by_waves(&expected, sine, type, dim, size, norm);
+    char what[400];
+    snprintf(what, sizeof(what), "%s(%s %s, type %d, n %d, dim %d, norm %d), %d", sine ? "dst" : "dct", weft_dtype_name(a.dtype),
+             describe_complex(&a), type, (int)n, dim, norm, back);
+    weft_tensor *transformed = forwards[sine](a.tensor, type, n, below(2) ? dim : dim - ndim, (weft_fft_norm)norm);
+    double magnitude = 24 * sqrt((double)size) * (norm == 0 ? 1 : norm == 1 ? 1 / sqrt((double)size) : 1 / (double)size) + 1e-3;
+    if (back && (n == 0 || n == shape[dim])) {
+        transformed = inverses[sine](transformed, type, 0, dim, (weft_fft_norm)norm);
+        check_complex(transformed, result, ndim, shape, a.dense, 400, 24, what);
+    } else {
+        check_complex(transformed, result, ndim, expected.shape, expected.values, 300, magnitude, what);
+    }
+    free(expected.values);
+    release_complex(&a);
+}
+
 static const family families[] = {
-    { "one", case_one_dimension }, { "dimensions", case_dimensions }, { "inverse", case_inverse },
-    { "shift", case_shift },       { "frequencies", case_frequencies },
+    { "one", case_one_dimension }, { "dimensions", case_dimensions },   { "inverse", case_inverse },
+    { "shift", case_shift },       { "frequencies", case_frequencies }, { "cosines", case_cosines },
 };
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 60, 1, NULL };
@@ -355,6 +430,12 @@ static void test_refusals(void)
     assert_error(WEFT_ERR_INVALID, "twice");
     assert_null(weft_fftn(z, 3, NULL, NULL, WEFT_FFT_BACKWARD));
     assert_error(WEFT_ERR_INVALID, "num_dims is 3");
+    assert_null(weft_dct(z, 1, 0, 1, WEFT_FFT_BACKWARD));
+    assert_error(WEFT_ERR_SHAPE, "weft_dct: n is 1, expected at least 2");
+    assert_null(weft_idst(z, 5, 0, 0, WEFT_FFT_BACKWARD));
+    assert_error(WEFT_ERR_INVALID, "weft_idst: type is 5");
+    assert_null(weft_dst(z, 2, 0, 0, (weft_fft_norm)-1));
+    assert_error(WEFT_ERR_INVALID, "weft_dst: norm is -1");
     assert_null(weft_fftfreq(WEFT_I64, 4, 1, mesh, NULL));
     assert_error(WEFT_ERR_DTYPE, "i64");
     assert_null(weft_fftfreq(WEFT_F64, 0, 1, mesh, NULL));

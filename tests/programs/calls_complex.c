@@ -151,7 +151,7 @@ static bool of_pairs(scene *s)
 
 /* ---- transforms ---------------------------------------------------------------------------------------- */
 
-enum { FFT, IFFT, RFFT, IRFFT, HFFT, IHFFT, NUM_TRANSFORMS };
+enum { FFT, IFFT, RFFT, IRFFT, HFFT, IHFFT, DCT, IDCT, DST, IDST, NUM_TRANSFORMS };
 
 /* whole: the dimension, which transform, n, the norm. */
 CALLS(transform,
@@ -159,6 +159,10 @@ CALLS(transform,
                : whole[1] == 1 ? weft_view_as_real(weft_ifft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3]))
                : whole[1] == 2 ? weft_view_as_real(weft_rfft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3]))
                : whole[1] == 3 ? weft_irfft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3])
+               : whole[1] == 6 ? weft_dct(in[0], 2, whole[2], (int)whole[0], (weft_fft_norm)whole[3])
+               : whole[1] == 7 ? weft_idct(in[0], 3, whole[2], (int)whole[0], (weft_fft_norm)whole[3])
+               : whole[1] == 8 ? weft_dst(in[0], 2, whole[2], (int)whole[0], (weft_fft_norm)whole[3])
+               : whole[1] == 9 ? weft_idst(in[0], 3, whole[2], (int)whole[0], (weft_fft_norm)whole[3])
                : whole[1] == 4 ? weft_hfft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3])
                                : weft_view_as_real(weft_ihfft(in[0], whole[2], (int)whole[0], (weft_fft_norm)whole[3]))); weft_scope_end())
 
@@ -208,6 +212,26 @@ static double signal_at(int64_t kind, const dense *x, int64_t first, int64_t str
     return j < m ? x->at[first + j * stride].real : 0;
 }
 
+/* weft_dct() and weft_dst() of type 2, or the inverses of type 3, which have the matrix of type 2. */
+static void wave_line(scene *s, dense *out, int64_t to, int64_t from, int64_t stride, int64_t m, int64_t n)
+{
+    const dense *x = s->in[0];
+    int64_t kind = whole_of_call(s, 1), norm = whole_of_call(s, 3);
+    bool sine = kind >= DST, inverse = kind == IDCT || kind == IDST;
+    double factor = norm == 1 ? 1 / sqrt(2 * (double)n) : (norm == 2) == inverse ? 1 : 1 / (2 * (double)n), mass = 0;
+    for (int64_t j = 0; j < m && j < n; j++) {
+        mass += 2 * mass_at(x, from + j * stride);
+    }
+    for (int64_t k = 0; k < n; k++) {
+        double sum = 0, end = norm == 1 && k == (sine ? n - 1 : 0) ? sqrt(0.5) : 1;
+        for (int64_t j = 0; j < m && j < n; j++) {
+            double angle = 3.14159265358979323846 * (double)((2 * j + 1) * (k + sine) % (4 * n)) / (2 * (double)n);
+            sum += 2 * x->at[from + j * stride].real * (sine ? sin(angle) : cos(angle));
+        }
+        set_linear(s, out, to + k * stride, sum * factor * end, 60, mass * factor);
+    }
+}
+
 /* All results of one line; `out` has pairs, or real numbers. */
 static void transform_line(scene *s, dense *out, int64_t to, int64_t from, int64_t stride, int64_t m, int64_t n, int64_t bins)
 {
@@ -243,7 +267,7 @@ static bool transformed(scene *s)
         x->ndim >= WEFT_MAX_DIMS) {
         return false;
     }
-    bool half = kind == IRFFT || kind == HFFT, halved = kind == RFFT || kind == IHFFT;
+    bool half = kind == IRFFT || kind == HFFT, halved = kind == RFFT || kind == IHFFT, real = half || kind >= DCT;
     int64_t m = x->shape[dim], stride = count_of(x->ndim - dim - 1, x->shape + dim + 1), lines = m == 0 ? 0 : x->count / m;
     n = n > 0 ? n : half ? 2 * (m - 1) : m;
     if (n < 1) {
@@ -254,10 +278,15 @@ static bool transformed(scene *s)
         shape[d] = d == dim ? bins : x->shape[d];
     }
     shape[x->ndim] = 2;
-    dense *out = scene_output(s, 0, x->dtype, x->ndim + !half, shape);
+    dense *out = scene_output(s, 0, x->dtype, x->ndim + !real, shape);
     for (int64_t line = 0; line < lines; line++) {
         int64_t outer = line / stride, inner = line % stride;
-        transform_line(s, out, (outer * bins * stride + inner) * (half ? 1 : 2), outer * m * stride + inner, stride, m, n, bins);
+        int64_t to = (outer * bins * stride + inner) * (real ? 1 : 2), from = outer * m * stride + inner;
+        if (kind >= DCT) {
+            wave_line(s, out, to, from, stride, m, n);
+        } else {
+            transform_line(s, out, to, from, stride, m, n, bins);
+        }
     }
     out->signed_zeros = false;
     distrust_large(s, out);

@@ -96,6 +96,29 @@ def test_complex(mesh, layout, kind):
         a < b
 
 
+@pytest.mark.parametrize("type", [1, 2, 3, 4])
+@pytest.mark.parametrize("norm", NORMS)
+def test_cosines_and_sines(mesh, type, norm):
+    """Beside their matrices in the plain norm; the others are multiples, or orthogonal. And back."""
+    n = 6
+    x = values(np.random.default_rng(type), (3, n), "float64")
+    a = wt.asarray(x, mesh=mesh, placements="S0,S1")
+    j, k = np.arange(n), np.arange(n)[:, None]
+    for forward, inverse, wave, step in ((fft.dct, fft.idct, np.cos, 0), (fft.dst, fft.idst, np.sin, 1)):
+        period = 2 * (n + (0 if type > 1 else 2 * step - 1))
+        angles = ((j + step) * (k + step) * 2, (2 * j + 1) * (k + step), (j + step) * (2 * k + 1), (2 * j + 1) * (2 * k + 1) / 2)[type - 1]
+        matrix = 2 * wave(np.pi * angles / period)
+        ends = [0, n - 1] if type == 1 and not step else [(n - 1) * step] if type == 3 else []
+        matrix[:, ends] /= 2
+        found = forward(a, type, norm=norm)
+        if norm == "ortho":
+            plain = forward(wt.asarray(np.eye(n), mesh=mesh), type, norm=norm).numpy()
+            np.testing.assert_allclose(plain @ plain.T, np.eye(n), atol=1e-14)
+        else:
+            np.testing.assert_allclose(found.numpy(), x @ matrix.T / (period if norm == "forward" else 1), atol=1e-13)
+        np.testing.assert_allclose(inverse(found, type, norm=norm).numpy(), x, atol=1e-14)
+
+
 def test_refusals(mesh):
     a = wt.asarray(np.ones(4), mesh=mesh)
     with pytest.raises(ValueError, match="norm"):

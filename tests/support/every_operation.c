@@ -40,6 +40,10 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_irfft, tensor, 3, 1, WEFT_FFT_BACKWARD);
     TRY(weft_hfft, tensor, 3, 1, WEFT_FFT_BACKWARD);
     TRY(weft_ihfft, tensor, 0, 0, WEFT_FFT_BACKWARD);
+    TRY(weft_dct, tensor, 2, 0, 0, WEFT_FFT_BACKWARD);
+    TRY(weft_idct, tensor, 3, 5, 1, WEFT_FFT_ORTHO);
+    TRY(weft_dst, tensor, 1, 0, 0, WEFT_FFT_FORWARD);
+    TRY(weft_idst, tensor, 4, 0, 1, WEFT_FFT_BACKWARD);
     TRY(weft_fftn, tensor, 1, NULL, NULL, WEFT_FFT_BACKWARD);
     TRY(weft_ifftn, tensor, 1, NULL, NULL, WEFT_FFT_BACKWARD);
     TRY(weft_rfftn, tensor, 1, NULL, NULL, WEFT_FFT_BACKWARD);
