@@ -21,7 +21,7 @@ typedef struct job {
     double *angles; /* of cosines and sines: 2 n pairs, cos and sin of pi k / 2 n, then of pi (2 k + 1) / 4 n */
 } job;
 
-/* 1 to 4; the others: at most 0. */
+/* Type 1 to 4 of a cosine or sine transform; 0: another transform. */
 static int cosine_type(weft_fft_kind kind)
 {
     return kind < WEFT_FFT_COSINE_KIND ? 0 : ((int)kind - WEFT_FFT_COSINE_KIND) % 4 + 1;
