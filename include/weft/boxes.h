@@ -48,7 +48,7 @@ typedef struct weft_subarray {
  * has an example.
  *
  * A box is used in place if it is one shard of this process, row-major and without gaps, in a layout that does not
- * replicate it. Keep its memory until the tensor is released and weft_wait() has returned; until then access it only
+ * replicate it, and no tensor lies in that memory already. Keep its memory until the tensor is released and weft_wait() has returned; until then access it only
  * through weft_local_acquire() and weft_to_boxes(). All other memory is only read, and must not change until
  * weft_wait() has returned. weft_to_boxes() may write to it earlier, because it waits for the reads.
  *

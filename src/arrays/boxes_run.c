@@ -186,8 +186,7 @@ static int own_shard(const weft_box_plan *plan, int number)
 static bool attach_shards(const weft_box_plan *plan, const weft_boxes *given, weft_tensor_impl *tensor)
 {
     for (int i = 0; i < plan->num_own; i++) {
-        int rank = own_shard(plan, i);
-        weft_local_shard *shard = rank < 0 ? NULL : &tensor->shards[rank - weft_runtime.first_rank];
+        weft_local_shard *shard = plan->in_place[i] ? &tensor->shards[own_shard(plan, i) - weft_runtime.first_rank] : NULL;
         if (shard != NULL &&
             (!weft_shard_attach(shard, borrow(given->function, weft_shard_cut(tensor->layout, shard), given->items[i].data)) ||
              !order_after(given->function, 1, &shard->buffer))) {
@@ -246,32 +245,30 @@ static bool normalize_truths(const char *function, const weft_tensor_impl *tenso
     return done;
 }
 
-weft_tensor_impl *weft_box_plan_import(weft_box_plan *plan, const weft_boxes *given)
+/* Whether a tensor lies in these bytes, so that another one there would change with it. */
+static bool is_taken(const char *begin, int64_t bytes)
 {
-    bool *in_place = prepare_memory(given->function, plan);
-    for (int i = 0; i < plan->num_own && in_place != NULL; i++) {
-        in_place[i] = own_shard(plan, i) >= 0;
+    bool taken = false;
+    for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL && !taken; tensor = tensor->older) {
+        for (int i = 0; i < tensor->num_shards && tensor->borrowed && tensor->handle != NULL && !taken; i++) {
+            const weft_local_shard *shard = &tensor->shards[i];
+            const char *memory = shard->count > 0 && shard->buffer->borrowed ? shard->buffer->memory : NULL;
+            taken = memory != NULL && memory < begin + bytes && begin < memory + shard->buffer->cut.total;
+        }
     }
-    bool ready = in_place != NULL && prepare(plan, given, in_place);
-    free(in_place);
-    weft_tensor_impl *tensor = ready ? new_tensor(plan, given) : NULL;
-    weft_tensor_impl *boxes = tensor == NULL ? NULL : regions_tensor(plan, given->function);
-    bool done = boxes != NULL && weft_exchange_run(given->function, plan->exchange, boxes, tensor, false) &&
-                normalize_truths(given->function, tensor);
-    tensor_free(boxes);
-    return done ? tensor : NULL;
+    return taken;
 }
 
-/* Whether the box is the memory of the tensor's own shard of these elements. */
-static bool lies_there(const weft_box_plan *plan, const weft_boxes *given, const weft_tensor_impl *tensor, int number)
+/* Own box `number` is a shard, whose memory it may be. */
+static bool fits_in_place(const weft_box_plan *plan, const weft_boxes *given, int number)
 {
-    int rank = own_shard(plan, number);
-    const weft_local_shard *shard = rank < 0 ? NULL : &tensor->shards[rank - weft_runtime.first_rank];
-    return shard != NULL && shard->count > 0 && shard->buffer->borrowed &&
-           (char *)shard->buffer->memory + shard->offset == (char *)given->items[number].data;
+    const weft_box *box = &plan->set.boxes[plan->first_own + number].box;
+    int64_t bytes = weft_box_count(plan->set.ndim, box) * (int64_t)weft_dtype_size(plan->layout->dtype);
+    return own_shard(plan, number) >= 0 && !is_taken(given->items[number].data, bytes);
 }
 
-static bool is_written(const weft_box_plan *plan, const weft_buffer *buffer)
+/* Whether the buffer has bytes of the plan's regions. */
+static bool meets_regions(const weft_box_plan *plan, const weft_buffer *buffer)
 {
     const char *begin = buffer->memory, *end = begin + buffer->cut.total;
     const weft_box_region *regions = plan->places.regions;
@@ -285,13 +282,54 @@ static bool is_written(const weft_box_plan *plan, const weft_buffer *buffer)
     return low < plan->places.num_regions && regions[low].memory < end;
 }
 
+/* Later uses of tensors that lie in the regions come after what reads these. False with the error kept. */
+static bool order_tensors_after(const weft_box_plan *plan, const char *function, const weft_tensor_impl *boxes)
+{
+    bool done = true;
+    for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL && done; tensor = tensor->older) {
+        for (int i = 0; i < tensor->num_shards && tensor->borrowed && done; i++) {
+            const weft_local_shard *shard = &tensor->shards[i];
+            bool meets = shard->count > 0 && shard->buffer->borrowed && meets_regions(plan, shard->buffer);
+            for (int r = 0; r < boxes->num_shards && meets && done; r++) {
+                done = join_panels((void *)(uintptr_t)function, shard->buffer, boxes->shards[r].buffer);
+            }
+        }
+    }
+    return done;
+}
+
+weft_tensor_impl *weft_box_plan_import(weft_box_plan *plan, const weft_boxes *given)
+{
+    bool *in_place = prepare_memory(given->function, plan);
+    for (int i = 0; i < plan->num_own && in_place != NULL; i++) {
+        in_place[i] = fits_in_place(plan, given, i);
+    }
+    bool ready = in_place != NULL && prepare(plan, given, in_place);
+    free(in_place);
+    weft_tensor_impl *tensor = ready ? new_tensor(plan, given) : NULL;
+    weft_tensor_impl *boxes = tensor == NULL ? NULL : regions_tensor(plan, given->function);
+    bool done = boxes != NULL && weft_exchange_run(given->function, plan->exchange, boxes, tensor, false) &&
+                order_tensors_after(plan, given->function, boxes) && normalize_truths(given->function, tensor);
+    tensor_free(boxes);
+    return done ? tensor : NULL;
+}
+
+/* Whether the box is the memory of the tensor's own shard of these elements. */
+static bool lies_there(const weft_box_plan *plan, const weft_boxes *given, const weft_tensor_impl *tensor, int number)
+{
+    int rank = own_shard(plan, number);
+    const weft_local_shard *shard = rank < 0 ? NULL : &tensor->shards[rank - weft_runtime.first_rank];
+    return shard != NULL && shard->count > 0 && shard->buffer->borrowed &&
+           (char *)shard->buffer->memory + shard->offset == (char *)given->items[number].data;
+}
+
 /* Tensors that lie in the memory that is written get memory of their own. False with the error kept. */
 static bool detach_tensors(const weft_box_plan *plan, const char *function)
 {
     for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL; tensor = tensor->older) {
         for (int i = 0; i < tensor->num_shards && tensor->borrowed && tensor->handle != NULL; i++) {
             weft_local_shard *shard = &tensor->shards[i];
-            bool written = shard->count > 0 && shard->buffer->borrowed && is_written(plan, shard->buffer);
+            bool written = shard->count > 0 && shard->buffer->borrowed && meets_regions(plan, shard->buffer);
             if (written && shard->hold != NULL) {
                 weft_fail(WEFT_ERR_STATE, function,
                           "a tensor's shard lies in the boxes' memory, and is acquired: weft_local_release() it");

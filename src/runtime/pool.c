@@ -43,6 +43,7 @@ struct weft_pool {
     /* Retired buffers that are not deleted yet. */
     int64_t retired_bytes, max_retired_bytes;
     weft_buffer *all;
+    uint64_t buffers;   /* that were ever made */
     int64_t num_panels; /* of all buffers */
     uint64_t renewal;   /* number of submitted tasks at which the next renewal is due */
     pthread_mutex_t mutex; /* of the members below and weft_buffer.retiring, which StarPU's callbacks write */
@@ -223,6 +224,7 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
         free(buffer);
         return NULL;
     }
+    buffer->number = ++pool->buffers;
     buffer->all_next = pool->all;
     if (pool->all != NULL) {
         pool->all->all_prev = buffer;
@@ -443,6 +445,7 @@ void weft_buffer_release(weft_buffer *buffer)
         return;
     }
     weft_pool *pool = buffer->pool;
+    buffer->newest_at_end = pool->buffers;
     count_used(pool, buffer, -1);
     if (!buffer->pooled || !free_list_add(pool, buffer)) {
         retire(buffer);

@@ -30,6 +30,8 @@ typedef struct weft_buffer {
     bool borrowed;            /* the program's memory: used in place, never freed */
     bool read_only;           /* borrowed memory that must not be written to */
     bool ordered;             /* its uses come after all earlier ones of borrowed memory with bytes in common */
+    uint64_t number;          /* larger than those of older buffers */
+    uint64_t newest_at_end;   /* the newest buffer's number when its last reference was released */
     bool pooled;              /* released: kept for reuse; else deleted after its last task */
     void (*give_back)(void *owner); /* the deleter of borrowed memory, called with the buffer's end; may be NULL */
     void *owner;

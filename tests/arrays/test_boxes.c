@@ -537,6 +537,59 @@ static void steps_in_place(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* Tensors of the same memory: the first lies there, the others are copies. What is written there comes after all that was read. */
+static void tensors_of_one_memory(void **state)
+{
+    (void)state;
+    enum { ROWS = 40, COLUMNS = 30, COUNT = ROWS * COLUMNS };
+    start_with_panels(MAX_RANKS, "3");
+    int64_t ranks = weft_world_size();
+    weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
+    static double memory[COUNT], other[COUNT];
+    weft_subarray boxes[MAX_RANKS] = { 0 }, others[MAX_RANKS] = { 0 };
+    int num = own_shards(ROWS, COLUMNS, boxes, memory);
+    own_shards(ROWS, COLUMNS, others, other);
+    const int64_t shape[] = { ROWS, COLUMNS };
+    const weft_placement by_rows = weft_shard(0), by_columns = weft_shard(1);
+    for (int variant = 0; variant < 12; variant++) {
+        const weft_placement *second = variant % 3 == 0 ? NULL : variant % 3 == 1 ? &by_rows : &by_columns;
+        for (int i = 0; i < COUNT; i++) {
+            memory[i] = i;
+        }
+        weft_scope_begin();
+        weft_tensor *first = weft_from_boxes(WEFT_F64, 2, shape, num, boxes, NULL, &by_rows);
+        const bool ends = variant / 3 % 2 == 1;
+        weft_scope_begin();
+        weft_tensor *copy = weft_from_boxes(WEFT_F64, 2, shape, num, boxes, NULL, second);
+        weft_tensor *kept = weft_scope_keep(ends ? weft_add_scalar(copy, 0) : copy);
+        weft_scope_end();
+        const double factor = ends ? 1 : 2;
+        weft_scale_inplace(first, factor); /* what lies in the memory, and not the copy */
+        weft_tensor *seven = weft_full(WEFT_F64, 7, 2, shape, NULL, variant < 6 ? &by_columns : &by_rows);
+        assert_int_equal(weft_to_boxes(first, num, others), WEFT_OK);
+        assert_int_equal(weft_to_boxes(seven, num, boxes), WEFT_OK);
+        assert_int_equal(weft_wait(), WEFT_OK);
+        for (int i = 0; i < num; i++) {
+            int64_t start = boxes[i].box.offset[0] * COLUMNS, count = boxes[i].box.extent[0] * COLUMNS;
+            for (int64_t e = start; e < start + count; e++) {
+                assert_true(memory[e] == 7 && other[e] == factor * (double)e);
+            }
+        }
+        assert_int_equal(weft_to_boxes(kept, num, others), WEFT_OK);
+        assert_int_equal(weft_wait(), WEFT_OK);
+        for (int i = 0; i < num; i++) {
+            int64_t start = boxes[i].box.offset[0] * COLUMNS, count = boxes[i].box.extent[0] * COLUMNS;
+            for (int64_t e = start; e < start + count; e++) {
+                assert_true(other[e] == (double)e);
+            }
+        }
+        weft_scope_end();
+    }
+    assert_no_error();
+    weft_mesh_pop();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 /* The first step exchanges boxes; the others data alone. Their memory may change. */
 static void boxes_are_exchanged_once(void **state)
 {
@@ -584,6 +637,7 @@ int main(void)
         cmocka_unit_test(rounded_rows),
         cmocka_unit_test(boxes_that_change_elsewhere),
         cmocka_unit_test(ghost_layers_and_columns_first),
+        cmocka_unit_test(tensors_of_one_memory),
         cmocka_unit_test(steps_in_place),
         cmocka_unit_test(boxes_are_exchanged_once),
     };
