@@ -55,6 +55,7 @@ OWN_DEFAULTS = {
     ("weft_addcmul", "factor"): "1.0", ("weft_scale_inplace", "factor"): None, ("weft_hdf5", "path"): None}
 # Of the reductions: over one dimension, several, or all.
 REDUCED = ["sum", "prod", "mean", "max", "min", "any", "all", "norm", "var", "std", "logsumexp", "nansum", "nanmean"]
+TYPED = {"sum", "prod", "nansum"}  # those that take a type to compute in
 # zeros(2, 3) and zeros((2, 3)) are the same.
 VARARGS = {f"weft_{name}" for name in ("empty", "zeros", "ones", "rand", "randn", "fake", "reshape", "permute", "expand", "einsum")}
 RETURNED = {"indices"}  # outputs by pointer that Python returns beside the result; others are left out
@@ -104,6 +105,27 @@ def member(enum, name):
     return "_".join(name.split("_")[shared if len(names) > 1 else 1:])
 
 
+# What weft_scalar has besides its fields. Floating numbers come first: most are.
+SCALAR = '''
+    @classmethod
+    def from_param(cls, number: object) -> weft_scalar: # type: ignore[override]
+        """A number as C takes it: whole numbers keep their 64 bits, larger ones become floating ones."""
+        if type(number) is float:
+            return cls(_F64, number, 0.0, 0)
+        if isinstance(number, cls):
+            return number
+        if isinstance(number, complex):
+            return cls(_C128, number.real, number.imag, 0)
+        try:
+            whole = operator.index(number) # type: ignore[arg-type]
+        except TypeError:
+            return cls(_F64, float(number), 0.0, 0) # type: ignore[arg-type]
+        return cls(_I64, 0.0, 0.0, whole) if -2**63 <= whole < 2**63 else cls(_F64, float(whole), 0.0, 0)
+
+
+_F64, _C128, _I64 = int(weft_dtype.F64), int(weft_dtype.C128), int(weft_dtype.I64)'''.splitlines()
+
+
 def api_module(api):
     out = ['"""Made from api.json: values, structs and functions of weft\'s C library."""', "from __future__ import annotations", "",
            "import ctypes", "import enum", "import operator", "from ctypes import (Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint,",
@@ -132,12 +154,7 @@ def api_module(api):
         out.extend(f"        ({field['name']!r}, {ctype(field, api)})," for field in struct["fields"])
         out.append("    ]")
         if struct["name"] == "weft_scalar":
-            out.extend(["", "    @classmethod", "    def from_param(cls, number: object) -> weft_scalar: # type: ignore[override]",
-                    '        """A number as C takes it: whole numbers keep their 64 bits."""', "        if isinstance(number, cls):", "            return number",
-                    "        if isinstance(number, complex):", "            return cls(weft_dtype.C128, number.real, number.imag, 0)",
-                    "        try:", "            whole = operator.index(number) # type: ignore[arg-type]", "        except TypeError:",
-                    "            return cls(weft_dtype.F64, float(number), 0.0, 0) # type: ignore[arg-type]",
-                    "        if -2**63 <= whole < 2**63:", "            return cls(weft_dtype.I64, 0.0, 0.0, whole)", "        return cls(weft_dtype.F64, float(whole), 0.0, 0)"])
+            out.extend(SCALAR)
 
     for struct in api["structs"]:
         write(struct)
@@ -354,10 +371,15 @@ def reduction(api, name):
     arguments = ["a: Tensor"] + ["p: float = 2.0"] * ("p" in order) + ["axis: Axes = None"]
     arguments += ["correction: float = 1.0"] * ("correction" in order)
     arguments += ["keepdims: bool = False", "*", "dim: Axes = None", "keepdim: bool | None = None"]
+    converted = []
+    if name in TYPED:
+        arguments.append("dtype: DType | None = None")
+        converted = ["    if dtype is not None:",
+                     f"        return {name}(a.astype(dtype), axis, keepdims, dim=dim, keepdim=keepdim).astype(dtype)"]
     actuals = ["keepdims" if each == "keepdim" else each for each in order]
     return "\n".join([
         f"def {name}({', '.join(arguments)}) -> Tensor:", docstring(one["doc"]),
-        "    if type(a) is not Tensor:", "        tensor(a, 'a')",
+        "    if type(a) is not Tensor:", "        tensor(a, 'a')", *converted,
         "    dims, keepdims = axes(axis, dim), keepdims if keepdim is None else keepdim",
         "    if dims is None: # over nothing: over a dimension of one", "        a, dims, keepdims = made(_lib.weft_unsqueeze(a, -1)), -1, False",
         f"    return made(_lib.weft_{name}({', '.join(actuals)}), 'weft_{name}')"])

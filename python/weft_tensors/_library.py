@@ -239,9 +239,14 @@ def end(epoch: int, release: Any, handle: int) -> None:
             return
         status = release(handle)
         if status:
-            lib.weft_clear_error() # a donated tensor has ended already
-            if status == _api.weft_status.ERR_STATE: # not now: C is calling a deleter, or the graph's function
-                ended.append((epoch, release, handle))
+            not_released(status, epoch, release, handle)
+
+
+def not_released(status: int, epoch: int, release: Any, handle: int) -> None:
+    """What end() does about a release that C refused."""
+    lib.weft_clear_error() # a donated tensor has ended already
+    if status == _api.weft_status.ERR_STATE: # not now: C is calling a deleter, or the graph's function
+        ended.append((epoch, release, handle))
 
 
 def settle() -> None:

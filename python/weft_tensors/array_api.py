@@ -9,7 +9,8 @@ from typing import Any, Optional, Union
 import numpy
 
 from . import _api, functions as _f
-from ._core import (DTYPES, Axes, DType, Mesh, Placements, Tensor, _lib, _scalar, axes, bool_, dtype_of, float32, float64, int64, int64s, ints, made, many,
+from ._core import (DTYPES, Axes, DType, Mesh, Placements, Tensor, _lib, _scalar, axes, bool_, complex64, complex128, dtype_of, float32,
+                    float64, int64, int64s, ints, made, many,
                     operands, resolve, same_length)
 from .arrays import asarray, cat, chunk, split
 
@@ -18,11 +19,11 @@ pi, e, inf, nan, newaxis = numpy.pi, numpy.e, numpy.inf, numpy.nan, None
 
 # ---- element by element ----
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
-    """Values below min become min, values above max become max; None is no limit."""
+    """Values below min become min, values above max become max; None is no limit, and neither is a number beyond x's type."""
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         result = x if min is None else _f.maximum(*operands(x, min))
         return result if max is None else _f.minimum(*operands(result, max))
-    if x.dtype.is_floating_point:
+    if x.dtype.is_floating_point or not any(isinstance(each, (float, numpy.floating)) for each in (min, max)):
         return made(_lib.weft_clamp(x, -numpy.inf if min is None else min, numpy.inf if max is None else max))
     result = x if min is None else _f.maximum(x, _scalar(min, x))
     return result if max is None else _f.minimum(result, _scalar(max, x))
@@ -241,8 +242,10 @@ def _extreme(plain: Any, with_indices: Any) -> Any:
 max, min = _extreme(_f.max, _f.max_with_indices), _extreme(_f.min, _f.min_with_indices)
 
 
-def mean(x: Tensor, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: Optional[bool] = None) -> Tensor:
+def mean(x: Tensor, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: Optional[bool] = None,
+         dtype: Any = None) -> Tensor:
     """The mean; of whole numbers and truth values in float32."""
+    x = x if dtype is None else x.astype(dtype)
     return _f.mean(x if x.dtype.is_floating_point or x.dtype.is_complex else x.astype(float32), axis, keepdims, dim=dim, keepdim=keepdim)
 
 
@@ -270,14 +273,14 @@ def std(x: Tensor, /, axis: Axes = None, correction: float = 0.0, keepdims: bool
     return _f.std(x, axis, correction, keepdims, dim=dim, keepdim=keepdim)
 
 
-def cumsum(x: Tensor, /, axis: int = 0, *, dim: Optional[int] = None) -> Tensor:
+def cumsum(x: Tensor, /, axis: int = 0, *, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
     """Sums of the elements so far along a dimension."""
-    return _f.cumsum(x, axis if dim is None else dim)
+    return _f.cumsum(x if dtype is None else x.astype(dtype), axis if dim is None else dim)
 
 
-def cumprod(x: Tensor, /, axis: int = 0, *, dim: Optional[int] = None) -> Tensor:
+def cumprod(x: Tensor, /, axis: int = 0, *, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
     """Products of the elements so far along a dimension."""
-    return _f.cumprod(x, axis if dim is None else dim)
+    return _f.cumprod(x if dtype is None else x.astype(dtype), axis if dim is None else dim)
 
 
 def cumulative_sum(x: Tensor, /, *, axis: Optional[int] = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
@@ -343,7 +346,13 @@ def arange(start: float, /, stop: Optional[float] = None, step: float = 1, *, dt
 def linspace(start: float, stop: float, /, num: int = 50, *, dtype: Any = None, endpoint: bool = True, mesh: Optional[Mesh] = None,
              placements: Placements = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """num evenly spaced numbers from start to stop."""
-    kind = dtype_of(dtype) if dtype is not None else float32
+    kind = dtype_of(dtype) if dtype is not None else complex64 if isinstance(start, complex) or isinstance(stop, complex) else float32
+    if kind.is_complex:
+        part = linspace(0.0, 1.0, num, dtype=float64 if kind is complex128 else float32, endpoint=endpoint, mesh=mesh,
+                        placements=placements)
+        made_of_it = (part * complex(stop - start) + complex(start)).astype(kind)
+        made_of_it.requires_grad = requires_grad
+        return made_of_it
     result = _f.linspace(start, stop, num if endpoint else num + 1, dtype=kind, mesh=mesh, placements=placements, requires_grad=requires_grad)
     return result if endpoint else made(_lib.weft_slice(result, 0, 0, num, 1))
 
@@ -361,11 +370,19 @@ def eye(n_rows: int, n_cols: Optional[int] = None, /, *, k: int = 0, dtype: Any 
     return result
 
 
+def _kind_of(value: Any) -> DType:
+    if isinstance(value, (bool, numpy.bool_)):
+        return bool_
+    if isinstance(value, (int, numpy.integer)):
+        return int64
+    return complex64 if isinstance(value, (complex, numpy.complexfloating)) else float32
+
+
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, mesh: Optional[Mesh] = None, placements: Placements = None, device: Any = None,
          requires_grad: bool = False) -> Tensor:
-    """One value everywhere: float32, int64 or bool by its kind, unless a type is given."""
+    """One value everywhere: float32, int64, bool or complex64 by its kind, unless a type is given."""
     if dtype is None:
-        dtype = bool_ if isinstance(fill_value, (bool, numpy.bool_)) else int64 if isinstance(fill_value, (int, numpy.integer)) else float32
+        dtype = float32 if type(fill_value) is float else _kind_of(fill_value)
     return _f.full(fill_value, (shape,) if isinstance(shape, int) else tuple(shape), dtype=dtype_of(dtype), mesh=mesh, placements=placements,
                    requires_grad=requires_grad)
 
@@ -384,12 +401,18 @@ def _factory(function: Any) -> Any:
 empty, zeros, ones, rand, randn = map(_factory, (_f.empty, _f.zeros, _f.ones, _f.rand, _f.randn))
 
 
-def randint(low: int, high: Optional[int] = None, shape: Any = (), *, dtype: Any = None, mesh: Optional[Mesh] = None,
-            placements: Placements = None) -> Tensor:
-    """Whole numbers from low to high - 1; randint(n, shape=...) begins at 0."""
+def randint(low: Any, high: Any = None, shape: Any = None, *, size: Any = None, dtype: Any = None, mesh: Optional[Mesh] = None,
+            placements: Placements = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Whole numbers from low to high - 1; randint(n, shape) and randint(n, shape=...) begin at 0."""
+    if high is not None and not hasattr(high, "__index__"): # PyTorch's randint(high, size)
+        high, shape = None, high
     low, high = (0, low) if high is None else (low, high)
-    return _f.randint(low, high, (shape,) if isinstance(shape, int) else tuple(shape), dtype=dtype_of(dtype) if dtype is not None else None, mesh=mesh,
-                      placements=placements)
+    shape = () if shape is None and size is None else size if shape is None else shape
+    kind = dtype_of(dtype) if dtype is not None else int64
+    if kind.is_floating_point or kind.is_complex or requires_grad:
+        raise ValueError("whole numbers have no gradients" if requires_grad else
+                         f"dtype: whole numbers or truth values are expected, not {kind.name}")
+    return _f.randint(low, high, (shape,) if isinstance(shape, int) else tuple(shape), dtype=kind, mesh=mesh, placements=placements)
 
 
 def _like(function: Any) -> Any:
@@ -526,4 +549,4 @@ def isclose(x1: Tensor, x2: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Tens
     return abs(x1 - x2) <= abs(x2) * rtol + atol
 
 
-del c_int, float64, _api, asarray
+del c_int, _api, asarray
