@@ -34,6 +34,6 @@ from . import dtensor, fft, functional, nn, optim, random
 
 array = asarray
 bool = bool_ # noqa: A001
-float = float32 # noqa: A001
-long = int64
+float, double, half, int, long = float32, float64, float16, int32, int64 # noqa: A001
+cfloat, cdouble = complex64, complex128
 __array_api_version__ = "2023.12"

@@ -293,11 +293,21 @@ def array_equal(a: Tensor, b: Tensor) -> bool:
 def allclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Whether |a - b| <= atol + rtol |b| everywhere: one answer on all processes. Waits; all processes must call it."""
     a, b = operands(a, b)
+    if a.dtype.is_complex or b.dtype.is_complex:
+        return _complex_allclose(a, b, rtol, atol, equal_nan)
     _library.settle_tensor(a)
     _library.settle_tensor(b)
     result = ctypes.c_bool()
     check(_lib.weft_allclose(a, b, rtol, atol, equal_nan, byref(result)))
     return result.value
+
+
+def _complex_allclose(a: Tensor, b: Tensor, rtol: float, atol: float, equal_nan: bool) -> bool:
+    near = abs(a - b) <= abs(b) * rtol + atol
+    near = near | (a == b) # infinities
+    if equal_nan:
+        near = near | (a != a) & (b != b)
+    return bool(near.all().item())
 
 
 # ---- functions with several results, or with arguments that have no counterpart in C ----

@@ -63,7 +63,11 @@ class DTensor(metaclass=_OfAllTensors):
     @staticmethod
     def from_local(local_tensor: Any, device_mesh: Optional[Mesh] = None, placements: Placements = None, *, run_check: bool = False,
                    shape: Optional[Sequence[int]] = None, stride: Any = None) -> Tensor:
-        """A tensor of this process's shard, or of a list of its ranks' shards: arrays, as NumPy's or PyTorch's."""
+        """A tensor of this process's shard, or of a list of its ranks' shards: arrays, as NumPy's or PyTorch's. Of a Tensor each rank takes
+        the values of the whole one."""
+        if isinstance(local_tensor, Tensor):
+            whole = local_tensor.full_tensor()
+            return from_local([whole] * _library.local_ranks(), device_mesh, placements, shape=shape, check_ranks=run_check, copy=True)
         return from_local(local_tensor, device_mesh, placements, shape=shape, check_ranks=run_check)
 
 

@@ -1,0 +1,195 @@
+"""What programs for PyTorch do around training: hooks, groups of parameters, numbers in checkpoints, modules by their usual names."""
+
+import os
+import tempfile
+
+import numpy as np
+import pytest
+
+import weft_tensors as wt
+import weft_tensors.nn.functional as F
+from weft_tensors import nn, optim
+from weft_tensors.optim.lr_scheduler import CosineAnnealingLR, ReduceLROnPlateau, StepLR
+
+
+def test_forward_hooks(mesh):
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU()).distribute(mesh)
+    x, seen = wt.ones(4, 3, mesh=mesh, placements="S0,R"), []
+    plain = model(x).numpy()
+    handles = [model[0].register_forward_pre_hook(lambda module, given: seen.append(("before", type(module), len(given)))),
+               model[0].register_forward_hook(lambda module, given, result: seen.append(("after", given[0].shape, result.shape))),
+               model.register_forward_hook(lambda module, given, result: seen.append("whole"))]
+    np.testing.assert_array_equal(model(x).numpy(), plain)
+    assert seen == [("before", nn.Linear, 1), ("after", (4, 3), (4, 3)), "whole"]
+    for each in handles:
+        each.remove()
+        each.remove()
+    model(x)
+    assert len(seen) == 3
+    # Other inputs and outputs; in the order in which they were registered, or first.
+    zero = model.register_forward_pre_hook(lambda module, given: given[0] * 0)
+    with zero, model.register_forward_hook(lambda module, given, result: result + 1):
+        with model.register_forward_hook(lambda module, given, result: result * 0, prepend=True):
+            np.testing.assert_array_equal(model(x).numpy(), np.ones((4, 3)))
+    np.testing.assert_array_equal(model(x).numpy(), plain)
+
+
+def test_hooks_with_keywords(mesh):
+    class Scaled(nn.Module):
+        def forward(self, x, factor=1.0):
+            return x * factor
+
+    model, x, seen = Scaled(), wt.ones(2, mesh=mesh), []
+    model.register_forward_pre_hook(lambda module, given, keywords: (given, {**keywords, "factor": keywords["factor"] * 2}),
+                                    with_kwargs=True)
+    model.register_forward_hook(lambda module, given, keywords, result: seen.append(keywords["factor"]), with_kwargs=True)
+    assert model(x, factor=3.0).numpy().tolist() == [6, 6] and seen == [6]
+    model.register_forward_pre_hook(lambda module, given, keywords: 3, with_kwargs=True)
+    with pytest.raises(TypeError, match="arguments, keywords"):
+        model(x, factor=1.0)
+    # Gradients pass through what hooks compute.
+    leaf, doubled = wt.ones(3, mesh=mesh, requires_grad=True), nn.Identity()
+    doubled.register_forward_hook(lambda module, given, result: result * 2)
+    doubled(leaf).sum().backward()
+    assert leaf.grad.tolist() == [2, 2, 2]
+
+
+def test_hooks_in_a_graph(mesh):
+    model, calls = nn.Linear(3, 3).distribute(mesh), []
+    model.register_forward_hook(lambda module, given, result: calls.append(0) or result + 1)
+    step = wt.graph(lambda x: model(x))
+    x = wt.ones(2, 3, mesh=mesh)
+    with wt.no_grad():
+        expected = model(x).numpy()
+        for _ in range(4):
+            np.testing.assert_allclose(step(x).numpy(), expected, rtol=1e-6)
+    assert len(calls) >= 3
+
+
+def test_groups_of_parameters():
+    def leaf():
+        return wt.asarray(np.array([1.0, -2.0]), requires_grad=True)
+
+    for make, names in ((lambda groups, **own: optim.SGD(groups, momentum=0.9, **own),
+                         {"lr", "momentum", "dampening", "weight_decay", "nesterov"}),
+                        (optim.AdamW, {"lr", "betas", "eps", "weight_decay"})):
+        first, second, alone = leaf(), leaf(), [leaf(), leaf()]
+        together = make([{"params": [first], "lr": 0.5}, {"params": second, "weight_decay": 0.25}], lr=0.125)
+        others = [make([alone[0]], lr=0.5), make([alone[1]], lr=0.125, weight_decay=0.25)]
+        assert [group["lr"] for group in together.param_groups] == [0.5, 0.125] and together.lr == 0.5
+        assert set(together.param_groups[0]) == names | {"params"}
+        for _ in range(3):
+            for each in (first, second, *alone):
+                (each * each).sum().backward()
+            for optimizer in (together, *others):
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+        np.testing.assert_array_equal(first.numpy(), alone[0].numpy())
+        np.testing.assert_array_equal(second.numpy(), alone[1].numpy())
+        third = leaf()
+        together.add_param_group({"params": [third]})
+        third.sum().backward()
+        together.step()
+        assert (third.numpy() != [1, -2]).all() and len(together.state_dict()) == (4 if "momentum" in names else 7)
+        together.lr = 2.0
+        assert {group["lr"] for group in together.param_groups} == {2.0}
+        for wrong in (lambda: together.add_param_group({"params": [first]}), lambda: together.add_param_group({"params": []})):
+            with pytest.raises(ValueError):
+                wrong()
+        for wrong in (lambda: make([{"params": [leaf()], "rate": 3}], lr=1.0), lambda: make([{"lr": 3}], lr=1.0),
+                      lambda: make([3], lr=1.0)):
+            with pytest.raises(TypeError):
+                wrong()
+
+
+def test_schedules_of_groups():
+    optimizer = optim.SGD([{"params": [wt.ones(2, requires_grad=True)], "lr": 1.0},
+                           {"params": [wt.ones(2, requires_grad=True)], "lr": 0.5}])
+    schedule = StepLR(optimizer, 2, 0.1)
+    found = []
+    for _ in range(4):
+        found.append(schedule.get_last_lr())
+        schedule.step()
+    np.testing.assert_allclose(found, [[1, 0.5], [1, 0.5], [0.1, 0.05], [0.1, 0.05]])
+    plateau = ReduceLROnPlateau(optimizer, factor=0.5, patience=0)
+    before = plateau.get_last_lr()
+    for loss in (1.0, 1.0, 1.0):
+        plateau.step(loss)
+    np.testing.assert_allclose(plateau.get_last_lr(), np.array(before) / 4)
+
+
+def test_checkpoints_with_numbers(mesh):
+    def program():
+        wt.manual_seed(3)
+        model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).distribute(mesh)
+        optimizer = optim.AdamW([{"params": list(model[0].parameters())}, {"params": list(model[1].parameters()), "weight_decay": 0.0}],
+                                lr=0.1)
+        return model, optimizer, CosineAnnealingLR(optimizer, 10)
+
+    def train(model, optimizer, schedule):
+        x = wt.ones(8, 4, mesh=mesh, placements="S0,R") * wt.arange(8, mesh=mesh).unsqueeze(1)
+        F.mse_loss(model(x), x).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+
+    def state(parts, epoch):
+        return {**dict(zip(("model", "optimizer", "schedule"), parts)), "epoch": epoch, "best": 0.5, "done": True, "sizes": [3, 4],
+                "pair": (1.5, 2.0), "name": "run"}
+
+    parts, path = program(), os.path.join(tempfile.gettempdir(), "numbers.safetensors")
+    for _ in range(3):
+        train(*parts)
+    wt.save_checkpoint(path, state(parts, 3))
+    again = program()
+    loaded = {**state(again, 0), "best": 9.0, "done": False, "sizes": [0, 0], "pair": (0.0, 0.0), "name": "other"}
+    assert wt.load_checkpoint(path, loaded) is loaded
+    assert {name: loaded[name] for name in ("epoch", "best", "done", "sizes", "pair", "name")} == {
+        "epoch": 3, "best": 0.5, "done": True, "sizes": [3, 4], "pair": (1.5, 2.0), "name": "other"}
+    assert type(loaded["epoch"]) is int and type(loaded["done"]) is bool
+    assert again[1].steps == 3 and again[2].last_epoch == 3 and again[2].get_last_lr() == parts[2].get_last_lr()
+    for each in (parts, again):
+        train(*each)
+    for one, other in zip(parts[0].state_dict().values(), again[0].state_dict().values()):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    with pytest.raises(TypeError, match="state: what is a set"):
+        wt.save_checkpoint(path, {"what": {3}})
+    wt.wait()
+    if wt.process_index() == 0:
+        os.unlink(path)
+
+
+def test_usual_names(mesh):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(4, 8), nn.ReLU(inplace=True), nn.Linear(8, 2))
+            self.register_buffer("scale", wt.tensor(2.0))
+
+        def forward(self, x):
+            return self.body(x) * self.scale
+
+    def begin(module):
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.weight)
+            nn.init.ones_(module.bias)
+
+    model = Net().apply(begin)
+    assert model.get_parameter("body.0.bias").tolist() == [1] * 8 and model.get_submodule("body.2") is model.body[2]
+    loss = nn.CrossEntropyLoss()(model(wt.ones(3, 4)), wt.tensor([0, 1, 0]))
+    loss.backward()
+    nn.utils.clip_grad_value_(model.parameters(), 0.125)
+    assert max(abs(each.grad.numpy()).max() for each in model.parameters()) <= 0.125
+    assert nn.utils.clip_grad_norm_(model.parameters(), 0.01).item() > 0.01
+    model.zero_grad(set_to_none=True)
+    assert all(each.grad is None for each in model.parameters())
+    assert nn.utils.parameters_to_vector(model.parameters()).shape == (4 * 8 + 8 + 8 * 2 + 2,)
+
+
+def test_local_tensors_of_dtensor(mesh):
+    from weft_tensors.dtensor import DTensor, Partial, Shard
+    whole = wt.asarray(np.arange(6.0).reshape(2, 3))
+    line = wt.Mesh(wt.world_size())
+    sharded = DTensor.from_local(whole, line, [Shard(0)])
+    np.testing.assert_array_equal(sharded.numpy(), np.tile(np.arange(6.0).reshape(2, 3), (wt.world_size(), 1)))
+    np.testing.assert_array_equal(DTensor.from_local(whole, line, [Partial()]).numpy(), wt.world_size() * np.arange(6.0).reshape(2, 3))
