@@ -26,6 +26,8 @@ from .array_api import (acos, acosh, arange, argmax, argmin, argsort, asin, asin
                         not_equal, ones, ones_like, permute_dims, pi, positive, rand, rand_like, randint, randn, randn_like, result_type, roll, signbit,
                         sort, squeeze, stack, std, subtract, take, take_along_axis, tensordot, tile, tril, triu, unstack, var, vecdot, where, zeros,
                         zeros_like)
+from .searching import * # noqa: F403
+from .torch_names import * # noqa: F403
 from .graphs import Graph, graph
 from .local_map import local_map
 from .checkpoints import * # noqa: F403

@@ -8,8 +8,8 @@ from typing import Any, Optional, Sequence
 from . import _api
 from ._core import Mesh, Placements, Tensor, _lib, dtype_of, float32, int64s, ints, made, resolve, tensor
 
-__all__ = ["dct", "dst", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "idct", "idst", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
-           "irfftn", "rfft", "rfftfreq", "rfftn"]
+__all__ = ["dct", "dst", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "idct", "idst", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
+           "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
 
 _NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
 _ALL_DIMS = _api.ALL_DIMS
@@ -110,14 +110,30 @@ def irfftn(a: Tensor, s: Optional[Sequence[int]] = None, dim: Optional[Sequence[
     return _several("weft_irfftn", a, s, dim, norm)
 
 
+def _two(name: str, a: Tensor, s: Optional[Sequence[int]], dim: Sequence[int], norm: Optional[str]) -> Tensor:
+    if len(dim) != 2 or tensor(a, "a").ndim < 2:
+        raise ValueError(f"{name}: it transforms two dimensions; a has {a.ndim}, and dim names {len(dim)}")
+    return _several(f"weft_{name[:-1]}n", a, s, dim, norm)
+
+
 def fft2(a: Tensor, s: Optional[Sequence[int]] = None, dim: Sequence[int] = (-2, -1), norm: Optional[str] = None) -> Tensor:
     """fftn() of two dimensions."""
-    return _several("weft_fftn", a, s, dim, norm)
+    return _two("fft2", a, s, dim, norm)
 
 
 def ifft2(a: Tensor, s: Optional[Sequence[int]] = None, dim: Sequence[int] = (-2, -1), norm: Optional[str] = None) -> Tensor:
     """The inverse of fft2()."""
-    return _several("weft_ifftn", a, s, dim, norm)
+    return _two("ifft2", a, s, dim, norm)
+
+
+def rfft2(a: Tensor, s: Optional[Sequence[int]] = None, dim: Sequence[int] = (-2, -1), norm: Optional[str] = None) -> Tensor:
+    """rfftn() of two dimensions."""
+    return _two("rfft2", a, s, dim, norm)
+
+
+def irfft2(a: Tensor, s: Optional[Sequence[int]] = None, dim: Sequence[int] = (-2, -1), norm: Optional[str] = None) -> Tensor:
+    """The inverse of rfft2()."""
+    return _two("irfft2", a, s, dim, norm)
 
 
 def _shift(name: str, a: Tensor, dim: Any) -> Tensor:

@@ -14,7 +14,6 @@ except ImportError:
 # What weft has no function for, and why.
 LACKS = {
     "types that it lacks": "int8 int16 uint16 uint32 uint64",
-    "no distributed counterpart yet": "logical_or_ searchsorted unique_all unique_counts unique_inverse unique_values repeat",
 }
 STANDARD = """abs acos acosh add all any arange argmax argmin argsort asarray asin asinh astype atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift
 bitwise_or bitwise_right_shift bitwise_xor broadcast_arrays broadcast_to can_cast ceil clip concat conj copysign cos cosh cumulative_sum divide e empty
