@@ -19,7 +19,8 @@ from .functions import * # noqa: F403
 from .arrays import (allclose, array_equal, asarray, cat, chunk, distribute, from_boxes, from_dlpack, from_local, from_numpy, local_shape, split, tensor,
                      to_boxes)
 from .autograd import * # noqa: F403
-from .array_api import (acos, acosh, arange, argmax, argmin, argsort, asin, asinh, astype, atan, atanh, bitwise_and, bitwise_invert, bitwise_or,
+from .array_api import (__array_namespace_info__, acos, acosh, arange, argmax, argmin, argsort, asin, asinh, astype, atan, atanh,
+                        bitwise_and, bitwise_invert, bitwise_or,
                         bitwise_xor, bmm, broadcast_arrays, broadcast_to, can_cast, clamp, clip, concat, concatenate, count_nonzero, cumprod, cumsum, cumulative_prod, cumulative_sum, diff,
                         divide, e, empty, empty_like, equal, expand_dims, eye, finfo, flip, floor_divide, full, full_like, greater, greater_equal, iinfo,
                         inf, isclose, isdtype, less, less_equal, linspace, matrix_transpose, max, mean, min, mm, meshgrid, moveaxis, multiply, nan, negative, newaxis, nonzero,
@@ -32,7 +33,8 @@ from .graphs import Graph, graph
 from .local_map import local_map
 from .checkpoints import * # noqa: F403
 from .random import manual_seed
-from . import dtensor, fft, functional, nn, optim, random
+from .linalg import cross
+from . import dtensor, fft, functional, linalg, nn, optim, random
 
 array = asarray
 bool = bool_ # noqa: A001

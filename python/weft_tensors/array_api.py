@@ -326,8 +326,8 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Union[int, Sequence[Sequence[i
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """Sums of products along a dimension."""
-    return _f.sum(x1 * x2, axis)
+    """Sums of products along a dimension, of complex numbers with the first one's conjugate."""
+    return _f.sum((_f.conj(x1) if x1.dtype.is_complex else x1) * x2, axis)
 
 
 # ---- making ----
@@ -470,6 +470,35 @@ def can_cast(from_: Any, to: DType, /) -> bool:
     return result_type(from_, to) is dtype_of(to)
 
 
+class _Info:
+    """What the standard's functions ask a library."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Masks index, shapes may depend on values (which waits), and a tensor has so many dimensions."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": _api.MAX_DIMS}
+
+    def default_device(self) -> str:
+        """Where arrays come in and go out."""
+        return "cpu"
+
+    def devices(self) -> list[str]:
+        """The only one that programs see: weft's scheduler chooses where tasks run."""
+        return ["cpu"]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        """The types of numbers that come without one."""
+        return {"real floating": float32, "complex floating": complex64, "integral": int64, "indexing": int64}
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+        """The element types, or those of a kind."""
+        return {each.name: each for each in DTYPES if kind is None or isdtype(each, kind)}
+
+
+def __array_namespace_info__() -> _Info: # noqa: N807
+    """The standard's inquiries."""
+    return _Info()
+
+
 def finfo(type: Any, /) -> Any:
     """Limits of a floating type."""
     kind = type.dtype if isinstance(type, Tensor) else dtype_of(type)
@@ -549,4 +578,4 @@ def isclose(x1: Tensor, x2: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Tens
     return abs(x1 - x2) <= abs(x2) * rtol + atol
 
 
-del c_int, _api, asarray
+del c_int, asarray

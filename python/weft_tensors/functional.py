@@ -201,7 +201,7 @@ def _max_pool(num_dims: int) -> Any:
     def max_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                  ceil_mode: bool = False) -> Tensor:
         options = {"kernel": kernel_size, "stride": kernel_size if stride is None else stride, "padding": padding, "dilation": dilation}
-        given = {name: spread(value, num_dims, name) + [0] * (3 - num_dims) for name, value in options.items()}
+        given: dict[str, Any] = {name: spread(value, num_dims, name) + [0] * (3 - num_dims) for name, value in options.items()}
         return _with_batch(lambda x: _f.max_pool(x, num_dims, ceil_mode=ceil_mode, **given)[0], input, num_dims)
 
     max_pool.__name__ = max_pool.__qualname__ = f"max_pool{num_dims}d"
@@ -214,7 +214,7 @@ def _avg_pool(num_dims: int) -> Any:
                  count_include_pad: bool = True,
                  divisor_override: Optional[int] = None) -> Tensor:
         options = {"kernel": kernel_size, "stride": kernel_size if stride is None else stride, "padding": padding}
-        given = {name: spread(value, num_dims, name) + [0] * (3 - num_dims) for name, value in options.items()}
+        given: dict[str, Any] = {name: spread(value, num_dims, name) + [0] * (3 - num_dims) for name, value in options.items()}
         return _with_batch(lambda x: _f.avg_pool(x, num_dims, ceil_mode=ceil_mode, excludes_padding=not count_include_pad,
                                                  divisor=divisor_override or 0, **given), input, num_dims)
 

@@ -204,7 +204,7 @@ def normal(mean: Union[float, Tensor], std: Union[float, Tensor], size: Any = No
            placements: Placements = None) -> Tensor:
     """Normally distributed numbers. Tensors say a mean and a deviation for each."""
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
-        like = mean + std if isinstance(mean, Tensor) else std + mean
+        like: Any = mean + std
         return _f.randn_like(like) * std + mean
     if size is None:
         raise TypeError("normal: size is needed, unless mean or std is a tensor")

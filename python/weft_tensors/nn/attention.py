@@ -29,9 +29,9 @@ class MultiheadAttention(Module):
         self.k_proj = Linear(embed_dim if kdim is None else kdim, embed_dim, bias, dtype=dtype)
         self.v_proj = Linear(embed_dim if vdim is None else vdim, embed_dim, bias, dtype=dtype)
         self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype)
-        for each in (self.q_proj, self.k_proj, self.v_proj):
-            init.xavier_uniform_(each.weight)
-        for each in self.children():
+        for each in (self.q_proj, self.k_proj, self.v_proj, self.out_proj):
+            if each is not self.out_proj:
+                init.xavier_uniform_(each.weight)
             if bias:
                 init.zeros_(each.bias)
 
@@ -101,7 +101,7 @@ class TransformerEncoderLayer(Module):
                          "layer_norm_eps": layer_norm_eps, "batch_first": batch_first, "norm_first": norm_first, "bias": bias,
                          "dtype": dtype}
         self.norm_first = norm_first
-        known = {"relu": functional.relu, "gelu": functional.gelu}
+        known: dict[str, Any] = {"relu": functional.relu, "gelu": functional.gelu}
         self.activation = known[activation] if isinstance(activation, str) else activation
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
         self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
