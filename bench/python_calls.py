@@ -54,7 +54,7 @@ def nothing():
 
 def main():
     folder, chosen = Path(sys.argv[1]), sys.argv[2:]
-    library = ctypes.CDLL(str(next(folder.glob("libpython-calls.*"))))
+    library = ctypes.CDLL(str(next(each for each in folder.glob("libpython-calls.*") if each.is_file())))
     measure = library.python_calls_us
     measure.restype, measure.argtypes = ctypes.c_double, [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int]
     wt.init(kind="fake", fake_size=1)

@@ -299,7 +299,7 @@ class Function:
         star = ["*"] if keywords and self.name not in VARARGS else []
         arguments = ", ".join(self.required + self.optional + star + keywords)
         returned = [output for output in self.outputs if output in RETURNED]
-        kind = "Tensor" if not returned else "tuple[Tensor, Tensor]"
+        kind = "Tensor" if not returned else "WithIndices"
         out = [f"def {shown}({arguments}) -> {kind}:", docstring(self.function["doc"])]
         operands = [each["name"] for each in self.function["parameters"] if each["type"] == "weft_tensor"][-2:]
         numbers = self.function["header"] in ("weft/elementwise.h", "weft/losses.h") and operands == ["a", "b"] or self.name == "weft_mse"
@@ -320,7 +320,8 @@ class Function:
         if in_place:
             out += [f"    done({call}, {self.name!r})", f"    return {first}"]
         elif returned:
-            out += [f"    result = made({call}, {self.name!r})", f"    return result, made({returned[0]}.value, {self.name!r})"]
+            out += [f"    result = made({call}, {self.name!r})",
+                    f"    return WithIndices(result, made({returned[0]}.value, {self.name!r}))"]
         else:
             out.append(f"    return made({call}, {self.name!r})")
         return "\n".join(out)
@@ -405,8 +406,8 @@ from collections.abc import Sequence
 from ctypes import byref, c_void_p
 
 from . import _api
-from ._core import (Axes, DType, Mesh, Placements, Tensor, _lib, axes, choose, done, fill, float32, int64, int64s, ints, made, operands,
-                    resolve, same_length, sized, tensor)
+from ._core import (Axes, DType, Mesh, Placements, Tensor, WithIndices, _lib, axes, choose, done, fill, float32, int64, int64s, ints, made,
+                    operands, resolve, same_length, sized, tensor)
 from ._core import tensors as handles
 from ._api import WITH_GRAD
 '''

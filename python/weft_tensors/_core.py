@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import byref, c_int64, c_size_t, c_void_p, create_string_buffer
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import numpy
 
@@ -16,7 +16,8 @@ from ._layouts import (DTYPES, WITH_GRAD, Axes, Cyclic, DType, Mesh, Partial, Pl
                        sized, spread, uint8)
 from ._library import asked, check, choose, ended, failure, kept, lib as _lib, raised, settle_tensor, text_of, world
 
-__all__ = ["DTYPES", "WITH_GRAD", "Axes", "Cyclic", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor", "axes", "bfloat16",
+__all__ = ["DTYPES", "WITH_GRAD", "Axes", "Cyclic", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor",
+           "WithIndices", "axes", "bfloat16",
            "bool_", "borrowed", "check", "check_call", "choose", "complex64", "complex128", "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
            "int32", "int64", "int64s", "ints", "made", "many", "operands", "resolve", "same_length", "sized", "spread", "tensor", "tensors", "uint8"]
 
@@ -104,6 +105,7 @@ def made(handle: Optional[int], function: str = "") -> Tensor:
     tensor = _new(Tensor)
     tensor._as_parameter_ = handle
     tensor._epoch = world.epoch
+    tensor._kind = None
     if world.scopes: # C's scope owns the reference that it returned
         _lib.weft_tensor_retain(handle)
     elif kept:
@@ -118,6 +120,7 @@ def borrowed(handle: int) -> Tensor:
     tensor = _new(Tensor)
     tensor._as_parameter_ = handle
     tensor._epoch = world.epoch
+    tensor._kind = None
     check(_lib.weft_tensor_retain(handle))
     return tensor
 
@@ -133,6 +136,13 @@ if TYPE_CHECKING:
     def _makes_two(self: Tensor, *arguments: Any, **keywords: Any) -> tuple[Tensor, Tensor]: ...
 
 
+class WithIndices(NamedTuple):
+    """What functions return that find values, and where."""
+
+    values: Any
+    indices: Any
+
+
 class Size(int):
     """A number of elements that knows the shape."""
 
@@ -145,9 +155,10 @@ class Size(int):
 class Tensor:
     """A distributed tensor. Operations return at once; values are there when they are asked for."""
 
-    __slots__ = ("_as_parameter_", "_epoch", "__weakref__")
-    _as_parameter_: int # the handle, as ctypes passes it
-    _epoch: int         # the start that made it
+    __slots__ = ("_as_parameter_", "_epoch", "_kind", "__weakref__")
+    _as_parameter_: int   # the handle, as ctypes passes it
+    _epoch: int           # the start that made it
+    _kind: Optional[int]  # the element type, once an operator with a number has asked for it
     __array_ufunc__ = None # NumPy leaves operators to this class
     __hash__ = object.__hash__
 
@@ -156,7 +167,7 @@ class Tensor:
 
     def __del__(self) -> None:
         try: # as _library.end(), without a call: each operator ends a tensor
-            if self._epoch == world.epoch and _this_thread() == world.thread and world.running:
+            if self._epoch == world.epoch and _this_thread() == world.thread:
                 status = _release(self._as_parameter_)
                 if status:
                     _library.not_released(status, self._epoch, _release, self._as_parameter_)
@@ -530,8 +541,10 @@ class Tensor:
     def __add__(self, other: Any) -> Any:
         if type(other) is Tensor:
             return made(_add(self._as_parameter_, other._as_parameter_))
-        if type(other) is float and other in _floats and _dtype_number(self._as_parameter_) in _FLOATING:
-            return made(_add_number(self._as_parameter_, _floats[other]))
+        if self._kind in _FLOATING and type(other) in _KEPT:
+            number = _KEPT[type(other)].get(other)
+            if number is not None:
+                return made(_add_number(self._as_parameter_, number))
         return _with_number(self, other, _add_number, _add)
 
     def __sub__(self, other: Any) -> Any:
@@ -544,8 +557,10 @@ class Tensor:
     def __mul__(self, other: Any) -> Any:
         if type(other) is Tensor:
             return made(_mul(self._as_parameter_, other._as_parameter_))
-        if type(other) is float and other in _floats and _dtype_number(self._as_parameter_) in _FLOATING:
-            return made(_mul_number(self._as_parameter_, _floats[other]))
+        if self._kind in _FLOATING and type(other) in _KEPT:
+            number = _KEPT[type(other)].get(other)
+            if number is not None:
+                return made(_mul_number(self._as_parameter_, number))
         return _with_number(self, other, _mul_number, _mul)
 
     def __truediv__(self, other: Any) -> Any:
@@ -617,20 +632,23 @@ class _Number(ctypes.Structure):
 
 
 def with_number(name: str) -> Any:
-    """A function of a tensor and a number: of the library, or, by its name, again with arguments that _number_of() makes."""
+    """A function of a tensor and a number: of the library, or, by its name, again with arguments that number_of() makes."""
     function = _lib[name]
     function.restype, function.argtypes = c_void_p, [c_void_p, _Number]
     return function
 
 
+full_of_number = _lib["weft_full"] # (dtype, number, ndim, shape, mesh, placements)
+full_of_number.restype, full_of_number.argtypes = c_void_p, [ctypes.c_int, _Number, ctypes.c_int, c_void_p, c_void_p, c_void_p]
 _add_number, _mul_number, _pow_number = map(with_number, ("weft_add_scalar", "weft_scale", "weft_pow_scalar"))
 _floats: dict[float, _Number] = {}
 _wholes: dict[int, _Number] = {}
+_KEPT: dict[type, dict[Any, _Number]] = {float: _floats, int: _wholes}
 _FLOATING = frozenset(int(each) for each in DTYPES if each.is_floating_point or each.is_complex)
 _F64, _I64, _U8, _BOOL = int(float64), int(int64), int(uint8), int(bool_)
 
 
-def _number_of(value: Any) -> _Number:
+def number_of(value: Any) -> _Number:
     """A number for C. Those that programs repeat are kept."""
     if type(value) is int:
         found = _wholes.get(value)
@@ -675,12 +693,18 @@ def _with_number(a: Tensor, other: Any, by_number: Any, by_tensor: Any) -> Any:
     """a + 1: C's call with a number, unless types are promoted."""
     kind = type(other)
     if kind is float or kind is int:
-        dtype = _dtype_number(a._as_parameter_)
-        if dtype not in _FLOATING and kind is int and dtype != _BOOL:
-            check_range(other, DTYPES[dtype])
+        dtype = a._kind
+        if dtype is None:
+            dtype = _dtype_number(a._as_parameter_) # or F32, on another thread: then the call fails, too
         if dtype in _FLOATING or kind is int and dtype != _BOOL:
-            number = (_wholes if kind is int else _floats).get(other)
-            return made(by_number(a._as_parameter_, _number_of(other) if number is None else number))
+            number = _KEPT[kind].get(other)
+            if number is None:
+                number = number_of(other)
+            if dtype not in _FLOATING:
+                check_range(other, DTYPES[dtype])
+            result = made(by_number(a._as_parameter_, number))
+            a._kind = dtype
+            return result
     if isinstance(other, Tensor):
         return made(by_tensor(a, other))
     if not _number(other):
@@ -695,9 +719,9 @@ def compared(by_number: Any, by_tensor: Any) -> Any:
         if kind is Tensor:
             return made(by_tensor(self._as_parameter_, other._as_parameter_))
         if kind is float or kind is int:
-            return made(by_number(self._as_parameter_, _number_of(other)))
+            return made(by_number(self._as_parameter_, number_of(other)))
         if isinstance(other, (numpy.integer, numpy.bool_, bool)):
-            return made(by_number(self._as_parameter_, _number_of(int(other))))
+            return made(by_number(self._as_parameter_, number_of(int(other))))
         return _binary(by_tensor, self, other)
 
     return operator

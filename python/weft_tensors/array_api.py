@@ -9,9 +9,9 @@ from typing import Any, Optional, Union
 import numpy
 
 from . import _api, functions as _f
-from ._core import (DTYPES, Axes, DType, Mesh, Placements, Tensor, _lib, _scalar, axes, bool_, complex64, complex128, dtype_of, float32,
-                    float64, int64, int64s, ints, made, many,
-                    operands, resolve, same_length)
+from ._core import (DTYPES, WITH_GRAD, Axes, DType, Mesh, Placements, Tensor, _lib, _scalar, axes, bool_, complex64, complex128, dtype_of,
+                    float32,
+                    float64, full_of_number, int64, int64s, ints, made, many, number_of, operands, resolve, same_length)
 from .arrays import asarray, cat, chunk, split
 
 pi, e, inf, nan, newaxis = numpy.pi, numpy.e, numpy.inf, numpy.nan, None
@@ -262,14 +262,16 @@ def count_nonzero(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) ->
 
 # ---- reductions that the standard names otherwise ----
 def var(x: Tensor, /, axis: Axes = None, correction: float = 0.0, keepdims: bool = False, *, dim: Axes = None,
-        keepdim: Optional[bool] = None) -> Tensor:
-    """The variance. It divides by n - correction: by n, as NumPy and the standard do; PyTorch's default is correction=1."""
+        keepdim: Optional[bool] = None, unbiased: Optional[bool] = None) -> Tensor:
+    """The variance. It divides by n - correction: by n, as NumPy and the standard do; PyTorch's default is correction=1, unbiased=True."""
+    correction = correction if unbiased is None else float(unbiased)
     return _f.var(x, axis, correction, keepdims, dim=dim, keepdim=keepdim)
 
 
 def std(x: Tensor, /, axis: Axes = None, correction: float = 0.0, keepdims: bool = False, *, dim: Axes = None,
-        keepdim: Optional[bool] = None) -> Tensor:
+        keepdim: Optional[bool] = None, unbiased: Optional[bool] = None) -> Tensor:
     """The standard deviation, with the correction of var()."""
+    correction = correction if unbiased is None else float(unbiased)
     return _f.std(x, axis, correction, keepdims, dim=dim, keepdim=keepdim)
 
 
@@ -383,15 +385,23 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, mesh: Optional[Mesh]
     """One value everywhere: float32, int64, bool or complex64 by its kind, unless a type is given."""
     if dtype is None:
         dtype = float32 if type(fill_value) is float else _kind_of(fill_value)
+    if type(fill_value) is float or type(fill_value) is int:
+        kind, sizes = dtype_of(dtype), int64s(shape)
+        mesh, array = resolve(mesh, placements)
+        return made(full_of_number(kind | WITH_GRAD if requires_grad else kind, number_of(fill_value), len(sizes), sizes, mesh, array))
     return _f.full(fill_value, (shape,) if isinstance(shape, int) else tuple(shape), dtype=dtype_of(dtype), mesh=mesh, placements=placements,
                    requires_grad=requires_grad)
 
 
 def _factory(function: Any) -> Any:
+    call = getattr(_lib, f"weft_{function.__name__}")
+
     def factory(*shape: Any, dtype: Any = None, mesh: Optional[Mesh] = None, placements: Placements = None, device: Any = None,
                 requires_grad: bool = False, device_mesh: Optional[Mesh] = None) -> Tensor:
-        return function(*shape, dtype=dtype_of(dtype) if dtype is not None else None, mesh=mesh if device_mesh is None else device_mesh,
-                        placements=placements, requires_grad=requires_grad)
+        kind = float32 if dtype is None else dtype_of(dtype)
+        sizes = int64s(shape)
+        mesh, array = resolve(mesh if device_mesh is None else device_mesh, placements)
+        return made(call(kind | WITH_GRAD if requires_grad else kind, len(sizes), sizes, mesh, array))
 
     factory.__name__ = factory.__qualname__ = function.__name__
     factory.__doc__ = function.__doc__

@@ -11,6 +11,7 @@ import numpy
 from . import _api, _library
 from ._core import (WITH_GRAD, DType, Mesh, Placements, Tensor, _lib, _placement_array, bfloat16, bool_, check, choose, dtype_of, failure, float32,
                     int64, int64s, made, operands, resolve)
+from ._core import tensors as handles
 
 # ---- DLPack ----
 _python = ctypes.pythonapi
@@ -334,11 +335,12 @@ def chunk(a: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
 
 def cat(tensors: Sequence[Tensor], dim: Optional[int] = 0) -> Tensor:
     """The tensors one after another along a dimension; None flattens them first."""
-    from ._core import tensors as handles
-    given = list(tensors)
     if dim is None:
-        given, dim = [made(_lib.weft_flatten(each, 0, -1)) if each.ndim else made(_lib.weft_reshape(each, 1, int64s(1))) for each in given], 0
-    return made(_lib.weft_cat(len(given), handles(given), dim))
+        given = list(tensors)
+        tensors, dim = [made(_lib.weft_flatten(each, 0, -1)) if each.ndim else made(_lib.weft_reshape(each, 1,
+                                                                                                      int64s(1))) for each in given], 0
+    found = handles(tensors)
+    return made(_lib.weft_cat(len(found), found, dim))
 
 
 def from_boxes(boxes: Sequence[tuple[Sequence[int], Any]], shape: Sequence[int], mesh: Optional[Mesh] = None, placements: Placements = None,

@@ -209,7 +209,8 @@ def test_promotion():
     for name in TYPES:
         kind = getattr(wt, name)
         assert wt.astype(wt.ones(2, dtype="int32"), kind).dtype is kind and wt.zeros(2, dtype=kind).dtype is kind and kind == np.dtype(name)
-        for sort, fits in (("bool", name == "bool"), ("numeric", name != "bool"), ((kind, "bool"), True), ("real floating", name.startswith("float")),
+        for sort, fits in (("bool", name == "bool"), ("numeric", name != "bool"), ((kind, "bool"), True),
+                           ("real floating", name.startswith("float")),
                            ("complex floating", name.startswith("complex"))):
             assert wt.isdtype(kind, sort) == fits
     assert wt.finfo(wt.float32).eps == np.finfo("float32").eps

@@ -193,3 +193,38 @@ def test_local_tensors_of_dtensor(mesh):
     sharded = DTensor.from_local(whole, line, [Shard(0)])
     np.testing.assert_array_equal(sharded.numpy(), np.tile(np.arange(6.0).reshape(2, 3), (wt.world_size(), 1)))
     np.testing.assert_array_equal(DTensor.from_local(whole, line, [Partial()]).numpy(), wt.world_size() * np.arange(6.0).reshape(2, 3))
+
+
+def test_two_calls_where_a_plan_is_one(mesh):
+    from weft_tensors.dtensor import ColwiseParallel, fully_shard, parallelize_module
+    model = nn.Sequential(nn.Linear(4, 4))
+    parallelize_module(model, mesh["tp"], {"0": ColwiseParallel()})
+    with pytest.raises(wt.WeftError, match="one plan: model.parallelize") as caught:
+        fully_shard(model, mesh=mesh["dp"])
+    assert caught.value.status.name == "ERR_STATE"
+
+
+def test_results_with_names(mesh):
+    x = np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
+    a = wt.asarray(x, mesh=mesh, placements="S0,R")
+    for found, values, indices in ((a.topk(2), [[3, 2], [5, 4]], [[0, 2], [1, 2]]), (a.sort(dim=1), np.sort(x), np.argsort(x)),
+                                   (a.max(dim=1), [3, 5], [0, 1]), (a.min(dim=0), [0, 1, 2], [1, 0, 0]), (a.median(dim=1), [2, 4], [2, 2])):
+        np.testing.assert_array_equal(found.values.numpy(), values)
+        np.testing.assert_array_equal(found.indices.numpy(), indices)
+        assert found[0] is found.values and len(found) == 2
+
+
+def test_gradients_as_in_pytorch(mesh):
+    x, y = (wt.asarray(np.array([1.0, 2.0]), mesh=mesh, requires_grad=True) for _ in range(2))
+    gradient, = wt.autograd.grad((x * x * x).sum(), x, create_graph=True)
+    assert gradient.tolist() == [3, 12]
+    second, = wt.autograd.grad(gradient, [x], grad_outputs=wt.asarray(np.array([1.0, 1.0]), mesh=mesh))
+    assert second.tolist() == [6, 12]
+    product = (x * 2).sum()
+    assert wt.autograd.grad(product, x, retain_graph=True)[0].tolist() == wt.autograd.grad(product, x)[0].tolist() == [2, 2]
+    assert wt.autograd.grad((x * 2).sum(), (x, y), allow_unused=True)[1] is None
+    with pytest.raises(RuntimeError, match="allow_unused"):
+        wt.autograd.grad((x * 2).sum(), (x, y))
+    with pytest.raises(RuntimeError, match="in `with no_grad\\(\\):`"):
+        x += 1
+    assert abs(x.detach().std(unbiased=True).item() - 0.5**0.5) < 1e-12 and x.detach().var(unbiased=False).item() == 0.25

@@ -24,7 +24,7 @@ class Parameter(Tensor):
         leaf = data if not data.requires_grad or data.is_leaf else data.detach()
         parameter = object.__new__(cls)
         check(_lib.weft_tensor_retain(leaf))
-        parameter._as_parameter_, parameter._epoch = _handle(leaf), _library.world.epoch
+        parameter._as_parameter_, parameter._epoch, parameter._kind = _handle(leaf), _library.world.epoch, None
         check(_lib.weft_set_requires_grad(parameter, requires_grad))
         return parameter
 
