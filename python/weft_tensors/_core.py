@@ -17,8 +17,8 @@ from ._layouts import (DTYPES, WITH_GRAD, Axes, Cyclic, DType, Mesh, Partial, Pl
 from ._library import asked, check, choose, ended, failure, kept, lib as _lib, raised, settle_tensor, text_of, world
 
 __all__ = ["DTYPES", "WITH_GRAD", "Axes", "Cyclic", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor",
-           "WithIndices", "axes", "bfloat16",
-           "bool_", "borrowed", "check", "check_call", "choose", "complex64", "complex128", "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
+           "WithIndices", "axes", "bfloat16", "bool_", "borrowed", "check", "check_call", "choose", "complex64", "complex128",
+           "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
            "int32", "int64", "int64s", "ints", "made", "many", "operands", "resolve", "same_length", "sized", "spread", "tensor", "tensors", "uint8"]
 
 
@@ -133,14 +133,17 @@ def done(handle: Optional[int], function: str = "") -> None:
 
 if TYPE_CHECKING:
     def _makes_tensor(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor: ...
-    def _makes_two(self: Tensor, *arguments: Any, **keywords: Any) -> tuple[Tensor, Tensor]: ...
+    def _makes_any(self: Tensor, *arguments: Any, **keywords: Any) -> Any: ...
+    def _makes_bool(self: Tensor) -> bool: ...
+    def _makes_int(self: Tensor) -> int: ...
+    def _makes_two(self: Tensor, *arguments: Any, **keywords: Any) -> WithIndices: ...
 
 
 class WithIndices(NamedTuple):
     """What functions return that find values, and where."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 class Size(int):
@@ -190,7 +193,20 @@ class Tensor:
             logical_and = logical_or = logical_xor = logical_not = diagonal = trace = nan_to_num = quantile = add_ = sub_ = mul_ = div_ = \
             copy_ = fill_ = zero_ = uniform_ = normal_ = scatter_add_ = index_add_ = lerp = argmax = argmin = argsort = clip = clamp = tril \
             = triu = flip = roll = t = clone = _makes_tensor
-        median = sort = topk = _makes_two
+        abs_ = acos = acosh = addcdiv = addcdiv_ = addcmul = addcmul_ = addmm = amax = amin = argwhere = asin = asinh = atan = \
+            atan2 = atanh = bernoulli = bernoulli_ = bincount = bmm = broadcast_to = bucketize = ceil_ = clamp_ = contiguous = \
+            copy = copysign = cos_ = cosh = count_nonzero = cov = cpu = cuda = diag = diff = digamma = erf_ = erfc = erfinv = \
+            exp2 = exp_ = expand_as = expm1_ = exponential_ = floor_ = floor_divide = fmax = fmin = fmod = frac = gelu = histc = \
+            hypot = index_copy_ = index_fill_ = index_put = index_put_ = inner = isin = lerp_ = lgamma = log10 = log1p_ = log2 = \
+            log_ = logaddexp = logical_not_ = masked_fill_ = mm = moveaxis = movedim = multinomial = mv = nan_to_num_ = narrow = \
+            neg_ = new_empty = new_full = new_ones = new_tensor = new_zeros = one_hot = outer = pow_ = ravel = reciprocal_ = \
+            relu_ = remainder = repeat = repeat_interleave = reshape_as = rms_norm = round_ = rsqrt_ = scatter_ = scatter_reduce \
+            = select = sigmoid_ = silu = sin_ = sinh = sqrt_ = square_ = swapaxes = tan_ = tanh_ = tile = tril = tril_ = triu_ = \
+            trunc_ = type_as = vdot = view_as = where = xlogy = _makes_tensor
+        aminmax = chunk = split = unbind = unique = unique_consecutive = _makes_any
+        is_complex = is_floating_point = is_contiguous = _makes_bool
+        element_size = nelement = ndimension = _makes_int
+        median = sort = topk = cummax = cummin = _makes_two
         nonzero: Callable[..., tuple[Tensor, ...]]
         __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __rpow__ = __and__ = \
             __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __lt__ = __le__ = \

@@ -118,8 +118,9 @@ def flip(x: Tensor, /, axis: Axes = None, *, dims: Axes = None) -> Tensor:
     return _f.flip(x, tuple(range(x.ndim)) if chosen is None else many(chosen)) if x.ndim else x
 
 
-def roll(x: Tensor, /, shift: Any, axis: Axes = None, *, dims: Axes = None) -> Tensor:
+def roll(x: Tensor, /, shift: Any = None, axis: Axes = None, *, dims: Axes = None, shifts: Any = None) -> Tensor:
     """Elements moved cyclically; without an axis, of the flattened tensor."""
+    shift = shift if shifts is None else shifts
     chosen = axis if dims is None else dims
     if chosen is None:
         flat = _f.reshape(x, x.size)
@@ -346,8 +347,9 @@ def arange(start: float, /, stop: Optional[float] = None, step: float = 1, *, dt
 
 
 def linspace(start: float, stop: float, /, num: int = 50, *, dtype: Any = None, endpoint: bool = True, mesh: Optional[Mesh] = None,
-             placements: Placements = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """num evenly spaced numbers from start to stop."""
+             placements: Placements = None, device: Any = None, requires_grad: bool = False, steps: Optional[int] = None) -> Tensor:
+    """num (PyTorch: steps) evenly spaced numbers from start to stop."""
+    num = num if steps is None else steps
     kind = dtype_of(dtype) if dtype is not None else complex64 if isinstance(start, complex) or isinstance(stop, complex) else float32
     if kind.is_complex:
         part = linspace(0.0, 1.0, num, dtype=float64 if kind is complex128 else float32, endpoint=endpoint, mesh=mesh,
@@ -443,8 +445,10 @@ def full_like(x: Tensor, /, fill_value: float, *, dtype: Any = None, device: Any
     return _f.full_like(x if dtype is None else x.astype(dtype), fill_value)
 
 
-def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
-    """x1 where the condition is true, x2 elsewhere."""
+def where(condition: Tensor, x1: Any = None, x2: Any = None, /) -> Any:
+    """x1 where the condition is true, x2 elsewhere. Without both, nonzero()."""
+    if x1 is None and x2 is None:
+        return nonzero(condition)
     if not isinstance(x1, Tensor) and not isinstance(x2, Tensor):
         like = condition.astype(int64 if all(isinstance(each, int) for each in (x1, x2)) else float32)
         x1 = _scalar(x1, like)

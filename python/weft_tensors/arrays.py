@@ -219,7 +219,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, mesh: Optional[Mesh] = None, plac
         return tensor.clone() if copy and tensor is obj else tensor
     if dtype is None and not hasattr(obj, "dtype"):
         array = numpy.asarray(obj)
-        array = array.astype(numpy.float32) if array.dtype == numpy.float64 else array
+        narrower = {"float64": numpy.float32, "complex128": numpy.complex64}.get(array.dtype.name)
+        array = array.astype(narrower) if narrower is not None else array
     else:
         array = numpy.asarray(obj)
     wanted = dtype_of(dtype) if dtype is not None else dtype_of(array.dtype)

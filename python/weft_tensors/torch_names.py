@@ -90,6 +90,24 @@ def histc(input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) ->
     return _f.histogram(input, bins, min, max).astype(input.dtype)
 
 
+def quantile(input: Tensor, q: float, dim: Optional[int] = None, keepdim: bool = False, *, interpolation: str = "linear",
+             way: Optional[str] = None) -> Tensor:
+    """The value below which a part q of the elements is, along a dimension or of the flattened tensor. `way`: weft's name of PyTorch's
+    interpolation, between elements: "linear", "lower", "higher", "midpoint", "nearest"."""
+    interpolation = interpolation if way is None else way
+    if dim is None:
+        return _f.quantile(_f.reshape(tensor(input, "input"), -1), q, 0, way=interpolation)
+    return _f.quantile(input, q, dim, keepdim, interpolation)
+
+
+def round(input: Tensor, *, decimals: int = 0) -> Tensor: # noqa: A001
+    """The nearest whole numbers, or numbers with so many decimals; halves go to the even one."""
+    if not decimals:
+        return _f.round(input)
+    factor = 10.0**decimals
+    return _f.round(input * factor) / factor
+
+
 # ---- shapes ----
 def ravel(input: Tensor) -> Tensor:
     """The elements as a vector."""
@@ -157,6 +175,14 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 def argwhere(input: Tensor) -> Tensor:
     """The indices of elements that are not zero, a row each. Waits."""
     return _f.nonzero(input)
+
+
+def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Tensor:
+    """`input` with elements of `src`, or one number, at the indices along a dimension."""
+    given = src if value is None else value
+    if isinstance(given, Tensor):
+        return _f.scatter(input, dim, index, given)
+    return made(_lib.weft_scatter_scalar(tensor(input, "input"), dim, tensor(index, "index"), given))
 
 
 # ---- products ----
@@ -270,7 +296,7 @@ def _in_place(name: str, function: Any) -> Any:
 
 _IN_PLACE = {f"{name}_": getattr(_f, name) for name in (
     "abs ceil cos erf exp expm1 floor log log1p neg pow reciprocal relu round rsqrt sigmoid sin sqrt square tan tanh tril triu trunc "
-    "addcmul addcdiv index_copy index_fill index_put scatter lerp logical_not nan_to_num").split()}
+    "addcmul addcdiv index_copy index_fill index_put lerp logical_not nan_to_num").split()}
 _METHODS: dict[str, Any] = {name: getattr(_f, name) for name in (
     "acos acosh addcdiv addcmul addmm angle asin asinh atan atan2 atanh bernoulli conj copysign cosh cov cummax cummin digamma erfc "
     "erfinv exp2 fmax fmin fmod frac hypot index_put lgamma log10 log2 logaddexp one_hot outer remainder rms_norm "
@@ -287,12 +313,15 @@ _METHODS.update({
     "diff": lambda self, n=1, dim=-1: _a.diff(self, axis=dim, n=n),
     "tile": lambda self, *dims: _a.tile(self, many(dims[0] if len(dims) == 1 else dims)), "floor_divide": _f.floor_div,
     "expand_as": lambda self, other: _f.expand(self, other.shape), "reshape_as": lambda self, other: _f.reshape(self, other.shape),
-    "view_as": lambda self, other: _f.reshape(self, other.shape), "type_as": lambda self, other: self.astype(other.dtype),
+    "view_as": lambda self, other: _f.reshape(self, other.shape), "type": lambda self, dtype: self.to(dtype), "type_as": lambda self,
+    other: self.astype(other.dtype),
     "element_size": lambda self: self.dtype.itemsize, "nelement": lambda self: self.numel(), "ndimension": lambda self: self.ndim,
     "is_contiguous": lambda self: True, "cuda": lambda self, device=None: self})
 for _name, _function in _METHODS.items():
     if _name not in vars(Tensor):
         setattr(Tensor, _name, _function)
+Tensor.scatter, Tensor.scatter_ = scatter, _in_place("scatter_", scatter) # type: ignore[method-assign, assignment]
+Tensor.quantile, Tensor.round = quantile, round # type: ignore[method-assign, assignment]
 Tensor.median = median # type: ignore[method-assign, assignment]
 
 broadcast_tensors, take_along_dim, unbind, swapdims = _a.broadcast_arrays, _a.take_along_axis, _a.unstack, swapaxes
@@ -300,6 +329,7 @@ clone = Tensor.clone
 
 __all__ = ["amax", "amin", "aminmax", "argwhere", "as_tensor", "bincount", "broadcast_tensors", "clone", "deg2rad", "diag", "fliplr",
            "flipud", "histc", "hstack", "inner", "is_complex",
-           "is_floating_point", "is_tensor", "median", "movedim", "multinomial", "mv", "narrow", "normal", "numel", "rad2deg", "ravel",
+           "is_floating_point", "is_tensor", "median", "movedim", "multinomial", "mv", "narrow", "normal", "numel", "quantile", "rad2deg",
+           "ravel", "round", "scatter",
            "select", "std_mean", "swapaxes",
            "swapdims", "take_along_dim", "trapezoid", "unbind", "var_mean", "vdot", "vstack"]

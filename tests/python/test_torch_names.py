@@ -130,6 +130,15 @@ def test_reductions(mesh):
     same(middle, np.sort(x)[:, 2])
     same(indices, np.argsort(x)[:, 2])
     same(a.count_nonzero(dim=0), np.full(6, 4))
+    same(a.quantile(0.25), np.quantile(x, 0.25))
+    same(wt.quantile(a, 0.25, dim=1, keepdim=True), np.quantile(x, 0.25, 1, keepdims=True))
+    same(a.round(), np.round(x))
+    same(a.round(decimals=2), np.round(x, 2))
+    for found, expected in zip(wt.where(a > 0), np.where(x > 0)):
+        same(found, expected)
+    same(wt.linspace(0, 1, steps=5, dtype="float64"), np.linspace(0, 1, 5))
+    assert wt.tensor(1 + 2j).dtype is wt.complex64 and wt.tensor([0.5]).dtype is wt.float32
+    assert wt.tensor(np.array([1j])).dtype is wt.complex128 and a.type(wt.int32).dtype is wt.int32
 
 
 def test_shapes(mesh):
@@ -157,6 +166,18 @@ def test_shapes(mesh):
     for wrong, kind in ((lambda: a.narrow(0, 3, 2), IndexError), (lambda: wt.diag(wt.zeros(2, 2, 2)), ValueError)):
         with pytest.raises(kind):
             wrong()
+
+
+def test_scatter(mesh):
+    index = wt.asarray(np.array([[0, 2], [3, 1]]), mesh=mesh)
+    for given in (7.0, wt.full((2, 2), 7.0, dtype="float64", mesh=mesh)):
+        a = wt.asarray(np.zeros((2, 4)), mesh=mesh, placements="S0,R")
+        same(a.scatter(1, index, given), [[7, 0, 7, 0], [0, 7, 0, 7]])
+        same(a, np.zeros((2, 4)))
+        assert a.scatter_(1, index, given) is a
+        same(a, [[7, 0, 7, 0], [0, 7, 0, 7]])
+    same(wt.scatter(a, 1, index, value=1.0).sum(), 4)
+    same(wt.roll(a, shifts=1, dims=0), np.roll(a.numpy(), 1, 0))
 
 
 def test_random_numbers(mesh):

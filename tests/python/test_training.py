@@ -102,6 +102,43 @@ def test_groups_of_parameters():
                 wrong()
 
 
+def test_optimizers_made_of_calls(mesh):
+    w0 = np.array([1.0, -2.0, 3.0, 0.5])
+
+    def steps(make, change):
+        w, skipped = (wt.asarray(w0, mesh=mesh, placements="S0,R", requires_grad=True) for _ in range(2))
+        optimizer, there, state = make([w, skipped]), w0.copy(), {}
+        for step in range(1, 4):
+            (w * w * w).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            there = change(there, 3 * there * there, state, step)
+        np.testing.assert_allclose(w.detach().numpy(), there, rtol=1e-12)
+        np.testing.assert_array_equal(skipped.detach().numpy(), w0)
+        again = make([w, skipped])
+        again.load_state_dict(optimizer.state_dict())
+        assert again.steps == 3
+
+    def rmsprop(momentum, centered, decay):
+        def change(w, g, state, step):
+            g = g + decay * w
+            state["s"] = 0.9 * state.get("s", 0) + 0.1 * g * g
+            state["m"] = 0.9 * state.get("m", 0) + 0.1 * g
+            by = g / (np.sqrt(state["s"] - (state["m"] ** 2 if centered else 0)) + 1e-8)
+            state["b"] = momentum * state.get("b", 0) + by
+            return w - 0.01 * state["b"]
+        steps(lambda p: optim.RMSprop(p, 0.01, 0.9, weight_decay=decay, momentum=momentum, centered=centered), change)
+
+    for settings in ((0, False, 0), (0.5, False, 0.1), (0.5, True, 0)):
+        rmsprop(*settings)
+
+    def adagrad(w, g, state, step):
+        state["s"] = state.get("s", 0.25) + g * g
+        return w - 0.1 / (1 + (step - 1) * 0.5) * g / (np.sqrt(state["s"]) + 1e-10)
+
+    steps(lambda p: optim.Adagrad(p, 0.1, 0.5, initial_accumulator_value=0.25), adagrad)
+
+
 def test_schedules_of_groups():
     optimizer = optim.SGD([{"params": [wt.ones(2, requires_grad=True)], "lr": 1.0},
                            {"params": [wt.ones(2, requires_grad=True)], "lr": 0.5}])

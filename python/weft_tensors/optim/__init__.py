@@ -8,7 +8,8 @@ from typing import Any, Optional
 from .. import _api
 from .._core import Tensor, _lib, check, int64, tensors
 from ..array_api import full
-from ..functions import copy_, zeros_like
+from ..autograd import no_grad
+from ..functions import add_, copy_, zeros_like
 
 
 class Optimizer:
@@ -155,6 +156,78 @@ class AdamW(Adam):
     def __init__(self, parameters: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 1e-2, *, foreach: Any = None, fused: Any = None) -> None:
         super().__init__(parameters, lr, betas, eps, weight_decay)
+
+
+class RMSprop(Optimizer):
+    """Gradients divided by the root of their mean square."""
+
+    def __init__(self, parameters: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0,
+                 momentum: float = 0.0, centered: bool = False, *, foreach: Any = None) -> None:
+        self.squares: list[Tensor] = []
+        self.means: list[Optional[Tensor]] = []
+        self.momenta: list[Optional[Tensor]] = []
+        super().__init__(parameters, lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum, centered=centered)
+
+    def _begin(self, group: dict[str, Any]) -> None:
+        self.squares += [zeros_like(parameter) for parameter in group["params"]]
+        self.means += [zeros_like(parameter) if group["centered"] else None for parameter in group["params"]]
+        self.momenta += [zeros_like(parameter) if group["momentum"] else None for parameter in group["params"]]
+
+    def _step(self, group: dict[str, Any], parameters: Any, gradients: Any, own: slice) -> None:
+        with no_grad():
+            for each in zip(group["params"], self.squares[own], self.means[own], self.momenta[own]):
+                if each[0].grad is not None:
+                    self._change(group, *each)
+
+    @staticmethod
+    def _change(group: dict[str, Any], parameter: Tensor, square: Tensor, mean: Optional[Tensor], momentum: Optional[Tensor]) -> None:
+        alpha, gradient = group["alpha"], _decayed(parameter, group["weight_decay"])
+        copy_(square, square * alpha + gradient * gradient * (1 - alpha))
+        spread = square
+        if mean is not None:
+            copy_(mean, mean * alpha + gradient * (1 - alpha))
+            spread = square - mean * mean
+        step = gradient / (spread.sqrt() + group["eps"])
+        if momentum is not None:
+            copy_(momentum, momentum * group["momentum"] + step)
+            step = momentum
+        add_(parameter, step, -group["lr"])
+
+    def _tensors(self) -> dict[str, Tensor]:
+        states: dict[str, Any] = {"squares": self.squares, "means": self.means, "momenta": self.momenta}
+        return {f"{name}.{i}": each for name, values in states.items() for i, each in enumerate(values) if each is not None}
+
+
+class Adagrad(Optimizer):
+    """Gradients divided by the root of the sum of their squares."""
+
+    def __init__(self, parameters: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
+                 initial_accumulator_value: float = 0.0, eps: float = 1e-10, *, foreach: Any = None) -> None:
+        self.sums: list[Tensor] = []
+        super().__init__(parameters, lr=lr, lr_decay=lr_decay, weight_decay=weight_decay,
+                         initial_accumulator_value=initial_accumulator_value,
+                         eps=eps)
+
+    def _begin(self, group: dict[str, Any]) -> None:
+        self.sums += [zeros_like(parameter) + group["initial_accumulator_value"] for parameter in group["params"]]
+
+    def _step(self, group: dict[str, Any], parameters: Any, gradients: Any, own: slice) -> None:
+        lr = group["lr"] / (1 + (self.steps - 1) * group["lr_decay"])
+        with no_grad():
+            for parameter, total in zip(group["params"], self.sums[own]):
+                if parameter.grad is not None:
+                    gradient = _decayed(parameter, group["weight_decay"])
+                    copy_(total, total + gradient * gradient)
+                    add_(parameter, gradient / (total.sqrt() + group["eps"]), -lr)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {f"sums.{i}": each for i, each in enumerate(self.sums)}
+
+
+def _decayed(parameter: Tensor, weight_decay: float) -> Tensor:
+    gradient = parameter.grad
+    assert gradient is not None
+    return gradient + parameter * weight_decay if weight_decay else gradient
 
 
 from . import lr_scheduler # noqa: E402, F401  (it needs Optimizer)
