@@ -26,7 +26,8 @@ BY_HAND = {"weft_scope_keep", "weft_from_local", "weft_from_local_even", "weft_f
 # The package has functions of these names with the arguments of the array API standard, made from these (array_api.py, arrays.py).
 REPLACED = set(("acos acosh arange argmax argmin argsort asin asinh atan atanh bincount bitwise_and bitwise_or bitwise_xor cumprod "
                 "cumsum empty empty_like eye flip full full_like linspace max mean median min nonzero ones ones_like quantile rand "
-                "rand_like randint randn randn_like roll round scatter sort stack std tensordot tril triu var where zeros zeros_like").split())
+                "rand_like randint randn randn_like roll round scatter sort stack std tensordot tril triu var where "
+                "zeros zeros_like").split())
 # Parameters that may be left out, with their values. A tensor that may be NULL is None.
 DEFAULTS = {
     "keepdim": "False", "alpha": "1.0", "beta": "1.0", "factor": "1.0", "reduction": "'mean'", "epsilon": "1e-5", "correction": "1.0",

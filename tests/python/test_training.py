@@ -265,3 +265,30 @@ def test_gradients_as_in_pytorch(mesh):
     with pytest.raises(RuntimeError, match="in `with no_grad\\(\\):`"):
         x += 1
     assert abs(x.detach().std(unbiased=True).item() - 0.5**0.5) < 1e-12 and x.detach().var(unbiased=False).item() == 0.25
+
+
+def test_modules_of_other_types(mesh):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
+            self.second = nn.Linear(4, 4, bias=False)
+            self.second.weight = self.first.weight
+            self.first.bias.requires_grad = False
+
+        def forward(self, x):
+            return self.second(self.norm(self.first(x)))
+
+    model = Tied().parallelize(mesh, [("first", "columns", "tp")])
+    before = {name: each.numpy() for name, each in model.state_dict().items()}
+    assert model.double() is model and model.to("cpu") is model and model.cuda() is model
+    for name, each in model.state_dict().items():
+        assert each.dtype is (wt.int64 if name == "norm.num_batches_tracked" else wt.float64)
+        np.testing.assert_array_equal(each.numpy(), before[name])
+    assert str(model.first.weight.placements[1]) == "S1" and model.second.weight._as_parameter_ == model.first.weight._as_parameter_
+    assert model.first.weight.requires_grad and model.first.weight.is_leaf and not model.first.bias.requires_grad
+    model(wt.ones(4, 4, dtype="float64", mesh=mesh, placements="S0,R") * wt.arange(4, mesh=mesh)).sum().backward()
+    assert model.first.weight.grad.dtype is wt.float64
+    assert model.to(dtype=wt.bfloat16).first.weight.dtype is wt.bfloat16 and model.float().norm.running_var.dtype is wt.float32
+    with pytest.raises(TypeError, match="int64"):
+        model.to(wt.int64)

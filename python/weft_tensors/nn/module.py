@@ -9,8 +9,8 @@ from typing import Any, Optional, Union
 
 from .. import _api, _library, functions as _f
 from .._callbacks import ForwardFunction, ModuleFunction, PartitionFunction, Registry, guarded, hand_over, scope
-from .._core import (Mesh, Placements, Tensor, _handle, _lib, _placement_array, borrowed, check, check_call, choose, failure, made, resolve,
-                     tensors)
+from .._core import (Mesh, Placements, Tensor, _handle, _lib, _placement_array, bfloat16, borrowed, check, check_call, choose, dtype_of,
+                     failure, float16, float32, float64, made, resolve, tensors)
 
 _modules = Registry()
 
@@ -291,11 +291,52 @@ class Module:
             parameter.requires_grad = on
         return self
 
-    def to(self, device: str) -> Module:
-        """The module itself: weft's scheduler chooses the device of each task. autocast() computes in other types."""
-        if not isinstance(device, str):
-            raise TypeError(f"to: a device is expected, not {device!r}; types are chosen where parameters are made, or by autocast()")
+    def to(self, *arguments: Any, dtype: Any = None, device: Any = None) -> Module:
+        """The module itself. A device changes nothing: weft's scheduler chooses that of each task. With a type, floating parameters and
+        buffers are replaced by ones of it, in their layouts: before an optimiser is made."""
+        for each in arguments:
+            if not (isinstance(each, str) and each.partition(":")[0] in ("cpu", "cuda")):
+                dtype = each
+        if dtype is not None:
+            self._convert(dtype_of(dtype))
         return self
+
+    def _convert(self, dtype: Any) -> None:
+        if not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(f"to: parameters are floating numbers, not {dtype.name}")
+        new: dict[int, Tensor] = {} # tied ones stay tied
+        for module in self.modules():
+            for name, kind in module._slots.items():
+                old = module._tensor(name, False)
+                if old is None or not (old.dtype.is_floating_point or old.dtype.is_complex):
+                    continue
+                key = _handle(old)
+                if key not in new:
+                    converted = old.detach().astype(dtype)
+                    new[key] = Parameter(converted, old.requires_grad) if kind == "parameter" else converted
+                check(_lib.weft_module_set_tensor(module._handle, name.encode(), new[key]))
+
+    def double(self) -> Module:
+        """to(float64)."""
+        return self.to(float64)
+
+    def float(self) -> Module:
+        """to(float32)."""
+        return self.to(float32)
+
+    def half(self) -> Module:
+        """to(float16)."""
+        return self.to(float16)
+
+    def bfloat16(self) -> Module:
+        """to(bfloat16)."""
+        return self.to(bfloat16)
+
+    def cuda(self, device: Any = None) -> Module:
+        """The module itself: weft's scheduler chooses devices."""
+        return self
+
+    cpu = cuda
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients of the tree's parameters."""
