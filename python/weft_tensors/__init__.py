@@ -29,6 +29,7 @@ from .array_api import (__array_namespace_info__, acos, acosh, arange, argmax, a
                         zeros_like)
 from .searching import * # noqa: F403
 from .torch_names import * # noqa: F403
+from .complexes import * # noqa: F403
 from .graphs import Graph, graph
 from .local_map import local_map
 from .checkpoints import * # noqa: F403

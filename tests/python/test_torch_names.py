@@ -202,3 +202,21 @@ def test_in_place():
         a = wt.asarray(x)
         assert getattr(a, f"{name}_")(*([2.0] if name == "pow" else [])) is a
         same(a, function(x))
+
+
+def test_functions_of_complex_numbers(mesh):
+    x = RANDOM.uniform(-0.9, 0.9, (4, 6)) + 1j * RANDOM.uniform(-0.9, 0.9, (4, 6))
+    z = wt.asarray(x, mesh=mesh, placements="S0,S1")
+    for name in ("sinh", "cosh", "tan", "asinh", "acosh", "atanh", "atan", "asin", "acos", "log2", "log10", "log1p", "expm1"):
+        same(getattr(wt, name)(z), getattr(np, name.replace("a", "arc", 1) if name.startswith("a") else name)(x), 1e-9)
+    same(wt.expm1(z * 1e-9) * 1e9, x + 5e-10 * x * x) # NumPy's are less exact
+    same(wt.log1p(z * 1e-9) * 1e9, x - 5e-10 * x * x)
+    same(z.cumsum(1), np.cumsum(x, 1))
+    same(wt.cumulative_sum(z, axis=0), np.cumsum(x, 0))
+    same(z.var(dim=0), x.var(0))
+    same(z.std(correction=1), x.std(ddof=1))
+    same(z.sign(), x / np.abs(x))
+    assert wt.sign(wt.zeros(1, dtype="complex64")).item() == 0
+    leaf = wt.asarray(x, mesh=mesh, requires_grad=True)
+    wt.sinh(leaf).real.sum().backward()
+    same(leaf.grad, np.conj(np.cosh(x)), 1e-9)
