@@ -8,8 +8,8 @@ from typing import Any, Optional, Sequence
 from . import _api
 from ._core import Mesh, Placements, Tensor, _lib, dtype_of, float32, int64s, ints, made, resolve, tensor
 
-__all__ = ["dct", "dst", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "idct", "idst", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
-           "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
+__all__ = ["dct", "dst", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "idct", "idst", "ifft", "ifft2", "ifftn", "ifftshift",
+           "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
 
 _NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
 _ALL_DIMS = _api.ALL_DIMS
