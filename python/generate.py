@@ -24,9 +24,10 @@ BY_HAND = {"weft_scope_keep", "weft_from_local", "weft_from_local_even", "weft_f
            "weft_clamp", "weft_clamp_tensors", "weft_masked_fill_tensor", "weft_lerp_tensor", "weft_eq_scalar", "weft_ne_scalar",
            "weft_slice", "weft_lt_scalar", "weft_le_scalar", "weft_gt_scalar", "weft_ge_scalar", "weft_pow_scalar", "weft_scatter_scalar"}
 # The package has functions of these names with the arguments of the array API standard, made from these (array_api.py, arrays.py).
-REPLACED = set(("acos acosh arange argmax argmin argsort asin asinh atan atanh bitwise_and bitwise_or bitwise_xor cumprod "
-                "cumsum empty empty_like eye flip full full_like linspace max mean min nonzero ones ones_like rand rand_like "
-                "randint randn randn_like roll sort stack std tensordot tril triu var where zeros zeros_like").split())
+REPLACED = set(("acos acosh arange argmax argmin argsort asin asinh atan atanh bincount bitwise_and bitwise_or bitwise_xor cumprod "
+                "cumsum empty empty_like eye flip full full_like linspace max mean median min nonzero ones ones_like quantile rand "
+                "rand_like randint randn randn_like roll round scatter sort stack std tensordot tril triu var where "
+                "zeros zeros_like").split())
 # Parameters that may be left out, with their values. A tensor that may be NULL is None.
 DEFAULTS = {
     "keepdim": "False", "alpha": "1.0", "beta": "1.0", "factor": "1.0", "reduction": "'mean'", "epsilon": "1e-5", "correction": "1.0",
@@ -55,6 +56,7 @@ OWN_DEFAULTS = {
     ("weft_addcmul", "factor"): "1.0", ("weft_scale_inplace", "factor"): None, ("weft_hdf5", "path"): None}
 # Of the reductions: over one dimension, several, or all.
 REDUCED = ["sum", "prod", "mean", "max", "min", "any", "all", "norm", "var", "std", "logsumexp", "nansum", "nanmean"]
+TYPED = {"sum", "prod", "nansum"}  # those that take a type to compute in
 # zeros(2, 3) and zeros((2, 3)) are the same.
 VARARGS = {f"weft_{name}" for name in ("empty", "zeros", "ones", "rand", "randn", "fake", "reshape", "permute", "expand", "einsum")}
 RETURNED = {"indices"}  # outputs by pointer that Python returns beside the result; others are left out
@@ -104,6 +106,27 @@ def member(enum, name):
     return "_".join(name.split("_")[shared if len(names) > 1 else 1:])
 
 
+# What weft_scalar has besides its fields. Floating numbers come first: most are.
+SCALAR = '''
+    @classmethod
+    def from_param(cls, number: object) -> weft_scalar: # type: ignore[override]
+        """A number as C takes it: whole numbers keep their 64 bits, larger ones become floating ones."""
+        if type(number) is float:
+            return cls(_F64, number, 0.0, 0)
+        if isinstance(number, cls):
+            return number
+        if isinstance(number, complex):
+            return cls(_C128, number.real, number.imag, 0)
+        try:
+            whole = operator.index(number) # type: ignore[arg-type]
+        except TypeError:
+            return cls(_F64, float(number), 0.0, 0) # type: ignore[arg-type]
+        return cls(_I64, 0.0, 0.0, whole) if -2**63 <= whole < 2**63 else cls(_F64, float(whole), 0.0, 0)
+
+
+_F64, _C128, _I64 = int(weft_dtype.F64), int(weft_dtype.C128), int(weft_dtype.I64)'''.splitlines()
+
+
 def api_module(api):
     out = ['"""Made from api.json: values, structs and functions of weft\'s C library."""', "from __future__ import annotations", "",
            "import ctypes", "import enum", "import operator", "from ctypes import (Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint,",
@@ -132,12 +155,7 @@ def api_module(api):
         out.extend(f"        ({field['name']!r}, {ctype(field, api)})," for field in struct["fields"])
         out.append("    ]")
         if struct["name"] == "weft_scalar":
-            out.extend(["", "    @classmethod", "    def from_param(cls, number: object) -> weft_scalar: # type: ignore[override]",
-                    '        """A number as C takes it: whole numbers keep their 64 bits."""', "        if isinstance(number, cls):", "            return number",
-                    "        if isinstance(number, complex):", "            return cls(weft_dtype.C128, number.real, number.imag, 0)",
-                    "        try:", "            whole = operator.index(number) # type: ignore[arg-type]", "        except TypeError:",
-                    "            return cls(weft_dtype.F64, float(number), 0.0, 0) # type: ignore[arg-type]",
-                    "        if -2**63 <= whole < 2**63:", "            return cls(weft_dtype.I64, 0.0, 0.0, whole)", "        return cls(weft_dtype.F64, float(whole), 0.0, 0)"])
+            out.extend(SCALAR)
 
     for struct in api["structs"]:
         write(struct)
@@ -282,7 +300,7 @@ class Function:
         star = ["*"] if keywords and self.name not in VARARGS else []
         arguments = ", ".join(self.required + self.optional + star + keywords)
         returned = [output for output in self.outputs if output in RETURNED]
-        kind = "Tensor" if not returned else "tuple[Tensor, Tensor]"
+        kind = "Tensor" if not returned else "WithIndices"
         out = [f"def {shown}({arguments}) -> {kind}:", docstring(self.function["doc"])]
         operands = [each["name"] for each in self.function["parameters"] if each["type"] == "weft_tensor"][-2:]
         numbers = self.function["header"] in ("weft/elementwise.h", "weft/losses.h") and operands == ["a", "b"] or self.name == "weft_mse"
@@ -303,7 +321,8 @@ class Function:
         if in_place:
             out += [f"    done({call}, {self.name!r})", f"    return {first}"]
         elif returned:
-            out += [f"    result = made({call}, {self.name!r})", f"    return result, made({returned[0]}.value, {self.name!r})"]
+            out += [f"    result = made({call}, {self.name!r})",
+                    f"    return WithIndices(result, made({returned[0]}.value, {self.name!r}))"]
         else:
             out.append(f"    return made({call}, {self.name!r})")
         return "\n".join(out)
@@ -354,10 +373,15 @@ def reduction(api, name):
     arguments = ["a: Tensor"] + ["p: float = 2.0"] * ("p" in order) + ["axis: Axes = None"]
     arguments += ["correction: float = 1.0"] * ("correction" in order)
     arguments += ["keepdims: bool = False", "*", "dim: Axes = None", "keepdim: bool | None = None"]
+    converted = []
+    if name in TYPED:
+        arguments.append("dtype: DType | None = None")
+        converted = ["    if dtype is not None:",
+                     f"        return {name}(a.astype(dtype), axis, keepdims, dim=dim, keepdim=keepdim).astype(dtype)"]
     actuals = ["keepdims" if each == "keepdim" else each for each in order]
     return "\n".join([
         f"def {name}({', '.join(arguments)}) -> Tensor:", docstring(one["doc"]),
-        "    if type(a) is not Tensor:", "        tensor(a, 'a')",
+        "    if type(a) is not Tensor:", "        tensor(a, 'a')", *converted,
         "    dims, keepdims = axes(axis, dim), keepdims if keepdim is None else keepdim",
         "    if dims is None: # over nothing: over a dimension of one", "        a, dims, keepdims = made(_lib.weft_unsqueeze(a, -1)), -1, False",
         f"    return made(_lib.weft_{name}({', '.join(actuals)}), 'weft_{name}')"])
@@ -383,8 +407,8 @@ from collections.abc import Sequence
 from ctypes import byref, c_void_p
 
 from . import _api
-from ._core import (Axes, DType, Mesh, Placements, Tensor, _lib, axes, choose, done, fill, float32, int64, int64s, ints, made, operands,
-                    resolve, same_length, sized, tensor)
+from ._core import (Axes, DType, Mesh, Placements, Tensor, WithIndices, _lib, axes, choose, done, fill, float32, int64, int64s, ints, made,
+                    operands, resolve, same_length, sized, tensor)
 from ._core import tensors as handles
 from ._api import WITH_GRAD
 '''

@@ -19,21 +19,26 @@ from .functions import * # noqa: F403
 from .arrays import (allclose, array_equal, asarray, cat, chunk, distribute, from_boxes, from_dlpack, from_local, from_numpy, local_shape, split, tensor,
                      to_boxes)
 from .autograd import * # noqa: F403
-from .array_api import (acos, acosh, arange, argmax, argmin, argsort, asin, asinh, astype, atan, atanh, bitwise_and, bitwise_invert, bitwise_or,
+from .array_api import (__array_namespace_info__, acos, acosh, arange, argmax, argmin, argsort, asin, asinh, astype, atan, atanh,
+                        bitwise_and, bitwise_invert, bitwise_or,
                         bitwise_xor, bmm, broadcast_arrays, broadcast_to, can_cast, clamp, clip, concat, concatenate, count_nonzero, cumprod, cumsum, cumulative_prod, cumulative_sum, diff,
                         divide, e, empty, empty_like, equal, expand_dims, eye, finfo, flip, floor_divide, full, full_like, greater, greater_equal, iinfo,
                         inf, isclose, isdtype, less, less_equal, linspace, matrix_transpose, max, mean, min, mm, meshgrid, moveaxis, multiply, nan, negative, newaxis, nonzero,
                         not_equal, ones, ones_like, permute_dims, pi, positive, rand, rand_like, randint, randn, randn_like, result_type, roll, signbit,
                         sort, squeeze, stack, std, subtract, take, take_along_axis, tensordot, tile, tril, triu, unstack, var, vecdot, where, zeros,
                         zeros_like)
+from .searching import * # noqa: F403
+from .torch_names import * # noqa: F403
+from .complexes import * # noqa: F403
 from .graphs import Graph, graph
 from .local_map import local_map
 from .checkpoints import * # noqa: F403
 from .random import manual_seed
-from . import dtensor, fft, functional, nn, optim, random
+from .linalg import cross
+from . import dtensor, fft, functional, linalg, nn, optim, random
 
 array = asarray
 bool = bool_ # noqa: A001
-float = float32 # noqa: A001
-long = int64
+float, double, half, int, long = float32, float64, float16, int32, int64 # noqa: A001
+cfloat, cdouble = complex64, complex128
 __array_api_version__ = "2023.12"

@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import ctypes
+import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import byref, c_int64, c_size_t, c_void_p, create_string_buffer
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import numpy
 
@@ -14,8 +16,9 @@ from ._layouts import (DTYPES, WITH_GRAD, Axes, Cyclic, DType, Mesh, Partial, Pl
                        sized, spread, uint8)
 from ._library import asked, check, choose, ended, failure, kept, lib as _lib, raised, settle_tensor, text_of, world
 
-__all__ = ["DTYPES", "WITH_GRAD", "Axes", "Cyclic", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor", "axes", "bfloat16",
-           "bool_", "borrowed", "check", "check_call", "choose", "complex64", "complex128", "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
+__all__ = ["DTYPES", "WITH_GRAD", "Axes", "Cyclic", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor",
+           "WithIndices", "axes", "bfloat16", "bool_", "borrowed", "check", "check_call", "choose", "complex64", "complex128",
+           "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
            "int32", "int64", "int64s", "ints", "made", "many", "operands", "resolve", "same_length", "sized", "spread", "tensor", "tensors", "uint8"]
 
 
@@ -53,15 +56,14 @@ def fill(kind: Any, **values: Any) -> Any:
     return options
 
 
-_RANGES = {int64: (-2**53, 2**53), int32: (-2**31, 2**31 - 1), uint8: (0, 255)}
+_RANGES = {int64: (-2**63, 2**63 - 1), int32: (-2**31, 2**31 - 1), uint8: (0, 255)}
 
 
 def check_range(value: int, dtype: DType) -> None:
-    """A whole number beside a tensor must be one of its type; and C takes numbers in double precision."""
-    low, high = _RANGES.get(dtype, (-2**53, 2**53))
+    """A whole number beside a tensor of whole numbers must be one of its type."""
+    low, high = _RANGES.get(dtype, (value, value))
     if not low <= value <= high:
-        reason = "whole numbers beyond 2**53 are no arguments; asarray() keeps all 64 bits" if abs(value) > 2**53 else f"out of range for {dtype.name}"
-        raise OverflowError(f"{value}: {reason}")
+        raise OverflowError(f"{value}: out of range for {dtype.name}")
 
 
 def tensor(given: Any, name: str) -> Tensor:
@@ -103,6 +105,7 @@ def made(handle: Optional[int], function: str = "") -> Tensor:
     tensor = _new(Tensor)
     tensor._as_parameter_ = handle
     tensor._epoch = world.epoch
+    tensor._kind = None
     if world.scopes: # C's scope owns the reference that it returned
         _lib.weft_tensor_retain(handle)
     elif kept:
@@ -117,6 +120,7 @@ def borrowed(handle: int) -> Tensor:
     tensor = _new(Tensor)
     tensor._as_parameter_ = handle
     tensor._epoch = world.epoch
+    tensor._kind = None
     check(_lib.weft_tensor_retain(handle))
     return tensor
 
@@ -129,15 +133,35 @@ def done(handle: Optional[int], function: str = "") -> None:
 
 if TYPE_CHECKING:
     def _makes_tensor(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor: ...
-    def _makes_two(self: Tensor, *arguments: Any, **keywords: Any) -> tuple[Tensor, Tensor]: ...
+    def _makes_any(self: Tensor, *arguments: Any, **keywords: Any) -> Any: ...
+    def _makes_bool(self: Tensor) -> bool: ...
+    def _makes_int(self: Tensor) -> int: ...
+    def _makes_two(self: Tensor, *arguments: Any, **keywords: Any) -> WithIndices: ...
+
+
+class WithIndices(NamedTuple):
+    """What functions return that find values, and where."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class Size(int):
+    """A number of elements that knows the shape."""
+
+    shape: tuple[int, ...]
+
+    def __call__(self, dim: Optional[int] = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
 
 
 class Tensor:
     """A distributed tensor. Operations return at once; values are there when they are asked for."""
 
-    __slots__ = ("_as_parameter_", "_epoch", "__weakref__")
-    _as_parameter_: int # the handle, as ctypes passes it
-    _epoch: int         # the start that made it
+    __slots__ = ("_as_parameter_", "_epoch", "_kind", "__weakref__")
+    _as_parameter_: int   # the handle, as ctypes passes it
+    _epoch: int           # the start that made it
+    _kind: Optional[int]  # the element type, once an operator with a number has asked for it
     __array_ufunc__ = None # NumPy leaves operators to this class
     __hash__ = object.__hash__
 
@@ -145,8 +169,13 @@ class Tensor:
         raise TypeError("asarray(), zeros(), from_local(), ... make tensors")
 
     def __del__(self) -> None:
-        try:
-            _library.end(self._epoch, _lib.weft_tensor_release, self._as_parameter_)
+        try: # as _library.end(), without a call: each operator ends a tensor
+            if self._epoch == world.epoch and _this_thread() == world.thread:
+                status = _release(self._as_parameter_)
+                if status:
+                    _library.not_released(status, self._epoch, _release, self._as_parameter_)
+            else:
+                _library.end(self._epoch, _release, self._as_parameter_)
         except (AttributeError, TypeError):
             pass # it was never made, or the interpreter is ending
 
@@ -159,16 +188,31 @@ class Tensor:
             rsqrt = sin = cos = tan = tanh = sigmoid = relu = abs = neg = sign = square = reciprocal = floor = ceil = round = trunc = erf = \
             isnan = isinf = isfinite = cumsum = cumprod = softmax = log_softmax = reshape = view = permute = transpose = expand = flatten = \
             unflatten = unsqueeze = squeeze = gather = scatter = scatter_add = index_select = index_add = index_copy = index_fill = \
-            masked_fill = masked_select = matmul = dot = add = sub = mul = div = pow = maximum = minimum = eq = ne = lt = le = gt = ge = \
+            masked_fill = masked_select = conj = angle = matmul = dot = add = sub = mul = div = pow = maximum = minimum = \
+            eq = ne = lt = le = gt = ge = \
             logical_and = logical_or = logical_xor = logical_not = diagonal = trace = nan_to_num = quantile = add_ = sub_ = mul_ = div_ = \
             copy_ = fill_ = zero_ = uniform_ = normal_ = scatter_add_ = index_add_ = lerp = argmax = argmin = argsort = clip = clamp = tril \
             = triu = flip = roll = t = clone = _makes_tensor
-        median = sort = topk = _makes_two
+        abs_ = acos = acosh = addcdiv = addcdiv_ = addcmul = addcmul_ = addmm = amax = amin = argwhere = asin = asinh = atan = \
+            atan2 = atanh = bernoulli = bernoulli_ = bincount = bmm = broadcast_to = bucketize = ceil_ = clamp_ = contiguous = \
+            copy = copysign = cos_ = cosh = count_nonzero = cov = cpu = cuda = diag = diff = digamma = erf_ = erfc = erfinv = \
+            exp2 = exp_ = expand_as = expm1_ = exponential_ = floor_ = floor_divide = fmax = fmin = fmod = frac = gelu = histc = \
+            hypot = index_copy_ = index_fill_ = index_put = index_put_ = inner = isin = lerp_ = lgamma = log10 = log1p_ = log2 = \
+            log_ = logaddexp = logical_not_ = masked_fill_ = mm = moveaxis = movedim = multinomial = mv = nan_to_num_ = narrow = \
+            neg_ = new_empty = new_full = new_ones = new_tensor = new_zeros = one_hot = outer = pow_ = ravel = reciprocal_ = \
+            relu_ = remainder = repeat = repeat_interleave = reshape_as = rms_norm = round_ = rsqrt_ = scatter_ = scatter_reduce \
+            = select = sigmoid_ = silu = sin_ = sinh = sqrt_ = square_ = swapaxes = tan_ = tanh_ = tile = tril = tril_ = triu_ = \
+            trunc_ = type_as = vdot = view_as = where = xlogy = _makes_tensor
+        aminmax = chunk = split = unbind = unique = unique_consecutive = _makes_any
+        is_complex = is_floating_point = is_contiguous = _makes_bool
+        element_size = nelement = ndimension = _makes_int
+        median = sort = topk = cummax = cummin = _makes_two
         nonzero: Callable[..., tuple[Tensor, ...]]
         __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __rpow__ = __and__ = \
             __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __lt__ = __le__ = \
             __gt__ = __ge__ = __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = __ipow__ = __iand__ = __ior__ = \
-            __ixor__ = __imatmul__ = __ilshift__ = __irshift__ = _makes_tensor
+            __ixor__ = __imatmul__ = __ilshift__ = __irshift__ = __getitem__ = _makes_tensor
+        __setitem__: Callable[..., None]
         __eq__ = __ne__ = _makes_tensor # type: ignore[assignment]
 
     # ---- properties ----
@@ -189,9 +233,16 @@ class Tensor:
         return tuple((c_int64 * ndim).from_address(address))
 
     @property
-    def size(self) -> int:
-        """The number of elements."""
-        return asked(_lib.weft_tensor_num_elements, self)
+    def size(self) -> Size:
+        """The number of elements. As PyTorch's, size() is the shape, and size(dim) one of its numbers."""
+        elements = Size(asked(_lib.weft_tensor_num_elements, self))
+        elements.shape = self.shape
+        return elements
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return self.dtype.itemsize
 
     def numel(self) -> int:
         """The number of elements."""
@@ -467,11 +518,14 @@ class Tensor:
         """The same values in another type."""
         return made(_lib.weft_to_type(self, dtype_of(dtype)))
 
-    def to(self, dtype: Any) -> Tensor:
-        """The same values in another type. A device ("cpu", "cuda:0") changes nothing: weft's scheduler chooses one for each task."""
-        if isinstance(dtype, str) and dtype.partition(":")[0] in ("cpu", "cuda"):
-            return self
-        return made(_lib.weft_to_type(self, dtype_of(dtype)))
+    def to(self, *arguments: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False) -> Tensor:
+        """The same values in another type: to(dtype), to(other). A device ("cpu", "cuda:0") changes nothing: weft's scheduler chooses one
+        for
+        each task."""
+        for each in arguments:
+            if not (isinstance(each, str) and each.partition(":")[0] in ("cpu", "cuda")) and not isinstance(each, bool):
+                dtype = each.dtype if isinstance(each, Tensor) else each
+        return self if dtype is None else made(_lib.weft_to_type(self, dtype_of(dtype)))
 
     def float(self) -> Tensor:
         return self.to(float32)
@@ -499,31 +553,41 @@ class Tensor:
             raise ValueError(f"device: {device!r}: weft's scheduler chooses the device of each task; arrays come in and out on the cpu")
         return self
 
-    # ---- operators ----
+    # ---- operators: what costs a microsecond at most beside C's call is written for that ----
     def __add__(self, other: Any) -> Any:
         if type(other) is Tensor:
             return made(_add(self._as_parameter_, other._as_parameter_))
-        return _with_number(self, other, _lib.weft_add_scalar, _lib.weft_add)
+        if self._kind in _FLOATING and type(other) in _KEPT:
+            number = _KEPT[type(other)].get(other)
+            if number is not None:
+                return made(_add_number(self._as_parameter_, number))
+        return _with_number(self, other, _add_number, _add)
 
     def __sub__(self, other: Any) -> Any:
         if type(other) is Tensor:
             return made(_sub(self._as_parameter_, other._as_parameter_))
-        return _binary(_lib.weft_sub, self, other)
+        if type(other) is float or type(other) is int and -2**31 < other < 2**31 and _dtype_number(self._as_parameter_) != _U8:
+            return _with_number(self, -other, _add_number, _add)
+        return _binary(_sub, self, other)
 
     def __mul__(self, other: Any) -> Any:
         if type(other) is Tensor:
             return made(_mul(self._as_parameter_, other._as_parameter_))
-        return _with_number(self, other, _lib.weft_scale, _lib.weft_mul)
+        if self._kind in _FLOATING and type(other) in _KEPT:
+            number = _KEPT[type(other)].get(other)
+            if number is not None:
+                return made(_mul_number(self._as_parameter_, number))
+        return _with_number(self, other, _mul_number, _mul)
 
     def __truediv__(self, other: Any) -> Any:
-        return made(_lib.weft_div(self, other)) if type(other) is Tensor else _binary(_lib.weft_div, self, other)
+        return made(_div(self._as_parameter_, other._as_parameter_)) if type(other) is Tensor else _binary(_div, self, other)
 
     def __matmul__(self, other: Any) -> Any:
-        return made(_lib.weft_matmul(self, other)) if isinstance(other, Tensor) else NotImplemented
+        return made(_matmul(self._as_parameter_, other._as_parameter_)) if isinstance(other, Tensor) else NotImplemented
 
     def __pow__(self, other: Any) -> Any:
         return made(_lib.weft_pow(self, other)) if type(other) is Tensor else \
-            _with_number(self, other, _lib.weft_pow_scalar, _lib.weft_pow)
+            _with_number(self, other, _pow_number, _lib.weft_pow)
 
     def __neg__(self) -> Tensor:
         return made(_lib.weft_neg(self))
@@ -538,14 +602,6 @@ class Tensor:
     def __invert__(self) -> Tensor:
         return made(_lib.weft_logical_not(self) if self.dtype is bool_ else _lib.weft_bitwise_not(self))
 
-    def __getitem__(self, index: Any) -> Tensor:
-        from .indexing import get
-        return get(self, index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        from .indexing import put
-        put(self, index, value)
-
     @property
     def T(self) -> Tensor:
         """The transpose of a matrix."""
@@ -558,12 +614,78 @@ class Tensor:
         """The tensor with its last two dimensions exchanged."""
         return made(_lib.weft_transpose(self, -2, -1))
 
+    @property
+    def mH(self) -> Tensor:
+        """The conjugate of mT."""
+        return made(_lib.weft_conj(self.mT))
+
+    H = mH
+
+    @property
+    def real(self) -> Tensor:
+        """The real parts; of real numbers the tensor itself."""
+        return made(_lib.weft_real(self))
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary parts; of real numbers zeros, as NumPy's."""
+        return made(_lib.weft_imag(self) if self.dtype.is_complex else _lib.weft_zeros_like(self))
+
     def __array_namespace__(self, *, api_version: Optional[str] = None) -> Any:
         import weft_tensors
         return weft_tensors
 
 
-_new, _add, _sub, _mul = Tensor.__new__, _lib.weft_add, _lib.weft_sub, _lib.weft_mul
+_new, _add, _sub, _mul, _div, _matmul, _release = \
+    Tensor.__new__, _lib.weft_add, _lib.weft_sub, _lib.weft_mul, _lib.weft_div, _lib.weft_matmul, _lib.weft_tensor_release
+_this_thread, _dtype_number = threading.get_ident, _lib.weft_tensor_dtype
+
+
+class _Number(ctypes.Structure):
+    """weft_scalar without from_param(), which is a call of Python."""
+
+    _fields_ = _api.weft_scalar._fields_
+
+
+def with_number(name: str) -> Any:
+    """A function of a tensor and a number: of the library, or, by its name, again with arguments that number_of() makes."""
+    function = _lib[name]
+    function.restype, function.argtypes = c_void_p, [c_void_p, _Number]
+    return function
+
+
+full_of_number = _lib["weft_full"] # (dtype, number, ndim, shape, mesh, placements)
+full_of_number.restype, full_of_number.argtypes = c_void_p, [ctypes.c_int, _Number, ctypes.c_int, c_void_p, c_void_p, c_void_p]
+_add_number, _mul_number, _pow_number = map(with_number, ("weft_add_scalar", "weft_scale", "weft_pow_scalar"))
+_floats: dict[float, _Number] = {}
+_wholes: dict[int, _Number] = {}
+_KEPT: dict[type, dict[Any, _Number]] = {float: _floats, int: _wholes}
+_FLOATING = frozenset(int(each) for each in DTYPES if each.is_floating_point or each.is_complex)
+_F64, _I64, _U8, _BOOL = int(float64), int(int64), int(uint8), int(bool_)
+
+
+def number_of(value: Any) -> _Number:
+    """A number for C. Those that programs repeat are kept."""
+    if type(value) is int:
+        found = _wholes.get(value)
+        if found is None:
+            found = _Number(_I64, 0.0, 0.0, value) if -2**63 <= value < 2**63 else _Number(_F64, _nearest(value), 0.0, 0)
+            if len(_wholes) < 1000:
+                _wholes[value] = found
+        return found
+    found = _floats.get(value)
+    if found is None:
+        found = _Number(_F64, value, 0.0, 0)
+        if value and len(_floats) < 1000: # -0.0 and 0.0 are one key
+            _floats[value] = found
+    return found
+
+
+def _nearest(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def check_call(status: int) -> None:
@@ -585,17 +707,40 @@ def refused(other: Any) -> Any:
 
 def _with_number(a: Tensor, other: Any, by_number: Any, by_tensor: Any) -> Any:
     """a + 1: C's call with a number, unless types are promoted."""
+    kind = type(other)
+    if kind is float or kind is int:
+        dtype = a._kind
+        if dtype is None:
+            dtype = _dtype_number(a._as_parameter_) # or F32, on another thread: then the call fails, too
+        if dtype in _FLOATING or kind is int and dtype != _BOOL:
+            number = _KEPT[kind].get(other)
+            if number is None:
+                number = number_of(other)
+            if dtype not in _FLOATING:
+                check_range(other, DTYPES[dtype])
+            result = made(by_number(a._as_parameter_, number))
+            a._kind = dtype
+            return result
     if isinstance(other, Tensor):
         return made(by_tensor(a, other))
     if not _number(other):
         return refused(other)
-    dtype = a.dtype
-    if isinstance(other, float) and (dtype.is_floating_point or dtype.is_complex):
-        return made(by_number(a, other))
-    if isinstance(other, int) and not isinstance(other, bool) and dtype is not bool_:
-        check_range(other, dtype)
-        return made(by_number(a, other))
     return made(by_tensor(a, _scalar(other, a)))
+
+
+def compared(by_number: Any, by_tensor: Any) -> Any:
+    """a < b. Whole numbers are compared exactly, whatever their size."""
+    def operator(self: Tensor, other: Any) -> Any:
+        kind = type(other)
+        if kind is Tensor:
+            return made(by_tensor(self._as_parameter_, other._as_parameter_))
+        if kind is float or kind is int:
+            return made(by_number(self._as_parameter_, number_of(other)))
+        if isinstance(other, (numpy.integer, numpy.bool_, bool)):
+            return made(by_number(self._as_parameter_, number_of(int(other))))
+        return _binary(by_tensor, self, other)
+
+    return operator
 
 
 def _binary(function: Any, a: Any, b: Any) -> Any:

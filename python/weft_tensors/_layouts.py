@@ -439,7 +439,7 @@ def int64s(given: Any) -> Any:
     except TypeError:
         given = tuple(map(_whole, given))
         array = (c_int64 * count)(*given)
-    if tuple(array) != tuple(given): # ctypes drops upper bits
+    if max(given) >= 2**63 or min(given) < -2**63: # ctypes drops upper bits
         raise OverflowError(f"{tuple(given)}: sizes beyond 64 bits")
     return array
 

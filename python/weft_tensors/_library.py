@@ -83,7 +83,8 @@ def in_python(message: str) -> str:
     """C's message with the names that Python has."""
     message = re.sub(r"\bweft_(\w+?)_inplace\b", r"\1_", message)
     message = re.sub(r"\bweft_(?=[a-z]\w*\b)", "", message)
-    message = message.replace("WEFT_COPY", "copy=True").replace("WEFT_ALL_DIMS", "None")
+    message = message.replace("between no_grad_begin() and no_grad_end()", "in `with no_grad():`")
+    message = message.replace("tensor_item:", "item:").replace("WEFT_COPY", "copy=True").replace("WEFT_ALL_DIMS", "None")
     return re.sub(r"\bNULL\b", "None", message)
 
 
@@ -137,7 +138,7 @@ class _World:
 
     running = False
     thread = 0    # that called init()
-    epoch = 0     # how often the library has been started: objects of earlier worlds are not released
+    epoch = 0     # changes with each start and end of the library: objects of earlier worlds are not released
     retains = False # whether the backward pass keeps what another one needs
     scopes = 0    # functions of Python that the library is running: it owns the tensors that they make
 
@@ -201,6 +202,7 @@ def finalize() -> None:
         status = lib.weft_finalize()
         if status != _api.weft_status.ERR_STATE: # in a function that C has called, or on another thread, nothing has ended
             world.running = False
+            world.epoch += 1 # what is left is of an earlier world
             ended.clear()
             for function in at_end:
                 function()
@@ -239,9 +241,14 @@ def end(epoch: int, release: Any, handle: int) -> None:
             return
         status = release(handle)
         if status:
-            lib.weft_clear_error() # a donated tensor has ended already
-            if status == _api.weft_status.ERR_STATE: # not now: C is calling a deleter, or the graph's function
-                ended.append((epoch, release, handle))
+            not_released(status, epoch, release, handle)
+
+
+def not_released(status: int, epoch: int, release: Any, handle: int) -> None:
+    """What end() does about a release that C refused."""
+    lib.weft_clear_error() # a donated tensor has ended already
+    if status == _api.weft_status.ERR_STATE: # not now: C is calling a deleter, or the graph's function
+        ended.append((epoch, release, handle))
 
 
 def settle() -> None:

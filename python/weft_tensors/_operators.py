@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._core import Tensor, _binary, _lib, _number, _scalar, done, made, refused
+from ._core import Tensor, _binary, _lib, _number, _scalar, compared, done, made, refused, with_number
 from ._layouts import bool_
+from .indexing import get, put
 
 
 def _install() -> None:
@@ -12,9 +13,11 @@ def _install() -> None:
     def binary(function: Any) -> Any:
         return lambda self, other: made(function(self, other)) if type(other) is Tensor else _binary(function, self, other)
 
-    def comparison(function: Any) -> Any:
+    def equality(name: str) -> Any:
+        compare = compared(with_number(f"weft_{name}_scalar"), getattr(_lib, f"weft_{name}"))
+
         def operator(self: Tensor, other: Any) -> Any:
-            result = made(function(self, other)) if type(other) is Tensor else _binary(function, self, other)
+            result = compare(self, other)
             if result is NotImplemented and other is not None:
                 raise TypeError(f"a Tensor or a number is expected, not {type(other).__name__}")
             return result
@@ -50,10 +53,11 @@ def _install() -> None:
                            "rshift": _lib.weft_bitwise_right_shift}.items():
         setattr(Tensor, f"__{name}__", binary(function))
         setattr(Tensor, f"__r{name}__", reflected(function))
-    for name, function in {"lt": _lib.weft_lt, "le": _lib.weft_le, "gt": _lib.weft_gt, "ge": _lib.weft_ge}.items():
-        setattr(Tensor, f"__{name}__", binary(function))
-    for name, outcome in (("eq", _lib.weft_eq), ("ne", _lib.weft_ne)): # Python would compare addresses where one is NotImplemented
-        setattr(Tensor, f"__{name}__", comparison(outcome))
+    for name in ("lt", "le", "gt", "ge"):
+        setattr(Tensor, f"__{name}__", compared(with_number(f"weft_{name}_scalar"), getattr(_lib, f"weft_{name}")))
+    for name in ("eq", "ne"): # Python would compare addresses where one is NotImplemented
+        setattr(Tensor, f"__{name}__", equality(name))
+    Tensor.__getitem__, Tensor.__setitem__ = get, put # type: ignore[method-assign, assignment]
     Tensor.__hash__ = object.__hash__ # type: ignore[assignment, method-assign]
     for name, pair in {"and": (_lib.weft_logical_and, _lib.weft_bitwise_and), "or": (_lib.weft_logical_or, _lib.weft_bitwise_or),
                        "xor": (_lib.weft_logical_xor, _lib.weft_bitwise_xor)}.items():

@@ -9,8 +9,9 @@ from typing import Any, Optional, Union
 import numpy
 
 from . import _api, functions as _f
-from ._core import (DTYPES, Axes, DType, Mesh, Placements, Tensor, _lib, _scalar, axes, bool_, dtype_of, float32, float64, int64, int64s, ints, made, many,
-                    operands, resolve, same_length)
+from ._core import (DTYPES, WITH_GRAD, Axes, DType, Mesh, Placements, Tensor, _lib, _scalar, axes, bool_, complex64, complex128, dtype_of,
+                    float32,
+                    float64, full_of_number, int64, int64s, ints, made, many, number_of, operands, resolve, same_length)
 from .arrays import asarray, cat, chunk, split
 
 pi, e, inf, nan, newaxis = numpy.pi, numpy.e, numpy.inf, numpy.nan, None
@@ -18,11 +19,11 @@ pi, e, inf, nan, newaxis = numpy.pi, numpy.e, numpy.inf, numpy.nan, None
 
 # ---- element by element ----
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
-    """Values below min become min, values above max become max; None is no limit."""
+    """Values below min become min, values above max become max; None is no limit, and neither is a number beyond x's type."""
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         result = x if min is None else _f.maximum(*operands(x, min))
         return result if max is None else _f.minimum(*operands(result, max))
-    if x.dtype.is_floating_point:
+    if x.dtype.is_floating_point or not any(isinstance(each, (float, numpy.floating)) for each in (min, max)):
         return made(_lib.weft_clamp(x, -numpy.inf if min is None else min, numpy.inf if max is None else max))
     result = x if min is None else _f.maximum(x, _scalar(min, x))
     return result if max is None else _f.minimum(result, _scalar(max, x))
@@ -117,8 +118,9 @@ def flip(x: Tensor, /, axis: Axes = None, *, dims: Axes = None) -> Tensor:
     return _f.flip(x, tuple(range(x.ndim)) if chosen is None else many(chosen)) if x.ndim else x
 
 
-def roll(x: Tensor, /, shift: Any, axis: Axes = None, *, dims: Axes = None) -> Tensor:
+def roll(x: Tensor, /, shift: Any = None, axis: Axes = None, *, dims: Axes = None, shifts: Any = None) -> Tensor:
     """Elements moved cyclically; without an axis, of the flattened tensor."""
+    shift = shift if shifts is None else shifts
     chosen = axis if dims is None else dims
     if chosen is None:
         flat = _f.reshape(x, x.size)
@@ -241,8 +243,10 @@ def _extreme(plain: Any, with_indices: Any) -> Any:
 max, min = _extreme(_f.max, _f.max_with_indices), _extreme(_f.min, _f.min_with_indices)
 
 
-def mean(x: Tensor, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: Optional[bool] = None) -> Tensor:
+def mean(x: Tensor, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: Optional[bool] = None,
+         dtype: Any = None) -> Tensor:
     """The mean; of whole numbers and truth values in float32."""
+    x = x if dtype is None else x.astype(dtype)
     return _f.mean(x if x.dtype.is_floating_point or x.dtype.is_complex else x.astype(float32), axis, keepdims, dim=dim, keepdim=keepdim)
 
 
@@ -259,25 +263,27 @@ def count_nonzero(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) ->
 
 # ---- reductions that the standard names otherwise ----
 def var(x: Tensor, /, axis: Axes = None, correction: float = 0.0, keepdims: bool = False, *, dim: Axes = None,
-        keepdim: Optional[bool] = None) -> Tensor:
-    """The variance. It divides by n - correction: by n, as NumPy and the standard do; PyTorch's default is correction=1."""
+        keepdim: Optional[bool] = None, unbiased: Optional[bool] = None) -> Tensor:
+    """The variance. It divides by n - correction: by n, as NumPy and the standard do; PyTorch's default is correction=1, unbiased=True."""
+    correction = correction if unbiased is None else float(unbiased)
     return _f.var(x, axis, correction, keepdims, dim=dim, keepdim=keepdim)
 
 
 def std(x: Tensor, /, axis: Axes = None, correction: float = 0.0, keepdims: bool = False, *, dim: Axes = None,
-        keepdim: Optional[bool] = None) -> Tensor:
+        keepdim: Optional[bool] = None, unbiased: Optional[bool] = None) -> Tensor:
     """The standard deviation, with the correction of var()."""
+    correction = correction if unbiased is None else float(unbiased)
     return _f.std(x, axis, correction, keepdims, dim=dim, keepdim=keepdim)
 
 
-def cumsum(x: Tensor, /, axis: int = 0, *, dim: Optional[int] = None) -> Tensor:
+def cumsum(x: Tensor, /, axis: int = 0, *, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
     """Sums of the elements so far along a dimension."""
-    return _f.cumsum(x, axis if dim is None else dim)
+    return _f.cumsum(x if dtype is None else x.astype(dtype), axis if dim is None else dim)
 
 
-def cumprod(x: Tensor, /, axis: int = 0, *, dim: Optional[int] = None) -> Tensor:
+def cumprod(x: Tensor, /, axis: int = 0, *, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
     """Products of the elements so far along a dimension."""
-    return _f.cumprod(x, axis if dim is None else dim)
+    return _f.cumprod(x if dtype is None else x.astype(dtype), axis if dim is None else dim)
 
 
 def cumulative_sum(x: Tensor, /, *, axis: Optional[int] = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
@@ -323,8 +329,8 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Union[int, Sequence[Sequence[i
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """Sums of products along a dimension."""
-    return _f.sum(x1 * x2, axis)
+    """Sums of products along a dimension, of complex numbers with the first one's conjugate."""
+    return _f.sum((_f.conj(x1) if x1.dtype.is_complex else x1) * x2, axis)
 
 
 # ---- making ----
@@ -341,9 +347,16 @@ def arange(start: float, /, stop: Optional[float] = None, step: float = 1, *, dt
 
 
 def linspace(start: float, stop: float, /, num: int = 50, *, dtype: Any = None, endpoint: bool = True, mesh: Optional[Mesh] = None,
-             placements: Placements = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """num evenly spaced numbers from start to stop."""
-    kind = dtype_of(dtype) if dtype is not None else float32
+             placements: Placements = None, device: Any = None, requires_grad: bool = False, steps: Optional[int] = None) -> Tensor:
+    """num (PyTorch: steps) evenly spaced numbers from start to stop."""
+    num = num if steps is None else steps
+    kind = dtype_of(dtype) if dtype is not None else complex64 if isinstance(start, complex) or isinstance(stop, complex) else float32
+    if kind.is_complex:
+        part = linspace(0.0, 1.0, num, dtype=float64 if kind is complex128 else float32, endpoint=endpoint, mesh=mesh,
+                        placements=placements)
+        made_of_it = (part * complex(stop - start) + complex(start)).astype(kind)
+        made_of_it.requires_grad = requires_grad
+        return made_of_it
     result = _f.linspace(start, stop, num if endpoint else num + 1, dtype=kind, mesh=mesh, placements=placements, requires_grad=requires_grad)
     return result if endpoint else made(_lib.weft_slice(result, 0, 0, num, 1))
 
@@ -361,20 +374,36 @@ def eye(n_rows: int, n_cols: Optional[int] = None, /, *, k: int = 0, dtype: Any 
     return result
 
 
+def _kind_of(value: Any) -> DType:
+    if isinstance(value, (bool, numpy.bool_)):
+        return bool_
+    if isinstance(value, (int, numpy.integer)):
+        return int64
+    return complex64 if isinstance(value, (complex, numpy.complexfloating)) else float32
+
+
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, mesh: Optional[Mesh] = None, placements: Placements = None, device: Any = None,
          requires_grad: bool = False) -> Tensor:
-    """One value everywhere: float32, int64 or bool by its kind, unless a type is given."""
+    """One value everywhere: float32, int64, bool or complex64 by its kind, unless a type is given."""
     if dtype is None:
-        dtype = bool_ if isinstance(fill_value, (bool, numpy.bool_)) else int64 if isinstance(fill_value, (int, numpy.integer)) else float32
+        dtype = float32 if type(fill_value) is float else _kind_of(fill_value)
+    if type(fill_value) is float or type(fill_value) is int:
+        kind, sizes = dtype_of(dtype), int64s(shape)
+        mesh, array = resolve(mesh, placements)
+        return made(full_of_number(kind | WITH_GRAD if requires_grad else kind, number_of(fill_value), len(sizes), sizes, mesh, array))
     return _f.full(fill_value, (shape,) if isinstance(shape, int) else tuple(shape), dtype=dtype_of(dtype), mesh=mesh, placements=placements,
                    requires_grad=requires_grad)
 
 
 def _factory(function: Any) -> Any:
+    call = getattr(_lib, f"weft_{function.__name__}")
+
     def factory(*shape: Any, dtype: Any = None, mesh: Optional[Mesh] = None, placements: Placements = None, device: Any = None,
                 requires_grad: bool = False, device_mesh: Optional[Mesh] = None) -> Tensor:
-        return function(*shape, dtype=dtype_of(dtype) if dtype is not None else None, mesh=mesh if device_mesh is None else device_mesh,
-                        placements=placements, requires_grad=requires_grad)
+        kind = float32 if dtype is None else dtype_of(dtype)
+        sizes = int64s(shape)
+        mesh, array = resolve(mesh if device_mesh is None else device_mesh, placements)
+        return made(call(kind | WITH_GRAD if requires_grad else kind, len(sizes), sizes, mesh, array))
 
     factory.__name__ = factory.__qualname__ = function.__name__
     factory.__doc__ = function.__doc__
@@ -384,12 +413,18 @@ def _factory(function: Any) -> Any:
 empty, zeros, ones, rand, randn = map(_factory, (_f.empty, _f.zeros, _f.ones, _f.rand, _f.randn))
 
 
-def randint(low: int, high: Optional[int] = None, shape: Any = (), *, dtype: Any = None, mesh: Optional[Mesh] = None,
-            placements: Placements = None) -> Tensor:
-    """Whole numbers from low to high - 1; randint(n, shape=...) begins at 0."""
+def randint(low: Any, high: Any = None, shape: Any = None, *, size: Any = None, dtype: Any = None, mesh: Optional[Mesh] = None,
+            placements: Placements = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Whole numbers from low to high - 1; randint(n, shape) and randint(n, shape=...) begin at 0."""
+    if high is not None and not hasattr(high, "__index__"): # PyTorch's randint(high, size)
+        high, shape = None, high
     low, high = (0, low) if high is None else (low, high)
-    return _f.randint(low, high, (shape,) if isinstance(shape, int) else tuple(shape), dtype=dtype_of(dtype) if dtype is not None else None, mesh=mesh,
-                      placements=placements)
+    shape = () if shape is None and size is None else size if shape is None else shape
+    kind = dtype_of(dtype) if dtype is not None else int64
+    if kind.is_floating_point or kind.is_complex or requires_grad:
+        raise ValueError("whole numbers have no gradients" if requires_grad else
+                         f"dtype: whole numbers or truth values are expected, not {kind.name}")
+    return _f.randint(low, high, (shape,) if isinstance(shape, int) else tuple(shape), dtype=kind, mesh=mesh, placements=placements)
 
 
 def _like(function: Any) -> Any:
@@ -410,8 +445,10 @@ def full_like(x: Tensor, /, fill_value: float, *, dtype: Any = None, device: Any
     return _f.full_like(x if dtype is None else x.astype(dtype), fill_value)
 
 
-def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
-    """x1 where the condition is true, x2 elsewhere."""
+def where(condition: Tensor, x1: Any = None, x2: Any = None, /) -> Any:
+    """x1 where the condition is true, x2 elsewhere. Without both, nonzero()."""
+    if x1 is None and x2 is None:
+        return nonzero(condition)
     if not isinstance(x1, Tensor) and not isinstance(x2, Tensor):
         like = condition.astype(int64 if all(isinstance(each, int) for each in (x1, x2)) else float32)
         x1 = _scalar(x1, like)
@@ -445,6 +482,35 @@ def isdtype(dtype: DType, kind: Any) -> bool:
 def can_cast(from_: Any, to: DType, /) -> bool:
     """Whether promotion may convert one type to another."""
     return result_type(from_, to) is dtype_of(to)
+
+
+class _Info:
+    """What the standard's functions ask a library."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Masks index, shapes may depend on values (which waits), and a tensor has so many dimensions."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": _api.MAX_DIMS}
+
+    def default_device(self) -> str:
+        """Where arrays come in and go out."""
+        return "cpu"
+
+    def devices(self) -> list[str]:
+        """The only one that programs see: weft's scheduler chooses where tasks run."""
+        return ["cpu"]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        """The types of numbers that come without one."""
+        return {"real floating": float32, "complex floating": complex64, "integral": int64, "indexing": int64}
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+        """The element types, or those of a kind."""
+        return {each.name: each for each in DTYPES if kind is None or isdtype(each, kind)}
+
+
+def __array_namespace_info__() -> _Info: # noqa: N807
+    """The standard's inquiries."""
+    return _Info()
 
 
 def finfo(type: Any, /) -> Any:
@@ -526,4 +592,4 @@ def isclose(x1: Tensor, x2: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Tens
     return abs(x1 - x2) <= abs(x2) * rtol + atol
 
 
-del c_int, float64, _api, asarray
+del c_int, asarray

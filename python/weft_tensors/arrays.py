@@ -11,6 +11,7 @@ import numpy
 from . import _api, _library
 from ._core import (WITH_GRAD, DType, Mesh, Placements, Tensor, _lib, _placement_array, bfloat16, bool_, check, choose, dtype_of, failure, float32,
                     int64, int64s, made, operands, resolve)
+from ._core import tensors as handles
 
 # ---- DLPack ----
 _python = ctypes.pythonapi
@@ -218,7 +219,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, mesh: Optional[Mesh] = None, plac
         return tensor.clone() if copy and tensor is obj else tensor
     if dtype is None and not hasattr(obj, "dtype"):
         array = numpy.asarray(obj)
-        array = array.astype(numpy.float32) if array.dtype == numpy.float64 else array
+        narrower = {"float64": numpy.float32, "complex128": numpy.complex64}.get(array.dtype.name)
+        array = array.astype(narrower) if narrower is not None else array
     else:
         array = numpy.asarray(obj)
     wanted = dtype_of(dtype) if dtype is not None else dtype_of(array.dtype)
@@ -293,11 +295,21 @@ def array_equal(a: Tensor, b: Tensor) -> bool:
 def allclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Whether |a - b| <= atol + rtol |b| everywhere: one answer on all processes. Waits; all processes must call it."""
     a, b = operands(a, b)
+    if a.dtype.is_complex or b.dtype.is_complex:
+        return _complex_allclose(a, b, rtol, atol, equal_nan)
     _library.settle_tensor(a)
     _library.settle_tensor(b)
     result = ctypes.c_bool()
     check(_lib.weft_allclose(a, b, rtol, atol, equal_nan, byref(result)))
     return result.value
+
+
+def _complex_allclose(a: Tensor, b: Tensor, rtol: float, atol: float, equal_nan: bool) -> bool:
+    near = abs(a - b) <= abs(b) * rtol + atol
+    near = near | (a == b) # infinities
+    if equal_nan:
+        near = near | (a != a) & (b != b)
+    return bool(near.all().item())
 
 
 # ---- functions with several results, or with arguments that have no counterpart in C ----
@@ -324,11 +336,12 @@ def chunk(a: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
 
 def cat(tensors: Sequence[Tensor], dim: Optional[int] = 0) -> Tensor:
     """The tensors one after another along a dimension; None flattens them first."""
-    from ._core import tensors as handles
-    given = list(tensors)
     if dim is None:
-        given, dim = [made(_lib.weft_flatten(each, 0, -1)) if each.ndim else made(_lib.weft_reshape(each, 1, int64s(1))) for each in given], 0
-    return made(_lib.weft_cat(len(given), handles(given), dim))
+        given = list(tensors)
+        tensors, dim = [made(_lib.weft_flatten(each, 0, -1)) if each.ndim else made(_lib.weft_reshape(each, 1,
+                                                                                                      int64s(1))) for each in given], 0
+    found = handles(tensors)
+    return made(_lib.weft_cat(len(found), found, dim))
 
 
 def from_boxes(boxes: Sequence[tuple[Sequence[int], Any]], shape: Sequence[int], mesh: Optional[Mesh] = None, placements: Placements = None,

@@ -54,6 +54,18 @@ def gradients(outputs: Sequence[Tensor] | Tensor, inputs: Sequence[Tensor] | Ten
     return [made(handle) if handle else None for handle in found[:len(inputs)]]
 
 
+def grad(outputs: Sequence[Tensor] | Tensor, inputs: Sequence[Tensor] | Tensor, grad_outputs: Any = None,
+         retain_graph: Optional[bool] = None,
+         create_graph: bool = False, allow_unused: bool = False) -> tuple[Optional[Tensor], ...]:
+    """torch.autograd.grad(): gradients() as a tuple. An input on which the outputs do not depend is an error, unless allow_unused. What
+    another pass needs is kept with retain_graph or create_graph."""
+    given = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
+    found = gradients(outputs, inputs, given, create_graph=create_graph or bool(retain_graph))
+    if not allow_unused and any(each is None for each in found):
+        raise RuntimeError("the outputs do not depend on one of the inputs; allow_unused=True gives None for it")
+    return tuple(found)
+
+
 def zero_grad(leaves: Sequence[Tensor]) -> None:
     """Drops the gradients of leaves."""
     check(_lib.weft_zero_grad(len(leaves), tensors(leaves)))

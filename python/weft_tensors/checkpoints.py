@@ -5,42 +5,68 @@ import ctypes
 from ctypes import byref, c_char_p
 from typing import Any, Optional
 
+import numpy
+
 from . import _api
-from ._core import Tensor, _lib, check, failure, tensors
+from ._core import Tensor, _lib, bool_, check, failure, float64, int64, tensors
 from ._library import settle_tensor
+from .arrays import asarray
 
 
-def _named(state: Any) -> tuple[list[str], list[Tensor]]:
-    """Names and tensors of a state: tensors by name, objects with state_dict(), and dicts of both, whose names are joined by dots."""
-    names: list[str] = []
-    values: list[Tensor] = []
+class _State:
+    """What a state holds: tensors by name, and what is read into other things than tensors."""
 
-    def add(prefix: str, value: Any) -> None:
+    def __init__(self, state: Any) -> None:
+        self.names: list[str] = []
+        self.values: list[Tensor] = []
+        self.numbers: list[tuple[dict[Any, Any], Any, Any, Tensor]] = []
+        self.objects: list[tuple[Any, dict[Any, Any]]] = []
+        self._add("", {}, None, state)
+
+    def _add(self, name: str, holder: dict[Any, Any], key: Any, value: Any) -> bool:
+        """Adds what is at a name; whether there are numbers, which the holder gets again when they are read."""
         if isinstance(value, Tensor):
-            names.append(prefix)
-            values.append(value)
-            return
+            self._tensor(name, value)
+            return False
+        if isinstance(value, str) or value is None: # settings of the program
+            return False
+        if _is_number(value) or isinstance(value, (list, tuple)) and value and all(map(_is_number, value)):
+            given = asarray(value, dtype=_kind_of(value))
+            self._tensor(name, given)
+            self.numbers.append((holder, key, value, given))
+            return True
         inside = value.state_dict() if hasattr(value, "state_dict") else value
         if not isinstance(inside, dict):
-            raise TypeError(f"state: {prefix or 'it'} is a {type(value).__name__}; a tensor, a dict or an object with state_dict() is expected")
-        for name, each in inside.items():
-            add(f"{prefix}.{name}" if prefix else str(name), each)
+            raise TypeError(f"state: {name or 'it'} is a {type(value).__name__}; a tensor, a number, numbers, a dict, or an object "
+                            "with state_dict() is expected")
+        found = [self._add(f"{name}.{each}" if name else str(each), inside, each, what) for each, what in list(inside.items())]
+        if inside is not value and hasattr(value, "load_state_dict") and (any(found) or hasattr(value, "steps")):
+            self.objects.append((value, inside))
+        return any(found)
 
-    add("", state)
-    return names, values
+    def _tensor(self, name: str, value: Tensor) -> None:
+        self.names.append(name)
+        self.values.append(value)
+
+    def loaded(self) -> None:
+        """Hands on what was read: numbers to the dicts that have them, and to objects that are more than their tensors."""
+        for holder, key, value, tensor in self.numbers:
+            read = tensor.tolist() if tensor.ndim else tensor.item()
+            holder[key] = tuple(read) if isinstance(value, tuple) else read
+        for value, inside in self.objects:
+            value.load_state_dict(inside)
 
 
-def _loaded(prefix: str, state: Any, found: dict[str, Tensor]) -> None:
-    """Tells objects that are more than their tensors (optimisers count steps) what was read."""
-    if isinstance(state, Tensor):
-        return
-    if hasattr(state, "state_dict"):
-        if hasattr(state, "steps") and hasattr(state, "load_state_dict"):
-            start = f"{prefix}." if prefix else ""
-            state.load_state_dict({name[len(start):]: tensor for name, tensor in found.items() if name.startswith(start)})
-    else:
-        for name, each in state.items():
-            _loaded(f"{prefix}.{name}" if prefix else str(name), each, found)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, numpy.integer, numpy.floating, numpy.bool_))
+
+
+def _kind_of(value: Any) -> Any:
+    """int64, unless there is a fraction."""
+    values = value if isinstance(value, (list, tuple)) else [value]
+    if all(isinstance(each, (bool, numpy.bool_)) for each in values):
+        return bool_
+    return float64 if any(isinstance(each, (float, numpy.floating)) for each in values) else int64
 
 
 def _settle(values: list[Tensor]) -> None:
@@ -63,9 +89,10 @@ def _options(metadata: Optional[dict[str, str]], random_states: bool) -> tuple[A
 
 
 def save_checkpoint(path: Any, state: Any, *, metadata: Optional[dict[str, str]] = None, random_states: bool = False) -> None:
-    """Saves tensors by name in one file of safetensors: of a dict, an object with state_dict() (modules, optimisers), or a dict of such
-    objects. Waits; all processes call it."""
-    names, values = _named(state)
+    """Saves tensors by name in one file of safetensors: of a dict, an object with state_dict() (modules, optimisers, schedulers), or a dict
+    of such objects. Numbers and lists of numbers become tensors; texts are not saved. Waits; all processes call it."""
+    given = _State(state)
+    names, values = given.names, given.values
     options, _keep = _options(metadata, random_states)
     _settle(values)
     check(_lib.weft_checkpoint_save(str(path).encode(), len(names), _names(names), tensors(values), byref(options)))
@@ -95,7 +122,8 @@ class Saving:
 
 def save_checkpoint_async(path: Any, state: Any, *, metadata: Optional[dict[str, str]] = None, random_states: bool = False) -> Saving:
     """save_checkpoint() in the background, with the values of now."""
-    names, values = _named(state)
+    given = _State(state)
+    names, values = given.names, given.values
     options, _keep = _options(metadata, random_states)
     handle = _lib.weft_checkpoint_save_async(str(path).encode(), len(names), _names(names), tensors(values), byref(options))
     if not handle:
@@ -103,27 +131,32 @@ def save_checkpoint_async(path: Any, state: Any, *, metadata: Optional[dict[str,
     return Saving(handle)
 
 
-def load_checkpoint(path: Any, state: Any) -> None:
-    """Reads tensors by name into those of `state`, in their layouts: {"model": model, "optimizer": optimizer}. Tensors of the file that
-    `state` lacks are ignored. Waits; all processes call it."""
-    names, values = _named(state)
+def load_checkpoint(path: Any, state: Any) -> Any:
+    """Reads tensors by name into those of `state`, in their layouts: {"model": model, "optimizer": optimizer, "epoch": 0}. Numbers replace
+    those of the dict. Returns the state. Tensors of the file that `state` lacks are ignored. Waits; all processes call it."""
+    given = _State(state)
+    names, values = given.names, given.values
     _settle(values)
     check(_lib.weft_checkpoint_load(str(path).encode(), len(names), _names(names), tensors(values)))
-    _loaded("", state, dict(zip(names, values)))
+    given.loaded()
+    return state
 
 
 def save_hdf5(path: Any, state: Any) -> None:
     """save_checkpoint() as datasets of an HDF5 file."""
-    names, values = _named(state)
+    given = _State(state)
+    names, values = given.names, given.values
     _settle(values)
     check(_lib.weft_hdf5_save(str(path).encode(), len(names), _names(names), tensors(values)))
 
 
 def load_hdf5(path: Any, state: Any) -> None:
     """load_checkpoint() from datasets of an HDF5 file."""
-    names, values = _named(state)
+    given = _State(state)
+    names, values = given.names, given.values
     _settle(values)
     check(_lib.weft_hdf5_load(str(path).encode(), len(names), _names(names), tensors(values)))
+    given.loaded()
 
 
 def checkpoint_contents(path: Any) -> dict[str, tuple[str, tuple[int, ...]]]:

@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 from . import _library, array_api
 from ._core import Mesh, Partial, Placement, Placements, Replicate, Shard, Tensor, current_mesh
+from ._library import WeftError
 from .arrays import asarray, from_local
 from .nn import Module
 
@@ -63,7 +64,11 @@ class DTensor(metaclass=_OfAllTensors):
     @staticmethod
     def from_local(local_tensor: Any, device_mesh: Optional[Mesh] = None, placements: Placements = None, *, run_check: bool = False,
                    shape: Optional[Sequence[int]] = None, stride: Any = None) -> Tensor:
-        """A tensor of this process's shard, or of a list of its ranks' shards: arrays, as NumPy's or PyTorch's."""
+        """A tensor of this process's shard, or of a list of its ranks' shards: arrays, as NumPy's or PyTorch's. Of a Tensor each rank takes
+        the values of the whole one."""
+        if isinstance(local_tensor, Tensor):
+            whole = local_tensor.full_tensor()
+            return from_local([whole] * _library.local_ranks(), device_mesh, placements, shape=shape, check_ranks=run_check, copy=True)
         return from_local(local_tensor, device_mesh, placements, shape=shape, check_ranks=run_check)
 
 
@@ -149,7 +154,20 @@ def fully_shard(module: Module, *, mesh: Optional[Mesh] = None) -> Module:
     """Shards each parameter over a mesh of one dimension, and gathers it where a forward function uses it."""
     chosen = mesh if mesh is not None else current_mesh()
     assert chosen is not None
-    return module.parallelize(chosen, {"**": "fully_sharded"})
+    return _parallelized(module, chosen, {"**": "fully_sharded"})
+
+
+def _parallelized(module: Module, mesh: Mesh, plan: Any) -> Module:
+    """PyTorch's programs call parallelize_module() and then fully_shard(): the error of the second call says what to write instead."""
+    try:
+        return module.parallelize(mesh, plan)
+    except WeftError as error:
+        if "distributed already" not in str(error):
+            raise
+        again = type(error)(f"{error}; tensor parallelism and fully_shard() of one model are one plan: model.parallelize(mesh, "
+                            '[("*.up", "columns", "tp"), ..., ("**", "fully_sharded", "dp")])')
+        again.status = error.status
+        raise again from None
 
 
 def parallelize_module(module: Module, device_mesh: Mesh, parallelize_plan: Any, *, src_data_rank: Optional[int] = 0) -> Module:
@@ -157,7 +175,7 @@ def parallelize_module(module: Module, device_mesh: Mesh, parallelize_plan: Any,
     if device_mesh.ndim != 1:
         raise ValueError(f"parallelize_module: a mesh of one dimension is expected, as mesh[\"tp\"], not {device_mesh!r}")
     plan = parallelize_plan if isinstance(parallelize_plan, dict) else {"": parallelize_plan}
-    return module.parallelize(device_mesh, [(path, style.style, None, style.inputs, style.outputs) for path, style in plan.items()])
+    return _parallelized(module, device_mesh, [(path, style.style, None, style.inputs, style.outputs) for path, style in plan.items()])
 
 
 __all__ = ["ColwiseParallel", "DTensor", "DeviceMesh", "Partial", "Placement", "PrepareModuleInput", "PrepareModuleOutput", "Replicate",

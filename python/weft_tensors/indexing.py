@@ -9,10 +9,23 @@ import numpy
 from ._core import Tensor, _lib, _scalar, bool_, done, made, operands
 
 
+_select, _size = _lib.weft_select, _lib.weft_tensor_size
+
+
 def get(a: Tensor, index: Any) -> Tensor:
     """A new value: basic indices are views where memory allows, and gradients pass through them."""
-    if isinstance(index, int) and not isinstance(index, bool):
-        return made(_lib.weft_select(a, 0, _position(index, a.shape, 0)))
+    kind = type(index)
+    if kind is int and -2**63 <= index < 2**63:
+        handle = _select(a._as_parameter_, 0, index)
+        if handle is not None:
+            return made(handle)
+        _lib.weft_clear_error() # an IndexError follows
+    elif kind is slice:
+        size = _size(a._as_parameter_, 0)
+        start, stop, step = index.indices(size)
+        if step > 0 and stop - start not in (0, size):
+            return made(_lib.weft_slice(a._as_parameter_, 0, start, max(start, stop), step))
+        _lib.weft_clear_error() # without dimensions there is no size
     if isinstance(index, Tensor):
         return _by_tensor(a, 0, index)
     entries = _expand(a, index if isinstance(index, tuple) else (index,))

@@ -317,7 +317,7 @@ def test_optimizers_beside_formulas():
             if isinstance(optimizer, optim.Adam):
                 m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
                 expected -= 0.1 * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
-            elif optimizer.momentum:
+            elif optimizer.defaults["momentum"]:
                 momentum = g if step == 1 else 0.9 * momentum + g
                 expected -= 0.1 * momentum
             else:

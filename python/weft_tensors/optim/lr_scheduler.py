@@ -1,6 +1,7 @@
 """Learning rates that change with the steps of an optimiser, with PyTorch's names, arguments and values: numbers of this process alone.
 
-A scheduler sets ``optimizer.lr`` when it is made and with each ``step()``, which follows ``optimizer.step()``. Its learning rate is a
+A scheduler sets the learning rate of each group when it is made and with each ``step()``, which follows ``optimizer.step()``. Its learning
+rate is a
 function of the number of steps, so that a schedule goes on after ``load_state_dict()``.
 """
 from __future__ import annotations
@@ -10,41 +11,46 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .optim import Optimizer
+from . import Optimizer
 
 
 class LRScheduler:
     """What all have in common. `last_epoch`: how many steps have been made; -1 begins."""
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        # All schedulers of an optimiser begin with the rate that the first one found.
-        self.base_lr = float(vars(optimizer).setdefault("initial_lr", optimizer.lr))
+        # All schedulers of an optimiser begin with the rates that the first one found.
+        self.base_lrs = [float(group.setdefault("initial_lr", group["lr"])) for group in optimizer.param_groups]
         self.optimizer, self.last_epoch = optimizer, last_epoch
         self.step()
 
-    def _lr(self, step: int) -> float:
+    def _lr(self, step: int, base: float) -> float:
+        """The learning rate of a group that began with `base`."""
         raise NotImplementedError
 
     def step(self) -> None:
         """One step more."""
         self.last_epoch += 1
-        self.optimizer.lr = self._lr(self.last_epoch)
+        self._set()
+
+    def _set(self) -> None:
+        for group, base in zip(self.optimizer.param_groups, self.base_lrs):
+            group["lr"] = self._lr(self.last_epoch, base)
 
     def get_last_lr(self) -> list[float]:
-        """The learning rate, in a list, as PyTorch has one for each group of parameters."""
-        return [self.optimizer.lr]
+        """The learning rate of each group of parameters."""
+        return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
         """Numbers alone; a function that was given is not among them."""
         return {name: value for name, value in vars(self).items() if name != "optimizer" and not callable(value)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a state, and sets the learning rate."""
+        """Goes on from a state, and sets the learning rates."""
         own = self.state_dict()
         if set(own) != set(state):
             raise KeyError(f"load_state_dict: missing {sorted(set(own) - set(state))}, unexpected {sorted(set(state) - set(own))}")
         vars(self).update(state)
-        self.optimizer.lr = self._lr(self.last_epoch)
+        self._set()
 
 
 class LambdaLR(LRScheduler):
@@ -54,8 +60,8 @@ class LambdaLR(LRScheduler):
         self.lr_lambda = lr_lambda
         super().__init__(optimizer, last_epoch)
 
-    def _lr(self, step: int) -> float:
-        return self.base_lr * self.lr_lambda(step)
+    def _lr(self, step: int, base: float) -> float:
+        return base * self.lr_lambda(step)
 
 
 class StepLR(LRScheduler):
@@ -65,8 +71,8 @@ class StepLR(LRScheduler):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def _lr(self, step: int) -> float:
-        return self.base_lr * self.gamma ** (step // self.step_size)
+    def _lr(self, step: int, base: float) -> float:
+        return base * self.gamma ** (step // self.step_size)
 
 
 class MultiStepLR(LRScheduler):
@@ -76,8 +82,8 @@ class MultiStepLR(LRScheduler):
         self.milestones, self.gamma = sorted(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def _lr(self, step: int) -> float:
-        return self.base_lr * self.gamma ** bisect_right(self.milestones, step)
+    def _lr(self, step: int, base: float) -> float:
+        return base * self.gamma ** bisect_right(self.milestones, step)
 
 
 class ExponentialLR(LRScheduler):
@@ -87,8 +93,8 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def _lr(self, step: int) -> float:
-        return self.base_lr * self.gamma**step
+    def _lr(self, step: int, base: float) -> float:
+        return base * self.gamma**step
 
 
 class ConstantLR(LRScheduler):
@@ -98,8 +104,8 @@ class ConstantLR(LRScheduler):
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def _lr(self, step: int) -> float:
-        return self.base_lr * (self.factor if step < self.total_iters else 1)
+    def _lr(self, step: int, base: float) -> float:
+        return base * (self.factor if step < self.total_iters else 1)
 
 
 class LinearLR(LRScheduler):
@@ -109,9 +115,9 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def _lr(self, step: int) -> float:
+    def _lr(self, step: int, base: float) -> float:
         part = min(step, self.total_iters) / self.total_iters
-        return self.base_lr * (self.start_factor + (self.end_factor - self.start_factor) * part)
+        return base * (self.start_factor + (self.end_factor - self.start_factor) * part)
 
 
 class PolynomialLR(LRScheduler):
@@ -121,8 +127,8 @@ class PolynomialLR(LRScheduler):
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def _lr(self, step: int) -> float:
-        return self.base_lr * (1 - min(step, self.total_iters) / self.total_iters) ** self.power
+    def _lr(self, step: int, base: float) -> float:
+        return base * (1 - min(step, self.total_iters) / self.total_iters) ** self.power
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -132,8 +138,8 @@ class CosineAnnealingLR(LRScheduler):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def _lr(self, step: int) -> float:
-        return self.eta_min + (self.base_lr - self.eta_min) * (1 + math.cos(math.pi * step / self.T_max)) / 2
+    def _lr(self, step: int, base: float) -> float:
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * step / self.T_max)) / 2
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -143,12 +149,12 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def _lr(self, step: int) -> float:
+    def _lr(self, step: int, base: float) -> float:
         length = self.T_0
         while step >= length:
             step -= length
             length *= self.T_mult
-        return self.eta_min + (self.base_lr - self.eta_min) * (1 + math.cos(math.pi * step / length)) / 2
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * step / length)) / 2
 
 
 class OneCycleLR(LRScheduler):
@@ -163,7 +169,7 @@ class OneCycleLR(LRScheduler):
         self.min_lr = self.initial_lr / final_div_factor
         super().__init__(optimizer, last_epoch)
 
-    def _lr(self, step: int) -> float:
+    def _lr(self, step: int, base: float) -> float:
         if step > self.total_steps:
             raise ValueError(f"OneCycleLR: step {step} of {self.total_steps}")
         top, end = self.pct_start * self.total_steps - 1, self.total_steps - 1
@@ -189,15 +195,15 @@ class SequentialLR:
         scheduler.step()
 
     def get_last_lr(self) -> list[float]:
-        """The learning rate, in a list."""
-        return [self.optimizer.lr]
+        """The learning rate of each group of parameters."""
+        return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
         """Numbers alone."""
         return {"last_epoch": self.last_epoch, "schedulers": [each.state_dict() for each in self.schedulers]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a state, and sets the learning rate."""
+        """Goes on from a state, and sets the learning rates."""
         for each, own in zip(self.schedulers, state["schedulers"]):
             each.load_state_dict(own)
         self.last_epoch = state["last_epoch"] - 1
@@ -238,23 +244,25 @@ class ReduceLROnPlateau:
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            lower = max(self.optimizer.lr * self.factor, self.min_lr)
-            if self.optimizer.lr - lower > self.eps:
-                self.optimizer.lr = lower
+            for group in self.optimizer.param_groups:
+                lower = max(group["lr"] * self.factor, self.min_lr)
+                if group["lr"] - lower > self.eps:
+                    group["lr"] = lower
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
 
     def get_last_lr(self) -> list[float]:
-        """The learning rate, in a list."""
-        return [self.optimizer.lr]
+        """The learning rate of each group of parameters."""
+        return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Numbers, and the learning rate."""
-        return {**{name: value for name, value in vars(self).items() if name != "optimizer"}, "lr": self.optimizer.lr}
+        """Numbers, and the learning rates."""
+        return {**{name: value for name, value in vars(self).items() if name != "optimizer"}, "lrs": self.get_last_lr()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a state, and sets the learning rate."""
+        """Goes on from a state, and sets the learning rates."""
         own = dict(state)
-        self.optimizer.lr = own.pop("lr")
+        for group, lr in zip(self.optimizer.param_groups, own.pop("lrs")):
+            group["lr"] = lr
         vars(self).update(own)
 
 

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_char_p, c_void_p
 from typing import Any, Optional, Union
 
-from . import _api, _library, functional
-from ._callbacks import ForwardFunction, ModuleFunction, PartitionFunction, Registry, guarded, hand_over, scope
-from ._core import Mesh, Placements, Tensor, _handle, _lib, _placement_array, borrowed, check, check_call, choose, failure, made, resolve, tensors
-from .array_api import ones, randn, zeros
-from .functions import uniform_
+from .. import _api, _library, functions as _f
+from .._callbacks import ForwardFunction, ModuleFunction, PartitionFunction, Registry, guarded, hand_over, scope
+from .._core import (Mesh, Placements, Tensor, _handle, _lib, _placement_array, bfloat16, borrowed, check, check_call, choose, dtype_of,
+                     failure, float16, float32, float64, made, resolve, tensors)
 
 _modules = Registry()
 
@@ -25,7 +24,7 @@ class Parameter(Tensor):
         leaf = data if not data.requires_grad or data.is_leaf else data.detach()
         parameter = object.__new__(cls)
         check(_lib.weft_tensor_retain(leaf))
-        parameter._as_parameter_, parameter._epoch = _handle(leaf), _library.world.epoch
+        parameter._as_parameter_, parameter._epoch, parameter._kind = _handle(leaf), _library.world.epoch, None
         check(_lib.weft_set_requires_grad(parameter, requires_grad))
         return parameter
 
@@ -56,6 +55,45 @@ _forward = ForwardFunction(_run_forward)
 _TENSOR = object()
 
 
+class RemovableHandle:
+    """What registers a hook returns: remove(), or the end of a `with` block, removes the hook."""
+
+    _last = 0
+
+    def __init__(self, hooks: dict[int, Any], entry: Any, first: bool = False) -> None:
+        RemovableHandle._last += 1
+        self._hooks, self.id = hooks, RemovableHandle._last
+        others = dict(hooks) if first else {}
+        if first:
+            hooks.clear()
+        hooks[self.id] = entry
+        hooks.update(others)
+
+    def remove(self) -> None:
+        """Removes the hook; a second time changes nothing."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+def _before(hook: Any, with_keywords: bool, module: Module, arguments: tuple[Any, ...],
+            keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The arguments after a hook before forward."""
+    if not with_keywords:
+        changed = hook(module, arguments)
+        return arguments if changed is None else changed if isinstance(changed, tuple) else (changed,), keywords
+    changed = hook(module, arguments, keywords)
+    if changed is None:
+        return arguments, keywords
+    if not (isinstance(changed, tuple) and len(changed) == 2 and isinstance(changed[0], tuple) and isinstance(changed[1], dict)):
+        raise TypeError(f"a hook with keywords returns None or (arguments, keywords), not {type(changed).__name__}")
+    return changed
+
+
 class Module:
     """A module: parameters are assigned as Parameter(tensor), children as modules, and `forward` computes.
 
@@ -70,6 +108,7 @@ class Module:
         _library.start()
         own = self.__dict__
         own["_slots"], own["_children"], own["_parent"], own["_inside"], own["_calls"] = {}, {}, None, 0, []
+        own["_hooks_before"], own["_hooks_after"] = {}, {}
         own["_epoch"], own["_handle"] = _library.world.epoch, _lib.weft_module_create(type(self).__name__.encode())
         if not own["_handle"]:
             raise failure()
@@ -201,13 +240,25 @@ class Module:
             module = module._children[name]
         return module
 
+    def get_parameter(self, path: str) -> Tensor:
+        """The parameter at a path."""
+        module, _, name = path.rpartition(".")
+        return getattr(self.get_submodule(module), name)
+
+    def apply(self, function: Callable[[Module], Any]) -> Module:
+        """Calls function(module) for each module of the tree, children first; returns the module."""
+        for child in self.children():
+            child.apply(function)
+        function(self)
+        return self
+
     def state_dict(self) -> dict[str, Tensor]:
         """Parameters and buffers by path: save_checkpoint() saves them."""
         return {**dict(self.named_parameters()), **dict(self.named_buffers())}
 
     def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> None:
         """Copies values into parameters and buffers: tensors in any layout, or arrays that every process has."""
-        from .arrays import asarray
+        from ..arrays import asarray
         own = self.state_dict()
         missing, further = sorted(set(own) - set(state)), sorted(set(state) - set(own))
         if strict and (missing or further):
@@ -220,7 +271,7 @@ class Module:
             for name, tensor in own.items():
                 if name in state:
                     value = state[name]
-                    functional.copy_(tensor, value if isinstance(value, Tensor) else asarray(value, mesh=tensor.mesh))
+                    _f.copy_(tensor, value if isinstance(value, Tensor) else asarray(value, mesh=tensor.mesh))
         finally:
             _lib.weft_no_grad_end()
 
@@ -240,13 +291,54 @@ class Module:
             parameter.requires_grad = on
         return self
 
-    def to(self, device: str) -> Module:
-        """The module itself: weft's scheduler chooses the device of each task. autocast() computes in other types."""
-        if not isinstance(device, str):
-            raise TypeError(f"to: a device is expected, not {device!r}; types are chosen where parameters are made, or by autocast()")
+    def to(self, *arguments: Any, dtype: Any = None, device: Any = None) -> Module:
+        """The module itself. A device changes nothing: weft's scheduler chooses that of each task. With a type, floating parameters and
+        buffers are replaced by ones of it, in their layouts: before an optimiser is made."""
+        for each in arguments:
+            if not (isinstance(each, str) and each.partition(":")[0] in ("cpu", "cuda")):
+                dtype = each
+        if dtype is not None:
+            self._convert(dtype_of(dtype))
         return self
 
-    def zero_grad(self) -> None:
+    def _convert(self, dtype: Any) -> None:
+        if not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(f"to: parameters are floating numbers, not {dtype.name}")
+        new: dict[int, Tensor] = {} # tied ones stay tied
+        for module in self.modules():
+            for name, kind in module._slots.items():
+                old = module._tensor(name, False)
+                if old is None or not (old.dtype.is_floating_point or old.dtype.is_complex):
+                    continue
+                key = _handle(old)
+                if key not in new:
+                    converted = old.detach().astype(dtype)
+                    new[key] = Parameter(converted, old.requires_grad) if kind == "parameter" else converted
+                check(_lib.weft_module_set_tensor(module._handle, name.encode(), new[key]))
+
+    def double(self) -> Module:
+        """to(float64)."""
+        return self.to(float64)
+
+    def float(self) -> Module:
+        """to(float32)."""
+        return self.to(float32)
+
+    def half(self) -> Module:
+        """to(float16)."""
+        return self.to(float16)
+
+    def bfloat16(self) -> Module:
+        """to(bfloat16)."""
+        return self.to(bfloat16)
+
+    def cuda(self, device: Any = None) -> Module:
+        """The module itself: weft's scheduler chooses devices."""
+        return self
+
+    cpu = cuda
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients of the tree's parameters."""
         leaves = [parameter for parameter in self.parameters() if parameter.requires_grad]
         check(_lib.weft_zero_grad(len(leaves), tensors(leaves)))
@@ -256,15 +348,35 @@ class Module:
 
     # ---- forward ----
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        for hook, with_keywords in list(self._hooks_before.values()):
+            arguments, keywords = _before(hook, with_keywords, self, arguments, keywords)
+        results = self._computed(arguments, keywords)
+        for hook, with_keywords in list(self._hooks_after.values()):
+            changed = hook(self, arguments, keywords, results) if with_keywords else hook(self, arguments, results)
+            results = results if changed is None else changed
+        return results
+
+    def _computed(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         inputs = [each for each in arguments if isinstance(each, Tensor)]
-        outputs = (c_void_p * self.num_outputs)()
+        count = self.num_outputs
+        outputs = (c_void_p * count)()
         self._calls.append(([_TENSOR if isinstance(each, Tensor) else each for each in arguments], keywords))
         try:
-            check_call(_lib.weft_module_forward(self._handle, len(inputs), tensors(inputs), self.num_outputs, outputs))
+            check_call(_lib.weft_module_forward(self._handle, len(inputs), tensors(inputs), count, outputs))
         finally:
             self._calls.pop()
         results = tuple(made(handle) for handle in outputs)
-        return results if self.num_outputs > 1 else results[0]
+        return results if count > 1 else results[0]
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+        """Calls hook(module, arguments) before each forward; it may return other arguments. With `with_kwargs` it gets the keywords, too,
+        and returns (arguments, keywords). Like all hooks it runs around what a parallel style does to inputs and outputs."""
+        return RemovableHandle(self._hooks_before, (hook, with_kwargs), prepend)
+
+    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+        """Calls hook(module, arguments, output) after each forward; it may return another output. With `with_kwargs` the keywords are
+        between arguments and output."""
+        return RemovableHandle(self._hooks_after, (hook, with_kwargs), prepend)
 
     # ---- distribution ----
     def distribute(self, mesh: Optional[Mesh] = None, partition: Optional[Callable[[str, Module, Mesh], Any]] = None,
@@ -355,204 +467,3 @@ def _hook(which: str) -> Any:
 
 
 _partition, _input, _output = PartitionFunction(_run_partition), ModuleFunction(_hook("input")), ModuleFunction(_hook("output"))
-
-
-# ---- layers ----
-class Linear(Module):
-    """x W + b, with W [in_features, out_features] and b [out_features]: the transpose of PyTorch's weight."""
-
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: Any = None) -> None:
-        super().__init__()
-        bound = in_features ** -0.5 if in_features else 0.0
-        self.in_features, self.out_features = in_features, out_features
-        self.weight = Parameter(uniform_(zeros(in_features, out_features, dtype=dtype), -bound, bound))
-        if bias:
-            self.bias = Parameter(uniform_(zeros(out_features, dtype=dtype), -bound, bound))
-        else:
-            self.register_parameter("bias", None)
-
-    def forward(self, x: Tensor) -> Tensor:
-        product, bias = x @ self.weight, self.bias
-        return product if bias is None else product + bias
-
-
-class Embedding(Module):
-    """Rows of a table [num_embeddings, embedding_dim], chosen by whole numbers."""
-
-    def __init__(self, num_embeddings: int, embedding_dim: int, *, dtype: Any = None) -> None:
-        super().__init__()
-        self.weight = Parameter(randn(num_embeddings, embedding_dim, dtype=dtype))
-
-    def forward(self, indices: Tensor) -> Tensor:
-        return functional.embedding(indices, self.weight)
-
-
-class LayerNorm(Module):
-    """Rows of mean 0 and variance 1, times a gain, plus a bias."""
-
-    def __init__(self, width: int, eps: float = 1e-5, bias: bool = True, *, dtype: Any = None) -> None:
-        super().__init__()
-        self.eps = eps
-        self.weight = Parameter(ones(width, dtype=dtype))
-        if bias:
-            self.bias = Parameter(zeros(width, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.layer_norm(x, None, self.weight, self.bias, self.eps)
-
-
-class RMSNorm(Module):
-    """Rows of mean square 1, times a gain."""
-
-    def __init__(self, width: int, eps: float = 1e-6, *, dtype: Any = None) -> None:
-        super().__init__()
-        self.eps = eps
-        self.weight = Parameter(ones(width, dtype=dtype))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.rms_norm(x, None, self.weight, self.eps)
-
-
-class Dropout(Module):
-    """Zeros with probability p while training."""
-
-    def __init__(self, p: float = 0.5) -> None:
-        super().__init__()
-        self.p = p
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.dropout(x, self.p, self.training)
-
-
-class Conv2d(Module):
-    """Convolution of [n, c, h, w] with a weight [out_channels, in_channels / groups, i, j]."""
-
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-                 groups: int = 1, bias: bool = True, *, dtype: Any = None) -> None:
-        super().__init__()
-        size = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
-        self.options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        bound = (in_channels // groups * size[0] * size[1]) ** -0.5
-        self.weight = Parameter(uniform_(zeros(out_channels, in_channels // groups, *size, dtype=dtype), -bound, bound))
-        if bias:
-            self.bias = Parameter(uniform_(zeros(out_channels, dtype=dtype), -bound, bound))
-        else:
-            self.register_parameter("bias", None)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.conv2d(x, self.weight, self.bias, **self.options)
-
-
-def _activation(name: str, function: Any) -> Any:
-    def forward(self: Module, x: Tensor) -> Tensor:
-        return function(x)
-
-    return type(name, (Module,), {"forward": forward, "__doc__": f"functional.{function.__name__}() as a module.", "__module__": __name__})
-
-
-ReLU, GELU, SiLU = _activation("ReLU", functional.relu), _activation("GELU", functional.gelu), _activation("SiLU", functional.silu)
-Tanh, Sigmoid = _activation("Tanh", functional.tanh), _activation("Sigmoid", functional.sigmoid)
-
-
-class Identity(Module):
-    """Its input."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
-class Flatten(Module):
-    """Dimensions joined into one."""
-
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim, self.end_dim = start_dim, end_dim
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.flatten(self.start_dim, self.end_dim)
-
-
-class Softmax(Module):
-    """functional.softmax() as a module."""
-
-    def __init__(self, dim: int = -1) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.softmax(x, self.dim)
-
-
-class Sequential(Module):
-    """Modules one after another, named "0", "1", ..."""
-
-    def __init__(self, *modules: Module) -> None:
-        super().__init__()
-        for module in modules:
-            self.append(module)
-
-    def append(self, module: Module) -> Any:
-        """Adds a module at the end."""
-        if not isinstance(module, Module):
-            raise TypeError(f"a Module is expected, not {type(module).__name__}")
-        self.add_module(str(len(self._children)), module)
-        return self
-
-    def forward(self, x: Tensor) -> Tensor:
-        for module in self._children.values():
-            x = module(x)
-        return x
-
-    def __getitem__(self, number: int) -> Module:
-        return list(self._children.values())[number]
-
-    def __len__(self) -> int:
-        return len(self._children)
-
-
-class ModuleList(Sequential):
-    """A list of modules, which computes nothing by itself."""
-
-    def __init__(self, modules: Sequence[Module] = ()) -> None:
-        super().__init__(*modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return self.children()
-
-    def forward(self, x: Tensor) -> Tensor:
-        raise NotImplementedError("a ModuleList computes nothing by itself: call its modules")
-
-
-class MSELoss(Module):
-    """The mean square of the difference."""
-
-    def __init__(self, reduction: str = "mean") -> None:
-        super().__init__()
-        self.reduction = reduction
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.mse_loss(input, target, reduction=self.reduction)
-
-
-class CrossEntropyLoss(Module):
-    """Cross entropy of logits [n, c] with classes [n]."""
-
-    def __init__(self, reduction: str = "mean", ignore_index: int = -100, label_smoothing: float = 0.0) -> None:
-        super().__init__()
-        self.options: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index, "label_smoothing": label_smoothing}
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.cross_entropy(input, target, **self.options)
-
-
-def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) -> Tensor:
-    """Scales the gradients of parameters so that their joint norm is at most max_norm; returns the norm before, without waiting."""
-    gradients = [parameter.grad for parameter in ([parameters] if isinstance(parameters, Tensor) else parameters)]
-    given = [gradient for gradient in gradients if gradient is not None]
-    if not given:
-        return zeros(())
-    total = c_void_p()
-    check(_lib.weft_clip_grad_norm(len(given), tensors(given), max_norm, norm_type, ctypes.byref(total)))
-    return made(total.value)

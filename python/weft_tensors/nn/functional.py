@@ -1,0 +1,3 @@
+"""weft_tensors.functional under the name that torch.nn has for it."""
+from ..functional import * # noqa: F403
+from ..functional import __all__ as __all__
