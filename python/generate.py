@@ -115,8 +115,8 @@ SCALAR = '''
             return cls(_F64, number, 0.0, 0)
         if isinstance(number, cls):
             return number
-        if isinstance(number, complex):
-            return cls(_C128, number.real, number.imag, 0)
+        if isinstance(number, numbers.Complex) and not isinstance(number, numbers.Real): # NumPy's, too
+            return cls(_C128, float(number.real), float(number.imag), 0)
         try:
             whole = operator.index(number) # type: ignore[arg-type]
         except TypeError:
@@ -129,7 +129,7 @@ _F64, _C128, _I64 = int(weft_dtype.F64), int(weft_dtype.C128), int(weft_dtype.I6
 
 def api_module(api):
     out = ['"""Made from api.json: values, structs and functions of weft\'s C library."""', "from __future__ import annotations", "",
-           "import ctypes", "import enum", "import operator", "from ctypes import (Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint,",
+           "import ctypes", "import enum", "import numbers", "import operator", "from ctypes import (Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint,",
            "                    c_uint64, c_void_p)", "", f"VERSION = {api['version']!r}"]
     for name, value in api["constants"].items():
         if isinstance(value, int):

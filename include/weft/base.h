@@ -30,6 +30,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#ifdef __cplusplus
+#include <type_traits>
+#endif
 
 #ifdef __cplusplus
 #define WEFT_BEGIN_DECLS extern "C" {
@@ -153,7 +156,9 @@ typedef enum weft_dtype
         whole = (int64_t)x;                                                                                  \
     }                                                                                                        \
     weft_scalar(unsigned long x) : weft_scalar((unsigned long long)x) {}                                     \
-    weft_scalar(bool x) : weft_scalar((long long)x) {}                                                       \
+    /* Not of what becomes true or false, such as a pointer. */                                              \
+    template <typename B, typename std::enable_if<std::is_same<B, bool>::value, int>::type = 0>              \
+    weft_scalar(B x) : weft_scalar((long long)x) {}                                                          \
     template <typename C, typename = decltype(C().real() + C().imag())>                                      \
     weft_scalar(const C &x) : weft_scalar(double(x.real()), double(x.imag()))                                \
     {                                                                                                        \

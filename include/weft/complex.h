@@ -12,8 +12,8 @@
  * means, weft_norm(), products of matrices, weft_randn(), and all functions that only move elements. Complex numbers
  * have no order, so comparisons, maxima, sorting and rounding refuse them (WEFT_ERR_DTYPE).
  *
- * Numbers beside complex tensors may be complex (::weft_scalar), except exponents and the factors of weft_add_scaled(),
- * weft_add_inplace(), weft_addcmul() and weft_addcdiv().
+ * Numbers beside complex tensors may be complex (::weft_scalar), except exponents, the factors of weft_addmm() and the values of
+ * weft_index_fill() and weft_scatter_scalar().
  *
  * A Partial tensor of complex numbers may be a sum, an average or a product, but no minimum or maximum.
  *

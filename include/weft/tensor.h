@@ -57,7 +57,8 @@ WEFT_API weft_tensor *weft_full_like(weft_tensor *a, weft_scalar value);
 
 /** Creates a vector [n] of start, start + step, ... up to but not including `stop`: n = ceil((stop - start) / step),
  * exactly if all three are whole numbers. For an integer type, start and step must be whole numbers, with up to 64
- * bits. WEFT_ERR_INVALID if step is 0 or has the wrong sign; WEFT_ERR_DTYPE for WEFT_BOOL and complex types.
+ * bits. WEFT_ERR_INVALID if step is 0 or has the wrong sign; WEFT_ERR_DTYPE for WEFT_BOOL and complex types, and if
+ * an integer type has not all of the numbers.
  *
  *     weft_tensor *a = weft_arange(WEFT_I64, 0, 10, 1, mesh, NULL); */
 WEFT_API weft_tensor *weft_arange(weft_dtype dtype, weft_scalar start, weft_scalar stop, weft_scalar step, weft_mesh *mesh,

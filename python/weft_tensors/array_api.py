@@ -341,7 +341,7 @@ def arange(start: float, /, stop: Optional[float] = None, step: float = 1, *, dt
         start, stop = 0, start
     if dtype is None:
         dtype = int64 if all(isinstance(each, (int, numpy.integer)) for each in (start, stop, step)) else float32
-    if (stop - start) * step <= 0 and step != 0:
+    if (stop <= start and step > 0) or (stop >= start and step < 0):
         return _f.empty(0, dtype=dtype_of(dtype), mesh=mesh, placements=placements, requires_grad=requires_grad)
     return _f.arange(start, stop, step, dtype=dtype_of(dtype), mesh=mesh, placements=placements, requires_grad=requires_grad)
 

@@ -355,7 +355,8 @@ def from_boxes(boxes: Sequence[tuple[Sequence[int], Any]], shape: Sequence[int],
     for array in arrays:
         if dtype_of(array.dtype) is not kind:
             raise TypeError(f"boxes of {array.dtype} and of {kind.name}")
-    on_arrays = made(_lib.weft_from_boxes(kind, len(sizes), sizes, len(arrays), _boxes([(offset, array) for (offset, _), array in zip(boxes, arrays)]), mesh, array_of_placements))
+    arrays = [array.reshape(numpy.shape(given)) for array, (_, given) in zip(arrays, boxes)] # ascontiguousarray() makes scalars vectors
+    on_arrays = made(_lib.weft_from_boxes(kind, len(sizes), sizes, len(arrays), _boxes([(offset, array) for (offset, _), array in zip(boxes, arrays)], len(sizes)), mesh, array_of_placements))
     result = made(_lib.weft_detach(on_arrays)) # C may use an array in place: the tensor gets memory of its own
     del on_arrays
     _library.wait()
@@ -367,11 +368,14 @@ def to_boxes(tensor: Tensor, boxes: Sequence[tuple[Sequence[int], Any]]) -> None
     for _, array in boxes:
         if not array.flags.c_contiguous or not array.flags.writeable or dtype_of(array.dtype) is not tensor.dtype:
             raise ValueError(f"boxes: contiguous arrays of {tensor.dtype.name} that can be written to are needed")
-    check(_lib.weft_to_boxes(tensor, len(boxes), _boxes(boxes)))
+    check(_lib.weft_to_boxes(tensor, len(boxes), _boxes(boxes, tensor.ndim)))
     _library.wait()
 
 
-def _boxes(boxes: Sequence[tuple[Sequence[int], Any]]) -> Any:
+def _boxes(boxes: Sequence[tuple[Sequence[int], Any]], ndim: int) -> Any:
+    for number, (offset, array) in enumerate(boxes):
+        if len(offset) != ndim or array.ndim != ndim:
+            raise ValueError(f"boxes[{number}]: an offset of {len(offset)} and an array of {array.ndim} dimensions, of a tensor of {ndim}")
     found = (_api.weft_subarray * max(len(boxes), 1))()
     for mine, (offset, array) in zip(found, boxes):
         mine.box.offset[:len(offset)], mine.box.extent[:array.ndim] = list(offset), list(array.shape)

@@ -235,7 +235,8 @@ static bool take_bound(const char *function, const char *argument, weft_dtype dt
 {
     const double value = bound.dtype == WEFT_I64 ? (double)bound.whole : bound.real;
     const bool has_fraction = !isinf(value) && value != trunc(value), wide = bound.dtype == WEFT_I64 && dtype == WEFT_I64;
-    if (weft_dtype_is_floating(dtype) || has_fraction || wide) {
+    const bool has_imag = bound.dtype == WEFT_C128 && bound.imag != 0;
+    if (weft_dtype_is_floating(dtype) || has_fraction || has_imag || wide) {
         return weft_take_number(function, argument, dtype, bound, taken);
     }
     const double least = dtype == WEFT_U8 ? 0 : dtype == WEFT_I32 ? INT32_MIN : -HUGE_VAL;

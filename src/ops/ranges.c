@@ -63,21 +63,35 @@ static bool is_whole(weft_scalar number, int64_t *whole)
     return fits;
 }
 
-/* From `start` up to, but without, `stop`. Of whole numbers exactly. */
+/* From `start` up to, but without, `stop`. Of whole numbers exactly; `stop` may be 2^63, which an int64_t has not. */
 static double range_size(weft_scalar start, weft_scalar stop, weft_scalar step)
 {
     int64_t from, to, by;
-    if (!is_whole(start, &from) || !is_whole(stop, &to) || !is_whole(step, &by)) {
+    const bool beyond = stop.dtype != WEFT_I64 && stop.real == 0x1p63 && is_whole(start, &from) && from > INT64_MIN;
+    if (!is_whole(start, &from) || !(is_whole(stop, &to) || beyond) || !is_whole(step, &by)) {
         return ceil((real_of(stop) - real_of(start)) / real_of(step));
     }
-    const uint64_t distance = by > 0 ? (uint64_t)to - (uint64_t)from : (uint64_t)from - (uint64_t)to;
+    const uint64_t end = beyond ? UINT64_C(1) << 63 : (uint64_t)to;
+    const uint64_t distance = by > 0 ? end - (uint64_t)from : (uint64_t)from - end;
     const uint64_t stride = by > 0 ? (uint64_t)by : 0 - (uint64_t)by;
     return (double)(distance / stride + (distance % stride != 0));
+}
+
+static bool is_real(const char *function, const char *argument, weft_scalar number)
+{
+    const bool real = number.dtype != WEFT_C128 || number.imag == 0;
+    if (!real) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %g + %gi, expected a real number", argument, number.real, number.imag);
+    }
+    return real;
 }
 
 static bool check_range(const char *function, weft_dtype dtype, weft_scalar start, weft_scalar stop, weft_scalar step)
 {
     const double from = real_of(start), to = real_of(stop), by = real_of(step);
+    if (!is_real(function, "start", start) || !is_real(function, "stop", stop) || !is_real(function, "step", step)) {
+        return false;
+    }
     if (!isfinite(from) || !isfinite(to) || !isfinite(by) || by == 0) {
         weft_fail(WEFT_ERR_INVALID, function, "start is %g, stop %g and step %g, expected finite numbers, and no step of 0", from, to, by);
         return false;
@@ -95,6 +109,18 @@ static bool check_range(const char *function, weft_dtype dtype, weft_scalar star
     return true;
 }
 
+/* Whether an integer type has all `size` numbers. False with the error kept. */
+static bool check_last(const char *function, weft_dtype dtype, weft_exact first, weft_exact step, double size)
+{
+    const double last = first.value + step.value * (size - 1);
+    const double least = dtype == WEFT_U8 ? 0 : INT32_MIN, most = dtype == WEFT_U8 ? UINT8_MAX : INT32_MAX;
+    const bool fits = (dtype != WEFT_U8 && dtype != WEFT_I32) || size == 0 || (last >= least && last <= most);
+    if (!fits) {
+        weft_fail(WEFT_ERR_DTYPE, function, "the last number is %.0f, expected one in the range of %s", last, weft_dtype_name(dtype));
+    }
+    return fits;
+}
+
 weft_tensor *(weft_arange)(weft_dtype dtype, weft_scalar start, weft_scalar stop, weft_scalar step, weft_mesh *mesh,
                            const weft_placement *placements)
 {
@@ -102,10 +128,12 @@ weft_tensor *(weft_arange)(weft_dtype dtype, weft_scalar start, weft_scalar stop
     const weft_dtype type = weft_plain_type(dtype);
     weft_exact first, by, end;
     /* No element is `stop`, which may have a fraction beside integers. */
-    bool right = weft_check_given_type(request.function, dtype) && check_range(request.function, type, start, stop, step) &&
+    bool right = weft_check_given_type(request.function, dtype) &&
+                 weft_take_number(request.function, "stop", stop.dtype == WEFT_I64 ? WEFT_I64 : WEFT_C128, stop, &end) &&
+                 check_range(request.function, type, start, stop, step) &&
                  weft_take_number(request.function, "start", type, start, &first) &&
                  weft_take_number(request.function, "step", type, step, &by) &&
-                 weft_take_number(request.function, "stop", stop.dtype == WEFT_I64 ? WEFT_I64 : WEFT_F64, stop, &end);
+                 check_last(request.function, type, first, by, range_size(start, stop, step));
     const weft_layout *layout = right ? range_layout(&request, range_size(start, stop, step)) : NULL;
     return weft_made(dtype, layout == NULL ? NULL : make_range(request.function, layout, first, by, 0, INFINITY));
 }

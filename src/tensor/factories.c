@@ -1,5 +1,6 @@
 /* Factories: empty tensors and constants. */
 #include <math.h>
+#include <string.h>
 
 #include <weft/autograd.h>
 
@@ -83,6 +84,24 @@ static weft_exact split(int64_t number)
     return (weft_exact){ value, (double)(number - (int64_t)value) };
 }
 
+/* The nearest double; of a type with fewer digits the one that it rounds as the whole number itself: of the two beside, the odd one. */
+static double nearest(weft_dtype dtype, int64_t number)
+{
+    const double value = (double)number;
+    const int64_t back = fabs(value) < 0x1p63 ? (int64_t)value : INT64_MAX;
+    if (dtype == WEFT_F64 || dtype == WEFT_C128 || (back == number && fabs(value) < 0x1p63)) {
+        return value;
+    }
+    const bool away = (value > 0) == (back > number) || fabs(value) >= 0x1p63;
+    const double shorter = away ? nextafter(value, 0) : value;
+    uint64_t bits;
+    memcpy(&bits, &shorter, sizeof(bits));
+    bits |= 1;
+    double odd;
+    memcpy(&odd, &bits, sizeof(odd));
+    return odd;
+}
+
 bool weft_take_number(const char *function, const char *argument, weft_dtype dtype, weft_scalar number, weft_exact *taken)
 {
     if (number.dtype == WEFT_C128 && weft_dtype_is_complex(dtype)) {
@@ -105,7 +124,7 @@ bool weft_take_number(const char *function, const char *argument, weft_dtype dty
     }
     *taken = split(number.whole);
     if (weft_dtype_is_floating(dtype) || weft_dtype_is_complex(dtype)) {
-        *taken = (weft_exact){ (double)number.whole, 0 };
+        *taken = (weft_exact){ nearest(dtype, number.whole), 0 };
     }
     const bool has = dtype == WEFT_I64 || has_number(dtype, taken->value);
     if (!has) {

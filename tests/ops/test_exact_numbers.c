@@ -221,6 +221,13 @@ static void test_ranges(void **state)
     assert_error(WEFT_ERR_DTYPE, "weft_arange: start is 0.5");
     assert_null(weft_arange(WEFT_F64, 0, CMPLX(3, 1), 1, mesh, NULL));
     assert_error(WEFT_ERR_DTYPE, "weft_arange: stop is 3 + 1i");
+    assert_null(weft_arange(WEFT_F64, 0, 3, CMPLX(0, 1), mesh, NULL));
+    assert_error(WEFT_ERR_DTYPE, "weft_arange: step is 0 + 1i");
+    assert_null(weft_arange(WEFT_U8, 250, 300, 10, mesh, NULL));
+    assert_error(WEFT_ERR_DTYPE, "the last number is 290");
+    assert_int_equal(weft_tensor_size(weft_arange(WEFT_U8, 250, 260, 10, mesh, NULL), 0), 1);
+    assert_int_equal(weft_tensor_size(weft_arange(WEFT_I64, INT64_MAX - 5, UINT64_C(1) << 63, 1, mesh, NULL), 0), 6);
+    assert_int_equal(weft_tensor_size(weft_arange(WEFT_I64, INT64_MAX - 5, 0x1p63, 2, mesh, NULL), 0), 3);
     assert_null(weft_arange(WEFT_I64, INT64_MAX, INT64_MAX - 1, 1, mesh, NULL));
     assert_error(WEFT_ERR_INVALID, "wrong sign");
     assert_int_equal(weft_tensor_size(weft_arange(WEFT_I32, 0, 2.5, 1, mesh, NULL), 0), 3);
@@ -260,6 +267,16 @@ static void test_types(void **state)
     assert_int_equal(weft_to_host(weft_full(WEFT_F32, (INT64_C(1) << 53) + 1, 0, NULL, mesh, NULL), &rounded, sizeof(rounded)),
                      WEFT_OK);
     assert_true(rounded == 0x1p53f);
+    /* Once rounded, and not to a double first. */
+    const int64_t between = INT64_C(9007199791611905);
+    assert_int_equal(weft_to_host(weft_full(WEFT_F32, between, 0, NULL, mesh, NULL), &rounded, sizeof(rounded)), WEFT_OK);
+    assert_true(rounded == (float)between);
+    assert_int_equal(weft_to_host(weft_full(WEFT_F32, -between, 0, NULL, mesh, NULL), &rounded, sizeof(rounded)), WEFT_OK);
+    assert_true(rounded == -(float)between);
+    assert_int_equal(weft_to_host(weft_full(WEFT_F32, INT64_MAX, 0, NULL, mesh, NULL), &rounded, sizeof(rounded)), WEFT_OK);
+    assert_true(rounded == 0x1p63f);
+    assert_null(weft_clamp(a, CMPLX(1, 5), 7));
+    assert_error(WEFT_ERR_DTYPE, "weft_clamp: min is 1 + 5i");
     assert_null(weft_full_like(a, 0.5));
     assert_error(WEFT_ERR_DTYPE, "weft_full_like: value is 0.5, expected a whole number");
     assert_null(weft_full(WEFT_I32, INT64_C(1) << 31, 0, NULL, mesh, NULL));

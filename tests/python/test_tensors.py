@@ -384,6 +384,16 @@ def test_errors_name_the_argument():
     wt.wait()
 
 
+def test_boxes_of_other_dimensions(mesh):
+    with pytest.raises(ValueError, match="dimensions"):
+        wt.from_boxes([((0,), np.ones((2, 2)))], [2, 2])
+    with pytest.raises(ValueError, match="dimensions"):
+        wt.to_boxes(wt.ones(2, 2, dtype="float64"), [((0, 0), np.zeros(4))])
+    assert wt.arange(0.0, 3e-200, 1e-200, dtype="float64").shape == (3,)
+    assert wt.arange(np.uint8(3), np.uint8(1), -1).numpy().tolist() == [3, 2]
+    np.testing.assert_array_equal(wt.full((2,), np.complex64(1 + 2j), dtype="complex128").numpy(), [1 + 2j] * 2)
+
+
 def test_local_map(mesh):
     x = values((8, 4))
     a = wt.asarray(x, mesh=mesh, placements="S0,R")
