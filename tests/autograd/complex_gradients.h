@@ -5,6 +5,7 @@
 static const char *const complex_gradients[] = {
     "real",  "imag", "conj", "angle", "complex_abs_backward", "complex", "polar", "view_as_real", "view_as_complex", "complex_norm",
     "fft",   "rfft", "irfft", "fftn", "rfftn",        "irfftn",  "hfft",  "ihfft",        "fftshift",
+    "dct",   "dst",
 };
 
 #endif

@@ -10,7 +10,7 @@
 #include "fast_cases.h"
 #include "view_cases.h"
 
-#define CASES share_of(30)
+#define CASES share_of(60)
 
 static const weft_dtype whole_types[] = { WEFT_I64, WEFT_I32, WEFT_U8, WEFT_BOOL };
 
