@@ -81,7 +81,9 @@ static double memory[ROWS * COLUMNS];
 static void expect(weft_status status, const char *text, const weft_box *box, void *data, const int64_t strides[])
 {
     weft_subarray given = { .box = *box, .data = data };
-    memcpy(given.strides, strides, strides == NULL ? 0 : 2 * sizeof(*strides));
+    if (strides != NULL) {
+        memcpy(given.strides, strides, 2 * sizeof(*strides));
+    }
     assert_null(weft_from_boxes(WEFT_F64, 2, (const int64_t[]){ ROWS, COLUMNS }, 1, &given, NULL, &rows_placement));
     assert_int_equal(weft_last_status(), status);
     if (text != NULL && strstr(weft_last_error(), text) == NULL) {
