@@ -113,6 +113,8 @@ SCALAR = '''
         """A number as C takes it: whole numbers keep their 64 bits, larger ones become floating ones."""
         if type(number) is float:
             return cls(_F64, number, 0.0, 0)
+        if type(number) is int and -2**63 <= number < 2**63: # the usual ones first: a question to an abstract class takes longer than a call
+            return cls(_I64, 0.0, 0.0, number)
         if isinstance(number, cls):
             return number
         if isinstance(number, numbers.Complex) and not isinstance(number, numbers.Real): # NumPy's, too

@@ -68,7 +68,7 @@ static double range_size(weft_scalar start, weft_scalar stop, weft_scalar step)
 {
     int64_t from, to, by;
     const bool beyond = stop.dtype != WEFT_I64 && stop.real == 0x1p63 && is_whole(start, &from) && from > INT64_MIN;
-    if (!is_whole(start, &from) || !(is_whole(stop, &to) || beyond) || !is_whole(step, &by)) {
+    if (!is_whole(start, &from) || !(is_whole(stop, &to) || beyond) || !is_whole(step, &by) || by == 0) {
         return ceil((real_of(stop) - real_of(start)) / real_of(step));
     }
     const uint64_t end = beyond ? UINT64_C(1) << 63 : (uint64_t)to;
