@@ -68,13 +68,14 @@ static double range_size(weft_scalar start, weft_scalar stop, weft_scalar step)
 {
     int64_t from, to, by;
     const bool beyond = stop.dtype != WEFT_I64 && stop.real == 0x1p63 && is_whole(start, &from) && from > INT64_MIN;
-    if (!is_whole(start, &from) || !(is_whole(stop, &to) || beyond) || !is_whole(step, &by) || by == 0) {
+    if (!is_whole(start, &from) || !(is_whole(stop, &to) || beyond) || !is_whole(step, &by)) {
         return ceil((real_of(stop) - real_of(start)) / real_of(step));
     }
     const uint64_t end = beyond ? UINT64_C(1) << 63 : (uint64_t)to;
     const uint64_t distance = by > 0 ? end - (uint64_t)from : (uint64_t)from - end;
-    const uint64_t stride = by > 0 ? (uint64_t)by : 0 - (uint64_t)by;
-    return (double)(distance / stride + (distance % stride != 0));
+    const uint64_t stride = by > 0 ? (uint64_t)by : (uint64_t)-(by + 1) + 1;
+    const uint64_t count = distance / stride + (distance % stride != 0);
+    return (double)count;
 }
 
 static bool is_real(const char *function, const char *argument, weft_scalar number)
