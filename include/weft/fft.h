@@ -3,8 +3,8 @@
  * is sharded along it, weft redistributes the tensor so that another dimension is sharded, as a hand-written pencil
  * decomposition does. The result stays in the layout that the transform has made.
  *
- * Results are complex: WEFT_C128 of WEFT_F64 and WEFT_C128, otherwise WEFT_C64. Those of weft_irfft(), weft_irfftn() and weft_hfft() are
- * real: WEFT_F64, or WEFT_F32. Cosine and sine transforms keep the type. Any size is possible; products of 2, 3, 5, 7, 11 and 13 are
+ * Most transforms return complex tensors: WEFT_C128 for WEFT_F64 and WEFT_C128, otherwise WEFT_C64. weft_irfft(), weft_irfftn() and
+ * weft_hfft() return real ones: WEFT_F64, or WEFT_F32. Cosine and sine transforms keep the type. Any size is possible; products of 2, 3, 5, 7, 11 and 13 are
  * fastest. The arithmetic is that of the result's type.
  *
  * Gradients are PyTorch's. A transform is linear, so Partial sums pass through it unreduced. The tasks run on CPUs. */

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import byref, c_int64, c_size_t, c_void_p, create_string_buffer
@@ -15,6 +14,7 @@ from ._layouts import (DTYPES, WITH_GRAD, Axes, Cyclic, DType, Mesh, Partial, Pl
                        axes, bfloat16, bool_, complex64, complex128, current_mesh, dtype_of, float16, float32, float64, int32, int64, int64s, ints, many, resolve, same_length,
                        sized, spread, uint8)
 from ._library import asked, check, choose, ended, failure, kept, lib as _lib, raised, settle_tensor, text_of, world
+from ._numbers import BOOL, FLOATING, KEPT, U8, number_of, with_number
 
 __all__ = ["DTYPES", "WITH_GRAD", "Axes", "Cyclic", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor",
            "WithIndices", "axes", "bfloat16", "bool_", "borrowed", "check", "check_call", "choose", "complex64", "complex128",
@@ -557,8 +557,8 @@ class Tensor:
     def __add__(self, other: Any) -> Any:
         if type(other) is Tensor:
             return made(_add(self._as_parameter_, other._as_parameter_))
-        if self._kind in _FLOATING and type(other) in _KEPT:
-            number = _KEPT[type(other)].get(other)
+        if self._kind in FLOATING and type(other) in KEPT:
+            number = KEPT[type(other)].get(other)
             if number is not None:
                 return made(_add_number(self._as_parameter_, number))
         return _with_number(self, other, _add_number, _add)
@@ -566,15 +566,15 @@ class Tensor:
     def __sub__(self, other: Any) -> Any:
         if type(other) is Tensor:
             return made(_sub(self._as_parameter_, other._as_parameter_))
-        if type(other) is float or type(other) is int and -2**31 < other < 2**31 and _dtype_number(self._as_parameter_) != _U8:
+        if type(other) is float or type(other) is int and -2**31 < other < 2**31 and _dtype_number(self._as_parameter_) != U8:
             return _with_number(self, -other, _add_number, _add)
         return _binary(_sub, self, other)
 
     def __mul__(self, other: Any) -> Any:
         if type(other) is Tensor:
             return made(_mul(self._as_parameter_, other._as_parameter_))
-        if self._kind in _FLOATING and type(other) in _KEPT:
-            number = _KEPT[type(other)].get(other)
+        if self._kind in FLOATING and type(other) in KEPT:
+            number = KEPT[type(other)].get(other)
             if number is not None:
                 return made(_mul_number(self._as_parameter_, number))
         return _with_number(self, other, _mul_number, _mul)
@@ -641,51 +641,7 @@ _new, _add, _sub, _mul, _div, _matmul, _release = \
 _this_thread, _dtype_number = threading.get_ident, _lib.weft_tensor_dtype
 
 
-class _Number(ctypes.Structure):
-    """weft_scalar without from_param(), which is a call of Python."""
-
-    _fields_ = _api.weft_scalar._fields_
-
-
-def with_number(name: str) -> Any:
-    """A function of a tensor and a number: of the library, or, by its name, again with arguments that number_of() makes."""
-    function = _lib[name]
-    function.restype, function.argtypes = c_void_p, [c_void_p, _Number]
-    return function
-
-
-full_of_number = _lib["weft_full"] # (dtype, number, ndim, shape, mesh, placements)
-full_of_number.restype, full_of_number.argtypes = c_void_p, [ctypes.c_int, _Number, ctypes.c_int, c_void_p, c_void_p, c_void_p]
 _add_number, _mul_number, _pow_number = map(with_number, ("weft_add_scalar", "weft_scale", "weft_pow_scalar"))
-_floats: dict[float, _Number] = {}
-_wholes: dict[int, _Number] = {}
-_KEPT: dict[type, dict[Any, _Number]] = {float: _floats, int: _wholes}
-_FLOATING = frozenset(int(each) for each in DTYPES if each.is_floating_point or each.is_complex)
-_F64, _I64, _U8, _BOOL = int(float64), int(int64), int(uint8), int(bool_)
-
-
-def number_of(value: Any) -> _Number:
-    """A number for C. Those that programs repeat are kept."""
-    if type(value) is int:
-        found = _wholes.get(value)
-        if found is None:
-            found = _Number(_I64, 0.0, 0.0, value) if -2**63 <= value < 2**63 else _Number(_F64, _nearest(value), 0.0, 0)
-            if len(_wholes) < 1000:
-                _wholes[value] = found
-        return found
-    found = _floats.get(value)
-    if found is None:
-        found = _Number(_F64, value, 0.0, 0)
-        if value and len(_floats) < 1000: # -0.0 and 0.0 are one key
-            _floats[value] = found
-    return found
-
-
-def _nearest(value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
 
 
 def check_call(status: int) -> None:
@@ -712,11 +668,11 @@ def _with_number(a: Tensor, other: Any, by_number: Any, by_tensor: Any) -> Any:
         dtype = a._kind
         if dtype is None:
             dtype = _dtype_number(a._as_parameter_) # or F32, on another thread: then the call fails, too
-        if dtype in _FLOATING or kind is int and dtype != _BOOL:
-            number = _KEPT[kind].get(other)
+        if dtype in FLOATING or kind is int and dtype != BOOL:
+            number = KEPT[kind].get(other)
             if number is None:
                 number = number_of(other)
-            if dtype not in _FLOATING:
+            if dtype not in FLOATING:
                 check_range(other, DTYPES[dtype])
             result = made(by_number(a._as_parameter_, number))
             a._kind = dtype

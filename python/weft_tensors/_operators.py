@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._core import Tensor, _binary, _lib, _number, _scalar, compared, done, made, refused, with_number
+from ._core import Tensor, _binary, _lib, _number, _scalar, compared, done, made, refused
 from ._layouts import bool_
+from ._numbers import with_number
 from .indexing import get, put
 
 

@@ -10,8 +10,8 @@ import numpy
 
 from . import _api, functions as _f
 from ._core import (DTYPES, WITH_GRAD, Axes, DType, Mesh, Placements, Tensor, _lib, _scalar, axes, bool_, complex64, complex128, dtype_of,
-                    float32,
-                    float64, full_of_number, int64, int64s, ints, made, many, number_of, operands, resolve, same_length)
+                    float32, float64, int64, int64s, ints, made, many, operands, resolve, same_length)
+from ._numbers import full_of_number, number_of
 from .arrays import asarray, cat, chunk, split
 
 pi, e, inf, nan, newaxis = numpy.pi, numpy.e, numpy.inf, numpy.nan, None

@@ -49,7 +49,7 @@ static weft_tensor *make_range(const char *function, const weft_layout *layout, 
     return weft_fill_new(function, &operation_range, layout, scalars);
 }
 
-/* Of a number that weft_take_number() has accepted beside a real type, or of any real one. */
+/* The number as a double; its imaginary part is dropped. */
 static double real_of(weft_scalar number)
 {
     return number.dtype == WEFT_I64 ? (double)number.whole : number.real;
@@ -63,7 +63,7 @@ static bool is_whole(weft_scalar number, int64_t *whole)
     return fits;
 }
 
-/* From `start` up to, but without, `stop`. Of whole numbers exactly; `stop` may be 2^63, which an int64_t has not. */
+/* Counts the numbers from `start` up to, but without, `stop`: exactly if all three are whole. `stop` may then be 2^63, which no int64_t is. */
 static double range_size(weft_scalar start, weft_scalar stop, weft_scalar step)
 {
     int64_t from, to, by;

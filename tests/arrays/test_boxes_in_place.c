@@ -67,7 +67,7 @@ static void steps_in_place(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* Tensors of the same memory: the first lies there, the others are copies. What is written there comes after all that was read. */
+/* Several tensors are made of one memory: the first lies there, the others are copies. weft writes there after it has read for all of them. */
 static void tensors_of_one_memory(void **state)
 {
     (void)state;
