@@ -14,7 +14,7 @@ WEFT_BEGIN_DECLS
 /** A task's part of a tensor: a box of the global index space. Rows (dimension 0) are stored in panels of consecutive
  * rows; panels are not contiguous with each other. A tensor without dimensions is one row. An empty part has no
  * panels. The elements of a row are row-major. They may have gaps, given by `strides`, only if the view is an input
- * with a halo ("~" in the rule) along dimension 1 or later. */
+ * with a halo ("~" in the rule) along dimension 1 or later, or the operation has `takes_strides`. */
 typedef struct weft_view {
     weft_dtype dtype;
     int ndim;

@@ -32,7 +32,7 @@
  * A kernel is called once per panel of the output on each rank. If the output's first letter is in brackets, it is
  * called once per rank. If an input begins with the output's first letter, the kernel gets its rows with the same
  * global indices, or, with a halo, the rows that these read. From other inputs it gets the rank's whole shard. Halos
- * end at the tensor's borders. The kernel finds the borders by offset, extent and shape, and treats them as it likes
+ * end at the tensor's borders (but see <weft/ghosts.h>). The kernel finds the borders by offset, extent and shape, and treats them as it likes
  * (zeros, the nearest element, nothing). Parts of outputs are never empty; parts of inputs may be. A letter may have
  * different extents in the operands of one call, so address elements by global index (index - offset[d]). If a kernel
  * accumulates, all inputs that begin with the contracted letter are cut alike. Test kernels with WEFT_PANEL_ROWS=1 on
@@ -180,6 +180,9 @@ typedef struct weft_operation_description {
     /** The kernel for CUDA devices. NULL: the operation runs on CPUs. You must set
      * `kernel` in any case: it is used by processes without devices, and if a device has no memory for an operand. */
     weft_cuda_kernel cuda;
+    /** The kernels address elements of all views by weft_view.strides, and may read before index 0 and after the last one where
+     * a view says so. Then the operation reads and writes ghosted arrays in place (<weft/ghosts.h>). */
+    bool takes_strides;
 } weft_operation_description;
 
 /** Sets all fields to 0, and `size`. */

@@ -9,6 +9,7 @@
 #include <weft/checkpoint.h>
 #include <weft/dlpack.h>
 #include <weft/explain.h>
+#include <weft/ghosts.h>
 #include <weft/graph.h>
 #include <weft/graph_shard.h>
 #include <weft/local_map.h>

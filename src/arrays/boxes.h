@@ -13,6 +13,7 @@
 #include <weft/boxes.h>
 
 #include "arrays/arrays.h"
+#include "call/interposer.h"
 #include "plan/boxes.h"
 #include "tensor/exchange.h"
 
@@ -85,6 +86,8 @@ typedef struct weft_arrays {
     weft_vec box_plans; /* weft_box_plan * */
     uint64_t box_plan_uses;
     int fixed_boxes; /* depth of weft_fixed_boxes_begin() */
+    weft_interposer ghosts; /* of ghosted tensors (ghosted.c) */
+    bool sees_calls;        /* it is installed */
 } weft_arrays;
 
 static inline bool weft_boxes_are_fixed(void)

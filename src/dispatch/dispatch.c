@@ -6,6 +6,7 @@
 #include "dispatch/cache.h"
 #include "dispatch/check.h"
 #include "dispatch/inputs.h"
+#include "tensor/ghosts.h"
 #include "tensor/regions.h"
 #include "tensor/run.h"
 
@@ -16,6 +17,8 @@ typedef struct operands {
     weft_tensor_impl *inputs[WEFT_MAX_INPUTS];          /* as given, later redistributed */
     const weft_access_map *access_map[WEFT_MAX_INPUTS]; /* see weft_lowering */
     const weft_neighbours *neighbours[WEFT_MAX_INPUTS]; /* likewise */
+    unsigned ghosted; /* likewise */
+    weft_tensor_impl *ghosts[WEFT_MAX_INPUTS]; /* of these inputs: the tensors that lie in the arrays */
     int num_neighbours; /* tensors of neighbours' rows */
     weft_tensor_impl *neighbour_rows[WEFT_ROWS_SIDES * WEFT_MAX_INPUTS];
     int num_outputs; /* number of wanted outputs */
@@ -69,7 +72,7 @@ static bool move_inputs(operands *o)
     for (int i = 0; i < o->call->num_inputs; i++) {
         const weft_layout *wanted = o->sharding->inputs[i];
         weft_tensor_impl *given = o->inputs[i];
-        if (given->layout == wanted) {
+        if (given->layout == wanted || (o->ghosted >> i & 1)) {
             continue;
         }
         o->inputs[i] = moved_before(o, i, wanted);
@@ -139,7 +142,7 @@ static bool make_access(operands *o, int input, accesses *all)
 static bool make_all_access(operands *o, accesses *all)
 {
     for (int i = 0; i < o->call->num_inputs; i++) {
-        if (!make_access(o, i, all)) {
+        if (!(o->ghosted >> i & 1) && !make_access(o, i, all)) {
             return false;
         }
     }
@@ -157,7 +160,8 @@ static weft_lowering begin_lowering(const operands *o, weft_task_list *tasks)
                                .num_outputs = o->num_outputs,
                                .output = o->sharding->outputs[0],
                                .sharding = o->sharding,
-                               .tasks = tasks };
+                               .tasks = tasks,
+                               .ghosted = o->ghosted };
     for (int i = 0; i < call->num_inputs; i++) {
         lowering.inputs[i] = o->inputs[i]->layout;
         lowering.access_map[i] = o->access_map[i];
@@ -171,7 +175,7 @@ static bool lower_shards(const operands *o, weft_task_list *tasks)
 {
     weft_lowering lowering = begin_lowering(o, tasks);
     return weft_lower_shards(&lowering) &&
-           (weft_runtime.task_cache != WEFT_TASK_CACHE_CHECK || weft_check_lowered(&lowering));
+           (weft_runtime.task_cache != WEFT_TASK_CACHE_CHECK || o->ghosted != 0 || weft_check_lowered(&lowering));
 }
 
 /* Whether the cached list equals the one that the lowering builds now. False with the error kept. */
@@ -335,10 +339,12 @@ static bool copy_targets(operands *o)
     return done;
 }
 
-static bool needs_moves(const weft_call *call, const weft_sharding *sharding,
-                        weft_tensor_impl *const inputs[])
+static bool needs_moves(const operands *o)
 {
-    if (sharding->has_access_maps || reads_target(call)) {
+    const weft_call *call = o->call;
+    const weft_sharding *sharding = o->sharding;
+    weft_tensor_impl *const *inputs = o->inputs;
+    if (sharding->has_access_maps || o->ghosted != 0 || reads_target(call)) {
         return true;
     }
     for (int i = 0; i < call->num_inputs; i++) {
@@ -372,20 +378,25 @@ static bool make_without_data(operands *o)
     return true;
 }
 
-static bool any_without_data(const weft_call *call, weft_tensor_impl *const inputs[])
+static bool any_without_data(const operands *o)
 {
     bool any = false;
-    for (int i = 0; i < call->num_inputs; i++) {
-        any |= inputs[i]->fake;
+    for (int i = 0; i < o->call->num_inputs; i++) {
+        any |= o->inputs[i]->fake && !(o->ghosted >> i & 1);
     }
     return any;
 }
 
 /* In a strict region implicit redistributions are refused. */
-static bool check_explicit(const weft_call *call, weft_tensor_impl *const inputs[], const weft_sharding *sharding)
+static bool check_explicit(const operands *o, const weft_sharding *sharding)
 {
+    const weft_call *call = o->call;
+    weft_tensor_impl *const *inputs = o->inputs;
     bool right = true;
     for (int i = 0; i < call->num_inputs && right; i++) {
+        if (o->ghosted >> i & 1) {
+            continue;
+        }
         const char *name = call->operation->inputs[i].name;
         weft_access_map map = { .cut = NULL };
         right =
@@ -394,6 +405,134 @@ static bool check_explicit(const weft_call *call, weft_tensor_impl *const inputs
             (map.cut == NULL || weft_check_explicit_access(call->function, name, sharding->inputs[i], &map));
     }
     return right;
+}
+
+/* ---- ghosted arrays ------------------------------------------------------------------------------------- */
+
+static bool any_ghosted(const operands *o)
+{
+    bool any = false;
+    for (int i = 0; i < o->call->num_inputs; i++) {
+        any |= o->inputs[i]->ghosted != NULL;
+    }
+    return any;
+}
+
+/* Which inputs the call takes as they lie in arrays; it is then `own`, which has their maps. False with the error kept: it would
+ * read margins elsewhere. */
+static bool take_arrays(operands *o, weft_call *own)
+{
+    *own = *o->call;
+    bool right = true;
+    for (int i = 0; i < own->num_inputs && right; i++) {
+        if (weft_works_in_array(own, o->inputs, i)) {
+            own->access_map[i] = &o->inputs[i]->ghosted->map;
+            o->ghosted |= 1u << i;
+        } else if (o->inputs[i]->ghosted != NULL && own->operation->takes_strides) {
+            right = !weft_reads_margins(own, o->inputs[i]->layout, i);
+        }
+        if (!right) {
+            weft_fail(WEFT_ERR_SHAPE, own->function,
+                      "%s: the margins of its arrays are narrower than the halo, or the call changes it, or gives sizes",
+                      own->operation->inputs[i].name);
+        }
+    }
+    return right;
+}
+
+/* An input whose margins the call reads; -1: none. */
+static int reader_of_margins(const operands *o)
+{
+    int found = -1;
+    for (int i = 0; i < o->call->num_inputs; i++) {
+        bool reads = (o->ghosted >> i & 1) && weft_reads_margins(o->call, o->inputs[i]->layout, i);
+        found = reads ? i : found;
+    }
+    return found;
+}
+
+/* Whether the call leaves those inputs where they are, and its letters are cut as they are. */
+static bool keeps_arrays(const operands *o, const weft_sharding *sharding)
+{
+    bool keeps = true;
+    for (int i = 0; i < o->call->num_inputs && keeps; i++) {
+        weft_access_map map = { .cut = NULL };
+        const weft_layout *layout = o->inputs[i]->layout;
+        if (!(o->ghosted >> i & 1)) {
+            continue;
+        }
+        keeps = sharding->inputs[i] == layout &&
+                (!sharding->has_access_maps || weft_find_access(o->call, sharding, i, &map)) && (map.cut == NULL || map.cut == layout);
+        for (int d = 0; d < layout->ndim && sharding->has_access_maps; d++) {
+            keeps = keeps && (sharding->window_rows[i][d] < 0 || sharding->window_rows[i][d] == layout->shape[d]);
+        }
+    }
+    return keeps;
+}
+
+/* The ghosted inputs that are not read in their arrays get dense copies. False with the error kept. */
+static bool make_dense(const operands *o)
+{
+    bool done = true;
+    for (int i = 0; i < o->call->num_inputs && done; i++) {
+        weft_tensor_impl *input = o->inputs[i];
+        done = input->ghosted == NULL || (o->ghosted >> i & 1) || weft_ghosted_make_dense(o->call->function, input);
+    }
+    return done;
+}
+
+/* weft_obtain_layouts() of a call with ghosted inputs; o->call is the call that has these layouts. */
+static const weft_sharding *obtain_in_arrays(operands *o, weft_call *in_arrays, weft_sharding *own, int *guessed)
+{
+    const weft_call *given = o->call;
+    if (!take_arrays(o, in_arrays)) {
+        return NULL;
+    }
+    o->call = o->ghosted == 0 ? given : in_arrays;
+    const weft_sharding *sharding = weft_obtain_layouts(o->call, o->inputs, own, guessed, &o->cached);
+    if (sharding != NULL && !keeps_arrays(o, sharding)) {
+        int reader = reader_of_margins(o);
+        if (reader >= 0) {
+            weft_fail(WEFT_ERR_LAYOUT, given->function, "%s lies in ghosted arrays, and the other tensors are cut in another way",
+                      given->operation->inputs[reader].name);
+            return NULL;
+        }
+        weft_cache_release(o->cached);
+        o->cached = NULL;
+        o->call = given;
+        o->ghosted = 0;
+        sharding = weft_obtain_layouts(given, o->inputs, own, guessed, &o->cached);
+    }
+    return make_dense(o) ? sharding : NULL;
+}
+
+/* Puts the arrays, with fresh margins if they are read, in the places of the tensors that lie in them. */
+static bool use_arrays(operands *o)
+{
+    const weft_call *call = o->call;
+    bool done = true;
+    for (int i = 0; i < call->num_inputs && done; i++) {
+        weft_tensor_impl *tensor = o->inputs[i];
+        if (!(o->ghosted >> i & 1)) {
+            continue;
+        }
+        done = !weft_reads_margins(call, tensor->layout, i) || weft_ghosted_is_filled(tensor) ||
+               weft_ghosted_fill(call->function, tensor);
+        o->ghosts[i] = tensor;
+        o->inputs[i] = tensor->ghosted->array;
+    }
+    return done;
+}
+
+/* The outputs in arrays are the tensors that lie there. */
+static void leave_arrays(operands *o)
+{
+    for (int i = 0; i < o->num_outputs && o->ghosted != 0; i++) {
+        if (o->call->operation->outputs[i].in_place && (o->ghosted >> i & 1)) {
+            o->outputs[i] = o->ghosts[i];
+            weft_ghosted_array_changed(o->ghosts[i]);
+        }
+    }
 }
 
 static bool access_and_make(operands *o)
@@ -407,7 +546,7 @@ static bool move_and_make(operands *o)
 {
     const weft_operation *operation = o->call->operation;
     weft_scope_begin();
-    bool done = move_inputs(o) && (!reads_target(o->call) || copy_targets(o)) &&
+    bool done = use_arrays(o) && move_inputs(o) && (!reads_target(o->call) || copy_targets(o)) &&
                 (o->sharding->has_access_maps ? access_and_make(o) : make_outputs(o));
     for (int i = 0; i < o->num_outputs && done; i++) {
         if (!operation->outputs[i].in_place) {
@@ -415,29 +554,35 @@ static bool move_and_make(operands *o)
         }
     }
     weft_scope_end_own();
+    leave_arrays(o);
     return done;
 }
 
 /* Executes a call by tasks of its own operation; the caller releases o->cached. */
 static bool dispatch_held(operands *o)
 {
-    const weft_call *call = o->call;
     weft_tensor_impl **inputs = o->inputs;
     weft_sharding own;
+    weft_call in_arrays;
     int guessed = -1;
-    bool live = check_inputs(call, inputs);
-    const weft_sharding *sharding =
-        live ? weft_obtain_layouts(call, inputs, &own, &guessed, &o->cached) : NULL;
+    bool live = check_inputs(o->call, inputs);
+    const weft_sharding *sharding = NULL;
+    if (live && any_ghosted(o)) {
+        sharding = obtain_in_arrays(o, &in_arrays, &own, &guessed);
+    } else if (live) {
+        sharding = weft_obtain_layouts(o->call, inputs, &own, &guessed, &o->cached);
+    }
+    const weft_call *call = o->call;
     if (sharding != NULL && weft_runtime.explained != NULL) {
         weft_explain_dispatch(call, inputs);
     }
     if (sharding != NULL && weft_runtime.regions != NULL && weft_runtime.context.expanded == 0 &&
-        !check_explicit(call, inputs, sharding)) {
+        !check_explicit(o, sharding)) {
         sharding = NULL;
     }
     o->sharding = sharding;
     o->num_outputs = sharding == NULL ? 0 : sharding->num_outputs - (int)call->attributes.omitted;
-    if (live && any_without_data(call, inputs)) {
+    if (live && any_without_data(o)) {
         return sharding != NULL && make_without_data(o);
     }
     if (!weft_dispatch_check_spmd(call, inputs, sharding != NULL) || sharding == NULL) {
@@ -447,7 +592,7 @@ static bool dispatch_held(operands *o)
         weft_warn_of_guess(call, guessed, inputs[guessed]->layout);
     }
     memcpy(o->access_map, call->access_map, sizeof(o->access_map));
-    return needs_moves(call, sharding, inputs) ? move_and_make(o) : make_outputs(o);
+    return needs_moves(o) ? move_and_make(o) : make_outputs(o);
 }
 
 static bool dispatch(operands *o)

@@ -58,6 +58,7 @@ typedef struct weft_lowering {
     int shard; /* number of the rank among the hosted ones */
     weft_shard_info input_shards[WEFT_MAX_INPUTS], output_shards[WEFT_MAX_OUTPUTS];
     weft_task_list *tasks; /* receives the tasks */
+    unsigned ghosted; /* bit i: input i is an array with margins (tensor/ghosts.h), which its access map describes */
     const weft_dim_run *runs[WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS]; /* of inputs, then outputs, for kernels on views; NULL: all of it */
 } weft_lowering;
 
@@ -111,6 +112,13 @@ bool weft_find_access(const weft_call *call, const weft_sharding *sharding, int 
  * kept (neighbours.c). */
 bool weft_find_neighbours(const weft_call *call, const weft_layout *from, const weft_access_map *map,
                           weft_neighbours *neighbours);
+/* Whether the kernel of a call works in the arrays of a ghosted input of this layout (ghosts.c). `inputs`: of the call. */
+bool weft_works_in_array(const weft_call *call, weft_tensor_impl *const inputs[], int input);
+/* Whether it reads the margins. */
+bool weft_reads_margins(const weft_call *call, const weft_layout *layout, int input);
+/* The window of a dimension of an input; without "~" that of one index. */
+weft_window weft_window_in_array(const weft_operation *operation, const weft_attributes *attributes, const weft_layout *layout,
+                                 int num_inputs, int input, int dim);
 /* Whether its data go straight into the output. */
 bool weft_is_placed(const weft_call *call, const weft_sharding *sharding, const weft_access_map *map);
 /* Appends the tasks of all hosted shards; the lowering is complete but for these. False with the error kept. */

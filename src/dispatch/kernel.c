@@ -11,7 +11,8 @@ static bool lower_whole(const weft_lowering *lowering)
     for (int o = 0; o < lowering->num_outputs; o++) {
         j.outputs[o] = weft_part_whole(lowering, weft_output_operand(lowering, o));
     }
-    weft_job_choose_inputs(lowering, WEFT_ROWS_SAME, j.outputs[0].first, j.outputs[0].last, &j);
+    const weft_part *rows = &j.outputs[0];
+    weft_job_choose_inputs(lowering, WEFT_ROWS_SAME, rows->first - rows->shift, rows->last - rows->shift, &j);
     return weft_job_add(lowering, &j);
 }
 
@@ -184,7 +185,7 @@ static bool is_small(const weft_lowering *lowering, const weft_part *output)
 static int64_t height_of(const weft_lowering *lowering)
 {
     weft_part output = weft_part_of(lowering, weft_output_operand(lowering, 0), 0, 0);
-    int64_t own = output.layout->panel_rows;
+    int64_t own = output.in_array ? INT64_MAX / 4 : output.layout->panel_rows; /* of an array, the panel's rows as they come */
     return is_small(lowering, &output) ? weft_min_i64(own, lowering->inputs[0]->panel_rows) : own;
 }
 
@@ -260,6 +261,10 @@ static int64_t count_panels(const weft_lowering *lowering)
     const weft_shard_info *shard = weft_lowering_output(lowering);
     const weft_box *box = &shard->box;
     int ndim = lowering->output->ndim;
+    weft_part output = weft_part_of(lowering, weft_output_operand(lowering, 0), 0, 0);
+    if (output.in_array) {
+        return output.shard->num_panels;
+    }
     return shard->count > 0 ? shard->num_panels
            : ndim == 0 || box->extent[0] == 0
                ? 0
@@ -295,8 +300,9 @@ bool weft_lower_kernel(const weft_lowering *lowering)
     row_groups all[WEFT_MAX_OUTPUTS] = { 0 };
     for (int64_t panel = 0; panel < panels; panel++) {
         weft_part rows = weft_part_panel(lowering, weft_output_operand(lowering, 0), panel);
-        for (int64_t first = rows.first, last; first < rows.last; first = last) {
-            last = weft_min_i64(rows.last, lowering->output->ndim == 0 ? 1 : (first / height + 1) * height);
+        int64_t end = rows.last - rows.shift;
+        for (int64_t first = rows.first - rows.shift, last; first < end; first = last) {
+            last = weft_min_i64(end, lowering->output->ndim == 0 ? 1 : (first / height + 1) * height);
             if (!lower_rows(lowering, first, last, height, all)) {
                 return false;
             }

@@ -10,8 +10,80 @@ int weft_output_operand(const weft_lowering *lowering, int output)
     return lowering->num_inputs + output;
 }
 
+/* The panels with the part's rows. */
+static void find_panels(weft_part *p)
+{
+    p->panel_rows = p->layout->panel_rows;
+    if (p->shard->count > 0 && p->last > p->first) {
+        p->first_panel = weft_panel_of_row(p->layout, &p->shard->box, p->first);
+        p->num_panels = weft_panel_of_row(p->layout, &p->shard->box, p->last - 1) - p->first_panel + 1;
+    }
+}
+
+/* ---- ghosted arrays ------------------------------------------------------------------------------------- */
+
+/* The number of the ghosted input that an operand is, an output by changing it; -1: it is none. */
+static int array_of(const weft_lowering *lowering, int operand)
+{
+    int output = operand - lowering->num_inputs, input = output < 0 ? operand : output;
+    bool in_place = output < 0 || lowering->operation->outputs[output].in_place;
+    return in_place && (lowering->ghosted >> input & 1) ? input : -1;
+}
+
+/* The tensor's elements that the rank has, without margins. */
+static weft_box own_box(const weft_lowering *lowering, int input)
+{
+    weft_box own;
+    weft_layout_shard_box(lowering->access_map[input]->cut, lowering->input_shards[input].rank, &own);
+    return own;
+}
+
+/* A row's number in the array minus its global index. */
+static int64_t shift_in_array(const weft_lowering *lowering, int input)
+{
+    return lowering->input_shards[input].box.offset[0] + lowering->access_map[input]->of[0].before -
+           own_box(lowering, input).offset[0];
+}
+
+static weft_window window_in_array(const weft_lowering *lowering, int input, int dim)
+{
+    return weft_window_in_array(lowering->operation, lowering->attributes, lowering->access_map[input]->cut,
+                                lowering->num_inputs, input, dim);
+}
+
+/* Rows [first, last) of the tensor. As an input, an operand has its halo along other dimensions. */
+static weft_part part_of_array(const weft_lowering *lowering, int operand, int64_t first, int64_t last)
+{
+    const int input = array_of(lowering, operand);
+    const bool reads = operand < lowering->num_inputs;
+    const int64_t shift = shift_in_array(lowering, input);
+    weft_part p = { .layout = lowering->inputs[input],
+                    .access_map = lowering->access_map[input],
+                    .shard = &lowering->input_shards[input],
+                    .first = first + shift,
+                    .last = last + shift,
+                    .own_first = first + shift,
+                    .shift = shift,
+                    .in_array = true,
+                    .inside = own_box(lowering, input),
+                    .slot = weft_input_slot(lowering, input, 0),
+                    .access = reads ? WEFT_SLOT_READ : WEFT_SLOT_READ_WRITE };
+    for (int d = 1; d < p.layout->ndim && reads; d++) {
+        weft_window w = window_in_array(lowering, input, d);
+        p.inside.offset[d] -= w.before;
+        p.inside.extent[d] += w.before + w.after;
+    }
+    find_panels(&p);
+    return p;
+}
+
+/* ---- shards --------------------------------------------------------------------------------------------- */
+
 weft_part weft_part_of(const weft_lowering *lowering, int operand, int64_t first, int64_t last)
 {
+    if (lowering->ghosted != 0 && array_of(lowering, operand) >= 0) {
+        return part_of_array(lowering, operand, first, last);
+    }
     int output = operand - lowering->num_inputs;
     weft_part p = { .first = first, .last = last, .own_first = first, .run = lowering->runs[operand] };
     if (output >= 0) {
@@ -25,17 +97,16 @@ weft_part weft_part_of(const weft_lowering *lowering, int operand, int64_t first
         p.slot = weft_input_slot(lowering, operand, 0);
         p.access = WEFT_SLOT_READ;
     }
-    p.panel_rows = p.layout->panel_rows;
-    if (p.shard->count > 0 && last > first) {
-        p.first_panel = weft_panel_of_row(p.layout, &p.shard->box, first);
-        p.num_panels = weft_panel_of_row(p.layout, &p.shard->box, last - 1) - p.first_panel + 1;
-    }
+    find_panels(&p);
     return p;
 }
 
 weft_part weft_part_whole(const weft_lowering *lowering, int operand)
 {
     weft_part p = weft_part_of(lowering, operand, 0, 0);
+    if (p.in_array) {
+        return weft_part_of(lowering, operand, p.inside.offset[0], p.inside.offset[0] + p.inside.extent[0]);
+    }
     int64_t first = p.layout->ndim == 0 ? 0 : p.shard->box.offset[0];
     return weft_part_of(lowering, operand, first, first + (p.layout->ndim == 0 ? 1 : p.shard->box.extent[0]));
 }
@@ -45,6 +116,10 @@ weft_part weft_part_panel(const weft_lowering *lowering, int operand, int64_t pa
     weft_part p = weft_part_of(lowering, operand, 0, 0);
     int64_t first, last;
     weft_panel_range(p.layout, &p.shard->box, panel, &first, &last);
+    if (p.in_array) { /* without the margin's rows; maybe none is left */
+        first = weft_max_i64(first - p.shift, p.inside.offset[0]);
+        last = weft_max_i64(first, weft_min_i64(last - p.shift, p.inside.offset[0] + p.inside.extent[0]));
+    }
     return weft_part_of(lowering, operand, first, last);
 }
 
@@ -92,7 +167,13 @@ static weft_part rows_through_map(const weft_lowering *lowering, int input, int6
     const weft_access_map *map = lowering->access_map[input];
     weft_window window = window_of(lowering, input, 0);
     int64_t begin, end, shift = 0;
+    if (lowering->ghosted >> input & 1) {
+        window.open = 1;
+    }
     weft_window_range(&window, first, last - first, &begin, &end);
+    if (lowering->ghosted >> input & 1) {
+        return weft_part_of(lowering, input, begin, end);
+    }
     if (lowering->neighbours[input] != NULL) {
         return part_in_place(lowering, input, begin, end);
     }
@@ -112,6 +193,11 @@ static weft_part all_of_input(const weft_lowering *lowering, int input)
 {
     const weft_access_map *map = lowering->access_map[input];
     const weft_shard_info *shard = weft_lowering_input(lowering, input);
+    if (lowering->ghosted >> input & 1) {
+        weft_box own = own_box(lowering, input);
+        weft_window w = window_in_array(lowering, input, 0);
+        return weft_part_of(lowering, input, own.offset[0] - w.before, own.offset[0] + own.extent[0] + w.after);
+    }
     if (lowering->neighbours[input] != NULL) {
         weft_window window = window_of(lowering, input, 0);
         int64_t begin, end;
@@ -126,6 +212,16 @@ static weft_part all_of_input(const weft_lowering *lowering, int input)
     weft_part p = weft_part_of(lowering, input, shard->box.offset[0], shard->box.offset[0] + box.extent[0]);
     p.shift = shard->box.offset[0] - box.offset[0];
     return p;
+}
+
+/* Converts the view of an array to indices of the tensor that lies in it. */
+static void place_in_tensor(weft_kernel_operand *operand, const weft_part *p)
+{
+    for (int d = 0; d < operand->ndim; d++) {
+        operand->shape[d] = p->access_map->of[d].size;
+        operand->offset[d] = d == 0 ? operand->offset[d] : p->inside.offset[d];
+        operand->extent[d] = d == 0 ? operand->extent[d] : p->inside.extent[d];
+    }
 }
 
 /* Converts the view through an access map to indices of the tensor that the map reads from. */
@@ -169,7 +265,7 @@ static void fill_operand(weft_kernel_operand *operand, const weft_part *p)
         operand->extent[0] = p->last - p->first;
     }
     if (p->access_map != NULL) {
-        place_in_source(operand, p);
+        (p->in_array ? place_in_tensor : place_in_source)(operand, p);
     }
     if (p->run != NULL) {
         operand->offset[layout->ndim - p->run->from_end] = p->run->first;
@@ -177,9 +273,25 @@ static void fill_operand(weft_kernel_operand *operand, const weft_part *p)
     }
 }
 
+/* Bytes before the part in each row of an array. */
+static int64_t offset_in_array(const weft_part *p)
+{
+    int64_t elements = 0, step = 1;
+    weft_box held;
+    weft_access_map_rank_box(p->access_map, p->shard->rank, &held);
+    for (int d = p->layout->ndim - 1; d > 0; d--) {
+        elements += (p->inside.offset[d] - held.offset[d]) * step;
+        step *= p->shard->box.extent[d];
+    }
+    return elements * (int64_t)weft_dtype_size(p->layout->dtype);
+}
+
 /* Bytes before the part in each row. */
 static int64_t offset_in_row(const weft_part *p)
 {
+    if (p->in_array) {
+        return offset_in_array(p);
+    }
     int64_t bytes = p->run == NULL ? 0 : p->run->start * (int64_t)weft_dtype_size(p->layout->dtype);
     for (int d = p->layout->ndim - 1; bytes > 0 && d > p->layout->ndim - p->run->from_end; d--) {
         bytes *= p->shard->box.extent[d];
@@ -329,7 +441,7 @@ bool weft_job_add(const weft_lowering *lowering, const weft_job *j)
         add_part(lowering->tasks, &args->operands[lowering->num_outputs + i], &num_panels, &j->inputs[i]);
     }
     add_rooms(lowering, args, j);
-    return weft_task_end(lowering->tasks, weft_lowering_position(lowering, j->outputs[0].first));
+    return weft_task_end(lowering->tasks, weft_lowering_position(lowering, j->outputs[0].first - j->outputs[0].shift));
 }
 
 bool weft_lowering_reads(const weft_lowering *lowering, int input)
@@ -345,7 +457,7 @@ static bool reads_nothing(const weft_part *p)
     if (p->access_map != NULL) {
         weft_access_map_rank_box(p->access_map, p->shard->rank, &box);
     }
-    for (int d = 0; d < p->layout->ndim && p->access_map != NULL; d++) {
+    for (int d = 0; d < p->layout->ndim && p->access_map != NULL && !p->in_array; d++) {
         nothing |= p->access_map->has[d] && box.extent[d] == 0;
     }
     return nothing;
@@ -359,7 +471,7 @@ void weft_job_choose_inputs(const weft_lowering *lowering, weft_rows_relation sa
         if (weft_lowering_reads(lowering, i)) {
             weft_rows_relation rows = lowering->sharding->rows[i];
             weft_part *p = &j->inputs[j->num_inputs++];
-            *p = rows == WEFT_ROWS_WINDOW ? rows_through_map(lowering, i, output->first, output->last)
+            *p = rows == WEFT_ROWS_WINDOW ? rows_through_map(lowering, i, output->first - output->shift, output->last - output->shift)
                  : rows == same && same != WEFT_ROWS_ALL ? weft_part_of(lowering, i, first, last)
                                                          : all_of_input(lowering, i);
             p->access_map = lowering->access_map[i];

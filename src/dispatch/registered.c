@@ -203,6 +203,7 @@ static weft_operation *copy_of(const weft_operation_description *d, int num_outp
     operation->num_halos = num_halos;
     operation->halos = halos;
     operation->halo = d->halo;
+    operation->takes_strides = d->takes_strides;
     operation->window = num_halos > 0 ? weft_window_of_halo : NULL;
     operation->gradient.by_program = d->gradient;
     operation->gradient.missing = d->gradient == NULL ? "the program that registered it gave none" : NULL;
@@ -224,7 +225,7 @@ uint64_t weft_description_fingerprint(const weft_operation_description *d)
                                      output->linear.contracts, output->type,       output->in_place };
         hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
     }
-    hash = weft_hash_u64(hash ^ d->accumulates);
+    hash = weft_hash_u64(hash ^ d->accumulates ^ (uint64_t)d->takes_strides << 1);
     hash = weft_hash_u64(hash ^ (uint64_t)(d->kernel != NULL) ^ (uint64_t)(d->halo != NULL) << 1);
     hash = weft_hash_u64(hash ^ (d->gradient != NULL) ^ (uint64_t)d->gradient_reads << 1);
     for (int h = 0, count = weft_count_halos(d); h < count; h++) {

@@ -23,8 +23,8 @@ void weft_window_range(const weft_window *w, int64_t first, int64_t extent, int6
     int64_t least = (w->times > 0 ? first : last) * w->times, most = (w->times > 0 ? last : first) * w->times;
     int64_t low = ceil_div(least - w->before, w->over);
     int64_t high = floor_div(most + w->after, w->over) + 1;
-    low = weft_max_i64(low, 0);
-    high = weft_min_i64(high, w->size);
+    low = w->open ? low : weft_max_i64(low, 0);
+    high = w->open ? high : weft_min_i64(high, w->size);
     if (low < high) {
         *begin = low;
         *end = high;
@@ -192,7 +192,7 @@ static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_
                        int64_t *high)
 {
     if (w->times < 0) { /* mirrored about 0 */
-        weft_window mirrored = { w->size, -w->times, w->over, w->after, w->before };
+        weft_window mirrored = { w->size, -w->times, w->over, w->after, w->before, w->open };
         candidates(&mirrored, rows, 1 - end, 1 - begin, low, high);
         return;
     }

@@ -59,6 +59,7 @@ typedef struct weft_cost_model {
 typedef struct weft_window {
     int64_t size; /* of the source's dimension */
     int64_t times, over, before, after;
+    int64_t open; /* 1: not clipped, because there is something before index 0 and after the last one (ghosts.h) */
 } weft_window;
 
 /* The source's indices [*begin, *end) that rows [first, first + extent) read; empty, at the end, if none. */

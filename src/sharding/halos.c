@@ -110,7 +110,7 @@ weft_window weft_window_of_halo(const weft_call_layouts *call, int input, int di
             found = halo->halo;
         }
     }
-    if (operation->halo != NULL) {
+    if (operation->halo != NULL && found.letter != '\0') {
         operation->halo(&found, call->attributes->numbers);
     }
     return (weft_window){ .times = found.times == 0 ? 1 : found.times,

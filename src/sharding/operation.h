@@ -89,6 +89,7 @@ struct weft_operation {
     int num_halos;
     const weft_operation_halo *halos;
     weft_halo_function halo; /* NULL: they do not depend on the call */
+    bool takes_strides;
     /* Write-only, in place: the output becomes input 1, if there is one, and takes over its memory if
      * possible. */
     bool overwrites;

@@ -3,6 +3,7 @@
 #include "call/context.h"
 #include "call/deferral.h"
 #include "tensor/explained.h"
+#include "tensor/ghosts.h"
 #include "tensor/regions.h"
 #include "tensor/state.h"
 
@@ -34,6 +35,9 @@ bool weft_check_data(const char *function, const char *argument, weft_tensor_imp
 {
     if (tensor->fake && tensor->gathering != NULL) {
         return weft_runtime.tensors->owner->gather(tensor);
+    }
+    if (tensor->fake && tensor->ghosted != NULL) {
+        return weft_ghosted_make_dense(function, tensor);
     }
     if (tensor->fake) {
         weft_fail(WEFT_ERR_STATE, function, "%s has no data: it is a layout alone (weft_fake())", argument);

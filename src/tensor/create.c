@@ -19,17 +19,9 @@ static weft_tensor_impl *finish(const char *function, weft_tensor_impl *tensor)
 weft_tensor_impl *weft_tensor_new(const char *function, const weft_layout *layout)
 {
     weft_tensor_impl *tensor = weft_tensor_allocate(function, layout);
-    for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
-        weft_local_shard *shard = &tensor->shards[i];
-        if (shard->count == 0) {
-            continue;
-        }
-        if (!weft_shard_attach(shard, weft_buffer_new(weft_runtime.pool, weft_shard_cut(layout, shard)))) {
-            weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements",
-                      (long long)shard->count);
-            weft_tensor_delete(tensor);
-            return NULL;
-        }
+    if (tensor != NULL && !weft_tensor_give_memory(function, tensor)) {
+        weft_tensor_delete(tensor);
+        return NULL;
     }
     return tensor == NULL ? NULL : finish(function, tensor);
 }

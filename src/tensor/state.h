@@ -100,6 +100,10 @@ bool weft_scope_adopt(weft_tensor_impl *tensor);
 weft_tensor_impl *weft_tensor_allocate(const char *function, const weft_layout *layout);
 /* A tensor without data: no shards. */
 weft_tensor_impl *weft_tensor_allocate_fake(const char *function, const weft_layout *layout);
+/* Gives a tensor without shards, or with empty ones, memory of its own, with undefined values; and takes it away: the tensor has no
+ * data then. False with the error kept: no memory. */
+bool weft_tensor_give_memory(const char *function, weft_tensor_impl *tensor);
+void weft_tensor_drop_memory(weft_tensor_impl *tensor);
 bool weft_tensor_register(const char *function, weft_tensor_impl *tensor);
 void weft_tensor_delete(weft_tensor_impl *tensor);
 void weft_tensor_free_spare(weft_tensors *tensors);

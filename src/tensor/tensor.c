@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tensor/promised.h"
+#include "tensor/ghosts.h"
 #include "tensor/state.h"
 
 weft_tensor_impl *weft_check_tensor(const char *function, const char *argument, const weft_tensor *tensor)
@@ -138,6 +139,19 @@ void weft_tensor_free_spare(weft_tensors *tensors)
     }
 }
 
+static void describe_shards(weft_tensor_impl *tensor, int num_shards)
+{
+    tensor->num_shards = num_shards;
+    for (int i = 0; i < num_shards; i++) {
+        weft_shard_info info = weft_layout_shard(tensor->layout, weft_runtime.first_rank + i);
+        tensor->shards[i] = (weft_local_shard){ .rank = info.rank,
+                                                .member = info.member,
+                                                .box = info.box,
+                                                .count = info.count,
+                                                .num_panels = info.num_panels };
+    }
+}
+
 /* All have the same size, so that an array without shards can be reused with some. */
 static weft_tensor_impl *allocate(const char *function, const weft_layout *layout, int num_shards)
 {
@@ -149,22 +163,13 @@ static weft_tensor_impl *allocate(const char *function, const weft_layout *layou
     }
     memset(tensor, 0, size);
     tensor->layout = layout;
-    tensor->num_shards = num_shards;
+    describe_shards(tensor, num_shards);
     weft_tensors *tensors = weft_runtime.tensors;
     tensor->older = tensors->newest;
     if (tensors->newest != NULL) {
         tensors->newest->newer = tensor;
     }
     tensors->newest = tensor;
-    for (int i = 0; i < num_shards; i++) {
-        weft_local_shard *shard = &tensor->shards[i];
-        weft_shard_info info = weft_layout_shard(layout, weft_runtime.first_rank + i);
-        shard->rank = info.rank;
-        shard->member = info.member;
-        shard->box = info.box;
-        shard->count = info.count;
-        shard->num_panels = info.num_panels;
-    }
     return tensor;
 }
 
@@ -193,6 +198,9 @@ static void unregister(weft_tensor_impl *tensor)
     if (tensor->tape != NULL || tensor->gathering != NULL) {
         weft_runtime.tensors->owner->drop(tensor);
     }
+    if (tensor->ghosted != NULL) {
+        weft_ghosted_drop(tensor);
+    }
     if (tensor->promised) {
         weft_promised_remove(tensor);
     }
@@ -217,6 +225,30 @@ static void release_shards(weft_tensor_impl *tensor)
         free(shard->view_panels);
     }
     tensor->num_shards = 0;
+}
+
+bool weft_tensor_give_memory(const char *function, weft_tensor_impl *tensor)
+{
+    if (tensor->num_shards == 0) {
+        describe_shards(tensor, weft_runtime.local_ranks);
+    }
+    for (int i = 0; i < tensor->num_shards; i++) {
+        weft_local_shard *shard = &tensor->shards[i];
+        if (shard->count > 0 &&
+            !weft_shard_attach(shard, weft_buffer_new(weft_runtime.pool, weft_shard_cut(tensor->layout, shard)))) {
+            release_shards(tensor);
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements", (long long)shard->count);
+            return false;
+        }
+    }
+    tensor->fake = false;
+    return true;
+}
+
+void weft_tensor_drop_memory(weft_tensor_impl *tensor)
+{
+    release_shards(tensor);
+    tensor->fake = true;
 }
 
 void weft_tensor_give_up(weft_tensor_impl *tensor)

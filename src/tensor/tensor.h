@@ -47,6 +47,7 @@ typedef struct weft_tensor_impl {
     uint64_t version;      /* number of operations that have written to it: the same on every process */
     struct weft_tape_value *tape; /* src/autograd: the value that it is of the tape; NULL: a constant */
     struct weft_gathering *gathering; /* src/autograd: the sharded tensor that has its values; NULL: none is known */
+    struct weft_ghosted *ghosted;     /* it lies in ghosted arrays (ghosts.h); NULL: it does not */
     struct weft_tensor_impl *newer, *older;                   /* list of all, also those without a handle */
     struct weft_tensor_impl *next_promised, *former_promised; /* list of all promised tensors */
     weft_local_shard shards[];

@@ -1,0 +1,259 @@
+/* Tensors that lie in ghosted arrays: how they are made, and what other calls than kernels on arrays see of them. */
+#include <string.h>
+
+#include "arrays/arrays.h"
+#include "arrays/boxes.h"
+#include "comm/check_spmd.h"
+#include "tensor/actions.h"
+#include "tensor/ghosts.h"
+
+/* ---- other calls --------------------------------------------------------------------------------------- */
+
+/* Whether the call reads or writes the values of its tensors elsewhere than in arrays. */
+static bool needs_dense(const weft_call *call)
+{
+    const unsigned beside = WEFT_LEAVES_VALUES | WEFT_READS_LAYOUTS | WEFT_KEEPS;
+    return call->operation != NULL ? !call->operation->takes_strides : (call->action->effects & beside) == 0;
+}
+
+static weft_tensor_impl *ghosted_input(const weft_call *call, int input)
+{
+    const weft_tensor *handle = weft_call_tensor(call, input);
+    weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
+    return tensor == NULL || tensor->ghosted == NULL ? NULL : tensor;
+}
+
+/* Gives the ghosted tensors of a call their dense copies. NULL with the error kept. */
+static const weft_call *prepare(weft_interposer *self, const weft_call *call, weft_call *own)
+{
+    (void)self;
+    (void)own;
+    for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
+        weft_tensor_impl *tensor = ghosted_input(call, i);
+        if (tensor == NULL) {
+            continue;
+        }
+        if (weft_call_does(call, WEFT_LENDS)) {
+            weft_fail(WEFT_ERR_UNSUPPORTED, call->function,
+                      "the tensor lies in ghosted arrays: weft_wait(), and use the arrays (weft_from_ghosted())");
+            return NULL;
+        }
+        if (weft_runtime.context.deferral != NULL && !weft_call_does(call, WEFT_KEEPS)) {
+            weft_fail(WEFT_ERR_STATE, call->function,
+                      "a captured graph has no ghosted arrays: copy the tensor before weft_graph_call()");
+            return NULL;
+        }
+        if (needs_dense(call) && !weft_ghosted_make_dense(call->function, tensor)) {
+            return NULL;
+        }
+    }
+    return call;
+}
+
+/* Writes what the call has changed in dense copies to the arrays. */
+static weft_status around(weft_interposer *self, weft_call_frame *frame)
+{
+    (void)self;
+    const weft_call *call = frame->call;
+    weft_status status = weft_call_next(frame);
+    for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
+        weft_tensor_impl *tensor = ghosted_input(call, i);
+        if (tensor != NULL && !weft_ghosted_write_back(call->function, tensor) && status == WEFT_OK) {
+            status = weft_latest_status();
+        }
+    }
+    return status;
+}
+
+static void see_calls(void)
+{
+    weft_arrays *arrays = weft_runtime.arrays;
+    if (!arrays->sees_calls) {
+        arrays->ghosts = (weft_interposer){ .order = WEFT_OBSERVER, .prepare = prepare, .around = around };
+        weft_interposer_install(&arrays->ghosts);
+        arrays->sees_calls = true;
+    }
+}
+
+/* ---- new ones ------------------------------------------------------------------------------------------ */
+
+typedef struct arguments {
+    const char *function;
+    weft_dtype dtype;
+    int ndim;
+    const int64_t *shape;
+    void *const *arrays;
+    const weft_ghosts *given;
+    weft_ghosts ghosts; /* with zeros for dimensions that the tensor does not have */
+    weft_mesh *mesh;
+    const weft_placement *placements;
+    const weft_layout *layout, *padded; /* found by checks */
+} arguments;
+
+static bool take_ghosts(arguments *a)
+{
+    weft_ghosts own;
+    if (a->given == NULL) {
+        weft_fail(WEFT_ERR_INVALID, a->function, "ghosts is NULL");
+        return false;
+    }
+    if (!WEFT_TAKE_OPTIONS(a->function, &own, a->given)) {
+        return false;
+    }
+    a->ghosts = (weft_ghosts){ .star = own.star };
+    for (int d = 0; d < a->ndim; d++) {
+        a->ghosts.before[d] = own.before[d];
+        a->ghosts.after[d] = own.after[d];
+        a->ghosts.periodic[d] = own.periodic[d];
+    }
+    return true;
+}
+
+static bool find_layouts(arguments *a)
+{
+    weft_placement canonical[WEFT_MAX_DIMS];
+    const weft_mesh_impl *mesh = weft_check_mesh(a->function, a->mesh);
+    if (mesh == NULL || !weft_check_dtype(a->function, a->dtype) || !weft_check_shape(a->function, a->ndim, a->shape)) {
+        return false;
+    }
+    if (a->ndim == 0) {
+        weft_fail(WEFT_ERR_SHAPE, a->function, "ndim is 0, and a scalar has no margin");
+        return false;
+    }
+    if (!take_ghosts(a) || !weft_check_placements(a->function, mesh, a->placements, a->ndim, canonical)) {
+        return false;
+    }
+    a->layout = weft_check_layout(a->function, mesh, canonical, a->ndim, a->shape, a->dtype);
+    if (a->layout == NULL) {
+        return false;
+    }
+    char why[200];
+    weft_status status = weft_ghosts_check(a->layout, &a->ghosts, why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_fail(status, a->function, "%s", why);
+        return false;
+    }
+    a->padded = weft_ghosts_padded(weft_runtime.layouts, a->layout, &a->ghosts);
+    if (a->padded == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, a->function, "no memory for a layout");
+    }
+    return a->padded != NULL;
+}
+
+static bool check_arrays(const arguments *a)
+{
+    for (int i = 0; i < weft_runtime.local_ranks; i++) {
+        weft_shard_info shard = weft_layout_shard(a->padded, weft_runtime.first_rank + i);
+        if (shard.count > 0 && (a->arrays == NULL || a->arrays[i] == NULL)) {
+            weft_fail(WEFT_ERR_INVALID, a->function, "arrays%s is NULL, but rank %d has %lld elements, margins included",
+                      a->arrays == NULL ? "" : "[i]", shard.rank, (long long)shard.count);
+            return false;
+        }
+        if (shard.count > 0 && !weft_is_aligned(a->dtype, a->arrays[i])) {
+            weft_fail(WEFT_ERR_INVALID, a->function, "arrays[%d] is not aligned to the type", i);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* BLOCKS: all processes give the same arguments, and their arrays are right. False with the error kept, on all. */
+static bool compare(const arguments *a, bool right)
+{
+    enum { NUMBERS = WEFT_NUMBERS_OWN };
+    int64_t mine[NUMBERS] = { 0 };
+    int64_t *all = calloc((size_t)weft_runtime.num_processes * NUMBERS, sizeof(*all));
+    mine[WEFT_NUMBERS_STATUS] = right ? WEFT_OK : weft_latest_status();
+    if (right) {
+        uint64_t digest = weft_digest_add(a->layout->digest, a->padded->digest);
+        mine[WEFT_NUMBERS_FINGERPRINT] = (int64_t)weft_hash_bytes(&a->ghosts, sizeof(a->ghosts), digest);
+    }
+    if (all == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, a->function, "no memory to compare the arguments of all processes");
+        return false;
+    }
+    bool same = weft_numbers_gather(a->function, NUMBERS, mine, all) && weft_numbers_agree(a->function, NUMBERS, all, right);
+    free(all);
+    return same;
+}
+
+/* details->memory: the arguments. */
+static weft_status perform_from_ghosted(const weft_call *call, weft_tensor *outputs[])
+{
+    arguments *a = call->details->memory;
+    const bool fake = weft_runtime.world == WEFT_WORLD_FAKE;
+    bool right = find_layouts(a) && (fake || check_arrays(a));
+    if (fake && right) {
+        outputs[0] = weft_tensor_handle(weft_tensor_fake(a->function, a->layout));
+        return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
+    }
+    if (fake || !weft_check_nothing_waits(a->function) ||
+        !weft_check_spmd(&(weft_call_signature){ .function = a->function }) || !compare(a, right)) {
+        return weft_latest_status();
+    }
+    for (int i = 0; i < weft_runtime.local_ranks && a->dtype == WEFT_BOOL; i++) {
+        weft_shard_info shard = weft_layout_shard(a->padded, weft_runtime.first_rank + i);
+        weft_truths_normalize(a->dtype, shard.count > 0 ? a->arrays[i] : NULL, shard.count);
+    }
+    see_calls();
+    outputs[0] = weft_tensor_handle(weft_ghosted_new(a->function, a->layout, a->padded, &a->ghosts, a->arrays));
+    return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
+}
+
+weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_t shape[], void *const arrays[],
+                               const weft_ghosts *ghosts, weft_mesh *mesh, const weft_placement *placements)
+{
+    static const char function[] = "weft_from_ghosted";
+    static const weft_action action = {
+        .name = "from_ghosted", .perform = perform_from_ghosted, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1
+    };
+    if (weft_require_init(function) != WEFT_OK) {
+        return NULL;
+    }
+    if (weft_runtime.context.deferral != NULL) {
+        weft_fail(WEFT_ERR_STATE, function, "a captured graph has no ghosted arrays: make the tensor before weft_graph_call()");
+        return NULL;
+    }
+    arguments a = { .function = function,
+                    .dtype = dtype,
+                    .ndim = ndim,
+                    .shape = shape,
+                    .arrays = arrays,
+                    .given = ghosts,
+                    .mesh = mesh,
+                    .placements = placements };
+    return weft_act_for_tensor(
+        &(weft_call){ .function = function, .action = &action, .details = &(weft_call_details){ .memory = &a } });
+}
+
+/* ---- margins ------------------------------------------------------------------------------------------- */
+
+static weft_status perform_halo_exchange(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    if (!weft_check_spmd(&(weft_call_signature){ .function = call->function, .num_layouts = 1, .layouts = &tensor->layout })) {
+        return weft_latest_status();
+    }
+    if (tensor->ghosted == NULL) {
+        return WEFT_OK; /* of the fake world */
+    }
+    weft_ghosted_array_changed(tensor);
+    return weft_ghosted_fill(call->function, tensor) ? WEFT_OK : weft_latest_status();
+}
+
+weft_status weft_halo_exchange(weft_tensor *handle)
+{
+    static const char function[] = "weft_halo_exchange";
+    static const weft_action action = {
+        .name = "halo_exchange", .perform = perform_halo_exchange, .effects = WEFT_READS_LAYOUTS
+    };
+    const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
+    if (tensor == NULL) {
+        return weft_latest_status();
+    }
+    if (tensor->ghosted == NULL && weft_runtime.world != WEFT_WORLD_FAKE) {
+        return weft_fail(WEFT_ERR_INVALID, function, "tensor does not lie in ghosted arrays (weft_from_ghosted())");
+    }
+    return weft_act(&(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { handle } }, NULL);
+}

@@ -1,0 +1,183 @@
+#include "tensor/ghosts.h"
+
+#include <stdlib.h>
+
+#include "tensor/state.h"
+
+/* ---- life ---------------------------------------------------------------------------------------------- */
+
+/* The arrays as a tensor without a handle, with one reference. NULL with the error kept. */
+static weft_tensor_impl *borrow_arrays(const char *function, const weft_layout *padded, void *const arrays[])
+{
+    weft_tensor_impl *array = weft_tensor_allocate(function, padded);
+    for (int i = 0; array != NULL && i < array->num_shards; i++) {
+        weft_local_shard *shard = &array->shards[i];
+        if (shard->count > 0 &&
+            !weft_shard_attach(shard, weft_buffer_borrow(weft_runtime.pool, weft_shard_cut(padded, shard), arrays[i]))) {
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory for an array of %lld elements", (long long)shard->count);
+            weft_tensor_delete(array);
+            return NULL;
+        }
+    }
+    if (array != NULL) {
+        array->references = 1;
+        array->borrowed = true;
+    }
+    return array;
+}
+
+weft_tensor_impl *weft_ghosted_new(const char *function, const weft_layout *layout, const weft_layout *padded,
+                                   const weft_ghosts *ghosts, void *const arrays[])
+{
+    weft_ghosted *ghosted = calloc(1, sizeof(*ghosted));
+    weft_tensor_impl *tensor = ghosted == NULL ? NULL : weft_tensor_allocate_fake(function, layout);
+    if (tensor == NULL) {
+        free(ghosted);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
+        return NULL;
+    }
+    tensor->ghosted = ghosted;
+    ghosted->ghosts = *ghosts;
+    weft_ghosts_map(layout, ghosts, &ghosted->map);
+    ghosted->array = borrow_arrays(function, padded, arrays); /* newer than the tensor, which ends it: weft_tensors_stop() */
+    if (ghosted->array == NULL || !weft_tensor_register(function, tensor)) {
+        weft_tensor_delete(tensor);
+        return NULL;
+    }
+    return tensor;
+}
+
+void weft_ghosted_drop(weft_tensor_impl *tensor)
+{
+    weft_ghosted *ghosted = tensor->ghosted;
+    if (ghosted->array != NULL) {
+        weft_tensor_unreference(ghosted->array);
+    }
+    weft_exchange_free(ghosted->fill);
+    weft_exchange_free(ghosted->to_dense);
+    weft_exchange_free(ghosted->to_array);
+    free(ghosted);
+    tensor->ghosted = NULL;
+}
+
+/* ---- exchanges ----------------------------------------------------------------------------------------- */
+
+static weft_exchange *finish(const char *function, weft_exchange *exchange, bool done, weft_vec *sends, weft_vec *receives)
+{
+    done = done && weft_exchange_lower_moves(exchange, sends, receives);
+    weft_vec_free(sends);
+    weft_vec_free(receives);
+    if (!done) {
+        weft_exchange_free(exchange);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the transfers of ghosts");
+    }
+    return done ? exchange : NULL;
+}
+
+static weft_exchange *allocate(const weft_layout *from, const weft_layout *to)
+{
+    const weft_stage stage = { .from = from, .to = to, .scale = 1.0 };
+    weft_exchange *exchange = weft_exchange_allocate(&stage);
+    if (exchange != NULL) {
+        exchange->of_boxes = true;
+    }
+    return exchange;
+}
+
+/* Leaves out the moves between hosted ranks: they are among what these receive. */
+static void keep_sent(weft_vec *sends)
+{
+    weft_ghost_move *all = sends->items;
+    size_t kept = 0;
+    for (size_t i = 0; i < sends->count; i++) {
+        if (!weft_hosts(all[i].target)) {
+            all[kept++] = all[i];
+        }
+    }
+    sends->count = kept;
+}
+
+static weft_exchange *new_fill(const char *function, const weft_tensor_impl *tensor)
+{
+    const weft_layout *layout = tensor->layout, *padded = tensor->ghosted->array->layout;
+    const weft_ghosts *ghosts = &tensor->ghosted->ghosts;
+    weft_exchange *exchange = allocate(padded, padded);
+    weft_vec sends = { 0 }, receives = { 0 };
+    bool done = exchange != NULL;
+    for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
+        int rank = weft_runtime.first_rank + i;
+        done = weft_ghosts_fill(layout, padded, ghosts, rank, false, &sends) &&
+               weft_ghosts_fill(layout, padded, ghosts, rank, true, &receives);
+    }
+    keep_sent(&sends);
+    return finish(function, exchange, done, &sends, &receives);
+}
+
+/* Between the elements of the dense copy and those inside of the array. */
+static weft_exchange *new_copy(const char *function, const weft_tensor_impl *tensor, bool into_array)
+{
+    const weft_layout *layout = tensor->layout, *padded = tensor->ghosted->array->layout;
+    weft_exchange *exchange = allocate(into_array ? layout : padded, into_array ? padded : layout);
+    weft_vec none = { 0 }, moves = { 0 };
+    bool done = exchange != NULL;
+    for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
+        weft_ghost_move move;
+        if (weft_ghosts_inside(layout, padded, &tensor->ghosted->ghosts, weft_runtime.first_rank + i, into_array, &move)) {
+            weft_ghost_move *added = weft_vec_push(&moves, sizeof(*added));
+            done = added != NULL;
+            if (done) {
+                *added = move;
+            }
+        }
+    }
+    return finish(function, exchange, done, &none, &moves);
+}
+
+/* ---- uses ---------------------------------------------------------------------------------------------- */
+
+bool weft_ghosted_fill(const char *function, weft_tensor_impl *tensor)
+{
+    weft_ghosted *ghosted = tensor->ghosted;
+    ghosted->fill = ghosted->fill == NULL ? new_fill(function, tensor) : ghosted->fill;
+    if (ghosted->fill == NULL || !weft_exchange_run(function, ghosted->fill, ghosted->array, ghosted->array, false)) {
+        return false;
+    }
+    ghosted->filled = tensor->version;
+    ghosted->is_filled = true;
+    return true;
+}
+
+bool weft_ghosted_make_dense(const char *function, weft_tensor_impl *tensor)
+{
+    weft_ghosted *ghosted = tensor->ghosted;
+    if (!tensor->fake) {
+        return true;
+    }
+    ghosted->to_dense = ghosted->to_dense == NULL ? new_copy(function, tensor, false) : ghosted->to_dense;
+    if (ghosted->to_dense == NULL || !weft_tensor_give_memory(function, tensor)) {
+        return false;
+    }
+    weft_runtime.counters.views_copied++;
+    return weft_exchange_run(function, ghosted->to_dense, ghosted->array, tensor, false);
+}
+
+bool weft_ghosted_write_back(const char *function, weft_tensor_impl *tensor)
+{
+    weft_ghosted *ghosted = tensor->ghosted;
+    if (tensor->fake || ghosted->version == tensor->version) {
+        return true;
+    }
+    ghosted->to_array = ghosted->to_array == NULL ? new_copy(function, tensor, true) : ghosted->to_array;
+    if (ghosted->to_array == NULL || !weft_exchange_run(function, ghosted->to_array, tensor, ghosted->array, false)) {
+        return false;
+    }
+    ghosted->version = tensor->version;
+    return true;
+}
+
+void weft_ghosted_array_changed(weft_tensor_impl *tensor)
+{
+    weft_tensor_drop_memory(tensor);
+    tensor->version++;
+    tensor->ghosted->version = tensor->version;
+}

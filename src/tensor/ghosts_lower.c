@@ -1,0 +1,262 @@
+/* The task list of moves of boxes (plan/ghosts.h). Within a process a task copies them from panel to panel. Between processes one
+ * buffer for each pair of ranks travels: tasks pack it, messages carry it, and tasks unpack it. A panel of an array is both read by
+ * sends and written by receives. A receive into the panel itself would wait for its sends, and these for the other process's
+ * receive, which waits likewise. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/copy.h"
+#include "tensor/exchange_pieces.h"
+#include "tensor/ghosts.h"
+
+enum { MOST_SOURCES = WEFT_MAX_OPERANDS - 1 };
+
+/* One end of a copy: a box of a shard, or a buffer that has the box alone. */
+typedef struct box_end {
+    const weft_layout *layout; /* NULL: a buffer */
+    int tensor, rank;
+    int64_t begin[WEFT_MAX_DIMS];
+    weft_slot buffer;
+    int64_t offset; /* bytes before the box in the buffer */
+} box_end;
+
+/* Where some row of the box begins, and how many follow it in the same slot. */
+typedef struct row_place {
+    weft_slot slot;
+    int64_t offset; /* bytes */
+    int64_t stride[WEFT_MAX_DIMS];
+    int64_t rows;
+    double position; /* of the panel; see weft_row_position() */
+} row_place;
+
+/* The part of a copy that lies in one slot at both ends. */
+typedef struct part {
+    row_place source, target;
+    int64_t extent[WEFT_MAX_DIMS];
+    bool whole; /* the target's slot gets nothing but this copy's elements */
+} part;
+
+typedef struct lowering {
+    weft_exchange *exchange;
+    int ndim;
+    size_t element_size;
+    weft_vec parts; /* that are not tasks yet */
+    bool failed;
+} lowering;
+
+/* ---- copies -------------------------------------------------------------------------------------------- */
+
+static row_place place_of(const lowering *l, const box_end *end, const int64_t extent[], int64_t row)
+{
+    weft_box shard;
+    row_place place = { .slot = end->buffer, .offset = end->offset, .rows = extent[0] - row };
+    int64_t first = 0, last, step = (int64_t)l->element_size;
+    if (end->layout != NULL) {
+        weft_layout_shard_box(end->layout, end->rank, &shard);
+        int64_t panel = weft_panel_of_row(end->layout, &shard, end->begin[0] + row);
+        weft_panel_range(end->layout, &shard, panel, &first, &last);
+        place.slot = panel_slot(end->tensor, end->rank, panel);
+        place.rows = last - end->begin[0] - row;
+        place.position = panel_position(end->layout, end->rank, panel);
+    }
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        int64_t begin = end->layout == NULL ? 0 : end->begin[d] - (d == 0 ? first : shard.offset[d]);
+        place.stride[d] = step / (int64_t)l->element_size;
+        place.offset += (begin + (d == 0 ? row : 0)) * step;
+        step *= end->layout == NULL ? extent[d] : shard.extent[d];
+    }
+    return place;
+}
+
+static void add_parts(lowering *l, const box_end *source, const box_end *target, const int64_t extent[], bool whole)
+{
+    for (int64_t row = 0, rows; row < extent[0]; row += rows) {
+        part *p = weft_vec_push(&l->parts, sizeof(*p));
+        if (p == NULL) {
+            l->failed = true;
+            return;
+        }
+        *p = (part){ .source = place_of(l, source, extent, row), .target = place_of(l, target, extent, row), .whole = whole };
+        rows = weft_min_i64(extent[0] - row, weft_min_i64(p->source.rows, p->target.rows));
+        memcpy(p->extent, extent, (size_t)l->ndim * sizeof(*extent));
+        p->extent[0] = rows;
+    }
+}
+
+static int compare_slots(const weft_slot *a, const weft_slot *b)
+{
+    return a->tensor != b->tensor  ? (a->tensor < b->tensor ? -1 : 1)
+           : a->shard != b->shard ? (a->shard < b->shard ? -1 : 1)
+           : a->panel != b->panel ? (a->panel < b->panel ? -1 : 1)
+                                  : 0;
+}
+
+/* By panel first, so that the tasks after the first panels can begin. */
+static int by_target(const void *a, const void *b)
+{
+    const part *p = a, *q = b;
+    int order = p->target.slot.panel != q->target.slot.panel ? (p->target.slot.panel < q->target.slot.panel ? -1 : 1)
+                                                             : compare_slots(&p->target.slot, &q->target.slot);
+    order = order != 0 ? order : (p->target.offset > q->target.offset) - (p->target.offset < q->target.offset);
+    return order != 0 ? order : compare_slots(&p->source.slot, &q->source.slot);
+}
+
+/* One task, into one slot. */
+static void add_task(lowering *l, const part *parts, size_t count, bool whole)
+{
+    weft_task_list *list = &l->exchange->list;
+    weft_copy_args *args = l->failed ? NULL : weft_task_begin(list, WEFT_KERNEL_copy, sizeof(*args));
+    if (args == NULL) {
+        l->failed = true;
+        return;
+    }
+    args->base.dtype = l->exchange->stage.from->dtype;
+    args->element_size = l->element_size;
+    weft_task_add(list, parts->target.slot, 0, whole ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE);
+    for (size_t i = 0; i < count; i++) {
+        args->target_offset[i] = parts[i].target.offset;
+        args->boxes[i].ndim = l->ndim;
+        memcpy(args->boxes[i].extent, parts[i].extent, sizeof(parts->extent));
+        memcpy(args->boxes[i].source_stride, parts[i].source.stride, sizeof(parts->extent));
+        memcpy(args->boxes[i].target_stride, parts[i].target.stride, sizeof(parts->extent));
+        weft_task_add(list, parts[i].source.slot, parts[i].source.offset, WEFT_SLOT_READ);
+    }
+    weft_task_trim(list, offsetof(weft_copy_args, boxes) + count * sizeof(args->boxes[0]));
+    const row_place *panel = parts->target.slot.tensor >= 0 ? &parts->target : &parts->source;
+    l->failed = !weft_task_end(list, panel->position);
+}
+
+/* Makes tasks of all parts. */
+static void add_tasks(lowering *l)
+{
+    const part *all = l->parts.items;
+    if (l->parts.count > 0) {
+        qsort(l->parts.items, l->parts.count, sizeof(part), by_target);
+    }
+    for (size_t begin = 0, end; begin < l->parts.count; begin = end) {
+        bool first = begin == 0 || compare_slots(&all[begin - 1].target.slot, &all[begin].target.slot) != 0;
+        for (end = begin + 1; end < l->parts.count && end - begin < MOST_SOURCES; end++) {
+            if (compare_slots(&all[end].target.slot, &all[begin].target.slot) != 0) {
+                break;
+            }
+        }
+        add_task(l, &all[begin], end - begin, first && all[begin].whole);
+    }
+    l->parts.count = 0;
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------ */
+
+static int process_of(int rank)
+{
+    return weft_topology_process_of(&weft_runtime.topology, rank);
+}
+
+static int64_t bytes_of(const lowering *l, const weft_ghost_move *move)
+{
+    return weft_box_count(l->ndim, &move->box) * (int64_t)l->element_size;
+}
+
+/* The moves between two ranks from `begin` on, and their bytes. */
+static size_t end_of_pair(const lowering *l, const weft_vec *moves, size_t begin, int64_t *bytes)
+{
+    const weft_ghost_move *all = moves->items;
+    size_t end = begin;
+    *bytes = 0;
+    while (end < moves->count && all[end].source == all[begin].source && all[end].target == all[begin].target) {
+        *bytes += bytes_of(l, &all[end++]);
+    }
+    return end;
+}
+
+/* The buffer of two ranks, in one message, or several where it is too large for one. */
+static void add_transfer(lowering *l, const weft_ghost_move *of, weft_slot buffer, int64_t bytes, bool receives)
+{
+    weft_task_list *list = &l->exchange->list;
+    const int peer = process_of(receives ? of->source : of->target);
+    weft_tag_range *range = receives ? &l->exchange->receives[peer] : &l->exchange->sends[peer];
+    weft_transfer_begin(list, receives ? WEFT_RECORD_RECEIVE : WEFT_RECORD_SEND, buffer, receives ? WEFT_SLOT_WRITE : WEFT_SLOT_READ);
+    for (int64_t at = 0, size; at < bytes && !l->failed; at += size) {
+        size = weft_min_i64(bytes - at, weft_runtime.messages.max_bytes);
+        weft_task_message message = { .peer = peer,
+                                      .tag = range->count++,
+                                      .source_rank = of->source,
+                                      .target_rank = of->target,
+                                      .region = { .offset = at, .run_bytes = size } };
+        l->failed = !weft_transfer_add(list, &message);
+        l->exchange->received.messages += receives;
+    }
+}
+
+static box_end end_in(const weft_layout *layout, int tensor, int rank, const int64_t begin[], int ndim)
+{
+    box_end end = { .layout = layout, .tensor = tensor, .rank = rank };
+    memcpy(end.begin, begin, (size_t)ndim * sizeof(*begin));
+    return end;
+}
+
+static box_end source_of(const lowering *l, const weft_ghost_move *move)
+{
+    return end_in(l->exchange->stage.from, WEFT_EXCHANGE_SOURCE, move->source, move->box.offset, l->ndim);
+}
+
+static box_end target_of(const lowering *l, const weft_ghost_move *move)
+{
+    return end_in(l->exchange->stage.to, WEFT_EXCHANGE_TARGET, move->target, move->to, l->ndim);
+}
+
+static void add_sends(lowering *l, const weft_vec *moves)
+{
+    const weft_ghost_move *all = moves->items;
+    int64_t bytes;
+    for (size_t begin = 0, end; begin < moves->count && !l->failed; begin = end) {
+        end = end_of_pair(l, moves, begin, &bytes);
+        box_end packed = { .buffer = weft_task_new_buffer(&l->exchange->list, bytes) };
+        for (size_t i = begin; i < end; i++) {
+            box_end source = source_of(l, &all[i]);
+            add_parts(l, &source, &packed, all[i].box.extent, true);
+            packed.offset += bytes_of(l, &all[i]);
+        }
+        add_tasks(l);
+        add_transfer(l, &all[begin], packed.buffer, bytes, false);
+    }
+}
+
+static void add_receives(lowering *l, const weft_vec *moves)
+{
+    const weft_ghost_move *all = moves->items;
+    int64_t bytes;
+    for (size_t begin = 0, end; begin < moves->count && !l->failed; begin = end) {
+        end = end_of_pair(l, moves, begin, &bytes);
+        const bool comes = !weft_hosts(all[begin].source);
+        box_end packed = { .offset = 0 };
+        if (comes) {
+            packed.buffer = weft_task_new_buffer(&l->exchange->list, bytes);
+            add_transfer(l, &all[begin], packed.buffer, bytes, true);
+        }
+        for (size_t i = begin; i < end; i++) {
+            box_end source = comes ? packed : source_of(l, &all[i]), target = target_of(l, &all[i]);
+            weft_box shard;
+            weft_layout_shard_box(target.layout, target.rank, &shard);
+            add_parts(l, &source, &target, all[i].box.extent,
+                      weft_box_count(l->ndim, &shard) == weft_box_count(l->ndim, &all[i].box));
+            packed.offset += bytes_of(l, &all[i]);
+        }
+        if (all[begin].source != all[begin].target) {
+            l->exchange->received.transfers++;
+            l->exchange->received.bytes += (uint64_t)bytes;
+        }
+    }
+    add_tasks(l);
+}
+
+bool weft_exchange_lower_moves(weft_exchange *exchange, const weft_vec *sends, const weft_vec *receives)
+{
+    const weft_layout *from = exchange->stage.from;
+    lowering l = { .exchange = exchange, .ndim = from->ndim, .element_size = weft_dtype_size(from->dtype) };
+    add_sends(&l, sends);
+    add_receives(&l, receives);
+    weft_vec_free(&l.parts);
+    return weft_task_list_finish(&exchange->list) && !l.failed;
+}
