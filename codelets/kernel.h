@@ -71,6 +71,10 @@ static inline weft_view weft_kernel_view(const weft_kernel_args *args, int numbe
         empty = empty || (d > 0 && operand->extent[d] == 0);
     }
     view.row_elements = empty ? 0 : view.row_elements;
+    if (view.ndim > 0) {
+        int64_t left = view.panel_rows - (view.offset[0] + view.row_shift) % view.panel_rows;
+        view.first_rows = left < view.extent[0] ? left : view.extent[0];
+    }
     return view;
 }
 

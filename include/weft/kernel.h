@@ -26,6 +26,7 @@ typedef struct weft_view {
     int64_t strides[WEFT_MAX_DIMS]; /**< elements from one index to the next within a row; [0] is row_elements */
     int64_t panel_rows; /**< a panel ends where the global row number plus row_shift is a multiple of this */
     int64_t row_shift;  /**< 0, unless rows come with a halo */
+    int64_t first_rows; /**< rows of the part in its first panel; 0: not computed */
     void *const *panels;           /**< addresses of the first row of each panel, for the panels of this part */
 } weft_view;
 
@@ -57,6 +58,12 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
             *rows = 1;
         }
         return view->panels[0];
+    }
+    if (row < view->first_rows) { /* most parts are one panel: no division */
+        if (rows != NULL) {
+            *rows = view->first_rows - row;
+        }
+        return (char *)view->panels[0] + (size_t)(row * view->row_elements) * weft_dtype_size(view->dtype);
     }
     int64_t first = view->offset[0] + view->row_shift, place = first + row;
     int64_t panel = place / view->panel_rows - first / view->panel_rows;

@@ -411,6 +411,19 @@ static void add_rooms(const weft_lowering *lowering, weft_kernel_args *args, con
     }
 }
 
+/* In an array, rows beside margins come first: neighbours wait for them. */
+static double position_of(const weft_lowering *lowering, const weft_part *output)
+{
+    const int64_t first = output->first - output->shift, last = output->last - output->shift;
+    if (!output->in_array) {
+        return weft_lowering_position(lowering, first);
+    }
+    const weft_box *inside = &output->inside;
+    const weft_window *w = &output->access_map->of[0];
+    bool gives = first - inside->offset[0] < w->after || inside->offset[0] + inside->extent[0] - last < w->before;
+    return gives ? 0 : 0.5 + 0.5 * (double)(first - inside->offset[0]) / (double)inside->extent[0];
+}
+
 bool weft_job_add(const weft_lowering *lowering, const weft_job *j)
 {
     int64_t needed = panels_of(lowering, j);
@@ -441,7 +454,7 @@ bool weft_job_add(const weft_lowering *lowering, const weft_job *j)
         add_part(lowering->tasks, &args->operands[lowering->num_outputs + i], &num_panels, &j->inputs[i]);
     }
     add_rooms(lowering, args, j);
-    return weft_task_end(lowering->tasks, weft_lowering_position(lowering, j->outputs[0].first - j->outputs[0].shift));
+    return weft_task_end(lowering->tasks, position_of(lowering, &j->outputs[0]));
 }
 
 bool weft_lowering_reads(const weft_lowering *lowering, int input)

@@ -123,8 +123,8 @@ static void add_task(lowering *l, const part *parts, size_t count, bool whole)
         weft_task_add(list, parts[i].source.slot, parts[i].source.offset, WEFT_SLOT_READ);
     }
     weft_task_trim(list, offsetof(weft_copy_args, boxes) + count * sizeof(args->boxes[0]));
-    const row_place *panel = parts->target.slot.tensor >= 0 ? &parts->target : &parts->source;
-    l->failed = !weft_task_end(list, panel->position);
+    const bool fills = l->exchange->stage.from == l->exchange->stage.to; /* margins, for which neighbours wait */
+    l->failed = !weft_task_end(list, fills ? 0 : parts->target.position);
 }
 
 /* Makes tasks of all parts. */

@@ -1,0 +1,351 @@
+/* Heat in a plate of Y x X points, cut in both dimensions: an MPI program with ghosted arrays, and weft in the same arrays.
+ *
+ *     mpirun -n 4 heat2d --size 1001x991 --steps 200 --picture plate.ppm
+ *
+ * Each process owns a tile of any size, in two arrays with a ghost row or column on each side. Ghosts at the plate's border hold
+ * fixed temperatures: the top is hot. A step gives each point the mean of itself, four times, and its four neighbours, from one
+ * array into the other. The program takes the steps twice:
+ *
+ *   plain   MPI_Isend() and MPI_Irecv() with a vector type exchange rows and columns; then all points are computed
+ *   weft    the same arrays are tensors (weft_from_ghosted()). A step is one call of an operation of the program's own, which
+ *           works in them: weft fills the ghosts, and computes meanwhile what does not read them
+ *
+ * Both use the same loop over a row's points, and the results are the same bits: the program compares them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mpi.h>
+
+#include <weft/mpi.h>
+#include <weft/weft.h>
+
+#include "arguments.h"
+
+enum { Y, X };
+
+static struct {
+    int64_t size[2], steps, turns;
+    const char *picture;
+    bool json;
+} o = { .size = { 257, 255 }, .steps = 50, .turns = 3 };
+
+/* A process's points [first, first + count) in both dimensions. An array has count + 2 rows of `row` = count + 2 points. */
+typedef struct tile {
+    MPI_Comm grid;
+    int parts[2], neighbours[2][2]; /* in each dimension, before and after; MPI_PROC_NULL: the border */
+    int64_t first[2], count[2], row;
+    double *now, *next;
+} tile;
+
+/* ---- the stencil ----------------------------------------------------------------------------------------- */
+
+static void update_row(double *restrict out, const double *above, const double *row, const double *below, int64_t count)
+{
+    for (int64_t x = 0; x < count; x++) {
+        out[x] = 0.125 * (4 * row[x] + row[x - 1] + row[x + 1] + above[x] + below[x]);
+    }
+}
+
+/* ---- with MPI alone -------------------------------------------------------------------------------------- */
+
+static void exchange(const tile *t, double *a, MPI_Datatype column)
+{
+    MPI_Request requests[8];
+    MPI_Status statuses[8];
+    double *rows[2][2] = { { a + t->row + 1, a + 1 }, /* sent, received */
+                           { a + t->count[Y] * t->row + 1, a + (t->count[Y] + 1) * t->row + 1 } };
+    double *columns[2][2] = { { a + t->row + 1, a + t->row }, { a + t->row + t->count[X], a + t->row + t->count[X] + 1 } };
+    for (int side = 0; side < 2; side++) {
+        MPI_Irecv(rows[side][1], (int)t->count[X], MPI_DOUBLE, t->neighbours[Y][side], 1 - side, t->grid, &requests[side]);
+        MPI_Isend(rows[side][0], (int)t->count[X], MPI_DOUBLE, t->neighbours[Y][side], side, t->grid, &requests[2 + side]);
+        MPI_Irecv(columns[side][1], 1, column, t->neighbours[X][side], 3 - side, t->grid, &requests[4 + side]);
+        MPI_Isend(columns[side][0], 1, column, t->neighbours[X][side], 2 + side, t->grid, &requests[6 + side]);
+    }
+    MPI_Waitall(8, requests, statuses); /* MPICH declares an array: GCC warns of MPI_STATUSES_IGNORE */
+}
+
+static void swap(tile *t)
+{
+    double *former = t->now;
+    t->now = t->next;
+    t->next = former;
+}
+
+static void steps_of_mpi(tile *t)
+{
+    MPI_Datatype column;
+    MPI_Type_vector((int)t->count[Y], 1, (int)t->row, MPI_DOUBLE, &column);
+    MPI_Type_commit(&column);
+    for (int64_t step = 0; step < o.steps; step++) {
+        exchange(t, t->now, column);
+        for (int64_t y = 1; y <= t->count[Y]; y++) {
+            const double *row = &t->now[y * t->row + 1];
+            update_row(&t->next[y * t->row + 1], row - t->row, row, row + t->row, t->count[X]);
+        }
+        swap(t);
+    }
+    MPI_Type_free(&column);
+}
+
+/* ---- with weft ------------------------------------------------------------------------------------------- */
+
+/* Point (y, x) of the view, which has the ghosts too. */
+static double *point(const weft_view *view, int64_t y, int64_t x)
+{
+    return (double *)weft_view_row(view, y - view->offset[Y], NULL) + (x - view->offset[X]);
+}
+
+static void heat_kernel(const weft_kernel_call *call)
+{
+    const weft_view *next = &call->output, *now = &call->inputs[0];
+    const int64_t x = next->offset[X];
+    for (int64_t i = 0; i < weft_view_rows(next); i++) {
+        const int64_t y = next->offset[Y] + i;
+        update_row(point(next, y, x), point(now, y - 1, x), point(now, y, x), point(now, y + 1, x), next->extent[X]);
+    }
+}
+
+static const weft_operation *register_heat(void)
+{
+    return weft_operation_register(&(weft_operation_description){
+        .name = "heat2d",
+        .rule = "yx,y~x~->yx",
+        .inputs = { { "next", WEFT_TYPE_BIT(WEFT_F64), false }, { "now", WEFT_TYPE_BIT(WEFT_F64), false } },
+        .outputs[0].in_place = true,
+        .halos = { { .input = 1, .letter = 'y', .before = 1, .after = 1 }, { .input = 1, .letter = 'x', .before = 1, .after = 1 } },
+        .kernel = heat_kernel,
+        .takes_strides = true });
+}
+
+static const weft_placement by_tiles[] = { { .kind = WEFT_SHARD, .dim = Y, .cut = WEFT_CUT_BALANCED },
+                                           { .kind = WEFT_SHARD, .dim = X, .cut = WEFT_CUT_BALANCED } };
+
+static weft_tensor *tensor_of(double *array)
+{
+    const weft_ghosts around = { .before = { 1, 1 }, .after = { 1, 1 }, .star = true };
+    return weft_from_ghosted(WEFT_F64, 2, o.size, (void *[]){ array }, &around, NULL, by_tiles);
+}
+
+/* Nothing waits but the call at the end. */
+static void steps_of_weft(tile *t, const weft_operation *heat)
+{
+    weft_scope_begin();
+    weft_tensor *tensors[2] = { tensor_of(t->next), tensor_of(t->now) };
+    for (int64_t step = 0; step < o.steps; step++) {
+        weft_apply(heat, 2, tensors, NULL);
+        weft_tensor *former = tensors[0];
+        tensors[0] = tensors[1];
+        tensors[1] = former;
+        swap(t);
+    }
+    weft_scope_end();
+    weft_wait(); /* now the arrays are the program's again */
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------ */
+
+/* A warm disc in a cold plate, and the border. */
+static double temperature(int64_t y, int64_t x)
+{
+    double dy = (double)y / (double)o.size[Y] - 0.6, dx = (double)x / (double)o.size[X] - 0.4;
+    return y < 0 ? 1.0 : dy * dy + dx * dx < 0.04 ? 0.8 : 0.0;
+}
+
+static void fill(tile *t)
+{
+    for (int64_t y = -1; y <= t->count[Y]; y++) {
+        for (int64_t x = -1; x <= t->count[X]; x++) {
+            double *at = &t->now[(y + 1) * t->row + x + 1];
+            *at = temperature(t->first[Y] + y, t->first[X] + x);
+            t->next[at - t->now] = *at;
+        }
+    }
+}
+
+/* False: no memory. */
+static bool tile_make(tile *t)
+{
+    int process, periods[2] = { 0, 0 };
+    *t = (tile){ .grid = MPI_COMM_NULL };
+    MPI_Dims_create(weft_num_processes(), 2, t->parts);
+    MPI_Cart_create(MPI_COMM_WORLD, 2, t->parts, periods, 0, &t->grid);
+    for (int d = 0; d < 2; d++) {
+        MPI_Cart_shift(t->grid, d, 1, &t->neighbours[d][0], &t->neighbours[d][1]);
+    }
+    MPI_Comm_rank(t->grid, &process);
+    weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ t->parts[Y], t->parts[X] }, NULL);
+    weft_mesh_push(mesh);
+    weft_shard_box(mesh, by_tiles, 2, o.size, process, t->first, t->count);
+    t->row = t->count[X] + 2;
+    t->now = calloc((size_t)((t->count[Y] + 2) * t->row), sizeof(double));
+    t->next = calloc((size_t)((t->count[Y] + 2) * t->row), sizeof(double));
+    return t->now != NULL && t->next != NULL;
+}
+
+static void tile_free(tile *t)
+{
+    free(t->now);
+    free(t->next);
+    if (t->grid != MPI_COMM_NULL) {
+        MPI_Comm_free(&t->grid);
+    }
+}
+
+/* Seconds of the slowest process. */
+static double seconds_of(tile *t, const weft_operation *heat)
+{
+    double seconds;
+    fill(t);
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = MPI_Wtime();
+    if (heat == NULL) {
+        steps_of_mpi(t);
+    } else {
+        steps_of_weft(t, heat);
+    }
+    seconds = MPI_Wtime() - start;
+    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return seconds;
+}
+
+typedef struct result {
+    double plain, weft; /* seconds of the fastest turn */
+    long long different; /* points, of all processes */
+} result;
+
+/* Alternating turns: other programs of the machine slow down both. */
+static void measure(tile *plain, tile *own, const weft_operation *heat, result *r)
+{
+    for (int64_t turn = 0; turn < o.turns; turn++) {
+        double seconds = seconds_of(plain, NULL);
+        r->plain = turn == 0 || seconds < r->plain ? seconds : r->plain;
+        seconds = seconds_of(own, heat);
+        r->weft = turn == 0 || seconds < r->weft ? seconds : r->weft;
+    }
+    for (int64_t y = 1; y <= plain->count[Y]; y++) {
+        for (int64_t at = y * plain->row + 1; at <= y * plain->row + plain->count[X]; at++) {
+            r->different += memcmp(&plain->now[at], &own->now[at], sizeof(double)) != 0;
+        }
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &r->different, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void print(const result *r, const tile *t)
+{
+    printf("%lld x %lld points, %lld steps, %d x %d processes: %.3f ms a step with MPI, %.3f with weft: %.2f times; ",
+           (long long)o.size[Y], (long long)o.size[X], (long long)o.steps, t->parts[Y], t->parts[X],
+           1e3 * r->plain / (double)o.steps, 1e3 * r->weft / (double)o.steps, r->weft / r->plain);
+    printf(r->different == 0 ? "the same bits\n" : "%lld points differ\n", r->different);
+    if (o.json) {
+        printf("{\"example\": \"heat2d\", \"size\": [%lld, %lld], \"processes\": %d, \"steps\": %lld, "
+               "\"mpi_ms\": %.4f, \"weft_ms\": %.4f, \"ratio\": %.3f, \"different\": %lld}\n",
+               (long long)o.size[Y], (long long)o.size[X], weft_num_processes(), (long long)o.steps,
+               1e3 * r->plain / (double)o.steps, 1e3 * r->weft / (double)o.steps, r->weft / r->plain, r->different);
+    }
+}
+
+/* ---- the picture ----------------------------------------------------------------------------------------- */
+
+/* Black, red, yellow, white. */
+static void write_pixel(FILE *file, double heat)
+{
+    double scaled = 3 * (heat < 0 ? 0 : heat > 1 ? 1 : heat);
+    for (int channel = 0; channel < 3; channel++) {
+        double part = scaled - channel;
+        fputc((int)(255 * (part < 0 ? 0 : part > 1 ? 1 : part)), file);
+    }
+}
+
+/* The field as a PPM file, which most viewers show. */
+static bool write_picture(double *array)
+{
+    int64_t points = o.size[Y] * o.size[X];
+    double *field = malloc((size_t)points * sizeof(double));
+    weft_scope_begin();
+    bool good = field != NULL && weft_to_host(tensor_of(array), field, (size_t)points * sizeof(double)) == WEFT_OK;
+    weft_scope_end();
+    FILE *file = good && weft_process_index() == 0 ? fopen(o.picture, "wb") : NULL;
+    if (file != NULL) {
+        fprintf(file, "P6\n%lld %lld\n255\n", (long long)o.size[X], (long long)o.size[Y]);
+        for (int64_t i = 0; i < points; i++) {
+            write_pixel(file, field[i]);
+        }
+        good = fclose(file) == 0;
+    } else if (good && weft_process_index() == 0) {
+        perror(o.picture);
+        good = false;
+    }
+    free(field);
+    return good;
+}
+
+static bool run(void)
+{
+    tile plain = { .grid = MPI_COMM_NULL }, own = { .grid = MPI_COMM_NULL };
+    result r = { 0 };
+    const weft_operation *heat = register_heat();
+    bool good = weft_last_status() == WEFT_OK && tile_make(&plain) && tile_make(&own);
+    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
+    if (good) {
+        measure(&plain, &own, heat, &r);
+        good = r.different == 0 && weft_last_status() == WEFT_OK && (o.picture == NULL || write_picture(own.now));
+        if (weft_process_index() == 0) {
+            print(&r, &plain);
+        }
+    }
+    if (weft_last_status() != WEFT_OK) {
+        fprintf(stderr, "heat2d: %s\n", weft_last_error());
+    }
+    good = weft_finalize() == WEFT_OK && good; /* weft may use the arrays until here */
+    tile_free(&plain);
+    tile_free(&own);
+    return good;
+}
+
+/* "1001x991". */
+static bool read_size(const char *text, void *into)
+{
+    char *end = NULL;
+    int64_t *size = into;
+    for (int d = 0; d < 2; d++) {
+        size[d] = strtoll(text, &end, 10);
+        if (end == text || size[d] < 1 || size[d] > 1 << 16 || *end != (d < 1 ? 'x' : '\0')) {
+            return false;
+        }
+        text = end + 1;
+    }
+    return true;
+}
+
+int main(int argc, char *argv[])
+{
+    const argument table[] = {
+        { "size", ARGUMENT_OTHER, o.size, "YxX", "points (257x255)", .read = read_size },
+        { "steps", ARGUMENT_INTEGER, &o.steps, "N", "in each turn", 1, 1 << 20 },
+        { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
+        { "picture", ARGUMENT_STRING, &o.picture, "FILE", "writes the last temperatures as a PPM picture" },
+        { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
+    };
+    int code = arguments_read((int)(sizeof(table) / sizeof(*table)), table,
+                              "Heat in a plate, by MPI and by weft, in the same ghosted arrays.\n", argc, argv);
+    if (code >= 0) {
+        return code;
+    }
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    const weft_config config = { .local_ranks = 1 };
+    if (weft_init_mpi(MPI_COMM_WORLD, &config) != WEFT_OK) {
+        fprintf(stderr, "heat2d: %s\n", weft_last_error());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    if (weft_local_ranks() != 1) {
+        fprintf(stderr, "heat2d: a process has one tile, and so one rank: unset WEFT_RANKS and WEFT_LOCAL_RANKS\n");
+        weft_finalize();
+        MPI_Finalize();
+        return 2;
+    }
+    bool good = run();
+    MPI_Finalize();
+    return good ? 0 : 1;
+}
