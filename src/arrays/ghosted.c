@@ -1,4 +1,6 @@
 /* Tensors that lie in ghosted arrays: how they are made, and what other calls than kernels on arrays see of them. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arrays/arrays.h"
@@ -145,8 +147,12 @@ static bool check_arrays(const arguments *a)
     for (int i = 0; i < weft_runtime.local_ranks; i++) {
         weft_shard_info shard = weft_layout_shard(a->padded, weft_runtime.first_rank + i);
         if (shard.count > 0 && (a->arrays == NULL || a->arrays[i] == NULL)) {
-            weft_fail(WEFT_ERR_INVALID, a->function, "arrays%s is NULL, but rank %d has %lld elements, margins included",
-                      a->arrays == NULL ? "" : "[i]", shard.rank, (long long)shard.count);
+            char number[24] = "";
+            if (a->arrays != NULL) {
+                snprintf(number, sizeof(number), "[%d]", i);
+            }
+            weft_fail(WEFT_ERR_INVALID, a->function, "arrays%s is NULL, but rank %d has %lld elements, margins included", number,
+                      shard.rank, (long long)shard.count);
             return false;
         }
         if (shard.count > 0 && !weft_is_aligned(a->dtype, a->arrays[i])) {
