@@ -25,7 +25,7 @@
  *
  * **All other functions** read a dense copy of the elements inside, which weft makes when it is first needed after a change
  * (weft_counters.views_copied), and write changes back at once. Halos of operations without `takes_strides` end at the
- * tensor's borders. The gradient of such a tensor cannot be asked for. */
+ * tensor's borders. weft_local_acquire() lends the copy, for reading alone. Such tensors are no part of captured graphs. */
 #ifndef WEFT_GHOSTS_H
 #define WEFT_GHOSTS_H
 
@@ -55,12 +55,12 @@ static inline void weft_ghosts_init(weft_ghosts *ghosts)
 
 /**
  * Makes a tensor that lies inside of ghosted arrays. Its element with index `i` of a rank's part lies at index
- * `before + i` of the array. Every process makes the call, with the same arguments but `arrays`.
+ * `before + i` of the array. Every process makes the call, with the same arguments but `locals`.
  *
  * Keep the arrays until the tensor is released and weft_wait() has returned. Read them, and write to them, only after
  * weft_wait(); after writing call weft_halo_exchange(). One array belongs to one tensor.
  *
- * \param arrays      one for each rank that this process hosts, in their order: row-major, without other gaps, before[d] +
+ * \param locals      one for each rank that this process hosts, in their order: row-major, without other gaps, before[d] +
  *                    (extent of the part) + after[d] elements along dimension d. An empty part has no array: NULL
  * \param ghosts      copied
  * \param mesh        NULL: the current mesh
@@ -71,7 +71,7 @@ static inline void weft_ghosts_init(weft_ghosts *ghosts)
  *         is negative; WEFT_ERR_LAYOUT for other placements; WEFT_ERR_SHAPE, also if an array would have too many elements;
  *         WEFT_ERR_STATE inside a captured graph: make the tensor before. A graph does not take it as an input either.
  */
-WEFT_API weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_t shape[], void *const arrays[],
+WEFT_API weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_t shape[], void *const locals[],
                                         const weft_ghosts *ghosts, weft_mesh *mesh, const weft_placement *placements);
 
 /**

@@ -84,7 +84,7 @@ typedef struct arguments {
     weft_dtype dtype;
     int ndim;
     const int64_t *shape;
-    void *const *arrays;
+    void *const *locals;
     const weft_ghosts *given;
     weft_ghosts ghosts; /* with zeros for dimensions that the tensor does not have */
     weft_mesh *mesh;
@@ -146,17 +146,17 @@ static bool check_arrays(const arguments *a)
 {
     for (int i = 0; i < weft_runtime.local_ranks; i++) {
         weft_shard_info shard = weft_layout_shard(a->padded, weft_runtime.first_rank + i);
-        if (shard.count > 0 && (a->arrays == NULL || a->arrays[i] == NULL)) {
+        if (shard.count > 0 && (a->locals == NULL || a->locals[i] == NULL)) {
             char number[24] = "";
-            if (a->arrays != NULL) {
+            if (a->locals != NULL) {
                 snprintf(number, sizeof(number), "[%d]", i);
             }
-            weft_fail(WEFT_ERR_INVALID, a->function, "arrays%s is NULL, but rank %d has %lld elements, margins included", number,
+            weft_fail(WEFT_ERR_INVALID, a->function, "locals%s is NULL, but rank %d has %lld elements, margins included", number,
                       shard.rank, (long long)shard.count);
             return false;
         }
-        if (shard.count > 0 && !weft_is_aligned(a->dtype, a->arrays[i])) {
-            weft_fail(WEFT_ERR_INVALID, a->function, "arrays[%d] is not aligned to the type", i);
+        if (shard.count > 0 && !weft_is_aligned(a->dtype, a->locals[i])) {
+            weft_fail(WEFT_ERR_INVALID, a->function, "locals[%d] is not aligned to the type", i);
             return false;
         }
     }
@@ -199,14 +199,14 @@ static weft_status perform_from_ghosted(const weft_call *call, weft_tensor *outp
     }
     for (int i = 0; i < weft_runtime.local_ranks && a->dtype == WEFT_BOOL; i++) {
         weft_shard_info shard = weft_layout_shard(a->padded, weft_runtime.first_rank + i);
-        weft_truths_normalize(a->dtype, shard.count > 0 ? a->arrays[i] : NULL, shard.count);
+        weft_truths_normalize(a->dtype, shard.count > 0 ? a->locals[i] : NULL, shard.count);
     }
     see_calls();
-    outputs[0] = weft_tensor_handle(weft_ghosted_new(a->function, a->layout, a->padded, &a->ghosts, a->arrays));
+    outputs[0] = weft_tensor_handle(weft_ghosted_new(a->function, a->layout, a->padded, &a->ghosts, a->locals));
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_t shape[], void *const arrays[],
+weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_t shape[], void *const locals[],
                                const weft_ghosts *ghosts, weft_mesh *mesh, const weft_placement *placements)
 {
     static const char function[] = "weft_from_ghosted";
@@ -224,7 +224,7 @@ weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_t shape[]
                     .dtype = dtype,
                     .ndim = ndim,
                     .shape = shape,
-                    .arrays = arrays,
+                    .locals = locals,
                     .given = ghosts,
                     .mesh = mesh,
                     .placements = placements };

@@ -548,7 +548,7 @@ static void one_process_is_wrong(void **state)
         arrays[0] = NULL;
     }
     assert_null(weft_from_ghosted(WEFT_I64, 2, f.shape, arrays, &f.ghosts, f.mesh, f.placements));
-    assert_error(WEFT_ERR_INVALID, wrong ? "arrays[0] is NULL" : "gave wrong arguments");
+    assert_error(WEFT_ERR_INVALID, wrong ? "locals[0] is NULL" : "gave wrong arguments");
     assert_int_equal(weft_halo_exchange(f.tensors[0]), WEFT_OK);
     assert_int_equal(weft_wait(), WEFT_OK);
     check_arrays(&f, 0, true);

@@ -63,6 +63,13 @@ class Heat(unittest.TestCase):
         run([wrapper(), self.source, "-o", self.folder / "heat", *flags, f"-Wl,-rpath,{weft.libraries}"], weft.environment)
         self.check(self.folder / "heat", (1, 2, 3))
 
+    def test_ghosted_arrays(self):
+        flags = run(["pkg-config", "--cflags", "--libs", "weft-fortran"], weft.environment).split()
+        source = self.source.with_name("heat2d_fortran.f90")
+        run([wrapper(), source, "-o", self.folder / "heat2d", *flags, f"-Wl,-rpath,{weft.libraries}"], weft.environment)
+        for count in (1, 2, 3, 4):
+            self.assertIn(f"{count} processes: as MPI", weft.run([self.folder / "heat2d"], count))
+
     def test_with_the_source_of_the_module(self):
         """As for a compiler that does not read the installed module."""
         module = weft.prefix / "include" / "weft" / "weft.f90"

@@ -17,8 +17,7 @@ SCALARS = {"int": "integer(c_int)", "unsigned": "integer(c_int)", "int64_t": "in
 # Inline functions of C without a counterpart, and why.
 LEFT_OUT = {"weft_init_mpi": "weft_init_mpi of the module takes a communicator of Fortran",
             "weft_init_mpi_fortran": "the module's weft_init_mpi", "weft_init_communicator": "the module's weft_init_mpi",
-            "weft_kernel_error_set": "a function of C with any number of arguments",
-            "weft_view_count": "kernels", "weft_view_rows": "kernels", "weft_view_row": "kernels"}
+            "weft_kernel_error_set": "a function of C with any number of arguments"}
 COUNTS = {"n", "ndim", "num", "max", "num_dims", "num_sizes", "num_names", "num_inputs", "num_outputs", "num_boxes",
           "num_tensors", "num_entries"}
 # Counts that no array of the call gives.
@@ -36,7 +35,8 @@ OPTIONAL = {"weft_gradients": {"output_gradients"},
             "weft_from_dlpack_unversioned": {"flags"}, "weft_to_dlpack": {"flags"}, "weft_to_dlpack_unversioned": {"flags"},
             "weft_distribute": {"global"}}
 # Further conditions on sizes of arrays; a call that breaks one fails with WEFT_ERR_INVALID.
-SIZES = {"weft_from_local": "size(locals) == weft_local_ranks()", "weft_from_local_even": "size(locals) == weft_local_ranks()",
+SIZES = {"weft_from_ghosted": "size(locals) == weft_local_ranks()",
+         "weft_from_local": "size(locals) == weft_local_ranks()", "weft_from_local_even": "size(locals) == weft_local_ranks()",
          "weft_from_dlpack": "size(locals) == weft_local_ranks()",
          "weft_from_dlpack_unversioned": "size(locals) == weft_local_ranks()"}
 RENAMED = {"size": "dim_size"}  # dummies that would hide an intrinsic function

@@ -366,3 +366,39 @@ subroutine weft_init_mpi(communicator, config, status)
   if (present(status)) status = code
 end subroutine
 ! ---- end of MPI
+! What kernels read of a part, as in <weft/kernel.h>. Rows count from 0.
+function weft_view_count(view) result(r)
+  type(weft_view), intent(in) :: view
+  integer(c_int64_t) :: r
+  r = product(view%extent(1:view%ndim))
+end function
+function weft_view_rows(view) result(r)
+  type(weft_view), intent(in) :: view
+  integer(c_int64_t) :: r
+  r = 1
+  if (view%ndim > 0) r = merge(0_c_int64_t, view%extent(1), view%row_elements == 0)
+end function
+! The address of a row; `together`: how many rows lie there one after the other.
+function weft_view_row(view, row, together) result(r)
+  type(weft_view), intent(in) :: view
+  integer(c_int64_t), intent(in) :: row
+  integer(c_int64_t), intent(out), optional :: together
+  type(c_ptr) :: r
+  type(c_ptr), pointer :: panels(:)
+  integer(c_int64_t) :: first, place, panel, begin
+  if (view%ndim == 0) then
+    first = 0; place = 0; panel = 0; begin = 0
+    if (present(together)) together = 1
+  else
+    first = view%offset(1) + view%row_shift
+    place = first + row
+    panel = place / view%panel_rows - first / view%panel_rows
+    begin = merge(first, place - mod(place, view%panel_rows), panel == 0)
+    if (present(together)) then
+      together = min(place - mod(place, view%panel_rows) + view%panel_rows, first + view%extent(1)) - place
+    end if
+  end if
+  call c_f_pointer(view%panels, panels, [panel + 1])
+  r = transfer(transfer(panels(panel + 1), 0_c_intptr_t) + (place - begin) * view%row_elements * c_weft_dtype_size(view%dtype), &
+      c_null_ptr)
+end function
