@@ -524,6 +524,15 @@ static void wrong_uses(void **state)
     assert_error(WEFT_ERR_INVALID, "ghosts is NULL");
     assert_null(weft_from_ghosted(WEFT_I64, 0, f.shape, (void *const *)f.arrays[0], &f.ghosts, f.mesh, NULL));
     assert_error(WEFT_ERR_SHAPE, "ndim is 0");
+    const weft_ghosts less_than_none = { .after = { 0, -2 } };
+    assert_null(weft_from_ghosted(WEFT_I64, 2, f.shape, (void *const *)f.arrays[0], &less_than_none, f.mesh, f.placements));
+    assert_error(WEFT_ERR_INVALID, "after[1] is -2");
+    assert_null(weft_from_ghosted(WEFT_I64, 2, f.shape, NULL, &f.ghosts, f.mesh, f.placements));
+    assert_error(WEFT_ERR_INVALID, "locals is NULL");
+    assert_null(weft_from_ghosted(WEFT_I64, 2, NULL, (void *const *)f.arrays[0], &f.ghosts, f.mesh, f.placements));
+    assert_error(WEFT_ERR_INVALID, "shape");
+    assert_null(weft_from_ghosted((weft_dtype)WEFT_DTYPE_COUNT, 2, f.shape, (void *const *)f.arrays[0], &f.ghosts, f.mesh, NULL));
+    assert_error(WEFT_ERR_DTYPE, "dtype");
     weft_placement twice[] = { { .kind = WEFT_SHARD, .cut = WEFT_CUT_ZIGZAG } };
     assert_null(weft_from_ghosted(WEFT_I64, 2, f.shape, (void *const *)f.arrays[0], &f.ghosts, f.mesh, twice));
     assert_error(weft_world_size() > 1 ? WEFT_ERR_LAYOUT : WEFT_ERR_INVALID, weft_world_size() > 1 ? "deals rows out" : "");

@@ -175,6 +175,7 @@ static void test_tensors(void **state)
     static const int matrix_45[] = { 1, 0, 5, 4, 2, 2, 0, 0, 5 }, banded[] = { 501, 0, 5, 4, 2, 2, 0, 0, 5 },
                      no_blocks[] = { 1, 0, 5, 4, 2, 0, 0, 0, 5 }, beyond[] = { 1, 0, 5, 4, 2, 2, 0, 9, 5 };
     int nine_numbers[9];
+    REFUSES(weft_halo_exchange(NULL), INVALID, "weft_halo_exchange", "tensor");
     GIVES_NULL(weft_from_scalapack(WEFT_F32, NULL, locals, mesh, 0), INVALID, "weft_from_scalapack", "descriptor");
     GIVES_NULL(weft_from_scalapack(WEFT_F32, banded, locals, mesh, 0), INVALID, "weft_from_scalapack", "descriptor[0]");
     GIVES_NULL(weft_from_scalapack(WEFT_F32, no_blocks, locals, mesh, 0), INVALID, "weft_from_scalapack", "descriptor[5]");

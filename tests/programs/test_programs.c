@@ -255,7 +255,7 @@ static const char *const not_in_the_table[] = {
     "weft_placements_format", "weft_tensor_shape", "weft_tensor_num_elements",
     "weft_mesh_ranks", "weft_mesh_names", "weft_mesh_create", "weft_mesh_of_ranks", "weft_mesh_flatten",
     "weft_mesh_slice", "weft_local_map", "weft_tensor_flatten", "weft_tensor_unflatten", "weft_from_local_ex", "weft_from_dlpack", "weft_from_dlpack_unversioned", "weft_to_dlpack",
-    "weft_to_dlpack_unversioned", "weft_from_boxes", "weft_to_boxes", "weft_from_scalapack", "weft_scalapack_descriptor", "weft_fixed_boxes_begin", "weft_fixed_boxes_end", "weft_mesh_submesh", "weft_mesh_unflatten",
+    "weft_to_dlpack_unversioned", "weft_from_boxes", "weft_to_boxes", "weft_from_scalapack", "weft_scalapack_descriptor", "weft_fixed_boxes_begin", "weft_fixed_boxes_end", "weft_from_ghosted", "weft_halo_exchange", "weft_mesh_submesh", "weft_mesh_unflatten",
     "weft_visualize_sharding", "weft_mesh_ndim", "weft_mesh_size", "weft_mesh_num_ranks",
     "weft_mesh_dim_name", "weft_mesh_coordinate", "weft_mesh_current", "weft_shard_box", "weft_to_host", "weft_to_host_on",
     "weft_local_to_host", "weft_local_acquire", "weft_local_release", "weft_local_box", "weft_local_runs", "weft_local_bytes",
