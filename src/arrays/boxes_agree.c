@@ -38,6 +38,9 @@ void weft_arrays_stop(void)
         plan_free(((weft_box_plan **)plans->items)[i]);
     }
     weft_vec_free(plans);
+    if (weft_runtime.arrays->sees_calls) {
+        weft_interposer_remove(&weft_runtime.arrays->ghosts);
+    }
     free(weft_runtime.arrays);
     weft_runtime.arrays = NULL;
 }
