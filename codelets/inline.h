@@ -1,14 +1,7 @@
-/* Inline functions for the C compiler and for nvcc (host and device). */
+/* Inline functions for the C compiler and for nvcc (host and device): WEFT_INLINE. */
 #ifndef WEFT_CODELETS_INLINE_H
 #define WEFT_CODELETS_INLINE_H
 
-#ifdef __CUDACC__
-#define WEFT_INLINE static __host__ __device__ inline
-#elif defined(__GNUC__)
-/* Always: a loop that calls one is not vectorised, and GCC leaves calls in large files. */
-#define WEFT_INLINE static inline __attribute__((always_inline))
-#else
-#define WEFT_INLINE static inline
-#endif
+#include <weft/kernel.h>
 
 #endif

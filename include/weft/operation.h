@@ -116,6 +116,7 @@ typedef struct weft_operation_output {
     bool repeats;
 } weft_operation_output;
 
+#define WEFT_MAX_SCALARS_OF_RANDOM 4 /**< scalars of a call that draws random numbers */
 #define WEFT_MAX_HALOS 12 /**< dimensions with "~" in a rule */
 
 /** Which indices of an input's dimension ("~" after its letter) are read for index i of the letter: from (i * times -
@@ -180,6 +181,10 @@ typedef struct weft_operation_description {
     /** The kernel for CUDA devices. NULL: the operation runs on CPUs. You must set
      * `kernel` in any case: it is used by processes without devices, and if a device has no memory for an operand. */
     weft_cuda_kernel cuda;
+    /** The kernel draws random numbers (<weft/kernel.h>). Each call advances the current random state by one, and has at
+     * most WEFT_MAX_SCALARS_OF_RANDOM scalars. A gradient gets no random numbers: let the kernel write what it needs of
+     * them, as weft_dropout() writes its mask. */
+    bool random;
 } weft_operation_description;
 
 /** Sets all fields to 0, and `size`. */
@@ -215,7 +220,7 @@ WEFT_API const weft_operation *weft_operation_register(const weft_operation_desc
  *              fail with WEFT_ERR_INVALID. With a kernel, a rule that shards more than the kernel can handle
  *              gives wrong results
  *   gradient   NULL
- *   inputs, outputs[].type, outputs[].in_place   ignored: they do not change
+ *   inputs, outputs[].type, outputs[].in_place, random   ignored: they do not change
  *
  * \return WEFT_OK; WEFT_ERR_INVALID if there is no operation of this name, or the rule does not match it;
  *         WEFT_ERR_STATE, WEFT_ERR_NOMEM.
@@ -239,12 +244,22 @@ typedef struct weft_apply_options {
     int64_t sizes[WEFT_MAX_NUMBERS];
     int leading;     /**< number of dimensions of the first run, if an operand has two runs */
     weft_dtype type; /**< type of the output, for WEFT_TYPE_GIVEN */
+    /** Passed to the kernel as weft_kernel_call.context, and to the gradient with these options. For tables and
+     * parameters that are no numbers; kernels must not change it. Equal contexts must mean equal outputs, on every
+     * process: processes compare no more of it than its size. A captured graph (<weft/graph.h>) compares the pointer,
+     * or the copied bytes, and captures a call with another context again; a frozen one repeats the context that it has
+     * captured. */
+    void *context;
+    size_t context_size; /**< > 0: this many bytes (at most 2^20) are copied before the call returns. 0: the pointer
+                              is passed on, and its target must stay valid until weft_wait() has returned; if there is
+                              a gradient, until that has run or the outputs are released; in a captured graph, until
+                              the graph is destroyed */
 } weft_apply_options;
 
 /** Sets all fields to 0, and `size`. */
 static inline void weft_apply_options_init(weft_apply_options *options)
 {
-    const weft_apply_options all = { sizeof(all), 0, { 0 }, 0, { 0 }, 0, { 0 }, 0, WEFT_F64 };
+    const weft_apply_options all = { sizeof(all), 0, { 0 }, 0, { 0 }, 0, { 0 }, 0, WEFT_F64, NULL, 0 };
     *options = all;
 }
 
