@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "comm/check_spmd.h"
+#include "sharding/types.h"
 #include "tensor/actions.h"
 #include "tensor/explained.h"
 #include "tensor/state.h"
