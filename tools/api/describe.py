@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 # Sizes and alignments on the 64-bit systems of Unix; the test that compiles --check-c compares them with the compiler.
-SIZES = {"int": 4, "unsigned": 4, "int64_t": 8, "uint64_t": 8, "size_t": 8, "double": 8, "bool": 1, "char": 1}
+SIZES = {"int": 4, "unsigned": 4, "int64_t": 8, "uint64_t": 8, "size_t": 8, "double": 8, "float": 4, "bool": 1, "char": 1}
 POINTER = 8
 COMMENT = re.compile(r"//.*|/\*.*?\*/", re.DOTALL)
 DOC = re.compile(r"/\*\*(?!<).*?\*/", re.DOTALL)

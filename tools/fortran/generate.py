@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 
 SCALARS = {"int": "integer(c_int)", "unsigned": "integer(c_int)", "int64_t": "integer(c_int64_t)",
-           "uint64_t": "integer(c_int64_t)", "size_t": "integer(c_size_t)", "double": "real(c_double)",
+           "uint64_t": "integer(c_int64_t)", "size_t": "integer(c_size_t)", "double": "real(c_double)", "float": "real(c_float)",
            "bool": "logical(c_bool)", "char": "character(kind=c_char)"}
 # Inline functions of C without a counterpart, and why.
 LEFT_OUT = {"weft_init_mpi": "weft_init_mpi of the module takes a communicator of Fortran",
