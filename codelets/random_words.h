@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include <weft/kernel.h>
+
 #include "codelets/half.h"
 
 enum { WEFT_RANDOM_WORDS = 4 }; /* of a block */

@@ -19,8 +19,8 @@ typedef struct weft_view {
     weft_dtype dtype;
     int ndim;
     int64_t shape[WEFT_MAX_DIMS];  /**< shape of the whole tensor */
-    int64_t offset[WEFT_MAX_DIMS]; /**< global index of the part's first element */
-    int64_t extent[WEFT_MAX_DIMS]; /**< extent of the part */
+    int64_t offset[WEFT_MAX_DIMS]; /**< global index of the part's first element; with a periodic halo it may be negative */
+    int64_t extent[WEFT_MAX_DIMS]; /**< extent of the part; with a periodic halo it may reach beyond the shape */
     int64_t
         row_elements; /**< elements from row to row; without gaps, the product of all extents except the first */
     int64_t strides[WEFT_MAX_DIMS]; /**< elements from one index to the next within a row; [0] is row_elements */
@@ -70,6 +70,7 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
 }
 
 /* Functions that run within kernels, also on devices. */
+#ifndef WEFT_INLINE
 #ifdef __CUDACC__
 #define WEFT_INLINE static __host__ __device__ inline
 #elif defined(__GNUC__)
@@ -77,6 +78,7 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
 #define WEFT_INLINE static inline __attribute__((always_inline))
 #else
 #define WEFT_INLINE static inline
+#endif
 #endif
 
 /** Returns the number of an element of the whole tensor, row-major: the one `place` elements after the beginning of row

@@ -32,7 +32,7 @@
  * A kernel is called once per panel of the output on each rank. If the output's first letter is in brackets, it is
  * called once per rank. If an input begins with the output's first letter, the kernel gets its rows with the same
  * global indices, or, with a halo, the rows that these read. From other inputs it gets the rank's whole shard. Halos
- * end at the tensor's borders. The kernel finds the borders by offset, extent and shape, and treats them as it likes
+ * end at the tensor's borders, unless they are periodic. The kernel finds the borders by offset, extent and shape, and treats them as it likes
  * (zeros, the nearest element, nothing). Parts of outputs are never empty; parts of inputs may be. A letter may have
  * different extents in the operands of one call, so address elements by global index (index - offset[d]). If a kernel
  * accumulates, all inputs that begin with the contracted letter are cut alike. Test kernels with WEFT_PANEL_ROWS=1 on
@@ -129,6 +129,11 @@ typedef struct weft_halo {
     int64_t before, after; /**< may be negative */
     int64_t times;         /**< 0 means 1. Negative: larger indices of the letter read smaller indices of the input */
     int64_t over;          /**< 0 means 1 */
+    /** The dimension is periodic: indices below 0 and beyond the end are read modulo its size, and not clipped. The kernel
+     * sees them as they are: offset[d] may be negative, and offset[d] + extent[d] may be larger than shape[d]. A halo may
+     * reach over several ranks' parts, and over the rank's own, but no further than the size beyond each end of the
+     * dimension (WEFT_ERR_INVALID). */
+    bool periodic;
 } weft_halo;
 
 /** Changes a halo for a call with these numbers (weft_apply_options.numbers, WEFT_MAX_NUMBERS of them). weft may call

@@ -34,7 +34,7 @@ static bool is_halo_of_rows(const weft_access_map *map, const weft_layout *from)
 {
     const weft_window *w = &map->of[0];
     bool right = map->cut != NULL && !map->placed && map->has[0] && map->cut->shape[0] == from->shape[0] &&
-                 w->times == 1 && w->over == 1 && w->before >= 0 && w->after >= 0;
+                 w->times == 1 && w->over == 1 && w->before >= 0 && w->after >= 0 && !w->periodic;
     for (int d = 1; d < from->ndim; d++) {
         right = right && !map->has[d];
     }

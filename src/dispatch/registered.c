@@ -234,7 +234,7 @@ uint64_t weft_description_fingerprint(const weft_operation_description *d)
     for (int h = 0, count = weft_count_halos(d); h < count; h++) {
         const weft_halo *halo = &d->halos[h];
         const int64_t numbers[] = { halo->input, halo->letter, halo->before,
-                                    halo->after, halo->times,  halo->over };
+                                    halo->after, halo->times,  halo->over,   halo->periodic };
         hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
     }
     for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {
