@@ -134,12 +134,13 @@ weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *ten
     const weft_layout *from = tensor->layout, *to = weft_access_layout(function, from, access_map);
     weft_tensor_impl *target = to == NULL ? NULL : weft_tensor_new(function, to);
     weft_access_map map = *access_map;
-    bool done = target != NULL;
+    bool done = target != NULL, is_new = true;
     weft_access_map_first_image(&map);
     do {
         weft_cached_plan *plan = done ? weft_plan_obtain(function, from, to, &map) : NULL;
-        done = plan != NULL && weft_plan_run(function, plan, tensor, target, true);
+        done = plan != NULL && weft_plan_run(function, plan, tensor, target, is_new);
         weft_plan_release(plan);
+        is_new = false;
     } while (done && weft_access_map_next_image(&map));
     return done ? target : NULL;
 }
