@@ -141,7 +141,8 @@ static inline void weft_local_map_options_init(weft_local_map_options *options)
  * \param outputs       num_outputs new tensors, in the innermost scope, and inputs that are changed in place; after an
  *                      error all are NULL
  *
- * \return WEFT_ERR_INVALID if an argument is missing or out of range, or two inputs that are changed are one tensor; WEFT_ERR_SHAPE, WEFT_ERR_DTYPE or
+ * \return WEFT_ERR_INVALID if an argument is missing or out of range, or two inputs that are changed are one tensor;
+ *         WEFT_ERR_SHAPE, WEFT_ERR_DTYPE or
  *         WEFT_ERR_LAYOUT if that of an output is wrong; WEFT_ERR_MESH if an input is on another mesh and has no
  *         in_placements; WEFT_ERR_UNSUPPORTED if a rank has more than 65,536 panels; WEFT_ERR_STATE, WEFT_ERR_NOMEM
  *

@@ -26,14 +26,14 @@
  *                   reads several indices of the dimension (weft_halo). If the letter is sharded, each rank also
  *                   gets its neighbours' indices. The dimension has its own size, not the letter's. If no input
  *                   has the letter without "~", the call gives the letter's size; by default it is that of the
- *                   first such dimension.
+ *                   first such dimension. Halos may be periodic.
  *   ",n->n"         An operand without dimensions is a scalar.
  *
  * A kernel is called once per panel of the output on each rank. If the output's first letter is in brackets, it is
  * called once per rank. If an input begins with the output's first letter, the kernel gets its rows with the same
  * global indices, or, with a halo, the rows that these read. From other inputs it gets the rank's whole shard. Halos
- * end at the tensor's borders, unless they are periodic. The kernel finds the borders by offset, extent and shape, and treats them as it likes
- * (zeros, the nearest element, nothing). Parts of outputs are never empty; parts of inputs may be. A letter may have
+ * end at the tensor's borders, unless they are periodic. The kernel finds the borders by offset, extent and shape, and
+ * treats them as it likes (zeros, the nearest element, nothing). Parts of outputs are never empty; parts of inputs may be. A letter may have
  * different extents in the operands of one call, so address elements by global index (index - offset[d]). If a kernel
  * accumulates, all inputs that begin with the contracted letter are cut alike. Test kernels with WEFT_PANEL_ROWS=1 on
  * several layouts: that shows most mistakes.

@@ -111,7 +111,7 @@ static bool is_local_access(const weft_layout *from, const weft_access_map *map)
             for (int d = 0; d < from->ndim; d++) {
                 bool all = map->has[d] && map->of[d].periodic && own.extent[d] == from->shape[d]; /* wraps onto itself */
                 local = local && (all || (read.offset[d] >= own.offset[d] &&
-                        read.offset[d] + read.extent[d] <= own.offset[d] + own.extent[d]));
+                                          read.offset[d] + read.extent[d] <= own.offset[d] + own.extent[d]));
             }
         }
     }

@@ -365,7 +365,8 @@ static void test_refused(void **state)
                                                        "wider than the dimension, 5");
     expect_refused(a, (int64_t[]){ 0, 0, 1, 0, 4, 1 }, "the periodic halo of a in dimension 1");
     /* Larger than the input: rows beyond the second image. */
-    weft_tensor *line = weft_ones(WEFT_F32, 1, (int64_t[]){ 5 }, mesh, &rows), *none = weft_ones(WEFT_F32, 1, (int64_t[]){ 0 }, mesh, &rows);
+    weft_tensor *line = weft_ones(WEFT_F32, 1, (int64_t[]){ 5 }, mesh, &rows);
+    weft_tensor *none = weft_ones(WEFT_F32, 1, (int64_t[]){ 0 }, mesh, &rows);
     weft_apply_options options = { .num_numbers = 4, .numbers = { 0, 0, 1, 1 }, .num_sizes = 1, .sizes = { 11 } };
     assert_null(weft_apply(op_gather, 1, &line, &options));
     assert_error(WEFT_ERR_INVALID, "the periodic halo of a in dimension 0");
