@@ -142,9 +142,9 @@ static inline void weft_local_map_options_init(weft_local_map_options *options)
  *                      error all are NULL
  *
  * \return WEFT_ERR_INVALID if an argument is missing or out of range, or two inputs that are changed are one tensor;
- *         WEFT_ERR_SHAPE, WEFT_ERR_DTYPE or
- *         WEFT_ERR_LAYOUT if that of an output is wrong; WEFT_ERR_MESH if an input is on another mesh and has no
- *         in_placements; WEFT_ERR_UNSUPPORTED if a rank has more than 65,536 panels; WEFT_ERR_STATE, WEFT_ERR_NOMEM
+ *         WEFT_ERR_SHAPE, WEFT_ERR_DTYPE or WEFT_ERR_LAYOUT if that of an output is wrong, or rows are not cut alike;
+ *         WEFT_ERR_MESH if an input is on another mesh and has no in_placements; WEFT_ERR_UNSUPPORTED if a task would
+ *         have more than 65,536 panels; WEFT_ERR_STATE, WEFT_ERR_NOMEM
  *
  * Example: divides each row of x, whose rows are sharded, by its sum.
  *
