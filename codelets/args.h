@@ -23,6 +23,7 @@ typedef struct weft_cpu_kernel {
     void (*run)(const weft_task_run *run);
     weft_kernel views; /* of a kernel on views: called by weft_cpu_views() */
     weft_cuda_kernel cuda_views; /* of a kernel of the program's: called by weft_cuda_views(); NULL: it runs on CPUs only */
+    bool draws; /* of a kernel of the program's: it gets the state of random numbers, and the scalars after it (random.h) */
 } weft_cpu_kernel;
 
 extern const weft_cpu_kernel weft_cpu_kernels[WEFT_KERNEL_COUNT];
@@ -39,6 +40,7 @@ struct weft_task_run {
      * zeros instead, and the program gets the status at its next blocking call. */
     weft_kernel_error *error;
     double scalars[WEFT_MAX_SCALARS]; /* of the call */
+    void *context; /* of the call, for functions of the program's; in a copy of the task's, or the program's memory */
 };
 
 /* First member of all arguments. */

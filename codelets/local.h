@@ -8,7 +8,8 @@
 
 enum { WEFT_LOCAL_MAX_PANELS = 1 << 16 }; /* of all operands of a task */
 
-/* One tensor: its panels, cut by weft_cut, are the task's operands first_panel, first_panel + 1, ... */
+/* The task's rows of one tensor: their panels, cut by weft_cut, are the task's operands first_panel, first_panel + 1, ...
+ * Inputs that are changed in place have none: their memory is the output's. */
 typedef struct weft_local_operand {
     weft_local_tensor tensor; /* data: NULL until the task runs */
     int64_t total_bytes, first_bytes, step_bytes;
@@ -27,23 +28,21 @@ static inline int64_t weft_local_panel_end(const weft_local_operand *operand, in
     return end < operand->total_bytes ? end : operand->total_bytes;
 }
 
-/* Followed by the operands, inputs first, the bytes of the context, and the name. */
+/* Followed by the operands, inputs first, and the name. */
 typedef struct weft_local_args {
     weft_task_args base;
     weft_local_function function;
-    void *context;       /* the program's pointer; if context_size is 0 */
-    size_t context_size;
+    weft_random_state random;
     int rank;
     int num_inputs, num_outputs;
+    int num_changed; /* outputs, the first ones, that are the inputs of the same numbers */
     weft_local_operand operands[];
 } weft_local_args;
 
-/* Offset of the context's copy from the start of the arguments; aligned for any type. */
-static inline size_t weft_local_context_offset(int num_operands)
+/* Offset of the name from the start of the arguments. */
+static inline size_t weft_local_name_offset(int num_operands)
 {
-    enum { ALIGNMENT = 16 };
-    size_t bytes = sizeof(weft_local_args) + (size_t)num_operands * sizeof(weft_local_operand);
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return sizeof(weft_local_args) + (size_t)num_operands * sizeof(weft_local_operand);
 }
 
 void weft_cpu_local_map(const weft_task_run *run);

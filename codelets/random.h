@@ -23,6 +23,12 @@ static inline uint64_t weft_random_unpack(const double halves[2])
     return (uint64_t)(uint32_t)halves[1] << 32 | (uint32_t)halves[0];
 }
 
+static inline weft_random_state weft_random_state_of(const double scalars[])
+{
+    const weft_random_state state = { weft_random_unpack(scalars + WEFT_RANDOM_SEED), weft_random_unpack(scalars + WEFT_RANDOM_OFFSET) };
+    return state;
+}
+
 /* In [own[0], own[1]), or own[0] if they are equal, after rounding both to the output's type. 24 random
  * bits, for f64 53. Rounded down, so that the upper bound is excluded. */
 void weft_kernel_uniform(const weft_kernel_call *call);

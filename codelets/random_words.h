@@ -4,34 +4,17 @@
 
 #include <math.h>
 
+#include <weft/kernel.h>
+
 #include "codelets/half.h"
 
 enum { WEFT_RANDOM_WORDS = 4 }; /* of a block */
 
-WEFT_INLINE void weft_philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1,
-                             uint32_t out[WEFT_RANDOM_WORDS])
-{
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = UINT64_C(0xD2511F53) * c0, p1 = UINT64_C(0xCD9E8D57) * c2;
-        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (uint32_t)p1;
-        c3 = (uint32_t)p0;
-        c0 = n0;
-        c2 = n2;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
-}
-
 /* Block number `block` of a state. */
 WEFT_INLINE void weft_random_block(uint64_t seed, uint64_t offset, uint64_t block, uint32_t out[WEFT_RANDOM_WORDS])
 {
-    weft_philox((uint32_t)block, (uint32_t)(block >> 32), (uint32_t)offset, (uint32_t)(offset >> 32), (uint32_t)seed,
-                (uint32_t)(seed >> 32), out);
+    const weft_random_state state = { seed, offset };
+    weft_random_words(&state, block, out);
 }
 
 /* Two words as a number in [0, 1). */

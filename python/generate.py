@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 
 NUMBERS = {"int": "c_int", "unsigned": "c_uint", "int64_t": "c_int64", "uint64_t": "c_uint64", "size_t": "c_size_t",
-           "double": "c_double", "bool": "c_bool", "char": "c_char"}
+           "double": "c_double", "float": "c_float", "bool": "c_bool", "char": "c_char"}
 
 # Functions of these headers work on tensors alone, and are made here. The others are written by hand.
 HEADERS = ["elementwise", "complex", "reductions", "indexing", "shapes", "products", "images", "nn", "losses", "random", "tensor"]
@@ -131,7 +131,7 @@ _F64, _C128, _I64 = int(weft_dtype.F64), int(weft_dtype.C128), int(weft_dtype.I6
 
 def api_module(api):
     out = ['"""Made from api.json: values, structs and functions of weft\'s C library."""', "from __future__ import annotations", "",
-           "import ctypes", "import enum", "import numbers", "import operator", "from ctypes import (Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint,",
+           "import ctypes", "import enum", "import numbers", "import operator", "from ctypes import (Structure, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint,",
            "                    c_uint64, c_void_p)", "", f"VERSION = {api['version']!r}"]
     for name, value in api["constants"].items():
         if isinstance(value, int):

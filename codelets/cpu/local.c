@@ -25,10 +25,10 @@ static void copy_panels(const weft_local_operand *operand, void *const panels[],
     }
 }
 
-/* On failure (no memory) the outputs are zeros. */
+/* On failure (no memory) new outputs are zeros. */
 static void zero_outputs(const weft_local_args *args, void *const pointers[])
 {
-    for (int i = args->num_inputs; i < args->num_inputs + args->num_outputs; i++) {
+    for (int i = args->num_inputs + args->num_changed; i < args->num_inputs + args->num_outputs; i++) {
         const weft_local_operand *operand = &args->operands[i];
         for (int p = 0; p < operand->num_panels; p++) {
             memset(pointers[operand->first_panel + p], 0,
@@ -52,9 +52,12 @@ static bool assemble(const weft_local_args *args, void *const pointers[], weft_l
         }
         tensors[i].data = malloc((size_t)operand->total_bytes);
         done = tensors[i].data != NULL;
-        if (done && i < args->num_inputs) {
+        if (done && i < args->num_inputs + args->num_changed) {
             copy_panels(operand, panels, tensors[i].data, false);
         }
+    }
+    for (int i = 0; i < args->num_changed && done; i++) {
+        tensors[i] = tensors[args->num_inputs + i];
     }
     return done;
 }
@@ -65,7 +68,7 @@ static void give_back(const weft_local_args *args, void *const pointers[], const
     for (int i = 0; i < args->num_inputs + args->num_outputs; i++) {
         const weft_local_operand *operand = &args->operands[i];
         void *const *panels = pointers + operand->first_panel;
-        if (tensors[i].data == NULL || tensors[i].data == panels[0]) {
+        if (i < args->num_changed || tensors[i].data == NULL || tensors[i].data == panels[0]) {
             continue;
         }
         if (written && i >= args->num_inputs) {
@@ -79,7 +82,6 @@ void weft_cpu_local_map(const weft_task_run *run)
 {
     const weft_local_args *args = run->arguments;
     int count = args->num_inputs + args->num_outputs;
-    char *copied = (char *)(uintptr_t)run->arguments + weft_local_context_offset(count);
     weft_local_tensor *tensors = calloc((size_t)count, sizeof(*tensors));
     bool whole = tensors != NULL && assemble(args, run->operands, tensors);
     if (whole) {
@@ -89,9 +91,10 @@ void weft_cpu_local_map(const weft_task_run *run)
             .num_outputs = args->num_outputs,
             .inputs = tensors,
             .outputs = tensors + args->num_inputs,
-            .context = args->context_size > 0 ? copied : args->context,
+            .context = run->context,
             .function = run->function,
             .error = run->error,
+            .random = args->random,
         });
     } else {
         weft_problem_memory(run->error, WEFT_PROBLEM_PARTS, args->rank);

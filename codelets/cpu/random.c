@@ -14,25 +14,34 @@ enum { WORDS = WEFT_RANDOM_WORDS, BLOCKS = 128 };
 
 void weft_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
-    weft_philox(counter[0], counter[1], counter[2], counter[3], key[0], key[1], out);
+    const weft_random_state state = { (uint64_t)key[1] << 32 | key[0], (uint64_t)counter[3] << 32 | counter[2] };
+    weft_random_words(&state, (uint64_t)counter[1] << 32 | counter[0], out);
 }
 
-typedef struct state {
-    uint64_t seed, offset;
-} state;
-
-static state state_of(const weft_kernel_call *call)
+/* For the program's kernels. */
+double weft_random_normal(const weft_random_state *state, uint64_t number)
 {
-    return (state){ weft_random_unpack(call->scalars + WEFT_RANDOM_SEED),
-                    weft_random_unpack(call->scalars + WEFT_RANDOM_OFFSET) };
+    uint32_t words[WORDS];
+    double pair[2];
+    weft_random_words(state, number / 2, words);
+    weft_normals_f64(words, pair);
+    return pair[number % 2];
+}
+
+float weft_random_normal_f32(const weft_random_state *state, uint64_t number)
+{
+    uint32_t words[WORDS];
+    float pair[2];
+    weft_random_words(state, number / 4, words);
+    weft_normals_f32(words + number % 4 / 2 * 2, pair);
+    return pair[number % 2];
 }
 
 /* Blocks first .. first + count - 1. */
-WEFT_CLONES static void make_words(state s, uint64_t first, int64_t count, uint32_t words[])
+WEFT_CLONES static void make_words(weft_random_state s, uint64_t first, int64_t count, uint32_t words[])
 {
     for (int64_t i = 0; i < count; i++) {
-        uint64_t block = first + (uint64_t)i;
-        weft_random_block(s.seed, s.offset, block, words + WORDS * i);
+        weft_random_words(&s, first + (uint64_t)i, words + WORDS * i);
     }
 }
 
@@ -52,7 +61,7 @@ typedef struct method {
 struct runner {
     const weft_kernel_call *call;
     const method *method;
-    state state;
+    weft_random_state state;
     weft_dtype type; /* of the output */
     double own[2];   /* the kernel's scalars */
 };
@@ -88,23 +97,11 @@ static int64_t run_length(const weft_view *view)
     return INT64_MAX;
 }
 
-/* The global index of the element `place` elements after a row's beginning. */
-static uint64_t global_index(const weft_view *view, int64_t row, int64_t place)
-{
-    uint64_t index = 0, step = 1;
-    for (int d = view->ndim - 1; d > 0; d--) {
-        index += (uint64_t)(view->offset[d] + place % view->extent[d]) * step;
-        place /= view->extent[d];
-        step *= (uint64_t)view->shape[d];
-    }
-    return view->ndim == 0 ? 0 : index + (uint64_t)(view->offset[0] + row + place) * step;
-}
-
 static void run(const weft_kernel_call *call, const method *how, double own0, double own1)
 {
     const weft_view *out = &call->output;
     const weft_view *in = call->num_inputs > 0 ? &call->inputs[0] : NULL;
-    runner r = { call, how, state_of(call), out->dtype, { own0, own1 } };
+    runner r = { call, how, weft_random_state_of(call->scalars), out->dtype, { own0, own1 } };
     const int64_t length = run_length(out), width = out->ndim == 0 ? 1 : out->row_elements;
     if (weft_view_count(out) == 0) {
         return;
@@ -118,7 +115,7 @@ static void run(const weft_kernel_call *call, const method *how, double own0, do
             taken = length < rows * width - place ? length : rows * width - place;
             write_run(&r, target + (size_t)place * weft_dtype_size(out->dtype),
                       source == NULL ? NULL : source + (size_t)place * weft_dtype_size(in->dtype),
-                      global_index(out, row, place), taken);
+                      weft_view_number(out, row, place), taken);
         }
     }
 }
@@ -293,7 +290,7 @@ void weft_kernel_randperm(const weft_kernel_call *call)
 {
     const weft_view *out = &call->output;
     const uint64_t n = (uint64_t)out->shape[0];
-    const state own = state_of(call);
+    const weft_random_state own = weft_random_state_of(call->scalars);
     const weft_network net = weft_network_of(own.seed, own.offset, n);
     for (int64_t row = 0, rows; row < weft_view_rows(out); row += rows) {
         int64_t *values = weft_view_row(out, row, &rows);

@@ -1,5 +1,6 @@
 /* Runs a weft_kernel on the panels of a task. */
 #include "codelets/kernel.h"
+#include "codelets/random.h"
 
 static weft_view view_of(const weft_kernel_args *args, int operand, void *const *pointers)
 {
@@ -20,7 +21,12 @@ void weft_views_call(const weft_task_run *run, weft_kernel_call *call)
         .scalars = run->scalars,
         .function = run->function,
         .error = run->error,
+        .context = run->context,
     };
+    if (run->cpu->draws) {
+        call->random = weft_random_state_of(run->scalars);
+        call->scalars += WEFT_RANDOM_OWN;
+    }
     for (int i = 0; i < args->num_outputs; i++) {
         call->outputs[i] = view_of(args, i, run->operands);
     }

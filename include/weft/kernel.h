@@ -19,8 +19,8 @@ typedef struct weft_view {
     weft_dtype dtype;
     int ndim;
     int64_t shape[WEFT_MAX_DIMS];  /**< shape of the whole tensor */
-    int64_t offset[WEFT_MAX_DIMS]; /**< global index of the part's first element */
-    int64_t extent[WEFT_MAX_DIMS]; /**< extent of the part */
+    int64_t offset[WEFT_MAX_DIMS]; /**< global index of the part's first element; with a periodic halo it may be negative */
+    int64_t extent[WEFT_MAX_DIMS]; /**< extent of the part; with a periodic halo it may reach beyond the shape */
     int64_t
         row_elements; /**< elements from row to row; without gaps, the product of all extents except the first */
     int64_t strides[WEFT_MAX_DIMS]; /**< elements from one index to the next within a row; [0] is row_elements */
@@ -76,6 +76,98 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
            (size_t)((place - begin) * view->row_elements) * weft_dtype_size(view->dtype);
 }
 
+/* Functions that run within kernels, also on devices. */
+#ifndef WEFT_INLINE
+#ifdef __CUDACC__
+#define WEFT_INLINE static __host__ __device__ inline
+#elif defined(__GNUC__)
+/* Always: a loop that calls one is not vectorised, and GCC leaves calls in large files. */
+#define WEFT_INLINE static inline __attribute__((always_inline))
+#else
+#define WEFT_INLINE static inline
+#endif
+#endif
+
+/** Returns the number of an element of the whole tensor, row-major: the one `place` elements after the beginning of row
+ * `row` of the part. For parts whose rows have no gaps. */
+WEFT_INLINE uint64_t weft_view_number(const weft_view *view, int64_t row, int64_t place)
+{
+    uint64_t number = 0, step = 1;
+    for (int d = view->ndim - 1; d > 0; d--) {
+        number += (uint64_t)(view->offset[d] + place % view->extent[d]) * step;
+        place /= view->extent[d];
+        step *= (uint64_t)view->shape[d];
+    }
+    return view->ndim == 0 ? 0 : number + (uint64_t)(view->offset[0] + row + place) * step;
+}
+
+/**
+ * \page random Random numbers in kernels
+ * A call that draws random numbers (weft_operation_description.random, weft_local_map_options.random) has a state of its
+ * own, which is the current state (<weft/random.h>) when the program makes the call; the current state then moves on by
+ * one, as by weft_rand(). From that state and the number of an element in the whole tensor (weft_view_number(),
+ * weft_local_number()) these functions compute a value, so that it is the same on every mesh, in every layout and on any
+ * number of processes. They keep nothing: ask for any number, in any order, as often as you like. Where an element needs
+ * k values, take the numbers k i, k i + 1, ..., k i + k - 1.
+ *
+ * The values are those that weft_rand() and weft_randn(), of the type in the function's name, give to the element with
+ * this number from the same state.
+ *
+ * On devices use weft_random_words(), weft_random_uniform() and weft_random_uniform_f32(): their results have the same
+ * bits as on CPUs.
+ */
+
+/** The state of the generator. Equal states give equal values for the same operations. */
+typedef struct weft_random_state {
+    uint64_t seed;
+    uint64_t offset; /**< random operations since the state was seeded */
+} weft_random_state;
+
+/** Random bits: four words, number `block` of this state (Philox4x32-10: Salmon, Moraes, Dror, Shaw, Parallel Random
+ * Numbers: As Easy as 1, 2, 3, SC11). The other functions take their bits from here: weft_random_uniform() and
+ * weft_random_normal() half a block for each number, the others a quarter, or for two numbers a half. */
+WEFT_INLINE void weft_random_words(const weft_random_state *state, uint64_t block, uint32_t words[4])
+{
+    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32);
+    uint32_t c2 = (uint32_t)state->offset, c3 = (uint32_t)(state->offset >> 32);
+    uint32_t k0 = (uint32_t)state->seed, k1 = (uint32_t)(state->seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    words[0] = c0;
+    words[1] = c1;
+    words[2] = c2;
+    words[3] = c3;
+}
+
+/** A number in [0, 1): a multiple of 2^-53. */
+WEFT_INLINE double weft_random_uniform(const weft_random_state *state, uint64_t number)
+{
+    uint32_t words[4];
+    weft_random_words(state, number / 2, words);
+    const uint32_t *own = words + 2 * (number % 2);
+    return (double)(((uint64_t)own[1] << 32 | own[0]) >> 11) * (1.0 / 9007199254740992.0);
+}
+
+/** A number in [0, 1): a multiple of 2^-24. */
+WEFT_INLINE float weft_random_uniform_f32(const weft_random_state *state, uint64_t number)
+{
+    uint32_t words[4];
+    weft_random_words(state, number / 4, words);
+    return (float)(words[number % 4] >> 8) * (1.0f / 16777216.0f);
+}
+
+/** Normal numbers of mean 0 and variance 1 (Box, Muller: A Note on the Generation of Random Normal Deviates, 1958). \{ */
+WEFT_API double weft_random_normal(const weft_random_state *state, uint64_t number);
+WEFT_API float weft_random_normal_f32(const weft_random_state *state, uint64_t number);
+/** \} */
+
 #define WEFT_MAX_KERNEL_INPUTS 7
 #define WEFT_MAX_KERNEL_OUTPUTS 4
 #define WEFT_MAX_NUMBERS 12 /**< integers that a call passes to its kernel */
@@ -129,6 +221,8 @@ typedef struct weft_kernel_call {
     /** To report a value that the kernel cannot use, or a lack of memory: write zeros instead, and go on. The program
      * gets the status from its next blocking call. Use weft_kernel_fail(). */
     weft_kernel_error *error;
+    void *context; /**< see ::weft_apply_options; calls that run at the same time may share it */
+    weft_random_state random; /**< of operations that draw random numbers ("Random numbers in kernels"); else 0 */
 } weft_kernel_call;
 
 /** weft_kernel_fail(call, status, format, ...): reports an error of a weft_kernel_call or a weft_local_call, with a
@@ -139,8 +233,8 @@ typedef void (*weft_kernel)(const weft_kernel_call *call);
 
 /** A kernel for a CUDA device: a function of the host, which launches CUDA kernels on `stream`, a cudaStream_t of the
  * current device, and does not wait for them. The views' panels are addresses in the device's memory. The views, the
- * array of panels, `numbers` and `scalars` are in host memory, valid until the function returns. `error` is NULL, so
- * you cannot use weft_kernel_fail().
+ * array of panels, `numbers`, `scalars` and a copied `context` are in host memory, valid until the function returns.
+ * `error` is NULL, so you cannot use weft_kernel_fail().
  *
  * \return 0, or the cudaError_t of a launch. In that case the program's next blocking call returns
  *         WEFT_ERR_UNSUPPORTED, and the message has the error's name. */

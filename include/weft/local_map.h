@@ -12,7 +12,7 @@
 
 WEFT_BEGIN_DECLS
 
-/** The shard of one rank: a box of the global index space, row-major and contiguous. */
+/** The shard of one rank, or some of its rows: a box of the global index space, row-major and contiguous. */
 typedef struct weft_local_tensor {
     weft_dtype dtype;
     int ndim;
@@ -28,20 +28,38 @@ typedef struct weft_local_call {
     int rank;
     int num_inputs, num_outputs;
     const weft_local_tensor *inputs;  /**< read only. If the tensor is Partial, this is the rank's addend */
-    const weft_local_tensor *outputs; /**< values are undefined: the function must write every element */
+    /** Values are undefined: the function must write every element. If the output is in place, it is the input of the same
+     * number, at the same address */
+    const weft_local_tensor *outputs;
     void *context;        /**< see ::weft_local_map_options; calls that run at the same time may share it */
     const char *function; /**< the region's name, for messages */
     /** To report an invalid value: write zeros instead, and go on. The program gets the status from its next blocking
      * call. Use weft_kernel_fail(call, status, format, ...). */
     weft_kernel_error *error;
+    weft_random_state random; /**< see weft_local_map_options.random; else 0 */
 } weft_local_call;
 
-/** Worker threads call this function concurrently, once for each hosted rank of the mesh that has a part of an output.
+/** Returns the number of an element of the whole tensor, row-major: element `place` of the box. For random numbers
+ * ("Random numbers in kernels" in <weft/kernel.h>). */
+WEFT_INLINE uint64_t weft_local_number(const weft_local_tensor *tensor, int64_t place)
+{
+    uint64_t number = 0, step = 1;
+    for (int d = tensor->ndim - 1; d >= 0; d--) {
+        int64_t index = d > 0 ? place % tensor->extent[d] : place;
+        place = d > 0 ? place / tensor->extent[d] : 0;
+        number += (uint64_t)(tensor->offset[d] + index) * step;
+        step *= (uint64_t)tensor->shape[d];
+    }
+    return number;
+}
+
+/** Worker threads call this function concurrently, once for each hosted rank of the mesh that has a part of an output;
+ * or, by rows, once for each panel of such parts.
  * Equal inputs must give equal outputs. It may call only the functions of <weft/kernel.h>; others return
  * WEFT_ERR_STATE there. */
 typedef void (*weft_local_function)(const weft_local_call *call);
 
-/** An output: a new tensor of this layout. */
+/** An output: a new tensor of this layout, or an input that is changed. */
 typedef struct weft_local_output {
     weft_dtype dtype;
     int ndim;
@@ -49,6 +67,10 @@ typedef struct weft_local_output {
     const weft_placement *placements; /**< one per mesh dimension; NULL: Replicate everywhere. With Replicate you
                                            promise that replicas write the same values. With Partial the ranks write
                                            addends */
+    /** The output is the input of the same number, changed, without a new tensor. The other fields are ignored. List
+     * inputs that are changed in place first. They keep their layout, so their entry in in_placements must be NULL, or
+     * this layout's. A region that changes an input has no gradient. */
+    bool in_place;
 } weft_local_output;
 
 /** Zero-initialise it (WEFT_LOCAL_MAP_OPTIONS_DEFAULT) and set the fields you need. */
@@ -76,11 +98,28 @@ typedef struct weft_local_map_options {
     size_t context_size; /**< > 0: this many bytes (at most 2^20) are copied before the call returns. 0: the pointer
                               is passed on, and its target must stay valid until weft_wait() has returned; if there is
                               a `gradient`, until that has run or the outputs are released */
+    /** The function is called for some rows at a time (indices of dimension 0), by a task for each panel of rows of the
+     * outputs: several workers share a rank's shard, and each task begins when its rows of the inputs are there. All
+     * outputs must have rows, as many as each other, and cut alike. The function gets the same rows, by global index, of
+     * every output and input, contiguous; `offset`, `extent` and `count` describe these rows. How many rows a call gets
+     * depends on the sizes (and on WEFT_PANEL_ROWS); elements must not depend on it. Of inputs without dimensions, and of
+     * those that `whole_inputs` names, it gets the whole shard. Rows of Partial inputs are the rank's addends; rows that
+     * are replicated are computed on each rank.
+     *
+     * `gradient` is called by rows too, if the gradients of all floating inputs have these rows and are cut like them;
+     * otherwise once for each rank. */
+    bool by_rows;
+    /** One entry per input: with by_rows, the function gets the whole shard. NULL: of none. Other inputs must have as many
+     * rows as the outputs, cut alike (WEFT_ERR_LAYOUT). */
+    const bool *whole_inputs;
+    /** The function draws random numbers ("Random numbers in kernels" in <weft/kernel.h>), and the current state advances
+     * by one. `gradient` draws none. */
+    bool random;
 } weft_local_map_options;
 
 #define WEFT_LOCAL_MAP_OPTIONS_DEFAULT                                                                       \
     {                                                                                                        \
-        0, NULL, NULL, NULL, NULL, NULL, NULL, 0                                                             \
+        0, NULL, NULL, NULL, NULL, NULL, NULL, 0, false, NULL, false                                         \
     }
 
 /** Sets all fields to 0, and `size`. */
@@ -91,25 +130,28 @@ static inline void weft_local_map_options_init(weft_local_map_options *options)
     options->size = sizeof(*options);
 }
 
-/** Calls `function` on the shards of each hosted rank, as one task per rank, and returns its outputs as tensors, at
- * once. The tasks depend on data like those of operations. Every process calls it; if a process has no rank of the
+/** Calls `function` on the shards of each hosted rank, as one task per rank (or, by rows, per panel), and returns its
+ * outputs as tensors, at once. The tasks depend on data like those of operations. Every process calls it; if a process has no rank of the
  * mesh, the outputs are empty there. If an input has no data (weft_fake()), the outputs have none either, and the
  * function is not called.
  *
  * \param inputs        num_inputs tensors, 0 or more; a tensor may occur several times
  * \param descriptions  num_outputs descriptions, 1 or more
  * \param options       NULL: defaults
- * \param outputs       num_outputs new tensors, in the innermost scope; after an error all are NULL
+ * \param outputs       num_outputs new tensors, in the innermost scope, and inputs that are changed in place; after an
+ *                      error all are NULL
  *
- * \return WEFT_ERR_INVALID if an argument is missing or out of range; WEFT_ERR_SHAPE, WEFT_ERR_DTYPE or
- *         WEFT_ERR_LAYOUT if that of an output is wrong; WEFT_ERR_MESH if an input is on another mesh and has no
- *         in_placements; WEFT_ERR_UNSUPPORTED if a rank has more than 65,536 panels; WEFT_ERR_STATE, WEFT_ERR_NOMEM
+ * \return WEFT_ERR_INVALID if an argument is missing or out of range, or two inputs that are changed are one tensor;
+ *         WEFT_ERR_SHAPE, WEFT_ERR_DTYPE or WEFT_ERR_LAYOUT if that of an output is wrong, or rows are not cut alike;
+ *         WEFT_ERR_MESH if an input is on another mesh and has no in_placements; WEFT_ERR_UNSUPPORTED if a task would
+ *         have more than 65,536 panels; WEFT_ERR_STATE, WEFT_ERR_NOMEM
  *
  * Example: divides each row of x, whose rows are sharded, by its sum.
  *
  *     const weft_placement rows[] = { weft_shard(0) };
  *     const weft_local_output like_x = { WEFT_F32, 2, shape, rows };
- *     weft_local_map(normalise_rows, 1, &x, 1, &like_x, NULL, &y); */
+ *     const weft_local_map_options options = { .by_rows = true };
+ *     weft_local_map(normalise_rows, 1, &x, 1, &like_x, &options, &y); */
 WEFT_API weft_status weft_local_map(weft_local_function function, int num_inputs, weft_tensor *const inputs[],
                                     int num_outputs, const weft_local_output descriptions[],
                                     const weft_local_map_options *options, weft_tensor *outputs[]);

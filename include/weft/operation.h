@@ -26,14 +26,15 @@
  *                   reads several indices of the dimension (weft_halo). If the letter is sharded, each rank also
  *                   gets its neighbours' indices. The dimension has its own size, not the letter's. If no input
  *                   has the letter without "~", the call gives the letter's size; by default it is that of the
- *                   first such dimension.
+ *                   first such dimension. Halos may be periodic.
  *   ",n->n"         An operand without dimensions is a scalar.
  *
  * A kernel is called once per panel of the output on each rank. If the output's first letter is in brackets, it is
  * called once per rank. If an input begins with the output's first letter, the kernel gets its rows with the same
  * global indices, or, with a halo, the rows that these read. From other inputs it gets the rank's whole shard. Halos
- * end at the tensor's borders (but see <weft/ghosts.h>). The kernel finds the borders by offset, extent and shape, and treats them as it likes
- * (zeros, the nearest element, nothing). Parts of outputs are never empty; parts of inputs may be. A letter may have
+ * end at the tensor's borders, unless they are periodic or the tensor is ghosted (<weft/ghosts.h>). The kernel finds the
+ * borders by offset, extent and shape, and treats them as it likes (zeros, the nearest element, nothing). Parts of
+ * outputs are never empty; parts of inputs may be. A letter may have
  * different extents in the operands of one call, so address elements by global index (index - offset[d]). If a kernel
  * accumulates, all inputs that begin with the contracted letter are cut alike. Test kernels with WEFT_PANEL_ROWS=1 on
  * several layouts: that shows most mistakes.
@@ -116,6 +117,7 @@ typedef struct weft_operation_output {
     bool repeats;
 } weft_operation_output;
 
+#define WEFT_MAX_SCALARS_OF_RANDOM 4 /**< scalars of a call that draws random numbers */
 #define WEFT_MAX_HALOS 12 /**< dimensions with "~" in a rule */
 
 /** Which indices of an input's dimension ("~" after its letter) are read for index i of the letter: from (i * times -
@@ -128,6 +130,11 @@ typedef struct weft_halo {
     int64_t before, after; /**< may be negative */
     int64_t times;         /**< 0 means 1. Negative: larger indices of the letter read smaller indices of the input */
     int64_t over;          /**< 0 means 1 */
+    /** The dimension is periodic: indices below 0 and beyond the end are read modulo its size, and not clipped. The kernel
+     * sees them as they are: offset[d] may be negative, and offset[d] + extent[d] may be larger than shape[d]. A halo may
+     * reach over several ranks' parts, and over the rank's own, but no further than the size beyond each end of the
+     * dimension (WEFT_ERR_INVALID). */
+    bool periodic;
 } weft_halo;
 
 /** Changes a halo for a call with these numbers (weft_apply_options.numbers, WEFT_MAX_NUMBERS of them). weft may call
@@ -180,6 +187,10 @@ typedef struct weft_operation_description {
     /** The kernel for CUDA devices. NULL: the operation runs on CPUs. You must set
      * `kernel` in any case: it is used by processes without devices, and if a device has no memory for an operand. */
     weft_cuda_kernel cuda;
+    /** The kernel draws random numbers (<weft/kernel.h>). Each call advances the current random state by one, and has at
+     * most WEFT_MAX_SCALARS_OF_RANDOM scalars. A gradient gets no random numbers: let the kernel write what it needs of
+     * them, as weft_dropout() writes its mask. */
+    bool random;
     /** The kernels address elements of all views by weft_view.strides, and may read before index 0 and after the last one where
      * a view says so. Then the operation reads and writes ghosted arrays in place (<weft/ghosts.h>). */
     bool takes_strides;
@@ -218,7 +229,7 @@ WEFT_API const weft_operation *weft_operation_register(const weft_operation_desc
  *              fail with WEFT_ERR_INVALID. With a kernel, a rule that shards more than the kernel can handle
  *              gives wrong results
  *   gradient   NULL
- *   inputs, outputs[].type, outputs[].in_place   ignored: they do not change
+ *   inputs, outputs[].type, outputs[].in_place, random   ignored: they do not change
  *
  * \return WEFT_OK; WEFT_ERR_INVALID if there is no operation of this name, or the rule does not match it;
  *         WEFT_ERR_STATE, WEFT_ERR_NOMEM.
@@ -242,12 +253,22 @@ typedef struct weft_apply_options {
     int64_t sizes[WEFT_MAX_NUMBERS];
     int leading;     /**< number of dimensions of the first run, if an operand has two runs */
     weft_dtype type; /**< type of the output, for WEFT_TYPE_GIVEN */
+    /** Passed to the kernel as weft_kernel_call.context, and to the gradient with these options. For tables and
+     * parameters that are no numbers; kernels must not change it. Equal contexts must mean equal outputs, on every
+     * process: processes compare no more of it than its size. A captured graph (<weft/graph.h>) compares the pointer,
+     * or the copied bytes, and captures a call with another context again; a frozen one repeats the context that it has
+     * captured. */
+    void *context;
+    size_t context_size; /**< > 0: this many bytes (at most 2^20) are copied before the call returns. 0: the pointer
+                              is passed on, and its target must stay valid until weft_wait() has returned; if there is
+                              a gradient, until that has run or the outputs are released; in a captured graph, until
+                              the graph is destroyed */
 } weft_apply_options;
 
 /** Sets all fields to 0, and `size`. */
 static inline void weft_apply_options_init(weft_apply_options *options)
 {
-    const weft_apply_options all = { sizeof(all), 0, { 0 }, 0, { 0 }, 0, { 0 }, 0, WEFT_F64 };
+    const weft_apply_options all = { sizeof(all), 0, { 0 }, 0, { 0 }, 0, { 0 }, 0, WEFT_F64, NULL, 0 };
     *options = all;
 }
 

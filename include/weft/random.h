@@ -5,21 +5,17 @@
  * seeded (its offset), and on the element's index in the GLOBAL tensor (Philox4x32-10). So it is the same on every
  * mesh, in every layout and on any number of processes, bit for bit. Every random operation advances the current
  * state by one, on any mesh; if it fails, the state does not change. States belong to the whole world: all processes
- * make the same calls, even those without a rank of the mesh.
+ * make the same calls, even those without a rank of the mesh. Kernels of your own draw such numbers by the functions of
+ * <weft/kernel.h>.
  *
  * Placements of factories are as in <weft/tensor.h>: NULL is Replicate everywhere, Partial is WEFT_ERR_LAYOUT. */
 #ifndef WEFT_RANDOM_H
 #define WEFT_RANDOM_H
 
+#include <weft/kernel.h>
 #include <weft/tensor.h>
 
 WEFT_BEGIN_DECLS
-
-/** The state of the generator. Equal states give equal values for the same operations. */
-typedef struct weft_random_state {
-    uint64_t seed;
-    uint64_t offset; /**< random operations since the state was seeded */
-} weft_random_state;
 
 /**
  * States by name. weft_init() creates the default state, with the seed of ::weft_config, and makes it the current

@@ -26,13 +26,16 @@ def _view(local: Any) -> Any:
 
 
 def local_map(function: Callable[..., Any], inputs: Sequence[Tensor], outputs: Sequence[tuple[Any, ...]], *, mesh: Optional[Mesh] = None,
-              in_placements: Optional[Sequence[Placements]] = None, name: str = "local_map") -> Any:
+              in_placements: Optional[Sequence[Placements]] = None, name: str = "local_map", by_rows: bool = False,
+              whole_inputs: Sequence[int] = ()) -> Any:
     """Calls function(*shards) once for each hosted rank, as a task on a worker thread, and makes tensors of what it returns.
 
     inputs: tensors, of which the function gets the shards as NumPy arrays to read (bfloat16 as uint16).
     outputs: (shape, dtype, placements) of each result: the shape of the whole tensor. The function returns an array for each, of its
         rank's part.
     in_placements: the layout in which each input is wanted; otherwise its own.
+    by_rows: calls the function for some rows (indices of dimension 0) at a time. All outputs, and all inputs but those whose numbers
+        whole_inputs lists, must have as many rows, cut alike; the function gets the same rows of each and returns them.
     An exception in the function is an error of the next call that waits. The function must not call weft.
     """
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
@@ -73,8 +76,10 @@ def local_map(function: Callable[..., Any], inputs: Sequence[Tensor], outputs: S
         arrays = [_placement_array(each, ndim) for each in in_placements]
         placements_of_inputs = (c_void_p * max(count, 1))(*[ctypes.cast(array, c_void_p).value if array is not None else None for array in arrays])
         keep.append(arrays)
+    whole = (ctypes.c_bool * max(count, 1))(*[i in whole_inputs for i in range(count)]) if by_rows else None
     options = _api.weft_local_map_options(name=name.encode(), mesh=chosen._as_parameter_ if chosen is not None else None,
                                           in_placements=ctypes.cast(placements_of_inputs, c_void_p) if placements_of_inputs else None,
+                                          by_rows=by_rows, whole_inputs=ctypes.cast(whole, c_void_p) if by_rows else None,
                                           size=ctypes.sizeof(_api.weft_local_map_options))
     _kept.append((callback, keep)) # until its tasks have run
     found = (c_void_p * max(len(outputs), 1))()

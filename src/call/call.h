@@ -53,6 +53,8 @@ typedef struct weft_call_details {
     const char *text;        /* a name; may be NULL */
     const weft_derivation *derivation; /* NULL: the scalars are numbers of the program's */
     const double *origins;   /* of it; not in copies of the call */
+    void *context;           /* the program's, for its function or kernel; copies of the call have a copy of context_size bytes */
+    size_t context_size;     /* 0: they have the pointer */
     void *memory;            /* the program's: to read, or for results that are no tensor */
     size_t bytes;            /* of `memory`, if the program gives it */
 } weft_call_details;

@@ -36,7 +36,9 @@ static size_t copy_into(char *block, const weft_call *call)
     void *tensors = append(block, &used, details->tensors, (size_t)details->num_tensors * sizeof(details->tensors[0]));
     void *numbers = append(block, &used, details->numbers, (size_t)details->num_numbers * sizeof(details->numbers[0]));
     void *text = append(block, &used, details->text, details->text == NULL ? 0 : strlen(details->text) + 1);
+    void *context = append(block, &used, details->context, details->context_size);
     if (own != NULL) {
+        own->context = details->context_size > 0 ? context : details->context;
         own->tensors = tensors;
         own->numbers = numbers;
         own->text = text;

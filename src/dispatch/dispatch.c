@@ -192,6 +192,24 @@ static bool check_tasks(const operands *o)
     return same;
 }
 
+static bool run_list(const operands *o, const weft_bindings *bindings)
+{
+    weft_cached_call *cached = weft_runtime.task_cache == WEFT_TASK_CACHE_OFF ? NULL : o->cached;
+    if (cached != NULL && cached->has_tasks) {
+        bool right = weft_runtime.task_cache != WEFT_TASK_CACHE_CHECK || check_tasks(o);
+        return right && weft_task_list_run(&cached->tasks, bindings);
+    }
+    weft_task_list tasks = { .failed = false };
+    bool done = lower_shards(o, &tasks);
+    if (done && cached != NULL && weft_cache_wants_tasks(cached)) {
+        weft_cache_keep_tasks(cached, &tasks);
+    }
+    done =
+        done && weft_task_list_run(cached != NULL && cached->has_tasks ? &cached->tasks : &tasks, bindings);
+    weft_task_list_free(&tasks);
+    return done;
+}
+
 /* Submits the tasks of the outputs. False with the error kept. */
 static bool run_tasks(const operands *o)
 {
@@ -208,19 +226,17 @@ static bool run_tasks(const operands *o)
         .operation = call->operation,
     };
     weft_runtime.operations++;
-    weft_cached_call *cached = weft_runtime.task_cache == WEFT_TASK_CACHE_OFF ? NULL : o->cached;
-    if (cached != NULL && cached->has_tasks) {
-        bool right = weft_runtime.task_cache != WEFT_TASK_CACHE_CHECK || check_tasks(o);
-        return right && weft_task_list_run(&cached->tasks, &bindings);
+    if (call->details != NULL && call->details->context_size > 0) {
+        bindings.shared = weft_shared_bytes_copy(call->details->context, call->details->context_size);
+        if (bindings.shared == NULL) {
+            weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a context");
+            return false;
+        }
+    } else if (call->details != NULL) {
+        bindings.context = call->details->context;
     }
-    weft_task_list tasks = { .failed = false };
-    bool done = lower_shards(o, &tasks);
-    if (done && cached != NULL && weft_cache_wants_tasks(cached)) {
-        weft_cache_keep_tasks(cached, &tasks);
-    }
-    done =
-        done && weft_task_list_run(cached != NULL && cached->has_tasks ? &cached->tasks : &tasks, &bindings);
-    weft_task_list_free(&tasks);
+    bool done = run_list(o, &bindings);
+    weft_shared_bytes_release(bindings.shared);
     return done;
 }
 

@@ -26,6 +26,7 @@ typedef struct weft_neighbour_rows {
 /* An input that is read in place, with neighbours' rows from tensors of their own. */
 typedef struct weft_neighbours {
     int64_t height; /* of the panels that the kernel sees: parts begin at its multiples. 0: not read in place */
+    int64_t shift;  /* added to row numbers that may be negative: a multiple of the height, or 0 */
     weft_neighbour_rows sides[WEFT_ROWS_SIDES];
 } weft_neighbours;
 

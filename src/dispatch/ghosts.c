@@ -12,7 +12,6 @@ weft_window weft_window_in_array(const weft_operation *operation, const weft_att
         window = operation->window(&call, input, dim);
     }
     window.size = layout->shape[dim];
-    window.open = 1;
     return window;
 }
 
@@ -35,7 +34,7 @@ bool weft_works_in_array(const weft_call *call, weft_tensor_impl *const inputs[]
     for (int d = 0; works && d < tensor->layout->ndim; d++) {
         weft_window w =
             weft_window_in_array(call->operation, &call->attributes, tensor->layout, call->num_inputs, input, d);
-        works = w.times == 1 && w.over == 1 && w.before <= tensor->ghosted->ghosts.before[d] &&
+        works = w.times == 1 && w.over == 1 && (!w.periodic || tensor->ghosted->ghosts.periodic[d]) && w.before <= tensor->ghosted->ghosts.before[d] &&
                 w.after <= tensor->ghosted->ghosts.after[d];
     }
     return works && call->attributes.num_sizes == 0; /* else letters may have other sizes than the dimensions that they read */

@@ -3,8 +3,9 @@
 #include "codelets/kernels.h"
 #include "dispatch/dispatch.h"
 
-/* Whether the parts of dimension 0 begin at multiples of one number of rows, which is returned; 0: they do not. */
-static int64_t rows_of_parts(const weft_layout *layout)
+/* Whether the parts of dimension 0 begin at multiples of one number of rows, which is returned; 0: they do not. If it is
+ * periodic all have as many: the first one's rows follow the last one's. */
+static int64_t rows_of_parts(const weft_layout *layout, bool periodic)
 {
     int64_t rows = layout->shape[0];
     int dims = 0;
@@ -17,7 +18,7 @@ static int64_t rows_of_parts(const weft_layout *layout)
             dims++;
         }
     }
-    return dims == 1 || layout->shape[0] % weft_layout_parts(layout, 0) == 0 ? rows : 0;
+    return (dims == 1 && !periodic) || layout->shape[0] % weft_layout_parts(layout, 0) == 0 ? rows : 0;
 }
 
 /* The height of panels of which each part of so many rows has whole ones; 0: there is none. */
@@ -50,9 +51,9 @@ static bool is_one_panel(const weft_layout *layout, int64_t rows)
     return layout->panel_rows % rows == 0 || layout->panel_rows >= layout->shape[0];
 }
 
-/* The map that brings rows [p * part + first, p * part + first + rows) to part p, and its data's layout. False with the error
- * kept. */
-static bool make_side(const char *function, const weft_layout *from, int64_t part, int64_t first, int64_t rows,
+/* The map that brings rows [p * part + first, p * part + first + rows) to part p, and its data's layout; `of`: the halo.
+ * False with the error kept. */
+static bool make_side(const char *function, const weft_layout *from, const weft_window *of, int64_t part, int64_t first, int64_t rows,
                       weft_neighbour_rows *side)
 {
     int64_t shape[WEFT_MAX_DIMS];
@@ -67,8 +68,12 @@ static bool make_side(const char *function, const weft_layout *from, int64_t par
         return false;
     }
     side->map.has[0] = true;
-    side->map.of[0] =
-        (weft_window){ .size = from->shape[0], .times = part, .over = 1, .before = -first, .after = first + rows - 1 };
+    side->map.of[0] = (weft_window){ .size = from->shape[0],
+                                     .times = part,
+                                     .over = 1,
+                                     .before = -first,
+                                     .after = first + rows - 1,
+                                     .periodic = of->periodic };
     side->layout = weft_access_layout(function, from, &side->map);
     return side->layout != NULL;
 }
@@ -82,14 +87,15 @@ bool weft_find_neighbours(const weft_call *call, const weft_layout *from, const 
         !is_halo_of_rows(map, from)) {
         return true;
     }
-    const int64_t part = rows_of_parts(from), before = map->of[0].before, after = map->of[0].after;
+    const weft_window *w = &map->of[0];
+    const int64_t part = rows_of_parts(from, w->periodic), before = w->before, after = w->after;
     const int64_t height = height_of_panels(from, part);
     if (height == 0 || before > height || after > height) {
         return true;
     }
     weft_neighbour_rows *sides = neighbours->sides;
-    if ((before > 0 && !make_side(call->function, from, part, -before, before, &sides[WEFT_ROWS_BEFORE])) ||
-        (after > 0 && !make_side(call->function, from, part, part, after, &sides[WEFT_ROWS_BEHIND]))) {
+    if ((before > 0 && !make_side(call->function, from, w, part, -before, before, &sides[WEFT_ROWS_BEFORE])) ||
+        (after > 0 && !make_side(call->function, from, w, part, part, after, &sides[WEFT_ROWS_BEHIND]))) {
         return false;
     }
     bool whole = true;
@@ -97,5 +103,6 @@ bool weft_find_neighbours(const weft_call *call, const weft_layout *from, const 
         whole = whole && (sides[s].rows == 0 || is_one_panel(sides[s].layout, sides[s].rows));
     }
     neighbours->height = whole ? height : 0;
+    neighbours->shift = w->periodic ? height : 0;
     return true;
 }

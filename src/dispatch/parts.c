@@ -155,9 +155,10 @@ static weft_part part_in_place(const weft_lowering *lowering, int input, int64_t
     int64_t height = lowering->neighbours[input]->height;
     p.neighbours = lowering->neighbours[input];
     p.panel_rows = height;
-    p.first = first;
-    p.last = last;
-    p.num_panels = p.shard->count > 0 && last > first ? (last - 1) / height - first / height + 1 : 0;
+    p.shift = p.neighbours->shift;
+    p.first = first + p.shift;
+    p.last = last + p.shift;
+    p.num_panels = p.shard->count > 0 && last > first ? (p.last - 1) / height - p.first / height + 1 : 0;
     return p;
 }
 
@@ -168,7 +169,7 @@ static weft_part rows_through_map(const weft_lowering *lowering, int input, int6
     weft_window window = window_of(lowering, input, 0);
     int64_t begin, end, shift = 0;
     if (lowering->ghosted >> input & 1) {
-        window.open = 1;
+        window.periodic = 1; /* not clipped */
     }
     weft_window_range(&window, first, last - first, &begin, &end);
     if (lowering->ghosted >> input & 1) {
@@ -333,8 +334,8 @@ static void add_in_place(weft_task_list *tasks, const weft_part *p)
 {
     const weft_box *own = &p->shard->box;
     int64_t height = p->neighbours->height;
-    for (int64_t row = p->first; row < p->last; row = (row / height + 1) * height) {
-        int64_t behind = row - own->offset[0] - own->extent[0];
+    for (int64_t place = p->first; place < p->last; place = (place / height + 1) * height) {
+        int64_t row = place - p->shift, behind = row - own->offset[0] - own->extent[0];
         if (row >= own->offset[0] && behind < 0) {
             add_row(tasks, p->layout, p->shard, p->slot.tensor, p->slot.shard, row);
             continue;

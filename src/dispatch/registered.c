@@ -2,11 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/random.h"
 #include "comm/check_spmd.h"
 #include "dispatch/description.h"
 #include "dispatch/dispatch.h"
 #include "runtime/codelets.h"
 #include "sharding/halos.h"
+
+_Static_assert((int)WEFT_MAX_SCALARS_OF_RANDOM == WEFT_MAX_SCALARS - WEFT_RANDOM_OWN, "the state's scalars are the first ones");
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
@@ -199,6 +202,7 @@ static weft_operation *copy_of(const weft_operation_description *d, int num_outp
     memcpy(operation->outputs, d->outputs, sizeof(operation->outputs));
     operation->num_outputs = num_outputs;
     operation->accumulates = d->accumulates;
+    operation->draws = d->random;
     weft_halos_copy(d, halos);
     operation->num_halos = num_halos;
     operation->halos = halos;
@@ -225,13 +229,13 @@ uint64_t weft_description_fingerprint(const weft_operation_description *d)
                                      output->linear.contracts, output->type,       output->in_place };
         hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
     }
-    hash = weft_hash_u64(hash ^ d->accumulates ^ (uint64_t)d->takes_strides << 1);
+    hash = weft_hash_u64(hash ^ (uint64_t)d->accumulates ^ (uint64_t)d->random << 1 ^ (uint64_t)d->takes_strides << 2);
     hash = weft_hash_u64(hash ^ (uint64_t)(d->kernel != NULL) ^ (uint64_t)(d->halo != NULL) << 1);
     hash = weft_hash_u64(hash ^ (d->gradient != NULL) ^ (uint64_t)d->gradient_reads << 1);
     for (int h = 0, count = weft_count_halos(d); h < count; h++) {
         const weft_halo *halo = &d->halos[h];
         const int64_t numbers[] = { halo->input, halo->letter, halo->before,
-                                    halo->after, halo->times,  halo->over };
+                                    halo->after, halo->times,  halo->over,   halo->periodic };
         hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
     }
     for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {
@@ -258,7 +262,7 @@ const weft_operation *weft_operation_register(const weft_operation_description *
     }
     weft_operation *operation = copy_of(description, num_outputs);
     if (operation != NULL) {
-        operation->kernel = weft_codelet_register(operation->name, description->kernel, description->cuda);
+        operation->kernel = weft_codelet_register(operation->name, description->kernel, description->cuda, description->random);
     }
     bool done = operation != NULL && operation->kernel != WEFT_KERNEL_NONE;
     weft_operation **slot = done ? weft_vec_push(&weft_runtime.registered, sizeof(*slot)) : NULL;
@@ -315,6 +319,22 @@ typedef struct request {
     const weft_apply_options *options;
 } request;
 
+enum { MAX_CONTEXT = 1 << 20 }; /* bytes that are copied */
+
+/* False with the error kept. */
+static bool check_context(const char *function, const weft_apply_options *options)
+{
+    if (options->context_size > MAX_CONTEXT) {
+        weft_fail(WEFT_ERR_INVALID, function, "options.context_size is %zu, expected at most %d", options->context_size, MAX_CONTEXT);
+        return false;
+    }
+    if (options->context_size > 0 && options->context == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "options.context is NULL, but options.context_size is not 0");
+        return false;
+    }
+    return true;
+}
+
 /* False with the error kept. */
 static bool check_request(const request *r, const weft_operation *operation)
 {
@@ -335,15 +355,17 @@ static bool check_request(const request *r, const weft_operation *operation)
         return false;
     }
     return check_count(r->function, "num_numbers", options->num_numbers, WEFT_MAX_NUMBERS) &&
-           check_count(r->function, "num_scalars", options->num_scalars, WEFT_MAX_SCALARS) &&
+           check_count(r->function, "num_scalars", options->num_scalars,
+                       operation->draws ? WEFT_MAX_SCALARS_OF_RANDOM : WEFT_MAX_SCALARS) &&
            check_count(r->function, "num_sizes", options->num_sizes, WEFT_MAX_NUMBERS) &&
-           check_count(r->function, "leading", options->leading, WEFT_MAX_DIMS) &&
+           check_count(r->function, "leading", options->leading, WEFT_MAX_DIMS) && check_context(r->function, options) &&
            (!takes_type(operation) || weft_check_dtype(r->function, options->type));
 }
 
 /* The call; false with the error kept, on all processes. */
-static bool prepare_call(request r, weft_call *call)
+static bool prepare_call(request r, weft_own_call *prepared)
 {
+    weft_call *call = &prepared->call;
     weft_apply_options own = { 0 };
     if (weft_require_init(r.function) != WEFT_OK) {
         return false;
@@ -366,16 +388,21 @@ static bool prepare_call(request r, weft_call *call)
     memcpy(call->attributes.sizes, options->sizes, (size_t)options->num_sizes * sizeof(options->sizes[0]));
     memcpy(call->attributes.numbers, options->numbers,
            (size_t)options->num_numbers * sizeof(options->numbers[0]));
-    memcpy(call->scalars, options->scalars, (size_t)options->num_scalars * sizeof(options->scalars[0]));
+    memcpy(call->scalars + (operation->draws ? WEFT_RANDOM_OWN : 0), options->scalars,
+           (size_t)options->num_scalars * sizeof(options->scalars[0]));
+    if (options->context != NULL) {
+        prepared->details = (weft_call_details){ .context = options->context, .context_size = options->context_size };
+        call->details = &prepared->details;
+    }
     return true;
 }
 
 weft_tensor *weft_apply(const weft_operation *operation, int num_tensors, weft_tensor *const tensors[],
                         const weft_apply_options *options)
 {
-    weft_call call;
+    weft_own_call call;
     return prepare_call((request){ "weft_apply", operation, num_tensors, 1, tensors, options }, &call)
-               ? weft_dispatch(&call)
+               ? weft_dispatch(&call.call)
                : NULL;
 }
 
@@ -383,7 +410,7 @@ weft_status weft_apply_all(const weft_operation *operation, int num_tensors, wef
                            const weft_apply_options *options, int num_outputs, weft_tensor *outputs[])
 {
     static const char function[] = "weft_apply_all";
-    weft_call call;
+    weft_own_call call;
     if (weft_require_init(function) != WEFT_OK) {
         return weft_latest_status();
     }
@@ -397,7 +424,7 @@ weft_status weft_apply_all(const weft_operation *operation, int num_tensors, wef
     }
     return prepare_call((request){ function, operation, num_tensors, num_outputs, tensors, options },
                         &call) &&
-                   weft_dispatch_all(&call, outputs)
+                   weft_dispatch_all(&call.call, outputs)
                ? WEFT_OK
                : weft_latest_status();
 }

@@ -255,7 +255,7 @@ weft_status weft_operation_replace(const weft_operation_description *given)
     if (!weft_check_spmd_named(function, valid ? d.name : NULL, valid ? weft_description_fingerprint(&d) : 0, valid)) {
         return weft_latest_status();
     }
-    weft_kernel_id kernel = d.kernel == NULL ? WEFT_KERNEL_NONE : weft_codelet_register(d.name, d.kernel, d.cuda);
+    weft_kernel_id kernel = d.kernel == NULL ? WEFT_KERNEL_NONE : weft_codelet_register(d.name, d.kernel, d.cuda, false);
     bool done = d.kernel == NULL || kernel != WEFT_KERNEL_NONE;
     size_t number = 0;
     for (const weft_operation *next = next_named(d.name, &number); next != NULL && done;

@@ -28,6 +28,7 @@ static bool check(const weft_call *call, weft_tensor_impl *const inputs[], bool 
     for (int i = 0; i < details->num_numbers; i++) {
         numbers[num_numbers++] = (double)details->numbers[i];
     }
+    numbers[num_numbers++] = (double)details->context_size;
     while (num_numbers > 0 && numbers[num_numbers - 1] == 0) {
         num_numbers--; /* trailing zeros are left out */
     }
@@ -52,7 +53,7 @@ bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inp
     if (weft_runtime.comm == NULL || weft_runtime.context.steps != NULL || weft_runtime.context.expanded > 0) {
         return weft_check_spmd(&(weft_call_signature){ .function = call->function, .failed = !valid });
     }
-    enum { OWN = 5 + WEFT_MAX_SCALARS + WEFT_MAX_SIZES + WEFT_MAX_ATTRIBUTES };
+    enum { OWN = 6 + WEFT_MAX_SCALARS + WEFT_MAX_SIZES + WEFT_MAX_ATTRIBUTES };
     const weft_layout *few_layouts[WEFT_MAX_INPUTS + 1];
     double few_numbers[OWN];
     int num_tensors = weft_call_num_tensors(call);

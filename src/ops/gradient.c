@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "codelets/random.h"
+
 bool weft_give_gradient(const weft_gradient *of, int input, weft_tensor *gradient)
 {
     const weft_layout *target = weft_layout_of(weft_call_tensor(of->call, input));
@@ -104,15 +106,20 @@ static bool take_program_gradient(const weft_gradient *of, int input)
 static bool ask_program(const weft_gradient *of)
 {
     const weft_call *call = of->call;
+    const int first_scalar = call->operation->draws ? WEFT_RANDOM_OWN : 0; /* after the random state */
     weft_apply_options options = { .num_numbers = (int)call->attributes.num_numbers,
-                                   .num_scalars = WEFT_MAX_SCALARS,
+                                   .num_scalars = WEFT_MAX_SCALARS - first_scalar,
                                    .num_sizes = (int)call->attributes.num_sizes,
                                    .leading = (int)call->attributes.leading,
                                    .type = (weft_dtype)call->attributes.type,
                                    .size = sizeof(options) };
     memcpy(options.numbers, call->attributes.numbers, (size_t)options.num_numbers * sizeof(options.numbers[0]));
     memcpy(options.sizes, call->attributes.sizes, (size_t)options.num_sizes * sizeof(options.sizes[0]));
-    memcpy(options.scalars, call->scalars, sizeof(call->scalars));
+    memcpy(options.scalars, call->scalars + first_scalar, (size_t)options.num_scalars * sizeof(options.scalars[0]));
+    if (call->details != NULL) {
+        options.context = call->details->context;
+        options.context_size = call->details->context_size;
+    }
     const weft_gradient_request request = { .num_inputs = call->num_inputs,
                                             .num_outputs = weft_call_num_outputs(call),
                                             .inputs = call->inputs,

@@ -23,9 +23,9 @@ void weft_window_range(const weft_window *w, int64_t first, int64_t extent, int6
     int64_t least = (w->times > 0 ? first : last) * w->times, most = (w->times > 0 ? last : first) * w->times;
     int64_t low = ceil_div(least - w->before, w->over);
     int64_t high = floor_div(most + w->after, w->over) + 1;
-    low = w->open ? low : weft_max_i64(low, 0);
-    high = w->open ? high : weft_min_i64(high, w->size);
-    if (low < high) {
+    low = w->periodic ? low : weft_max_i64(low, 0);
+    high = w->periodic ? high : weft_min_i64(high, w->size);
+    if (low < high && w->size > 0) {
         *begin = low;
         *end = high;
     }
@@ -49,7 +49,7 @@ bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, con
     *access_map = (weft_access_map){ .cut = NULL };
     for (int d = 0; d < from->ndim; d++) {
         shape[d] = from->shape[d];
-        if (rows[d] >= 0 && weft_layout_parts(from, d) > 1) {
+        if (rows[d] >= 0 && (of[d].periodic || weft_layout_parts(from, d) > 1)) {
             any = access_map->has[d] = true;
             access_map->of[d] = of[d];
             access_map->of[d].size = shape[d];
@@ -66,7 +66,8 @@ bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, con
 bool weft_access_map_equal(const weft_access_map *a, const weft_access_map *b)
 {
     return a->cut == b->cut && a->placed == b->placed && memcmp(a->has, b->has, sizeof(a->has)) == 0 &&
-           memcmp(a->of, b->of, sizeof(a->of)) == 0 && memcmp(a->turn, b->turn, sizeof(a->turn)) == 0;
+           memcmp(a->of, b->of, sizeof(a->of)) == 0 && memcmp(a->turn, b->turn, sizeof(a->turn)) == 0 &&
+           memcmp(a->image, b->image, sizeof(a->image)) == 0;
 }
 
 bool weft_access_map_consecutive(const weft_access_map *access_map)
@@ -74,7 +75,7 @@ bool weft_access_map_consecutive(const weft_access_map *access_map)
     bool consecutive = true;
     for (int d = 0; d < access_map->cut->ndim; d++) {
         const weft_window *w = &access_map->of[d];
-        consecutive &= !access_map->has[d] || (w->times == 1 && w->over == 1 && w->before == -w->after);
+        consecutive &= !access_map->has[d] || (w->times == 1 && w->over == 1 && w->before == -w->after && !w->periodic);
     }
     return consecutive;
 }
@@ -92,7 +93,7 @@ int64_t weft_access_map_largest(const weft_access_map *access_map, int dim)
     }
     int64_t step = w->times > 0 ? w->times : -w->times;
     int64_t most = rows == 0 ? 0 : floor_div((rows - 1) * step + w->before + w->after, w->over) + 1;
-    return weft_max_i64(0, weft_min_i64(most, w->size));
+    return w->size == 0 ? 0 : weft_max_i64(0, w->periodic ? most : weft_min_i64(most, w->size));
 }
 
 void weft_access_map_shape(const weft_access_map *access_map, const weft_layout *from, int64_t shape[])
@@ -151,12 +152,69 @@ static int64_t turned_back(const weft_access_map *access_map, int dim, int64_t c
     return weft_mesh_ravel(cut->mesh, coordinate);
 }
 
+/* ---- images --------------------------------------------------------------------------------------------- */
+
+/* The images of a periodic dimension that its rows read, [*first, *end). */
+static void images_of(const weft_access_map *access_map, int dim, int64_t *first, int64_t *end)
+{
+    const weft_window *w = &access_map->of[dim];
+    int64_t low = 0, high = 0;
+    if (access_map->has[dim] && w->periodic) {
+        weft_window_range(w, 0, access_map->cut->shape[dim], &low, &high);
+    }
+    bool any = low < high;
+    *first = any ? floor_div(low, w->size) : 0;
+    *end = any ? floor_div(high - 1, w->size) + 1 : 1;
+}
+
+void weft_access_map_first_image(weft_access_map *access_map)
+{
+    for (int d = 0; d < access_map->cut->ndim; d++) {
+        int64_t end;
+        images_of(access_map, d, &access_map->image[d], &end);
+    }
+}
+
+bool weft_access_map_next_image(weft_access_map *access_map)
+{
+    for (int d = access_map->cut->ndim - 1; d >= 0; d--) {
+        int64_t first, end;
+        images_of(access_map, d, &first, &end);
+        if (++access_map->image[d] < end) {
+            return true;
+        }
+        access_map->image[d] = first;
+    }
+    return false;
+}
+
+/* What indices of the image have more than those of the source. */
+static int64_t image_shift(const weft_access_map *access_map, int dim)
+{
+    return access_map->has[dim] ? access_map->image[dim] * access_map->of[dim].size : 0;
+}
+
+/* The part of a rank's box that lies in the map's image, as indices of the source; if empty, at the end. */
+static void clip_to_image(const weft_access_map *access_map, weft_box *box)
+{
+    for (int d = 0; d < access_map->cut->ndim; d++) {
+        if (access_map->has[d] && access_map->of[d].periodic) {
+            int64_t size = access_map->of[d].size, begin = box->offset[d] - image_shift(access_map, d);
+            int64_t end = weft_min_i64(begin + box->extent[d], size);
+            begin = weft_max_i64(begin, 0);
+            box->offset[d] = begin < end ? begin : size;
+            box->extent[d] = begin < end ? end - begin : 0;
+        }
+    }
+}
+
 void weft_stage_wanted(const weft_stage *stage, const int64_t coordinate[], weft_box *box)
 {
     if (stage->access_map == NULL) {
         weft_layout_coordinate_box(stage->to, coordinate, box);
     } else {
         weft_access_map_box(stage->access_map, coordinate, box);
+        clip_to_image(stage->access_map, box);
     }
 }
 
@@ -180,7 +238,7 @@ void weft_stage_shift(const weft_stage *stage, int rank, int64_t shift[])
     weft_layout_coordinate_box(stage->to, coordinate, &there);
     weft_access_map_box(stage->access_map, coordinate, &wanted);
     for (int d = 0; d < stage->to->ndim; d++) {
-        shift[d] = stage->access_map->has[d] ? there.offset[d] - wanted.offset[d] : 0;
+        shift[d] = stage->access_map->has[d] ? there.offset[d] - wanted.offset[d] + image_shift(stage->access_map, d) : 0;
     }
 }
 
@@ -192,7 +250,7 @@ static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_
                        int64_t *high)
 {
     if (w->times < 0) { /* mirrored about 0 */
-        weft_window mirrored = { w->size, -w->times, w->over, w->after, w->before, w->open };
+        weft_window mirrored = { w->size, -w->times, w->over, w->after, w->before, w->periodic };
         candidates(&mirrored, rows, 1 - end, 1 - begin, low, high);
         return;
     }
@@ -206,7 +264,9 @@ bool weft_access_map_intervals(const weft_access_map *access_map, int dim, int64
                                const weft_fixed *fixed, weft_vec *intervals)
 {
     const weft_layout *cut = access_map->cut;
-    int64_t low, high;
+    int64_t low, high, image = image_shift(access_map, dim);
+    begin += image;
+    end += image;
     candidates(&access_map->of[dim], cut->shape[dim], begin, end, &low, &high);
     weft_vec parts = { 0 };
     bool done = low >= high || weft_shard_intervals(cut, dim, low, high, fixed, &parts);
@@ -219,7 +279,7 @@ bool weft_access_map_intervals(const weft_access_map *access_map, int dim, int64
         int64_t last = weft_min_i64(end, box.offset[dim] + box.extent[dim]);
         weft_shard_interval *interval = first < last ? weft_vec_push(intervals, sizeof(*interval)) : NULL;
         if (interval != NULL) {
-            *interval = (weft_shard_interval){ first, last, turned_back(access_map, dim, coordinate) };
+            *interval = (weft_shard_interval){ first - image, last - image, turned_back(access_map, dim, coordinate) };
         }
         done = interval != NULL || first >= last;
     }

@@ -130,7 +130,7 @@ void weft_ghosts_map(const weft_layout *layout, const weft_ghosts *ghosts, weft_
                                     .over = 1,
                                     .before = ghosts->before[d],
                                     .after = ghosts->after[d],
-                                    .open = 1 };
+                                    .periodic = 1 }; /* not clipped */
     }
 }
 

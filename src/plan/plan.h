@@ -59,10 +59,13 @@ typedef struct weft_cost_model {
 typedef struct weft_window {
     int64_t size; /* of the source's dimension */
     int64_t times, over, before, after;
-    int64_t open; /* 1: not clipped, because there is something before index 0 and after the last one (ghosts.h) */
+    /* 0 or 1: indices are not clipped. Index i is that of the source modulo its size, so one of the source's may be read several
+     * times. */
+    int64_t periodic;
 } weft_window;
 
-/* The source's indices [*begin, *end) that rows [first, first + extent) read; empty, at the end, if none. */
+/* The source's indices [*begin, *end) that rows [first, first + extent) read; empty, at the end, if none. Periodic ones may begin
+ * below 0 and end behind the size. */
 void weft_window_range(const weft_window *w, int64_t first, int64_t extent, int64_t *begin, int64_t *end);
 
 /* A move stage whose target gives each rank the indices that its part of another layout reads (a halo, for
@@ -74,16 +77,24 @@ void weft_window_range(const weft_window *w, int64_t first, int64_t extent, int6
  *
  * With turns a rank gets the indices of the part that lies turn[m] positions further along mesh dimension
  * m, cyclically: parts go round in a ring. Such a mesh dimension shards a mapped dimension. A map with
- * times = over = 1 and nothing before or after is the part itself. Placed maps do not turn. */
+ * times = over = 1 and nothing before or after is the part itself. Placed maps do not turn.
+ *
+ * Along a periodic dimension there is a stage for each image of the source, of which image k has the indices from k times the
+ * size on (weft_access_map_next_image()). */
 typedef struct weft_access_map {
     const weft_layout *cut; /* the source's mesh and placements; its sizes except along mapped dimensions */
     bool has[WEFT_MAX_DIMS];
     weft_window of[WEFT_MAX_DIMS];
     bool placed;
     int64_t turn[WEFT_MAX_DIMS]; /* 0 .. size of the mesh dimension - 1; 0 where nothing turns */
+    int64_t image[WEFT_MAX_DIMS]; /* of a stage: along periodic dimensions; else 0 */
 } weft_access_map;
 
-/* The access map of a tensor of layout `from`, along those of its sharded dimensions with rows[d] >= 0:
+/* Sets the first image of which a rank may read an index, and the next one; false: that was the last one. */
+void weft_access_map_first_image(weft_access_map *access_map);
+bool weft_access_map_next_image(weft_access_map *access_map);
+
+/* The access map of a tensor of layout `from`, along those of its sharded or periodic dimensions with rows[d] >= 0:
  * rows[d] is the size of the dimension that reads, of[d] the map (all but the size). cuts[m]: how mesh dimension m cuts the
  * dimension that reads, where it shards `from`; NULL: as it cuts `from`. `cut` NULL: there is none. False: no memory. */
 bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, const int64_t rows[],
@@ -101,7 +112,7 @@ int64_t weft_access_map_largest(const weft_access_map *access_map, int dim);
 /* The shape of the tensor that has the data of a map of `from` (see weft_access_map); INT64_MAX for a size that 64 bits
  * cannot tell. */
 void weft_access_map_shape(const weft_access_map *access_map, const weft_layout *from, int64_t shape[]);
-/* The box that the rank at a coordinate gets, in the source's indices; if empty, at the end. */
+/* The box that the rank at a coordinate gets, in the source's indices, all images together; if empty, at the end. */
 void weft_access_map_box(const weft_access_map *access_map, const int64_t coordinate[], weft_box *box);
 /* The same for a rank of the mesh. */
 void weft_access_map_rank_box(const weft_access_map *access_map, int rank, weft_box *box);

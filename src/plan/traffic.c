@@ -116,13 +116,12 @@ static void add_outgoing(const weft_stage *stage, int rank, weft_traffic *traffi
         fits ? weft_max_i64(0, weft_ceil_div(out.length * copies, shared) * size - own) : INT64_MAX;
 }
 
-weft_traffic weft_access_map_traffic(const weft_stage *stage, int rank)
+/* Of one image. */
+static weft_traffic image_traffic(const weft_stage *stage, const int64_t coordinate[])
 {
     weft_traffic traffic = { 0, 0, 0, 0 };
-    int64_t coordinate[WEFT_MAX_DIMS];
     weft_box wanted, own;
-    weft_mesh_unravel(stage->from->mesh, weft_mesh_index_of(stage->from->mesh, rank), coordinate);
-    weft_access_map_box(stage->access_map, coordinate, &wanted);
+    weft_stage_wanted(stage, coordinate, &wanted);
     weft_layout_coordinate_box(stage->from, coordinate, &own);
     int ndim = stage->from->ndim;
     if (weft_box_count(ndim, &wanted) == 0) {
@@ -135,6 +134,23 @@ weft_traffic weft_access_map_traffic(const weft_stage *stage, int rank)
     traffic.bytes_in =
         (in.length - (meets ? weft_box_count(ndim, &own) : 0)) * (int64_t)weft_dtype_size(stage->from->dtype);
     return traffic;
+}
+
+weft_traffic weft_access_map_traffic(const weft_stage *stage, int rank)
+{
+    weft_traffic all = { 0, 0, 0, 0 };
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_access_map map = *stage->access_map;
+    weft_stage of_image = *stage;
+    of_image.access_map = &map;
+    weft_mesh_unravel(stage->from->mesh, weft_mesh_index_of(stage->from->mesh, rank), coordinate);
+    weft_access_map_first_image(&map);
+    do {
+        weft_traffic one = image_traffic(&of_image, coordinate);
+        all.messages_in = weft_add_saturated(all.messages_in, one.messages_in);
+        all.bytes_in = weft_add_saturated(all.bytes_in, one.bytes_in);
+    } while (weft_access_map_next_image(&map));
+    return all;
 }
 
 weft_traffic weft_stage_traffic(const weft_stage *stage, int rank)

@@ -149,10 +149,10 @@ static weft_kernel_id register_own(const weft_own_kernel *kernel, weft_cpu_kerne
     return (weft_kernel_id)(WEFT_KERNEL_COUNT + state->own_codelets->count++);
 }
 
-weft_kernel_id weft_codelet_register(const char *name, weft_kernel views, weft_cuda_kernel cuda)
+weft_kernel_id weft_codelet_register(const char *name, weft_kernel views, weft_cuda_kernel cuda, bool draws)
 {
     const weft_own_kernel kernel = { .name = name, .cuda = cuda == NULL ? NULL : weft_cuda_views };
-    return register_own(&kernel, (weft_cpu_kernel){ .run = weft_cpu_views, .views = views, .cuda_views = cuda });
+    return register_own(&kernel, (weft_cpu_kernel){ .run = weft_cpu_views, .views = views, .cuda_views = cuda, .draws = draws });
 }
 
 weft_kernel_id weft_codelet_register_run(const weft_own_kernel *kernel)

@@ -61,9 +61,9 @@ weft_status weft_codelets_start(const char *function);
  * models then. */
 void weft_codelets_stop(void);
 
-/* A kernel of the program's, and the same for devices (NULL: it has none); WEFT_KERNEL_NONE: no memory. Lives until
- * weft_codelets_stop(). */
-weft_kernel_id weft_codelet_register(const char *name, weft_kernel views, weft_cuda_kernel cuda);
+/* A kernel of the program's, the same for devices (NULL: it has none), and whether it draws random numbers;
+ * WEFT_KERNEL_NONE: no memory. Lives until weft_codelets_stop(). */
+weft_kernel_id weft_codelet_register(const char *name, weft_kernel views, weft_cuda_kernel cuda, bool draws);
 
 /* A kernel of the library's outside the table, with a structure of arguments of its own. */
 typedef struct weft_own_kernel {

@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/pending.h"
 
@@ -9,6 +10,23 @@
 enum { SMALLEST = 256, NUM_CLASSES = 9, TOO_LARGE = NUM_CLASSES };
 /* Limit of memory kept: all pending tasks (pending.c) of most operations. */
 enum { MAX_KEPT_BYTES = 32 << 20 };
+
+weft_shared_bytes *weft_shared_bytes_copy(const void *from, size_t size)
+{
+    weft_shared_bytes *shared = malloc(sizeof(*shared) + size);
+    if (shared != NULL) {
+        shared->references = 1;
+        memcpy(shared->bytes, from, size);
+    }
+    return shared;
+}
+
+void weft_shared_bytes_release(weft_shared_bytes *shared)
+{
+    if (shared != NULL && --shared->references == 0) {
+        free(shared);
+    }
+}
 
 struct weft_task_memory {
     alignas(64) _Atomic(weft_task_block *) ended; /* lock-free stack: workers push, we take all */
@@ -69,6 +87,7 @@ static void keep_or_free(weft_task_memory *memory, weft_task_block *block)
 void weft_task_give_back(weft_task_memory *memory, weft_task_block *block)
 {
     starpu_task_clean(&block->starpu);
+    weft_shared_bytes_release(block->shared);
     keep_or_free(memory, block);
 }
 
@@ -116,6 +135,7 @@ weft_task_block *weft_task_obtain(weft_task_memory *memory, size_t bytes)
         block->size_class = size_class;
     }
     starpu_task_init(&block->starpu);
+    block->shared = NULL;
     block->starpu.detach = 0;
     block->starpu.destroy = 0;
     block->starpu.cl_arg = block->bytes;

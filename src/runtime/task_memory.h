@@ -15,8 +15,20 @@
 
 #include "runtime/codelets.h"
 
+/* Bytes that the tasks of a call share: the copy of its context. Counted by the submitting thread. */
+typedef struct weft_shared_bytes {
+    size_t references;
+    alignas(16) char bytes[];
+} weft_shared_bytes;
+
+/* With one reference. NULL: no memory. */
+weft_shared_bytes *weft_shared_bytes_copy(const void *from, size_t size);
+/* May be NULL. */
+void weft_shared_bytes_release(weft_shared_bytes *shared);
+
 typedef struct weft_task_block {
     struct starpu_task starpu;
+    weft_shared_bytes *shared; /* the task has a reference; NULL: none */
     struct weft_task_block *next;
     int size_class;
     alignas(16) char bytes[]; /* cl_arg: a weft_submitted_run */

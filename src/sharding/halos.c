@@ -116,5 +116,6 @@ weft_window weft_window_of_halo(const weft_call_layouts *call, int input, int di
     return (weft_window){ .times = found.times == 0 ? 1 : found.times,
                           .over = found.over == 0 ? 1 : found.over,
                           .before = found.before,
-                          .after = found.after };
+                          .after = found.after,
+                          .periodic = found.periodic };
 }

@@ -157,6 +157,16 @@ static bool is_window(const weft_window *w, int64_t rows, int64_t size)
            weft_mul_checked(size, w->over, &behind) && behind < bound;
 }
 
+/* Whether a periodic window reaches no further than the size beyond each end. */
+static bool is_near(const weft_window *w, int64_t rows, int64_t size)
+{
+    weft_window sized = *w;
+    int64_t begin, end;
+    sized.size = weft_max_i64(size, 1); /* of no index none is read */
+    weft_window_range(&sized, 0, rows, &begin, &end);
+    return !w->periodic || begin == end || (size > 0 && begin >= -size && end <= 2 * size);
+}
+
 static weft_status list_windows(const weft_call_layouts *call, const weft_binding *binding,
                                 weft_window windows[][WEFT_MAX_DIMS], char *why, size_t why_size)
 {
@@ -172,6 +182,14 @@ static weft_status list_windows(const weft_call_layouts *call, const weft_bindin
                          "out of range",
                          call->operation->inputs[i].name, d, (long long)w->before, (long long)w->after,
                          (long long)w->times, (long long)w->over);
+                return WEFT_ERR_INVALID;
+            }
+            if (binding->input_access[i][d] && !is_near(w, binding->factors[binding->input_factor_of[i][d]].size, size)) {
+                snprintf(why, why_size,
+                         "the periodic halo of %s in dimension %d (before %lld, after %lld, times %lld, over %lld) is wider than "
+                         "the dimension, %lld",
+                         call->operation->inputs[i].name, d, (long long)w->before, (long long)w->after, (long long)w->times,
+                         (long long)w->over, (long long)size);
                 return WEFT_ERR_INVALID;
             }
         }

@@ -302,10 +302,21 @@ static bool add_reductions(lowering *l, const piece *addends, size_t count, bool
 
 /* ---- panels -------------------------------------------------------------------------------------------- */
 
-/* Whether a panel's former contents are not needed: placed access maps may leave part of it unchanged. */
+/* Whether the map has several stages for one target. */
+static bool has_images(const weft_access_map *map)
+{
+    bool has = false;
+    for (int d = 0; d < map->cut->ndim; d++) {
+        has = has || (map->has[d] && map->of[d].periodic);
+    }
+    return has;
+}
+
+/* Whether a panel's former contents are not needed: placed access maps may leave part of it unchanged, and other images have
+ * others. */
 static bool fills_panel(const weft_stage *stage, const piece *pieces, size_t count)
 {
-    if (stage->access_map == NULL || !stage->access_map->placed) {
+    if (stage->access_map == NULL || (!stage->access_map->placed && !has_images(stage->access_map))) {
         return true;
     }
     weft_box box;

@@ -104,6 +104,7 @@ weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from
     if (access_map != NULL) {
         hash = weft_hash_bytes(access_map->of, sizeof(access_map->of), hash);
         hash = weft_hash_bytes(access_map->turn, sizeof(access_map->turn), hash);
+        hash = weft_hash_bytes(access_map->image, sizeof(access_map->image), hash);
     }
     for (weft_map_slot *slot = weft_map_first(plans, hash); slot != NULL; slot = weft_map_next(plans, slot)) {
         weft_cached_plan *known = slot->value;

@@ -127,14 +127,21 @@ const weft_layout *weft_access_layout(const char *function, const weft_layout *f
     return to;
 }
 
+/* One stage for each image of periodic dimensions. */
 weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *tensor,
                                      const weft_access_map *access_map)
 {
     const weft_layout *from = tensor->layout, *to = weft_access_layout(function, from, access_map);
-    weft_cached_plan *plan = to == NULL ? NULL : weft_plan_obtain(function, from, to, access_map);
-    weft_tensor_impl *target = plan == NULL ? NULL : weft_tensor_new(function, to);
-    bool done = target != NULL && weft_plan_run(function, plan, tensor, target, true);
-    weft_plan_release(plan);
+    weft_tensor_impl *target = to == NULL ? NULL : weft_tensor_new(function, to);
+    weft_access_map map = *access_map;
+    bool done = target != NULL, is_new = true;
+    weft_access_map_first_image(&map);
+    do {
+        weft_cached_plan *plan = done ? weft_plan_obtain(function, from, to, &map) : NULL;
+        done = plan != NULL && weft_plan_run(function, plan, tensor, target, is_new);
+        weft_plan_release(plan);
+        is_new = false;
+    } while (done && weft_access_map_next_image(&map));
     return done ? target : NULL;
 }
 

@@ -109,8 +109,9 @@ static bool is_local_access(const weft_layout *from, const weft_access_map *map)
         weft_access_map_box(map, coordinate, &read);
         if (weft_box_count(from->ndim, &read) > 0) {
             for (int d = 0; d < from->ndim; d++) {
-                local = local && read.offset[d] >= own.offset[d] &&
-                        read.offset[d] + read.extent[d] <= own.offset[d] + own.extent[d];
+                bool all = map->has[d] && map->of[d].periodic && own.extent[d] == from->shape[d]; /* wraps onto itself */
+                local = local && (all || (read.offset[d] >= own.offset[d] &&
+                                          read.offset[d] + read.extent[d] <= own.offset[d] + own.extent[d]));
             }
         }
     }

@@ -197,6 +197,8 @@ static bool submit_task(weft_bound_list *bound, const weft_task *task)
                                 .patches = weft_task_patches(bound->list, task),
                                 .num_patches = task->num_items,
                                 .scalars = bindings->scalars,
+                                .context = bindings->context,
+                                .shared = bindings->shared,
                                 .operation = bindings->operation,
                                 .num_operands = (int)task->num_operands,
                                 .operands = bound->operands,

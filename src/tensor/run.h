@@ -17,6 +17,8 @@ typedef struct weft_bindings {
     const char *function;             /* the public function, for messages: static storage */
     weft_tensor_impl *const *tensors; /* by tensor number in the list */
     const double *scalars;            /* WEFT_MAX_SCALARS of the call; NULL: none */
+    void *context;                    /* as in weft_single_task, of all tasks */
+    weft_shared_bytes *shared;
     const weft_operation *operation;  /* for messages; alive until weft_finalize(). NULL: none */
     bool on_host;                     /* weft_single_task.on_host, of all tasks */
     const weft_exchange *exchange;    /* of a list with transfers: their first tags; else NULL */

@@ -119,6 +119,11 @@ static void fill_run(const weft_single_task *task, weft_task_block *block)
     run->operation = weft_runtime.operations;
     run->num_operands = task->num_operands;
     run->operands = (void **)(void *)(block->bytes + pointers_at(task->num_operands));
+    run->context = task->shared != NULL ? task->shared->bytes : task->context;
+    block->shared = task->shared;
+    if (task->shared != NULL) {
+        task->shared->references++;
+    }
     if (task->scalars != NULL) {
         memcpy(run->scalars, task->scalars, sizeof(run->scalars));
     }

@@ -25,6 +25,8 @@ typedef struct weft_single_task {
     const weft_task_patch *patches; /* words of the arguments that are replaced */
     uint32_t num_patches;
     const double *scalars; /* NULL: none */
+    void *context; /* weft_task_run.context; if `shared` is not NULL it is that, to which the task gets a reference */
+    weft_shared_bytes *shared;
     int num_operands;
     const weft_bound_operand *operands;
     double position;

@@ -57,8 +57,8 @@ template <typename Run> int for_each_run(const weft_kernel_call *call, Run run)
 struct stencil {
     const float *rows[3]; /* of the input; NULL: there is none */
     float *out;
-    int64_t count, first, width; /* columns; the first one's number, and that of all */
-    int64_t in_first;            /* number of the first column of the input's part */
+    int64_t count, first;       /* columns; the first one's number */
+    int64_t in_first, in_count; /* of the input's part */
 };
 
 __host__ __device__ float around(const stencil &work, int64_t i)
@@ -66,7 +66,7 @@ __host__ __device__ float around(const stencil &work, int64_t i)
     float sum = 0;
     for (int r = 0; r < 3; r++) {
         for (int64_t c = work.first + i - 1; c <= work.first + i + 1; c++) {
-            sum += work.rows[r] != nullptr && c >= 0 && c < work.width ? work.rows[r][c - work.in_first] : 0;
+            sum += work.rows[r] != nullptr && c >= work.in_first && c < work.in_first + work.in_count ? work.rows[r][c - work.in_first] : 0;
         }
     }
     return sum;
@@ -84,7 +84,7 @@ template <typename Run> int for_each_row(const weft_kernel_call *call, Run run)
     const weft_view &out = call->output, &in = call->inputs[0];
     int failed = 0;
     for (int64_t row = 0; row < weft_view_rows(&out) && failed == 0; row++) {
-        stencil work = { {}, row_of(out, row, nullptr), out.extent[1], out.offset[1], out.shape[1], in.offset[1] };
+        stencil work = { {}, row_of(out, row, nullptr), out.extent[1], out.offset[1], in.offset[1], in.extent[1] };
         for (int r = 0; r < 3; r++) {
             int64_t place = out.offset[0] + row + r - 1 - in.offset[0];
             work.rows[r] = place >= 0 && place < in.extent[0] ? row_of(in, place, nullptr) : nullptr;
@@ -92,6 +92,42 @@ template <typename Run> int for_each_row(const weft_kernel_call *call, Run run)
         failed = run(work);
     }
     return failed;
+}
+
+/* ---- noise --------------------------------------------------------------------------------------------- */
+
+struct noise {
+    const float *in;
+    float *out;
+    int64_t count;
+    float factor;
+    weft_random_state random;
+    uint64_t first; /* number of the first element */
+};
+
+__host__ __device__ float noisy(const noise &work, int64_t i)
+{
+    return work.in[i] + work.factor * weft_random_uniform_f32(&work.random, work.first + static_cast<uint64_t>(i));
+}
+
+__global__ void run_noise(noise work)
+{
+    for (int64_t i = weft_first_index(); i < work.count; i += weft_index_step()) {
+        work.out[i] = noisy(work, i);
+    }
+}
+
+/* Rows are whole, so their elements have numbers that follow each other. */
+template <typename Run> int for_each_noise(const weft_kernel_call *call, Run run)
+{
+    const weft_view &out = call->output;
+    int64_t row = 0;
+    return for_each_run(call, [&](const affine &part) {
+        noise work = { part.in, part.out, part.count, *static_cast<const float *>(call->context), call->random,
+                       weft_view_number(&out, row, 0) };
+        row += part.count / out.row_elements;
+        return run(work);
+    });
 }
 
 /* ---- sums of squares ----------------------------------------------------------------------------------- */
@@ -193,6 +229,17 @@ int own_stencil_cuda(const weft_kernel_call *call, void *stream)
 {
     calls++;
     return for_each_row(call, [=](const stencil &work) { return launch(run_stencil, stream, work); });
+}
+
+void own_noise(const weft_kernel_call *call)
+{
+    for_each_noise(call, [](const noise &work) { return on_host(work, [&](int64_t i) { work.out[i] = noisy(work, i); }); });
+}
+
+int own_noise_cuda(const weft_kernel_call *call, void *stream)
+{
+    calls++;
+    return for_each_noise(call, [=](const noise &work) { return launch(run_noise, stream, work); });
 }
 
 void own_squares(const weft_kernel_call *call)

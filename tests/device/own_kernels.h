@@ -16,7 +16,11 @@ int own_stencil_cuda(const weft_kernel_call *call, void *stream);
 void own_squares(const weft_kernel_call *call);
 int own_squares_cuda(const weft_kernel_call *call, void *stream);
 
-/* How often these three functions for devices have been called. */
+/* Uniform random numbers, times the context's float, added to a of two dimensions, by rows: "a[b]->a[b]". */
+void own_noise(const weft_kernel_call *call);
+int own_noise_cuda(const weft_kernel_call *call, void *stream);
+
+/* How often these four functions for devices have been called. */
 int64_t own_cuda_calls(void);
 
 /* "A->A", on a device: too many threads, which CUDA refuses; a null pointer; the end of the stand-in's devices. */

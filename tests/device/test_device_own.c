@@ -79,6 +79,31 @@ static weft_tensor *stencil(weft_tensor *a)
     return weft_add(by_description(&d, a), by_description(&d, weft_redistribute(a, NULL, &by_columns)));
 }
 
+/* In place along the rows, and through a copy along the columns. */
+static weft_tensor *periodic(weft_tensor *a)
+{
+    weft_operation_description d = described_as("periodic", "h~w~->hw", own_stencil, own_stencil_cuda);
+    d.halos[0] = (weft_halo){ .input = 0, .letter = 'h', .before = 1, .after = 1, .periodic = true };
+    d.halos[1] = (weft_halo){ .input = 0, .letter = 'w', .before = 1, .after = 1, .periodic = true };
+    weft_tensor *both = by_description(&d, a);
+    d.name = "periodic_rows";
+    d.rule = "h~w->hw";
+    d.halos[1] = (weft_halo){ 0 };
+    return weft_add(both, by_description(&d, a));
+}
+
+static weft_tensor *noise(weft_tensor *a)
+{
+    weft_operation_description d = described_as("noise", "a[b]->a[b]", own_noise, own_noise_cuda);
+    d.random = true;
+    const weft_operation *operation = weft_operation_register(&d);
+    float factor = 3;
+    weft_apply_options options = { .context = &factor, .context_size = sizeof(factor) };
+    weft_tensor *once = weft_apply(operation, 1, &a, &options);
+    factor = -2;
+    return weft_apply(operation, 1, &once, &options);
+}
+
 static weft_tensor *squares(weft_tensor *a)
 {
     weft_operation_description d = described_as("squares", "nc->c", own_squares, own_squares_cuda);
@@ -136,6 +161,8 @@ static const struct {
     { "affine", affine, ROWS * COLUMNS, 4 * PANELS },
     { "in place", in_place, ROWS * COLUMNS, 2 * PANELS },
     { "stencil", stencil, ROWS * COLUMNS, 4 * PANELS },
+    { "periodic", periodic, ROWS * COLUMNS, 4 * PANELS },
+    { "noise", noise, ROWS * COLUMNS, 4 * PANELS },
     { "squares", squares, COLUMNS, 2 },
     { "replaced", replaced, ROWS * COLUMNS, 2 * PANELS },
     { "in a graph", in_graph, ROWS * COLUMNS, 3 * 2 * PANELS + 2 * 3 },

@@ -37,7 +37,7 @@ static double weighted(const weft_kernel_call *call, int64_t row, int64_t c)
     double sum = 0;
     for (int64_t d = -call->numbers[0]; d <= call->numbers[1]; d++) {
         int64_t i = row + d - in->offset[0];
-        if (row + d >= 0 && row + d < in->shape[0]) {
+        if (call->numbers[2] != 0 || (row + d >= 0 && row + d < in->shape[0])) {
             if (i < 0 || i >= in->extent[0]) {
                 weft_kernel_fail(call, WEFT_ERR_INTERNAL, "row %lld is not there", (long long)(row + d));
                 return 0;
@@ -49,7 +49,7 @@ static double weighted(const weft_kernel_call *call, int64_t row, int64_t c)
     return sum;
 }
 
-/* "h~w->hw", and "hw,h~w->hw" in place: numbers[0] rows before and numbers[1] rows afterwards. */
+/* "h~w->hw", and "hw,h~w->hw" in place: numbers[0] rows before and numbers[1] rows afterwards; numbers[2]: periodic. */
 static void sum_kernel(const weft_kernel_call *call)
 {
     const weft_view *in = &call->inputs[0], *out = &call->output;
@@ -67,6 +67,7 @@ static void by_numbers(weft_halo *halo, const int64_t numbers[])
 {
     halo->before = numbers[0];
     halo->after = numbers[1];
+    halo->periodic = numbers[2] != 0;
 }
 
 static void start(const char *panel_rows)
@@ -93,7 +94,7 @@ static void start(const char *panel_rows)
 /* ---- one trial ------------------------------------------------------------------------------------------- */
 
 typedef struct trial {
-    int64_t shape[2], numbers[2];
+    int64_t shape[2], numbers[3];
     weft_mesh *mesh;
     int ndim;
     weft_placement placements[2];
@@ -117,6 +118,7 @@ static void plain_steps(const trial *t, int steps, double *values)
             values[i] = 0;
             for (int64_t d = -t->numbers[0]; d <= t->numbers[1]; d++) {
                 int64_t row = i / t->shape[1] + d;
+                row = t->numbers[2] ? (row + t->shape[0]) % t->shape[0] : row;
                 values[i] += row < 0 || row >= t->shape[0] ? 0 : (double)(5 + d) * former[row * t->shape[1] + i % t->shape[1]];
             }
         }
@@ -160,7 +162,7 @@ static void assert_values(const trial *t, weft_tensor *tensor, int steps)
 
 static weft_apply_options options_of(const trial *t)
 {
-    weft_apply_options options = { .num_numbers = 2, .numbers = { t->numbers[0], t->numbers[1] } };
+    weft_apply_options options = { .num_numbers = 3, .numbers = { t->numbers[0], t->numbers[1], t->numbers[2] } };
     return options;
 }
 
@@ -232,7 +234,7 @@ static void step_in_place(const trial *t)
 static trial make_trial(int64_t part)
 {
     int64_t ranks = weft_world_size();
-    trial t = { .shape = { 0, 1 + below(4) }, .numbers = { below(4), below(4) }, .ndim = 1 };
+    trial t = { .shape = { 0, 1 + below(4) }, .numbers = { below(4), below(4), below(2) }, .ndim = 1 };
     bool two = ranks % 2 == 0 && below(2) == 0;
     int64_t sizes[] = { two ? ranks / 2 : ranks, 2 };
     t.ndim = two ? 2 : 1;
@@ -241,6 +243,9 @@ static trial make_trial(int64_t part)
     t.placements[1] = below(3) == 0 ? weft_replicate() : weft_shard((int)below(2));
     t.shape[0] = part * sizes[0] - (below(2) == 0 ? below(part + 1) : 0);
     t.shape[0] = t.shape[0] < 1 ? 1 : t.shape[0];
+    for (int k = 0; k < 2 && t.numbers[2]; k++) {
+        t.numbers[k] = t.numbers[k] < t.shape[0] ? t.numbers[k] : t.shape[0];
+    }
     return t;
 }
 
@@ -254,7 +259,7 @@ static void run_trials(const char *panel_rows)
         int64_t part = 1 + below(6);
         trial t = make_trial(part);
         long copied = sum_and_count(&t);
-        bool by_one = t.ndim == 1 && weft_world_size() > 1;
+        bool by_one = t.ndim == 1 && weft_world_size() > 1 && (!t.numbers[2] || t.shape[0] % weft_world_size() == 0);
         int64_t rows = (t.shape[0] + weft_world_size() - 1) / weft_world_size();
         if (by_one && t.numbers[0] < 2 && t.numbers[1] < 2 && (height == 0 || rows % height == 0)) {
             assert_int_equal(copied, 0);

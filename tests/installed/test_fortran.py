@@ -28,7 +28,7 @@ class Names(unittest.TestCase):
         for header in installed.glob("*.h"):
             text = describe.without_comments(header.read_text(encoding="utf-8"))
             functions |= set(re.findall(r"^WEFT_API[^;(]*?\b(weft_\w+)\s*\(", text, re.MULTILINE))
-            inline |= set(re.findall(r"^static inline [^;({]*?\b(weft_\w+)\(", text, re.MULTILINE))
+            inline |= set(re.findall(r"^(?:static inline|WEFT_INLINE) [^;({]*?\b(weft_\w+)\(", text, re.MULTILINE))
         self.assertGreater(len(functions), 400)
         self.assertEqual(functions - public - set(generate.LEFT_OUT), set())
         # Initialisers are the types' own; numbers are made of any kind by themselves.

@@ -7,12 +7,14 @@
 #include <string.h>
 
 /* Whether some row first .. last needs index s: between the bounds of the first and of the last one, which
- * change places where later rows need earlier indices. */
-static bool needs(const weft_window *w, int64_t first, int64_t extent, int64_t s)
+ * change places where later rows need earlier indices. Of a periodic dimension, index s of this image. */
+static bool needs(const weft_window *w, int64_t image, int64_t first, int64_t extent, int64_t s)
 {
+    bool inside = s >= 0 && s < w->size;
+    s += image * w->size;
     int64_t last = first + extent - 1;
     int64_t low = (w->times > 0 ? first : last) * w->times, high = (w->times > 0 ? last : first) * w->times;
-    return extent > 0 && s >= 0 && s < w->size && s * w->over >= low - w->before &&
+    return extent > 0 && inside && s * w->over >= low - w->before &&
            s * w->over <= high + w->after;
 }
 
@@ -57,11 +59,12 @@ static void make_case(prng *random, weft_layout_table *table, windows_case *c)
                                               .times = back ? -times : times,
                                               .over = 1 + prng_below(random, 4),
                                               .before = prng_below(random, 9) - 3 - end,
-                                              .after = prng_below(random, 9) - 3 + end };
+                                              .after = prng_below(random, 9) - 3 + end,
+                                              .periodic = prng_below(random, 3) == 0 };
         }
         if (c->access_map.has[d] && c->access_map.placed) {
             int64_t before = prng_below(random, 20) - 10;
-            c->access_map.of[d] = (weft_window){ size[d], 1, 1, before, -before };
+            c->access_map.of[d] = (weft_window){ size[d], 1, 1, before, -before, 0 };
         }
         room[d] = c->access_map.placed   ? rows[d]
                   : c->access_map.has[d] ? parts_of(c, d) * weft_access_map_largest(&c->access_map, d)
@@ -107,7 +110,7 @@ static bool wants(const windows_case *c, const weft_box *part, const int64_t ele
 {
     for (int d = 0; d < c->ndim; d++) {
         bool inside = c->access_map.has[d]
-                          ? needs(&c->access_map.of[d], part->offset[d], part->extent[d], element[d])
+                          ? needs(&c->access_map.of[d], c->access_map.image[d], part->offset[d], part->extent[d], element[d])
                           : element[d] >= part->offset[d] && element[d] < part->offset[d] + part->extent[d];
         if (!inside) {
             return false;
@@ -122,7 +125,8 @@ static bool wants(const windows_case *c, const weft_box *part, const int64_t ele
 static int times_received(const windows_case *c, int rank, const weft_transfers *moves, const int64_t element[])
 {
     int64_t shift[WEFT_MAX_DIMS], moved[WEFT_MAX_DIMS];
-    weft_box there, own;
+    weft_box there, own, read;
+    weft_access_map_rank_box(&c->access_map, rank, &read);
     weft_stage_shift(&c->stage, rank, shift);
     assert_true(weft_layout_shard_box(c->to, rank, &there) && weft_layout_shard_box(c->from, rank, &own));
     int times = 0;
@@ -139,11 +143,16 @@ static int times_received(const windows_case *c, int rank, const weft_transfers 
             moved[d] = element[d] + shift[d];
         }
         assert_true(box_has(c->ndim, &there, moved));
+        for (int d = 0; d < c->ndim && !c->access_map.placed; d++) { /* in the rank's order, images one after another */
+            int64_t index = element[d] + c->access_map.image[d] * c->access_map.of[d].size;
+            assert_true(!c->access_map.has[d] || moved[d] - there.offset[d] == index - read.offset[d]);
+        }
     }
     return times;
 }
 
-static void check_receives(const windows_case *c, int rank, const weft_transfers *moves)
+/* The number of elements received. */
+static int64_t check_receives(const windows_case *c, int rank, const weft_transfers *moves)
 {
     weft_box all = weft_box_whole(c->ndim, c->from->shape);
     weft_box part = turned_part(c, rank);
@@ -161,6 +170,7 @@ static void check_receives(const windows_case *c, int rank, const weft_transfers
         moved += weft_box_count(c->ndim, &moves->items[i].box);
     }
     assert_int_equal(moved, total);
+    return total;
 }
 
 /* Every receive is one send of its source, and there are no others. */
@@ -186,6 +196,42 @@ static void check_sends(const windows_case *c, weft_transfers receives[])
     assert_int_equal(sent, received);
 }
 
+/* All ranks in one image; adds what each has received. */
+static void check_image(const windows_case *c, int64_t received[])
+{
+    weft_transfers receives[MAX_WORLD] = { { 0 } };
+    for (int rank = 0; rank < c->world_size; rank++) {
+        assert_int_equal(weft_stage_receives(&c->stage, &c->world.topology, rank, &receives[rank]), WEFT_OK);
+        if (weft_mesh_index_of(c->mesh, rank) >= 0) {
+            received[rank] += check_receives(c, rank, &receives[rank]);
+        } else {
+            assert_int_equal(receives[rank].count, 0);
+        }
+    }
+    check_sends(c, receives);
+    for (int rank = 0; rank < c->world_size; rank++) {
+        weft_transfers_free(&receives[rank]);
+    }
+}
+
+/* Each of a rank's indices is in one of the images, also where one of the source's is in several. */
+static void check_images(windows_case *c)
+{
+    int64_t received[MAX_WORLD] = { 0 };
+    int images = 0;
+    weft_access_map_first_image(&c->access_map);
+    do {
+        check_image(c, received);
+    } while (weft_access_map_next_image(&c->access_map) && ++images < 200);
+    for (int rank = 0; rank < c->world_size && images < 200; rank++) {
+        weft_box box = { .extent = { 0 } };
+        if (weft_mesh_index_of(c->mesh, rank) >= 0) {
+            weft_access_map_rank_box(&c->access_map, rank, &box);
+            assert_int_equal(received[rank], weft_box_count(c->ndim, &box));
+        }
+    }
+}
+
 static void test_random_windows(void **state)
 {
     (void)state;
@@ -194,22 +240,9 @@ static void test_random_windows(void **state)
     weft_panel_policy policy = WEFT_PANEL_POLICY_DEFAULT;
     for (int i = 0; i < cases; i++) {
         windows_case c;
-        weft_transfers receives[MAX_WORLD] = { { 0 } };
         weft_layout_table *table = weft_layout_table_new(policy);
         make_case(&random, table, &c);
-        for (int rank = 0; rank < c.world_size; rank++) {
-            assert_int_equal(weft_stage_receives(&c.stage, &c.world.topology, rank, &receives[rank]),
-                             WEFT_OK);
-            if (weft_mesh_index_of(c.mesh, rank) >= 0) {
-                check_receives(&c, rank, &receives[rank]);
-            } else {
-                assert_int_equal(receives[rank].count, 0);
-            }
-        }
-        check_sends(&c, receives);
-        for (int rank = 0; rank < c.world_size; rank++) {
-            weft_transfers_free(&receives[rank]);
-        }
+        check_images(&c);
         weft_layout_table_delete(table);
         weft_mesh_delete(c.mesh);
     }
@@ -222,7 +255,7 @@ static void test_halo(void **state)
     int64_t two[] = { 2 }, shape[] = { 1, 6 }, room[] = { 1, 10 };
     const weft_mesh_impl *m = mesh(f, 1, two);
     const weft_layout *from = layout_of(f->table, m, "S1", 2, shape, WEFT_F32);
-    weft_access_map access_map = { .cut = from, .has = { false, true }, .of = { [1] = { 6, 1, 1, 1, 1 } } };
+    weft_access_map access_map = { .cut = from, .has = { false, true }, .of = { [1] = { 6, 1, 1, 1, 1, 0 } } };
     assert_int_equal(weft_access_map_largest(&access_map, 1), 5);
     weft_stage stage = {
         .from = from, .to = layout_of(f->table, m, "S1", 2, room, WEFT_F32), .access_map = &access_map, .scale = 1.0

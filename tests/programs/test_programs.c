@@ -235,6 +235,7 @@ static void test_everything_was_called(void **state)
 static const char *const not_in_the_table[] = {
     "weft_dtype_name", "weft_dtype_size", "weft_status_string", "weft_shard", "weft_replicate",
     "weft_partial", "weft_shard_balanced", "weft_shard_sizes", "weft_placement_sizes", "weft_placements_parse", "weft_init", "weft_init_communicator", "weft_init_mpi_fortran", "weft_finalize",
+    "weft_random_normal", "weft_random_normal_f32",
     "weft_last_status", "weft_last_error", "weft_clear_error", "weft_world_size", "weft_pause", "weft_test", "weft_tensor_test", "weft_resume", "weft_num_processes",
     "weft_process_index", "weft_local_ranks", "weft_first_rank", "weft_get_counters", "weft_print_machine",
     "weft_checkpoint_save", "weft_checkpoint_save_async", "weft_checkpoint_test",

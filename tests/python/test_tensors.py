@@ -400,6 +400,13 @@ def test_local_map(mesh):
     doubled, total = wt.local_map(lambda part: (2 * part, part.sum(0)), [a], [(x.shape, "float64", "S0,R"), ((4,), "float64", "P,R")])
     np.testing.assert_allclose(doubled.numpy(), 2 * x)
     np.testing.assert_allclose(total.numpy(), x.sum(0))
+    rows = []
+    scaled = wt.local_map(lambda part, all_rows: rows.append(len(part)) or part * all_rows.sum(), [a, wt.asarray(x, mesh=mesh)],
+                          [(x.shape, "float64", "S0,R")], by_rows=True, whole_inputs=[1])
+    np.testing.assert_allclose(scaled.numpy(), x * x.sum())
+    assert sum(rows) >= 1
+    with pytest.raises(wt.WeftError, match=r"options.whole_inputs"):
+        wt.local_map(lambda part: part, [wt.asarray(values((5, 4)), mesh=mesh)], [(x.shape, "float64", "S0,R")], by_rows=True)
     wt.local_map(lambda part: part[:, :1], [a], [(x.shape, "float64", "S0,R")])
     with pytest.raises(wt.WeftError, match="its rank's part has"):
         wt.wait()

@@ -393,7 +393,7 @@ void assert_everything_is_called(int num_headers, char *const headers[])
                                  "weft_status_string weft_dtype_size weft_dtype_name weft_shard weft_replicate "
                                  "weft_partial weft_shard_balanced weft_shard_sizes weft_placement_sizes "
                                  "weft_placements_parse weft_init weft_init_communicator "
-                                 "weft_init_mpi_fortran ";
+                                 "weft_init_mpi_fortran weft_random_normal weft_random_normal_f32 ";
     call_everything(&(call_arguments){ 0 }, note, names);
     weft_clear_error();
     int declared = 0;

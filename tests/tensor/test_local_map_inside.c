@@ -32,7 +32,7 @@ static void a13_panels_apart(void **state)
     (void)state;
     enum { PANELS = 3, EACH = 4 };
     double in[PANELS][2 * EACH], out[PANELS][3 * EACH];
-    size_t size = weft_local_context_offset(2) + sizeof("apart");
+    size_t size = weft_local_name_offset(2) + sizeof("apart");
     weft_local_args *args = calloc(1, size);
     args->function = double_and_add_row;
     args->num_inputs = args->num_outputs = 1;
@@ -55,7 +55,7 @@ static void a13_panels_apart(void **state)
             .num_panels = PANELS,
         };
     }
-    strcpy((char *)args + weft_local_context_offset(2), "apart");
+    strcpy((char *)args + weft_local_name_offset(2), "apart");
     weft_kernel_error error = { WEFT_OK };
     const weft_task_run run = { .kernel = WEFT_KERNEL_local_map,
                                 .cpu = &weft_cpu_kernels[WEFT_KERNEL_local_map],

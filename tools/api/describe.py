@@ -10,14 +10,14 @@ import sys
 from pathlib import Path
 
 # Sizes and alignments on the 64-bit systems of Unix; the test that compiles --check-c compares them with the compiler.
-SIZES = {"int": 4, "unsigned": 4, "int64_t": 8, "uint64_t": 8, "size_t": 8, "double": 8, "bool": 1, "char": 1}
+SIZES = {"int": 4, "unsigned": 4, "int64_t": 8, "uint64_t": 8, "size_t": 8, "double": 8, "float": 4, "bool": 1, "char": 1}
 POINTER = 8
 COMMENT = re.compile(r"//.*|/\*.*?\*/", re.DOTALL)
 DOC = re.compile(r"/\*\*(?!<).*?\*/", re.DOTALL)
 ITEM = re.compile(
     r"(?P<close>/\*\* \\\} \*/)|(?P<trailing>/\*\*<.*?\*/)|(?P<doc>/\*\*(?!<).*?\*/)|(?P<blank>\n[ \t]*\n)"
     r"|WEFT_API\s+(?P<result>[^;(]*?)\s*\b(?P<function>weft_\w+)\s*\((?P<parameters>[^;]*)\);"
-    r"|static inline [^;{]*?\b(?P<inline>weft_\w+)\s*\("
+    r"|(?:static inline|WEFT_INLINE) [^;{]*?\b(?P<inline>weft_\w+)\s*\("
     r"|typedef struct (?P<struct>weft_\w+) \{"
     r"|typedef struct (?P<handle>weft_\w+) \w+;"
     r"|\benum (?P<enum>weft_\w+)"
@@ -76,11 +76,11 @@ class Headers:
         text = without_comments("\n".join(texts.values())).replace("\\\n", " ")
         text = re.sub(r"^struct \w+;$", "", text, flags=re.MULTILINE)
         self.macros = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(WEFT_\w+)[ \t]+(\S.*?)[ \t]*$", text, re.MULTILINE))
-        for name in ("WEFT_API", "WEFT_SCALAR_CONSTRUCTORS"):
+        for name in ("WEFT_API", "WEFT_INLINE", "WEFT_SCALAR_CONSTRUCTORS"):
             self.macros.pop(name, None)
         code = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
         code = re.sub(r"__attribute__\(\(.*?\)\)\)?", "", code)
-        self.inline = re.findall(r"static inline [^;{]*?(weft_\w+)\(", code)
+        self.inline = re.findall(r"(?:static inline|WEFT_INLINE) [^;{]*?(weft_\w+)\(", code)
         self.initialisers = {name: (kind, body) for name, kind, body in re.findall(
             r"static inline void (weft_\w+)_init\((weft_\w+) \*\w+\)\s*\{(.*?)\n\}", code, re.DOTALL)}
         self.enums = {}

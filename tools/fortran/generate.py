@@ -12,12 +12,14 @@ import zlib
 from pathlib import Path
 
 SCALARS = {"int": "integer(c_int)", "unsigned": "integer(c_int)", "int64_t": "integer(c_int64_t)",
-           "uint64_t": "integer(c_int64_t)", "size_t": "integer(c_size_t)", "double": "real(c_double)",
+           "uint64_t": "integer(c_int64_t)", "size_t": "integer(c_size_t)", "double": "real(c_double)", "float": "real(c_float)",
            "bool": "logical(c_bool)", "char": "character(kind=c_char)"}
 # Inline functions of C without a counterpart, and why.
 LEFT_OUT = {"weft_init_mpi": "weft_init_mpi of the module takes a communicator of Fortran",
             "weft_init_mpi_fortran": "the module's weft_init_mpi", "weft_init_communicator": "the module's weft_init_mpi",
-            "weft_kernel_error_set": "a function of C with any number of arguments"}
+            "weft_kernel_error_set": "a function of C with any number of arguments",
+            "weft_view_number": "kernels", "weft_local_number": "kernels", "weft_random_words": "kernels",
+            "weft_random_uniform": "kernels", "weft_random_uniform_f32": "kernels"}
 COUNTS = {"n", "ndim", "num", "max", "num_dims", "num_sizes", "num_names", "num_inputs", "num_outputs", "num_boxes",
           "num_tensors", "num_entries"}
 # Counts that no array of the call gives.

@@ -186,6 +186,12 @@ static bool same_numbers(const weft_call_details *a, const weft_call_details *b)
            (a->num_numbers == 0 || memcmp(a->numbers, b->numbers, (size_t)a->num_numbers * sizeof(a->numbers[0])) == 0);
 }
 
+static bool same_context(const weft_call_details *a, const weft_call_details *b)
+{
+    return a->context_size == b->context_size &&
+           (a->context_size == 0 ? a->context == b->context : memcmp(a->context, b->context, a->context_size) == 0);
+}
+
 /* The first difference of two calls' details, in words; NULL: none. */
 static const char *compare_details(const weft_call_details *a, const weft_call_details *b)
 {
@@ -200,6 +206,7 @@ static const char *compare_details(const weft_call_details *a, const weft_call_d
            : a->num_outputs != b->num_outputs || a->num_changed != b->num_changed ? "the number of outputs"
            : !same_numbers(a, b)                                                           ? "an attribute"
            : !same_text(a->text, b->text)                                                  ? "a name"
+           : !same_context(a, b)                                                           ? "the context"
                                                                                            : NULL;
 }
 
