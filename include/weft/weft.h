@@ -11,6 +11,7 @@
 #include <weft/explain.h>
 #include <weft/graph.h>
 #include <weft/graph_shard.h>
+#include <weft/index_list.h>
 #include <weft/local_map.h>
 #include <weft/mesh.h>
 #include <weft/module.h>

@@ -85,6 +85,7 @@ typedef struct weft_arrays {
     weft_vec box_plans; /* weft_box_plan * */
     uint64_t box_plan_uses;
     int fixed_boxes; /* depth of weft_fixed_boxes_begin() */
+    uint64_t index_lists; /* made so far */
 } weft_arrays;
 
 static inline bool weft_boxes_are_fixed(void)
