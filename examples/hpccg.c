@@ -11,7 +11,8 @@
  *   weft    the vectors are tensors. An index list (weft_index_list_gather()) brings the ghosts; the product is a function of the
  *           program's that weft runs on the shards (weft_local_map()); nothing waits before the end
  *
- * Sums are added in other orders, so the results agree up to rounding. The residuals are those that HPCCG prints for this size. */
+ * Both use the same loops, and sums of two processes are the same bits; those of more MPI may add in another order. The residuals are
+ * those that HPCCG prints for this size. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ enum { NEIGHBOURS = 27, MAX_ITERATIONS = 10000 };
 
 static struct {
     int64_t size[3], iterations, turns;
-    bool graph, json;
+    bool json;
 } o = { .size = { 32, 32, 32 }, .iterations = 149, .turns = 3 };
 
 /* A process's rows. Columns below `rows` are its own, the others are ghosts. */
@@ -176,6 +177,16 @@ static void multiply(const matrix *a, double *restrict out, const double *restri
     }
 }
 
+/* Of a process's parts. */
+static double own_products(int64_t n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += a[i] * b[i];
+    }
+    return sum;
+}
+
 /* ---- with MPI alone --------------------------------------------------------------------------------------- */
 
 /* What is sent to and received from each process. */
@@ -255,22 +266,9 @@ static void exchange_ghosts(exchange *e, const matrix *a, double *v)
     MPI_Waitall(n, e->requests, MPI_STATUSES_IGNORE);
 }
 
-static double sum_of_products(int64_t n, const double *restrict a, const double *restrict b)
+static double sum_of_products(int64_t n, const double *a, const double *b)
 {
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        sum += a[i] * b[i];
-    }
-    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    return sum;
-}
-
-static double sum_of_squares(int64_t n, const double *restrict a)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        sum += a[i] * a[i];
-    }
+    double sum = own_products(n, a, b);
     MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     return sum;
 }
@@ -291,7 +289,7 @@ typedef struct vectors {
 /* residuals[k]: |r| before iteration k + 1. */
 static void iterate_mpi(const matrix *a, exchange *e, vectors *v, double residuals[])
 {
-    double square = sum_of_squares(a->rows, v->r);
+    double square = sum_of_products(a->rows, v->r, v->r);
     for (int64_t k = 0; k < o.iterations; k++) {
         residuals[k] = sqrt(square);
         exchange_ghosts(e, a, v->p);
@@ -299,7 +297,7 @@ static void iterate_mpi(const matrix *a, exchange *e, vectors *v, double residua
         double alpha = square / sum_of_products(a->rows, v->p, v->ap), former = square;
         add_scaled(a->rows, v->x, v->p, alpha);
         add_scaled(a->rows, v->r, v->ap, -alpha);
-        square = sum_of_squares(a->rows, v->r);
+        square = sum_of_products(a->rows, v->r, v->r);
         double beta = square / former;
         for (int64_t i = 0; i < a->rows; i++) {
             v->p[i] = v->r[i] + beta * v->p[i];
@@ -310,46 +308,85 @@ static void iterate_mpi(const matrix *a, exchange *e, vectors *v, double residua
 
 /* ---- with weft --------------------------------------------------------------------------------------------- */
 
+/* The functions of local regions get the shards of a rank: here a process's part. */
+
+/* p and its ghosts to A p, and p A p: an addend of the sum over all ranks. */
 static void multiply_shards(const weft_local_call *call)
 {
-    const matrix *const *a = call->context;
-    multiply(*a, call->outputs[0].data, call->inputs[0].data, call->inputs[1].data);
+    const matrix *a = *(const matrix *const *)call->context;
+    const double *p = call->inputs[0].data;
+    double *ap = call->outputs[0].data;
+    multiply(a, ap, p, call->inputs[1].data);
+    *(double *)call->outputs[1].data = own_products(a->rows, p, ap);
+}
+
+/* x, r, p, A p and alpha to the next x, r, and r r. */
+static void advance_shards(const weft_local_call *call)
+{
+    int64_t n = call->outputs[0].count;
+    const double *restrict x = call->inputs[0].data, *restrict r = call->inputs[1].data, *restrict p = call->inputs[2].data;
+    const double *restrict ap = call->inputs[3].data, alpha = *(const double *)call->inputs[4].data;
+    double *restrict next_x = call->outputs[0].data, *restrict next_r = call->outputs[1].data;
+    for (int64_t i = 0; i < n; i++) {
+        next_x[i] = x[i] + alpha * p[i];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        next_r[i] = r[i] - alpha * ap[i];
+    }
+    *(double *)call->outputs[2].data = own_products(n, next_r, next_r);
+}
+
+/* r, p and beta to the next p. */
+static void turn_shards(const weft_local_call *call)
+{
+    const double *restrict r = call->inputs[0].data, *restrict p = call->inputs[1].data, beta = *(const double *)call->inputs[2].data;
+    double *restrict next = call->outputs[0].data;
+    for (int64_t i = 0; i < call->outputs[0].count; i++) {
+        next[i] = r[i] + beta * p[i];
+    }
 }
 
 /* What an iteration needs. */
 typedef struct problem {
     const matrix *a;
     weft_index_list *ghosts;
+    weft_local_output vector, sum; /* like the vectors; an addend on each rank */
 } problem;
 
-static weft_tensor *product(const problem *it, weft_tensor *v)
+static problem problem_of(const matrix *a)
 {
-    const weft_placement by_rows = weft_shard(0);
-    const weft_local_output like_v = { WEFT_F64, 1, &it->a->all, &by_rows };
-    const weft_local_map_options options = { .name = "sparse product", .context = (void *)&it->a, .context_size = sizeof(it->a) };
-    weft_tensor *inputs[] = { v, weft_index_list_gather(it->ghosts, v) }, *out = NULL;
-    weft_local_map(multiply_shards, 2, inputs, 1, &like_v, &options, &out);
-    return out;
+    static const weft_placement by_rows = { .kind = WEFT_SHARD }, addends = { .kind = WEFT_PARTIAL, .op = WEFT_SUM };
+    return (problem){ .a = a,
+                      .ghosts = weft_index_list_create(a->all, NULL, &by_rows, &a->num_ghosts, (const int64_t *[]){ a->ghosts }),
+                      .vector = { WEFT_F64, 1, &a->all, &by_rows },
+                      .sum = { WEFT_F64, 0, NULL, &addends } };
 }
 
-/* On all ranks. */
-static weft_tensor *dot(weft_tensor *a, weft_tensor *b)
+/* Reduces the addends, to all ranks: MPI_Iallreduce(). */
+static weft_tensor *total(weft_tensor *sum)
 {
-    return weft_redistribute(weft_dot(a, b), NULL, NULL);
+    return weft_redistribute(sum, NULL, NULL);
 }
 
 enum { X, R, P, SQUARE, NUM_STATES };
 
-/* A weft_graph_function. */
+/* From the state of one iteration to that of the next, for state_advance(). None of the calls waits. */
 static weft_status iteration(void *context, weft_tensor *const in[], const double scalars[], weft_tensor *out[])
 {
-    (void)scalars;
-    weft_tensor *ap = product(context, in[P]);
-    weft_tensor *alpha = weft_div(in[SQUARE], dot(in[P], ap));
-    out[X] = weft_addcmul(in[X], in[P], alpha, 1);
-    out[R] = weft_addcmul(in[R], ap, alpha, -1);
-    out[SQUARE] = dot(out[R], out[R]);
-    out[P] = weft_addcmul(out[R], in[P], weft_div(out[SQUARE], in[SQUARE]), 1);
+    (void)scalars; /* there are none */
+    const problem *it = context;
+    const weft_local_map_options options = { .name = "product", .context = (void *)&it->a, .context_size = sizeof(it->a) };
+    const weft_local_output products[] = { it->vector, it->sum }, advanced[] = { it->vector, it->vector, it->sum };
+    weft_tensor *product[2], *next[3];
+    weft_local_map(multiply_shards, 2, (weft_tensor *[]){ in[P], weft_index_list_gather(it->ghosts, in[P]) }, 2, products, &options,
+                   product);
+    weft_tensor *alpha = weft_div(in[SQUARE], total(product[1]));
+    weft_local_map(advance_shards, 5, (weft_tensor *[]){ in[X], in[R], in[P], product[0], alpha }, 3, advanced, NULL, next);
+    out[X] = next[0];
+    out[R] = next[1];
+    out[SQUARE] = total(next[2]);
+    weft_tensor *beta = weft_div(out[SQUARE], in[SQUARE]);
+    weft_local_map(turn_shards, 3, (weft_tensor *[]){ out[R], in[P], beta }, 1, &it->vector, NULL, &out[P]);
     return weft_last_status();
 }
 
@@ -368,15 +405,11 @@ static void iterate_weft(problem *it, vectors *v, double residuals[])
     weft_tensor *x = state[X] = tensor_of(it->a, v->x);
     state[R] = tensor_of(it->a, v->r);
     state[P] = tensor_of(it->a, v->p);
-    state[SQUARE] = dot(state[R], state[R]);
+    state[SQUARE] = total(weft_dot(state[R], state[R]));
     state_begin(NUM_STATES, state);
-    weft_graph *graph = o.graph ? weft_graph_create("iteration", iteration, it, NUM_STATES, 0, NUM_STATES) : NULL;
-    if (graph != NULL) {
-        weft_graph_freeze(graph, true);
-    }
     for (int64_t k = 0; k < o.iterations; k++) {
         squares[k] = weft_reshape(state[SQUARE], 0, NULL);
-        state_advance(graph, iteration, it, NUM_STATES, state);
+        state_advance(NULL, iteration, it, NUM_STATES, state);
     }
     squares[o.iterations] = weft_reshape(state[SQUARE], 0, NULL);
     weft_copy_inplace(x, state[X]);
@@ -386,9 +419,6 @@ static void iterate_weft(problem *it, vectors *v, double residuals[])
         residuals[k] = sqrt(square);
     }
     state_end(NUM_STATES, state);
-    if (graph != NULL) {
-        weft_graph_destroy(graph);
-    }
     weft_scope_end();
     weft_wait(); /* now the arrays are the program's again */
 }
@@ -498,14 +528,12 @@ static bool run(void)
     matrix a = { 0 };
     vectors v = { 0 };
     exchange e = { 0 };
-    const weft_placement by_rows = weft_shard(0);
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL));
     bool good = matrix_make(&a) && vectors_make(&v, &a);
     MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
     good = good && exchange_make(&e, &a);
-    problem it = { .a = &a };
     if (good) {
-        it.ghosts = weft_index_list_create(a.all, NULL, &by_rows, &a.num_ghosts, (const int64_t *[]){ a.ghosts });
+        problem it = problem_of(&a);
         measure(&it, &e, &v, &r);
         good = r.difference < 1e-6 && weft_last_status() == WEFT_OK;
         if (weft_process_index() == 0) {
@@ -543,7 +571,6 @@ int main(int argc, char *argv[])
         { "size", ARGUMENT_OTHER, o.size, "XxYxZ", "points of each process (32x32x32)", .read = read_size },
         { "iterations", ARGUMENT_INTEGER, &o.iterations, "N", "in each turn", 1, MAX_ITERATIONS },
         { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
-        { "graph", ARGUMENT_FLAG, &o.graph, NULL, "weft's iteration is a captured graph" },
         { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
     };
     int code = arguments_read((int)(sizeof(table) / sizeof(*table)), table,
