@@ -357,7 +357,7 @@ static problem problem_of(const matrix *a)
 {
     static const weft_placement by_rows = { .kind = WEFT_SHARD }, addends = { .kind = WEFT_PARTIAL, .op = WEFT_SUM };
     return (problem){ .a = a,
-                      .ghosts = weft_index_list_create(a->all, NULL, &by_rows, &a->num_ghosts, (const int64_t *[]){ a->ghosts }),
+                      .ghosts = weft_index_list_create(a->all, NULL, &by_rows, &a->num_ghosts, a->ghosts),
                       .vector = { WEFT_F64, 1, &a->all, &by_rows },
                       .sum = { WEFT_F64, 0, NULL, &addends } };
 }

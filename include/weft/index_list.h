@@ -8,7 +8,7 @@
  *
  *     int64_t ghosts[] = { 17, 18, 40 };         // columns of this rank's rows that other ranks hold
  *     weft_index_list *list = weft_index_list_create(n, mesh, (weft_placement[]){ weft_shard(0) },
- *                                                    (int64_t[]){ 3 }, (const int64_t *[]){ ghosts });
+ *                                                    (int64_t[]){ 3 }, ghosts);
  *     for (int i = 0; i < iterations; i++) {
  *         weft_tensor *inputs[] = { matrix, p, weft_index_list_gather(list, p) };
  *         weft_local_map(multiply, 3, inputs, 1, &like_p, NULL, &product);
@@ -40,14 +40,14 @@ typedef struct weft_index_list weft_index_list;
  *                    weft_shard(0) or another cut of dimension 0, all others are Replicate. The ranks along that mesh dimension
  *                    exchange rows with each other. Ranks that differ only in the other mesh dimensions must name the same indices
  * \param counts      for each hosted rank, the number of its indices: 0 or more, and 0 outside the mesh
- * \param indices     for each hosted rank, its indices: 0 .. size - 1, in any order, repeated or not. Copied. NULL where the
- *                    count is 0
+ * \param indices     the indices of the first hosted rank, then those of the next one, and so on: 0 .. size - 1, in any order,
+ *                    repeated or not. Copied. NULL if there are none
  * \return NULL on error, with the same status on all processes: WEFT_ERR_INVALID if an index is out of range (the message names
  *         the rank and the position), WEFT_ERR_LAYOUT if `placements` are not as above, WEFT_ERR_MISMATCH if processes give
  *         different sizes or placements, WEFT_ERR_UNSUPPORTED in a fake world. weft_finalize() frees the lists that are left.
  */
 WEFT_API weft_index_list *weft_index_list_create(int64_t size, weft_mesh *mesh, const weft_placement *placements,
-                                                 const int64_t counts[], const int64_t *const indices[]);
+                                                 const int64_t counts[], const int64_t indices[]);
 /** Frees a list. Every process calls it. Gathers and sums that have been called are carried out; captured graphs and backward
  * passes can no longer use the list (WEFT_ERR_STATE). */
 WEFT_API weft_status weft_index_list_destroy(weft_index_list *list);

@@ -147,13 +147,14 @@ static weft_status perform_create(const weft_call *call, weft_tensor *outputs[])
 }
 
 weft_index_list *weft_index_list_create(int64_t size, weft_mesh *mesh, const weft_placement *placements, const int64_t counts[],
-                                        const int64_t *const indices[])
+                                        const int64_t indices[])
 {
     static const char function[] = "weft_index_list_create";
     static const weft_action action = { .name = "index_list_create", .perform = perform_create, .effects = WEFT_LEAVES_VALUES };
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
     }
+    weft_deferral_note(function);
     if (weft_runtime.context.deferral != NULL) {
         weft_fail(WEFT_ERR_STATE, function, "called in a captured graph: make the list before weft_graph_call()");
         return NULL;

@@ -71,11 +71,34 @@ typedef struct weft_index_list_arguments {
     const weft_mesh *mesh;
     const weft_placement *placements;
     const int64_t *counts;
-    const int64_t *const *indices;
+    const int64_t *indices; /* one rank's after the other's */
 } weft_index_list_arguments;
 
 /* Made by all processes together (index_list_make.c). BLOCKS. NULL with the error kept, the same status everywhere. */
 weft_index_list_impl *weft_index_list_make(const weft_index_list_arguments *arguments);
+
+/* ---- what ranks name (index_list_pairs.c) -------------------------------------------------------------------- */
+
+/* What a namer tells a holder: how many rows; the first one's position if they are plain, else -1; and how many rows it names of
+ * holders before. */
+enum { WEFT_PAIR_COUNT, WEFT_PAIR_PLACE, WEFT_PAIR_BEGIN, WEFT_PAIR_NUMBERS };
+
+static inline int weft_hosted_rank(int i)
+{
+    return weft_runtime.first_rank + i;
+}
+
+/* The place of a rank along the mesh dimension that cuts; the rank at a place of a rank's line. */
+int64_t weft_part_of_rank(const weft_index_list_impl *list, int rank);
+int weft_rank_along(const weft_index_list_impl *list, int rank, int64_t part);
+/* Completes a list: what hosted ranks name (by hosted rank) and hold. held[]: by hosted rank and namer's part, WEFT_PAIR_NUMBERS;
+ * requests[]: by hosted rank the named rows, numbered within its part, by namer's part. False with the error kept. */
+bool weft_index_list_complete(const char *function, weft_index_list_impl *list, const weft_named_rows named[], const int64_t held[],
+                              int64_t *const requests[]);
+/* False, with the error kept. */
+bool weft_index_list_fail_memory(const char *function);
+
+/* ---- calls (index_list.c) -------------------------------------------------------------------------------------- */
 
 /* Gathers rows of a tensor that lies as the list says, or adds rows to sums: a new tensor, owned by the innermost scope. NULL with the
  * error kept. */

@@ -10,11 +10,6 @@
 
 enum { SOURCE = WEFT_EXCHANGE_SOURCE, TARGET = WEFT_EXCHANGE_TARGET, INDICES = WEFT_EXCHANGE_INDICES };
 
-static int hosted(int i)
-{
-    return weft_runtime.first_rank + i;
-}
-
 /* ---- pieces -------------------------------------------------------------------------------------------------------- */
 
 static int64_t first_row_of(const weft_layout *layout, int rank)
@@ -364,12 +359,12 @@ static void add_targets(weft_list_lowering *l)
 {
     size_t next = 0;
     for (int i = 0; i < weft_runtime.local_ranks && !l->failed; i++) {
-        weft_shard_info shard = weft_layout_shard(l->to, hosted(i));
+        weft_shard_info shard = weft_layout_shard(l->to, weft_hosted_rank(i));
         int64_t received = l->list->names[i].num_received;
         if (shard.count > 0 && received > 0) {
-            int64_t row_bytes = weft_row_width(l->to, hosted(i)) * (int64_t)weft_dtype_size(l->to->dtype);
+            int64_t row_bytes = weft_row_width(l->to, weft_hosted_rank(i)) * (int64_t)weft_dtype_size(l->to->dtype);
             l->buffers[i] = weft_task_new_buffer(&l->exchange->list, received * row_bytes);
-            add_receive(l, &next, hosted(i), -1, l->buffers[i]);
+            add_receive(l, &next, weft_hosted_rank(i), -1, l->buffers[i]);
         }
         for (int64_t panel = 0; panel < shard.num_panels && !l->failed; panel++) {
             add_panel(l, &shard, panel, &next);

@@ -10,51 +10,19 @@
 enum { RANK_COUNT, RANK_DIGEST, RANK_NAMED, RANK_NUMBERS };
 /* A process's numbers before those of its ranks: an index out of range, if there is one. */
 enum { BAD_RANK = WEFT_NUMBERS_OWN, BAD_POSITION, BAD_VALUE, HEADER };
-/* What a namer tells a holder: how many rows; the first one's position if they are plain, else -1; and how many rows it names of
- * holders before. */
-enum { PAIR_COUNT, PAIR_PLACE, PAIR_BEGIN, PAIR_NUMBERS };
-
 typedef struct making {
     const weft_index_list_arguments *given;
     const char *function;
     weft_index_list_impl *list;
     int64_t parts;
     weft_named_rows *named; /* of each hosted rank */
-    int64_t *held;          /* by hosted rank and namer's part: PAIR_NUMBERS */
+    int64_t *held;          /* by hosted rank and namer's part: WEFT_PAIR_NUMBERS */
     int64_t **requests;     /* by hosted rank: the rows that its namers name, by part */
 } making;
 
-static int hosted(int i)
-{
-    return weft_runtime.first_rank + i;
-}
-
 static bool is_member(const making *m, int i)
 {
-    return weft_mesh_index_of(m->list->mesh, hosted(i)) >= 0;
-}
-
-static bool fail_memory(const char *function)
-{
-    weft_fail(WEFT_ERR_NOMEM, function, "no memory for an index list");
-    return false;
-}
-
-/* The place of a rank along the mesh dimension that cuts. */
-static int64_t part_of(const weft_index_list_impl *list, int rank)
-{
-    int64_t coordinate[WEFT_MAX_DIMS];
-    weft_mesh_unravel(list->mesh, weft_mesh_index_of(list->mesh, rank), coordinate);
-    return coordinate[list->mesh_dim];
-}
-
-/* The rank at this place of a rank's line. */
-static int rank_along(const weft_index_list_impl *list, int rank, int64_t part)
-{
-    int64_t coordinate[WEFT_MAX_DIMS];
-    weft_mesh_unravel(list->mesh, weft_mesh_index_of(list->mesh, rank), coordinate);
-    coordinate[list->mesh_dim] = part;
-    return weft_mesh_rank_at(list->mesh, weft_mesh_ravel(list->mesh, coordinate));
+    return weft_mesh_index_of(m->list->mesh, weft_hosted_rank(i)) >= 0;
 }
 
 /* ---- checks ---------------------------------------------------------------------------------------------------- */
@@ -96,16 +64,16 @@ static bool check_placements(making *m)
 static bool check_lists(const making *m)
 {
     const weft_index_list_arguments *given = m->given;
-    if (given->counts == NULL || given->indices == NULL) {
-        weft_fail(WEFT_ERR_INVALID, m->function, "%s is NULL", given->counts == NULL ? "counts" : "indices");
+    if (given->counts == NULL) {
+        weft_fail(WEFT_ERR_INVALID, m->function, "counts is NULL");
         return false;
     }
     for (int i = 0; i < weft_runtime.local_ranks; i++) {
         int64_t count = given->counts[i];
-        const char *wrong = count < 0                                 ? "negative"
-                            : count > 0 && !is_member(m, i)           ? "more than 0, and the rank is outside the mesh"
-                            : count > 0 && given->indices[i] == NULL ? "more than 0, and indices of that rank is NULL"
-                                                                      : NULL;
+        const char *wrong = count < 0                             ? "negative"
+                            : count > 0 && !is_member(m, i)       ? "more than 0, and the rank is outside the mesh"
+                            : count > 0 && given->indices == NULL ? "more than 0, and indices is NULL"
+                                                                  : NULL;
         if (wrong != NULL) {
             weft_fail(WEFT_ERR_INVALID, m->function, "counts[%d], %lld, is %s", i, (long long)count, wrong);
             return false;
@@ -117,12 +85,13 @@ static bool check_lists(const making *m)
 /* Finds the first index out of range. */
 static void find_bad(const making *m, int64_t header[])
 {
+    const int64_t *indices = m->given->indices;
     header[BAD_RANK] = -1;
     for (int i = 0; i < weft_runtime.local_ranks && header[BAD_RANK] < 0; i++) {
         for (int64_t k = 0; k < m->given->counts[i] && header[BAD_RANK] < 0; k++) {
-            int64_t index = m->given->indices[i][k];
+            int64_t index = *indices++;
             if (index < 0 || index >= m->list->size) {
-                header[BAD_RANK] = hosted(i);
+                header[BAD_RANK] = weft_hosted_rank(i);
                 header[BAD_POSITION] = k;
                 header[BAD_VALUE] = index;
             }
@@ -150,7 +119,7 @@ static bool gather(const char *function, int header, int each, const int64_t min
     *all = malloc((size_t)stride * (size_t)weft_runtime.num_processes * sizeof(**all));
     *ranks = malloc((size_t)each * (size_t)weft_runtime.topology.num_ranks * sizeof(**ranks));
     if (*all == NULL || *ranks == NULL) {
-        return fail_memory(function);
+        return weft_index_list_fail_memory(function);
     }
     if (!weft_numbers_gather(function, stride, mine, *all)) {
         return false;
@@ -183,14 +152,14 @@ static bool check_lines(making *m, const int64_t ranks[], int64_t counts[])
     const weft_mesh_impl *mesh = m->list->mesh;
     for (int64_t i = 0; i < mesh->num_ranks; i++) {
         int rank = weft_mesh_rank_at(mesh, i);
-        int first = rank_along(m->list, weft_mesh_rank_at(mesh, 0), part_of(m->list, rank));
+        int first = weft_rank_along(m->list, weft_mesh_rank_at(mesh, 0), weft_part_of_rank(m->list, rank));
         const int64_t *own = ranks + (ptrdiff_t)rank * RANK_NUMBERS, *other = ranks + (ptrdiff_t)first * RANK_NUMBERS;
         if (own[RANK_COUNT] != other[RANK_COUNT] || own[RANK_DIGEST] != other[RANK_DIGEST]) {
             weft_fail(WEFT_ERR_INVALID, m->function,
                       "ranks %d and %d name different indices, and differ only in mesh dimensions along which nothing is cut", first, rank);
             return false;
         }
-        counts[part_of(m->list, rank)] = own[RANK_COUNT];
+        counts[weft_part_of_rank(m->list, rank)] = own[RANK_COUNT];
     }
     return true;
 }
@@ -203,13 +172,15 @@ static weft_placement cut_in(int64_t parts, const int64_t sizes[])
 static bool find_named(making *m, int64_t numbers[])
 {
     bool done = true;
+    const int64_t *indices = m->given->indices;
     for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
         int64_t count = m->given->counts[i], *own = numbers + (ptrdiff_t)i * RANK_NUMBERS;
         uint64_t digest = 0;
         for (int64_t k = 0; k < count; k++) {
-            digest = weft_digest_add(digest, (uint64_t)m->given->indices[i][k]);
+            digest = weft_digest_add(digest, (uint64_t)indices[k]);
         }
-        done = weft_named_rows_find(&m->named[i], m->list->held, m->list->size, m->parts, count, m->given->indices[i]);
+        done = weft_named_rows_find(&m->named[i], m->list->held, m->list->size, m->parts, count, indices);
+        indices = count == 0 ? indices : indices + count;
         own[RANK_COUNT] = count;
         own[RANK_DIGEST] = (int64_t)digest;
         own[RANK_NAMED] = done ? m->named[i].begin[m->parts] : 0;
@@ -224,7 +195,7 @@ static bool agree(making *m, bool right, int64_t **ranks)
     int stride = HEADER + RANK_NUMBERS * most_ranks();
     int64_t *mine = calloc((size_t)stride, sizeof(*mine)), *all = NULL;
     if (mine == NULL) {
-        return fail_memory(m->function);
+        return weft_index_list_fail_memory(m->function);
     }
     mine[BAD_RANK] = -1;
     mine[WEFT_NUMBERS_STATUS] = right ? WEFT_OK : weft_latest_status();
@@ -237,7 +208,7 @@ static bool agree(making *m, bool right, int64_t **ranks)
         find_bad(m, mine);
         if (mine[BAD_RANK] < 0 && !find_named(m, mine + HEADER)) {
             free(mine);
-            return fail_memory(m->function);
+            return weft_index_list_fail_memory(m->function);
         }
     }
     bool done = gather(m->function, HEADER, RANK_NUMBERS, mine, &all, ranks) &&
@@ -274,7 +245,7 @@ static bool read_shards(const making *m, const weft_tensor_impl *tensor, int64_t
 /* Each namer's numbers for each holder become each holder's for each namer: a table cut by rows becomes one cut by columns. */
 static bool tell_counts(making *m)
 {
-    int64_t row = m->parts * PAIR_NUMBERS, shape[] = { m->parts, m->parts, PAIR_NUMBERS };
+    int64_t row = m->parts * WEFT_PAIR_NUMBERS, shape[] = { m->parts, m->parts, WEFT_PAIR_NUMBERS };
     int64_t *told = calloc((size_t)(weft_runtime.local_ranks * row) + 1, sizeof(*told));
     int64_t **from = calloc((size_t)weft_runtime.local_ranks + 1, sizeof(*from));
     int64_t **to = calloc((size_t)weft_runtime.local_ranks + 1, sizeof(*to));
@@ -283,9 +254,9 @@ static bool tell_counts(making *m)
         from[i] = told + i * row;
         to[i] = m->held + i * row;
         for (int64_t part = 0; part < m->parts; part++) {
-            from[i][part * PAIR_NUMBERS + PAIR_COUNT] = m->named[i].begin[part + 1] - m->named[i].begin[part];
-            from[i][part * PAIR_NUMBERS + PAIR_PLACE] = m->named[i].first_place[part];
-            from[i][part * PAIR_NUMBERS + PAIR_BEGIN] = m->named[i].begin[part];
+            from[i][part * WEFT_PAIR_NUMBERS + WEFT_PAIR_COUNT] = m->named[i].begin[part + 1] - m->named[i].begin[part];
+            from[i][part * WEFT_PAIR_NUMBERS + WEFT_PAIR_PLACE] = m->named[i].first_place[part];
+            from[i][part * WEFT_PAIR_NUMBERS + WEFT_PAIR_BEGIN] = m->named[i].begin[part];
         }
     }
     weft_tensor_impl *by_namer = done ? import(m, weft_shard(0), 3, shape, from) : NULL;
@@ -297,194 +268,11 @@ static bool tell_counts(making *m)
         const weft_layout *layout = weft_check_layout(m->function, m->list->mesh, placements, 3, shape, WEFT_I64);
         by_holder = layout == NULL ? NULL : weft_tensor_to_layout(m->function, by_namer, layout);
     }
-    done = (done || fail_memory(m->function)) && by_holder != NULL && read_shards(m, by_holder, to);
+    done = (done || weft_index_list_fail_memory(m->function)) && by_holder != NULL && read_shards(m, by_holder, to);
     free(told);
     free(from);
     free(to);
     return done;
-}
-
-/* ---- lists of pairs ------------------------------------------------------------------------------------------------ */
-
-static weft_row_pair *add_pair(weft_index_list_impl *list, int holder, int namer, int64_t count, int64_t first_place)
-{
-    weft_row_pair *pair = weft_vec_push(&list->pairs, sizeof(*pair));
-    if (pair == NULL) {
-        return NULL;
-    }
-    *pair = (weft_row_pair){ .holder = holder,
-                             .namer = namer,
-                             .holder_part = part_of(list, holder),
-                             .namer_part = part_of(list, namer),
-                             .count = count,
-                             .rows = malloc((size_t)count * sizeof(int64_t)),
-                             .first_place = first_place };
-    return pair->rows == NULL ? NULL : pair;
-}
-
-/* The pairs of a hosted namer, whose rows are numbered within parts. */
-static bool add_named(weft_index_list_impl *list, int namer, const weft_named_rows *named)
-{
-    for (int64_t part = 0; part < named->parts; part++) {
-        int64_t count = named->begin[part + 1] - named->begin[part], offset, extent;
-        weft_part_range(list->held, list->size, named->parts, part, &offset, &extent);
-        weft_row_pair *pair =
-            count == 0 ? NULL : add_pair(list, rank_along(list, namer, part), namer, count, named->first_place[part]);
-        if (count > 0 && pair == NULL) {
-            return false;
-        }
-        for (int64_t k = 0; k < count; k++) {
-            pair->rows[k] = offset + named->rows[named->begin[part] + k];
-        }
-    }
-    return true;
-}
-
-/* The pairs of a hosted holder with namers of other processes; numbers[]: by part; rows[]: within the holder's part, by part. */
-static bool add_held(weft_index_list_impl *list, int holder, int64_t parts, const int64_t numbers[], const int64_t rows[])
-{
-    int64_t offset, extent;
-    weft_part_range(list->held, list->size, parts, part_of(list, holder), &offset, &extent);
-    for (int64_t part = 0; part < parts; part++) {
-        int64_t count = numbers[part * PAIR_NUMBERS + PAIR_COUNT];
-        int namer = rank_along(list, holder, part);
-        if (count > 0 && !weft_hosts(namer)) {
-            weft_row_pair *pair = add_pair(list, holder, namer, count, numbers[part * PAIR_NUMBERS + PAIR_PLACE]);
-            if (pair == NULL) {
-                return false;
-            }
-            for (int64_t k = 0; k < count; k++) {
-                pair->rows[k] = offset + rows[k];
-            }
-        }
-        rows += count;
-    }
-    return true;
-}
-
-static int by_namer(const void *a, const void *b)
-{
-    const weft_row_pair *p = a, *q = b;
-    if (p->namer_part != q->namer_part) {
-        return p->namer_part < q->namer_part ? -1 : 1;
-    }
-    if (p->namer != q->namer) {
-        return p->namer < q->namer ? -1 : 1;
-    }
-    return (p->holder_part > q->holder_part) - (p->holder_part < q->holder_part);
-}
-
-/* Sorts the pairs, and finds the places of their rows in buffers. */
-static void arrange(weft_index_list_impl *list)
-{
-    weft_row_pair *pairs = list->pairs.items;
-    if (list->pairs.count > 0) {
-        qsort(pairs, list->pairs.count, sizeof(*pairs), by_namer);
-    }
-    for (size_t i = 0; i < list->pairs.count; i++) {
-        weft_row_pair *pair = &pairs[i];
-        bool plain = pair->first_place >= 0;
-        if (weft_hosts(pair->namer)) {
-            weft_rank_names *names = &list->names[pair->namer - weft_runtime.first_rank];
-            pair->received = names->num_received;
-            pair->summed = names->num_summed;
-            names->num_received += plain || weft_hosts(pair->holder) ? 0 : pair->count;
-            names->num_summed += plain ? 0 : pair->count;
-        }
-    }
-}
-
-/* A hosted namer's numbers by position. */
-static bool fill_names(weft_index_list_impl *list, int i, const weft_named_rows *named)
-{
-    weft_rank_names *names = &list->names[i];
-    int64_t different = named->begin[named->parts];
-    int64_t *place = malloc(((size_t)different + 1) * sizeof(*place)), *sum = malloc(((size_t)different + 1) * sizeof(*sum));
-    names->count = named->count;
-    names->places = malloc(((size_t)named->count + 1) * sizeof(int64_t));
-    names->sums = malloc(((size_t)named->count + 1) * sizeof(int64_t));
-    bool done = place != NULL && sum != NULL && names->places != NULL && names->sums != NULL;
-    const weft_row_pair *pairs = list->pairs.items;
-    for (int64_t row = 0; row < different && done; pairs++) {
-        const weft_row_pair *pair = pairs;
-        if (pair->namer != hosted(i)) {
-            continue;
-        }
-        bool plain = pair->first_place >= 0, here = weft_hosts(pair->holder);
-        for (int64_t k = 0; k < pair->count; k++, row++) {
-            place[row] = here ? pair->rows[k] : list->size + (plain ? names->num_received : pair->received + k);
-            sum[row] = plain ? names->num_summed : pair->summed + k;
-        }
-    }
-    for (int64_t k = 0; k < named->count && done; k++) {
-        names->places[k] = place[named->number[k]];
-        names->sums[k] = sum[named->number[k]];
-    }
-    free(place);
-    free(sum);
-    return done;
-}
-
-/* The tensor of indices. False with the error kept. */
-static bool make_indices(const char *function, weft_index_list_impl *list)
-{
-    int ranks = weft_runtime.local_ranks;
-    int64_t one = 1, *counts = calloc((size_t)ranks + 1, sizeof(*counts)), **numbers = calloc((size_t)ranks + 1, sizeof(*numbers));
-    const weft_layout *layout = weft_check_layout(function, list->mesh, NULL, 1, &one, WEFT_I64);
-    weft_row_pair *pairs = list->pairs.items;
-    bool done = counts != NULL && numbers != NULL;
-    for (int i = 0; i < ranks && done; i++) {
-        const weft_rank_names *names = &list->names[i];
-        counts[i] = 2 * names->count;
-        for (size_t p = 0; p < list->pairs.count; p++) {
-            if (pairs[p].holder == hosted(i)) {
-                pairs[p].indices = counts[i];
-                counts[i] += pairs[p].count;
-            }
-        }
-        numbers[i] = malloc(((size_t)counts[i] + 1) * sizeof(int64_t));
-        done = numbers[i] != NULL;
-        if (done && names->count > 0) {
-            memcpy(numbers[i], names->places, (size_t)names->count * sizeof(int64_t));
-            memcpy(numbers[i] + names->count, names->sums, (size_t)names->count * sizeof(int64_t));
-        }
-    }
-    for (size_t p = 0; p < list->pairs.count && done; p++) {
-        if (weft_hosts(pairs[p].holder)) {
-            memcpy(numbers[pairs[p].holder - weft_runtime.first_rank] + pairs[p].indices, pairs[p].rows,
-                   (size_t)pairs[p].count * sizeof(int64_t));
-        }
-    }
-    list->indices = done && layout != NULL ? weft_indices_new(function, layout, counts, numbers) : NULL;
-    for (int i = 0; i < ranks && numbers != NULL; i++) {
-        free(numbers[i]);
-    }
-    free(numbers);
-    free(counts);
-    return (done || fail_memory(function)) && list->indices != NULL;
-}
-
-/* Completes a list: what hosted ranks name and hold. requests[]: by hosted rank, as rows[] of add_held(). False with the error kept. */
-static bool complete(const char *function, weft_index_list_impl *list, const weft_named_rows named[], const int64_t held[],
-                     int64_t *const requests[])
-{
-    int64_t parts = list->mesh->shape[list->mesh_dim];
-    bool done = true;
-    list->names = calloc((size_t)weft_runtime.local_ranks + 1, sizeof(*list->names));
-    for (int i = 0; i < weft_runtime.local_ranks && done && list->names != NULL; i++) {
-        if (weft_mesh_index_of(list->mesh, hosted(i)) >= 0) {
-            done = add_named(list, hosted(i), &named[i]) &&
-                   add_held(list, hosted(i), parts, held + i * parts * PAIR_NUMBERS, requests[i]);
-        }
-    }
-    if (!done || list->names == NULL) {
-        return fail_memory(function);
-    }
-    arrange(list);
-    for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
-        done = fill_names(list, i, &named[i]);
-    }
-    return done ? make_indices(function, list) : fail_memory(function);
 }
 
 /* ---- which rows these are ------------------------------------------------------------------------------------------- */
@@ -494,7 +282,7 @@ typedef struct request {
     weft_index_list_impl *list;
     weft_named_rows *named; /* by hosted rank: what it gets, as what it names */
     int64_t *held;          /* by hosted rank and part, as making.held */
-    int64_t **rows;         /* by hosted rank: as requests[] of complete() */
+    int64_t **rows;         /* by hosted rank: as requests[] of weft_index_list_complete() */
     int64_t **names;        /* by hosted rank: the rows that it names */
 } request;
 
@@ -518,11 +306,11 @@ static void free_request(request *r)
 /* Rows that a hosted rank holds and others name, as what it names of the request. */
 static bool name_request(const making *m, request *r, int i)
 {
-    const int64_t *held = m->held + i * m->parts * PAIR_NUMBERS;
+    const int64_t *held = m->held + i * m->parts * WEFT_PAIR_NUMBERS;
     weft_named_rows *named = &r->named[i];
     int64_t count = 0;
     for (int64_t part = 0; part < m->parts; part++) {
-        count += held[part * PAIR_NUMBERS + PAIR_COUNT];
+        count += held[part * WEFT_PAIR_NUMBERS + WEFT_PAIR_COUNT];
     }
     *named = (weft_named_rows){ .parts = m->parts,
                                 .count = count,
@@ -534,9 +322,9 @@ static bool name_request(const making *m, request *r, int i)
         return false;
     }
     for (int64_t part = 0, row = 0; part < m->parts; part++) {
-        const int64_t *pair = held + part * PAIR_NUMBERS;
-        for (int64_t k = 0; k < pair[PAIR_COUNT]; k++, row++) {
-            named->rows[row] = pair[PAIR_BEGIN] + k;
+        const int64_t *pair = held + part * WEFT_PAIR_NUMBERS;
+        for (int64_t k = 0; k < pair[WEFT_PAIR_COUNT]; k++, row++) {
+            named->rows[row] = pair[WEFT_PAIR_BEGIN] + k;
             named->number[row] = row;
         }
         named->begin[part + 1] = row;
@@ -549,12 +337,12 @@ static bool name_request(const making *m, request *r, int i)
 static bool hold_request(const making *m, request *r, int i)
 {
     const weft_named_rows *named = &m->named[i];
-    int64_t *held = r->held + i * m->parts * PAIR_NUMBERS, count = named->begin[m->parts];
+    int64_t *held = r->held + i * m->parts * WEFT_PAIR_NUMBERS, count = named->begin[m->parts];
     r->rows[i] = malloc(((size_t)count + 1) * sizeof(int64_t));
     r->names[i] = named->rows;
     for (int64_t part = 0; part < m->parts; part++) {
-        held[part * PAIR_NUMBERS + PAIR_COUNT] = named->begin[part + 1] - named->begin[part];
-        held[part * PAIR_NUMBERS + PAIR_PLACE] = -1;
+        held[part * WEFT_PAIR_NUMBERS + WEFT_PAIR_COUNT] = named->begin[part + 1] - named->begin[part];
+        held[part * WEFT_PAIR_NUMBERS + WEFT_PAIR_PLACE] = -1;
     }
     for (int64_t k = 0; k < count && r->rows[i] != NULL; k++) {
         r->rows[i][k] = k;
@@ -580,7 +368,7 @@ static bool make_request(const making *m, request *r, const int64_t named_sizes[
         total += named_sizes[part];
     }
     r->named = calloc(ranks, sizeof(*r->named));
-    r->held = calloc(ranks * (size_t)(m->parts * PAIR_NUMBERS), sizeof(*r->held));
+    r->held = calloc(ranks * (size_t)(m->parts * WEFT_PAIR_NUMBERS), sizeof(*r->held));
     r->rows = calloc(ranks, sizeof(*r->rows));
     r->names = calloc(ranks, sizeof(*r->names));
     r->list = new_list(m->list->mesh, m->list->mesh_dim, total, cut_in(m->parts, named_sizes));
@@ -592,7 +380,7 @@ static bool make_request(const making *m, request *r, const int64_t named_sizes[
     for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
         done = name_request(m, r, i) && hold_request(m, r, i);
     }
-    return done ? complete(m->function, r->list, r->named, r->held, r->rows) : fail_memory(m->function);
+    return done ? weft_index_list_complete(m->function, r->list, r->named, r->held, r->rows) : weft_index_list_fail_memory(m->function);
 }
 
 /* Brings the named rows to their holders: m->requests. False with the error kept. */
@@ -603,7 +391,7 @@ static bool tell_rows(making *m, const int64_t named_sizes[], const int64_t held
     weft_tensor_impl *from = NULL, *to = NULL;
     for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
         m->requests[i] = malloc(((size_t)r.named[i].count + 1) * sizeof(int64_t));
-        done = m->requests[i] != NULL || fail_memory(m->function);
+        done = m->requests[i] != NULL || weft_index_list_fail_memory(m->function);
     }
     if (done) {
         from = import(m, r.list->held, 1, &r.list->size, r.names);
@@ -620,16 +408,16 @@ static bool tell_rows(making *m, const int64_t named_sizes[], const int64_t held
 static bool gather_held(const making *m, int64_t held_sizes[])
 {
     int64_t *mine = calloc((size_t)most_ranks() + 1, sizeof(*mine)), *all = NULL, *ranks = NULL;
-    bool done = mine != NULL || fail_memory(m->function);
+    bool done = mine != NULL || weft_index_list_fail_memory(m->function);
     for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
         for (int64_t part = 0; part < m->parts; part++) {
-            mine[i] += m->held[(i * m->parts + part) * PAIR_NUMBERS + PAIR_COUNT];
+            mine[i] += m->held[(i * m->parts + part) * WEFT_PAIR_NUMBERS + WEFT_PAIR_COUNT];
         }
     }
     done = done && gather(m->function, 0, 1, mine, &all, &ranks);
     for (int64_t i = 0; i < m->list->mesh->num_ranks && done; i++) {
         int rank = weft_mesh_rank_at(m->list->mesh, i);
-        held_sizes[part_of(m->list, rank)] = ranks[rank];
+        held_sizes[weft_part_of_rank(m->list, rank)] = ranks[rank];
     }
     free(mine);
     free(all);
@@ -641,9 +429,9 @@ static bool obtain(making *m)
 {
     size_t ranks = (size_t)weft_runtime.local_ranks + 1;
     m->named = calloc(ranks, sizeof(*m->named));
-    m->held = calloc(ranks * (size_t)(m->parts * PAIR_NUMBERS), sizeof(*m->held));
+    m->held = calloc(ranks * (size_t)(m->parts * WEFT_PAIR_NUMBERS), sizeof(*m->held));
     m->requests = calloc(ranks, sizeof(*m->requests));
-    return (m->named != NULL && m->held != NULL && m->requests != NULL) || fail_memory(m->function);
+    return (m->named != NULL && m->held != NULL && m->requests != NULL) || weft_index_list_fail_memory(m->function);
 }
 
 static void free_making(making *m)
@@ -665,18 +453,18 @@ static void free_making(making *m)
 static bool exchange_names(making *m, const int64_t ranks[])
 {
     int64_t *counts = calloc(3 * (size_t)m->parts, sizeof(*counts)), *named = counts + m->parts, *held = named + m->parts;
-    bool done = counts != NULL || fail_memory(m->function);
+    bool done = counts != NULL || weft_index_list_fail_memory(m->function);
     done = done && check_lines(m, ranks, counts) && tell_counts(m) && gather_held(m, held);
     for (int64_t i = 0; i < m->list->mesh->num_ranks && done; i++) {
         int rank = weft_mesh_rank_at(m->list->mesh, i);
-        named[part_of(m->list, rank)] = ranks[(ptrdiff_t)rank * RANK_NUMBERS + RANK_NAMED];
+        named[weft_part_of_rank(m->list, rank)] = ranks[(ptrdiff_t)rank * RANK_NUMBERS + RANK_NAMED];
     }
     if (done) {
         m->list->named = cut_in(m->parts, counts);
         for (int64_t part = 0; part < m->parts; part++) {
             m->list->total += counts[part];
         }
-        done = tell_rows(m, named, held) && complete(m->function, m->list, m->named, m->held, m->requests);
+        done = tell_rows(m, named, held) && weft_index_list_complete(m->function, m->list, m->named, m->held, m->requests);
     }
     free(counts);
     return done;
@@ -688,7 +476,7 @@ weft_index_list_impl *weft_index_list_make(const weft_index_list_arguments *argu
     const weft_mesh_impl *mesh = weft_check_mesh(m.function, arguments->mesh);
     m.list = new_list(mesh, 0, arguments->size, weft_replicate());
     if (m.list == NULL) {
-        fail_memory(m.function);
+        weft_index_list_fail_memory(m.function);
         return NULL;
     }
     int64_t *ranks = NULL;

@@ -203,7 +203,11 @@ static void round_panel(weft_list_lowering *l, weft_slot sums, weft_slot panel, 
         l->failed = true;
         return;
     }
-    *args = (weft_elementwise_args){ .base.dtype = l->wide, .ndim = 1, .common = l->wide, .types = { l->to->dtype, l->wide }, .stride = { { 1 }, { 1 } } };
+    *args = (weft_elementwise_args){ .base.dtype = l->wide,
+                                     .ndim = 1,
+                                     .common = l->wide,
+                                     .types = { l->to->dtype, l->wide },
+                                     .stride = { { 1 }, { 1 } } };
     args->extent[0] = count;
     weft_task_add(&l->exchange->list, panel, 0, WEFT_SLOT_WRITE);
     weft_task_add(&l->exchange->list, sums, 0, WEFT_SLOT_READ);
