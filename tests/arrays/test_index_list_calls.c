@@ -210,6 +210,36 @@ static void wrong_tensors(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+static void sizes_that_differ(void **state)
+{
+    (void)state;
+    WORLD(4);
+    scene s = simple_scene();
+    s.size += weft_process_index();
+    if (weft_num_processes() > 1) {
+        scene_create(&s);
+        assert_null(s.list);
+        assert_error(WEFT_ERR_MISMATCH, "process 1 gave another shape");
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* A strict region sees that the rows would be moved first. */
+static void strict_regions(void **state)
+{
+    (void)state;
+    WORLD(4);
+    scene s = simple_scene();
+    int64_t rows = ROWS, sizes[MAX_RANKS] = { 0 };
+    sizes[s.parts - 1] = rows;
+    weft_tensor *x = weft_zeros(WEFT_F32, 1, &rows, s.mesh, (weft_placement[]){ weft_shard_sizes(0, (int)s.parts, sizes) });
+    assert_int_equal(weft_region_begin("strict", WEFT_REGION_STRICT), WEFT_OK);
+    assert_null(weft_index_list_gather(s.list, x));
+    assert_error(WEFT_ERR_LAYOUT, "in the strict region \"strict\" x would be moved");
+    weft_region_end();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 /* Ranks of one part name different indices. */
 static void lines_that_differ(void **state)
 {
@@ -248,6 +278,8 @@ int main(void)
         cmocka_unit_test(wrong_lists),
         cmocka_unit_test(wrong_tensors),
         cmocka_unit_test(lines_that_differ),
+        cmocka_unit_test(sizes_that_differ),
+        cmocka_unit_test(strict_regions),
         cmocka_unit_test(no_list_without_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
