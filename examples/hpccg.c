@@ -320,12 +320,18 @@ static void multiply_shards(const weft_local_call *call)
     *(double *)call->outputs[1].data = own_products(a->rows, p, ap);
 }
 
-/* x, r, p, A p and alpha to the next x, r, and r r. */
+/* The value of an input without dimensions. */
+static double value_of(const weft_local_call *call, int input)
+{
+    return *(const double *)call->inputs[input].data;
+}
+
+/* x, r, p, A p, r r and p A p to the next x, r, and r r. */
 static void advance_shards(const weft_local_call *call)
 {
     int64_t n = call->outputs[0].count;
     const double *restrict x = call->inputs[0].data, *restrict r = call->inputs[1].data, *restrict p = call->inputs[2].data;
-    const double *restrict ap = call->inputs[3].data, alpha = *(const double *)call->inputs[4].data;
+    const double *restrict ap = call->inputs[3].data, alpha = value_of(call, 4) / value_of(call, 5);
     double *restrict next_x = call->outputs[0].data, *restrict next_r = call->outputs[1].data;
     for (int64_t i = 0; i < n; i++) {
         next_x[i] = x[i] + alpha * p[i];
@@ -336,11 +342,11 @@ static void advance_shards(const weft_local_call *call)
     *(double *)call->outputs[2].data = own_products(n, next_r, next_r);
 }
 
-/* r, p and beta to the next p. */
+/* r, p, r r and the former r r to the next p. */
 static void turn_shards(const weft_local_call *call)
 {
-    const double *restrict r = call->inputs[0].data, *restrict p = call->inputs[1].data, beta = *(const double *)call->inputs[2].data;
-    double *restrict next = call->outputs[0].data;
+    const double *restrict r = call->inputs[0].data, *restrict p = call->inputs[1].data;
+    double *restrict next = call->outputs[0].data, beta = value_of(call, 2) / value_of(call, 3);
     for (int64_t i = 0; i < call->outputs[0].count; i++) {
         next[i] = r[i] + beta * p[i];
     }
@@ -380,13 +386,13 @@ static weft_status iteration(void *context, weft_tensor *const in[], const doubl
     weft_tensor *product[2], *next[3];
     weft_local_map(multiply_shards, 2, (weft_tensor *[]){ in[P], weft_index_list_gather(it->ghosts, in[P]) }, 2, products, &options,
                    product);
-    weft_tensor *alpha = weft_div(in[SQUARE], total(product[1]));
-    weft_local_map(advance_shards, 5, (weft_tensor *[]){ in[X], in[R], in[P], product[0], alpha }, 3, advanced, NULL, next);
+    weft_tensor *state[] = { in[X], in[R], in[P], product[0], in[SQUARE], total(product[1]) };
+    weft_local_map(advance_shards, 6, state, 3, advanced, NULL, next);
     out[X] = next[0];
     out[R] = next[1];
     out[SQUARE] = total(next[2]);
-    weft_tensor *beta = weft_div(out[SQUARE], in[SQUARE]);
-    weft_local_map(turn_shards, 3, (weft_tensor *[]){ out[R], in[P], beta }, 1, &it->vector, NULL, &out[P]);
+    weft_tensor *turned[] = { out[R], in[P], out[SQUARE], in[SQUARE] };
+    weft_local_map(turn_shards, 4, turned, 1, &it->vector, NULL, &out[P]);
     return weft_last_status();
 }
 
