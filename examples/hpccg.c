@@ -16,7 +16,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <mpi.h>
 
@@ -335,8 +334,6 @@ static void advance_shards(const weft_local_call *call)
     double *restrict next_x = call->outputs[0].data, *restrict next_r = call->outputs[1].data;
     for (int64_t i = 0; i < n; i++) {
         next_x[i] = x[i] + alpha * p[i];
-    }
-    for (int64_t i = 0; i < n; i++) {
         next_r[i] = r[i] - alpha * ap[i];
     }
     *(double *)call->outputs[2].data = own_products(n, next_r, next_r);
