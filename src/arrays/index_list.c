@@ -224,27 +224,33 @@ const weft_layout *weft_index_list_layout(const char *function, const weft_index
 
 enum { MOST_LOWERED = 64 }; /* of one list: pairs of layouts */
 
-/* The exchange between two layouts, kept or new; NULL with the error kept. */
-static weft_exchange *obtain(const char *function, weft_index_list_impl *list, bool adds, const weft_layout *from, const weft_layout *to)
+/* NULL with the error kept. */
+static weft_exchange *new_exchange(const char *function, const weft_index_list_impl *list, bool adds, const weft_layout *from,
+                                   const weft_layout *to)
 {
-    weft_lowered_list *all = list->lowered.items;
-    for (size_t i = 0; i < list->lowered.count; i++) {
-        if (all[i].adds == adds && all[i].exchange->stage.from == from && all[i].exchange->stage.to == to) {
-            return all[i].exchange;
-        }
-    }
     weft_exchange *exchange = weft_exchange_allocate(&(weft_stage){ .from = from, .to = to, .scale = 1.0 });
     if (exchange != NULL) {
         exchange->indices = list->indices;
         exchange->digest = weft_digest_add(weft_digest_add(exchange->digest, list->number), adds);
     }
-    bool done = exchange != NULL && (adds ? weft_index_list_lower_sums : weft_index_list_lower_gather)(list, exchange);
-    if (done && list->lowered.count == MOST_LOWERED) {
+    if (exchange == NULL || !(adds ? weft_index_list_lower_sums : weft_index_list_lower_gather)(list, exchange)) {
+        weft_exchange_free(exchange);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the exchange of an index list");
+        return NULL;
+    }
+    return exchange;
+}
+
+/* Takes an exchange over; the oldest one makes room. NULL with the error kept. */
+static weft_exchange *keep(const char *function, weft_index_list_impl *list, bool adds, weft_exchange *exchange)
+{
+    weft_lowered_list *all = list->lowered.items;
+    if (list->lowered.count == MOST_LOWERED) {
         weft_exchange_free(all[0].exchange);
         memmove(all, all + 1, (MOST_LOWERED - 1) * sizeof(*all));
         list->lowered.count--;
     }
-    weft_lowered_list *kept = done ? weft_vec_push(&list->lowered, sizeof(*kept)) : NULL;
+    weft_lowered_list *kept = weft_vec_push(&list->lowered, sizeof(*kept));
     if (kept == NULL) {
         weft_exchange_free(exchange);
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the exchange of an index list");
@@ -252,6 +258,40 @@ static weft_exchange *obtain(const char *function, weft_index_list_impl *list, b
     }
     *kept = (weft_lowered_list){ adds, exchange };
     return exchange;
+}
+
+/* A kept exchange, by WEFT_TASK_CACHE: as it is, made anew, or compared with a new one. NULL with the error kept. */
+static weft_exchange *use_again(const char *function, const weft_index_list_impl *list, weft_lowered_list *kept)
+{
+    const weft_stage *stage = &kept->exchange->stage;
+    if (weft_runtime.task_cache == WEFT_TASK_CACHE_ON) {
+        return kept->exchange;
+    }
+    weft_exchange *other = new_exchange(function, list, kept->adds, stage->from, stage->to);
+    bool same = other != NULL && (weft_runtime.task_cache == WEFT_TASK_CACHE_OFF ||
+                                  weft_task_list_equal(&other->list, &kept->exchange->list));
+    if (!same) {
+        if (other != NULL) {
+            weft_fail_alone(WEFT_ERR_STATE, function, "the kept task list of an index list differs from a new one");
+        }
+        weft_exchange_free(other);
+        return NULL;
+    }
+    weft_exchange_free(kept->exchange);
+    return kept->exchange = other;
+}
+
+/* The exchange between two layouts, kept or new; NULL with the error kept. */
+static weft_exchange *obtain(const char *function, weft_index_list_impl *list, bool adds, const weft_layout *from, const weft_layout *to)
+{
+    weft_lowered_list *all = list->lowered.items;
+    for (size_t i = 0; i < list->lowered.count; i++) {
+        if (all[i].adds == adds && all[i].exchange->stage.from == from && all[i].exchange->stage.to == to) {
+            return use_again(function, list, &all[i]);
+        }
+    }
+    weft_exchange *exchange = new_exchange(function, list, adds, from, to);
+    return exchange == NULL ? NULL : keep(function, list, adds, exchange);
 }
 
 weft_tensor_impl *weft_index_list_run(const char *function, weft_index_list_impl *list, bool adds, weft_tensor_impl *tensor)
