@@ -16,6 +16,8 @@
  *     }
  *     weft_index_list_destroy(list);
  *
+ * Captured graphs may use a list. Such a graph cannot be saved or predicted, because a list belongs to the ranks that made it.
+ *
  * Compare weft_index_select() and weft_index_add(), whose indices are a tensor: weft does not know their values, so they move
  * whatever could be named. */
 #ifndef WEFT_INDEX_LIST_H

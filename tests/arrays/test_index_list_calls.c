@@ -119,6 +119,11 @@ static void graphs(void **state)
     weft_graph_info info;
     weft_graph_get_info(graph, &info, sizeof(info));
     assert_true(info.frozen);
+    weft_prediction prediction;
+    assert_int_equal(weft_graph_predict(graph, NULL, &prediction, sizeof(prediction)), WEFT_ERR_UNSUPPORTED);
+    assert_error(WEFT_ERR_UNSUPPORTED, "a prediction does not know which rows");
+    assert_int_not_equal(weft_graph_save(graph, "/dev/null"), WEFT_OK);
+    weft_clear_error();
     assert_int_equal(weft_index_list_destroy(s.list), WEFT_OK);
     assert_int_equal(weft_graph_call(graph, &input, &factor, &output), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "it has been destroyed");
