@@ -583,7 +583,7 @@ int main(int argc, char *argv[])
     }
     int provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    const weft_config config = { .local_ranks = 1 };
+    const weft_config config = { .local_ranks = 1, .workers = 1 }; /* a rank's region is one task, after the other */
     if (weft_init_mpi(MPI_COMM_WORLD, &config) != WEFT_OK) {
         fprintf(stderr, "hpccg: %s\n", weft_last_error());
         MPI_Abort(MPI_COMM_WORLD, 1);
