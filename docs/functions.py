@@ -19,7 +19,7 @@ TASKS = [
     ("Compute element by element", ["elementwise"]),
     ("Complex numbers, Fourier transforms", ["complex", "fft"]),
     ("Reduce", ["reductions"]),
-    ("Choose, gather, scatter, sort, compare", ["indexing"]),
+    ("Choose, gather, scatter, sort, compare", ["indexing", "index_list"]),
     ("Shapes, slices, joins", ["shapes"]),
     ("Products, convolution, attention", ["products"]),
     ("Images", ["images"]),

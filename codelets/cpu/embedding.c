@@ -38,9 +38,74 @@ static const char *source_of(const weft_task_run *run, int64_t i)
     return panel + (size_t)(row_of_panel * args->table_stride) * weft_dtype_size(args->base.dtype);
 }
 
+/* log2 of a power of 2; -1: it is none. */
+static int shift_of(int64_t number)
+{
+    int shift = 0;
+    for (; number > 1 && (number & 1) == 0; number >>= 1) {
+        shift++;
+    }
+    return number == 1 ? shift : -1;
+}
+
+/* Rows of a few bytes, of which each is one load and one store, by indices that are not checked: a call and a division for each row
+ * would take several times as long. The rows of panel k begin at row `k << shift` of the whole table, but for the first one's. */
+#define LOOK_UP_NARROW(T)                                                                                    \
+    static void look_up_##T(const weft_task_run *run, int shift)                                             \
+    {                                                                                                        \
+        const weft_embedding_args *args = run->arguments;                                                    \
+        const int64_t *indices = run->operands[1], first = args->first_row, before = first >> shift;         \
+        char *target = run->operands[0];                                                                     \
+        for (int64_t i = 0; i < args->count; i++, target += sizeof(T)) {                                     \
+            const int64_t row = indices[i] - first;                                                          \
+            if (row >= 0 && row < args->num_rows) {                                                          \
+                const int64_t panel = (indices[i] >> shift) - before;                                        \
+                const int64_t begin = panel == 0 ? first : (before + panel) << shift;                        \
+                memcpy(target, (const char *)run->operands[2 + panel] + (size_t)(indices[i] - begin) * sizeof(T), sizeof(T)); \
+            } else if (args->first) {                                                                        \
+                memset(target, 0, sizeof(T));                                                                \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+LOOK_UP_NARROW(uint8_t)
+LOOK_UP_NARROW(uint16_t)
+LOOK_UP_NARROW(uint32_t)
+LOOK_UP_NARROW(uint64_t)
+
+/* False: the rows are not so. */
+static bool look_up_narrow(const weft_task_run *run)
+{
+    const weft_embedding_args *args = run->arguments;
+    int shift = shift_of(args->panel_rows);
+    bool dense = args->output_stride == args->width && args->table_stride == args->width;
+    if (args->checks || args->index_type != WEFT_I64 || !dense || shift < 0 || args->num_rows == 0) {
+        return false;
+    }
+    switch ((size_t)args->width * weft_dtype_size(args->base.dtype)) {
+    case 1:
+        look_up_uint8_t(run, shift);
+        return true;
+    case 2:
+        look_up_uint16_t(run, shift);
+        return true;
+    case 4:
+        look_up_uint32_t(run, shift);
+        return true;
+    case 8:
+        look_up_uint64_t(run, shift);
+        return true;
+    default:
+        return false;
+    }
+}
+
 void weft_cpu_embedding(const weft_task_run *run)
 {
     enum { LONG_STREAM = 512 };
+    if (look_up_narrow(run)) {
+        return;
+    }
     const weft_embedding_args *args = run->arguments;
     size_t size = weft_dtype_size(args->base.dtype), bytes = (size_t)args->width * size;
     bool streams = args->streams && bytes >= LONG_STREAM;

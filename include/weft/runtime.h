@@ -225,7 +225,7 @@ typedef struct weft_counters {
                                process that receives them */
     uint64_t bytes_moved; /**< bytes of these transfers */
     uint64_t messages;    /**< how many of these transfers came from another process */
-    uint64_t stages;      /**< stages of redistributions and halos that made these transfers */
+    uint64_t stages;      /**< stages of redistributions and halos, and index lists' calls, that made these transfers */
     uint64_t plan_hits, plan_misses;         /**< look-ups of redistribution plans in the cache */
     uint64_t dispatch_hits, dispatch_misses; /**< look-ups of the layouts of operations in the cache */
     uint64_t expansion_hits, expansion_misses; /**< look-ups of the list of calls that a call expands to */

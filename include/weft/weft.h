@@ -12,6 +12,7 @@
 #include <weft/ghosts.h>
 #include <weft/graph.h>
 #include <weft/graph_shard.h>
+#include <weft/index_list.h>
 #include <weft/local_map.h>
 #include <weft/mesh.h>
 #include <weft/module.h>

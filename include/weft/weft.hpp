@@ -738,6 +738,48 @@ private:
     unsigned session_ = detail::sessions_ended;
 };
 
+/** Rows that each rank names by their indices (<weft/index_list.h>), each of which travels once to each rank that names it.
+ *
+ *     const weft::index_list ghosts(n, { 17, 18, 40 }, "S0"); // a process with one rank
+ *     weft::tensor needed = ghosts.gather(x); */
+class index_list {
+public:
+    /** Arguments as in weft_index_list_create(), a count for each hosted rank (WEFT_ERR_INVALID). BLOCKS. */
+    index_list(std::int64_t size, const std::vector<std::int64_t> &counts, const std::vector<std::int64_t> &indices,
+               const placements &p = "S0", mesh m = {})
+        : handle_(check_pointer(weft_index_list_create(size, m.get(), p.get(),
+                                               counts.size() == static_cast<std::size_t>(weft_local_ranks()) ? counts.data() : nullptr,
+                                               indices.data())))
+    {
+    }
+    index_list(std::int64_t size, const std::vector<std::int64_t> &indices, const placements &p = "S0", mesh m = {})
+        : index_list(size, { static_cast<std::int64_t>(indices.size()) }, indices, p, m)
+    {
+    }
+    index_list(const index_list &) = delete;
+    index_list &operator=(const index_list &) = delete;
+    ~index_list()
+    {
+        if (handle_ != nullptr && session_ == detail::sessions_ended) {
+            weft_index_list_destroy(handle_);
+        }
+    }
+    weft_index_list *get() const noexcept { return handle_; }
+    std::int64_t count() const { return weft_index_list_count(handle_); }
+    tensor gather(const tensor &x) const
+    {
+        return call([&] { return weft_index_list_gather(handle_, x.get()); });
+    }
+    tensor scatter_add(const tensor &values) const
+    {
+        return call([&] { return weft_index_list_scatter_add(handle_, values.get()); });
+    }
+
+private:
+    weft_index_list *handle_;
+    unsigned session_ = detail::sessions_ended;
+};
+
 /** BLOCKS until all submitted tasks have ended. Returns or throws the error of a task that failed. */
 inline weft_status wait()
 {

@@ -31,6 +31,7 @@ from .searching import * # noqa: F403
 from .torch_names import * # noqa: F403
 from .complexes import * # noqa: F403
 from .graphs import Graph, graph
+from .index_lists import IndexList
 from .local_map import local_map
 from .checkpoints import * # noqa: F403
 from .random import manual_seed

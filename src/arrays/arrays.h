@@ -58,6 +58,12 @@ weft_tensor_impl *weft_tensor_first_replicas(const char *function, weft_tensor_i
  * have. Where it is Partial already, it is so by the same op. NULL with the error kept. */
 weft_tensor_impl *weft_tensor_replicas_as_addends(const char *function, weft_tensor_impl *tensor, weft_reduce_op op);
 
+/* ---- index lists (index_list.c) --------------------------------------------------------------------------- */
+
+/* Frees those that are left; weft_meet_layout() for all of their layouts. */
+void weft_index_lists_stop(void);
+void weft_index_lists_meet_layouts(void);
+
 /* ---- start and stop (boxes_agree.c) -------------------------------------------------------------------- */
 
 weft_status weft_arrays_start(void);

@@ -88,6 +88,7 @@ typedef struct weft_arrays {
     int fixed_boxes; /* depth of weft_fixed_boxes_begin() */
     weft_interposer ghosts; /* of ghosted tensors (ghosted.c) */
     bool sees_calls;        /* it is installed */
+    uint64_t index_lists; /* made so far */
 } weft_arrays;
 
 static inline bool weft_boxes_are_fixed(void)

@@ -33,6 +33,7 @@ void weft_arrays_stop(void)
     if (weft_runtime.arrays == NULL) {
         return;
     }
+    weft_index_lists_stop();
     weft_vec *plans = &weft_runtime.arrays->box_plans;
     for (size_t i = 0; i < plans->count; i++) {
         plan_free(((weft_box_plan **)plans->items)[i]);
@@ -47,6 +48,7 @@ void weft_arrays_stop(void)
 
 void weft_arrays_meet_layouts(void)
 {
+    weft_index_lists_meet_layouts();
     const weft_vec *plans = &weft_runtime.arrays->box_plans;
     for (size_t i = 0; i < plans->count; i++) {
         const weft_box_plan *plan = ((weft_box_plan **)plans->items)[i];

@@ -21,7 +21,8 @@ typedef enum weft_handle_kind {
     WEFT_HANDLE_FILE = 7,
     WEFT_HANDLE_MESH = 9,
     WEFT_HANDLE_GRAPH = 11,
-    WEFT_HANDLE_OPERATION = 13
+    WEFT_HANDLE_OPERATION = 13,
+    WEFT_HANDLE_INDEX_LIST = 15
 } weft_handle_kind;
 
 enum {

@@ -125,7 +125,7 @@ typedef struct weft_runtime_state {
     struct weft_trace *trace; /* NULL: StarPU does not trace */
     /* Survive weft_finalize(): handles of an earlier world stay invalid. */
     struct {
-        weft_handle_table tensors, meshes, operations, modules, savings, files, graphs;
+        weft_handle_table tensors, meshes, operations, modules, savings, files, graphs, index_lists;
     } handles;
 } weft_runtime_state;
 

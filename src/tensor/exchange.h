@@ -6,7 +6,8 @@
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
-enum { WEFT_EXCHANGE_SOURCE, WEFT_EXCHANGE_TARGET, WEFT_EXCHANGE_TENSORS }; /* by slot number in the list */
+/* By slot number in the list; a stage has the first two. */
+enum { WEFT_EXCHANGE_SOURCE, WEFT_EXCHANGE_TARGET, WEFT_EXCHANGE_TENSORS, WEFT_EXCHANGE_INDICES = WEFT_EXCHANGE_TENSORS };
 
 /* Received by one run, for the counters. */
 typedef struct weft_received {
@@ -24,6 +25,7 @@ typedef struct weft_exchange {
     bool grouped;    /* the transport may carry its messages as a group: no buffer is received into twice */
     uint64_t digest; /* of what both sides of a message agree on: layouts and ranks */
     bool of_boxes; /* of the program's memory (arrays/boxes.h): no stage; tasks run on CPU workers. stage.from and .to: the tensor's layout */
+    weft_tensor_impl *indices; /* of an index list (arrays/index_list.h), a third tensor, and no stage; NULL: a stage, or boxes */
     weft_task_list list;
     weft_tag_range *sends, *receives; /* one per process */
     weft_received received;

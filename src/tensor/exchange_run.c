@@ -195,11 +195,13 @@ static bool open_group(const weft_exchange *exchange)
 bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tensor_impl *source,
                        weft_tensor_impl *target, bool is_new)
 {
-    if (!exchange->of_boxes && weft_stage_is_claimed(&exchange->stage)) {
+    if (!exchange->of_boxes && exchange->indices == NULL && weft_stage_is_claimed(&exchange->stage)) {
         weft_runtime.counters.bytes_moved += exchange->received.bytes;
         return weft_claimed_stage_run(function, &exchange->stage, source, target);
     }
-    weft_tensor_impl *tensors[] = { [WEFT_EXCHANGE_SOURCE] = source, [WEFT_EXCHANGE_TARGET] = target };
+    weft_tensor_impl *tensors[] = { [WEFT_EXCHANGE_SOURCE] = source,
+                                    [WEFT_EXCHANGE_TARGET] = target,
+                                    [WEFT_EXCHANGE_INDICES] = exchange->indices };
     weft_bindings bindings = { .function = function, .tensors = tensors, .on_host = exchange->of_boxes, .exchange = exchange };
     weft_bound_list bound;
     bool groups = exchange->grouped && is_new && exchange->list.num_transfers > 0 && weft_runtime.context.rehearsal == NULL;

@@ -112,6 +112,21 @@ static void shapes()
     expect(weft::call([&] { return weft_roll(placed.get(), 1, 0); }).ndim() == 2, "any function of C");
 }
 
+static void index_lists()
+{
+    const weft::index_list rows(3, { 2, 2, 1, 1 }, { 2, 0, 2, 0, 1, 1 }, "S0,R");
+    const weft::tensor x = weft::arange(WEFT_F64, 0, 3), named = rows.gather(x);
+    expect(rows.count() == 3 && named.values<double>() == std::vector<double>({ 2, 0, 1 }), "rows by index");
+    expect(rows.scatter_add(named).values<double>() == std::vector<double>({ 0, 1, 2 }), "and back");
+    bool thrown = false;
+    try {
+        const weft::index_list wrong(3, { 0 }, "S0,R");
+    } catch (const weft::error &caught) {
+        thrown = caught.status() == WEFT_ERR_INVALID;
+    }
+    expect(thrown, "a count for each rank");
+}
+
 static void errors()
 {
     const weft::tensor a = weft::ones(WEFT_F32, { 2 });
@@ -283,6 +298,7 @@ int main(int argc, char **argv)
         run("operators", operators);
         run("owners", owners);
         run("shapes", shapes);
+        run("index lists", index_lists);
         run("errors", errors);
         run("gradients", gradients);
         run("exceptions", [=] { exceptions(count, seed); });
@@ -293,6 +309,6 @@ int main(int argc, char **argv)
     }
     late = weft::tensor();
     expect(weft_last_status() == WEFT_OK, "a tensor may outlive the session");
-    std::printf("[==========] 7 test(s) run.\n");
+    std::printf("[==========] 8 test(s) run.\n");
     return failures != 0;
 }

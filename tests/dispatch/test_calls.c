@@ -39,6 +39,7 @@ static void start(int ranks, weft_placement placement)
         .name = "given", .rule = "ab->ab", .inputs = { { "a", WEFT_TYPES_FLOAT, false } }, .kernel = no_kernel
     };
     things.operation = weft_operation_register(&description);
+    things.list = list_for_calls(things.mesh);
     assert_no_error();
 }
 
@@ -225,7 +226,8 @@ static bool only_asks(const char *function)
                                         "weft_graph_freeze", "weft_graph_predict", "weft_graph_donate",
                                         "weft_graph_shard", "weft_graph_get_placements", "weft_graph_get_shard_info",
                                         "weft_graph_require", "weft_graph_omit",
-                                        "weft_region_", "weft_print_regions", "weft_explain",
+                                        "weft_region_", "weft_print_regions", "weft_explain", "weft_index_list_count",
+                                        "weft_index_list_placements", "weft_index_list_destroy",
                                         "weft_wait", "weft_test", "weft_pause", "weft_resume", "weft_finalize", "weft_init",
                                         "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_set_grad_",
                                         "weft_set_regather", "weft_autocast_", "weft_grad", "weft_zero_grad", "weft_no_grad_" };

@@ -394,6 +394,25 @@ def test_boxes_of_other_dimensions(mesh):
     np.testing.assert_array_equal(wt.full((2,), np.complex64(1 + 2j), dtype="complex128").numpy(), [1 + 2j] * 2)
 
 
+def test_index_list():
+    size, ranks = 11, wt.world_size()
+    named = [np.array([10, rank, 10, 2 * rank + 1]) for rank in range(ranks)]
+    own = named[wt.first_rank():wt.first_rank() + wt.local_ranks()]
+    indices = wt.IndexList(own, size, placements="S0")
+    x = np.arange(2.0 * size).reshape(size, 2)
+    rows = indices.gather(wt.tensor(x, placements="S1"))
+    every = np.concatenate(named)
+    assert len(indices) == len(every)
+    assert np.array_equal(rows.numpy(), x[every])
+    sums = np.zeros((size, 2))
+    np.add.at(sums, every, x[every])
+    assert np.array_equal(indices.scatter_add(rows).numpy(), sums)
+    with pytest.raises(ValueError, match="expected 0 to 10"):
+        wt.IndexList([[11]] * wt.local_ranks(), size)
+    with pytest.raises(ValueError, match="has 4 rows"):
+        indices.gather(wt.ones(4))
+
+
 def test_local_map(mesh):
     x = values((8, 4))
     a = wt.asarray(x, mesh=mesh, placements="S0,R")

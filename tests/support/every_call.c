@@ -62,6 +62,22 @@ static weft_status no_hook(weft_module *module, weft_mesh *mesh, int num_tensors
     return WEFT_OK;
 }
 
+enum { MOST_RANKS = 64 };
+
+weft_index_list *list_for_calls(weft_mesh *mesh)
+{
+    static const int64_t rows[] = { 0, 1 };
+    const weft_placement by_rows = weft_shard(0);
+    int64_t counts[MOST_RANKS] = { 0 }, first = 0;
+    for (int i = weft_local_ranks() - 1; i >= 0; i--) {
+        int64_t place = 2;
+        weft_mesh_coordinate(mesh, weft_first_rank() + i, &place);
+        counts[i] = weft_mesh_size(mesh, 0) == 1 && place == 0 ? 2 : place < 2;
+        first = counts[i] > 0 ? place : first;
+    }
+    return weft_index_list_create(2, mesh, &by_rows, counts, &rows[first]);
+}
+
 /* clang-format off */
 void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char *function),
                      void (*after)(row_place row, const char *function, void *argument), void *argument)
@@ -101,6 +117,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     const weft_placement *placements = weft_tensor_placements(tensor); /* NULL: it is none, or may not be asked for */
     weft_module *module = weft_module_create("type"), *other_module = weft_module_create("type");
     weft_module *third_module = weft_module_create("type"), *modules[2];
+    static const int64_t no_counts[MOST_RANKS] = { 0 };
+    const weft_placement by_rows = weft_shard(0);
     weft_graph *graph = weft_graph_create("graph", no_graph, NULL, 1, 0, 1);
     weft_graph_info graph_info;
     weft_graph_shard_info graph_shard_info;
@@ -287,6 +305,12 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_visualize_sharding, tensor, WEFT_SHARDING_TEXT, stderr);
     /* <weft/local_map.h> */
     TRY(weft_local_map, no_local_function, 1, list, 1, &like_tensor, NULL, outputs);
+    /* <weft/index_list.h> */
+    TRY(weft_index_list_create, 2, mesh, &by_rows, no_counts, NULL);
+    TRY(weft_index_list_count, arguments->list);
+    TRY(weft_index_list_placements, arguments->list, layout.placements);
+    TRY(weft_index_list_gather, arguments->list, tensor);
+    TRY(weft_index_list_scatter_add, arguments->list, tensor);
     /* <weft/operation.h> */
     TRY(weft_operation_register, &description);
     TRY(weft_operation_restore, "exp");
@@ -318,7 +342,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     /* <weft/ops.h> */
     TRY(weft_implicit_replication_begin, ); TRY(weft_implicit_replication_end, );
     TRY(weft_implicit_replication, );
-    /* The last, for where it does not fail. */
+    /* The last, for where they do not fail. */
+    TRY(weft_index_list_destroy, arguments->list);
     TRY(weft_finalize, );
 }
 

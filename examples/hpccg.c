@@ -1,0 +1,600 @@
+/* Conjugate gradients with a sparse matrix: an MPI program as HPCCG of the Mantevo project is one, and weft beside it.
+ *
+ *     mpirun -n 4 hpccg --size 64x64x64
+ *
+ * Each process has the rows of a block of NX x NY x NZ points, one block above the other. The matrix has 27 on the diagonal and -1 for
+ * each of the up to 26 neighbours; the right side is that of the solution 1 everywhere. Like HPCCG the program knows the matrix by its
+ * rows alone, in compressed rows (CSR): which values of the vector a process needs from others, its GHOSTS, follows from its columns.
+ * The program iterates twice, each time so often:
+ *
+ *   plain   values that others need are packed and sent by MPI_Isend(), and received behind the process's own part of the vector
+ *   weft    the vectors are tensors. An index list (weft_index_list_gather()) brings the ghosts; the product is a function of the
+ *           program's that weft runs on the shards (weft_local_map()); nothing waits before the end
+ *
+ * Both use the same loops, and sums of two processes are the same bits; those of more MPI may add in another order. The residuals are
+ * those that HPCCG prints for this size. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <mpi.h>
+
+#include <weft/mpi.h>
+#include <weft/weft.h>
+
+#include "arguments.h"
+#include "state.h"
+
+enum { NEIGHBOURS = 27, MAX_ITERATIONS = 10000 };
+
+static struct {
+    int64_t size[3], iterations, turns;
+    bool json;
+} o = { .size = { 32, 32, 32 }, .iterations = 149, .turns = 3 };
+
+/* A process's rows. Columns below `rows` are its own, the others are ghosts. */
+typedef struct matrix {
+    int64_t rows, first, all; /* the first one's global index; rows of all processes */
+    int32_t *begin, *columns; /* where the rows begin, and the end */
+    double *values;
+    bool *reaches;            /* by row: it has a column that is a ghost */
+    int64_t num_ghosts, *ghosts; /* their global indices, ascending */
+} matrix;
+
+/* ---- the matrix ------------------------------------------------------------------------------------------- */
+
+static int64_t clamp(int64_t i, int64_t lowest, int64_t highest)
+{
+    return i < lowest ? lowest : i > highest ? highest : i;
+}
+
+/* Global columns of the row of point (x, y, z) of the process's block, ascending. */
+static int row_columns(const matrix *a, int64_t x, int64_t y, int64_t z, int64_t columns[NEIGHBOURS])
+{
+    int count = 0;
+    int64_t plane = o.size[0] * o.size[1], planes = a->all / plane, above = a->first / plane + z;
+    for (int64_t k = clamp(above - 1, 0, planes - 1); k <= clamp(above + 1, 0, planes - 1); k++) {
+        for (int64_t j = clamp(y - 1, 0, o.size[1] - 1); j <= clamp(y + 1, 0, o.size[1] - 1); j++) {
+            for (int64_t i = clamp(x - 1, 0, o.size[0] - 1); i <= clamp(x + 1, 0, o.size[0] - 1); i++) {
+                columns[count++] = (k * o.size[1] + j) * o.size[0] + i;
+            }
+        }
+    }
+    return count;
+}
+
+static int by_index(const void *a, const void *b)
+{
+    int64_t p = *(const int64_t *)a, q = *(const int64_t *)b;
+    return (p > q) - (p < q);
+}
+
+static bool is_own(const matrix *a, int64_t column)
+{
+    return column >= a->first && column < a->first + a->rows;
+}
+
+/* Sorts the ghosts, and leaves each one once. */
+static void sort_ghosts(matrix *a)
+{
+    int64_t kept = 0;
+    qsort(a->ghosts, (size_t)a->num_ghosts, sizeof(*a->ghosts), by_index);
+    for (int64_t i = 0; i < a->num_ghosts; i++) {
+        if (i == 0 || a->ghosts[i] != a->ghosts[kept - 1]) {
+            a->ghosts[kept++] = a->ghosts[i];
+        }
+    }
+    a->num_ghosts = kept;
+}
+
+/* Global columns of all rows in `wide`; notes the ghosts. */
+static void fill(matrix *a, int64_t wide[])
+{
+    int64_t row = 0;
+    int32_t next = 0;
+    for (int64_t z = 0; z < o.size[2]; z++) {
+        for (int64_t y = 0; y < o.size[1]; y++) {
+            for (int64_t x = 0; x < o.size[0]; x++, row++) {
+                int count = row_columns(a, x, y, z, &wide[next]);
+                a->begin[row] = next;
+                for (int i = 0; i < count; i++, next++) {
+                    a->values[next] = wide[next] == a->first + row ? NEIGHBOURS : -1;
+                    if (!is_own(a, wide[next])) {
+                        a->reaches[row] = true;
+                        a->ghosts[a->num_ghosts++] = wide[next];
+                    }
+                }
+            }
+        }
+    }
+    a->begin[row] = next;
+}
+
+static void number_columns(matrix *a, const int64_t wide[])
+{
+    for (int32_t i = 0; i < a->begin[a->rows]; i++) {
+        const int64_t *ghost =
+            is_own(a, wide[i]) ? NULL : bsearch(&wide[i], a->ghosts, (size_t)a->num_ghosts, sizeof(*ghost), by_index);
+        a->columns[i] = (int32_t)(ghost == NULL ? wide[i] - a->first : a->rows + (ghost - a->ghosts));
+    }
+}
+
+/* False: no memory. */
+static bool matrix_make(matrix *a)
+{
+    int64_t rows = o.size[0] * o.size[1] * o.size[2];
+    size_t entries = (size_t)rows * NEIGHBOURS;
+    *a = (matrix){ .rows = rows, .first = rows * weft_process_index(), .all = rows * weft_num_processes() };
+    a->begin = calloc((size_t)rows + 1, sizeof(*a->begin));
+    a->columns = malloc(entries * sizeof(*a->columns));
+    a->values = malloc(entries * sizeof(*a->values));
+    a->reaches = calloc((size_t)rows, sizeof(*a->reaches));
+    a->ghosts = malloc(entries * sizeof(*a->ghosts));
+    int64_t *wide = malloc(entries * sizeof(*wide));
+    bool done = a->begin != NULL && a->columns != NULL && a->values != NULL && a->reaches != NULL && a->ghosts != NULL && wide != NULL;
+    if (done) {
+        fill(a, wide);
+        sort_ghosts(a);
+        number_columns(a, wide);
+    }
+    free(wide);
+    return done;
+}
+
+static void matrix_free(matrix *a)
+{
+    free(a->begin);
+    free(a->columns);
+    free(a->values);
+    free(a->reaches);
+    free(a->ghosts);
+}
+
+/* The right side, of the solution 1. */
+static double right_side(const matrix *a, int64_t row)
+{
+    return NEIGHBOURS - (double)(a->begin[row + 1] - a->begin[row] - 1);
+}
+
+/* out = A v, with the ghosts of v apart: behind its own values, or elsewhere. */
+static void multiply(const matrix *a, double *restrict out, const double *restrict v, const double *restrict ghosts)
+{
+    for (int64_t row = 0; row < a->rows; row++) {
+        double sum = 0;
+        const int32_t end = a->begin[row + 1];
+        if (a->reaches[row]) {
+            for (int32_t i = a->begin[row]; i < end; i++) {
+                int32_t column = a->columns[i];
+                sum += a->values[i] * (column < a->rows ? v[column] : ghosts[column - a->rows]);
+            }
+        } else {
+            for (int32_t i = a->begin[row]; i < end; i++) {
+                sum += a->values[i] * v[a->columns[i]];
+            }
+        }
+        out[row] = sum;
+    }
+}
+
+/* Of a process's parts. */
+static double own_products(int64_t n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += a[i] * b[i];
+    }
+    return sum;
+}
+
+/* ---- with MPI alone --------------------------------------------------------------------------------------- */
+
+/* What is sent to and received from each process. */
+typedef struct exchange {
+    int processes, *sent, *received; /* values, by process */
+    int32_t *rows;                   /* that are sent, by process */
+    double *buffer;
+    MPI_Request *requests;
+} exchange;
+
+static void exchange_free(exchange *e)
+{
+    free(e->sent);
+    free(e->received);
+    free(e->rows);
+    free(e->buffer);
+    free(e->requests);
+}
+
+/* Tells each process which of its rows this one needs. */
+static bool tell_rows(exchange *e, const matrix *a)
+{
+    int64_t count = 0, *asked;
+    int *begin = calloc(2 * (size_t)e->processes, sizeof(*begin)), *ghost_begin = begin + e->processes;
+    for (int p = 0; p < e->processes; p++) {
+        begin[p] = (int)count;
+        count += e->sent[p];
+        ghost_begin[p] = p == 0 ? 0 : ghost_begin[p - 1] + e->received[p - 1];
+    }
+    asked = malloc(((size_t)count + 1) * sizeof(*asked));
+    e->rows = malloc(((size_t)count + 1) * sizeof(*e->rows));
+    e->buffer = malloc(((size_t)count + 1) * sizeof(*e->buffer));
+    MPI_Alltoallv(a->ghosts, e->received, ghost_begin, MPI_INT64_T, asked, e->sent, begin, MPI_INT64_T, MPI_COMM_WORLD);
+    for (int64_t i = 0; i < count; i++) {
+        e->rows[i] = (int32_t)(asked[i] - a->first);
+    }
+    free(asked);
+    free(begin);
+    return e->rows != NULL && e->buffer != NULL;
+}
+
+static bool exchange_make(exchange *e, const matrix *a)
+{
+    *e = (exchange){ .processes = weft_num_processes() };
+    e->sent = calloc((size_t)e->processes, sizeof(*e->sent));
+    e->received = calloc((size_t)e->processes, sizeof(*e->received));
+    e->requests = malloc(2 * (size_t)e->processes * sizeof(*e->requests));
+    if (e->sent == NULL || e->received == NULL || e->requests == NULL) {
+        return false;
+    }
+    for (int64_t i = 0; i < a->num_ghosts; i++) {
+        e->received[a->ghosts[i] / a->rows]++;
+    }
+    MPI_Alltoall(e->received, 1, MPI_INT, e->sent, 1, MPI_INT, MPI_COMM_WORLD);
+    return tell_rows(e, a);
+}
+
+/* Receives the ghosts of a vector behind its own values. */
+static void exchange_ghosts(exchange *e, const matrix *a, double *v)
+{
+    int n = 0;
+    double *ghosts = v + a->rows, *buffer = e->buffer;
+    const int32_t *rows = e->rows;
+    for (int p = 0; p < e->processes; ghosts += e->received[p++]) {
+        if (e->received[p] > 0) {
+            MPI_Irecv(ghosts, e->received[p], MPI_DOUBLE, p, 0, MPI_COMM_WORLD, &e->requests[n++]);
+        }
+    }
+    for (int p = 0; p < e->processes; buffer += e->sent[p], rows += e->sent[p], p++) {
+        for (int i = 0; i < e->sent[p]; i++) {
+            buffer[i] = v[rows[i]];
+        }
+        if (e->sent[p] > 0) {
+            MPI_Isend(buffer, e->sent[p], MPI_DOUBLE, p, 0, MPI_COMM_WORLD, &e->requests[n++]);
+        }
+    }
+    MPI_Waitall(n, e->requests, MPI_STATUSES_IGNORE);
+}
+
+static double sum_of_products(int64_t n, const double *a, const double *b)
+{
+    double sum = own_products(n, a, b);
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return sum;
+}
+
+/* a += factor * b */
+static void add_scaled(int64_t n, double *restrict a, const double *restrict b, double factor)
+{
+    for (int64_t i = 0; i < n; i++) {
+        a[i] += factor * b[i];
+    }
+}
+
+/* Vectors of a process; p has room for the ghosts. */
+typedef struct vectors {
+    double *x, *r, *p, *ap;
+} vectors;
+
+/* residuals[k]: |r| before iteration k + 1. */
+static void iterate_mpi(const matrix *a, exchange *e, vectors *v, double residuals[])
+{
+    double square = sum_of_products(a->rows, v->r, v->r);
+    for (int64_t k = 0; k < o.iterations; k++) {
+        residuals[k] = sqrt(square);
+        exchange_ghosts(e, a, v->p);
+        multiply(a, v->ap, v->p, v->p + a->rows);
+        double alpha = square / sum_of_products(a->rows, v->p, v->ap), former = square;
+        add_scaled(a->rows, v->x, v->p, alpha);
+        add_scaled(a->rows, v->r, v->ap, -alpha);
+        square = sum_of_products(a->rows, v->r, v->r);
+        double beta = square / former;
+        for (int64_t i = 0; i < a->rows; i++) {
+            v->p[i] = v->r[i] + beta * v->p[i];
+        }
+    }
+    residuals[o.iterations] = sqrt(square);
+}
+
+/* ---- with weft --------------------------------------------------------------------------------------------- */
+
+/* The functions of local regions get the shards of a rank: here a process's part. */
+
+/* p and its ghosts to A p, and p A p: an addend of the sum over all ranks. */
+static void multiply_shards(const weft_local_call *call)
+{
+    const matrix *a = *(const matrix *const *)call->context;
+    const double *p = call->inputs[0].data;
+    double *ap = call->outputs[0].data;
+    multiply(a, ap, p, call->inputs[1].data);
+    *(double *)call->outputs[1].data = own_products(a->rows, p, ap);
+}
+
+/* The value of an input without dimensions. */
+static double value_of(const weft_local_call *call, int input)
+{
+    return *(const double *)call->inputs[input].data;
+}
+
+/* x, r, p, A p, r r and p A p to the next x, r, and r r. */
+static void advance_shards(const weft_local_call *call)
+{
+    int64_t n = call->outputs[0].count;
+    const double *restrict x = call->inputs[0].data, *restrict r = call->inputs[1].data, *restrict p = call->inputs[2].data;
+    const double *restrict ap = call->inputs[3].data, alpha = value_of(call, 4) / value_of(call, 5);
+    double *restrict next_x = call->outputs[0].data, *restrict next_r = call->outputs[1].data;
+    for (int64_t i = 0; i < n; i++) {
+        next_x[i] = x[i] + alpha * p[i];
+        next_r[i] = r[i] - alpha * ap[i];
+    }
+    *(double *)call->outputs[2].data = own_products(n, next_r, next_r);
+}
+
+/* r, p, r r and the former r r to the next p. */
+static void turn_shards(const weft_local_call *call)
+{
+    const double *restrict r = call->inputs[0].data, *restrict p = call->inputs[1].data;
+    double *restrict next = call->outputs[0].data, beta = value_of(call, 2) / value_of(call, 3);
+    for (int64_t i = 0; i < call->outputs[0].count; i++) {
+        next[i] = r[i] + beta * p[i];
+    }
+}
+
+/* What an iteration needs. */
+typedef struct problem {
+    const matrix *a;
+    weft_index_list *ghosts;
+    weft_local_output vector, sum; /* like the vectors; an addend on each rank */
+} problem;
+
+static problem problem_of(const matrix *a)
+{
+    static const weft_placement by_rows = { .kind = WEFT_SHARD }, addends = { .kind = WEFT_PARTIAL, .op = WEFT_SUM };
+    return (problem){ .a = a,
+                      .ghosts = weft_index_list_create(a->all, NULL, &by_rows, &a->num_ghosts, a->ghosts),
+                      .vector = { WEFT_F64, 1, &a->all, &by_rows },
+                      .sum = { WEFT_F64, 0, NULL, &addends } };
+}
+
+/* Reduces the addends, to all ranks: MPI_Iallreduce(). */
+static weft_tensor *total(weft_tensor *sum)
+{
+    return weft_redistribute(sum, NULL, NULL);
+}
+
+enum { X, R, P, SQUARE, NUM_STATES };
+
+/* From the state of one iteration to that of the next, for state_advance(). None of the calls waits. */
+static weft_status iteration(void *context, weft_tensor *const in[], const double scalars[], weft_tensor *out[])
+{
+    (void)scalars; /* there are none */
+    const problem *it = context;
+    const weft_local_map_options options = { .name = "product", .context = (void *)&it->a, .context_size = sizeof(it->a) };
+    const weft_local_output products[] = { it->vector, it->sum }, advanced[] = { it->vector, it->vector, it->sum };
+    weft_tensor *product[2], *next[3];
+    weft_local_map(multiply_shards, 2, (weft_tensor *[]){ in[P], weft_index_list_gather(it->ghosts, in[P]) }, 2, products, &options,
+                   product);
+    weft_tensor *state[] = { in[X], in[R], in[P], product[0], in[SQUARE], total(product[1]) };
+    weft_local_map(advance_shards, 6, state, 3, advanced, NULL, next);
+    out[X] = next[0];
+    out[R] = next[1];
+    out[SQUARE] = total(next[2]);
+    weft_tensor *turned[] = { out[R], in[P], out[SQUARE], in[SQUARE] };
+    weft_local_map(turn_shards, 4, turned, 1, &it->vector, NULL, &out[P]);
+    return weft_last_status();
+}
+
+static weft_tensor *tensor_of(const matrix *a, double *own)
+{
+    const weft_placement by_rows = weft_shard(0);
+    return weft_from_local(WEFT_F64, 1, &a->all, (void *[]){ own }, NULL, &by_rows, 0);
+}
+
+/* In the program's arrays, as iterate_mpi(). */
+static void iterate_weft(problem *it, vectors *v, double residuals[])
+{
+    static weft_tensor *squares[MAX_ITERATIONS + 1];
+    weft_tensor *state[NUM_STATES];
+    weft_scope_begin();
+    weft_tensor *x = state[X] = tensor_of(it->a, v->x);
+    state[R] = tensor_of(it->a, v->r);
+    state[P] = tensor_of(it->a, v->p);
+    state[SQUARE] = total(weft_dot(state[R], state[R]));
+    state_begin(NUM_STATES, state);
+    for (int64_t k = 0; k < o.iterations; k++) {
+        squares[k] = weft_reshape(state[SQUARE], 0, NULL);
+        state_advance(NULL, iteration, it, NUM_STATES, state);
+    }
+    squares[o.iterations] = weft_reshape(state[SQUARE], 0, NULL);
+    weft_copy_inplace(x, state[X]);
+    for (int64_t k = 0; k <= o.iterations; k++) {
+        double square = NAN;
+        weft_tensor_item(squares[k], &square);
+        residuals[k] = sqrt(square);
+    }
+    state_end(NUM_STATES, state);
+    weft_scope_end();
+    weft_wait(); /* now the arrays are the program's again */
+}
+
+/* ---- both ---------------------------------------------------------------------------------------------------- */
+
+static bool vectors_make(vectors *v, const matrix *a)
+{
+    v->x = malloc((size_t)a->rows * sizeof(double));
+    v->r = malloc((size_t)a->rows * sizeof(double));
+    v->p = malloc((size_t)(a->rows + a->num_ghosts) * sizeof(double));
+    v->ap = malloc((size_t)a->rows * sizeof(double));
+    return v->x != NULL && v->r != NULL && v->p != NULL && v->ap != NULL;
+}
+
+static void vectors_free(vectors *v)
+{
+    free(v->x);
+    free(v->r);
+    free(v->p);
+    free(v->ap);
+}
+
+/* x = 0, r = p = b. */
+static void start(const matrix *a, vectors *v)
+{
+    for (int64_t row = 0; row < a->rows; row++) {
+        v->x[row] = 0;
+        v->r[row] = v->p[row] = right_side(a, row);
+    }
+}
+
+typedef struct result {
+    double plain, weft; /* seconds of the fastest turn */
+    double difference;  /* of the residuals, relative, while they are above the rounding of the first one */
+    double error;       /* of weft's solution */
+    double residuals[2][MAX_ITERATIONS + 1];
+} result;
+
+/* Seconds of the slowest process. */
+static double seconds_of(problem *it, exchange *e, vectors *v, double residuals[])
+{
+    start(it->a, v);
+    MPI_Barrier(MPI_COMM_WORLD);
+    double seconds = MPI_Wtime();
+    if (e != NULL) {
+        iterate_mpi(it->a, e, v, residuals);
+    } else {
+        iterate_weft(it, v, residuals);
+    }
+    seconds = MPI_Wtime() - seconds;
+    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return seconds;
+}
+
+static void compare(const matrix *a, const vectors *v, result *r)
+{
+    for (int64_t k = 0; k <= o.iterations; k++) {
+        double plain = r->residuals[0][k], own = r->residuals[1][k];
+        if (plain > 1e-12 * r->residuals[0][0]) {
+            r->difference = fmax(r->difference, fabs(own - plain) / plain);
+        }
+    }
+    for (int64_t row = 0; row < a->rows; row++) {
+        r->error = fmax(r->error, fabs(v->x[row] - 1));
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &r->error, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+}
+
+/* Alternating turns: other programs of the machine slow down both. */
+static void measure(problem *it, exchange *e, vectors *v, result *r)
+{
+    for (int64_t turn = 0; turn < o.turns; turn++) {
+        double seconds = seconds_of(it, e, v, r->residuals[0]);
+        r->plain = turn == 0 || seconds < r->plain ? seconds : r->plain;
+        seconds = seconds_of(it, NULL, v, r->residuals[1]);
+        r->weft = turn == 0 || seconds < r->weft ? seconds : r->weft;
+    }
+    compare(it->a, v, r);
+}
+
+static void print(const result *r)
+{
+    int64_t every = clamp((o.iterations + 1) / 10, 1, 50);
+    printf("Initial Residual = %g\n", r->residuals[1][0]);
+    for (int64_t k = 1; k <= o.iterations; k++) {
+        if (k % every == 0 || k == o.iterations) {
+            printf("Iteration = %lld   Residual = %g\n", (long long)k, r->residuals[1][k - 1]);
+        }
+    }
+    double plain_ms = 1e3 * r->plain / (double)o.iterations, weft_ms = 1e3 * r->weft / (double)o.iterations;
+    printf("%lld x %lld x %lld points each, %d processes: %.3f ms an iteration with MPI, %.3f with weft: %.2f times; residuals differ "
+           "by %.1e at most, and the solution from 1 by %.1e\n",
+           (long long)o.size[0], (long long)o.size[1], (long long)o.size[2], weft_num_processes(), plain_ms, weft_ms, r->weft / r->plain,
+           r->difference, r->error);
+    if (o.json) {
+        printf("{\"example\": \"hpccg\", \"size\": [%lld, %lld, %lld], \"processes\": %d, \"iterations\": %lld, \"mpi_ms\": %.4f, "
+               "\"weft_ms\": %.4f, \"ratio\": %.3f, \"difference\": %.3g, \"error\": %.3g, \"residual\": %.9g}\n",
+               (long long)o.size[0], (long long)o.size[1], (long long)o.size[2], weft_num_processes(), (long long)o.iterations, plain_ms,
+               weft_ms, r->weft / r->plain, r->difference, r->error, r->residuals[1][o.iterations - 1]);
+    }
+}
+
+static bool run(void)
+{
+    static result r;
+    matrix a = { 0 };
+    vectors v = { 0 };
+    exchange e = { 0 };
+    weft_mesh_push(weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL));
+    bool good = matrix_make(&a) && vectors_make(&v, &a);
+    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
+    good = good && exchange_make(&e, &a);
+    if (good) {
+        problem it = problem_of(&a);
+        measure(&it, &e, &v, &r);
+        good = r.difference < 1e-6 && weft_last_status() == WEFT_OK;
+        if (weft_process_index() == 0) {
+            print(&r);
+        }
+    }
+    if (weft_last_status() != WEFT_OK) {
+        fprintf(stderr, "hpccg: %s\n", weft_last_error());
+    }
+    good = weft_finalize() == WEFT_OK && good; /* weft may use the arrays until here */
+    exchange_free(&e);
+    vectors_free(&v);
+    matrix_free(&a);
+    return good;
+}
+
+/* "128x64x32". */
+static bool read_size(const char *text, void *into)
+{
+    char *end = NULL;
+    int64_t *size = into;
+    for (int d = 0; d < 3; d++) {
+        size[d] = strtoll(text, &end, 10);
+        if (end == text || size[d] < 1 || size[d] > 400 || *end != (d < 2 ? 'x' : '\0')) {
+            return false;
+        }
+        text = end + 1;
+    }
+    return true;
+}
+
+int main(int argc, char *argv[])
+{
+    const argument table[] = {
+        { "size", ARGUMENT_OTHER, o.size, "XxYxZ", "points of each process (32x32x32)", .read = read_size },
+        { "iterations", ARGUMENT_INTEGER, &o.iterations, "N", "in each turn", 1, MAX_ITERATIONS },
+        { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
+        { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
+    };
+    int code = arguments_read((int)(sizeof(table) / sizeof(*table)), table,
+                              "Conjugate gradients with a sparse matrix, by MPI and by weft.\n", argc, argv);
+    if (code >= 0) {
+        return code;
+    }
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    const weft_config config = { .local_ranks = 1, .workers = 1 }; /* a rank's region is one task, after the other */
+    if (weft_init_mpi(MPI_COMM_WORLD, &config) != WEFT_OK) {
+        fprintf(stderr, "hpccg: %s\n", weft_last_error());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    if (weft_local_ranks() != 1) {
+        fprintf(stderr, "hpccg: a process has one block, and so one rank: unset WEFT_RANKS and WEFT_LOCAL_RANKS\n");
+        weft_finalize();
+        MPI_Finalize();
+        return 2;
+    }
+    bool good = run();
+    MPI_Finalize();
+    return good ? 0 : 1;
+}
