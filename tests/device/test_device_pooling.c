@@ -94,7 +94,7 @@ static int64_t any_index(const weft_pooling_axis axes[], const int64_t at[])
 /* Input 1, of a part `of` the windows. */
 static void fill_indices(view_case *c, const weft_pooling_axis axes[], int dims, const part *of)
 {
-    weft_task_run run = { .arguments = c->args, .num_operands = c->num_panels, .operands = c->host };
+    weft_task_run run = { .cpu = &weft_cpu_kernels[c->kernel], .arguments = c->args, .num_operands = c->num_panels, .operands = c->host };
     weft_kernel_call call;
     weft_views_call(&run, &call);
     const weft_view *view = &call.inputs[1];
