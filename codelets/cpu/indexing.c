@@ -242,11 +242,12 @@ static void find_places(const scatter *s, const char *indices, int64_t first, in
 {
     weft_dtype type = s->indices.view->dtype;
     int64_t inner = s->source.inner, index = 0, place = -1;
-    if (!s->together) {
+    bool each = !s->together || inner == 1; /* an index for each element */
+    if (each) {
         weft_load(WEFT_I64, places, type, indices + (size_t)first * weft_dtype_size(type), 1, n);
     }
     for (int64_t i = 0, j = first % inner; i < n; i++) {
-        if (!s->together) {
+        if (each) {
             place = place_of(s->call, &s->call->output, s->output.dim, places[i]);
         } else if (i == 0 || j == 0) { /* another index */
             const char *at = indices + (size_t)((first + i) / inner) * weft_dtype_size(type);
