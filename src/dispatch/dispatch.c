@@ -6,25 +6,9 @@
 #include "dispatch/cache.h"
 #include "dispatch/check.h"
 #include "dispatch/inputs.h"
-#include "tensor/ghosts.h"
+#include "dispatch/operands.h"
 #include "tensor/regions.h"
 #include "tensor/run.h"
-
-/* State of one call. */
-typedef struct operands {
-    const weft_call *call;
-    const weft_sharding *sharding;
-    weft_tensor_impl *inputs[WEFT_MAX_INPUTS];          /* as given, later redistributed */
-    const weft_access_map *access_map[WEFT_MAX_INPUTS]; /* see weft_lowering */
-    const weft_neighbours *neighbours[WEFT_MAX_INPUTS]; /* likewise */
-    unsigned ghosted; /* likewise */
-    weft_tensor_impl *ghosts[WEFT_MAX_INPUTS]; /* of these inputs: the tensors that lie in the arrays */
-    int num_neighbours; /* tensors of neighbours' rows */
-    weft_tensor_impl *neighbour_rows[WEFT_ROWS_SIDES * WEFT_MAX_INPUTS];
-    int num_outputs; /* number of wanted outputs */
-    weft_tensor_impl *outputs[WEFT_MAX_OUTPUTS];
-    weft_cached_call *cached; /* cache entry of layouts and tasks; NULL: none */
-} operands;
 
 /* Several inputs changed in place must be different tensors. False with the error kept. */
 static bool check_targets(const weft_call *call)
@@ -55,7 +39,7 @@ static bool check_inputs(const weft_call *call, weft_tensor_impl *inputs[])
 }
 
 /* A tensor that is several inputs is redistributed once. */
-static weft_tensor_impl *moved_before(const operands *o, int input, const weft_layout *wanted)
+static weft_tensor_impl *moved_before(const weft_operands *o, int input, const weft_layout *wanted)
 {
     const weft_call *call = o->call;
     for (int i = 0; i < input; i++) {
@@ -67,7 +51,7 @@ static weft_tensor_impl *moved_before(const operands *o, int input, const weft_l
 }
 
 /* Redistributes the inputs to the chosen layouts. New tensors belong to the innermost scope. */
-static bool move_inputs(operands *o)
+static bool move_inputs(weft_operands *o)
 {
     for (int i = 0; i < o->call->num_inputs; i++) {
         const weft_layout *wanted = o->sharding->inputs[i];
@@ -87,7 +71,7 @@ static bool move_inputs(operands *o)
 }
 
 /* Brings neighbours' rows of an input that is read in place. */
-static bool bring_neighbours(operands *o, int input, weft_neighbours *neighbours)
+static bool bring_neighbours(weft_operands *o, int input, weft_neighbours *neighbours)
 {
     o->neighbours[input] = neighbours;
     for (int s = 0; s < WEFT_ROWS_SIDES; s++) {
@@ -112,7 +96,7 @@ typedef struct accesses {
 } accesses;
 
 /* Redistributes an input through its access map: ranks receive other ranks' indices (halo). */
-static bool make_access(operands *o, int input, accesses *all)
+static bool make_access(weft_operands *o, int input, accesses *all)
 {
     weft_access_map *access_map = &all->maps[input];
     weft_neighbours *neighbours = &all->neighbours[input];
@@ -139,7 +123,7 @@ static bool make_access(operands *o, int input, accesses *all)
     return o->inputs[input] != NULL;
 }
 
-static bool make_all_access(operands *o, accesses *all)
+static bool make_all_access(weft_operands *o, accesses *all)
 {
     for (int i = 0; i < o->call->num_inputs; i++) {
         if (!(o->ghosted >> i & 1) && !make_access(o, i, all)) {
@@ -150,7 +134,7 @@ static bool make_all_access(operands *o, accesses *all)
 }
 
 /* The lowering's view of the call: no tensors. */
-static weft_lowering begin_lowering(const operands *o, weft_task_list *tasks)
+static weft_lowering begin_lowering(const weft_operands *o, weft_task_list *tasks)
 {
     const weft_call *call = o->call;
     weft_lowering lowering = { .function = call->function,
@@ -171,7 +155,7 @@ static weft_lowering begin_lowering(const operands *o, weft_task_list *tasks)
     return lowering;
 }
 
-static bool lower_shards(const operands *o, weft_task_list *tasks)
+static bool lower_shards(const weft_operands *o, weft_task_list *tasks)
 {
     weft_lowering lowering = begin_lowering(o, tasks);
     return weft_lower_shards(&lowering) &&
@@ -179,7 +163,7 @@ static bool lower_shards(const operands *o, weft_task_list *tasks)
 }
 
 /* Whether the cached list equals the one that the lowering builds now. False with the error kept. */
-static bool check_tasks(const operands *o)
+static bool check_tasks(const weft_operands *o)
 {
     weft_task_list tasks = { .failed = false };
     bool done = lower_shards(o, &tasks), same = done && weft_task_list_equal(&tasks, &o->cached->tasks);
@@ -192,7 +176,7 @@ static bool check_tasks(const operands *o)
     return same;
 }
 
-static bool run_list(const operands *o, const weft_bindings *bindings)
+static bool run_list(const weft_operands *o, const weft_bindings *bindings)
 {
     weft_cached_call *cached = weft_runtime.task_cache == WEFT_TASK_CACHE_OFF ? NULL : o->cached;
     if (cached != NULL && cached->has_tasks) {
@@ -211,7 +195,7 @@ static bool run_list(const operands *o, const weft_bindings *bindings)
 }
 
 /* Submits the tasks of the outputs. False with the error kept. */
-static bool run_tasks(const operands *o)
+static bool run_tasks(const weft_operands *o)
 {
     const weft_call *call = o->call;
     weft_tensor_impl *tensors[WEFT_MAX_LIST_TENSORS];
@@ -240,7 +224,7 @@ static bool run_tasks(const operands *o)
     return done;
 }
 
-static bool place_access(const operands *o)
+static bool place_access(const weft_operands *o)
 {
     for (int i = 0; i < o->call->num_inputs; i++) {
         const weft_access_map *access_map = o->access_map[i];
@@ -254,7 +238,7 @@ static bool place_access(const operands *o)
 
 /* Makes the output input 1 itself, or a view of input 0, if memory allows. False: tasks are needed, or an
  * error is kept. */
-static bool share_memory(operands *o)
+static bool share_memory(weft_operands *o)
 {
     const weft_call *call = o->call;
     const weft_operation *operation = call->operation;
@@ -273,7 +257,7 @@ static bool share_memory(operands *o)
 }
 
 /* A new tensor; in the memory of an input that nothing needs any more, if it fits. NULL with the error kept. */
-static weft_tensor_impl *obtain_output(const operands *o, int output)
+static weft_tensor_impl *obtain_output(const weft_operands *o, int output)
 {
     const weft_layout *layout = o->sharding->outputs[output];
     weft_tensor_impl *dying = weft_runtime.context.dying;
@@ -286,7 +270,7 @@ static weft_tensor_impl *obtain_output(const operands *o, int output)
 }
 
 /* Allocates all outputs. False with the error kept. */
-static bool obtain_outputs(operands *o)
+static bool obtain_outputs(weft_operands *o)
 {
     const weft_call *call = o->call;
     const weft_operation *operation = call->operation;
@@ -304,7 +288,7 @@ static bool obtain_outputs(operands *o)
 
 /* Makes the outputs and submits their tasks. New tensors belong to the innermost scope. False with the
  * error kept. */
-static bool make_outputs(operands *o)
+static bool make_outputs(weft_operands *o)
 {
     return share_memory(o) || (obtain_outputs(o) && run_tasks(o) && place_access(o));
 }
@@ -327,7 +311,7 @@ static bool reads_target(const weft_call *call)
 
 /* Replaces those inputs by a copy in the innermost scope. Other tensors that share the target's memory
  * keep it (weft_tensor_make_writable()). False with the error kept. */
-static bool copy_target(operands *o, int number)
+static bool copy_target(weft_operands *o, int number)
 {
     const weft_call *call = o->call;
     weft_tensor_impl *target = o->inputs[number], *copy = NULL;
@@ -346,7 +330,7 @@ static bool copy_target(operands *o, int number)
     return true;
 }
 
-static bool copy_targets(operands *o)
+static bool copy_targets(weft_operands *o)
 {
     bool done = true;
     for (int t = 0; t < o->num_outputs && done; t++) {
@@ -355,7 +339,7 @@ static bool copy_targets(operands *o)
     return done;
 }
 
-static bool needs_moves(const operands *o)
+static bool needs_moves(const weft_operands *o)
 {
     const weft_call *call = o->call;
     const weft_sharding *sharding = o->sharding;
@@ -372,7 +356,7 @@ static bool needs_moves(const operands *o)
 }
 
 /* Submits nothing, and needs no other process. */
-static bool make_without_data(operands *o)
+static bool make_without_data(weft_operands *o)
 {
     const weft_call *call = o->call;
     weft_tensor_impl *changed[WEFT_MAX_OUTPUTS];
@@ -394,7 +378,7 @@ static bool make_without_data(operands *o)
     return true;
 }
 
-static bool any_without_data(const operands *o)
+static bool any_without_data(const weft_operands *o)
 {
     bool any = false;
     for (int i = 0; i < o->call->num_inputs; i++) {
@@ -404,7 +388,7 @@ static bool any_without_data(const operands *o)
 }
 
 /* In a strict region implicit redistributions are refused. */
-static bool check_explicit(const operands *o, const weft_sharding *sharding)
+static bool check_explicit(const weft_operands *o, const weft_sharding *sharding)
 {
     const weft_call *call = o->call;
     weft_tensor_impl *const *inputs = o->inputs;
@@ -423,146 +407,18 @@ static bool check_explicit(const operands *o, const weft_sharding *sharding)
     return right;
 }
 
-/* ---- ghosted arrays ------------------------------------------------------------------------------------- */
-
-static bool any_ghosted(const operands *o)
-{
-    bool any = false;
-    for (int i = 0; i < o->call->num_inputs; i++) {
-        any |= o->inputs[i]->ghosted != NULL;
-    }
-    return any;
-}
-
-/* Which inputs the call takes as they lie in arrays; it is then `own`, which has their maps. False with the error kept: it would
- * read margins elsewhere. */
-static bool take_arrays(operands *o, weft_call *own)
-{
-    *own = *o->call;
-    bool right = true;
-    for (int i = 0; i < own->num_inputs && right; i++) {
-        if (weft_works_in_array(own, o->inputs, i)) {
-            own->access_map[i] = &o->inputs[i]->ghosted->map;
-            o->ghosted |= 1u << i;
-        } else if (o->inputs[i]->ghosted != NULL && own->operation->takes_strides) {
-            right = !weft_reads_margins(own, o->inputs[i]->layout, i);
-        }
-        if (!right) {
-            weft_fail(WEFT_ERR_SHAPE, own->function,
-                      "%s: the margins of its arrays are narrower than the halo, or the call changes it, or gives sizes",
-                      own->operation->inputs[i].name);
-        }
-    }
-    return right;
-}
-
-/* An input whose margins the call reads; -1: none. */
-static int reader_of_margins(const operands *o)
-{
-    int found = -1;
-    for (int i = 0; i < o->call->num_inputs; i++) {
-        bool reads = (o->ghosted >> i & 1) && weft_reads_margins(o->call, o->inputs[i]->layout, i);
-        found = reads ? i : found;
-    }
-    return found;
-}
-
-/* Whether the call leaves those inputs where they are, and its letters are cut as they are. */
-static bool keeps_arrays(const operands *o, const weft_sharding *sharding)
-{
-    bool keeps = true;
-    for (int i = 0; i < o->call->num_inputs && keeps; i++) {
-        weft_access_map map = { .cut = NULL };
-        const weft_layout *layout = o->inputs[i]->layout;
-        if (!(o->ghosted >> i & 1)) {
-            continue;
-        }
-        keeps = sharding->inputs[i] == layout &&
-                (!sharding->has_access_maps || weft_find_access(o->call, sharding, i, &map)) && (map.cut == NULL || map.cut == layout);
-        for (int d = 0; d < layout->ndim && sharding->has_access_maps; d++) {
-            keeps = keeps && (sharding->window_rows[i][d] < 0 || sharding->window_rows[i][d] == layout->shape[d]);
-        }
-    }
-    return keeps;
-}
-
-/* The ghosted inputs that are not read in their arrays get dense copies. False with the error kept. */
-static bool make_dense(const operands *o)
-{
-    bool done = true;
-    for (int i = 0; i < o->call->num_inputs && done; i++) {
-        weft_tensor_impl *input = o->inputs[i];
-        done = input->ghosted == NULL || (o->ghosted >> i & 1) || weft_ghosted_make_dense(o->call->function, input);
-    }
-    return done;
-}
-
-/* weft_obtain_layouts() of a call with ghosted inputs; o->call is the call that has these layouts. */
-static const weft_sharding *obtain_in_arrays(operands *o, weft_call *in_arrays, weft_sharding *own, int *guessed)
-{
-    const weft_call *given = o->call;
-    if (!take_arrays(o, in_arrays)) {
-        return NULL;
-    }
-    o->call = o->ghosted == 0 ? given : in_arrays;
-    const weft_sharding *sharding = weft_obtain_layouts(o->call, o->inputs, own, guessed, &o->cached);
-    if (sharding != NULL && !keeps_arrays(o, sharding)) {
-        int reader = reader_of_margins(o);
-        if (reader >= 0) {
-            weft_fail(WEFT_ERR_LAYOUT, given->function, "%s lies in ghosted arrays, and the other tensors are cut in another way",
-                      given->operation->inputs[reader].name);
-            return NULL;
-        }
-        weft_cache_release(o->cached);
-        o->cached = NULL;
-        o->call = given;
-        o->ghosted = 0;
-        sharding = weft_obtain_layouts(given, o->inputs, own, guessed, &o->cached);
-    }
-    return make_dense(o) ? sharding : NULL;
-}
-
-/* Puts the arrays, with fresh margins if they are read, in the places of the tensors that lie in them. */
-static bool use_arrays(operands *o)
-{
-    const weft_call *call = o->call;
-    bool done = true;
-    for (int i = 0; i < call->num_inputs && done; i++) {
-        weft_tensor_impl *tensor = o->inputs[i];
-        if (!(o->ghosted >> i & 1)) {
-            continue;
-        }
-        done = !weft_reads_margins(call, tensor->layout, i) || weft_ghosted_is_filled(tensor) ||
-               weft_ghosted_fill(call->function, tensor);
-        o->ghosts[i] = tensor;
-        o->inputs[i] = tensor->ghosted->array;
-    }
-    return done;
-}
-
-/* The outputs in arrays are the tensors that lie there. */
-static void leave_arrays(operands *o)
-{
-    for (int i = 0; i < o->num_outputs && o->ghosted != 0; i++) {
-        if (o->call->operation->outputs[i].in_place && (o->ghosted >> i & 1)) {
-            o->outputs[i] = o->ghosts[i];
-            weft_ghosted_array_changed(o->ghosts[i]);
-        }
-    }
-}
-
-static bool access_and_make(operands *o)
+static bool access_and_make(weft_operands *o)
 {
     accesses all = { .maps = { { 0 } } };
     return make_all_access(o, &all) && make_outputs(o);
 }
 
 /* Redistributes the inputs in a scope of its own, then makes the outputs. */
-static bool move_and_make(operands *o)
+static bool move_and_make(weft_operands *o)
 {
     const weft_operation *operation = o->call->operation;
     weft_scope_begin();
-    bool done = use_arrays(o) && move_inputs(o) && (!reads_target(o->call) || copy_targets(o)) &&
+    bool done = weft_use_arrays(o) && move_inputs(o) && (!reads_target(o->call) || copy_targets(o)) &&
                 (o->sharding->has_access_maps ? access_and_make(o) : make_outputs(o));
     for (int i = 0; i < o->num_outputs && done; i++) {
         if (!operation->outputs[i].in_place) {
@@ -570,12 +426,12 @@ static bool move_and_make(operands *o)
         }
     }
     weft_scope_end_own();
-    leave_arrays(o);
+    weft_leave_arrays(o);
     return done;
 }
 
 /* Executes a call by tasks of its own operation; the caller releases o->cached. */
-static bool dispatch_held(operands *o)
+static bool dispatch_held(weft_operands *o)
 {
     weft_tensor_impl **inputs = o->inputs;
     weft_sharding own;
@@ -583,8 +439,8 @@ static bool dispatch_held(operands *o)
     int guessed = -1;
     bool live = check_inputs(o->call, inputs);
     const weft_sharding *sharding = NULL;
-    if (live && any_ghosted(o)) {
-        sharding = obtain_in_arrays(o, &in_arrays, &own, &guessed);
+    if (live && weft_any_ghosted(o)) {
+        sharding = weft_obtain_in_arrays(o, &in_arrays, &own, &guessed);
     } else if (live) {
         sharding = weft_obtain_layouts(o->call, inputs, &own, &guessed, &o->cached);
     }
@@ -611,7 +467,7 @@ static bool dispatch_held(operands *o)
     return needs_moves(o) ? move_and_make(o) : make_outputs(o);
 }
 
-static bool dispatch(operands *o)
+static bool dispatch(weft_operands *o)
 {
     bool done = dispatch_held(o);
     weft_cache_release(o->cached);
@@ -621,7 +477,7 @@ static bool dispatch(operands *o)
 /* ---- every call of an operation ------------------------------------------------------------------------- */
 
 /* Uses the current random state, which advances on success. */
-static bool dispatch_drawing(const weft_call *call, operands *o)
+static bool dispatch_drawing(const weft_call *call, weft_operands *o)
 {
     weft_call drawing = *call;
     weft_random_state *state = weft_random_in_use();
@@ -650,7 +506,7 @@ bool weft_dispatch_itself_all(const weft_call *given, weft_tensor *outputs[])
 {
     weft_call own;
     const weft_call *call = call_in_use(given, &own);
-    operands o = { .call = call };
+    weft_operands o = { .call = call };
     bool draws = call->operation->draws && weft_require_init(call->function) == WEFT_OK;
     bool done = draws && weft_runtime.context.steps == NULL ? dispatch_drawing(call, &o) : dispatch(&o);
     for (int i = 0; i < o.num_outputs && done; i++) {

@@ -113,11 +113,7 @@ bool weft_find_access(const weft_call *call, const weft_sharding *sharding, int 
  * kept (neighbours.c). */
 bool weft_find_neighbours(const weft_call *call, const weft_layout *from, const weft_access_map *map,
                           weft_neighbours *neighbours);
-/* Whether the kernel of a call works in the arrays of a ghosted input of this layout (ghosts.c). `inputs`: of the call. */
-bool weft_works_in_array(const weft_call *call, weft_tensor_impl *const inputs[], int input);
-/* Whether it reads the margins. */
-bool weft_reads_margins(const weft_call *call, const weft_layout *layout, int input);
-/* The window of a dimension of an input; without "~" that of one index. */
+/* The window of a dimension of an input of this layout; without "~" that of one index (ghosts.c). */
 weft_window weft_window_in_array(const weft_operation *operation, const weft_attributes *attributes, const weft_layout *layout,
                                  int num_inputs, int input, int dim);
 /* Whether its data go straight into the output. */

@@ -1,5 +1,5 @@
 /* Operations of the program that work in its ghosted arrays. */
-#include "dispatch/dispatch.h"
+#include "dispatch/operands.h"
 #include "tensor/ghosts.h"
 
 weft_window weft_window_in_array(const weft_operation *operation, const weft_attributes *attributes, const weft_layout *layout,
@@ -26,21 +26,21 @@ static bool is_shared(const weft_call *call, int input)
     return shared;
 }
 
-bool weft_works_in_array(const weft_call *call, weft_tensor_impl *const inputs[], int input)
+static bool works_in_array(const weft_call *call, weft_tensor_impl *const inputs[], int input)
 {
     const weft_tensor_impl *tensor = inputs[input];
     bool works = tensor->ghosted != NULL && call->operation->takes_strides && !call->operation->accumulates &&
                  !is_shared(call, input);
     for (int d = 0; works && d < tensor->layout->ndim; d++) {
-        weft_window w =
-            weft_window_in_array(call->operation, &call->attributes, tensor->layout, call->num_inputs, input, d);
-        works = w.times == 1 && w.over == 1 && (!w.periodic || tensor->ghosted->ghosts.periodic[d]) && w.before <= tensor->ghosted->ghosts.before[d] &&
-                w.after <= tensor->ghosted->ghosts.after[d];
+        const weft_ghosts *ghosts = &tensor->ghosted->ghosts;
+        weft_window w = weft_window_in_array(call->operation, &call->attributes, tensor->layout, call->num_inputs, input, d);
+        works = w.times == 1 && w.over == 1 && (!w.periodic || ghosts->periodic[d]) && w.before <= ghosts->before[d] &&
+                w.after <= ghosts->after[d];
     }
     return works && call->attributes.num_sizes == 0; /* else letters may have other sizes than the dimensions that they read */
 }
 
-bool weft_reads_margins(const weft_call *call, const weft_layout *layout, int input)
+static bool reads_margins(const weft_call *call, const weft_layout *layout, int input)
 {
     bool reads = false;
     for (int d = 0; d < layout->ndim; d++) {
@@ -48,4 +48,120 @@ bool weft_reads_margins(const weft_call *call, const weft_layout *layout, int in
         reads |= w.before > 0 || w.after > 0;
     }
     return reads;
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+/* Which inputs the call takes as they lie in arrays; it is then `own`, which has their maps. False with the error kept: it would
+ * read margins elsewhere. */
+static bool take_arrays(weft_operands *o, weft_call *own)
+{
+    *own = *o->call;
+    bool right = true;
+    for (int i = 0; i < own->num_inputs && right; i++) {
+        if (works_in_array(own, o->inputs, i)) {
+            own->access_map[i] = &o->inputs[i]->ghosted->map;
+            o->ghosted |= 1u << i;
+        } else if (o->inputs[i]->ghosted != NULL && own->operation->takes_strides) {
+            right = !reads_margins(own, o->inputs[i]->layout, i);
+        }
+        if (!right) {
+            weft_fail(WEFT_ERR_SHAPE, own->function,
+                      "%s: the margins of its arrays are narrower than the halo, or the call changes it, or gives sizes",
+                      own->operation->inputs[i].name);
+        }
+    }
+    return right;
+}
+
+/* An input whose margins the call reads; -1: none. */
+static int reader_of_margins(const weft_operands *o)
+{
+    int found = -1;
+    for (int i = 0; i < o->call->num_inputs; i++) {
+        bool reads = (o->ghosted >> i & 1) && reads_margins(o->call, o->inputs[i]->layout, i);
+        found = reads ? i : found;
+    }
+    return found;
+}
+
+/* Whether the call leaves those inputs where they are, and its letters are cut as they are. */
+static bool keeps_arrays(const weft_operands *o, const weft_sharding *sharding)
+{
+    bool keeps = true;
+    for (int i = 0; i < o->call->num_inputs && keeps; i++) {
+        weft_access_map map = { .cut = NULL };
+        const weft_layout *layout = o->inputs[i]->layout;
+        if (!(o->ghosted >> i & 1)) {
+            continue;
+        }
+        keeps = sharding->inputs[i] == layout &&
+                (!sharding->has_access_maps || weft_find_access(o->call, sharding, i, &map)) && (map.cut == NULL || map.cut == layout);
+        for (int d = 0; d < layout->ndim && sharding->has_access_maps; d++) {
+            keeps = keeps && (sharding->window_rows[i][d] < 0 || sharding->window_rows[i][d] == layout->shape[d]);
+        }
+    }
+    return keeps;
+}
+
+/* The ghosted inputs that are not read in their arrays get dense copies. False with the error kept. */
+static bool make_dense(const weft_operands *o)
+{
+    bool done = true;
+    for (int i = 0; i < o->call->num_inputs && done; i++) {
+        weft_tensor_impl *input = o->inputs[i];
+        done = input->ghosted == NULL || (o->ghosted >> i & 1) || weft_ghosted_make_dense(o->call->function, input);
+    }
+    return done;
+}
+
+const weft_sharding *weft_obtain_in_arrays(weft_operands *o, weft_call *in_arrays, weft_sharding *own, int *guessed)
+{
+    const weft_call *given = o->call;
+    if (!take_arrays(o, in_arrays)) {
+        return NULL;
+    }
+    o->call = o->ghosted == 0 ? given : in_arrays;
+    const weft_sharding *sharding = weft_obtain_layouts(o->call, o->inputs, own, guessed, &o->cached);
+    if (sharding != NULL && !keeps_arrays(o, sharding)) {
+        int reader = reader_of_margins(o);
+        if (reader >= 0) {
+            weft_fail(WEFT_ERR_LAYOUT, given->function, "%s lies in ghosted arrays, and the other tensors are cut in another way",
+                      given->operation->inputs[reader].name);
+            return NULL;
+        }
+        weft_cache_release(o->cached);
+        o->cached = NULL;
+        o->call = given;
+        o->ghosted = 0;
+        sharding = weft_obtain_layouts(given, o->inputs, own, guessed, &o->cached);
+    }
+    return make_dense(o) ? sharding : NULL;
+}
+
+bool weft_use_arrays(weft_operands *o)
+{
+    const weft_call *call = o->call;
+    bool done = true;
+    for (int i = 0; i < call->num_inputs && done; i++) {
+        weft_tensor_impl *tensor = o->inputs[i];
+        if (!(o->ghosted >> i & 1)) {
+            continue;
+        }
+        done = !reads_margins(call, tensor->layout, i) || weft_ghosted_is_filled(tensor) ||
+               weft_ghosted_fill(call->function, tensor);
+        o->ghosts[i] = tensor;
+        o->inputs[i] = tensor->ghosted->array;
+    }
+    return done;
+}
+
+void weft_leave_arrays(weft_operands *o)
+{
+    for (int i = 0; i < o->num_outputs && o->ghosted != 0; i++) {
+        if (o->call->operation->outputs[i].in_place && (o->ghosted >> i & 1)) {
+            o->outputs[i] = o->ghosts[i];
+            weft_ghosted_array_changed(o->ghosts[i]);
+        }
+    }
 }

@@ -153,7 +153,6 @@ static int64_t element(const weft_view *v, const int64_t index[])
     return row[place];
 }
 
-/* Visits all neighbours of an index. */
 typedef int64_t (*reader)(const void *of, const int64_t index[]);
 static int64_t stencil_at(int ndim, const int64_t index[], const int64_t numbers[], reader read, const void *of)
 {
@@ -228,13 +227,6 @@ static void random_single_cuts(prng *random, field *f)
         }
     }
     random_cut_sizes(random, f->mesh, f->ndim, f->shape, f->placements);
-    for (int m = 0; m < weft_mesh_ndim(f->mesh); m++) {
-        f->placements[m].level = 0;
-        f->placements[m].period = 0;
-        if (f->placements[m].kind == WEFT_SHARD && (f->placements[m].cut == WEFT_CUT_CYCLIC || f->placements[m].cut == WEFT_CUT_ZIGZAG)) {
-            f->placements[m] = weft_shard(f->placements[m].dim);
-        }
-    }
 }
 
 static void make_field(prng *random, field *f)
@@ -345,11 +337,10 @@ static void call_others(prng *random, field *f, int which)
         }
         break;
     }
-    case 1: {
+    case 1:
         assert_ptr_equal(weft_copy_inplace(tensor, f->tensors[1 - which]), tensor);
         memcpy(f->dense[which], f->dense[1 - which], (size_t)count * sizeof(int64_t));
         break;
-    }
     case 2: {
         weft_tensor *sum = weft_sum(weft_reshape(weft_neg(tensor), 1, (int64_t[]){ count }), 0, false);
         int64_t found, expected = 0;
