@@ -77,7 +77,7 @@ static void describe_operand(weft_local_operand *operand, const weft_layout *lay
         tensor->count = (some.last - some.first) * weft_row_elements(layout->ndim, &shard->box);
         operand->total_bytes = (some.last - some.first) * bytes;
         operand->first_bytes = (weft_min_i64(last, some.last) - some.first) * bytes;
-        operand->step_bytes = layout->panel_rows * bytes;
+        operand->step_bytes = weft_min_i64(layout->panel_rows, some.last - some.first) * bytes;
     }
 }
 
