@@ -38,7 +38,7 @@ static int64_t dense_place(const field *f, const int64_t index[])
     return place;
 }
 
-/* What the program stores beyond borders that are not periodic. */
+/* Beyond borders that are not periodic. */
 static int64_t border_value(const field *f, int which, const int64_t index[])
 {
     int64_t value = 1000003 * (which + 1);
@@ -181,8 +181,7 @@ static int64_t read_view(const void *of, const int64_t index[])
 static void stencil_kernel(const weft_kernel_call *call)
 {
     const weft_view *next = &call->output, *now = &call->inputs[0], *coefficient = &call->inputs[1];
-    int64_t count = weft_view_count(next);
-    for (int64_t e = 0; e < count; e++) {
+    for (int64_t e = 0, count = weft_view_count(next); e < count; e++) {
         int64_t index[MAX_DIMS] = { 0 }, rest = e, place = 0;
         for (int d = next->ndim - 1; d >= 0; d--) {
             index[d] = next->offset[d] + rest % next->extent[d];
@@ -243,8 +242,7 @@ static void make_field(prng *random, field *f)
     f->ghosts.star = prng_below(random, 2);
     random_single_cuts(random, f);
     f->num_local = weft_local_ranks();
-    int64_t count = shape_count(f->ndim, f->shape);
-    for (int which = 0; which < 2; which++) {
+    for (int which = 0, count = (int)shape_count(f->ndim, f->shape); which < 2; which++) {
         f->dense[which] = malloc(((size_t)count + 1) * sizeof(int64_t));
         for (int64_t e = 0; e < count; e++) {
             f->dense[which][e] = prng_below(random, 1000);
@@ -330,13 +328,12 @@ static void call_others(prng *random, field *f, int which)
     int64_t count = shape_count(f->ndim, f->shape);
     weft_tensor *tensor = f->tensors[which];
     switch (prng_below(random, 4)) {
-    case 0: {
+    case 0:
         assert_ptr_equal(weft_add_inplace(tensor, f->tensors[1 - which], 1), tensor);
         for (int64_t e = 0; e < count; e++) {
             f->dense[which][e] += f->dense[1 - which][e];
         }
         break;
-    }
     case 1:
         assert_ptr_equal(weft_copy_inplace(tensor, f->tensors[1 - which]), tensor);
         memcpy(f->dense[which], f->dense[1 - which], (size_t)count * sizeof(int64_t));
