@@ -277,7 +277,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_from_dlpack, WEFT_F32, 2, shape, managed_tensors, mesh, NULL, 0);
     TRY(weft_from_dlpack_unversioned, WEFT_F32, 2, shape, older_tensors, mesh, NULL, 0);
     TRY(weft_to_dlpack, tensor, 0, 0); TRY(weft_to_dlpack_unversioned, tensor, 0, 0);
-    TRY(weft_from_ghosted, WEFT_F32, 2, shape, locals, &(weft_ghosts){ .size = 0 }, mesh, NULL); TRY(weft_halo_exchange, weft_from_ghosted(WEFT_F32, 2, shape, locals, &(weft_ghosts){ .size = 0 }, mesh, NULL));
+    TRY(weft_from_ghosted, WEFT_F32, 2, shape, locals, &(weft_ghosts){ .size = 0 }, mesh, NULL); TRY(weft_halo_exchange, tensor);
     TRY(weft_from_boxes, WEFT_F32, 2, shape, weft_process_index() == 0, &(weft_subarray){ .box.extent = { shape[0], shape[1] }, .data = locals[0] }, mesh, NULL);
     TRY(weft_to_boxes, tensor, 0, NULL); TRY(weft_fixed_boxes_begin, ); TRY(weft_fixed_boxes_end, );
     TRY(weft_tensor_unflatten, shards, &layout, sizeof(layout));
