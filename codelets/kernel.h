@@ -6,6 +6,9 @@
 
 #include "codelets/args.h"
 
+/* weft_view.panel_rows of a part that is one panel: more than any row's number. */
+#define WEFT_ONE_PANEL ((int64_t)1 << 62)
+
 enum { WEFT_KERNEL_MAX_PANELS = 1 << 16 }; /* of all operands of a task */
 
 /* One operand: a view, whose panels are operands first_panel, first_panel + 1, ... of the task. */

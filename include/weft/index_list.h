@@ -3,23 +3,25 @@
  * Tpetra: importers and exporters; MPI: MPI_Neighbor_alltoallv with a packed buffer on each side.
  *
  * A list is made once, and all processes then know which rows have to travel: each row goes at most once from the rank that holds
- * it to each rank that names it, in one message for each pair of ranks (larger ones are cut), however often the rank names it.
+ * it to each rank that names it, in one message for each pair of ranks (larger ones are cut between rows), however often the rank names it.
  * For example, a product of a sparse matrix and a vector, whose rows are sharded:
  *
  *     int64_t ghosts[] = { 17, 18, 40 };         // columns of this rank's rows that other ranks hold
  *     weft_index_list *list = weft_index_list_create(n, mesh, (weft_placement[]){ weft_shard(0) },
  *                                                    (int64_t[]){ 3 }, ghosts);
  *     for (int i = 0; i < iterations; i++) {
+ *         weft_scope_begin();
  *         weft_tensor *inputs[] = { matrix, p, weft_index_list_gather(list, p) };
  *         weft_local_map(multiply, 3, inputs, 1, &like_p, NULL, &product);
  *         ...
+ *         weft_scope_end();
  *     }
  *     weft_index_list_destroy(list);
  *
  * Captured graphs may use a list. Such a graph cannot be saved or predicted, because a list belongs to the ranks that made it.
  *
  * Compare weft_index_select() and weft_index_add(), whose indices are a tensor: weft does not know their values, so they move
- * whatever could be named. */
+ * all rows that an index could name. A list also keeps its counts until the program ends, some bytes for each rank. */
 #ifndef WEFT_INDEX_LIST_H
 #define WEFT_INDEX_LIST_H
 
@@ -40,7 +42,7 @@ typedef struct weft_index_list weft_index_list;
  * \param mesh        NULL: the current mesh
  * \param placements  how dimension 0 of these tensors lies when rows are gathered from it, one per mesh dimension: one of them is
  *                    weft_shard(0) or another cut of dimension 0, all others are Replicate. The ranks along that mesh dimension
- *                    exchange rows with each other. Ranks that differ only in the other mesh dimensions must name the same indices
+ *                    exchange rows with each other. NULL is WEFT_ERR_INVALID. Ranks that differ only in the other mesh dimensions must name the same indices
  * \param counts      for each hosted rank, the number of its indices: 0 or more, and 0 outside the mesh
  * \param indices     the indices of the first hosted rank, then those of the next one, and so on: 0 .. size - 1, in any order,
  *                    repeated or not. Copied. NULL if there are none
@@ -68,7 +70,9 @@ WEFT_API weft_status weft_index_list_placements(const weft_index_list *list, wef
  * \param x  [size, ...], of any type, on the list's mesh. If dimension 0 lies otherwise than the list says, it is redistributed
  *           first. Other dimensions may be sharded along other mesh dimensions, and Partial may stay there: both are so in the
  *           result
- * \return NULL on error: WEFT_ERR_INVALID, WEFT_ERR_SHAPE if x has another number of rows, WEFT_ERR_MESH
+ * \return NULL on error: WEFT_ERR_INVALID, WEFT_ERR_SHAPE if x has another number of rows, WEFT_ERR_MESH,
+ *         WEFT_ERR_LAYOUT in a strict region that it would redistribute in, WEFT_ERR_STATE if a backward pass or a graph has a
+ *         destroyed list, WEFT_ERR_UNSUPPORTED in a prediction
  *
  * Its gradient is weft_index_list_scatter_add().
  */

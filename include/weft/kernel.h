@@ -14,7 +14,8 @@ WEFT_BEGIN_DECLS
 /** A task's part of a tensor: a box of the global index space. Rows (dimension 0) are stored in panels of consecutive
  * rows; panels are not contiguous with each other. A tensor without dimensions is one row. An empty part has no
  * panels. The elements of a row are row-major. They may have gaps, given by `strides`, only if the view is an input
- * with a halo ("~" in the rule) along dimension 1 or later, or the operation has `takes_strides`. */
+ * with a halo ("~" in the rule) along dimension 1 or later, or the operation has `takes_strides`. In a ghosted
+ * array, and with a periodic halo, a part may begin before index 0 and end after the last one. */
 typedef struct weft_view {
     weft_dtype dtype;
     int ndim;
@@ -25,9 +26,9 @@ typedef struct weft_view {
         row_elements; /**< elements from row to row; without gaps, the product of all extents except the first */
     int64_t strides[WEFT_MAX_DIMS]; /**< elements from one index to the next within a row; [0] is row_elements */
     int64_t panel_rows; /**< a panel ends where the global row number plus row_shift is a multiple of this */
-    int64_t row_shift;  /**< 0, unless rows come with a halo */
-    int64_t first_rows; /**< rows of the part in its first panel; 0: not computed */
+    int64_t row_shift;  /**< 0, unless rows come with a halo, or lie in a ghosted array */
     void *const *panels;           /**< addresses of the first row of each panel, for the panels of this part */
+    int64_t first_rows; /**< rows of the part in its first panel; 0: not computed */
 } weft_view;
 
 /** Returns the number of elements of the part. */
@@ -88,17 +89,17 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
 #endif
 #endif
 
-/** Returns the number of an element of the whole tensor, row-major: the one `place` elements after the beginning of row
+/** Returns the number of an element of the whole tensor, row-major: the one `column` elements after the beginning of row
  * `row` of the part. For parts whose rows have no gaps. */
-WEFT_INLINE uint64_t weft_view_number(const weft_view *view, int64_t row, int64_t place)
+WEFT_INLINE uint64_t weft_view_number(const weft_view *view, int64_t row, int64_t column)
 {
     uint64_t number = 0, step = 1;
     for (int d = view->ndim - 1; d > 0; d--) {
-        number += (uint64_t)(view->offset[d] + place % view->extent[d]) * step;
-        place /= view->extent[d];
+        number += (uint64_t)(view->offset[d] + column % view->extent[d]) * step;
+        column /= view->extent[d];
         step *= (uint64_t)view->shape[d];
     }
-    return view->ndim == 0 ? 0 : number + (uint64_t)(view->offset[0] + row + place) * step;
+    return view->ndim == 0 ? 0 : number + (uint64_t)(view->offset[0] + row + column) * step;
 }
 
 /**
@@ -110,8 +111,8 @@ WEFT_INLINE uint64_t weft_view_number(const weft_view *view, int64_t row, int64_
  * number of processes. They keep nothing: ask for any number, in any order, as often as you like. Where an element needs
  * k values, take the numbers k i, k i + 1, ..., k i + k - 1.
  *
- * The values are those that weft_rand() and weft_randn(), of the type in the function's name, give to the element with
- * this number from the same state.
+ * The values are those that weft_rand() and weft_randn() give to the element with this number from the same state: for
+ * WEFT_F32 those of the functions with `_f32`, for WEFT_F64 those of the others.
  *
  * On devices use weft_random_words(), weft_random_uniform() and weft_random_uniform_f32(): their results have the same
  * bits as on CPUs.
@@ -124,8 +125,8 @@ typedef struct weft_random_state {
 } weft_random_state;
 
 /** Random bits: four words, number `block` of this state (Philox4x32-10: Salmon, Moraes, Dror, Shaw, Parallel Random
- * Numbers: As Easy as 1, 2, 3, SC11). The other functions take their bits from here: weft_random_uniform() and
- * weft_random_normal() half a block for each number, the others a quarter, or for two numbers a half. */
+ * Numbers: As Easy as 1, 2, 3, SC11). The other functions take their bits from here: from one block come two numbers of
+ * weft_random_uniform() or weft_random_normal(), and four of weft_random_uniform_f32() or weft_random_normal_f32(). */
 WEFT_INLINE void weft_random_words(const weft_random_state *state, uint64_t block, uint32_t words[4])
 {
     uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32);

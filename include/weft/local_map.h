@@ -28,7 +28,7 @@ typedef struct weft_local_call {
     int rank;
     int num_inputs, num_outputs;
     const weft_local_tensor *inputs;  /**< read only. If the tensor is Partial, this is the rank's addend */
-    /** Values are undefined: the function must write every element. If the output is in place, it is the input of the same
+    /** Values are undefined: the function must write every element. An output in place is the input of the same
      * number, at the same address */
     const weft_local_tensor *outputs;
     void *context;        /**< see ::weft_local_map_options; calls that run at the same time may share it */
@@ -39,14 +39,14 @@ typedef struct weft_local_call {
     weft_random_state random; /**< see weft_local_map_options.random; else 0 */
 } weft_local_call;
 
-/** Returns the number of an element of the whole tensor, row-major: element `place` of the box. For random numbers
+/** Returns the number of an element of the whole tensor, row-major: element `element` of the box. For random numbers
  * ("Random numbers in kernels" in <weft/kernel.h>). */
-WEFT_INLINE uint64_t weft_local_number(const weft_local_tensor *tensor, int64_t place)
+WEFT_INLINE uint64_t weft_local_number(const weft_local_tensor *tensor, int64_t element)
 {
     uint64_t number = 0, step = 1;
     for (int d = tensor->ndim - 1; d >= 0; d--) {
-        int64_t index = d > 0 ? place % tensor->extent[d] : place;
-        place = d > 0 ? place / tensor->extent[d] : 0;
+        int64_t index = d > 0 ? element % tensor->extent[d] : element;
+        element = d > 0 ? element / tensor->extent[d] : 0;
         number += (uint64_t)(tensor->offset[d] + index) * step;
         step *= (uint64_t)tensor->shape[d];
     }

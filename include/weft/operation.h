@@ -117,7 +117,7 @@ typedef struct weft_operation_output {
     bool repeats;
 } weft_operation_output;
 
-#define WEFT_MAX_SCALARS_OF_RANDOM 4 /**< scalars of a call that draws random numbers */
+#define WEFT_MAX_RANDOM_SCALARS 4 /**< scalars of a call that draws random numbers */
 #define WEFT_MAX_HALOS 12 /**< dimensions with "~" in a rule */
 
 /** Which indices of an input's dimension ("~" after its letter) are read for index i of the letter: from (i * times -
@@ -188,7 +188,7 @@ typedef struct weft_operation_description {
      * `kernel` in any case: it is used by processes without devices, and if a device has no memory for an operand. */
     weft_cuda_kernel cuda;
     /** The kernel draws random numbers (<weft/kernel.h>). Each call advances the current random state by one, and has at
-     * most WEFT_MAX_SCALARS_OF_RANDOM scalars. A gradient gets no random numbers: let the kernel write what it needs of
+     * most WEFT_MAX_RANDOM_SCALARS scalars. A gradient gets no random numbers: let the kernel write what it needs of
      * them, as weft_dropout() writes its mask. */
     bool random;
     /** The kernels address elements of all views by weft_view.strides, and may read before index 0 and after the last one where
@@ -229,7 +229,7 @@ WEFT_API const weft_operation *weft_operation_register(const weft_operation_desc
  *              fail with WEFT_ERR_INVALID. With a kernel, a rule that shards more than the kernel can handle
  *              gives wrong results
  *   gradient   NULL
- *   inputs, outputs[].type, outputs[].in_place, random   ignored: they do not change
+ *   inputs, outputs[].type, outputs[].in_place, random, takes_strides   ignored: they do not change
  *
  * \return WEFT_OK; WEFT_ERR_INVALID if there is no operation of this name, or the rule does not match it;
  *         WEFT_ERR_STATE, WEFT_ERR_NOMEM.

@@ -231,7 +231,7 @@ typedef struct weft_counters {
     uint64_t expansion_hits, expansion_misses; /**< look-ups of the list of calls that a call expands to */
     uint64_t buffers_created, buffers_reused;
     uint64_t views_copied; /**< calls that normally share memory, but made a copy because the memory is the program's
-                                (weft_from_local()); counted where a copied part is stored */
+                                (weft_from_local()); counted where a copied part is stored. And dense copies of ghosted tensors */
     uint64_t gradients_skipped; /**< NULL gradients passed to optimiser steps and to weft_clip_grad_norm() */
     uint64_t tensor_bytes;      /**< memory that this process's shards and values in between take now. Memory that tensors share
                                      counts once; the program's own memory (weft_from_local()) does not count, nor does memory

@@ -747,9 +747,7 @@ public:
     /** Arguments as in weft_index_list_create(), a count for each hosted rank (WEFT_ERR_INVALID). BLOCKS. */
     index_list(std::int64_t size, const std::vector<std::int64_t> &counts, const std::vector<std::int64_t> &indices,
                const placements &p = "S0", mesh m = {})
-        : handle_(check_pointer(weft_index_list_create(size, m.get(), p.get(),
-                                               counts.size() == static_cast<std::size_t>(weft_local_ranks()) ? counts.data() : nullptr,
-                                               indices.data())))
+        : handle_(check_pointer(weft_index_list_create(size, m.get(), p.get(), fits(counts, indices) ? counts.data() : nullptr, indices.data())))
     {
     }
     index_list(std::int64_t size, const std::vector<std::int64_t> &indices, const placements &p = "S0", mesh m = {})
@@ -776,6 +774,15 @@ public:
     }
 
 private:
+    /* As many indices as the counts of all hosted ranks say; else C says that `counts` are missing. */
+    static bool fits(const std::vector<std::int64_t> &counts, const std::vector<std::int64_t> &indices)
+    {
+        std::int64_t sum = 0;
+        for (std::int64_t count : counts) {
+            sum += count;
+        }
+        return counts.size() == static_cast<std::size_t>(weft_local_ranks()) && sum == static_cast<std::int64_t>(indices.size());
+    }
     weft_index_list *handle_;
     unsigned session_ = detail::sessions_ended;
 };

@@ -12,8 +12,8 @@ weft_tensor_impl *weft_tensor_import(const char *function, const weft_layout *la
 /* Truth values from outside: bytes other than 0 become 1, and no others are written to. `memory`: `count` elements, which are
  * truth values if `dtype` is WEFT_BOOL. */
 void weft_truths_normalize(weft_dtype dtype, void *memory, int64_t count);
-/* Whether memory can hold elements of the type: complex numbers are aligned as their parts. */
-bool weft_is_aligned(weft_dtype dtype, const void *memory);
+/* Whether memory can hold elements of this size: complex numbers are aligned as their parts. */
+bool weft_is_aligned(size_t element_size, const void *memory);
 /* Whether there is nothing to do. */
 bool weft_truths_are_normal(weft_dtype dtype, const void *memory, int64_t count);
 

@@ -51,7 +51,7 @@ static bool check_pointer(const weft_boxes *given, int ndim, int number, size_t 
         return true;
     }
     const void *data = given->items[number].data;
-    if (data == NULL || (uintptr_t)data % element_size != 0) {
+    if (data == NULL || !weft_is_aligned(element_size, data)) {
         weft_fail(WEFT_ERR_INVALID, given->function, "boxes[%d].data is %s, and the box has elements", number,
                   data == NULL ? "NULL" : "not aligned to the type");
         return false;

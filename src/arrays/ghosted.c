@@ -11,18 +11,41 @@
 
 /* ---- other calls --------------------------------------------------------------------------------------- */
 
-/* Whether the call reads or writes the values of its tensors elsewhere than in arrays. */
-static bool needs_dense(const weft_call *call)
+static weft_tensor_impl *input_of(const weft_call *call, int input)
 {
-    const unsigned beside = WEFT_LEAVES_VALUES | WEFT_READS_LAYOUTS | WEFT_KEEPS;
-    return call->operation != NULL ? !call->operation->takes_strides : (call->action->effects & beside) == 0;
+    const weft_tensor *handle = weft_call_tensor(call, input);
+    return handle == NULL ? NULL : weft_tensor_get(handle);
 }
 
 static weft_tensor_impl *ghosted_input(const weft_call *call, int input)
 {
-    const weft_tensor *handle = weft_call_tensor(call, input);
-    weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
+    weft_tensor_impl *tensor = input_of(call, input);
     return tensor == NULL || tensor->ghosted == NULL ? NULL : tensor;
+}
+
+/* Whether the tape may keep the values of inputs for a gradient. */
+static bool is_differentiated(const weft_call *call)
+{
+    bool any = false;
+    for (int i = 0; i < call->num_inputs; i++) {
+        const weft_tensor_impl *tensor = input_of(call, i);
+        any |= tensor != NULL && tensor->tape != NULL;
+    }
+    return any;
+}
+
+/* Whether the call reads or writes the values of its tensors elsewhere than in arrays, or shares them. */
+static bool needs_dense(const weft_call *call)
+{
+    const unsigned beside = WEFT_LEAVES_VALUES | WEFT_READS_LAYOUTS | WEFT_KEEPS;
+    return call->operation != NULL ? !call->operation->takes_strides || is_differentiated(call)
+                                   : call->action->num_outputs > 0 || (call->action->effects & beside) == 0;
+}
+
+/* The program would hold memory that the next step in the arrays takes away. */
+static bool lends(const weft_call *call)
+{
+    return weft_call_does(call, WEFT_LENDS) || strcmp(call->function, "weft_local_acquire") == 0;
 }
 
 /* Gives the ghosted tensors of a call their dense copies. NULL with the error kept. */
@@ -35,7 +58,7 @@ static const weft_call *prepare(weft_interposer *self, const weft_call *call, we
         if (tensor == NULL) {
             continue;
         }
-        if (weft_call_does(call, WEFT_LENDS)) {
+        if (lends(call)) {
             weft_fail(WEFT_ERR_UNSUPPORTED, call->function,
                       "the tensor lies in ghosted arrays: weft_wait(), and use the arrays (weft_from_ghosted())");
             return NULL;
@@ -155,12 +178,23 @@ static bool check_arrays(const arguments *a)
                       shard.rank, (long long)shard.count);
             return false;
         }
-        if (shard.count > 0 && !weft_is_aligned(a->dtype, a->locals[i])) {
+        if (shard.count > 0 && !weft_is_aligned(weft_dtype_size(a->dtype), a->locals[i])) {
             weft_fail(WEFT_ERR_INVALID, a->function, "locals[%d] is not aligned to the type", i);
             return false;
         }
     }
     return true;
+}
+
+static uint64_t fingerprint(const arguments *a)
+{
+    uint64_t digest = weft_digest_add(a->layout->digest, a->layout->mesh->digest);
+    for (int d = 0; d < a->ndim; d++) {
+        digest = weft_digest_add(digest, (uint64_t)a->ghosts.before[d]);
+        digest = weft_digest_add(digest, (uint64_t)a->ghosts.after[d]);
+        digest = weft_digest_add(digest, a->ghosts.periodic[d]);
+    }
+    return weft_digest_add(digest, a->ghosts.star);
 }
 
 /* BLOCKS: all processes give the same arguments, and their arrays are right. False with the error kept, on all. */
@@ -171,11 +205,10 @@ static bool compare(const arguments *a, bool right)
     int64_t *all = calloc((size_t)weft_runtime.num_processes * NUMBERS, sizeof(*all));
     mine[WEFT_NUMBERS_STATUS] = right ? WEFT_OK : weft_latest_status();
     if (right) {
-        uint64_t digest = weft_digest_add(a->layout->digest, a->padded->digest);
-        mine[WEFT_NUMBERS_FINGERPRINT] = (int64_t)weft_hash_bytes(&a->ghosts, sizeof(a->ghosts), digest);
+        mine[WEFT_NUMBERS_FINGERPRINT] = (int64_t)fingerprint(a);
     }
     if (all == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, a->function, "no memory to compare the arguments of all processes");
+        weft_fail_alone(WEFT_ERR_NOMEM, a->function, "no memory to compare the arguments of all processes");
         return false;
     }
     bool same = weft_numbers_gather(a->function, NUMBERS, mine, all) && weft_numbers_agree(a->function, NUMBERS, all, right);

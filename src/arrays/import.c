@@ -35,9 +35,9 @@ static void pack(int ndim, const int64_t extent[], const int64_t strides[], size
     }
 }
 
-bool weft_is_aligned(weft_dtype dtype, const void *memory)
+bool weft_is_aligned(size_t element_size, const void *memory)
 {
-    return (uintptr_t)memory % (uintptr_t)weft_min_i64((int64_t)weft_dtype_size(dtype), (int64_t)sizeof(double)) == 0;
+    return (uintptr_t)memory % (element_size < sizeof(double) ? element_size : sizeof(double)) == 0;
 }
 
 bool weft_truths_are_normal(weft_dtype dtype, const void *memory, int64_t count)

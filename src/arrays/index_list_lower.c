@@ -6,10 +6,8 @@
 #include <stdlib.h>
 
 #include "arrays/index_list.h"
+#include "codelets/kernel.h"
 #include "codelets/lookup.h"
-
-/* More than any row's number. */
-static const int64_t all_rows = (int64_t)1 << 62;
 
 enum { SOURCE = WEFT_EXCHANGE_SOURCE, TARGET = WEFT_EXCHANGE_TARGET, INDICES = WEFT_EXCHANGE_INDICES };
 
@@ -351,7 +349,7 @@ static void add_panel(weft_list_lowering *l, const weft_shard_info *shard, int64
         t.first_row = size;
         t.num_rows = names->num_received;
         t.total_rows = size + names->num_received + 1;
-        t.panel_rows = all_rows;
+        t.panel_rows = WEFT_ONE_PANEL;
         if (begin_look_up(l, &t) != NULL) {
             weft_task_add(&l->exchange->list, l->buffers[i], 0, WEFT_SLOT_READ);
             end_look_up(l, &t);

@@ -452,9 +452,12 @@ static void free_making(making *m)
 /* After all processes have agreed. */
 static bool exchange_names(making *m, const int64_t ranks[])
 {
-    int64_t *counts = calloc(3 * (size_t)m->parts, sizeof(*counts)), *named = counts + m->parts, *held = named + m->parts;
-    bool done = counts != NULL || weft_index_list_fail_memory(m->function);
-    done = done && check_lines(m, ranks, counts) && tell_counts(m) && gather_held(m, held);
+    int64_t *counts = calloc(3 * (size_t)m->parts, sizeof(*counts));
+    if (counts == NULL) {
+        return weft_index_list_fail_memory(m->function);
+    }
+    int64_t *named = counts + m->parts, *held = named + m->parts;
+    bool done = check_lines(m, ranks, counts) && tell_counts(m) && gather_held(m, held);
     for (int64_t i = 0; i < m->list->mesh->num_ranks && done; i++) {
         int rank = weft_mesh_rank_at(m->list->mesh, i);
         named[weft_part_of_rank(m->list, rank)] = ranks[(ptrdiff_t)rank * RANK_NUMBERS + RANK_NAMED];

@@ -6,7 +6,7 @@
 
 bool weft_index_list_fail_memory(const char *function)
 {
-    weft_fail(WEFT_ERR_NOMEM, function, "no memory for an index list");
+    weft_fail_alone(WEFT_ERR_NOMEM, function, "no memory for an index list");
     return false;
 }
 

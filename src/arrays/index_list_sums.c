@@ -12,9 +12,6 @@
 
 enum { SOURCE = WEFT_EXCHANGE_SOURCE, TARGET = WEFT_EXCHANGE_TARGET, INDICES = WEFT_EXCHANGE_INDICES };
 
-/* More than any row's number. */
-static const int64_t all_rows = (int64_t)1 << 62;
-
 /* Rows of a rank's shard, or of a buffer, as a matrix. */
 typedef struct rows_of {
     weft_dtype dtype;
@@ -50,7 +47,7 @@ static void add_rows(weft_list_lowering *l, weft_kernel_operand *operand, const 
                                       .shape = { rows->total, width },
                                       .offset = { rows->first, 0 },
                                       .extent = { rows->count, width },
-                                      .panel_rows = rows->layout == NULL ? all_rows : rows->layout->panel_rows,
+                                      .panel_rows = rows->layout == NULL ? WEFT_ONE_PANEL : rows->layout->panel_rows,
                                       .first_panel = *num_panels };
     if (rows->count > 0 && rows->layout == NULL) {
         weft_task_add(tasks, rows->buffer, rows->buffer_offset, access);
@@ -93,7 +90,7 @@ static void add(weft_list_lowering *l, const addition *a)
                                       .ndim = 1,
                                       .shape = { a->source.count },
                                       .extent = { a->source.count },
-                                      .panel_rows = all_rows,
+                                      .panel_rows = WEFT_ONE_PANEL,
                                       .first_panel = num_panels,
                                       .num_panels = a->source.count > 0 };
     if (a->source.count > 0) {

@@ -98,7 +98,7 @@ bool weft_numbers_agree(const char *function, int count, const int64_t all[], bo
         right = all[(ptrdiff_t)p * count + WEFT_NUMBERS_FINGERPRINT] == all[WEFT_NUMBERS_FINGERPRINT];
         if (!right) {
             weft_fail(WEFT_ERR_MISMATCH, function,
-                      "process %d gave another shape, dtype or placements than process 0", p);
+                      "process %d gave other arguments than process 0 (shape, dtype, placements, mesh, size or ghosts)", p);
         }
     }
     return right;

@@ -65,9 +65,10 @@ static weft_tensor *seed(const char *function, const char *argument, const char 
                   weft_dtype_name(tensor->layout->dtype), argument, weft_dtype_name(layout->dtype));
         return NULL;
     }
-    if (tensor->fake != weft_tensor_get(output)->fake) {
-        weft_fail(WEFT_ERR_STATE, function, "%s has %s data, and %s has %s", gradient_argument,
-                  tensor->fake ? "no" : "", argument, tensor->fake ? "some" : "none");
+    const bool alone = weft_tensor_is_layout_alone(tensor);
+    if (alone != weft_tensor_is_layout_alone(weft_tensor_get(output))) {
+        weft_fail(WEFT_ERR_STATE, function, "%s has %s data, and %s has %s", gradient_argument, alone ? "no" : "", argument,
+                  alone ? "some" : "none");
         return NULL;
     }
     return tensor->layout->mesh == layout->mesh

@@ -26,18 +26,29 @@ static bool is_shared(const weft_call *call, int input)
     return shared;
 }
 
-static bool works_in_array(const weft_call *call, weft_tensor_impl *const inputs[], int input)
+/* Why a kernel cannot read the input's halo in its margins; NULL: it can. */
+static const char *misfit_of_halo(const weft_call *call, const weft_tensor_impl *tensor, int input)
 {
-    const weft_tensor_impl *tensor = inputs[input];
-    bool works = tensor->ghosted != NULL && call->operation->takes_strides && !call->operation->accumulates &&
-                 !is_shared(call, input);
-    for (int d = 0; works && d < tensor->layout->ndim; d++) {
-        const weft_ghosts *ghosts = &tensor->ghosted->ghosts;
+    const weft_ghosts *ghosts = &tensor->ghosted->ghosts;
+    const char *why = NULL;
+    for (int d = 0; why == NULL && d < tensor->layout->ndim; d++) {
         weft_window w = weft_window_in_array(call->operation, &call->attributes, tensor->layout, call->num_inputs, input, d);
-        works = w.times == 1 && w.over == 1 && (!w.periodic || ghosts->periodic[d]) && w.before <= ghosts->before[d] &&
-                w.after <= ghosts->after[d];
+        why = w.times != 1 || w.over != 1                                    ? "the halo has times or over other than 1"
+              : w.before > ghosts->before[d] || w.after > ghosts->after[d] ? "the margins of its arrays are narrower than the halo"
+              : w.periodic && !ghosts->periodic[d]                          ? "the halo is periodic, and the margins are not"
+                                                                            : NULL;
     }
-    return works && call->attributes.num_sizes == 0; /* else letters may have other sizes than the dimensions that they read */
+    return why;
+}
+
+/* Why the call's kernel cannot work in the arrays of a ghosted input; NULL: it can. */
+static const char *misfit_of(const weft_call *call, const weft_tensor_impl *tensor, int input)
+{
+    return !call->operation->takes_strides    ? "the operation does not take strides"
+           : call->operation->accumulates     ? "the operation accumulates"
+           : is_shared(call, input)           ? "it is given twice, and the call changes it"
+           : call->attributes.num_sizes > 0   ? "the call gives sizes, by which dimensions may differ from what they read"
+                                              : misfit_of_halo(call, tensor, input);
 }
 
 static bool reads_margins(const weft_call *call, const weft_layout *layout, int input)
@@ -57,21 +68,19 @@ static bool reads_margins(const weft_call *call, const weft_layout *layout, int 
 static bool take_arrays(weft_operands *o, weft_call *own)
 {
     *own = *o->call;
-    bool right = true;
-    for (int i = 0; i < own->num_inputs && right; i++) {
-        if (works_in_array(own, o->inputs, i)) {
-            own->access_map[i] = &o->inputs[i]->ghosted->map;
+    for (int i = 0; i < own->num_inputs; i++) {
+        const weft_tensor_impl *input = o->inputs[i];
+        const char *why = input->ghosted == NULL ? "it is not ghosted" : misfit_of(own, input, i);
+        if (why == NULL) {
+            own->access_map[i] = &input->ghosted->map;
             o->ghosted |= 1u << i;
-        } else if (o->inputs[i]->ghosted != NULL && own->operation->takes_strides) {
-            right = !reads_margins(own, o->inputs[i]->layout, i);
-        }
-        if (!right) {
-            weft_fail(WEFT_ERR_SHAPE, own->function,
-                      "%s: the margins of its arrays are narrower than the halo, or the call changes it, or gives sizes",
-                      own->operation->inputs[i].name);
+        } else if (input->ghosted != NULL && own->operation->takes_strides && reads_margins(own, input->layout, i)) {
+            weft_fail(is_shared(own, i) ? WEFT_ERR_INVALID : WEFT_ERR_SHAPE, own->function, "%s lies in ghosted arrays: %s",
+                      own->operation->inputs[i].name, why);
+            return false;
         }
     }
-    return right;
+    return true;
 }
 
 /* An input whose margins the call reads; -1: none. */
@@ -136,7 +145,7 @@ const weft_sharding *weft_obtain_in_arrays(weft_operands *o, weft_call *in_array
         o->ghosted = 0;
         sharding = weft_obtain_layouts(given, o->inputs, own, guessed, &o->cached);
     }
-    return make_dense(o) ? sharding : NULL;
+    return sharding != NULL && make_dense(o) ? sharding : NULL;
 }
 
 bool weft_use_arrays(weft_operands *o)
@@ -159,7 +168,7 @@ bool weft_use_arrays(weft_operands *o)
 void weft_leave_arrays(weft_operands *o)
 {
     for (int i = 0; i < o->num_outputs && o->ghosted != 0; i++) {
-        if (o->call->operation->outputs[i].in_place && (o->ghosted >> i & 1)) {
+        if (o->call->operation->outputs[i].in_place && o->ghosts[i] != NULL && o->outputs[i] == o->inputs[i]) {
             o->outputs[i] = o->ghosts[i];
             weft_ghosted_array_changed(o->ghosts[i]);
         }

@@ -123,9 +123,6 @@ weft_part weft_part_panel(const weft_lowering *lowering, int operand, int64_t pa
     return weft_part_of(lowering, operand, first, last);
 }
 
-/* More than any row's number. */
-static const int64_t all_rows = (int64_t)1 << 62;
-
 void weft_part_move(weft_part *p, weft_slot temporary, int64_t own_first)
 {
     p->slot = temporary;
@@ -133,7 +130,7 @@ void weft_part_move(weft_part *p, weft_slot temporary, int64_t own_first)
     p->own_first = own_first;
     if (p->num_panels > 1) { /* they become one */
         p->num_panels = 1;
-        p->panel_rows = all_rows;
+        p->panel_rows = WEFT_ONE_PANEL;
     }
 }
 

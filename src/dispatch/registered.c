@@ -9,7 +9,7 @@
 #include "runtime/codelets.h"
 #include "sharding/halos.h"
 
-_Static_assert((int)WEFT_MAX_SCALARS_OF_RANDOM == WEFT_MAX_SCALARS - WEFT_RANDOM_OWN, "the state's scalars are the first ones");
+_Static_assert((int)WEFT_MAX_RANDOM_SCALARS == WEFT_MAX_SCALARS - WEFT_RANDOM_OWN, "the state's scalars are the first ones");
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
@@ -356,7 +356,7 @@ static bool check_request(const request *r, const weft_operation *operation)
     }
     return check_count(r->function, "num_numbers", options->num_numbers, WEFT_MAX_NUMBERS) &&
            check_count(r->function, "num_scalars", options->num_scalars,
-                       operation->draws ? WEFT_MAX_SCALARS_OF_RANDOM : WEFT_MAX_SCALARS) &&
+                       operation->draws ? WEFT_MAX_RANDOM_SCALARS : WEFT_MAX_SCALARS) &&
            check_count(r->function, "num_sizes", options->num_sizes, WEFT_MAX_NUMBERS) &&
            check_count(r->function, "leading", options->leading, WEFT_MAX_DIMS) && check_context(r->function, options) &&
            (!takes_type(operation) || weft_check_dtype(r->function, options->type));

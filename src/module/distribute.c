@@ -260,7 +260,7 @@ weft_status weft_module_materialize(weft_module *handle)
     weft_status status = tree_save(function, &saved, module);
     weft_slot_walk walk = { module, module, 0 };
     for (weft_module_slot *slot; status == WEFT_OK && (slot = weft_slot_next(&walk)) != NULL;) {
-        status = slot->tensor != NULL && slot->tensor->fake ? materialize_slot(function, module, slot) : WEFT_OK;
+        status = slot->tensor != NULL && weft_tensor_is_layout_alone(slot->tensor) ? materialize_slot(function, module, slot) : WEFT_OK;
     }
     if (status != WEFT_OK) {
         tree_restore(&saved);

@@ -2,15 +2,9 @@
 
 #include <string.h>
 
-/* Rounded towards minus infinity; b > 0. */
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a >= 0 ? a / b : -((b - 1 - a) / b);
-}
-
 static int64_t ceil_div(int64_t a, int64_t b)
 {
-    return -floor_div(-a, b);
+    return -weft_floor_div_i64(-a, b);
 }
 
 void weft_window_range(const weft_window *w, int64_t first, int64_t extent, int64_t *begin, int64_t *end)
@@ -22,7 +16,7 @@ void weft_window_range(const weft_window *w, int64_t first, int64_t extent, int6
     int64_t last = first + extent - 1;
     int64_t least = (w->times > 0 ? first : last) * w->times, most = (w->times > 0 ? last : first) * w->times;
     int64_t low = ceil_div(least - w->before, w->over);
-    int64_t high = floor_div(most + w->after, w->over) + 1;
+    int64_t high = weft_floor_div_i64(most + w->after, w->over) + 1;
     low = w->periodic ? low : weft_max_i64(low, 0);
     high = w->periodic ? high : weft_min_i64(high, w->size);
     if (low < high && w->size > 0) {
@@ -92,7 +86,7 @@ int64_t weft_access_map_largest(const weft_access_map *access_map, int dim)
         }
     }
     int64_t step = w->times > 0 ? w->times : -w->times;
-    int64_t most = rows == 0 ? 0 : floor_div((rows - 1) * step + w->before + w->after, w->over) + 1;
+    int64_t most = rows == 0 ? 0 : weft_floor_div_i64((rows - 1) * step + w->before + w->after, w->over) + 1;
     return w->size == 0 ? 0 : weft_max_i64(0, w->periodic ? most : weft_min_i64(most, w->size));
 }
 
@@ -163,8 +157,8 @@ static void images_of(const weft_access_map *access_map, int dim, int64_t *first
         weft_window_range(w, 0, access_map->cut->shape[dim], &low, &high);
     }
     bool any = low < high;
-    *first = any ? floor_div(low, w->size) : 0;
-    *end = any ? floor_div(high - 1, w->size) + 1 : 1;
+    *first = any ? weft_floor_div_i64(low, w->size) : 0;
+    *end = any ? weft_floor_div_i64(high - 1, w->size) + 1 : 1;
 }
 
 void weft_access_map_first_image(weft_access_map *access_map)
@@ -254,7 +248,7 @@ static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_
         candidates(&mirrored, rows, 1 - end, 1 - begin, low, high);
         return;
     }
-    int64_t last = floor_div((end - 1) * w->over + w->before, w->times);
+    int64_t last = weft_floor_div_i64((end - 1) * w->over + w->before, w->times);
     int64_t first = ceil_div(begin * w->over - w->after, w->times);
     *low = weft_max_i64(0, weft_min_i64(first, last));
     *high = weft_min_i64(rows, weft_max_i64(first, last) + 1);

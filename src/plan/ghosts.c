@@ -143,11 +143,6 @@ typedef struct segment {
     bool own;                  /* the target's own part, not its margin */
 } segment;
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a >= 0 ? a / b : -((b - 1 - a) / b);
-}
-
 /* The indices [first, last) of the tensor that part `source` has, which lie at first + shift in the target's array. */
 static bool add_overlap(const weft_layout *layout, int dim, int64_t source, int64_t target, int64_t first, int64_t last,
                         int64_t shift, weft_vec *segments)
@@ -179,7 +174,7 @@ static bool find_segments(const weft_layout *layout, const weft_ghosts *ghosts, 
     }
     const int64_t low = begin - ghosts->before[dim], high = begin + count + ghosts->after[dim];
     const bool periodic = ghosts->periodic[dim];
-    const int64_t first_image = periodic ? floor_div(low, n) : 0, last_image = periodic ? floor_div(high - 1, n) : 0;
+    const int64_t first_image = periodic ? weft_floor_div_i64(low, n) : 0, last_image = periodic ? weft_floor_div_i64(high - 1, n) : 0;
     bool done = true;
     for (int64_t image = first_image; image <= last_image; image++) {
         int64_t shift = image * n, first = weft_max_i64(low, shift) - shift, last = weft_min_i64(high, shift + n) - shift;

@@ -36,6 +36,6 @@ weft_tensor *weft_fake_like(weft_tensor *a)
 bool weft_tensor_is_fake(const weft_tensor *handle)
 {
     const weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_is_fake", "tensor", handle);
-    bool fake = tensor != NULL && tensor->fake && tensor->gathering == NULL && tensor->ghosted == NULL;
+    bool fake = tensor != NULL && weft_tensor_is_layout_alone(tensor);
     return tensor != NULL && (fake || weft_runtime.world == WEFT_WORLD_FAKE);
 }

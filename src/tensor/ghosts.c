@@ -31,9 +31,11 @@ weft_tensor_impl *weft_ghosted_new(const char *function, const weft_layout *layo
 {
     weft_ghosted *ghosted = calloc(1, sizeof(*ghosted));
     weft_tensor_impl *tensor = ghosted == NULL ? NULL : weft_tensor_allocate_fake(function, layout);
+    if (ghosted == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
+    }
     if (tensor == NULL) {
         free(ghosted);
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
         return NULL;
     }
     tensor->ghosted = ghosted;
@@ -157,8 +159,12 @@ bool weft_ghosted_make_dense(const char *function, weft_tensor_impl *tensor)
     if (ghosted->to_dense == NULL || !weft_tensor_give_memory(function, tensor)) {
         return false;
     }
-    weft_runtime.counters.views_copied++;
-    return weft_exchange_run(function, ghosted->to_dense, ghosted->array, tensor, false);
+    bool done = weft_exchange_run(function, ghosted->to_dense, ghosted->array, tensor, false);
+    if (!done) {
+        weft_tensor_drop_memory(tensor);
+    }
+    weft_runtime.counters.views_copied += done;
+    return done;
 }
 
 bool weft_ghosted_write_back(const char *function, weft_tensor_impl *tensor)

@@ -75,6 +75,12 @@ static inline weft_tensor *weft_tensor_handle(const weft_tensor_impl *tensor)
     return tensor == NULL ? NULL : tensor->handle;
 }
 
+/* Whether it has no values at all; others without data get them when they are used. */
+static inline bool weft_tensor_is_layout_alone(const weft_tensor_impl *tensor)
+{
+    return tensor->fake && tensor->gathering == NULL && tensor->ghosted == NULL;
+}
+
 /* A new tensor with undefined values, owned by the innermost scope; NULL with the error kept: no memory. */
 weft_tensor_impl *weft_tensor_new(const char *function, const weft_layout *layout);
 /* The same in the memory of a tensor of this layout, whose values nobody needs any more but the tasks that write to the new

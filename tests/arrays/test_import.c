@@ -275,7 +275,7 @@ static void a5_one_wrong_process_ends_everywhere(void **state)
     const weft_dtype type = weft_process_index() == weft_num_processes() - 1 ? WEFT_F32 : WEFT_F64;
     if (weft_num_processes() > 1) {
         assert_null(weft_from_local_even(type, 1, two, locals, line, rows, WEFT_CHECK_RANKS));
-        assert_error(WEFT_ERR_MISMATCH, "gave another shape, dtype or placements than process 0");
+        assert_error(WEFT_ERR_MISMATCH, "gave other arguments than process 0 (shape, dtype, placements, mesh, size or ghosts)");
         /* 10 rows are 3, 3, 2, 2 or 3, 3, 3, 1: the first ranks' memory fits both. */
         const weft_placement cuts[] = { weft_shard(0), weft_shard_balanced(0), weft_shard_sizes(0, RANKS, (int64_t[]){ 3, 3, 4, 0 }),
                                         weft_shard_sizes(0, RANKS, (int64_t[]){ 3, 3, 0, 4 }) };
@@ -283,7 +283,7 @@ static void a5_one_wrong_process_ends_everywhere(void **state)
         bool first = weft_process_index() == 0;
         for (int k = 1; k < 4; k++) {
             assert_null(weft_from_local(WEFT_F64, 1, ten, locals, line, &cuts[first ? k : k - 1], WEFT_CHECK_RANKS));
-            assert_error(WEFT_ERR_MISMATCH, "gave another shape, dtype or placements than process 0");
+            assert_error(WEFT_ERR_MISMATCH, "gave other arguments than process 0 (shape, dtype, placements, mesh, size or ghosts)");
         }
     }
     weft_tensor *x = weft_from_local_even(WEFT_F64, 1, two, locals, line, rows, WEFT_CHECK_RANKS | WEFT_COPY);

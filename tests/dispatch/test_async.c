@@ -197,6 +197,7 @@ static void call_behind_gate(void)
     int64_t size = weft_world_size();
     weft_mesh *mesh = weft_mesh_create(1, &size, (const char *const[]){ "name" });
     weft_index_list *list = list_for_calls(mesh); /* waits */
+    weft_tensor *ghosted = ghosted_for_calls(mesh); /* waits */
     weft_scope_begin();
     const call_arguments arguments = { .mesh = mesh,
                                        .mesh_size = size,
@@ -213,7 +214,8 @@ static void call_behind_gate(void)
                                        .image = behind_gate(operation, WEFT_F32, 4, mesh),
                                        .pairs = behind_gate(operation, WEFT_C64, 2, mesh),
                                        .operation = operation,
-                                       .list = list };
+                                       .list = list,
+                                       .ghosted = ghosted };
     call_all_wanted(&arguments, wanted, note_call, &outcomes);
     last_call = "none";
     bool ended = true;

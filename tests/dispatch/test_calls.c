@@ -40,6 +40,7 @@ static void start(int ranks, weft_placement placement)
     };
     things.operation = weft_operation_register(&description);
     things.list = list_for_calls(things.mesh);
+    things.ghosted = ghosted_for_calls(things.mesh);
     assert_no_error();
 }
 

@@ -77,7 +77,7 @@ static weft_status gradient_of_line(const weft_gradient_request *request, weft_t
 static weft_status gradient_of_noise(const weft_gradient_request *request, weft_tensor *gradients[])
 {
     gradients[0] = weft_scale(request->output_gradients[0], request->options->scalars[3]);
-    return request->options->num_scalars == WEFT_MAX_SCALARS_OF_RANDOM ? WEFT_OK : WEFT_ERR_INVALID;
+    return request->options->num_scalars == WEFT_MAX_RANDOM_SCALARS ? WEFT_OK : WEFT_ERR_INVALID;
 }
 
 static void register_all(void)

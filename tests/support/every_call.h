@@ -18,10 +18,13 @@ typedef struct call_arguments {
     weft_tensor *pairs;                    /* c64 [2, 2] */
     const weft_operation *operation;       /* of one input */
     weft_index_list *list;                 /* of the rows of f32 [2, 2] along the mesh */
+    weft_tensor *ghosted;   /* lies in ghosted arrays */
 } call_arguments;
 
 /* A list for the arguments: the first rank of the mesh names row 0 and the second row 1; a single one names both. Every process calls it. NULL on error. */
 weft_index_list *list_for_calls(weft_mesh *mesh);
+/* On the hosted ranks of the mesh. */
+weft_tensor *ghosted_for_calls(weft_mesh *mesh);
 
 /* Makes all calls; `after` gets the status of each returned one, its name, and `argument`. */
 void call_everything(const call_arguments *arguments,
