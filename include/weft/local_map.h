@@ -39,14 +39,14 @@ typedef struct weft_local_call {
     weft_random_state random; /**< see weft_local_map_options.random; else 0 */
 } weft_local_call;
 
-/** Returns the number of an element of the whole tensor, row-major: element `element` of the box. For random numbers
+/** Returns the number of an element of the whole tensor, row-major: element `i` of the box. For random numbers
  * ("Random numbers in kernels" in <weft/kernel.h>). */
-WEFT_INLINE uint64_t weft_local_number(const weft_local_tensor *tensor, int64_t element)
+WEFT_INLINE uint64_t weft_local_number(const weft_local_tensor *tensor, int64_t i)
 {
     uint64_t number = 0, step = 1;
     for (int d = tensor->ndim - 1; d >= 0; d--) {
-        int64_t index = d > 0 ? element % tensor->extent[d] : element;
-        element = d > 0 ? element / tensor->extent[d] : 0;
+        int64_t index = d > 0 ? i % tensor->extent[d] : i;
+        i = d > 0 ? i / tensor->extent[d] : 0;
         number += (uint64_t)(tensor->offset[d] + index) * step;
         step *= (uint64_t)tensor->shape[d];
     }
