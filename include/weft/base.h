@@ -131,7 +131,7 @@ typedef enum weft_dtype
 /** Combine this flag with the dtype (by |) to make the new tensor a leaf, as if you called weft_set_requires_grad()
  * right after (<weft/autograd.h>). It works with the functions that make a tensor of nothing or of your memory: the
  * factories (random ones too), weft_fake(), weft_distribute(), weft_from_local() and its variants, weft_from_boxes(),
- * weft_from_dlpack(). WEFT_ERR_DTYPE if the type is neither floating nor complex; then no tensor is made. The flag does not become
+ * weft_from_dlpack(), weft_from_ghosted(). WEFT_ERR_DTYPE if the type is neither floating nor complex; then no tensor is made. The flag does not become
  * part of the tensor's type.
  *
  *     weft_tensor *w = weft_randn(WEFT_F32 | WEFT_WITH_GRAD, 2, shape, mesh, by_rows);

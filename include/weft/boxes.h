@@ -80,8 +80,8 @@ WEFT_API weft_tensor *weft_from_boxes(weft_dtype dtype, int ndim, const int64_t 
  * The arguments are those of weft_from_boxes(). If boxes of one call share elements in memory, those have undefined
  * values. The function is not differentiable: values leave the tape, as in weft_to_host().
  *
- * \return the same on all processes, as weft_from_boxes(). WEFT_ERR_STATE if the tensor has no data, or a shard in
- *         that memory is acquired.
+ * \return the same on all processes, as weft_from_boxes(). WEFT_ERR_STATE if the tensor has no data, a shard in
+ *         that memory is acquired, or the memory is that of a ghosted tensor (<weft/ghosts.h>).
  */
 WEFT_API weft_status weft_to_boxes(weft_tensor *tensor, int num_boxes, const weft_subarray boxes[]);
 

@@ -24,7 +24,7 @@
  *
  * Ghosts must be as wide as the halos, and periodic if these are (else WEFT_ERR_SHAPE); the tensors that the operation changes
  * must be cut as the arrays are (else WEFT_ERR_LAYOUT); a tensor whose ghosts it reads cannot be changed by it
- * (WEFT_ERR_INVALID). Gradients read dense copies, and cannot read what the operation has written to an array.
+ * (WEFT_ERR_INVALID). Gradients read dense copies.
  *
  * **All other functions** read a dense copy of the elements inside, which weft makes when it is first needed after a change
  * (weft_counters.views_copied), and write changes back at once. Halos of operations without `takes_strides` end at the
@@ -76,7 +76,7 @@ static inline void weft_ghosts_init(weft_ghosts *ghosts)
  *         WEFT_ERR_SHAPE, also if ndim is 0 or an array would have too many elements; WEFT_ERR_DTYPE, WEFT_ERR_MESH,
  *         WEFT_ERR_NOMEM; WEFT_ERR_MISMATCH if processes give different arguments; WEFT_ERR_STATE inside a captured graph, or
  *         while tasks wait for a shard that the program has acquired. In arrays of WEFT_BOOL, ghosts too, bytes other than 0
- *         become 1.
+ *         become 1. In a fake world the tensor is an ordinary one of zeros.
  */
 WEFT_API weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_t shape[], void *const locals[],
                                         const weft_ghosts *ghosts, weft_mesh *mesh, const weft_placement *placements);
@@ -86,7 +86,8 @@ WEFT_API weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_
  * lies inside the arrays as the tensor's values from here on, so call it after you have written to them. Operations fill the
  * ghosts by themselves where they need to; a call before they do lets the messages go earlier.
  *
- * \return WEFT_ERR_INVALID if the tensor is not ghosted; WEFT_ERR_STATE, WEFT_ERR_NOMEM
+ * \return WEFT_ERR_INVALID if the tensor is not ghosted; WEFT_ERR_STATE if the tensor was computed from leaves, outside of
+ *         weft_no_grad_begin(), because its gradient would miss what you have written; WEFT_ERR_NOMEM
  */
 WEFT_API weft_status weft_halo_exchange(weft_tensor *tensor);
 

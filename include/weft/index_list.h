@@ -47,7 +47,7 @@ typedef struct weft_index_list weft_index_list;
  * \param indices     the indices of the first hosted rank, then those of the next one, and so on: 0 .. size - 1, in any order,
  *                    repeated or not. Copied. NULL if there are none
  * \return NULL on error, with the same status on all processes: WEFT_ERR_INVALID if an index is out of range (the message names
- *         the rank and the position), WEFT_ERR_LAYOUT if `placements` are not as above, WEFT_ERR_MISMATCH if processes give
+ *         the rank and the position), WEFT_ERR_SHAPE if a tensor cannot have so many rows, WEFT_ERR_LAYOUT if `placements` are not as above, WEFT_ERR_MISMATCH if processes give
  *         different sizes or placements, WEFT_ERR_UNSUPPORTED in a fake world. weft_finalize() frees the lists that are left.
  */
 WEFT_API weft_index_list *weft_index_list_create(int64_t size, weft_mesh *mesh, const weft_placement *placements,

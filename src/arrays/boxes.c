@@ -219,10 +219,24 @@ weft_tensor *weft_from_boxes(weft_dtype dtype, int ndim, const int64_t shape[], 
 
 /* ---- to boxes ------------------------------------------------------------------------------------------ */
 
+static bool check_no_arrays(const weft_boxes *given)
+{
+    bool right = true;
+    for (int i = 0; i < given->count && right; i++) {
+        right = !weft_lies_in_array(given->items[i].data);
+        if (!right) {
+            weft_fail(WEFT_ERR_STATE, given->function,
+                      "boxes[%d] lies in the arrays of a ghosted tensor: weft_copy_inplace() to that one", i);
+        }
+    }
+    return right;
+}
+
 static bool export(const weft_boxes *given, weft_tensor_impl *tensor, bool right)
 {
     const weft_layout *layout = tensor->layout, *direct = right ? between(given->function, layout, false) : NULL;
-    right = direct != NULL && check_pointers(given, layout->ndim, weft_dtype_size(layout->dtype));
+    right = direct != NULL && check_pointers(given, layout->ndim, weft_dtype_size(layout->dtype)) &&
+            check_no_arrays(given);
     weft_box_plan *plan = weft_box_plan_obtain(given, direct, false, right);
     tensor = plan == NULL ? NULL : weft_tensor_to_layout(given->function, tensor, direct);
     return tensor != NULL && weft_box_plan_export(plan, given, tensor);

@@ -81,6 +81,9 @@ bool weft_box_plan_export(weft_box_plan *plan, const weft_boxes *given, weft_ten
  * `layout` NULL: wrong arguments of this process, the error is kept. `right`: the pointers are right too. */
 weft_box_plan *weft_box_plan_obtain(const weft_boxes *given, const weft_layout *layout, bool into_tensor, bool right);
 
+/* Whether the address lies in the arrays of a ghosted tensor. */
+bool weft_lies_in_array(const void *memory);
+
 /* weft_runtime.arrays */
 typedef struct weft_arrays {
     weft_vec box_plans; /* weft_box_plan * */

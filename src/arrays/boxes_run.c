@@ -245,18 +245,37 @@ static bool normalize_truths(const char *function, const weft_tensor_impl *tenso
     return done;
 }
 
+/* A program's tensor, or the arrays of one; others without a handle share the memory of one. */
+static bool is_in_use(const weft_tensor_impl *tensor)
+{
+    return tensor->handle != NULL || tensor->is_array;
+}
+
 /* Whether a tensor lies in these bytes, so that another one there would change with it. */
 static bool is_taken(const char *begin, int64_t bytes)
 {
     bool taken = false;
     for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL && !taken; tensor = tensor->older) {
-        for (int i = 0; i < tensor->num_shards && tensor->borrowed && tensor->handle != NULL && !taken; i++) {
+        for (int i = 0; i < tensor->num_shards && tensor->borrowed && is_in_use(tensor) && !taken; i++) {
             const weft_local_shard *shard = &tensor->shards[i];
             const char *memory = shard->count > 0 && shard->buffer->borrowed ? shard->buffer->memory : NULL;
             taken = memory != NULL && memory < begin + bytes && begin < memory + shard->buffer->cut.total;
         }
     }
     return taken;
+}
+
+bool weft_lies_in_array(const void *memory)
+{
+    bool lies = false;
+    for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL && !lies; tensor = tensor->older) {
+        for (int i = 0; i < tensor->num_shards && tensor->is_array && !lies; i++) {
+            const weft_buffer *buffer = tensor->shards[i].buffer;
+            const char *begin = buffer == NULL ? NULL : buffer->memory;
+            lies = begin != NULL && begin <= (const char *)memory && (const char *)memory < begin + buffer->cut.total;
+        }
+    }
+    return lies;
 }
 
 /* Own box `number` is a shard, whose memory it may be. */
@@ -327,9 +346,14 @@ static bool lies_there(const weft_box_plan *plan, const weft_boxes *given, const
 static bool detach_tensors(const weft_box_plan *plan, const char *function)
 {
     for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL; tensor = tensor->older) {
-        for (int i = 0; i < tensor->num_shards && tensor->borrowed && tensor->handle != NULL; i++) {
+        for (int i = 0; i < tensor->num_shards && tensor->borrowed && is_in_use(tensor); i++) {
             weft_local_shard *shard = &tensor->shards[i];
             bool written = shard->count > 0 && shard->buffer->borrowed && meets_regions(plan, shard->buffer);
+            if (written && tensor->is_array) {
+                weft_fail_alone(WEFT_ERR_STATE, function,
+                                "boxes reach into the arrays of a ghosted tensor: weft_copy_inplace() to that one");
+                return false;
+            }
             if (written && shard->hold != NULL) {
                 weft_fail(WEFT_ERR_STATE, function,
                           "a tensor's shard lies in the boxes' memory, and is acquired: weft_local_release() it");

@@ -9,6 +9,13 @@
 #include "tensor/actions.h"
 #include "tensor/ghosts.h"
 
+static weft_status perform_halo_exchange(const weft_call *call, weft_tensor *outputs[]);
+
+/* The program may have written to the arrays. */
+static const weft_action action_halo_exchange = {
+    .name = "halo_exchange", .perform = perform_halo_exchange, .effects = WEFT_READS_LAYOUTS | WEFT_LENDS
+};
+
 /* ---- other calls --------------------------------------------------------------------------------------- */
 
 static weft_tensor_impl *input_of(const weft_call *call, int input)
@@ -45,7 +52,8 @@ static bool needs_dense(const weft_call *call)
 /* The program would hold memory that the next step in the arrays takes away. */
 static bool lends(const weft_call *call)
 {
-    return weft_call_does(call, WEFT_LENDS) || strcmp(call->function, "weft_local_acquire") == 0;
+    return call->action != &action_halo_exchange &&
+           (weft_call_does(call, WEFT_LENDS) || strcmp(call->function, "weft_local_acquire") == 0);
 }
 
 /* Gives the ghosted tensors of a call their dense copies. NULL with the error kept. */
@@ -104,7 +112,7 @@ static void see_calls(void)
 
 typedef struct arguments {
     const char *function;
-    weft_dtype dtype;
+    weft_dtype dtype, dtype_given; /* maybe WEFT_WITH_GRAD */
     int ndim;
     const int64_t *shape;
     void *const *locals;
@@ -138,7 +146,7 @@ static bool find_layouts(arguments *a)
 {
     weft_placement canonical[WEFT_MAX_DIMS];
     const weft_mesh_impl *mesh = weft_check_mesh(a->function, a->mesh);
-    if (mesh == NULL || !weft_check_dtype(a->function, a->dtype) || !weft_check_shape(a->function, a->ndim, a->shape)) {
+    if (mesh == NULL || !weft_check_given_type(a->function, a->dtype_given) || !weft_check_shape(a->function, a->ndim, a->shape)) {
         return false;
     }
     if (a->ndim == 0) {
@@ -223,7 +231,7 @@ static weft_status perform_from_ghosted(const weft_call *call, weft_tensor *outp
     const bool fake = weft_runtime.world == WEFT_WORLD_FAKE;
     bool right = find_layouts(a) && (fake || check_arrays(a));
     if (fake && right) {
-        outputs[0] = weft_tensor_handle(weft_tensor_fake(a->function, a->layout));
+        outputs[0] = weft_zeros(a->dtype, a->ndim, a->shape, a->mesh, a->placements);
         return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
     }
     if (fake || !weft_check_nothing_waits(a->function) ||
@@ -254,15 +262,16 @@ weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_t shape[]
         return NULL;
     }
     arguments a = { .function = function,
-                    .dtype = dtype,
+                    .dtype = weft_plain_type(dtype),
+                    .dtype_given = dtype,
                     .ndim = ndim,
                     .shape = shape,
                     .locals = locals,
                     .given = ghosts,
                     .mesh = mesh,
                     .placements = placements };
-    return weft_act_for_tensor(
-        &(weft_call){ .function = function, .action = &action, .details = &(weft_call_details){ .memory = &a } });
+    return weft_made(dtype, weft_act_for_tensor(&(weft_call){
+                                .function = function, .action = &action, .details = &(weft_call_details){ .memory = &a } }));
 }
 
 /* ---- margins ------------------------------------------------------------------------------------------- */
@@ -284,9 +293,6 @@ static weft_status perform_halo_exchange(const weft_call *call, weft_tensor *out
 weft_status weft_halo_exchange(weft_tensor *handle)
 {
     static const char function[] = "weft_halo_exchange";
-    static const weft_action action = {
-        .name = "halo_exchange", .perform = perform_halo_exchange, .effects = WEFT_READS_LAYOUTS
-    };
     const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
@@ -294,5 +300,9 @@ weft_status weft_halo_exchange(weft_tensor *handle)
     if (tensor->ghosted == NULL && weft_runtime.world != WEFT_WORLD_FAKE) {
         return weft_fail(WEFT_ERR_INVALID, function, "tensor does not lie in ghosted arrays (weft_from_ghosted())");
     }
-    return weft_act(&(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { handle } }, NULL);
+    return weft_act(&(weft_call){ .function = function, .action = &action_halo_exchange,
+                                  .num_inputs = 1,
+                                  .inputs = { handle },
+                                  .details = &(weft_call_details){ .num_tensors = 0 } }, /* the tape looks at it */
+                    NULL);
 }

@@ -37,6 +37,10 @@ static bool check_placements(making *m)
         weft_fail(WEFT_ERR_INVALID, function, "placements is NULL");
         return false;
     }
+    if (list->size < 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "size is %lld, expected at least 0", (long long)list->size);
+        return false;
+    }
     if (!weft_check_shape(function, 1, &list->size) ||
         weft_check_layout(function, list->mesh, m->given->placements, 1, &list->size, WEFT_I64) == NULL ||
         !weft_check_placements(function, list->mesh, m->given->placements, 1, placements)) {

@@ -394,7 +394,7 @@ static bool check_explicit(const weft_operands *o, const weft_sharding *sharding
     weft_tensor_impl *const *inputs = o->inputs;
     bool right = true;
     for (int i = 0; i < call->num_inputs && right; i++) {
-        if (o->ghosted >> i & 1) {
+        if ((o->ghosted >> i & 1) && !weft_fills_array(o, i)) {
             continue;
         }
         const char *name = call->operation->inputs[i].name;
@@ -426,8 +426,7 @@ static bool move_and_make(weft_operands *o)
         }
     }
     weft_scope_end_own();
-    weft_leave_arrays(o);
-    return done;
+    return weft_leave_arrays(o) && done;
 }
 
 /* Executes a call by tasks of its own operation; the caller releases o->cached. */

@@ -148,6 +148,24 @@ const weft_sharding *weft_obtain_in_arrays(weft_operands *o, weft_call *in_array
     return sharding != NULL && make_dense(o) ? sharding : NULL;
 }
 
+bool weft_fills_array(const weft_operands *o, int input)
+{
+    const weft_tensor_impl *tensor = o->inputs[input];
+    return (o->ghosted >> input & 1) && reads_margins(o->call, tensor->layout, input) && !weft_ghosted_is_filled(tensor);
+}
+
+/* Whether the tape keeps values that the call has written. */
+static bool outputs_are_kept(const weft_call *call)
+{
+    const weft_gradient_entry *gradient = &call->operation->gradient;
+    bool reads = false, taped = false;
+    for (int i = 0; i < call->num_inputs; i++) {
+        reads |= gradient->by_program != NULL && gradient->reads[i] >> WEFT_MAX_INPUTS != 0;
+        taped |= weft_tensor_get(call->inputs[i])->tape != NULL;
+    }
+    return reads && taped;
+}
+
 bool weft_use_arrays(weft_operands *o)
 {
     const weft_call *call = o->call;
@@ -157,20 +175,23 @@ bool weft_use_arrays(weft_operands *o)
         if (!(o->ghosted >> i & 1)) {
             continue;
         }
-        done = !reads_margins(call, tensor->layout, i) || weft_ghosted_is_filled(tensor) ||
-               weft_ghosted_fill(call->function, tensor);
+        done = !weft_fills_array(o, i) || weft_ghosted_fill(call->function, tensor);
         o->ghosts[i] = tensor;
         o->inputs[i] = tensor->ghosted->array;
     }
     return done;
 }
 
-void weft_leave_arrays(weft_operands *o)
+bool weft_leave_arrays(weft_operands *o)
 {
+    const bool kept = o->ghosted != 0 && outputs_are_kept(o->call);
+    bool done = true;
     for (int i = 0; i < o->num_outputs && o->ghosted != 0; i++) {
         if (o->call->operation->outputs[i].in_place && o->ghosts[i] != NULL && o->outputs[i] == o->inputs[i]) {
             o->outputs[i] = o->ghosts[i];
             weft_ghosted_array_changed(o->ghosts[i]);
+            done = done && (!kept || weft_ghosted_make_dense(o->call->function, o->ghosts[i]));
         }
     }
+    return done;
 }

@@ -32,9 +32,11 @@ static inline bool weft_any_ghosted(const weft_operands *o)
 
 /* weft_obtain_layouts() of a call with ghosted inputs; o->call is the call that has these layouts, maybe in `in_arrays`. */
 const weft_sharding *weft_obtain_in_arrays(weft_operands *o, weft_call *in_arrays, weft_sharding *own, int *guessed);
+/* Whether margins of an input's array are to be filled before the call. */
+bool weft_fills_array(const weft_operands *o, int input);
 /* Puts the arrays, with fresh margins if they are read, in the places of the tensors that lie in them. False with the error kept. */
 bool weft_use_arrays(weft_operands *o);
-/* The outputs in arrays are the tensors that lie there. */
-void weft_leave_arrays(weft_operands *o);
+/* The outputs in arrays are the tensors that lie there. False with the error kept. */
+bool weft_leave_arrays(weft_operands *o);
 
 #endif

@@ -273,6 +273,7 @@ static weft_status set_tensors(const weft_file_call *call, void *shards[])
         weft_tensor_impl *read = layout == NULL ? NULL : weft_tensor_import(call->function, layout,
                                                     shards + (ptrdiff_t)i * weft_runtime.local_ranks, true);
         status = read != NULL && weft_tensor_copy_into(call->function, target, read) ? WEFT_OK : weft_latest_status();
+        target->version += status == WEFT_OK;
     }
     return status;
 }

@@ -202,6 +202,7 @@ static weft_status load(loading *l)
     for (int i = 0; i < l->call->n && status == WEFT_OK; i++) {
         weft_tensor_impl *target = weft_tensor_get(l->call->tensors[i]);
         bool done = weft_tensor_copy_into(l->call->function, target, l->rows[i]);
+        target->version += done;
         status = done ? WEFT_OK : weft_latest_status();
     }
     return status;

@@ -22,6 +22,7 @@ static weft_tensor_impl *borrow_arrays(const char *function, const weft_layout *
     if (array != NULL) {
         array->references = 1;
         array->borrowed = true;
+        array->is_array = true;
     }
     return array;
 }
@@ -137,6 +138,17 @@ static weft_exchange *new_copy(const char *function, const weft_tensor_impl *ten
 
 /* ---- uses ---------------------------------------------------------------------------------------------- */
 
+/* Whether ranks get elements of others: the same on every process. */
+static bool crosses_ranks(const weft_tensor_impl *tensor)
+{
+    const weft_ghosts *ghosts = &tensor->ghosted->ghosts;
+    bool crosses = false;
+    for (int d = 0; d < tensor->layout->ndim; d++) {
+        crosses |= weft_layout_parts(tensor->layout, d) > 1 && (ghosts->before[d] > 0 || ghosts->after[d] > 0);
+    }
+    return crosses;
+}
+
 bool weft_ghosted_fill(const char *function, weft_tensor_impl *tensor)
 {
     weft_ghosted *ghosted = tensor->ghosted;
@@ -146,6 +158,7 @@ bool weft_ghosted_fill(const char *function, weft_tensor_impl *tensor)
     }
     ghosted->filled = tensor->version;
     ghosted->is_filled = true;
+    weft_runtime.counters.stages += crosses_ranks(tensor);
     return true;
 }
 
