@@ -1,7 +1,7 @@
 /* The task list of moves of boxes (plan/ghosts.h). Within a process a task copies them from panel to panel. Between processes one
- * buffer for each pair of ranks travels: tasks pack it, messages carry it, and tasks unpack it. A panel of an array is both read by
- * sends and written by receives. A receive into the panel itself would wait for its sends, and these for the other process's
- * receive, which waits likewise. */
+ * buffer for each pair of ranks travels: tasks pack it, messages carry it, and tasks unpack it. What lies together in one panel, as
+ * whole rows do, is sent from there. A panel of an array is both read by sends and written by receives. A receive into the panel
+ * itself would wait for its sends, and these for the other process's receive, which waits likewise. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,20 +170,20 @@ static size_t end_of_pair(const lowering *l, const weft_vec *moves, size_t begin
     return end;
 }
 
-/* The buffer of two ranks, in one message, or several where it is too large for one. */
-static void add_transfer(lowering *l, const weft_ghost_move *of, weft_slot buffer, int64_t bytes, bool receives)
+/* The bytes of two ranks, from `first` on in the slot, in one message, or several where they are too many for one. */
+static void add_transfer(lowering *l, const weft_ghost_move *of, weft_slot slot, int64_t first, int64_t bytes, bool receives)
 {
     weft_task_list *list = &l->exchange->list;
     const int peer = process_of(receives ? of->source : of->target);
     weft_tag_range *range = receives ? &l->exchange->receives[peer] : &l->exchange->sends[peer];
-    weft_transfer_begin(list, receives ? WEFT_RECORD_RECEIVE : WEFT_RECORD_SEND, buffer, receives ? WEFT_SLOT_WRITE : WEFT_SLOT_READ);
+    weft_transfer_begin(list, receives ? WEFT_RECORD_RECEIVE : WEFT_RECORD_SEND, slot, receives ? WEFT_SLOT_WRITE : WEFT_SLOT_READ);
     for (int64_t at = 0, size; at < bytes && !l->failed; at += size) {
         size = weft_min_i64(bytes - at, weft_runtime.messages.max_bytes);
         weft_task_message message = { .peer = peer,
                                       .tag = range->count++,
                                       .source_rank = of->source,
                                       .target_rank = of->target,
-                                      .region = { .offset = at, .run_bytes = size } };
+                                      .region = { .offset = first + at, .run_bytes = size } };
         l->failed = !weft_transfer_add(list, &message);
         l->exchange->received.messages += receives;
     }
@@ -206,12 +206,31 @@ static box_end target_of(const lowering *l, const weft_ghost_move *move)
     return end_in(l->exchange->stage.to, WEFT_EXCHANGE_TARGET, move->target, move->to, l->ndim);
 }
 
+/* Whether the box lies together in one panel, and where. */
+static bool find_together(const lowering *l, const weft_ghost_move *move, row_place *place)
+{
+    const box_end source = source_of(l, move);
+    *place = place_of(l, &source, move->box.extent, 0);
+    bool together = place->rows >= move->box.extent[0];
+    int64_t step = 1;
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        together = together && (move->box.extent[d] == 1 || place->stride[d] == step);
+        step *= move->box.extent[d];
+    }
+    return together;
+}
+
 static void add_sends(lowering *l, const weft_vec *moves)
 {
     const weft_ghost_move *all = moves->items;
     int64_t bytes;
     for (size_t begin = 0, end; begin < moves->count && !l->failed; begin = end) {
         end = end_of_pair(l, moves, begin, &bytes);
+        row_place place;
+        if (end == begin + 1 && find_together(l, &all[begin], &place)) {
+            add_transfer(l, &all[begin], place.slot, place.offset, bytes, false);
+            continue;
+        }
         box_end packed = { .buffer = weft_task_new_buffer(&l->exchange->list, bytes) };
         for (size_t i = begin; i < end; i++) {
             box_end source = source_of(l, &all[i]);
@@ -219,7 +238,7 @@ static void add_sends(lowering *l, const weft_vec *moves)
             packed.offset += bytes_of(l, &all[i]);
         }
         add_tasks(l);
-        add_transfer(l, &all[begin], packed.buffer, bytes, false);
+        add_transfer(l, &all[begin], packed.buffer, 0, bytes, false);
     }
 }
 
@@ -233,7 +252,7 @@ static void add_receives(lowering *l, const weft_vec *moves)
         box_end packed = { .offset = 0 };
         if (comes) {
             packed.buffer = weft_task_new_buffer(&l->exchange->list, bytes);
-            add_transfer(l, &all[begin], packed.buffer, bytes, true);
+            add_transfer(l, &all[begin], packed.buffer, 0, bytes, true);
         }
         for (size_t i = begin; i < end; i++) {
             box_end source = comes ? packed : source_of(l, &all[i]), target = target_of(l, &all[i]);
