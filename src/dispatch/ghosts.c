@@ -5,12 +5,9 @@
 weft_window weft_window_in_array(const weft_operation *operation, const weft_attributes *attributes, const weft_layout *layout,
                                  int num_inputs, int input, int dim)
 {
-    weft_window window = { .times = 1, .over = 1 };
-    if (operation->window != NULL) {
-        weft_call_layouts call = { operation, num_inputs, { NULL }, attributes };
-        call.inputs[input] = layout;
-        window = operation->window(&call, input, dim);
-    }
+    weft_call_layouts call = { operation, num_inputs, { NULL }, attributes };
+    call.inputs[input] = layout;
+    weft_window window = operation->window == NULL ? (weft_window){ .times = 1, .over = 1 } : operation->window(&call, input, dim);
     window.size = layout->shape[dim];
     return window;
 }

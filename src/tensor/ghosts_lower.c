@@ -49,7 +49,7 @@ typedef struct lowering {
 
 static row_place place_of(const lowering *l, const box_end *end, const int64_t extent[], int64_t row)
 {
-    weft_box shard;
+    weft_box shard = { .extent = { 0 } };
     row_place place = { .slot = end->buffer, .offset = end->offset, .rows = extent[0] - row };
     int64_t first = 0, last, step = (int64_t)l->element_size;
     if (end->layout != NULL) {
