@@ -150,7 +150,7 @@ static void errors_on_all_processes(void **state)
     const weft_subarray given = { .box = right, .data = memory };
     assert_null(weft_from_boxes(WEFT_F64, 2, shape, 1, &given, NULL, &rows_placement));
     if (weft_num_processes() > 1) {
-        assert_error(WEFT_ERR_MISMATCH, "gave another shape");
+        assert_error(WEFT_ERR_MISMATCH, "gave other arguments");
     } else {
         assert_error(WEFT_ERR_SHAPE, "is in no box");
     }

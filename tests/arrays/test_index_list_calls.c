@@ -224,7 +224,7 @@ static void sizes_that_differ(void **state)
     if (weft_num_processes() > 1) {
         scene_create(&s);
         assert_null(s.list);
-        assert_error(WEFT_ERR_MISMATCH, "process 1 gave another shape");
+        assert_error(WEFT_ERR_MISMATCH, "process 1 gave other arguments");
     }
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

@@ -32,7 +32,7 @@ class Cpp(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def check(self, program):
-        self.assertIn("7 test(s) run", weft.run([program]))
+        self.assertIn("8 test(s) run", weft.run([program]))
 
     def test_pkg_config(self):
         tried = 0
