@@ -139,16 +139,18 @@ void weft_tensor_free_spare(weft_tensors *tensors)
     }
 }
 
+/* The shards' memory is zero. */
 static void describe_shards(weft_tensor_impl *tensor, int num_shards)
 {
     tensor->num_shards = num_shards;
     for (int i = 0; i < num_shards; i++) {
+        weft_local_shard *shard = &tensor->shards[i];
         weft_shard_info info = weft_layout_shard(tensor->layout, weft_runtime.first_rank + i);
-        tensor->shards[i] = (weft_local_shard){ .rank = info.rank,
-                                                .member = info.member,
-                                                .box = info.box,
-                                                .count = info.count,
-                                                .num_panels = info.num_panels };
+        shard->rank = info.rank;
+        shard->member = info.member;
+        shard->box = info.box;
+        shard->count = info.count;
+        shard->num_panels = info.num_panels;
     }
 }
 
@@ -230,6 +232,7 @@ static void release_shards(weft_tensor_impl *tensor)
 bool weft_tensor_give_memory(const char *function, weft_tensor_impl *tensor)
 {
     if (tensor->num_shards == 0) {
+        memset(tensor->shards, 0, (size_t)weft_runtime.local_ranks * sizeof(tensor->shards[0]));
         describe_shards(tensor, weft_runtime.local_ranks);
     }
     for (int i = 0; i < tensor->num_shards; i++) {
