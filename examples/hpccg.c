@@ -176,7 +176,7 @@ static void multiply(const matrix *a, double *restrict out, const double *restri
     }
 }
 
-/* Of a process's parts. */
+/* The product of a process's parts. */
 static double own_products(int64_t n, const double *a, const double *b)
 {
     double sum = 0;
@@ -188,7 +188,7 @@ static double own_products(int64_t n, const double *a, const double *b)
 
 /* ---- with MPI alone --------------------------------------------------------------------------------------- */
 
-/* What is sent to and received from each process. */
+/* The values that a process sends to and receives from each other one. */
 typedef struct exchange {
     int processes, *sent, *received; /* values, by process */
     int32_t *rows;                   /* that are sent, by process */
@@ -352,7 +352,7 @@ static void turn_shards(const weft_local_call *call)
     }
 }
 
-/* What an iteration needs. */
+/* The arguments of an iteration. */
 typedef struct problem {
     const matrix *a;
     weft_index_list *ghosts;

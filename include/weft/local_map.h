@@ -102,8 +102,8 @@ typedef struct weft_local_map_options {
      * outputs: several workers share a rank's shard, and each task begins when its rows of the inputs are there. All
      * outputs must have rows, as many as each other, and cut alike. The function gets the same rows, by global index, of
      * every output and input, contiguous; `offset`, `extent` and `count` describe these rows. How many rows a call gets
-     * depends on the sizes (and on WEFT_PANEL_ROWS); elements must not depend on it. Of inputs without dimensions, and of
-     * those that `whole_inputs` names, it gets the whole shard. Rows of Partial inputs are the rank's addends; rows that
+     * depends on the sizes (and on WEFT_PANEL_ROWS); elements must not depend on it. It gets the whole shard of inputs
+     * without dimensions and of those that `whole_inputs` names. Rows of Partial inputs are the rank's addends; rows that
      * are replicated are computed on each rank.
      *
      * `gradient` is called by rows too, if the gradients of all floating inputs have these rows and are cut like them;

@@ -33,7 +33,7 @@ static inline bool weft_pair_has_plain_holder(const weft_row_pair *pair)
     return pair->rows[pair->count - 1] - pair->rows[0] == pair->count - 1;
 }
 
-/* What a hosted rank names, by position. Its shard of the tensor of indices has `places`, then `sums`, then the rows of the
+/* The rows that a hosted rank names, by position. Its shard of the tensor of indices has `places`, then `sums`, then the rows of the
  * pairs that it holds. */
 typedef struct weft_rank_names {
     int64_t count;
@@ -79,7 +79,7 @@ weft_index_list_impl *weft_index_list_make(const weft_index_list_arguments *argu
 
 /* ---- what ranks name (index_list_pairs.c) -------------------------------------------------------------------- */
 
-/* What a namer tells a holder: how many rows; the first one's position if they are plain, else -1; and how many rows it names of
+/* The numbers that a namer tells a holder: how many rows; the first one's position if they are plain, else -1; and how many rows it names of
  * holders before. */
 enum { WEFT_PAIR_COUNT, WEFT_PAIR_PLACE, WEFT_PAIR_BEGIN, WEFT_PAIR_NUMBERS };
 

@@ -6,7 +6,7 @@
 #include "arrays/index_list.h"
 #include "comm/check_spmd.h"
 
-/* What a rank tells all others. */
+/* The numbers that a rank tells all others. */
 enum { RANK_COUNT, RANK_DIGEST, RANK_NAMED, RANK_NUMBERS };
 /* A process's numbers before those of its ranks: an index out of range, if there is one. */
 enum { BAD_RANK = WEFT_NUMBERS_OWN, BAD_POSITION, BAD_VALUE, HEADER };
@@ -337,7 +337,7 @@ static bool name_request(const making *m, request *r, int i)
     return true;
 }
 
-/* What a hosted rank names, as rows that it holds of the request. */
+/* Makes the rows that a hosted rank names those that it holds in the request. */
 static bool hold_request(const making *m, request *r, int i)
 {
     const weft_named_rows *named = &m->named[i];

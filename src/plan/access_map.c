@@ -182,7 +182,7 @@ bool weft_access_map_next_image(weft_access_map *access_map)
     return false;
 }
 
-/* What indices of the image have more than those of the source. */
+/* An index of the image minus the index of the source that it shows. */
 static int64_t image_shift(const weft_access_map *access_map, int dim)
 {
     return access_map->has[dim] ? access_map->image[dim] * access_map->of[dim].size : 0;

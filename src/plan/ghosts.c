@@ -161,7 +161,7 @@ static bool add_overlap(const weft_layout *layout, int dim, int64_t source, int6
     return added != NULL;
 }
 
-/* What the array of part `target` holds of part `source`; negative: of all parts. A periodic dimension is a row of images of the
+/* Finds the indices of part `source` (negative: of all parts) in the array of part `target`. A periodic dimension is a row of images of the
  * tensor. */
 static bool find_segments(const weft_layout *layout, const weft_ghosts *ghosts, int dim, int64_t target, int64_t source,
                           weft_vec *segments)

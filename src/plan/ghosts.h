@@ -23,7 +23,7 @@ typedef struct weft_ghost_move {
     int64_t to[WEFT_MAX_DIMS]; /* where it begins in the target's */
 } weft_ghost_move;
 
-/* What fills the margins of a rank (`receives`), or what it gives to the margins of all; between arrays. Appended; all moves are
+/* Appends the moves that fill the margins of a rank (`receives`), or that take its elements to all margins. All moves are
  * then in the order of target, source and place there, which is the same for both ends. False: no memory. */
 bool weft_ghosts_fill(const weft_layout *layout, const weft_layout *padded, const weft_ghosts *ghosts, int rank,
                       bool receives, weft_vec *moves);

@@ -116,7 +116,7 @@ static void add_outgoing(const weft_stage *stage, int rank, weft_traffic *traffi
         fits ? weft_max_i64(0, weft_ceil_div(out.length * copies, shared) * size - own) : INT64_MAX;
 }
 
-/* Of one image. */
+/* The traffic of one image. */
 static weft_traffic image_traffic(const weft_stage *stage, const int64_t coordinate[])
 {
     weft_traffic traffic = { 0, 0, 0, 0 };
