@@ -74,7 +74,11 @@ WEFT_API weft_status weft_graph_destroy(weft_graph *graph);
  *
  * The call does not wait, with two exceptions: a run that captures BLOCKS until all processes have captured the same
  * calls, and so does the run that builds a body (weft_graph_pass), usually a trace's second run. If the calls differ,
- * every process returns WEFT_ERR_MISMATCH.
+ * every process returns WEFT_ERR_MISMATCH. A capture that differs from an earlier one in sizes alone does not wait:
+ * its digest travels with the messages of its calls.
+ *
+ * The graph keeps a trace for each set of sizes, up to 32,768 recorded calls, and then drops the least recently used
+ * ones.
  *
  * WEFT_ERR_INVALID if an input is not a live tensor, or the function left an output NULL. WEFT_ERR_STATE if you call
  * it more than 64 deep from within the graph's own function, or in an opaque function. */
@@ -226,6 +230,7 @@ typedef struct weft_graph_info {
     bool frozen; /**< the function is no longer called (weft_graph_freeze()) */
     const char *not_frozen; /**< why the graph is not frozen, or cannot be; "" if it is, or you did not ask for it.
                                  Valid as long as failed_guard */
+    uint64_t templates; /**< captures that differed from all earlier ones in more than sizes */
 } weft_graph_info;
 
 /** Copies the counts. `size` is sizeof(*info) ("Structs that the library fills in" in <weft/base.h>). */

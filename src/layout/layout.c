@@ -96,19 +96,23 @@ static void make_digests(weft_layout *layout)
     const weft_mesh_impl *mesh = layout->mesh;
     uint64_t digest =
         weft_digest_add((uint64_t)layout->dtype, (uint64_t)layout->ndim << 8 | (uint64_t)mesh->ndim);
+    uint64_t sizeless = digest;
     for (int d = 0; d < layout->ndim; d++) {
         digest = weft_digest_add(digest, (uint64_t)layout->shape[d]);
     }
     for (int m = 0; m < mesh->ndim; m++) {
         digest = weft_digest_add(digest, (uint64_t)mesh->shape[m]);
+        sizeless = weft_digest_add(sizeless, (uint64_t)mesh->shape[m]);
     }
     layout->shape_digest = digest;
     for (int m = 0; m < mesh->ndim; m++) {
         weft_placement p = layout->placements[m];
         digest = weft_digest_add(digest, word_of(p));
+        sizeless = weft_digest_add(sizeless, (uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op);
         digest = details_of(p) == 0 ? digest : weft_digest_add(digest, details_of(p));
     }
     layout->digest = digest;
+    layout->sizeless_digest = sizeless;
 }
 
 static bool is_layout(const weft_layout *layout, const weft_mesh_impl *mesh, const weft_placement *placements,

@@ -171,8 +171,9 @@ typedef struct weft_layout {
     bool has_runs; /* a cut is cyclic, zigzag or periodic: shards may not be boxes of global indices */
     uint64_t hash; /* for the table: includes the mesh's address */
     /* Equal on every process: a digest of type, shape and the mesh's shape, in the second one also of the
-     * placements. Without the mesh's ranks; mesh->digest has them. */
-    uint64_t shape_digest, digest;
+     * placements. Without the mesh's ranks; mesh->digest has them. The third one has no sizes and no cuts:
+     * which kind a cut is depends on sizes (canonical placements). */
+    uint64_t shape_digest, digest, sizeless_digest;
     uint64_t met; /* by the table's sweep of this number; no other thread reads it */
 } weft_layout;
 

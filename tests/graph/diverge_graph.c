@@ -4,6 +4,7 @@
  * usage: diverge_graph WAY, on at least 2 processes; WAY is that of the last process:
  *     first    captures other calls than the others
  *     shape    passes an input of another shape, when the others replay
+ *     size     passes an input of a shape that all have passed before, when the others pass another one
  *     branch   takes another branch, when the others replay
  *     known    takes a branch that all have taken before, when the others take another one
  *     passes   has chosen other passes before the first run
@@ -76,7 +77,8 @@ int main(int argc, char **argv)
     weft_graph *graph = weft_graph_create("step", step, NULL, 1, 0, 1);
     const weft_placement rows = weft_shard(0);
     for (; run < RUNS && weft_last_status() == WEFT_OK; run++) {
-        weft_tensor *x = weft_ones(WEFT_F32, 2, (int64_t[]){ 30 + goes("shape", TURN), COLUMNS }, NULL, &rows), *y;
+        bool longer = goes("shape", TURN) || goes("size", TURN) || (run == 1 && strcmp(way, "size") == 0);
+        weft_tensor *x = weft_ones(WEFT_F32, 2, (int64_t[]){ 30 + longer, COLUMNS }, NULL, &rows), *y;
         if (goes("passes", 0) || goes("late", TURN)) {
             weft_graph_set_passes(graph, WEFT_PASS_DEAD);
         }

@@ -59,6 +59,7 @@ static void test_f5_all_fail(void **state)
 static const scenario scenarios[] = {
     { "first", 3, "has captured other calls than process 0", true },
     { "shape", 2, "call", false },
+    { "size", 3, "call", false },
     { "branch", 3, "call", false },
     { "known", 2, "call", false },
     { "passes", 3, "has other passes than process 0", false },

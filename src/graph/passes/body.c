@@ -260,7 +260,6 @@ void weft_bodies_drop(weft_graph_trace *trace)
     }
     trace->num_bodies = 0;
     trace->executed = NULL;
-    trace->compared = false;
 }
 
 bool weft_body_fits(const weft_graph_body *body, const weft_deferred_call calls[])

@@ -257,25 +257,59 @@ bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b
     return same;
 }
 
-/* No addresses: these differ between processes. */
-uint64_t weft_trace_digest(const weft_graph_trace *trace)
+/* ---- digests: no addresses, which differ between processes ------------------------------------------------- */
+
+static uint64_t add_layout(uint64_t digest, const weft_layout *layout, bool with_sizes)
 {
-    char text[512];
-    uint64_t hash = trace->nodes.count;
+    digest = weft_digest_add(digest, with_sizes ? layout->digest : layout->sizeless_digest);
+    return weft_digest_add(digest, layout->mesh->digest);
+}
+
+static uint64_t add_details(uint64_t digest, const weft_call_details *details, bool with_sizes)
+{
+    digest = weft_digest_add(digest, (uint64_t)details->num_numbers);
+    for (int i = 0; i < details->num_numbers && with_sizes; i++) {
+        digest = weft_digest_add(digest, (uint64_t)details->numbers[i]);
+    }
+    return details->text == NULL ? digest : weft_digest_text(digest, details->text);
+}
+
+static uint64_t add_attributes(uint64_t digest, const weft_attributes *a, bool with_sizes)
+{
+    const int64_t fixed[] = { a->rule, a->leading, a->type, a->omitted, a->num_sizes, a->num_numbers };
+    digest = weft_hash_bytes(fixed, sizeof(fixed), digest);
+    if (with_sizes) {
+        digest = weft_digest_add(digest, (uint64_t)a->wish);
+        digest = weft_hash_bytes(a->sizes, sizeof(a->sizes), digest);
+        digest = weft_hash_bytes(a->numbers, sizeof(a->numbers), digest);
+    }
+    return digest;
+}
+
+static uint64_t digest_of(const weft_graph_trace *trace, bool with_sizes)
+{
+    uint64_t digest = weft_digest_add(trace->nodes.count, trace->values.count);
     for (size_t i = 0; i < trace->values.count; i++) {
-        weft_layout_describe(weft_trace_value(trace, (int)i)->layout, text, sizeof(text));
-        hash = weft_hash_bytes(text, strlen(text), hash);
+        const weft_graph_value *value = weft_trace_value(trace, (int)i);
+        digest = add_layout(digest, value->layout, with_sizes);
+        digest = weft_digest_add(digest, (uint64_t)value->is_input << 2 | (uint64_t)value->is_fake << 1 | value->is_memory);
     }
     for (size_t i = 0; i < trace->nodes.count; i++) {
         const weft_graph_node *node = weft_trace_node(trace, i);
-        const char *name = node->call->operation != NULL ? node->call->operation->name : node->call->action->name;
-        hash = weft_hash_bytes(name, strlen(name), hash);
-        hash = weft_hash_bytes(&node->call->attributes, sizeof(node->call->attributes), hash);
-        const weft_call_details *details = node->call->details;
-        if (details != NULL) {
-            hash = weft_hash_bytes(details->numbers, (size_t)details->num_numbers * sizeof(details->numbers[0]), hash);
-        }
-        hash = weft_hash_bytes(node->inputs, (size_t)(node->num_inputs + node->num_outputs) * sizeof(int), hash);
+        digest = weft_digest_text(digest, node->call->operation != NULL ? node->call->operation->name : node->call->action->name);
+        digest = add_attributes(digest, &node->call->attributes, with_sizes);
+        digest = node->call->details == NULL ? digest : add_details(digest, node->call->details, with_sizes);
+        digest = weft_hash_bytes(node->inputs, (size_t)(node->num_inputs + node->num_outputs) * sizeof(int), digest);
     }
-    return hash;
+    return digest;
+}
+
+uint64_t weft_trace_digest(const weft_graph_trace *trace)
+{
+    return digest_of(trace, true);
+}
+
+uint64_t weft_trace_template(const weft_graph_trace *trace)
+{
+    return digest_of(trace, false);
 }

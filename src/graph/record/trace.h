@@ -2,7 +2,7 @@
  *
  * A TRACE records the calls of one segment of a graph's run (graph/run/graph.h), or is made from such a one by passes
  * (graph/passes/body.h). Its tensors are numbers: a number stands for one value, so a call that changes a tensor in place gives
- * it a new one. */
+ * it a new one. A trace has concrete sizes; traces that differ in sizes alone are INSTANCES of one TEMPLATE. */
 #ifndef WEFT_SRC_GRAPH_RECORD_TRACE_H
 #define WEFT_SRC_GRAPH_RECORD_TRACE_H
 
@@ -49,8 +49,8 @@ typedef struct weft_graph_trace {
     uint64_t last_run; /* of the graph: the least recently used trace goes first */
     bool whole;        /* captured until the end of its segment */
     uint64_t runs;     /* how often it was executed */
-    uint64_t digest;   /* weft_trace_digest(); 0: not known yet */
-    bool compared;     /* processes have compared what they execute in its place, since the choice of passes */
+    uint64_t digest;   /* weft_trace_digest() */
+    uint64_t template; /* weft_trace_template() */
     bool *wanted;      /* by value: promised in the newest run; NULL: not executed yet */
     uint64_t run_number; /* weft_deferral.number of the newest of these */
     struct weft_trace_sharding *sharding; /* chosen layouts (graph/shard/shard.h); NULL: those of the capture */
@@ -100,6 +100,8 @@ bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why,
 bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count);
 /* Equal on processes whose traces are; equal traces have equal digests. */
 uint64_t weft_trace_digest(const weft_graph_trace *trace);
+/* The same without sizes: equal for traces of one TEMPLATE, whose calls, types, meshes and placements are the same. */
+uint64_t weft_trace_template(const weft_graph_trace *trace);
 
 /* Arguments of a deferred call that are no part of its record. */
 typedef struct weft_deferred_call {

@@ -26,7 +26,31 @@ weft_status weft_run_compare(int64_t mine, int *process)
     return status;
 }
 
-bool weft_run_tell(weft_run_end end)
+/* Of a graph: enough for hundreds of templates. The oldest ones go first, and would be compared again. */
+enum { MOST_AGREED = 4096 };
+
+bool weft_graph_has_agreed(const weft_graph_impl *graph, uint64_t what)
 {
-    return weft_check_spmd_number("weft_graph_call", (uint64_t)end, true);
+    const uint64_t *agreed = graph->agreed.items;
+    bool has = false;
+    for (size_t i = 0; i < graph->agreed.count && !has; i++) {
+        has = agreed[i] == what;
+    }
+    return has;
+}
+
+bool weft_graph_agree(weft_graph_impl *graph, uint64_t what)
+{
+    bool full = graph->agreed.count == MOST_AGREED;
+    uint64_t *place = full ? (uint64_t *)graph->agreed.items + graph->next_agreed++ % MOST_AGREED
+                           : weft_vec_push(&graph->agreed, sizeof(*place));
+    if (place != NULL) {
+        *place = what;
+    }
+    return place != NULL;
+}
+
+bool weft_run_tell(uint64_t what)
+{
+    return weft_check_spmd_number("weft_graph_call", what, true);
 }

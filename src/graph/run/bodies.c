@@ -1,7 +1,6 @@
 /* Bodies of a run's traces: which one is executed, the same on all processes. */
 #include <string.h>
 
-#include "comm/check_spmd.h"
 #include "dispatch/cache.h"
 #include "graph/passes/body.h"
 #include "graph/run/graph.h"
@@ -32,12 +31,11 @@ static weft_status fail_differs(const weft_graph_run *run, int process, const ch
     return weft_fail(WEFT_ERR_MISMATCH, "weft_graph_call", "graph %s: process %d %s", run->graph->name, process, what);
 }
 
-/* All processes execute the same in the trace's place: this body, or the trace (NULL). BLOCKS. */
-static weft_status check_same(const weft_graph_run *run, weft_graph_trace *trace, const weft_graph_body *body)
+/* BLOCKS. */
+static weft_status compare(const weft_graph_run *run, uint64_t digest)
 {
     int process = 0;
-    weft_status status = weft_run_compare(body == NULL ? 0 : (int64_t)body->digest, &process);
-    trace->compared = status == WEFT_OK && process == 0;
+    weft_status status = weft_run_tell(WEFT_RUN_BUILDS) ? weft_run_compare((int64_t)digest, &process) : weft_latest_status();
     if (status != WEFT_OK || process == 0) {
         return status;
     }
@@ -52,28 +50,27 @@ static weft_status check_same(const weft_graph_run *run, weft_graph_trace *trace
                                              "tensors?");
 }
 
-/* Messages from here on match those of processes alone that execute the same. False with the error kept. */
-static bool tell(uint64_t digest)
+/* All processes execute the same in the trace's place: a body, or the trace (NULL), with this digest. They compare that once for
+ * each template, passes and promised values, and BLOCK; else they tell it, so that messages from here on match those of
+ * processes alone that execute the same. */
+static weft_status check_same(const weft_graph_run *run, const weft_graph_trace *trace, const weft_graph_body *body, uint64_t digest)
 {
-    return weft_check_spmd_number("weft_graph_call", digest, true);
-}
-
-static bool tell_recorded(weft_graph_trace *trace)
-{
-    if (weft_runtime.comm != NULL && trace->digest == 0) {
-        trace->digest = weft_trace_digest(trace);
+    uint64_t what = weft_digest_add(trace->template, (uint64_t)run->position << 32 | (body == NULL ? 0 : body->passes) | 1U << 31);
+    what = body == NULL ? what : weft_hash_bytes(body->wanted, trace->values.count * sizeof(bool), what);
+    what = trace->sharding == NULL ? what : weft_digest_add(what, 1);
+    if (weft_graph_has_agreed(run->graph, what)) {
+        return weft_run_tell(digest) ? WEFT_OK : weft_latest_status();
     }
-    return tell(trace->digest);
+    weft_status status = compare(run, digest);
+    return status != WEFT_OK || weft_graph_agree(run->graph, what)
+               ? status
+               : weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for a body");
 }
 
 static weft_status build(weft_graph_run *run, weft_graph_trace *trace, const bool wanted[], weft_graph_body **built)
 {
     weft_graph_body *body = weft_body_build(trace, wanted, run->calls.items, run->graph->passes);
-    /* The first body is every process's first one: a difference harms nothing. A process that builds another one alone
-     * waits for messages of the others, who then find that its calls differ. */
-    bool first = trace->num_bodies == 0;
-    bool told = body != NULL && (first ? weft_run_tell(WEFT_RUN_BUILDS) : tell(body->digest));
-    weft_status status = told ? check_same(run, trace, body) : weft_latest_status();
+    weft_status status = body == NULL ? weft_latest_status() : check_same(run, trace, body, body->digest);
     if (status != WEFT_OK) {
         weft_body_free(body);
         return status;
@@ -82,15 +79,6 @@ static weft_status build(weft_graph_run *run, weft_graph_trace *trace, const boo
     trace->bytes += body->bytes;
     run->graph->info.bytes += body->bytes;
     return WEFT_OK;
-}
-
-/* The trace is executed as it was recorded. The first time since the choice of passes, processes compare that. */
-static weft_status execute_recorded(const weft_graph_run *run, weft_graph_trace *trace)
-{
-    bool first = !trace->compared;
-    bool told = first ? weft_run_tell(WEFT_RUN_BUILDS) : tell_recorded(trace);
-    weft_status status = told ? WEFT_OK : weft_latest_status();
-    return status == WEFT_OK && first ? check_same(run, trace, NULL) : status;
 }
 
 /* The body for these values and scalars; NULL: none is known. */
@@ -115,16 +103,16 @@ weft_status weft_body_obtain(weft_graph_run *run, weft_graph_trace *trace, const
     /* WEFT_CHECK compares calls, and forced layouts are for single calls. */
     if ((run->graph->passes == 0 && trace->sharding == NULL) || weft_runtime.check || weft_runtime.replaced.count > 0 ||
         weft_forced()->active) {
-        return execute_recorded(run, trace);
+        return check_same(run, trace, NULL, trace->digest);
     }
     weft_status status = WEFT_OK;
     *body = find(trace, wanted, run->calls.items);
     if (*body != NULL) {
-        status = tell((*body)->digest) ? WEFT_OK : weft_latest_status();
+        status = weft_run_tell((*body)->digest) ? WEFT_OK : weft_latest_status();
     } else if (trace->num_bodies < WEFT_MAX_BODIES) {
         status = build(run, trace, wanted, body);
     } else {
-        status = tell_recorded(trace) ? WEFT_OK : weft_latest_status();
+        status = weft_run_tell(trace->digest) ? WEFT_OK : weft_latest_status();
     }
     trace->executed = *body;
     return status;

@@ -187,8 +187,8 @@ static bool matches(const weft_graph_run *run, const weft_graph_trace *trace, co
 static weft_graph_trace *find_other(const weft_graph_run *run, const taking *t)
 {
     const weft_graph_segment *segment = weft_run_segment(run);
-    for (int i = 0; i < segment->num_traces; i++) {
-        weft_graph_trace *trace = segment->traces[i];
+    for (size_t i = 0; i < segment->instances.count; i++) {
+        weft_graph_trace *trace = weft_segment_instance(segment, i)->trace;
         if (trace != run->replayed && trace->whole && matches(run, trace, t, NULL, 0) &&
             weft_trace_begins_like(trace, run->replayed, run->calls.count)) {
             return trace;

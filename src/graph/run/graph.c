@@ -13,11 +13,9 @@
 static void delete_graph(weft_graph_impl *graph)
 {
     for (size_t i = 0; i < graph->segments.count; i++) {
-        weft_graph_segment *segment = (weft_graph_segment *)graph->segments.items + i;
-        for (int k = 0; k < segment->num_traces; k++) {
-            weft_graph_trace_free(segment->traces[k]);
-        }
+        weft_segment_free((weft_graph_segment *)graph->segments.items + i);
     }
+    weft_vec_free(&graph->agreed);
     weft_frozen_free(graph->frozen);
     weft_graph_forget_constants(graph);
     weft_graph_free_shapes(graph);
@@ -34,8 +32,8 @@ static void meet_layouts(const weft_graph_impl *graph)
 {
     for (size_t i = 0; i < graph->segments.count; i++) {
         const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
-        for (int k = 0; k < segment->num_traces; k++) {
-            weft_graph_trace_meet_layouts(segment->traces[k]);
+        for (size_t k = 0; k < segment->instances.count; k++) {
+            weft_graph_trace_meet_layouts(weft_segment_instance(segment, k)->trace);
         }
     }
     for (int i = 0; i < graph->num_inputs && graph->input_layouts != NULL; i++) {
@@ -165,8 +163,8 @@ weft_status weft_graph_set_passes(weft_graph *handle, unsigned passes)
     graph->passes = passes;
     for (size_t i = 0; i < graph->segments.count; i++) {
         weft_graph_segment *segment = (weft_graph_segment *)graph->segments.items + i;
-        for (int k = 0; k < segment->num_traces; k++) {
-            weft_graph_forget_bodies(graph, segment->traces[k]);
+        for (size_t k = 0; k < segment->instances.count; k++) {
+            weft_graph_forget_bodies(graph, weft_segment_instance(segment, k)->trace);
         }
     }
     return WEFT_OK;

@@ -19,14 +19,24 @@
 
 /* ---- graphs (graph.c) ------------------------------------------------------------------------------------ */
 
-enum { WEFT_MAX_TRACES = 16 }; /* of one position */
+/* A trace, and the inputs (weft_graph_impl.inputs_hash) of the newest run that used it. */
+typedef struct weft_graph_instance {
+    uint64_t inputs;
+    weft_graph_trace *trace;
+} weft_graph_instance;
 
-/* Traces of the segments at one position of the function's runs. */
+/* Traces of the segments at one position of the function's runs (instances.c). */
 typedef struct weft_graph_segment {
-    weft_graph_trace *traces[WEFT_MAX_TRACES];
-    int num_traces;
-    weft_graph_trace *newest; /* used last */
+    weft_vec instances; /* weft_graph_instance */
+    size_t num_nodes;   /* of all */
+    size_t newest_number;
+    weft_graph_trace *newest; /* used last; NULL: there is none */
 } weft_graph_segment;
+
+static inline weft_graph_instance *weft_segment_instance(const weft_graph_segment *segment, size_t i)
+{
+    return (weft_graph_instance *)segment->instances.items + i;
+}
 
 /* The object behind a weft_graph handle. */
 typedef struct weft_graph_impl {
@@ -44,6 +54,9 @@ typedef struct weft_graph_impl {
     weft_vec constants; /* results of opaque functions (opaque.c) */
     weft_shape_history *shapes; /* of the inputs; NULL: nothing has changed */
     const weft_layout **input_layouts; /* of the newest call; NULL: none */
+    uint64_t inputs_hash;              /* of these */
+    weft_vec agreed;                   /* uint64_t: what all processes have found to be the same (agree.c) */
+    size_t next_agreed;
     weft_vec requirements; /* weft_shape_relation, with texts of their own */
     bool omits_requirements, requirements_hold; /* of input_layouts */
     struct weft_frozen *frozen; /* NULL: weft_graph_freeze() was not asked for */
@@ -115,14 +128,32 @@ weft_status weft_run_fail_memory(weft_graph_run *run);
 /* Captures from here on, after the calls that agreed with the replayed trace. False: no memory. */
 bool weft_run_begin_capture(weft_graph_run *run, int former_values);
 
+/* ---- traces of one position (instances.c) ------------------------------------------------------------------------ */
+
+/* The trace that a run with these inputs used last; if there is none, the one used last; NULL: there is none. */
+weft_graph_trace *weft_segment_find(const weft_graph_segment *segment, uint64_t inputs);
+/* The trace is the newest one, and that of these inputs. */
+void weft_segment_use(weft_graph_segment *segment, weft_graph_trace *trace, uint64_t inputs, uint64_t run);
+/* Takes over a captured trace. The least recently used ones are freed where there are too many calls, the same ones on all
+ * processes. False: no memory. */
+bool weft_segment_add(weft_graph_impl *graph, weft_graph_segment *segment, weft_graph_trace *trace);
+void weft_segment_free(weft_graph_segment *segment);
+
+/* ---- agreement of processes (agree.c) ------------------------------------------------------------------------------- */
+
 /* Whether a number is the same on all processes: the first process that has another one than process 0, else 0. BLOCKS.
  * A status with the error kept. */
 weft_status weft_run_compare(int64_t mine, int *process);
+/* What has been compared once is not compared again: new sizes of a template are told with the messages that follow. */
+bool weft_graph_has_agreed(const weft_graph_impl *graph, uint64_t what);
+/* False: no memory. */
+bool weft_graph_agree(weft_graph_impl *graph, uint64_t what);
 
-/* What a process does at a segment's end, as a call that is the same on all processes (comm/check_spmd.h): a process that
- * captures or builds waits for the others, who find by this that its calls differ. False with the error kept. */
-typedef enum weft_run_end { WEFT_RUN_CAPTURES = 1, WEFT_RUN_BUILDS = 2 } weft_run_end;
-bool weft_run_tell(weft_run_end end);
+/* What a process does at a segment's end, as a call that is the same on all processes (comm/check_spmd.h): a digest of what it
+ * executes, or that it captures or builds and waits for the others, who find by this that its calls differ. False with the
+ * error kept. */
+enum { WEFT_RUN_CAPTURES = 1, WEFT_RUN_BUILDS = 2 };
+bool weft_run_tell(uint64_t what);
 
 /* Binds the next value to a tensor from before the segment, or to none (NULL). Its number; -1: no memory (defer.c). */
 int weft_run_add_value(weft_graph_run *run, weft_tensor_impl *tensor);

@@ -191,6 +191,15 @@ static bool are_as_before(const weft_graph_impl *graph, weft_tensor *const input
     return same;
 }
 
+static uint64_t hash_of(int count, const weft_layout *const layouts[])
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < count; i++) {
+        hash = weft_digest_add(hash, layouts[i]->hash);
+    }
+    return hash;
+}
+
 bool weft_graph_check_shapes_of(weft_graph_impl *graph, weft_tensor *const inputs[])
 {
     if (graph->num_inputs <= 0 || (are_as_before(graph, inputs) && graph->requirements_hold)) {
@@ -215,6 +224,7 @@ bool weft_graph_check_shapes_of(weft_graph_impl *graph, weft_tensor *const input
     if (right) {
         free(graph->input_layouts);
         graph->input_layouts = layouts;
+        graph->inputs_hash = hash_of(graph->num_inputs, layouts);
         graph->requirements_hold = true;
     } else {
         free(layouts);

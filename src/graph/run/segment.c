@@ -35,7 +35,7 @@ static void begin_segment(weft_graph_run *run)
     run->captured = NULL;
     run->replayed = NULL;
     if (run->position < run->graph->segments.count) {
-        run->replayed = weft_run_segment(run)->newest;
+        run->replayed = weft_segment_find(weft_run_segment(run), run->graph->inputs_hash);
     }
 }
 
@@ -61,30 +61,31 @@ static weft_graph_segment *obtain_segment(weft_graph_run *run)
     return weft_run_segment(run);
 }
 
-static void drop_oldest(weft_graph_run *run, weft_graph_segment *segment)
-{
-    int oldest = 0;
-    for (int i = 1; i < segment->num_traces; i++) {
-        oldest = segment->traces[i]->last_run < segment->traces[oldest]->last_run ? i : oldest;
-    }
-    run->graph->info.bytes -= segment->traces[oldest]->bytes;
-    run->graph->info.num_traces--;
-    if (run->graph->frozen != NULL) {
-        weft_frozen_forget(run->graph->frozen, segment->traces[oldest]);
-    }
-    weft_graph_trace_free(segment->traces[oldest]);
-    segment->traces[oldest] = segment->traces[--segment->num_traces];
-}
-
-/* All processes have captured the same calls. BLOCKS. */
-static weft_status check_same(const weft_graph_run *run, const weft_graph_trace *trace)
+static weft_status compare_captured(const weft_graph_run *run, const weft_graph_trace *trace)
 {
     int process = 0;
-    weft_status status = weft_run_tell(WEFT_RUN_CAPTURES) ? weft_run_compare((int64_t)weft_trace_digest(trace), &process)
-                                                          : weft_latest_status();
+    weft_status status = weft_run_tell(WEFT_RUN_CAPTURES) ? weft_run_compare((int64_t)trace->digest, &process) : weft_latest_status();
     if (status == WEFT_OK && process > 0) {
         status = weft_fail(WEFT_ERR_MISMATCH, "weft_graph_call",
                            "graph %s: process %d has captured other calls than process 0", run->graph->name, process);
+    }
+    return status;
+}
+
+/* All processes have captured the same calls: the first trace of a template is compared, which BLOCKS. */
+static weft_status check_same(const weft_graph_run *run, weft_graph_trace *trace)
+{
+    trace->digest = weft_trace_digest(trace);
+    trace->template = weft_trace_template(trace);
+    uint64_t template = weft_digest_add(trace->template, run->position);
+    if (weft_graph_has_agreed(run->graph, template)) {
+        return weft_run_tell(trace->digest) ? WEFT_OK : weft_latest_status();
+    }
+    weft_status status = compare_captured(run, trace);
+    if (status == WEFT_OK) {
+        run->graph->info.templates++;
+        status = weft_graph_agree(run->graph, template) ? WEFT_OK
+                                                         : weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for a template");
     }
     return status;
 }
@@ -93,19 +94,13 @@ static weft_status check_same(const weft_graph_run *run, const weft_graph_trace 
 static weft_status keep_captured(weft_graph_run *run)
 {
     weft_graph_segment *segment = obtain_segment(run);
-    if (segment == NULL) {
+    weft_trace_finish(run->captured);
+    if (segment == NULL || !weft_segment_add(run->graph, segment, run->captured)) {
         return weft_run_fail_memory(run);
     }
-    if (segment->num_traces == WEFT_MAX_TRACES) {
-        drop_oldest(run, segment);
-    }
-    weft_trace_finish(run->captured);
-    segment->traces[segment->num_traces++] = run->captured;
-    segment->newest = run->captured;
-    run->graph->info.captures++;
-    run->graph->info.num_traces++;
-    run->graph->info.bytes += run->captured->bytes;
+    run->replayed = run->captured;
     run->captured = NULL;
+    run->graph->info.captures++;
     return WEFT_OK;
 }
 
@@ -114,8 +109,8 @@ static weft_status capture_end(weft_graph_run *run)
 {
     weft_graph_impl *graph = run->graph;
     const weft_graph_segment *segment = weft_run_segment(run);
-    for (int i = 0; i < segment->num_traces; i++) {
-        weft_graph_trace *trace = segment->traces[i];
+    for (size_t i = 0; i < segment->instances.count; i++) {
+        weft_graph_trace *trace = weft_segment_instance(segment, i)->trace;
         if (trace->nodes.count == run->calls.count && weft_trace_begins_like(trace, run->replayed, run->calls.count)) {
             run->replayed = trace;
             return WEFT_OK;
@@ -136,13 +131,12 @@ static weft_status finish_trace(weft_graph_run *run, weft_graph_trace **trace)
     if (status == WEFT_OK && run->captured != NULL) {
         status = check_same(run, run->captured);
         status = status == WEFT_OK ? keep_captured(run) : status;
-    } else if (status == WEFT_OK && run->replayed != NULL) {
-        weft_run_segment(run)->newest = run->replayed;
-        run->graph->info.replays++;
+    } else {
+        run->graph->info.replays += status == WEFT_OK;
     }
     if (status == WEFT_OK) {
-        weft_run_segment(run)->newest->last_run = run->graph->info.runs;
-        *trace = weft_run_segment(run)->newest;
+        *trace = run->replayed;
+        weft_segment_use(weft_run_segment(run), *trace, run->graph->inputs_hash, run->graph->info.runs);
     }
     return status;
 }

@@ -1,0 +1,264 @@
+/* A graph whose sizes change from call to call: one template, an instance for each size, values as without the graph, and no
+ * exchange between processes where sizes alone are new. */
+#include <stdlib.h>
+
+#include "graph_support.h"
+
+enum { COLUMNS = 3, SIZES = 20, ROUNDS = 3 };
+
+static uint64_t messages_so_far(void)
+{
+    weft_counters counters;
+    assert_int_equal(weft_get_counters(&counters, sizeof(counters)), WEFT_OK);
+    return counters.messages;
+}
+
+/* ---- training on batches of random lengths --------------------------------------------------------------------------------- */
+
+typedef struct model {
+    weft_tensor *w, *b;
+} model;
+
+static weft_status train(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    model *m = context;
+    weft_tensor *leaves[] = { m->w, m->b };
+    weft_tensor *y = weft_tanh(weft_add(weft_matmul(inputs[0], m->w), m->b));
+    weft_tensor *flat = weft_reshape(y, 1, (int64_t[]){ weft_tensor_size(y, 0) * COLUMNS });
+    weft_tensor *loss = weft_mean(weft_mul(flat, flat), WEFT_ALL_DIMS, false);
+    weft_status status = weft_backward(loss, NULL);
+    weft_tensor *gradients[] = { weft_grad(m->w), weft_grad(m->b) };
+    weft_sgd_options options = { .learning_rate = scalars[0] };
+    status = status == WEFT_OK ? weft_sgd(2, leaves, gradients, &options, NULL) : status;
+    status = status == WEFT_OK ? weft_zero_grad(2, leaves) : status;
+    outputs[0] = weft_redistribute(weft_detach(loss), NULL, NULL);
+    return status;
+}
+
+static model model_make(void)
+{
+    model m = { numbers(1, COLUMNS, NULL), weft_full(WEFT_F64, 0.1, 1, (int64_t[]){ COLUMNS }, line(), NULL) };
+    assert_no_error();
+    weft_set_requires_grad(m.w, true);
+    weft_set_requires_grad(m.b, true);
+    return m;
+}
+
+static void test_f4_sixty_runs_over_twenty_sizes(void **state)
+{
+    (void)state;
+    weft_scope_begin();
+    const weft_placement split = weft_shard(0);
+    model captured = model_make(), eager = model_make();
+    weft_graph *graph = weft_graph_create("train", train, &captured, 1, 1, 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < SIZES; i++) {
+            weft_scope_begin();
+            weft_tensor *batch = numbers((uint64_t)i, 8 + 7 * i % SIZES, &split), *loss, *expected;
+            double rate = 0.1 / (1 + round);
+            assert_int_equal(weft_graph_call(graph, &batch, &rate, &loss), WEFT_OK);
+            assert_int_equal(train(&eager, &batch, &rate, &expected), WEFT_OK);
+            assert_same_shards(loss, expected, "loss");
+            assert_same_shards(captured.w, eager.w, "w");
+            weft_scope_end();
+        }
+    }
+    weft_graph_info info = info_of(graph);
+    /* On several ranks rows that are cut unevenly become another cut of the flat tensor, whose gradient takes other calls. */
+    assert_true(info.templates <= 2);
+    assert_int_equal(info.captures, SIZES);
+    assert_int_equal(info.replays, (ROUNDS - 1) * SIZES);
+    assert_int_equal(info.num_traces, SIZES);
+    weft_graph_destroy(graph);
+    weft_scope_end();
+    assert_no_error();
+}
+
+/* ---- decoding: one more row in each call ----------------------------------------------------------------------------------- */
+
+static weft_status decode(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context, (void)scalars;
+    weft_tensor *both[] = { inputs[0], inputs[1] };
+    weft_tensor *cache = weft_cat(2, both, 0);
+    outputs[0] = cache;
+    outputs[1] = weft_matmul(weft_softmax(weft_matmul(inputs[1], weft_transpose(cache, 0, 1)), 1), cache);
+    return WEFT_OK;
+}
+
+static void test_f4_a_decoding_loop_is_one_template(void **state)
+{
+    (void)state;
+    enum { STEPS = 300 };
+    weft_graph *graph = weft_graph_create("decode", decode, NULL, 2, 0, 2);
+    const weft_placement columns = weft_shard(1);
+    weft_scope_begin();
+    weft_tensor *cache = weft_redistribute(numbers(1, 1, NULL), line(), &columns);
+    uint64_t new_messages = 0, eager_messages = 0;
+    for (int step = 0; step < STEPS; step++) {
+        weft_tensor *inputs[] = { cache, weft_redistribute(numbers((uint64_t)step, 1, NULL), line(), &columns) };
+        weft_tensor *outputs[2], *expected[2];
+        weft_wait();
+        uint64_t before = messages_so_far();
+        assert_int_equal(weft_graph_call(graph, inputs, NULL, outputs), WEFT_OK);
+        weft_wait();
+        uint64_t between = messages_so_far();
+        assert_int_equal(decode(NULL, inputs, NULL, expected), WEFT_OK);
+        weft_wait();
+        if (step > 0) { /* the first one is compared between processes */
+            new_messages += between - before;
+            eager_messages += messages_so_far() - between;
+        }
+        assert_same_tensors(outputs[1], expected[1], "attention");
+        cache = outputs[0];
+    }
+    assert_int_equal(new_messages, eager_messages); /* new sizes are not compared */
+    assert_int_equal(info_of(graph).templates, 1);
+    assert_int_equal(info_of(graph).captures, STEPS);
+    weft_graph_destroy(graph);
+    weft_scope_end();
+    assert_no_error();
+}
+
+/* ---- which calls find which trace ------------------------------------------------------------------------------------------ */
+
+/* Tensors of the function's context have sizes too, which the graph's inputs say nothing about. */
+static weft_status scale_hidden(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)inputs;
+    weft_tensor *const *hidden = context;
+    outputs[0] = weft_scale(weft_exp(*hidden), scalars[0]);
+    return WEFT_OK;
+}
+
+static void test_f4_sizes_that_are_no_inputs(void **state)
+{
+    (void)state;
+    weft_tensor *hidden;
+    weft_graph *graph = weft_graph_create("hidden", scale_hidden, &hidden, 0, 1, 1);
+    for (int i = 0; i < 40; i++) {
+        weft_scope_begin();
+        weft_tensor *output;
+        double factor = i;
+        hidden = numbers((uint64_t)i, 1 + i * 3 % 10, NULL);
+        assert_int_equal(weft_graph_call(graph, NULL, &factor, &output), WEFT_OK);
+        assert_same_shards(output, weft_scale(weft_exp(hidden), factor), "output");
+        weft_scope_end();
+    }
+    assert_int_equal(info_of(graph).templates, 1);
+    assert_int_equal(info_of(graph).captures, 10);
+    weft_graph_destroy(graph);
+    assert_no_error();
+}
+
+static weft_status square(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context, (void)scalars;
+    outputs[0] = weft_mul(inputs[0], inputs[0]);
+    return WEFT_OK;
+}
+
+/* Placements, types and numbers of dimensions are no sizes. */
+static void test_f4_other_placements_are_another_template(void **state)
+{
+    (void)state;
+    weft_graph *graph = weft_graph_create("square", square, NULL, 1, 0, 1);
+    const weft_placement rows = weft_shard(0), columns = weft_shard(1);
+    const weft_placement *const placements[] = { &rows, &columns, NULL };
+    for (int i = 0; i < 24; i++) {
+        weft_scope_begin();
+        weft_tensor *x = weft_redistribute(numbers((uint64_t)i, 1 + i % 4, NULL), line(), placements[i % 3]), *y;
+        assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
+        assert_same_shards(y, weft_mul(x, x), "square");
+        weft_scope_end();
+    }
+    assert_int_equal(info_of(graph).templates, 3);
+    assert_int_equal(info_of(graph).captures, 12);
+    assert_int_equal(info_of(graph).replays, 12);
+    weft_graph_destroy(graph);
+    assert_no_error();
+}
+
+/* Every process has a length of its own: a list of them cuts the rows. */
+static void test_f4_lengths_of_each_process(void **state)
+{
+    (void)state;
+    weft_graph *graph = weft_graph_create("square", square, NULL, 1, 0, 1);
+    int ranks = weft_world_size();
+    int64_t *lengths = calloc((size_t)ranks, sizeof(int64_t));
+    for (int i = 0; i < 30; i++) {
+        weft_scope_begin();
+        int64_t rows = 0;
+        for (int r = 0; r < ranks; r++) {
+            lengths[r] = 1 + (i % 10) * (r + 1) % 7;
+            rows += lengths[r];
+        }
+        weft_placement own = weft_shard_sizes(0, ranks, lengths);
+        weft_tensor *x = weft_redistribute(numbers((uint64_t)i, rows, NULL), line(), &own), *y;
+        assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
+        assert_same_shards(y, weft_mul(x, x), "square");
+        weft_scope_end();
+    }
+    assert_int_equal(info_of(graph).templates, 1);
+    free(lengths);
+    weft_graph_destroy(graph);
+    assert_no_error();
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------------------------------------- */
+
+static weft_status many_calls(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context, (void)scalars;
+    outputs[0] = inputs[0];
+    for (int i = 0; i < 64; i++) {
+        outputs[0] = weft_add_scalar(outputs[0], 1);
+    }
+    return WEFT_OK;
+}
+
+static void call_many(weft_graph *graph, int64_t size)
+{
+    weft_scope_begin();
+    weft_tensor *x = weft_full(WEFT_F64, 1, 1, &size, line(), NULL), *y;
+    assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
+    assert_same_shards(y, weft_full(WEFT_F64, 65, 1, &size, line(), NULL), "output");
+    weft_scope_end();
+}
+
+/* The least recently used traces go where there are too many calls; the newest ones are replayed. */
+static void test_f4_kept_traces_are_bounded(void **state)
+{
+    (void)state;
+    enum { MANY = 800 };
+    weft_graph *graph = weft_graph_create("many", many_calls, NULL, 1, 0, 1);
+    size_t half = 0;
+    for (int64_t size = 1; size <= MANY; size++) {
+        call_many(graph, size);
+        half = size == MANY / 2 ? info_of(graph).bytes : half;
+    }
+    weft_graph_info info = info_of(graph);
+    assert_int_equal(info.templates, 1);
+    assert_true(info.num_traces < 600 && info.bytes < 2 * half);
+    for (int64_t size = MANY; size > MANY - 100; size--) {
+        call_many(graph, size);
+    }
+    assert_int_equal(info_of(graph).captures, MANY);
+    call_many(graph, 1);
+    assert_int_equal(info_of(graph).captures, MANY + 1);
+    weft_graph_destroy(graph);
+    assert_no_error();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_f4_sixty_runs_over_twenty_sizes),
+        cmocka_unit_test(test_f4_a_decoding_loop_is_one_template),
+        cmocka_unit_test(test_f4_sizes_that_are_no_inputs),
+        cmocka_unit_test(test_f4_other_placements_are_another_template),
+        cmocka_unit_test(test_f4_lengths_of_each_process),
+        cmocka_unit_test(test_f4_kept_traces_are_bounded),
+    };
+    return RUN_ON_RANKS(tests);
+}
