@@ -1,16 +1,15 @@
-#define _DEFAULT_SOURCE /* madvise() */
 #include "runtime/pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/map.h"
 #include "runtime/home.h"
 #include "runtime/lease.h"
 #include "runtime/pending.h"
 #include "runtime/runtime.h"
+#include "runtime/spare.h"
 #include "runtime/thread.h"
 
 /* Bytes of a handle in StarPU: two pointers for each pair of memory nodes, and its description. Measured
@@ -29,16 +28,20 @@ enum { TASKS_PER_RENEWAL = 1 << 17, TASKS_PER_RENEWED_PANEL = 16 };
  * stay free. Measured: docs/performance.md; with 2 to 64 predicted times are the same. */
 enum { NEWER_BUFFERS_LEFT = 4 };
 
-enum { HUGE_PAGE = 2 << 20 };
+/* Free buffers that are kept where buffers of other sizes are made: so many bytes at least, and so many times the most that was in
+ * use at one time. */
+enum { LEAST_KEPT_BYTES = 256 << 20, SETS_KEPT = 16 };
 
 struct weft_pool {
     bool reuses_later;
     weft_homes *homes;                  /* of all memory of its own; NULL: no devices compute */
+    weft_spares spares;                 /* without devices */
     weft_map free_lists;                /* by cut: the newest free buffer, linked to the others */
     weft_buffer *newest, *oldest;       /* free buffers by time of release */
     int64_t free_bytes, max_free_bytes; /* of free buffers */
     int64_t used_bytes, most_used_bytes; /* of values in referenced buffers: now, and at most since weft_pool_peak() */
     int64_t marked_peak;                 /* of used_bytes since weft_pool_mark() */
+    int64_t largest_use;                 /* of used_bytes, ever */
     int64_t own_bytes, most_own_bytes;   /* of values in all buffers */
     /* Retired buffers that are not deleted yet. */
     int64_t retired_bytes, max_retired_bytes;
@@ -59,18 +62,17 @@ struct weft_pool {
 weft_pool *weft_pool_new(int64_t max_bytes)
 {
     weft_pool *pool = calloc(1, sizeof(*pool));
-    if (pool == NULL || pthread_mutex_init(&pool->mutex, NULL) != 0) {
-        free(pool);
-        return NULL;
-    }
-    if (pthread_cond_init(&pool->idle, NULL) != 0) {
-        pthread_mutex_destroy(&pool->mutex);
-        free(pool);
-        return NULL;
-    }
-    if (pthread_cond_init(&pool->fewer, NULL) != 0) {
-        pthread_cond_destroy(&pool->idle);
-        pthread_mutex_destroy(&pool->mutex);
+    int made = pool == NULL || pthread_mutex_init(&pool->mutex, NULL) != 0 ? 0
+               : pthread_cond_init(&pool->idle, NULL) != 0                 ? 1
+               : pthread_cond_init(&pool->fewer, NULL) != 0                ? 2
+                                                                           : 3;
+    if (made < 3) {
+        if (made > 1) {
+            pthread_cond_destroy(&pool->idle);
+        }
+        if (made > 0) {
+            pthread_mutex_destroy(&pool->mutex);
+        }
         free(pool);
         return NULL;
     }
@@ -98,21 +100,6 @@ static bool same_cut(const weft_cut *a, const weft_cut *b)
     return a->total == b->total && a->first == b->first && a->step == b->step;
 }
 
-/* Asks for huge pages inside the memory, where the system has them. A pass over 64 MB takes a quarter less time than with
- * 16,384 small pages (docs/performance.md). */
-static void use_huge_pages(char *memory, int64_t bytes)
-{
-#ifdef MADV_HUGEPAGE
-    const uintptr_t mask = HUGE_PAGE - 1;
-    size_t before = (size_t)(-(uintptr_t)memory & mask), whole = ((size_t)bytes - before) & ~(size_t)mask;
-    if (bytes >= 2 * HUGE_PAGE) {
-        madvise(memory + before, whole, MADV_HUGEPAGE); /* a hint: it may fail */
-    }
-#else
-    (void)memory, (void)bytes;
-#endif
-}
-
 /* Where no devices compute, memory is aligned (weft_runtime_start()), and placed, by StarPU. */
 static bool memory_allocate(weft_buffer *buffer)
 {
@@ -120,13 +107,20 @@ static bool memory_allocate(weft_buffer *buffer)
     if (buffer->pool->homes != NULL) {
         buffer->home = weft_home_new(buffer->pool->homes, bytes);
         buffer->memory = buffer->home == NULL ? NULL : weft_home_memory(buffer->home);
-    } else if (starpu_malloc_flags(&buffer->memory, (size_t)bytes, STARPU_MALLOC_PINNED) != 0) {
-        buffer->memory = NULL;
+    } else {
+        buffer->memory = weft_spare_allocate(&buffer->pool->spares, bytes);
     }
     if (buffer->memory != NULL) {
-        use_huge_pages(buffer->memory, bytes);
+        weft_use_huge_pages(buffer->memory, bytes);
     }
     return buffer->memory != NULL;
+}
+
+/* So many bytes are kept for reuse: for as many sets of sizes as a program may go through in turn, but not for all that it ever
+ * had, as a loop over ever new sizes would fill the whole limit. */
+static int64_t kept_bytes(const weft_pool *pool)
+{
+    return weft_min_i64(pool->max_free_bytes, weft_max_i64(LEAST_KEPT_BYTES, SETS_KEPT * pool->largest_use));
 }
 
 /* Cancelled messages may read and write their memory until the process ends, so a broken world frees none. Nor is memory freed that
@@ -137,7 +131,7 @@ static void memory_free(weft_buffer *buffer, bool leased)
     if (buffer->home != NULL) {
         weft_home_give_back(buffer->pool->homes, buffer->home, stays);
     } else if (!stays) {
-        starpu_free_flags(buffer->memory, (size_t)buffer->cut.total, STARPU_MALLOC_PINNED);
+        weft_spare_free(&buffer->pool->spares, buffer->memory, buffer->cut.total, kept_bytes(buffer->pool) / 4);
     }
 }
 
@@ -147,6 +141,7 @@ static void count_used(weft_pool *pool, const weft_buffer *buffer, int change)
     pool->used_bytes += buffer->borrowed ? 0 : change * buffer->cut.total;
     pool->most_used_bytes = weft_max_i64(pool->most_used_bytes, pool->used_bytes);
     pool->marked_peak = weft_max_i64(pool->marked_peak, pool->used_bytes);
+    pool->largest_use = weft_max_i64(pool->largest_use, pool->used_bytes);
     weft_counters *counters = &weft_runtime.counters;
     counters->tensor_bytes_peak = (uint64_t)weft_max_i64((int64_t)counters->tensor_bytes_peak, pool->used_bytes);
 }
@@ -197,6 +192,7 @@ void weft_pool_delete(weft_pool *pool)
         buffer_delete(pool->all);
     }
     weft_homes_delete(pool->homes);
+    weft_spares_clear(&pool->spares);
     weft_map_free(&pool->free_lists);
     pthread_mutex_destroy(&pool->mutex);
     pthread_cond_destroy(&pool->idle);
@@ -306,6 +302,8 @@ void weft_pool_reuse_later(weft_pool *pool, bool on)
     pool->reuses_later = on;
 }
 
+static void retire_free(weft_pool *pool, int64_t left);
+
 weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut)
 {
     weft_map_slot *slot = free_list_of(pool, &cut, hash_cut(&cut));
@@ -320,6 +318,7 @@ weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut)
         weft_runtime.counters.buffers_reused++;
         return buffer;
     }
+    retire_free(pool, weft_max_i64(0, kept_bytes(pool) - cut.total)); /* their memory may be the new buffer's */
     weft_pool_collect(pool);
     return buffer_create(pool, cut, NULL);
 }
@@ -451,7 +450,7 @@ void weft_buffer_release(weft_buffer *buffer)
         retire(buffer);
         return;
     }
-    retire_free(pool, pool->max_free_bytes);
+    retire_free(pool, pool->max_free_bytes - pool->spares.bytes);
 }
 
 void weft_pool_wait_for_borrowed(weft_pool *pool)
@@ -470,6 +469,7 @@ void weft_pool_wait_for_borrowed(weft_pool *pool)
 void weft_pool_trim(weft_pool *pool)
 {
     retire_free(pool, 0);
+    weft_spares_clear(&pool->spares);
 }
 
 /* Waits until at most `left` retired bytes are left. */
