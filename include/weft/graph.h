@@ -122,12 +122,13 @@ WEFT_API weft_status weft_graph_set_passes(weft_graph *graph, unsigned passes);
 WEFT_API weft_status weft_graph_donate(weft_graph *graph, int input, bool on);
 
 /** Requires a relation between the inputs' sizes, on which the function relies. iK.D is the size of dimension D of
- * inputs[K]. You can compare sums of products of numbers and sizes by ==, !=, <=, >=, < or >. Or take a sum % a
- * number, and compare that by == or !=:
+ * inputs[K]. You can compare sums of products of numbers and sizes by ==, !=, <=, >=, < or >; sums in a product stand
+ * in parentheses, and ** is a power. Or take a product % a product, and compare that by == or !=:
  *
  *     weft_graph_require(graph, "i1.0 == 2*i0.0 + 3");
  *     weft_graph_require(graph, "i0.1 % 8 == 0");
- *     weft_graph_require(graph, "i0.0*i0.1 <= 4096");
+ *     weft_graph_require(graph, "i0.0*i0.1 % (i0.0 - 1) == 0");
+ *     weft_graph_require(graph, "i0.0 <= i1.0**3");
  *
  * weft_graph_call() checks the relations before it does anything. If one does not hold, it returns WEFT_ERR_SHAPE
  * with the relation and the sizes. A relation that follows from an earlier one is not kept. WEFT_ERR_INVALID if the
@@ -135,6 +136,25 @@ WEFT_API weft_status weft_graph_donate(weft_graph *graph, int input, bool on);
 WEFT_API weft_status weft_graph_require(weft_graph *graph, const char *relation);
 /** Turns the checks of weft_graph_require() off (omit) or on again. */
 WEFT_API weft_status weft_graph_omit_requirements(weft_graph *graph, bool omit);
+
+/** Tests a relation of the inputs' sizes, written as for weft_graph_require(), in the function of a graph that runs: a
+ * branch on sizes whose condition the listing shows (weft_graph_print()), or its opposite.
+ *
+ *     bool cubic;
+ *     weft_graph_test(graph, "i0.0 == i1.0**3", &cubic);
+ *     y = cubic ? weft_reshape(x, 3, (int64_t[]){ n, n, n }) : weft_reshape(x, 2, (int64_t[]){ 1, rows });
+ *
+ * A frozen graph calls its function again for layouts that it has not seen (weft_graph_freeze()), so branches on sizes
+ * are safe in it. WEFT_ERR_STATE if the graph's function does not run, or was called from within itself;
+ * WEFT_ERR_SHAPE if an input has no such dimension; WEFT_ERR_INVALID if the text cannot be parsed. */
+WEFT_API weft_status weft_graph_test(weft_graph *graph, const char *relation, bool *truth);
+/** Computes a size from the inputs' sizes, in the function of a graph that runs: numbers, sizes, +, -, *, /, %, ** and
+ * parentheses, as in C, with 64-bit integers; / rounds down. Errors as weft_graph_test(); WEFT_ERR_INVALID too if there is
+ * no such size, a number exceeds 64 bits, or a division is one by 0 or has a negative operand.
+ *
+ *     int64_t padded;
+ *     weft_graph_size(graph, "(i0.0 + 7) / 8 * 8", &padded); */
+WEFT_API weft_status weft_graph_size(const weft_graph *graph, const char *expression, int64_t *size);
 
 /** A function of yours that is not captured. Its outputs are new references of the innermost scope. */
 typedef weft_status (*weft_opaque_function)(void *context, weft_tensor *const inputs[], weft_tensor *outputs[]);
@@ -257,13 +277,16 @@ typedef enum weft_graph_format {
  *
  * If a size of an input has changed between calls, the inputs are listed first, with symbols for such sizes. Then
  * come the facts that held for the symbols in all calls: their range, linear dependence (from three points on), a
- * common divisor, and that they were never 1. The required relations follow:
+ * common divisor, and that they were never 1. The required relations follow, then those that weft_graph_test() has
+ * tested in the newest run, as they were, and those without which calls of this run would be refused:
  *
  *     inputs[0] : f32[s0, 6]
  *     inputs[1] : f32[s1]
  *       s0 in 4..64, % 4 == 0, != 1
- *       s1 in 9..129, == 2*s0 + 1, != 1
- *       requires i0.0 % 4 == 0 */
+ *       s1 in 24..384, == 6*s0, != 1
+ *       requires i0.0 % 4 == 0
+ *       tested: i0.0 != i1.0**3
+ *       6*s0 == s1, as weft_add needs it */
 WEFT_API weft_status weft_graph_print(const weft_graph *graph, weft_graph_format format, FILE *file);
 /** Writes the newest run's traces to a file, from which weft-predict makes the same calls on meshes of other sizes
  * (docs/graphs.md). The file has the operations with their attributes and numbers, and the inputs with shapes, meshes

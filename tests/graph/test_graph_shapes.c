@@ -58,7 +58,7 @@ static bool random_relation(prng *random, const int64_t sizes[], char text[400])
     int64_t a = random_sum(random, sizes, left, sizeof(left)), b = random_sum(random, sizes, right, sizeof(right));
     if (prng_below(random, 3) == 0) {
         int divisor = 1 + (int)prng_below(random, 6), unequal = (int)prng_below(random, 2);
-        snprintf(text, 400, "%s %% %d %s %s", left, divisor, comparisons[unequal], right);
+        snprintf(text, 400, "(%s) %% %d %s %s", left, divisor, comparisons[unequal], right);
         return ((a - b) % divisor == 0) != unequal;
     }
     int comparison = (int)prng_below(random, 6);
@@ -99,7 +99,7 @@ static void small_relation(prng *random, char text[400])
     static const char *const sums[] = { "i0.0", "2*i0.0 + i1.0", "i0.0 - i1.0" };
     const char *sum = sums[prng_below(random, 3)];
     if (prng_below(random, 2) == 0) {
-        snprintf(text, 400, "%s %% %d %s %d", sum, 1 + (int)prng_below(random, 6), comparisons[prng_below(random, 2)],
+        snprintf(text, 400, "(%s) %% %d %s %d", sum, 1 + (int)prng_below(random, 6), comparisons[prng_below(random, 2)],
                  (int)prng_below(random, 4));
     } else {
         snprintf(text, 400, "%s %s %d", sum, comparisons[prng_below(random, 6)], (int)prng_below(random, 5));
@@ -142,7 +142,8 @@ static void test_f4_texts_that_cannot_be_read(void **state)
         { "", "a number is missing" },          { "i0.0", "a comparison is missing" },
         { "i0 == 1", "written iINPUT.DIM" },    { "i0.0 % 0 == 0", "after % is 0" },
         { "i0.0 % 2 < 1", "== or != is missing" }, { "i0.0 == 1 2", "the end is missing" },
-        { "99999999999999999999 == i0.0", "too large" }, { "i0.0*i0.0*i0.0*i0.0 == 1", "too many sizes" },
+        { "99999999999999999999 == i0.0", "too large" }, { "i0.0**5 == 1", "too many sizes" },    { "i0.0 + 1 % 2 == 0", "stands in parentheses" },
+        { "(i0.0 == 1", "parenthesis is missing" },
         { "i0.0 == ", "a number is missing" },  { "i0.0 = 2", "a comparison is missing" },
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -287,6 +288,141 @@ static void test_f4_symbols_of_a_thousand_shapes(void **state)
     assert_no_error();
 }
 
+/* ---- relations that follow from the calls ------------------------------------------------------------------------------------ */
+
+/* x of s0 x s1 is flattened, and added to y: s0*s1 == s2. */
+static weft_status flatten(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)scalars;
+    weft_graph *const *graph = context;
+    int64_t flat;
+    weft_status status = weft_graph_size(*graph, "i0.0*i0.1", &flat);
+    outputs[0] = weft_add(weft_reshape(weft_exp(inputs[0]), 1, &flat), inputs[1]);
+    return status;
+}
+
+/* Pairs of rows: s0 % 2 == 0. */
+static weft_status pair_rows(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context, (void)scalars;
+    outputs[0] = weft_sum(weft_unflatten(inputs[0], 0, 2, (int64_t[]){ -1, 2 }), 1, false);
+    return WEFT_OK;
+}
+
+/* Branches of the founding documents. */
+static weft_status branches(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)scalars;
+    weft_graph *const *graph = context;
+    bool cubic, divides;
+    weft_status status = weft_graph_test(*graph, "i0.0 == i1.0**3", &cubic);
+    status = status == WEFT_OK ? weft_graph_test(*graph, "i0.0*i1.0 % (i0.0 - 1) == 0", &divides) : status;
+    outputs[0] = cubic ? weft_neg(inputs[0]) : divides ? weft_exp(inputs[0]) : weft_add_scalar(inputs[0], 1);
+    return status;
+}
+
+static weft_tensor *ones_of(int ndim, int64_t rows, int64_t columns)
+{
+    const weft_placement split = weft_shard(0);
+    return weft_full(WEFT_F64, 1, ndim, (int64_t[]){ rows, columns }, line(), &split);
+}
+
+static void call_on(weft_graph *graph, weft_tensor *one, weft_tensor *other)
+{
+    weft_tensor *inputs[] = { one, other }, *output;
+    assert_int_equal(weft_graph_call(graph, inputs, NULL, &output), WEFT_OK);
+}
+
+static void assert_listed(const weft_graph *graph, const char *expected, bool listed)
+{
+    char *text = listing_of(graph);
+    if ((strstr(text, expected) != NULL) != listed) {
+        fail_msg("%s \"%s\":\n%s", listed ? "expected" : "did not expect", expected, text);
+    }
+    free(text);
+}
+
+static void test_f4_relations_follow_from_calls(void **state)
+{
+    (void)state;
+    weft_scope_begin();
+    weft_graph *graph;
+    graph = weft_graph_create("flatten", flatten, &graph, 2, 0, 1);
+    call_on(graph, ones_of(2, 4, 3), ones_of(1, 12, 0));
+    assert_listed(graph, " == ", false);
+    call_on(graph, ones_of(2, 5, 6), ones_of(1, 30, 0));
+    call_on(graph, ones_of(2, 7, 2), ones_of(1, 14, 0));
+    assert_listed(graph, "    s0*s1 == s2, as weft_add needs it\n", true);
+    weft_graph_destroy(graph);
+
+    graph = weft_graph_create("pairs", pair_rows, NULL, 1, 0, 1);
+    for (int64_t rows = 2; rows <= 16; rows *= 2) {
+        weft_tensor *x = ones_of(2, rows, 3), *output;
+        assert_int_equal(weft_graph_call(graph, &x, NULL, &output), WEFT_OK);
+    }
+    assert_listed(graph, "    s0 % 2 == 0, as weft_unflatten needs it\n", true);
+    weft_graph_destroy(graph);
+    weft_scope_end();
+    assert_no_error();
+}
+
+static void test_f4_branches_leave_relations(void **state)
+{
+    (void)state;
+    weft_scope_begin();
+    weft_graph *graph;
+    graph = weft_graph_create("branches", branches, &graph, 2, 0, 1);
+    call_on(graph, ones_of(1, 27, 0), ones_of(1, 3, 0));
+    assert_listed(graph, "    tested: i0.0 == i1.0**3\n", true);
+    assert_listed(graph, "weft_neg(%0)", true);
+    call_on(graph, ones_of(1, 9, 0), ones_of(1, 8, 0));
+    assert_listed(graph, "    tested: i0.0 != i1.0**3\n    tested: i0.0*i1.0 % (i0.0 - 1) == 0\n", true);
+    assert_listed(graph, "weft_exp(%0)", true);
+    call_on(graph, ones_of(1, 9, 0), ones_of(1, 3, 0));
+    assert_listed(graph, "    tested: i0.0*i1.0 % (i0.0 - 1) != 0\n", true);
+    assert_int_equal(info_of(graph).templates, 3);
+    call_on(graph, ones_of(1, 27, 0), ones_of(1, 3, 0));
+    assert_listed(graph, "    tested: i0.0 == i1.0**3\n", true);
+    assert_int_equal(info_of(graph).captures, 3);
+
+    bool truth;
+    int64_t size;
+    assert_int_equal(weft_graph_test(graph, "i0.0 == 1", &truth), WEFT_ERR_STATE);
+    assert_error(WEFT_ERR_STATE, "called outside of the function of graph branches");
+    assert_int_equal(weft_graph_size(graph, "i0.0", &size), WEFT_ERR_STATE);
+    weft_clear_error();
+    weft_graph_destroy(graph);
+    weft_scope_end();
+    assert_no_error();
+}
+
+static void test_f4_expressions(void **state)
+{
+    (void)state;
+    static const int counts[] = { 2, 1 };
+    static const int64_t sizes[] = { 13, 4, 3 };
+    static const int first_of[] = { 0, 2 };
+    static const struct {
+        const char *text;
+        int64_t value;
+        const char *wrong;
+    } cases[] = {
+        { "(i0.0 + 7) / 8 * 8", 16, NULL }, { "i0.0 % i1.0 + i0.1 ** 2", 17, NULL }, { "-i0.0 + 20", 7, NULL },
+        { " 2 * ( i0.1 - 1 ) ", 6, NULL },  { "i1.0**0", 1, NULL },                  { "i0.0 / (i1.0 - 3)", 0, "division by 0" },
+        { "i0.2", 0, "no such size" },      { "i2.0", 0, "no such size" },           { "i0.0 +", 0, "a number is missing" },
+        { "i0.0**60", 0, "too large" },     { "(i0.0", 0, "parenthesis" },           { "i0.0)", 0, "the end" },
+        { "(1 - 2) / 2", 0, "negative" },   { "0**99999999999", 0, NULL },           { "9223372036854775807 + 1", 0, "too large" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int64_t value;
+        char why[160] = "";
+        bool done = weft_size_evaluate(cases[i].text, 2, counts, sizes, first_of, &value, why, sizeof(why));
+        if (done != (cases[i].wrong == NULL) || (done ? value != cases[i].value : strstr(why, cases[i].wrong) == NULL)) {
+            fail_msg("%s: %lld, %s", cases[i].text, (long long)value, why);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +432,9 @@ int main(void)
         cmocka_unit_test(test_f4_linear_dependence_is_found),
         cmocka_unit_test(test_f4_sizes_become_symbols),
         cmocka_unit_test(test_f4_symbols_of_a_thousand_shapes),
+        cmocka_unit_test(test_f4_relations_follow_from_calls),
+        cmocka_unit_test(test_f4_branches_leave_relations),
+        cmocka_unit_test(test_f4_expressions),
     };
     return RUN_ON_RANKS(tests);
 }

@@ -41,7 +41,7 @@ bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bo
 {
     weft_graph_value *value = weft_vec_push(&trace->values, sizeof(*value));
     if (value != NULL) {
-        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .last_use = -1, .replaced = -1 };
+        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .argument = -1, .last_use = -1, .replaced = -1 };
         value->recorded = (int)trace->values.count - 1;
         trace->bytes += sizeof(*value);
     }
@@ -133,6 +133,7 @@ weft_graph_trace *weft_trace_begin_like(const weft_graph_trace *trace, size_t nu
         if (done) {
             weft_trace_value(like, i)->is_fake = value->is_fake;
             weft_trace_value(like, i)->is_memory = value->is_memory;
+            weft_trace_value(like, i)->argument = value->argument;
         }
     }
     for (size_t i = 0; i < num_nodes && done; i++) {

@@ -35,6 +35,7 @@ typedef struct weft_graph_value {
     bool is_fake; /* the tensor has no data (weft_fake()) */
     bool is_memory; /* an input that weft_from_local() has made within the segment */
     bool is_promised; /* of a body: a promised tensor waits for it */
+    int argument; /* of an input: its number among the graph's inputs; -1: it is none */
     int last_use; /* the last node that reads it; -1: none */
     int recorded; /* its number in the recorded trace; -1: it is a body's alone */
     int replaced; /* of a body: the value that takes its place; -1: none */

@@ -275,6 +275,16 @@ static weft_status foresee(const taking *t, foreseen results[])
     return status;
 }
 
+/* Its number among the graph's inputs; -1: it is none. */
+static int argument_of(const weft_graph_run *run, const weft_tensor_impl *input)
+{
+    int i = 0;
+    while (i < run->graph->num_inputs && run->inputs[i] != input->handle) {
+        i++;
+    }
+    return i < run->graph->num_inputs ? i : -1;
+}
+
 /* False: no memory. */
 static bool add_traced_input(const weft_graph_run *run, weft_graph_trace *trace, const weft_tensor_impl *input)
 {
@@ -283,6 +293,7 @@ static bool add_traced_input(const weft_graph_run *run, weft_graph_trace *trace,
         weft_graph_value *value = weft_trace_value(trace, (int)trace->values.count - 1);
         value->is_fake = input->fake;
         value->is_memory = input->imported_in == run->deferral.number;
+        value->argument = argument_of(run, input);
     }
     return done;
 }

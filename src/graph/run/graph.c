@@ -200,11 +200,12 @@ static bool check_arguments(const weft_graph_impl *graph, weft_tensor *const inp
 }
 
 /* Calls the function. A status with the error kept. */
-static weft_status call_function(const weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+static weft_status call_function(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
                                  weft_tensor *outputs[])
 {
     static const char function[] = "weft_graph_call";
     weft_visit visit;
+    weft_graph_forget_tested(graph);
     weft_visit_begin(&visit);
     weft_status status = graph->function(graph->context, inputs, scalars, outputs);
     weft_visit_end(&visit);
@@ -223,7 +224,7 @@ static weft_status call_function(const weft_graph_impl *graph, weft_tensor *cons
 }
 
 /* In a scope of its own, which hands the outputs to the scope around it. */
-static weft_status call_in_scope(const weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
+static weft_status call_in_scope(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[],
                                  weft_tensor *outputs[])
 {
     if (!weft_scope_begin_unrecorded()) {
@@ -240,6 +241,7 @@ static weft_status call_deferred(weft_graph_impl *graph, weft_tensor *const inpu
 {
     weft_graph_run run;
     weft_run_begin(&run, graph);
+    run.inputs = inputs;
     run.deferral.take = weft_run_take;
     const weft_context outer = weft_context_enter(weft_context_deferred(&run.deferral));
     weft_status status = call_in_scope(graph, inputs, scalars, outputs);

@@ -58,6 +58,7 @@ typedef struct weft_graph_impl {
     weft_vec agreed;                   /* uint64_t: what all processes have found to be the same (agree.c) */
     size_t next_agreed;
     weft_vec requirements; /* weft_shape_relation, with texts of their own */
+    weft_vec tested;       /* char *: the relations that the newest run of the function has tested, as they were (sizes.c) */
     bool omits_requirements, requirements_hold; /* of input_layouts */
     struct weft_frozen *frozen; /* NULL: weft_graph_freeze() was not asked for */
     weft_graph_info info;
@@ -91,6 +92,7 @@ typedef struct weft_derived_call {
 typedef struct weft_graph_run {
     weft_deferral deferral; /* must be the first member */
     weft_graph_impl *graph;
+    weft_tensor *const *inputs; /* of the call */
     size_t position;   /* of the segment in the run */
     weft_graph_trace *replayed; /* the trace that the calls are compared with; NULL: they are captured */
     weft_graph_trace *captured; /* the trace that is captured, or NULL */
@@ -187,7 +189,24 @@ void weft_graph_trace_meet_layouts(const weft_graph_trace *trace);
 /* Checks the required relations, and notes the sizes. False with the error kept. */
 bool weft_graph_check_shapes_of(weft_graph_impl *graph, weft_tensor *const inputs[]);
 void weft_graph_print_shapes(const weft_graph_impl *graph, FILE *file);
+/* The relations that follow from the calls of a trace of the newest run, where sizes have changed (derived.c). */
+void weft_graph_print_derived(const weft_graph_impl *graph, const weft_graph_trace *trace, FILE *file);
 void weft_graph_free_shapes(weft_graph_impl *graph);
+/* A relation of the program's. False with the error kept. */
+bool weft_graph_read_relation(const char *function, const weft_graph_impl *graph, const char *text, weft_shape_relation *relation);
+/* The sizes of all inputs of the newest call, in turn; first[k]: the first of input k, counts[k] of them. To be freed. */
+typedef struct weft_all_sizes {
+    int64_t *sizes;
+    int *first, *counts;
+    int count;
+} weft_all_sizes;
+/* False: no memory. */
+bool weft_graph_collect_sizes(const weft_graph_impl *graph, const weft_layout *const layouts[], weft_all_sizes *all);
+void weft_all_sizes_free(weft_all_sizes *all);
+/* Whether the inputs have the dimensions that a relation names. */
+bool weft_relation_has_dimensions(const weft_shape_relation *relation, const weft_layout *const layouts[]);
+/* A run of the function begins. */
+void weft_graph_forget_tested(weft_graph_impl *graph);
 
 /* ---- donated inputs (donate.c), opaque functions (opaque.c) --------------------------------------------------- */
 

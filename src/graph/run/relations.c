@@ -11,32 +11,28 @@ void weft_graph_free_shapes(weft_graph_impl *graph)
         free((char *)(uintptr_t)((weft_shape_relation *)graph->requirements.items)[i].text);
     }
     weft_vec_free(&graph->requirements);
+    weft_graph_forget_tested(graph);
+    weft_vec_free(&graph->tested);
     free(graph->input_layouts);
     free(graph->shapes);
 }
 
 /* ---- sizes as an array ------------------------------------------------------------------------------------- */
 
-/* The sizes of all inputs, in turn; first[k]: the first of input k. */
-typedef struct all_sizes {
-    int64_t *sizes;
-    int *first;
-    int count;
-} all_sizes;
-
-static bool collect(const weft_graph_impl *graph, const weft_layout *const layouts[], all_sizes *all)
+bool weft_graph_collect_sizes(const weft_graph_impl *graph, const weft_layout *const layouts[], weft_all_sizes *all)
 {
     int num_inputs = graph->num_inputs;
     all->sizes = malloc(((size_t)num_inputs * WEFT_MAX_DIMS + 1) * sizeof(int64_t));
-    all->first = malloc(((size_t)num_inputs + 1) * sizeof(int));
+    all->first = malloc((2 * (size_t)num_inputs + 1) * sizeof(int));
+    all->counts = all->first + num_inputs;
     all->count = 0;
     if (all->sizes == NULL || all->first == NULL) {
-        free(all->sizes);
-        free(all->first);
+        weft_all_sizes_free(all);
         return false;
     }
     for (int i = 0; i < num_inputs; i++) {
         all->first[i] = all->count;
+        all->counts[i] = layouts[i]->ndim;
         for (int d = 0; d < layouts[i]->ndim; d++) {
             all->sizes[all->count++] = layouts[i]->shape[d];
         }
@@ -44,56 +40,71 @@ static bool collect(const weft_graph_impl *graph, const weft_layout *const layou
     return true;
 }
 
-/* Whether the inputs have the dimensions that a relation names. */
-static bool has_dimensions(const weft_shape_relation *relation, const weft_layout *const layouts[])
+void weft_all_sizes_free(weft_all_sizes *all)
+{
+    free(all->sizes);
+    free(all->first);
+}
+
+bool weft_relation_has_dimensions(const weft_shape_relation *relation, const weft_layout *const layouts[])
 {
     bool has = true;
-    for (int i = 0; i < relation->num_terms; i++) {
-        for (int k = 0; k < relation->terms[i].num_sizes; k++) {
-            has = has && relation->terms[i].sizes[k].dim < layouts[relation->terms[i].sizes[k].input]->ndim;
-        }
+    int input, dim;
+    for (int at = 0; weft_shape_named(relation, at, &input, &dim); at++) {
+        has = has && dim < layouts[input]->ndim;
     }
     return has;
 }
 
 /* ---- required relations ------------------------------------------------------------------------------------ */
 
-static bool check_requirements(const weft_graph_impl *graph, const weft_layout *const layouts[], const all_sizes *all)
+static bool check_requirements(const weft_graph_impl *graph, const weft_layout *const layouts[], const weft_all_sizes *all)
 {
     for (size_t i = 0; i < graph->requirements.count && !graph->omits_requirements; i++) {
         const weft_shape_relation *relation = (const weft_shape_relation *)graph->requirements.items + i;
-        if (has_dimensions(relation, layouts) && weft_shape_holds(relation, all->sizes, all->first)) {
+        if (weft_relation_has_dimensions(relation, layouts) && weft_shape_holds(relation, all->sizes, all->first)) {
             continue;
         }
-        char sizes[200];
-        int used = 0;
-        sizes[0] = '\0';
-        for (int k = 0; k < relation->num_terms && used < (int)sizeof(sizes); k++) {
-            for (int s = 0; s < relation->terms[k].num_sizes && used < (int)sizeof(sizes); s++) {
-                int input = relation->terms[k].sizes[s].input, dim = relation->terms[k].sizes[s].dim;
-                bool has = dim < layouts[input]->ndim;
-                used += snprintf(sizes + used, sizeof(sizes) - (size_t)used, has ? ", i%d.%d is %lld" : ", there is no i%d.%d", input,
-                                 dim, has ? (long long)layouts[input]->shape[dim] : 0LL);
+        char space[200];
+        weft_text sizes = weft_text_in(space, sizeof(space));
+        int input, dim;
+        for (int at = 0; weft_shape_named(relation, at, &input, &dim); at++) {
+            if (dim < layouts[input]->ndim) {
+                weft_text_add(&sizes, ", i%d.%d is %lld", input, dim, (long long)layouts[input]->shape[dim]);
+            } else {
+                weft_text_add(&sizes, ", there is no i%d.%d", input, dim);
             }
         }
-        weft_fail(WEFT_ERR_SHAPE, "weft_graph_call", "graph %s requires %s%s", graph->name, relation->text, sizes);
+        weft_fail(WEFT_ERR_SHAPE, "weft_graph_call", "graph %s requires %s%s", graph->name, relation->text, space);
         return false;
     }
     return true;
 }
 
-static bool check_inputs_of(const weft_graph_impl *graph, const weft_shape_relation *relation)
+static bool check_inputs_of(const char *function, const weft_graph_impl *graph, const weft_shape_relation *relation)
 {
-    for (int i = 0; i < relation->num_terms; i++) {
-        for (int k = 0; k < relation->terms[i].num_sizes; k++) {
-            if (relation->terms[i].sizes[k].input >= graph->num_inputs) {
-                weft_fail(WEFT_ERR_INVALID, "weft_graph_require", "relation: i%d is no input: graph %s has %d",
-                          relation->terms[i].sizes[k].input, graph->name, graph->num_inputs);
-                return false;
-            }
+    int input, dim;
+    for (int at = 0; weft_shape_named(relation, at, &input, &dim); at++) {
+        if (input >= graph->num_inputs) {
+            weft_fail(WEFT_ERR_INVALID, function, "relation: i%d is no input: graph %s has %d", input, graph->name, graph->num_inputs);
+            return false;
         }
     }
     return true;
+}
+
+bool weft_graph_read_relation(const char *function, const weft_graph_impl *graph, const char *text, weft_shape_relation *relation)
+{
+    char why[160];
+    if (text == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "relation is NULL");
+        return false;
+    }
+    if (!weft_shape_read(text, relation, why, sizeof(why))) {
+        weft_fail(WEFT_ERR_INVALID, function, "relation: %s", why);
+        return false;
+    }
+    return check_inputs_of(function, graph, relation);
 }
 
 /* A relation that follows from one that is there is not kept. */
@@ -125,14 +136,7 @@ weft_status weft_graph_require(weft_graph *handle, const char *text)
     }
     weft_deferral_note(function);
     weft_shape_relation relation;
-    char why[160];
-    if (text == NULL) {
-        return weft_fail(WEFT_ERR_INVALID, function, "relation is NULL");
-    }
-    if (!weft_shape_read(text, &relation, why, sizeof(why))) {
-        return weft_fail(WEFT_ERR_INVALID, function, "relation: %s", why);
-    }
-    return check_inputs_of(graph, &relation) ? add_requirement(graph, relation) : weft_latest_status();
+    return weft_graph_read_relation(function, graph, text, &relation) ? add_requirement(graph, relation) : weft_latest_status();
 }
 
 weft_status weft_graph_omit_requirements(weft_graph *handle, bool omit)
@@ -160,21 +164,20 @@ static bool same_dimensions(const weft_graph_impl *graph, const weft_layout *con
 }
 
 /* Histories begin where a size changes. Without memory there is none. */
-static void note(weft_graph_impl *graph, const weft_layout *const layouts[], const all_sizes *all)
+static void note(weft_graph_impl *graph, const weft_layout *const layouts[], const weft_all_sizes *all)
 {
     if (graph->shapes != NULL && !same_dimensions(graph, layouts)) {
         free(graph->shapes);
         graph->shapes = NULL;
         return;
     }
-    all_sizes before;
-    if (graph->shapes == NULL && same_dimensions(graph, layouts) && collect(graph, graph->input_layouts, &before)) {
+    weft_all_sizes before;
+    if (graph->shapes == NULL && same_dimensions(graph, layouts) && weft_graph_collect_sizes(graph, graph->input_layouts, &before)) {
         graph->shapes = calloc(1, sizeof(*graph->shapes));
         if (graph->shapes != NULL) {
             weft_shape_note(graph->shapes, before.count, before.sizes);
         }
-        free(before.sizes);
-        free(before.first);
+        weft_all_sizes_free(&before);
     }
     if (graph->shapes != NULL) {
         weft_shape_note(graph->shapes, all->count, all->sizes);
@@ -206,11 +209,11 @@ bool weft_graph_check_shapes_of(weft_graph_impl *graph, weft_tensor *const input
         return true;
     }
     const weft_layout **layouts = malloc((size_t)graph->num_inputs * sizeof(*layouts));
-    all_sizes all = { .count = 0 };
+    weft_all_sizes all = { .count = 0 };
     for (int i = 0; i < graph->num_inputs && layouts != NULL; i++) {
         layouts[i] = weft_layout_of(inputs[i]);
     }
-    if (layouts == NULL || !collect(graph, layouts, &all)) {
+    if (layouts == NULL || !weft_graph_collect_sizes(graph, layouts, &all)) {
         free(layouts);
         weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for the sizes of %d inputs", graph->num_inputs);
         return false;
@@ -219,8 +222,7 @@ bool weft_graph_check_shapes_of(weft_graph_impl *graph, weft_tensor *const input
     if (right && graph->input_layouts != NULL && !are_as_before(graph, inputs)) {
         note(graph, layouts, &all);
     }
-    free(all.sizes);
-    free(all.first);
+    weft_all_sizes_free(&all);
     if (right) {
         free(graph->input_layouts);
         graph->input_layouts = layouts;
@@ -284,5 +286,11 @@ void weft_graph_print_shapes(const weft_graph_impl *graph, FILE *file)
     for (size_t i = 0; i < graph->requirements.count; i++) {
         fprintf(file, "    requires %s%s\n", ((const weft_shape_relation *)graph->requirements.items)[i].text,
                 graph->omits_requirements ? " (omitted)" : "");
+    }
+    for (size_t i = 0; i < graph->tested.count; i++) {
+        fprintf(file, "    tested: %s\n", ((char *const *)graph->tested.items)[i]);
+    }
+    for (size_t i = 0; i < graph->num_newest && shapes != NULL; i++) {
+        weft_graph_print_derived(graph, ((const weft_graph_segment *)graph->segments.items)[i].newest, file);
     }
 }

@@ -1,23 +1,11 @@
 /* Sizes of a graph's inputs: relations that the program requires, and those that have held in all calls. Pure: numbers alone.
- *
- * Dimension D of inputs[K] is written iK.D; sizes are passed as an array, with a table of the first size of each input. */
+ */
 #ifndef WEFT_SRC_GRAPH_RUN_SHAPES_H
 #define WEFT_SRC_GRAPH_RUN_SHAPES_H
 
-#include "base/base.h"
+#include "graph/run/size_sums.h"
 
 /* ---- required relations ------------------------------------------------------------------------------------ */
-
-enum { WEFT_SHAPE_TERMS = 8, WEFT_SHAPE_FACTORS = 3 };
-
-/* A number times sizes. */
-typedef struct weft_shape_term {
-    int64_t factor;
-    int num_sizes;
-    struct {
-        int input, dim;
-    } sizes[WEFT_SHAPE_FACTORS]; /* sorted */
-} weft_shape_term;
 
 typedef enum weft_shape_kind {
     WEFT_SHAPE_EQUAL,
@@ -27,23 +15,26 @@ typedef enum weft_shape_kind {
     WEFT_SHAPE_NOT_MODULO
 } weft_shape_kind;
 
-/* The sum of terms and a number is equal to 0, or not; at least 0; or, modulo `divisor`, equal to 0, or not. */
+/* `sum` is equal to 0, or not; at least 0; or, modulo `divisor`, equal to 0, or not. */
 typedef struct weft_shape_relation {
     weft_shape_kind kind;
-    int num_terms;
-    weft_shape_term terms[WEFT_SHAPE_TERMS]; /* of different sizes, sorted; the first one's factor is positive but for
-                                                WEFT_SHAPE_AT_LEAST */
-    int64_t number, divisor;
+    weft_size_sum sum; /* its first factor is positive but for WEFT_SHAPE_AT_LEAST */
+    weft_size_sum divisor; /* a number, at least 1, or a sum of sizes */
     const char *text;
 } weft_shape_relation;
 
-/* Reads "2*i0.0 + 3 == i1.0", "i0.1 % 8 == 0", "i0.0*i0.1 >= 6", "i0.0 != 1": sums of products, one comparison (==, !=, <=, >=,
- * <, >), % after the left side. False, with the reason: another text. */
+/* Reads "2*i0.0 + 3 == i1.0", "i0.1 % 8 == 0", "i0.0*i0.1 % (i0.0 - 1) == 0", "i0.0 == i1.0**3": sums of products, one comparison
+ * (==, !=, <=, >=, <, >); the left side may be a product % a product. False, with the reason: another text. */
 bool weft_shape_read(const char *text, weft_shape_relation *relation, char *why, size_t size);
-/* Whether the sizes have the relation. A sum beyond 64 bits: they have not. first[k]: of the sizes of input k. */
+/* The size number `at` of those that a relation names; false: it names fewer. */
+bool weft_shape_named(const weft_shape_relation *relation, int at, int *input, int *dim);
+/* Whether the sizes have the relation. A sum beyond 64 bits, or a divisor below 1: they have not. first[k]: of the sizes of input
+ * k. */
 bool weft_shape_holds(const weft_shape_relation *relation, const int64_t sizes[], const int first[]);
 /* Whether all sizes that have the first relation have the second: true is a proof, false is none of the contrary. */
 bool weft_shape_implies(const weft_shape_relation *one, const weft_shape_relation *other);
+/* Writes the text of a relation with the opposite comparison: "i0.0 != 3" for "i0.0 == 3". Truncated. */
+void weft_shape_negate(const char *text, char *negated, size_t size);
 
 /* ---- relations that have held ------------------------------------------------------------------------------ */
 
