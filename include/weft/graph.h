@@ -154,7 +154,7 @@ WEFT_API weft_status weft_graph_test(weft_graph *graph, const char *relation, bo
  *
  *     int64_t padded;
  *     weft_graph_size(graph, "(i0.0 + 7) / 8 * 8", &padded); */
-WEFT_API weft_status weft_graph_size(const weft_graph *graph, const char *expression, int64_t *size);
+WEFT_API weft_status weft_graph_size(const weft_graph *graph, const char *expression, int64_t *value);
 
 /** A function of yours that is not captured. Its outputs are new references of the innermost scope. */
 typedef weft_status (*weft_opaque_function)(void *context, weft_tensor *const inputs[], weft_tensor *outputs[]);
@@ -185,15 +185,15 @@ WEFT_API weft_status weft_graph_opaque(const char *name, weft_opaque_kind kind, 
 enum { WEFT_MAX_FROZEN_SCALARS = 64 };
 
 /** Freezes a graph (`on`): weft stops calling the function, and executes its calls as they were recorded. It freezes
- * once two successive replays, with two values of each entry of scalars[], have shown where the numbers of the calls
- * come from. Each number is then
+ * once two replays, with two values of each entry of scalars[], have shown where the numbers of the calls come from,
+ * for each set of layouts of the inputs by itself. Each number is then
  *  - a constant,
  *  - an entry of scalars[], bit for bit, or
  *  - a number that weft derives from these, such as the corrections of weft_adam() and weft_adamw(), whose step
  *    increases by one in each run. Random numbers are drawn as in a run that is checked.
  *
  * The function is called again
- *  - if an input has another layout;
+ *  - if the inputs' layouts are others than two replays have shown so far;
  *  - if two inputs are the same tensor and were not before;
  *  - if a tensor requires or has a gradient and did not before;
  *  - if a number may be either of two entries of scalars[] that have been equal until now;
@@ -201,8 +201,8 @@ enum { WEFT_MAX_FROZEN_SCALARS = 64 };
  *    forward function or hook, a leaf's hook or the placements of its gradient, an operation's kernel, the current
  *    mesh.
  *
- * If the function passes a step that it counts itself, weft_graph_call() returns WEFT_ERR_STATE in these cases,
- * because the count stood still.
+ * If the function passes a step that it counts itself, weft_graph_call() returns WEFT_ERR_STATE in these cases, and
+ * where layouts take turns, because the count stood still.
  *
  * A frozen graph goes on using the tensors that the function got by way of `context`; if one was freed,
  * weft_graph_call() returns WEFT_ERR_STATE. Only the function's calls are repeated, not its own counters, prints and
@@ -251,6 +251,7 @@ typedef struct weft_graph_info {
     const char *not_frozen; /**< why the graph is not frozen, or cannot be; "" if it is, or you did not ask for it.
                                  Valid as long as failed_guard */
     uint64_t templates; /**< captures that differed from all earlier ones in more than sizes */
+    uint64_t digest;    /**< of the newest run's recorded calls: equal on all processes, and for equal calls */
 } weft_graph_info;
 
 /** Copies the counts. `size` is sizeof(*info) ("Structs that the library fills in" in <weft/base.h>). */
@@ -267,7 +268,7 @@ typedef enum weft_graph_format {
     WEFT_GRAPH_DOT
 } weft_graph_format;
 
-/** Prints the graph. Redistributions, and functions that make a tensor of memory, show their mesh and placements as
+/** Prints the graph: each call with its attributes (sizes, numbers) and the layout of its first output. Redistributions, and functions that make a tensor of memory, show their mesh and placements as
  * arguments. "memory k" is passed anew in each run:
  *
  *     %0 = input : f32[4, 6] [R] on 2

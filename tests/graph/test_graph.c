@@ -484,7 +484,7 @@ static void test_f1_listing(void **state)
              "graph listed:\n"
              "  %%0 = input : f32[8, 4] [S1] on %d\n"
              "  %%1 = input : f32[4, 6] [S0] on %d\n"
-             "  %%2 = weft_matmul(%%0, %%1) : f32[8, 6] [P(sum)] on %d\n"
+             "  %%2 = weft_matmul(%%0, %%1) numbers=0,0 : f32[8, 6] [P(sum)] on %d\n"
              "  %%3 = weft_redistribute(%%2) mesh (%d) [R] : f32[8, 6]\n",
              ranks, ranks, ranks, ranks);
     if (ranks > 1) {

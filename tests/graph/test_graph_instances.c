@@ -205,6 +205,92 @@ static void test_f4_lengths_of_each_process(void **state)
     assert_no_error();
 }
 
+/* ---- frozen graphs --------------------------------------------------------------------------------------------------------- */
+
+typedef struct counted {
+    weft_tensor *w, *first, *second;
+    int calls;
+    int64_t step;
+} counted;
+
+static weft_status scale_and_count(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    counted *c = context;
+    c->calls++;
+    bool wide = weft_tensor_size(inputs[1], 0) > 4; /* no call reads this input */
+    outputs[0] = weft_matmul(inputs[0], c->w);
+    outputs[0] = wide ? weft_scale(outputs[0], scalars[0]) : weft_add_scalar(outputs[0], scalars[0]);
+    return WEFT_OK;
+}
+
+/* Each size is observed for itself, and replayed without the function whenever it comes again. */
+static void test_frozen_graphs_know_each_size(void **state)
+{
+    (void)state;
+    enum { LENGTHS = 6 };
+    weft_scope_begin();
+    counted c = { .w = numbers(1, 3, NULL) }, eager = c;
+    weft_graph *graph = weft_graph_create("frozen", scale_and_count, &c, 2, 1, 1);
+    assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
+    for (int run = 0; run < 8 * LENGTHS; run++) {
+        weft_scope_begin();
+        weft_tensor *inputs[] = { numbers((uint64_t)run, 2 + run * 5 % LENGTHS, NULL), numbers(1, 3 + run % 2 * 4, NULL) };
+        weft_tensor *output, *expected;
+        double factor = run * 0.5;
+        assert_int_equal(weft_graph_call(graph, inputs, &factor, &output), WEFT_OK);
+        assert_int_equal(scale_and_count(&eager, inputs, &factor, &expected), WEFT_OK);
+        assert_same_shards(output, expected, "output");
+        weft_scope_end();
+    }
+    assert_int_equal(c.calls, 3 * LENGTHS); /* captured once, observed twice */
+    assert_true(info_of(graph).frozen);
+    assert_int_equal(info_of(graph).frozen_replays, 5 * LENGTHS);
+    weft_graph_destroy(graph);
+    weft_scope_end();
+    assert_no_error();
+}
+
+static weft_status adam_step(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    counted *c = context;
+    c->calls++;
+    weft_tensor *gradient = weft_redistribute(weft_sum(inputs[0], 0, true), NULL, NULL);
+    weft_adam_options options = WEFT_ADAM_DEFAULT;
+    options.learning_rate = scalars[0];
+    weft_status status = weft_adam(1, &c->w, &gradient, &c->first, &c->second, ++c->step, &options);
+    outputs[0] = weft_add_scalar(gradient, 0);
+    return status;
+}
+
+/* A count that the function keeps itself cannot go on where sizes take turns: refused, or as without the graph. */
+static void test_frozen_counts_are_never_wrong(void **state)
+{
+    (void)state;
+    weft_scope_begin();
+    counted c = { .w = numbers(1, 1, NULL), .first = numbers(2, 1, NULL), .second = weft_full(WEFT_F64, 1, 2, (int64_t[]){ 1, 3 }, line(), NULL) };
+    counted eager = { .w = numbers(1, 1, NULL), .first = numbers(2, 1, NULL),
+                      .second = weft_full(WEFT_F64, 1, 2, (int64_t[]){ 1, 3 }, line(), NULL) };
+    weft_graph *graph = weft_graph_create("adam", adam_step, &c, 1, 1, 1);
+    assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
+    static const int rows[] = { 4, 4, 4, 5, 5, 5, 4, 5, 4, 4, 4, 4, 4, 4, 5 };
+    weft_status status = WEFT_OK;
+    for (int run = 0; run < (int)(sizeof(rows) / sizeof(rows[0])) && status == WEFT_OK; run++) {
+        weft_tensor *batch = numbers((uint64_t)run, rows[run], NULL), *output;
+        double rate = 0.1 / (1 + run);
+        status = weft_graph_call(graph, &batch, &rate, &output);
+        assert_int_equal(status, run < 14 ? WEFT_OK : WEFT_ERR_STATE);
+        if (status == WEFT_OK) {
+            assert_int_equal(adam_step(&eager, &batch, &rate, &output), WEFT_OK);
+            assert_same_shards(c.w, eager.w, "w");
+        }
+    }
+    assert_error(WEFT_ERR_STATE, "would have to be called again (calls with these sizes have not been observed twice), but it counts");
+    assert_true(info_of(graph).frozen_replays > 0);
+    weft_graph_destroy(graph);
+    weft_scope_end();
+    assert_no_error();
+}
+
 /* ---- what is kept ---------------------------------------------------------------------------------------------------------- */
 
 static weft_status many_calls(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
@@ -258,6 +344,8 @@ int main(void)
         cmocka_unit_test(test_f4_sizes_that_are_no_inputs),
         cmocka_unit_test(test_f4_other_placements_are_another_template),
         cmocka_unit_test(test_f4_lengths_of_each_process),
+        cmocka_unit_test(test_frozen_graphs_know_each_size),
+        cmocka_unit_test(test_frozen_counts_are_never_wrong),
         cmocka_unit_test(test_f4_kept_traces_are_bounded),
     };
     return RUN_ON_RANKS(tests);

@@ -269,6 +269,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_graph_donate, graph, 0, true);
     TRY(weft_graph_require, graph, "i0.0 >= 0");
     TRY(weft_graph_omit_requirements, graph, true);
+    TRY(weft_graph_test, graph, "i0.0 >= 0", &truth_value);
+    TRY(weft_graph_size, graph, "i0.0", &place[0]);
     TRY(weft_graph_opaque, "opaque", WEFT_OPAQUE_CALLED, no_opaque, NULL, 1, list, 1, outputs);
     TRY(weft_graph_shard, graph, NULL);
     TRY(weft_graph_get_placements, graph, tensor, layout.placements);

@@ -1,8 +1,6 @@
 /* Traces as text: listings, and pictures for Graphviz. */
 #include "graph/record/trace.h"
 
-#include "base/text.h"
-
 /* ---- layouts --------------------------------------------------------------------------------------------- */
 
 /* "mesh (dp 2, tp 4) [S0,R]" */
@@ -71,6 +69,21 @@ static void print_output(const weft_graph_node *node, const weft_layout *layout,
     }
 }
 
+/* The output says its type. */
+static void print_words(const weft_call *call, FILE *file)
+{
+    char space[400];
+    weft_text text = weft_text_in(space, sizeof(space));
+    weft_attributes attributes = call->attributes;
+    attributes.type = 0;
+    weft_call_attributes(&text, &attributes);
+    if (call->details != NULL) {
+        weft_call_words(&text, "more", call->details->num_numbers, call->details->numbers);
+        weft_text_add(&text, call->details->text == NULL ? "" : " \"%s\"", call->details->text);
+    }
+    fputs(space, file);
+}
+
 void weft_trace_print(const weft_graph_trace *trace, FILE *file)
 {
     print_inputs(trace, file);
@@ -81,6 +94,7 @@ void weft_trace_print(const weft_graph_trace *trace, FILE *file)
         fprintf(file, "%s%s(", node->num_outputs > 0 ? " = " : "", node->call->function);
         print_numbers(node->inputs, node->num_inputs, file);
         fprintf(file, ")");
+        print_words(node->call, file);
         if (node->num_outputs > 0 && node->outputs[0] >= 0) {
             print_output(node, weft_trace_value(trace, node->outputs[0])->layout, file);
         }

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "base/text.h"
 #include "call/call.h"
 #include "tensor/tensor.h"
 
@@ -55,6 +56,7 @@ typedef struct weft_graph_trace {
     bool *wanted;      /* by value: promised in the newest run; NULL: not executed yet */
     uint64_t run_number; /* weft_deferral.number of the newest of these */
     struct weft_trace_sharding *sharding; /* chosen layouts (graph/shard/shard.h); NULL: those of the capture */
+    struct weft_frozen *frozen; /* what is known of its numbers and tensors (graph/run/frozen.h); NULL: nothing */
     struct weft_graph_body *executed; /* by the newest run; NULL: the trace itself */
     int num_bodies;
     struct weft_graph_body *bodies[WEFT_MAX_BODIES]; /* for sets of promised values (graph/passes/body.h) */
@@ -109,6 +111,14 @@ typedef struct weft_deferred_call {
     double scalars[WEFT_MAX_SCALARS];
     weft_random_state random; /* if the node draws */
 } weft_deferred_call;
+
+/* ---- words of a call (words.c) --------------------------------------------------------------------------- */
+
+/* " NAME=1,2,3", unless there are none; and one number, unless it is the usual one. */
+void weft_call_words(weft_text *text, const char *name, int64_t count, const int64_t numbers[]);
+void weft_call_word(weft_text *text, const char *name, int64_t number, int64_t usual);
+/* All attributes but the wish. */
+void weft_call_attributes(weft_text *text, const weft_attributes *attributes);
 
 /* ---- as text (print.c) ------------------------------------------------------------------------------------ */
 

@@ -10,6 +10,7 @@ void weft_graph_trace_free(weft_graph_trace *trace)
 {
     if (trace != NULL) {
         weft_bodies_drop(trace);
+        weft_frozen_free(trace->frozen);
         weft_trace_sharding_free(trace->sharding);
     }
     weft_trace_free(trace);

@@ -437,12 +437,12 @@ static bool promise_output(weft_graph_run *run, const weft_graph_trace *trace, c
 /* False: no memory. */
 static bool add_derived(weft_graph_run *run, const weft_call_details *details)
 {
-    weft_derived_call *derived = run->graph->frozen == NULL ? NULL : weft_vec_push(&run->derived, sizeof(*derived));
+    weft_derived_call *derived = run->graph->freezing == NULL ? NULL : weft_vec_push(&run->derived, sizeof(*derived));
     if (derived != NULL) {
         derived->node = run->calls.count - 1;
         memcpy(derived->origins, details->origins, (size_t)details->derivation->num_origins * sizeof(double));
     }
-    return derived != NULL || run->graph->frozen == NULL;
+    return derived != NULL || run->graph->freezing == NULL;
 }
 
 /* The deferred call's own arguments. The random state moves on as if it were executed. False: no memory. */

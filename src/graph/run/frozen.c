@@ -11,13 +11,33 @@
 
 #include "tensor/state.h"
 
-struct weft_frozen *weft_frozen_new(const weft_graph_impl *graph)
+struct weft_freezing *weft_freezing_new(void)
+{
+    return calloc(1, sizeof(struct weft_freezing));
+}
+
+void weft_graph_unfreeze(weft_graph_impl *graph)
+{
+    for (size_t i = 0; i < graph->segments.count; i++) {
+        const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
+        for (size_t k = 0; k < segment->instances.count; k++) {
+            weft_graph_trace *trace = weft_segment_instance(segment, k)->trace;
+            weft_frozen_free(trace->frozen);
+            trace->frozen = NULL;
+        }
+    }
+    free(graph->freezing);
+    graph->freezing = NULL;
+}
+
+/* Nothing is known of a trace of the graph. NULL: no memory. */
+static struct weft_frozen *frozen_new(const weft_graph_impl *graph)
 {
     struct weft_frozen *f = calloc(1, sizeof(*f));
     if (f == NULL) {
         return NULL;
     }
-    *f = (struct weft_frozen){ .num_inputs = graph->num_inputs, .num_scalars = graph->num_scalars, .num_outputs = graph->num_outputs };
+    *f = (struct weft_frozen){ .of = graph->freezing, .num_inputs = graph->num_inputs, .num_scalars = graph->num_scalars, .num_outputs = graph->num_outputs };
     f->scalars = calloc((size_t)f->num_scalars + 1, sizeof(double));
     f->outputs = calloc((size_t)f->num_outputs + 1, sizeof(weft_source));
     f->input_numbers = calloc((size_t)f->num_inputs + 1, sizeof(int));
@@ -32,10 +52,8 @@ struct weft_frozen *weft_frozen_new(const weft_graph_impl *graph)
 /* Observation begins again. */
 static void forget(struct weft_frozen *f)
 {
-    f->trace = NULL;
     f->observations = 0;
     f->varied = 0;
-    f->replays = 0;
     f->derived.count = f->bound.count = f->live.count = 0;
     free(f->numbers);
     f->numbers = NULL;
@@ -57,10 +75,10 @@ void weft_frozen_free(struct weft_frozen *f)
     free(f);
 }
 
-void weft_frozen_forget(struct weft_frozen *f, const weft_graph_trace *trace)
+void weft_freezing_forget(struct weft_freezing *freezing, const weft_graph_trace *trace)
 {
-    if (f->trace == trace) {
-        forget(f);
+    if (freezing->newest == trace->frozen) {
+        freezing->newest = NULL;
     }
 }
 
@@ -69,14 +87,24 @@ static uint64_t all_entries(const struct weft_frozen *f)
     return f->num_scalars == 64 ? ~UINT64_C(0) : (UINT64_C(1) << f->num_scalars) - 1;
 }
 
-bool weft_frozen_is_ready(const struct weft_frozen *f, const char **why)
+/* What is still to be observed; NULL: nothing. */
+static const char *missing(const struct weft_frozen *f)
 {
-    bool ready = !f->refused && f->observations >= 2 && f->varied == all_entries(f);
-    *why = f->refused                  ? f->why
-           : ready                     ? ""
-           : f->observations < 2       ? "two replays of one trace in turn must be observed first"
-                                       : "an entry of scalars[] has had one value only";
-    return ready;
+    return f == NULL || f->observations < 2 ? "two replays of one trace must be observed first"
+           : f->varied != all_entries(f)    ? "an entry of scalars[] has had one value only"
+                                            : NULL;
+}
+
+bool weft_frozen_is_ready(const struct weft_frozen *f)
+{
+    return missing(f) == NULL;
+}
+
+bool weft_freezing_is_ready(const struct weft_freezing *freezing, const char **why)
+{
+    const char *lacks = freezing->refused ? freezing->why : missing(freezing->newest);
+    *why = lacks == NULL ? "" : lacks;
+    return lacks == NULL;
 }
 
 /* ---- learning where numbers come from ---------------------------------------------------------------------- */
@@ -105,10 +133,10 @@ static bool learn(const struct weft_frozen *f, weft_number *n, double value, con
     return !n->changed || n->counts || n->entries != 0;
 }
 
-static void refuse(struct weft_frozen *f, size_t node, const char *what)
+static void refuse(const struct weft_frozen *f, size_t node, const char *what)
 {
-    f->refused = true;
-    snprintf(f->why, sizeof(f->why), "call %zu, %s: %s", node, weft_trace_node(f->trace, node)->call->function, what);
+    f->of->refused = true;
+    snprintf(f->of->why, sizeof(f->of->why), "call %zu, %s: %s", node, weft_trace_node(f->trace, node)->call->function, what);
 }
 
 static bool is_derived(const struct weft_frozen *f, size_t node)
@@ -119,9 +147,9 @@ static bool is_derived(const struct weft_frozen *f, size_t node)
 
 static void learn_scalars(struct weft_frozen *f, const weft_graph_run *run, const double scalars[])
 {
-    for (size_t i = 0; i < run->calls.count && !f->refused; i++) {
+    for (size_t i = 0; i < run->calls.count && !f->of->refused; i++) {
         const weft_deferred_call *call = (const weft_deferred_call *)run->calls.items + i;
-        for (int k = 0; k < WEFT_MAX_SCALARS && !is_derived(f, i) && !f->refused; k++) {
+        for (int k = 0; k < WEFT_MAX_SCALARS && !is_derived(f, i) && !f->of->refused; k++) {
             if (!learn(f, &f->numbers[i * WEFT_MAX_SCALARS + (size_t)k], call->scalars[k], scalars, false)) {
                 char what[160];
                 snprintf(what, sizeof(what), "its number %d has changed to %.17g, and is no entry of scalars[]", k, call->scalars[k]);
@@ -133,13 +161,13 @@ static void learn_scalars(struct weft_frozen *f, const weft_graph_run *run, cons
 
 static void learn_origins(struct weft_frozen *f, const weft_graph_run *run, const double scalars[])
 {
-    for (size_t i = 0; i < run->derived.count && !f->refused; i++) {
+    for (size_t i = 0; i < run->derived.count && !f->of->refused; i++) {
         const weft_derived_call *call = (const weft_derived_call *)run->derived.items + i;
         weft_frozen_derived *derived = (weft_frozen_derived *)f->derived.items + i;
         const weft_derivation *derivation = weft_trace_node(f->trace, call->node)->call->details->derivation;
         derived->node = call->node;
         derived->derivation = derivation;
-        for (int k = 0; k < derivation->num_origins && !f->refused; k++) {
+        for (int k = 0; k < derivation->num_origins && !f->of->refused; k++) {
             if (!learn(f, &derived->origins[k], call->origins[k], scalars, k == derivation->counter)) {
                 char what[160];
                 snprintf(what, sizeof(what), "an argument has changed to %.17g, and is no entry of scalars[]%s", call->origins[k],
@@ -208,13 +236,13 @@ static bool agree_on(const struct weft_frozen *f, weft_source *known, weft_sourc
 
 static void refuse_value(struct weft_frozen *f, int value, const char *what)
 {
-    f->refused = true;
-    snprintf(f->why, sizeof(f->why), "%%%d in the listing %s", value, what);
+    f->of->refused = true;
+    snprintf(f->of->why, sizeof(f->of->why), "%%%d in the listing %s", value, what);
 }
 
 static void learn_bound(struct weft_frozen *f, const weft_graph_run *run, weft_tensor *const inputs[])
 {
-    for (int i = 0; i < (int)run->bound.count && !f->refused; i++) {
+    for (int i = 0; i < (int)run->bound.count && !f->of->refused; i++) {
         const weft_tensor_impl *tensor = *weft_run_bound(run, i);
         const weft_graph_value *value = weft_trace_value(f->trace, i);
         weft_source found = tensor == NULL ? (weft_source){ .kind = NO_TENSOR } : source_of(f, tensor, inputs);
@@ -231,15 +259,15 @@ static void learn_bound(struct weft_frozen *f, const weft_graph_run *run, weft_t
 static void learn_outputs(struct weft_frozen *f, const weft_graph_run *run, weft_tensor *const inputs[],
                           weft_tensor *const outputs[])
 {
-    for (int i = 0; i < f->num_outputs && !f->refused; i++) {
+    for (int i = 0; i < f->num_outputs && !f->of->refused; i++) {
         weft_source found = source_of_output(f, run, outputs[i], inputs);
         while (found.kind == OF_CALLS && outputs[found.same_as] != outputs[i]) {
             found.same_as++;
         }
         bool same = agree_on(f, &f->outputs[i], found);
         if (!same || (found.kind == OF_CALLS && weft_tensor_get(outputs[i])->tape != NULL)) {
-            f->refused = true;
-            snprintf(f->why, sizeof(f->why), same ? "outputs[%d] requires gradients" : "outputs[%d] is made in another way in each run",
+            f->of->refused = true;
+            snprintf(f->of->why, sizeof(f->of->why), same ? "outputs[%d] requires gradients" : "outputs[%d] is made in another way in each run",
                      i);
         }
     }
@@ -254,7 +282,7 @@ static bool is_recorded(const weft_tensor_impl *tensor)
 /* New tensors that are still there, and no outputs; and tensors from before the run that it changes. */
 static void find_left_behind(struct weft_frozen *f, const weft_graph_run *run, weft_tensor *const outputs[])
 {
-    for (const weft_tensor_impl *p = weft_runtime.tensors->promised; p != NULL && !f->refused; p = p->next_promised) {
+    for (const weft_tensor_impl *p = weft_runtime.tensors->promised; p != NULL && !f->of->refused; p = p->next_promised) {
         bool changed = *weft_run_bound(run, p->number) == p, known = changed;
         for (int i = 0; i < f->num_outputs && !known; i++) {
             known = outputs[i] == p->handle && p->handle != NULL;
@@ -299,6 +327,7 @@ static bool begin(struct weft_frozen *f, const weft_graph_run *run)
 {
     forget(f);
     f->trace = run->replayed;
+    f->inputs_hash = run->graph->inputs_hash;
     f->numbers = calloc(run->calls.count * WEFT_MAX_SCALARS + 1, sizeof(weft_number));
     bool done = f->numbers != NULL;
     for (size_t i = 0; i < run->derived.count && done; i++) {
@@ -329,35 +358,49 @@ static void learn_run(struct weft_frozen *f, const weft_graph_run *run, weft_ten
     f->observations++;
 }
 
-void weft_frozen_observe(weft_graph_run *run, weft_tensor *const inputs[], const double scalars[],
-                         weft_tensor *const outputs[])
+/* Another function than those of calls has been called inside. */
+static bool is_refused(weft_graph_run *run, struct weft_freezing *freezing)
 {
-    struct weft_frozen *f = run->graph->frozen;
     if (run->at_once == NULL && weft_runtime.mesh_stack.count != run->num_meshes) {
         run->at_once = weft_runtime.mesh_stack.count > run->num_meshes ? "weft_mesh_push" : "weft_mesh_pop";
     }
     if (run->at_once != NULL) {
-        f->refused = true;
-        snprintf(f->why, sizeof(f->why), "%s inside is no call of the graph", run->at_once);
+        freezing->refused = true;
+        snprintf(freezing->why, sizeof(freezing->why), "%s inside is no call of the graph", run->at_once);
+    }
+    return run->at_once != NULL;
+}
+
+/* Whether the run adds to what is known. Counts go on where no other trace has run between, which may have counted too. */
+static bool goes_on(const struct weft_frozen *f, const weft_graph_run *run)
+{
+    bool may_count = f->derived.count > 0;
+    return f->observations > 0 && f->inputs_hash == run->graph->inputs_hash && weft_frozen_in_same_regions(f) &&
+           f->changes == weft_runtime.changes && (!may_count || f->of->newest == f);
+}
+
+void weft_frozen_observe(weft_graph_run *run, weft_tensor *const inputs[], const double scalars[],
+                         weft_tensor *const outputs[])
+{
+    struct weft_freezing *freezing = run->graph->freezing;
+    weft_graph_trace *trace = run->replayed;
+    if (is_refused(run, freezing)) {
         return;
     }
-    if (run->replayed == NULL || run->calls.count != run->replayed->nodes.count || run->bound.count != run->replayed->values.count) {
-        forget(f);
+    if (trace == NULL || run->calls.count != trace->nodes.count || run->bound.count != trace->values.count) {
+        freezing->newest = NULL;
         return;
     }
-    bool goes_on = f->trace == run->replayed && weft_frozen_in_same_regions(f) && f->changes == weft_runtime.changes;
-    if (!goes_on && !begin(f, run)) {
-        forget(f);
-        return;
+    struct weft_frozen *f = trace->frozen = trace->frozen == NULL ? frozen_new(run->graph) : trace->frozen;
+    bool done = f != NULL && (goes_on(f, run) || begin(f, run));
+    if (done && !learn_inputs(f, run, inputs)) { /* other inputs are alike */
+        done = begin(f, run);
     }
-    if (!learn_inputs(f, run, inputs)) { /* other inputs are alike */
-        if (!begin(f, run)) {
-            forget(f);
-            return;
-        }
+    if (done) {
+        learn_run(f, run, inputs, scalars, outputs);
     }
-    learn_run(f, run, inputs, scalars, outputs);
-    if (!list_live(f)) {
+    if (f != NULL && (!done || !list_live(f))) {
         forget(f);
     }
+    freezing->newest = f;
 }

@@ -36,10 +36,13 @@ typedef struct weft_source {
     weft_gradient_state gradient; /* OF_PROGRAM: when the run has ended */
 } weft_source;
 
+/* What is known of one trace. */
 struct weft_frozen {
+    struct weft_freezing *of; /* the graph's */
     int num_inputs, num_scalars, num_outputs;
-    const weft_graph_trace *trace; /* NULL: nothing has been observed */
-    int observations;
+    const weft_graph_trace *trace;
+    uint64_t inputs_hash; /* weft_graph_impl.inputs_hash */
+    int observations; /* 0: it begins */
     uint64_t varied;  /* bit i: scalars[i] has had two values */
     double *scalars;  /* the newest ones */
     weft_number *numbers;  /* WEFT_MAX_SCALARS for each call */
@@ -53,7 +56,12 @@ struct weft_frozen {
     int implicit_replications;
     const weft_mesh_impl *mesh; /* weft_mesh_current() */
     uint64_t changes; /* weft_runtime.changes */
-    uint64_t replays; /* since the newest observation */
+};
+
+/* Of a graph. */
+struct weft_freezing {
+    struct weft_frozen *newest; /* of the trace of the newest run; NULL: nothing is known of that */
+    bool counted; /* replays have counted what the function counts itself, and was not told */
     bool refused;
     char why[320];
 };
@@ -63,6 +71,7 @@ static inline bool weft_same_bits(double a, double b)
     return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
+bool weft_frozen_is_ready(const struct weft_frozen *f);
 weft_gradient_state weft_frozen_gradient_state(const weft_tensor_impl *tensor);
 /* Whether the regions that are open now are those of the observed runs. */
 bool weft_frozen_in_same_regions(const struct weft_frozen *f);

@@ -180,7 +180,7 @@ static weft_status make_outputs(const struct weft_frozen *f, const weft_graph_ru
 }
 
 /* Counts go on. */
-static void count(struct weft_frozen *f)
+static void count(const struct weft_frozen *f)
 {
     for (size_t i = 0; i < f->derived.count; i++) {
         weft_frozen_derived *derived = (weft_frozen_derived *)f->derived.items + i;
@@ -188,9 +188,9 @@ static void count(struct weft_frozen *f)
             derived->origins[k].value += derived->origins[k].counts;
         }
     }
-    f->replays++;
 }
 
+/* It has a number that is a count, and nothing else. */
 static bool counts(const struct weft_frozen *f)
 {
     bool any = false;
@@ -217,15 +217,16 @@ static weft_status execute(struct weft_frozen *f, weft_graph_run *run, weft_tens
     if (ended == WEFT_OK) {
         run->graph->info.frozen_replays++;
         count(f);
+        f->of->newest = f;
+        f->of->counted = f->of->counted || counts(f);
     }
     return ended;
 }
 
 /* True: *status is that of the call. False: it is to be checked, because of `why`. */
-static bool replay(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[],
-                   weft_status *status, char *why, size_t size)
+static bool replay(weft_graph_impl *graph, struct weft_frozen *f, weft_tensor *const inputs[], const double scalars[],
+                   weft_tensor *outputs[], weft_status *status, char *why, size_t size)
 {
-    struct weft_frozen *f = graph->frozen;
     weft_graph_run run;
     weft_run_begin(&run, graph);
     run.replayed = (weft_graph_trace *)f->trace;
@@ -236,6 +237,14 @@ static bool replay(weft_graph_impl *graph, weft_tensor *const inputs[], const do
         alike = false;
     }
     alike = alike && number_inputs(f, &run, inputs, why, size);
+    if (alike && f->inputs_hash != graph->inputs_hash) { /* its function may look at the sizes of one */
+        snprintf(why, size, "an input that no call reads has another layout");
+        alike = false;
+    }
+    if (alike && counts(f) && f->of->newest != f) {
+        snprintf(why, size, "calls of other sizes may have counted, too");
+        alike = false;
+    }
     bool apart = true;
     *status = alike ? check_program_tensors(f, &run, &apart) : WEFT_OK;
     if (alike && !apart) {
@@ -255,8 +264,7 @@ static bool replay(weft_graph_impl *graph, weft_tensor *const inputs[], const do
 
 weft_status weft_frozen_check_call(const weft_graph_impl *graph, const char *why)
 {
-    const struct weft_frozen *f = graph->frozen;
-    if (f == NULL || f->replays == 0 || !counts(f)) {
+    if (graph->freezing == NULL || !graph->freezing->counted) {
         return WEFT_OK;
     }
     return weft_fail(WEFT_ERR_STATE, "weft_graph_call",
@@ -268,17 +276,14 @@ bool weft_frozen_replay(weft_graph_impl *graph, weft_tensor *const inputs[], con
                         weft_status *status)
 {
     static const char function[] = "weft_graph_call";
-    struct weft_frozen *f = graph->frozen;
-    const char *unused;
-    if (f->refused) {
-        *status = weft_fail(WEFT_ERR_STATE, function, "graph %s cannot be frozen: %s", graph->name, f->why);
+    const weft_graph_trace *trace = graph->segments.count == 0 ? NULL : weft_segment_find(graph->segments.items, graph->inputs_hash);
+    char why[160] = "calls with these sizes have not been observed twice";
+    if (graph->freezing->refused) {
+        *status = weft_fail(WEFT_ERR_STATE, function, "graph %s cannot be frozen: %s", graph->name, graph->freezing->why);
         return true;
     }
-    if (!weft_frozen_is_ready(f, &unused)) {
-        return false;
-    }
-    char why[160];
-    if (replay(graph, inputs, scalars, outputs, status, why, sizeof(why))) {
+    if (trace != NULL && weft_frozen_is_ready(trace->frozen) &&
+        replay(graph, trace->frozen, inputs, scalars, outputs, status, why, sizeof(why))) {
         return true;
     }
     *status = weft_frozen_check_call(graph, why);

@@ -16,7 +16,7 @@ static void delete_graph(weft_graph_impl *graph)
         weft_segment_free((weft_graph_segment *)graph->segments.items + i);
     }
     weft_vec_free(&graph->agreed);
-    weft_frozen_free(graph->frozen);
+    free(graph->freezing);
     weft_graph_forget_constants(graph);
     weft_graph_free_shapes(graph);
     free(graph->donated);
@@ -245,7 +245,7 @@ static weft_status call_deferred(weft_graph_impl *graph, weft_tensor *const inpu
     run.deferral.take = weft_run_take;
     const weft_context outer = weft_context_enter(weft_context_deferred(&run.deferral));
     weft_status status = call_in_scope(graph, inputs, scalars, outputs);
-    if (graph->frozen != NULL && status == WEFT_OK) {
+    if (graph->freezing != NULL && status == WEFT_OK) {
         weft_frozen_observe(&run, inputs, scalars, outputs);
     }
     if (status == WEFT_OK && !weft_run_donate(&run, inputs, outputs)) {
@@ -263,7 +263,7 @@ static weft_status call_or_replay(weft_graph_impl *graph, weft_tensor *const inp
                                   weft_tensor *outputs[])
 {
     weft_status status;
-    bool replayed = graph->frozen != NULL && weft_frozen_replay(graph, inputs, scalars, outputs, &status);
+    bool replayed = graph->freezing != NULL && weft_frozen_replay(graph, inputs, scalars, outputs, &status);
     return replayed ? status : call_deferred(graph, inputs, scalars, outputs);
 }
 
@@ -364,13 +364,12 @@ weft_status weft_graph_freeze(weft_graph *handle, bool on)
         return weft_fail(WEFT_ERR_UNSUPPORTED, function, "graph %s has %d scalars, expected at most %d", graph->name,
                          graph->num_scalars, WEFT_MAX_FROZEN_SCALARS);
     }
-    if (on && graph->frozen == NULL) {
-        graph->frozen = weft_frozen_new(graph);
-        return graph->frozen == NULL ? weft_fail(WEFT_ERR_NOMEM, function, "no memory to freeze a graph") : WEFT_OK;
+    if (on && graph->freezing == NULL) {
+        graph->freezing = weft_freezing_new();
+        return graph->freezing == NULL ? weft_fail(WEFT_ERR_NOMEM, function, "no memory to freeze a graph") : WEFT_OK;
     }
     if (!on) {
-        weft_frozen_free(graph->frozen);
-        graph->frozen = NULL;
+        weft_graph_unfreeze(graph);
     }
     return WEFT_OK;
 }
@@ -401,11 +400,12 @@ weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *given
     }
     weft_graph_info own = graph->info, *info = &own;
     info->failed_guard = graph->failed_guard;
-    info->frozen = graph->frozen != NULL && weft_frozen_is_ready(graph->frozen, &info->not_frozen);
+    info->frozen = graph->freezing != NULL && weft_freezing_is_ready(graph->freezing, &info->not_frozen);
     info->not_frozen = info->not_frozen == NULL ? "" : info->not_frozen;
     for (size_t i = 0; i < graph->num_newest; i++) {
         const weft_graph_trace *trace = newest_trace(graph, i);
         info->num_calls += (int)trace->nodes.count;
+        info->digest = weft_digest_add(info->digest, trace->digest);
         info->num_body_calls += (int)(trace->executed == NULL ? trace : trace->executed->trace)->nodes.count;
         if (trace->executed != NULL) {
             add_counts(info, &trace->executed->counts);

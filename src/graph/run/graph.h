@@ -60,7 +60,7 @@ typedef struct weft_graph_impl {
     weft_vec requirements; /* weft_shape_relation, with texts of their own */
     weft_vec tested;       /* char *: the relations that the newest run of the function has tested, as they were (sizes.c) */
     bool omits_requirements, requirements_hold; /* of input_layouts */
-    struct weft_frozen *frozen; /* NULL: weft_graph_freeze() was not asked for */
+    struct weft_freezing *freezing; /* NULL: weft_graph_freeze() was not asked for */
     weft_graph_info info;
     char failed_guard[512];
 } weft_graph_impl;
@@ -222,10 +222,13 @@ void weft_graph_forget_constants(weft_graph_impl *graph);
 /* ---- frozen graphs (frozen.c) ------------------------------------------------------------------------------- */
 
 /* NULL: no memory. */
-struct weft_frozen *weft_frozen_new(const weft_graph_impl *graph);
+struct weft_freezing *weft_freezing_new(void);
+/* With what is known of the graph's traces. */
+void weft_graph_unfreeze(weft_graph_impl *graph);
+/* Whether the newest run's trace is replayed without the function; a refusal: in *why, or "". */
+bool weft_freezing_is_ready(const struct weft_freezing *freezing, const char **why);
+/* May be NULL. */
 void weft_frozen_free(struct weft_frozen *frozen);
-/* Whether the graph is replayed without its function; a refusal: in *why, or NULL. */
-bool weft_frozen_is_ready(const struct weft_frozen *frozen, const char **why);
 /* A call of a frozen graph: false if something is unknown, and the function is to be called and observed; true: it is replayed, or
  * refused, and *status is set. */
 bool weft_frozen_replay(weft_graph_impl *graph, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[],
@@ -236,6 +239,6 @@ weft_status weft_frozen_check_call(const weft_graph_impl *graph, const char *why
 void weft_frozen_observe(weft_graph_run *run, weft_tensor *const inputs[], const double scalars[],
                          weft_tensor *const outputs[]);
 /* The trace is about to be freed. */
-void weft_frozen_forget(struct weft_frozen *frozen, const weft_graph_trace *trace);
+void weft_freezing_forget(struct weft_freezing *freezing, const weft_graph_trace *trace);
 
 #endif

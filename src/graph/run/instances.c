@@ -45,8 +45,8 @@ static void drop_oldest(weft_graph_impl *graph, weft_graph_segment *segment)
     graph->info.bytes -= trace->bytes;
     graph->info.num_traces--;
     segment->num_nodes -= trace->nodes.count;
-    if (graph->frozen != NULL) {
-        weft_frozen_forget(graph->frozen, trace);
+    if (graph->freezing != NULL) {
+        weft_freezing_forget(graph->freezing, trace);
     }
     weft_graph_trace_free(trace);
     *weft_segment_instance(segment, oldest) = *weft_segment_instance(segment, --segment->instances.count);

@@ -74,27 +74,27 @@ weft_status weft_graph_test(weft_graph *handle, const char *relation, bool *trut
     return note_tested(graph, relation, *truth) ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, function, "no memory for a relation");
 }
 
-weft_status weft_graph_size(const weft_graph *handle, const char *expression, int64_t *size)
+weft_status weft_graph_size(const weft_graph *handle, const char *expression, int64_t *value)
 {
     static const char function[] = "weft_graph_size";
     const weft_graph_impl *graph = check_runs(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
     }
-    if (expression == NULL || size == NULL) {
-        return weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", expression == NULL ? "expression" : "size");
+    if (expression == NULL || value == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", expression == NULL ? "expression" : "value");
     }
     weft_all_sizes all = { .count = 0 };
     if (!weft_graph_collect_sizes(graph, graph->input_layouts, &all)) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for sizes");
     }
     char why[160];
-    int64_t value;
-    bool done = weft_size_evaluate(expression, graph->num_inputs, all.counts, all.sizes, all.first, &value, why, sizeof(why));
+    int64_t result;
+    bool done = weft_size_evaluate(expression, graph->num_inputs, all.counts, all.sizes, all.first, &result, why, sizeof(why));
     weft_all_sizes_free(&all);
     if (!done) {
         return weft_fail(WEFT_ERR_INVALID, function, "expression: %s", why);
     }
-    *size = value;
+    *value = result;
     return WEFT_OK;
 }

@@ -90,22 +90,6 @@ static void add_values(weft_text *text, const int numbers[], int count)
     }
 }
 
-/* " NAME=1,2,3", unless there are none. */
-static void add_integers(weft_text *text, const char *name, int64_t count, const int64_t numbers[])
-{
-    for (int64_t i = 0; i < count; i++) {
-        if (i == 0) {
-            weft_text_add(text, " %s=", name);
-        }
-        weft_text_add(text, i == 0 ? "%lld" : ",%lld", (long long)numbers[i]);
-    }
-}
-
-static void add_integer(weft_text *text, const char *name, int64_t number, int64_t usual)
-{
-    add_integers(text, name, number != usual, &number);
-}
-
 /* " scalars=0.5,1", without zeros at the end. */
 static void add_scalars(weft_text *text, const double scalars[])
 {
@@ -130,27 +114,16 @@ static void add_name(weft_text *text, const weft_call *call, const weft_saved_na
     }
 }
 
-static void add_attributes(weft_text *text, const weft_attributes *a)
-{
-    add_integer(text, "rule", a->rule, 0);
-    add_integer(text, "leading", a->leading, 0);
-    add_integer(text, "type", a->type, 0);
-    add_integer(text, "omitted", a->omitted, 0);
-    add_integer(text, "wish", a->wish, 0);
-    add_integers(text, "sizes", a->num_sizes, a->sizes);
-    add_integers(text, "numbers", a->num_numbers, a->numbers);
-}
-
 static void add_details(saving *s, const weft_call *call)
 {
     const weft_call_details *d = call->details;
     if (d == NULL) {
         return;
     }
-    add_integer(&s->text, "listed", d->num_tensors, 0);
-    add_integer(&s->text, "outputs", d->num_outputs, 0);
-    add_integer(&s->text, "changed", d->num_changed, 0);
-    add_integers(&s->text, "more", d->num_numbers, d->numbers);
+    weft_call_word(&s->text, "listed", d->num_tensors, 0);
+    weft_call_word(&s->text, "outputs", d->num_outputs, 0);
+    weft_call_word(&s->text, "changed", d->num_changed, 0);
+    weft_call_words(&s->text, "more", d->num_numbers, d->numbers);
     if (d->text != NULL) {
         weft_text_add(&s->text, " text=");
         add_quoted(&s->text, d->text);
@@ -171,7 +144,8 @@ static void add_call(saving *s, const weft_graph_trace *trace, const weft_graph_
     add_values(&s->text, node->inputs, node->num_inputs);
     weft_text_add(&s->text, ")");
     add_name(&s->text, node->call, &name);
-    add_attributes(&s->text, &node->call->attributes);
+    weft_call_attributes(&s->text, &node->call->attributes);
+    weft_call_word(&s->text, "wish", node->call->attributes.wish, 0);
     add_scalars(&s->text, node->call->scalars);
     weft_text_add(&s->text, node->implicit ? " implicit" : "");
     add_details(s, node->call);
