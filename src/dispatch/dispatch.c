@@ -7,6 +7,7 @@
 #include "dispatch/check.h"
 #include "dispatch/inputs.h"
 #include "dispatch/operands.h"
+#include "tensor/ghosts.h"
 #include "tensor/regions.h"
 #include "tensor/run.h"
 
@@ -382,7 +383,7 @@ static bool any_without_data(const weft_operands *o)
 {
     bool any = false;
     for (int i = 0; i < o->call->num_inputs; i++) {
-        any |= o->inputs[i]->fake && !(o->ghosted >> i & 1);
+        any |= o->inputs[i]->fake && !((o->ghosted >> i & 1) && weft_has_values(o->inputs[i]));
     }
     return any;
 }

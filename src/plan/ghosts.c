@@ -4,6 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t weft_ghosts_digest(int ndim, const weft_ghosts *ghosts)
+{
+    uint64_t digest = ghosts->star;
+    for (int d = 0; d < ndim; d++) {
+        digest = weft_digest_add(digest, (uint64_t)ghosts->before[d]);
+        digest = weft_digest_add(digest, (uint64_t)ghosts->after[d]);
+        digest = weft_digest_add(digest, ghosts->periodic[d]);
+    }
+    return digest;
+}
+
 /* ---- layouts ------------------------------------------------------------------------------------------- */
 
 /* The mesh dimension of more than one rank that cuts a tensor dimension; -1: none. */
