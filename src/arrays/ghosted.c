@@ -302,7 +302,9 @@ static bool find_layouts(arguments *a)
         weft_fail(status, a->function, "%s", why);
         return false;
     }
-    a->padded = weft_ghosts_padded(weft_runtime.layouts, a->layout, &a->ghosts);
+    /* A view of several panels is one piece of memory on the host alone. */
+    const bool apart = weft_runtime.devices.bytes == 0;
+    a->padded = weft_ghosts_padded(weft_runtime.layouts, a->layout, &a->ghosts, apart);
     if (a->padded == NULL) {
         weft_fail(WEFT_ERR_NOMEM, a->function, "no memory for a layout");
     }

@@ -110,7 +110,35 @@ int64_t weft_panel_count(const weft_layout *layout, const weft_box *box)
         return 1;
     }
     int64_t last_row = box->offset[0] + box->extent[0] - 1;
+    if (weft_layout_has_margins(layout)) {
+        int64_t inside = box->extent[0] - layout->margin_rows[0] - layout->margin_rows[1];
+        return (layout->margin_rows[0] > 0) + weft_ceil_div(inside, layout->panel_rows) + (layout->margin_rows[1] > 0);
+    }
     return last_row / layout->panel_rows - box->offset[0] / layout->panel_rows + 1;
+}
+
+/* Where the rows between the margins begin and end. */
+static int64_t inside_begin(const weft_layout *layout, const weft_box *box)
+{
+    return box->offset[0] + layout->margin_rows[0];
+}
+
+static int64_t inside_end(const weft_layout *layout, const weft_box *box)
+{
+    return box->offset[0] + box->extent[0] - layout->margin_rows[1];
+}
+
+static void range_with_margins(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first, int64_t *last)
+{
+    const int64_t begin = inside_begin(layout, box), end = inside_end(layout, box);
+    index -= layout->margin_rows[0] > 0;
+    if (index < 0) {
+        *first = box->offset[0];
+        *last = begin;
+        return;
+    }
+    *first = weft_min_i64(begin + index * layout->panel_rows, end);
+    *last = *first < end ? weft_min_i64(*first + layout->panel_rows, end) : end + layout->margin_rows[1];
 }
 
 void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first,
@@ -119,6 +147,10 @@ void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t in
     if (layout->ndim == 0) {
         *first = 0;
         *last = 1;
+        return;
+    }
+    if (weft_layout_has_margins(layout)) {
+        range_with_margins(layout, box, index, first, last);
         return;
     }
     int64_t height = layout->panel_rows;
@@ -130,7 +162,19 @@ void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t in
 
 int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_t row)
 {
+    if (weft_layout_has_margins(layout)) {
+        int64_t begin = inside_begin(layout, box);
+        return row < begin                      ? 0
+               : row >= inside_end(layout, box) ? weft_panel_count(layout, box) - 1
+                                                : (layout->margin_rows[0] > 0) + (row - begin) / layout->panel_rows;
+    }
     return layout->ndim == 0 ? 0 : row / layout->panel_rows - box->offset[0] / layout->panel_rows;
+}
+
+bool weft_panel_is_margin(const weft_layout *layout, const weft_box *box, int64_t index)
+{
+    return (layout->margin_rows[0] > 0 && index == 0) ||
+           (layout->margin_rows[1] > 0 && index == weft_panel_count(layout, box) - 1);
 }
 
 weft_shard_info weft_layout_shard(const weft_layout *layout, int rank)

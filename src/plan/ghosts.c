@@ -118,7 +118,7 @@ static bool pad_dimension(const weft_layout *layout, const weft_ghosts *ghosts, 
     return done;
 }
 
-const weft_layout *weft_ghosts_padded(weft_layout_table *table, const weft_layout *layout, const weft_ghosts *ghosts)
+const weft_layout *weft_ghosts_padded(weft_layout_table *table, const weft_layout *layout, const weft_ghosts *ghosts, bool apart)
 {
     int64_t shape[WEFT_MAX_DIMS];
     weft_placement placements[WEFT_MAX_DIMS];
@@ -128,7 +128,8 @@ const weft_layout *weft_ghosts_padded(weft_layout_table *table, const weft_layou
             return NULL;
         }
     }
-    return weft_layout_intern(table, layout->mesh, placements, layout->ndim, shape, layout->dtype);
+    const weft_margins margins = { apart ? ghosts->before[0] : 0, apart ? ghosts->after[0] : 0, layout->panel_rows };
+    return weft_layout_intern_margins(table, layout->mesh, placements, layout->ndim, shape, layout->dtype, &margins);
 }
 
 void weft_ghosts_map(const weft_layout *layout, const weft_ghosts *ghosts, weft_access_map *map)

@@ -206,7 +206,8 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
     if (buffer == NULL) {
         return NULL;
     }
-    int64_t panels = cut.total <= cut.first ? 1 : 1 + weft_ceil_div(cut.total - cut.first, cut.step);
+    int64_t rest = cut.total - cut.first - cut.last;
+    int64_t panels = 1 + (rest <= 0 ? 0 : weft_ceil_div(rest, cut.step)) + (cut.last > 0);
     buffer->pool = pool;
     buffer->cut = cut;
     buffer->num_panels = (int)panels;

@@ -10,9 +10,10 @@
 
 typedef struct weft_pool weft_pool;
 
-/* How `total` bytes (> 0) are cut: panel 0 has `first` bytes, the others `step`, the last one the rest. */
+/* How `total` bytes (> 0) are cut: panel 0 has `first` bytes, the others `step`, the last one the rest. Where `last` is not 0, a
+ * panel of so many bytes follows, which are of the total. */
 typedef struct weft_cut {
-    int64_t total, first, step;
+    int64_t total, first, step, last;
 } weft_cut;
 
 /* Contiguous rows behind one StarPU handle. */
@@ -105,12 +106,13 @@ void weft_pool_collect(weft_pool *pool);
 
 static inline int64_t weft_cut_start(const weft_cut *cut, int panel)
 {
-    return panel == 0 ? 0 : cut->first + (panel - 1) * cut->step;
+    return panel == 0 ? 0 : weft_min_i64(cut->first + (panel - 1) * cut->step, cut->total - cut->last);
 }
 
 static inline int64_t weft_cut_end(const weft_cut *cut, int panel)
 {
-    return weft_min_i64(cut->total, cut->first + panel * cut->step);
+    const int64_t end = cut->total - cut->last;
+    return cut->last > 0 && weft_cut_start(cut, panel) == end ? cut->total : weft_min_i64(end, cut->first + panel * cut->step);
 }
 
 #endif

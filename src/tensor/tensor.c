@@ -37,13 +37,14 @@ weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard
 {
     int64_t total = shard->count * (int64_t)weft_dtype_size(layout->dtype);
     if (shard->num_panels == 1) {
-        return (weft_cut){ total, total, total };
+        return (weft_cut){ .total = total, .first = total, .step = total };
     }
     int64_t first, last;
     weft_panel_range(layout, &shard->box, 0, &first, &last);
     int64_t first_bytes = row_offset(layout, &shard->box, last);
-    int64_t step = row_offset(layout, &shard->box, shard->box.offset[0] + layout->panel_rows);
-    return (weft_cut){ total, first_bytes, step };
+    int64_t step = row_offset(layout, &shard->box, shard->box.offset[0] + weft_min_i64(layout->panel_rows, shard->box.extent[0]));
+    int64_t margin = row_offset(layout, &shard->box, shard->box.offset[0] + layout->margin_rows[1]);
+    return (weft_cut){ .total = total, .first = first_bytes, .step = step, .last = margin };
 }
 
 bool weft_shard_attach(weft_local_shard *shard, weft_buffer *buffer)

@@ -212,7 +212,7 @@ static void misfits_are_refused_at_the_call(void **state)
 
 int main(void)
 {
-    num_programs = cases_to_run(600);
+    num_programs = cases_to_run(240);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs),
         cmocka_unit_test(values_and_guards),

@@ -152,7 +152,7 @@ static void margins_are_filled_once(void **state)
         const weft_ghosts ghosts = random_ghosts(&random, layout->ndim);
         char why[200];
         assert_int_equal(weft_ghosts_check(layout, &ghosts, why, sizeof(why)), WEFT_OK);
-        const weft_layout *padded = weft_ghosts_padded(table, layout, &ghosts);
+        const weft_layout *padded = weft_ghosts_padded(table, layout, &ghosts, prng_below(&random, 2));
         assert_non_null(padded);
         weft_vec all = { 0 };
         for (int rank = 0; rank < 24; rank++) {

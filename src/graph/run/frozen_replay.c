@@ -38,7 +38,7 @@ static bool number_inputs(const struct weft_frozen *f, const weft_graph_run *run
         bool alike = value == NULL || (value->layout == tensor->layout && value->is_fake != weft_has_values(tensor) &&
                                        value->ghosts == weft_ghosted_digest(tensor));
         if (!alike || f->input_gradients[i] != weft_frozen_gradient_state(tensor)) {
-            snprintf(why, size, "inputs[%d] %s", i, alike ? "requires or has a gradient, or did" : "has another layout or other ghosts");
+            snprintf(why, size, "inputs[%d] %s", i, alike ? "requires or has a gradient, or did" : "has another layout");
             return false;
         }
         if (at >= 0 && tensor->graph_run == run->deferral.number && tensor->number != at) {
