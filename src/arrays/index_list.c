@@ -330,6 +330,9 @@ static weft_status perform(const weft_call *call, bool adds, weft_tensor *output
     }
     weft_scope_begin();
     weft_tensor_impl *result = weft_index_list_run(call->function, list, adds, tensor);
+    if (result != NULL && result->layout != call->details->layout) { /* a graph has found another layout for the tensor */
+        result = weft_tensor_to_layout(call->function, result, call->details->layout);
+    }
     outputs[0] = result == NULL ? NULL : weft_scope_keep(result->handle);
     weft_scope_end_own();
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
