@@ -84,6 +84,8 @@ void weft_arrays_meet_layouts(void);
 
 /* ---- ghosted tensors (ghosted.c) ----------------------------------------------------------------------- */
 
+/* From here on calls are seen: for those on ghosted tensors. */
+void weft_ghosted_see_calls(void);
 /* Whether the address lies in the arrays of a ghosted tensor. */
 bool weft_lies_in_array(const void *memory);
 

@@ -234,7 +234,7 @@ static weft_status around(weft_interposer *self, weft_call_frame *frame)
     return !needs_dense(call) ? weft_call_next(frame) : is_deferrable(call) ? make_on_copies(frame) : make_after_all(frame);
 }
 
-static void see_calls(void)
+void weft_ghosted_see_calls(void)
 {
     weft_arrays *arrays = weft_runtime.arrays;
     if (!arrays->sees_calls) {
@@ -370,7 +370,7 @@ static weft_status perform_from_ghosted(const weft_call *call, weft_tensor *outp
         weft_shard_info shard = weft_layout_shard(a->padded, weft_runtime.first_rank + i);
         weft_truths_normalize(a->dtype, shard.count > 0 ? a->locals[i] : NULL, shard.count);
     }
-    see_calls();
+    weft_ghosted_see_calls();
     outputs[0] = weft_tensor_handle(weft_ghosted_new(a->function, a->layout, a->padded, &a->ghosts, a->locals));
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
@@ -452,6 +452,9 @@ weft_status weft_halo_exchange(weft_tensor *handle)
     }
     if (tensor->ghosted == NULL && weft_runtime.world != WEFT_WORLD_FAKE) {
         return weft_fail(WEFT_ERR_INVALID, function, "tensor does not lie in ghosted arrays (weft_from_ghosted())");
+    }
+    if (tensor->ghosted != NULL && tensor->ghosted->has_gaps) {
+        return weft_fail(WEFT_ERR_INVALID, function, "tensor has gaps, and no ghosts (WEFT_STRIDES)");
     }
     const bool deferred = weft_runtime.context.deferral != NULL && tensor->tape == NULL;
     const weft_call_details details = { .num_outputs = deferred, .num_changed = deferred }; /* the tape looks at it */

@@ -74,7 +74,16 @@ weft_tensor_impl *weft_ghosted_new(const char *function, const weft_layout *layo
 weft_tensor_impl *weft_ghosted_twin(const char *function, const weft_tensor_impl *tensor)
 {
     weft_tensor_impl *twin = allocate_ghosted(function, tensor->layout, &tensor->ghosted->ghosts);
+    if (twin != NULL && tensor->ghosted->has_gaps) {
+        weft_ghosted_set_gaps(twin);
+    }
     return twin == NULL ? NULL : register_or_delete(function, twin);
+}
+
+void weft_ghosted_set_gaps(weft_tensor_impl *tensor)
+{
+    tensor->ghosted->has_gaps = true;
+    tensor->ghosted->digest ^= UINT64_C(1) << 63;
 }
 
 void weft_ghosted_drop(weft_tensor_impl *tensor)

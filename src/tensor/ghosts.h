@@ -15,6 +15,7 @@ typedef struct weft_ghosted {
     weft_tensor_impl *array; /* one reference is its own; NULL: of a tensor that stands for another one (weft_ghosted_twin()) */
     weft_access_map map;     /* of the array */
     uint64_t version;        /* the dense copy's, when it was equal to the array */
+    bool has_gaps;           /* its margins are the program's, and no ghosts (WEFT_STRIDES) */
     bool is_filled;          /* the margins have the tensor's values */
     weft_exchange *fill, *to_dense, *to_array; /* NULL: not made yet */
 } weft_ghosted;
@@ -24,6 +25,8 @@ weft_tensor_impl *weft_ghosted_new(const char *function, const weft_layout *layo
                                    const weft_ghosts *ghosts, void *const arrays[]);
 /* A tensor without data that calls take for a ghosted one: to check them. NULL with the error kept. */
 weft_tensor_impl *weft_ghosted_twin(const char *function, const weft_tensor_impl *tensor);
+/* The margins are gaps. */
+void weft_ghosted_set_gaps(weft_tensor_impl *tensor);
 /* weft_ghosted.digest; 0: it is not ghosted. */
 static inline uint64_t weft_ghosted_digest(const weft_tensor_impl *tensor)
 {
