@@ -327,7 +327,8 @@ def test_from_local_with_gaps(mesh):
     for rank, array in enumerate(arrays):
         (row, _), (rows, _) = wt.local_shape(x.shape, mesh, "S0,R", wt.first_rank() + rank)
         np.testing.assert_array_equal(array[1:-1, 1:-1], 3 * x[row:row + rows])
-        assert array.sum() == array[1:-1, 1:-1].sum() - (array.size - 4 * rows) # the margin is as it was
+        array[1:-1, 1:-1] = -1
+        assert (array == -1).all() # the margin is as it was
 
 
 def test_exchange_with_numpy():
