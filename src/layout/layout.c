@@ -89,7 +89,7 @@ static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placem
         hash = weft_hash_u64(hash ^ (uint64_t)shape[d]);
     }
     if (margins != NULL) {
-        hash = weft_hash_u64(hash ^ (uint64_t)margins->before ^ (uint64_t)margins->after << 32);
+        hash = weft_hash_u64(hash ^ (uint64_t)margins->before ^ (uint64_t)margins->after << 32 ^ (uint64_t)margins->wraps << 31);
     }
     return hash;
 }
@@ -129,7 +129,7 @@ static bool is_layout(const weft_layout *layout, const weft_mesh_impl *mesh, con
     }
     if (margins == NULL ? weft_layout_has_margins(layout)
                         : layout->margin_rows[0] != margins->before || layout->margin_rows[1] != margins->after ||
-                              layout->panel_rows != margins->panel_rows) {
+                              layout->panel_rows != margins->panel_rows || layout->wraps != margins->wraps) {
         return false;
     }
     for (int d = 0; d < ndim; d++) {
@@ -164,6 +164,7 @@ static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh_i
     if (margins != NULL) {
         layout->margin_rows[0] = margins->before;
         layout->margin_rows[1] = margins->after;
+        layout->wraps = margins->wraps;
     }
     make_digests(layout);
     layout->panel_rows =

@@ -128,7 +128,8 @@ const weft_layout *weft_ghosts_padded(weft_layout_table *table, const weft_layou
             return NULL;
         }
     }
-    const weft_margins margins = { apart ? ghosts->before[0] : 0, apart ? ghosts->after[0] : 0, layout->panel_rows };
+    const weft_margins margins = { apart ? ghosts->before[0] : 0, apart ? ghosts->after[0] : 0, layout->panel_rows,
+                                   ghosts->periodic[0] };
     return weft_layout_intern_margins(table, layout->mesh, placements, layout->ndim, shape, layout->dtype, &margins);
 }
 

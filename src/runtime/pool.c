@@ -206,8 +206,7 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
     if (buffer == NULL) {
         return NULL;
     }
-    int64_t rest = cut.total - cut.first - cut.last;
-    int64_t panels = 1 + (rest <= 0 ? 0 : weft_ceil_div(rest, cut.step)) + (cut.last > 0);
+    int64_t panels = weft_cut_count(&cut);
     buffer->pool = pool;
     buffer->cut = cut;
     buffer->num_panels = (int)panels;
