@@ -186,8 +186,8 @@ static inline void weft_from_local_options_init(weft_from_local_options *options
  * \return NULL on error, as weft_from_local(). WEFT_ERR_INVALID if shape and local_shapes are both NULL, or if
  *         strides are not row-major and WEFT_COPY is not set; with WEFT_STRIDES if they are not row-major with gaps, or if
  *         memory with gaps can only be copied: truth values, read-only memory, and in a world with devices.
- *         WEFT_ERR_MISMATCH if gaps differ between processes, WEFT_ERR_LAYOUT as weft_from_ghosted(). WEFT_ERR_SHAPE if a rank's sizes are not those of its
- *         shard; the message names the rank. WEFT_ERR_UNSUPPORTED in a fake world if there is no shape.
+ *         WEFT_ERR_MISMATCH if gaps differ between processes, WEFT_ERR_LAYOUT as weft_from_ghosted(). WEFT_ERR_SHAPE if a
+ *         rank's sizes are not those of its shard; the message names the rank. WEFT_ERR_UNSUPPORTED in a fake world if there is no shape.
  *
  * Example: this process has some rows of a matrix with `columns` columns. Their number may differ between processes.
  *

@@ -23,7 +23,8 @@ weft_tensor_impl *weft_indices_new(const char *function, const weft_layout *layo
         weft_local_shard *shard = &tensor->shards[i];
         tensor->num_shards = i + 1;
         if (bytes > 0) {
-            done = weft_shard_attach(shard, weft_buffer_copy(weft_runtime.pool, (weft_cut){ .total = bytes, .first = bytes, .step = bytes }, numbers[i]));
+            const weft_cut whole = { .total = bytes, .first = bytes, .step = bytes };
+            done = weft_shard_attach(shard, weft_buffer_copy(weft_runtime.pool, whole, numbers[i]));
             shard->count = shard->num_panels = done;
         }
     }

@@ -73,7 +73,8 @@ static bool take_arrays(weft_operands *o, weft_call *own)
         if (why == NULL) {
             own->access_map[i] = &input->ghosted->map;
             o->ghosted |= 1u << i;
-        } else if (input->ghosted != NULL && !input->ghosted->has_gaps && own->operation->takes_strides && reads_margins(own, input->layout, i)) {
+        } else if (input->ghosted != NULL && !input->ghosted->has_gaps && own->operation->takes_strides &&
+                   reads_margins(own, input->layout, i)) {
             weft_fail(is_shared(own, i) ? WEFT_ERR_INVALID : WEFT_ERR_SHAPE, own->function, "%s lies in ghosted arrays: %s",
                       own->operation->inputs[i].name, why);
             return false;

@@ -343,7 +343,8 @@ static bool check_request(const request *r, const weft_operation *operation)
            check_count(r->function, "num_scalars", options->num_scalars,
                        operation->draws ? WEFT_MAX_RANDOM_SCALARS : WEFT_MAX_SCALARS) &&
            check_count(r->function, "num_sizes", options->num_sizes, WEFT_MAX_NUMBERS) &&
-           check_count(r->function, "leading", options->leading, WEFT_MAX_DIMS) && weft_check_context(r->function, options->context, options->context_size) &&
+           check_count(r->function, "leading", options->leading, WEFT_MAX_DIMS) &&
+           weft_check_context(r->function, options->context, options->context_size) &&
            (!takes_type(operation) || weft_check_dtype(r->function, options->type));
 }
 

@@ -115,7 +115,8 @@ static void make_digests(weft_layout *layout)
         digest = details_of(p) == 0 ? digest : weft_digest_add(digest, details_of(p));
     }
     for (int side = 0; side < 2; side++) {
-        digest = layout->margin_rows[side] == 0 ? digest : weft_digest_add(digest, (uint64_t)layout->margin_rows[side] << 1 | (uint64_t)side);
+        uint64_t margin = (uint64_t)layout->margin_rows[side] << 1 | (uint64_t)side;
+        digest = layout->margin_rows[side] == 0 ? digest : weft_digest_add(digest, margin);
     }
     layout->digest = digest;
     layout->sizeless_digest = sizeless;

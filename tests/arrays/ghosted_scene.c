@@ -286,7 +286,8 @@ static void make_stencil(const field *f, const weft_operation *stencil, const st
     const int64_t count = shape_count(f->ndim, f->shape);
     weft_tensor *coefficient = weft_arange(WEFT_I64, 0, 17 * count, 17, f->mesh, NULL);
     coefficient = weft_reshape(coefficient, f->ndim, f->shape);
-    weft_tensor *out = weft_apply(stencil, 3, (weft_tensor *[]){ f->tensors[s->which], f->tensors[1 - s->which], coefficient }, &s->options);
+    weft_tensor *tensors[] = { f->tensors[s->which], f->tensors[1 - s->which], coefficient };
+    weft_tensor *out = weft_apply(stencil, 3, tensors, &s->options);
     assert_no_error();
     assert_ptr_equal(out, f->tensors[s->which]);
 }
