@@ -231,6 +231,7 @@ static void managed_memory(void **state)
     for (int e = 0; e < ROWS * COLUMNS; e++) {
         assert_true(values[e / COLUMNS][e % COLUMNS] == 2.0 * (double)(e / COLUMNS * wide[1] + e % COLUMNS));
     }
+    assert_int_equal(weft_wait(), WEFT_OK);
     for (int i = 0; i < weft_local_ranks(); i++) {
         const double *memory = (const double *)(void *)producers[i]->memory;
         for (int64_t e = 0; e < extent[i][0] * wide[1]; e++) {
