@@ -97,7 +97,7 @@ static int64_t footprint(const weft_buffer *buffer)
 
 static bool same_cut(const weft_cut *a, const weft_cut *b)
 {
-    return a->total == b->total && a->first == b->first && a->step == b->step;
+    return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 /* Where no devices compute, memory is aligned (weft_runtime_start()), and placed, by StarPU. */
