@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "codelets/inline.h"
+#include <weft/base.h>
 
 WEFT_INLINE float weft_float_of_bits(uint32_t bits)
 {

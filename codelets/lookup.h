@@ -3,7 +3,7 @@
 #define WEFT_CODELETS_LOOKUP_H
 
 #include "codelets/args.h"
-#include "codelets/inline.h"
+#include <weft/base.h>
 
 enum { WEFT_EMBEDDING_PANELS = 64 }; /* at most, of the table in one task */
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "codelets/inline.h"
+#include <weft/base.h>
 
 /* The windows along one dimension: `size` elements become `count` windows. */
 typedef struct weft_pooling_axis {

@@ -4,7 +4,7 @@
 
 #include <weft/kernel.h>
 
-#include "codelets/inline.h"
+#include <weft/base.h>
 #include "codelets/scalars.h"
 
 /* Scalars of a range of one dimension: index i is first + i step before index `turn`, and last - (size - 1 - i) step from

@@ -17,10 +17,9 @@
 
 #include <mpi.h>
 
-#include <weft/mpi.h>
 #include <weft/weft.h>
 
-#include "arguments.h"
+#include "turns.h"
 
 enum { Y, X };
 
@@ -29,6 +28,23 @@ static struct {
     const char *picture;
     bool json;
 } o = { .size = { 257, 255 }, .steps = 50, .turns = 3 };
+
+static bool read_size(const char *text, void *into);
+static bool run(void);
+
+static const argument arguments[] = {
+    { "size", ARGUMENT_OTHER, o.size, "YxX", "points (257x255)", .read = read_size },
+    { "steps", ARGUMENT_INTEGER, &o.steps, "N", "in each turn", 1, 1 << 20 },
+    { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
+    { "picture", ARGUMENT_STRING, &o.picture, "FILE", "writes the last temperatures as a PPM picture" },
+    { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
+};
+static const turns_program program = { .name = "heat2d",
+                                       .introduction = "Heat in a plate, by MPI and by weft, in the same ghosted arrays.\n",
+                                       .part = "tile",
+                                       .num_arguments = sizeof(arguments) / sizeof(arguments[0]),
+                                       .arguments = arguments,
+                                       .run = run };
 
 /* A process's points [first, first + count) in both dimensions. An array has count + 2 rows of `row` = count + 2 points. */
 typedef struct tile {
@@ -192,56 +208,51 @@ static void tile_free(tile *t)
     }
 }
 
-/* Seconds of the slowest process. */
-static double seconds_of(tile *t, const weft_operation *heat)
+/* The tiles of both ways. */
+typedef struct tiles {
+    const weft_operation *heat;
+    tile plain, own;
+} tiles;
+
+static void start(void *context, bool by_weft)
 {
-    double seconds;
-    fill(t);
-    MPI_Barrier(MPI_COMM_WORLD);
-    double start = MPI_Wtime();
-    if (heat == NULL) {
-        steps_of_mpi(t);
-    } else {
-        steps_of_weft(t, heat);
-    }
-    seconds = MPI_Wtime() - start;
-    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return seconds;
+    tiles *both = context;
+    fill(by_weft ? &both->own : &both->plain);
 }
 
-typedef struct result {
-    double plain, weft; /* seconds of the fastest turn */
-    long long different; /* points, of all processes */
-} result;
-
-/* Alternating turns: other programs of the machine slow down both. */
-static void measure(tile *plain, tile *own, const weft_operation *heat, result *r)
+static void take(void *context, bool by_weft)
 {
-    for (int64_t turn = 0; turn < o.turns; turn++) {
-        double seconds = seconds_of(plain, NULL);
-        r->plain = turn == 0 || seconds < r->plain ? seconds : r->plain;
-        seconds = seconds_of(own, heat);
-        r->weft = turn == 0 || seconds < r->weft ? seconds : r->weft;
+    tiles *both = context;
+    if (by_weft) {
+        steps_of_weft(&both->own, both->heat);
+    } else {
+        steps_of_mpi(&both->plain);
     }
+}
+
+/* Points of all processes. */
+static long long count_different(const tiles *both)
+{
+    const tile *plain = &both->plain;
+    long long different = 0;
     for (int64_t y = 1; y <= plain->count[Y]; y++) {
         for (int64_t at = y * plain->row + 1; at <= y * plain->row + plain->count[X]; at++) {
-            r->different += memcmp(&plain->now[at], &own->now[at], sizeof(double)) != 0;
+            different += memcmp(&plain->now[at], &both->own.now[at], sizeof(double)) != 0;
         }
     }
-    MPI_Allreduce(MPI_IN_PLACE, &r->different, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, &different, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+    return different;
 }
 
-static void print(const result *r, const tile *t)
+static void print(const turns_report *r, const tile *t, long long different)
 {
-    printf("%lld x %lld points, %lld steps, %d x %d processes: %.3f ms a step with MPI, %.3f with weft: %.2f times; ",
-           (long long)o.size[Y], (long long)o.size[X], (long long)o.steps, t->parts[Y], t->parts[X],
-           1e3 * r->plain / (double)o.steps, 1e3 * r->weft / (double)o.steps, r->weft / r->plain);
-    printf(r->different == 0 ? "the same bits\n" : "%lld points differ\n", r->different);
+    char processes[80];
+    snprintf(processes, sizeof(processes), ", %lld steps, %d x %d processes", (long long)o.steps, t->parts[Y], t->parts[X]);
+    turns_print(r, processes);
+    printf(different == 0 ? "the same bits\n" : "%lld points differ\n", different);
     if (o.json) {
-        printf("{\"example\": \"heat2d\", \"size\": [%lld, %lld], \"processes\": %d, \"steps\": %lld, "
-               "\"mpi_ms\": %.4f, \"weft_ms\": %.4f, \"ratio\": %.3f, \"different\": %lld}\n",
-               (long long)o.size[Y], (long long)o.size[X], weft_num_processes(), (long long)o.steps,
-               1e3 * r->plain / (double)o.steps, 1e3 * r->weft / (double)o.steps, r->weft / r->plain, r->different);
+        turns_print_json(&program, r);
+        printf(", \"different\": %lld}\n", different);
     }
 }
 
@@ -282,70 +293,29 @@ static bool write_picture(double *array)
 
 static bool run(void)
 {
-    tile plain = { .grid = MPI_COMM_NULL }, own = { .grid = MPI_COMM_NULL };
-    result r = { 0 };
-    const weft_operation *heat = register_heat();
-    bool good = weft_last_status() == WEFT_OK && tile_make(&plain) && tile_make(&own);
-    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
+    tiles both = { .plain = { .grid = MPI_COMM_NULL }, .own = { .grid = MPI_COMM_NULL } };
+    both.heat = register_heat();
+    bool good = turns_all(weft_last_status() == WEFT_OK && tile_make(&both.plain) && tile_make(&both.own));
     if (good) {
-        measure(&plain, &own, heat, &r);
-        good = r.different == 0 && weft_last_status() == WEFT_OK && (o.picture == NULL || write_picture(own.now));
+        const turns_report r = { "step", o.steps, 2, o.size, turns_measure(o.turns, &both, start, take) };
+        long long different = count_different(&both);
+        good = different == 0 && (o.picture == NULL || write_picture(both.own.now));
         if (weft_process_index() == 0) {
-            print(&r, &plain);
+            print(&r, &both.plain, different);
         }
     }
-    if (weft_last_status() != WEFT_OK) {
-        fprintf(stderr, "heat2d: %s\n", weft_last_error());
-    }
-    good = weft_finalize() == WEFT_OK && good; /* weft may use the arrays until here */
-    tile_free(&plain);
-    tile_free(&own);
+    good = turns_end(&program, good); /* weft may use the arrays until here */
+    tile_free(&both.plain);
+    tile_free(&both.own);
     return good;
 }
 
-/* "1001x991". */
 static bool read_size(const char *text, void *into)
 {
-    char *end = NULL;
-    int64_t *size = into;
-    for (int d = 0; d < 2; d++) {
-        size[d] = strtoll(text, &end, 10);
-        if (end == text || size[d] < 1 || size[d] > 1 << 16 || *end != (d < 1 ? 'x' : '\0')) {
-            return false;
-        }
-        text = end + 1;
-    }
-    return true;
+    return turns_read_size(text, 2, 1 << 16, into);
 }
 
 int main(int argc, char *argv[])
 {
-    const argument table[] = {
-        { "size", ARGUMENT_OTHER, o.size, "YxX", "points (257x255)", .read = read_size },
-        { "steps", ARGUMENT_INTEGER, &o.steps, "N", "in each turn", 1, 1 << 20 },
-        { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
-        { "picture", ARGUMENT_STRING, &o.picture, "FILE", "writes the last temperatures as a PPM picture" },
-        { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
-    };
-    int code = arguments_read((int)(sizeof(table) / sizeof(*table)), table,
-                              "Heat in a plate, by MPI and by weft, in the same ghosted arrays.\n", argc, argv);
-    if (code >= 0) {
-        return code;
-    }
-    int provided;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    const weft_config config = { .local_ranks = 1 };
-    if (weft_init_mpi(MPI_COMM_WORLD, &config) != WEFT_OK) {
-        fprintf(stderr, "heat2d: %s\n", weft_last_error());
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    if (weft_local_ranks() != 1) {
-        fprintf(stderr, "heat2d: a process has one tile, and so one rank: unset WEFT_RANKS and WEFT_LOCAL_RANKS\n");
-        weft_finalize();
-        MPI_Finalize();
-        return 2;
-    }
-    bool good = run();
-    MPI_Finalize();
-    return good ? 0 : 1;
+    return turns_main(&program, argc, argv);
 }

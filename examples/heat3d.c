@@ -20,15 +20,30 @@
 
 #include <mpi.h>
 
-#include <weft/mpi.h>
 #include <weft/weft.h>
 
-#include "arguments.h"
+#include "turns.h"
 
 static struct {
     int64_t size[3], steps, turns;
     bool json;
 } o = { .size = { 64, 64, 64 }, .steps = 50, .turns = 3 };
+
+static bool read_size(const char *text, void *into);
+static bool run(void);
+
+static const argument arguments[] = {
+    { "size", ARGUMENT_OTHER, o.size, "XxYxZ", "points, those of the border included (64x64x64)", .read = read_size },
+    { "steps", ARGUMENT_INTEGER, &o.steps, "N", "in each turn", 1, 1 << 20 },
+    { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
+    { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
+};
+static const turns_program program = { .name = "heat3d",
+                                       .introduction = "Heat in a block of points, by MPI and by weft, on the same arrays.\n",
+                                       .part = "slab",
+                                       .num_arguments = sizeof(arguments) / sizeof(arguments[0]),
+                                       .arguments = arguments,
+                                       .run = run };
 
 /* A process's planes [first, first + count). An array has count + 2 planes: a ghost plane, its own ones, a ghost plane. */
 typedef struct slab {
@@ -193,123 +208,78 @@ static void slab_free(slab *s)
     free(s->next);
 }
 
-/* Seconds of the slowest process. */
-static double seconds_of(slab *s, const weft_operation *heat)
+/* The slabs of both ways. */
+typedef struct slabs {
+    const weft_operation *heat;
+    slab plain, own;
+} slabs;
+
+static void start(void *context, bool by_weft)
 {
-    double seconds;
-    fill(s);
-    MPI_Barrier(MPI_COMM_WORLD);
-    double start = MPI_Wtime();
-    if (heat == NULL) {
-        steps_of_mpi(s);
+    slabs *both = context;
+    fill(by_weft ? &both->own : &both->plain);
+}
+
+static void take(void *context, bool by_weft)
+{
+    slabs *both = context;
+    if (by_weft) {
+        steps_of_weft(&both->own, both->heat);
     } else {
-        steps_of_weft(s, heat);
+        steps_of_mpi(&both->plain);
     }
-    seconds = MPI_Wtime() - start;
-    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return seconds;
 }
 
-typedef struct result {
-    double plain, weft; /* seconds of the fastest turn */
-    long long different; /* points, of all processes */
-} result;
-
-/* Alternating turns: other programs of the machine slow down both. */
-static void measure(slab *plain, slab *own, const weft_operation *heat, result *r)
+/* Points of all processes. */
+static long long count_different(const slabs *both)
 {
-    for (int64_t turn = 0; turn < o.turns; turn++) {
-        double seconds = seconds_of(plain, NULL);
-        r->plain = turn == 0 || seconds < r->plain ? seconds : r->plain;
-        seconds = seconds_of(own, heat);
-        r->weft = turn == 0 || seconds < r->weft ? seconds : r->weft;
-    }
+    const slab *plain = &both->plain;
+    long long different = 0;
     for (int64_t i = plain->points; i < (plain->count + 1) * plain->points; i++) {
-        r->different += memcmp(&plain->now[i], &own->now[i], sizeof(double)) != 0;
+        different += memcmp(&plain->now[i], &both->own.now[i], sizeof(double)) != 0;
     }
-    MPI_Allreduce(MPI_IN_PLACE, &r->different, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, &different, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+    return different;
 }
 
-static void print(const result *r)
+static void print(const turns_report *r, long long different)
 {
-    printf("%lld x %lld x %lld points, %lld steps, %d processes: %.2f ms a step with MPI, %.2f with weft: %.2f times; ",
-           (long long)o.size[0], (long long)o.size[1], (long long)o.size[2], (long long)o.steps, weft_num_processes(),
-           1e3 * r->plain / (double)o.steps, 1e3 * r->weft / (double)o.steps, r->weft / r->plain);
-    printf(r->different == 0 ? "the same bits\n" : "%lld points differ\n", r->different);
+    char processes[80];
+    snprintf(processes, sizeof(processes), ", %lld steps, %d processes", (long long)o.steps, weft_num_processes());
+    turns_print(r, processes);
+    printf(different == 0 ? "the same bits\n" : "%lld points differ\n", different);
     if (o.json) {
-        printf("{\"example\": \"heat3d\", \"size\": [%lld, %lld, %lld], \"processes\": %d, \"steps\": %lld, "
-               "\"mpi_ms\": %.4f, \"weft_ms\": %.4f, \"ratio\": %.3f, \"different\": %lld}\n",
-               (long long)o.size[0], (long long)o.size[1], (long long)o.size[2], weft_num_processes(), (long long)o.steps,
-               1e3 * r->plain / (double)o.steps, 1e3 * r->weft / (double)o.steps, r->weft / r->plain, r->different);
+        turns_print_json(&program, r);
+        printf(", \"different\": %lld}\n", different);
     }
 }
 
 static bool run(void)
 {
-    slab plain = { 0 }, own = { 0 };
-    result r = { 0 };
+    slabs both = { 0 };
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL));
-    const weft_operation *heat = register_heat();
-    bool good = weft_last_status() == WEFT_OK && slab_make(&plain) && slab_make(&own);
-    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
+    both.heat = register_heat();
+    bool good = turns_all(weft_last_status() == WEFT_OK && slab_make(&both.plain) && slab_make(&both.own));
     if (good) {
-        measure(&plain, &own, heat, &r);
-        good = r.different == 0 && weft_last_status() == WEFT_OK;
+        const turns_report r = { "step", o.steps, 3, o.size, turns_measure(o.turns, &both, start, take) };
+        long long different = count_different(&both);
+        good = different == 0;
         if (weft_process_index() == 0) {
-            print(&r);
+            print(&r, different);
         }
     }
-    if (weft_last_status() != WEFT_OK) {
-        fprintf(stderr, "heat3d: %s\n", weft_last_error());
-    }
-    good = weft_finalize() == WEFT_OK && good; /* weft may use the arrays until here */
-    slab_free(&plain);
-    slab_free(&own);
+    good = turns_end(&program, good); /* weft may use the arrays until here */
+    slab_free(&both.plain);
+    slab_free(&both.own);
     return good;
 }
 
-/* "128x64x32". */
 static bool read_size(const char *text, void *into)
 {
-    char *end = NULL;
-    int64_t *size = into;
-    for (int d = 0; d < 3; d++) {
-        size[d] = strtoll(text, &end, 10);
-        if (end == text || size[d] < 1 || size[d] > 4096 || *end != (d < 2 ? 'x' : '\0')) {
-            return false;
-        }
-        text = end + 1;
-    }
-    return true;
+    return turns_read_size(text, 3, 4096, into);
 }
 
 int main(int argc, char *argv[])
 {
-    const argument table[] = {
-        { "size", ARGUMENT_OTHER, o.size, "XxYxZ", "points, those of the border included (64x64x64)", .read = read_size },
-        { "steps", ARGUMENT_INTEGER, &o.steps, "N", "in each turn", 1, 1 << 20 },
-        { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
-        { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
-    };
-    int code = arguments_read((int)(sizeof(table) / sizeof(*table)), table,
-                              "Heat in a block of points, by MPI and by weft, on the same arrays.\n", argc, argv);
-    if (code >= 0) {
-        return code;
-    }
-    int provided;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    const weft_config config = { .local_ranks = 1 };
-    if (weft_init_mpi(MPI_COMM_WORLD, &config) != WEFT_OK) {
-        fprintf(stderr, "heat3d: %s\n", weft_last_error());
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    if (weft_local_ranks() != 1) {
-        fprintf(stderr, "heat3d: a process has one slab, and so one rank: unset WEFT_RANKS and WEFT_LOCAL_RANKS\n");
-        weft_finalize();
-        MPI_Finalize();
-        return 2;
-    }
-    bool good = run();
-    MPI_Finalize();
-    return good ? 0 : 1;
+    return turns_main(&program, argc, argv);
 }

@@ -19,11 +19,10 @@
 
 #include <mpi.h>
 
-#include <weft/mpi.h>
 #include <weft/weft.h>
 
-#include "arguments.h"
 #include "state.h"
+#include "turns.h"
 
 enum { NEIGHBOURS = 27, MAX_ITERATIONS = 10000 };
 
@@ -31,6 +30,23 @@ static struct {
     int64_t size[3], iterations, turns;
     bool json;
 } o = { .size = { 32, 32, 32 }, .iterations = 149, .turns = 3 };
+
+static bool read_size(const char *text, void *into);
+static bool run(void);
+
+static const argument arguments[] = {
+    { "size", ARGUMENT_OTHER, o.size, "XxYxZ", "points of each process (32x32x32)", .read = read_size },
+    { "iterations", ARGUMENT_INTEGER, &o.iterations, "N", "in each turn", 1, MAX_ITERATIONS },
+    { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
+    { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
+};
+static const turns_program program = { .name = "hpccg",
+                                       .introduction = "Conjugate gradients with a sparse matrix, by MPI and by weft.\n",
+                                       .part = "block",
+                                       .workers = 1, /* a rank's region is one task, after the other */
+                                       .num_arguments = sizeof(arguments) / sizeof(arguments[0]),
+                                       .arguments = arguments,
+                                       .run = run };
 
 /* A process's rows. Columns below `rows` are its own, the others are ghosts. */
 typedef struct matrix {
@@ -449,7 +465,7 @@ static void vectors_free(vectors *v)
 }
 
 /* x = 0, r = p = b. */
-static void start(const matrix *a, vectors *v)
+static void begin(const matrix *a, const vectors *v)
 {
     for (int64_t row = 0; row < a->rows; row++) {
         v->x[row] = 0;
@@ -458,26 +474,34 @@ static void start(const matrix *a, vectors *v)
 }
 
 typedef struct result {
-    double plain, weft; /* seconds of the fastest turn */
-    double difference;  /* of the residuals, relative, while they are above the rounding of the first one */
-    double error;       /* of weft's solution */
+    turns_report report;
+    double difference; /* of the residuals, relative, while they are above the rounding of the first one */
+    double error;      /* of weft's solution */
     double residuals[2][MAX_ITERATIONS + 1];
 } result;
 
-/* Seconds of the slowest process. */
-static double seconds_of(problem *it, exchange *e, vectors *v, double residuals[])
+typedef struct turn {
+    problem it;
+    exchange e;
+    vectors v;
+    result *r;
+} turn;
+
+static void start(void *context, bool by_weft)
 {
-    start(it->a, v);
-    MPI_Barrier(MPI_COMM_WORLD);
-    double seconds = MPI_Wtime();
-    if (e != NULL) {
-        iterate_mpi(it->a, e, v, residuals);
+    const turn *t = context;
+    (void)by_weft;
+    begin(t->it.a, &t->v);
+}
+
+static void take(void *context, bool by_weft)
+{
+    turn *t = context;
+    if (by_weft) {
+        iterate_weft(&t->it, &t->v, t->r->residuals[1]);
     } else {
-        iterate_weft(it, v, residuals);
+        iterate_mpi(t->it.a, &t->e, &t->v, t->r->residuals[0]);
     }
-    seconds = MPI_Wtime() - seconds;
-    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return seconds;
 }
 
 static void compare(const matrix *a, const vectors *v, result *r)
@@ -494,18 +518,6 @@ static void compare(const matrix *a, const vectors *v, result *r)
     MPI_Allreduce(MPI_IN_PLACE, &r->error, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 }
 
-/* Alternating turns: other programs of the machine slow down both. */
-static void measure(problem *it, exchange *e, vectors *v, result *r)
-{
-    for (int64_t turn = 0; turn < o.turns; turn++) {
-        double seconds = seconds_of(it, e, v, r->residuals[0]);
-        r->plain = turn == 0 || seconds < r->plain ? seconds : r->plain;
-        seconds = seconds_of(it, NULL, v, r->residuals[1]);
-        r->weft = turn == 0 || seconds < r->weft ? seconds : r->weft;
-    }
-    compare(it->a, v, r);
-}
-
 static void print(const result *r)
 {
     int64_t every = clamp((o.iterations + 1) / 10, 1, 50);
@@ -515,16 +527,14 @@ static void print(const result *r)
             printf("Iteration = %lld   Residual = %g\n", (long long)k, r->residuals[1][k - 1]);
         }
     }
-    double plain_ms = 1e3 * r->plain / (double)o.iterations, weft_ms = 1e3 * r->weft / (double)o.iterations;
-    printf("%lld x %lld x %lld points each, %d processes: %.3f ms an iteration with MPI, %.3f with weft: %.2f times; residuals differ "
-           "by %.1e at most, and the solution from 1 by %.1e\n",
-           (long long)o.size[0], (long long)o.size[1], (long long)o.size[2], weft_num_processes(), plain_ms, weft_ms, r->weft / r->plain,
-           r->difference, r->error);
+    char processes[80];
+    snprintf(processes, sizeof(processes), " each, %d processes", weft_num_processes());
+    turns_print(&r->report, processes);
+    printf("residuals differ by %.1e at most, and the solution from 1 by %.1e\n", r->difference, r->error);
     if (o.json) {
-        printf("{\"example\": \"hpccg\", \"size\": [%lld, %lld, %lld], \"processes\": %d, \"iterations\": %lld, \"mpi_ms\": %.4f, "
-               "\"weft_ms\": %.4f, \"ratio\": %.3f, \"difference\": %.3g, \"error\": %.3g, \"residual\": %.9g}\n",
-               (long long)o.size[0], (long long)o.size[1], (long long)o.size[2], weft_num_processes(), (long long)o.iterations, plain_ms,
-               weft_ms, r->weft / r->plain, r->difference, r->error, r->residuals[1][o.iterations - 1]);
+        turns_print_json(&program, &r->report);
+        printf(", \"difference\": %.3g, \"error\": %.3g, \"residual\": %.9g}\n", r->difference, r->error,
+               r->residuals[1][o.iterations - 1]);
     }
 }
 
@@ -532,72 +542,31 @@ static bool run(void)
 {
     static result r;
     matrix a = { 0 };
-    vectors v = { 0 };
-    exchange e = { 0 };
+    turn t = { .r = &r };
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL));
-    bool good = matrix_make(&a) && vectors_make(&v, &a);
-    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
-    good = good && exchange_make(&e, &a);
+    bool good = turns_all(matrix_make(&a) && vectors_make(&t.v, &a)) && exchange_make(&t.e, &a);
     if (good) {
-        problem it = problem_of(&a);
-        measure(&it, &e, &v, &r);
-        good = r.difference < 1e-6 && weft_last_status() == WEFT_OK;
+        t.it = problem_of(&a);
+        r.report = (turns_report){ "iteration", o.iterations, 3, o.size, turns_measure(o.turns, &t, start, take) };
+        compare(&a, &t.v, &r);
+        good = r.difference < 1e-6;
         if (weft_process_index() == 0) {
             print(&r);
         }
     }
-    if (weft_last_status() != WEFT_OK) {
-        fprintf(stderr, "hpccg: %s\n", weft_last_error());
-    }
-    good = weft_finalize() == WEFT_OK && good; /* weft may use the arrays until here */
-    exchange_free(&e);
-    vectors_free(&v);
+    good = turns_end(&program, good); /* weft may use the arrays until here */
+    exchange_free(&t.e);
+    vectors_free(&t.v);
     matrix_free(&a);
     return good;
 }
 
-/* "128x64x32". */
 static bool read_size(const char *text, void *into)
 {
-    char *end = NULL;
-    int64_t *size = into;
-    for (int d = 0; d < 3; d++) {
-        size[d] = strtoll(text, &end, 10);
-        if (end == text || size[d] < 1 || size[d] > 400 || *end != (d < 2 ? 'x' : '\0')) {
-            return false;
-        }
-        text = end + 1;
-    }
-    return true;
+    return turns_read_size(text, 3, 400, into);
 }
 
 int main(int argc, char *argv[])
 {
-    const argument table[] = {
-        { "size", ARGUMENT_OTHER, o.size, "XxYxZ", "points of each process (32x32x32)", .read = read_size },
-        { "iterations", ARGUMENT_INTEGER, &o.iterations, "N", "in each turn", 1, MAX_ITERATIONS },
-        { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
-        { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
-    };
-    int code = arguments_read((int)(sizeof(table) / sizeof(*table)), table,
-                              "Conjugate gradients with a sparse matrix, by MPI and by weft.\n", argc, argv);
-    if (code >= 0) {
-        return code;
-    }
-    int provided;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    const weft_config config = { .local_ranks = 1, .workers = 1 }; /* a rank's region is one task, after the other */
-    if (weft_init_mpi(MPI_COMM_WORLD, &config) != WEFT_OK) {
-        fprintf(stderr, "hpccg: %s\n", weft_last_error());
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    if (weft_local_ranks() != 1) {
-        fprintf(stderr, "hpccg: a process has one block, and so one rank: unset WEFT_RANKS and WEFT_LOCAL_RANKS\n");
-        weft_finalize();
-        MPI_Finalize();
-        return 2;
-    }
-    bool good = run();
-    MPI_Finalize();
-    return good ? 0 : 1;
+    return turns_main(&program, argc, argv);
 }

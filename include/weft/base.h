@@ -48,6 +48,16 @@
 #define WEFT_API
 #endif
 
+/* Functions that run within kernels, also on devices. */
+#ifdef __CUDACC__
+#define WEFT_INLINE static __host__ __device__ inline
+#elif defined(__GNUC__)
+/* Always: a loop that calls one is not vectorised, and GCC leaves calls in large files. */
+#define WEFT_INLINE static inline __attribute__((always_inline))
+#else
+#define WEFT_INLINE static inline
+#endif
+
 WEFT_BEGIN_DECLS
 
 /** The version of these headers. Before 1.0 a minor version may change names (CHANGES.md). \{ */

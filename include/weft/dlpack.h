@@ -51,10 +51,10 @@ WEFT_BEGIN_DECLS
  *                    (WEFT_ERR_INVALID). May be NULL if the rank's shard is empty or the rank is outside the mesh. If
  *                    one is given there, it is not checked further, and its deleter is called. The memory must be a
  *                    CPU's (it may be pinned for a device), aligned to the type, and row-major. Strides NULL means
- *                    row-major. With WEFT_COPY any alignment and strides are accepted.
+ *                    row-major. With WEFT_COPY any alignment and strides are accepted, with WEFT_STRIDES gaps between rows.
  * \param mesh        NULL: the current mesh
  * \param placements  one per mesh dimension; NULL: Replicate everywhere
- * \param flags       0, or WEFT_COPY | WEFT_CHECK_RANKS, as in weft_from_local(). With WEFT_CHECK_RANKS a wrong
+ * \param flags       0, WEFT_STRIDES, or WEFT_COPY | WEFT_CHECK_RANKS, as in weft_from_local_ex(). With WEFT_CHECK_RANKS a wrong
  *                    managed tensor on one process is an error on all
  * \return NULL on error, as weft_from_local(). Also WEFT_ERR_UNSUPPORTED for a device's memory and another major
  *         version; WEFT_ERR_DTYPE for another type, or one that weft does not have: vectors (lanes);

@@ -28,7 +28,12 @@
  *
  * **All other functions** read a dense copy of the elements inside, which weft makes when it is first needed after a change
  * (weft_counters.views_copied), and write changes back at once. Halos of operations without `takes_strides` end at the
- * tensor's borders. weft_local_acquire() is WEFT_ERR_UNSUPPORTED: use the arrays. Such tensors are no part of captured graphs. */
+ * tensor's borders. weft_local_acquire() is WEFT_ERR_UNSUPPORTED: use the arrays.
+ *
+ * **In captured graphs** (<weft/graph.h>) operations of your own with `takes_strides` and weft_halo_exchange() are calls as others
+ * are: make the tensors before, and pass them as inputs or through `context`. Other calls there read a copy, which goes back if
+ * they change it. Gradients through such a tensor are WEFT_ERR_UNSUPPORTED in a graph, and so are weft_graph_shard() and
+ * weft_graph_predict() for it. */
 #ifndef WEFT_GHOSTS_H
 #define WEFT_GHOSTS_H
 

@@ -77,18 +77,6 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
            (size_t)((place - begin) * view->row_elements) * weft_dtype_size(view->dtype);
 }
 
-/* Functions that run within kernels, also on devices. */
-#ifndef WEFT_INLINE
-#ifdef __CUDACC__
-#define WEFT_INLINE static __host__ __device__ inline
-#elif defined(__GNUC__)
-/* Always: a loop that calls one is not vectorised, and GCC leaves calls in large files. */
-#define WEFT_INLINE static inline __attribute__((always_inline))
-#else
-#define WEFT_INLINE static inline
-#endif
-#endif
-
 /** Returns the number of an element of the whole tensor, row-major: the one `column` elements after the beginning of row
  * `row` of the part. For parts whose rows have no gaps. */
 WEFT_INLINE uint64_t weft_view_number(const weft_view *view, int64_t row, int64_t column)

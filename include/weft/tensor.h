@@ -116,7 +116,13 @@ enum {
      * one (the rank at coordinate 0 of the mesh dimensions that replicate), and does the same for replicas of a
      * Partial tensor's addends. WEFT_ERR_STATE if tasks wait for a shard that the program has acquired
      * (weft_local_acquire()). */
-    WEFT_CHECK_RANKS = 2
+    WEFT_CHECK_RANKS = 2,
+    /** BLOCKS: use the memory in place also if its rows have gaps, as those of a slice of an array have. The gaps must be as
+     * wide on all processes, and are never written to. Such a tensor lies in your memory as those of weft_from_ghosted() do
+     * (<weft/ghosts.h>), without ghosts: operations of your own with `takes_strides` work there, all others read a dense copy
+     * and write changes back, and weft_local_acquire() is WEFT_ERR_UNSUPPORTED. Without gaps it is an ordinary tensor. All
+     * processes set the flag, and neither of the others. */
+    WEFT_STRIDES = 4
 };
 
 /**
@@ -160,7 +166,7 @@ typedef struct weft_from_local_options {
      * read. May be NULL if `shape` is set. */
     const int64_t *local_shapes;
     /** Distance in elements from one index to the next, for each dimension. NULL: all shards are row-major and
-     * contiguous. Other strides need WEFT_COPY. */
+     * contiguous. Other strides need WEFT_COPY; row-major ones with gaps WEFT_STRIDES. */
     const int64_t *strides;
     unsigned flags; /**< the flags of weft_from_local() */
 } weft_from_local_options;
@@ -178,8 +184,10 @@ static inline void weft_from_local_options_init(weft_from_local_options *options
  * whose product is 0. If `shape` is NULL, the size of a sharded dimension is the sum over the shards.
  *
  * \return NULL on error, as weft_from_local(). WEFT_ERR_INVALID if shape and local_shapes are both NULL, or if
- *         strides are not row-major and WEFT_COPY is not set. WEFT_ERR_SHAPE if a rank's sizes are not those of its
- *         shard; the message names the rank. WEFT_ERR_UNSUPPORTED in a fake world if there is no shape.
+ *         strides are not row-major and WEFT_COPY is not set; with WEFT_STRIDES if they are not row-major with gaps, or if
+ *         memory with gaps can only be copied: truth values, read-only memory, and in a world with devices.
+ *         WEFT_ERR_MISMATCH if gaps differ between processes, WEFT_ERR_LAYOUT as weft_from_ghosted(). WEFT_ERR_SHAPE if a
+ *         rank's sizes are not those of its shard; the message names the rank. WEFT_ERR_UNSUPPORTED in a fake world if there is no shape.
  *
  * Example: this process has some rows of a matrix with `columns` columns. Their number may differ between processes.
  *

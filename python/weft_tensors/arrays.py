@@ -111,13 +111,14 @@ class Access:
 
 
 def from_dlpack(x: Any, /, *, mesh: Optional[Mesh] = None, placements: Placements = None, shape: Optional[Sequence[int]] = None,
-                device: Any = None, copy: Optional[bool] = None, requires_grad: bool = False) -> Tensor:
+                device: Any = None, copy: Optional[bool] = None, strided: bool = False, requires_grad: bool = False) -> Tensor:
     """A tensor on the memory of arrays that other libraries made: this process's shards, without a copy unless `copy` is set.
 
     x: an object with __dlpack__(), or a sequence of one for each rank that this process hosts.
     shape: the shape of the whole tensor; otherwise that of the array, if it is not sharded.
+    strided: as in from_local().
     """
-    return from_local(x, mesh, placements, shape=shape, copy=bool(copy), requires_grad=requires_grad)
+    return from_local(x, mesh, placements, shape=shape, copy=bool(copy), strided=strided, requires_grad=requires_grad)
 
 
 def _managed(array: Any) -> tuple[Any, bytes, int]:
@@ -146,7 +147,8 @@ def _dtype_and_shape(managed: int, name: bytes) -> tuple[DType, tuple[int, ...]]
 
 
 def from_local(locals: Any, mesh: Optional[Mesh] = None, placements: Placements = None, *, shape: Optional[Sequence[int]] = None,
-               dtype: Any = None, copy: bool = False, check_ranks: bool = False, requires_grad: bool = False) -> Tensor:
+               dtype: Any = None, copy: bool = False, check_ranks: bool = False, strided: bool = False,
+               requires_grad: bool = False) -> Tensor:
     """A tensor of the shards that this process has: NumPy arrays, PyTorch tensors, or others with __dlpack__().
 
     locals: one array, or a sequence of one for each rank that this process hosts; None for a rank outside the mesh. A process that has
@@ -155,6 +157,8 @@ def from_local(locals: Any, mesh: Optional[Mesh] = None, placements: Placements 
     copy: copy the memory before the call returns. Otherwise the tensor uses it in place: change it only through access() until
         the tensor is gone and wait() has returned.
     check_ranks: compare shapes and types of all processes, and give replicas the first one's values. Waits.
+    strided: use the memory in place also where rows have gaps, equally wide everywhere, as those of a[1:-1, 1:-1] have. Operations
+        read a copy and write changes back; those of local_map() and access() too cannot work in it. All processes set it. Waits.
     """
     if isinstance(locals, (list, tuple)) and (not locals or hasattr(locals[0], "__dlpack__") or locals[0] is None):
         arrays = list(locals)
@@ -170,7 +174,7 @@ def from_local(locals: Any, mesh: Optional[Mesh] = None, placements: Placements 
     if first is None and (dtype is None or shape is None):
         raise TypeError("locals: at least one array is needed, or dtype and shape")
     kind = first[0] if first else dtype_of(dtype)
-    flags = (_api.COPY if copy else 0) | (_api.CHECK_RANKS if check_ranks else 0)
+    flags = (_api.COPY if copy else 0) | (_api.CHECK_RANKS if check_ranks else 0) | (_api.STRIDES if strided else 0)
     kinds = {each[1] for each in taken if each} or {b"dltensor_versioned"}
     if len(kinds) > 1:
         raise TypeError("locals: arrays of libraries with different versions of DLPack")

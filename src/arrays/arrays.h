@@ -3,7 +3,18 @@
 #ifndef WEFT_SRC_ARRAYS_ARRAYS_H
 #define WEFT_SRC_ARRAYS_ARRAYS_H
 
+#include "call/interposer.h"
 #include "tensor/state.h"
+
+/* weft_runtime.arrays */
+typedef struct weft_arrays {
+    weft_vec box_plans; /* weft_box_plan * */
+    uint64_t box_plan_uses;
+    int fixed_boxes; /* depth of weft_fixed_boxes_begin() */
+    weft_interposer ghosts; /* of ghosted tensors (ghosted.c) */
+    bool sees_calls;        /* it is installed */
+    uint64_t index_lists; /* made so far */
+} weft_arrays;
 
 /* A tensor on the memory of the hosted shards, each row-major, or on a copy of it. NULL with the error
  * kept. */
@@ -70,5 +81,12 @@ weft_status weft_arrays_start(void);
 void weft_arrays_stop(void);
 /* weft_meet_layout() for all layouts of src/arrays. */
 void weft_arrays_meet_layouts(void);
+
+/* ---- ghosted tensors (ghosted.c) ----------------------------------------------------------------------- */
+
+/* From here on calls are seen: for those on ghosted tensors. */
+void weft_ghosted_see_calls(void);
+/* Whether the address lies in the arrays of a ghosted tensor. */
+bool weft_lies_in_array(const void *memory);
 
 #endif

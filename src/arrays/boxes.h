@@ -13,7 +13,6 @@
 #include <weft/boxes.h>
 
 #include "arrays/arrays.h"
-#include "call/interposer.h"
 #include "plan/boxes.h"
 #include "tensor/exchange.h"
 
@@ -80,19 +79,6 @@ bool weft_box_plan_export(weft_box_plan *plan, const weft_boxes *given, weft_ten
 /* The plan of this call, found by its boxes or agreed between all processes (boxes_agree.c); NULL with the error kept.
  * `layout` NULL: wrong arguments of this process, the error is kept. `right`: the pointers are right too. */
 weft_box_plan *weft_box_plan_obtain(const weft_boxes *given, const weft_layout *layout, bool into_tensor, bool right);
-
-/* Whether the address lies in the arrays of a ghosted tensor. */
-bool weft_lies_in_array(const void *memory);
-
-/* weft_runtime.arrays */
-typedef struct weft_arrays {
-    weft_vec box_plans; /* weft_box_plan * */
-    uint64_t box_plan_uses;
-    int fixed_boxes; /* depth of weft_fixed_boxes_begin() */
-    weft_interposer ghosts; /* of ghosted tensors (ghosted.c) */
-    bool sees_calls;        /* it is installed */
-    uint64_t index_lists; /* made so far */
-} weft_arrays;
 
 static inline bool weft_boxes_are_fixed(void)
 {

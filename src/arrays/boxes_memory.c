@@ -4,6 +4,10 @@
 
 #include "arrays/boxes.h"
 
+/* Chunks that follow each other become one region of at most so many bytes: registering one, and waiting for it, takes as long as
+ * copying about a quarter of that. */
+enum { MOST_JOINED = 1 << 18 };
+
 /* The bytes from a chunk's first element to after its last one. */
 typedef struct chunk_bytes {
     char *begin, *end;
@@ -51,7 +55,8 @@ static void join_chunks(weft_box_places *places, const chunk_bytes all[])
 {
     const char *end = NULL; /* of the last region */
     for (int64_t i = 0; i < places->num_chunks; i++) {
-        if (i == 0 || all[i].begin >= end) {
+        bool follows = i > 0 && all[i].begin == end && all[i].end - places->regions[places->num_regions - 1].memory <= MOST_JOINED;
+        if (i == 0 || (all[i].begin >= end && !follows)) {
             places->regions[places->num_regions++] = (weft_box_region){ .memory = all[i].begin };
             end = all[i].begin;
         }

@@ -213,6 +213,15 @@ bool weft_managed_check(const weft_import *import, int local_rank)
     return check_place(import, local_rank, &given, memory) && check_truths(import, &held, local_rank, &given);
 }
 
+bool weft_managed_any_read_only(const weft_import *import)
+{
+    bool any = false;
+    for (int i = 0; i < weft_runtime.local_ranks && import->managed != NULL; i++) {
+        any |= (find(import->managed, i).flags & WEFT_DL_READ_ONLY) != 0;
+    }
+    return any;
+}
+
 /* ---- ownership ----------------------------------------------------------------------------------------- */
 
 void weft_managed_take(const weft_import *import, weft_tensor_impl *tensor)

@@ -4,17 +4,23 @@
 #include <string.h>
 
 #include "arrays/arrays.h"
-#include "arrays/boxes.h"
+#include "call/deferral.h"
 #include "comm/check_spmd.h"
 #include "tensor/actions.h"
 #include "tensor/ghosts.h"
 
 static weft_status perform_halo_exchange(const weft_call *call, weft_tensor *outputs[]);
+static weft_status perform_read(const weft_call *call, weft_tensor *outputs[]);
+static weft_status perform_write(const weft_call *call, weft_tensor *outputs[]);
 
 /* The program may have written to the arrays. */
 static const weft_action action_halo_exchange = {
     .name = "halo_exchange", .perform = perform_halo_exchange, .effects = WEFT_READS_LAYOUTS | WEFT_LENDS
 };
+/* In graphs, where all other calls but those of kernels in the arrays get copies: the same; a copy; a copy that goes back. */
+static const weft_action action_fill = { .name = "ghosted_fill", .perform = perform_halo_exchange };
+static const weft_action action_read = { .name = "ghosted_read", .perform = perform_read, .effects = WEFT_MAKES, .num_outputs = 1 };
+static const weft_action action_write = { .name = "ghosted_write", .perform = perform_write };
 
 /* ---- other calls --------------------------------------------------------------------------------------- */
 
@@ -46,7 +52,8 @@ static bool needs_dense(const weft_call *call)
 {
     const unsigned beside = WEFT_LEAVES_VALUES | WEFT_READS_LAYOUTS | WEFT_KEEPS;
     return call->operation != NULL ? !call->operation->takes_strides || is_differentiated(call)
-                                   : call->action->num_outputs > 0 || (call->action->effects & beside) == 0;
+                                   : call->action != &action_fill &&
+                                         (call->action->num_outputs > 0 || (call->action->effects & beside) == 0);
 }
 
 /* The program would hold memory that the next step in the arrays takes away. */
@@ -71,22 +78,16 @@ static const weft_call *prepare(weft_interposer *self, const weft_call *call, we
                       "the tensor lies in ghosted arrays: weft_wait(), and use the arrays (weft_from_ghosted())");
             return NULL;
         }
-        if (weft_runtime.context.deferral != NULL && !weft_call_does(call, WEFT_KEEPS)) {
-            weft_fail(WEFT_ERR_STATE, call->function,
-                      "a captured graph has no ghosted arrays: copy the tensor before weft_graph_call()");
-            return NULL;
-        }
-        if (needs_dense(call) && !weft_ghosted_make_dense(call->function, tensor)) {
+        if (weft_runtime.context.deferral == NULL && needs_dense(call) && !weft_ghosted_make_dense(call->function, tensor)) {
             return NULL;
         }
     }
     return call;
 }
 
-/* Writes what the call has changed in dense copies to the arrays. */
-static weft_status around(weft_interposer *self, weft_call_frame *frame)
+/* Makes the call, which is executed now, and writes what it has changed in dense copies to the arrays. */
+static weft_status make_now(weft_call_frame *frame)
 {
-    (void)self;
     const weft_call *call = frame->call;
     weft_status status = weft_call_next(frame);
     for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
@@ -98,7 +99,142 @@ static weft_status around(weft_interposer *self, weft_call_frame *frame)
     return status;
 }
 
-static void see_calls(void)
+/* Whether a graph defers the call, if it defers calls on other tensors. */
+static bool is_deferrable(const weft_call *call)
+{
+    return (call->operation != NULL || weft_call_does(call, WEFT_MAKES)) && (call->details == NULL || call->details->memory == NULL);
+}
+
+/* In a graph: all calls before it are executed. */
+static weft_status make_after_all(weft_call_frame *frame)
+{
+    const weft_call *call = frame->call;
+    if (!weft_deferral_finish(call->function)) {
+        return weft_latest_status();
+    }
+    for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
+        weft_tensor_impl *tensor = ghosted_input(call, i);
+        if (tensor != NULL && !weft_ghosted_make_dense(call->function, tensor)) {
+            return weft_latest_status();
+        }
+    }
+    return make_now(frame);
+}
+
+/* The call's tensors, with a deferred copy of each ghosted one. False with the error kept. */
+static bool copy_ghosted(const weft_call *call, weft_tensor *tensors[])
+{
+    for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
+        const weft_tensor_impl *ghosted = ghosted_input(call, i);
+        tensors[i] = weft_call_tensor(call, i);
+        for (int k = 0; k < i && ghosted != NULL; k++) {
+            if (weft_call_tensor(call, k) == ghosted->handle) {
+                tensors[i] = tensors[k];
+                ghosted = NULL;
+            }
+        }
+        if (ghosted != NULL) {
+            tensors[i] = weft_act_for_tensor(&(weft_call){ .function = "weft_ghosted_read",
+                                                           .action = &action_read,
+                                                           .num_inputs = 1,
+                                                           .inputs = { ghosted->handle },
+                                                           .details = &(weft_call_details){ .layout = ghosted->layout } });
+        }
+        if (tensors[i] == NULL && weft_call_tensor(call, i) != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What has become of copies: a changed one goes back; one that is an output as it is, is its original. The originals are the
+ * call's outputs, of which kept[] are new tensors. A status with the error kept. */
+static weft_status return_copies(const weft_call_frame *frame, weft_tensor *const copies[], weft_tensor *kept[])
+{
+    for (int i = 0; i < frame->num_outputs; i++) {
+        kept[i] = frame->outputs[i];
+        for (int k = 0, count = weft_call_num_tensors(frame->call); k < count && frame->outputs[i] != NULL; k++) {
+            weft_tensor *original = weft_call_tensor(frame->call, k);
+            if (copies[k] != frame->outputs[i] || copies[k] == original) {
+                continue;
+            }
+            weft_tensor *unused;
+            const weft_call back = { .function = "weft_ghosted_write",
+                                     .action = &action_write,
+                                     .num_inputs = 2,
+                                     .inputs = { original, copies[k] },
+                                     .details = &(weft_call_details){ .num_outputs = 1, .num_changed = 1 } };
+            if (weft_call_changes(frame->call, i) && weft_act(&back, &unused) != WEFT_OK) {
+                return weft_latest_status();
+            }
+            frame->outputs[i] = original;
+            kept[i] = weft_call_changes(frame->call, i) ? NULL : original;
+            break;
+        }
+    }
+    return WEFT_OK;
+}
+
+/* In a graph, which defers the call: on copies. */
+static weft_status make_on_copies(weft_call_frame *frame)
+{
+    const weft_call *call = frame->call;
+    const int count = weft_call_num_tensors(call);
+    weft_tensor **tensors = calloc((size_t)(count + frame->num_outputs) + 1, sizeof(*tensors));
+    if (tensors == NULL || !weft_scope_begin_unrecorded()) {
+        free(tensors);
+        return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for %d tensors", count);
+    }
+    weft_own_call own;
+    weft_status status = copy_ghosted(call, tensors) ? WEFT_OK : weft_latest_status();
+    if (status == WEFT_OK) {
+        frame->call = weft_call_on(&own, call, tensors);
+        status = weft_call_next(frame);
+        frame->call = call;
+    }
+    status = status == WEFT_OK ? return_copies(frame, tensors, tensors + count) : status;
+    bool kept = weft_scope_end_keeping(status == WEFT_OK ? frame->num_outputs : 0, tensors + count, NULL, NULL);
+    free(tensors);
+    return status == WEFT_OK && !kept ? weft_latest_status() : status;
+}
+
+/* Whether a gradient would go through arrays. */
+static bool needs_gradient(const weft_call *call)
+{
+    bool needs = call->operation != NULL && call->operation->takes_strides && is_differentiated(call);
+    for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
+        const weft_tensor_impl *tensor = ghosted_input(call, i);
+        needs |= tensor != NULL && (tensor->tape != NULL || (weft_call_changes(call, i) && is_differentiated(call)));
+    }
+    return needs;
+}
+
+static bool any_ghosted(const weft_call *call)
+{
+    bool any = false;
+    for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
+        any |= ghosted_input(call, i) != NULL;
+    }
+    return any;
+}
+
+static weft_status around(weft_interposer *self, weft_call_frame *frame)
+{
+    (void)self;
+    const weft_call *call = frame->call;
+    if (!any_ghosted(call)) {
+        return weft_call_next(frame);
+    }
+    if (weft_runtime.context.deferral == NULL) {
+        return make_now(frame);
+    }
+    if (is_deferrable(call) && needs_gradient(call)) {
+        return weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "gradients of tensors in ghosted arrays are no part of captured graphs");
+    }
+    return !needs_dense(call) ? weft_call_next(frame) : is_deferrable(call) ? make_on_copies(frame) : make_after_all(frame);
+}
+
+void weft_ghosted_see_calls(void)
 {
     weft_arrays *arrays = weft_runtime.arrays;
     if (!arrays->sees_calls) {
@@ -166,7 +302,9 @@ static bool find_layouts(arguments *a)
         weft_fail(status, a->function, "%s", why);
         return false;
     }
-    a->padded = weft_ghosts_padded(weft_runtime.layouts, a->layout, &a->ghosts);
+    /* A view of several panels is one piece of memory on the host alone. */
+    const bool apart = weft_runtime.devices.bytes == 0;
+    a->padded = weft_ghosts_padded(weft_runtime.layouts, a->layout, &a->ghosts, apart);
     if (a->padded == NULL) {
         weft_fail(WEFT_ERR_NOMEM, a->function, "no memory for a layout");
     }
@@ -194,17 +332,6 @@ static bool check_arrays(const arguments *a)
     return true;
 }
 
-static uint64_t fingerprint(const arguments *a)
-{
-    uint64_t digest = weft_digest_add(a->layout->digest, a->layout->mesh->digest);
-    for (int d = 0; d < a->ndim; d++) {
-        digest = weft_digest_add(digest, (uint64_t)a->ghosts.before[d]);
-        digest = weft_digest_add(digest, (uint64_t)a->ghosts.after[d]);
-        digest = weft_digest_add(digest, a->ghosts.periodic[d]);
-    }
-    return weft_digest_add(digest, a->ghosts.star);
-}
-
 /* BLOCKS: all processes give the same arguments, and their arrays are right. False with the error kept, on all. */
 static bool compare(const arguments *a, bool right)
 {
@@ -213,7 +340,8 @@ static bool compare(const arguments *a, bool right)
     int64_t *all = calloc((size_t)weft_runtime.num_processes * NUMBERS, sizeof(*all));
     mine[WEFT_NUMBERS_STATUS] = right ? WEFT_OK : weft_latest_status();
     if (right) {
-        mine[WEFT_NUMBERS_FINGERPRINT] = (int64_t)fingerprint(a);
+        uint64_t digest = weft_digest_add(a->layout->digest, a->layout->mesh->digest);
+        mine[WEFT_NUMBERS_FINGERPRINT] = (int64_t)weft_digest_add(digest, weft_ghosts_digest(a->ndim, &a->ghosts));
     }
     if (all == NULL) {
         weft_fail_alone(WEFT_ERR_NOMEM, a->function, "no memory to compare the arguments of all processes");
@@ -242,7 +370,7 @@ static weft_status perform_from_ghosted(const weft_call *call, weft_tensor *outp
         weft_shard_info shard = weft_layout_shard(a->padded, weft_runtime.first_rank + i);
         weft_truths_normalize(a->dtype, shard.count > 0 ? a->locals[i] : NULL, shard.count);
     }
-    see_calls();
+    weft_ghosted_see_calls();
     outputs[0] = weft_tensor_handle(weft_ghosted_new(a->function, a->layout, a->padded, &a->ghosts, a->locals));
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
@@ -274,20 +402,45 @@ weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_t shape[]
                                 .function = function, .action = &action, .details = &(weft_call_details){ .memory = &a } }));
 }
 
-/* ---- margins ------------------------------------------------------------------------------------------- */
+/* ---- margins, and copies in graphs ---------------------------------------------------------------------- */
+
+/* Whether a graph only checks the call. */
+static bool is_checked_alone(const weft_call *call, weft_tensor *outputs[])
+{
+    if (outputs != NULL) {
+        outputs[0] = call->inputs[0];
+    }
+    return !weft_has_values(weft_tensor_get(call->inputs[0]));
+}
 
 static weft_status perform_halo_exchange(const weft_call *call, weft_tensor *outputs[])
 {
-    (void)outputs;
     weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    if (is_checked_alone(call, outputs)) {
+        return WEFT_OK;
+    }
     if (!weft_check_spmd(&(weft_call_signature){ .function = call->function, .num_layouts = 1, .layouts = &tensor->layout })) {
         return weft_latest_status();
     }
-    if (tensor->ghosted == NULL) {
-        return WEFT_OK; /* of the fake world */
-    }
     weft_ghosted_array_changed(tensor);
     return weft_ghosted_fill(call->function, tensor) ? WEFT_OK : weft_latest_status();
+}
+
+static weft_status perform_read(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]), *copy = weft_tensor_new(call->function, tensor->layout);
+    outputs[0] = weft_tensor_handle(copy);
+    return copy != NULL && weft_ghosted_read(call->function, tensor, copy) ? WEFT_OK : weft_latest_status();
+}
+
+static weft_status perform_write(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    if (is_checked_alone(call, outputs)) {
+        return WEFT_OK;
+    }
+    weft_ghosted_array_changed(tensor);
+    return weft_ghosted_write(call->function, tensor, weft_tensor_get(call->inputs[1])) ? WEFT_OK : weft_latest_status();
 }
 
 weft_status weft_halo_exchange(weft_tensor *handle)
@@ -300,9 +453,16 @@ weft_status weft_halo_exchange(weft_tensor *handle)
     if (tensor->ghosted == NULL && weft_runtime.world != WEFT_WORLD_FAKE) {
         return weft_fail(WEFT_ERR_INVALID, function, "tensor does not lie in ghosted arrays (weft_from_ghosted())");
     }
-    return weft_act(&(weft_call){ .function = function, .action = &action_halo_exchange,
+    if (tensor->ghosted != NULL && tensor->ghosted->has_gaps) {
+        return weft_fail(WEFT_ERR_INVALID, function, "tensor has gaps, and no ghosts (WEFT_STRIDES)");
+    }
+    const bool deferred = weft_runtime.context.deferral != NULL && tensor->tape == NULL;
+    const weft_call_details details = { .num_outputs = deferred, .num_changed = deferred }; /* the tape looks at it */
+    weft_tensor *unused;
+    return weft_act(&(weft_call){ .function = function,
+                                  .action = deferred ? &action_fill : &action_halo_exchange,
                                   .num_inputs = 1,
                                   .inputs = { handle },
-                                  .details = &(weft_call_details){ .num_tensors = 0 } }, /* the tape looks at it */
-                    NULL);
+                                  .details = &details },
+                    deferred ? &unused : NULL);
 }

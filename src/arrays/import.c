@@ -117,9 +117,13 @@ weft_tensor_impl *weft_tensor_import(const char *function, const weft_layout *la
 
 static bool check_flags(const char *function, unsigned flags)
 {
-    if ((flags & ~(unsigned)(WEFT_COPY | WEFT_CHECK_RANKS)) != 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "flags is 0x%x, expected WEFT_COPY and WEFT_CHECK_RANKS only",
+    if ((flags & ~(unsigned)(WEFT_COPY | WEFT_CHECK_RANKS | WEFT_STRIDES)) != 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "flags is 0x%x, expected WEFT_COPY, WEFT_CHECK_RANKS and WEFT_STRIDES only",
                   flags);
+        return false;
+    }
+    if ((flags & WEFT_STRIDES) != 0 && flags != WEFT_STRIDES) {
+        weft_fail(WEFT_ERR_INVALID, function, "flags is 0x%x, and WEFT_STRIDES goes with no other flag", flags);
         return false;
     }
     return true;
@@ -190,7 +194,7 @@ static bool check_local(const weft_import *import, int local_rank)
                   (long long)count);
         return false;
     }
-    if (count > 0 && import->strides != NULL && (import->flags & WEFT_COPY) == 0 &&
+    if (count > 0 && import->strides != NULL && (import->flags & (WEFT_COPY | WEFT_STRIDES)) == 0 &&
         !weft_strides_are_row_major(import->ndim, sizes, import->strides + (ptrdiff_t)local_rank * import->ndim)) {
         weft_fail(WEFT_ERR_INVALID, import->function,
                   "strides of rank %d are not row-major, and memory that is used in place must be: WEFT_COPY copies it",
@@ -232,8 +236,7 @@ static bool find_whole(weft_import *import)
     return weft_check_shape(import->function, import->ndim, import->whole);
 }
 
-/* False with the error kept. Afterwards the layout is known, unless it needs the other processes' sizes. */
-static bool check_here(weft_import *import)
+bool weft_import_check(weft_import *import)
 {
     const char *function = import->function;
     if (import->refused || !weft_check_given_type(function, import->given) || !check_given_shape(import) || !check_local_shapes(import)) {
@@ -284,12 +287,15 @@ static weft_tensor *from_local(weft_import *import)
         weft_fail(WEFT_ERR_UNSUPPORTED, function, "shape is NULL, and a fake world has no ranks to ask for it");
         return NULL;
     }
+    if ((import->flags & WEFT_STRIDES) != 0 && weft_runtime.world != WEFT_WORLD_FAKE) {
+        return weft_import_strided(import);
+    }
     bool believed = import->local_shapes != NULL && weft_runtime.world != WEFT_WORLD_FAKE;
     bool check = (import->flags & WEFT_CHECK_RANKS) != 0, compares = check || import->asks || believed;
     if (compares && !weft_check_nothing_waits(function)) {
         return NULL;
     }
-    bool right = check_here(import);
+    bool right = weft_import_check(import);
     if (!compares && !right) {
         return NULL;
     }

@@ -35,8 +35,16 @@ weft_tensor *weft_import_call(weft_import *import, const weft_mesh *mesh);
 /* Checks the managed tensor of a hosted rank against the layout, and fills in its memory and strides. False with the error
  * kept. */
 bool weft_managed_check(const weft_import *import, int local_rank);
+/* Whether some managed tensor is flagged so. */
+bool weft_managed_any_read_only(const weft_import *import);
 /* The tensor's shards take over the managed tensors; those of which they have a copy are deleted at once. */
 void weft_managed_take(const weft_import *import, weft_tensor_impl *tensor);
+
+/* Checks this process's arguments. False with the error kept. Afterwards the layout is known, unless it needs the other processes'
+ * sizes. */
+bool weft_import_check(weft_import *import);
+/* The tensor of a call with WEFT_STRIDES (strided.c). NULL with the error kept. */
+weft_tensor *weft_import_strided(weft_import *import);
 
 /* "[4, 3]", for messages. Returns `text`. */
 char *weft_sizes_text(int ndim, const int64_t sizes[], char *text, size_t size);

@@ -23,7 +23,8 @@ weft_tensor_impl *weft_indices_new(const char *function, const weft_layout *layo
         weft_local_shard *shard = &tensor->shards[i];
         tensor->num_shards = i + 1;
         if (bytes > 0) {
-            done = weft_shard_attach(shard, weft_buffer_copy(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes }, numbers[i]));
+            const weft_cut whole = { .total = bytes, .first = bytes, .step = bytes };
+            done = weft_shard_attach(shard, weft_buffer_copy(weft_runtime.pool, whole, numbers[i]));
             shard->count = shard->num_panels = done;
         }
     }
@@ -330,6 +331,9 @@ static weft_status perform(const weft_call *call, bool adds, weft_tensor *output
     }
     weft_scope_begin();
     weft_tensor_impl *result = weft_index_list_run(call->function, list, adds, tensor);
+    if (result != NULL && result->layout != call->details->layout) { /* a graph has found another layout for the tensor */
+        result = weft_tensor_to_layout(call->function, result, call->details->layout);
+    }
     outputs[0] = result == NULL ? NULL : weft_scope_keep(result->handle);
     weft_scope_end_own();
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;

@@ -201,7 +201,7 @@ weft_status weft_local_release(weft_tensor *handle, int local_rank)
 /* The shard is acquired. */
 static void copy_out(const weft_layout *layout, const weft_local_shard *shard, void *host)
 {
-    weft_cut cut = shard->count == 0 ? (weft_cut){ 0, 0, 0 } : weft_shard_cut(layout, shard);
+    weft_cut cut = shard->count == 0 ? (weft_cut){ .total = 0 } : weft_shard_cut(layout, shard);
     for (int i = 0; i < (int)shard->num_panels; i++) {
         const weft_panel *panel = &shard->panels[i];
         int64_t begin = weft_cut_start(&cut, i);

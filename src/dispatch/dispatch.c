@@ -7,6 +7,8 @@
 #include "dispatch/check.h"
 #include "dispatch/inputs.h"
 #include "dispatch/operands.h"
+#include "tensor/arguments.h"
+#include "tensor/ghosts.h"
 #include "tensor/regions.h"
 #include "tensor/run.h"
 
@@ -309,32 +311,12 @@ static bool reads_target(const weft_call *call)
     return reads;
 }
 
-/* Replaces those inputs by a copy in the innermost scope. Other tensors that share the target's memory
- * keep it (weft_tensor_make_writable()). False with the error kept. */
-static bool copy_target(weft_operands *o, int number)
-{
-    const weft_call *call = o->call;
-    weft_tensor_impl *target = o->inputs[number], *copy = NULL;
-    for (int i = 0; i < call->num_inputs; i++) {
-        if (i == number || o->inputs[i] != target) {
-            continue;
-        }
-        if (copy == NULL) {
-            copy = weft_tensor_new(call->function, target->layout);
-            if (copy == NULL || !weft_tensor_copy_into(call->function, copy, target)) {
-                return false;
-            }
-        }
-        o->inputs[i] = copy;
-    }
-    return true;
-}
-
 static bool copy_targets(weft_operands *o)
 {
     bool done = true;
     for (int t = 0; t < o->num_outputs && done; t++) {
-        done = !o->call->operation->outputs[t].in_place || copy_target(o, t);
+        done = !o->call->operation->outputs[t].in_place ||
+               weft_tensors_read_before(o->call->function, o->inputs, 0, o->call->num_inputs, t);
     }
     return done;
 }
@@ -382,7 +364,7 @@ static bool any_without_data(const weft_operands *o)
 {
     bool any = false;
     for (int i = 0; i < o->call->num_inputs; i++) {
-        any |= o->inputs[i]->fake && !(o->ghosted >> i & 1);
+        any |= o->inputs[i]->fake && !((o->ghosted >> i & 1) && weft_has_values(o->inputs[i]));
     }
     return any;
 }

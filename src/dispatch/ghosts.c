@@ -30,7 +30,9 @@ static const char *misfit_of_halo(const weft_call *call, const weft_tensor_impl 
     const char *why = NULL;
     for (int d = 0; why == NULL && d < tensor->layout->ndim; d++) {
         weft_window w = weft_window_in_array(call->operation, &call->attributes, tensor->layout, call->num_inputs, input, d);
-        why = w.times != 1 || w.over != 1                                    ? "the halo has times or over other than 1"
+        const bool reads = w.before > 0 || w.after > 0;
+        why = tensor->ghosted->has_gaps && reads                                ? "it has gaps, and no ghosts"
+              : w.times != 1 || w.over != 1                                    ? "the halo has times or over other than 1"
               : w.before > ghosts->before[d] || w.after > ghosts->after[d] ? "the margins of its arrays are narrower than the halo"
               : w.periodic && !ghosts->periodic[d]                          ? "the halo is periodic, and the margins are not"
                                                                             : NULL;
@@ -71,7 +73,8 @@ static bool take_arrays(weft_operands *o, weft_call *own)
         if (why == NULL) {
             own->access_map[i] = &input->ghosted->map;
             o->ghosted |= 1u << i;
-        } else if (input->ghosted != NULL && own->operation->takes_strides && reads_margins(own, input->layout, i)) {
+        } else if (input->ghosted != NULL && !input->ghosted->has_gaps && own->operation->takes_strides &&
+                   reads_margins(own, input->layout, i)) {
             weft_fail(is_shared(own, i) ? WEFT_ERR_INVALID : WEFT_ERR_SHAPE, own->function, "%s lies in ghosted arrays: %s",
                       own->operation->inputs[i].name, why);
             return false;

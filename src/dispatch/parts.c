@@ -74,6 +74,7 @@ static weft_part part_of_array(const weft_lowering *lowering, int operand, int64
         p.inside.extent[d] += w.before + w.after;
     }
     find_panels(&p);
+    p.is_joined = weft_layout_has_margins(p.layout);
     return p;
 }
 
@@ -251,7 +252,7 @@ static void fill_operand(weft_kernel_operand *operand, const weft_part *p)
     const weft_layout *layout = p->layout;
     operand->dtype = layout->dtype;
     operand->ndim = layout->ndim;
-    operand->panel_rows = p->panel_rows;
+    operand->panel_rows = p->is_joined ? WEFT_ONE_PANEL : p->panel_rows;
     operand->row_shift = p->shift;
     for (int d = 0; d < layout->ndim; d++) {
         operand->shape[d] = layout->shape[d];
@@ -348,7 +349,7 @@ static void add_part(weft_task_list *tasks, weft_kernel_operand *operand, int *n
 {
     fill_operand(operand, p);
     operand->first_panel = *num_panels;
-    operand->num_panels = (int)p->num_panels;
+    operand->num_panels = p->is_joined && p->num_panels > 0 ? 1 : (int)p->num_panels;
     *num_panels += (int)p->num_panels;
     if (p->neighbours != NULL) {
         if (p->num_panels > 0) {

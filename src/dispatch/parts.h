@@ -13,6 +13,7 @@ typedef struct weft_part {
     int64_t first, last, own_first;
     int64_t shift; /* added to the rows' global indices: data of an access map has other rows */
     bool in_array; /* a part of a ghosted array: indices of its other dimensions are those of `inside` */
+    bool is_joined; /* its panels follow each other in memory: the kernel sees one */
     weft_box inside;
     int64_t first_panel, num_panels, panel_rows; /* panels begin at multiples of panel_rows */
     weft_slot slot; /* panel 0; with is_own: the only panel, of a temporary with the rows from own_first on */

@@ -8,6 +8,7 @@
 #include "dispatch/dispatch.h"
 #include "runtime/codelets.h"
 #include "sharding/halos.h"
+#include "tensor/arguments.h"
 
 _Static_assert((int)WEFT_MAX_RANDOM_SCALARS == WEFT_MAX_SCALARS - WEFT_RANDOM_OWN, "the state's scalars are the first ones");
 
@@ -319,22 +320,6 @@ typedef struct request {
     const weft_apply_options *options;
 } request;
 
-enum { MAX_CONTEXT = 1 << 20 }; /* bytes that are copied */
-
-/* False with the error kept. */
-static bool check_context(const char *function, const weft_apply_options *options)
-{
-    if (options->context_size > MAX_CONTEXT) {
-        weft_fail(WEFT_ERR_INVALID, function, "options.context_size is %zu, expected at most %d", options->context_size, MAX_CONTEXT);
-        return false;
-    }
-    if (options->context_size > 0 && options->context == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "options.context is NULL, but options.context_size is not 0");
-        return false;
-    }
-    return true;
-}
-
 /* False with the error kept. */
 static bool check_request(const request *r, const weft_operation *operation)
 {
@@ -358,7 +343,8 @@ static bool check_request(const request *r, const weft_operation *operation)
            check_count(r->function, "num_scalars", options->num_scalars,
                        operation->draws ? WEFT_MAX_RANDOM_SCALARS : WEFT_MAX_SCALARS) &&
            check_count(r->function, "num_sizes", options->num_sizes, WEFT_MAX_NUMBERS) &&
-           check_count(r->function, "leading", options->leading, WEFT_MAX_DIMS) && check_context(r->function, options) &&
+           check_count(r->function, "leading", options->leading, WEFT_MAX_DIMS) &&
+           weft_check_context(r->function, options->context, options->context_size) &&
            (!takes_type(operation) || weft_check_dtype(r->function, options->type));
 }
 

@@ -78,7 +78,7 @@ static uint64_t details_of(weft_placement p)
 }
 
 static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placements, int ndim,
-                        const int64_t shape[], weft_dtype dtype)
+                        const int64_t shape[], weft_dtype dtype, const weft_margins *margins)
 {
     uint64_t hash = weft_hash_u64((uint64_t)(uintptr_t)mesh + (uint64_t)dtype * 31 + (uint64_t)ndim);
     for (int m = 0; m < mesh->ndim; m++) {
@@ -87,6 +87,9 @@ static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placem
     }
     for (int d = 0; d < ndim; d++) {
         hash = weft_hash_u64(hash ^ (uint64_t)shape[d]);
+    }
+    if (margins != NULL) {
+        hash = weft_hash_u64(hash ^ (uint64_t)margins->before ^ (uint64_t)margins->after << 32 ^ (uint64_t)margins->wraps << 31);
     }
     return hash;
 }
@@ -111,14 +114,23 @@ static void make_digests(weft_layout *layout)
         sizeless = weft_digest_add(sizeless, (uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op);
         digest = details_of(p) == 0 ? digest : weft_digest_add(digest, details_of(p));
     }
+    for (int side = 0; side < 2; side++) {
+        uint64_t margin = (uint64_t)layout->margin_rows[side] << 1 | (uint64_t)side;
+        digest = layout->margin_rows[side] == 0 ? digest : weft_digest_add(digest, margin);
+    }
     layout->digest = digest;
     layout->sizeless_digest = sizeless;
 }
 
 static bool is_layout(const weft_layout *layout, const weft_mesh_impl *mesh, const weft_placement *placements,
-                      int ndim, const int64_t shape[], weft_dtype dtype)
+                      int ndim, const int64_t shape[], weft_dtype dtype, const weft_margins *margins)
 {
     if (layout->mesh != mesh || layout->ndim != ndim || layout->dtype != dtype) {
+        return false;
+    }
+    if (margins == NULL ? weft_layout_has_margins(layout)
+                        : layout->margin_rows[0] != margins->before || layout->margin_rows[1] != margins->after ||
+                              layout->panel_rows != margins->panel_rows || layout->wraps != margins->wraps) {
         return false;
     }
     for (int d = 0; d < ndim; d++) {
@@ -131,7 +143,7 @@ static bool is_layout(const weft_layout *layout, const weft_mesh_impl *mesh, con
 
 static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh_impl *mesh,
                                const weft_placement *placements, int ndim, const int64_t shape[],
-                               weft_dtype dtype, uint64_t hash)
+                               weft_dtype dtype, const weft_margins *margins, uint64_t hash)
 {
     weft_layout *layout = calloc(1, sizeof(*layout));
     if (layout == NULL) {
@@ -150,8 +162,14 @@ static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh_i
         layout->has_runs = layout->has_runs || weft_cut_has_runs(placements[m]);
     }
     weft_cut_order(mesh->ndim, placements, layout->order);
+    if (margins != NULL) {
+        layout->margin_rows[0] = margins->before;
+        layout->margin_rows[1] = margins->after;
+        layout->wraps = margins->wraps;
+    }
     make_digests(layout);
-    layout->panel_rows = weft_panel_rows(&table->policy, mesh, placements, ndim, shape, dtype);
+    layout->panel_rows =
+        margins != NULL ? margins->panel_rows : weft_panel_rows(&table->policy, mesh, placements, ndim, shape, dtype);
     return layout;
 }
 
@@ -166,9 +184,9 @@ static bool are_settled(const weft_mesh_impl *mesh, const weft_placement placeme
     return settled;
 }
 
-const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_impl *mesh,
-                                      const weft_placement *placements, int ndim, const int64_t shape[],
-                                      weft_dtype dtype)
+/* margins NULL: none. */
+static const weft_layout *intern(weft_layout_table *table, const weft_mesh_impl *mesh, const weft_placement *placements, int ndim,
+                                 const int64_t shape[], weft_dtype dtype, const weft_margins *margins)
 {
     weft_placement settled[WEFT_MAX_DIMS];
     if (!are_settled(mesh, placements)) {
@@ -176,19 +194,34 @@ const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_
         weft_placements_settle(mesh, shape, settled);
         placements = settled;
     }
-    uint64_t hash = hash_of(mesh, placements, ndim, shape, dtype);
+    uint64_t hash = hash_of(mesh, placements, ndim, shape, dtype, margins);
     weft_map_slot *slot = weft_map_first(&table->layouts, hash);
     for (; slot != NULL; slot = weft_map_next(&table->layouts, slot)) {
-        if (is_layout(slot->value, mesh, placements, ndim, shape, dtype)) {
+        if (is_layout(slot->value, mesh, placements, ndim, shape, dtype, margins)) {
             return slot->value;
         }
     }
-    weft_layout *layout = layout_new(table, mesh, placements, ndim, shape, dtype, hash);
+    weft_layout *layout = layout_new(table, mesh, placements, ndim, shape, dtype, margins, hash);
     if (layout != NULL && !weft_map_add(&table->layouts, hash, layout)) {
         free(layout);
         return NULL;
     }
     return layout;
+}
+
+const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_impl *mesh,
+                                      const weft_placement *placements, int ndim, const int64_t shape[],
+                                      weft_dtype dtype)
+{
+    return intern(table, mesh, placements, ndim, shape, dtype, NULL);
+}
+
+const weft_layout *weft_layout_intern_margins(weft_layout_table *table, const weft_mesh_impl *mesh,
+                                              const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype,
+                                              const weft_margins *margins)
+{
+    const bool any = margins->before > 0 || margins->after > 0;
+    return intern(table, mesh, placements, ndim, shape, dtype, any ? margins : NULL);
 }
 
 /* ---- sweeps -------------------------------------------------------------------------------------------- */

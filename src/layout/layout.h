@@ -167,6 +167,11 @@ typedef struct weft_layout {
     int64_t shape[WEFT_MAX_DIMS];
     weft_dtype dtype;
     int64_t panel_rows; /* panels are cut at row numbers of the WHOLE dimension that are multiples of this; >= 1 */
+    /* Rows at the beginning and at the end of each shard that are panels of their own: those of ghosted arrays. If there are any, so
+     * are the rows beside them that other ranks' margins get, and the others are cut after so many panel_rows from the first of
+     * them on. */
+    int64_t margin_rows[2];
+    bool wraps; /* the margins at the tensor's ends have rows of the other end */
     bool has_partial;
     bool has_runs; /* a cut is cyclic, zigzag or periodic: shards may not be boxes of global indices */
     uint64_t hash; /* for the table: includes the mesh's address */
@@ -206,6 +211,21 @@ void weft_layout_table_delete(weft_layout_table *table);            /* and every
 const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_impl *mesh,
                                       const weft_placement *placements, int ndim, const int64_t shape[],
                                       weft_dtype dtype);
+
+/* The same of a tensor whose shards have margins of rows: with panels of `panel_rows` rows between them. Rows of shards that are
+ * not empty are at least those of both margins. */
+typedef struct weft_margins {
+    int64_t before, after, panel_rows;
+    bool wraps;
+} weft_margins;
+const weft_layout *weft_layout_intern_margins(weft_layout_table *table, const weft_mesh_impl *mesh,
+                                              const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype,
+                                              const weft_margins *margins);
+
+static inline bool weft_layout_has_margins(const weft_layout *layout)
+{
+    return layout->margin_rows[0] > 0 || layout->margin_rows[1] > 0;
+}
 
 /* ---- sweeps
  *
@@ -307,6 +327,10 @@ void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t in
  * rows comes last, the rows after that share first. So a rank first computes rows that others wait for,
  * and ranks begin with different rows. ndim 0: 0. */
 double weft_row_position(const weft_layout *layout, int rank, int64_t row);
+/* Numbers of panels before and behind those of panel_rows, in a shard of a layout with margins. */
+void weft_panel_margins(const weft_layout *layout, const weft_box *box, int *leading, int *trailing);
+/* Whether the panel is a margin. */
+bool weft_panel_is_margin(const weft_layout *layout, const weft_box *box, int64_t index);
 /* The panel that holds global row `row` of the box. */
 int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_t row);
 

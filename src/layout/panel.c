@@ -101,6 +101,48 @@ static bool is_empty(const weft_layout *layout, const weft_box *box)
     return false;
 }
 
+/* A shard with margins: leading panels, the margin and the rows beside it; those in the middle, of panel_rows; trailing panels. */
+typedef struct weft_zones {
+    int leading, trailing;
+    int64_t middle;
+    int64_t cuts[6]; /* where the leading panels begin, then the middle, then the trailing panels, then the end */
+} weft_zones;
+
+static void find_zones(const weft_layout *layout, const weft_box *box, weft_zones *z)
+{
+    const int64_t before = layout->margin_rows[0], after = layout->margin_rows[1];
+    const int64_t begin = box->offset[0], end = begin + box->extent[0], inside = box->extent[0] - before - after;
+    /* Rows that the margins of the parts before and behind get. */
+    int64_t gives_before = layout->wraps || begin > 0 ? after : 0, gives_behind = layout->wraps || end < layout->shape[0] ? before : 0;
+    const bool thin = gives_before + gives_behind < inside;
+    gives_before = thin ? gives_before : 0;
+    gives_behind = thin ? gives_behind : 0;
+    int n = 0;
+    z->cuts[n] = begin;
+    n += before > 0;
+    z->cuts[n] = begin + before;
+    n += gives_before > 0;
+    z->leading = n;
+    z->cuts[n++] = begin + before + gives_before;
+    z->cuts[n] = end - after - gives_behind;
+    z->middle = weft_ceil_div(z->cuts[n] - z->cuts[n - 1], layout->panel_rows);
+    n += gives_behind > 0;
+    z->cuts[n] = end - after;
+    n += after > 0;
+    z->cuts[n] = end;
+    z->trailing = n - z->leading - 1;
+}
+
+/* The first row of a panel; of one after the last: the end. */
+static int64_t begin_of(const weft_layout *layout, const weft_zones *z, int64_t panel)
+{
+    if (panel < z->leading) {
+        return z->cuts[panel];
+    }
+    panel -= z->leading;
+    return panel < z->middle ? z->cuts[z->leading] + panel * layout->panel_rows : z->cuts[z->leading + 1 + panel - z->middle];
+}
+
 int64_t weft_panel_count(const weft_layout *layout, const weft_box *box)
 {
     if (is_empty(layout, box)) {
@@ -110,6 +152,11 @@ int64_t weft_panel_count(const weft_layout *layout, const weft_box *box)
         return 1;
     }
     int64_t last_row = box->offset[0] + box->extent[0] - 1;
+    if (weft_layout_has_margins(layout)) {
+        weft_zones z;
+        find_zones(layout, box, &z);
+        return z.leading + z.middle + z.trailing;
+    }
     return last_row / layout->panel_rows - box->offset[0] / layout->panel_rows + 1;
 }
 
@@ -121,6 +168,13 @@ void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t in
         *last = 1;
         return;
     }
+    if (weft_layout_has_margins(layout)) {
+        weft_zones z;
+        find_zones(layout, box, &z);
+        *first = begin_of(layout, &z, index);
+        *last = begin_of(layout, &z, index + 1);
+        return;
+    }
     int64_t height = layout->panel_rows;
     int64_t begin = box->offset[0], end = begin + box->extent[0];
     int64_t number = begin / height + index; /* of the panel in the global tensor */
@@ -130,7 +184,32 @@ void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t in
 
 int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_t row)
 {
+    if (weft_layout_has_margins(layout)) {
+        weft_zones z;
+        find_zones(layout, box, &z);
+        int64_t panel = row < z.cuts[z.leading]                        ? 0
+                        : row >= z.cuts[z.leading + 1]                 ? z.leading + z.middle
+                                                                       : z.leading + (row - z.cuts[z.leading]) / layout->panel_rows;
+        while (begin_of(layout, &z, panel + 1) <= row) {
+            panel++;
+        }
+        return panel;
+    }
     return layout->ndim == 0 ? 0 : row / layout->panel_rows - box->offset[0] / layout->panel_rows;
+}
+
+void weft_panel_margins(const weft_layout *layout, const weft_box *box, int *leading, int *trailing)
+{
+    weft_zones z;
+    find_zones(layout, box, &z);
+    *leading = z.leading;
+    *trailing = z.trailing;
+}
+
+bool weft_panel_is_margin(const weft_layout *layout, const weft_box *box, int64_t index)
+{
+    return (layout->margin_rows[0] > 0 && index == 0) ||
+           (layout->margin_rows[1] > 0 && index == weft_panel_count(layout, box) - 1);
 }
 
 weft_shard_info weft_layout_shard(const weft_layout *layout, int rank)

@@ -4,6 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t weft_ghosts_digest(int ndim, const weft_ghosts *ghosts)
+{
+    uint64_t digest = ghosts->star;
+    for (int d = 0; d < ndim; d++) {
+        digest = weft_digest_add(digest, (uint64_t)ghosts->before[d]);
+        digest = weft_digest_add(digest, (uint64_t)ghosts->after[d]);
+        digest = weft_digest_add(digest, ghosts->periodic[d]);
+    }
+    return digest;
+}
+
 /* ---- layouts ------------------------------------------------------------------------------------------- */
 
 /* The mesh dimension of more than one rank that cuts a tensor dimension; -1: none. */
@@ -107,7 +118,7 @@ static bool pad_dimension(const weft_layout *layout, const weft_ghosts *ghosts, 
     return done;
 }
 
-const weft_layout *weft_ghosts_padded(weft_layout_table *table, const weft_layout *layout, const weft_ghosts *ghosts)
+const weft_layout *weft_ghosts_padded(weft_layout_table *table, const weft_layout *layout, const weft_ghosts *ghosts, bool apart)
 {
     int64_t shape[WEFT_MAX_DIMS];
     weft_placement placements[WEFT_MAX_DIMS];
@@ -117,7 +128,9 @@ const weft_layout *weft_ghosts_padded(weft_layout_table *table, const weft_layou
             return NULL;
         }
     }
-    return weft_layout_intern(table, layout->mesh, placements, layout->ndim, shape, layout->dtype);
+    const weft_margins margins = { apart ? ghosts->before[0] : 0, apart ? ghosts->after[0] : 0, layout->panel_rows,
+                                   ghosts->periodic[0] };
+    return weft_layout_intern_margins(table, layout->mesh, placements, layout->ndim, shape, layout->dtype, &margins);
 }
 
 void weft_ghosts_map(const weft_layout *layout, const weft_ghosts *ghosts, weft_access_map *map)

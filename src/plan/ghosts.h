@@ -9,9 +9,12 @@
 /* Whether a tensor of this layout can have ghosts; WEFT_ERR_LAYOUT, WEFT_ERR_SHAPE with why. */
 weft_status weft_ghosts_check(const weft_layout *layout, const weft_ghosts *ghosts, char *why, size_t why_size);
 
-/* The layout of the arrays: a tensor of which each rank's shard is its whole array. The tensor can have ghosts. NULL: no
- * memory. */
-const weft_layout *weft_ghosts_padded(weft_layout_table *table, const weft_layout *layout, const weft_ghosts *ghosts);
+/* The same for the same ghosts of `ndim` dimensions, on all processes. */
+uint64_t weft_ghosts_digest(int ndim, const weft_ghosts *ghosts);
+
+/* The layout of the arrays: a tensor of which each rank's shard is its whole array. The tensor can have ghosts. `apart`: margins of
+ * rows are panels of their own. NULL: no memory. */
+const weft_layout *weft_ghosts_padded(weft_layout_table *table, const weft_layout *layout, const weft_ghosts *ghosts, bool apart);
 
 /* The indices of the tensor that each rank's array holds, those of its margins beyond the tensor's borders included. */
 void weft_ghosts_map(const weft_layout *layout, const weft_ghosts *ghosts, weft_access_map *map);

@@ -257,6 +257,9 @@ weft_status weft_graph_predict(weft_graph *handle, const weft_predict_options *g
     if (weft_is_broken()) {
         return weft_error_collect();
     }
+    if (!weft_graph_check_no_ghosts(function, graph)) {
+        return weft_latest_status();
+    }
     wait_for_tasks();
     weft_prediction *found = calloc(1, sizeof(*found));
     if (found == NULL) {

@@ -97,7 +97,7 @@ static int64_t footprint(const weft_buffer *buffer)
 
 static bool same_cut(const weft_cut *a, const weft_cut *b)
 {
-    return a->total == b->total && a->first == b->first && a->step == b->step;
+    return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 /* Where no devices compute, memory is aligned (weft_runtime_start()), and placed, by StarPU. */
@@ -206,7 +206,7 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
     if (buffer == NULL) {
         return NULL;
     }
-    int64_t panels = cut.total <= cut.first ? 1 : 1 + weft_ceil_div(cut.total - cut.first, cut.step);
+    int64_t panels = weft_cut_count(&cut);
     buffer->pool = pool;
     buffer->cut = cut;
     buffer->num_panels = (int)panels;

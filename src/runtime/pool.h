@@ -10,9 +10,10 @@
 
 typedef struct weft_pool weft_pool;
 
-/* How `total` bytes (> 0) are cut: panel 0 has `first` bytes, the others `step`, the last one the rest. */
+/* How `total` bytes (> 0) are cut: panel 0 has `first` bytes, panel 1 `second` if that is not 0; the others have `step`, the last one
+ * of these the rest; then follow panels of trailing[0] and trailing[1] bytes, where these are not 0, which are of the total. */
 typedef struct weft_cut {
-    int64_t total, first, step;
+    int64_t total, first, step, second, trailing[2];
 } weft_cut;
 
 /* Contiguous rows behind one StarPU handle. */
@@ -105,12 +106,25 @@ void weft_pool_collect(weft_pool *pool);
 
 static inline int64_t weft_cut_start(const weft_cut *cut, int panel)
 {
-    return panel == 0 ? 0 : cut->first + (panel - 1) * cut->step;
+    const int leading = 1 + (cut->second > 0);
+    const int64_t begin = cut->first + cut->second, end = cut->total - cut->trailing[0] - cut->trailing[1];
+    if (panel < leading) {
+        return panel == 0 ? 0 : cut->first;
+    }
+    const int64_t steps = weft_ceil_div(end - begin, cut->step), number = panel - leading;
+    return number < steps ? begin + number * cut->step : number == steps ? end : number == steps + 1 ? end + cut->trailing[0] : cut->total;
 }
 
 static inline int64_t weft_cut_end(const weft_cut *cut, int panel)
 {
-    return weft_min_i64(cut->total, cut->first + panel * cut->step);
+    return weft_cut_start(cut, panel + 1);
+}
+
+/* Number of panels. */
+static inline int64_t weft_cut_count(const weft_cut *cut)
+{
+    const int64_t rest = cut->total - cut->first - cut->second - cut->trailing[0] - cut->trailing[1];
+    return 1 + (cut->second > 0) + weft_ceil_div(rest, cut->step) + (cut->trailing[0] > 0) + (cut->trailing[1] > 0);
 }
 
 #endif

@@ -36,8 +36,8 @@ bool weft_check_data(const char *function, const char *argument, weft_tensor_imp
     if (tensor->fake && tensor->gathering != NULL) {
         return weft_runtime.tensors->owner->gather(tensor);
     }
-    if (tensor->fake && tensor->ghosted != NULL) {
-        return weft_ghosted_make_dense(function, tensor);
+    if (tensor->fake && tensor->ghosted != NULL) { /* deferred calls may be about to change it */
+        return weft_deferral_finish(function) && weft_ghosted_make_dense(function, tensor);
     }
     if (tensor->fake) {
         weft_fail(WEFT_ERR_STATE, function, "%s has no data: it is a layout alone (weft_fake())", argument);
@@ -54,7 +54,7 @@ static bool is_without_data(const weft_call *call, bool *valid)
         const weft_tensor *handle = weft_call_tensor(call, i);
         weft_tensor_impl *input = handle == NULL ? NULL : weft_tensor_get(handle);
         if (input != NULL) { /* else the action reports it */
-            fake |= input->fake;
+            fake |= !weft_has_values(input);
             *valid = !weft_call_does(call, WEFT_NEEDS_DATA) || weft_check_data(call->function, "tensor", input);
         }
     }

@@ -27,8 +27,8 @@ static weft_tensor_impl *borrow_arrays(const char *function, const weft_layout *
     return array;
 }
 
-weft_tensor_impl *weft_ghosted_new(const char *function, const weft_layout *layout, const weft_layout *padded,
-                                   const weft_ghosts *ghosts, void *const arrays[])
+/* A tensor with ghosts and without an array, which is not registered yet. NULL with the error kept. */
+static weft_tensor_impl *allocate_ghosted(const char *function, const weft_layout *layout, const weft_ghosts *ghosts)
 {
     weft_ghosted *ghosted = calloc(1, sizeof(*ghosted));
     weft_tensor_impl *tensor = ghosted == NULL ? NULL : weft_tensor_allocate_fake(function, layout);
@@ -41,13 +41,49 @@ weft_tensor_impl *weft_ghosted_new(const char *function, const weft_layout *layo
     }
     tensor->ghosted = ghosted;
     ghosted->ghosts = *ghosts;
+    ghosted->digest = weft_ghosts_digest(layout->ndim, ghosts) | 1;
     weft_ghosts_map(layout, ghosts, &ghosted->map);
-    ghosted->array = borrow_arrays(function, padded, arrays); /* newer than the tensor, which ends it: weft_tensors_stop() */
-    if (ghosted->array == NULL || !weft_tensor_register(function, tensor)) {
+    return tensor;
+}
+
+/* NULL with the error kept. */
+static weft_tensor_impl *register_or_delete(const char *function, weft_tensor_impl *tensor)
+{
+    if (!weft_tensor_register(function, tensor)) {
         weft_tensor_delete(tensor);
         return NULL;
     }
     return tensor;
+}
+
+weft_tensor_impl *weft_ghosted_new(const char *function, const weft_layout *layout, const weft_layout *padded,
+                                   const weft_ghosts *ghosts, void *const arrays[])
+{
+    weft_tensor_impl *tensor = allocate_ghosted(function, layout, ghosts);
+    if (tensor == NULL) {
+        return NULL;
+    }
+    tensor->ghosted->array = borrow_arrays(function, padded, arrays); /* newer than the tensor, which ends it: weft_tensors_stop() */
+    if (tensor->ghosted->array == NULL) {
+        weft_tensor_delete(tensor);
+        return NULL;
+    }
+    return register_or_delete(function, tensor);
+}
+
+weft_tensor_impl *weft_ghosted_twin(const char *function, const weft_tensor_impl *tensor)
+{
+    weft_tensor_impl *twin = allocate_ghosted(function, tensor->layout, &tensor->ghosted->ghosts);
+    if (twin != NULL && tensor->ghosted->has_gaps) {
+        weft_ghosted_set_gaps(twin);
+    }
+    return twin == NULL ? NULL : register_or_delete(function, twin);
+}
+
+void weft_ghosted_set_gaps(weft_tensor_impl *tensor)
+{
+    tensor->ghosted->has_gaps = true;
+    tensor->ghosted->digest ^= UINT64_C(1) << 63;
 }
 
 void weft_ghosted_drop(weft_tensor_impl *tensor)
@@ -156,47 +192,56 @@ bool weft_ghosted_fill(const char *function, weft_tensor_impl *tensor)
     if (ghosted->fill == NULL || !weft_exchange_run(function, ghosted->fill, ghosted->array, ghosted->array, false)) {
         return false;
     }
-    ghosted->filled = tensor->version;
     ghosted->is_filled = true;
     weft_runtime.counters.stages += crosses_ranks(tensor);
     return true;
 }
 
-bool weft_ghosted_make_dense(const char *function, weft_tensor_impl *tensor)
+bool weft_ghosted_read(const char *function, weft_tensor_impl *tensor, weft_tensor_impl *into)
 {
     weft_ghosted *ghosted = tensor->ghosted;
-    if (!tensor->fake) {
+    ghosted->to_dense = ghosted->to_dense == NULL ? new_copy(function, tensor, false) : ghosted->to_dense;
+    bool done = ghosted->to_dense != NULL && weft_exchange_run(function, ghosted->to_dense, ghosted->array, into, false);
+    weft_runtime.counters.views_copied += done;
+    return done;
+}
+
+bool weft_ghosted_write(const char *function, weft_tensor_impl *tensor, weft_tensor_impl *from)
+{
+    weft_ghosted *ghosted = tensor->ghosted;
+    ghosted->to_array = ghosted->to_array == NULL ? new_copy(function, tensor, true) : ghosted->to_array;
+    ghosted->is_filled = false;
+    return ghosted->to_array != NULL && weft_exchange_run(function, ghosted->to_array, from, ghosted->array, false);
+}
+
+bool weft_ghosted_make_dense(const char *function, weft_tensor_impl *tensor)
+{
+    if (!tensor->fake || tensor->ghosted->array == NULL) {
         return true;
     }
-    ghosted->to_dense = ghosted->to_dense == NULL ? new_copy(function, tensor, false) : ghosted->to_dense;
-    if (ghosted->to_dense == NULL || !weft_tensor_give_memory(function, tensor)) {
+    if (!weft_tensor_give_memory(function, tensor)) {
         return false;
     }
-    bool done = weft_exchange_run(function, ghosted->to_dense, ghosted->array, tensor, false);
+    bool done = weft_ghosted_read(function, tensor, tensor);
     if (!done) {
         weft_tensor_drop_memory(tensor);
     }
-    weft_runtime.counters.views_copied += done;
+    tensor->ghosted->version = tensor->version;
     return done;
 }
 
 bool weft_ghosted_write_back(const char *function, weft_tensor_impl *tensor)
 {
-    weft_ghosted *ghosted = tensor->ghosted;
-    if (tensor->fake || ghosted->version == tensor->version) {
+    if (tensor->fake || tensor->ghosted->version == tensor->version) {
         return true;
     }
-    ghosted->to_array = ghosted->to_array == NULL ? new_copy(function, tensor, true) : ghosted->to_array;
-    if (ghosted->to_array == NULL || !weft_exchange_run(function, ghosted->to_array, tensor, ghosted->array, false)) {
-        return false;
-    }
-    ghosted->version = tensor->version;
-    return true;
+    tensor->ghosted->version = tensor->version;
+    return weft_ghosted_write(function, tensor, tensor);
 }
 
 void weft_ghosted_array_changed(weft_tensor_impl *tensor)
 {
     weft_tensor_drop_memory(tensor);
     tensor->version++;
-    tensor->ghosted->version = tensor->version;
+    tensor->ghosted->is_filled = false;
 }

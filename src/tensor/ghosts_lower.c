@@ -1,7 +1,8 @@
 /* The task list of moves of boxes (plan/ghosts.h). Within a process a task copies them from panel to panel. Between processes one
  * buffer for each pair of ranks travels: tasks pack it, messages carry it, and tasks unpack it. What lies together in one panel, as
- * whole rows do, is sent from there. A panel of an array is both read by sends and written by receives. A receive into the panel
- * itself would wait for its sends, and these for the other process's receive, which waits likewise. */
+ * whole rows do, is sent from there, and received in a panel that is a margin. A panel of rows inside is both read by sends and
+ * written by receives: a receive into the panel itself would wait for its sends, and these for the other process's receive, which
+ * waits likewise. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,9 @@ typedef struct row_place {
     int64_t offset; /* bytes */
     int64_t stride[WEFT_MAX_DIMS];
     int64_t rows;
-    double position; /* of the panel; see weft_row_position() */
+    int64_t elements; /* of the panel */
+    bool is_margin;   /* it is a margin of rows */
+    double position;  /* of the panel; see weft_row_position() */
 } row_place;
 
 /* The part of a copy that lies in one slot at both ends. */
@@ -58,6 +61,8 @@ static row_place place_of(const lowering *l, const box_end *end, const int64_t e
         weft_panel_range(end->layout, &shard, panel, &first, &last);
         place.slot = panel_slot(end->tensor, end->rank, panel);
         place.rows = last - end->begin[0] - row;
+        place.elements = (last - first) * weft_row_elements(l->ndim, &shard);
+        place.is_margin = weft_panel_is_margin(end->layout, &shard, panel);
         place.position = panel_position(end->layout, end->rank, panel);
     }
     for (int d = l->ndim - 1; d >= 0; d--) {
@@ -69,7 +74,7 @@ static row_place place_of(const lowering *l, const box_end *end, const int64_t e
     return place;
 }
 
-static void add_parts(lowering *l, const box_end *source, const box_end *target, const int64_t extent[], bool whole)
+static void add_parts(lowering *l, const box_end *source, const box_end *target, const int64_t extent[])
 {
     for (int64_t row = 0, rows; row < extent[0]; row += rows) {
         part *p = weft_vec_push(&l->parts, sizeof(*p));
@@ -77,10 +82,13 @@ static void add_parts(lowering *l, const box_end *source, const box_end *target,
             l->failed = true;
             return;
         }
-        *p = (part){ .source = place_of(l, source, extent, row), .target = place_of(l, target, extent, row), .whole = whole };
+        *p = (part){ .source = place_of(l, source, extent, row), .target = place_of(l, target, extent, row) };
         rows = weft_min_i64(extent[0] - row, weft_min_i64(p->source.rows, p->target.rows));
         memcpy(p->extent, extent, (size_t)l->ndim * sizeof(*extent));
         p->extent[0] = rows;
+        weft_box box = { .extent = { 0 } };
+        memcpy(box.extent, p->extent, sizeof(box.extent));
+        p->whole = target->layout == NULL || weft_box_count(l->ndim, &box) == p->target.elements;
     }
 }
 
@@ -171,12 +179,14 @@ static size_t end_of_pair(const lowering *l, const weft_vec *moves, size_t begin
 }
 
 /* The bytes of two ranks, from `first` on in the slot, in one message, or several where they are too many for one. */
-static void add_transfer(lowering *l, const weft_ghost_move *of, weft_slot slot, int64_t first, int64_t bytes, bool receives)
+static void add_transfer(lowering *l, const weft_ghost_move *of, weft_slot slot, int64_t first, int64_t bytes,
+                         weft_slot_access access)
 {
     weft_task_list *list = &l->exchange->list;
+    const bool receives = access != WEFT_SLOT_READ;
     const int peer = process_of(receives ? of->source : of->target);
     weft_tag_range *range = receives ? &l->exchange->receives[peer] : &l->exchange->sends[peer];
-    weft_transfer_begin(list, receives ? WEFT_RECORD_RECEIVE : WEFT_RECORD_SEND, slot, receives ? WEFT_SLOT_WRITE : WEFT_SLOT_READ);
+    weft_transfer_begin(list, receives ? WEFT_RECORD_RECEIVE : WEFT_RECORD_SEND, slot, access);
     for (int64_t at = 0, size; at < bytes && !l->failed; at += size) {
         size = weft_min_i64(bytes - at, weft_runtime.messages.max_bytes);
         weft_task_message message = { .peer = peer,
@@ -206,16 +216,15 @@ static box_end target_of(const lowering *l, const weft_ghost_move *move)
     return end_in(l->exchange->stage.to, WEFT_EXCHANGE_TARGET, move->target, move->to, l->ndim);
 }
 
-/* Whether the box lies together in one panel, and where. */
-static bool find_together(const lowering *l, const weft_ghost_move *move, row_place *place)
+/* Whether the box lies together in one panel at this end, and where. */
+static bool find_together(const lowering *l, const box_end *end, const int64_t extent[], row_place *place)
 {
-    const box_end source = source_of(l, move);
-    *place = place_of(l, &source, move->box.extent, 0);
-    bool together = place->rows >= move->box.extent[0];
+    *place = place_of(l, end, extent, 0);
+    bool together = place->rows >= extent[0];
     int64_t step = 1;
     for (int d = l->ndim - 1; d >= 0; d--) {
-        together = together && (move->box.extent[d] == 1 || place->stride[d] == step);
-        step *= move->box.extent[d];
+        together = together && (extent[d] == 1 || place->stride[d] == step);
+        step *= extent[d];
     }
     return together;
 }
@@ -226,19 +235,43 @@ static void add_sends(lowering *l, const weft_vec *moves)
     int64_t bytes;
     for (size_t begin = 0, end; begin < moves->count && !l->failed; begin = end) {
         end = end_of_pair(l, moves, begin, &bytes);
+        box_end source = source_of(l, &all[begin]);
         row_place place;
-        if (end == begin + 1 && find_together(l, &all[begin], &place)) {
-            add_transfer(l, &all[begin], place.slot, place.offset, bytes, false);
+        if (end == begin + 1 && find_together(l, &source, all[begin].box.extent, &place)) {
+            add_transfer(l, &all[begin], place.slot, place.offset, bytes, WEFT_SLOT_READ);
             continue;
         }
         box_end packed = { .buffer = weft_task_new_buffer(&l->exchange->list, bytes) };
         for (size_t i = begin; i < end; i++) {
-            box_end source = source_of(l, &all[i]);
-            add_parts(l, &source, &packed, all[i].box.extent, true);
+            source = source_of(l, &all[i]);
+            add_parts(l, &source, &packed, all[i].box.extent);
             packed.offset += bytes_of(l, &all[i]);
         }
         add_tasks(l);
-        add_transfer(l, &all[begin], packed.buffer, 0, bytes, false);
+        add_transfer(l, &all[begin], packed.buffer, 0, bytes, WEFT_SLOT_READ);
+    }
+}
+
+/* The moves of two ranks in one message, or of a process's own ranks. */
+static void add_receive(lowering *l, const weft_ghost_move moves[], size_t count, int64_t bytes)
+{
+    const bool comes = !weft_hosts(moves->source);
+    box_end packed = { .offset = 0 }, target = target_of(l, moves);
+    row_place place;
+    if (comes && count == 1 && find_together(l, &target, moves->box.extent, &place) && place.is_margin) {
+        const bool whole = bytes == place.elements * (int64_t)l->element_size;
+        add_transfer(l, moves, place.slot, place.offset, bytes, whole ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE);
+        return;
+    }
+    if (comes) {
+        packed.buffer = weft_task_new_buffer(&l->exchange->list, bytes);
+        add_transfer(l, moves, packed.buffer, 0, bytes, WEFT_SLOT_WRITE);
+    }
+    for (size_t i = 0; i < count; i++) {
+        box_end source = comes ? packed : source_of(l, &moves[i]);
+        target = target_of(l, &moves[i]);
+        add_parts(l, &source, &target, moves[i].box.extent);
+        packed.offset += bytes_of(l, &moves[i]);
     }
 }
 
@@ -248,20 +281,7 @@ static void add_receives(lowering *l, const weft_vec *moves)
     int64_t bytes;
     for (size_t begin = 0, end; begin < moves->count && !l->failed; begin = end) {
         end = end_of_pair(l, moves, begin, &bytes);
-        const bool comes = !weft_hosts(all[begin].source);
-        box_end packed = { .offset = 0 };
-        if (comes) {
-            packed.buffer = weft_task_new_buffer(&l->exchange->list, bytes);
-            add_transfer(l, &all[begin], packed.buffer, 0, bytes, true);
-        }
-        for (size_t i = begin; i < end; i++) {
-            box_end source = comes ? packed : source_of(l, &all[i]), target = target_of(l, &all[i]);
-            weft_box shard;
-            weft_layout_shard_box(target.layout, target.rank, &shard);
-            add_parts(l, &source, &target, all[i].box.extent,
-                      weft_box_count(l->ndim, &shard) == weft_box_count(l->ndim, &all[i].box));
-            packed.offset += bytes_of(l, &all[i]);
-        }
+        add_receive(l, &all[begin], end - begin, bytes);
         if (all[begin].source != all[begin].target) {
             l->exchange->received.transfers++;
             l->exchange->received.bytes += (uint64_t)bytes;

@@ -3,13 +3,12 @@
 
 #include "codelets/local.h"
 #include "sharding/types.h"
+#include "tensor/arguments.h"
 #include "tensor/local_map.h"
 #include "tensor/regions.h"
 #include "tensor/state.h"
 
 static const char function_name[] = "weft_local_map";
-
-enum { MAX_CONTEXT = 1 << 20 }; /* bytes that are copied for each task */
 
 static bool refuse(weft_status status, const char *what)
 {
@@ -63,14 +62,8 @@ bool weft_local_check_arguments(weft_local_region *r, weft_tensor *const inputs[
     if (r->options.grad_placements != NULL && r->options.gradient == NULL) {
         return refuse(WEFT_ERR_INVALID, "options.grad_placements is given, but options.gradient is NULL");
     }
-    if (r->options.context_size > MAX_CONTEXT) {
-        char text[100];
-        snprintf(text, sizeof(text), "options.context_size is %zu, expected at most %d", r->options.context_size,
-                 MAX_CONTEXT);
-        return refuse(WEFT_ERR_INVALID, text);
-    }
-    if (r->options.context_size > 0 && r->options.context == NULL) {
-        return refuse(WEFT_ERR_INVALID, "options.context is NULL, but options.context_size is not 0");
+    if (!weft_check_context(function_name, r->options.context, r->options.context_size)) {
+        return false;
     }
     if (r->options.whole_inputs != NULL && !r->options.by_rows) {
         return refuse(WEFT_ERR_INVALID, "options.whole_inputs is given, but options.by_rows is false");

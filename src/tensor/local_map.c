@@ -7,6 +7,7 @@
 #include "comm/check_spmd.h"
 #include "sharding/types.h"
 #include "tensor/actions.h"
+#include "tensor/arguments.h"
 #include "tensor/explained.h"
 #include "tensor/state.h"
 
@@ -25,20 +26,9 @@ static bool is_fake(const weft_local_region *r)
 /* An input that is changed; where it is another input too, that is a copy. NULL with the error kept. */
 static weft_tensor_impl *make_changed(const weft_local_region *r, int number)
 {
-    weft_tensor_impl *target = r->tensors[number], *copy = NULL;
-    for (int i = r->num_changed; i < r->num_inputs; i++) {
-        if (r->tensors[i] != target) {
-            continue;
-        }
-        if (copy == NULL) {
-            copy = weft_tensor_new(function_name, target->layout);
-            if (copy == NULL || !weft_tensor_copy_into(function_name, copy, target)) {
-                return NULL;
-            }
-        }
-        r->tensors[i] = copy;
-    }
-    if (!weft_tensor_make_writable(function_name, target, true)) {
+    weft_tensor_impl *target = r->tensors[number];
+    if (!weft_tensors_read_before(function_name, r->tensors, r->num_changed, r->num_inputs, number) ||
+        !weft_tensor_make_writable(function_name, target, true)) {
         return NULL;
     }
     target->version++;

@@ -64,7 +64,7 @@ static bool obtain_temporaries(weft_bound_list *bound)
         int64_t bytes = all[i].bytes;
         weft_buffer **buffer = &bound->temporaries[all[i].buffer];
         if (*buffer == NULL) {
-            *buffer = weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes });
+            *buffer = weft_buffer_new(weft_runtime.pool, (weft_cut){ .total = bytes, .first = bytes, .step = bytes });
         }
         if (*buffer == NULL) {
             return false;

@@ -33,17 +33,39 @@ static int64_t row_offset(const weft_layout *layout, const weft_box *box, int64_
     return rows * weft_row_elements(layout->ndim, box) * (int64_t)weft_dtype_size(layout->dtype);
 }
 
+/* The panels beside margins, and the last one: those that are not of panel_rows, or rest rows before others. */
+static void cut_margins(const weft_layout *layout, const weft_local_shard *shard, weft_cut *cut)
+{
+    int leading, trailing;
+    weft_panel_margins(layout, &shard->box, &leading, &trailing);
+    for (int64_t i = 1; i < shard->num_panels; i++) {
+        int64_t first, last, begin = shard->box.offset[0], at = i - (shard->num_panels - trailing);
+        weft_panel_range(layout, &shard->box, i, &first, &last);
+        int64_t bytes = row_offset(layout, &shard->box, begin + last - first);
+        if (i < leading) {
+            cut->second = bytes;
+        } else if (at >= 0) {
+            cut->trailing[at] = bytes;
+        }
+    }
+}
+
 weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard)
 {
     int64_t total = shard->count * (int64_t)weft_dtype_size(layout->dtype);
     if (shard->num_panels == 1) {
-        return (weft_cut){ total, total, total };
+        return (weft_cut){ .total = total, .first = total, .step = total };
     }
     int64_t first, last;
     weft_panel_range(layout, &shard->box, 0, &first, &last);
-    int64_t first_bytes = row_offset(layout, &shard->box, last);
-    int64_t step = row_offset(layout, &shard->box, shard->box.offset[0] + layout->panel_rows);
-    return (weft_cut){ total, first_bytes, step };
+    const int64_t rows = weft_min_i64(layout->panel_rows, shard->box.extent[0]);
+    weft_cut cut = { .total = total,
+                     .first = row_offset(layout, &shard->box, last),
+                     .step = row_offset(layout, &shard->box, shard->box.offset[0] + rows) };
+    if (weft_layout_has_margins(layout)) {
+        cut_margins(layout, shard, &cut);
+    }
+    return cut;
 }
 
 bool weft_shard_attach(weft_local_shard *shard, weft_buffer *buffer)

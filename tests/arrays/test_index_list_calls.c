@@ -133,6 +133,60 @@ static void graphs(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+enum { WIDTH = 64, SHARDED_RUNS = 3 };
+
+/* Products before and after the list's calls, which could be made on other layouts. */
+static weft_status products_of_rows(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)scalars;
+    const scene *s = context;
+    weft_tensor *wide = weft_redistribute(weft_matmul(inputs[0], inputs[1]), NULL, s->placements);
+    weft_tensor *named = weft_add(weft_index_list_gather(s->list, wide), weft_index_list_gather(s->list, inputs[0]));
+    weft_tensor *rows = weft_matmul(named, inputs[1]);
+    outputs[0] = weft_matmul(weft_index_list_scatter_add(s->list, rows), inputs[1]);
+    return outputs[0] == NULL ? weft_last_status() : WEFT_OK;
+}
+
+/* weft_graph_shard() chooses other layouts for the calls around a list's. */
+static void graphs_on_other_layouts(void **state)
+{
+    (void)state;
+    WORLD(4);
+    scene s = simple_scene();
+    double x[ROWS * WIDTH], w[WIDTH * WIDTH] = { 0 }, first[ROWS * WIDTH], found[ROWS * WIDTH];
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+        x[i] = i % 7 - 3;
+    }
+    for (int i = 0; i < WIDTH; i++) {
+        w[i * WIDTH + (i * 5 + 1) % WIDTH] = i % 3 + 1;
+    }
+    for (int sharded = 0; sharded < 4; sharded++) {
+        const weft_placement cut[] = { sharded % 2 == 0 ? weft_replicate() : weft_shard(1) };
+        weft_tensor *inputs[] = { weft_distribute(WEFT_F64, 2, (int64_t[]){ ROWS, WIDTH }, x, s.mesh, cut),
+                                  weft_distribute(WEFT_F64, 2, (int64_t[]){ WIDTH, WIDTH }, w, s.mesh, cut) };
+        weft_tensor *output;
+        weft_graph *graph = weft_graph_create("products", products_of_rows, &s, 2, 0, 1);
+        for (int run = 0; run < SHARDED_RUNS; run++) {
+            assert_int_equal(weft_graph_call(graph, inputs, NULL, &output), WEFT_OK);
+            const weft_graph_shard_options options = { .num_movable = sharded < 2 ? 0 : 2, .movable = inputs };
+            if (run == 0) {
+                assert_int_equal(weft_graph_shard(graph, &options), WEFT_OK);
+            }
+            assert_int_equal(weft_to_host(output, sharded + run == 0 ? first : found, sizeof(found)), WEFT_OK);
+            assert_true(sharded + run == 0 || memcmp(first, found, sizeof(found)) == 0);
+            if (run == 0 && sharded >= 2) {
+                for (int i = 0; i < 2; i++) {
+                    weft_placement placements[WEFT_MAX_DIMS];
+                    assert_int_equal(weft_graph_get_placements(graph, inputs[i], placements), WEFT_OK);
+                    inputs[i] = weft_redistribute(inputs[i], NULL, placements);
+                }
+            }
+        }
+        weft_graph_destroy(graph);
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 static weft_status make_list(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     (void)scalars;
@@ -280,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients),
         cmocka_unit_test(graphs),
+        cmocka_unit_test(graphs_on_other_layouts),
         cmocka_unit_test(wrong_lists),
         cmocka_unit_test(wrong_tensors),
         cmocka_unit_test(lines_that_differ),

@@ -2,26 +2,13 @@
  * with panels of several heights against plain loops. */
 #include "dispatch/dispatch.h"
 
+#include "halo_values.h"
 #include "operand.h"
-#include "view_values.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- kernels ------------------------------------------------------------------------------------------- */
-
-/* The element at a global place of a part of two dimensions; fails where the part lacks it. */
-static double at(const weft_kernel_call *call, const weft_view *view, int64_t row, int64_t column)
-{
-    int64_t r = row - view->offset[0], c = view->ndim < 2 ? 0 : column - view->offset[1];
-    if (r < 0 || r >= view->extent[0] || (view->ndim > 1 && (c < 0 || c >= view->extent[1]))) {
-        weft_kernel_fail(call, WEFT_ERR_INTERNAL, "(%lld, %lld) is not there", (long long)row,
-                         (long long)column);
-        return NAN;
-    }
-    return row_value(view, r, view->ndim < 2 ? 0 : c * view->strides[1]);
-}
 
 /* A part has no more than its halo, so that a kernel that uses all that it is given is right. */
 static void check_extents(const weft_kernel_call *call, int input, int dim, int64_t radius)
@@ -49,8 +36,6 @@ static double weight(int64_t dy, int64_t dx)
 }
 
 /* The sum over all neighbours within `radius`; beyond the border zeros, or (`edges`) the nearest element. */
-typedef double (*reader)(const void *context, int64_t row, int64_t column);
-
 static double stencil(reader read, const void *context, const int64_t shape[2], int64_t y, int64_t x,
                       const int64_t radius[2], bool edges)
 {
@@ -65,17 +50,6 @@ static double stencil(reader read, const void *context, const int64_t shape[2], 
         }
     }
     return sum;
-}
-
-typedef struct part {
-    const weft_kernel_call *call;
-    const weft_view *view;
-} part;
-
-static double read_part(const void *context, int64_t row, int64_t column)
-{
-    const part *p = context;
-    return at(p->call, p->view, row, column);
 }
 
 /* "x~->x", numbers[0]: the radius. */

@@ -1,9 +1,8 @@
 /* Operations of a program's own with periodic halos: in random layouts, with panels of several heights, over parts that are
  * smaller than the halo, on one rank that wraps onto itself, in place, accumulated, in graphs; and refused. */
+#include "halo_values.h"
 #include "operand.h"
-#include "view_values.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +13,6 @@ static int64_t modulo(int64_t i, int64_t size)
 }
 
 /* ---- kernels ------------------------------------------------------------------------------------------- */
-
-/* The element at indices as the kernel sees them; fails where the part lacks it. */
-static double at(const weft_kernel_call *call, const weft_view *view, int64_t row, int64_t column)
-{
-    int64_t r = row - view->offset[0], c = view->ndim < 2 ? 0 : column - view->offset[1];
-    if (r < 0 || r >= view->extent[0] || (view->ndim > 1 && (c < 0 || c >= view->extent[1]))) {
-        weft_kernel_fail(call, WEFT_ERR_INTERNAL, "(%lld, %lld) is not there", (long long)row, (long long)column);
-        return NAN;
-    }
-    return row_value(view, r, view->ndim < 2 ? 0 : c * view->strides[1]);
-}
 
 enum { BEFORE, AFTER, PERIODIC, EACH }; /* numbers of a letter */
 
@@ -48,8 +36,6 @@ static double weight(int64_t dy, int64_t dx)
     return (double)(1 + (dy + 20) * 3 + (dx + 20));
 }
 
-typedef double (*reader)(const void *context, int64_t row, int64_t column);
-
 static double stencil(reader read, const void *context, const int64_t shape[2], int64_t y, int64_t x, const int64_t *n)
 {
     const int64_t *of_y = n, *of_x = n + EACH;
@@ -62,17 +48,6 @@ static double stencil(reader read, const void *context, const int64_t shape[2], 
         }
     }
     return sum;
-}
-
-typedef struct part {
-    const weft_kernel_call *call;
-    const weft_view *view;
-} part;
-
-static double read_part(const void *context, int64_t row, int64_t column)
-{
-    const part *p = context;
-    return at(p->call, p->view, row, column);
 }
 
 /* "h~w~->hw", and "hw,h~w~->hw" in place: what it has is added. */

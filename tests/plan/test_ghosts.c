@@ -141,22 +141,52 @@ static void check_sends(const weft_layout *layout, const weft_layout *padded, co
     weft_vec_free(&moves);
 }
 
+/* Panels follow each other; margins of rows, where they are apart, are panels, and so are the rows that other parts' margins get. */
+static void check_panels(const weft_layout *padded, const weft_ghosts *ghosts, bool apart, int rank)
+{
+    const weft_shard_info shard = weft_layout_shard(padded, rank);
+    const int64_t begin = shard.box.offset[0], end = begin + shard.box.extent[0];
+    int64_t next = begin;
+    for (int64_t panel = 0; panel < shard.num_panels; panel++) {
+        int64_t first, last;
+        weft_panel_range(padded, &shard.box, panel, &first, &last);
+        assert_int_equal(first, next);
+        assert_true(last > first);
+        for (int64_t row = first; row < last; row++) {
+            assert_int_equal(weft_panel_of_row(padded, &shard.box, row), panel);
+        }
+        const bool before = apart && last <= begin + ghosts->before[0], behind = apart && first >= end - ghosts->after[0];
+        assert_int_equal(weft_panel_is_margin(padded, &shard.box, panel), before || behind);
+        assert_true(!before || (first == begin && last == begin + ghosts->before[0]));
+        assert_true(!behind || (last == end && first == end - ghosts->after[0]));
+        bool given = apart && (last - first == ghosts->before[0] || last - first == ghosts->after[0]);
+        assert_true(before || behind || given || last - first <= padded->panel_rows);
+        next = last;
+    }
+    assert_int_equal(next, shard.num_panels == 0 ? begin : end);
+}
+
 static void margins_are_filled_once(void **state)
 {
     (void)state;
     prng random = prng_start(3535);
+    weft_panel_policy policies[] = { WEFT_PANEL_POLICY_DEFAULT, WEFT_PANEL_POLICY_DEFAULT, WEFT_PANEL_POLICY_DEFAULT };
+    policies[1].forced_rows = 1;
+    policies[2].forced_rows = 2;
     for (int i = 0, cases = cases_to_run(2000); i < cases; i++) {
-        weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
+        weft_layout_table *table = weft_layout_table_new(policies[i % 3]);
         weft_mesh_impl *mesh;
         const weft_layout *layout = random_single_cuts(&random, table, &mesh);
         const weft_ghosts ghosts = random_ghosts(&random, layout->ndim);
         char why[200];
         assert_int_equal(weft_ghosts_check(layout, &ghosts, why, sizeof(why)), WEFT_OK);
-        const weft_layout *padded = weft_ghosts_padded(table, layout, &ghosts);
+        const bool apart = prng_below(&random, 2);
+        const weft_layout *padded = weft_ghosts_padded(table, layout, &ghosts, apart);
         assert_non_null(padded);
         weft_vec all = { 0 };
         for (int rank = 0; rank < 24; rank++) {
             check_receives(layout, padded, &ghosts, rank, &all);
+            check_panels(padded, &ghosts, apart, rank);
         }
         for (int rank = 0; rank < 24; rank++) {
             check_sends(layout, padded, &ghosts, rank, &all);

@@ -170,7 +170,7 @@ static void test_tensors(void **state)
                "weft_from_local_even", "placements");
     GIVES_NULL(weft_from_local_even(WEFT_F32, 2, shape_45, NULL, mesh, rows, 0), INVALID,
                "weft_from_local_even", "locals");
-    GIVES_NULL(weft_from_local_even(WEFT_F32, 2, shape_45, locals, mesh, rows, 4), INVALID,
+    GIVES_NULL(weft_from_local_even(WEFT_F32, 2, shape_45, locals, mesh, rows, 16), INVALID,
                "weft_from_local_even", "flags");
     static const int matrix_45[] = { 1, 0, 5, 4, 2, 2, 0, 0, 5 }, banded[] = { 501, 0, 5, 4, 2, 2, 0, 0, 5 },
                      no_blocks[] = { 1, 0, 5, 4, 2, 0, 0, 0, 5 }, beyond[] = { 1, 0, 5, 4, 2, 2, 0, 9, 5 };

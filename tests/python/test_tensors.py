@@ -310,6 +310,27 @@ def test_from_local(mesh):
         wt.from_local([np.zeros(3, np.uint64)] * wt.local_ranks())
 
 
+def test_from_local_with_gaps(mesh):
+    x = values((9, 4))
+    arrays = []
+    for rank in range(wt.first_rank(), wt.first_rank() + wt.local_ranks()):
+        (row, _), (rows, _) = wt.local_shape(x.shape, mesh, "S0,R", rank)
+        arrays.append(np.full((rows + 2, 6), -1.0))
+        arrays[-1][1:-1, 1:-1] = x[row:row + rows]
+    inside = [each[1:-1, 1:-1] for each in arrays]
+    with pytest.raises(ValueError):
+        wt.from_local(inside, mesh, "S0,R", shape=x.shape)
+    a = wt.from_dlpack(inside, mesh=mesh, placements="S0,R", shape=x.shape, strided=True)
+    np.testing.assert_array_equal((a + a).numpy(), 2 * x)
+    a *= 3
+    wt.wait()
+    for rank, array in enumerate(arrays):
+        (row, _), (rows, _) = wt.local_shape(x.shape, mesh, "S0,R", wt.first_rank() + rank)
+        np.testing.assert_array_equal(array[1:-1, 1:-1], 3 * x[row:row + rows])
+        array[1:-1, 1:-1] = -1
+        assert (array == -1).all() # the margin is as it was
+
+
 def test_exchange_with_numpy():
     x = values((4, 5))
     a = wt.asarray(x)

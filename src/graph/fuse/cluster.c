@@ -209,7 +209,7 @@ static bool prepare(const submission *s, int number)
     const weft_cluster_program *program = &s->cluster->programs[number];
     ready_task *r = &s->ready[number];
     int64_t bytes = pool_bytes(program);
-    r->scratch = bytes == 0 ? NULL : weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes });
+    r->scratch = bytes == 0 ? NULL : weft_buffer_new(weft_runtime.pool, (weft_cut){ .total = bytes, .first = bytes, .step = bytes });
     r->block = weft_task_prepare(num_operands(program), s->args_size);
     return (bytes == 0 || r->scratch != NULL) && r->block != NULL;
 }

@@ -40,13 +40,9 @@ static weft_graph_trace *copy_trace(const weft_graph_trace *recorded, const bool
     weft_graph_trace *copy = weft_trace_new();
     bool done = copy != NULL;
     for (size_t i = 0; i < recorded->values.count && done; i++) {
-        const weft_graph_value *value = weft_trace_value(recorded, (int)i);
-        done = weft_trace_add_value(copy, value->layout, value->is_input);
+        done = weft_trace_add_like(copy, weft_trace_value(recorded, (int)i));
         if (done) {
-            weft_graph_value *added = weft_trace_value(copy, (int)i);
-            added->is_fake = value->is_fake;
-            added->is_memory = value->is_memory;
-            added->is_promised = wanted[i];
+            weft_trace_value(copy, (int)i)->is_promised = wanted[i];
         }
     }
     for (size_t i = 0; i < recorded->nodes.count && done; i++) {

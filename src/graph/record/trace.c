@@ -48,6 +48,37 @@ bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bo
     return value != NULL;
 }
 
+bool weft_trace_add_like(weft_graph_trace *trace, const weft_graph_value *value)
+{
+    bool done = weft_trace_add_value(trace, value->layout, value->is_input);
+    if (done) {
+        weft_graph_value *added = weft_trace_value(trace, (int)trace->values.count - 1);
+        added->is_fake = value->is_fake;
+        added->is_memory = value->is_memory;
+        added->argument = value->argument;
+        added->ghosts = value->ghosts;
+    }
+    return done;
+}
+
+bool weft_trace_has_ghosts(const weft_graph_trace *trace)
+{
+    bool has = false;
+    for (size_t i = 0; i < trace->values.count; i++) {
+        has |= weft_trace_value(trace, (int)i)->ghosts != 0;
+    }
+    return has;
+}
+
+bool weft_node_has_ghosts(const weft_graph_trace *trace, const weft_graph_node *node)
+{
+    bool has = false;
+    for (int i = 0; i < node->num_inputs; i++) {
+        has |= node->inputs[i] >= 0 && weft_trace_value(trace, node->inputs[i])->ghosts != 0;
+    }
+    return has;
+}
+
 /* Memory for the numbers of a node's tensors. False: no memory. */
 static bool set_numbers(weft_graph_node *node, const int inputs[], const int outputs[])
 {
@@ -128,13 +159,7 @@ weft_graph_trace *weft_trace_begin_like(const weft_graph_trace *trace, size_t nu
     weft_graph_trace *like = weft_trace_new();
     bool done = like != NULL;
     for (int i = 0; i < num_values && done; i++) {
-        const weft_graph_value *value = weft_trace_value(trace, i);
-        done = weft_trace_add_value(like, value->layout, value->is_input);
-        if (done) {
-            weft_trace_value(like, i)->is_fake = value->is_fake;
-            weft_trace_value(like, i)->is_memory = value->is_memory;
-            weft_trace_value(like, i)->argument = value->argument;
-        }
+        done = weft_trace_add_like(like, weft_trace_value(trace, i));
     }
     for (size_t i = 0; i < num_nodes && done; i++) {
         const weft_graph_node *node = weft_trace_node(trace, i);
@@ -239,7 +264,7 @@ bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why,
 
 static bool same_value(const weft_graph_value *a, const weft_graph_value *b)
 {
-    return a->layout == b->layout && a->is_fake == b->is_fake && a->is_memory == b->is_memory;
+    return a->layout == b->layout && a->is_fake == b->is_fake && a->is_memory == b->is_memory && a->ghosts == b->ghosts;
 }
 
 bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count)
@@ -294,6 +319,7 @@ static uint64_t digest_of(const weft_graph_trace *trace, bool with_sizes)
         const weft_graph_value *value = weft_trace_value(trace, (int)i);
         digest = add_layout(digest, value->layout, with_sizes);
         digest = weft_digest_add(digest, (uint64_t)value->is_input << 2 | (uint64_t)value->is_fake << 1 | value->is_memory);
+        digest = value->ghosts == 0 ? digest : weft_digest_add(digest, value->ghosts);
     }
     for (size_t i = 0; i < trace->nodes.count; i++) {
         const weft_graph_node *node = weft_trace_node(trace, i);

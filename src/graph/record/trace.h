@@ -34,6 +34,7 @@ typedef struct weft_graph_value {
     const weft_layout *layout;
     bool is_input;
     bool is_fake; /* the tensor has no data (weft_fake()) */
+    uint64_t ghosts; /* weft_ghosted_digest(): in ghosted arrays, which calls on them read and write; 0: not */
     bool is_memory; /* an input that weft_from_local() has made within the segment */
     bool is_promised; /* of a body: a promised tensor waits for it */
     int argument; /* of an input: its number among the graph's inputs; -1: it is none */
@@ -80,6 +81,12 @@ void weft_trace_free(weft_graph_trace *trace);
 weft_graph_trace *weft_trace_begin_like(const weft_graph_trace *trace, size_t num_nodes, int num_values);
 /* False: no memory. */
 bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bool is_input);
+/* A value like another trace's. False: no memory. */
+bool weft_trace_add_like(weft_graph_trace *trace, const weft_graph_value *value);
+/* Whether a value lies in ghosted arrays. */
+bool weft_trace_has_ghosts(const weft_graph_trace *trace);
+/* Whether one that the node reads does. */
+bool weft_node_has_ghosts(const weft_graph_trace *trace, const weft_graph_node *node);
 /* Records a call with the numbers of its tensors: weft_call_num_tensors() and num_outputs of them. False: no memory. */
 bool weft_trace_add_node(weft_graph_trace *trace, const weft_call *call, const int inputs[], int num_outputs,
                          const int outputs[]);

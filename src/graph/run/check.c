@@ -11,3 +11,14 @@ weft_graph_impl *weft_check_graph(const char *function, const weft_graph *graph)
     }
     return alive;
 }
+
+bool weft_graph_check_no_ghosts(const char *function, const weft_graph_impl *graph)
+{
+    for (size_t i = 0; i < graph->num_newest; i++) {
+        if (weft_trace_has_ghosts(((const weft_graph_segment *)graph->segments.items)[i].newest)) {
+            weft_fail(WEFT_ERR_UNSUPPORTED, function, "graph %s has tensors in ghosted arrays (weft_from_ghosted())", graph->name);
+            return false;
+        }
+    }
+    return true;
+}

@@ -8,6 +8,7 @@
 #include "graph/run/graph.h"
 #include "tensor/actions.h"
 #include "tensor/explained.h"
+#include "tensor/ghosts.h"
 #include "tensor/promised.h"
 #include "tensor/state.h"
 
@@ -34,7 +35,9 @@ static bool is_deferrable(const weft_call *call)
         return false;
     }
     bool has_layout = call->details != NULL && call->details->layout != NULL;
-    return call->operation != NULL ? weft_call_num_tensors(call) > 0 || has_layout : weft_call_does(call, WEFT_MAKES) && has_layout;
+    bool changes = call->details != NULL && call->details->num_changed > 0;
+    return call->operation != NULL ? weft_call_num_tensors(call) > 0 || has_layout
+                                   : changes || (weft_call_does(call, WEFT_MAKES) && has_layout);
 }
 
 /* A tensor without data cannot change one with data. */
@@ -42,7 +45,7 @@ static bool changes_data(const taking *t)
 {
     bool changes = false;
     for (int i = 0; i < t->num_outputs; i++) {
-        changes |= weft_call_changes(t->call, i) && !t->inputs[i]->fake;
+        changes |= weft_call_changes(t->call, i) && weft_has_values(t->inputs[i]);
     }
     return changes;
 }
@@ -57,7 +60,7 @@ static bool find_inputs(taking *t)
             return false;
         }
         t->inputs[i] = input;
-        t->has_fake |= input->fake;
+        t->has_fake |= !weft_has_values(input);
     }
     return !t->has_fake || !changes_data(t);
 }
@@ -125,7 +128,7 @@ static void forget_inputs(weft_graph_run *run, const taking *t)
 /* Whether a tensor that is met now can be a recorded input. */
 static bool is_like(const weft_graph_run *run, const weft_graph_value *value, const weft_tensor_impl *input)
 {
-    return value->layout == input->layout && value->is_fake == input->fake &&
+    return value->layout == input->layout && value->is_fake != weft_has_values(input) && value->ghosts == weft_ghosted_digest(input) &&
            value->is_memory == (input->imported_in == run->deferral.number);
 }
 
@@ -136,9 +139,12 @@ static void compare_inputs(const weft_graph_run *run, const weft_graph_trace *tr
     char before[200], now[200];
     const weft_graph_value *value = weft_trace_value(trace, t->numbers[input]);
     const weft_tensor_impl *tensor = t->inputs[input];
-    if (value->is_fake != tensor->fake) {
+    if (value->is_fake == weft_has_values(tensor)) {
         snprintf(why, size, "%s: tensor %d had %s, has %s", t->call->function, input, tensor->fake ? "data" : "no data",
                  tensor->fake ? "none" : "data");
+    } else if (value->ghosts != weft_ghosted_digest(tensor)) {
+        snprintf(why, size, "%s: tensor %d was %s, is %s", t->call->function, input, value->ghosts != 0 ? "in ghosted arrays" : "in none",
+                 tensor->ghosted != NULL ? "in other ones" : "in none");
     } else if (value->is_memory != (tensor->imported_in == run->deferral.number)) {
         snprintf(why, size, "%s: tensor %d was %s, is %s", t->call->function, input,
                  value->is_memory ? "of weft_from_local()" : "an input", value->is_memory ? "an input" : "of weft_from_local()");
@@ -219,7 +225,8 @@ static bool make_twins(const taking *t, weft_tensor *twins[])
             twins[i] = t->inputs[k] == t->inputs[i] ? twins[k] : NULL;
         }
         if (twins[i] == NULL) {
-            twins[i] = weft_tensor_handle(weft_tensor_fake(t->call->function, t->inputs[i]->layout));
+            twins[i] = weft_tensor_handle(t->inputs[i]->ghosted != NULL ? weft_ghosted_twin(t->call->function, t->inputs[i])
+                                                                        : weft_tensor_fake(t->call->function, t->inputs[i]->layout));
         }
         if (twins[i] == NULL) {
             return false;
@@ -288,23 +295,22 @@ static int argument_of(const weft_graph_run *run, const weft_tensor_impl *input)
 /* False: no memory. */
 static bool add_traced_input(const weft_graph_run *run, weft_graph_trace *trace, const weft_tensor_impl *input)
 {
-    bool done = weft_trace_add_value(trace, input->layout, true);
-    if (done) {
-        weft_graph_value *value = weft_trace_value(trace, (int)trace->values.count - 1);
-        value->is_fake = input->fake;
-        value->is_memory = input->imported_in == run->deferral.number;
-        value->argument = argument_of(run, input);
-    }
-    return done;
+    const weft_graph_value value = { .layout = input->layout,
+                                     .is_input = true,
+                                     .is_fake = !weft_has_values(input),
+                                     .is_memory = input->imported_in == run->deferral.number,
+                                     .argument = argument_of(run, input),
+                                     .ghosts = weft_ghosted_digest(input) };
+    return weft_trace_add_like(trace, &value);
 }
 
-static bool add_traced_output(weft_graph_trace *trace, const weft_layout *layout, bool is_fake)
+static bool add_traced_output(weft_graph_trace *trace, const taking *t, int output, const weft_layout *layout)
 {
-    bool done = weft_trace_add_value(trace, layout, false);
-    if (done) {
-        weft_trace_value(trace, (int)trace->values.count - 1)->is_fake = is_fake;
-    }
-    return done;
+    const weft_graph_value value = { .layout = layout,
+                                     .is_fake = t->has_fake,
+                                     .argument = -1,
+                                     .ghosts = weft_call_changes(t->call, output) ? weft_ghosted_digest(t->inputs[output]) : 0 };
+    return weft_trace_add_like(trace, &value);
 }
 
 static bool add_traced_node(weft_graph_trace *trace, const taking *t, const int outputs[])
@@ -336,7 +342,7 @@ static bool record(weft_graph_run *run, const taking *t, const foreseen results[
         numbers[i] = results[i].layout == NULL ? -1
                      : itself                  ? t->numbers[results[i].input]
                                                : (int)trace->values.count;
-        done = numbers[i] < (int)trace->values.count || add_traced_output(trace, results[i].layout, t->has_fake);
+        done = numbers[i] < (int)trace->values.count || add_traced_output(trace, t, i, results[i].layout);
     }
     return done && add_traced_node(trace, t, numbers);
 }

@@ -23,7 +23,8 @@ bool weft_graph_check_donated(const weft_graph_impl *graph, weft_tensor *const i
             continue;
         }
         const weft_tensor_impl *tensor = weft_tensor_get(inputs[i]);
-        const char *wrong = tensor->borrowed      ? "is on memory of the program's (weft_from_local())"
+        const char *wrong = tensor->ghosted != NULL ? "lies in ghosted arrays (weft_from_ghosted())"
+                            : tensor->borrowed     ? "is on memory of the program's (weft_from_local())"
                             : tensor->tape != NULL ? "requires a gradient"
                             : is_acquired(tensor)  ? "has been acquired (weft_local_acquire())"
                                                    : NULL;

@@ -10,6 +10,7 @@
 #include "graph/run/graph.h"
 #include "runtime/pending.h"
 #include "tensor/actions.h"
+#include "tensor/ghosts.h"
 #include "tensor/promised.h"
 #include "tensor/state.h"
 
@@ -190,7 +191,11 @@ static bool take_outputs(const executing *e, const weft_graph_node *node, const 
                             "the output's layout is another than when it was captured: has an operation been replaced?");
             return false;
         }
-        output->version -= weft_call_changes(&made->own.call, i);
+        bool changed = weft_call_changes(&made->own.call, i);
+        if (changed && output->ghosted != NULL && !weft_ghosted_write_back(made->own.call.function, output)) {
+            return false;
+        }
+        output->version -= changed;
         set_value(e, number, output);
     }
     return true;

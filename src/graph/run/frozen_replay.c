@@ -3,6 +3,7 @@
 
 #include "codelets/random.h"
 #include "graph/run/frozen.h"
+#include "tensor/ghosts.h"
 #include "tensor/promised.h"
 #include "tensor/state.h"
 
@@ -34,7 +35,8 @@ static bool number_inputs(const struct weft_frozen *f, const weft_graph_run *run
         weft_tensor_impl *tensor = weft_tensor_get(inputs[i]);
         int at = f->input_numbers[i];
         const weft_graph_value *value = at < 0 ? NULL : weft_trace_value(f->trace, at);
-        bool alike = value == NULL || (value->layout == tensor->layout && value->is_fake == tensor->fake);
+        bool alike = value == NULL || (value->layout == tensor->layout && value->is_fake != weft_has_values(tensor) &&
+                                       value->ghosts == weft_ghosted_digest(tensor));
         if (!alike || f->input_gradients[i] != weft_frozen_gradient_state(tensor)) {
             snprintf(why, size, "inputs[%d] %s", i, alike ? "requires or has a gradient, or did" : "has another layout");
             return false;

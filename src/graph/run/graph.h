@@ -67,6 +67,8 @@ typedef struct weft_graph_impl {
 
 /* A live graph of the program's; NULL with the error kept (check.c). */
 weft_graph_impl *weft_check_graph(const char *function, const weft_graph *graph);
+/* Its newest run has no values in ghosted arrays, which lie where they are. False with the error kept. */
+bool weft_graph_check_no_ghosts(const char *function, const weft_graph_impl *graph);
 /* Bodies are made anew. */
 void weft_graph_forget_bodies(weft_graph_impl *graph, weft_graph_trace *trace);
 /* weft_meet_layout() for all layouts of graphs that are not running. */

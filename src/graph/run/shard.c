@@ -267,7 +267,8 @@ weft_status weft_graph_shard(weft_graph *handle, const weft_graph_shard_options 
     weft_graph_impl *graph = check_graph_has_run(function, handle);
     weft_shard_world world;
     if (graph == NULL || (options != NULL && !WEFT_TAKE_OPTIONS(function, o, options)) ||
-        check_numbers(function, o) != WEFT_OK || find_figures(function, o->machine, &world) != WEFT_OK) {
+        check_numbers(function, o) != WEFT_OK || !weft_graph_check_no_ghosts(function, graph) ||
+        find_figures(function, o->machine, &world) != WEFT_OK) {
         return weft_latest_status();
     }
     weft_trace_sharding **solutions = calloc(graph->num_newest, sizeof(*solutions));
