@@ -61,13 +61,15 @@ void weft_truths_normalize(weft_dtype dtype, void *memory, int64_t count)
 }
 
 /* The memory of one non-empty shard; NULL: no memory. `strides` NULL: row-major. */
-static weft_buffer *buffer_of(const weft_layout *layout, const weft_local_shard *shard, void *memory, bool copy,
+static weft_buffer *buffer_of(const weft_layout *layout, const weft_local_shard *shard, void *memory, int node, bool copy,
                               const int64_t strides[])
 {
     weft_cut cut = weft_shard_cut(layout, shard);
     if (!copy) {
-        weft_truths_normalize(layout->dtype, memory, shard->count);
-        return weft_buffer_borrow(weft_runtime.pool, cut, memory);
+        if (node == STARPU_MAIN_RAM) {
+            weft_truths_normalize(layout->dtype, memory, shard->count);
+        }
+        return weft_buffer_borrow(weft_runtime.pool, cut, memory, node);
     }
     weft_buffer *buffer = weft_buffer_copy(weft_runtime.pool, cut, strides == NULL ? memory : NULL);
     if (buffer != NULL && strides != NULL) {
@@ -79,9 +81,9 @@ static weft_buffer *buffer_of(const weft_layout *layout, const weft_local_shard 
     return buffer;
 }
 
-/* `strides`: of each hosted shard in turn, NULL: row-major; other strides need a copy. NULL with the error
- * kept. */
-static weft_tensor_impl *import_shards(const char *function, const weft_layout *layout, void *const locals[],
+/* `nodes`: of each shard's memory, NULL: all is main memory. `strides`: of each hosted shard in turn, NULL: row-major; other strides
+ * need a copy. NULL with the error kept. */
+static weft_tensor_impl *import_shards(const char *function, const weft_layout *layout, void *const locals[], const int nodes[],
                                        bool copy, const int64_t strides[])
 {
     weft_tensor_impl *tensor = weft_tensor_allocate(function, layout);
@@ -89,7 +91,7 @@ static weft_tensor_impl *import_shards(const char *function, const weft_layout *
         weft_local_shard *shard = &tensor->shards[i];
         const int64_t *own_strides = strides == NULL ? NULL : strides + (ptrdiff_t)i * layout->ndim;
         if (shard->count > 0 &&
-            !weft_shard_attach(shard, buffer_of(layout, shard, locals[i], copy, own_strides))) {
+            !weft_shard_attach(shard, buffer_of(layout, shard, locals[i], nodes == NULL ? STARPU_MAIN_RAM : nodes[i], copy, own_strides))) {
             weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements",
                       (long long)shard->count);
             weft_tensor_delete(tensor);
@@ -110,7 +112,7 @@ static weft_tensor_impl *import_shards(const char *function, const weft_layout *
 weft_tensor_impl *weft_tensor_import(const char *function, const weft_layout *layout, void *const locals[],
                                      bool copy)
 {
-    return import_shards(function, layout, locals, copy, NULL);
+    return import_shards(function, layout, locals, NULL, copy, NULL);
 }
 
 /* ---- checks of this process's arguments ---------------------------------------------------------------- */
@@ -302,7 +304,7 @@ static weft_tensor *from_local(weft_import *import)
     }
     bool copy = (import->flags & WEFT_COPY) != 0;
     weft_tensor_impl *tensor =
-        import_shards(function, import->layout, import->locals, copy, copy ? import->strides : NULL);
+        import_shards(function, import->layout, import->locals, import->nodes, copy, copy ? import->strides : NULL);
     if (tensor != NULL && check && !replicate_or_end(function, tensor)) {
         return NULL;
     }

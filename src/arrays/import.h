@@ -23,6 +23,7 @@ typedef struct weft_import {
     bool refused;                /* other arguments are wrong: the error is kept */
     /* Managed tensors, in which locals and strides are found; NULL: none (dlpack.h). */
     const weft_managed *managed;
+    const int *nodes; /* of the locals' memory, one for each hosted rank; NULL: all is main memory */
     /* Found by checks and comparison: */
     weft_placement canonical[WEFT_MAX_DIMS];
     int64_t whole[WEFT_MAX_DIMS]; /* the whole tensor's shape, also if the argument is NULL */
