@@ -63,6 +63,8 @@ int weft_cuda_views(const weft_task_run *run, weft_cuda_queue *queue);
 int weft_cuda_count_devices(void);
 /* Bytes of memory of a device, in use or not; 0: CUDA does not say. */
 int64_t weft_cuda_device_bytes(int device);
+/* The device whose memory it is; -1: none, the host reads it. */
+int weft_cuda_device_of(const void *memory);
 /* To be called once on the thread that asks for streams' status: its questions do not end other threads' captures of CUDA
  * graphs. */
 void weft_cuda_watch_begin(void);

@@ -77,7 +77,6 @@ struct weft_managed {
     struct DLManagedTensor *const *unversioned;
     void **locals; /* one for each hosted rank */
     int64_t *strides; /* WEFT_MAX_DIMS at most for each */
-    int *nodes;       /* memory nodes */
 };
 
 #endif

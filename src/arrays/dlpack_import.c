@@ -88,24 +88,15 @@ static bool check_type(const weft_import *import, int local_rank, const weft_dl_
     return false;
 }
 
-/* Notes the memory node. A device's memory is used where it is. */
 static bool check_memory_kind(const weft_import *import, int local_rank, const weft_dl_tensor *given)
 {
     int32_t type = given->device_type;
-    bool host = type == WEFT_DL_CPU || type == WEFT_DL_CUDA_PINNED || type == WEFT_DL_ROCM_PINNED;
-    int node = host ? STARPU_MAIN_RAM : type == WEFT_DL_CUDA ? weft_cuda_node_of(given->device_id) : -1;
-    const char *wrong = node < 0                                    ? "on which this process does not compute (WEFT_DEVICES)"
-                        : !host && (import->flags & WEFT_COPY) != 0 ? "which WEFT_COPY does not read"
-                        : !host && import->dtype == WEFT_BOOL       ? "where truth values are not checked"
-                                                                    : NULL;
-    if (wrong != NULL) {
-        weft_fail(WEFT_ERR_UNSUPPORTED, import->function,
-                  "locals[%d] is memory of a device (DLPack's type %d, number %d) %s, expected memory of the CPU: copy it there first",
-                  local_rank, type, given->device_id, wrong);
-        return false;
+    if (type == WEFT_DL_CPU || type == WEFT_DL_CUDA_PINNED || type == WEFT_DL_ROCM_PINNED) {
+        return true;
     }
-    import->managed->nodes[local_rank] = node;
-    return true;
+    char number[64];
+    snprintf(number, sizeof(number), "DLPack's type %d, number %d", type, given->device_id);
+    return weft_import_lend(import, local_rank, type == WEFT_DL_CUDA ? weft_cuda_node_of(given->device_id) : -1, number);
 }
 
 static bool check_sizes(const weft_import *import, const weft_shard_info *held, int local_rank, const weft_dl_tensor *given)
@@ -182,7 +173,7 @@ static void fill_strides(int ndim, const weft_dl_tensor *given, int64_t strides[
 bool weft_managed_check(const weft_import *import, int local_rank)
 {
     const weft_managed *all = import->managed;
-    if (all->locals == NULL || all->strides == NULL || all->nodes == NULL) {
+    if (all->locals == NULL || all->strides == NULL) {
         weft_fail(WEFT_ERR_NOMEM, import->function, "no memory for %d managed tensors", weft_runtime.local_ranks);
         return false;
     }
@@ -252,15 +243,12 @@ static weft_tensor *from_managed(weft_import *import, const weft_mesh *mesh, wef
     /* Room also for a rank without dimensions, and where there are no ranks. */
     managed->locals = calloc(ranks + 1, sizeof(*managed->locals));
     managed->strides = calloc(ranks * WEFT_MAX_DIMS + 1, sizeof(*managed->strides));
-    managed->nodes = calloc(ranks + 1, sizeof(*managed->nodes));
     import->managed = managed;
-    import->nodes = managed->nodes;
     import->locals = given ? managed->locals : NULL;
     import->strides = managed->strides;
     weft_tensor *tensor = weft_import_call(import, mesh);
     free(managed->locals);
     free(managed->strides);
-    free(managed->nodes);
     return tensor;
 }
 

@@ -2,12 +2,15 @@
 #include "arrays/import.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arrays/arrays.h"
 #include "call/deferral.h"
+#include "codelets/cuda/kernels.h"
 #include "comm/check_spmd.h"
 #include "plan/boxes.h"
+#include "runtime/cuda.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
 
@@ -179,6 +182,30 @@ static bool check_both_shapes(const weft_import *import)
     return true;
 }
 
+bool weft_import_lend(const weft_import *import, int local_rank, int node, const char *number)
+{
+    const char *wrong = node < 0 || import->nodes == NULL    ? "on which this process does not compute (WEFT_DEVICES)"
+                        : (import->flags & WEFT_COPY) != 0 ? "which WEFT_COPY does not read"
+                        : import->dtype == WEFT_BOOL       ? "where truth values are not checked"
+                                                           : NULL;
+    if (wrong != NULL) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, import->function,
+                  "locals[%d] is memory of a device (%s) %s, expected memory of the CPU: copy it there first", local_rank, number, wrong);
+        return false;
+    }
+    import->nodes[local_rank] = node;
+    return true;
+}
+
+/* Memory of a device is used where it is. */
+static bool check_memory_kind(const weft_import *import, int local_rank)
+{
+    int device = import->nodes == NULL || import->managed != NULL ? -1 : weft_cuda_device_of(import->locals[local_rank]);
+    char number[48];
+    snprintf(number, sizeof(number), "CUDA's number %d", device);
+    return device < 0 || weft_import_lend(import, local_rank, weft_cuda_node_of(device), number);
+}
+
 static bool check_local(const weft_import *import, int local_rank)
 {
     int64_t sizes[WEFT_MAX_DIMS], count = shard_sizes(import, local_rank, sizes);
@@ -199,7 +226,7 @@ static bool check_local(const weft_import *import, int local_rank)
                   rank);
         return false;
     }
-    return true;
+    return count == 0 || check_memory_kind(import, local_rank);
 }
 
 /* The given sizes, of either kind. */
@@ -318,7 +345,14 @@ static weft_tensor *from_local(weft_import *import)
 static weft_status perform_from_local(const weft_call *call, weft_tensor *outputs[])
 {
     weft_import import = *(const weft_import *)call->details->memory;
+    if (weft_runtime.device_bytes > 0) {
+        import.nodes = calloc((size_t)weft_runtime.local_ranks + 1, sizeof(*import.nodes));
+        if (import.nodes == NULL) {
+            return weft_fail(WEFT_ERR_NOMEM, import.function, "no memory for %d numbers", weft_runtime.local_ranks);
+        }
+    }
     outputs[0] = from_local(&import);
+    free(import.nodes);
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 

@@ -1,4 +1,4 @@
-/* weft_from_dlpack() on memory of stand-in devices: it is used where it is, by tasks there and elsewhere, and has the last values when the
+/* weft_from_dlpack() and weft_from_local() on memory of stand-in devices: it is used where it is, by tasks there and elsewhere, and has the last values when the
  * tensor has ended. Two ranks of one process, each with memory on a device of its own. */
 #include "arrays/dlpack.h"
 #include "support.h"
@@ -125,6 +125,43 @@ static void test_values_stay_on_their_devices(void **state)
     stop(&l);
 }
 
+/* Likewise by pointers alone. */
+static void test_pointers(void **state)
+{
+    (void)state;
+    lent l;
+    weft_placement rows = weft_shard(0);
+    start();
+    lend(&l);
+    void *locals[RANKS] = { l.memory[0], l.memory[1] };
+    int64_t before = bytes_through_main_memory();
+    weft_tensor *x = weft_from_local(WEFT_F32, 2, shape, locals, NULL, &rows, 0);
+    assert_non_null(weft_scale_inplace(x, 2.0));
+    weft_tensor_release(x);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    assert_true(bytes_through_main_memory() == before);
+    expect_lent(&l, 2, 0);
+    /* One rank's memory is the CPU's. */
+    float *here = malloc(bytes);
+    assert_non_null(here);
+    memset(here, 0, bytes);
+    locals[0] = here;
+    x = weft_from_local_even(WEFT_F32, 2, l.extent, locals, NULL, &rows, 0);
+    assert_non_null(weft_scale_inplace(x, 0.5));
+    weft_tensor_release(x);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    static float values[OF_RANK];
+    assert_int_equal(cudaMemcpy(values, l.memory[1], bytes, cudaMemcpyDeviceToHost), cudaSuccess);
+    assert_true(values[9] == value_of(OF_RANK + 9) && here[9] == 0);
+    locals[0] = l.memory[0];
+    free(here);
+    assert_null(weft_from_local(WEFT_BOOL, 2, shape, locals, NULL, &rows, 0));
+    assert_non_null(strstr(weft_last_error(), "locals[0] is memory of a device (CUDA's number 0) where truth values are not checked"));
+    weft_clear_error();
+    l.deleted = RANKS; /* nobody was to call it */
+    stop(&l);
+}
+
 /* The last values come from elsewhere: the program writes them in main memory; another device, or a CPU, computes them. */
 static void test_values_come_home(void **state)
 {
@@ -216,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_stay_on_their_devices),
+        cmocka_unit_test(test_pointers),
         cmocka_unit_test(test_values_come_home),
         cmocka_unit_test(test_read_only_memory),
         cmocka_unit_test(test_refusals),
