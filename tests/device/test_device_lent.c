@@ -1,5 +1,5 @@
-/* weft_from_dlpack() and weft_from_local() on memory of stand-in devices: it is used where it is, by tasks there and elsewhere, and has the last values when the
- * tensor has ended. Two ranks of one process, each with memory on a device of its own. */
+/* weft_from_dlpack() and weft_from_local() on memory of stand-in devices: it is used where it is, by tasks there and elsewhere, and
+ * has the last values when the tensor has ended. Two ranks of one process, each with memory on a device of its own. */
 #include "arrays/dlpack.h"
 #include "support.h"
 
