@@ -15,21 +15,20 @@ WEFT_INLINE uint64_t weft_sort_key_of_real(double x)
     return bits & sign ? ~bits : bits | sign;
 }
 
+/* The same order, for values in single precision. */
+WEFT_INLINE uint32_t weft_sort_key_of_float(float x)
+{
+    const uint32_t sign = UINT32_C(1) << 31;
+    if (x != x) {
+        return UINT32_MAX;
+    }
+    const uint32_t bits = weft_bits_of_float(x + 0.0f);
+    return bits & sign ? ~bits : bits | sign;
+}
+
 WEFT_INLINE uint64_t weft_sort_key_of_whole(int64_t x)
 {
     return (uint64_t)x ^ UINT64_C(1) << 63;
 }
-
-#ifdef __cplusplus
-WEFT_INLINE uint64_t weft_sort_key(double x)
-{
-    return weft_sort_key_of_real(x);
-}
-
-WEFT_INLINE uint64_t weft_sort_key(int64_t x)
-{
-    return weft_sort_key_of_whole(x);
-}
-#endif
 
 #endif

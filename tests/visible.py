@@ -11,6 +11,7 @@ import sys
 
 SHT_SYMTAB = 2
 STV_MASK, STV_DEFAULT, STV_HIDDEN = 3, 0, 2
+STB_GNU_UNIQUE = 10  # of C++ headers, CUDA's among them: code for a library refers to them otherwise if they are visible
 MEMBER_HEADER = 60
 
 
@@ -33,7 +34,7 @@ def make_visible(data, start):
         offset, size = struct.unpack_from(order + ('QQ' if wide else 'II'), data, at + (0x18 if wide else 0x10))
         entry, = struct.unpack_from(order + ('Q' if wide else 'I'), data, at + (0x38 if wide else 0x24))
         for symbol in range(start + offset + other, start + offset + size, entry):
-            if data[symbol] & STV_MASK == STV_HIDDEN:
+            if data[symbol] & STV_MASK == STV_HIDDEN and data[symbol - 1] >> 4 != STB_GNU_UNIQUE:
                 data[symbol] = data[symbol] & ~STV_MASK | STV_DEFAULT
 
 

@@ -329,6 +329,11 @@ static weft_cuda_run function_of(weft_kernel_id kernel)
     return kernel < WEFT_KERNEL_COUNT ? weft_cuda_kernels[kernel] : weft_cuda_views;
 }
 
+static bool is_optimizer_step(weft_kernel_id kernel)
+{
+    return kernel == WEFT_KERNEL_adam || kernel == WEFT_KERNEL_sgd_momentum;
+}
+
 int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue, weft_device_error *found[])
 {
     int failed = 0;
@@ -338,11 +343,16 @@ int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue,
         if (weft_kernel_is_elementwise(run->kernel)) {
             weft_chain_find(steps, n, &chain);
         }
-        next = n + chain.num_steps;
-        memset(&found[n], 0, (size_t)chain.num_steps * sizeof(found[0]));
+        int together = 0;
+        if (is_optimizer_step(run->kernel)) {
+            failed = weft_cuda_steps_together(run, steps->count - n, queue, &together);
+        }
+        next = n + (together > 0 ? together : chain.num_steps);
+        memset(&found[n], 0, (size_t)(next - n) * sizeof(found[0]));
         queue->pending = NULL;
+        /* A value that nothing reads may have no memory. */
         bool is_needed = chain.num_steps > 1 || !weft_kernel_is_elementwise(run->kernel) || chain.steps[0].output >= 0;
-        if (is_needed) { /* else there may be no memory for its output */
+        if (is_needed && failed == 0 && together == 0) {
             failed = chain.num_steps > 1 ? weft_chain_launch(&chain, queue) : function_of(run->kernel)(run, queue);
         }
         found[n] = queue->pending;

@@ -16,6 +16,16 @@ int64_t weft_cuda_device_bytes(int device)
     return cudaGetDeviceProperties(&properties, device) == cudaSuccess ? (int64_t)properties.totalGlobalMem : 0;
 }
 
+int weft_cuda_device_of(const void *memory)
+{
+    struct cudaPointerAttributes attributes;
+    if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
+        cudaGetLastError(); /* else the next launch would have it */
+        return -1;
+    }
+    return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
+}
+
 void weft_cuda_watch_begin(void)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;

@@ -63,6 +63,8 @@ int weft_cuda_views(const weft_task_run *run, weft_cuda_queue *queue);
 int weft_cuda_count_devices(void);
 /* Bytes of memory of a device, in use or not; 0: CUDA does not say. */
 int64_t weft_cuda_device_bytes(int device);
+/* The device whose memory it is; -1: none, the host reads it. */
+int weft_cuda_device_of(const void *memory);
 /* To be called once on the thread that asks for streams' status: its questions do not end other threads' captures of CUDA
  * graphs. */
 void weft_cuda_watch_begin(void);
@@ -76,6 +78,9 @@ const char *weft_cuda_error_name(int failed);
 #include "codelets/kernels.inc"
 #include "codelets/kernels_end.inc"
 int weft_cuda_elementwise(const weft_task_run *run, weft_cuda_queue *queue);
+/* Of `count` runs, the first of which is a step of an optimiser: launches as many from the first on as can be one launch, if these are
+ * several; sets *launched to their number, or 0. */
+int weft_cuda_steps_together(const weft_task_run runs[], int count, weft_cuda_queue *queue, int *launched);
 
 WEFT_END_DECLS
 

@@ -16,6 +16,12 @@ int64_t weft_cuda_device_bytes(int device)
     return 0;
 }
 
+int weft_cuda_device_of(const void *memory)
+{
+    (void)memory;
+    return -1;
+}
+
 void weft_cuda_watch_begin(void)
 {
 }

@@ -1,5 +1,6 @@
 /* Sorting along a dimension: see cpu/sorting.c. Keys with their places have one order, so that any way to sort gives the
  * result of a stable one. */
+#include "codelets/cuda/block_sort.cuh"
 #include "codelets/cuda/products.h"
 #include "codelets/cuda/views.h"
 #include "codelets/sort_keys.h"
@@ -12,7 +13,8 @@ namespace
 {
 
 constexpr int THREADS = 256, WARP = 32;
-constexpr int TOGETHER = 2048;              /* values that a block sorts or merges in shared memory: a tile */
+constexpr int SHORT = 512;                  /* values of a line that a network sorts */
+constexpr int TOGETHER = 2048;              /* values that a block merges in shared memory: a tile */
 constexpr int IN_TURN = TOGETHER / THREADS; /* values that a thread of a merge finds one after the other */
 constexpr int64_t MOST_BLOCKS = 1 << 16;
 
@@ -20,7 +22,64 @@ struct sort_work {
     weft_device_call call;
     int values, places; /* numbers of the outputs; -1: none */
     uint64_t flip;      /* all ones for descending order */
+    int first_bit, last_bit; /* of keys: in which they differ; the last one is the next */
 };
+
+/* ---- keys ------------------------------------------------------------------------------------------------ */
+
+/* Of operands of some types: of() is an integer in the values' order (sort_keys.h). A block of BLOCK threads sorts up to LONGEST
+ * values, EACH by each thread. */
+constexpr int BLOCK = 512;
+
+struct of_double {
+    typedef uint64_t key;
+    enum { EACH = 8, LONGEST = BLOCK * EACH };
+    static __device__ key of(weft_dtype, weft_device_place at)
+    {
+        return weft_sort_key_of_real(((const double *)at.memory)[at.place]);
+    }
+};
+
+struct of_long {
+    typedef uint64_t key;
+    enum { EACH = 8, LONGEST = BLOCK * EACH };
+    static __device__ key of(weft_dtype, weft_device_place at)
+    {
+        return weft_sort_key_of_whole(((const int64_t *)at.memory)[at.place]);
+    }
+};
+
+/* WEFT_F32 and narrower. */
+struct of_float {
+    typedef uint32_t key;
+    enum { EACH = 16, LONGEST = BLOCK * EACH };
+    static __device__ key of(weft_dtype type, weft_device_place at)
+    {
+        return weft_sort_key_of_float(type == WEFT_F32    ? ((const float *)at.memory)[at.place]
+                                      : type == WEFT_BF16 ? bf16_to_f32(((const uint16_t *)at.memory)[at.place])
+                                                          : f16_to_f32(((const uint16_t *)at.memory)[at.place]));
+    }
+};
+
+/* WEFT_I32 and narrower. */
+struct of_int {
+    typedef uint32_t key;
+    enum { EACH = 16, LONGEST = BLOCK * EACH };
+    static __device__ key of(weft_dtype type, weft_device_place at)
+    {
+        return type == WEFT_I32 ? ((const uint32_t *)at.memory)[at.place] ^ 1u << 31 : ((const uint8_t *)at.memory)[at.place];
+    }
+};
+
+/* The bits in which keys of values of the type differ, and are in the same order. Lower ones, of 16-bit types, are zeros, or all ones
+ * if the value is negative. */
+void set_bits(sort_work *work, weft_dtype type)
+{
+    work->first_bit = type == WEFT_BF16 ? 16 : type == WEFT_F16 ? 13 : 0;
+    work->last_bit = type == WEFT_BOOL ? 1 : type == WEFT_U8 ? 8 : type == WEFT_F64 || type == WEFT_I64 ? 64 : 32;
+}
+
+typedef weft_device_vector<double> vector; /* its places alone: their type is not asked for */
 
 __device__ weft_device_vectors lines_of(const sort_work &work, int view)
 {
@@ -28,12 +87,11 @@ __device__ weft_device_vectors lines_of(const sort_work &work, int view)
 }
 
 /* Value number `from` of the line becomes number k of the result. */
-template <typename T>
-__device__ void store_result(const sort_work &work, const weft_device_vector<T> &in, int64_t line, int64_t k, int64_t from)
+__device__ void store_result(const sort_work &work, const vector &in, int64_t line, int64_t k, int64_t from)
 {
     if (work.values >= 0) {
         const weft_device_vectors out = lines_of(work, work.values);
-        weft_copy_element(weft_device_vector<T>(work.call, out, line).at(k), in.at(from), weft_size_of(out.dtype));
+        weft_copy_element(vector(work.call, out, line).at(k), in.at(from), weft_size_of(out.dtype));
     }
     if (work.places >= 0) {
         const weft_device_vectors out = lines_of(work, work.places);
@@ -41,63 +99,65 @@ __device__ void store_result(const sort_work &work, const weft_device_vector<T> 
     }
 }
 
-__device__ bool comes_before(uint64_t key, int64_t place, uint64_t other_key, int64_t other_place)
+template <typename Of> __device__ typename Of::key key_of(const sort_work &work, const vector &in, int64_t place)
 {
-    return key < other_key || (key == other_key && place < other_place);
+    return Of::of(in.along.dtype, in.at(place)) ^ (typename Of::key)work.flip;
 }
 
-/* ---- a tile: a bitonic network in shared memory --------------------------------------------------------- */
+/* ---- a line, or a tile of one, in a block ---------------------------------------------------------------- */
 
-/* All pairs of the network at one distance, in sequences that are sorted `width` values at a time. */
-__device__ void exchange_pairs(uint64_t keys[], int places[], int size, int width, int distance)
+/* Lines of up to SHORT values. */
+template <typename Of> __global__ void run_sort_short(const sort_work work)
 {
-    for (int pair = (int)threadIdx.x; pair < size / 2; pair += (int)blockDim.x) {
-        const int a = 2 * pair - (pair & (distance - 1)), b = a + distance;
-        const bool ascending = (a & width) == 0;
-        if (comes_before(keys[b], places[b], keys[a], places[a]) == ascending) {
-            const uint64_t key = keys[a];
-            const int place = places[a];
-            keys[a] = keys[b];
-            places[a] = places[b];
-            keys[b] = key;
-            places[b] = place;
-        }
-    }
-}
-
-/* Sorts n values of a line from `first` on; places count from there. Ends with a barrier. */
-template <typename T>
-__device__ void sort_tile(const weft_device_vector<T> &in, int64_t first, int n, uint64_t flip, uint64_t keys[], int places[])
-{
+    __shared__ typename Of::key keys[SHORT];
+    __shared__ int places[SHORT];
+    const weft_device_vectors lines = lines_of(work, weft_input(work.call, 0));
+    const int64_t wanted = lines_of(work, 0).length;
+    const int n = (int)lines.length;
     int size = 2;
     while (size < n) {
         size *= 2;
     }
-    for (int i = (int)threadIdx.x; i < size; i += (int)blockDim.x) {
-        keys[i] = i < n ? weft_sort_key(in[first + i]) ^ flip : UINT64_MAX; /* after all others, by its place */
-        places[i] = i;
-    }
-    __syncthreads();
-    for (int width = 2; width <= size; width *= 2) {
-        for (int distance = width / 2; distance > 0; distance /= 2) {
-            exchange_pairs(keys, places, size, width, distance);
-            __syncthreads();
+    for (int64_t line = blockIdx.x; line < lines.count; line += gridDim.x) {
+        const vector in(work.call, lines, line);
+        for (int i = (int)threadIdx.x; i < size; i += (int)blockDim.x) {
+            keys[i] = i < n ? key_of<Of>(work, in, i) : (typename Of::key)UINT64_MAX; /* after all others, by its place */
+            places[i] = i;
         }
+        __syncthreads();
+        weft_sort_shared(keys, places, size);
+        for (int k = (int)threadIdx.x; k < wanted; k += (int)blockDim.x) {
+            store_result(work, in, line, k, places[k]);
+        }
+        __syncthreads();
     }
 }
 
-/* Lines of up to TOGETHER values: a block for each. */
-template <typename T> __global__ void run_sort_together(const sort_work work)
+/* Sorts n values of a line from `first` on; places in memory.order count from there. */
+template <typename Of, typename Sort, int each>
+__device__ void sort_values(const sort_work &work, const vector &in, int64_t first, int n, typename Sort::memory &memory)
 {
-    __shared__ uint64_t keys[TOGETHER];
-    __shared__ int places[TOGETHER];
+    typename Of::key keys[each];
+WEFT_UNROLL
+    for (int k = 0; k < each; k++) {
+        const int i = (int)threadIdx.x * each + k;
+        keys[k] = i < n ? key_of<Of>(work, in, first + i) : (typename Of::key)UINT64_MAX;
+    }
+    Sort::run(memory, keys, work.first_bit, work.last_bit);
+}
+
+/* Lines of up to threads * each values. */
+template <typename Of, int threads, int each> __global__ void WEFT_THREADS_AT_MOST(threads) run_sort_lines(const sort_work work)
+{
+    typedef weft_block_sort<typename Of::key, threads, each> sort;
+    __shared__ typename sort::memory memory;
     const weft_device_vectors lines = lines_of(work, weft_input(work.call, 0));
     const int64_t wanted = lines_of(work, 0).length;
     for (int64_t line = blockIdx.x; line < lines.count; line += gridDim.x) {
-        const weft_device_vector<T> in(work.call, lines, line);
-        sort_tile(in, 0, (int)lines.length, work.flip, keys, places);
-        for (int k = (int)threadIdx.x; k < wanted; k += (int)blockDim.x) {
-            store_result(work, in, line, k, places[k]);
+        const vector in(work.call, lines, line);
+        sort_values<Of, sort, each>(work, in, 0, (int)lines.length, memory);
+        for (int k = (int)threadIdx.x; k < wanted; k += threads) {
+            store_result(work, in, line, k, memory.order[k]);
         }
         __syncthreads();
     }
@@ -124,29 +184,29 @@ struct tile {
     int count;
 };
 
-__host__ __device__ inline int64_t tiles_of(int64_t length)
+__host__ __device__ inline int64_t tiles_of(int64_t length, int64_t size)
 {
-    return (length + TOGETHER - 1) / TOGETHER;
+    return (length + size - 1) / size;
 }
 
-__device__ tile tile_of(const merge_work &work, int64_t number)
+__device__ tile tile_of(const merge_work &work, int64_t number, int size)
 {
-    const int64_t tiles = tiles_of(work.length), line = weft_quotient(number, tiles);
-    const int64_t begin = (number - line * tiles) * TOGETHER, rest = work.length - begin;
-    return { line, begin, rest < TOGETHER ? (int)rest : TOGETHER };
+    const int64_t tiles = tiles_of(work.length, size), line = weft_quotient(number, tiles);
+    const int64_t begin = (number - line * tiles) * size, rest = work.length - begin;
+    return { line, begin, rest < size ? (int)rest : size };
 }
 
-template <typename T> __global__ void run_sort_tiles(const merge_work work)
+template <typename Of> __global__ void WEFT_THREADS_AT_MOST(BLOCK) run_sort_tiles(const merge_work work)
 {
-    __shared__ uint64_t keys[TOGETHER];
-    __shared__ int places[TOGETHER];
+    typedef weft_block_sort<typename Of::key, BLOCK, Of::EACH> sort;
+    __shared__ typename sort::memory memory;
     const weft_device_vectors lines = lines_of(work.sort, weft_input(work.sort.call, 0));
-    for (int64_t number = blockIdx.x; number < work.lines * tiles_of(work.length); number += gridDim.x) {
-        const tile own = tile_of(work, number);
-        const weft_device_vector<T> in(work.sort.call, lines, work.line + own.line);
-        sort_tile(in, work.first + own.begin, own.count, work.sort.flip, keys, places);
-        for (int k = (int)threadIdx.x; k < own.count; k += (int)blockDim.x) {
-            work.to[own.line * work.length + own.begin + k] = (uint32_t)(own.begin + places[k]);
+    for (int64_t number = blockIdx.x; number < work.lines * tiles_of(work.length, Of::LONGEST); number += gridDim.x) {
+        const tile own = tile_of(work, number, Of::LONGEST);
+        const vector in(work.sort.call, lines, work.line + own.line);
+        sort_values<Of, sort, Of::EACH>(work.sort, in, work.first + own.begin, own.count, memory);
+        for (int k = (int)threadIdx.x; k < own.count; k += BLOCK) {
+            work.to[own.line * work.length + own.begin + k] = (uint32_t)(own.begin + memory.order[k]);
         }
         __syncthreads();
     }
@@ -171,7 +231,7 @@ __device__ int64_t split_of(int64_t count, int64_t a, int64_t b, KeyA key_a, Key
 }
 
 /* Merges runs of `a` and `n - a` values, one after the other in shared memory. */
-__device__ void merge_tile(const uint64_t keys[], uint32_t places[], int a, int n)
+template <typename Key> __device__ void merge_tile(const Key keys[], uint32_t places[], int a, int n)
 {
     const int begin = (int)threadIdx.x * IN_TURN;
     uint32_t merged[IN_TURN];
@@ -191,22 +251,22 @@ __device__ void merge_tile(const uint64_t keys[], uint32_t places[], int a, int 
 }
 
 /* A block for each tile of the merged runs. Tiles after the wanted values are left out, and never read by later merges. */
-template <typename T> __global__ void run_merge(const merge_work work)
+template <typename Of> __global__ void run_merge(const merge_work work)
 {
-    __shared__ uint64_t keys[TOGETHER];
+    __shared__ typename Of::key keys[TOGETHER];
     __shared__ uint32_t places[TOGETHER];
     __shared__ int64_t splits[2]; /* values of the first run before the tile, and up to its end */
     const weft_device_vectors lines = lines_of(work.sort, weft_input(work.sort.call, 0));
-    for (int64_t number = blockIdx.x; number < work.lines * tiles_of(work.length); number += gridDim.x) {
-        const tile own = tile_of(work, number);
+    for (int64_t number = blockIdx.x; number < work.lines * tiles_of(work.length, TOGETHER); number += gridDim.x) {
+        const tile own = tile_of(work, number, TOGETHER);
         const int64_t before = own.begin % (2 * work.run), rest = work.length - (own.begin - before);
         if (before >= work.wanted) {
             continue;
         }
         const int64_t a = rest < work.run ? rest : work.run, b = rest - a < work.run ? rest - a : work.run;
-        const weft_device_vector<T> in(work.sort.call, lines, work.line + own.line);
+        const vector in(work.sort.call, lines, work.line + own.line);
         const uint32_t *first = work.from + own.line * work.length + own.begin - before, *second = first + a;
-        const auto key = [&](uint32_t place) { return weft_sort_key(in[work.first + place]) ^ work.sort.flip; };
+        const auto key = [&](uint32_t place) { return key_of<Of>(work.sort, in, work.first + place); };
         if (threadIdx.x < 2) {
             const int64_t count = before + (threadIdx.x == 0 ? 0 : own.count);
             splits[threadIdx.x] = split_of(count, a, b, [&](int64_t k) { return key(first[k]); },
@@ -232,20 +292,25 @@ template <typename T> __global__ void run_merge(const merge_work work)
     }
 }
 
+unsigned blocks_of(int64_t wanted)
+{
+    return (unsigned)(wanted < MOST_BLOCKS ? wanted : MOST_BLOCKS);
+}
+
 /* Sorts the part: into the outputs, if `stores` and it has several tiles, or into scratch memory, whose half is returned. */
-template <typename T>
+template <typename Of>
 int sort_part(merge_work *work, uint32_t *half[2], bool stores, weft_cuda_queue *queue, const uint32_t **sorted)
 {
-    const int64_t tiles = work->lines * tiles_of(work->length);
-    const unsigned blocks = (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS);
     int now = 0;
     work->to = half[now];
-    int failed = weft_launch_blocks(run_sort_tiles<T>, blocks, (unsigned)THREADS, queue->stream, *work);
-    for (work->run = TOGETHER; work->run < work->length && failed == 0; work->run *= 2) {
+    int failed = weft_launch_blocks(run_sort_tiles<Of>, blocks_of(work->lines * tiles_of(work->length, Of::LONGEST)), (unsigned)BLOCK,
+                                    queue->stream, *work);
+    for (work->run = Of::LONGEST; work->run < work->length && failed == 0; work->run *= 2) {
         work->from = half[now];
         now = 1 - now;
         work->to = stores && 2 * work->run >= work->length ? NULL : half[now];
-        failed = weft_launch_blocks(run_merge<T>, blocks, (unsigned)THREADS, queue->stream, *work);
+        failed = weft_launch_blocks(run_merge<Of>, blocks_of(work->lines * tiles_of(work->length, TOGETHER)), (unsigned)THREADS,
+                                    queue->stream, *work);
     }
     *sorted = half[now];
     return failed;
@@ -262,19 +327,20 @@ struct rank_work {
 };
 
 /* A thread for each value counts those of the part before it, by a binary search. */
-template <typename T> __global__ void run_rank(const rank_work work)
+template <typename Of> __global__ void run_rank(const rank_work work)
 {
     const merge_work &part = work.part;
     const sort_work &sort = part.sort;
     const weft_device_vectors lines = lines_of(sort, weft_input(sort.call, 0));
-    const weft_device_vector<T> in(sort.call, lines, part.line);
+    const vector in(sort.call, lines, part.line);
     for (int64_t i = weft_first_index(); i < work.length; i += weft_index_step()) {
         const int64_t place = work.first + i;
-        const uint64_t key = weft_sort_key(in[place]) ^ sort.flip;
+        const typename Of::key key = key_of<Of>(sort, in, place);
         int64_t least = 0, most = part.length < part.wanted ? part.length : part.wanted;
         while (least < most) {
             const int64_t middle = (least + most) / 2, other = part.first + part.from[middle];
-            if (comes_before(weft_sort_key(in[other]) ^ sort.flip, other, key, place)) {
+            const typename Of::key other_key = key_of<Of>(sort, in, other);
+            if (other_key < key || (other_key == key && other < place)) {
                 least = middle + 1;
             } else {
                 most = middle;
@@ -290,7 +356,7 @@ template <typename T> __global__ void run_rank(const rank_work work)
 }
 
 /* One line, by parts of m values: the ranks of each part's values among all parts, each sorted again. (n / m)^2 sorts. */
-template <typename T>
+template <typename Of>
 int sort_by_parts(merge_work *work, int64_t length, char *scratch, size_t bytes, weft_cuda_queue *queue)
 {
     const int64_t most = (int64_t)(bytes / (sizeof(int64_t) + 2 * sizeof(uint32_t))) / TOGETHER * TOGETHER;
@@ -301,18 +367,18 @@ int sort_by_parts(merge_work *work, int64_t length, char *scratch, size_t bytes,
             const uint32_t *sorted;
             work->first = other;
             work->length = length - other < most ? length - other : most;
-            failed = sort_part<T>(work, half, false, queue, &sorted);
+            failed = sort_part<Of>(work, half, false, queue, &sorted);
             rank_work rank = { *work, first, length - first < most ? length - first : most, (int64_t *)scratch, other == 0,
                                other + most >= length };
             rank.part.from = sorted;
-            failed = failed != 0 ? failed : weft_launch(run_rank<T>, rank.length, queue->stream, rank);
+            failed = failed != 0 ? failed : weft_launch(run_rank<Of>, rank.length, queue->stream, rank);
         }
     }
     return failed;
 }
 
 /* As many lines at a time as scratch memory has room for. */
-template <typename T>
+template <typename Of>
 int sort_long_lines(const sort_work &sort, int64_t lines, int64_t length, int64_t wanted, weft_cuda_queue *queue)
 {
     void *scratch;
@@ -325,16 +391,29 @@ int sort_long_lines(const sort_work &sort, int64_t lines, int64_t length, int64_
         const uint32_t *unused;
         work.line = line;
         if (length > room) {
-            failed = sort_by_parts<T>(&work, length, (char *)scratch, bytes, queue);
+            failed = sort_by_parts<Of>(&work, length, (char *)scratch, bytes, queue);
         } else {
             work.lines = room / length < lines - line ? room / length : lines - line;
-            failed = sort_part<T>(&work, half, true, queue, &unused);
+            failed = sort_part<Of>(&work, half, true, queue, &unused);
         }
     }
     return failed;
 }
 
 /* ---- the kernels' launch --------------------------------------------------------------------------------- */
+
+template <typename Of> int launch_of(const sort_work &work, int64_t lines, int64_t length, int64_t wanted, weft_cuda_queue *queue)
+{
+    constexpr int MIDDLE = THREADS * 8;
+    const unsigned blocks = blocks_of(lines);
+    if (length <= SHORT) {
+        const int threads = length <= 2 * WARP ? WARP : length <= THREADS ? THREADS / 2 : THREADS;
+        return weft_launch_blocks(run_sort_short<Of>, blocks, (unsigned)threads, queue->stream, work);
+    }
+    return length <= MIDDLE        ? weft_launch_blocks(run_sort_lines<Of, THREADS, 8>, blocks, (unsigned)THREADS, queue->stream, work)
+           : length <= Of::LONGEST ? weft_launch_blocks(run_sort_lines<Of, BLOCK, Of::EACH>, blocks, (unsigned)BLOCK, queue->stream, work)
+                                   : sort_long_lines<Of>(work, lines, length, wanted, queue);
+}
 
 int launch(const weft_task_run *run, weft_cuda_queue *queue, int values, int places)
 {
@@ -347,14 +426,13 @@ int launch(const weft_task_run *run, weft_cuda_queue *queue, int values, int pla
     if (failed != 0 || out.count == 0) {
         return failed;
     }
-    const bool whole = in.dtype >= WEFT_I64;
-    const int64_t lines = weft_lines_along(in, work.call.numbers[0]), length = in.count / lines;
-    if (length <= TOGETHER) {
-        const int64_t threads = length <= 2 * WARP ? WARP : length <= THREADS ? THREADS / 2 : THREADS;
-        return weft_launch_blocks(whole ? run_sort_together<int64_t> : run_sort_together<double>,
-                                  (unsigned)(lines < MOST_BLOCKS ? lines : MOST_BLOCKS), (unsigned)threads, queue->stream, work);
-    }
-    return (whole ? sort_long_lines<int64_t> : sort_long_lines<double>)(work, lines, length, out.count / lines, queue);
+    set_bits(&work, in.dtype);
+    const int64_t lines = weft_lines_along(in, work.call.numbers[0]);
+    const auto launch_for = in.dtype == WEFT_F64   ? launch_of<of_double>
+                            : in.dtype < WEFT_I64  ? launch_of<of_float>
+                            : in.dtype == WEFT_I64 ? launch_of<of_long>
+                                                   : launch_of<of_int>;
+    return launch_for(work, lines, in.count / lines, out.count / lines, queue);
 }
 
 }

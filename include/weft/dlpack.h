@@ -52,11 +52,14 @@ WEFT_BEGIN_DECLS
  *                    one is given there, it is not checked further, and its deleter is called. The memory must be a
  *                    CPU's (it may be pinned for a device), aligned to the type, and row-major. Strides NULL means
  *                    row-major. With WEFT_COPY any alignment and strides are accepted, with WEFT_STRIDES gaps between rows.
+ *                    Memory of a CUDA device on which this process computes (WEFT_DEVICES) is used where it is, without WEFT_COPY, and not of
+ *                    WEFT_BOOL: all work of other streams on it must have ended before the call
+ *                    (cudaDeviceSynchronize()). weft_local_acquire() then gives a copy in main memory.
  * \param mesh        NULL: the current mesh
  * \param placements  one per mesh dimension; NULL: Replicate everywhere
  * \param flags       0, WEFT_STRIDES, or WEFT_COPY | WEFT_CHECK_RANKS, as in weft_from_local_ex(). With WEFT_CHECK_RANKS a wrong
  *                    managed tensor on one process is an error on all
- * \return NULL on error, as weft_from_local(). Also WEFT_ERR_UNSUPPORTED for a device's memory and another major
+ * \return NULL on error, as weft_from_local(). Also WEFT_ERR_UNSUPPORTED for other memory of devices and another major
  *         version; WEFT_ERR_DTYPE for another type, or one that weft does not have: vectors (lanes);
  *         WEFT_ERR_SHAPE for other sizes; WEFT_ERR_INVALID for memory that can only be copied, and, without
  *         WEFT_COPY, for read-only memory with WEFT_CHECK_RANKS, which writes to replicas. The message names the

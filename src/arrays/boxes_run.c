@@ -65,7 +65,7 @@ static bool join_panels(void *context, const weft_buffer *added, const weft_buff
 /* A buffer on the program's memory, NULL with the error kept. Earlier uses of it: order_after(). */
 static weft_buffer *borrow(const char *function, weft_cut cut, void *memory)
 {
-    weft_buffer *buffer = weft_buffer_borrow(weft_runtime.pool, cut, memory);
+    weft_buffer *buffer = weft_buffer_borrow(weft_runtime.pool, cut, memory, STARPU_MAIN_RAM);
     if (buffer == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a box");
     }

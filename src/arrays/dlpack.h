@@ -12,6 +12,8 @@
 enum { WEFT_DL_INT = 0, WEFT_DL_UINT = 1, WEFT_DL_FLOAT = 2, WEFT_DL_BFLOAT = 4, WEFT_DL_COMPLEX = 5, WEFT_DL_BOOL = 6 };
 /* Kinds of memory that the CPU reads and writes like any other: its own, and its own pinned for CUDA and for ROCm. */
 enum { WEFT_DL_CPU = 1, WEFT_DL_CUDA_PINNED = 3, WEFT_DL_ROCM_PINNED = 11 };
+/* Memory of a device, whose number is CUDA's. */
+enum { WEFT_DL_CUDA = 2 };
 /* The major version whose structs these are: another one has the members before `flags` alone in common with it. */
 enum { WEFT_DL_MAJOR = 1, WEFT_DL_MINOR = 0 };
 /* Flags. */

@@ -5,6 +5,7 @@
 #include "arrays/arrays.h"
 #include "arrays/dlpack.h"
 #include "plan/boxes.h"
+#include "runtime/cuda.h"
 #include "runtime/thread.h"
 #include "tensor/state.h"
 
@@ -90,13 +91,12 @@ static bool check_type(const weft_import *import, int local_rank, const weft_dl_
 static bool check_memory_kind(const weft_import *import, int local_rank, const weft_dl_tensor *given)
 {
     int32_t type = given->device_type;
-    bool host = type == WEFT_DL_CPU || type == WEFT_DL_CUDA_PINNED || type == WEFT_DL_ROCM_PINNED;
-    if (!host) {
-        weft_fail(WEFT_ERR_UNSUPPORTED, import->function,
-                  "locals[%d] is memory of a device (DLPack's type %d, number %d), expected memory of the CPU: copy it there first",
-                  local_rank, type, given->device_id);
+    if (type == WEFT_DL_CPU || type == WEFT_DL_CUDA_PINNED || type == WEFT_DL_ROCM_PINNED) {
+        return true;
     }
-    return host;
+    char number[64];
+    snprintf(number, sizeof(number), "DLPack's type %d, number %d", type, given->device_id);
+    return weft_import_lend(import, local_rank, type == WEFT_DL_CUDA ? weft_cuda_node_of(given->device_id) : -1, number);
 }
 
 static bool check_sizes(const weft_import *import, const weft_shard_info *held, int local_rank, const weft_dl_tensor *given)

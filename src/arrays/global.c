@@ -83,7 +83,7 @@ static weft_tensor_impl *lend_global(const char *function, const weft_layout *la
             weft_cut cut = weft_shard_cut(whole, shard);
             lent = weft_shard_attach(
                 shard, copied ? weft_buffer_copy(weft_runtime.pool, cut, global)
-                              : weft_buffer_borrow(weft_runtime.pool, cut, (void *)(uintptr_t)global));
+                              : weft_buffer_borrow(weft_runtime.pool, cut, (void *)(uintptr_t)global, STARPU_MAIN_RAM));
             if (lent && copied) {
                 weft_truths_normalize(layout->dtype, shard->buffer->memory, shard->count);
             }

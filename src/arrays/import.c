@@ -2,12 +2,15 @@
 #include "arrays/import.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arrays/arrays.h"
 #include "call/deferral.h"
+#include "codelets/cuda/kernels.h"
 #include "comm/check_spmd.h"
 #include "plan/boxes.h"
+#include "runtime/cuda.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
 
@@ -61,13 +64,15 @@ void weft_truths_normalize(weft_dtype dtype, void *memory, int64_t count)
 }
 
 /* The memory of one non-empty shard; NULL: no memory. `strides` NULL: row-major. */
-static weft_buffer *buffer_of(const weft_layout *layout, const weft_local_shard *shard, void *memory, bool copy,
+static weft_buffer *buffer_of(const weft_layout *layout, const weft_local_shard *shard, void *memory, int node, bool copy,
                               const int64_t strides[])
 {
     weft_cut cut = weft_shard_cut(layout, shard);
     if (!copy) {
-        weft_truths_normalize(layout->dtype, memory, shard->count);
-        return weft_buffer_borrow(weft_runtime.pool, cut, memory);
+        if (node == STARPU_MAIN_RAM) {
+            weft_truths_normalize(layout->dtype, memory, shard->count);
+        }
+        return weft_buffer_borrow(weft_runtime.pool, cut, memory, node);
     }
     weft_buffer *buffer = weft_buffer_copy(weft_runtime.pool, cut, strides == NULL ? memory : NULL);
     if (buffer != NULL && strides != NULL) {
@@ -79,9 +84,9 @@ static weft_buffer *buffer_of(const weft_layout *layout, const weft_local_shard 
     return buffer;
 }
 
-/* `strides`: of each hosted shard in turn, NULL: row-major; other strides need a copy. NULL with the error
- * kept. */
-static weft_tensor_impl *import_shards(const char *function, const weft_layout *layout, void *const locals[],
+/* `nodes`: of each shard's memory, NULL: all is main memory. `strides`: of each hosted shard in turn, NULL: row-major; other strides
+ * need a copy. NULL with the error kept. */
+static weft_tensor_impl *import_shards(const char *function, const weft_layout *layout, void *const locals[], const int nodes[],
                                        bool copy, const int64_t strides[])
 {
     weft_tensor_impl *tensor = weft_tensor_allocate(function, layout);
@@ -89,7 +94,7 @@ static weft_tensor_impl *import_shards(const char *function, const weft_layout *
         weft_local_shard *shard = &tensor->shards[i];
         const int64_t *own_strides = strides == NULL ? NULL : strides + (ptrdiff_t)i * layout->ndim;
         if (shard->count > 0 &&
-            !weft_shard_attach(shard, buffer_of(layout, shard, locals[i], copy, own_strides))) {
+            !weft_shard_attach(shard, buffer_of(layout, shard, locals[i], nodes == NULL ? STARPU_MAIN_RAM : nodes[i], copy, own_strides))) {
             weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements",
                       (long long)shard->count);
             weft_tensor_delete(tensor);
@@ -110,7 +115,7 @@ static weft_tensor_impl *import_shards(const char *function, const weft_layout *
 weft_tensor_impl *weft_tensor_import(const char *function, const weft_layout *layout, void *const locals[],
                                      bool copy)
 {
-    return import_shards(function, layout, locals, copy, NULL);
+    return import_shards(function, layout, locals, NULL, copy, NULL);
 }
 
 /* ---- checks of this process's arguments ---------------------------------------------------------------- */
@@ -181,6 +186,30 @@ static bool check_both_shapes(const weft_import *import)
     return true;
 }
 
+bool weft_import_lend(const weft_import *import, int local_rank, int node, const char *number)
+{
+    const char *wrong = node < 0 || import->nodes == NULL    ? "on which this process does not compute (WEFT_DEVICES)"
+                        : (import->flags & WEFT_COPY) != 0 ? "which WEFT_COPY does not read"
+                        : import->dtype == WEFT_BOOL       ? "where truth values are not checked"
+                                                           : NULL;
+    if (wrong != NULL) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, import->function,
+                  "locals[%d] is memory of a device (%s) %s, expected memory of the CPU: copy it there first", local_rank, number, wrong);
+        return false;
+    }
+    import->nodes[local_rank] = node;
+    return true;
+}
+
+/* Memory of a device is used where it is. */
+static bool check_memory_kind(const weft_import *import, int local_rank)
+{
+    int device = import->nodes == NULL || import->managed != NULL ? -1 : weft_cuda_device_of(import->locals[local_rank]);
+    char number[48];
+    snprintf(number, sizeof(number), "CUDA's number %d", device);
+    return device < 0 || weft_import_lend(import, local_rank, weft_cuda_node_of(device), number);
+}
+
 static bool check_local(const weft_import *import, int local_rank)
 {
     int64_t sizes[WEFT_MAX_DIMS], count = shard_sizes(import, local_rank, sizes);
@@ -201,7 +230,7 @@ static bool check_local(const weft_import *import, int local_rank)
                   rank);
         return false;
     }
-    return true;
+    return count == 0 || check_memory_kind(import, local_rank);
 }
 
 /* The given sizes, of either kind. */
@@ -308,7 +337,7 @@ static weft_tensor *from_local(weft_import *import)
     }
     bool copy = (import->flags & WEFT_COPY) != 0;
     weft_tensor_impl *tensor =
-        import_shards(function, import->layout, import->locals, copy, copy ? import->strides : NULL);
+        import_shards(function, import->layout, import->locals, import->nodes, copy, copy ? import->strides : NULL);
     if (tensor != NULL && check && !replicate_or_end(function, tensor)) {
         return NULL;
     }
@@ -322,7 +351,14 @@ static weft_tensor *from_local(weft_import *import)
 static weft_status perform_from_local(const weft_call *call, weft_tensor *outputs[])
 {
     weft_import import = *(const weft_import *)call->details->memory;
+    if (weft_runtime.device_bytes > 0) {
+        import.nodes = calloc((size_t)weft_runtime.local_ranks + 1, sizeof(*import.nodes));
+        if (import.nodes == NULL) {
+            return weft_fail(WEFT_ERR_NOMEM, import.function, "no memory for %d numbers", weft_runtime.local_ranks);
+        }
+    }
     outputs[0] = from_local(&import);
+    free(import.nodes);
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 

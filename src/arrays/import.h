@@ -23,6 +23,7 @@ typedef struct weft_import {
     bool refused;                /* other arguments are wrong: the error is kept */
     /* Managed tensors, in which locals and strides are found; NULL: none (dlpack.h). */
     const weft_managed *managed;
+    int *nodes; /* memory nodes of the locals, one for each hosted rank; NULL: no devices compute */
     /* Found by checks and comparison: */
     weft_placement canonical[WEFT_MAX_DIMS];
     int64_t whole[WEFT_MAX_DIMS]; /* the whole tensor's shape, also if the argument is NULL */
@@ -31,6 +32,10 @@ typedef struct weft_import {
 
 /* The tensor of these arguments; NULL with the error kept. */
 weft_tensor *weft_import_call(weft_import *import, const weft_mesh *mesh);
+
+/* Notes the memory node of a hosted rank's memory, which is that of a device: -1, if the process does not compute there. `number`: the
+ * device, in words. False with the error kept. */
+bool weft_import_lend(const weft_import *import, int local_rank, int node, const char *number);
 
 /* Checks the managed tensor of a hosted rank against the layout, and fills in its memory and strides. False with the error
  * kept. */

@@ -297,7 +297,7 @@ static int start_transfer(weft_comm *comm, weft_comm_transfer *t)
     for (int i = 0; i < count; i++) {
         started += enqueue_message(comm, t, i);
     }
-    return started;
+    return started + (weft_comm_has_groups(comm) ? weft_groups_begin(comm) : 0);
 }
 
 /* Returns the number of messages. */

@@ -42,6 +42,9 @@ typedef struct weft_comm_transfer {
     char label[WEFT_LABEL_SIZE];
     struct weft_comm_transfer *next;          /* in the ready queue */
     struct weft_comm_transfer *newer, *older; /* among the pending */
+    /* Among the sends outside of groups, until it is granted; groups that were submitted before it. */
+    struct weft_comm_transfer *newer_alone, *older_alone;
+    uint64_t groups_before;
     bool in_background;                       /* weft_comm_wait() does not wait for it */
     weft_posted *posted;                      /* one per message */
     weft_message messages[];
@@ -119,6 +122,7 @@ struct weft_comm {
     weft_claimed_stage *first_claimed, *last_claimed; /* stages that have not begun */
     weft_sequencer sequencer;                         /* groups that have not begun */
     uint64_t groups;                                  /* so far */
+    weft_comm_transfer *newest_alone, *oldest_alone;  /* sends outside of groups that are not granted */
     int pending;
     int in_background; /* of the pending */
     int granted; /* pending transfers whose handle is granted: these wait for messages */
@@ -167,8 +171,16 @@ void weft_claimed_clear(weft_comm *comm);
 
 /* Submitting thread: the transfer joins the open group. */
 void weft_group_join(weft_comm *comm, weft_comm_transfer *t);
+/* Whether groups that are submitted after the transfer begin after it is granted: a send outside of groups. */
+bool weft_groups_follow(const weft_comm_transfer *t);
+/* Such a transfer is submitted, or granted. The mutex is held. \{ */
+void weft_groups_hold(weft_comm *comm, weft_comm_transfer *t);
+void weft_groups_release(weft_comm *comm, weft_comm_transfer *t);
+/* \} */
 /* Progress thread. A transfer of a group is granted. Returns the number of messages that begin with it. */
 int weft_group_granted(weft_comm *comm, weft_comm_transfer *t);
+/* Progress thread. Begins the groups that nothing holds back. Returns the number of their messages. */
+int weft_groups_begin(weft_comm *comm);
 /* Called for each of its transfers. */
 void weft_group_transfer_ended(weft_comm_group *group);
 /* In a broken world: forgets the groups that have not begun. */

@@ -81,6 +81,25 @@ void weft_group_join(weft_comm *comm, weft_comm_transfer *t)
     }
 }
 
+bool weft_groups_follow(const weft_comm_transfer *t)
+{
+    return weft_comm_has_groups(t->comm) && t->group == NULL && t->claimed == NULL && !t->receive;
+}
+
+void weft_groups_hold(weft_comm *comm, weft_comm_transfer *t)
+{
+    t->groups_before = comm->groups;
+    t->older_alone = comm->newest_alone;
+    *(comm->newest_alone ? &comm->newest_alone->newer_alone : &comm->oldest_alone) = t;
+    comm->newest_alone = t;
+}
+
+void weft_groups_release(weft_comm *comm, weft_comm_transfer *t)
+{
+    *(t->newer_alone ? &t->newer_alone->older_alone : &comm->newest_alone) = t->older_alone;
+    *(t->older_alone ? &t->older_alone->newer_alone : &comm->oldest_alone) = t->newer_alone;
+}
+
 uint64_t weft_comm_group_order(const weft_comm *comm, int process, uint64_t *count)
 {
     *count = comm->group_orders[process].count;
@@ -152,24 +171,35 @@ static int start_group(weft_comm *comm, weft_comm_group *g)
     return 0; /* give_up() ends its transfers */
 }
 
+/* A group that is under way keeps a device busy. A task that waits for the device (to allocate memory, say) then waits for the peers to
+ * begin the group too, and so must not be one that they wait for: what this process sends outside of groups has left the device. */
 static weft_comm_group *next_group(weft_comm *comm)
 {
+    weft_sequenced *next = NULL;
     starpu_pthread_mutex_lock(&comm->mutex);
-    weft_sequenced *next = weft_sequencer_next(&comm->sequencer);
+    const weft_comm_group *first = (const weft_comm_group *)comm->sequencer.first;
+    if (first != NULL && (comm->oldest_alone == NULL || comm->oldest_alone->groups_before > first->number)) {
+        next = weft_sequencer_next(&comm->sequencer);
+    }
     starpu_pthread_mutex_unlock(&comm->mutex);
     return (weft_comm_group *)next;
 }
 
-int weft_group_granted(weft_comm *comm, weft_comm_transfer *t)
+int weft_groups_begin(weft_comm *comm)
 {
     int started = 0;
-    starpu_pthread_mutex_lock(&comm->mutex);
-    t->group->sequenced.missing--;
-    starpu_pthread_mutex_unlock(&comm->mutex);
     for (weft_comm_group *g; !weft_is_broken() && (g = next_group(comm)) != NULL;) {
         started += start_group(comm, g);
     }
     return started;
+}
+
+int weft_group_granted(weft_comm *comm, weft_comm_transfer *t)
+{
+    starpu_pthread_mutex_lock(&comm->mutex);
+    t->group->sequenced.missing--;
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    return weft_groups_begin(comm);
 }
 
 void weft_group_transfer_ended(weft_comm_group *g)

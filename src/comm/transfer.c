@@ -24,6 +24,9 @@ static void pending_add(weft_comm *comm, weft_comm_transfer *t)
     t->older = comm->newest;
     *(comm->newest ? &comm->newest->newer : &comm->oldest) = t;
     comm->newest = t;
+    if (weft_groups_follow(t)) {
+        weft_groups_hold(comm, t);
+    }
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
@@ -35,6 +38,9 @@ static void on_acquired(void *argument)
     starpu_pthread_mutex_lock(&comm->mutex);
     t->phase = WEFT_READY;
     comm->granted++;
+    if (weft_groups_follow(t)) {
+        weft_groups_release(comm, t);
+    }
     comm->last_progress_us = starpu_timing_now();
     bool first = comm->first_ready == NULL; /* else the progress thread has been woken for earlier ones */
     *(first ? &comm->first_ready : &comm->last_ready->next) = t;

@@ -12,6 +12,7 @@
 #include "codelets/same_bits.h"
 #include "runtime/background.h"
 #include "runtime/device_watch.h"
+#include "runtime/home.h"
 #include "sched/sched.h"
 
 /* StarPU allocates device memory in blocks of 32 MB, which it divides. Where a few of these are all there is, it waits for
@@ -93,7 +94,7 @@ void weft_cuda_free_stale(starpu_data_handle_t handle, int granted)
             continue;
         }
         starpu_data_query_status2(handle, (int)node, &allocated, &valid, &loading, &requested);
-        if (allocated && is_scarce(node)) {
+        if (allocated && is_scarce(node) && !weft_home_is_lent(handle, node)) {
             starpu_data_evict_from_node(handle, node); /* copies a last value to main memory, of no use */
         }
     }
@@ -256,6 +257,16 @@ weft_status weft_cuda_started(const char *function, const weft_settings *setting
     return WEFT_OK;
 }
 
+int weft_cuda_node_of(int device)
+{
+    int workers[STARPU_NMAXWORKERS], node = -1;
+    int count = (int)starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, workers, STARPU_NMAXWORKERS);
+    for (int i = 0; i < count && weft_runtime.cuda_queues != NULL; i++) {
+        node = starpu_worker_get_devid(workers[i]) == device ? (int)starpu_worker_get_memory_node((unsigned)workers[i]) : node;
+    }
+    return node;
+}
+
 void weft_cuda_print(FILE *file)
 {
     int workers[STARPU_NMAXWORKERS];
@@ -305,6 +316,12 @@ void weft_cuda_free_stale(starpu_data_handle_t handle, int granted)
 {
     (void)handle;
     (void)granted;
+}
+
+int weft_cuda_node_of(int device)
+{
+    (void)device;
+    return -1;
 }
 
 void weft_cuda_print(FILE *file)

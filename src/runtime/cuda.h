@@ -20,6 +20,8 @@ void weft_cuda_fill_in(weft_codelet *codelet);
  * former values: many messages that wait for their peers would keep all memory from the tasks that the peers wait for. Any
  * thread. */
 void weft_cuda_free_stale(starpu_data_handle_t handle, int granted);
+/* The memory node of the device with CUDA's number `device`; -1: this process does not compute on it. */
+int weft_cuda_node_of(int device);
 /* The devices that StarPU drives, a line each, with the rates that it has measured; or that there are none. */
 void weft_cuda_print(FILE *file);
 /* After the last task, before starpu_shutdown(). */

@@ -206,6 +206,24 @@ starpu_data_handle_t weft_home_register(weft_home *home, int64_t offset, int64_t
     return handle;
 }
 
+/* Of what StarPU allocates on a device itself the offset is 0. */
+enum { LENT_OFFSET = 64 };
+
+void weft_home_lend(starpu_data_handle_t handle, int node, void *memory)
+{
+    const uintptr_t at = (uintptr_t)memory;
+    starpu_variable_ptr_register(handle, (unsigned)node, at, at - LENT_OFFSET, LENT_OFFSET);
+    /* Its values are the valid ones: as if they had just been written there. */
+    starpu_data_acquire_on_node(handle, node, STARPU_W);
+    starpu_data_release_on_node(handle, node);
+}
+
+bool weft_home_is_lent(starpu_data_handle_t handle, unsigned node)
+{
+    const struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(handle, node);
+    return panel->offset == LENT_OFFSET;
+}
+
 weft_homes *weft_homes_new(void)
 {
     weft_homes *homes = calloc(1, sizeof(*homes));

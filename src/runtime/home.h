@@ -24,5 +24,9 @@ void weft_home_give_back(weft_homes *homes, weft_home *home, bool stays);
 
 /* Registers [offset, offset + bytes) of the home as a variable. */
 starpu_data_handle_t weft_home_register(weft_home *home, int64_t offset, int64_t bytes);
+/* The handle's memory on the device of a memory node is the program's: StarPU neither frees nor evicts it. Its values become the handle's.
+ * To be called before its first use. */
+void weft_home_lend(starpu_data_handle_t handle, int node, void *memory);
+bool weft_home_is_lent(starpu_data_handle_t handle, unsigned node);
 
 #endif

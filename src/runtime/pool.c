@@ -165,7 +165,9 @@ static void buffer_delete(weft_buffer *buffer)
         starpu_data_unregister_no_coherency(buffer->panels[i].handle);
     }
     buffer->pool->num_panels -= buffer->num_panels;
-    if (!buffer->borrowed) {
+    if (buffer->lent != NULL) {
+        weft_home_give_back(buffer->pool->homes, buffer->home, weft_is_broken());
+    } else if (!buffer->borrowed) {
         memory_free(buffer, buffer->lease != NULL &&
                                 weft_lease_outlives(buffer->lease, is_plain_memory() && !weft_is_broken()));
         buffer->pool->own_bytes -= buffer->cut.total;
@@ -200,12 +202,31 @@ void weft_pool_delete(weft_pool *pool)
     free(pool);
 }
 
-static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
+static void register_panels(weft_buffer *buffer)
+{
+    const weft_cut *cut = &buffer->cut;
+    for (int i = 0; i < buffer->num_panels; i++) {
+        int64_t start = weft_cut_start(cut, i), bytes = weft_cut_end(cut, i) - start;
+        starpu_data_handle_t *handle = &buffer->panels[i].handle;
+        if (buffer->home != NULL) {
+            *handle = weft_home_register(buffer->home, start, bytes);
+        } else {
+            starpu_variable_data_register(handle, STARPU_MAIN_RAM, (uintptr_t)buffer->memory + (size_t)start, (size_t)bytes);
+        }
+        if (buffer->lent != NULL) {
+            weft_home_lend(*handle, buffer->lent_node, (char *)buffer->lent + start);
+        }
+    }
+}
+
+/* `node`: STARPU_MAIN_RAM, or the one of a device, whose memory is borrowed. */
+static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed, int node)
 {
     weft_buffer *buffer = calloc(1, sizeof(*buffer));
     if (buffer == NULL) {
         return NULL;
     }
+    const bool on_device = node != STARPU_MAIN_RAM;
     int64_t panels = weft_cut_count(&cut);
     buffer->pool = pool;
     buffer->cut = cut;
@@ -213,9 +234,11 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
     buffer->references = 1;
     buffer->borrowed = borrowed != NULL;
     buffer->pooled = borrowed == NULL;
-    buffer->memory = borrowed;
+    buffer->memory = on_device ? NULL : borrowed;
+    buffer->lent = on_device ? borrowed : NULL;
+    buffer->lent_node = node;
     buffer->panels = calloc((size_t)panels, sizeof(*buffer->panels));
-    if (buffer->panels == NULL || (borrowed == NULL && !memory_allocate(buffer))) {
+    if (buffer->panels == NULL || (buffer->memory == NULL && !memory_allocate(buffer))) {
         free(buffer->panels);
         free(buffer);
         return NULL;
@@ -226,15 +249,7 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
         pool->all->all_prev = buffer;
     }
     pool->all = buffer;
-    for (int i = 0; i < buffer->num_panels; i++) {
-        int64_t start = weft_cut_start(&cut, i), bytes = weft_cut_end(&cut, i) - start;
-        if (buffer->home != NULL) {
-            buffer->panels[i].handle = weft_home_register(buffer->home, start, bytes);
-        } else {
-            starpu_variable_data_register(&buffer->panels[i].handle, STARPU_MAIN_RAM,
-                                          (uintptr_t)buffer->memory + (size_t)start, (size_t)bytes);
-        }
-    }
+    register_panels(buffer);
     pool->num_panels += panels;
     pool->own_bytes += buffer->borrowed ? 0 : cut.total;
     pool->most_own_bytes = weft_max_i64(pool->most_own_bytes, pool->own_bytes);
@@ -320,13 +335,13 @@ weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut)
     }
     retire_free(pool, weft_max_i64(0, kept_bytes(pool) - cut.total)); /* their memory may be the new buffer's */
     weft_pool_collect(pool);
-    return buffer_create(pool, cut, NULL);
+    return buffer_create(pool, cut, NULL, STARPU_MAIN_RAM);
 }
 
 weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory)
 {
     weft_pool_collect(pool);
-    weft_buffer *buffer = buffer_create(pool, cut, NULL);
+    weft_buffer *buffer = buffer_create(pool, cut, NULL, STARPU_MAIN_RAM);
     if (buffer != NULL) {
         buffer->pooled = false;
         if (memory != NULL) {
@@ -336,10 +351,10 @@ weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory)
     return buffer;
 }
 
-weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory)
+weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory, int node)
 {
     weft_pool_collect(pool);
-    return buffer_create(pool, cut, memory);
+    return buffer_create(pool, cut, memory, node);
 }
 
 const weft_buffer *weft_pool_newest(const weft_pool *pool)
@@ -361,7 +376,7 @@ typedef struct retirement {
 /* The program finds the last values in its memory; those of other buffers are lost where they are. */
 static int node_to_end_in(const weft_buffer *buffer)
 {
-    return buffer->borrowed ? STARPU_MAIN_RAM : STARPU_ACQUIRE_NO_NODE;
+    return !buffer->borrowed ? STARPU_ACQUIRE_NO_NODE : buffer->lent_node;
 }
 
 /* StarPU's callback once the tasks on the panel have ended; any thread. */

@@ -29,6 +29,8 @@ typedef struct weft_buffer {
     weft_panel *panels; /* with offset 0 */
     int references;
     bool borrowed;            /* the program's memory: used in place, never freed */
+    void *lent;               /* borrowed memory of a device; `memory` is then its home. NULL: it is main memory */
+    int lent_node;            /* the device's memory node */
     bool read_only;           /* borrowed memory that must not be written to */
     bool ordered;             /* its uses come after all earlier ones of borrowed memory with bytes in common */
     uint64_t number;          /* larger than those of older buffers */
@@ -60,8 +62,8 @@ weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut);
 void weft_pool_reuse_later(weft_pool *pool, bool on);
 /* A new allocation, which no task uses, with a copy of `memory` (NULL: undefined contents). */
 weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory);
-/* A buffer on the program's memory. */
-weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
+/* A buffer on the program's memory, in this memory node: STARPU_MAIN_RAM, or that of a device. */
+weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory, int node);
 /* The first in the list of all buffers (all_next), in which newer ones come first. NULL: there is none. */
 const weft_buffer *weft_pool_newest(const weft_pool *pool);
 /* Has visit() order the uses of `count` added buffers after those of others on the program's memory: it is called for each pair that

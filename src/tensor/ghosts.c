@@ -13,7 +13,7 @@ static weft_tensor_impl *borrow_arrays(const char *function, const weft_layout *
     for (int i = 0; array != NULL && i < array->num_shards; i++) {
         weft_local_shard *shard = &array->shards[i];
         if (shard->count > 0 &&
-            !weft_shard_attach(shard, weft_buffer_borrow(weft_runtime.pool, weft_shard_cut(padded, shard), arrays[i]))) {
+            !weft_shard_attach(shard, weft_buffer_borrow(weft_runtime.pool, weft_shard_cut(padded, shard), arrays[i], STARPU_MAIN_RAM))) {
             weft_fail(WEFT_ERR_NOMEM, function, "no memory for an array of %lld elements", (long long)shard->count);
             weft_tensor_delete(array);
             return NULL;

@@ -1,7 +1,10 @@
 /* Chains of elementwise kernels, compiled for the stand-in, against the kernels one by one on a CPU: equal bits, for random
- * kernels, types, broadcasting, changes in place, and values in scratch memory, which share it. Without StarPU. */
+ * kernels, types, broadcasting, changes in place, and values in scratch memory, which share it. Likewise steps of several parameters
+ * in one launch. Without StarPU. */
 #include "codelets/cuda/chain.h"
 #include "codelets/elementwise.h"
+#include "codelets/kernel.h"
+#include "codelets/optimizers.h"
 #include "device_support.h"
 
 /* Memories 0 to 4 hold tensors, the last one scratch memory. */
@@ -338,6 +341,114 @@ static void test_values_in_pieces(void **state)
     }
 }
 
+/* ---- steps of optimisers --------------------------------------------------------------------------------- */
+
+enum { MANY = 70, LARGEST = 40 };
+
+/* Steps of parameters of different sizes, all of a kernel with the same scalars: tensors of parameter i lie at PLACE * i of each memory. */
+enum { PLACE = 4 * LARGEST * (int)sizeof(double) };
+typedef struct stepping {
+    int64_t args[MANY][(sizeof(weft_kernel_args) + 4 * sizeof(weft_kernel_operand)) / sizeof(int64_t)];
+    weft_task_run runs[MANY];
+    void *on_device[MANY][4], *on_host[MANY][4];
+} stepping;
+
+static void add_stepping(stepping *s, int i, weft_kernel_id kernel, weft_dtype type, int place)
+{
+    static const double adam[WEFT_MAX_SCALARS] = { 0.9, 0.99, 0.01, 1e-2, 1e-8, 1.5, 1 };
+    static const double momentum[WEFT_MAX_SCALARS] = { 0.9, 1, 0.1, 0.01, 0.9 };
+    const int tensors = kernel == WEFT_KERNEL_adam ? 4 : 3;
+    weft_kernel_args *args = (weft_kernel_args *)(void *)s->args[i];
+    memset(s->args[i], 0, sizeof(s->args[i]));
+    args->base.dtype = weft_arithmetic_type(type);
+    args->num_outputs = tensors - 1;
+    args->num_inputs = 1;
+    int64_t count = place % 7 == 3 ? 0 : 1 + place * 5 % LARGEST;
+    for (int k = 0; k < tensors; k++) {
+        args->operands[k] = (weft_kernel_operand){ .dtype = type, .ndim = 1, .first_panel = k, .num_panels = 1, .shape = { count },
+                                                   .extent = { count }, .panel_rows = count > 0 ? count : 1 };
+        s->on_device[i][k] = (char *)memory.device[k] + (size_t)PLACE * (size_t)place;
+        s->on_host[i][k] = memory.host[k] + (size_t)PLACE * (size_t)place;
+    }
+    s->runs[i] = (weft_task_run){ .kernel = kernel, .cpu = &weft_cpu_kernels[kernel], .arguments = args, .num_operands = tensors };
+    memcpy(s->runs[i].scalars, kernel == WEFT_KERNEL_adam ? adam : momentum, sizeof(adam));
+}
+
+/* Launches, and compares with a CPU. Returns the number of launches. */
+static int64_t run_stepping(stepping *s, int count, weft_dtype type)
+{
+    static weft_device_error *found[MANY];
+    for (int i = 0; i < count; i++) {
+        s->runs[i].operands = s->on_device[i];
+    }
+    const weft_cuda_steps steps = { count, s->runs, (char *)4096, 1 };
+    int64_t before = launches_so_far();
+    assert_int_equal(weft_cuda_launch_steps(&steps, &memory.queue, found), cudaSuccess);
+    assert_int_equal(cudaStreamSynchronize(memory.stream), cudaSuccess);
+    int64_t launched = launches_so_far() - before;
+    for (int i = 0; i < count; i++) {
+        assert_null(found[i]);
+        s->runs[i].operands = s->on_host[i];
+        s->runs[i].cpu->run(&s->runs[i]);
+    }
+    for (int k = 0; k < 4; k++) {
+        compare("steps", k, type, 0);
+    }
+    return launched;
+}
+
+static void fill_all(weft_dtype type)
+{
+    for (int k = 0; k < 4; k++) {
+        fill_at_random(k, type);
+    }
+}
+
+/* Up to 64 parameters in one launch; none of an empty one, which ends it. */
+static void test_steps_together(void **state)
+{
+    (void)state;
+    static stepping s;
+    static const weft_kernel_id kernels[] = { WEFT_KERNEL_adam, WEFT_KERNEL_sgd_momentum };
+    for (int c = 0; c < 4; c++) {
+        const weft_dtype type = c < 2 ? WEFT_F32 : WEFT_F64;
+        const int whole[] = { 4, 5, 6, 7, 8, 9 }; /* no empty one */
+        fill_all(type);
+        for (int i = 0; i < 6; i++) {
+            add_stepping(&s, i, kernels[c % 2], type, whole[i]);
+        }
+        assert_int_equal(run_stepping(&s, 6, type), 1);
+        fill_all(type);
+        for (int i = 0; i < 14; i++) { /* 0 to 2, 4 to 9, 11 to 13 */
+            add_stepping(&s, i, kernels[c % 2], type, i);
+        }
+        assert_int_equal(run_stepping(&s, 14, type), 3);
+    }
+}
+
+/* Steps of the same parameter follow each other; others, of other scalars or types, have launches of their own. */
+static void test_steps_apart(void **state)
+{
+    (void)state;
+    static stepping s;
+    fill_all(WEFT_F32);
+    for (int i = 0; i < 4; i++) {
+        add_stepping(&s, i, WEFT_KERNEL_adam, WEFT_F32, 4 + i % 2);
+    }
+    assert_int_equal(run_stepping(&s, 4, WEFT_F32), 2);
+    fill_all(WEFT_F32);
+    for (int i = 0; i < 4; i++) {
+        add_stepping(&s, i, i < 2 ? WEFT_KERNEL_adam : WEFT_KERNEL_sgd_momentum, WEFT_F32, 4 + i / 3 + i);
+    }
+    s.runs[1].scalars[3] = 0.5;
+    assert_int_equal(run_stepping(&s, 4, WEFT_F32), 3);
+    fill_all(WEFT_BF16);
+    for (int i = 0; i < 2; i++) {
+        add_stepping(&s, i, WEFT_KERNEL_adam, WEFT_BF16, 4 + i);
+    }
+    assert_int_equal(run_stepping(&s, 2, WEFT_BF16), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +457,8 @@ int main(void)
         cmocka_unit_test(test_values_that_nothing_reads),
         cmocka_unit_test(test_values_written_again_in_part),
         cmocka_unit_test(test_values_in_pieces),
+        cmocka_unit_test(test_steps_together),
+        cmocka_unit_test(test_steps_apart),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

@@ -25,6 +25,14 @@ static weft_tensor *moved(weft_tensor *tensor, weft_mesh *mesh)
     return weft_redistribute(tensor, mesh, placements);
 }
 
+/* The same values, of two parts that are joined: by messages outside of groups, which later groups wait for. */
+static weft_tensor *joined(weft_tensor *tensor)
+{
+    int64_t rows = 1 + (int64_t)prng_below(&rolls, ROWS - 1);
+    weft_tensor *parts[] = { weft_slice(tensor, 0, 0, rows, 1), weft_slice(tensor, 0, rows, ROWS, 1) };
+    return weft_cat(2, parts, 0);
+}
+
 /* One of the tensors goes to another mesh, comes back in any layout, and is mixed with another one. */
 static void step(void)
 {
@@ -32,6 +40,7 @@ static void step(void)
     weft_scope_begin();
     weft_tensor *away = moved(tensors[i], meshes[prng_below(&rolls, MESHES)]);
     weft_tensor *back = moved(away, meshes[0]);
+    back = prng_below(&rolls, 3) == 0 ? joined(back) : back;
     weft_tensor *mixed = weft_add(weft_scale(back, 0.5), weft_scale(tensors[k], 0.5));
     assert_non_null(weft_copy_inplace(tensors[i], mixed));
     weft_scope_end();

@@ -1,19 +1,20 @@
-/* Long lines sorted on the stand-in against a CPU: lengths around a tile of 2048 values, whole lines and the front of them,
- * ties, NaN, infinities and signed zeros, lines that lie apart and lines across panels, with scratch memory for all lines, for
- * one and for a part of one. Equal bits. Without StarPU. */
+/* Lines sorted on the stand-in against a CPU: lengths around those that blocks sort (512, 2048, 4096 and 8192 values), whole lines
+ * and the front of them, ties, NaN, infinities and signed zeros, lines that lie apart and lines across panels, with scratch memory
+ * for all lines, for one and for a part of one. Equal bits. Without StarPU. */
 #include <stdlib.h>
 
 #include "codelets/half.h"
 #include "codelets/kernel.h"
+#include "codelets/sort_keys.h"
 #include "device_support.h"
 
-enum { LITTLE = 1 << 16, MOST_PANELS = 600 };
+enum { LITTLE = 1 << 16, SOME = 3 * LITTLE, MOST_PANELS = 600 };
 
 /* [before, length, after], sorted along dimension 1; [length] in panels where `panel_rows` is not 0. */
 typedef struct row {
     int64_t before, length, behind, wanted, panel_rows;
     int distinct;   /* about so many different values; 0: many */
-    bool little;    /* scratch memory of LITTLE bytes instead of the device's share */
+    int64_t scratch; /* bytes of scratch memory; 0: the device's share */
 } row;
 
 /* An operand in memory of its own, here and on the device. */
@@ -133,9 +134,9 @@ static void end_sorting(sorting *s)
 static weft_cuda_queue queue_of(const row *of)
 {
     weft_cuda_queue queue = { .stream = memory.stream };
-    if (of->little) {
-        queue.workspace_bytes = LITTLE;
-        assert_int_equal(cudaMalloc(&queue.workspace, 2 * (size_t)LITTLE), cudaSuccess);
+    if (of->scratch > 0) {
+        queue.workspace_bytes = (size_t)of->scratch;
+        assert_int_equal(cudaMalloc(&queue.workspace, 2 * queue.workspace_bytes), cudaSuccess);
     }
     return queue;
 }
@@ -194,10 +195,10 @@ static void check_types(const row *of)
 static void test_lengths(void **state)
 {
     (void)state;
-    static const int64_t lengths[] = { 2047, 2048, 2049, 4096, 4097, 6145, 10007 };
+    static const int64_t lengths[] = { 1, 2, 65, 511, 512, 513, 2047, 2048, 2049, 4096, 4097, 6145, 8192, 8193, 10007, 16385 };
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         for (int distinct = 0; distinct <= 5; distinct += 5) {
-            const row of = { 1, lengths[i], 1, lengths[i], 0, distinct, false };
+            const row of = { 1, lengths[i], 1, lengths[i], 0, distinct, 0 };
             check_types(&of);
         }
     }
@@ -206,7 +207,7 @@ static void test_lengths(void **state)
 static void test_long_line(void **state)
 {
     (void)state;
-    const row of = { 1, 70001, 1, 70001, 0, 300, false };
+    const row of = { 1, 70001, 1, 70001, 0, 300, 0 };
     check_row(&of, WEFT_KERNEL_sort, WEFT_F32, true, false);
     check_row(&of, WEFT_KERNEL_sort, WEFT_F64, true, true);
     check_row(&of, WEFT_KERNEL_sort, WEFT_U8, true, false);
@@ -218,8 +219,8 @@ static void test_several_lines(void **state)
 {
     (void)state;
     static const row rows[] = {
-        { 3, 4097, 1, 4097, 0, 50, false }, { 1, 2500, 3, 2500, 0, 0, false }, { 2, 2049, 2, 2049, 0, 7, false },
-        { 0, 4097, 2, 4097, 0, 0, false },  { 2, 5000, 0, 5000, 0, 0, false }, { 7, 2049, 1, 2049, 0, 9, true },
+        { 3, 4097, 1, 4097, 0, 50, 0 }, { 1, 2500, 3, 2500, 0, 0, 0 }, { 2, 2049, 2, 2049, 0, 7, 0 },
+        { 0, 4097, 2, 4097, 0, 0, 0 },  { 2, 5000, 0, 5000, 0, 0, 0 }, { 7, 2049, 1, 2049, 0, 9, LITTLE },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_types(&rows[i]);
@@ -231,8 +232,8 @@ static void test_front(void **state)
 {
     (void)state;
     static const row rows[] = {
-        { 1, 10007, 1, 1, 0, 4, false },     { 2, 10007, 1, 2048, 0, 0, false }, { 1, 10007, 1, 2049, 0, 6, false },
-        { 1, 10007, 1, 5000, 0, 90, false }, { 1, 4097, 2, 3, 0, 0, false },     { 1, 10007, 1, 100, 0, 3, true },
+        { 1, 10007, 1, 1, 0, 4, 0 },     { 2, 10007, 1, 2048, 0, 0, 0 }, { 1, 10007, 1, 2049, 0, 6, 0 },
+        { 1, 10007, 1, 5000, 0, 90, 0 }, { 1, 4097, 2, 3, 0, 0, 0 },     { 1, 10007, 1, 100, 0, 3, LITTLE },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_types(&rows[i]);
@@ -243,21 +244,39 @@ static void test_front(void **state)
 static void test_panels(void **state)
 {
     (void)state;
-    static const row rows[] = { { 1, 5000, 1, 5000, 1111, 0, false }, { 1, 5000, 1, 5000, 50, 20, false }, { 1, 9000, 1, 700, 100, 0, true } };
+    static const row rows[] = { { 1, 5000, 1, 5000, 1111, 0, 0 }, { 1, 5000, 1, 5000, 50, 20, 0 }, { 1, 9000, 1, 700, 100, 0, LITTLE } };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_types(&rows[i]);
     }
 }
 
-/* Longer than scratch memory has room for: 4096 values at a time. */
+/* Longer than scratch memory has room for: 4096 values at a time, or 12288. */
 static void test_little_memory(void **state)
 {
     (void)state;
     static const row rows[] = {
-        { 1, 8192, 1, 8192, 0, 0, true }, { 1, 8193, 1, 8193, 0, 5, true }, { 2, 10007, 1, 10007, 0, 100, true }, { 1, 12289, 2, 9000, 0, 0, true },
+        { 1, 8192, 1, 8192, 0, 0, LITTLE }, { 1, 8193, 1, 8193, 0, 5, LITTLE }, { 2, 10007, 1, 10007, 0, 100, LITTLE },
+        { 1, 12289, 2, 9000, 0, 0, LITTLE }, { 1, 24577, 1, 24577, 0, 2000, SOME },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_types(&rows[i]);
+    }
+}
+
+/* A device sorts 16-bit types by the upper bits of their keys: these say the order of all values. */
+static void test_upper_bits_of_narrow_keys(void **state)
+{
+    (void)state;
+    static uint64_t known[1 << 19]; /* 1 + the key, by its upper bits */
+    for (int type = WEFT_BF16; type <= WEFT_F16; type++) {
+        memset(known, 0, sizeof(known));
+        for (uint32_t bits = 0; bits < 1 << 16; bits++) {
+            float value = type == WEFT_BF16 ? weft_bf16_to_f32((uint16_t)bits) : weft_f16_to_f32((uint16_t)bits);
+            uint32_t key = weft_sort_key_of_float(value), upper = key >> (type == WEFT_BF16 ? 16 : 13);
+            assert_true(known[upper] == 0 || known[upper] == 1 + (uint64_t)key);
+            known[upper] = 1 + (uint64_t)key;
+            assert_int_equal(key == UINT32_MAX, value != value);
+        }
     }
 }
 
@@ -266,6 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lengths), cmocka_unit_test(test_long_line), cmocka_unit_test(test_several_lines),
         cmocka_unit_test(test_front),   cmocka_unit_test(test_panels),    cmocka_unit_test(test_little_memory),
+        cmocka_unit_test(test_upper_bits_of_narrow_keys),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }
