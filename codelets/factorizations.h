@@ -27,6 +27,10 @@ void weft_kernel_inverse(const weft_kernel_call *call);
  * conj(det U det V^H) U D V^H, where D has the products of all singular values but one. */
 void weft_kernel_cofactors(const weft_kernel_call *call);
 
+/* A [..., n, n] -> e^A, by a Pade approximant of degree 13 of the matrix divided by a power of 2, which is squared again: Higham, The
+ * Scaling and Squaring Method for the Matrix Exponential Revisited, 2005. */
+void weft_kernel_matrix_exp(const weft_kernel_call *call);
+
 /* A [..., m, n] -> Q [..., m, k], R [..., k, n], k = min(m, n): A = Q R, Q^H Q = 1. */
 void weft_kernel_qr(const weft_kernel_call *call);
 /* A [..., n, n] -> eigenvalues [..., n], real, ascending, and V [..., n, n] with A V = V D. numbers[0]: the upper triangle is
@@ -35,5 +39,15 @@ void weft_kernel_eigh(const weft_kernel_call *call);
 /* A [..., m, n] -> S [..., k], real, descending, U [..., m, k], V^H [..., k, n], k = min(m, n): A = U S V^H. The last two
  * outputs may be missing. */
 void weft_kernel_svd(const weft_kernel_call *call);
+
+/* Steps of a factorisation of one matrix [n, n] of which ranks have blocks of rows. */
+
+/* Rows [first, first + k) of A, [k, n], updated by all rows before -> those of U, A = U^H U; columns before `first` become 0.
+ * numbers[0]: first; numbers[1]: rows
+ * from this one on are those of the unit matrix. */
+void weft_kernel_cholesky_panel(const weft_kernel_call *call);
+/* In place, A [blocks, q, n], whose row (b, i) is row b q + i of the matrix: rows [first, first + k) become those of the panel U [k, n], and
+ * from rows after them U^H U is subtracted, from the diagonal on. numbers[0]: first. */
+void weft_kernel_cholesky_update(const weft_kernel_call *call);
 
 #endif

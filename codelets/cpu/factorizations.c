@@ -317,3 +317,59 @@ void weft_kernel_svd(const weft_kernel_call *call)
 {
     run(call, (const int[]){ 2 }, (const int[]){ 1, 2, 2 }, svd, NO_CONVERGENCE);
 }
+
+static int matrix_exp(const job *j, int64_t i)
+{
+    return j->lapack->matrix_exp(j->rows, input(j, 0, i), output(j, 0, i));
+}
+
+void weft_kernel_matrix_exp(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 2 }, matrix_exp, NO_CONVERGENCE);
+}
+
+/* ---- blocks of rows ------------------------------------------------------------------------------------ */
+
+static int cholesky_panel(const job *j, int64_t i)
+{
+    const int64_t *numbers = j->call->numbers;
+    return j->lapack->cholesky_panel(j->rows, j->columns, (int)numbers[0], (int)numbers[1], copied(j, 0, i));
+}
+
+void weft_kernel_cholesky_panel(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 2 }, cholesky_panel, NOT_POSITIVE);
+}
+
+/* Rows [row, row + rows) of the matrix. */
+static void update_block(const weft_lapack *lapack, const stack *panel, int64_t first, int64_t row, int64_t rows, char *block)
+{
+    const weft_view *view = panel->view;
+    const int64_t k = view->extent[0], n = view->extent[1], last = first + k;
+    const size_t row_bytes = (size_t)n * element_size(panel);
+    const char *u = item_of(panel, 0);
+    for (int64_t r = row; r < row + rows && r < last; r++) {
+        if (r >= first) {
+            memcpy(block + (size_t)(r - row) * row_bytes, u + (size_t)(r - first) * row_bytes, row_bytes);
+        }
+    }
+    int64_t begin = row > last ? row : last;
+    if (begin < row + rows) {
+        lapack->cholesky_update((int)(row + rows - begin), (int)begin, (int)k, (int)n, u, block + (size_t)(begin - row) * row_bytes);
+    }
+}
+
+void weft_kernel_cholesky_update(const weft_kernel_call *call)
+{
+    const weft_view *a = &call->output;
+    stack panel;
+    if (!open_stack(&panel, &call->inputs[0], 2, true)) {
+        weft_problem_memory(call->error, WEFT_PROBLEM_RESULTS, 0);
+        return;
+    }
+    for (int64_t b = 0; b < weft_view_rows(a); b++) {
+        int64_t row = (a->offset[0] + b) * a->shape[1] + a->offset[1];
+        update_block(weft_lapack_of(a->dtype), &panel, call->numbers[0], row, a->extent[1], weft_view_row(a, b, NULL));
+    }
+    close_stack(&panel, false);
+}

@@ -31,11 +31,17 @@ typedef struct weft_lapack {
     /* In place. i > 0: pivot i - 1 is 0. */
     int (*inverse)(int n, void *a);
     int (*cofactors)(int n, const void *a, void *cofactors);
+    int (*matrix_exp)(int n, const void *a, void *result);
     int (*qr)(int m, int n, const void *a, void *q, void *r);
     /* vectors: NULL for the values alone. i > 0: no convergence. */
     int (*eigh)(bool upper, int n, const void *a, void *values, void *vectors);
     /* u and vh: both NULL for the values alone. i > 0: no convergence. */
     int (*svd)(int m, int n, const void *a, void *values, void *u, void *vh);
+    /* In place of rows [first, first + k) of a matrix of n columns; rows from `end` on are those of the unit matrix. i > 0: the leading
+     * minor of order first + i is not positive. */
+    int (*cholesky_panel)(int k, int n, int first, int end, void *panel);
+    /* Subtracts U^H U from `rows` rows, the first of which is number `row`, from column `row` on. */
+    void (*cholesky_update)(int rows, int row, int k, int n, const void *panel, void *a);
 } weft_lapack;
 
 /* WEFT_F32, WEFT_F64, WEFT_C64 or WEFT_C128. */

@@ -93,6 +93,21 @@ WEFT_API weft_tensor *weft_eigh(weft_tensor *a, bool upper, weft_tensor **vector
  */
 WEFT_API weft_tensor *weft_svd(weft_tensor *a, weft_tensor **u, weft_tensor **vh);
 
+/** The pseudo-inverses [..., n, m] of a [..., m, n] (Moore, Penrose), by singular values: those of at most rtol times the largest count as
+ * 0. A negative rtol: max(m, n) times the distance from 1 to the next number of the type.
+ *
+ *     weft_tensor *inverse = weft_pinv(a, -1); */
+WEFT_API weft_tensor *weft_pinv(weft_tensor *a, double rtol);
+/** The x that minimise |a x - b|, those of smallest norm if there are several: weft_pinv(a, rtol) times b. a [..., m, n] and b [..., m, k] give
+ * [..., n, k]; a vector b [m] gives [..., n].
+ *
+ *     weft_tensor *x = weft_lstsq(a, b, -1); */
+WEFT_API weft_tensor *weft_lstsq(weft_tensor *a, weft_tensor *b, double rtol);
+/** a [..., n, n] multiplied by itself: a^n; for a negative n, the inverse's power. a^0 is the unit matrix. */
+WEFT_API weft_tensor *weft_matrix_power(weft_tensor *a, int64_t n);
+/** The exponentials of a [..., n, n]: 1 + a + a^2 / 2 + .... Elements that are not finite are an error. */
+WEFT_API weft_tensor *weft_matrix_exp(weft_tensor *a);
+
 WEFT_END_DECLS
 
 #endif

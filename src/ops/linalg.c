@@ -148,6 +148,8 @@ static const weft_operation operation_cholesky = {
     .rules = { "A*[m][n]->A[m][n]" },
     .inputs = { { "a", WEFT_TYPES_LINALG, false } },
     .kernel = WEFT_KERNEL_cholesky,
+    .expand = weft_cholesky_by_blocks,
+    .expands = weft_cholesky_is_shared,
 };
 
 weft_tensor *weft_cholesky(weft_tensor *a, bool upper)

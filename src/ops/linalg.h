@@ -36,6 +36,10 @@ int weft_common_batch(const weft_call *call, int64_t batch[]);
 /* A tensor of items (2: matrices, 1: vectors) with these dimensions before them. */
 weft_tensor *weft_with_batch(weft_tensor *a, int count, const int64_t batch[], int item_dims);
 
+/* `expands` and `expand` of weft_cholesky() of one matrix that ranks share. */
+bool weft_cholesky_is_shared(const weft_call_layouts *call);
+bool weft_cholesky_by_blocks(const weft_call *call, weft_tensor *outputs[]);
+
 /* numbers of weft_kernel_triangular_solve(). */
 typedef struct weft_triangle {
     bool upper, left, unit, adjoint;

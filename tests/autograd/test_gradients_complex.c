@@ -182,6 +182,10 @@ FUNCTION(vectors, eigenvectors(a))
 FUNCTION(singular_values, weft_svd(a, NULL, NULL))
 FUNCTION(both_vectors, singular_vectors(a))
 FUNCTION(left, left_vectors(a))
+FUNCTION(pseudo_inverse, weft_pinv(a, -1))
+FUNCTION(least_squares, weft_lstsq(weft_reshape(a, 2, (const int64_t[]){ 3, 6 }), b, -1))
+FUNCTION(matrix_power, weft_matrix_power(squares(a), -3))
+FUNCTION(matrix_exp, weft_matrix_exp(weft_scale(squares(a), 0.25)))
 
 typedef struct row {
     row_place place;
@@ -233,6 +237,8 @@ static const row rows[] = {
     SYSTEMS("cholesky_solve", cholesky_solve), SYSTEMS("cholesky_solve", cholesky_solve_upper), SYSTEMS("triangular_solve", triangle),
     SYSTEMS("triangular_solve", triangle_right), SYSTEMS("solve", solve), SYSTEMS("solve_vector", solve_vector),
     MATRIX("qr", qr, 4, 3), MATRIX("qr", qr, 3, 3), MATRIX("qr", qr, 3, 5), MATRIX("qr", qr_q, 4, 3), MATRIX("qr", qr_q, 3, 5),
+    MATRIX("pinv", pseudo_inverse, 3, 4), MATRIX("pinv", pseudo_inverse, 4, 3), SYSTEMS("lstsq", least_squares),
+    MATRICES("matrix_power", matrix_power), MATRICES("matrix_exp", matrix_exp),
     MATRIX("svd", singular_values, 3, 4), MATRIX("svd", both_vectors, 3, 3), MATRIX("svd", both_vectors, 3, 4),
     MATRIX("svd", both_vectors, 4, 3), MATRIX("svd", left, 4, 3), MATRIX("svd", left, 3, 4),
     R1("rfftn", rfftn), C1("irfftn", irfftn), C1("fftshift", fftshift), R2("fft", convolved),

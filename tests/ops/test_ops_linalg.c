@@ -527,7 +527,97 @@ static void case_svd(void)
     release_complex(&a);
 }
 
+/* Moore's and Penrose's equations. */
+static void case_pinv(void)
+{
+    int64_t first[2], m = any_order(), n = any_order(), k = 1 + below(4);
+    int dims = any_batch(first);
+    batch values, of_b;
+    char what[400];
+    weft_mesh *mesh = any_mesh();
+    complex_operand a = make_matrices(mesh, any_type(), dims, first, m, n, ANY, &values);
+    weft_tensor *result = weft_pinv(a.tensor, -1);
+    batch p = read_back(result, a.dtype, 2, text_of("pinv", &a, what, sizeof(what))), ap = product_of(&values, &p);
+    batch pa = product_of(&p, &values), other = adjoint_of(&ap), another = adjoint_of(&pa);
+    double size = (double)(m > n ? m : n) * 4;
+    assert_shape(result, dims, first, 2, (const int64_t[]){ n, m });
+    assert_close(&ap, other, size, &values, &p, a.dtype, what);
+    assert_close(&pa, another, size, &values, &p, a.dtype, what);
+    complex_operand b = make_matrices(mesh, a.dtype, 0, NULL, m, k, ANY, &of_b);
+    batch x = read_back(weft_lstsq(a.tensor, b.tensor, -1), a.dtype, 2, "lstsq"), expected = product_of(&p, &of_b);
+    assert_close(&x, expected, size, &p, &of_b, a.dtype, "lstsq");
+    free(values.values), free(p.values), free(ap.values), free(pa.values), free(of_b.values), free(x.values);
+    release_complex(&a);
+    release_complex(&b);
+}
+
+static void case_power(void)
+{
+    int64_t first[2], order = any_order(), exponent = below(9) - 3;
+    int dims = any_batch(first);
+    batch values;
+    char what[400];
+    complex_operand a = make_matrices(any_mesh(), any_type(), dims, first, order, order, TRIANGULAR, &values);
+    batch result = read_back(weft_matrix_power(a.tensor, exponent), a.dtype, 2, text_of("matrix_power", &a, what, sizeof(what)));
+    batch base = exponent < 0 ? read_back(weft_inverse(a.tensor), a.dtype, 2, what) : values, product = unit_of(values.count, order);
+    for (int64_t k = 0; k < (exponent < 0 ? -exponent : exponent); k++) {
+        batch next = product_of(&product, &base);
+        free(product.values);
+        product = next;
+    }
+    for (int64_t i = 0; i < values.count; i++) {
+        double most = exponent < 0 ? pow(norm_of(&base, i), (double)-exponent) : pow(norm_of(&values, i), (double)exponent);
+        batch own = { 1, order, order, result.values + i * order * order };
+        batch expected = new_batch(1, order, order);
+        memcpy(expected.values, product.values + i * order * order, (size_t)(order * order) * sizeof(number));
+        assert_close(&own, expected, (double)(order + 1) * 8 * most, NULL, NULL, a.dtype, what);
+    }
+    free(values.values), free(result.values), free(product.values);
+    if (exponent < 0) {
+        free(base.values);
+    }
+    release_complex(&a);
+}
+
+/* The sum of the series in long double. */
+static void case_exponential(void)
+{
+    int64_t first[2], n = any_order() % 10;
+    int dims = any_batch(first);
+    batch values;
+    char what[400];
+    complex_operand a = make_matrices(any_mesh(), any_type(), dims, first, n, n, ANY, &values);
+    batch result = read_back(weft_matrix_exp(a.tensor), a.dtype, 2, text_of("matrix_exp", &a, what, sizeof(what)));
+    for (int64_t i = 0; i < values.count; i++) {
+        long double _Complex term[100] = { 0 }, sum[100] = { 0 }, next[100] = { 0 };
+        double norm = norm_of(&values, i);
+        for (int64_t r = 0; r < n; r++) {
+            term[r * n + r] = sum[r * n + r] = 1;
+        }
+        for (int k = 1; k < 300; k++) {
+            for (int64_t e = 0; e < n * n; e++) {
+                next[e] = 0;
+                for (int64_t j = 0; j < n; j++) {
+                    next[e] += term[e / n * n + j] * (long double _Complex)*at(&values, i, j, e % n) / k;
+                }
+            }
+            memcpy(term, next, sizeof(term));
+            for (int64_t e = 0; e < n * n; e++) {
+                sum[e] += term[e];
+            }
+        }
+        batch own = { 1, n, n, result.values + i * n * n }, expected = new_batch(1, n, n);
+        for (int64_t e = 0; e < n * n; e++) {
+            expected.values[e] = (number)sum[e];
+        }
+        assert_close(&own, expected, (double)(n + 1) * (1 + norm) * exp(norm), NULL, NULL, a.dtype, what);
+    }
+    free(values.values), free(result.values);
+    release_complex(&a);
+}
+
 static const family families[] = {
+    { "pinv", case_pinv },               { "power", case_power },           { "exponential", case_exponential },
     { "cholesky", case_cholesky },       { "triangular", case_triangular }, { "solve", case_solve }, { "inverse", case_inverse },
     { "determinant", case_determinant }, { "qr", case_qr },                 { "eigh", case_eigh },   { "svd", case_svd },
 };
@@ -621,6 +711,53 @@ static void test_hard_matrices(void)
     check_solver(mesh, wilkinson, "Wilkinson's matrix");
 }
 
+/* ---- one matrix that ranks share ----------------------------------------------------------------------- */
+
+static double norm_of_all(weft_tensor *a)
+{
+    double norm = -1;
+    assert_int_equal(weft_tensor_item(weft_to_type(weft_norm(a, 2, WEFT_ALL_DIMS, false), WEFT_F64), &norm), WEFT_OK);
+    return norm;
+}
+
+static weft_tensor *adjoint_tensor(weft_tensor *a)
+{
+    return weft_transpose(is_complex(weft_tensor_dtype(a)) ? weft_conj(a) : a, 0, 1);
+}
+
+/* A random one, in these placements, and its factor by blocks of rows. */
+static void check_shared(weft_mesh *mesh, weft_dtype type, int64_t n, const char *placements, bool upper)
+{
+    weft_placement p;
+    char what[200];
+    snprintf(what, sizeof(what), "cholesky of one %s matrix, n %d, %s, %s", weft_dtype_name(type), (int)n, placements, upper ? "upper" : "lower");
+    assert_int_equal(weft_placements_parse(placements, 1, &p), WEFT_OK);
+    weft_tensor *random = weft_randn(type, 2, (const int64_t[]){ n, n }, mesh, &p);
+    weft_tensor *unit = weft_scale(weft_to_type(weft_eye(WEFT_F64, n, n, mesh, &p), type), (double)n);
+    weft_tensor *a = weft_redistribute(weft_add(weft_matmul(random, adjoint_tensor(random)), unit), mesh, &p);
+    weft_tensor *garbage = upper ? weft_add(a, weft_tril(random, -1)) : weft_add(a, weft_triu(random, 1));
+    weft_tensor *factor = weft_cholesky(weft_redistribute(garbage, mesh, &p), upper), *other = adjoint_tensor(factor);
+    weft_tensor *product = upper ? weft_matmul(other, factor) : weft_matmul(factor, other);
+    double residual = norm_of_all(weft_sub(a, product)) / ((double)n * norm_of_all(a) * epsilon_of(type) / 2);
+    if (!(residual <= ALLOWED) || norm_of_all(upper ? weft_tril(factor, -1) : weft_triu(factor, 1)) != 0) {
+        fail_msg("%s: the residual is %.3g, or it is no triangle", what, residual);
+    }
+    assert_no_error();
+}
+
+static void test_shared(void)
+{
+    static const char *const placements[] = { "S0", "S1", "S0*64", "S0*100", "S1*32" };
+    for (int64_t ranks = 1; ranks <= 4; ranks++) {
+        weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+        for (size_t i = 0; i < sizeof(placements) / sizeof(placements[0]); i++) {
+            weft_scope_begin();
+            check_shared(mesh, any_type(), 512 + below(60), placements[i], below(2));
+            weft_scope_end();
+        }
+    }
+}
+
 /* ---- errors -------------------------------------------------------------------------------------------- */
 
 /* Matrices [5, 3, 3], one of which has this element in another's place. */
@@ -648,6 +785,22 @@ static void assert_late(weft_tensor *result, const char *text)
     weft_clear_error();
 }
 
+/* The gradient of the determinant of a singular matrix. */
+static void test_cofactors(void)
+{
+    static const double values[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, expected[] = { -3, 6, -3, 6, -12, 6, -3, 6, -3 };
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 2 }, NULL);
+    weft_tensor *a = weft_distribute(WEFT_F64, 2, (const int64_t[]){ 3, 3 }, values, mesh, NULL), *gradient;
+    assert_int_equal(weft_set_requires_grad(a, true), WEFT_OK);
+    weft_tensor *det = weft_det(a);
+    assert_int_equal(weft_gradients(1, &det, NULL, 1, &a, false, &gradient), WEFT_OK);
+    double found[9];
+    assert_int_equal(weft_to_host(gradient, found, sizeof(found)), WEFT_OK);
+    for (int i = 0; i < 9; i++) {
+        assert_true(fabs(found[i] - expected[i]) < 1e-12);
+    }
+}
+
 static void test_late(void)
 {
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 2 }, NULL);
@@ -661,6 +814,9 @@ static void test_late(void)
                 "weft_cholesky: matrix [2] of a is not positive-definite: its leading minor of order 3 is not positive");
     assert_late(weft_eigh(infinite, false, NULL), "weft_eigh: matrix [3] of a has elements that are not finite");
     assert_late(weft_svd(infinite, NULL, NULL), "weft_svd: matrix [3] of a has elements that are not finite");
+    weft_tensor *large = weft_eye(WEFT_F64, 600, 600, mesh, (const weft_placement[]){ weft_shard(0) });
+    weft_tensor *indefinite = weft_mul(large, weft_add_scalar(weft_neg(weft_arange(WEFT_F64, 0, 600, 1, mesh, NULL)), 299.5));
+    assert_late(weft_cholesky(indefinite, true), "weft_cholesky: a is not positive-definite: its leading minor of order 301 is not positive");
     double determinants[5];
     assert_int_equal(weft_to_host(weft_det(singular), determinants, sizeof(determinants)), WEFT_OK);
     assert_true(determinants[4] == 0 && determinants[0] == 8);
@@ -707,7 +863,7 @@ static void test_refusals(void)
 static void test_single_calls(void **state)
 {
     (void)state;
-    static void (*const calls[])(void) = { test_hard_matrices, test_late, test_refusals };
+    static void (*const calls[])(void) = { test_hard_matrices, test_cofactors, test_shared, test_late, test_refusals };
     run_single_calls(5, sizeof(calls) / sizeof(calls[0]), calls);
 }
 

@@ -52,6 +52,21 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_ifft2, tensor, NULL, NULL, WEFT_FFT_BACKWARD);
     TRY(weft_fftshift, tensor, 0, NULL);
     TRY(weft_ifftshift, tensor, 0, NULL);
+    /* <weft/linalg.h>: exponentials are not singular */
+    TRY(weft_cholesky, weft_matrix_exp(weft_add(tensor, weft_transpose(tensor, 0, 1))), false);
+    TRY(weft_cholesky_solve, tensor, weft_matrix_exp(tensor), false);
+    TRY(weft_triangular_solve, weft_matrix_exp(tensor), tensor, true, true, false);
+    TRY(weft_solve, weft_matrix_exp(tensor), tensor);
+    TRY(weft_inverse, weft_matrix_exp(tensor));
+    TRY(weft_det, tensor);
+    TRY(weft_slogdet, tensor, &other);
+    TRY(weft_qr, tensor, &other);
+    TRY(weft_eigh, tensor, false, &other);
+    TRY(weft_svd, tensor, &other, NULL);
+    TRY(weft_pinv, tensor, -1);
+    TRY(weft_lstsq, tensor, line, -1);
+    TRY(weft_matrix_power, tensor, 2);
+    TRY(weft_matrix_exp, tensor);
     TRY(weft_floor_div, tensor, tensor);
     TRY(weft_remainder, tensor, tensor);
     TRY(weft_fmod, tensor, tensor);
