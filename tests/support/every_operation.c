@@ -12,6 +12,7 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     weft_tensor *tensor = arguments->tensor, *indices = arguments->indices, *truth = arguments->truth;
     weft_tensor *scalar = arguments->scalar, *line = arguments->line, *places = arguments->places;
     weft_tensor *cube = arguments->cube, *image = arguments->image, *pairs = arguments->pairs;
+    weft_tensor *regular = arguments->regular;
     weft_tensor *const list[] = { tensor }, *const first[] = { arguments->first };
     weft_tensor *const second[] = { arguments->second }, *const third[] = { arguments->third };
     weft_tensor *other = NULL, *outputs[4] = { NULL };
@@ -52,12 +53,12 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_ifft2, tensor, NULL, NULL, WEFT_FFT_BACKWARD);
     TRY(weft_fftshift, tensor, 0, NULL);
     TRY(weft_ifftshift, tensor, 0, NULL);
-    /* <weft/linalg.h>: exponentials are not singular */
-    TRY(weft_cholesky, weft_matrix_exp(weft_add(tensor, weft_transpose(tensor, 0, 1))), false);
-    TRY(weft_cholesky_solve, tensor, weft_matrix_exp(tensor), false);
-    TRY(weft_triangular_solve, weft_matrix_exp(tensor), tensor, true, true, false);
-    TRY(weft_solve, weft_matrix_exp(tensor), tensor);
-    TRY(weft_inverse, weft_matrix_exp(tensor));
+    /* <weft/linalg.h> */
+    TRY(weft_cholesky, regular, false);
+    TRY(weft_cholesky_solve, tensor, regular, false);
+    TRY(weft_triangular_solve, regular, tensor, true, true, false);
+    TRY(weft_solve, regular, tensor);
+    TRY(weft_inverse, regular);
     TRY(weft_det, tensor);
     TRY(weft_slogdet, tensor, &other);
     TRY(weft_qr, tensor, &other);
