@@ -299,7 +299,7 @@ def test_decompositions(mesh, name):
             (wt.linalg.matrix_power(a, -2), np.linalg.matrix_power(x, -2)), (factor, np.linalg.cholesky(positive.numpy())),
             (wt.linalg.cholesky_solve(h, factor), np.linalg.solve(positive.numpy(), hermitian)),
             (wt.linalg.solve_triangular(factor, h, upper=False), np.linalg.solve(factor.numpy(), hermitian)),
-            (wt.linalg.solve(a, vector), np.linalg.solve(x, x[0, 0][:, None])[..., 0]),
+            (wt.linalg.solve(a, vector), np.linalg.solve(x, x[0, 0][None, :, None])[..., 0]),
             (wt.linalg.lstsq(a[0, :, :2], vector), np.linalg.lstsq(x[0, :, :2], x[0, 0], rcond=None)[0]),
             (wt.linalg.matrix_exp(a * 0), np.broadcast_to(np.eye(4), (3, 4, 4)))):
         np.testing.assert_allclose(found.numpy(), there, rtol=tolerance, atol=tolerance)
