@@ -64,10 +64,10 @@ WEFT_API weft_tensor *weft_slogdet(weft_tensor *a, weft_tensor **logarithm);
 /** Reduced QR decomposition of a [..., m, n]: returns Q [..., m, k], k = min(m, n), with orthonormal columns. a = Q R with upper triangular
  * R, whose diagonal is real, of any sign.
  *
- * \param r  receives R [..., k, n], NULL on error; may be NULL
+ * \param triangle  receives R [..., k, n], NULL on error; may be NULL
  *
  *     weft_tensor *r, *q = weft_qr(a, &r); */
-WEFT_API weft_tensor *weft_qr(weft_tensor *a, weft_tensor **r);
+WEFT_API weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle);
 /**
  * Eigenvalues of Hermitian a [..., n, n], real and ascending: [..., n]. Only the lower triangle of a is read, or for `upper` only the upper
  * one. n is at most 16384 (WEFT_ERR_UNSUPPORTED). Elements that are not finite are an error.

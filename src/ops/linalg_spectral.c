@@ -88,11 +88,11 @@ static const weft_operation operation_qr = {
     .kernel = WEFT_KERNEL_qr,
 };
 
-weft_tensor *weft_qr(weft_tensor *a, weft_tensor **r)
+weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle)
 {
     static const char function[] = "weft_qr";
-    if (r != NULL) {
-        *r = NULL;
+    if (triangle != NULL) {
+        *triangle = NULL;
     }
     return !weft_check_matrices(function, "a", a, false, 0)
                ? NULL
@@ -101,7 +101,7 @@ weft_tensor *weft_qr(weft_tensor *a, weft_tensor **r)
                                                   .num_inputs = 1,
                                                   .inputs = { a },
                                                   .attributes = { .num_sizes = 1, .sizes = { smaller_size(a) } } },
-                                    r);
+                                    triangle);
 }
 
 /* ---- eigenvalues --------------------------------------------------------------------------------------- */
