@@ -10,8 +10,8 @@ void weft_kernel_cholesky(const weft_kernel_call *call);
 
 /* A [..., n, n], B [..., n, k] -> X with A X = B; without WEFT_TRIANGULAR_LEFT B [..., k, n] -> X with X A = B. With
  * WEFT_TRIANGULAR_ADJOINT A^H is in the place of A. A is a triangle: its other elements are not read, nor is the diagonal if
- * WEFT_TRIANGULAR_UNIT says that it is 1. */
-enum { WEFT_TRIANGULAR_UPPER, WEFT_TRIANGULAR_LEFT, WEFT_TRIANGULAR_UNIT, WEFT_TRIANGULAR_ADJOINT, WEFT_TRIANGULAR_NUMBERS };
+ * WEFT_TRIANGULAR_UNIT says that it is 1. WEFT_TRIANGULAR_FIRST: what messages call row 0. */
+enum { WEFT_TRIANGULAR_UPPER, WEFT_TRIANGULAR_LEFT, WEFT_TRIANGULAR_UNIT, WEFT_TRIANGULAR_ADJOINT, WEFT_TRIANGULAR_FIRST, WEFT_TRIANGULAR_NUMBERS };
 void weft_kernel_triangular_solve(const weft_kernel_call *call);
 
 /* A [..., m, n] -> L and U in one matrix, pivots [..., min(m, n)], i64: A = P L U, L without its diagonal of ones. P A exchanges row i with

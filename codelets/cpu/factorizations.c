@@ -221,7 +221,8 @@ static int triangular_solve(const job *j, int64_t i)
                                 .left = numbers[WEFT_TRIANGULAR_LEFT] != 0,
                                 .unit = numbers[WEFT_TRIANGULAR_UNIT] != 0,
                                 .adjoint = numbers[WEFT_TRIANGULAR_ADJOINT] != 0 };
-    return j->lapack->triangular_solve(&t, (int)x->extent[x->ndim - 2], (int)x->extent[x->ndim - 1], input(j, 0, i), copied(j, 1, i));
+    int info = j->lapack->triangular_solve(&t, (int)x->extent[x->ndim - 2], (int)x->extent[x->ndim - 1], input(j, 0, i), copied(j, 1, i));
+    return info > 0 ? info + (int)numbers[WEFT_TRIANGULAR_FIRST] : info;
 }
 
 void weft_kernel_triangular_solve(const weft_kernel_call *call)

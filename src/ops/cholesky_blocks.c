@@ -29,22 +29,24 @@ static const weft_operation operation_cholesky_update = {
 
 /* ---- the blocks ---------------------------------------------------------------------------------------- */
 
-bool weft_cholesky_is_shared(const weft_call_layouts *call)
+bool weft_matrix_is_shared(const weft_layout *a)
 {
-    const weft_layout *a = call->inputs[0];
     return a->ndim == 2 && a->mesh->ndim == 1 && a->mesh->shape[0] > 1 && a->placements[0].kind == WEFT_SHARD && a->shape[0] >= LEAST_SIZE;
 }
 
-/* Rows of a block: as the matrix is dealt, or several for each rank. */
-static int64_t block_of(const weft_layout *a)
+bool weft_cholesky_is_shared(const weft_call_layouts *call)
+{
+    return weft_matrix_is_shared(call->inputs[0]);
+}
+
+int64_t weft_block_of(const weft_layout *a)
 {
     const weft_placement *p = &a->placements[0];
     int64_t block = p->cut == WEFT_CUT_CYCLIC ? p->block : a->shape[0] / (a->mesh->shape[0] * BLOCKS_OF_A_RANK) / LEAST_BLOCK * LEAST_BLOCK;
     return weft_max_i64(LEAST_BLOCK, weft_min_i64(MOST_BLOCK, block));
 }
 
-/* The rows as [blocks of each rank, ranks x block, n]: dimension 1 is shared. A tensor of its own; the rows after the last are 0. */
-static weft_tensor *deal(const char *function, weft_tensor *a, int64_t block)
+weft_tensor *weft_deal_rows(const char *function, weft_tensor *a, int64_t block)
 {
     const weft_layout *layout = weft_layout_of(a);
     const int64_t n = layout->shape[0], turn = block * layout->mesh->shape[0], turns = (n + turn - 1) / turn;
@@ -56,8 +58,7 @@ static weft_tensor *deal(const char *function, weft_tensor *a, int64_t block)
     return dealt == NULL || to == NULL ? NULL : weft_in_layout(function, dealt, to);
 }
 
-/* Block number `step`, as a matrix. */
-static weft_tensor *take_block(weft_tensor *dealt, int64_t step, int64_t block)
+weft_tensor *weft_take_block(weft_tensor *dealt, int64_t step, int64_t block)
 {
     const int64_t *shape = weft_layout_of(dealt)->shape, turn = step * block / shape[1], first = step * block % shape[1];
     weft_tensor *rows = weft_slice(dealt, 0, turn, turn + 1, 1);
@@ -67,7 +68,7 @@ static weft_tensor *take_block(weft_tensor *dealt, int64_t step, int64_t block)
 
 static bool step_of(const char *function, weft_tensor *dealt, int64_t n, int64_t step, int64_t block)
 {
-    weft_tensor *rows = take_block(dealt, step, block);
+    weft_tensor *rows = weft_take_block(dealt, step, block);
     weft_tensor *panel = rows == NULL ? NULL
                                       : weft_dispatch(&(weft_call){ .function = function,
                                                                     .operation = &operation_cholesky_panel,
@@ -87,9 +88,9 @@ bool weft_cholesky_by_blocks(const weft_call *call, weft_tensor *outputs[])
 {
     bool upper = call->attributes.numbers[0] != 0, done = true;
     const weft_layout *layout = weft_layout_of(call->inputs[0]);
-    const int64_t n = layout->shape[0], block = block_of(layout);
+    const int64_t n = layout->shape[0], block = weft_block_of(layout);
     weft_tensor *a = upper ? call->inputs[0] : weft_adjoint(call->inputs[0]);
-    weft_tensor *dealt = a == NULL ? NULL : deal(call->function, a, block);
+    weft_tensor *dealt = a == NULL ? NULL : weft_deal_rows(call->function, a, block);
     for (int64_t step = 0; step * block < n && dealt != NULL && done; step++) {
         done = step_of(call->function, dealt, n, step, block);
     }

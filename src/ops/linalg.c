@@ -194,6 +194,19 @@ static bool gradients_of_triangular_solve(const weft_gradient *of)
            weft_give_gradient(of, 0, how.upper ? weft_triu(negative, how.unit ? 1 : 0) : weft_tril(negative, how.unit ? -1 : 0));
 }
 
+static bool triangular_expands(const weft_call_layouts *call)
+{
+    return weft_batches_differ(call) || weft_triangle_is_shared(call);
+}
+
+static bool expand_triangular(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call_layouts layouts;
+    weft_call_get_layouts(call, &layouts);
+    return weft_batches_differ(&layouts) ? weft_expand_batches(call, outputs)
+                                         : weft_solve_by_blocks(call, triangle_of(call->attributes.numbers), outputs);
+}
+
 /* Whole matrices, and any columns (left) or rows of b. */
 static void write_triangular_rule(const weft_call_layouts *call, char *text, size_t size)
 {
@@ -212,8 +225,8 @@ static const weft_operation operation_triangular_solve = {
     .inputs = { { "a", WEFT_TYPES_LINALG, true }, { "b", WEFT_TYPES_LINALG, true } },
     .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 1, .ops = WEFT_LINEAR_OPS },
     .kernel = WEFT_KERNEL_triangular_solve,
-    .expand = weft_expand_batches,
-    .expands = weft_batches_differ,
+    .expand = expand_triangular,
+    .expands = triangular_expands,
 };
 
 weft_tensor *weft_solve_triangle(const char *function, weft_tensor *a, weft_tensor *b, weft_triangle how)
@@ -226,7 +239,8 @@ weft_tensor *weft_solve_triangle(const char *function, weft_tensor *a, weft_tens
                                                        .numbers = { [WEFT_TRIANGULAR_UPPER] = how.upper,
                                                                     [WEFT_TRIANGULAR_LEFT] = how.left,
                                                                     [WEFT_TRIANGULAR_UNIT] = how.unit,
-                                                                    [WEFT_TRIANGULAR_ADJOINT] = how.adjoint } } });
+                                                                    [WEFT_TRIANGULAR_ADJOINT] = how.adjoint,
+                                                                    [WEFT_TRIANGULAR_FIRST] = how.first } } });
 }
 
 weft_tensor *weft_triangular_solve(weft_tensor *a, weft_tensor *b, bool upper, bool left, bool unit)

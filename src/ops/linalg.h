@@ -40,10 +40,24 @@ weft_tensor *weft_with_batch(weft_tensor *a, int count, const int64_t batch[], i
 bool weft_cholesky_is_shared(const weft_call_layouts *call);
 bool weft_cholesky_by_blocks(const weft_call *call, weft_tensor *outputs[]);
 
+/* Whether ranks of a mesh of one dimension share a large matrix; then, how many rows a block of it has: as the matrix is dealt, or several
+ * blocks for each rank. */
+bool weft_matrix_is_shared(const weft_layout *a);
+int64_t weft_block_of(const weft_layout *a);
+/* The rows as [blocks of each rank, ranks x block, n]: dimension 1 is shared. The rows and columns after the last are 0. */
+weft_tensor *weft_deal_rows(const char *function, weft_tensor *a, int64_t block);
+/* Block number `step` of such rows, as a matrix. */
+weft_tensor *weft_take_block(weft_tensor *dealt, int64_t step, int64_t block);
+
 /* numbers of weft_kernel_triangular_solve(). */
 typedef struct weft_triangle {
     bool upper, left, unit, adjoint;
+    int64_t first; /* the first row's number, for messages */
 } weft_triangle;
+
+/* A system with one matrix that ranks share. */
+bool weft_triangle_is_shared(const weft_call_layouts *call);
+bool weft_solve_by_blocks(const weft_call *call, weft_triangle how, weft_tensor *outputs[]);
 
 /* Live tensors. NULL with the error kept. */
 weft_tensor *weft_solve_triangle(const char *function, weft_tensor *a, weft_tensor *b, weft_triangle how);

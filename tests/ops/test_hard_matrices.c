@@ -123,6 +123,32 @@ static void check_shared(weft_mesh *mesh, weft_dtype type, int64_t n, const char
     if (!(residual <= ALLOWED) || norm_of_all(upper ? weft_tril(factor, -1) : weft_triu(factor, 1)) != 0) {
         fail_msg("%s: the residual is %.3g, or it is no triangle", what, residual);
     }
+    weft_tensor *b = weft_randn(type, 2, (const int64_t[]){ n, 3 }, mesh, NULL), *x = weft_cholesky_solve(b, factor, upper);
+    residual = norm_of_all(weft_sub(weft_matmul(a, x), b)) / ((double)n * norm_of_all(a) * norm_of_all(x) * epsilon_of(type) / 2);
+    if (!(residual <= ALLOWED)) {
+        fail_msg("%s: the residual of a solution is %.3g", what, residual);
+    }
+    assert_no_error();
+}
+
+/* Systems with a matrix in these placements. */
+static void check_shared_triangle(weft_mesh *mesh, weft_dtype type, int64_t n, const char *placements, bool upper, bool unit)
+{
+    weft_placement p, of_b;
+    assert_int_equal(weft_placements_parse(placements, 1, &p), WEFT_OK);
+    random_placements(&source, mesh, 2, true, &of_b);
+    weft_tensor *random = weft_randn(type, 2, (const int64_t[]){ n, n }, mesh, &p);
+    weft_tensor *unit_matrix = weft_to_type(weft_eye(WEFT_F64, n, n, mesh, &p), type);
+    weft_tensor *a = weft_redistribute(weft_add_scaled(weft_scale(random, 0.01), unit_matrix, 2), mesh, &p);
+    weft_tensor *triangle = unit ? (upper ? weft_triu(a, 1) : weft_tril(a, -1)) : upper ? weft_triu(a, 0) : weft_tril(a, 0);
+    triangle = unit ? weft_add(triangle, unit_matrix) : triangle;
+    weft_tensor *b = weft_redistribute(weft_randn(type, 2, (const int64_t[]){ n, 5 }, mesh, NULL), mesh, of_b.kind == WEFT_PARTIAL ? NULL : &of_b);
+    weft_tensor *x = weft_triangular_solve(a, b, upper, true, unit);
+    double residual = norm_of_all(weft_sub(weft_matmul(triangle, x), b)) /
+                      ((double)n * norm_of_all(triangle) * norm_of_all(x) * epsilon_of(type) / 2);
+    if (!(residual <= ALLOWED)) {
+        fail_msg("a triangle of %s, n %d, %s, %d, %d: the residual is %.3g", weft_dtype_name(type), (int)n, placements, upper, unit, residual);
+    }
     assert_no_error();
 }
 
@@ -134,6 +160,8 @@ static void test_shared(void)
         for (size_t i = 0; i < sizeof(placements) / sizeof(placements[0]); i++) {
             weft_scope_begin();
             check_shared(mesh, any_type(), 512 + below(60), placements[i], below(2));
+            check_shared_triangle(mesh, any_type(), 512 + below(60), placements[i], false, below(3) == 0);
+            check_shared_triangle(mesh, any_type(), 512 + below(60), placements[i], true, below(3) == 0);
             weft_scope_end();
         }
     }
@@ -198,6 +226,9 @@ static void test_late(void)
     weft_tensor *large = weft_eye(WEFT_F64, 600, 600, mesh, (const weft_placement[]){ weft_shard(0) });
     weft_tensor *indefinite = weft_mul(large, weft_add_scalar(weft_neg(weft_arange(WEFT_F64, 0, 600, 1, mesh, NULL)), 299.5));
     assert_late(weft_cholesky(indefinite, true), "weft_cholesky: a is not positive-definite: its leading minor of order 301 is not positive");
+    weft_tensor *column = weft_ones(WEFT_F64, 2, (const int64_t[]){ 600, 1 }, mesh, NULL);
+    weft_tensor *hole = weft_mul(large, weft_ne_scalar(weft_arange(WEFT_F64, 0, 600, 1, mesh, NULL), 411));
+    assert_late(weft_triangular_solve(hole, column, true, true, false), "weft_triangular_solve: a is singular: pivot 411 is 0");
     double determinants[5];
     assert_int_equal(weft_to_host(weft_det(singular), determinants, sizeof(determinants)), WEFT_OK);
     assert_true(determinants[4] == 0 && determinants[0] == 8);
