@@ -10,8 +10,12 @@
  * which function, and which matrix of the batch: "weft_solve: matrix [3] of a is singular: pivot 2 is 0". Its results are
  * undefined.
  *
- * Gradients are PyTorch's. Partial sums of right-hand sides pass through solvers unreduced. The tasks run on CPUs, and one
- * task computes whole matrices: a single large matrix is computed by one worker of each rank that has it. */
+ * One large matrix: weft_cholesky(), weft_triangular_solve() with `left`, and so weft_cholesky_solve(), of a tensor [n, n] with n >= 512 that is
+ * sharded on a mesh of one dimension, work on blocks of its rows. weft_qr(), weft_svd() and weft_lstsq() of a tall tensor [m, n] in S0 on such a
+ * mesh, of which each rank has at least n rows, decompose each rank's rows, and then the small factors. No rank has
+ * such a matrix whole. All others are whole on each rank that works on them, and one task computes each.
+ *
+ * Gradients are PyTorch's. Partial sums of right-hand sides pass through solvers unreduced. The tasks run on CPUs. */
 #ifndef WEFT_LINALG_H
 #define WEFT_LINALG_H
 

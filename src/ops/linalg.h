@@ -49,6 +49,11 @@ weft_tensor *weft_deal_rows(const char *function, weft_tensor *a, int64_t block)
 /* Block number `step` of such rows, as a matrix. */
 weft_tensor *weft_take_block(weft_tensor *dealt, int64_t step, int64_t block);
 
+/* `expands` and `expand` of weft_qr() and weft_svd() of one tall matrix whose rows ranks share. */
+bool weft_matrix_is_tall(const weft_call_layouts *call);
+bool weft_qr_of_tall(const weft_call *call, weft_tensor *outputs[]);
+bool weft_svd_of_tall(const weft_call *call, weft_tensor *outputs[]);
+
 /* numbers of weft_kernel_triangular_solve(). */
 typedef struct weft_triangle {
     bool upper, left, unit, adjoint;

@@ -86,6 +86,8 @@ static const weft_operation operation_qr = {
     .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_FIRST } },
     .num_outputs = 2,
     .kernel = WEFT_KERNEL_qr,
+    .expand = weft_qr_of_tall,
+    .expands = weft_matrix_is_tall,
 };
 
 weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle)
@@ -216,6 +218,8 @@ static const weft_operation operation_svd = {
     .outputs = { { .type = WEFT_TYPE_REAL }, { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_FIRST } },
     .num_outputs = 3,
     .kernel = WEFT_KERNEL_svd,
+    .expand = weft_svd_of_tall,
+    .expands = weft_matrix_is_tall,
 };
 
 weft_tensor *weft_svd(weft_tensor *a, weft_tensor **u, weft_tensor **vh)

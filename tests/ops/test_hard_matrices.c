@@ -152,11 +152,36 @@ static void check_shared_triangle(weft_mesh *mesh, weft_dtype type, int64_t n, c
     assert_no_error();
 }
 
+/* QR and singular values of a tall one, and the first system that has no solution. */
+static void check_tall(weft_mesh *mesh, weft_dtype type, int64_t m, int64_t n, const char *placements)
+{
+    weft_placement p;
+    assert_int_equal(weft_placements_parse(placements, 1, &p), WEFT_OK);
+    weft_tensor *a = weft_redistribute(weft_randn(type, 2, (const int64_t[]){ m, n }, mesh, NULL), mesh, &p);
+    weft_tensor *r, *q = weft_qr(a, &r), *u, *vh, *s = weft_svd(a, &u, &vh);
+    weft_tensor *unit = weft_to_type(weft_eye(WEFT_F64, n, n, mesh, NULL), type), *b = weft_slice(a, 1, 0, 2, 1);
+    weft_tensor *again = weft_matmul(weft_mul(u, weft_unsqueeze(s, 0)), vh), *ones = weft_ones(type, 2, (const int64_t[]){ m, 2 }, mesh, NULL);
+    weft_tensor *x = weft_lstsq(a, weft_add(b, ones), -1), *left = weft_sub(weft_matmul(a, x), weft_add(b, ones));
+    const double eps = epsilon_of(type) / 2, size = norm_of_all(a), most = ALLOWED * (double)m * eps;
+    assert_true(norm_of_all(weft_sub(weft_matmul(q, r), a)) <= most * size);
+    assert_true(norm_of_all(weft_sub(again, a)) <= most * size);
+    assert_true(norm_of_all(weft_sub(weft_matmul(adjoint_tensor(q), q), unit)) <= most);
+    assert_true(norm_of_all(weft_sub(weft_matmul(adjoint_tensor(u), u), unit)) <= most);
+    assert_true(norm_of_all(weft_tril(r, -1)) == 0);
+    assert_true(norm_of_all(weft_matmul(adjoint_tensor(a), left)) <= most * size * size);
+    assert_no_error();
+}
+
 static void test_shared(void)
 {
     static const char *const placements[] = { "S0", "S1", "S0*64", "S0*100", "S1*32" };
     for (int64_t ranks = 1; ranks <= 4; ranks++) {
         weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+        weft_scope_begin();
+        check_tall(mesh, any_type(), 1000 + below(50), 1 + below(30), "S0");
+        check_tall(mesh, any_type(), 1000 + below(50), 1 + below(30), "S0*16");
+        check_tall(mesh, any_type(), 1000 + below(50), 1 + below(30), "S1");
+        weft_scope_end();
         for (size_t i = 0; i < sizeof(placements) / sizeof(placements[0]); i++) {
             weft_scope_begin();
             check_shared(mesh, any_type(), 512 + below(60), placements[i], below(2));
