@@ -1,5 +1,5 @@
-/* Cholesky's factorisation of one matrix beside ScaLAPACK's pdpotrf, alternating in one run; the residual of both is that of a product with a
- * vector. One rank per process. Arguments: other sizes than 2048 and 4096; B=block. */
+/* Cholesky's factorisation of one matrix beside ScaLAPACK's pdpotrf, alternating in one run. The residual is that of a product with
+ * a vector. One rank per process. Arguments: other sizes than 2048 and 4096; B=block. */
 #include <math.h>
 #include <mpi.h>
 #include <string.h>

@@ -11,7 +11,14 @@ void weft_kernel_cholesky(const weft_kernel_call *call);
 /* A [..., n, n], B [..., n, k] -> X with A X = B; without WEFT_TRIANGULAR_LEFT B [..., k, n] -> X with X A = B. With
  * WEFT_TRIANGULAR_ADJOINT A^H is in the place of A. A is a triangle: its other elements are not read, nor is the diagonal if
  * WEFT_TRIANGULAR_UNIT says that it is 1. WEFT_TRIANGULAR_FIRST: what messages call row 0. */
-enum { WEFT_TRIANGULAR_UPPER, WEFT_TRIANGULAR_LEFT, WEFT_TRIANGULAR_UNIT, WEFT_TRIANGULAR_ADJOINT, WEFT_TRIANGULAR_FIRST, WEFT_TRIANGULAR_NUMBERS };
+enum {
+    WEFT_TRIANGULAR_UPPER,
+    WEFT_TRIANGULAR_LEFT,
+    WEFT_TRIANGULAR_UNIT,
+    WEFT_TRIANGULAR_ADJOINT,
+    WEFT_TRIANGULAR_FIRST,
+    WEFT_TRIANGULAR_NUMBERS
+};
 void weft_kernel_triangular_solve(const weft_kernel_call *call);
 
 /* A [..., m, n] -> L and U in one matrix, pivots [..., min(m, n)], i64: A = P L U, L without its diagonal of ones. P A exchanges row i with
@@ -46,8 +53,8 @@ void weft_kernel_svd(const weft_kernel_call *call);
  * numbers[0]: first; numbers[1]: rows
  * from this one on are those of the unit matrix. */
 void weft_kernel_cholesky_panel(const weft_kernel_call *call);
-/* In place, A [blocks, q, n], whose row (b, i) is row b q + i of the matrix: rows [first, first + k) become those of the panel U [k, n], and
- * from rows after them U^H U is subtracted, from the diagonal on. numbers[0]: first. */
+/* In place, A [blocks, q, n], whose row (b, i) is row b q + i of the matrix: rows [first, first + k) become those of the panel U
+ * [k, n], and from rows after them U^H U is subtracted, from the diagonal on. numbers[0]: first. */
 void weft_kernel_cholesky_update(const weft_kernel_call *call);
 
 #endif

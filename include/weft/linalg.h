@@ -10,10 +10,10 @@
  * which function, and which matrix of the batch: "weft_solve: matrix [3] of a is singular: pivot 2 is 0". Its results are
  * undefined.
  *
- * One large matrix: weft_cholesky(), weft_triangular_solve() with `left`, and so weft_cholesky_solve(), of a tensor [n, n] with n >= 512 that is
- * sharded on a mesh of one dimension, work on blocks of its rows. weft_qr(), weft_svd() and weft_lstsq() of a tall tensor [m, n] in S0 on such a
- * mesh, of which each rank has at least n rows, decompose each rank's rows, and then the small factors. No rank has
- * such a matrix whole. All others are whole on each rank that works on them, and one task computes each.
+ * One large matrix: weft_cholesky(), weft_triangular_solve() with `left`, and so weft_cholesky_solve(), of a tensor [n, n] with
+ * n >= 512 that is sharded on a mesh of one dimension, work on blocks of its rows. weft_qr(), weft_svd() and weft_lstsq() of a tall
+ * tensor [m, n] in S0 on such a mesh, of which each rank has at least n rows, decompose each rank's rows, and then the small
+ * factors. No rank has such a matrix whole. All others are whole on each rank that works on them, and one task computes each.
  *
  * Gradients are PyTorch's. Partial sums of right-hand sides pass through solvers unreduced. The tasks run on CPUs. */
 #ifndef WEFT_LINALG_H
@@ -102,8 +102,8 @@ WEFT_API weft_tensor *weft_svd(weft_tensor *a, weft_tensor **u, weft_tensor **vh
  *
  *     weft_tensor *inverse = weft_pinv(a, -1); */
 WEFT_API weft_tensor *weft_pinv(weft_tensor *a, double rtol);
-/** The x that minimise |a x - b|, those of smallest norm if there are several: weft_pinv(a, rtol) times b. a [..., m, n] and b [..., m, k] give
- * [..., n, k]; a vector b [m] gives [..., n].
+/** The x that minimise |a x - b|, those of smallest norm if there are several: weft_pinv(a, rtol) times b. a [..., m, n] and
+ * b [..., m, k] give [..., n, k]; a vector b [m] gives [..., n].
  *
  *     weft_tensor *x = weft_lstsq(a, b, -1); */
 WEFT_API weft_tensor *weft_lstsq(weft_tensor *a, weft_tensor *b, double rtol);

@@ -68,8 +68,8 @@ static weft_tensor *pseudo_inverse(const char *function, weft_tensor *a, double 
 weft_tensor *weft_pinv(weft_tensor *a, double rtol)
 {
     static const char function[] = "weft_pinv";
-    return weft_check_matrices(function, "a", a, false, WEFT_MOST_WORK) && take_bound(function, a, &rtol) ? pseudo_inverse(function, a, rtol)
-                                                                                                         : NULL;
+    bool valid = weft_check_matrices(function, "a", a, false, WEFT_MOST_WORK) && take_bound(function, a, &rtol);
+    return valid ? pseudo_inverse(function, a, rtol) : NULL;
 }
 
 static bool expand_lstsq(const weft_call *call, weft_tensor *outputs[])

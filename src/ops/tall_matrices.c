@@ -8,8 +8,8 @@
 bool weft_matrix_is_tall(const weft_call_layouts *call)
 {
     const weft_layout *a = call->inputs[0];
-    return a->ndim == 2 && a->mesh->ndim == 1 && a->mesh->shape[0] > 1 && a->placements[0].kind == WEFT_SHARD && a->placements[0].dim == 0 &&
-           a->shape[1] > 0 && a->shape[0] / a->mesh->shape[0] >= a->shape[1];
+    const weft_placement *p = &a->placements[0];
+    return a->ndim == 2 && a->mesh->ndim == 1 && a->mesh->shape[0] > 1 && p->kind == WEFT_SHARD && p->dim == 0 && a->shape[1] > 0 && a->shape[0] / a->mesh->shape[0] >= a->shape[1];
 }
 
 /* The tensor with dimension 0 shared by ranks, or (not `shared`) whole on each. */

@@ -31,7 +31,8 @@ weft_dtype any_type(void);
 weft_dtype real_type(weft_dtype type);
 int64_t any_order(void);
 /* Matrices with these first dimensions, and the values that their ranks have. */
-complex_operand make_matrices(weft_mesh *mesh, weft_dtype type, int batch_dims, const int64_t first[], int64_t rows, int64_t columns, shape_kind kind, batch *values);
+complex_operand make_matrices(weft_mesh *mesh, weft_dtype type, int batch_dims, const int64_t first[], int64_t rows,
+                              int64_t columns, shape_kind kind, batch *values);
 /* The triangle that is read, also in the place of the other: sums of addends are rounded. */
 void mirror(batch *a, bool upper);
 int any_batch(int64_t first[]);
