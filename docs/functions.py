@@ -22,6 +22,7 @@ TASKS = [
     ("Choose, gather, scatter, sort, compare", ["indexing", "index_list"]),
     ("Shapes, slices, joins", ["shapes"]),
     ("Products, convolution, attention", ["products"]),
+    ("Linear algebra", ["linalg"]),
     ("Images", ["images"]),
     ("Layers and losses", ["nn", "losses"]),
     ("Gradients", ["autograd"]),

@@ -24,6 +24,7 @@ CONTENTS = [
              ("Modules", "docs/modules.md"), ("Gradients", "docs/autograd.md"), ("Captured graphs", "docs/graphs.md"),
              ("Checkpoints", "docs/checkpoints.md"), ("Making a program fast", "docs/guide.md"),
              ("Profiles", "docs/profiling.md"), ("Slurm", "docs/slurm.md"), ("GPUs", "docs/gpu.md"), ("FFT on shards", "docs/fft.md"),
+             ("Linear algebra", "docs/linear_algebra.md"),
              ("Error messages", "docs/errors.md"), ("Words", "docs/glossary.md"), ("Changes", "CHANGES.md")]),
     ("How it works", [("Overview", "docs/design.md"), ("Features and their tests", "docs/features.md"), ("Calls and tasks", "docs/calls.md"), ("Plans", "docs/plan.md"),
                       ("Engine", "docs/engine.md"), ("Transports", "docs/transports.md"), ("The machine", "docs/machine.md"),

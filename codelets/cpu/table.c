@@ -5,6 +5,7 @@
 #include "codelets/convolution.h"
 #include "codelets/copy.h"
 #include "codelets/elementwise.h"
+#include "codelets/factorizations.h"
 #include "codelets/fft.h"
 #include "codelets/indexing.h"
 #include "codelets/interpolation.h"

@@ -19,6 +19,7 @@
 #include <weft/fft.h>
 #include <weft/images.h>
 #include <weft/indexing.h>
+#include <weft/linalg.h>
 #include <weft/losses.h>
 #include <weft/nn.h>
 #include <weft/operation.h>

@@ -1,11 +1,12 @@
-"""Products and norms under the names of the array API standard's extension and of torch.linalg. Solvers and decompositions are not among
-them."""
+"""Linear algebra under the names of the array API standard's extension and of torch.linalg: products, norms, and the solvers and
+decompositions of batches of matrices. A singular matrix is reported by the next function that waits."""
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from ctypes import byref, c_void_p
+from typing import Any, NamedTuple, Optional, Union
 
 from . import functions as _f
-from ._core import Axes, Tensor, many
+from ._core import Axes, Tensor, _lib, made, many, tensor
 from .array_api import matrix_transpose, roll, tensordot, vecdot
 from .functions import matmul, outer
 
@@ -68,21 +69,136 @@ def multi_dot(tensors: Any) -> Tensor:
     return result
 
 
+# ---- solvers ----
+def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
+    """L with x = L L^H, or U with x = U^H U."""
+    return made(_lib.weft_cholesky(tensor(x, "x"), upper), "weft_cholesky")
+
+
+def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
+    """Solves with the factor of cholesky()."""
+    return made(_lib.weft_cholesky_solve(tensor(b, "b"), tensor(factor, "factor"), upper), "weft_cholesky_solve")
+
+
+def solve_triangular(a: Tensor, b: Tensor, /, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """Solves a x = b with triangular a, or x a = b."""
+    return made(_lib.weft_triangular_solve(tensor(a, "a"), tensor(b, "b"), upper, left, unitriangular), "weft_triangular_solve")
+
+
+def solve(a: Tensor, b: Tensor, /) -> Tensor:
+    """Solves a x = b; a b of one dimension is a vector, others are matrices."""
+    return made(_lib.weft_solve(tensor(a, "a"), tensor(b, "b")), "weft_solve")
+
+
+def inv(x: Tensor, /) -> Tensor:
+    """The inverse."""
+    return made(_lib.weft_inverse(tensor(x, "x")), "weft_inverse")
+
+
+def pinv(x: Tensor, /, *, rtol: Optional[float] = None) -> Tensor:
+    """The pseudo-inverse."""
+    return made(_lib.weft_pinv(tensor(x, "x"), -1.0 if rtol is None else rtol), "weft_pinv")
+
+
+def lstsq(a: Tensor, b: Tensor, rcond: Optional[float] = None) -> Tensor:
+    """The x of least |a x - b|, alone."""
+    return made(_lib.weft_lstsq(tensor(a, "a"), tensor(b, "b"), -1.0 if rcond is None else rcond), "weft_lstsq")
+
+
+def det(x: Tensor, /) -> Tensor:
+    """The determinant."""
+    return made(_lib.weft_det(tensor(x, "x")), "weft_det")
+
+
+class SlogdetResult(NamedTuple):
+    """What slogdet() returns."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+def slogdet(x: Tensor, /) -> SlogdetResult:
+    """The determinant's sign, and the logarithm of its size."""
+    second = c_void_p()
+    sign = made(_lib.weft_slogdet(tensor(x, "x"), byref(second)), "weft_slogdet")
+    return SlogdetResult(sign, made(second.value, "weft_slogdet"))
+
+
+# ---- decompositions ----
+class QRResult(NamedTuple):
+    """What qr() returns."""
+
+    Q: Tensor
+    R: Tensor
+
+
+def qr(x: Tensor, /, *, mode: str = "reduced") -> QRResult:
+    """Orthonormal columns, and an upper triangle."""
+    if mode != "reduced":
+        raise ValueError(f"mode: {mode!r} is not 'reduced'")
+    second = c_void_p()
+    q = made(_lib.weft_qr(tensor(x, "x"), byref(second)), "weft_qr")
+    return QRResult(q, made(second.value, "weft_qr"))
+
+
+class EighResult(NamedTuple):
+    """What eigh() returns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+def _upper(uplo: str) -> bool:
+    if uplo not in ("L", "U"):
+        raise ValueError(f"UPLO: {uplo!r} is neither 'L' nor 'U'")
+    return uplo == "U"
+
+
+def eigh(x: Tensor, /, UPLO: str = "L") -> EighResult:
+    """Eigenvalues of a Hermitian matrix, ascending, and eigenvectors, in columns."""
+    second = c_void_p()
+    values = made(_lib.weft_eigh(tensor(x, "x"), _upper(UPLO), byref(second)), "weft_eigh")
+    return EighResult(values, made(second.value, "weft_eigh"))
+
+
+def eigvalsh(x: Tensor, /, UPLO: str = "L") -> Tensor:
+    """The eigenvalues alone."""
+    return made(_lib.weft_eigh(tensor(x, "x"), _upper(UPLO), None), "weft_eigh")
+
+
+class SVDResult(NamedTuple):
+    """What svd() returns."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
+    """Singular values, descending, and vectors; full_matrices only of square matrices."""
+    if full_matrices and tensor(x, "x").ndim > 1 and x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"svd: of {x.shape[-2]} rows and {x.shape[-1]} columns only full_matrices=False is computed")
+    u, vh = c_void_p(), c_void_p()
+    s = made(_lib.weft_svd(tensor(x, "x"), byref(u), byref(vh)), "weft_svd")
+    return SVDResult(made(u.value, "weft_svd"), s, made(vh.value, "weft_svd"))
+
+
+def svdvals(x: Tensor, /) -> Tensor:
+    """The singular values alone."""
+    return made(_lib.weft_svd(tensor(x, "x"), None, None), "weft_svd")
+
+
+# ---- functions of matrices ----
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
-    """A square matrix times itself, n times: n is at least 0."""
-    if n < 0:
-        raise ValueError(f"matrix_power: {n} is negative, and there is no inverse")
-    from .array_api import eye
-    result: Optional[Tensor] = None
-    while n:
-        result = (x if result is None else result @ x) if n & 1 else result
-        n >>= 1
-        x = x @ x if n else x
-    if result is None:
-        return _f.expand(eye(x.shape[-1], dtype=x.dtype, mesh=x.mesh), x.shape)
-    return result
+    """A square matrix times itself, n times; the inverse's power for a negative n."""
+    return made(_lib.weft_matrix_power(tensor(x, "x"), n), "weft_matrix_power")
 
 
-__all__ = ["cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer", "tensordot",
-           "trace",
-           "vecdot", "vector_norm"]
+def matrix_exp(x: Tensor, /) -> Tensor:
+    """The exponential of a square matrix."""
+    return made(_lib.weft_matrix_exp(tensor(x, "x")), "weft_matrix_exp")
+
+
+__all__ = ["cholesky", "cholesky_solve", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_exp", "matrix_norm",
+           "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd",
+           "svdvals", "tensordot", "trace", "vecdot", "vector_norm"]

@@ -40,6 +40,30 @@ static double attention_flops(weft_kernel_id kernel, const weft_kernel_args *arg
     return 2 * products * pairs * (args->numbers[WEFT_ATTENTION_CAUSAL] != 0 ? 0.5 : 1);
 }
 
+/* Of the kernels of factorizations.h: operations for each element of the matrices and each of their columns, about. */
+static double factorization_flops(weft_kernel_id kernel, const weft_kernel_args *args)
+{
+    const weft_kernel_operand *x = &args->operands[0], *a = &args->operands[args->num_outputs];
+    const double n = last_extent(a, 1);
+    if (n == 0 || kernel == WEFT_KERNEL_determinant) {
+        return 0;
+    }
+    if (kernel == WEFT_KERNEL_cholesky_update) { /* half of the columns are after the diagonal */
+        return elements(x) * last_extent(a, 2);
+    }
+    double each = kernel == WEFT_KERNEL_cholesky           ? 1.0 / 3
+                  : kernel == WEFT_KERNEL_lu_factor        ? 2.0 / 3
+                  : kernel == WEFT_KERNEL_triangular_solve ? last_extent(x, 1) / n
+                  : kernel == WEFT_KERNEL_lu_solve         ? 2 * last_extent(x, 1) / n
+                  : kernel == WEFT_KERNEL_cholesky_panel   ? last_extent(a, 2) / n
+                  : kernel == WEFT_KERNEL_inverse          ? 2
+                  : kernel == WEFT_KERNEL_qr               ? 4
+                  : kernel == WEFT_KERNEL_eigh             ? 9
+                  : kernel == WEFT_KERNEL_matrix_exp       ? 20
+                                                           : 25; /* singular values and vectors */
+    return each * elements(a) * n;
+}
+
 /* Arithmetic, and its rate; 0: of the kernels that are as fast as memory. */
 static double arithmetic_us(const weft_machine_model *rates, weft_kernel_id kernel, const void *arguments)
 {
@@ -74,7 +98,7 @@ static double arithmetic_us(const weft_machine_model *rates, weft_kernel_id kern
         return 2 * most * fewest / last_extent(&args->operands[0], 1) / rates->convolution_flops_per_us;
     }
     default:
-        return 0;
+        return kernel < WEFT_KERNEL_cholesky || kernel > WEFT_KERNEL_svd ? 0 : factorization_flops(kernel, args) / rates->f64_flops_per_us;
     }
 }
 

@@ -1,4 +1,4 @@
-/* The operations whose gradients test_gradients_complex.c compares: those on complex numbers, and Fourier transforms. */
+/* The operations whose gradients test_gradients_complex.c compares: those on complex numbers, Fourier transforms, and linear algebra. */
 #ifndef WEFT_TESTS_COMPLEX_GRADIENTS_H
 #define WEFT_TESTS_COMPLEX_GRADIENTS_H
 
@@ -6,6 +6,8 @@ static const char *const complex_gradients[] = {
     "real",  "imag", "conj", "angle", "complex_abs_backward", "complex", "polar", "view_as_real", "view_as_complex", "complex_norm",
     "fft",   "rfft", "irfft", "fftn", "rfftn",        "irfftn",  "hfft",  "ihfft",        "fftshift",
     "dct",   "dst",
+    "cholesky", "cholesky_solve", "triangular_solve", "solve", "solve_vector", "inverse", "det", "slogdet", "qr", "eigh", "svd", "pinv",
+    "lstsq", "matrix_power", "matrix_exp",
 };
 
 #endif

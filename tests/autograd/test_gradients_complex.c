@@ -96,6 +96,97 @@ FUNCTION(fftshift, weft_fftshift(a, 1, (const int[]){ 1 }))
 FUNCTION(convolved, weft_irfft(weft_mul(weft_rfft(a, 6, 1, WEFT_FFT_BACKWARD), weft_rfft(b, 6, 1, WEFT_FFT_BACKWARD)), 6, 1,
                                WEFT_FFT_BACKWARD))
 
+/* A batch of 3 x 3 matrices that are far from singular ones; Hermitian ones; positive-definite ones. */
+static weft_tensor *squares(weft_tensor *a)
+{
+    weft_tensor *unit = weft_eye(WEFT_F64, 3, 3, weft_tensor_mesh(a), NULL);
+    return weft_add_scaled(weft_reshape(a, 3, (const int64_t[]){ weft_tensor_size(a, 0) / 3, 3, 3 }),
+                           weft_to_type(unit, weft_tensor_dtype(a)), 4);
+}
+
+static weft_tensor *conjugated(weft_tensor *a)
+{
+    return weft_tensor_dtype(a) == WEFT_F64 ? a : weft_conj(a);
+}
+
+static weft_tensor *adjoint(weft_tensor *a)
+{
+    return weft_transpose(conjugated(a), -2, -1);
+}
+
+static weft_tensor *hermitian(weft_tensor *a)
+{
+    return weft_add(a, adjoint(a));
+}
+
+static weft_tensor *positive(weft_tensor *a)
+{
+    weft_tensor *b = squares(a);
+    return weft_add(weft_matmul(b, adjoint(b)), weft_eye(WEFT_F64, 3, 3, weft_tensor_mesh(a), NULL));
+}
+
+/* Vectors times the conjugate of their first element: of any sign or phase. */
+static weft_tensor *without_phases(weft_tensor *columns)
+{
+    return weft_mul(columns, conjugated(weft_slice(columns, -2, 0, 1, 1)));
+}
+
+static weft_tensor *qr_both(weft_tensor *a)
+{
+    weft_tensor *r, *q = weft_qr(a, &r);
+    return weft_matmul(weft_matmul(adjoint(weft_slice(q, -1, 0, 2, 1)), weft_square(q)), weft_square(r));
+}
+
+static weft_tensor *eigenvectors(weft_tensor *a)
+{
+    weft_tensor *vectors, *values = weft_eigh(hermitian(squares(a)), false, &vectors);
+    return weft_mul(without_phases(vectors), weft_unsqueeze(values, -2));
+}
+
+/* The phases of a pair of vectors cancel. */
+static weft_tensor *singular_vectors(weft_tensor *a)
+{
+    weft_tensor *u, *vh, *s = weft_svd(a, &u, &vh);
+    return weft_matmul(weft_mul(u, weft_unsqueeze(weft_exp(weft_scale(s, 0.25)), -2)), vh);
+}
+
+static weft_tensor *left_vectors(weft_tensor *a)
+{
+    weft_tensor *u;
+    weft_svd(a, &u, NULL);
+    return without_phases(u);
+}
+
+static weft_tensor *logarithm_of_det(weft_tensor *a, bool sign)
+{
+    weft_tensor *logarithm, *of_sign = weft_slogdet(squares(a), &logarithm);
+    return sign ? weft_mul(of_sign, logarithm) : logarithm;
+}
+
+FUNCTION(cholesky, weft_cholesky(positive(a), false))
+FUNCTION(cholesky_upper, weft_cholesky(positive(a), true))
+FUNCTION(cholesky_solve, weft_cholesky_solve(b, weft_tril(squares(a), 0), false))
+FUNCTION(cholesky_solve_upper, weft_cholesky_solve(b, weft_triu(squares(a), 0), true))
+FUNCTION(triangle, weft_triangular_solve(squares(a), b, false, true, false))
+FUNCTION(triangle_right, weft_triangular_solve(squares(a), weft_transpose(b, 0, 1), true, false, true))
+FUNCTION(solve, weft_solve(squares(a), b))
+FUNCTION(solve_vector, weft_solve(squares(a), weft_select(b, 1, 0)))
+FUNCTION(inverse_matrix, weft_inverse(squares(a)))
+FUNCTION(det, weft_det(squares(a)))
+FUNCTION(slogdet, logarithm_of_det(a, true))
+FUNCTION(log_det, logarithm_of_det(a, false))
+FUNCTION(qr, qr_both(a))
+FUNCTION(qr_q, weft_qr(a, NULL))
+FUNCTION(eigenvalues, weft_eigh(hermitian(squares(a)), true, NULL))
+FUNCTION(vectors, eigenvectors(a))
+FUNCTION(singular_values, weft_svd(a, NULL, NULL))
+FUNCTION(both_vectors, singular_vectors(a))
+FUNCTION(left, left_vectors(a))
+FUNCTION(pseudo_inverse, weft_pinv(a, -1))
+FUNCTION(least_squares, weft_lstsq(weft_reshape(a, 2, (const int64_t[]){ 3, 6 }), b, -1))
+FUNCTION(matrix_power, weft_matrix_power(squares(a), -3))
+FUNCTION(matrix_exp, weft_matrix_exp(weft_scale(squares(a), 0.25)))
+
 typedef struct row {
     row_place place;
     const char *operation;
@@ -109,6 +200,13 @@ typedef struct row {
 #define R1(operation, call) { THIS_ROW, operation, call, 1, { true, false }, { { 3, 4 }, { 0 } } }
 #define C2(operation, call) { THIS_ROW, operation, call, 2, { false, false }, { { 3, 4 }, { 3, 4 } } }
 #define R2(operation, call) { THIS_ROW, operation, call, 2, { true, true }, { { 3, 4 }, { 3, 4 } } }
+#define MATRIX(operation, call, m, n)                                                                        \
+    { THIS_ROW, operation, call, 1, { false, false }, { { m, n }, { 0 } } },                                 \
+    { THIS_ROW, operation, call, 1, { true, false }, { { m, n }, { 0 } } }
+#define MATRICES(operation, call) MATRIX(operation, call, 6, 3)
+#define SYSTEMS(operation, call)                                                                             \
+    { THIS_ROW, operation, call, 2, { false, false }, { { 6, 3 }, { 3, 2 } } },                              \
+    { THIS_ROW, operation, call, 2, { true, true }, { { 6, 3 }, { 3, 2 } } }
 /* clang-format off */
 static const row rows[] = {
     C1("real", real), C1("imag", imag), C1("conj", conjugate), C1("angle", angle), R2("complex", from_parts), R2("polar", polar),
@@ -134,6 +232,15 @@ static const row rows[] = {
     C1("dct", dct_1), C1("dct", dct_2), R1("dct", dct_3), R1("dct", dct_4), C1("dst", dst_1), C1("dst", dst_2), R1("dst", dst_3),
     R1("dst", dst_4), R1("rfft", rfft), R1("rfft", rfft_odd), R1("rfft", rfft_cut), C1("irfft", irfft), C1("irfft", irfft_odd), R1("irfft", irfft),
     C1("irfft", irfft_padded), C1("irfft", irfft_cut), C1("hfft", hfft), R1("ihfft", ihfft), C1("fftn", fftn), C1("fftn", ifftn),
+    MATRICES("cholesky", cholesky), MATRICES("cholesky", cholesky_upper), MATRICES("inverse", inverse_matrix), MATRICES("det", det),
+    MATRICES("slogdet", slogdet), MATRICES("slogdet", log_det), MATRICES("eigh", eigenvalues), MATRICES("eigh", vectors),
+    SYSTEMS("cholesky_solve", cholesky_solve), SYSTEMS("cholesky_solve", cholesky_solve_upper), SYSTEMS("triangular_solve", triangle),
+    SYSTEMS("triangular_solve", triangle_right), SYSTEMS("solve", solve), SYSTEMS("solve_vector", solve_vector),
+    MATRIX("qr", qr, 4, 3), MATRIX("qr", qr, 3, 3), MATRIX("qr", qr, 3, 5), MATRIX("qr", qr_q, 4, 3), MATRIX("qr", qr_q, 3, 5),
+    MATRIX("pinv", pseudo_inverse, 3, 4), MATRIX("pinv", pseudo_inverse, 4, 3), SYSTEMS("lstsq", least_squares),
+    MATRICES("matrix_power", matrix_power), MATRICES("matrix_exp", matrix_exp),
+    MATRIX("svd", singular_values, 3, 4), MATRIX("svd", both_vectors, 3, 3), MATRIX("svd", both_vectors, 3, 4),
+    MATRIX("svd", both_vectors, 4, 3), MATRIX("svd", left, 4, 3), MATRIX("svd", left, 3, 4),
     R1("rfftn", rfftn), C1("irfftn", irfftn), C1("fftshift", fftshift), R2("fft", convolved),
 };
 /* clang-format on */

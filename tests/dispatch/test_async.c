@@ -213,6 +213,8 @@ static void call_behind_gate(void)
                                        .cube = behind_gate(operation, WEFT_F32, 3, mesh),
                                        .image = behind_gate(operation, WEFT_F32, 4, mesh),
                                        .pairs = behind_gate(operation, WEFT_C64, 2, mesh),
+                                       .regular = weft_add(behind_gate(operation, WEFT_F32, 2, mesh),
+                                                           weft_eye(WEFT_F32, 2, 2, mesh, NULL)),
                                        .operation = operation,
                                        .list = list,
                                        .ghosted = ghosted };

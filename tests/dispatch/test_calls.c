@@ -35,6 +35,7 @@ static void start(int ranks, weft_placement placement)
     things.indices = make(WEFT_I64, 1, weft_replicate());
     things.truth = make(WEFT_BOOL, 2, placement);
     things.pairs = make(WEFT_C64, 2, placement);
+    things.regular = weft_eye(WEFT_F32, 2, 2, things.mesh, &placement);
     const weft_operation_description description = {
         .name = "given", .rule = "ab->ab", .inputs = { { "a", WEFT_TYPES_FLOAT, false } }, .kernel = no_kernel
     };

@@ -57,7 +57,8 @@ static void make_things(called *c, const weft_operation *operation)
                                   .scalar = thing(WEFT_F32, 0, false), .line = thing(WEFT_F32, 1, false),
                                   .places = thing(WEFT_I64, 2, false), .cube = thing(WEFT_F32, 3, true),
                                   .image = thing(WEFT_F32, 4, true),
-                                  .pairs = thing(WEFT_C64, 2, false), .list = list_for_calls(line()), .ghosted = ghosted_for_calls(line()) };
+                                  .pairs = thing(WEFT_C64, 2, false), .regular = weft_eye(WEFT_F32, 2, 2, line(), NULL),
+                                  .list = list_for_calls(line()), .ghosted = ghosted_for_calls(line()) };
     c->one = weft_ones(WEFT_F64, 1, (int64_t[]){ weft_world_size() }, line(), (weft_placement[]){ weft_shard(0) });
     c->before = weft_zeros_like(c->one);
     c->after = weft_zeros_like(c->one);

@@ -165,7 +165,11 @@ static void test_printed_programs(void **state)
 /* Operations that random programs without gradients do not reach, or need luck to: a ring of attention needs q, k and v sharded alike;
  * the gradient of a norm and the second derivative of max_pool, which tests/autograd/test_gradients.c compares; and running statistics. */
 static const char *const reached_seldom[] = { "attention_state", "attention_finish", "max_pool_pick", "norm_share",
-                                              "running_average", NULL };
+                                              "running_average",
+                                              /* of matrices that are not singular, which programs do not know: ops/test_ops_linalg.c */
+                                              "cholesky", "cholesky_panel", "cholesky_update", "cholesky_solve", "triangular_solve", "lu_factor", "lu_solve", "solve",
+                                              "solve_vector", "inverse", "cofactors", "lu_det", "lu_slogdet", "det", "slogdet", "qr",
+                                              "eigh", "svd", "pinv", "lstsq", "matrix_power", "matrix_exp", NULL };
 
 static bool is_listed(const char *const names[], const char *name)
 {
@@ -266,6 +270,9 @@ static const char *const not_in_the_table[] = {
     "weft_random_state_get", "weft_random_state_current", "weft_random_states", "weft_region_begin",
     "weft_region_end", "weft_region_counts", "weft_print_regions",
     "weft_explain_begin", "weft_explain_end", "weft_explain",
+    /* Matrices must not be singular. */
+    "weft_cholesky", "weft_cholesky_solve", "weft_triangular_solve", "weft_solve", "weft_inverse", "weft_det", "weft_slogdet", "weft_qr",
+    "weft_eigh", "weft_svd", "weft_pinv", "weft_lstsq", "weft_matrix_power", "weft_matrix_exp",
     /* Modules make no tensors but by the functions that they are given. */
     "weft_module_create", "weft_module_destroy", "weft_module_add_child", "weft_module_add_parameter", "weft_module_add_buffer",
     "weft_module_set_tensor", "weft_module_parameter", "weft_module_buffer", "weft_module_use", "weft_module_child",

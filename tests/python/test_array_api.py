@@ -269,10 +269,46 @@ def test_extensions(mesh):
             (wt.fft.fft(a, axis=0), np.fft.fft(x, axis=0)), (wt.fft.ifftn(wt.fft.fftn(a, axes=(0, 1)), axes=(0, 1)).real, x),
             (wt.fft.irfft2(wt.fft.rfft2(a, axes=(0, 1))), x), (wt.fft.fftshift(a, axes=1), np.fft.fftshift(x, axes=1))):
         np.testing.assert_allclose(found.numpy(), there, rtol=1e-9, atol=1e-12)
-    for wrong in (lambda: wt.linalg.matrix_norm(a, ord=3), lambda: wt.linalg.cross(a, a), lambda: wt.linalg.matrix_power(square, -1),
+    for wrong in (lambda: wt.linalg.matrix_norm(a, ord=3), lambda: wt.linalg.cross(a, a), lambda: wt.linalg.qr(a, mode="complete"), lambda: wt.linalg.svd(a), lambda: wt.linalg.eigh(square, "X"),
                   lambda: wt.linalg.norm(a, "fro", dim=(1, 0))):
         with pytest.raises(ValueError):
             wrong()
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "complex64", "complex128"])
+def test_decompositions(mesh, name):
+    x = np.random.default_rng(5).normal(size=(3, 4, 4)).astype(name)
+    x = x + 1j * x[::-1] if np.dtype(name).kind == "c" else x
+    x = (x + 3 * np.eye(4)).astype(name)
+    hermitian = (x + np.conj(np.swapaxes(x, 1, 2))) / 2
+    a, h = (wt.asarray(each, mesh=mesh, placements="S0,S2") for each in (x, hermitian))
+    tolerance = 1e-10 if name in ("float64", "complex128") else 2e-3
+    q, r = wt.linalg.qr(a[:, :, :3])
+    u, s, vh = wt.linalg.svd(a[:, :3], full_matrices=False)
+    values, vectors = wt.linalg.eigh(h)
+    sign, logarithm = wt.linalg.slogdet(a)
+    positive = a @ wt.linalg.matrix_transpose(wt.conj(a)) if np.dtype(name).kind == "c" else a @ wt.linalg.matrix_transpose(a)
+    factor = wt.linalg.cholesky(positive)
+    vector = wt.asarray(x[0, 0], mesh=mesh)
+    for found, there in (
+            (wt.linalg.solve(a, h), np.linalg.solve(x, hermitian)), (wt.linalg.inv(a), np.linalg.inv(x)), (wt.linalg.det(a), np.linalg.det(x)),
+            (sign, np.linalg.slogdet(x)[0]), (logarithm, np.linalg.slogdet(x)[1]), (wt.linalg.pinv(a[:, :2]), np.linalg.pinv(x[:, :2])),
+            (values, np.linalg.eigvalsh(hermitian)), (wt.linalg.eigvalsh(h, UPLO="U"), np.linalg.eigvalsh(hermitian)),
+            (s, np.linalg.svd(x[:, :3], compute_uv=False)), (wt.linalg.svdvals(a), np.linalg.svd(x, compute_uv=False)),
+            (q @ r, x[:, :, :3]), ((u * s.unsqueeze(-2)) @ vh, x[:, :3]), (h @ vectors, hermitian @ vectors.numpy()),
+            (wt.linalg.matrix_power(a, -2), np.linalg.matrix_power(x, -2)), (factor, np.linalg.cholesky(positive.numpy())),
+            (wt.linalg.cholesky_solve(h, factor), np.linalg.solve(positive.numpy(), hermitian)),
+            (wt.linalg.solve_triangular(factor, h, upper=False), np.linalg.solve(factor.numpy(), hermitian)),
+            (wt.linalg.solve(a, vector), np.linalg.solve(x, x[0, 0][None, :, None])[..., 0]),
+            (wt.linalg.lstsq(a[0, :, :2], vector), np.linalg.lstsq(x[0, :, :2], x[0, 0], rcond=None)[0]),
+            (wt.linalg.matrix_exp(a * 0), np.broadcast_to(np.eye(4), (3, 4, 4)))):
+        np.testing.assert_allclose(found.numpy(), there, rtol=tolerance, atol=tolerance)
+
+
+def test_singular_matrices(mesh):
+    a = wt.zeros((3, 3), dtype=wt.float64, mesh=mesh)
+    with pytest.raises(Exception, match="a is singular: pivot 0 is 0"):
+        wt.linalg.inv(a).numpy()
 
 
 def test_inquiries():

@@ -16,6 +16,7 @@ typedef struct call_arguments {
     weft_tensor *scalar, *line, *places;   /* f32 [], f32 [2], i64 [2, 2] of zeros */
     weft_tensor *cube, *image;             /* f32 [1, 2, 2], f32 [1, 2, 2, 2] */
     weft_tensor *pairs;                    /* c64 [2, 2] */
+    weft_tensor *regular;                  /* f32 [2, 2], the unit matrix */
     const weft_operation *operation;       /* of one input */
     weft_index_list *list;                 /* of the rows of f32 [2, 2] along the mesh */
     weft_tensor *ghosted;   /* lies in ghosted arrays */

@@ -12,6 +12,7 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     weft_tensor *tensor = arguments->tensor, *indices = arguments->indices, *truth = arguments->truth;
     weft_tensor *scalar = arguments->scalar, *line = arguments->line, *places = arguments->places;
     weft_tensor *cube = arguments->cube, *image = arguments->image, *pairs = arguments->pairs;
+    weft_tensor *regular = arguments->regular;
     weft_tensor *const list[] = { tensor }, *const first[] = { arguments->first };
     weft_tensor *const second[] = { arguments->second }, *const third[] = { arguments->third };
     weft_tensor *other = NULL, *outputs[4] = { NULL };
@@ -52,6 +53,21 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_ifft2, tensor, NULL, NULL, WEFT_FFT_BACKWARD);
     TRY(weft_fftshift, tensor, 0, NULL);
     TRY(weft_ifftshift, tensor, 0, NULL);
+    /* <weft/linalg.h> */
+    TRY(weft_cholesky, regular, false);
+    TRY(weft_cholesky_solve, tensor, regular, false);
+    TRY(weft_triangular_solve, regular, tensor, true, true, false);
+    TRY(weft_solve, regular, tensor);
+    TRY(weft_inverse, regular);
+    TRY(weft_det, tensor);
+    TRY(weft_slogdet, tensor, &other);
+    TRY(weft_qr, tensor, &other);
+    TRY(weft_eigh, tensor, false, &other);
+    TRY(weft_svd, tensor, &other, NULL);
+    TRY(weft_pinv, tensor, -1);
+    TRY(weft_lstsq, tensor, line, -1);
+    TRY(weft_matrix_power, tensor, 2);
+    TRY(weft_matrix_exp, tensor);
     TRY(weft_floor_div, tensor, tensor);
     TRY(weft_remainder, tensor, tensor);
     TRY(weft_fmod, tensor, tensor);

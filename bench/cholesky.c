@@ -1,0 +1,159 @@
+/* Cholesky's factorisation of one matrix beside ScaLAPACK's pdpotrf, alternating in one run. The residual is that of a product with
+ * a vector. One rank per process. Arguments: other sizes than 2048 and 4096; B=block. */
+#include <math.h>
+#include <mpi.h>
+#include <string.h>
+
+#include <weft/mpi.h>
+
+#include "bench.h"
+
+void Cblacs_get(int context, int what, int *value);
+void Cblacs_gridinit(int *context, const char *order, int rows, int columns);
+void Cblacs_gridinfo(int context, int *rows, int *columns, int *row, int *column);
+void Cblacs_gridexit(int context);
+int numroc_(const int *n, const int *block, const int *coordinate, const int *first, const int *processes);
+void descinit_(int descriptor[9], const int *m, const int *n, const int *mb, const int *nb, const int *first_row,
+               const int *first_column, const int *context, const int *leading, int *info);
+void pdpotrf_(const char *uplo, const int *n, double *a, const int *ia, const int *ja, const int descriptor[9], int *info);
+
+static int process, processes;
+
+/* Positive-definite: large on the diagonal. */
+static double element(int64_t i, int64_t j, int n)
+{
+    return i == j ? n : 1 / (1 + fabs((double)(i - j)));
+}
+
+static double slowest(double start)
+{
+    double us = bench_now_us() - start, most;
+    MPI_Allreduce(&us, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return most;
+}
+
+/* Milliseconds of pdpotrf on the grid that suits it best: as square as possible. */
+static double run_scalapack(int n, int block)
+{
+    const int zero = 0, one = 1;
+    int rows = 1, columns, row, column, context, info, descriptor[9];
+    while ((rows + 1) * (rows + 1) <= processes) {
+        rows++;
+    }
+    while (processes % rows != 0) {
+        rows--;
+    }
+    columns = processes / rows;
+    Cblacs_get(0, 0, &context);
+    Cblacs_gridinit(&context, "R", rows, columns);
+    Cblacs_gridinfo(context, &rows, &columns, &row, &column);
+    int local_rows = numroc_(&n, &block, &row, &zero, &rows), local_columns = numroc_(&n, &block, &column, &zero, &columns);
+    int leading = local_rows > 1 ? local_rows : 1;
+    descinit_(descriptor, &n, &n, &block, &block, &zero, &zero, &context, &leading, &info);
+    double *a = malloc((size_t)leading * (size_t)local_columns * sizeof(double) + 8);
+    for (int j = 0; j < local_columns; j++) {
+        for (int i = 0; i < local_rows; i++) {
+            int64_t global_row = (int64_t)(i / block * rows + row) * block + i % block;
+            int64_t global_column = (int64_t)(j / block * columns + column) * block + j % block;
+            a[(size_t)j * (size_t)leading + (size_t)i] = element(global_row, global_column, n);
+        }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = bench_now_us();
+    pdpotrf_("L", &n, a, &one, &one, descriptor, &info);
+    double us = slowest(start);
+    if (info != 0) {
+        fprintf(stderr, "bench: pdpotrf says %d\n", info);
+        exit(1);
+    }
+    free(a);
+    Cblacs_gridexit(context);
+    return us;
+}
+
+static double run_weft(weft_tensor *a)
+{
+    weft_scope_begin();
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = bench_now_us();
+    weft_cholesky(a, true);
+    weft_wait();
+    double us = slowest(start);
+    weft_scope_end();
+    bench_check();
+    return us;
+}
+
+/* |U^H U x - A x| / |A x| for x of ones. */
+static double residual(weft_tensor *a)
+{
+    double value;
+    weft_scope_begin();
+    weft_tensor *u = weft_cholesky(a, true);
+    weft_tensor *x = weft_ones(WEFT_F64, 2, (const int64_t[]){ weft_tensor_size(a, 0), 1 }, weft_tensor_mesh(a), NULL);
+    weft_tensor *ax = weft_matmul(a, x), *ux = weft_matmul_ex(u, true, weft_matmul(u, x), false);
+    weft_tensor_item(weft_div(weft_norm(weft_sub(ux, ax), 2, WEFT_ALL_DIMS, false), weft_norm(ax, 2, WEFT_ALL_DIMS, false)), &value);
+    weft_scope_end();
+    bench_check();
+    return value;
+}
+
+static void measure(int n, int block)
+{
+    double ours[BENCH_REPETITIONS], theirs[BENCH_REPETITIONS];
+    weft_placement dealt;
+    char text[32];
+    snprintf(text, sizeof(text), "S0*%d", block);
+    weft_placements_parse(text, 1, &dealt);
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ processes }, NULL);
+    double *dense = malloc((size_t)n * (size_t)n * sizeof(double));
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            dense[i * n + j] = element(i, j, n);
+        }
+    }
+    weft_scope_begin();
+    weft_tensor *a = weft_distribute(WEFT_F64, 2, (const int64_t[]){ n, n }, dense, mesh, &dealt);
+    weft_wait();
+    free(dense);
+    double error = residual(a);
+    for (int i = -1; i < BENCH_REPETITIONS; i++) {
+        double us = run_weft(a), their_us = run_scalapack(n, block);
+        if (i >= 0) {
+            ours[i] = us;
+            theirs[i] = their_us;
+        }
+    }
+    weft_scope_end();
+    if (process == 0) {
+        double us = bench_median(ours, BENCH_REPETITIONS), their_us = bench_median(theirs, BENCH_REPETITIONS);
+        printf("{\"bench\": \"cholesky\", \"n\": %d, \"block\": %d, \"processes\": %d, \"ms\": %.1f, \"pdpotrf_ms\": %.1f, "
+               "\"vs_pdpotrf\": %.3f, \"residual\": %.1e}\n",
+               n, block, processes, us * 1e-3, their_us * 1e-3, us / their_us, error);
+        fflush(stdout);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int sizes[8] = { 2048, 4096 }, num_sizes = 2, given = 0, block = 128, provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    weft_init_mpi(MPI_COMM_WORLD, NULL);
+    bench_check();
+    MPI_Comm_rank(MPI_COMM_WORLD, &process);
+    MPI_Comm_size(MPI_COMM_WORLD, &processes);
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "B=", 2) == 0) {
+            block = atoi(argv[i] + 2);
+        } else if (given < 8) {
+            sizes[given++] = atoi(argv[i]);
+            num_sizes = given;
+        }
+    }
+    for (int i = 0; i < num_sizes; i++) {
+        measure(sizes[i], block);
+    }
+    weft_finalize();
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,376 @@
+/* Linear algebra of the matrices of views, one after the other. */
+#include "codelets/factorizations.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/cpu/lapack.h"
+#include "codelets/problems.h"
+
+/* ---- matrices in a view -------------------------------------------------------------------------------- */
+
+/* The items of a view, one for each index of its first dimensions: matrices, vectors or numbers in its last ones. An item of a view
+ * without first dimensions may lie in several panels: it is copied. */
+typedef struct stack {
+    const weft_view *view;
+    int batch_dims;
+    int64_t elements; /* of an item */
+    int64_t per_row;  /* items in a row of the view */
+    char *memory;     /* NULL: nothing was copied */
+} stack;
+
+static size_t element_size(const stack *s)
+{
+    return weft_dtype_size(s->view->dtype);
+}
+
+/* Copies the rows of the view to the memory, or from it. */
+static void copy_rows(const stack *s, bool into_view)
+{
+    size_t row_bytes = (size_t)s->view->row_elements * element_size(s);
+    for (int64_t row = 0, rows; row < weft_view_rows(s->view); row += rows) {
+        char *in_view = weft_view_row(s->view, row, &rows), *in_memory = s->memory + (size_t)row * row_bytes;
+        memcpy(into_view ? in_view : in_memory, into_view ? in_memory : in_view, (size_t)rows * row_bytes);
+    }
+}
+
+/* False: no memory. */
+static bool open_stack(stack *s, const weft_view *view, int item_dims, bool reads)
+{
+    *s = (stack){ .view = view, .batch_dims = view->ndim - item_dims, .elements = 1, .per_row = 1 };
+    for (int d = 1; d < s->batch_dims; d++) {
+        s->per_row *= view->extent[d];
+    }
+    for (int d = s->batch_dims; d < view->ndim; d++) {
+        s->elements *= view->extent[d];
+    }
+    int64_t rows = weft_view_rows(view), together = rows;
+    if (s->batch_dims == 0 && rows > 0) {
+        weft_view_row(view, 0, &together);
+    }
+    if (together >= rows) {
+        return true;
+    }
+    s->memory = malloc((size_t)s->elements * element_size(s));
+    if (s->memory != NULL && reads) {
+        copy_rows(s, false);
+    }
+    return s->memory != NULL;
+}
+
+/* NULL: the view is empty. */
+static void *item_of(const stack *s, int64_t i)
+{
+    if (s->memory != NULL || weft_view_rows(s->view) == 0) {
+        return s->memory;
+    }
+    if (s->batch_dims == 0) {
+        return weft_view_row(s->view, 0, NULL);
+    }
+    char *row = weft_view_row(s->view, i / s->per_row, NULL);
+    return row + (size_t)(i % s->per_row * s->elements) * element_size(s);
+}
+
+static void close_stack(stack *s, bool writes)
+{
+    if (s->memory != NULL && writes) {
+        copy_rows(s, true);
+    }
+    free(s->memory);
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+enum { MAX_INPUTS = 3, MAX_OUTPUTS = 3 };
+
+typedef struct job {
+    const weft_kernel_call *call;
+    const weft_lapack *lapack;
+    stack inputs[MAX_INPUTS], outputs[MAX_OUTPUTS];
+    int rows, columns; /* of the matrices of input 0 */
+    int64_t count;
+} job;
+
+/* One item: 0, or why there is no result, as lapack.h says. */
+typedef int (*item_function)(const job *j, int64_t i);
+
+/* What a positive result means. */
+typedef enum failure { NOT_POSITIVE, SINGULAR, NO_CONVERGENCE } failure;
+
+/* What the program calls the matrix: "a", or, by its place in the batch, "matrix [1, 2] of a". */
+static const char *name_of(const job *j, int64_t i, char *text, size_t size)
+{
+    const stack *s = &j->inputs[0];
+    int64_t index[WEFT_MAX_DIMS];
+    if (s->batch_dims == 0) {
+        return "a";
+    }
+    for (int d = s->batch_dims - 1; d >= 0; d--) {
+        index[d] = s->view->offset[d] + i % s->view->extent[d];
+        i /= s->view->extent[d];
+    }
+    size_t used = (size_t)snprintf(text, size, "matrix [");
+    for (int d = 0; d < s->batch_dims && used < size; d++) {
+        used += (size_t)snprintf(text + used, size - used, d == 0 ? "%lld" : ", %lld", (long long)index[d]);
+    }
+    if (used < size) {
+        snprintf(text + used, size - used, "] of a");
+    }
+    return text;
+}
+
+static void report(const job *j, int64_t i, int info, failure positive)
+{
+    char text[96];
+    const char *name = name_of(j, i, text, sizeof(text));
+    weft_kernel_error *error = j->call->error;
+    if (info == WEFT_LAPACK_NO_MEMORY) {
+        weft_problem_memory(error, WEFT_PROBLEM_RESULTS, 0);
+    } else if (info == WEFT_LAPACK_NOT_FINITE) {
+        weft_kernel_error_set(error, WEFT_ERR_INVALID, "%s has elements that are not finite", name);
+    } else if (positive == NOT_POSITIVE) {
+        weft_kernel_error_set(error, WEFT_ERR_INVALID, "%s is not positive-definite: its leading minor of order %d is not positive",
+                              name, info);
+    } else if (positive == SINGULAR) {
+        weft_kernel_error_set(error, WEFT_ERR_INVALID, "%s is singular: pivot %d is 0", name, info - 1);
+    } else {
+        weft_kernel_error_set(error, WEFT_ERR_INVALID, "the iteration for %s does not converge", name);
+    }
+}
+
+static void set_to_zero(const job *j, int64_t i)
+{
+    for (int o = 0; o < j->call->num_outputs; o++) {
+        const stack *s = &j->outputs[o];
+        void *item = item_of(s, i);
+        if (item != NULL) {
+            memset(item, 0, (size_t)s->elements * element_size(s));
+        }
+    }
+}
+
+/* All items; item_dims: of the inputs, then of the outputs. */
+static void run(const weft_kernel_call *call, const int input_dims[], const int output_dims[], item_function function,
+                failure positive)
+{
+    job j = { .call = call, .lapack = weft_lapack_of(call->inputs[0].dtype), .count = 1 };
+    bool done = true;
+    for (int i = 0; i < call->num_inputs; i++) {
+        done = open_stack(&j.inputs[i], &call->inputs[i], input_dims[i], true) && done;
+    }
+    for (int o = 0; o < call->num_outputs; o++) {
+        done = open_stack(&j.outputs[o], &call->outputs[o], output_dims[o], false) && done;
+    }
+    const weft_view *a = &call->inputs[0];
+    j.rows = (int)a->extent[a->ndim - 2];
+    j.columns = (int)a->extent[a->ndim - 1];
+    for (int d = 0; d < j.outputs[0].batch_dims; d++) {
+        j.count *= call->output.extent[d];
+    }
+    for (int64_t i = 0; i < j.count && weft_view_count(&call->output) > 0; i++) {
+        int info = done ? function(&j, i) : WEFT_LAPACK_NO_MEMORY;
+        if (info != 0) {
+            report(&j, i, info, positive);
+            set_to_zero(&j, i);
+        }
+    }
+    for (int i = 0; i < call->num_inputs; i++) {
+        close_stack(&j.inputs[i], false);
+    }
+    for (int o = 0; o < call->num_outputs; o++) {
+        close_stack(&j.outputs[o], done);
+    }
+}
+
+/* ---- the kernels --------------------------------------------------------------------------------------- */
+
+static void *input(const job *j, int number, int64_t i)
+{
+    return item_of(&j->inputs[number], i);
+}
+
+/* NULL: not wanted. */
+static void *output(const job *j, int number, int64_t i)
+{
+    return number < j->call->num_outputs ? item_of(&j->outputs[number], i) : NULL;
+}
+
+/* Output 0, with the values of an input. */
+static void *copied(const job *j, int number, int64_t i)
+{
+    const stack *s = &j->inputs[number];
+    return memcpy(output(j, 0, i), input(j, number, i), (size_t)s->elements * element_size(s));
+}
+
+static int cholesky(const job *j, int64_t i)
+{
+    return j->lapack->cholesky(j->call->numbers[0] != 0, j->rows, copied(j, 0, i));
+}
+
+void weft_kernel_cholesky(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 2 }, cholesky, NOT_POSITIVE);
+}
+
+static int triangular_solve(const job *j, int64_t i)
+{
+    const weft_view *x = &j->call->output;
+    const int64_t *numbers = j->call->numbers;
+    const weft_triangular t = { .upper = numbers[WEFT_TRIANGULAR_UPPER] != 0,
+                                .left = numbers[WEFT_TRIANGULAR_LEFT] != 0,
+                                .unit = numbers[WEFT_TRIANGULAR_UNIT] != 0,
+                                .adjoint = numbers[WEFT_TRIANGULAR_ADJOINT] != 0 };
+    int info = j->lapack->triangular_solve(&t, (int)x->extent[x->ndim - 2], (int)x->extent[x->ndim - 1], input(j, 0, i), copied(j, 1, i));
+    return info > 0 ? info + (int)numbers[WEFT_TRIANGULAR_FIRST] : info;
+}
+
+void weft_kernel_triangular_solve(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2, 2 }, (const int[]){ 2 }, triangular_solve, SINGULAR);
+}
+
+static int lu_factor(const job *j, int64_t i)
+{
+    int info = j->lapack->lu_factor(j->rows, j->columns, copied(j, 0, i), output(j, 1, i));
+    return info > 0 && j->call->numbers[0] == 0 ? 0 : info;
+}
+
+void weft_kernel_lu_factor(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 2, 1 }, lu_factor, SINGULAR);
+}
+
+static int lu_solve(const job *j, int64_t i)
+{
+    const weft_view *x = &j->call->output;
+    j->lapack->lu_solve(j->call->numbers[0] != 0, j->rows, (int)x->extent[x->ndim - 1], input(j, 0, i), input(j, 2, i),
+                        copied(j, 1, i));
+    return 0;
+}
+
+void weft_kernel_lu_solve(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2, 2, 1 }, (const int[]){ 2 }, lu_solve, SINGULAR);
+}
+
+static int determinant(const job *j, int64_t i)
+{
+    bool logarithm = j->call->numbers[0] != 0;
+    double unwanted;
+    void *second = output(j, 1, i);
+    j->lapack->determinant(j->rows, input(j, 0, i), input(j, 1, i), output(j, 0, i),
+                           !logarithm ? NULL : second != NULL ? second : &unwanted);
+    return 0;
+}
+
+void weft_kernel_determinant(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2, 1 }, (const int[]){ 0, 0 }, determinant, SINGULAR);
+}
+
+static int inverse(const job *j, int64_t i)
+{
+    return j->lapack->inverse(j->rows, copied(j, 0, i));
+}
+
+void weft_kernel_inverse(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 2 }, inverse, SINGULAR);
+}
+
+static int cofactors(const job *j, int64_t i)
+{
+    return j->lapack->cofactors(j->rows, input(j, 0, i), output(j, 0, i));
+}
+
+void weft_kernel_cofactors(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 2 }, cofactors, NO_CONVERGENCE);
+}
+
+static int qr(const job *j, int64_t i)
+{
+    return j->lapack->qr(j->rows, j->columns, input(j, 0, i), output(j, 0, i), output(j, 1, i));
+}
+
+void weft_kernel_qr(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 2, 2 }, qr, NO_CONVERGENCE);
+}
+
+static int eigh(const job *j, int64_t i)
+{
+    return j->lapack->eigh(j->call->numbers[0] != 0, j->rows, input(j, 0, i), output(j, 0, i), output(j, 1, i));
+}
+
+void weft_kernel_eigh(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 1, 2 }, eigh, NO_CONVERGENCE);
+}
+
+static int svd(const job *j, int64_t i)
+{
+    return j->lapack->svd(j->rows, j->columns, input(j, 0, i), output(j, 0, i), output(j, 1, i), output(j, 2, i));
+}
+
+void weft_kernel_svd(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 1, 2, 2 }, svd, NO_CONVERGENCE);
+}
+
+static int matrix_exp(const job *j, int64_t i)
+{
+    return j->lapack->matrix_exp(j->rows, input(j, 0, i), output(j, 0, i));
+}
+
+void weft_kernel_matrix_exp(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 2 }, matrix_exp, NO_CONVERGENCE);
+}
+
+/* ---- blocks of rows ------------------------------------------------------------------------------------ */
+
+static int cholesky_panel(const job *j, int64_t i)
+{
+    const int64_t *numbers = j->call->numbers;
+    return j->lapack->cholesky_panel(j->rows, j->columns, (int)numbers[0], (int)numbers[1], copied(j, 0, i));
+}
+
+void weft_kernel_cholesky_panel(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 2 }, cholesky_panel, NOT_POSITIVE);
+}
+
+/* Rows [row, row + rows) of the matrix. */
+static void update_block(const weft_lapack *lapack, const stack *panel, int64_t first, int64_t row, int64_t rows, char *block)
+{
+    const weft_view *view = panel->view;
+    const int64_t k = view->extent[0], n = view->extent[1], last = first + k;
+    const size_t row_bytes = (size_t)n * element_size(panel);
+    const char *u = item_of(panel, 0);
+    for (int64_t r = row; r < row + rows && r < last; r++) {
+        if (r >= first) {
+            memcpy(block + (size_t)(r - row) * row_bytes, u + (size_t)(r - first) * row_bytes, row_bytes);
+        }
+    }
+    int64_t begin = row > last ? row : last;
+    if (begin < row + rows) {
+        lapack->cholesky_update((int)(row + rows - begin), (int)begin, (int)k, (int)n, u, block + (size_t)(begin - row) * row_bytes);
+    }
+}
+
+void weft_kernel_cholesky_update(const weft_kernel_call *call)
+{
+    const weft_view *a = &call->output;
+    stack panel;
+    if (!open_stack(&panel, &call->inputs[0], 2, true)) {
+        weft_problem_memory(call->error, WEFT_PROBLEM_RESULTS, 0);
+        return;
+    }
+    for (int64_t b = 0; b < weft_view_rows(a); b++) {
+        int64_t row = (a->offset[0] + b) * a->shape[1] + a->offset[1];
+        update_block(weft_lapack_of(a->dtype), &panel, call->numbers[0], row, a->extent[1], weft_view_row(a, b, NULL));
+    }
+    close_stack(&panel, false);
+}

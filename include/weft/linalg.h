@@ -1,0 +1,117 @@
+/** \file
+ * Linear algebra of dense matrices by LAPACK, as torch.linalg and numpy.linalg. A tensor [..., m, n] holds a matrix for each index of its
+ * first dimensions, the batch. The batch may be sharded in any way. Each matrix is whole on the ranks that work on it: if a tensor
+ * is sharded along the last two dimensions, weft redistributes it so that they are whole. The results are sharded as the batch is.
+ *
+ * Types are WEFT_F32, WEFT_F64, WEFT_C64 and WEFT_C128 (WEFT_ERR_DTYPE); both operands of a call have the same type. A matrix that is
+ * not square where it must be, or a tensor of less than two dimensions, is WEFT_ERR_SHAPE.
+ *
+ * Whether a matrix is singular is known only when the task runs. The next blocking call then returns WEFT_ERR_INVALID; the message says
+ * which function, and which matrix of the batch: "weft_solve: matrix [3] of a is singular: pivot 2 is 0". Its results are
+ * undefined.
+ *
+ * One large matrix: weft_cholesky(), weft_triangular_solve() with `left`, and so weft_cholesky_solve(), of a tensor [n, n] with
+ * n >= 512 that is sharded on a mesh of one dimension, work on blocks of its rows. weft_qr(), weft_svd() and weft_lstsq() of a tall
+ * tensor [m, n] in S0 on such a mesh, of which each rank has at least n rows, decompose each rank's rows, and then the small
+ * factors. No rank has such a matrix whole. All others are whole on each rank that works on them, and one task computes each.
+ *
+ * Gradients are PyTorch's. Partial sums of right-hand sides pass through solvers unreduced. The tasks run on CPUs. */
+#ifndef WEFT_LINALG_H
+#define WEFT_LINALG_H
+
+#include <weft/tensor.h>
+
+WEFT_BEGIN_DECLS
+
+/**
+ * The Cholesky factor of Hermitian positive-definite matrices a [..., n, n]: L with a = L L^H, or, for `upper`, U with a = U^H U. Only the
+ * lower triangle of a is read, for `upper` only the upper one. The other triangle of the result is 0.
+ *
+ * The gradient is that of a Hermitian a: a Hermitian matrix.
+ *
+ *     weft_tensor *l = weft_cholesky(a, false);
+ */
+WEFT_API weft_tensor *weft_cholesky(weft_tensor *a, bool upper);
+/** Solves a x = b for the factor of a that weft_cholesky() has returned: b [..., n, k] gives x [..., n, k]. Batches broadcast.
+ *
+ *     weft_tensor *x = weft_cholesky_solve(b, weft_cholesky(a, false), false); */
+WEFT_API weft_tensor *weft_cholesky_solve(weft_tensor *b, weft_tensor *factor, bool upper);
+/**
+ * Solves a x = b with triangular a [..., n, n] for b [..., n, k]; without `left`, x a = b for b [..., k, n]. Batches broadcast.
+ * Columns of b (without `left` rows) may stay sharded.
+ *
+ * \param upper  a is the upper triangle; else the lower one. The other triangle is not read
+ * \param unit   the diagonal of a is taken as 1, and not read
+ *
+ *     weft_tensor *y = weft_triangular_solve(l, b, false, true, false);
+ */
+WEFT_API weft_tensor *weft_triangular_solve(weft_tensor *a, weft_tensor *b, bool upper, bool left, bool unit);
+
+/** Solves a x = b, for a [..., n, n] and b [..., n, k], by LU with partial pivoting. Batches broadcast; columns of b may stay sharded.
+ * b [n], a tensor of one dimension, is a vector, and the result is [..., n].
+ *
+ *     weft_tensor *x = weft_solve(a, b); */
+WEFT_API weft_tensor *weft_solve(weft_tensor *a, weft_tensor *b);
+/** The inverses of a [..., n, n]. weft_solve() is faster and more accurate than a product with an inverse. */
+WEFT_API weft_tensor *weft_inverse(weft_tensor *a);
+/** The determinants of a [..., n, n]: [...]. That of a singular matrix is 0 or near 0, and no error; its gradient, the cofactors, is
+ * computed by singular values. */
+WEFT_API weft_tensor *weft_det(weft_tensor *a);
+/** The determinants of a [..., n, n] as signs (for complex types, numbers of size 1) and logarithms of sizes: det = sign exp(logarithm).
+ * A singular matrix has sign 0 and logarithm -infinity, and its gradient is an error.
+ *
+ * \param logarithm  receives the logarithms [...], real; NULL on error. May be NULL
+ *
+ *     weft_tensor *logarithm, *sign = weft_slogdet(a, &logarithm); */
+WEFT_API weft_tensor *weft_slogdet(weft_tensor *a, weft_tensor **logarithm);
+
+/** Reduced QR decomposition of a [..., m, n]: returns Q [..., m, k], k = min(m, n), with orthonormal columns. a = Q R with upper triangular
+ * R, whose diagonal is real, of any sign.
+ *
+ * \param triangle  receives R [..., k, n], NULL on error; may be NULL
+ *
+ *     weft_tensor *r, *q = weft_qr(a, &r); */
+WEFT_API weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle);
+/**
+ * Eigenvalues of Hermitian a [..., n, n], real and ascending: [..., n]. Only the lower triangle of a is read, or for `upper` only the upper
+ * one. n is at most 16384 (WEFT_ERR_UNSUPPORTED). Elements that are not finite are an error.
+ *
+ * An eigenvector is determined up to its sign, or its phase: a loss must not depend on that. The gradient of the vectors is
+ * infinite or NaN if two eigenvalues are equal.
+ *
+ * \param vectors  receives the eigenvectors, the columns of [..., n, n], NULL on error. May be NULL: only the values are computed
+ *
+ *     weft_tensor *vectors, *values = weft_eigh(a, false, &vectors);
+ */
+WEFT_API weft_tensor *weft_eigh(weft_tensor *a, bool upper, weft_tensor **vectors);
+/**
+ * Singular values of a [..., m, n], descending: S [..., k], k = min(m, n). a = U S V^H, where U and V have orthonormal columns. m and
+ * n are at most 16384 (WEFT_ERR_UNSUPPORTED). Elements that are not finite are an error.
+ *
+ * A pair of vectors is determined up to its sign, or its phase: a loss must not depend on that. The gradient of the vectors is
+ * infinite or NaN if two singular values are equal, or one is 0 and a is not square.
+ *
+ * \param u, vh  receive U [..., m, k] and V^H [..., k, n], NULL on error. May be NULL; if both are, only the values are computed
+ *
+ *     weft_tensor *u, *vh, *s = weft_svd(a, &u, &vh);
+ */
+WEFT_API weft_tensor *weft_svd(weft_tensor *a, weft_tensor **u, weft_tensor **vh);
+
+/** The pseudo-inverses [..., n, m] of a [..., m, n] (Moore, Penrose), by singular values: those of at most rtol times the largest count as
+ * 0. A negative rtol: max(m, n) times the distance from 1 to the next number of the type.
+ *
+ *     weft_tensor *inverse = weft_pinv(a, -1); */
+WEFT_API weft_tensor *weft_pinv(weft_tensor *a, double rtol);
+/** The x that minimise |a x - b|, those of smallest norm if there are several: weft_pinv(a, rtol) times b. a [..., m, n] and
+ * b [..., m, k] give [..., n, k]; a vector b [m] gives [..., n].
+ *
+ *     weft_tensor *x = weft_lstsq(a, b, -1); */
+WEFT_API weft_tensor *weft_lstsq(weft_tensor *a, weft_tensor *b, double rtol);
+/** a [..., n, n] multiplied by itself: a^n; for a negative n, the inverse's power. a^0 is the unit matrix. */
+WEFT_API weft_tensor *weft_matrix_power(weft_tensor *a, int64_t n);
+/** The exponentials of a [..., n, n]: 1 + a + a^2 / 2 + .... Elements that are not finite are an error. */
+WEFT_API weft_tensor *weft_matrix_exp(weft_tensor *a);
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,293 @@
+/* Linear systems, inverses and determinants, by LU with partial pivoting. */
+#include "ops/linalg.h"
+
+#include <stdio.h>
+
+/* ---- factors ------------------------------------------------------------------------------------------- */
+
+/* numbers[0]: a pivot of 0 is an error. The factors' own gradient is not needed: those of what is made of them follow from the matrix. */
+static const weft_operation operation_lu_factor = {
+    .name = "lu_factor",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("a solver or a determinant"),
+    .rules = { "A*[m][n]->A[m][n],A[k]" },
+    .inputs = { { "a", WEFT_TYPES_LINALG, false } },
+    .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_INDEX } },
+    .num_outputs = 2,
+    .kernel = WEFT_KERNEL_lu_factor,
+};
+
+static bool factor(const char *function, weft_tensor *a, bool reports, weft_tensor *factors[2])
+{
+    const weft_layout *layout = weft_layout_of(a);
+    int64_t k = weft_min_i64(layout->shape[layout->ndim - 2], layout->shape[layout->ndim - 1]);
+    return weft_dispatch_all(&(weft_call){ .function = function,
+                                           .operation = &operation_lu_factor,
+                                           .num_inputs = 1,
+                                           .inputs = { a },
+                                           .attributes = { .num_sizes = 1,
+                                                           .sizes = { k },
+                                                           .num_numbers = 1,
+                                                           .numbers = { reports } } },
+                             factors);
+}
+
+/* ---- systems ------------------------------------------------------------------------------------------- */
+
+/* Inputs: the factors, b, the pivots: batches of the first two may differ. numbers[0]: the adjoint system. */
+static void write_lu_solve_rule(const weft_call_layouts *call, char *text, size_t size)
+{
+    snprintf(text, size, weft_batches_differ(call) ? "...[m][n],...[m]k,...[n]->...[n]k" : "A*[m][n],A[m]k*,A[n]->A[n]k");
+}
+
+static const weft_operation operation_lu_solve = {
+    .name = "lu_solve",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("a solver"),
+    .write_rule = write_lu_solve_rule,
+    .rule_like = "A*[m][n],A[m]k*,A[n]->A[n]k",
+    .inputs = { { "a", WEFT_TYPES_LINALG, true }, { "b", WEFT_TYPES_LINALG, true }, { "pivots", WEFT_TYPE_BIT(WEFT_I64), false } },
+    .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 1, .ops = WEFT_LINEAR_OPS },
+    .kernel = WEFT_KERNEL_lu_solve,
+    .expand = weft_expand_batches,
+    .expands = weft_batches_differ,
+};
+
+static weft_tensor *solve_factored(const char *function, weft_tensor *const factors[2], weft_tensor *b, bool adjoint)
+{
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = &operation_lu_solve,
+                                       .num_inputs = 3,
+                                       .inputs = { factors[0], b, factors[1] },
+                                       .attributes = { .num_numbers = 1, .numbers = { adjoint } } });
+}
+
+/* Outputs: x, and for the gradients the factors and pivots. */
+static bool expand_solve(const weft_call *call, weft_tensor *outputs[])
+{
+    bool done = factor(call->function, call->inputs[0], true, outputs + 1);
+    outputs[0] = done ? solve_factored(call->function, outputs + 1, call->inputs[1], false) : NULL;
+    return outputs[0] != NULL;
+}
+
+/* Gradients that are differentiated are made from the inputs: those of the factors are not known. */
+static bool gradients_of_solve(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    weft_tensor *g = weft_gradient_of_output(of, 0);
+    weft_tensor *of_b = of->differentiated ? weft_solve(weft_adjoint(call->inputs[0]), g)
+                                           : solve_factored(call->function, of->outputs + 1, g, true);
+    bool done = of_b != NULL && (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, of_b));
+    if (!done || !weft_gradient_wanted(of, 0)) {
+        return done;
+    }
+    weft_tensor *product = weft_product_adjoint(of_b, of->outputs[0]);
+    return product != NULL && weft_give_gradient(of, 0, weft_neg(product));
+}
+
+#define SOLVE_READS (WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0) | WEFT_READS_OUTPUT(1) | WEFT_READS_OUTPUT(2))
+
+static const weft_operation operation_solve = {
+    .name = "solve",
+    .gradient = { .function = gradients_of_solve, .reads = { SOLVE_READS, SOLVE_READS } },
+    .inputs = { { "a", WEFT_TYPES_LINALG, true }, { "b", WEFT_TYPES_LINALG, true } },
+    .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_INDEX } },
+    .num_outputs = 3,
+    .expand = expand_solve,
+};
+
+/* outputs: x, and without `omits` the factors and pivots, which the gradients of a body's calls need. */
+static bool solve(const char *function, weft_tensor *a, weft_tensor *b, bool omits, weft_tensor *outputs[3])
+{
+    return weft_dispatch_all(&(weft_call){ .function = function,
+                                           .operation = &operation_solve,
+                                           .num_inputs = 2,
+                                           .inputs = { a, b },
+                                           .attributes = { .omitted = omits ? 2 : 0 } },
+                             outputs);
+}
+
+static bool expand_solve_vector(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor *column = weft_as_column(call->inputs[1]), *all[3];
+    bool done = column != NULL && solve(call->function, call->inputs[0], column, false, all);
+    outputs[0] = done ? weft_squeeze(all[0], -1) : NULL;
+    return outputs[0] != NULL;
+}
+
+static const weft_operation operation_solve_vector = {
+    .name = "solve_vector",
+    .gradient = WEFT_GRADIENT_OF_BODY,
+    .inputs = { { "a", WEFT_TYPES_LINALG, true }, { "b", WEFT_TYPES_LINALG, true } },
+    .expand = expand_solve_vector,
+};
+
+weft_tensor *weft_solve(weft_tensor *a, weft_tensor *b)
+{
+    static const char function[] = "weft_solve";
+    if (!weft_check_matrices(function, "a", a, true, 0) || weft_check_tensor(function, "b", b) == NULL) {
+        return NULL;
+    }
+    const weft_layout *right = weft_layout_of(b), *left = weft_layout_of(a);
+    if (right->ndim != 1) {
+        bool fits = weft_check_matrices(function, "b", b, false, 0) && weft_check_system(function, "a", a, "b", b, true);
+        weft_tensor *outputs[3];
+        return fits && solve(function, a, b, true, outputs) ? outputs[0] : NULL;
+    }
+    if (right->shape[0] != left->shape[left->ndim - 1]) {
+        weft_fail(WEFT_ERR_SHAPE, function, "b has %lld elements, expected %lld, the order of a", (long long)right->shape[0],
+                  (long long)left->shape[left->ndim - 1]);
+        return NULL;
+    }
+    return weft_dispatch(&(weft_call){
+        .function = function, .operation = &operation_solve_vector, .num_inputs = 2, .inputs = { a, b } });
+}
+
+/* ---- inverses ------------------------------------------------------------------------------------------ */
+
+static bool gradient_of_inverse(const weft_gradient *of)
+{
+    weft_tensor *inverse = of->outputs[0];
+    weft_tensor *right = weft_product_adjoint(weft_gradient_of_output(of, 0), inverse);
+    weft_tensor *product = weft_adjoint_product(inverse, right);
+    return product != NULL && weft_give_gradient(of, 0, weft_neg(product));
+}
+
+static const weft_operation operation_inverse = {
+    .name = "inverse",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_inverse, WEFT_READS_OUTPUT(0)),
+    .rules = { "A*[m][n]->A[n][m]" },
+    .inputs = { { "a", WEFT_TYPES_LINALG, false } },
+    .kernel = WEFT_KERNEL_inverse,
+};
+
+static weft_tensor *of_square(const char *function, const weft_operation *operation, weft_tensor *a)
+{
+    return !weft_check_matrices(function, "a", a, true, 0)
+               ? NULL
+               : weft_dispatch(&(weft_call){ .function = function, .operation = operation, .num_inputs = 1, .inputs = { a } });
+}
+
+weft_tensor *weft_inverse(weft_tensor *a)
+{
+    return of_square("weft_inverse", &operation_inverse, a);
+}
+
+/* ---- determinants -------------------------------------------------------------------------------------- */
+
+static const weft_operation operation_cofactors = {
+    .name = "cofactors",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("a determinant"),
+    .rules = { "A*[m][n]->A[m][n]" },
+    .inputs = { { "a", WEFT_TYPES_LINALG, false } },
+    .kernel = WEFT_KERNEL_cofactors,
+};
+
+/* numbers[0]: the logarithm as well. */
+#define DETERMINANT(name_, rule, ...)                                                                        \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .gradient = WEFT_GRADIENT_OF_WHOLE("a determinant"),                                                 \
+        .rules = { rule },                                                                                   \
+        .inputs = { { "a", WEFT_TYPES_LINALG, false }, { "pivots", WEFT_TYPE_BIT(WEFT_I64), false } },       \
+        .kernel = WEFT_KERNEL_determinant,                                                                   \
+        __VA_ARGS__                                                                                          \
+    };
+
+DETERMINANT(lu_det, "A*[m][n],A[n]->A", .num_outputs = 0)
+DETERMINANT(lu_slogdet, "A*[m][n],A[n]->A,A",
+            .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_REAL } }, .num_outputs = 2)
+
+static bool determinant_of(const weft_call *call, const weft_operation *operation, weft_tensor *outputs[])
+{
+    weft_tensor *factors[2];
+    bool logarithm = operation == &operation_lu_slogdet;
+    return factor(call->function, call->inputs[0], false, factors) &&
+           weft_dispatch_all(&(weft_call){ .function = call->function,
+                                           .operation = operation,
+                                           .num_inputs = 2,
+                                           .inputs = { factors[0], factors[1] },
+                                           .attributes = { .num_numbers = 1, .numbers = { logarithm } } },
+                             outputs);
+}
+
+static bool expand_det(const weft_call *call, weft_tensor *outputs[])
+{
+    return determinant_of(call, &operation_lu_det, outputs);
+}
+
+static bool expand_slogdet(const weft_call *call, weft_tensor *outputs[])
+{
+    return determinant_of(call, &operation_lu_slogdet, outputs);
+}
+
+/* [...] as matrices of one element. */
+static weft_tensor *as_matrices(weft_tensor *a)
+{
+    return weft_as_column(weft_as_column(a));
+}
+
+/* The cofactors, also of a singular matrix. Where they are differentiated they are conj(det a) a^-H, as in PyTorch. */
+static bool gradient_of_det(const weft_gradient *of)
+{
+    weft_tensor *a = of->call->inputs[0], *g = weft_gradient_of_output(of, 0), *cofactors;
+    if (of->differentiated) {
+        cofactors = weft_adjoint(weft_inverse(a));
+        g = weft_mul(g, weft_conjugate(weft_det(a)));
+    } else {
+        cofactors = of_square(of->call->function, &operation_cofactors, a);
+    }
+    return cofactors != NULL && g != NULL && weft_give_gradient(of, 0, weft_mul(as_matrices(g), cofactors));
+}
+
+/* With d log det a = tr(a^-1 da): a^-H times the gradient of the logarithm, minus i Im(conj(gradient of the sign) sign). */
+static bool gradient_of_slogdet(const weft_gradient *of)
+{
+    weft_tensor *a = of->call->inputs[0], *of_sign = weft_gradient_of_output(of, 0), *factor_of_inverse = weft_gradient_of_output(of, 1);
+    if (!weft_dtype_is_complex(weft_layout_of(a)->dtype)) { /* signs do not change */
+        if (factor_of_inverse == NULL) {
+            return true;
+        }
+    } else if (of_sign != NULL) {
+        weft_tensor *turned = weft_neg(weft_imag(weft_mul(weft_conj(of_sign), of->outputs[0])));
+        factor_of_inverse = weft_complex(factor_of_inverse == NULL ? weft_zeros_like(turned) : factor_of_inverse, turned);
+    }
+    weft_tensor *inverse = weft_adjoint(weft_inverse(a));
+    return inverse != NULL && factor_of_inverse != NULL && weft_give_gradient(of, 0, weft_mul(as_matrices(factor_of_inverse), inverse));
+}
+
+static const weft_operation operation_det = {
+    .name = "det",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_det, WEFT_READS_INPUT(0)),
+    .inputs = { { "a", WEFT_TYPES_LINALG, false } },
+    .expand = expand_det,
+};
+
+static const weft_operation operation_slogdet = {
+    .name = "slogdet",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_slogdet, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0)),
+    .inputs = { { "a", WEFT_TYPES_LINALG, false } },
+    .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_REAL } },
+    .num_outputs = 2,
+    .expand = expand_slogdet,
+};
+
+weft_tensor *weft_det(weft_tensor *a)
+{
+    return of_square("weft_det", &operation_det, a);
+}
+
+weft_tensor *weft_slogdet(weft_tensor *a, weft_tensor **logarithm)
+{
+    static const char function[] = "weft_slogdet";
+    if (logarithm != NULL) {
+        *logarithm = NULL;
+    }
+    return !weft_check_matrices(function, "a", a, true, 0)
+               ? NULL
+               : weft_dispatch_pair(
+                     &(weft_call){ .function = function, .operation = &operation_slogdet, .num_inputs = 1, .inputs = { a } }, logarithm);
+}
+
+const weft_operation *const weft_linalg_lu_operations[] = {
+    &operation_lu_factor, &operation_lu_solve,   &operation_solve,   &operation_solve_vector, &operation_inverse, &operation_cofactors,
+    &operation_lu_det,    &operation_lu_slogdet, &operation_det,     &operation_slogdet,      NULL,
+};
