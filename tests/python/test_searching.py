@@ -1,4 +1,4 @@
-"""unique, searchsorted, repeat_interleave and their relatives, beside NumPy, in every layout."""
+"""unique, searchsorted, repeat_interleave and their relatives, beside NumPy, in every layout; lists of indices."""
 
 import numpy as np
 import pytest
@@ -131,3 +131,22 @@ def test_multinomial(mesh):
     assert sorted(wt.multinomial(wt.asarray([1.0, 2.0, 0.0, 5.0]), 3).numpy()) == [0, 1, 3]
     with pytest.raises(ValueError, match="without replacement"):
         wt.multinomial(wt.ones(3), 4)
+
+
+def test_index_list():
+    size, ranks = 11, wt.world_size()
+    named = [np.array([10, rank, 10, 2 * rank + 1]) for rank in range(ranks)]
+    own = named[wt.first_rank():wt.first_rank() + wt.local_ranks()]
+    indices = wt.IndexList(own, size, placements="S0")
+    x = np.arange(2.0 * size).reshape(size, 2)
+    rows = indices.gather(wt.tensor(x, placements="S1"))
+    every = np.concatenate(named)
+    assert len(indices) == len(every)
+    assert np.array_equal(rows.numpy(), x[every])
+    sums = np.zeros((size, 2))
+    np.add.at(sums, every, x[every])
+    assert np.array_equal(indices.scatter_add(rows).numpy(), sums)
+    with pytest.raises(ValueError, match="expected 0 to 10"):
+        wt.IndexList([[11]] * wt.local_ranks(), size)
+    with pytest.raises(ValueError, match="has 4 rows"):
+        indices.gather(wt.ones(4))

@@ -310,27 +310,6 @@ def test_from_local(mesh):
         wt.from_local([np.zeros(3, np.uint64)] * wt.local_ranks())
 
 
-def test_from_local_with_gaps(mesh):
-    x = values((9, 4))
-    arrays = []
-    for rank in range(wt.first_rank(), wt.first_rank() + wt.local_ranks()):
-        (row, _), (rows, _) = wt.local_shape(x.shape, mesh, "S0,R", rank)
-        arrays.append(np.full((rows + 2, 6), -1.0))
-        arrays[-1][1:-1, 1:-1] = x[row:row + rows]
-    inside = [each[1:-1, 1:-1] for each in arrays]
-    with pytest.raises(ValueError):
-        wt.from_local(inside, mesh, "S0,R", shape=x.shape)
-    a = wt.from_dlpack(inside, mesh=mesh, placements="S0,R", shape=x.shape, strided=True)
-    np.testing.assert_array_equal((a + a).numpy(), 2 * x)
-    a *= 3
-    wt.wait()
-    for rank, array in enumerate(arrays):
-        (row, _), (rows, _) = wt.local_shape(x.shape, mesh, "S0,R", wt.first_rank() + rank)
-        np.testing.assert_array_equal(array[1:-1, 1:-1], 3 * x[row:row + rows])
-        array[1:-1, 1:-1] = -1
-        assert (array == -1).all() # the margin is as it was
-
-
 def test_exchange_with_numpy():
     x = values((4, 5))
     a = wt.asarray(x)
@@ -413,25 +392,6 @@ def test_boxes_of_other_dimensions(mesh):
     assert wt.arange(0.0, 3e-200, 1e-200, dtype="float64").shape == (3,)
     assert wt.arange(np.uint8(3), np.uint8(1), -1).numpy().tolist() == [3, 2]
     np.testing.assert_array_equal(wt.full((2,), np.complex64(1 + 2j), dtype="complex128").numpy(), [1 + 2j] * 2)
-
-
-def test_index_list():
-    size, ranks = 11, wt.world_size()
-    named = [np.array([10, rank, 10, 2 * rank + 1]) for rank in range(ranks)]
-    own = named[wt.first_rank():wt.first_rank() + wt.local_ranks()]
-    indices = wt.IndexList(own, size, placements="S0")
-    x = np.arange(2.0 * size).reshape(size, 2)
-    rows = indices.gather(wt.tensor(x, placements="S1"))
-    every = np.concatenate(named)
-    assert len(indices) == len(every)
-    assert np.array_equal(rows.numpy(), x[every])
-    sums = np.zeros((size, 2))
-    np.add.at(sums, every, x[every])
-    assert np.array_equal(indices.scatter_add(rows).numpy(), sums)
-    with pytest.raises(ValueError, match="expected 0 to 10"):
-        wt.IndexList([[11]] * wt.local_ranks(), size)
-    with pytest.raises(ValueError, match="has 4 rows"):
-        indices.gather(wt.ones(4))
 
 
 def test_local_map(mesh):
