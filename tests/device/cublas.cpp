@@ -7,9 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-extern "C" {
 #include "codelets/half.h"
-}
 #include "stand_in.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))

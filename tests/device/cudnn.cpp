@@ -15,9 +15,7 @@
 #include <memory>
 #include <vector>
 
-extern "C" {
 #include "codelets/half.h"
-}
 #include "stand_in.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))

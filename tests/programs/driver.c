@@ -150,6 +150,7 @@ static void add_page(worker_page *total, const worker_page *one)
     total->tally.frozen += one->tally.frozen;
     total->tally.sharded += one->tally.sharded;
     total->tally.donated += one->tally.donated;
+    total->tally.resized += one->tally.resized;
     for (int i = 0; i < MAX_OPERATIONS; i++) {
         total->calls[i] += one->calls[i];
     }

@@ -356,6 +356,37 @@ static bool change_values(const program *p, program *changed, bool numbers)
     return valid;
 }
 
+/* A size of the program becomes another one wherever it stands: in shapes, and in numbers that may mean it. False: no such
+ * program is valid. */
+static bool change_sizes(const program *p, program *changed)
+{
+    evaluation e;
+    bool valid = false;
+    for (uint64_t tries = 0; tries < 8 && !valid; tries++) {
+        const step *of = &p->steps[hash3(p->seed, tries, 907) % (uint64_t)p->num_steps];
+        int64_t size = of->ndim > 0 ? of->shape[hash3(p->seed, tries, 908) % (uint64_t)of->ndim] : 0;
+        int64_t other = size + 1 + (int64_t)(hash3(p->seed, tries, 909) % 3);
+        *changed = *p;
+        for (int i = 0; i < changed->num_steps && size > 1; i++) {
+            step *s = &changed->steps[i];
+            for (int d = 0; d < s->ndim; d++) {
+                s->shape[d] = s->shape[d] == size ? other : s->shape[d];
+            }
+            for (int k = 0; k < s->num_wholes; k++) {
+                s->wholes[k] = s->wholes[k] == size ? other : s->wholes[k];
+            }
+            for (int m = 0; m < MAX_MESH_DIMS; m++) { /* listed sizes are of the first shape */
+                s->placements[m].cut = s->placements[m].cut == WEFT_CUT_SIZES ? WEFT_CUT_BALANCED : s->placements[m].cut;
+            }
+        }
+        valid = size > 1 && evaluate(&e, changed);
+        if (size > 1) {
+            evaluation_end(&e);
+        }
+    }
+    return valid;
+}
+
 /* A step is left out, with all that depend on it. */
 static bool leave_out(const program *p, program *changed)
 {
@@ -425,6 +456,12 @@ void run_in_graphs(const program *p, tally *counts)
     }
     if (change_values(p, changed, true)) {
         run_both(c, changed, "with other values");
+    }
+    if (p->num_steps > 0 && change_sizes(p, changed)) {
+        run_both(c, changed, "with other sizes");
+        run_both(c, p, "with the first sizes");
+        run_both(c, changed, "with other sizes again");
+        c->tally->resized++;
     }
     if (leave_out(p, changed)) {
         run_both(c, changed, "with other steps");
