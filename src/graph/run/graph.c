@@ -19,6 +19,8 @@ static void delete_graph(weft_graph_impl *graph)
     free(graph->freezing);
     weft_graph_forget_constants(graph);
     weft_graph_free_shapes(graph);
+    weft_graph_forget_tested(graph);
+    weft_vec_free(&graph->tested);
     free(graph->donated);
     weft_handle_remove(&weft_runtime.handles.graphs, graph->handle);
     weft_vec_free(&graph->segments);

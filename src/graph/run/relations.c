@@ -11,8 +11,6 @@ void weft_graph_free_shapes(weft_graph_impl *graph)
         free((char *)(uintptr_t)((weft_shape_relation *)graph->requirements.items)[i].text);
     }
     weft_vec_free(&graph->requirements);
-    weft_graph_forget_tested(graph);
-    weft_vec_free(&graph->tested);
     free(graph->input_layouts);
     free(graph->shapes);
 }
