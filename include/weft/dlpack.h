@@ -52,8 +52,8 @@ WEFT_BEGIN_DECLS
  *                    one is given there, it is not checked further, and its deleter is called. The memory must be a
  *                    CPU's (it may be pinned for a device), aligned to the type, and row-major. Strides NULL means
  *                    row-major. With WEFT_COPY any alignment and strides are accepted, with WEFT_STRIDES gaps between rows.
- *                    Memory of a CUDA device on which this process computes (WEFT_DEVICES) is used where it is, without WEFT_COPY, and not of
- *                    WEFT_BOOL: all work of other streams on it must have ended before the call
+ *                    Memory of a CUDA device on which this process computes (WEFT_DEVICES) is used where it is, without
+ *                    WEFT_COPY, and not of WEFT_BOOL: all work of other streams on it must have ended before the call
  *                    (cudaDeviceSynchronize()). weft_local_acquire() then gives a copy in main memory.
  * \param mesh        NULL: the current mesh
  * \param placements  one per mesh dimension; NULL: Replicate everywhere

@@ -77,8 +77,8 @@ WEFT_API weft_status weft_graph_destroy(weft_graph *graph);
  * every process returns WEFT_ERR_MISMATCH. A capture that differs from an earlier one in sizes alone does not wait:
  * its digest travels with the messages of its calls.
  *
- * The graph keeps a trace for each set of sizes, up to 32,768 recorded calls, and then drops the least recently used
- * ones.
+ * The graph keeps a trace for each set of sizes, up to 32,768 recorded calls (or 16 traces, if they have more) for each
+ * part of the function between reads of values, and then drops the least recently used ones.
  *
  * WEFT_ERR_INVALID if an input is not a live tensor, or the function left an output NULL. WEFT_ERR_STATE if you call
  * it more than 64 deep from within the graph's own function, or in an opaque function. */
@@ -123,7 +123,7 @@ WEFT_API weft_status weft_graph_donate(weft_graph *graph, int input, bool on);
 
 /** Requires a relation between the inputs' sizes, on which the function relies. iK.D is the size of dimension D of
  * inputs[K]. You can compare sums of products of numbers and sizes by ==, !=, <=, >=, < or >; sums in a product stand
- * in parentheses, and ** is a power. Or take a product % a product, and compare that by == or !=:
+ * in parentheses, and ** is a power. Or compare a product modulo a number, a size or a sum in parentheses by == or !=:
  *
  *     weft_graph_require(graph, "i1.0 == 2*i0.0 + 3");
  *     weft_graph_require(graph, "i0.1 % 8 == 0");
@@ -146,7 +146,8 @@ WEFT_API weft_status weft_graph_omit_requirements(weft_graph *graph, bool omit);
  *
  * A frozen graph calls its function again for layouts that it has not seen (weft_graph_freeze()), so branches on sizes
  * are safe in it. WEFT_ERR_STATE if the graph's function does not run, or was called from within itself;
- * WEFT_ERR_SHAPE if an input has no such dimension; WEFT_ERR_INVALID if the text cannot be parsed. */
+ * WEFT_ERR_SHAPE if an input has no such dimension; WEFT_ERR_INVALID if the text cannot be parsed, or a number exceeds 64
+ * bits or a divisor is below 1 for these sizes. */
 WEFT_API weft_status weft_graph_test(weft_graph *graph, const char *relation, bool *truth);
 /** Computes a size from the inputs' sizes, in the function of a graph that runs: numbers, sizes, +, -, *, /, %, ** and
  * parentheses, as in C, with 64-bit integers; / rounds down. Errors as weft_graph_test(); WEFT_ERR_INVALID too if there is
@@ -268,8 +269,8 @@ typedef enum weft_graph_format {
     WEFT_GRAPH_DOT
 } weft_graph_format;
 
-/** Prints the graph: each call with its attributes (sizes, numbers) and the layout of its first output. Redistributions, and functions that make a tensor of memory, show their mesh and placements as
- * arguments. "memory k" is passed anew in each run:
+/** Prints the graph: each call with its attributes (sizes, numbers) and the layout of its first output. Redistributions,
+ * and functions that make a tensor of memory, show their mesh and placements as arguments. "memory k" is passed anew in each run:
  *
  *     %0 = input : f32[4, 6] [R] on 2
  *     %1 = weft_from_local(memory 0) mesh (dp 2) [S0] : f32[8, 4]

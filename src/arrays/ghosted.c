@@ -18,9 +18,9 @@ static const weft_action action_halo_exchange = {
     .name = "halo_exchange", .perform = perform_halo_exchange, .effects = WEFT_READS_LAYOUTS | WEFT_LENDS
 };
 /* In graphs, where all other calls but those of kernels in the arrays get copies: the same; a copy; a copy that goes back. */
-static const weft_action action_fill = { .name = "ghosted_fill", .perform = perform_halo_exchange };
+static const weft_action action_fill = { .name = "ghosted_fill", .perform = perform_halo_exchange, .effects = WEFT_CHANGES };
 static const weft_action action_read = { .name = "ghosted_read", .perform = perform_read, .effects = WEFT_MAKES, .num_outputs = 1 };
-static const weft_action action_write = { .name = "ghosted_write", .perform = perform_write };
+static const weft_action action_write = { .name = "ghosted_write", .perform = perform_write, .effects = WEFT_CHANGES };
 
 /* ---- other calls --------------------------------------------------------------------------------------- */
 

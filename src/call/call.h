@@ -18,7 +18,8 @@ typedef enum weft_effects {
     WEFT_LENDS = 16,         /* the program may write to input 0's memory from now on */
     WEFT_READS_LAYOUTS = 32, /* of its inputs, and no values */
     WEFT_KEEPS = 64,         /* concerns references to input 0, not its values */
-    WEFT_IS_NOT_MISSED = 128 /* a frozen graph, which does not repeat it, loses nothing */
+    WEFT_IS_NOT_MISSED = 128, /* a frozen graph, which does not repeat it, loses nothing */
+    WEFT_CHANGES = 256 /* its inputs in place (details->num_changed), and depends on nothing but them: may be deferred */
 } weft_effects;
 
 /* A public function that is no operation: factories, redistributions, reads and releases. A constant

@@ -484,7 +484,9 @@ void weft_pool_wait_for_borrowed(weft_pool *pool)
 void weft_pool_trim(weft_pool *pool)
 {
     retire_free(pool, 0);
+    weft_pool_collect(pool);
     weft_spares_clear(&pool->spares);
+    pool->largest_use = pool->used_bytes;
 }
 
 /* Waits until at most `left` retired bytes are left. */

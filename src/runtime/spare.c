@@ -27,6 +27,9 @@ void *weft_spare_allocate(weft_spares *spares, int64_t bytes)
 {
     void *memory = NULL;
     int64_t rounded = bytes;
+    if (bytes > INT64_C(1) << 60) { /* beyond the classes, and any memory */
+        return NULL;
+    }
     if (bytes >= LEAST_BYTES) {
         void **first = &spares->first[class_of(bytes, &rounded)];
         memory = *first;
@@ -36,6 +39,10 @@ void *weft_spare_allocate(weft_spares *spares, int64_t bytes)
             return memory;
         }
     }
+    if (starpu_malloc_flags(&memory, (size_t)rounded, STARPU_MALLOC_PINNED) == 0) {
+        return memory;
+    }
+    weft_spares_clear(spares);
     return starpu_malloc_flags(&memory, (size_t)rounded, STARPU_MALLOC_PINNED) == 0 ? memory : NULL;
 }
 

@@ -267,7 +267,8 @@ static void test_frozen_counts_are_never_wrong(void **state)
 {
     (void)state;
     weft_scope_begin();
-    counted c = { .w = numbers(1, 1, NULL), .first = numbers(2, 1, NULL), .second = weft_full(WEFT_F64, 1, 2, (int64_t[]){ 1, 3 }, line(), NULL) };
+    counted c = { .w = numbers(1, 1, NULL), .first = numbers(2, 1, NULL),
+                  .second = weft_full(WEFT_F64, 1, 2, (int64_t[]){ 1, 3 }, line(), NULL) };
     counted eager = { .w = numbers(1, 1, NULL), .first = numbers(2, 1, NULL),
                       .second = weft_full(WEFT_F64, 1, 2, (int64_t[]){ 1, 3 }, line(), NULL) };
     weft_graph *graph = weft_graph_create("adam", adam_step, &c, 1, 1, 1);

@@ -95,6 +95,9 @@ static bool looked_up(scene *s)
             return false;
         }
     }
+    for (int64_t k = 0; together && k < indices->shape[0]; k++) { /* also where no element is read */
+        valid = valid && index_at(indices, &k, x->shape[dim]) >= 0;
+    }
     dense *out = scene_output(s, 0, x->dtype, x->ndim, shape);
     for (int64_t i = 0; i < out->count; i++) {
         unravel(out->ndim, shape, i, at);

@@ -35,9 +35,8 @@ static bool is_deferrable(const weft_call *call)
         return false;
     }
     bool has_layout = call->details != NULL && call->details->layout != NULL;
-    bool changes = call->details != NULL && call->details->num_changed > 0;
     return call->operation != NULL ? weft_call_num_tensors(call) > 0 || has_layout
-                                   : changes || (weft_call_does(call, WEFT_MAKES) && has_layout);
+                                   : weft_call_does(call, WEFT_CHANGES) || (weft_call_does(call, WEFT_MAKES) && has_layout);
 }
 
 /* A tensor without data cannot change one with data. */

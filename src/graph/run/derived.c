@@ -278,7 +278,8 @@ static void begin_inputs(const deriving *d)
         const weft_graph_value *value = weft_trace_value(d->trace, v);
         for (int k = 0; k < value->layout->ndim && value->is_input; k++) {
             int symbol = value->argument < 0 ? -1 : symbol_of(d->graph, value->argument, k);
-            *size_at(d, v, k) = (derived_size){ true, symbol < 0 ? weft_size_number(value->layout->shape[k])
+            bool tracked = value->argument < 0 || flat_of(d->graph, value->argument, k) < d->graph->shapes->num_sizes;
+            *size_at(d, v, k) = (derived_size){ tracked, symbol < 0 ? weft_size_number(value->layout->shape[k])
                                                                  : size_with(d->graph, symbol) };
         }
     }
@@ -289,11 +290,22 @@ static void name_symbol(const void *context, int input, int dim, weft_text *text
     weft_text_add(text, "s%d", symbol_of(context, input, dim));
 }
 
-static void print(const deriving *d, FILE *file)
+/* A product with a size of 0 says nothing about the others. */
+static bool holds(const derived_relation *r, const weft_all_sizes *all)
+{
+    int64_t left, right;
+    return weft_size_value(&r->left, all->sizes, all->first, &left) && weft_size_value(&r->right, all->sizes, all->first, &right) &&
+           (r->is_multiple ? right > 0 && left % right == 0 : left == right);
+}
+
+static void print(const deriving *d, const weft_all_sizes *all, FILE *file)
 {
     for (size_t i = 0; i < d->relations.count; i++) {
         const derived_relation *r = (const derived_relation *)d->relations.items + i;
         char space[300];
+        if (!holds(r, all)) {
+            continue;
+        }
         weft_text text = weft_text_in(space, sizeof(space));
         bool parentheses = r->is_multiple && (r->left.num_terms > 1 || r->left.number != 0);
         weft_text_add(&text, "%s", parentheses ? "(" : "");
@@ -310,13 +322,18 @@ void weft_graph_print_derived(const weft_graph_impl *graph, const weft_graph_tra
 {
     deriving d = { .graph = graph, .trace = trace, .sizes = calloc(trace->values.count * WEFT_MAX_DIMS + 1, sizeof(derived_size)) };
     bound_call *bound = malloc(sizeof(*bound));
-    if (d.sizes != NULL && bound != NULL) {
+    weft_all_sizes all = { .count = 0 };
+    bool collected = weft_graph_collect_sizes(graph, graph->input_layouts, &all);
+    if (d.sizes != NULL && bound != NULL && collected) {
         begin_inputs(&d);
         for (d.node = 0; d.node < trace->nodes.count; d.node++) {
             bound->node = weft_trace_node(trace, d.node);
             derive_node(&d, bound);
         }
-        print(&d, file);
+        print(&d, &all, file);
+    }
+    if (collected) {
+        weft_all_sizes_free(&all);
     }
     weft_vec_free(&d.relations);
     free(bound);

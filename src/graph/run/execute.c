@@ -196,6 +196,9 @@ static bool take_outputs(const executing *e, const weft_graph_node *node, const 
             return false;
         }
         output->version -= changed;
+        if (changed && output->ghosted != NULL && !output->fake) { /* its arrays have this version */
+            output->ghosted->version = output->version;
+        }
         set_value(e, number, output);
     }
     return true;

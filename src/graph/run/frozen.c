@@ -75,6 +75,13 @@ void weft_frozen_free(struct weft_frozen *f)
     free(f);
 }
 
+void weft_freezing_miss(weft_graph_impl *graph)
+{
+    if (graph->freezing != NULL) {
+        graph->freezing->newest = NULL;
+    }
+}
+
 void weft_freezing_forget(struct weft_freezing *freezing, const weft_graph_trace *trace)
 {
     if (freezing->newest == trace->frozen) {
@@ -371,12 +378,35 @@ static bool is_refused(weft_graph_run *run, struct weft_freezing *freezing)
     return run->at_once != NULL;
 }
 
+bool weft_frozen_counts(const struct weft_frozen *f)
+{
+    bool any = false;
+    for (size_t i = 0; i < f->derived.count; i++) {
+        const weft_frozen_derived *derived = (const weft_frozen_derived *)f->derived.items + i;
+        for (int k = 0; k < derived->derivation->num_origins; k++) {
+            any |= derived->origins[k].counts && derived->origins[k].entries == 0;
+        }
+    }
+    return any;
+}
+
+/* Whether another trace has run on the same inputs since: then something else than layouts decides which one runs. */
+static bool alternates(const struct weft_frozen *f, const weft_graph_run *run)
+{
+    const weft_graph_segment *segment = weft_run_segment(run);
+    bool other = false;
+    for (size_t i = 0; i < segment->instances.count; i++) {
+        const weft_graph_instance *instance = weft_segment_instance(segment, i);
+        other |= instance->inputs == f->inputs_hash && instance->trace != f->trace && instance->trace->last_run > f->trace->last_run;
+    }
+    return other;
+}
+
 /* Whether the run adds to what is known. Counts go on where no other trace has run between, which may have counted too. */
 static bool goes_on(const struct weft_frozen *f, const weft_graph_run *run)
 {
-    bool may_count = f->derived.count > 0;
     return f->observations > 0 && f->inputs_hash == run->graph->inputs_hash && weft_frozen_in_same_regions(f) &&
-           f->changes == weft_runtime.changes && (!may_count || f->of->newest == f);
+           f->changes == weft_runtime.changes && !alternates(f, run) && (!weft_frozen_counts(f) || f->of->newest == f);
 }
 
 void weft_frozen_observe(weft_graph_run *run, weft_tensor *const inputs[], const double scalars[],

@@ -72,6 +72,8 @@ static inline bool weft_same_bits(double a, double b)
 }
 
 bool weft_frozen_is_ready(const struct weft_frozen *f);
+/* Whether it has a number that is a count, and nothing else. */
+bool weft_frozen_counts(const struct weft_frozen *f);
 weft_gradient_state weft_frozen_gradient_state(const weft_tensor_impl *tensor);
 /* Whether the regions that are open now are those of the observed runs. */
 bool weft_frozen_in_same_regions(const struct weft_frozen *f);

@@ -192,19 +192,6 @@ static void count(const struct weft_frozen *f)
     }
 }
 
-/* It has a number that is a count, and nothing else. */
-static bool counts(const struct weft_frozen *f)
-{
-    bool any = false;
-    for (size_t i = 0; i < f->derived.count; i++) {
-        const weft_frozen_derived *derived = (const weft_frozen_derived *)f->derived.items + i;
-        for (int k = 0; k < derived->derivation->num_origins; k++) {
-            any |= derived->origins[k].counts && derived->origins[k].entries == 0;
-        }
-    }
-    return any;
-}
-
 /* The run is complete: its calls are executed. */
 static weft_status execute(struct weft_frozen *f, weft_graph_run *run, weft_tensor *const inputs[], weft_tensor *outputs[])
 {
@@ -218,9 +205,10 @@ static weft_status execute(struct weft_frozen *f, weft_graph_run *run, weft_tens
     run->graph->num_newest = run->position;
     if (ended == WEFT_OK) {
         run->graph->info.frozen_replays++;
+        weft_graph_forget_tested(run->graph);
         count(f);
         f->of->newest = f;
-        f->of->counted = f->of->counted || counts(f);
+        f->of->counted = f->of->counted || weft_frozen_counts(f);
     }
     return ended;
 }
@@ -243,7 +231,7 @@ static bool replay(weft_graph_impl *graph, struct weft_frozen *f, weft_tensor *c
         snprintf(why, size, "an input that no call reads has another layout");
         alike = false;
     }
-    if (alike && counts(f) && f->of->newest != f) {
+    if (alike && weft_frozen_counts(f) && f->of->newest != f) {
         snprintf(why, size, "calls of other sizes may have counted, too");
         alike = false;
     }

@@ -203,7 +203,9 @@ static weft_status call_function(weft_graph_impl *graph, weft_tensor *const inpu
 {
     static const char function[] = "weft_graph_call";
     weft_visit visit;
-    weft_graph_forget_tested(graph);
+    if (graph->running == 1) {
+        weft_graph_forget_tested(graph);
+    }
     weft_visit_begin(&visit);
     weft_status status = graph->function(graph->context, inputs, scalars, outputs);
     weft_visit_end(&visit);
@@ -245,6 +247,8 @@ static weft_status call_deferred(weft_graph_impl *graph, weft_tensor *const inpu
     weft_status status = call_in_scope(graph, inputs, scalars, outputs);
     if (graph->freezing != NULL && status == WEFT_OK) {
         weft_frozen_observe(&run, inputs, scalars, outputs);
+    } else {
+        weft_freezing_miss(graph);
     }
     if (status == WEFT_OK && !weft_run_donate(&run, inputs, outputs)) {
         status = weft_run_fail_memory(&run);
@@ -285,6 +289,9 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
     graph->info.peak_bytes = graph->info.foreseen_bytes = 0;
     graph->running++;
     bool at_once = is_called_through();
+    if (at_once) {
+        weft_freezing_miss(graph);
+    }
     weft_status status = at_once ? weft_frozen_check_call(graph, "within a region or another graph") : WEFT_OK;
     status = status != WEFT_OK        ? status
              : at_once                ? call_in_scope(graph, inputs, scalars, outputs)
@@ -317,13 +324,13 @@ static weft_status call_with_copy(weft_graph_impl *graph, weft_tensor *const inp
 weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
 {
     weft_graph_impl *graph = weft_check_graph("weft_graph_call", handle);
+    if (graph != NULL && graph->running > 0 && !(is_called_through() && graph->running < MOST_NESTED)) {
+        return weft_fail(WEFT_ERR_STATE, "weft_graph_call", "called from within the function of graph %s%s", graph->name,
+                         graph->running < MOST_NESTED ? "" : ", too many times");
+    }
     if (graph == NULL || !check_arguments(graph, inputs, scalars, outputs) || !weft_graph_check_donated(graph, inputs) ||
         !weft_graph_check_shapes_of(graph, inputs)) {
         return weft_latest_status();
-    }
-    if (graph->running > 0 && !(is_called_through() && graph->running < MOST_NESTED)) {
-        return weft_fail(WEFT_ERR_STATE, "weft_graph_call", "called from within the function of graph %s%s", graph->name,
-                         graph->running < MOST_NESTED ? "" : ", too many times");
     }
     uintptr_t in = (uintptr_t)inputs, out = (uintptr_t)outputs;
     bool overlap = in < out + (size_t)graph->num_outputs * sizeof(*outputs) && out < in + (size_t)graph->num_inputs * sizeof(*inputs);

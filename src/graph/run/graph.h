@@ -178,8 +178,8 @@ weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace);
 /* ---- bodies (bodies.c; graph/passes/body.h) ---------------------------------------------------------------------- */
 
 /* The body of the run's trace for the values that are promised now. NULL in *body: the trace is executed as it was
- * recorded. At a trace's second run with several processes it BLOCKS to compare what they have built. A status with the
- * error kept. */
+ * recorded. The first one of a template for these values BLOCKS where there are several processes, to compare what they
+ * have built. A status with the error kept. */
 weft_status weft_body_obtain(weft_graph_run *run, weft_graph_trace *trace, const bool wanted[], struct weft_graph_body **body);
 /* With its bodies and its sharding. May be NULL. */
 void weft_graph_trace_free(weft_graph_trace *trace);
@@ -240,6 +240,8 @@ weft_status weft_frozen_check_call(const weft_graph_impl *graph, const char *why
 /* Learns from a checked run whose function has returned, before its calls are executed. */
 void weft_frozen_observe(weft_graph_run *run, weft_tensor *const inputs[], const double scalars[],
                          weft_tensor *const outputs[]);
+/* The function runs, and is not observed: what it counts is not known any more. */
+void weft_freezing_miss(weft_graph_impl *graph);
 /* The trace is about to be freed. */
 void weft_freezing_forget(struct weft_freezing *freezing, const weft_graph_trace *trace);
 

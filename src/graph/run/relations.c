@@ -217,11 +217,11 @@ bool weft_graph_check_shapes_of(weft_graph_impl *graph, weft_tensor *const input
         return false;
     }
     bool right = check_requirements(graph, layouts, &all);
-    if (right && graph->input_layouts != NULL && !are_as_before(graph, inputs)) {
+    if (right && graph->running == 0 && graph->input_layouts != NULL && !are_as_before(graph, inputs)) {
         note(graph, layouts, &all);
     }
     weft_all_sizes_free(&all);
-    if (right) {
+    if (right && graph->running == 0) { /* a call within another one of the graph leaves that its sizes */
         free(graph->input_layouts);
         graph->input_layouts = layouts;
         graph->inputs_hash = hash_of(graph->num_inputs, layouts);
@@ -289,6 +289,9 @@ void weft_graph_print_shapes(const weft_graph_impl *graph, FILE *file)
         fprintf(file, "    tested: %s\n", ((char *const *)graph->tested.items)[i]);
     }
     for (size_t i = 0; i < graph->num_newest && shapes != NULL; i++) {
-        weft_graph_print_derived(graph, ((const weft_graph_segment *)graph->segments.items)[i].newest, file);
+        const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
+        if (weft_segment_instance(segment, segment->newest_number)->inputs == graph->inputs_hash) { /* else it is of an earlier call */
+            weft_graph_print_derived(graph, segment->newest, file);
+        }
     }
 }

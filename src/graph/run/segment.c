@@ -158,7 +158,7 @@ weft_status weft_run_end_segment(weft_graph_run *run)
         status = status == WEFT_OK && !weft_run_take_donated(run) ? weft_latest_status() : status;
         status = status == WEFT_OK ? weft_run_execute(run, trace) : status;
         weft_context_leave(outer);
-        run->position++;
+        run->position += trace != NULL;
     } else if (status == WEFT_OK && !weft_run_take_donated(run)) {
         status = weft_latest_status();
     }

@@ -30,7 +30,7 @@ static void read_left(weft_size_reader *r, weft_shape_relation *relation, bool *
         r->wrong = "a sum before % stands in parentheses";
         return;
     }
-    relation->divisor = weft_size_read_product(r);
+    relation->divisor = weft_size_read_power(r);
     if (r->wrong == NULL && relation->divisor.num_terms == 0 && relation->divisor.number < 1) {
         r->wrong = "the number after % is 0";
     }
@@ -114,11 +114,22 @@ void weft_shape_negate(const char *text, char *negated, size_t size)
 
 /* ---- judging ----------------------------------------------------------------------------------------------- */
 
+static bool find_values(const weft_shape_relation *relation, const int64_t sizes[], const int first[], int64_t *sum, int64_t *divisor)
+{
+    return weft_size_value(&relation->sum, sizes, first, sum) && weft_size_value(&relation->divisor, sizes, first, divisor) &&
+           *divisor >= 1;
+}
+
+bool weft_shape_is_defined(const weft_shape_relation *relation, const int64_t sizes[], const int first[])
+{
+    int64_t sum, divisor;
+    return find_values(relation, sizes, first, &sum, &divisor);
+}
+
 bool weft_shape_holds(const weft_shape_relation *relation, const int64_t sizes[], const int first[])
 {
     int64_t sum, divisor;
-    if (!weft_size_value(&relation->sum, sizes, first, &sum) || !weft_size_value(&relation->divisor, sizes, first, &divisor) ||
-        divisor < 1) {
+    if (!find_values(relation, sizes, first, &sum, &divisor)) {
         return false;
     }
     switch (relation->kind) {

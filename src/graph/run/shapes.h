@@ -31,6 +31,8 @@ bool weft_shape_named(const weft_shape_relation *relation, int at, int *input, i
 /* Whether the sizes have the relation. A sum beyond 64 bits, or a divisor below 1: they have not. first[k]: of the sizes of input
  * k. */
 bool weft_shape_holds(const weft_shape_relation *relation, const int64_t sizes[], const int first[]);
+/* False: a sum is beyond 64 bits, or a divisor below 1. */
+bool weft_shape_is_defined(const weft_shape_relation *relation, const int64_t sizes[], const int first[]);
 /* Whether all sizes that have the first relation have the second: true is a proof, false is none of the contrary. */
 bool weft_shape_implies(const weft_shape_relation *one, const weft_shape_relation *other);
 /* Writes the text of a relation with the opposite comparison: "i0.0 != 3" for "i0.0 == 3". Truncated. */

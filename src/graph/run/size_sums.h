@@ -59,8 +59,9 @@ typedef struct weft_size_reader {
 bool weft_size_take(weft_size_reader *r, const char *word);
 /* Sums of products of numbers, sizes, powers by a number ("i0.0**2") and sums in parentheses. */
 weft_size_sum weft_size_read(weft_size_reader *r);
-/* One product of it. */
+/* One product of it; one number, size, power or sum in parentheses. */
 weft_size_sum weft_size_read_product(weft_size_reader *r);
+weft_size_sum weft_size_read_power(weft_size_reader *r);
 /* Evaluates an expression with +, -, *, /, %, ** and parentheses on these sizes; / rounds down. False with the reason: another
  * text, a division by 0 or of negative numbers, a number beyond 64 bits, a size that no input has (counts[k]: dimensions of input k). */
 bool weft_size_evaluate(const char *text, int num_inputs, const int counts[], const int64_t sizes[], const int first[],

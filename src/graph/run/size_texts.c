@@ -154,6 +154,11 @@ weft_size_sum weft_size_read_product(weft_size_reader *r)
     return read_product(r, 0);
 }
 
+weft_size_sum weft_size_read_power(weft_size_reader *r)
+{
+    return read_power(r, 0);
+}
+
 /* ---- expressions ------------------------------------------------------------------------------------------- */
 
 typedef struct evaluation {

@@ -69,8 +69,14 @@ weft_status weft_graph_test(weft_graph *handle, const char *relation, bool *trut
     if (!weft_graph_collect_sizes(graph, graph->input_layouts, &all)) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for sizes");
     }
-    *truth = weft_shape_holds(&read, all.sizes, all.first);
+    bool defined = weft_shape_is_defined(&read, all.sizes, all.first);
+    bool holds = defined && weft_shape_holds(&read, all.sizes, all.first);
     weft_all_sizes_free(&all);
+    if (!defined) {
+        return weft_fail(WEFT_ERR_INVALID, function, "relation: %s divides by a number below 1, or exceeds 64 bits, for these sizes",
+                         relation);
+    }
+    *truth = holds;
     return note_tested(graph, relation, *truth) ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, function, "no memory for a relation");
 }
 
