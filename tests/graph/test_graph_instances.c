@@ -292,6 +292,115 @@ static void test_frozen_counts_are_never_wrong(void **state)
     assert_no_error();
 }
 
+/* Its own count decides, and nothing that a graph could see. */
+static weft_status take_turns(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    int *calls = context;
+    outputs[0] = ++*calls % 2 ? weft_exp(inputs[0]) : weft_neg(inputs[0]);
+    outputs[0] = weft_scale(outputs[0], scalars[0]);
+    return WEFT_OK;
+}
+
+static void test_functions_that_alternate_are_not_frozen(void **state)
+{
+    (void)state;
+    int calls = 0, eager = 0;
+    weft_graph *graph = weft_graph_create("turns", take_turns, &calls, 1, 1, 1);
+    assert_int_equal(weft_graph_freeze(graph, true), WEFT_OK);
+    for (int run = 0; run < 12; run++) {
+        weft_scope_begin();
+        weft_tensor *x = numbers((uint64_t)run, 4, NULL), *output, *expected;
+        double factor = run;
+        assert_int_equal(weft_graph_call(graph, &x, &factor, &output), WEFT_OK);
+        assert_int_equal(take_turns(&eager, &x, &factor, &expected), WEFT_OK);
+        assert_same_shards(output, expected, "output");
+        weft_scope_end();
+    }
+    assert_int_equal(calls, 12);
+    weft_graph_destroy(graph);
+    assert_no_error();
+}
+
+/* ---- a graph within itself ---------------------------------------------------------------------------------------------------- */
+
+typedef struct halving {
+    weft_graph *graph;
+    int64_t outer;
+} halving;
+
+static weft_status halve(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    halving *h = context;
+    int64_t rows = weft_tensor_size(inputs[0], 0);
+    weft_tensor *half = inputs[0];
+    weft_status status = WEFT_OK;
+    if (rows > 2) {
+        half = weft_slice(inputs[0], 0, 0, rows / 2, 1);
+        status = weft_graph_call(h->graph, &half, scalars, &half);
+        status = status == WEFT_OK && rows == 8 ? weft_graph_size(h->graph, "i0.0", &h->outer) : status;
+    }
+    outputs[0] = weft_add_scalar(half, 1);
+    return status;
+}
+
+static void test_f4_sizes_of_a_graph_within_itself(void **state)
+{
+    (void)state;
+    halving h = { .outer = 0 };
+    weft_graph *graph = h.graph = weft_graph_create("halves", halve, &h, 1, 0, 1);
+    for (int run = 0; run < 4; run++) {
+        weft_scope_begin();
+        weft_tensor *x = numbers((uint64_t)run, 8, NULL), *output;
+        assert_int_equal(weft_graph_call(graph, &x, NULL, &output), WEFT_OK);
+        assert_same_shards(output, weft_add_scalar(weft_slice(x, 0, 0, 2, 1), 3), "output");
+        assert_int_equal(h.outer, 8);
+        weft_scope_end();
+    }
+    assert_int_equal(info_of(graph).captures, 1);
+    weft_graph_destroy(graph);
+    assert_no_error();
+}
+
+/* ---- local regions that change a tensor ------------------------------------------------------------------------------------------ */
+
+static void add_number(const weft_local_call *call)
+{
+    const weft_local_tensor *x = &call->outputs[0];
+    for (int64_t i = 0; i < x->count; i++) {
+        ((double *)x->data)[i] += *(const double *)call->context;
+    }
+}
+
+static weft_status change_locally(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    weft_tensor *x = weft_scale(inputs[0], scalars[0]), *changed;
+    weft_local_output described = { .in_place = true };
+    weft_local_map_options options = { .context = context };
+    weft_status status = weft_local_map(add_number, 1, &x, 1, &described, &options, &changed);
+    outputs[0] = weft_neg(x);
+    return status;
+}
+
+/* They are no calls of the graph: they run between two segments, with the context of each run. */
+static void test_local_regions_in_place(void **state)
+{
+    (void)state;
+    double number = 0;
+    weft_graph *graph = weft_graph_create("local", change_locally, &number, 1, 1, 1);
+    for (int run = 0; run < 4; run++) {
+        weft_scope_begin();
+        const weft_placement rows = weft_shard(0);
+        weft_tensor *x = numbers((uint64_t)run, 5, &rows), *output;
+        double factor = number = run;
+        assert_int_equal(weft_graph_call(graph, &x, &factor, &output), WEFT_OK);
+        assert_int_equal(weft_wait(), WEFT_OK);
+        assert_same_shards(output, weft_neg(weft_add_scalar(weft_scale(x, factor), number)), "output");
+        weft_scope_end();
+    }
+    weft_graph_destroy(graph);
+    assert_no_error();
+}
+
 /* ---- what is kept ---------------------------------------------------------------------------------------------------------- */
 
 static weft_status many_calls(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
@@ -347,6 +456,9 @@ int main(void)
         cmocka_unit_test(test_f4_lengths_of_each_process),
         cmocka_unit_test(test_frozen_graphs_know_each_size),
         cmocka_unit_test(test_frozen_counts_are_never_wrong),
+        cmocka_unit_test(test_functions_that_alternate_are_not_frozen),
+        cmocka_unit_test(test_f4_sizes_of_a_graph_within_itself),
+        cmocka_unit_test(test_local_regions_in_place),
         cmocka_unit_test(test_f4_kept_traces_are_bounded),
     };
     return RUN_ON_RANKS(tests);
