@@ -135,7 +135,7 @@ static void test_frozen_gradients_from_outside(void **state)
     }
     weft_graph_info info;
     assert_int_equal(weft_graph_get_info(graph, &info, sizeof(info)), WEFT_OK);
-    assert_true(info.frozen && info.frozen_replays == 4);
+    assert_true(info.frozen && info.frozen_replays == 3);
     assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
     weft_scope_end();
     assert_no_error();

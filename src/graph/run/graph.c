@@ -289,10 +289,10 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
     graph->info.peak_bytes = graph->info.foreseen_bytes = 0;
     graph->running++;
     bool at_once = is_called_through();
-    if (at_once) {
+    weft_status status = at_once ? weft_frozen_check_call(graph, "within a region or another graph") : WEFT_OK;
+    if (at_once && status == WEFT_OK) {
         weft_freezing_miss(graph);
     }
-    weft_status status = at_once ? weft_frozen_check_call(graph, "within a region or another graph") : WEFT_OK;
     status = status != WEFT_OK        ? status
              : at_once                ? call_in_scope(graph, inputs, scalars, outputs)
                              : call_or_replay(graph, inputs, scalars, outputs);
