@@ -10,13 +10,15 @@ void weft_kernel_cholesky(const weft_kernel_call *call);
 
 /* A [..., n, n], B [..., n, k] -> X with A X = B; without WEFT_TRIANGULAR_LEFT B [..., k, n] -> X with X A = B. With
  * WEFT_TRIANGULAR_ADJOINT A^H is in the place of A. A is a triangle: its other elements are not read, nor is the diagonal if
- * WEFT_TRIANGULAR_UNIT says that it is 1. WEFT_TRIANGULAR_FIRST: what messages call row 0. */
+ * WEFT_TRIANGULAR_UNIT says that it is 1. WEFT_TRIANGULAR_FIRST: what messages call row 0. WEFT_TRIANGULAR_FACTOR: they
+ * call A `factor`, not `a`. */
 enum {
     WEFT_TRIANGULAR_UPPER,
     WEFT_TRIANGULAR_LEFT,
     WEFT_TRIANGULAR_UNIT,
     WEFT_TRIANGULAR_ADJOINT,
     WEFT_TRIANGULAR_FIRST,
+    WEFT_TRIANGULAR_FACTOR,
     WEFT_TRIANGULAR_NUMBERS
 };
 void weft_kernel_triangular_solve(const weft_kernel_call *call);

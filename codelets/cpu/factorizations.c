@@ -96,15 +96,15 @@ typedef struct job {
 typedef int (*item_function)(const job *j, int64_t i);
 
 /* What a positive result means. */
-typedef enum failure { NOT_POSITIVE, SINGULAR, NO_CONVERGENCE } failure;
+typedef enum failure { NOT_POSITIVE, SINGULAR, SINGULAR_FACTOR, NO_CONVERGENCE } failure;
 
 /* What the program calls the matrix: "a", or, by its place in the batch, "matrix [1, 2] of a". */
-static const char *name_of(const job *j, int64_t i, char *text, size_t size)
+static const char *name_of(const job *j, int64_t i, const char *matrix, char *text, size_t size)
 {
     const stack *s = &j->inputs[0];
     int64_t index[WEFT_MAX_DIMS];
     if (s->batch_dims == 0) {
-        return "a";
+        return matrix;
     }
     for (int d = s->batch_dims - 1; d >= 0; d--) {
         index[d] = s->view->offset[d] + i % s->view->extent[d];
@@ -115,7 +115,7 @@ static const char *name_of(const job *j, int64_t i, char *text, size_t size)
         used += (size_t)snprintf(text + used, size - used, d == 0 ? "%lld" : ", %lld", (long long)index[d]);
     }
     if (used < size) {
-        snprintf(text + used, size - used, "] of a");
+        snprintf(text + used, size - used, "] of %s", matrix);
     }
     return text;
 }
@@ -123,7 +123,7 @@ static const char *name_of(const job *j, int64_t i, char *text, size_t size)
 static void report(const job *j, int64_t i, int info, failure positive)
 {
     char text[96];
-    const char *name = name_of(j, i, text, sizeof(text));
+    const char *name = name_of(j, i, positive == SINGULAR_FACTOR ? "factor" : "a", text, sizeof(text));
     weft_kernel_error *error = j->call->error;
     if (info == WEFT_LAPACK_NO_MEMORY) {
         weft_problem_memory(error, WEFT_PROBLEM_RESULTS, 0);
@@ -132,10 +132,20 @@ static void report(const job *j, int64_t i, int info, failure positive)
     } else if (positive == NOT_POSITIVE) {
         weft_kernel_error_set(error, WEFT_ERR_INVALID, "%s is not positive-definite: its leading minor of order %d is not positive",
                               name, info);
-    } else if (positive == SINGULAR) {
+    } else if (positive == SINGULAR || positive == SINGULAR_FACTOR) {
         weft_kernel_error_set(error, WEFT_ERR_INVALID, "%s is singular: pivot %d is 0", name, info - 1);
     } else {
         weft_kernel_error_set(error, WEFT_ERR_INVALID, "the iteration for %s does not converge", name);
+    }
+}
+
+/* The view's only item, where it lies: it may lie in several panels, if there was no memory to copy it. */
+static void set_panels_to_zero(const stack *s)
+{
+    const int64_t all = weft_view_rows(s->view);
+    for (int64_t row = 0, rows; row < all; row += rows) {
+        char *in_view = weft_view_row(s->view, row, &rows);
+        memset(in_view, 0, (size_t)(rows * (s->elements / all)) * element_size(s));
     }
 }
 
@@ -144,7 +154,9 @@ static void set_to_zero(const job *j, int64_t i)
     for (int o = 0; o < j->call->num_outputs; o++) {
         const stack *s = &j->outputs[o];
         void *item = item_of(s, i);
-        if (item != NULL) {
+        if (s->memory == NULL && s->batch_dims == 0) {
+            set_panels_to_zero(s);
+        } else if (item != NULL) {
             memset(item, 0, (size_t)s->elements * element_size(s));
         }
     }
@@ -227,7 +239,8 @@ static int triangular_solve(const job *j, int64_t i)
 
 void weft_kernel_triangular_solve(const weft_kernel_call *call)
 {
-    run(call, (const int[]){ 2, 2 }, (const int[]){ 2 }, triangular_solve, SINGULAR);
+    failure zero = call->numbers[WEFT_TRIANGULAR_FACTOR] != 0 ? SINGULAR_FACTOR : SINGULAR;
+    run(call, (const int[]){ 2, 2 }, (const int[]){ 2 }, triangular_solve, zero);
 }
 
 static int lu_factor(const job *j, int64_t i)

@@ -4,16 +4,20 @@
 #include <cblas.h>
 #include <complex.h>
 #undef I
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codelets/complex.h"
 
-/* Sizes of work arrays are told as numbers of the matrix's type, which may be rounded. */
-static int work_size(double told)
+/* Work of as many elements as LAPACK has told, in numbers of the matrix's type, which may be rounded. NULL: there is no memory, or LAPACK,
+ * which counts with 32 bits, cannot count so many: what it tells may then be negative. */
+static void *new_work(double told, size_t element_size, int *size)
 {
-    return (int)(told * (1 + 0x1p-22)) + 1;
+    const double most = told * (1 + 0x1p-22) + 1;
+    *size = told >= 0 && most < INT_MAX ? (int)most : 0;
+    return *size == 0 ? NULL : malloc((size_t)*size * element_size);
 }
 
 /* Exchanges two rows of `bytes`. */
@@ -49,6 +53,7 @@ static int smaller(int a, int b)
 #define NUMBER double
 #define FACTOR(x) (x)
 #define SIZE(x) fabs(x)
+#define REAL(x) (x)
 #define CONJUGATE(x) (x)
 #define FINITE(x) isfinite(x)
 #define T double
@@ -73,12 +78,14 @@ static int smaller(int a, int b)
 #undef NUMBER
 #undef FACTOR
 #undef SIZE
+#undef REAL
 #undef CONJUGATE
 #undef FINITE
 #define IS_COMPLEX 1
 #define NUMBER double _Complex
 #define FACTOR(x) (&(T){ x })
 #define SIZE(x) cabs(x)
+#define REAL(x) creal(x)
 #define CONJUGATE(x) conj(x)
 #define FINITE(x) (isfinite(creal(x)) && isfinite(cimag(x)))
 #define T double _Complex

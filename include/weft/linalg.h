@@ -6,16 +6,18 @@
  * Types are WEFT_F32, WEFT_F64, WEFT_C64 and WEFT_C128 (WEFT_ERR_DTYPE); both operands of a call have the same type. A matrix that is
  * not square where it must be, or a tensor of less than two dimensions, is WEFT_ERR_SHAPE.
  *
- * Whether a matrix is singular is known only when the task runs. The next blocking call then returns WEFT_ERR_INVALID; the message says
- * which function, and which matrix of the batch: "weft_solve: matrix [3] of a is singular: pivot 2 is 0". Its results are
- * undefined.
+ * Whether a matrix is singular is known only when the task runs. On the processes that have the matrix the next blocking call then
+ * returns WEFT_ERR_INVALID; the message says which function, and which matrix of the batch: "weft_solve: matrix [3] of a is singular:
+ * pivot 2 is 0". Its results are undefined.
  *
  * One large matrix: weft_cholesky(), weft_triangular_solve() with `left`, and so weft_cholesky_solve(), of a tensor [n, n] with
- * n >= 512 that is sharded on a mesh of one dimension, work on blocks of its rows. weft_qr(), weft_svd() and weft_lstsq() of a tall
- * tensor [m, n] in S0 on such a mesh, of which each rank has at least n rows, decompose each rank's rows, and then the small
- * factors. No rank has such a matrix whole. All others are whole on each rank that works on them, and one task computes each.
+ * n >= 512 that is sharded on a mesh of one dimension, at least 32 rows for each rank, work on blocks of its rows. weft_qr(), weft_svd(),
+ * weft_pinv() and weft_lstsq() of a tall tensor [m, n] in S0 on such a mesh with m / ranks >= 4 n decompose each rank's rows, and then
+ * the factors R of all ranks, [ranks n, n], on each rank. These calls bring no such matrix to a rank as a whole; the gradient of
+ * weft_cholesky() does. All other matrices are whole on each rank that works on them, and one task computes each.
  *
- * Gradients are PyTorch's. Partial sums of right-hand sides pass through solvers unreduced. The tasks run on CPUs. */
+ * Gradients are PyTorch's. Partial sums of right-hand sides pass through solvers unreduced, except where ranks share the one large matrix:
+ * then they are reduced first. The tasks run on CPUs. */
 #ifndef WEFT_LINALG_H
 #define WEFT_LINALG_H
 
@@ -48,14 +50,15 @@ WEFT_API weft_tensor *weft_cholesky_solve(weft_tensor *b, weft_tensor *factor, b
 WEFT_API weft_tensor *weft_triangular_solve(weft_tensor *a, weft_tensor *b, bool upper, bool left, bool unit);
 
 /** Solves a x = b, for a [..., n, n] and b [..., n, k], by LU with partial pivoting. Batches broadcast; columns of b may stay sharded.
- * b [n], a tensor of one dimension, is a vector, and the result is [..., n].
+ * b [n], a tensor of one dimension, is a vector, and the result is [..., n]. All others are matrices:
+ * torch.linalg.solve() takes b [4, 4] with a [4, 4, 4] as a batch of 4 vectors, weft as one matrix.
  *
  *     weft_tensor *x = weft_solve(a, b); */
 WEFT_API weft_tensor *weft_solve(weft_tensor *a, weft_tensor *b);
 /** The inverses of a [..., n, n]. weft_solve() is faster and more accurate than a product with an inverse. */
 WEFT_API weft_tensor *weft_inverse(weft_tensor *a);
 /** The determinants of a [..., n, n]: [...]. That of a singular matrix is 0 or near 0, and no error; its gradient, the cofactors, is
- * computed by singular values. */
+ * computed by singular values, for n at most 16384 (WEFT_ERR_UNSUPPORTED). */
 WEFT_API weft_tensor *weft_det(weft_tensor *a);
 /** The determinants of a [..., n, n] as signs (for complex types, numbers of size 1) and logarithms of sizes: det = sign exp(logarithm).
  * A singular matrix has sign 0 and logarithm -infinity, and its gradient is an error.
@@ -85,8 +88,8 @@ WEFT_API weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle);
  */
 WEFT_API weft_tensor *weft_eigh(weft_tensor *a, bool upper, weft_tensor **vectors);
 /**
- * Singular values of a [..., m, n], descending: S [..., k], k = min(m, n). a = U S V^H, where U and V have orthonormal columns. m and
- * n are at most 16384 (WEFT_ERR_UNSUPPORTED). Elements that are not finite are an error.
+ * Singular values of a [..., m, n], descending: S [..., k], k = min(m, n). a = U S V^H, where U and V have orthonormal columns. k is
+ * at most 16384 (WEFT_ERR_UNSUPPORTED). Elements that are not finite are an error.
  *
  * A pair of vectors is determined up to its sign, or its phase: a loss must not depend on that. The gradient of the vectors is
  * infinite or NaN if two singular values are equal, or one is 0 and a is not square.
@@ -98,7 +101,8 @@ WEFT_API weft_tensor *weft_eigh(weft_tensor *a, bool upper, weft_tensor **vector
 WEFT_API weft_tensor *weft_svd(weft_tensor *a, weft_tensor **u, weft_tensor **vh);
 
 /** The pseudo-inverses [..., n, m] of a [..., m, n] (Moore, Penrose), by singular values: those of at most rtol times the largest count as
- * 0. A negative rtol: max(m, n) times the distance from 1 to the next number of the type.
+ * 0. A negative rtol: max(m, n) times the distance from 1 to the next number of the type. min(m, n) is at most 16384
+ * (WEFT_ERR_UNSUPPORTED).
  *
  *     weft_tensor *inverse = weft_pinv(a, -1); */
 WEFT_API weft_tensor *weft_pinv(weft_tensor *a, double rtol);

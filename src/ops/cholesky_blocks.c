@@ -31,7 +31,9 @@ static const weft_operation operation_cholesky_update = {
 
 bool weft_matrix_is_shared(const weft_layout *a)
 {
-    return a->ndim == 2 && a->mesh->ndim == 1 && a->mesh->shape[0] > 1 && a->placements[0].kind == WEFT_SHARD && a->shape[0] >= LEAST_SIZE;
+    const int64_t ranks = a->mesh->ndim == 1 ? a->mesh->shape[0] : 1;
+    return a->ndim == 2 && ranks > 1 && a->placements[0].kind == WEFT_SHARD && a->shape[0] >= LEAST_SIZE &&
+           a->shape[0] / ranks >= LEAST_BLOCK; /* else most of the padded matrix would be padding */
 }
 
 bool weft_cholesky_is_shared(const weft_call_layouts *call)
@@ -42,7 +44,8 @@ bool weft_cholesky_is_shared(const weft_call_layouts *call)
 int64_t weft_block_of(const weft_layout *a)
 {
     const weft_placement *p = &a->placements[0];
-    int64_t block = p->cut == WEFT_CUT_CYCLIC ? p->block : a->shape[0] / (a->mesh->shape[0] * BLOCKS_OF_A_RANK) / LEAST_BLOCK * LEAST_BLOCK;
+    const int64_t rows = a->shape[0] / a->mesh->shape[0]; /* of a rank: with larger blocks some would have none */
+    int64_t block = p->cut == WEFT_CUT_CYCLIC ? weft_min_i64(p->block, rows) : rows / BLOCKS_OF_A_RANK / LEAST_BLOCK * LEAST_BLOCK;
     return weft_max_i64(LEAST_BLOCK, weft_min_i64(MOST_BLOCK, block));
 }
 

@@ -14,7 +14,6 @@ bool weft_check_matrices(const char *function, const char *name, weft_tensor *a,
     }
     const weft_layout *layout = weft_layout_of(a);
     int ndim = layout->ndim;
-    most = most == 0 ? INT_MAX : most;
     if (ndim < 2) {
         weft_fail(WEFT_ERR_SHAPE, function, "%s has %d dimension%s, expected at least 2", name, ndim, ndim == 1 ? "" : "s");
         return false;
@@ -25,9 +24,10 @@ bool weft_check_matrices(const char *function, const char *name, weft_tensor *a,
                   (long long)columns);
         return false;
     }
-    if (rows > most || columns > most) {
-        weft_fail(WEFT_ERR_UNSUPPORTED, function, "%s has matrices of %lld rows and %lld columns, expected at most %lld", name,
-                  (long long)rows, (long long)columns, (long long)most);
+    bool counts = rows <= INT_MAX && columns <= INT_MAX;
+    if (!counts || (most > 0 && weft_min_i64(rows, columns) > most)) { /* work arrays are as large as the smaller size squared */
+        weft_fail(WEFT_ERR_UNSUPPORTED, function, "%s has matrices of %lld rows and %lld columns, expected at most %lld%s", name,
+                  (long long)rows, (long long)columns, counts ? (long long)most : INT_MAX, counts && !square ? " rows or columns" : "");
         return false;
     }
     return true;
@@ -171,7 +171,8 @@ static weft_triangle triangle_of(const int64_t numbers[])
     return (weft_triangle){ .upper = numbers[WEFT_TRIANGULAR_UPPER] != 0,
                             .left = numbers[WEFT_TRIANGULAR_LEFT] != 0,
                             .unit = numbers[WEFT_TRIANGULAR_UNIT] != 0,
-                            .adjoint = numbers[WEFT_TRIANGULAR_ADJOINT] != 0 };
+                            .adjoint = numbers[WEFT_TRIANGULAR_ADJOINT] != 0,
+                            .factor = numbers[WEFT_TRIANGULAR_FACTOR] != 0 };
 }
 
 /* The gradient of b solves the adjoint system. */
@@ -240,7 +241,8 @@ weft_tensor *weft_solve_triangle(const char *function, weft_tensor *a, weft_tens
                                                                     [WEFT_TRIANGULAR_LEFT] = how.left,
                                                                     [WEFT_TRIANGULAR_UNIT] = how.unit,
                                                                     [WEFT_TRIANGULAR_ADJOINT] = how.adjoint,
-                                                                    [WEFT_TRIANGULAR_FIRST] = how.first } } });
+                                                                    [WEFT_TRIANGULAR_FIRST] = how.first,
+                                                                    [WEFT_TRIANGULAR_FACTOR] = how.factor } } });
 }
 
 weft_tensor *weft_triangular_solve(weft_tensor *a, weft_tensor *b, bool upper, bool left, bool unit)
@@ -259,10 +261,11 @@ static bool expand_cholesky_solve(const weft_call *call, weft_tensor *outputs[])
     bool upper = call->attributes.numbers[0] != 0;
     weft_tensor *factor = call->inputs[1];
     weft_tensor *half = weft_solve_triangle(call->function, factor, call->inputs[0],
-                                            (weft_triangle){ .upper = upper, .left = true, .adjoint = upper });
+                                            (weft_triangle){ .upper = upper, .left = true, .adjoint = upper, .factor = true });
     outputs[0] = half == NULL ? NULL
                               : weft_solve_triangle(call->function, factor, half,
-                                                    (weft_triangle){ .upper = upper, .left = true, .adjoint = !upper });
+                                                    (weft_triangle){
+                                                        .upper = upper, .left = true, .adjoint = !upper, .factor = true });
     return outputs[0] != NULL;
 }
 

@@ -9,10 +9,10 @@
 
 #define WEFT_TYPES_LINALG (WEFT_TYPES_WIDE | WEFT_TYPES_COMPLEX)
 
-enum { WEFT_MOST_WORK = 1 << 14 }; /* rows and columns whose work arrays LAPACK can count */
+enum { WEFT_MOST_WORK = 1 << 14 }; /* rows or columns, the fewer of them, whose work arrays LAPACK can count */
 
-/* A matrix, or a batch of them, at most `most` rows and columns (0: as LAPACK can count); `square`: with as many rows as columns. False
- * with the error kept. */
+/* A matrix, or a batch of them, at most `most` rows or at most `most` columns (0: as LAPACK can count); `square`: with as many rows as
+ * columns. False with the error kept. */
 bool weft_check_matrices(const char *function, const char *name, weft_tensor *a, bool square, int64_t most);
 
 /* Whether a system of square matrices a has right-hand sides b: their rows (left) or columns, and dimensions before, that broadcast. False
@@ -41,7 +41,7 @@ bool weft_cholesky_is_shared(const weft_call_layouts *call);
 bool weft_cholesky_by_blocks(const weft_call *call, weft_tensor *outputs[]);
 
 /* Whether ranks of a mesh of one dimension share a large matrix; then, how many rows a block of it has: as the matrix is dealt, or several
- * blocks for each rank. */
+ * blocks for each rank. Each rank has at least one whole block. */
 bool weft_matrix_is_shared(const weft_layout *a);
 int64_t weft_block_of(const weft_layout *a);
 /* The rows as [blocks of each rank, ranks x block, n]: dimension 1 is shared. The rows and columns after the last are 0. */
@@ -56,7 +56,7 @@ bool weft_svd_of_tall(const weft_call *call, weft_tensor *outputs[]);
 
 /* numbers of weft_kernel_triangular_solve(). */
 typedef struct weft_triangle {
-    bool upper, left, unit, adjoint;
+    bool upper, left, unit, adjoint, factor; /* factor: messages call the matrix so */
     int64_t first; /* the first row's number, for messages */
 } weft_triangle;
 
@@ -66,5 +66,6 @@ bool weft_solve_by_blocks(const weft_call *call, weft_triangle how, weft_tensor 
 
 /* Live tensors. NULL with the error kept. */
 weft_tensor *weft_solve_triangle(const char *function, weft_tensor *a, weft_tensor *b, weft_triangle how);
+weft_tensor *weft_inverse_for(const char *function, weft_tensor *a); /* weft_inverse(), named so in messages */
 
 #endif

@@ -19,7 +19,7 @@ static bool expand_pinv(const weft_call *call, weft_tensor *outputs[])
     weft_tensor *small = largest == NULL ? NULL : weft_le(s, largest);
     weft_tensor *inverses = small == NULL ? NULL : weft_masked_fill(weft_reciprocal(s), small, 0);
     weft_tensor *scaled = inverses == NULL ? NULL : weft_mul(u, weft_as_row(inverses));
-    weft_tensor *left = scaled == NULL ? NULL : weft_product_adjoint(scaled, weft_adjoint(vh));
+    weft_tensor *left = scaled == NULL ? NULL : weft_matmul(scaled, vh);
     outputs[0] = left == NULL ? NULL : weft_adjoint(left);
     return outputs[0] != NULL;
 }
@@ -93,8 +93,12 @@ weft_tensor *weft_lstsq(weft_tensor *a, weft_tensor *b, double rtol)
         return NULL;
     }
     const weft_layout *of_a = weft_layout_of(a), *of_b = weft_layout_of(b);
-    int64_t rows = of_a->shape[of_a->ndim - 2], own = of_b->ndim == 0 ? 1 : of_b->shape[of_b->ndim == 1 ? 0 : of_b->ndim - 2];
-    if (of_b->ndim == 0 || own != rows) {
+    if (of_b->ndim == 0) {
+        weft_fail(WEFT_ERR_SHAPE, function, "b has 0 dimensions, expected at least 1");
+        return NULL;
+    }
+    int64_t rows = of_a->shape[of_a->ndim - 2], own = of_b->shape[of_b->ndim == 1 ? 0 : of_b->ndim - 2];
+    if (own != rows) {
         weft_fail(WEFT_ERR_SHAPE, function, "b has %lld rows, expected %lld, those of a", (long long)own, (long long)rows);
         return NULL;
     }
@@ -120,7 +124,7 @@ static bool expand_matrix_power(const weft_call *call, weft_tensor *outputs[])
         outputs[0] = unit == NULL ? NULL : weft_expand_beside(unit, layout);
         return outputs[0] != NULL;
     }
-    square = n < 0 ? weft_inverse(square) : square;
+    square = n < 0 ? weft_inverse_for(call->function, square) : square;
     for (uint64_t left = n < 0 ? 0 - (uint64_t)n : (uint64_t)n; left > 0 && square != NULL; left >>= 1) {
         bool taken = left & 1;
         product = taken && product != NULL ? weft_matmul(product, square) : taken ? square : product;

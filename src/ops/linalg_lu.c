@@ -127,6 +127,10 @@ weft_tensor *weft_solve(weft_tensor *a, weft_tensor *b)
         return NULL;
     }
     const weft_layout *right = weft_layout_of(b), *left = weft_layout_of(a);
+    if (right->ndim == 0) {
+        weft_fail(WEFT_ERR_SHAPE, function, "b has 0 dimensions, expected at least 1");
+        return NULL;
+    }
     if (right->ndim != 1) {
         bool fits = weft_check_matrices(function, "b", b, false, 0) && weft_check_system(function, "a", a, "b", b, true);
         weft_tensor *outputs[3];
@@ -166,9 +170,14 @@ static weft_tensor *of_square(const char *function, const weft_operation *operat
                : weft_dispatch(&(weft_call){ .function = function, .operation = operation, .num_inputs = 1, .inputs = { a } });
 }
 
+weft_tensor *weft_inverse_for(const char *function, weft_tensor *a)
+{
+    return of_square(function, &operation_inverse, a);
+}
+
 weft_tensor *weft_inverse(weft_tensor *a)
 {
-    return of_square("weft_inverse", &operation_inverse, a);
+    return weft_inverse_for("weft_inverse", a);
 }
 
 /* ---- determinants -------------------------------------------------------------------------------------- */
@@ -228,12 +237,14 @@ static weft_tensor *as_matrices(weft_tensor *a)
 /* The cofactors, also of a singular matrix. Where they are differentiated they are conj(det a) a^-H, as in PyTorch. */
 static bool gradient_of_det(const weft_gradient *of)
 {
+    const char *function = of->call->function;
     weft_tensor *a = of->call->inputs[0], *g = weft_gradient_of_output(of, 0), *cofactors;
     if (of->differentiated) {
-        cofactors = weft_adjoint(weft_inverse(a));
+        cofactors = weft_adjoint(weft_inverse_for(function, a));
         g = weft_mul(g, weft_conjugate(weft_det(a)));
     } else {
-        cofactors = of_square(of->call->function, &operation_cofactors, a);
+        bool fits = weft_check_matrices(function, "a", a, true, WEFT_MOST_WORK); /* of singular values */
+        cofactors = fits ? of_square(function, &operation_cofactors, a) : NULL;
     }
     return cofactors != NULL && g != NULL && weft_give_gradient(of, 0, weft_mul(as_matrices(g), cofactors));
 }
@@ -250,7 +261,7 @@ static bool gradient_of_slogdet(const weft_gradient *of)
         weft_tensor *turned = weft_neg(weft_imag(weft_mul(weft_conj(of_sign), of->outputs[0])));
         factor_of_inverse = weft_complex(factor_of_inverse == NULL ? weft_zeros_like(turned) : factor_of_inverse, turned);
     }
-    weft_tensor *inverse = weft_adjoint(weft_inverse(a));
+    weft_tensor *inverse = weft_adjoint(weft_inverse_for(of->call->function, a));
     return inverse != NULL && factor_of_inverse != NULL && weft_give_gradient(of, 0, weft_mul(as_matrices(factor_of_inverse), inverse));
 }
 

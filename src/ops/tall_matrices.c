@@ -5,11 +5,14 @@
 
 #include "runtime/runtime.h"
 
+enum { LEAST_RATIO = 4 }; /* of a rank's rows to the columns: each rank has the factors R of all ranks */
+
 bool weft_matrix_is_tall(const weft_call_layouts *call)
 {
     const weft_layout *a = call->inputs[0];
     const weft_placement *p = &a->placements[0];
-    return a->ndim == 2 && a->mesh->ndim == 1 && a->mesh->shape[0] > 1 && p->kind == WEFT_SHARD && p->dim == 0 && a->shape[1] > 0 && a->shape[0] / a->mesh->shape[0] >= a->shape[1];
+    return a->ndim == 2 && a->mesh->ndim == 1 && a->mesh->shape[0] > 1 && p->kind == WEFT_SHARD && p->dim == 0 && a->shape[1] > 0 &&
+           a->shape[0] / a->mesh->shape[0] / LEAST_RATIO >= a->shape[1];
 }
 
 /* The tensor with dimension 0 shared by ranks, or (not `shared`) whole on each. */

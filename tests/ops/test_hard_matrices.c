@@ -189,6 +189,8 @@ static void test_shared(void)
         check_tall(mesh, any_type(), 1000 + below(50), 1 + below(30), "S0");
         check_tall(mesh, any_type(), 1000 + below(50), 1 + below(30), "S0*16");
         check_tall(mesh, any_type(), 1000 + below(50), 1 + below(30), "S1");
+        check_tall(mesh, any_type(), 20000, 3, "S0"); /* more rows than a square matrix may have */
+        check_tall(mesh, any_type(), 20000, 3, "R");
         weft_scope_end();
         for (size_t i = 0; i < sizeof(placements) / sizeof(placements[0]); i++) {
             weft_scope_begin();
@@ -252,6 +254,11 @@ static void test_late(void)
     assert_late(weft_solve(one, b), "weft_solve: a is singular: pivot 1 is 0");
     assert_late(weft_inverse(singular), "weft_inverse: matrix [4] of a is singular: pivot 1 is 0");
     assert_late(weft_triangular_solve(singular, b, false, true, false), "weft_triangular_solve: matrix [4] of a is singular");
+    assert_late(weft_cholesky_solve(b, singular, false), "weft_cholesky_solve: matrix [4] of factor is singular");
+    assert_late(weft_cholesky_solve(b, one, false), "weft_cholesky_solve: factor is singular");
+    assert_late(weft_matrix_power(one, -2), "weft_matrix_power: a is singular: pivot 1 is 0");
+    assert_late(weft_cholesky(matrices_with(mesh, 1, 1, 1, NAN), false),
+                "weft_cholesky: matrix [1] of a is not positive-definite: its leading minor of order 2 is not positive");
     assert_late(weft_cholesky(matrices_with(mesh, 2, 2, 2, -1), false),
                 "weft_cholesky: matrix [2] of a is not positive-definite: its leading minor of order 3 is not positive");
     assert_late(weft_eigh(infinite, false, NULL), "weft_eigh: matrix [3] of a has elements that are not finite");
@@ -284,6 +291,10 @@ static void test_refusals(void)
     assert_error(WEFT_ERR_INVALID, "weft_inverse: a");
     assert_null(weft_solve(a, wide));
     assert_error(WEFT_ERR_SHAPE, "weft_solve: b");
+    assert_null(weft_solve(a, weft_sum(line, WEFT_ALL_DIMS, false)));
+    assert_error(WEFT_ERR_SHAPE, "weft_solve: b has 0 dimensions, expected at least 1");
+    assert_null(weft_lstsq(a, weft_sum(line, WEFT_ALL_DIMS, false), -1));
+    assert_error(WEFT_ERR_SHAPE, "weft_lstsq: b has 0 dimensions, expected at least 1");
     assert_null(weft_solve(many, few));
     assert_error(WEFT_ERR_SHAPE, "weft_solve: b");
     assert_null(weft_solve(a, weft_to_type(a, WEFT_F32)));
@@ -301,7 +312,11 @@ static void test_refusals(void)
     assert_error(WEFT_ERR_SHAPE, "weft_eigh: a has matrices");
     weft_tensor *large = weft_fake(WEFT_F32, 2, (const int64_t[]){ 20000, 20000 }, mesh, NULL);
     assert_null(weft_svd(large, NULL, NULL));
-    assert_error(WEFT_ERR_UNSUPPORTED, "weft_svd: a has matrices of 20000 rows and 20000 columns, expected at most 16384");
+    assert_error(WEFT_ERR_UNSUPPORTED, "weft_svd: a has matrices of 20000 rows and 20000 columns, expected at most 16384 rows or columns");
+    assert_int_equal(weft_set_requires_grad(large, true), WEFT_OK);
+    weft_tensor *det = weft_det(large);
+    assert_int_equal(weft_gradients(1, &det, NULL, 1, &large, false, &u), WEFT_ERR_UNSUPPORTED);
+    assert_error(WEFT_ERR_UNSUPPORTED, "weft_det: a has matrices of 20000 rows");
     assert_null(weft_cholesky_solve(wide, a, false));
     assert_error(WEFT_ERR_SHAPE, "weft_cholesky_solve: b");
 }

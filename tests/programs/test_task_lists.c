@@ -291,6 +291,33 @@ static void check_pooling(bool largest)
     assert_int_equal(weft_wait(), WEFT_OK);
 }
 
+/* Linear algebra, which random programs do not call: they do not know whether a matrix is singular. A matrix that lies in several
+ * panels, and a batch of them that is sharded. */
+static void check_linear_algebra(void)
+{
+    const int64_t shape[] = { 6, 5, 5 }, ranks = weft_world_size();
+    weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+    const weft_placement rows = weft_shard(0);
+    weft_tensor *unit = weft_eye(WEFT_F64, 5, 5, mesh, NULL), *many = weft_redistribute(weft_expand(unit, 3, shape), mesh, &rows);
+    weft_tensor *const all[] = { unit, many };
+    for (int i = 0; i < 2; i++) {
+        weft_tensor *a = all[i], *second, *third;
+        assert_non_null(weft_cholesky_solve(a, weft_cholesky(a, i == 0), i == 0));
+        assert_non_null(weft_solve(a, a));
+        assert_non_null(weft_inverse(a));
+        assert_non_null(weft_slogdet(a, &second));
+        assert_non_null(weft_matrix_exp(a));
+        assert_non_null(weft_qr(a, &second));
+        assert_non_null(weft_eigh(a, false, &second));
+        assert_non_null(weft_svd(a, &second, &third));
+    }
+    assert_int_equal(weft_set_requires_grad(many, true), WEFT_OK);
+    weft_tensor *determinants = weft_det(many), *ones = weft_full_like(determinants, 1), *gradient;
+    assert_int_equal(weft_gradients(1, &determinants, &ones, 1, &many, false, &gradient), WEFT_OK);
+    assert_non_null(weft_cholesky(weft_eye(WEFT_F64, 512, 512, mesh, &rows), true)); /* by blocks of rows */
+    assert_int_equal(weft_wait(), WEFT_OK);
+}
+
 static void test_lists_of_gradients(void **state)
 {
     (void)state;
@@ -314,6 +341,7 @@ static void test_lists_of_gradients(void **state)
     check_parts();
     check_pooling(true);
     check_pooling(false);
+    check_linear_algebra();
     assert_int_equal(weft_finalize(), WEFT_OK);
     print_message("# %d operations\n", count);
 }
