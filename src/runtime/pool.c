@@ -28,8 +28,7 @@ enum { TASKS_PER_RENEWAL = 1 << 17, TASKS_PER_RENEWED_PANEL = 16 };
  * stay free. Measured: docs/performance.md; with 2 to 64 predicted times are the same. */
 enum { NEWER_BUFFERS_LEFT = 4 };
 
-/* Free buffers that are kept where buffers of other sizes are made: so many bytes at least, and so many times the most that was in
- * use at one time. */
+/* Free buffers that are kept: so many bytes at least, and so many times the most that was in use at one time. */
 enum { LEAST_KEPT_BYTES = 256 << 20, SETS_KEPT = 16 };
 
 struct weft_pool {
@@ -116,8 +115,7 @@ static bool memory_allocate(weft_buffer *buffer)
     return buffer->memory != NULL;
 }
 
-/* So many bytes are kept for reuse: for as many sets of sizes as a program may go through in turn, but not for all that it ever
- * had, as a loop over ever new sizes would fill the whole limit. */
+/* Kept for reuse: sets of sizes that a program may go through in turn. A loop over ever new sizes would fill the whole limit. */
 static int64_t kept_bytes(const weft_pool *pool)
 {
     return weft_min_i64(pool->max_free_bytes, weft_max_i64(LEAST_KEPT_BYTES, SETS_KEPT * pool->largest_use));

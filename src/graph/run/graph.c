@@ -419,10 +419,22 @@ weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *given
     return weft_give_struct(function, "info", given, size, info, sizeof(*info)) ? WEFT_OK : weft_latest_status();
 }
 
+/* A trace of an earlier call says nothing about these sizes. */
+static void print_relations(const weft_graph_impl *graph, FILE *file)
+{
+    for (size_t i = 0; i < graph->num_newest && graph->shapes != NULL; i++) {
+        const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
+        if (weft_segment_instance(segment, segment->newest_number)->inputs == graph->inputs_hash) {
+            weft_graph_print_derived(graph, segment->newest, file);
+        }
+    }
+}
+
 static weft_status print_traces(const weft_graph_impl *graph, bool bodies, FILE *file)
 {
     fprintf(file, "graph %s:\n", graph->name);
     weft_graph_print_shapes(graph, file);
+    print_relations(graph, file);
     for (size_t i = 0; i < graph->num_newest; i++) {
         const weft_graph_trace *trace = newest_trace(graph, i);
         if (i > 0) {

@@ -288,10 +288,4 @@ void weft_graph_print_shapes(const weft_graph_impl *graph, FILE *file)
     for (size_t i = 0; i < graph->tested.count; i++) {
         fprintf(file, "    tested: %s\n", ((char *const *)graph->tested.items)[i]);
     }
-    for (size_t i = 0; i < graph->num_newest && shapes != NULL; i++) {
-        const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
-        if (weft_segment_instance(segment, segment->newest_number)->inputs == graph->inputs_hash) { /* else it is of an earlier call */
-            weft_graph_print_derived(graph, segment->newest, file);
-        }
-    }
 }
