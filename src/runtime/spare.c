@@ -34,7 +34,7 @@ void *weft_spare_allocate(weft_spares *spares, int64_t bytes)
         void **first = &spares->first[class_of(bytes, &rounded)];
         memory = *first;
         if (memory != NULL) {
-            memcpy(first, memory, sizeof(*first));
+            memcpy(first, memory, sizeof(void *));
             spares->bytes -= rounded;
             return memory;
         }
@@ -52,7 +52,7 @@ void weft_spare_free(weft_spares *spares, void *memory, int64_t bytes, int64_t m
     if (bytes >= LEAST_BYTES) {
         void **first = &spares->first[class_of(bytes, &rounded)];
         if (spares->bytes + rounded <= most) {
-            memcpy(memory, first, sizeof(*first));
+            memcpy(memory, first, sizeof(void *));
             *first = memory;
             spares->bytes += rounded;
             return;
@@ -72,7 +72,7 @@ void weft_spares_clear(weft_spares *spares)
     for (int i = 0; i < WEFT_SPARE_CLASSES; i++) {
         while (spares->first[i] != NULL) {
             void *memory = spares->first[i];
-            memcpy(&spares->first[i], memory, sizeof(memory));
+            memcpy(&spares->first[i], memory, sizeof(void *));
             starpu_free_flags(memory, (size_t)bytes_of(i), STARPU_MALLOC_PINNED);
         }
     }

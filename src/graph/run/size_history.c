@@ -60,7 +60,7 @@ static bool always_equal(const weft_shape_history *history, int y, int x)
 
 int weft_shape_symbol(const weft_shape_history *history, int size)
 {
-    int symbols = 0, numbers[WEFT_SHAPE_TRACKED];
+    int symbols = 0, numbers[WEFT_SHAPE_TRACKED] = { 0 };
     for (int i = 0; i <= size && i < history->num_sizes; i++) {
         numbers[i] = -1;
         for (int k = 0; k < i && numbers[i] < 0 && history->sizes[i].changed; k++) {

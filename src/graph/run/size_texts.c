@@ -219,7 +219,7 @@ static int64_t divide(evaluation *e, int64_t a, int64_t b, bool rest)
     if (e->r.wrong == NULL && (b <= 0 || a < 0)) {
         fail(&e->r, b == 0 ? "a division by 0" : "a division of a negative number, or by one");
     }
-    return e->r.wrong != NULL ? 0 : rest ? a % b : a / b;
+    return e->r.wrong != NULL || b == 0 ? 0 : rest ? a % b : a / b;
 }
 
 static int64_t evaluate_product(evaluation *e, int depth)
