@@ -373,7 +373,7 @@ static bool change_sizes(const program *p, program *changed)
                 s->shape[d] = s->shape[d] == size ? other : s->shape[d];
             }
             for (int k = 0; k < s->num_wholes; k++) {
-                s->wholes[k] = s->wholes[k] == size ? other : s->wholes[k];
+                s->wholes[k] = s->wholes[k] == size && size > WEFT_MAX_DIMS ? other : s->wholes[k]; /* smaller: a choice, a dimension */
             }
             for (int m = 0; m < MAX_MESH_DIMS; m++) { /* listed sizes are of the first shape */
                 s->placements[m].cut = s->placements[m].cut == WEFT_CUT_SIZES ? WEFT_CUT_BALANCED : s->placements[m].cut;
