@@ -1,5 +1,5 @@
-/* Linear algebra of the matrices in the last two dimensions of views: each of them is whole in its task. What an input or output of
- * this description lacks ("..." stands for further dimensions, the same in all) has no batch. f32, f64, c64 and c128. */
+/* Linear algebra of the matrices in the last two dimensions of views: each of them is whole in its task. "..." stands for the batch:
+ * further dimensions, the same in all inputs and outputs that have them. f32, f64, c64 and c128. */
 #ifndef WEFT_CODELETS_FACTORIZATIONS_H
 #define WEFT_CODELETS_FACTORIZATIONS_H
 

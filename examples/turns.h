@@ -4,7 +4,7 @@
 
 #include "arguments.h"
 
-/* What one of these programs is. */
+/* One of these programs. */
 typedef struct turns_program {
     const char *name;
     const char *introduction; /* for --help */
@@ -36,7 +36,7 @@ typedef struct turns_seconds {
 turns_seconds turns_measure(int64_t turns, void *context, void (*start)(void *context, bool by_weft),
                             void (*take)(void *context, bool by_weft));
 
-/* What the turns took. */
+/* The times of the turns, and the words to print them with. */
 typedef struct turns_report {
     const char *step; /* "step" */
     int64_t steps;

@@ -95,10 +95,10 @@ typedef struct job {
 /* One item: 0, or why there is no result, as lapack.h says. */
 typedef int (*item_function)(const job *j, int64_t i);
 
-/* What a positive result means. */
+/* The meaning of a positive result. */
 typedef enum failure { NOT_POSITIVE, SINGULAR, SINGULAR_FACTOR, NO_CONVERGENCE } failure;
 
-/* What the program calls the matrix: "a", or, by its place in the batch, "matrix [1, 2] of a". */
+/* The name of the matrix in messages: "a", or, by its place in the batch, "matrix [1, 2] of a". */
 static const char *name_of(const job *j, int64_t i, const char *matrix, char *text, size_t size)
 {
     const stack *s = &j->inputs[0];

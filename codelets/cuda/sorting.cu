@@ -27,8 +27,8 @@ struct sort_work {
 
 /* ---- keys ------------------------------------------------------------------------------------------------ */
 
-/* Of operands of some types: of() is an integer in the values' order (sort_keys.h). A block of BLOCK threads sorts up to LONGEST
- * values, EACH by each thread. */
+/* Each struct below is for operands of some types: its of() makes integers that have the order of the values (sort_keys.h). A block
+ * of BLOCK threads sorts up to LONGEST values, EACH by each thread. */
 constexpr int BLOCK = 512;
 
 struct of_double {

@@ -147,7 +147,7 @@ static bool copy_ghosted(const weft_call *call, weft_tensor *tensors[])
     return true;
 }
 
-/* What has become of copies: a changed one goes back; one that is an output as it is, is its original. The originals are the
+/* After the call: changed copies go back to their originals, and an output that is a copy becomes its original. The originals are the
  * call's outputs, of which kept[] are new tensors. A status with the error kept. */
 static weft_status return_copies(const weft_call_frame *frame, weft_tensor *const copies[], weft_tensor *kept[])
 {

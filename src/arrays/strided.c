@@ -50,7 +50,7 @@ static bool has_gaps(int ndim, const int64_t gaps[])
     return has;
 }
 
-/* Those of the hosted ranks. False with the error kept. */
+/* Finds the gaps of the hosted ranks. False with the error kept. */
 static bool find_own(const weft_import *import, int64_t gaps[])
 {
     for (int i = 0; i < weft_runtime.local_ranks && import->strides != NULL; i++) {

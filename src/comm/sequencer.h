@@ -2,8 +2,8 @@
  *
  * A stream carries out its groups one after the other, so two processes whose groups begin in different orders would wait
  * for each other for ever. Groups are numbered as they are submitted: by call and stage, which all processes submit alike.
- * What a group waits for before it begins was submitted before it, so following the waits never leads back. Groups also wait
- * for earlier sends outside of groups (next_group()). */
+ * A group waits only for work that was submitted before it, so following the waits never leads back. Groups also wait for
+ * earlier sends outside of groups (next_group()). */
 #ifndef WEFT_SRC_COMM_SEQUENCER_H
 #define WEFT_SRC_COMM_SEQUENCER_H
 

@@ -1,4 +1,4 @@
-/* What a call says beside its tensors, in listings and saved graphs. */
+/* Listings and saved graphs: the words of a call beside its tensors. */
 #include "graph/record/trace.h"
 
 void weft_call_words(weft_text *text, const char *name, int64_t count, const int64_t numbers[])
