@@ -79,7 +79,9 @@ static void print_words(const weft_call *call, FILE *file)
     weft_call_attributes(&text, &attributes);
     if (call->details != NULL) {
         weft_call_words(&text, "more", call->details->num_numbers, call->details->numbers);
-        weft_text_add(&text, call->details->text == NULL ? "" : " \"%s\"", call->details->text);
+        if (call->details->text != NULL) {
+            weft_text_add(&text, " \"%s\"", call->details->text);
+        }
     }
     fputs(space, file);
 }
