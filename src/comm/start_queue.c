@@ -1,5 +1,7 @@
 #include "comm/start_queue.h"
 
+#include "base/heap.h"
+
 #include <stdlib.h>
 
 /* Bytes under way to one process. Measured with 16 MB to each host over 1 Gbit/s and Open MPI's TCP (bench
@@ -65,31 +67,10 @@ static bool is_older(uint32_t a, uint32_t b)
     return (int32_t)(a - b) < 0;
 }
 
-/* ---- the heap ------------------------------------------------------------------------------------------ */
-
-static void sift_up(weft_waiting_message *heap, size_t i)
+static bool message_is_older(const void *context, const void *a, const void *b)
 {
-    while (i > 0 && is_older(heap[i].tag, heap[(i - 1) / 2].tag)) {
-        weft_waiting_message above = heap[(i - 1) / 2];
-        heap[(i - 1) / 2] = heap[i];
-        heap[i] = above;
-        i = (i - 1) / 2;
-    }
-}
-
-static void sift_down(weft_waiting_message *heap, size_t count)
-{
-    for (size_t i = 0, child; (child = 2 * i + 1) < count; i = child) {
-        if (child + 1 < count && is_older(heap[child + 1].tag, heap[child].tag)) {
-            child++;
-        }
-        if (!is_older(heap[child].tag, heap[i].tag)) {
-            return;
-        }
-        weft_waiting_message below = heap[child];
-        heap[child] = heap[i];
-        heap[i] = below;
-    }
+    (void)context;
+    return is_older(((const weft_waiting_message *)a)->tag, ((const weft_waiting_message *)b)->tag);
 }
 
 bool weft_start_queue_add(weft_start_queue *all, const weft_waiting_message *send)
@@ -100,12 +81,9 @@ bool weft_start_queue_add(weft_start_queue *all, const weft_waiting_message *sen
     }
     size_t room = (*queue)->under_way.count + (*queue)->heap.count + 1;
     bool has_room = weft_vec_reserve(&(*queue)->under_way, room, sizeof(uint32_t));
-    weft_waiting_message *last = has_room ? weft_vec_push(&(*queue)->heap, sizeof(*last)) : NULL;
-    if (last == NULL) {
+    if (!has_room || !weft_heap_push(&(*queue)->heap, sizeof(*send), send, message_is_older, NULL)) {
         return false;
     }
-    *last = *send;
-    sift_up((*queue)->heap.items, (*queue)->heap.count - 1);
     if (!(*queue)->listed) {
         (*queue)->listed = true;
         all->waiting[all->num_waiting++] = send->peer;
@@ -141,10 +119,7 @@ static bool may_start(const weft_start_queue *all, const peer_queue *queue)
 
 static void take_top(peer_queue *queue, weft_waiting_message *send)
 {
-    weft_waiting_message *heap = queue->heap.items;
-    *send = heap[0];
-    heap[0] = heap[--queue->heap.count];
-    sift_down(heap, queue->heap.count);
+    weft_heap_pop(&queue->heap, sizeof(*send), send, message_is_older, NULL);
     uint32_t *tag = weft_vec_push(&queue->under_way, sizeof(*tag)); /* room is reserved */
     *tag = send->tag;
     queue->bytes += send->bytes;

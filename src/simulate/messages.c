@@ -1,6 +1,8 @@
 /* Messages: their other sides, and the links that they share. */
 #include "simulate/simulate.h"
 
+#include "base/heap.h"
+
 #include <stdlib.h>
 
 /* ---- both sides of a message ----------------------------------------------------------------------------- */
@@ -85,8 +87,9 @@ static double processor_time(const weft_simulation *simulation, const weft_simul
 }
 
 /* The older one in the order of submission. */
-static bool is_older(const weft_simulation *simulation, const void *a, const void *b)
+static bool is_older(const void *context, const void *a, const void *b)
 {
+    const weft_simulation *simulation = context;
     uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
     const weft_simulated_record *first =
         weft_simulated_record_at(simulation, weft_simulated_message_at(simulation, one)->record);
@@ -162,8 +165,7 @@ static void queue_send(weft_simulation *simulation, uint32_t number)
     if (!lane->busy) {
         start_send(simulation, lane, number);
     } else {
-        simulation->running->failed |=
-            !weft_heap_push(simulation, &lane->waiting, sizeof(number), &number, is_older);
+        simulation->running->failed |= !weft_heap_push(&lane->waiting, sizeof(number), &number, is_older, simulation);
     }
 }
 
@@ -183,7 +185,7 @@ void weft_message_sent(weft_simulation *simulation, uint32_t number)
     lane->busy = false;
     if (lane->waiting.count > 0) {
         uint32_t next;
-        weft_heap_pop(simulation, &lane->waiting, sizeof(next), &next, is_older);
+        weft_heap_pop(&lane->waiting, sizeof(next), &next, is_older, simulation);
         weft_simulated_message_at(simulation, next)->after = (int32_t)number;
         start_send(simulation, lane, next);
     }

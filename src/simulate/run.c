@@ -1,64 +1,14 @@
 /* The events of a simulation. */
 #include "simulate/simulate.h"
 
+#include "base/heap.h"
+
 #include <stdlib.h>
-#include <string.h>
 
-/* ---- heaps ----------------------------------------------------------------------------------------------- */
-
-enum { MAX_ELEMENT = 64 };
-
-static char *element_at(const weft_vec *heap, size_t size, size_t i)
-{
-    return (char *)heap->items + i * size;
-}
-
-static void swap(const weft_vec *heap, size_t size, size_t i, size_t k)
-{
-    char kept[MAX_ELEMENT];
-    memcpy(kept, element_at(heap, size, i), size);
-    memcpy(element_at(heap, size, i), element_at(heap, size, k), size);
-    memcpy(element_at(heap, size, k), kept, size);
-}
-
-bool weft_heap_push(const weft_simulation *simulation, weft_vec *heap, size_t size, const void *element,
-                    weft_first_function first)
-{
-    void *added = weft_vec_push(heap, size);
-    if (added == NULL) {
-        return false;
-    }
-    memcpy(added, element, size);
-    for (size_t i = heap->count - 1; i > 0; i = (i - 1) / 2) {
-        if (!first(simulation, element_at(heap, size, i), element_at(heap, size, (i - 1) / 2))) {
-            break;
-        }
-        swap(heap, size, i, (i - 1) / 2);
-    }
-    return true;
-}
-
-void weft_heap_pop(const weft_simulation *simulation, weft_vec *heap, size_t size, void *element,
-                   weft_first_function first)
-{
-    memcpy(element, heap->items, size);
-    heap->count--;
-    memcpy(heap->items, element_at(heap, size, heap->count), size);
-    for (size_t i = 0, child; (child = 2 * i + 1) < heap->count; i = child) {
-        if (child + 1 < heap->count && first(simulation, element_at(heap, size, child + 1), element_at(heap, size, child))) {
-            child++;
-        }
-        if (!first(simulation, element_at(heap, size, child), element_at(heap, size, i))) {
-            break;
-        }
-        swap(heap, size, i, child);
-    }
-}
-
-static bool event_is_first(const weft_simulation *simulation, const void *a, const void *b)
+static bool event_is_first(const void *context, const void *a, const void *b)
 {
     const weft_event *one = a, *other = b;
-    (void)simulation;
+    (void)context;
     return one->us != other->us ? one->us < other->us : one->order < other->order;
 }
 
@@ -69,10 +19,10 @@ typedef struct ready_task {
     uint64_t arrival;
 } ready_task;
 
-static bool task_is_first(const weft_simulation *simulation, const void *a, const void *b)
+static bool task_is_first(const void *context, const void *a, const void *b)
 {
     const ready_task *one = a, *other = b;
-    (void)simulation;
+    (void)context;
     return one->priority != other->priority ? one->priority > other->priority : one->arrival < other->arrival;
 }
 
@@ -80,7 +30,7 @@ void weft_simulation_at(weft_simulation *simulation, double us, weft_event_kind 
 {
     weft_running *running = simulation->running;
     weft_event event = { us, running->order++, kind, number };
-    running->failed |= !weft_heap_push(simulation, &running->events, sizeof(event), &event, event_is_first);
+    running->failed |= !weft_heap_push(&running->events, sizeof(event), &event, event_is_first, NULL);
 }
 
 /* ---- workers --------------------------------------------------------------------------------------------- */
@@ -122,7 +72,7 @@ static void start_tasks(weft_simulation *simulation, weft_simulated_process *pro
     int worker;
     while (process->ready.count > 0 && (worker = idle_worker(process)) >= 0) {
         ready_task task;
-        weft_heap_pop(simulation, &process->ready, sizeof(task), &task, task_is_first);
+        weft_heap_pop(&process->ready, sizeof(task), &task, task_is_first, NULL);
         start_task(simulation, process, worker, task.record);
     }
 }
@@ -137,7 +87,7 @@ static void make_ready(weft_simulation *simulation, uint32_t number)
     weft_simulated_process *process = weft_simulated_process_at(simulation, record->process);
     if (record->kind == WEFT_SIMULATED_TASK) {
         ready_task task = { record->priority, number, running->order++ };
-        running->failed |= !weft_heap_push(simulation, &process->ready, sizeof(task), &task, task_is_first);
+        running->failed |= !weft_heap_push(&process->ready, sizeof(task), &task, task_is_first, NULL);
         return;
     }
     record->cause = running->cause;
@@ -292,7 +242,7 @@ static void run_events(weft_simulation *simulation)
     do {
         while (running->events.count > 0 && !running->failed) {
             weft_event event;
-            weft_heap_pop(simulation, &running->events, sizeof(event), &event, event_is_first);
+            weft_heap_pop(&running->events, sizeof(event), &event, event_is_first, NULL);
             handle(simulation, &event);
         }
     } while (!running->failed && weft_messages_assume(simulation));

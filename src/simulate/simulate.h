@@ -214,14 +214,6 @@ typedef struct weft_running {
     bool failed;
 } weft_running;
 
-/* A heap of elements of `size` bytes; `first` tells which of two comes out first. */
-typedef bool (*weft_first_function)(const weft_simulation *simulation, const void *a, const void *b);
-bool weft_heap_push(const weft_simulation *simulation, weft_vec *heap, size_t size, const void *element,
-                    weft_first_function first);
-/* The heap is not empty. */
-void weft_heap_pop(const weft_simulation *simulation, weft_vec *heap, size_t size, void *element,
-                   weft_first_function first);
-
 void weft_simulation_at(weft_simulation *simulation, double us, weft_event_kind kind, uint32_t number);
 void weft_record_end(weft_simulation *simulation, uint32_t record);
 /* Processor time that a process needs beside its tasks. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/handles.h"
+#include "base/heap.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "rows.h"
@@ -162,6 +163,48 @@ static void arrays_reserve(void **state)
     assert_false(weft_vec_reserve(&vec, SIZE_MAX / 2, sizeof(int)));
     assert_int_equal(vec.count, 100);
     weft_vec_free(&vec);
+}
+
+typedef struct heap_element {
+    uint32_t key, number;
+} heap_element;
+
+static bool is_lower(const void *lowest_first, const void *a, const void *b)
+{
+    const heap_element *one = a, *other = b;
+    return lowest_first != NULL ? one->key < other->key : one->key > other->key;
+}
+
+/* Pushes and pops in random order; what comes out is compared with a search through all that are in. */
+static void heaps_return_the_first_element(void **state)
+{
+    (void)state;
+    enum { STEPS = 3000, MOST = 200 };
+    heap_element in[MOST];
+    size_t count = 0;
+    weft_vec heap = { 0 };
+    for (uint64_t i = 0; i < 2 * STEPS; i++) {
+        const void *order = i < STEPS ? &heap : NULL;
+        uint64_t random = weft_hash_u64(i);
+        heap.count = count = i == STEPS ? 0 : count; /* the other order begins with an empty heap */
+        if (count == 0 || (count < MOST && random % 100 < 52)) {
+            in[count] = (heap_element){ (uint32_t)(random >> 32) % 64, (uint32_t)i };
+            assert_true(weft_heap_push(&heap, sizeof(in[count]), &in[count], is_lower, order));
+            count++;
+            continue;
+        }
+        heap_element found;
+        weft_heap_pop(&heap, sizeof(found), &found, is_lower, order);
+        size_t place = count;
+        for (size_t k = 0; k < count; k++) {
+            assert_false(is_lower(order, &in[k], &found));
+            place = in[k].number == found.number && in[k].key == found.key ? k : place;
+        }
+        assert_true(place < count);
+        in[place] = in[--count];
+        assert_int_equal(heap.count, count);
+    }
+    weft_vec_free(&heap);
 }
 
 /* ---- the map ------------------------------------------------------------------------------------------- */
@@ -539,6 +582,7 @@ int main(void)
         cmocka_unit_test(elements_of_shapes),
         cmocka_unit_test(arrays_grow_and_zero),
         cmocka_unit_test(arrays_reserve),
+        cmocka_unit_test(heaps_return_the_first_element),
         cmocka_unit_test(empty_maps),
         cmocka_unit_test(values_of_one_hash_stand_beside_each_other),
         cmocka_unit_test(maps_follow_a_list),
