@@ -203,7 +203,7 @@ weft_tensor *weft_from_boxes(weft_dtype dtype, int ndim, const int64_t shape[], 
                              weft_mesh *mesh, const weft_placement *placements)
 {
     static const char function[] = "weft_from_boxes";
-    static const weft_action action = { .name = "from_boxes", .perform = perform_from_boxes, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1 };
+    static const weft_operation action = { .name = "from_boxes", .perform = perform_from_boxes, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1 };
     if (weft_require_init(function) != WEFT_OK || !check_not_captured(function)) {
         return NULL;
     }
@@ -214,7 +214,7 @@ weft_tensor *weft_from_boxes(weft_dtype dtype, int ndim, const int64_t shape[], 
                                .mesh = mesh,
                                .placements = placements };
     return weft_made(dtype, weft_act_for_tensor(&(weft_call){
-                                .function = function, .action = &action, .details = &(weft_call_details){ .memory = &a } }));
+                                .function = function, .operation = &action, .details = &(weft_call_details){ .memory = &a } }));
 }
 
 /* ---- to boxes ------------------------------------------------------------------------------------------ */
@@ -266,13 +266,13 @@ static weft_status perform_to_boxes(const weft_call *call, weft_tensor *outputs[
 weft_status weft_to_boxes(weft_tensor *handle, int num_boxes, const weft_subarray boxes[])
 {
     static const char function[] = "weft_to_boxes";
-    static const weft_action action = { .name = "to_boxes", .perform = perform_to_boxes, .effects = WEFT_NEEDS_DATA };
+    static const weft_operation action = { .name = "to_boxes", .perform = perform_to_boxes, .effects = WEFT_NEEDS_DATA };
     if (weft_check_tensor(function, "tensor", handle) == NULL || !check_not_captured(function)) {
         return weft_latest_status();
     }
     weft_boxes given = { function, num_boxes, boxes };
     return weft_act(&(weft_call){ .function = function,
-                                  .action = &action,
+                                  .operation = &action,
                                   .num_inputs = 1,
                                   .inputs = { handle },
                                   .details = &(weft_call_details){ .memory = &given } },

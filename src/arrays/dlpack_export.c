@@ -143,7 +143,7 @@ static weft_status perform(const weft_call *call, weft_tensor *outputs[])
 
 static exported *export_shard(const char *function, weft_tensor *handle, int local_rank, unsigned flags)
 {
-    static const weft_action action = { .name = "to_dlpack", .perform = perform, .effects = WEFT_NEEDS_DATA };
+    static const weft_operation action = { .name = "to_dlpack", .perform = perform, .effects = WEFT_NEEDS_DATA };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL || weft_check_shard(function, tensor, local_rank) == NULL) {
         return NULL;
@@ -154,7 +154,7 @@ static exported *export_shard(const char *function, weft_tensor *handle, int loc
     }
     exported *e = NULL;
     weft_act(&(weft_call){ .function = function,
-                           .action = &action,
+                           .operation = &action,
                            .num_inputs = 1,
                            .inputs = { handle },
                            .attributes = { .num_numbers = 2, .numbers = { [LOCAL_RANK] = local_rank, [FLAGS] = flags } },

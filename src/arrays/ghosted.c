@@ -14,13 +14,13 @@ static weft_status perform_read(const weft_call *call, weft_tensor *outputs[]);
 static weft_status perform_write(const weft_call *call, weft_tensor *outputs[]);
 
 /* The program may have written to the arrays. */
-static const weft_action action_halo_exchange = {
+static const weft_operation action_halo_exchange = {
     .name = "halo_exchange", .perform = perform_halo_exchange, .effects = WEFT_READS_LAYOUTS | WEFT_LENDS
 };
 /* In graphs, where all other calls but those of kernels in the arrays get copies: the same; a copy; a copy that goes back. */
-static const weft_action action_fill = { .name = "ghosted_fill", .perform = perform_halo_exchange, .effects = WEFT_CHANGES };
-static const weft_action action_read = { .name = "ghosted_read", .perform = perform_read, .effects = WEFT_MAKES, .num_outputs = 1 };
-static const weft_action action_write = { .name = "ghosted_write", .perform = perform_write, .effects = WEFT_CHANGES };
+static const weft_operation action_fill = { .name = "ghosted_fill", .perform = perform_halo_exchange, .effects = WEFT_CHANGES };
+static const weft_operation action_read = { .name = "ghosted_read", .perform = perform_read, .effects = WEFT_MAKES, .num_outputs = 1 };
+static const weft_operation action_write = { .name = "ghosted_write", .perform = perform_write, .effects = WEFT_CHANGES };
 
 /* ---- other calls --------------------------------------------------------------------------------------- */
 
@@ -51,15 +51,15 @@ static bool is_differentiated(const weft_call *call)
 static bool needs_dense(const weft_call *call)
 {
     const unsigned beside = WEFT_LEAVES_VALUES | WEFT_READS_LAYOUTS | WEFT_KEEPS;
-    return call->operation != NULL ? !call->operation->takes_strides || is_differentiated(call)
-                                   : call->action != &action_fill &&
-                                         (call->action->num_outputs > 0 || (call->action->effects & beside) == 0);
+    return !weft_call_is_action(call) ? !call->operation->takes_strides || is_differentiated(call)
+                                      : call->operation != &action_fill &&
+                                            (call->operation->num_outputs > 0 || (call->operation->effects & beside) == 0);
 }
 
 /* The program would hold memory that the next step in the arrays takes away. */
 static bool lends(const weft_call *call)
 {
-    return call->action != &action_halo_exchange &&
+    return call->operation != &action_halo_exchange &&
            (weft_call_does(call, WEFT_LENDS) || strcmp(call->function, "weft_local_acquire") == 0);
 }
 
@@ -102,7 +102,7 @@ static weft_status make_now(weft_call_frame *frame)
 /* Whether a graph defers the call, if it defers calls on other tensors. */
 static bool is_deferrable(const weft_call *call)
 {
-    return (call->operation != NULL || weft_call_does(call, WEFT_MAKES)) && (call->details == NULL || call->details->memory == NULL);
+    return (!weft_call_is_action(call) || weft_call_does(call, WEFT_MAKES)) && (call->details == NULL || call->details->memory == NULL);
 }
 
 /* In a graph: all calls before it are executed. */
@@ -135,7 +135,7 @@ static bool copy_ghosted(const weft_call *call, weft_tensor *tensors[])
         }
         if (ghosted != NULL) {
             tensors[i] = weft_act_for_tensor(&(weft_call){ .function = "weft_ghosted_read",
-                                                           .action = &action_read,
+                                                           .operation = &action_read,
                                                            .num_inputs = 1,
                                                            .inputs = { ghosted->handle },
                                                            .details = &(weft_call_details){ .layout = ghosted->layout } });
@@ -160,7 +160,7 @@ static weft_status return_copies(const weft_call_frame *frame, weft_tensor *cons
             }
             weft_tensor *unused;
             const weft_call back = { .function = "weft_ghosted_write",
-                                     .action = &action_write,
+                                     .operation = &action_write,
                                      .num_inputs = 2,
                                      .inputs = { original, copies[k] },
                                      .details = &(weft_call_details){ .num_outputs = 1, .num_changed = 1 } };
@@ -201,7 +201,7 @@ static weft_status make_on_copies(weft_call_frame *frame)
 /* Whether a gradient would go through arrays. */
 static bool needs_gradient(const weft_call *call)
 {
-    bool needs = call->operation != NULL && call->operation->takes_strides && is_differentiated(call);
+    bool needs = call->operation->takes_strides && is_differentiated(call);
     for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
         const weft_tensor_impl *tensor = ghosted_input(call, i);
         needs |= tensor != NULL && (tensor->tape != NULL || (weft_call_changes(call, i) && is_differentiated(call)));
@@ -379,7 +379,7 @@ weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_t shape[]
                                const weft_ghosts *ghosts, weft_mesh *mesh, const weft_placement *placements)
 {
     static const char function[] = "weft_from_ghosted";
-    static const weft_action action = {
+    static const weft_operation action = {
         .name = "from_ghosted", .perform = perform_from_ghosted, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1
     };
     if (weft_require_init(function) != WEFT_OK) {
@@ -399,7 +399,7 @@ weft_tensor *weft_from_ghosted(weft_dtype dtype, int ndim, const int64_t shape[]
                     .mesh = mesh,
                     .placements = placements };
     return weft_made(dtype, weft_act_for_tensor(&(weft_call){
-                                .function = function, .action = &action, .details = &(weft_call_details){ .memory = &a } }));
+                                .function = function, .operation = &action, .details = &(weft_call_details){ .memory = &a } }));
 }
 
 /* ---- margins, and copies in graphs ---------------------------------------------------------------------- */
@@ -460,7 +460,7 @@ weft_status weft_halo_exchange(weft_tensor *handle)
     const weft_call_details details = { .num_outputs = deferred, .num_changed = deferred }; /* the tape looks at it */
     weft_tensor *unused;
     return weft_act(&(weft_call){ .function = function,
-                                  .action = deferred ? &action_fill : &action_halo_exchange,
+                                  .operation = deferred ? &action_fill : &action_halo_exchange,
                                   .num_inputs = 1,
                                   .inputs = { handle },
                                   .details = &details },

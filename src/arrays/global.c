@@ -135,7 +135,7 @@ static weft_status perform_distribute(const weft_call *call, weft_tensor *output
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-static const weft_action action_distribute = {
+static const weft_operation action_distribute = {
     .name = "distribute", .perform = perform_distribute, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1
 };
 
@@ -153,7 +153,7 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
     }
     const weft_call_details details = { .layout = layout, .memory = (void *)(uintptr_t)global };
     return weft_made(dtype, weft_act_for_tensor(&(weft_call){
-                                .function = function, .action = &action_distribute, .details = &details }));
+                                .function = function, .operation = &action_distribute, .details = &details }));
 }
 
 bool weft_check_not_acquired(const char *function, const char *argument, const weft_tensor_impl *tensor)
@@ -266,7 +266,7 @@ static weft_status perform_to_host(const weft_call *call, weft_tensor *outputs[]
                                call->details->bytes);
 }
 
-static const weft_action action_to_host = { .name = "to_host", .perform = perform_to_host, .effects = WEFT_NEEDS_DATA };
+static const weft_operation action_to_host = { .name = "to_host", .perform = perform_to_host, .effects = WEFT_NEEDS_DATA };
 
 weft_status weft_to_host(weft_tensor *handle, void *global, size_t bytes)
 {
@@ -275,7 +275,7 @@ weft_status weft_to_host(weft_tensor *handle, void *global, size_t bytes)
         return weft_tensor_to_host(function, NULL, global, bytes);
     }
     return weft_act(&(weft_call){ .function = function,
-                                  .action = &action_to_host,
+                                  .operation = &action_to_host,
                                   .num_inputs = 1,
                                   .inputs = { handle },
                                   .details = &(weft_call_details){ .memory = global, .bytes = bytes } },
@@ -295,7 +295,7 @@ static weft_status perform_item(const weft_call *call, weft_tensor *outputs[])
     return status;
 }
 
-static const weft_action action_item = { .name = "item", .perform = perform_item, .effects = WEFT_NEEDS_DATA };
+static const weft_operation action_item = { .name = "item", .perform = perform_item, .effects = WEFT_NEEDS_DATA };
 
 weft_status weft_tensor_item(weft_tensor *handle, double *value)
 {
@@ -317,7 +317,7 @@ weft_status weft_tensor_item(weft_tensor *handle, double *value)
                          weft_dtype_name(tensor->layout->dtype));
     }
     return weft_act(&(weft_call){ .function = function,
-                                  .action = &action_item,
+                                  .operation = &action_item,
                                   .num_inputs = 1,
                                   .inputs = { handle },
                                   .details = &(weft_call_details){ .memory = value } },

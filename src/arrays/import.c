@@ -364,14 +364,14 @@ static weft_status perform_from_local(const weft_call *call, weft_tensor *output
 
 weft_tensor *weft_import_call(weft_import *import, const weft_mesh *mesh)
 {
-    static const weft_action action = { .name = "from_local", .perform = perform_from_local, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1 };
+    static const weft_operation action = { .name = "from_local", .perform = perform_from_local, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1 };
     import->given = import->dtype;
     import->dtype = weft_plain_type(import->given);
     import->mesh = weft_check_mesh(import->function, mesh);
     return import->mesh == NULL
                ? NULL
                : weft_made(import->given, weft_act_for_tensor(&(weft_call){ .function = import->function,
-                                                                    .action = &action,
+                                                                    .operation = &action,
                                                                     .details = &(weft_call_details){ .memory = import } }));
 }
 

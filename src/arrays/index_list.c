@@ -151,7 +151,7 @@ weft_index_list *weft_index_list_create(int64_t size, weft_mesh *mesh, const wef
                                         const int64_t indices[])
 {
     static const char function[] = "weft_index_list_create";
-    static const weft_action action = { .name = "index_list_create", .perform = perform_create, .effects = WEFT_LEAVES_VALUES };
+    static const weft_operation action = { .name = "index_list_create", .perform = perform_create, .effects = WEFT_LEAVES_VALUES };
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
     }
@@ -165,7 +165,7 @@ weft_index_list *weft_index_list_create(int64_t size, weft_mesh *mesh, const wef
         return NULL;
     }
     creation c = { .given = { function, size, mesh, placements, counts, indices } };
-    weft_act(&(weft_call){ .function = function, .action = &action, .details = &(weft_call_details){ .memory = &c } }, NULL);
+    weft_act(&(weft_call){ .function = function, .operation = &action, .details = &(weft_call_details){ .memory = &c } }, NULL);
     return c.handle;
 }
 
@@ -376,23 +376,22 @@ static bool gradient_of_scatter_add(const weft_gradient *of)
 /* After all checks. */
 static weft_tensor *call_list(const char *function, bool adds, const weft_index_list_impl *list, weft_tensor *tensor)
 {
-    static const weft_gradient_entry of_gather = { .function = gradient_of_gather }, of_sums = { .function = gradient_of_scatter_add };
-    static const weft_action gather = { .name = "index_list_gather",
-                                        .perform = perform_gather,
-                                        .num_outputs = 1,
-                                        .effects = WEFT_MAKES,
-                                        .gradient = &of_gather },
-                             sums = { .name = "index_list_scatter_add",
-                                      .perform = perform_scatter_add,
-                                      .num_outputs = 1,
-                                      .effects = WEFT_MAKES,
-                                      .gradient = &of_sums };
+    static const weft_operation gather = { .name = "index_list_gather",
+                                           .perform = perform_gather,
+                                           .num_outputs = 1,
+                                           .effects = WEFT_MAKES,
+                                           .gradient = { .function = gradient_of_gather } },
+                                sums = { .name = "index_list_scatter_add",
+                                         .perform = perform_scatter_add,
+                                         .num_outputs = 1,
+                                         .effects = WEFT_MAKES,
+                                         .gradient = { .function = gradient_of_scatter_add } };
     const weft_layout *to = weft_index_list_layout(function, list, adds, weft_layout_of(tensor), !adds);
     const int64_t number = (int64_t)list->number;
     return to == NULL ? NULL
                       : weft_act_for_tensor(&(weft_call){
                             .function = function,
-                            .action = adds ? &sums : &gather,
+                            .operation = adds ? &sums : &gather,
                             .num_inputs = 1,
                             .inputs = { tensor },
                             .details = &(weft_call_details){ .layout = to, .num_numbers = 1, .numbers = &number } });

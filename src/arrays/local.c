@@ -61,11 +61,11 @@ static bool make_accessible(const char *function, weft_tensor_impl *tensor, cons
 /* Indices into call->numbers. */
 enum { LOCAL_RANK, ACCESS };
 
-static weft_status act(const char *function, const weft_action *action, weft_tensor *tensor, int local_rank,
+static weft_status act(const char *function, const weft_operation *action, weft_tensor *tensor, int local_rank,
                        weft_access access, void *memory, size_t bytes)
 {
     return weft_act(&(weft_call){ .function = function,
-                                  .action = action,
+                                  .operation = action,
                                   .num_inputs = 1,
                                   .inputs = { tensor },
                                   .attributes = { .num_numbers = 2,
@@ -107,8 +107,8 @@ static weft_status perform_acquire(const weft_call *call, weft_tensor *outputs[]
     return WEFT_OK;
 }
 
-static const weft_action action_acquire = { .name = "local_acquire", .perform = perform_acquire, .effects = WEFT_NEEDS_DATA };
-static const weft_action action_acquire_to_write = {
+static const weft_operation action_acquire = { .name = "local_acquire", .perform = perform_acquire, .effects = WEFT_NEEDS_DATA };
+static const weft_operation action_acquire_to_write = {
     .name = "local_acquire", .perform = perform_acquire, .effects = WEFT_NEEDS_DATA | WEFT_LENDS
 };
 
@@ -129,7 +129,7 @@ void *weft_local_acquire(weft_tensor *handle, int local_rank, weft_access access
         return NULL;
     }
     void *memory = NULL;
-    const weft_action *action = access == WEFT_READ ? &action_acquire : &action_acquire_to_write;
+    const weft_operation *action = access == WEFT_READ ? &action_acquire : &action_acquire_to_write;
     return act(function, action, handle, local_rank, access, &memory, 0) == WEFT_OK ? memory : NULL;
 }
 
@@ -154,7 +154,7 @@ static weft_status perform_test(const weft_call *call, weft_tensor *outputs[])
     return WEFT_OK;
 }
 
-static const weft_action action_test = { .name = "tensor_test", .perform = perform_test, .effects = WEFT_NEEDS_DATA };
+static const weft_operation action_test = { .name = "tensor_test", .perform = perform_test, .effects = WEFT_NEEDS_DATA };
 
 weft_status weft_tensor_test(weft_tensor *handle, bool *ready)
 {
@@ -182,7 +182,7 @@ static weft_status perform_release(const weft_call *call, weft_tensor *outputs[]
     return WEFT_OK;
 }
 
-static const weft_action action_release = { .name = "local_release", .perform = perform_release, .effects = WEFT_NEEDS_DATA };
+static const weft_operation action_release = { .name = "local_release", .perform = perform_release, .effects = WEFT_NEEDS_DATA };
 
 weft_status weft_local_release(weft_tensor *handle, int local_rank)
 {
@@ -244,7 +244,7 @@ static weft_status perform_to_host(const weft_call *call, weft_tensor *outputs[]
     return status == WEFT_OK ? weft_error_collect() : status;
 }
 
-static const weft_action action_to_host = {
+static const weft_operation action_to_host = {
     .name = "local_to_host", .perform = perform_to_host, .effects = WEFT_NEEDS_DATA
 };
 

@@ -128,12 +128,12 @@ static weft_status perform_print(const weft_call *call, weft_tensor *outputs[])
 
 static weft_status print_tensor(const char *function, weft_tensor *handle, bool here, FILE *file)
 {
-    static const weft_action action = { .name = "tensor_print", .perform = perform_print };
+    static const weft_operation action = { .name = "tensor_print", .perform = perform_print };
     if (weft_check_tensor(function, "tensor", handle) == NULL) {
         return weft_latest_status();
     }
     return weft_act(&(weft_call){ .function = function,
-                                  .action = &action,
+                                  .operation = &action,
                                   .num_inputs = 1,
                                   .inputs = { handle },
                                   .attributes = { .num_numbers = 1, .numbers = { here } },

@@ -133,7 +133,7 @@ const weft_call *weft_autocast(weft_tape *tape, const weft_call *call, weft_call
     if (tape->casts.count == 0 && tape->deferred == 0) {
         return call;
     }
-    if (call->operation != NULL && weft_autocast_narrows(tape)) {
+    if (!weft_call_is_action(call) && weft_autocast_narrows(tape)) {
         call = cast_inputs(tape, call, own);
     }
     return call == NULL || tape->deferred == 0 || gather_inputs(call) ? call : NULL;

@@ -88,14 +88,13 @@ static weft_status perform_gather(const weft_call *call, weft_tensor *outputs[])
 }
 
 /* The gradient gets the input's type before it is reduced. */
-static const weft_gradient_entry gradient_of_gather = WEFT_GRADIENT_SAME;
-const weft_action weft_action_gather = {
-    .name = "gather", .perform = perform_gather, .num_outputs = 1, .effects = WEFT_MAKES, .gradient = &gradient_of_gather
+const weft_operation weft_action_gather = {
+    .name = "gather", .perform = perform_gather, .num_outputs = 1, .effects = WEFT_MAKES, .gradient = WEFT_GRADIENT_SAME
 };
 
 bool weft_is_gather(const weft_call *call)
 {
-    return weft_call_does(call, WEFT_MOVES) || call->action == &weft_action_gather;
+    return weft_call_does(call, WEFT_MOVES) || call->operation == &weft_action_gather;
 }
 
 static weft_tensor *gather(const char *function, weft_tensor *sharded, const weft_layout *to)
@@ -103,7 +102,7 @@ static weft_tensor *gather(const char *function, weft_tensor *sharded, const wef
     return weft_layout_of(sharded)->dtype == to->dtype
                ? weft_redistribute(sharded, to->mesh->handle, to->placements)
                : weft_act_for_tensor(&(weft_call){ .function = function,
-                                                   .action = &weft_action_gather,
+                                                   .operation = &weft_action_gather,
                                                    .num_inputs = 1,
                                                    .inputs = { sharded },
                                                    .details = &(weft_call_details){ .layout = to } });

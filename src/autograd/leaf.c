@@ -232,11 +232,11 @@ static weft_status perform_detach(const weft_call *call, weft_tensor *outputs[])
 weft_tensor *weft_detach(weft_tensor *handle)
 {
     static const char function[] = "weft_detach";
-    static const weft_action action = { .name = "detach", .perform = perform_detach, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED, .num_outputs = 1 };
+    static const weft_operation action = { .name = "detach", .perform = perform_detach, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED, .num_outputs = 1 };
     return weft_check_tensor(function, "tensor", handle) == NULL
                ? NULL
                : weft_act_for_tensor(&(weft_call){
-                     .function = function, .action = &action, .num_inputs = 1, .inputs = { handle } });
+                     .function = function, .operation = &action, .num_inputs = 1, .inputs = { handle } });
 }
 
 /* Counted without a tape too, so that leaves made inside such a region are not recorded there. */

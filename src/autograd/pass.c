@@ -130,9 +130,7 @@ static bool check(const weft_pass *pass, const weft_tape_node *node)
     const char *missing = call == NULL ? NULL : weft_call_missing_gradient(call);
     if (missing != NULL) {
         weft_fail(WEFT_ERR_UNSUPPORTED, pass->function, "the gradient of %s (%s) is not known: %s", name,
-                  call->operation != NULL          ? call->operation->name
-                  : call->details->text != NULL ? call->details->text
-                                                   : call->action->name,
+                  weft_call_is_action(call) && call->details->text != NULL ? call->details->text : call->operation->name,
                   missing);
         return false;
     }

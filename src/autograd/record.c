@@ -38,8 +38,8 @@ static bool any_requires(const weft_call *call)
 /* Steps of optimisers change leaves; so may releases and the like be called on them. */
 static bool is_of_interest(const weft_call *call)
 {
-    return call->operation != NULL ? !call->operation->gradient.steps
-                                   : weft_call_does(call, WEFT_MOVES) || call->details != NULL;
+    return !weft_call_is_action(call) ? !call->operation->gradient.steps
+                                      : weft_call_does(call, WEFT_MOVES) || call->details != NULL;
 }
 
 /* 1 + the number of an input that is a leaf and would be changed, or that was computed from leaves and would be
@@ -107,7 +107,7 @@ static bool save_inputs(weft_tape_node *node, const weft_call *call)
 /* Whether the gradient reads outputs that the program has not asked for. */
 static bool reads_omitted(const weft_call *call, int num_outputs)
 {
-    if (call->operation == NULL || call->attributes.omitted == 0) {
+    if (weft_call_is_action(call) || call->attributes.omitted == 0) {
         return false;
     }
     unsigned asked = (1u << (WEFT_MAX_INPUTS + num_outputs - (int)call->attributes.omitted)) - 1;
@@ -268,7 +268,7 @@ static weft_status refuse(const weft_call *call, int input)
                          between);
     }
     return weft_fail(WEFT_ERR_STATE, call->function, "%s is a leaf that requires a gradient: it can be changed %s",
-                     call->operation != NULL && input < call->num_inputs ? call->operation->inputs[input].name
+                     !weft_call_is_action(call) && input < call->num_inputs ? call->operation->inputs[input].name
                                                                           : "a changed tensor",
                      between);
 }

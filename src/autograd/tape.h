@@ -187,7 +187,7 @@ const weft_tensor_impl *weft_gathered_from(const weft_tensor_impl *tensor);
 /* For a conversion of another gathered constant: it can be made from the same. False with the error kept. */
 bool weft_gathered_like(const char *function, weft_tensor_impl *tensor, const weft_tensor_impl *other);
 /* Gathering with a conversion. */
-extern const weft_action weft_action_gather;
+extern const weft_operation weft_action_gather;
 /* Whether a call gathers: a redistribution, or one with a conversion. */
 bool weft_is_gather(const weft_call *call);
 /* Forgets where its values come from. */

@@ -7,34 +7,6 @@
 
 #include "sharding/operation.h"
 
-struct weft_call;
-
-/* Effects of an action. */
-typedef enum weft_effects {
-    WEFT_NEEDS_DATA = 1,     /* reads or writes the values of its inputs: refuses tensors without data */
-    WEFT_MAKES = 2,          /* its output has details->layout, and has data if the inputs have, outside of expansions */
-    WEFT_MOVES = 4,          /* with WEFT_MAKES: has input 0's values, and may be input 0 itself */
-    WEFT_LEAVES_VALUES = 8,  /* neither reads nor writes values of tensors: executed at once also where calls are deferred */
-    WEFT_LENDS = 16,         /* the program may write to input 0's memory from now on */
-    WEFT_READS_LAYOUTS = 32, /* of its inputs, and no values */
-    WEFT_KEEPS = 64,         /* concerns references to input 0, not its values */
-    WEFT_IS_NOT_MISSED = 128, /* a frozen graph, which does not repeat it, loses nothing */
-    WEFT_CHANGES = 256 /* its inputs in place (details->num_changed), and depends on nothing but them: may be deferred */
-} weft_effects;
-
-/* A public function that is no operation: factories, redistributions, reads and releases. A constant
- * beside the public function. */
-typedef struct weft_action {
-    const char *name; /* of the public function */
-    /* Executes a call whose arguments have been checked; outputs[] receives the new tensors. A status with
-     * the error kept. */
-    weft_status (*perform)(const struct weft_call *call, weft_tensor *outputs[]);
-    int num_outputs;
-    unsigned effects; /* weft_effects */
-    const weft_gradient_entry *gradient; /* NULL: that of WEFT_MOVES is the output's, and others have none */
-    void (*meet_layouts)(const struct weft_call *call); /* those among its numbers (weft_meet_layout()); NULL: there are none */
-} weft_action;
-
 /* How the scalars of a call follow from numbers that the program gave to the public function (their ORIGINS). */
 typedef struct weft_derivation {
     int num_origins; /* at most WEFT_MAX_SCALARS */
@@ -44,7 +16,7 @@ typedef struct weft_derivation {
 
 /* Arguments that few calls have; zero or NULL: none. */
 typedef struct weft_call_details {
-    int num_outputs;         /* if the call determines it; 0: the operation or action does */
+    int num_outputs;         /* if the call determines it; 0: the operation does */
     int num_changed;         /* outputs, the first ones, that are the inputs of the same numbers, changed in place */
     int num_tensors;         /* inputs after those of weft_call.inputs: any number */
     weft_tensor *const *tensors;
@@ -60,11 +32,10 @@ typedef struct weft_call_details {
     size_t bytes;            /* of `memory`, if the program gives it */
 } weft_call_details;
 
-/* Exactly one of operation and action is not NULL. Tensors are handles. */
+/* Tensors are handles. */
 typedef struct weft_call {
     const char *function; /* the public function, for messages: static storage */
     const weft_operation *operation;
-    const weft_action *action;
     int num_inputs;
     weft_tensor *inputs[WEFT_MAX_INPUTS];
     /* Access maps of inputs that weft_tensor_access() made, and whose layouts are fixed
@@ -77,10 +48,15 @@ typedef struct weft_call {
     const weft_call_details *details; /* NULL: none */
 } weft_call;
 
-/* Whether it is an action with all of these effects (weft_effects). */
+static inline bool weft_call_is_action(const weft_call *call)
+{
+    return call->operation->perform != NULL;
+}
+
+/* Whether it has all of these effects (weft_effects). */
 static inline bool weft_call_does(const weft_call *call, unsigned effects)
 {
-    return call->action != NULL && (call->action->effects & effects) == effects;
+    return (call->operation->effects & effects) == effects;
 }
 
 /* Value of weft_call.inherited. */
@@ -97,9 +73,7 @@ static inline int weft_call_num_outputs(const weft_call *call)
     if (call->details != NULL && call->details->num_outputs > 0) {
         return call->details->num_outputs;
     }
-    return call->action != NULL                ? call->action->num_outputs
-           : call->operation->num_outputs > 0 ? call->operation->num_outputs
-                                               : 1;
+    return weft_call_is_action(call) || call->operation->num_outputs > 0 ? call->operation->num_outputs : 1;
 }
 
 /* 0 <= input < weft_call_num_tensors(). */
@@ -141,8 +115,7 @@ static inline bool weft_call_changes(const weft_call *call, int output)
 {
     bool listed = call->details != NULL && output < call->details->num_changed;
     return output < weft_call_num_tensors(call) &&
-           (listed || (call->operation != NULL && output < WEFT_MAX_OUTPUTS &&
-                       weft_operation_changes(call->operation, output)));
+           (listed || (output < WEFT_MAX_OUTPUTS && weft_operation_changes(call->operation, output)));
 }
 
 /* Arguments: the wanted gradients of one call. Inputs are numbered as by weft_call_tensor(). */

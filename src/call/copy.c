@@ -74,7 +74,7 @@ void weft_call_meet_layouts(const weft_call *call)
     if (call->details != NULL) {
         weft_meet_layout(call->details->layout);
     }
-    if (call->action != NULL && call->action->meet_layouts != NULL) {
-        call->action->meet_layouts(call);
+    if (call->operation->meet_layouts != NULL) {
+        call->operation->meet_layouts(call);
     }
 }

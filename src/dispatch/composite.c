@@ -259,8 +259,8 @@ static bool run_step(const running *r, const weft_step *step)
     weft_tensor *outputs[WEFT_MAX_STEP_OUTPUTS] = { NULL };
     weft_scope_begin();
     bool done;
-    if (call.action != NULL) {
-        done = call.action->perform(&call, outputs) == WEFT_OK;
+    if (weft_call_is_action(&call)) {
+        done = call.operation->perform(&call, outputs) == WEFT_OK;
     } else {
         done = weft_dispatch_itself_all(&call, outputs);
     }

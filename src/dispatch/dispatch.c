@@ -526,7 +526,7 @@ bool weft_dispatch_all(const weft_call *call, weft_tensor *outputs[])
 
 weft_status weft_invoke(const weft_call *call, weft_tensor *outputs[])
 {
-    if (call->action != NULL) {
+    if (weft_call_is_action(call)) {
         return weft_act(call, outputs);
     }
     return weft_dispatch_all(call, outputs) ? WEFT_OK : weft_latest_status();

@@ -308,7 +308,7 @@ void weft_expansion_meet_layouts(const weft_expansion *expansion)
 
 static bool same_call(const weft_call *a, const weft_call *b)
 {
-    bool same = a->operation == b->operation && a->action == b->action && a->num_inputs == b->num_inputs &&
+    bool same = a->operation == b->operation && a->num_inputs == b->num_inputs &&
                 memcmp(&a->attributes, &b->attributes, sizeof(a->attributes)) == 0 && a->inherited == b->inherited;
     for (int i = 0; i < WEFT_MAX_SCALARS && same; i++) {
         same = (a->inherited >> i & 1) || memcmp(&a->scalars[i], &b->scalars[i], sizeof(a->scalars[i])) == 0;
@@ -388,7 +388,7 @@ void weft_expansion_print(const weft_expansion *expansion, FILE *file)
             fprintf(file, "%s%%%d", i > 0 ? ", " : "", step->outputs[i]);
         }
         fprintf(file, "%s%s(", step->num_outputs > 0 ? " = " : "",
-                call->operation != NULL ? call->operation->name : call->action->name);
+                call->operation->name);
         for (int i = 0; i < call->num_inputs; i++) {
             fprintf(file, "%s%%%d", i > 0 ? ", " : "", step->inputs[i]);
         }

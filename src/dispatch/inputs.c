@@ -122,7 +122,7 @@ static weft_status perform_change(const weft_call *call, weft_tensor *outputs[])
     return WEFT_OK;
 }
 
-static weft_status change_regions(const char *function, const weft_action *action, int by)
+static weft_status change_regions(const char *function, const weft_operation *action, int by)
 {
     if (weft_require_init(function) != WEFT_OK) {
         return weft_latest_status();
@@ -133,20 +133,20 @@ static weft_status change_regions(const char *function, const weft_action *actio
         return WEFT_ERR_STATE;
     }
     return weft_act(&(weft_call){ .function = function,
-                                  .action = action,
+                                  .operation = action,
                                   .attributes = { .num_numbers = 1, .numbers = { by } } },
                     NULL);
 }
 
 weft_status weft_implicit_replication_begin(void)
 {
-    static const weft_action action = { .name = "implicit_replication_begin", .perform = perform_change, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
+    static const weft_operation action = { .name = "implicit_replication_begin", .perform = perform_change, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
     return change_regions("weft_implicit_replication_begin", &action, 1);
 }
 
 weft_status weft_implicit_replication_end(void)
 {
-    static const weft_action action = { .name = "implicit_replication_end", .perform = perform_change, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
+    static const weft_operation action = { .name = "implicit_replication_end", .perform = perform_change, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
     return change_regions("weft_implicit_replication_end", &action, -1);
 }
 

@@ -135,10 +135,10 @@ bool weft_check_file_spmd(const weft_file_call *call, bool valid)
     return same;
 }
 
-weft_status weft_act_on_file(const weft_file_call *call, const weft_action *action, void *request)
+weft_status weft_act_on_file(const weft_file_call *call, const weft_operation *action, void *request)
 {
     const weft_call_details details = {
         .num_tensors = call->n, .tensors = call->tensors, .text = call->path, .memory = request
     };
-    return weft_act(&(weft_call){ .function = call->function, .action = action, .details = &details }, NULL);
+    return weft_act(&(weft_call){ .function = call->function, .operation = action, .details = &details }, NULL);
 }

@@ -29,6 +29,6 @@ bool weft_check_file_spmd(const weft_file_call *call, bool valid);
 
 /* Makes the call: `perform` gets the tensors as details->tensors, and
  * `request` as details->memory. */
-weft_status weft_act_on_file(const weft_file_call *call, const weft_action *action, void *request);
+weft_status weft_act_on_file(const weft_file_call *call, const weft_operation *action, void *request);
 
 #endif

@@ -211,7 +211,7 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
 
 weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
-    static const weft_action action = { .name = "hdf5_save", .perform = perform_save, .effects = WEFT_NEEDS_DATA };
+    static const weft_operation action = { .name = "hdf5_save", .perform = perform_save, .effects = WEFT_NEEDS_DATA };
     weft_file_call call = {
         .function = "weft_hdf5_save", .path = path, .n = n, .names = names, .tensors = tensors
     };
@@ -305,7 +305,7 @@ static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
 
 weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
-    static const weft_action action = { .name = "hdf5_load", .perform = perform_load, .effects = WEFT_NEEDS_DATA };
+    static const weft_operation action = { .name = "hdf5_load", .perform = perform_load, .effects = WEFT_NEEDS_DATA };
     weft_file_call call = {
         .function = "weft_hdf5_load", .path = path, .n = n, .names = names, .tensors = tensors
     };

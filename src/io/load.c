@@ -237,7 +237,7 @@ static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
 
 weft_status weft_checkpoint_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
-    static const weft_action action = { .name = "checkpoint_load", .perform = perform_load, .effects = WEFT_NEEDS_DATA };
+    static const weft_operation action = { .name = "checkpoint_load", .perform = perform_load, .effects = WEFT_NEEDS_DATA };
     weft_file_call call = {
         .function = "weft_checkpoint_load", .path = path, .n = n, .names = names, .tensors = tensors, .may_be_empty = true
     };

@@ -142,7 +142,7 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
 /* All checks, then the call. A status with the error kept. */
 static weft_status act(save_request *request, const weft_checkpoint_options *options)
 {
-    static const weft_action action = { .name = "checkpoint_save", .perform = perform_save, .effects = WEFT_NEEDS_DATA };
+    static const weft_operation action = { .name = "checkpoint_save", .perform = perform_save, .effects = WEFT_NEEDS_DATA };
     weft_file_header header = { .data_bytes = 0 };
     weft_file_call *call = &request->call;
     request->header = &header;

@@ -59,7 +59,7 @@ bool weft_check_type(const char *function, const char *name, weft_tensor *tensor
 weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const weft_layout *layout)
 {
     return weft_act_for_tensor(&(weft_call){ .function = function,
-                                             .action = &weft_action_to_layout,
+                                             .operation = &weft_action_to_layout,
                                              .num_inputs = 1,
                                              .inputs = { tensor },
                                              .details = &(weft_call_details){ .layout = layout } });
@@ -70,7 +70,7 @@ weft_tensor *weft_through_map(const char *function, weft_tensor *tensor, const w
     const weft_layout *layout = weft_access_layout(function, weft_layout_of(tensor), access_map);
     return layout == NULL ? NULL
                           : weft_act_for_tensor(&(weft_call){ .function = function,
-                                                              .action = &weft_action_access,
+                                                              .operation = &weft_action_access,
                                                               .num_inputs = 1,
                                                               .inputs = { tensor },
                                                               .access_map = { access_map },
@@ -80,7 +80,7 @@ weft_tensor *weft_through_map(const char *function, weft_tensor *tensor, const w
 weft_tensor *weft_new_tensor(const char *function, const weft_layout *layout)
 {
     return weft_act_for_tensor(&(weft_call){ .function = function,
-                                             .action = &weft_action_new,
+                                             .operation = &weft_action_new,
                                              .details = &(weft_call_details){ .layout = layout } });
 }
 

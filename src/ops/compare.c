@@ -114,11 +114,11 @@ static weft_status perform_allclose(const weft_call *call, weft_tensor *outputs[
     return compare(call->function, weft_dispatch(&close), answer_of(call));
 }
 
-static weft_status act(const char *function, const weft_action *action, weft_tensor *a, weft_tensor *b,
+static weft_status act(const char *function, const weft_operation *action, weft_tensor *a, weft_tensor *b,
                        const double scalars[3], bool *result)
 {
     return weft_act(&(weft_call){ .function = function,
-                                  .action = action,
+                                  .operation = action,
                                   .num_inputs = 2,
                                   .inputs = { a, b },
                                   .scalars = { scalars[0], scalars[1], scalars[2] },
@@ -129,7 +129,7 @@ static weft_status act(const char *function, const weft_action *action, weft_ten
 weft_status weft_equal(weft_tensor *a, weft_tensor *b, bool *result)
 {
     static const char function[] = "weft_equal";
-    static const weft_action action = { .name = "equal", .perform = perform_equal, .effects = WEFT_NEEDS_DATA };
+    static const weft_operation action = { .name = "equal", .perform = perform_equal, .effects = WEFT_NEEDS_DATA };
     return check_pair(function, a, b, result) ? act(function, &action, a, b, (const double[3]){ 0 }, result)
                                               : weft_latest_status();
 }
@@ -138,7 +138,7 @@ weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double at
                           bool *result)
 {
     static const char function[] = "weft_allclose";
-    static const weft_action action = { .name = "allclose", .perform = perform_allclose, .effects = WEFT_NEEDS_DATA };
+    static const weft_operation action = { .name = "allclose", .perform = perform_allclose, .effects = WEFT_NEEDS_DATA };
     if (!check_pair(function, a, b, result)) {
         return weft_latest_status();
     }

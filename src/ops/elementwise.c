@@ -151,7 +151,7 @@ static const weft_operation operation_to_type = {
 
 bool weft_is_conversion(const weft_call *call)
 {
-    return call->operation != NULL && weft_operation_is(call->operation, &operation_to_type);
+    return weft_operation_is(call->operation, &operation_to_type);
 }
 
 weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype)

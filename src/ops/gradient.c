@@ -36,7 +36,8 @@ bool weft_gradient_same(const weft_gradient *of)
 /* NULL: of an action without one. */
 static const weft_gradient_entry *entry_of(const weft_call *call)
 {
-    return call->operation != NULL ? &call->operation->gradient : call->action->gradient;
+    const weft_gradient_entry *entry = &call->operation->gradient;
+    return entry->function == NULL && entry->zero == NULL && entry->missing == NULL ? NULL : entry;
 }
 
 const char *weft_call_no_gradient(const weft_call *call)
@@ -152,7 +153,7 @@ static bool compute(const weft_gradient *of)
     }
     if (entry->missing != NULL) {
         weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "the gradient of %s is not known: %s",
-                  call->operation != NULL ? call->operation->name : call->action->name, entry->missing);
+                  call->operation->name, entry->missing);
         return false;
     }
     return entry->by_program != NULL ? ask_program(of) : entry->function(of);

@@ -202,26 +202,24 @@ static bool gradient_of_masked_select(const weft_gradient *of)
 weft_tensor *weft_nonzero(weft_tensor *a)
 {
     static const char function[] = "weft_nonzero";
-    static const weft_gradient_entry indices = WEFT_GRADIENT_ZERO("indices");
-    static const weft_action action = {
-        .name = "nonzero", .perform = perform_nonzero, .num_outputs = 1, .effects = WEFT_NEEDS_DATA, .gradient = &indices
+    static const weft_operation action = {
+        .name = "nonzero", .perform = perform_nonzero, .num_outputs = 1, .effects = WEFT_NEEDS_DATA, .gradient = WEFT_GRADIENT_ZERO("indices")
     };
     const weft_tensor_impl *own = weft_check_tensor(function, "a", a);
     return own == NULL || !weft_check_not_acquired(function, "a", own)
                ? NULL
                : weft_act_for_tensor(
-                     &(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { a } });
+                     &(weft_call){ .function = function, .operation = &action, .num_inputs = 1, .inputs = { a } });
 }
 
 weft_tensor *weft_masked_select(weft_tensor *a, weft_tensor *mask)
 {
     static const char function[] = "weft_masked_select";
-    static const weft_gradient_entry chosen = { .function = gradient_of_masked_select, .reads = { WEFT_READS_INPUT(1) } };
-    static const weft_action action = { .name = "masked_select",
-                                        .perform = perform_masked_select,
-                                        .num_outputs = 1,
-                                        .effects = WEFT_NEEDS_DATA,
-                                        .gradient = &chosen };
+    static const weft_operation action = { .name = "masked_select",
+                                           .perform = perform_masked_select,
+                                           .num_outputs = 1,
+                                           .effects = WEFT_NEEDS_DATA,
+                                           .gradient = { .function = gradient_of_masked_select, .reads = { WEFT_READS_INPUT(1) } } };
     if (weft_check_tensor(function, "a", a) == NULL || weft_check_tensor(function, "mask", mask) == NULL) {
         return NULL;
     }
@@ -235,7 +233,7 @@ weft_tensor *weft_masked_select(weft_tensor *a, weft_tensor *mask)
         return NULL;
     }
     return weft_act_for_tensor(&(weft_call){ .function = function,
-                                             .action = &action,
+                                             .operation = &action,
                                              .num_inputs = 2,
                                              .inputs = { a, mask },
                                              .details = &(weft_call_details){ .num_outputs = 1 } });

@@ -275,7 +275,7 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
 
 bool weft_is_slice(const weft_call *call)
 {
-    return call->operation != NULL && call->attributes.numbers[CUT_STEP] == 1 &&
+    return !weft_call_is_action(call) && call->attributes.numbers[CUT_STEP] == 1 &&
            (weft_operation_is(call->operation, &operation_slice) ||
             weft_operation_is(call->operation, &operation_select));
 }

@@ -59,7 +59,8 @@ typedef bool (*weft_gradient_function)(const struct weft_gradient *of);
 #define WEFT_READS_INPUT(input) (1u << (input))
 #define WEFT_READS_OUTPUT(output) (1u << (WEFT_MAX_INPUTS + (output)))
 
-/* How the gradients of a call's inputs follow from those of its outputs. One of the first three is set. */
+/* How the gradients of a call's inputs follow from those of its outputs. One of the first three is set, but in actions: there
+ * that of WEFT_MOVES is the output's, and others have none. */
 typedef struct weft_gradient_entry {
     weft_gradient_function function;
     const char *zero;    /* why it has none: nothing depends on it by more than a step ("indices") */
@@ -70,8 +71,28 @@ typedef struct weft_gradient_entry {
     unsigned reads[WEFT_MAX_INPUTS]; /* [i]: the values that the gradient of input i is computed from */
 } weft_gradient_entry;
 
+/* Effects of an action. */
+typedef enum weft_effects {
+    WEFT_NEEDS_DATA = 1,     /* reads or writes the values of its inputs: refuses tensors without data */
+    WEFT_MAKES = 2,          /* its output has details->layout, and has data if the inputs have, outside of expansions */
+    WEFT_MOVES = 4,          /* with WEFT_MAKES: has input 0's values, and may be input 0 itself */
+    WEFT_LEAVES_VALUES = 8,  /* neither reads nor writes values of tensors: executed at once also where calls are deferred */
+    WEFT_LENDS = 16,         /* the program may write to input 0's memory from now on */
+    WEFT_READS_LAYOUTS = 32, /* of its inputs, and no values */
+    WEFT_KEEPS = 64,         /* concerns references to input 0, not its values */
+    WEFT_IS_NOT_MISSED = 128, /* a frozen graph, which does not repeat it, loses nothing */
+    WEFT_CHANGES = 256 /* its inputs in place (details->num_changed), and depends on nothing but them: may be deferred */
+} weft_effects;
+
+/* A function of tensors: a constant beside the public function. Most have a rule, from which layouts follow, and become
+ * tasks or other calls. An action has neither and executes a call itself: factories, redistributions, reads, releases. */
 struct weft_operation {
-    const char *name;                  /* for traces */
+    const char *name; /* for traces; of an action: the public function's */
+    /* An action: executes a call whose arguments have been checked; outputs[] receives the new tensors. A status with the
+     * error kept. */
+    weft_status (*perform)(const struct weft_call *call, weft_tensor *outputs[]);
+    unsigned effects; /* weft_effects: of an action */
+    void (*meet_layouts)(const struct weft_call *call); /* those among its numbers (weft_meet_layout()); NULL: there are none */
     const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none, and one of the next two */
     weft_rule_function write_rule;
     const char *rule_like; /* with write_rule: an example of a rule, for docs/operations.md */
@@ -118,7 +139,7 @@ struct weft_operation {
      * depend on them. Otherwise calls with other scalars are expanded separately. */
     bool passes_scalars;
     bool draws;      /* it takes random numbers from the state in use, and moves that on (codelets/random.h) */
-    int num_outputs; /* as many as the rule has, where that is more than one */
+    int num_outputs; /* as many as the rule has, where that is more than one; of an action */
 };
 
 /* Whether an operation is `other`, or has taken its place. */

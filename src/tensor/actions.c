@@ -95,10 +95,10 @@ static weft_status make_without_data(const weft_call *call, weft_tensor *outputs
 static weft_status perform_itself(const weft_call *call, weft_tensor *outputs[])
 {
     if (weft_call_does(call, WEFT_LEAVES_VALUES) || weft_runtime.context.deferral == NULL) {
-        return call->action->perform(call, outputs);
+        return call->operation->perform(call, outputs);
     }
     const weft_context outer = weft_context_enter(weft_context_undeferred());
-    weft_status status = call->action->perform(call, outputs);
+    weft_status status = call->operation->perform(call, outputs);
     weft_context_leave(outer);
     return status;
 }

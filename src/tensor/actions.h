@@ -1,4 +1,4 @@
-/* Calls of public functions that are no operations (weft_action), and tensors without data.
+/* Calls of public functions that are no operations (weft_operation), and tensors without data.
  *
  * A tensor without data (`fake`) has a layout and no shards: shapes, placements and plans follow from it
  * as from any other, and every loop over its shards is empty, as in the fake world. Outputs of calls on
@@ -37,8 +37,8 @@ weft_tensor *weft_act_for_tensor(const weft_call *call);
 /* Steps of composites that are no operations: a tensor in the layout details->layout
  * (weft_tensor_to_layout()); a new tensor of this layout with undefined values; what ranks read of a tensor through
  * access_map[0] (weft_tensor_access()), in the layout details->layout. */
-extern const weft_action weft_action_to_layout, weft_action_new, weft_action_access;
+extern const weft_operation weft_action_to_layout, weft_action_new, weft_action_access;
 /* weft_redistribute(), weft_empty(), weft_full() and those that are made of it. */
-extern const weft_action weft_action_redistribute, weft_action_empty, weft_action_full;
+extern const weft_operation weft_action_redistribute, weft_action_empty, weft_action_full;
 
 #endif

@@ -213,14 +213,14 @@ static weft_status perform_new(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-const weft_action weft_action_new = { .name = "new", .perform = perform_new, .num_outputs = 1, .effects = WEFT_MAKES };
+const weft_operation weft_action_new = { .name = "new", .perform = perform_new, .num_outputs = 1, .effects = WEFT_MAKES };
 
 static weft_status perform_empty(const weft_call *call, weft_tensor *outputs[])
 {
     return check_spmd(call->function, call->details->layout, (weft_exact){ 0, 0 }) ? perform_new(call, outputs) : weft_latest_status();
 }
 
-const weft_action weft_action_empty = {
+const weft_operation weft_action_empty = {
     .name = "empty", .perform = perform_empty, .num_outputs = 1, .effects = WEFT_MAKES | WEFT_READS_LAYOUTS
 };
 
@@ -241,13 +241,13 @@ static weft_status perform_full(const weft_call *call, weft_tensor *outputs[])
     return tensor == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-const weft_action weft_action_full = {
+const weft_operation weft_action_full = {
     .name = "full", .perform = perform_full, .num_outputs = 1, .effects = WEFT_MAKES | WEFT_READS_LAYOUTS
 };
 
 /* `layout` NULL: the arguments are wrong, and the error is kept. `like`: the tensor whose layout it is, or
  * NULL. */
-static weft_tensor *make(const char *function, const weft_action *action, const weft_layout *layout, weft_exact value,
+static weft_tensor *make(const char *function, const weft_operation *action, const weft_layout *layout, weft_exact value,
                          weft_tensor *like)
 {
     if (layout == NULL) {
@@ -255,7 +255,7 @@ static weft_tensor *make(const char *function, const weft_action *action, const 
         return NULL;
     }
     return weft_act_for_tensor(&(weft_call){ .function = function,
-                                             .action = action,
+                                             .operation = action,
                                              .num_inputs = like != NULL,
                                              .inputs = { like },
                                              .scalars = { value.value, [WEFT_SCALAR_RESTS] = value.rest },

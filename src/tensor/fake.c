@@ -8,14 +8,14 @@ static weft_status perform_fake(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-static const weft_action action_fake = { .name = "fake", .perform = perform_fake, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1 };
+static const weft_operation action_fake = { .name = "fake", .perform = perform_fake, .effects = WEFT_LEAVES_VALUES, .num_outputs = 1 };
 
 static weft_tensor *make(const char *function, const weft_layout *layout)
 {
     return layout == NULL
                ? NULL
                : weft_act_for_tensor(&(weft_call){ .function = function,
-                                                   .action = &action_fake,
+                                                   .operation = &action_fake,
                                                    .details = &(weft_call_details){ .layout = layout } });
 }
 

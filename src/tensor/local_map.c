@@ -294,17 +294,15 @@ static bool gradients_of_region(const weft_gradient *of)
 
 static weft_status act(const weft_local_region *r, weft_tensor *const inputs[], weft_tensor *outputs[])
 {
-    static const weft_gradient_entry known = { .function = gradients_of_region, .reads_inputs = true },
-                                     unknown = { .missing = "options.gradient is NULL" };
-    static const weft_action with_gradient = { .name = "local_map",
-                                               .perform = perform_local_map,
-                                               .gradient = &known,
-                                               .meet_layouts = meet_layouts },
-                             without = { .name = "local_map",
-                                         .perform = perform_local_map,
-                                         .gradient = &unknown,
-                                         .meet_layouts = meet_layouts };
-    const weft_action *action = r->options.gradient == NULL ? &without : &with_gradient;
+    static const weft_operation with_gradient = { .name = "local_map",
+                                                  .perform = perform_local_map,
+                                                  .gradient = { .function = gradients_of_region, .reads_inputs = true },
+                                                  .meet_layouts = meet_layouts },
+                                without = { .name = "local_map",
+                                            .perform = perform_local_map,
+                                            .gradient = { .missing = "options.gradient is NULL" },
+                                            .meet_layouts = meet_layouts };
+    const weft_operation *action = r->options.gradient == NULL ? &without : &with_gradient;
     int num_numbers = LAYOUTS + num_layouts(r) + r->num_inputs;
     int64_t *numbers = calloc((size_t)num_numbers, sizeof(*numbers));
     if (numbers == NULL) {
@@ -321,7 +319,7 @@ static weft_status act(const weft_local_region *r, weft_tensor *const inputs[], 
                                         .numbers = numbers,
                                         .text = r->options.name };
     weft_status status =
-        weft_act(&(weft_call){ .function = function_name, .action = action, .details = &details }, outputs);
+        weft_act(&(weft_call){ .function = function_name, .operation = action, .details = &details }, outputs);
     free(numbers);
     return status;
 }

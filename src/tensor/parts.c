@@ -27,9 +27,9 @@ static weft_status perform_flatten(const weft_call *call, weft_tensor *outputs[]
 weft_status weft_tensor_flatten(weft_tensor *handle, weft_tensor_shard shards[], weft_tensor_layout *layout, size_t size)
 {
     static const char function[] = "weft_tensor_flatten";
-    static const weft_action action = { .name = "tensor_flatten",
-                                        .perform = perform_flatten,
-                                        .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
+    static const weft_operation action = { .name = "tensor_flatten",
+                                           .perform = perform_flatten,
+                                           .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
     const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
@@ -51,7 +51,7 @@ weft_status weft_tensor_flatten(weft_tensor *handle, weft_tensor_shard shards[],
         shards[i] = (weft_tensor_shard){ handle, i };
     }
     return weft_act(
-        &(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { handle } }, NULL);
+        &(weft_call){ .function = function, .operation = &action, .num_inputs = 1, .inputs = { handle } }, NULL);
 }
 
 /* ---- together ------------------------------------------------------------------------------------------ */
@@ -175,8 +175,8 @@ static weft_tensor_impl *assemble(const weft_call *call)
 static weft_status perform_unflatten(const weft_call *call, weft_tensor *outputs[])
 {
     /* Each process finds by itself, from its own shards, whether a gradient is wanted and known. */
-    const weft_gradient_entry *gradient = call->action->gradient;
-    const double differentiable = gradient == NULL ? 0 : gradient->missing == NULL ? 2 : 1;
+    const weft_gradient_entry *gradient = &call->operation->gradient;
+    const double differentiable = gradient->function != NULL ? 2 : gradient->missing != NULL ? 1 : 0;
     if (!weft_check_spmd(&(weft_call_signature){ .function = call->function,
                                                  .num_layouts = 1,
                                                  .layouts = &call->details->layout,
@@ -196,24 +196,19 @@ typedef enum kind { CONSTANT, KNOWN, OF_SEVERAL, OF_ADDENDS, BY_REDUCTION, ON_ME
 
 static bool differentiate(const weft_gradient *of);
 
-#define UNFLATTEN(entry)                                                                                     \
+#define UNFLATTEN(...)                                                                                       \
     {                                                                                                        \
-        .name = "tensor_unflatten", .perform = perform_unflatten, .num_outputs = 1, .effects = WEFT_MAKES,           \
-        .gradient = (entry)                                                                                  \
+        .name = "tensor_unflatten", .perform = perform_unflatten, .num_outputs = 1, .effects = WEFT_MAKES,   \
+        .gradient = { __VA_ARGS__ }                                                                          \
     }
-
-static const weft_gradient_entry
-    known = { .function = differentiate },
-    of_several = { .missing = "the shards are not those of one tensor, each in its place" },
-    of_addends = { .missing = "the shards are addends of a Partial tensor, and are used as values" },
-    by_reduction = { .missing = "the shards are combined by another reduction than a sum" },
-    on_meshes = { .missing = "the shards are replicas of a tensor on another mesh" };
-static const weft_action actions[] = { [CONSTANT] = UNFLATTEN(NULL),
-                                       [KNOWN] = UNFLATTEN(&known),
-                                       [OF_SEVERAL] = UNFLATTEN(&of_several),
-                                       [OF_ADDENDS] = UNFLATTEN(&of_addends),
-                                       [BY_REDUCTION] = UNFLATTEN(&by_reduction),
-                                       [ON_MESHES] = UNFLATTEN(&on_meshes) };
+static const weft_operation actions[] = {
+    [CONSTANT] = UNFLATTEN(.function = NULL),
+    [KNOWN] = UNFLATTEN(.function = differentiate),
+    [OF_SEVERAL] = UNFLATTEN(.missing = "the shards are not those of one tensor, each in its place"),
+    [OF_ADDENDS] = UNFLATTEN(.missing = "the shards are addends of a Partial tensor, and are used as values"),
+    [BY_REDUCTION] = UNFLATTEN(.missing = "the shards are combined by another reduction than a sum"),
+    [ON_MESHES] = UNFLATTEN(.missing = "the shards are replicas of a tensor on another mesh")
+};
 
 static bool is_sum(weft_placement placement)
 {
@@ -286,7 +281,7 @@ static weft_tensor *with_layout(const char *function, weft_tensor *tensor, const
                                         .numbers = numbers,
                                         .layout = layout };
     weft_tensor *result = weft_act_for_tensor(
-        &(weft_call){ .function = function, .action = &actions[kind_of(from, layout)], .details = &details });
+        &(weft_call){ .function = function, .operation = &actions[kind_of(from, layout)], .details = &details });
     free(numbers);
     return result;
 }
@@ -365,9 +360,9 @@ static weft_tensor *act(const char *function, const weft_layout *layout, const w
         weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
     } else {
         list_sources(&details, tensors, numbers, shards);
-        const weft_action *action = &actions[requires_grad ? kind_of_call(&details) : CONSTANT];
+        const weft_operation *action = &actions[requires_grad ? kind_of_call(&details) : CONSTANT];
         output =
-            weft_act_for_tensor(&(weft_call){ .function = function, .action = action, .details = &details });
+            weft_act_for_tensor(&(weft_call){ .function = function, .operation = action, .details = &details });
     }
     free(tensors);
     free(numbers);

@@ -82,11 +82,11 @@ static bool check_spmd(const char *function, bool failed, const char *name, weft
 /* Each has details->text, the state's name, and its numbers. */
 enum { SEED, OFFSET };
 
-static weft_status act(const char *function, const weft_action *action, const char *name, weft_random_state state)
+static weft_status act(const char *function, const weft_operation *action, const char *name, weft_random_state state)
 {
     return weft_act(
         &(weft_call){ .function = function,
-                      .action = action,
+                      .operation = action,
                       .attributes = { .num_numbers = 2,
                                       .numbers = { [SEED] = (int64_t)state.seed, [OFFSET] = (int64_t)state.offset } },
                       .details = &(weft_call_details){ .text = name } },
@@ -117,7 +117,7 @@ static weft_status perform_seed(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_random_seed(uint64_t seed)
 {
     static const char function[] = "weft_random_seed";
-    static const weft_action action = { .name = "random_seed", .perform = perform_seed, .effects = WEFT_LEAVES_VALUES };
+    static const weft_operation action = { .name = "random_seed", .perform = perform_seed, .effects = WEFT_LEAVES_VALUES };
     return weft_require_init(function) == WEFT_OK ? act(function, &action, NULL, (weft_random_state){ .seed = seed })
                                                   : weft_latest_status();
 }
@@ -157,7 +157,7 @@ static weft_status perform_create(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_random_state_create(const char *name, uint64_t seed)
 {
     static const char function[] = "weft_random_state_create";
-    static const weft_action action = { .name = "random_state_create", .perform = perform_create, .effects = WEFT_LEAVES_VALUES };
+    static const weft_operation action = { .name = "random_state_create", .perform = perform_create, .effects = WEFT_LEAVES_VALUES };
     if (weft_require_init(function) != WEFT_OK) {
         return weft_latest_status();
     }
@@ -184,7 +184,7 @@ static weft_status perform_use(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_random_state_use(const char *name)
 {
     static const char function[] = "weft_random_state_use";
-    static const weft_action action = { .name = "random_state_use", .perform = perform_use, .effects = WEFT_LEAVES_VALUES };
+    static const weft_operation action = { .name = "random_state_use", .perform = perform_use, .effects = WEFT_LEAVES_VALUES };
     if (check_state(function, name) == NULL) {
         check_spmd(function, true, name, (weft_random_state){ 0 });
         return weft_latest_status();
@@ -229,7 +229,7 @@ static weft_status perform_set(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_random_state_set(const char *name, weft_random_state state)
 {
     static const char function[] = "weft_random_state_set";
-    static const weft_action action = { .name = "random_state_set", .perform = perform_set, .effects = WEFT_LEAVES_VALUES };
+    static const weft_operation action = { .name = "random_state_set", .perform = perform_set, .effects = WEFT_LEAVES_VALUES };
     if (check_state(function, name) == NULL) {
         check_spmd(function, true, name, state);
         return weft_latest_status();

@@ -155,7 +155,7 @@ static weft_status perform_access(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-const weft_action weft_action_access = {
+const weft_operation weft_action_access = {
     .name = "access", .perform = perform_access, .num_outputs = 1, .effects = WEFT_MAKES
 };
 
@@ -221,7 +221,7 @@ static weft_status perform_to_layout(const weft_call *call, weft_tensor *outputs
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-const weft_action weft_action_to_layout = {
+const weft_operation weft_action_to_layout = {
     .name = "to_layout",
     .perform = perform_to_layout,
     .num_outputs = 1,
@@ -235,7 +235,7 @@ static weft_status perform_redistribute(const weft_call *call, weft_tensor *outp
     return weft_check_spmd(&signature) ? perform_to_layout(call, outputs) : weft_latest_status();
 }
 
-const weft_action weft_action_redistribute = {
+const weft_operation weft_action_redistribute = {
     .name = "redistribute",
     .perform = perform_redistribute,
     .num_outputs = 1,
@@ -260,7 +260,7 @@ weft_tensor *weft_redistribute(weft_tensor *handle, weft_mesh *target, const wef
         return NULL;
     }
     return weft_act_for_tensor(&(weft_call){ .function = function,
-                                             .action = &weft_action_redistribute,
+                                             .operation = &weft_action_redistribute,
                                              .num_inputs = 1,
                                              .inputs = { handle },
                                              .details = &(weft_call_details){ .layout = to } });

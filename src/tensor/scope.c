@@ -56,13 +56,13 @@ void weft_tensor_unreference(weft_tensor_impl *tensor)
 }
 
 /* An action without tensors. */
-static weft_status act(const char *function, const weft_action *action)
+static weft_status act(const char *function, const weft_operation *action)
 {
     weft_status status = weft_require_init(function);
     if (status != WEFT_OK) {
         return status;
     }
-    const weft_call call = { .function = function, .action = action };
+    const weft_call call = { .function = function, .operation = action };
     return weft_is_listened_to() ? weft_act(&call, NULL) : action->perform(&call, NULL);
 }
 
@@ -83,7 +83,7 @@ static weft_status open_scope(const weft_call *call, weft_tensor *outputs[])
 
 weft_status weft_scope_begin(void)
 {
-    static const weft_action action = { .name = "scope_open", .perform = open_scope, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
+    static const weft_operation action = { .name = "scope_open", .perform = open_scope, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
     return act("weft_scope_begin", &action);
 }
 
@@ -130,7 +130,7 @@ static weft_status sweep_when_due(weft_status status)
 
 weft_status weft_scope_end_own(void)
 {
-    static const weft_action action = { .name = "scope_close", .perform = close_program_scope, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
+    static const weft_operation action = { .name = "scope_close", .perform = close_program_scope, .effects = WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED };
     return act("weft_scope_end", &action);
 }
 
@@ -251,7 +251,7 @@ static weft_status perform_keep(const weft_call *call, weft_tensor *outputs[])
 weft_tensor *weft_scope_keep(weft_tensor *handle)
 {
     static const char function[] = "weft_scope_keep";
-    static const weft_action action = {
+    static const weft_operation action = {
         .name = "scope_keep", .perform = perform_keep, .num_outputs = 1, .effects = WEFT_LEAVES_VALUES | WEFT_KEEPS | WEFT_IS_NOT_MISSED
     };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
@@ -260,7 +260,7 @@ weft_tensor *weft_scope_keep(weft_tensor *handle)
     }
     if (weft_is_listened_to()) {
         return weft_act_for_tensor(
-            &(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { handle } });
+            &(weft_call){ .function = function, .operation = &action, .num_inputs = 1, .inputs = { handle } });
     }
     return keep(tensor) == WEFT_OK ? handle : NULL;
 }
@@ -277,11 +277,11 @@ static weft_status perform_retain(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_tensor_retain(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_retain";
-    static const weft_action action = { .name = "retain", .perform = perform_retain, .effects = WEFT_LEAVES_VALUES | WEFT_KEEPS | WEFT_IS_NOT_MISSED };
+    static const weft_operation action = { .name = "retain", .perform = perform_retain, .effects = WEFT_LEAVES_VALUES | WEFT_KEEPS | WEFT_IS_NOT_MISSED };
     return weft_check_tensor(function, "tensor", handle) == NULL
                ? weft_latest_status()
                : weft_act(&(weft_call){ .function = function,
-                                        .action = &action,
+                                        .operation = &action,
                                         .num_inputs = 1,
                                         .inputs = { handle } },
                           NULL);
@@ -299,7 +299,7 @@ static weft_status perform_release(const weft_call *call, weft_tensor *outputs[]
 weft_status weft_tensor_release_own(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_release";
-    static const weft_action action = { .name = "release", .perform = perform_release, .effects = WEFT_LEAVES_VALUES | WEFT_KEEPS | WEFT_IS_NOT_MISSED };
+    static const weft_operation action = { .name = "release", .perform = perform_release, .effects = WEFT_LEAVES_VALUES | WEFT_KEEPS | WEFT_IS_NOT_MISSED };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
@@ -309,7 +309,7 @@ weft_status weft_tensor_release_own(weft_tensor *handle)
                          "the caller has no reference of the tensor: it belongs to a scope");
     }
     return weft_act(
-        &(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { handle } }, NULL);
+        &(weft_call){ .function = function, .operation = &action, .num_inputs = 1, .inputs = { handle } }, NULL);
 }
 
 weft_status weft_tensor_release(weft_tensor *handle)

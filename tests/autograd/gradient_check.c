@@ -163,8 +163,8 @@ static bool is_queued(const weft_operation *operation)
 
 static bool is_of_interest(const weft_call *call)
 {
-    if (call->operation == NULL ? !weft_call_does(call, WEFT_MOVES) : call->operation->gradient.function == NULL &&
-                                                             call->operation->gradient.by_program == NULL) {
+    if (weft_call_is_action(call) ? !weft_call_does(call, WEFT_MOVES) : call->operation->gradient.function == NULL &&
+                                                                        call->operation->gradient.by_program == NULL) {
         return false;
     }
     for (int i = 0; i < weft_call_num_tensors(call); i++) {
@@ -172,7 +172,7 @@ static bool is_of_interest(const weft_call *call)
             return false; /* a part of a gradient that looks at its layout alone */
         }
     }
-    bool again = checker.nested && (call->operation == NULL || *checks_of(call->operation) > 0 || is_queued(call->operation));
+    bool again = checker.nested && (weft_call_is_action(call) || *checks_of(call->operation) > 0 || is_queued(call->operation));
     return !again && weft_call_num_tensors(call) <= MAX_TENSORS;
 }
 
@@ -381,7 +381,7 @@ static void check_argument(recorded *r, int number)
         double expected = (above - below) / (2 * step);
         if (!(fabs(gradient[e] - expected) <= slack * (1 + fabs(expected)))) {
             fail_msg("%s (%s), layout %d, argument %d, element %d: gradient %.12g, difference quotient %.12g",
-                     r->call->function, r->call->operation == NULL ? "" : r->call->operation->name, (int)checker.layout,
+                     r->call->function, r->call->operation->name, (int)checker.layout,
                      number, (int)e, gradient[e], expected);
         }
     }
@@ -399,7 +399,7 @@ int gradient_check_recorded(void)
                 check_argument(&r, n);
             }
         }
-        if (r.call->operation != NULL) {
+        if (!weft_call_is_action(r.call)) {
             (*checks_of(r.call->operation))++;
         }
         for (int n = 0; n < r.num_arguments; n++) {

@@ -74,7 +74,7 @@ static bool can_run_again(const weft_call *call)
                                        "retain",      "release",       "scope_open",    "scope_close",
                                        "scope_keep",  "random_state_create", "local_map", "tensor_flatten",
                                        "checkpoint_save" };
-    const char *name = call->action != NULL ? call->action->name : call->operation->name;
+    const char *name = call->operation->name;
     for (size_t i = 0; i < sizeof(not) / sizeof(not[0]); i++) {
         if (strcmp(name, not[i]) == 0) {
             return false;
@@ -118,7 +118,7 @@ static void call_on_fakes(listener *l, const weft_call *call)
 static void begin(listener *l, const weft_call *call, int num_outputs)
 {
     l->begun++;
-    assert_true((call->operation == NULL) != (call->action == NULL));
+    assert_non_null(call->operation);
     assert_true(num_outputs <= MAX_OUTPUTS);
     weft_random_state_get(weft_random_state_current(), &l->state);
     for (int i = 0; i < MAX_OUTPUTS; i++) {
@@ -129,7 +129,7 @@ static void begin(listener *l, const weft_call *call, int num_outputs)
         }
     }
     l->accepted = false;
-    if (call->operation != NULL && weft_call_num_tensors(call) > 0) {
+    if (!weft_call_is_action(call) && weft_call_num_tensors(call) > 0) {
         call_on_fakes(l, call);
     }
 }

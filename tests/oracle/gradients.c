@@ -47,7 +47,7 @@ static weft_status note(weft_interposer *self, weft_call_frame *frame)
     for (int i = 0; i < weft_call_num_tensors(call); i++) {
         counts |= weft_requires_grad(weft_call_tensor(call, i));
     }
-    if (counts && call->operation != NULL && !is_seen(call->operation)) {
+    if (counts && !weft_call_is_action(call) && !is_seen(call->operation)) {
         assert_true(seen.count < MAX_OPERATIONS);
         seen.operations[seen.count++] = call->operation;
     }

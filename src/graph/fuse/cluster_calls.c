@@ -57,7 +57,7 @@ static bool is_plain(const weft_cluster_building *b, int number)
 {
     const weft_graph_node *node = weft_trace_node(b->trace, (size_t)number);
     const weft_call *call = node->call;
-    bool plain = call->operation != NULL && call->details == NULL && call->attributes.omitted == 0 && node->num_inputs > 0 &&
+    bool plain = !weft_call_is_action(call) && call->details == NULL && call->attributes.omitted == 0 && node->num_inputs > 0 &&
                  !weft_node_has_ghosts(b->trace, node) && !node->implicit &&
                  (!node->without_data || weft_runtime.context.rehearsal != NULL);
     for (int i = 0; i < node->num_outputs && plain; i++) {

@@ -36,7 +36,7 @@ static void add_use(const lifetimes *l, int value, int node)
 static bool shares_memory(const weft_graph_node *node, int output)
 {
     const weft_operation *operation = node->call->operation;
-    return weft_call_changes(node->call, output) || (operation != NULL && operation->views && output == 0);
+    return weft_call_changes(node->call, output) || (operation->views && output == 0);
 }
 
 /* Nodes from `first` to `last` are executed together: their values are in use from the first to the last. */
@@ -109,7 +109,7 @@ typedef struct together {
 static bool is_elementwise(const weft_graph_node *node)
 {
     const weft_operation *operation = node->call->operation;
-    return operation != NULL && operation->expand == NULL && weft_kernel_is_elementwise(operation->kernel);
+    return operation->expand == NULL && weft_kernel_is_elementwise(operation->kernel);
 }
 
 /* Whether an output, which node `number` makes, may be written to the memory of an input: elementwise kernels alone read it,

@@ -67,6 +67,6 @@ void weft_bucket_meet_layouts(const weft_bucket *bucket);
 void weft_bucket_hold(const void *arguments);
 
 /* The call: its tensors are details->tensors, its bucket details->memory (bucket_run.c). */
-extern const weft_action weft_action_bucket;
+extern const weft_operation weft_action_bucket;
 
 #endif

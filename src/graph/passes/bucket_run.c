@@ -183,6 +183,6 @@ static weft_status perform(const weft_call *call, weft_tensor *outputs[])
     return done ? WEFT_OK : weft_latest_status();
 }
 
-const weft_action weft_action_bucket = {
+const weft_operation weft_action_bucket = {
     .name = "redistribute_together", .perform = perform, .num_outputs = 1, .effects = WEFT_MAKES | WEFT_MOVES
 };

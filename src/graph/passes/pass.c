@@ -11,7 +11,7 @@ bool weft_pass_leaves_alone(const weft_graph_node *node)
 {
     const weft_operation *operation = node->call->operation;
     bool fake = node->without_data && weft_runtime.world != WEFT_WORLD_FAKE;
-    return fake || (operation != NULL && operation->num_inputs > 0);
+    return fake || operation->num_inputs > 0;
 }
 
 bool weft_pass_is_move(const weft_graph_node *node)
@@ -24,7 +24,7 @@ bool weft_pass_is_move(const weft_graph_node *node)
 bool weft_pass_insert_move(weft_graph_body *body, size_t before, int from, int to)
 {
     weft_call call = { .function = "weft_redistribute",
-                       .action = &weft_action_to_layout,
+                       .operation = &weft_action_to_layout,
                        .num_inputs = 1,
                        .details = &(weft_call_details){ .layout = weft_trace_value(body->trace, to)->layout } };
     return weft_body_insert(body, before, &call, &from, 1, &to);
@@ -61,7 +61,7 @@ static bool obtain(const weft_graph_node *node, const weft_layout *const inputs[
 bool weft_pass_layouts(const weft_graph_node *node, const weft_layout *const inputs[], weft_sharding *sharding, bool *done)
 {
     const weft_call *call = node->call;
-    bool simple = call->operation != NULL && call->details == NULL && !node->implicit && node->num_inputs > 0;
+    bool simple = !weft_call_is_action(call) && call->details == NULL && !node->implicit && node->num_inputs > 0;
     for (int i = 0; i < call->num_inputs && simple; i++) {
         simple = call->access_map[i] == NULL;
     }

@@ -175,7 +175,7 @@ static bool insert_bucket(weft_graph_body *body, const collected *collection)
     if (done) {
         weft_call_details details = { .num_outputs = (int)count, .num_tensors = (int)count, .tensors = no_tensors,
                                       .layout = bucket->flat_to, .memory = bucket };
-        weft_call call = { .function = "weft_redistribute", .action = &weft_action_bucket, .details = &details };
+        weft_call call = { .function = "weft_redistribute", .operation = &weft_action_bucket, .details = &details };
         int last = nodes_of(collection)[count - 1];
         done = weft_body_insert(body, (size_t)last + 1, &call, values, (int)count, values + count);
     }

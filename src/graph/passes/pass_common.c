@@ -16,7 +16,7 @@ typedef struct finding {
 
 static bool is_plain(const weft_graph_node *node)
 {
-    return node->call->operation != NULL && !node->draws && node->num_inputs > 0 && !weft_pass_leaves_alone(node) &&
+    return !weft_call_is_action(node->call) && !node->draws && node->num_inputs > 0 && !weft_pass_leaves_alone(node) &&
            !weft_node_changes_inputs(node);
 }
 

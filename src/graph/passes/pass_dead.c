@@ -15,7 +15,7 @@ static bool may_report(const weft_graph_trace *trace, const weft_graph_node *nod
 {
     const weft_operation *operation = node->call->operation;
     bool may = node->draws && node->num_inputs > 0;
-    if (may || operation == NULL || weft_kernel_is_elementwise(operation->kernel)) {
+    if (may || weft_call_is_action(node->call) || weft_kernel_is_elementwise(operation->kernel)) {
         return may;
     }
     for (int i = 0; i < node->num_inputs && !may; i++) {
@@ -27,7 +27,7 @@ static bool may_report(const weft_graph_trace *trace, const weft_graph_node *nod
 static bool is_needed(const weft_graph_trace *trace, const weft_graph_node *node, const bool needed[])
 {
     bool found = weft_pass_leaves_alone(node) || may_report(trace, node) ||
-                 (node->call->action != NULL && !weft_call_does(node->call, WEFT_MAKES));
+                 (weft_call_is_action(node->call) && !weft_call_does(node->call, WEFT_MAKES));
     for (int i = 0; i < node->num_outputs && !found; i++) {
         found = node->outputs[i] >= 0 && (needed[node->outputs[i]] || weft_trace_value(trace, node->outputs[i])->is_promised);
     }

@@ -27,7 +27,7 @@ static const weft_step *step_at(const expanding *x, size_t number)
 static bool may_expand(const weft_graph_body *body, const weft_graph_node *node)
 {
     const weft_call *call = node->call;
-    bool may = call->operation != NULL && call->operation->expand != NULL && !node->implicit && !node->without_data &&
+    bool may = call->operation->expand != NULL && !node->implicit && !node->without_data &&
                node->source >= 0 && !weft_trace_node(body->recorded, (size_t)node->source)->scalars_vary;
     for (int i = 0; i < node->num_inputs && may; i++) {
         may = node->inputs[i] >= 0;
@@ -45,8 +45,8 @@ static bool has_known_steps(const expanding *x)
     int draws = 0;
     for (size_t s = 0; s < x->expansion->steps.count && known; s++) {
         const weft_call *call = step_at(x, s)->call;
-        draws += call->operation != NULL && call->operation->draws;
-        known = call->operation != NULL ? call->details == NULL : weft_call_does(call, WEFT_MOVES) && call->num_inputs == 1;
+        draws += call->operation->draws;
+        known = !weft_call_is_action(call) ? call->details == NULL : weft_call_does(call, WEFT_MOVES) && call->num_inputs == 1;
         for (int i = 0; i < call->num_inputs && known; i++) {
             known = call->access_map[i] == NULL;
         }
@@ -56,7 +56,7 @@ static bool has_known_steps(const expanding *x)
 
 static bool changes(const weft_step *step, int output)
 {
-    return step->call->operation != NULL && weft_operation_changes(step->call->operation, output);
+    return weft_operation_changes(step->call->operation, output);
 }
 
 /* An input of the composite is changed at most once, and is then an output, so that each value has a number. */
@@ -102,7 +102,7 @@ static bool run_without_data(const expanding *x, const weft_step *step)
         call.inputs[i] = x->tensors[step->inputs[i]]->handle;
     }
     bool done = true;
-    if (call.operation != NULL) {
+    if (!weft_call_is_action(&call)) {
         done = weft_dispatch_itself_all(&call, outputs);
     } else if (x->tensors[step->outputs[0]] == NULL) {
         outputs[0] = weft_tensor_handle(weft_tensor_fake(call.function, call.details->layout));
@@ -135,14 +135,14 @@ static bool add_step(const expanding *x, size_t number)
         inputs[i] = x->values[step->inputs[i]];
     }
     bool done = run_without_data(x, step);
-    bool itself = step->call->action != NULL && step->num_outputs == 1 && step->outputs[0] == step->inputs[0];
+    bool itself = weft_call_is_action(step->call) && step->num_outputs == 1 && step->outputs[0] == step->inputs[0];
     for (int i = 0; i < step->num_outputs && done && !itself; i++) {
         outputs[i] = value_of(x, number, step->outputs[i]);
         done = outputs[i] >= 0;
         x->values[step->outputs[i]] = outputs[i];
     }
     int num_outputs = step->num_outputs;
-    for (int64_t i = 0; i < step->call->attributes.omitted && step->call->operation != NULL; i++) {
+    for (int64_t i = 0; i < step->call->attributes.omitted && !weft_call_is_action(step->call); i++) {
         outputs[num_outputs++] = -1;
     }
     return done && (itself || weft_body_insert_step(x->body, x->number, x->node->source, step->call, inputs, num_outputs,

@@ -91,7 +91,7 @@ static bool add_costs(ordering *o, const weft_graph_node *node, item *own)
     size_t tensors = (size_t)(node->num_inputs + node->num_outputs) + 1;
     const weft_layout **layouts = calloc(tensors, sizeof(*layouts));
     int64_t all = 0, moves = 0;
-    bool whole = layouts != NULL && node->call->operation != NULL && node->call->details == NULL;
+    bool whole = layouts != NULL && !weft_call_is_action(node->call) && node->call->details == NULL;
     for (int i = 0; i < node->num_inputs && whole; i++) {
         whole = node->inputs[i] >= 0;
         layouts[i] = whole ? layout_of(o, node->inputs[i]) : NULL;

@@ -23,7 +23,7 @@ static int redistribute(const sharding_pass *p, int number, const weft_layout *l
     if (layout_of(p, number) == layout) {
         return number;
     }
-    const weft_call call = { .function = "weft_redistribute", .action = &weft_action_to_layout, .num_inputs = 1,
+    const weft_call call = { .function = "weft_redistribute", .operation = &weft_action_to_layout, .num_inputs = 1,
                              .details = &(weft_call_details){ .layout = layout } };
     int moved = weft_body_add_value(p->body, layout);
     return moved >= 0 && weft_body_insert(p->body, before, &call, &number, 1, &moved) ? moved : -1;

@@ -104,7 +104,7 @@ bool weft_node_make(weft_graph_node *node, const weft_call *call, const int inpu
         return false;
     }
     node->implicit = weft_runtime.implicit_replications > 0;
-    node->draws = call->operation != NULL && call->operation->draws;
+    node->draws = call->operation->draws;
     return true;
 }
 
@@ -238,7 +238,7 @@ static const char *compare_details(const weft_call_details *a, const weft_call_d
 
 static const char *compare(const weft_call *a, const weft_call *b)
 {
-    return a->operation != b->operation || a->action != b->action ? "the function"
+    return a->operation != b->operation ? "the function"
            : a->num_inputs != b->num_inputs                        ? "the number of tensors"
            : memcmp(&a->attributes, &b->attributes, sizeof(a->attributes)) != 0 ? "an attribute"
            : !same_maps(a, b)                                                    ? "an access map"
@@ -323,7 +323,7 @@ static uint64_t digest_of(const weft_graph_trace *trace, bool with_sizes)
     }
     for (size_t i = 0; i < trace->nodes.count; i++) {
         const weft_graph_node *node = weft_trace_node(trace, i);
-        digest = weft_digest_text(digest, node->call->operation != NULL ? node->call->operation->name : node->call->action->name);
+        digest = weft_digest_text(digest, node->call->operation->name);
         digest = add_attributes(digest, &node->call->attributes, with_sizes);
         digest = node->call->details == NULL ? digest : add_details(digest, node->call->details, with_sizes);
         digest = weft_hash_bytes(node->inputs, (size_t)(node->num_inputs + node->num_outputs) * sizeof(int), digest);

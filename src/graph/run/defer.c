@@ -35,7 +35,7 @@ static bool is_deferrable(const weft_call *call)
         return false;
     }
     bool has_layout = call->details != NULL && call->details->layout != NULL;
-    return call->operation != NULL ? weft_call_num_tensors(call) > 0 || has_layout
+    return !weft_call_is_action(call) ? weft_call_num_tensors(call) > 0 || has_layout
                                    : weft_call_does(call, WEFT_CHANGES) || (weft_call_does(call, WEFT_MAKES) && has_layout);
 }
 

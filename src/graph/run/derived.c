@@ -122,7 +122,7 @@ static bool bind(const deriving *d, bound_call *b)
 {
     const weft_call *call = b->node->call;
     const weft_operation *operation = call->operation;
-    if (operation == NULL || operation->choose != NULL || (operation->rules[0] == NULL && operation->write_rule == NULL) ||
+    if (operation->choose != NULL || (operation->rules[0] == NULL && operation->write_rule == NULL) ||
         b->node->num_inputs > call->num_inputs) {
         return false;
     }

@@ -150,8 +150,8 @@ static bool make_call(const executing *e, int number, made_call *made)
 /* The calls of a composite are executed as such, whether or not they are composites. */
 static weft_status invoke_step(const weft_call *call, weft_tensor *outputs[])
 {
-    if (call->action != NULL) {
-        return call->action->perform(call, outputs);
+    if (weft_call_is_action(call)) {
+        return call->operation->perform(call, outputs);
     }
     return weft_dispatch_itself_all(call, outputs) ? WEFT_OK : weft_latest_status();
 }

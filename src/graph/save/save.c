@@ -231,7 +231,7 @@ static const char *why_not(const weft_call *call)
     }
     return has_map                            ? "reads other ranks' rows through an access map"
            : weft_saved_name_of(call, &name) ? NULL
-           : call->operation != NULL          ? "is an operation of the program's"
+           : !weft_call_is_action(call)        ? "is an operation of the program's"
                                               : "depends on the ranks of this process";
 }
 

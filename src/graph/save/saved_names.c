@@ -7,18 +7,18 @@
 #include "tensor/actions.h"
 
 /* Actions that are recorded. */
-static const weft_action *const actions[] = { &weft_action_redistribute, &weft_action_full, &weft_action_empty,
-                                              &weft_action_gather };
+static const weft_operation *const actions[] = { &weft_action_redistribute, &weft_action_full, &weft_action_empty,
+                                                 &weft_action_gather };
 
 bool weft_saved_name_of(const weft_call *call, weft_saved_name *found)
 {
-    *found = (weft_saved_name){ .name = call->action != NULL ? call->action->name : call->operation->name };
-    for (size_t i = 0; i < WEFT_ARRAY_SIZE(actions) && call->action != NULL; i++) {
-        if (actions[i] == call->action) {
+    *found = (weft_saved_name){ .name = call->operation->name };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(actions); i++) {
+        if (actions[i] == call->operation) {
             return true;
         }
     }
-    for (size_t f = 0; weft_operation_families[f] != NULL && call->operation != NULL; f++) {
+    for (size_t f = 0; weft_operation_families[f] != NULL; f++) {
         for (size_t i = 0; weft_operation_families[f][i] != NULL; i++) {
             const weft_operation *operation = weft_operation_families[f][i];
             if (weft_operation_is(call->operation, operation)) {
@@ -38,7 +38,6 @@ static bool is_named(const char *whole, const char *name, size_t length)
 bool weft_saved_name_find(const char *name, size_t length, size_t number, weft_call *call)
 {
     call->operation = NULL;
-    call->action = NULL;
     for (size_t f = 0; weft_operation_families[f] != NULL; f++) {
         for (size_t i = 0; weft_operation_families[f][i] != NULL; i++) {
             const weft_operation *operation = weft_operation_families[f][i];
@@ -50,8 +49,8 @@ bool weft_saved_name_find(const char *name, size_t length, size_t number, weft_c
     }
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(actions); i++) {
         if (is_named(actions[i]->name, name, length) && number == 0) {
-            call->action = actions[i];
+            call->operation = actions[i];
         }
     }
-    return call->action != NULL;
+    return call->operation != NULL;
 }

@@ -164,10 +164,10 @@ static bool check_counts(weft_reader *r, weft_saved_call *c)
     if (weft_call_num_outputs(&c->call) != c->num_outputs) {
         return weft_reader_fail(r, "%d outputs, expected %d", c->num_outputs, weft_call_num_outputs(&c->call));
     }
-    if (c->call.action != NULL && (!c->has_layout || c->num_tensors > 1 || (weft_call_does(&c->call, WEFT_MOVES) && c->num_tensors != 1))) {
+    if (weft_call_is_action(&c->call) && (!c->has_layout || c->num_tensors > 1 || (weft_call_does(&c->call, WEFT_MOVES) && c->num_tensors != 1))) {
         return weft_reader_fail(r, "%s needs one tensor and a layout", c->call.function);
     }
-    if (operation == NULL || operation->num_inputs > 0) {
+    if (weft_call_is_action(&c->call) || operation->num_inputs > 0) {
         return true;
     }
     for (int i = 0; i < c->call.num_inputs; i++) {
@@ -232,7 +232,7 @@ static void read_call(weft_reader *r, const weft_vec *outputs)
     weft_vec_free(&inputs);
     while (!r->failed && read_field(r, &c)) {
     }
-    if (!r->failed && c.call.operation == NULL && c.call.action == NULL) {
+    if (!r->failed && c.call.operation == NULL) {
         set_name(r, name, length - 5, 0, &c.call);
     }
     if (!r->failed && check_counts(r, &c)) {

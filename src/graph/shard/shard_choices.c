@@ -507,9 +507,9 @@ static bool add_choices(const listing *l, weft_shard_unit *unit)
     } else if (weft_call_does(call, WEFT_MOVES)) {
         done = add_moves(l, unit);
     } else {
-        if (call->operation != NULL && has_rule(l->node)) {
+        if (!weft_call_is_action(call) && has_rule(l->node)) {
             done = add_rule_choices(l, unit);
-        } else if (call->operation != NULL) {
+        } else if (!weft_call_is_action(call)) {
             done = add_aligned_choices(l, unit);
         }
         add_recorded(l, unit);

@@ -184,7 +184,7 @@ static bool add_step(weft_steps *self, const weft_call *call, int num_outputs, w
     if (a->world == NULL) {
         return true;
     }
-    if (call->operation != NULL) {
+    if (!weft_call_is_action(call)) {
         return add_operation(a, call);
     }
     if (weft_call_does(call, WEFT_MOVES)) {

@@ -21,7 +21,7 @@ static void find_bound(const weft_shard_problem *s)
             if (changes && s->values[node->inputs[o]].bound) {
                 s->values[node->outputs[o]].bound = true;
             }
-            if (node->outputs[o] >= 0 && node->call->operation != NULL) {
+            if (node->outputs[o] >= 0 && !weft_call_is_action(node->call)) {
                 s->values[node->outputs[o]].views = node->call->operation->views;
             }
         }
