@@ -1,6 +1,7 @@
 """Prints outcomes as cmocka does: script/count_tests.py reads that. The world is the environment's: WEFT_RANKS, mpirun."""
 
 import gc
+import os
 
 import pytest
 
@@ -9,6 +10,12 @@ import weft_tensors as wt
 
 def pytest_sessionstart(session):
     wt.init()
+
+
+def pytest_collection_modifyitems(items):
+    """WEFT_TEST_PART, K/N: the K-th of N parts of the cases."""
+    part, parts = map(int, os.environ.get("WEFT_TEST_PART", "1/1").split("/"))
+    items[:] = items[part - 1::parts]
 
 
 @pytest.hookimpl(hookwrapper=True)
