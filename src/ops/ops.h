@@ -8,65 +8,9 @@
 #include "ops/gradient.h"
 
 /* The operations of each file; lists end with NULL. */
-extern const weft_operation *const weft_activation_operations[];
-extern const weft_operation *const weft_attention_operations[];
-extern const weft_operation *const weft_attention_backward_operations[];
-extern const weft_operation *const weft_attention_option_operations[];
-extern const weft_operation *const weft_attention_ring_operations[];
-extern const weft_operation *const weft_channel_norm_operations[];
-extern const weft_operation *const weft_cholesky_block_operations[];
-extern const weft_operation *const weft_class_loss_operations[];
-extern const weft_operation *const weft_bitwise_operations[];
-extern const weft_operation *const weft_choice_operations[];
-extern const weft_operation *const weft_compare_operations[];
-extern const weft_operation *const weft_number_comparison_operations[];
-extern const weft_operation *const weft_complex_operations[];
-extern const weft_operation *const weft_composite_operations[];
-extern const weft_operation *const weft_concat_operations[];
-extern const weft_operation *const weft_convolution_operations[];
-extern const weft_operation *const weft_convolution3d_operations[];
-extern const weft_operation *const weft_diagonal_operations[];
-extern const weft_operation *const weft_einsum_operations[];
-extern const weft_operation *const weft_element_loss_operations[];
-extern const weft_operation *const weft_elementwise_operations[];
-extern const weft_operation *const weft_embedding_operations[];
-extern const weft_operation *const weft_extremum_operations[];
-extern const weft_operation *const weft_indexing_operations[];
-extern const weft_operation *const weft_linalg_operations[];
-extern const weft_operation *const weft_linalg_lu_operations[];
-extern const weft_operation *const weft_linalg_function_operations[];
-extern const weft_operation *const weft_linalg_spectral_operations[];
-extern const weft_operation *const weft_loss_operations[];
-extern const weft_operation *const weft_matmul_operations[];
-extern const weft_operation *const weft_mse_operations[];
-extern const weft_operation *const weft_norm_backward_operations[];
-extern const weft_operation *const weft_norm_operations[];
-extern const weft_operation *const weft_normalize_operations[];
-extern const weft_operation *const weft_optimizer_operations[];
-extern const weft_operation *const weft_fft_operations[];
-extern const weft_operation *const weft_fft_call_operations[];
-extern const weft_operation *const weft_cosine_operations[];
-extern const weft_operation *const weft_flip_roll_operations[];
-extern const weft_operation *const weft_pad_operations[];
-extern const weft_operation *const weft_interpolate_operations[];
-extern const weft_operation *const weft_pooling_operations[];
-extern const weft_operation *const weft_quantile_operations[];
-extern const weft_operation *const weft_random_operations[];
-extern const weft_operation *const weft_range_operations[];
-extern const weft_operation *const weft_reduction_operations[];
-extern const weft_operation *const weft_reshape_operations[];
-extern const weft_operation *const weft_rotary_operations[];
-extern const weft_operation *const weft_scan_operations[];
-extern const weft_operation *const weft_scatter_operations[];
-extern const weft_operation *const weft_scalar_indexing_operations[];
-extern const weft_operation *const weft_selection_operations[];
-extern const weft_operation *const weft_shape_operations[];
-extern const weft_operation *const weft_slice_operations[];
-extern const weft_operation *const weft_softmax_operations[];
-extern const weft_operation *const weft_statistic_operations[];
-extern const weft_operation *const weft_unary_operations[];
-extern const weft_operation *const weft_vector_norm_operations[];
-extern const weft_operation *const weft_sorting_operations[];
+#define FAMILY(name) extern const weft_operation *const weft_##name##_operations[];
+#include "ops/families.inc"
+#undef FAMILY
 
 /* a / |a| of a complex tensor, 0 where a is 0; and the gradient of that by a. */
 weft_tensor *weft_complex_sign(weft_tensor *a);
