@@ -4,10 +4,12 @@
 
 #include "call/context.h"
 #include "codelets/random.h"
+#include "codelets/stencil.h"
 #include "dispatch/cache.h"
 #include "graph/fuse/cluster.h"
 #include "graph/passes/body.h"
 #include "graph/run/graph.h"
+#include "ops/stencil.h"
 #include "runtime/pending.h"
 #include "tensor/actions.h"
 #include "tensor/ghosts.h"
@@ -133,6 +135,15 @@ static void find_call_scalars(const executing *e, const weft_graph_node *node, d
     }
 }
 
+/* The calls that a stencil was made of have scalars of their own. */
+static void find_stencil_scalars(const executing *e, weft_stencil *stencil)
+{
+    for (int i = 0; i < stencil->num_steps; i++) {
+        const weft_deferred_call *deferred = (const weft_deferred_call *)e->run->calls.items + stencil->steps[i].source;
+        memcpy(stencil->steps[i].scalars, deferred->scalars, sizeof(deferred->scalars));
+    }
+}
+
 static bool make_call(const executing *e, int number, made_call *made)
 {
     const weft_graph_node *node = weft_trace_node(e->executed, (size_t)number);
@@ -144,6 +155,9 @@ static bool make_call(const executing *e, int number, made_call *made)
     }
     weft_call_on(&made->own, node->call, made->tensors);
     find_call_scalars(e, node, made->own.call.scalars);
+    if (node->call->operation == &weft_operation_stencil) {
+        find_stencil_scalars(e, node->call->details->context);
+    }
     return true;
 }
 
