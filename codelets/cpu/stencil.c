@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "codelets/constant.h"
+#include "codelets/cpu/stencil_sums.h"
 
-enum { MAX_TILE_BYTES = 1 << 15, MAX_TILE_ELEMENTS = 4096, MIN_TILE_ELEMENTS = 256, MAX_ELEMENT = 16 };
+enum { MAX_TILE_BYTES = 1 << 15, MAX_TILE_ELEMENTS = 4096, MIN_TILE_ELEMENTS = 256, MAX_ELEMENT = 16, MIN_LINE = 8 };
 _Static_assert(WEFT_STENCIL_STEPS * MIN_TILE_ELEMENTS * MAX_ELEMENT <= 4 * MAX_TILE_BYTES, "room for a tile of each slot");
 
 /* A view in the current box. */
@@ -34,6 +35,8 @@ typedef struct running {
     int64_t begins[WEFT_STENCIL_VIEWS][WEFT_MAX_DIMS];
     leaf leaves[WEFT_STENCIL_VIEWS];
     char *slots;
+    weft_stencil_sum sum; /* all steps */
+    bool sums;            /* in the current box they are made as such */
 } running;
 
 static const int64_t no_strides[WEFT_MAX_DIMS];
@@ -49,6 +52,15 @@ static char *address(const weft_view *view, const int64_t first[], const int64_t
     }
     char *row = weft_view_row(view, view->ndim == 0 ? 0 : first[0] + shift[0] - view->offset[0], NULL);
     return row + elements * (int64_t)weft_dtype_size(view->dtype);
+}
+
+static int64_t distance(const int64_t place[], const int64_t strides[], int ndim)
+{
+    int64_t elements = 0;
+    for (int d = 0; d < ndim; d++) {
+        elements += place[d] * strides[d];
+    }
+    return elements;
 }
 
 static char *slot_at(const running *r, int slot)
@@ -81,6 +93,31 @@ static void run_step(const running *r, const weft_stencil_step *step, const box 
     weft_cpu_elementwise(&run);
 }
 
+/* The tile's lines, which are contiguous in all operands. */
+static void run_sums(const running *r, const box *tile)
+{
+    const weft_view *output = &r->call->output;
+    const int64_t size = (int64_t)weft_dtype_size(output->dtype), length = tile->extent[r->ndim - 1];
+    box line = *tile;
+    line.extent[r->ndim - 1] = 1;
+    for (bool more = true; more;) {
+        const char *at[WEFT_STENCIL_VIEWS];
+        int64_t place[WEFT_MAX_DIMS];
+        for (int d = 0; d < r->ndim; d++) {
+            place[d] = line.first[d] - tile->first[d];
+        }
+        for (int v = 0; v < r->stencil->num_views; v++) {
+            at[v] = r->leaves[v].at + size * distance(place, r->leaves[v].strides, r->ndim);
+        }
+        weft_stencil_run_sum(&r->sum, output->dtype, address(output, line.first, no_strides), at, length);
+        more = false;
+        for (int d = r->ndim - 2; d >= 0 && !more; d--) {
+            more = ++line.first[d] < tile->first[d] + tile->extent[d];
+            line.first[d] = more ? line.first[d] : tile->first[d];
+        }
+    }
+}
+
 static void run_tile(running *r, const box *tile)
 {
     int64_t dense[WEFT_MAX_DIMS], size = 1;
@@ -93,6 +130,10 @@ static void run_tile(running *r, const box *tile)
         bool repeats = own->view == NULL || own->view->ndim == 0;
         own->at = own->view == NULL ? own->constant : address(own->view, tile->first, own->shift);
         own->strides = repeats ? no_strides : own->view->strides;
+    }
+    if (r->sums) {
+        run_sums(r, tile);
+        return;
     }
     char *output = address(&r->call->output, tile->first, no_strides);
     for (int i = 0; i < r->stencil->num_steps; i++) {
@@ -187,6 +228,17 @@ static bool bind(running *r, int number)
     return own->view != NULL;
 }
 
+/* Whether lines of the current box are contiguous in all operands, and none is a constant. */
+static bool has_lines(const running *r)
+{
+    bool has = r->sum.num_terms > 0 && r->call->output.strides[r->ndim - 1] == 1 && r->own.extent[r->ndim - 1] >= MIN_LINE;
+    for (int v = 0; v < r->stencil->num_views && has; v++) {
+        const weft_view *view = r->leaves[v].view;
+        has = view != NULL && view->ndim > 0 && view->strides[r->ndim - 1] == 1;
+    }
+    return has;
+}
+
 static void run_box(running *r)
 {
     for (int v = 0; v < r->stencil->num_views; v++) {
@@ -195,6 +247,7 @@ static void run_box(running *r)
             return;
         }
     }
+    r->sums = has_lines(r);
     run_part(r, &r->own, 0);
 }
 
@@ -244,6 +297,7 @@ void weft_kernel_stencil(const weft_kernel_call *call)
     r.stencil = call->context;
     r.ndim = call->output.ndim;
     r.slots = slots;
+    r.sum = weft_stencil_find_sum(r.stencil);
     int64_t element = r.stencil->slot_element * (r.stencil->num_slots > 0 ? r.stencil->num_slots : 1);
     r.tile = MAX_TILE_BYTES / element;
     r.tile = r.tile > MAX_TILE_ELEMENTS ? MAX_TILE_ELEMENTS : r.tile < MIN_TILE_ELEMENTS ? MIN_TILE_ELEMENTS : r.tile;
