@@ -48,6 +48,7 @@ typedef struct weft_stencil {
     weft_stencil_constant constants[WEFT_STENCIL_CONSTANTS];
     weft_dtype types[WEFT_STENCIL_SOURCES]; /* by source */
     int64_t views_at, bytes;                /* from the beginning; of all */
+    int32_t num_calls;                      /* that became this one */
     weft_stencil_step steps[];              /* then the views */
 } weft_stencil;
 

@@ -1,6 +1,7 @@
 /* Stencils: elementwise calls on tensors that were shifted, cut and padded. The calls that make one output become one call of an
  * operation (ops/stencil.h), which reads the tensors at shifted indices; nothing is copied but the edges of other ranks. The
  * kernels are those of the calls, so that results have the same bits. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,7 +173,7 @@ static int last_reader(const finding *f, int value)
     return last;
 }
 
-/* A slot that no value needs, of which the step's inputs are some. */
+/* A slot that no value needs, nor the step itself: types may have other sizes. */
 static int take_slot(slots *s, int step, int end)
 {
     int slot = 0;
@@ -218,7 +219,7 @@ static bool write_steps(const finding *f, weft_stencil_making *m, weft_stencil *
             done = member < i || step->operands[k] >= 0;
         }
         bool last = i == f->num_members - 1;
-        step->slot = slots_of[i] = last ? -1 : take_slot(&all, i + 1, last_reader(f, node->outputs[0]));
+        step->slot = slots_of[i] = last ? -1 : take_slot(&all, i, last_reader(f, node->outputs[0]));
         step->args.streams = step->args.streams && last;
         int64_t size = (int64_t)weft_dtype_size(step->args.types[0]);
         s->slot_element = last ? s->slot_element : weft_max_i64(s->slot_element, size);
@@ -290,10 +291,10 @@ static bool keeps_layouts(finding *f, weft_call *call, const int inputs[], const
     return keeps;
 }
 
-/* Removes the members, and calls whose outputs nothing needs without them. */
-static void remove_members(finding *f, const int inputs[], int num_inputs)
+/* Removes the members, and calls whose outputs nothing needs without them. Returns how many. */
+static int remove_members(finding *f, const int inputs[], int num_inputs)
 {
-    int last = f->members[f->num_members - 1];
+    int last = f->members[f->num_members - 1], count = 0;
     for (int i = 0; i < num_inputs; i++) {
         f->known.num_uses[inputs[i]]++;
     }
@@ -305,10 +306,12 @@ static void remove_members(finding *f, const int inputs[], int num_inputs)
             continue;
         }
         weft_body_remove(node);
+        count++;
         for (int i = 0; i < node->num_inputs; i++) {
             f->known.num_uses[node->inputs[i]]--;
         }
     }
+    return count;
 }
 
 /* Replaces the members by a call. False: they do not fit together so, or (f->failed) an error is kept. */
@@ -325,12 +328,12 @@ static bool replace(finding *f, weft_stencil_making *m, weft_stencil *program)
     if (!keeps_layouts(f, &call, inputs, m->output)) {
         return false;
     }
-    call.details = &(weft_call_details){ .context = program, .context_size = (size_t)program->bytes };
+    program->num_calls = remove_members(f, inputs, m->num_inputs);
+    char text[80];
+    snprintf(text, sizeof(text), "%d calls in one pass, %d of them on %d views", program->num_calls, f->num_members, m->num_views);
+    call.details = &(weft_call_details){ .context = program, .context_size = (size_t)program->bytes, .text = text };
     f->failed = !weft_body_insert(f->body, (size_t)last, &call, inputs, 1, node_at(f, last)->outputs);
-    if (!f->failed) {
-        remove_members(f, inputs, m->num_inputs);
-        f->body->counts.stencils++;
-    }
+    f->body->counts.stencils++;
     return true;
 }
 

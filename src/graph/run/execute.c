@@ -228,6 +228,12 @@ static void drop_unneeded(const executing *e, const weft_graph_node *node, int n
     }
 }
 
+static void count_stencil(weft_graph_info *info, const weft_stencil *stencil)
+{
+    info->fused++;
+    info->fused_calls += (uint64_t)stencil->num_calls;
+}
+
 static weft_status execute_node(const executing *e, int number, made_call *made)
 {
     const weft_graph_node *node = weft_trace_node(e->executed, (size_t)number);
@@ -248,6 +254,9 @@ static weft_status execute_node(const executing *e, int number, made_call *made)
     weft_scope_end_keeping(0, NULL, NULL, NULL);
     if (status == WEFT_OK) {
         drop_unneeded(e, node, number);
+    }
+    if (status == WEFT_OK && node->call->operation == &weft_operation_stencil) {
+        count_stencil(&e->run->graph->info, node->call->details->context);
     }
     return status;
 }
