@@ -367,7 +367,7 @@ static bool try(finding *f, int last, int most)
 bool weft_pass_stencil(weft_graph_body *body)
 {
     finding f = { .body = body };
-    bool done = examine(&f), any = false;
+    bool done = weft_runtime.devices.bytes > 0 || examine(&f), any = false; /* the kernel is one for CPUs */
     for (size_t n = 0; n < body->trace->nodes.count && done; n++) {
         any |= f.known.moves[n];
     }

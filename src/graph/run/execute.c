@@ -508,7 +508,14 @@ static weft_status execute(executing *e)
     made.outputs = made.tensors + num_inputs;
     int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
     weft_pool_mark(weft_runtime.pool);
+    const bool traces = weft_runtime.trace != NULL;
+    if (traces) { /* the number of each task's run, for StarPU's tools */
+        starpu_iteration_push((unsigned long)e->run->graph->info.runs);
+    }
     weft_status status = execute_all(e, &made);
+    if (traces) {
+        starpu_iteration_pop();
+    }
     weft_graph_info *info = &e->run->graph->info;
     info->peak_bytes = weft_max_i64(info->peak_bytes, weft_pool_marked_peak(weft_runtime.pool) - before);
     info->foreseen_bytes = weft_max_i64(info->foreseen_bytes, e->body == NULL ? 0 : e->body->peak_bytes);
