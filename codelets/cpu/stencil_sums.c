@@ -17,17 +17,17 @@ static bool scale(weft_stencil_sum *value, double by)
 static bool add(weft_stencil_sum *a, const weft_stencil_sum *b)
 {
     const bool last = b->num_terms == 1; /* addition commutes */
-    const weft_stencil_sum term = last ? *b : *a;
+    const weft_stencil_sum one = last ? *b : *a;
     *a = last ? *a : *b;
-    if (term.num_terms != 1 || a->other >= 0 || a->num_terms == WEFT_STENCIL_TERMS) {
+    if (one.num_terms != 1 || a->other >= 0 || a->num_terms == WEFT_STENCIL_TERMS) {
         return false;
     }
     if (a->factor == 1) {
-        a->terms[a->num_terms] = term.terms[0];
-        a->factors[a->num_terms++] = term.factors[0];
+        a->terms[a->num_terms] = one.terms[0];
+        a->factors[a->num_terms++] = one.factors[0];
     } else {
-        a->other = term.terms[0];
-        a->other_factor = term.factors[0];
+        a->other = one.terms[0];
+        a->other_factor = one.factors[0];
     }
     return true;
 }
@@ -58,6 +58,11 @@ static bool has_one_type(const weft_stencil_step *step, weft_dtype type)
     return has;
 }
 
+static weft_stencil_sum term(int view)
+{
+    return (weft_stencil_sum){ .num_terms = 1, .terms = { view }, .other = -1, .factors = { 1 }, .factor = 1 };
+}
+
 weft_stencil_sum weft_stencil_find_sum(const weft_stencil *stencil)
 {
     weft_stencil_sum slots[WEFT_STENCIL_STEPS], operands[2] = { { 0 } };
@@ -67,8 +72,7 @@ weft_stencil_sum weft_stencil_find_sum(const weft_stencil *stencil)
         found = step->num_inputs <= 2 && has_one_type(step, stencil->steps[0].args.types[0]);
         for (int k = 0; k < step->num_inputs && found; k++) {
             int number = step->operands[k];
-            operands[k] = number < 0 ? slots[-1 - number]
-                                     : (weft_stencil_sum){ .num_terms = 1, .terms = { number }, .other = -1, .factors = { 1 }, .factor = 1 };
+            operands[k] = number < 0 ? slots[-1 - number] : term(number);
         }
         found = found && apply(step, &operands[0], &operands[1]);
         if (found && step->slot >= 0) {

@@ -165,7 +165,8 @@ static int run_random(uint64_t seed, int64_t most, bool gradient)
     int64_t shape[3];
     int ndim = 1 + (int)prng_below(&random, 3);
     for (int d = 0; d < ndim; d++) {
-        shape[d] = prng_below(&random, 12) == 0 ? prng_below(&random, 2) : 1 + prng_below(&random, d == 0 && ndim == 1 ? most * most : most);
+        int64_t sizes = d == 0 && ndim == 1 ? most * most : most;
+        shape[d] = prng_below(&random, 12) == 0 ? prng_below(&random, 2) : 1 + prng_below(&random, sizes);
     }
     int kind = (int)prng_below(&random, gradient ? 3 : 9);
     random_stencil s = { .seed = prng_next(&random), .num_calls = 1 + (int)prng_below(&random, gradient ? 5 : MOST_CALLS),
@@ -179,7 +180,8 @@ static int run_random(uint64_t seed, int64_t most, bool gradient)
     }
     weft_graph_function function = gradient ? run_gradient : run;
     weft_graph *graph = weft_graph_create("random", function, &s, INPUTS, 1, 2);
-    weft_graph_set_passes(graph, WEFT_PASS_DEAD | WEFT_PASS_COMMON | WEFT_PASS_FUSE | (seed % 2 ? WEFT_PASS_MEMORY | WEFT_PASS_REDUNDANT : 0));
+    unsigned more = seed % 2 ? WEFT_PASS_MEMORY | WEFT_PASS_REDUNDANT : 0;
+    weft_graph_set_passes(graph, WEFT_PASS_DEAD | WEFT_PASS_COMMON | WEFT_PASS_FUSE | more);
     for (int turn = 0; turn < 3; turn++) {
         char what[160];
         snprintf(what, sizeof(what), "seed %llu, turn %d, %s", (unsigned long long)seed, turn, describe(mesh, placements, ndim, shape));
@@ -198,7 +200,8 @@ static void test_random_stencils(void **state)
     static const struct {
         const char *panel_rows;
         int ranks, most, count;
-    } rounds[] = { { NULL, 4, 14, 150 }, { "1", 3, 9, 100 }, { "3", 5, 12, 100 }, { "2", 1, 14, 60 }, { NULL, 1, 30, 60 }, { NULL, 2, 70, 30 } };
+    } rounds[] = { { NULL, 4, 14, 150 }, { "1", 3, 9, 100 },  { "3", 5, 12, 100 },
+                   { "2", 1, 14, 60 },   { NULL, 1, 30, 60 }, { NULL, 2, 70, 30 } };
     for (size_t r = 0; r < sizeof(rounds) / sizeof(rounds[0]); r++) {
         int stencils = 0;
         if (over_processes()) {

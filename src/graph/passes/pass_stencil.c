@@ -144,8 +144,8 @@ static void find_members(finding *f, int last, int most)
         const weft_graph_node *node = node_at(f, n);
         if (f->elementwise[n] && !node->removed) {
             int value = node->outputs[0];
-            bool inner = f->member_uses[value] > 0 && f->member_uses[value] == f->known.num_uses[value] && !value_at(f, value)->is_promised &&
-                         !f->known.changed[value] && has_same_elements(value_at(f, value)->layout, output);
+            bool inner = f->member_uses[value] > 0 && f->member_uses[value] == f->known.num_uses[value] &&
+                         !value_at(f, value)->is_promised && !f->known.changed[value] && has_same_elements(value_at(f, value)->layout, output);
             if (inner) {
                 add_member(f, n);
             }
@@ -345,7 +345,7 @@ static bool is_large(const finding *f, const weft_layout *layout)
 }
 
 /* The stencil that ends with this call, with at most so many calls. */
-static bool try(finding *f, int last, int most)
+static bool make_stencil(finding *f, int last, int most)
 {
     const weft_layout *output = value_at(f, node_at(f, last)->outputs[0])->layout;
     weft_stencil_making *m = calloc(1, sizeof(*m));
@@ -367,15 +367,19 @@ static bool try(finding *f, int last, int most)
 bool weft_pass_stencil(weft_graph_body *body)
 {
     finding f = { .body = body };
-    bool done = weft_runtime.devices.bytes > 0 || examine(&f), any = false; /* the kernel is one for CPUs */
+    if (weft_runtime.devices.bytes > 0) { /* the kernel is one for CPUs */
+        return true;
+    }
+    bool done = examine(&f), any = false;
     for (size_t n = 0; n < body->trace->nodes.count && done; n++) {
         any |= f.known.moves[n];
     }
     for (int n = (int)body->trace->nodes.count - 1; n >= 0 && done && any && !f.failed; n--) {
         const weft_graph_node *node = node_at(&f, n);
-        if (f.elementwise[n] && !node->removed && !f.known.changed[node->outputs[0]] && is_large(&f, value_at(&f, node->outputs[0])->layout)) {
-            for (int most = WEFT_STENCIL_STEPS; most > 0 && !try(&f, n, most) && !f.failed; most /= 2) {
-            }
+        bool may_end = f.elementwise[n] && !node->removed && !f.known.changed[node->outputs[0]] &&
+                       is_large(&f, value_at(&f, node->outputs[0])->layout);
+        for (int most = WEFT_STENCIL_STEPS; may_end && most > 0 && !f.failed; most /= 2) {
+            may_end = !make_stencil(&f, n, most); /* of fewer calls, where so many do not fit */
         }
     }
     free(f.known.changed);

@@ -172,6 +172,21 @@ static int find_source(weft_stencil_making *m, int value)
     return m->num_sources++;
 }
 
+/* Follows the calls that make a value, and changes the view of all of it to one of what they begin with. Returns that value. */
+static int find_beginning(weft_stencil_making *m, int value, weft_stencil_view *view)
+{
+    int from = value, level = 0;
+    for (int n = m->known->defined[from]; n >= 0 && m->known->moves[n]; n = m->known->defined[from]) {
+        const weft_graph_node *node = weft_trace_node(m->known->trace, (size_t)n);
+        if (!go_through(m, node, level++, view)) {
+            break;
+        }
+        from = node->inputs[0];
+        m->shifted = true;
+    }
+    return from;
+}
+
 int weft_stencil_add_view(weft_stencil_making *m, int value)
 {
     for (int i = 0; i < m->num_views; i++) {
@@ -191,15 +206,7 @@ int weft_stencil_add_view(weft_stencil_making *m, int value)
         view->num_segments[d] = 1;
         view->segments[d][0] = (weft_stencil_segment){ .count = layout->shape[d], .constant = -1 };
     }
-    int from = value, level = 0;
-    for (int n = m->known->defined[from]; n >= 0 && m->known->moves[n]; n = m->known->defined[from]) {
-        const weft_graph_node *node = weft_trace_node(m->known->trace, (size_t)n);
-        if (!go_through(m, node, level++, view)) {
-            break;
-        }
-        from = node->inputs[0];
-        m->shifted = true;
-    }
+    int from = find_beginning(m, value, view);
     view->source = find_source(m, from);
     bool known = view->source >= 0 && !m->known->changed[from] && !weft_stencil_has_partial(weft_stencil_layout(m, from)) &&
                  weft_trace_value(m->known->trace, from)->ghosts == 0 && !weft_trace_value(m->known->trace, from)->is_fake;
