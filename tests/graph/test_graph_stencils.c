@@ -181,7 +181,7 @@ static int run_random(uint64_t seed, int64_t most, bool gradient)
     weft_graph_function function = gradient ? run_gradient : run;
     weft_graph *graph = weft_graph_create("random", function, &s, INPUTS, 1, 2);
     unsigned more = seed % 2 ? WEFT_PASS_MEMORY | WEFT_PASS_REDUNDANT : 0;
-    weft_graph_set_passes(graph, WEFT_PASS_DEAD | WEFT_PASS_COMMON | WEFT_PASS_FUSE | more);
+    weft_graph_set_passes(graph, seed % 5 == 4 ? WEFT_PASS_ALL : WEFT_PASS_DEAD | WEFT_PASS_COMMON | WEFT_PASS_FUSE | more);
     for (int turn = 0; turn < 3; turn++) {
         char what[160];
         snprintf(what, sizeof(what), "seed %llu, turn %d, %s", (unsigned long long)seed, turn, describe(mesh, placements, ndim, shape));
