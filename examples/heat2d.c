@@ -8,7 +8,9 @@
  *
  *   plain   MPI_Isend() and MPI_Irecv() with a vector type exchange rows and columns; then all points are computed
  *   weft    the same arrays are tensors (weft_from_ghosted()). A step is one call of an operation of the program's own, which
- *           works in them: weft fills the ghosts, and computes meanwhile what does not read them
+ *           works in them: weft fills the ghosts, and computes meanwhile what does not read them.
+ *           With --calls, tensors without ghosts, and calls of weft alone: the border comes from weft_pad(), neighbours
+ *           from weft_slice(). A captured graph makes one pass of them
  *
  * Both use the same loop over a row's points, and the results are the same bits: the program compares them. */
 #include <stdio.h>
@@ -26,7 +28,7 @@ enum { Y, X };
 static struct {
     int64_t size[2], steps, turns;
     const char *picture;
-    bool json;
+    bool json, calls;
 } o = { .size = { 257, 255 }, .steps = 50, .turns = 3 };
 
 static bool read_size(const char *text, void *into);
@@ -37,6 +39,7 @@ static const argument arguments[] = {
     { "steps", ARGUMENT_INTEGER, &o.steps, "N", "in each turn", 1, 1 << 20 },
     { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
     { "picture", ARGUMENT_STRING, &o.picture, "FILE", "writes the last temperatures as a PPM picture" },
+    { "calls", ARGUMENT_FLAG, &o.calls, NULL, "weft by weft_pad(), weft_slice() and sums in a captured graph" },
     { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
 };
 static const turns_program program = { .name = "heat2d",
@@ -159,6 +162,41 @@ static void steps_of_weft(tile *t, const weft_operation *heat)
     weft_wait(); /* now the arrays are the program's again */
 }
 
+/* ---- with calls of weft alone ---------------------------------------------------------------------------- */
+
+/* Each point's neighbour dy rows and dx columns away, of a plate with its border. */
+static weft_tensor *neighbour(weft_tensor *bordered, int64_t dy, int64_t dx)
+{
+    return weft_slice(weft_slice(bordered, Y, 1 + dy, 1 + dy + o.size[Y], 1), X, 1 + dx, 1 + dx + o.size[X], 1);
+}
+
+/* In the order of update_row(): the same bits. */
+static weft_status step_by_calls(void *context, weft_tensor *const inputs[], const double scalars[], weft_tensor *outputs[])
+{
+    (void)context, (void)scalars;
+    weft_tensor *hot = weft_pad(inputs[0], WEFT_PAD_CONSTANT, 1.0, 2, (int64_t[]){ 1, 0 }, (int64_t[]){ 0, 0 });
+    weft_tensor *bordered = weft_pad(hot, WEFT_PAD_CONSTANT, 0.0, 2, (int64_t[]){ 0, 1 }, (int64_t[]){ 1, 1 });
+    weft_tensor *sum = weft_add(weft_scale(inputs[0], 4.0), neighbour(bordered, 0, -1));
+    sum = weft_add(weft_add(sum, neighbour(bordered, 0, 1)), neighbour(bordered, -1, 0));
+    outputs[0] = weft_scale(weft_add(sum, neighbour(bordered, 1, 0)), 0.125);
+    return WEFT_OK;
+}
+
+static void steps_of_calls(const tile *t, weft_graph *graph)
+{
+    weft_tensor *plate = tensor_of(t->now), *now = weft_scale(plate, 1.0);
+    for (int64_t step = 0; step < o.steps; step++) {
+        weft_tensor *next = NULL;
+        weft_graph_call(graph, &now, NULL, &next);
+        weft_tensor_release(now);
+        now = next;
+    }
+    weft_copy_inplace(plate, now);
+    weft_tensor_release(now);
+    weft_tensor_release(plate);
+    weft_wait();
+}
+
 /* ---- both ------------------------------------------------------------------------------------------------ */
 
 /* A warm disc in a cold plate, and the border. */
@@ -211,6 +249,7 @@ static void tile_free(tile *t)
 /* The tiles of both ways. */
 typedef struct tiles {
     const weft_operation *heat;
+    weft_graph *graph; /* of the calls */
     tile plain, own;
 } tiles;
 
@@ -223,7 +262,9 @@ static void start(void *context, bool by_weft)
 static void take(void *context, bool by_weft)
 {
     tiles *both = context;
-    if (by_weft) {
+    if (by_weft && o.calls) {
+        steps_of_calls(&both->own, both->graph);
+    } else if (by_weft) {
         steps_of_weft(&both->own, both->heat);
     } else {
         steps_of_mpi(&both->plain);
@@ -295,6 +336,7 @@ static bool run(void)
 {
     tiles both = { .plain = { .grid = MPI_COMM_NULL }, .own = { .grid = MPI_COMM_NULL } };
     both.heat = register_heat();
+    both.graph = weft_graph_create("heat2d", step_by_calls, NULL, 1, 0, 1);
     bool good = turns_all(weft_last_status() == WEFT_OK && tile_make(&both.plain) && tile_make(&both.own));
     if (good) {
         const turns_report r = { "step", o.steps, 2, o.size, turns_measure(o.turns, &both, start, take) };
@@ -304,6 +346,7 @@ static bool run(void)
             print(&r, &both.plain, different);
         }
     }
+    weft_graph_destroy(both.graph);
     good = turns_end(&program, good); /* weft may use the arrays until here */
     tile_free(&both.plain);
     tile_free(&both.own);

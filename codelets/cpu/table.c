@@ -26,6 +26,7 @@
 #include "codelets/shapes.h"
 #include "codelets/softmax.h"
 #include "codelets/sorting.h"
+#include "codelets/stencil.h"
 
 #define WEFT_TASK_KERNEL(name, color, cuda) [WEFT_KERNEL_##name] = { weft_cpu_##name, NULL },
 #define WEFT_VIEW_KERNEL(name, color, cuda) [WEFT_KERNEL_##name] = { weft_cpu_views, weft_kernel_##name },

@@ -95,7 +95,8 @@ typedef enum weft_graph_pass {
     WEFT_PASS_DEAD = 4,      /**< drops calls whose outputs nothing needs, unless they can report a wrong value */
     WEFT_PASS_BUCKET = 8,    /**< sends small redistributions of one kind in one message per process */
     WEFT_PASS_FUSE = 16,     /**< turns successive calls that work by rows into one task per panel, which computes
-                                  tile by tile */
+                                  tile by tile; and elementwise calls on tensors that weft_pad(), weft_roll() and
+                                  weft_slice() have shifted into one call */
     WEFT_PASS_CLUSTER = 32,  /**< turns successive small calls into one task per rank */
     WEFT_PASS_MEMORY = 64,   /**< lets an elementwise output reuse the memory of an input that nothing needs any more */
     WEFT_PASS_ORDER = 128,   /**< runs tasks with the longest remaining path first; no effect in one process */

@@ -138,6 +138,10 @@ void weft_operations_forget(void);
 bool weft_lower_kernel(const weft_lowering *lowering);
 /* The lowering of elementwise operations, with broadcasting, for inputs of any types. */
 bool weft_lower_elementwise(const weft_lowering *lowering);
+/* The types of an elementwise call's arguments, and whether its output leaves the caches; of the lowering: operation, inputs and output.
+ * The rest of *args is 0. */
+struct weft_elementwise_args;
+void weft_elementwise_types(const weft_lowering *lowering, struct weft_elementwise_args *args);
 
 /* ---- what lowerings share (rows.c) --------------------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 /* The lowering of elementwise operations: a task for each piece of rows of the output that lies in one
  * panel of every operand. Inputs with fewer dimensions than the output broadcast along its rows; if one of
  * these has several panels, a task is also limited to the columns of one of them. */
+#include <string.h>
+
 #include "codelets/elementwise.h"
 #include "dispatch/dispatch.h"
 #include "runtime/last_cache.h"
@@ -64,6 +66,27 @@ static bool must_convert(const elementwise *e, int input)
            !(has_exact_scalar(e->lowering->operation->kernel) && input == 1 && is_single(layout));
 }
 
+/* Functions of floating numbers alone take longer than memory does, and longest in short pieces. */
+static bool outgrows_cache(const weft_lowering *lowering)
+{
+    return weft_kernel_infos[lowering->operation->kernel].integers && !lowering->operation->outputs[0].in_place &&
+           weft_outgrows_cache(lowering->output);
+}
+
+void weft_elementwise_types(const weft_lowering *lowering, weft_elementwise_args *args)
+{
+    elementwise e = { .lowering = lowering, .common = common_type(lowering) };
+    memset(args, 0, sizeof(*args));
+    args->base.dtype = weft_arithmetic_type(e.common);
+    args->common = e.common;
+    args->streams = outgrows_cache(lowering);
+    args->types[0] = lowering->output->dtype;
+    for (int i = 0; i < lowering->num_inputs; i++) {
+        args->types[i + 1] = lowering->inputs[i]->dtype;
+        args->converted |= must_convert(&e, i) ? 2u << i : 0;
+    }
+}
+
 static bool is_aligned(const weft_layout *output, const weft_layout *input)
 {
     return input->ndim == output->ndim && (output->ndim == 0 || input->shape[0] == output->shape[0]);
@@ -85,9 +108,7 @@ static elementwise prepare(const weft_lowering *lowering)
 {
     elementwise e = { .lowering = lowering, .common = common_type(lowering) };
     e.arithmetic = weft_arithmetic_type(e.common);
-    /* Functions of floating numbers alone take longer than memory does, and longest in short pieces. */
-    e.streams = weft_kernel_infos[lowering->operation->kernel].integers && !lowering->operation->outputs[0].in_place &&
-                weft_outgrows_cache(lowering->output);
+    e.streams = outgrows_cache(lowering);
     for (int i = 0; i < lowering->num_inputs; i++) {
         set_strides(&e, i);
         e.converted |= must_convert(&e, i) ? 2u << i : 0;

@@ -7,10 +7,8 @@
 
 enum { WEFT_MAX_MAPS = 2 };
 
-/* Fills in the maps from a source of layout `from` to the output; returns their number. Each has an input
- * of its own. The source is input 0, or input 1 of an operation in place. */
-typedef int (*weft_describe_function)(const weft_attributes *attributes, const weft_layout *from,
-                                      weft_affine maps[WEFT_MAX_MAPS]);
+/* weft_describe_function fills in the maps from a source of layout `from` to the output; there are at most WEFT_MAX_MAPS, and each has
+ * an input of its own. The source is input 0, or input 1 of an operation in place. */
 
 void weft_write_move(weft_describe_function describe, const weft_call_layouts *call, char *text, size_t size);
 weft_window weft_window_of_move(weft_describe_function describe, const weft_call_layouts *call, int input,
@@ -48,6 +46,7 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
         .write_rule = write_##name_##_rule,                                                                  \
         .rule_like = like,                                                                                   \
         .window = window_of_##name_,                                                                         \
+        .describe = describe_##name_,                                                                        \
         .outputs[0].linear = WEFT_PASSES_ALL,                                                                \
         .inputs = { { "a", WEFT_TYPES_ANY, false } },                                                        \
         .places = true,                                                                                      \
@@ -57,7 +56,7 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
         __VA_ARGS__                                                                                          \
     };
 #define WEFT_MOVES(name_, like, views_, first_row_, gradient_)                                               \
-    WEFT_MOVES_AND(name_, like, views_, first_row_, gradient_, .num_inputs = 1)
+    WEFT_MOVES_AND(name_, like, views_, first_row_, gradient_, .num_outputs = 1)
 
 /* Calls an operation with one input. */
 weft_tensor *weft_dispatch_move(const char *function, const weft_operation *operation, weft_tensor *a,

@@ -75,6 +75,7 @@ static const weft_operation operation_roll = {
     .write_rule = write_roll_rule,
     .rule_like = "ab~,ab~->a*b",
     .window = window_of_roll,
+    .describe = describe_roll,
     .outputs[0].linear = WEFT_PASSES_ALL,
     .inputs = { { "a", WEFT_TYPES_ANY, false }, { "a", WEFT_TYPES_ANY, false } },
     .places = true,

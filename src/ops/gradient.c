@@ -37,7 +37,8 @@ bool weft_gradient_same(const weft_gradient *of)
 static const weft_gradient_entry *entry_of(const weft_call *call)
 {
     const weft_gradient_entry *entry = &call->operation->gradient;
-    return entry->function == NULL && entry->zero == NULL && entry->missing == NULL ? NULL : entry;
+    bool none = entry->function == NULL && entry->zero == NULL && entry->missing == NULL;
+    return weft_call_is_action(call) && none ? NULL : entry;
 }
 
 const char *weft_call_no_gradient(const weft_call *call)

@@ -33,6 +33,12 @@ static bool lower_padded(const weft_lowering *lowering)
     return weft_lower_fill(lowering, value) && lower_pad(lowering);
 }
 
+static void fill_of_pad(const weft_attributes *attributes, double value[2])
+{
+    memcpy(&value[0], &attributes->numbers[PAD_VALUE], sizeof(value[0]));
+    memcpy(&value[1], &attributes->numbers[PAD_REST], sizeof(value[1]));
+}
+
 static bool gradient_of_pad(const weft_gradient *of);
 
 /* Zeros around addends of any kind stay zeros; other values would be added up. */
@@ -43,12 +49,14 @@ static bool gradient_of_pad(const weft_gradient *of);
         .write_rule = write_pad_rule,                                                                        \
         .rule_like = "ab~->a*b",                                                                              \
         .window = window_of_pad,                                                                             \
+        .describe = describe_pad,                                                                            \
+        .fill = fill_of_pad,                                                                                 \
         .inputs = { { "a", WEFT_TYPES_ANY, false } },                                                        \
         .lower = lower_padded,                                                                               \
         __VA_ARGS__                                                                                          \
     };
 
-PAD(pad, .num_inputs = 1)
+PAD(pad, .num_outputs = 1)
 PAD(pad_zeros, .outputs[0].linear = WEFT_PASSES_ALL)
 
 static weft_tensor *pad_constant(const char *function, weft_tensor *a, const int64_t before[], const int64_t after[],

@@ -113,6 +113,12 @@ static bool lower_slice_gradient(const weft_lowering *lowering)
     return weft_lower_fill(lowering, (weft_exact){ 0, 0 }) && lower_slice_backward(lowering);
 }
 
+static void fill_of_slice_backward(const weft_attributes *attributes, double value[2])
+{
+    (void)attributes;
+    value[0] = value[1] = 0;
+}
+
 static bool gradient_of_slice_backward(const weft_gradient *of)
 {
     weft_attributes attributes = of->call->attributes;
@@ -128,6 +134,8 @@ static const weft_operation operation_slice_backward = {
     .write_rule = write_slice_backward_rule,
     .rule_like = "as~b->a*sb*",
     .window = window_of_slice_backward,
+    .describe = describe_slice_backward,
+    .fill = fill_of_slice_backward,
     .outputs[0].linear = WEFT_PASSES_ALL,
     .inputs = { { "gradient", WEFT_TYPES_ANY, false } },
     .places = true,

@@ -123,6 +123,7 @@ typedef struct weft_runtime_state {
     struct weft_saving *savings;   /* src/io: saves of checkpoints, the newest first */
     struct weft_open_file *files;  /* src/io: headers that the program reads */
     struct weft_trace *trace; /* NULL: StarPU does not trace */
+    bool counts_flops;        /* StarPU traces, or measures its models */
     /* Survive weft_finalize(): handles of an earlier world stay invalid. */
     struct {
         weft_handle_table tensors, meshes, operations, modules, savings, files, graphs, index_lists;

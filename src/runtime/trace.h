@@ -5,6 +5,7 @@
  * tools/profile/traces.py:
  *
  *     weft clock PROCESS PROCESSES MONOTONIC_NS REALTIME_NS MACHINE     once, at the start
+ *     weft part WORKER NS TIMES OPERATION                               what a fused task on this worker did (src/graph/fuse)
  *     weft send|recv >|< PEER TAG SOURCE TARGET BYTES LABEL             a message begins, has ended (src/comm)
  */
 #ifndef WEFT_SRC_RUNTIME_TRACE_H

@@ -45,6 +45,12 @@ typedef bool (*weft_expand_function)(const struct weft_call *call, weft_tensor *
 /* Whether a call with these layouts expands. PURE. */
 typedef bool (*weft_expands_function)(const weft_call_layouts *call);
 
+/* Of an operation that moves elements: the maps from its source to the output (src/ops/data_movement.h); returns their number. PURE. */
+struct weft_affine;
+typedef int (*weft_describe_function)(const weft_attributes *attributes, const weft_layout *from, struct weft_affine *maps);
+/* The value of the elements that no map reaches: a number and a rest (weft_exact). PURE. */
+typedef void (*weft_fill_function)(const weft_attributes *attributes, double value[2]);
+
 /* A halo of the program's own operation. */
 typedef struct weft_operation_halo {
     weft_halo halo;
@@ -99,6 +105,8 @@ struct weft_operation {
     weft_choose_function choose;
     bool numbers_are_shape;      /* attributes.numbers is the output's shape */
     weft_window_function window; /* of rules with "~" */
+    weft_describe_function describe; /* of an operation that moves elements of one tensor; NULL: it is none */
+    weft_fill_function fill;         /* beside it; NULL: the maps reach all elements */
     weft_gradient_entry gradient;
     weft_operation_input inputs[WEFT_MAX_INPUTS];
     /* As many as the rule has. `overwrites`, `places` and `views` need a single output. */

@@ -1,7 +1,7 @@
 /* Names of tasks and panels in StarPU's traces; only in processes that trace, but for weft_tensor_label().
  *
  * A panel's handle carries the suffix for names of tasks that write it: the tensor, the panel's number if
- * there are several, the rank if the process hosts several: "h[3]@1" gives "matmul:h[3]@1". A tensor
+ * there are several, the rank if the process hosts several: "h[3]@1" gives "matmul:h[3]@1". Its coordinates are panel and rank. A tensor
  * without a name has an origin, the operation that made it, under which its transfers and copies are
  * shown. */
 #include <string.h>
@@ -31,6 +31,8 @@ static void label_shard(const weft_local_shard *shard, const char *tensor, const
     for (int64_t i = 0; i < shard->num_panels; i++) {
         starpu_data_handle_t handle = shard->panels[i].handle;
         const char *label = panel_label(shard, i, tensor);
+        int coordinates[] = { (int)i, shard->rank };
+        starpu_data_set_coordinates_array(handle, 2, coordinates);
         starpu_data_set_user_data(handle, (void *)label);
         starpu_data_set_name(handle, tensor[0] != '\0' ? label : panel_label(shard, i, origin));
     }

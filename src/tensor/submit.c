@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codelets/copy.h"
+#include "codelets/flops.h"
 #include "runtime/pending.h"
 #include "sched/sched.h"
 #include "tensor/rehearsal.h"
@@ -156,6 +157,9 @@ bool weft_task_submit_prepared(const weft_single_task *task, weft_task_block *bl
     struct starpu_task *starpu = &block->starpu;
     starpu->name = weft_runtime.trace == NULL ? task->name : weft_task_trace_name(task->name, all.handles[0]);
     starpu->nbuffers = all.count;
+    if (weft_runtime.counts_flops) {
+        starpu->flops = weft_kernel_flops(task->kernel, run->run.arguments);
+    }
     if (task->on_host) {
         starpu->where = STARPU_CPU;
     }

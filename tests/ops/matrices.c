@@ -154,7 +154,9 @@ complex_operand make_matrices(weft_mesh *mesh, weft_dtype type, int batch_dims, 
                                      int64_t columns, shape_kind kind, batch *values)
 {
     int64_t shape[WEFT_MAX_DIMS];
-    memcpy(shape, first, (size_t)batch_dims * sizeof(shape[0]));
+    for (int d = 0; d < batch_dims; d++) {
+        shape[d] = first[d];
+    }
     shape[batch_dims] = rows;
     shape[batch_dims + 1] = columns;
     complex_operand x = make_complex(mesh, type, batch_dims + 2, shape, false);

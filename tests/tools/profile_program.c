@@ -17,7 +17,7 @@ static weft_status step(void *context, weft_tensor *const inputs[], const double
     weft_tensor_set_name(y, "y");
     weft_tensor *turned = weft_redistribute(y, NULL, &columns);
     weft_tensor *gradient =
-        weft_matmul_ex(inputs[0], true, weft_gelu(weft_redistribute(turned, NULL, &rows)), false);
+        weft_matmul_ex(inputs[0], true, weft_gelu(weft_scale(weft_redistribute(turned, NULL, &rows), 0.5)), false);
     weft_tensor_set_name(gradient, "gradient");
     weft_add_inplace(weights, gradient, -1e-3);
     return weft_last_status();

@@ -6,6 +6,7 @@ Arguments: script/profile, the program of profile_program.c, mpirun.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -108,9 +109,29 @@ class RunTest(unittest.TestCase):
         self.assertEqual(len(links), 2 * profile.total()[1])
 
     def test_a_captured_graph(self):
-        page = self.check(self.profile(mpirun, "-n", "2", program, "2", "graph"), 2)
+        profile = self.profile(mpirun, "-n", "2", program, "2", "graph")
+        page = self.check(profile, 2)
+        runs = re.findall(r"^Iteration: (\d+)", profile.text("process-0/tasks.rec"), re.MULTILINE)
+        self.assertEqual(set(runs), {"1", "2", "3", "4"})
+        self.assertIn("GFlop: ", profile.text("process-0/tasks.rec"))
+        self.assertRegex(profile.text("process-0/data.rec"), r"Coordinates: \d+ [01]")
+        parts = {part for lane in page["lanes"] for part in lane["detail"] or [] if part.startswith("scale ")}
+        self.assertTrue(any(re.fullmatch(r"scale [\d.]+ ms.*\ngelu [\d.]+ ms.*", part) for part in parts), parts)
         labels = {page["names"][name] for lane in page["lanes"] if lane["detail"] for name in lane["name"]}
         self.assertLessEqual({"matmul", "matmul_ex"}, labels)
+
+    def test_models_know_flops(self):
+        display = shutil.which("starpu_perfmodel_display")
+        if display is None:
+            self.skipTest("this StarPU has no starpu_perfmodel_display")
+        models = {**os.environ, "STARPU_PERF_MODEL_DIR": self.folder.name, "STARPU_CALIBRATE": "1"}
+        subprocess.run([program, "2"], env=models, stdout=subprocess.PIPE, check=True, timeout=100)
+        text = subprocess.run([display, "-s", "weft_matmul"], env=models, stdout=subprocess.PIPE, text=True, check=True).stdout
+        flops = {float(line.split()[2]) for line in text.split("\n") if re.match("[0-9a-f]{8}\t", line)}
+        self.assertTrue(flops, text)
+        for each in flops:  # a panel of rows, 256 or 384 numbers each, by 384 or 256 columns
+            self.assertEqual(each % (2 * 256 * 384), 0, text)
+            self.assertGreater(each, 0, text)
 
     def test_a_narrower_window_again(self):
         first = self.profile(program, "2")

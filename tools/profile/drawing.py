@@ -46,8 +46,13 @@ class Lane:
         self.y = 0.0
 
 
+def parts_of(task):
+    """What a fused task did, a line for each operation."""
+    return "\n".join(f"{part.operation} {part.ms:.3f} ms" + (f", {part.times} times" if part.times > 1 else "") for part in task.parts)
+
+
 def task_lane(process, worker, name, tasks, share):
-    bars = [Bar(t.start, t.end, 0, t.family, t.name, "") for t in tasks if t.worker == worker]
+    bars = [Bar(t.start, t.end, 0, t.family, t.name, parts_of(t)) for t in tasks if t.worker == worker]
     return Lane(f"{process} {name}", bars, 1, share)
 
 

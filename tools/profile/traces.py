@@ -3,13 +3,16 @@
 Times are milliseconds; after align() they count from the same moment in all processes.
 """
 
+import bisect
 import math
 import os
 import re
 from collections import defaultdict, namedtuple
 
-# name: "matmul:h[3]"; operation: "matmul"; family: one of FAMILIES. start, end: of the kernel.
-Task = namedtuple("Task", "name operation family worker start end")
+# name: "matmul:h[3]"; operation: "matmul"; family: one of FAMILIES. start, end: of the kernel. parts: of a fused task, what it did.
+Task = namedtuple("Task", "name operation family worker start end parts", defaults=[()])
+# Of a fused task on a worker: calls of an operation, and their time. when: shortly before the task ends.
+Part = namedtuple("Part", "when worker ms times operation")
 # source, target: processes; *_rank: ranks. It is under way from start, when both sides have begun it, to end,
 # when the receiver has it. sent, posted: when the sender and the receiver began it.
 Message = namedtuple(
@@ -30,8 +33,8 @@ class Process:
     def __init__(self, folder):
         self.folder = folder
         self.shift = 0.0
-        self.clock, self.events, self.pauses = read_events(os.path.join(folder, "trace.rec"))
-        self.tasks = read_tasks(os.path.join(folder, "tasks.rec"))
+        self.clock, self.events, self.pauses, parts = read_events(os.path.join(folder, "trace.rec"))
+        self.tasks = add_parts(read_tasks(os.path.join(folder, "tasks.rec")), parts)
         self.workers = read_workers(os.path.join(folder, "paje.trace"))
         for worker in {task.worker for task in self.tasks} - set(self.workers):
             self.workers[worker] = f"worker {worker}"
@@ -96,13 +99,13 @@ def task_of(record):
 
 
 def read_events(path):
-    """weft's events (src/runtime/trace.h has their form): the clock, or None, and those of messages. And the
-    pauses (start, end) in which the recorder emptied its memory into the file, and all threads waited."""
+    """weft's events (src/runtime/trace.h has their form): the clock, or None, those of messages, the pauses (start, end) in which
+    the recorder emptied its memory into the file, and all threads waited; and the parts of fused tasks."""
     pattern = re.compile(
         r"^E: ProgEvent\nN: (weft|fxt_start_flush|fxt_stop_flush) ?(.*)\n(?:[^NS\n].*\n)*S: (.*)$",
         re.MULTILINE,
     )
-    clock, events, pauses = None, [], []
+    clock, events, pauses, parts = None, [], [], []
     text = text_of(path)
     for match in pattern.finditer(text):
         words = match[2].split(" ", 7)
@@ -115,6 +118,9 @@ def read_events(path):
             elif words[0] == "clock":
                 numbers = [number_of(word, int, 0) for word in words[1:5]]
                 clock = Clock(numbers[0], numbers[1], when, numbers[2] / 1e6, numbers[3] / 1e6, words[5])
+            elif words[0] == "part":
+                worker, ns, times = (number_of(word, int) for word in words[1:4])
+                parts.append(Part(when, worker, ns / 1e6, times, words[4]))
             elif words[0] in ("send", "recv"):
                 numbers = [number_of(word, int, 0) for word in words[2:7]]
                 tensor = words[7] if len(words) > 7 else ""
@@ -122,7 +128,23 @@ def read_events(path):
         except (ValueError, IndexError, TypeError) as error:
             line = text.count("\n", 0, match.start()) + 1
             raise Malformed(f"{path}:{line}: an event that cannot be read: {error}") from None
-    return clock, events, pauses
+    return clock, events, pauses, parts
+
+
+def add_parts(tasks, parts):
+    """Each task with its parts: those that its worker wrote while it ran."""
+    of_worker = defaultdict(list)
+    for part in parts:
+        of_worker[part.worker].append(part)
+    for own in of_worker.values():
+        own.sort(key=lambda part: part.when)
+    found = []
+    for task in tasks:
+        own = of_worker.get(task.worker, [])
+        first = bisect.bisect_left(own, task.start, key=lambda part: part.when)
+        last = bisect.bisect_right(own, task.end, key=lambda part: part.when)
+        found.append(task._replace(parts=tuple(own[first:last])))
+    return found
 
 
 def read_workers(path):

@@ -4,14 +4,53 @@
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/pending.h"
+#include "runtime/trace.h"
 #include "tensor/state.h"
 #include "tensor/submit.h"
 
-enum { FEW_PLACES = 64 };
+enum { FEW_PLACES = 64, MOST_PARTS = 32 };
 
 /* ---- the kernel ------------------------------------------------------------------------------------------ */
+
+/* What a task's time was spent for, while StarPU traces: by operation. */
+typedef struct parts {
+    int count;
+    const weft_operation *of[MOST_PARTS];
+    int64_t ns[MOST_PARTS];
+    int times[MOST_PARTS];
+} parts;
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void add_part(parts *all, const weft_operation *operation, int64_t ns)
+{
+    int number = 0;
+    while (number < all->count && all->of[number] != operation) {
+        number++;
+    }
+    if (number < MOST_PARTS) {
+        bool is_new = number == all->count;
+        all->count += is_new;
+        all->of[number] = operation;
+        all->ns[number] = (is_new ? 0 : all->ns[number]) + ns;
+        all->times[number] = (is_new ? 0 : all->times[number]) + 1;
+    }
+}
+
+static void write_parts(const parts *all)
+{
+    for (int i = 0; i < all->count; i++) {
+        weft_trace_event("weft part %d %lld %d %s", starpu_worker_get_id(), (long long)all->ns[i], all->times[i], all->of[i]->name);
+    }
+}
 
 /* A cluster's task while it runs. */
 typedef struct running {
@@ -19,6 +58,7 @@ typedef struct running {
     const weft_cluster_args *args;
     char *scratch;
     void **operands; /* of the current kernel */
+    parts *parts;    /* NULL: StarPU does not trace */
 } running;
 
 static void run_kernel(const running *r, const weft_cluster_step *step, const void *arguments)
@@ -35,7 +75,11 @@ static void run_kernel(const running *r, const weft_cluster_step *step, const vo
                           .operation = r->run->operation,
                           .error = &error };
     memcpy(own.scalars, r->args->scalars + (size_t)step->call * WEFT_MAX_SCALARS, sizeof(own.scalars));
+    int64_t begun = r->parts == NULL ? 0 : now_ns();
     codelet->cpu.run(&own);
+    if (r->parts != NULL) {
+        add_part(r->parts, step->operation, now_ns() - begun);
+    }
     if (error.status != WEFT_OK && weft_runtime.context.rehearsal == NULL) { /* a rehearsal has no values */
         weft_task_run_report(&own, step->operation);
     }
@@ -100,8 +144,10 @@ static void run_cluster(const weft_task_run *run)
         run->error->problem = 0;
         snprintf(run->error->message, sizeof(run->error->message), "no memory for a cluster's operands");
     } else {
-        running r = { .run = run, .args = args, .operands = operands };
+        parts all = { .count = 0 };
+        running r = { .run = run, .args = args, .operands = operands, .parts = weft_runtime.trace == NULL ? NULL : &all };
         (program->num_units > 0 ? run_tiles : run_steps)(r);
+        write_parts(&all);
     }
     if (operands != few) {
         free(operands);

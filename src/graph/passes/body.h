@@ -15,6 +15,7 @@
 typedef struct weft_body_counts {
     int redundant, common, dead; /* calls removed by these passes */
     int explicit_moves;          /* redistributions within calls that became calls */
+    int stencils;                /* calls that stencils became */
     int bucketed, buckets;       /* redistributions that travel together, and as how many */
 } weft_body_counts;
 

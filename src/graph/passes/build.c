@@ -21,6 +21,7 @@ static const struct {
     { WEFT_PASS_REDUNDANT, weft_pass_redundant },
     { WEFT_PASS_COMMON, weft_pass_common },
     { WEFT_PASS_DEAD, weft_pass_dead },
+    { WEFT_PASS_FUSE, weft_pass_stencil },
     { WEFT_PASS_FUSE | WEFT_PASS_CLUSTER, weft_pass_expand },
     { WEFT_PASS_BUCKET, weft_pass_bucket },
 };

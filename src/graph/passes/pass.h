@@ -5,7 +5,7 @@
 #include "graph/passes/body.h"
 
 weft_graph_pass_function weft_pass_moves, weft_pass_redundant, weft_pass_common, weft_pass_dead, weft_pass_bucket,
-    weft_pass_unread;
+    weft_pass_unread, weft_pass_stencil;
 /* The calls on chosen layouts: nothing where the trace has no sharding. */
 weft_graph_pass_function weft_pass_shard;
 

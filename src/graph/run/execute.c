@@ -4,10 +4,12 @@
 
 #include "call/context.h"
 #include "codelets/random.h"
+#include "codelets/stencil.h"
 #include "dispatch/cache.h"
 #include "graph/fuse/cluster.h"
 #include "graph/passes/body.h"
 #include "graph/run/graph.h"
+#include "ops/stencil.h"
 #include "runtime/pending.h"
 #include "tensor/actions.h"
 #include "tensor/ghosts.h"
@@ -133,6 +135,15 @@ static void find_call_scalars(const executing *e, const weft_graph_node *node, d
     }
 }
 
+/* The calls that a stencil was made of have scalars of their own. */
+static void find_stencil_scalars(const executing *e, weft_stencil *stencil)
+{
+    for (int i = 0; i < stencil->num_steps; i++) {
+        const weft_deferred_call *deferred = (const weft_deferred_call *)e->run->calls.items + stencil->steps[i].source;
+        memcpy(stencil->steps[i].scalars, deferred->scalars, sizeof(deferred->scalars));
+    }
+}
+
 static bool make_call(const executing *e, int number, made_call *made)
 {
     const weft_graph_node *node = weft_trace_node(e->executed, (size_t)number);
@@ -144,6 +155,9 @@ static bool make_call(const executing *e, int number, made_call *made)
     }
     weft_call_on(&made->own, node->call, made->tensors);
     find_call_scalars(e, node, made->own.call.scalars);
+    if (node->call->operation == &weft_operation_stencil) {
+        find_stencil_scalars(e, node->call->details->context);
+    }
     return true;
 }
 
@@ -214,6 +228,12 @@ static void drop_unneeded(const executing *e, const weft_graph_node *node, int n
     }
 }
 
+static void count_stencil(weft_graph_info *info, const weft_stencil *stencil)
+{
+    info->fused++;
+    info->fused_calls += (uint64_t)stencil->num_calls;
+}
+
 static weft_status execute_node(const executing *e, int number, made_call *made)
 {
     const weft_graph_node *node = weft_trace_node(e->executed, (size_t)number);
@@ -234,6 +254,9 @@ static weft_status execute_node(const executing *e, int number, made_call *made)
     weft_scope_end_keeping(0, NULL, NULL, NULL);
     if (status == WEFT_OK) {
         drop_unneeded(e, node, number);
+    }
+    if (status == WEFT_OK && node->call->operation == &weft_operation_stencil) {
+        count_stencil(&e->run->graph->info, node->call->details->context);
     }
     return status;
 }
@@ -485,7 +508,14 @@ static weft_status execute(executing *e)
     made.outputs = made.tensors + num_inputs;
     int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
     weft_pool_mark(weft_runtime.pool);
+    const bool traces = weft_runtime.trace != NULL;
+    if (traces) { /* the number of each task's run, for StarPU's tools */
+        starpu_iteration_push((unsigned long)e->run->graph->info.runs);
+    }
     weft_status status = execute_all(e, &made);
+    if (traces) {
+        starpu_iteration_pop();
+    }
     weft_graph_info *info = &e->run->graph->info;
     info->peak_bytes = weft_max_i64(info->peak_bytes, weft_pool_marked_peak(weft_runtime.pool) - before);
     info->foreseen_bytes = weft_max_i64(info->foreseen_bytes, e->body == NULL ? 0 : e->body->peak_bytes);
