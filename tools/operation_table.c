@@ -24,7 +24,7 @@ static void print_outputs(const weft_operation *operation)
                (int)output->type, (int)linear->kind, linear->inputs, linear->ops, (int)linear->contracts,
                output->in_place);
     }
-    printf("} },\n");
+    printf("}, .joins = %uu },\n", operation->joins);
 }
 
 static void print_operation(const weft_operation *operation)

@@ -116,8 +116,8 @@ static bool gradients_of_copy(const weft_gradient *of)
 
 /* ---- two tensors --------------------------------------------------------------------------------------- */
 
-BINARY(add, WEFT_TYPES_ANY, WEFT_TYPE_PROMOTED, LINEAR, WEFT_GRADIENT_SAME)
-BINARY(sub, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, WEFT_TYPE_PROMOTED, LINEAR, BOTH(sub, 0, 0))
+BINARY(add, WEFT_TYPES_ANY, WEFT_TYPE_PROMOTED, LINEAR, WEFT_GRADIENT_SAME, .joins = 1u << 0 | 1u << 1)
+BINARY(sub, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, WEFT_TYPE_PROMOTED, LINEAR, BOTH(sub, 0, 0), .joins = 1u << 0)
 BINARY(mul, WEFT_TYPES_ANY, WEFT_TYPE_PROMOTED, LINEAR_IN(1u << 0 | 1u << 1), BOTH(mul, IN_1, IN_0))
 BINARY(div, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, BOTH(div, IN_1, IN_1 | OUT))
 BINARY(floor_div, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, STEPS)
@@ -330,7 +330,8 @@ weft_tensor *(weft_masked_fill)(weft_tensor *a, weft_tensor *mask, weft_scalar v
                                            .scalars = { taken.value, [WEFT_SCALAR_RESTS] = taken.rest } });  \
     }
 
-COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, BOTH(add_scaled, 0, 0))
+COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, BOTH(add_scaled, 0, 0),
+         .joins = 1u << 0)
 COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT, LINEAR, BOTH(lerp, 0, 0))
 COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, NOT_LINEAR, THREE(addcmul, 0, IN_2, IN_1))
 COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, NOT_LINEAR,

@@ -203,7 +203,8 @@ void weft_call_outputs(const weft_call_layouts *call, int num_outputs, weft_outp
         const weft_operation_output *described = &call->operation->outputs[o];
         outputs[o] = (weft_output_kind){ .linear = described->linear,
                                          .in_place = described->in_place,
-                                         .repeats = described->repeats };
+                                         .repeats = described->repeats,
+                                         .joins = call->operation->joins };
         outputs[o].dtype = described->in_place
                                ? call->inputs[o]->dtype
                                : weft_output_dtype(described->type, call->num_inputs, call->inputs,

@@ -148,6 +148,11 @@ int weft_strategy_list(const weft_binding *binding, const weft_output_kind outpu
             }
         }
     }
+    for (int i = 0; i < binding->num_inputs; i++) {
+        for (int op = WEFT_SUM; op <= WEFT_AVG && (outputs[0].joins >> i & 1); op++) {
+            strategies[count++] = pass_partial(binding, 1u << i, (weft_reduce_op)op);
+        }
+    }
     strategies[count++] = all_replicate();
     return count;
 }
