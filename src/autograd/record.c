@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "dispatch/cache.h"
+#include "ops/ops.h"
+#include "tensor/regions.h"
 
 /* A call while it is made. */
 typedef struct recording {
@@ -114,9 +117,59 @@ static bool reads_omitted(const weft_call *call, int num_outputs)
     return (reads_of(call) & ~asked) != 0;
 }
 
+/* Whether the call may reduce an input: it has a Partial one, and chooses layouts itself. */
+static bool may_reduce(const weft_tape *tape, const weft_call *call)
+{
+    bool any = false;
+    for (int i = 0; i < call->num_inputs && call->operation != NULL; i++) {
+        const weft_tensor_impl *tensor = input_of(call, i);
+        if (tensor == NULL || tensor->layout->mesh != input_of(call, 0)->layout->mesh) {
+            return false;
+        }
+        any |= tensor->layout->has_partial;
+    }
+    return any && tape->no_grad == 0 && is_of_interest(call) && !weft_is_strict() && any_requires(call) &&
+           weft_operation_in_use(call->operation) == call->operation && !weft_call_expands(call);
+}
+
+/* A Partial input that the call reduces is reduced by a call of its own: the backward pass would reduce saved addends again, and the
+ * gradient of a product, which is needed whole there, is gathered once. NULL with the error kept. */
+static const weft_call *reduce_inputs(const weft_tape *tape, const weft_call *call, weft_call *own)
+{
+    weft_tensor_impl *tensors[WEFT_MAX_INPUTS];
+    weft_sharding found;
+    weft_cached_call *cached;
+    int guessed;
+    if (!may_reduce(tape, call)) {
+        return call;
+    }
+    for (int i = 0; i < call->num_inputs; i++) {
+        tensors[i] = input_of(call, i);
+    }
+    const weft_sharding *sharding = weft_obtain_layouts(call, tensors, &found, &guessed, &cached);
+    unsigned reads = reads_of(call);
+    for (int i = 0; i < call->num_inputs && sharding != NULL && call != NULL; i++) {
+        const weft_layout *to = sharding->inputs[i];
+        bool changes = i < weft_call_num_outputs(call) && weft_call_changes(call, i);
+        bool matters = tensors[i]->tape != NULL || (reads & WEFT_READS_INPUT(i)) != 0;
+        if (!tensors[i]->layout->has_partial || to == tensors[i]->layout || !matters || changes) {
+            continue;
+        }
+        if (call != own) {
+            *own = *call;
+            call = own;
+        }
+        own->inputs[i] = weft_in_layout(call->function, tensors[i]->handle, to);
+        call = own->inputs[i] == NULL ? NULL : call;
+    }
+    weft_cache_release(cached);
+    return call; /* a call without layouts fails by itself */
+}
+
 static const weft_call *prepare(weft_interposer *self, const weft_call *call, weft_call *own)
 {
-    return weft_autocast((weft_tape *)self, call, own);
+    call = weft_autocast((weft_tape *)self, call, own);
+    return call == NULL ? NULL : reduce_inputs((weft_tape *)self, call, own);
 }
 
 /* False with the error kept. */

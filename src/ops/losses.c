@@ -175,11 +175,11 @@ static const weft_operation operation_cross_entropy_backward_with_log_sums = {
     .expands = loss_expands,
 };
 
-/* By the statistics that cross_entropy_of_parts has kept. They are functions of the logits, whose gradient is the whole one. */
+/* By the statistics that cross_entropy_of_parts has kept. */
 static const weft_operation operation_cross_entropy_backward_of_parts = {
     .name = "cross_entropy_backward_of_parts",
     .gradient = { .function = gradients_of_cross_entropy_backward,
-                  .reads = { BACKWARD_READS_PARTS, 0, 0, 0, BACKWARD_READS_PARTS } },
+                  .reads = { BACKWARD_READS_PARTS, 0, BACKWARD_READS_PARTS, BACKWARD_READS_PARTS, BACKWARD_READS_PARTS } },
     .write_rule = write_backward_rule,
     .rule_like = "nc,n*,n1,n1,->nc",
     .inputs = { { "logits", WEFT_TYPES_FLOAT, false },
@@ -457,6 +457,21 @@ static weft_tensor *softmax_call(const weft_call *of, kept_rows kept, weft_tenso
                          kept, gradient);
 }
 
+/* Of the largest logit and the sum of e^(logit - largest); equal ones share the former. */
+static weft_tensor *gradient_of_statistics(const weft_gradient *of)
+{
+    weft_tensor *logits = of->call->inputs[0], *largest = of->outputs[2], *sum = of->outputs[3];
+    weft_tensor *of_largest = weft_gradient_of_output(of, 2), *of_sum = weft_gradient_of_output(of, 3), *all = NULL;
+    if (of_sum != NULL) {
+        weft_tensor *by_largest = weft_neg(weft_mul(of_sum, sum));
+        all = weft_mul(weft_exp(weft_sub(logits, largest)), of_sum);
+        of_largest = of_largest == NULL ? by_largest : weft_add(of_largest, by_largest);
+    }
+    weft_tensor *hits = weft_to_type(weft_eq(logits, largest), weft_layout_of(sum)->dtype);
+    weft_tensor *shared = weft_mul(weft_div(hits, weft_sum(hits, 1, true)), of_largest);
+    return all == NULL || shared == NULL ? shared : weft_add(all, shared);
+}
+
 /* That of a log-sum by the row's logits is their softmax. */
 static bool gradient_of_cross_entropy(const weft_gradient *of)
 {
@@ -473,8 +488,9 @@ static bool gradient_of_cross_entropy(const weft_gradient *of)
         weft_tensor *own = weft_mul(weft_softmax(logits, 1), each);
         sum = sum == NULL || own == NULL ? own : weft_add(sum, own);
     }
-    if (gradient == NULL && of_log_sums == NULL) {
-        return true; /* of the statistics, which no function that the program has reads */
+    if (of_parts && (weft_gradient_of_output(of, 2) != NULL || weft_gradient_of_output(of, 3) != NULL)) {
+        weft_tensor *own = gradient_of_statistics(of);
+        sum = sum == NULL || own == NULL ? own : weft_add(sum, own);
     }
     return sum != NULL && weft_give_gradient(of, 0, sum);
 }
@@ -484,6 +500,17 @@ static bool gradient_of_nll(const weft_gradient *of)
     return weft_give_gradient(of, 0,
                               backward_call(of->call, &operation_nll_backward, (kept_rows){ NULL },
                                             weft_gradient_of_output(of, 0)));
+}
+
+/* Of the softmax e^(logit - largest) / sum times a factor for each row. */
+static bool gradients_by_statistics(const weft_gradient *of, const kept_rows *kept, weft_tensor *scaled)
+{
+    weft_tensor *powers = weft_exp(weft_sub(of->call->inputs[0], kept->largest));
+    weft_tensor *each = scaled == NULL ? NULL : weft_mul(scaled, weft_div(powers, kept->sum));
+    weft_tensor *less = each == NULL ? NULL : weft_neg(weft_sum(each, 1, true));
+    return less != NULL && (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, each)) &&
+           (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, less)) &&
+           (!weft_gradient_wanted(of, 3) || weft_give_gradient(of, 3, weft_div(less, kept->sum)));
 }
 
 /* g / count (softmax - target) for each row, of logits and g; h is the gradient of that. With log-sums, the softmax is e^(logit -
@@ -502,19 +529,24 @@ static bool gradients_of_cross_entropy_backward(const weft_gradient *of)
         }
     }
     /* Sharded classes do not use them. */
-    weft_tensor *log_sums = kept_of(call).log_sums;
+    const kept_rows kept = kept_of(call);
+    weft_tensor *log_sums = kept.log_sums;
     bool has_log_sums = log_sums != NULL, wants_log_sums = has_log_sums && weft_gradient_wanted(of, 2);
     bool uses_log_sums = has_log_sums && !weft_is_cut(weft_layout_of(logits), 1 << 1);
     if (wants_log_sums && !uses_log_sums && !weft_give_gradient(of, 2, weft_zeros_like(log_sums))) {
         return false;
     }
-    if (!weft_gradient_wanted(of, 0) && !(wants_log_sums && uses_log_sums)) {
+    bool wants_statistics = kept.largest != NULL && (weft_gradient_wanted(of, 2) || weft_gradient_wanted(of, 3));
+    if (!weft_gradient_wanted(of, 0) && !(wants_log_sums && uses_log_sums) && !wants_statistics) {
         return true;
     }
     /* The factor of each row's softmax gradient, from the loss of its target alone. */
     int last = weft_layout_of(logits)->ndim - 1;
     weft_tensor *at_target = backward_call(call, &operation_nll_backward, (kept_rows){ NULL }, gradient);
     weft_tensor *scaled = at_target == NULL ? NULL : weft_mul(h, weft_sum(at_target, last, true));
+    if (kept.largest != NULL) {
+        return gradients_by_statistics(of, &kept, scaled);
+    }
     weft_tensor *softmax = weft_softmax(logits, last);
     if (!uses_log_sums) {
         return weft_give_gradient(of, 0, weft_softmax_backward(scaled, softmax, last));

@@ -77,7 +77,7 @@ static const struct {
     { THIS_ROW, 1, "S1", NULL, NULL, squares_of, 0, 0 },
     { THIS_ROW, 1, "R", NULL, NULL, rows_of, 0, 0 },
     { THIS_ROW, 1, "S0", NULL, NULL, rows_of, 0, 0 },
-    { THIS_ROW, 1, "S1", NULL, NULL, rows_of, 3 * N, 6 * N },
+    { THIS_ROW, 1, "S1", NULL, NULL, rows_of, 3 * N, 3 * N },
     { THIS_ROW, 1, "R", NULL, NULL, variances_of, 0, 0 },
     { THIS_ROW, 1, "S0", NULL, NULL, variances_of, 0, 0 },
     { THIS_ROW, 1, "R", NULL, NULL, norms_of, 0, 0 },
