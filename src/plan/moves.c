@@ -258,7 +258,7 @@ static bool try_path(const weft_planner *p, const weft_layout *from, const weft_
         }
         weft_chain_append(&all, &next);
     }
-    if (found && all.us < best->us) {
+    if (found && weft_chain_is_better(&all, best)) {
         all.algorithm = path.slices ? "sliced" : "staged";
         *best = all;
     }

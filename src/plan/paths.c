@@ -2,8 +2,8 @@
  * DTensor plans over a graph of placements as well; here layouts are nodes, with their levels. */
 #include "plan/paths.h"
 
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     MAX_NODES = 128,   /* as many stages are compared as the square of this */
@@ -12,7 +12,9 @@ enum {
 
 typedef struct node {
     const weft_layout *layout;
-    double us, bytes;
+    double us, bytes; /* from the first layout; us < 0: not known */
+    double rest;      /* the way on takes at least this time */
+    weft_box ends[2]; /* what the first and the last rank have: they represent all, as in cost.c */
     int before; /* the node that the best way comes from */
     bool settled;
     weft_stage stage; /* from there */
@@ -22,6 +24,7 @@ typedef struct paths {
     const weft_planner *planner;
     const weft_layout *from, *to;
     double most_us; /* ways that take longer are of no use */
+    double latency_us, message_us, byte_us; /* of a message, at least */
     int count;
     bool failed;
     node nodes[MAX_NODES];
@@ -47,6 +50,34 @@ static int list_options(const paths *p, int m, const bool used[], weft_placement
     return count;
 }
 
+/* A lower bound of the time between two layouts, by any way: what the first or the last rank lacks has to come. */
+static double least_us(const paths *p, const node *from, const node *to)
+{
+    int ndim = from->layout->ndim;
+    double least = 0, size = (double)weft_dtype_size(from->layout->dtype);
+    for (int i = 0; i < 2 && from->layout != to->layout; i++) {
+        weft_box common;
+        double held = (double)weft_box_count(ndim, &to->ends[i]), missing = held;
+        if (weft_box_intersect(ndim, &from->ends[i], &to->ends[i], &common)) {
+            missing -= (double)weft_box_count(ndim, &common);
+        }
+        double us = held * size * p->planner->cost->local_byte_us;
+        us += missing > 0 ? p->latency_us + p->message_us + missing * size * p->byte_us : 0;
+        least = fmax(least, us);
+    }
+    return least;
+}
+
+static void set_rates(paths *p)
+{
+    const weft_cost_model *c = p->planner->cost;
+    const weft_topology *topology = p->planner->topology;
+    bool remote = topology->num_processes == topology->num_ranks && topology->num_ranks > 1;
+    p->latency_us = remote ? c->remote_latency_us : fmin(c->local_latency_us, c->remote_latency_us);
+    p->message_us = remote ? c->remote_message_us : fmin(c->local_message_us, c->remote_message_us);
+    p->byte_us = remote ? c->remote_byte_us : fmin(c->local_byte_us, c->remote_byte_us);
+}
+
 static void add_node(paths *p, const weft_layout *layout)
 {
     for (int i = 0; i < p->count; i++) {
@@ -55,7 +86,11 @@ static void add_node(paths *p, const weft_layout *layout)
         }
     }
     if (p->count < MAX_NODES && weft_layouts_number_all_alike(layout, p->to)) {
-        p->nodes[p->count++] = (node){ .layout = layout, .us = -1, .before = -1 };
+        node *new = &p->nodes[p->count++];
+        *new = (node){ .layout = layout, .us = -1, .before = -1 };
+        weft_layout_shard_box(layout, weft_mesh_rank_at(layout->mesh, 0), &new->ends[0]);
+        weft_layout_shard_box(layout, weft_mesh_rank_at(layout->mesh, layout->mesh->num_ranks - 1), &new->ends[1]);
+        new->rest = p->count > 1 ? least_us(p, new, &p->nodes[1]) : 0;
     }
 }
 
@@ -73,6 +108,9 @@ static bool list_nodes(paths *p, const bool used[])
     p->count = 0;
     add_node(p, p->from);
     add_node(p, p->to);
+    if (least_us(p, &p->nodes[0], &p->nodes[1]) >= p->most_us) {
+        return true; /* no way is shorter */
+    }
     while (combinations <= 16 * MAX_NODES && !p->failed) {
         for (m = 0; m < ndim; m++) {
             placements[m] = options[m][chosen[m]];
@@ -119,12 +157,17 @@ static void extend(paths *p, int i)
     const node *at = &p->nodes[i];
     for (int k = 0; k < p->count; k++) {
         node *next = &p->nodes[k];
-        if (next->settled || (next->us >= 0 && next->us <= at->us)) {
+        double most = p->nodes[1].us < 0 ? p->most_us : p->nodes[1].us; /* it is below */
+        if (next->settled || at->us + next->rest >= most) {
+            continue;
+        }
+        double least = at->us + least_us(p, at, next);
+        if (least + next->rest >= most || (next->us >= 0 && next->us <= least)) {
             continue;
         }
         weft_stage stage = { .from = at->layout, .to = next->layout, .scale = 1.0 };
         double bytes, us = at->us + weft_stage_choose(&stage, p->planner->topology, p->planner->cost, &bytes);
-        if (us < p->most_us && (next->us < 0 || us < next->us)) {
+        if (us < most && (next->us < 0 || us < next->us)) {
             next->us = us;
             next->bytes = at->bytes + bytes;
             next->before = i;
@@ -164,6 +207,7 @@ bool weft_find_path(const weft_planner *planner, const weft_layout *from, const 
         return false;
     }
     *p = (paths){ .planner = planner, .from = from, .to = to, .most_us = most_us };
+    set_rates(p);
     mark_used(p, true, used);
     bool few = list_nodes(p, used);
     if (!few && !p->failed) {
