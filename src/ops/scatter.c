@@ -78,15 +78,31 @@ static weft_tensor *positions_of(const weft_scattering *x)
                                        : weft_add(weft_zeros_like(x->indices), along(line, x->dim, source->ndim));
 }
 
-/* `values` where `found`, else a. A Partial sum stays one: 0 there, and the values as addends. */
-static weft_tensor *replaced(weft_tensor *found, weft_tensor *values, weft_tensor *a)
+static bool is_sum(const weft_layout *layout)
 {
-    const weft_layout *layout = weft_layout_of(a);
     bool sums = layout->has_partial && layout->dtype != WEFT_BOOL;
     for (int m = 0; m < layout->mesh->ndim; m++) {
         sums &= layout->placements[m].kind != WEFT_PARTIAL || layout->placements[m].op == WEFT_SUM;
     }
-    if (!sums) {
+    return sums;
+}
+
+/* Replicated where `a` has addends, which are more than these. */
+static weft_tensor *beside_addends(const char *function, weft_tensor *few, const weft_layout *a)
+{
+    const weft_layout *own = weft_layout_of(few);
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < a->mesh->ndim; m++) {
+        placements[m] = a->placements[m].kind == WEFT_PARTIAL ? weft_replicate() : own->placements[m];
+    }
+    const weft_layout *to = weft_check_layout(function, own->mesh, placements, own->ndim, own->shape, own->dtype);
+    return to == NULL ? NULL : weft_in_layout(function, few, to);
+}
+
+/* `values` where `found`, else a. A Partial sum stays one: 0 there, and the values as addends. */
+static weft_tensor *replaced(weft_tensor *found, weft_tensor *values, weft_tensor *a)
+{
+    if (!is_sum(weft_layout_of(a))) {
         return weft_where(found, values, a);
     }
     weft_tensor *rest = weft_zero_where(found, a), *taken = weft_zero_where(weft_logical_not(found), values);
@@ -105,6 +121,9 @@ static bool expand_copy(const weft_call *call, weft_tensor *outputs[])
     weft_tensor *last = positions == NULL ? NULL
                                           : weft_scatter_by(x.function, WEFT_MAX, positions, x.together ? 0 : x.dim,
                                                             false, x.indices, weft_layout_of(x.a)->shape[x.dim]);
+    if (last != NULL && is_sum(weft_layout_of(x.a))) {
+        last = beside_addends(x.function, last, weft_layout_of(x.a));
+    }
     weft_tensor *found = last == NULL ? NULL : weft_ge(last, weft_zeros_like(last));
     weft_tensor *taken = found == NULL ? NULL : weft_mul(last, found);
     weft_tensor *values = taken == NULL ? NULL : weft_look_up(x.function, x.source, x.dim, x.together, taken);
