@@ -176,8 +176,8 @@ static const weft_operation operation_cross_entropy_backward_with_log_sums = {
 };
 
 /* By the statistics that cross_entropy_of_parts has kept. */
-static const weft_operation operation_cross_entropy_backward_of_parts = {
-    .name = "cross_entropy_backward_of_parts",
+static const weft_operation operation_cross_entropy_of_parts_backward = {
+    .name = "cross_entropy_of_parts_backward",
     .gradient = { .function = gradients_of_cross_entropy_backward,
                   .reads = { BACKWARD_READS_PARTS, 0, BACKWARD_READS_PARTS, BACKWARD_READS_PARTS, BACKWARD_READS_PARTS } },
     .write_rule = write_backward_rule,
@@ -218,7 +218,7 @@ static bool is_backward(const weft_operation *operation)
 {
     return weft_operation_is(operation, &operation_cross_entropy_backward) ||
            weft_operation_is(operation, &operation_cross_entropy_backward_with_log_sums) ||
-           weft_operation_is(operation, &operation_cross_entropy_backward_of_parts) ||
+           weft_operation_is(operation, &operation_cross_entropy_of_parts_backward) ||
            weft_operation_is(operation, &operation_nll_backward);
 }
 
@@ -451,7 +451,7 @@ static weft_tensor *backward_call(const weft_call *of, const weft_operation *ope
 
 static weft_tensor *softmax_call(const weft_call *of, kept_rows kept, weft_tensor *gradient)
 {
-    return backward_call(of, kept.largest != NULL    ? &operation_cross_entropy_backward_of_parts
+    return backward_call(of, kept.largest != NULL    ? &operation_cross_entropy_of_parts_backward
                              : kept.log_sums != NULL ? &operation_cross_entropy_backward_with_log_sums
                                                      : &operation_cross_entropy_backward,
                          kept, gradient);
@@ -574,7 +574,7 @@ const weft_operation *const weft_loss_operations[] = {
     &operation_cross_entropy_of_parts,
     &operation_cross_entropy_backward,
     &operation_cross_entropy_backward_with_log_sums,
-    &operation_cross_entropy_backward_of_parts,
+    &operation_cross_entropy_of_parts_backward,
     &operation_target_logits,
     &operation_nll,
     &operation_nll_backward,
