@@ -24,7 +24,8 @@ static void print_outputs(const weft_operation *operation)
                (int)output->type, (int)linear->kind, linear->inputs, linear->ops, (int)linear->contracts,
                output->in_place);
     }
-    printf("} },\n");
+    printf("}, .joins = %uu, .joins_large = %d, .only_widens = %d },\n", operation->joins, operation->joins_large,
+           operation->only_widens);
 }
 
 static void print_operation(const weft_operation *operation)

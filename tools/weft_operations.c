@@ -151,6 +151,12 @@ static void print_linear(const weft_operation *operation)
             printf("; in %s", operation->inputs[i].name);
         }
     }
+    for (int i = 0; i < WEFT_MAX_INPUTS; i++) {
+        if (operation->joins & (1u << i)) {
+            printf("; %s beside an addend", operation->inputs[i].name);
+        }
+    }
+    printf("%s", operation->only_widens ? "; to a wider type" : "");
 }
 
 static const char *tasks_text(const weft_operation *operation)

@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "dispatch/cache.h"
+#include "ops/ops.h"
+#include "tensor/regions.h"
 
 /* A call while it is made. */
 typedef struct recording {
@@ -114,9 +117,92 @@ static bool reads_omitted(const weft_call *call, int num_outputs)
     return (reads_of(call) & ~asked) != 0;
 }
 
+/* Whether the call may reduce an input: it has a Partial one, and chooses layouts itself. */
+static bool may_reduce(const weft_tape *tape, const weft_call *call)
+{
+    bool any = false;
+    for (int i = 0; i < call->num_inputs && call->operation != NULL; i++) {
+        const weft_tensor_impl *tensor = input_of(call, i);
+        if (tensor == NULL || tensor->layout->mesh != input_of(call, 0)->layout->mesh) {
+            return false;
+        }
+        any |= tensor->layout->has_partial;
+    }
+    return any && tape->no_grad == 0 && is_of_interest(call) && !weft_is_strict() && any_requires(call) &&
+           weft_operation_in_use(call->operation) == call->operation && !weft_call_expands(call);
+}
+
+/* With a reference, and in no scope. NULL with the error kept. */
+static weft_tensor_impl *reduce(const char *function, const weft_tensor_impl *tensor, const weft_layout *to)
+{
+    if (!weft_scope_begin_unrecorded()) {
+        return NULL;
+    }
+    weft_tensor *handle = weft_in_layout(function, tensor->handle, to);
+    weft_tensor_impl *reduced = handle == NULL ? NULL : weft_tensor_get(handle);
+    if (reduced != NULL) {
+        reduced->references++;
+    }
+    weft_scope_end_keeping(0, NULL, NULL, NULL);
+    return reduced;
+}
+
+static void drop_reduced(weft_tape *tape)
+{
+    for (; tape->num_reduced > 0; tape->num_reduced--) {
+        weft_tensor_unreference(tape->reduced[tape->num_reduced - 1]);
+    }
+}
+
+/* A Partial input that the call reduces is reduced by a call of its own: the backward pass would reduce saved addends again, and the
+ * gradient of a product, which is needed whole there, is gathered once. NULL with the error kept. */
+static const weft_call *reduce_inputs(weft_tape *tape, const weft_call *call, weft_call *own)
+{
+    weft_tensor_impl *tensors[WEFT_MAX_INPUTS];
+    weft_tensor_impl *reduced[WEFT_MAX_INPUTS];
+    int num_reduced = 0;
+    weft_sharding found;
+    weft_cached_call *cached;
+    int guessed;
+    drop_reduced(tape); /* for a call that was prepared and not made */
+    if (!may_reduce(tape, call)) {
+        return call;
+    }
+    for (int i = 0; i < call->num_inputs; i++) {
+        tensors[i] = input_of(call, i);
+    }
+    const weft_sharding *sharding = weft_obtain_layouts(call, tensors, &found, &guessed, &cached);
+    unsigned reads = reads_of(call);
+    for (int i = 0; i < call->num_inputs && sharding != NULL && call != NULL; i++) {
+        const weft_layout *to = sharding->inputs[i];
+        bool changes = i < weft_call_num_outputs(call) && weft_call_changes(call, i);
+        bool matters = tensors[i]->tape != NULL || (reads & WEFT_READS_INPUT(i)) != 0;
+        if (!tensors[i]->layout->has_partial || to == tensors[i]->layout || !matters || changes) {
+            continue;
+        }
+        if (call != own) {
+            *own = *call;
+            call = own;
+        }
+        reduced[num_reduced] = reduce(call->function, tensors[i], to);
+        own->inputs[i] = weft_tensor_handle(reduced[num_reduced]);
+        call = own->inputs[i] == NULL ? NULL : call;
+        num_reduced += call != NULL;
+    }
+    weft_cache_release(cached);
+    tape->reduced_for = call;
+    tape->num_reduced = num_reduced;
+    memcpy(tape->reduced, reduced, (size_t)num_reduced * sizeof(reduced[0]));
+    if (call == NULL) {
+        drop_reduced(tape);
+    }
+    return call; /* a call without layouts fails by itself */
+}
+
 static const weft_call *prepare(weft_interposer *self, const weft_call *call, weft_call *own)
 {
-    return weft_autocast((weft_tape *)self, call, own);
+    call = weft_autocast((weft_tape *)self, call, own);
+    return call == NULL ? NULL : reduce_inputs((weft_tape *)self, call, own);
 }
 
 /* False with the error kept. */
@@ -282,10 +368,21 @@ static weft_status make(recording *r, weft_call_frame *frame)
                                 : weft_call_next(frame);
 }
 
+/* The inputs that reduce_inputs() has made for the call. */
+static int take_reduced(weft_tape *tape, const weft_call *call, weft_tensor_impl *reduced[])
+{
+    int count = tape->reduced_for == call ? tape->num_reduced : 0;
+    memcpy(reduced, tape->reduced, (size_t)count * sizeof(reduced[0]));
+    tape->num_reduced -= count;
+    return count;
+}
+
 static weft_status around(weft_interposer *self, weft_call_frame *frame)
 {
     weft_tape *tape = (weft_tape *)self;
     const weft_call *call = frame->call;
+    weft_tensor_impl *reduced[WEFT_MAX_INPUTS];
+    int num_reduced = take_reduced(tape, call, reduced);
     recording r = begin(tape, call, frame->num_outputs);
     weft_status status = make(&r, frame);
     if (status == WEFT_OK && r.node != NULL && !is_identity(call, frame->outputs)) {
@@ -295,6 +392,9 @@ static weft_status around(weft_interposer *self, weft_call_frame *frame)
     }
     if (r.node != NULL) {
         weft_tape_node_release(r.node);
+    }
+    for (int i = 0; i < num_reduced; i++) {
+        weft_tensor_unreference(reduced[i]);
     }
     return status;
 }

@@ -13,6 +13,8 @@ typedef struct elementwise {
     weft_dtype arithmetic;
     unsigned converted; /* bit i + 1: input i must be converted; for the others it makes no difference */
     unsigned aligned;   /* bit i: rows of input i are rows of the output */
+    unsigned absent;    /* bit i: input i is an addend of another rank (weft_operation.joins) */
+    weft_kernel_id kernel;
     bool streams;       /* the output leaves the caches before it is read */
     int64_t strides[WEFT_MAX_ELEMENTWISE_INPUTS]
                    [WEFT_MAX_DIMS]; /* in the output's dimensions; 0: broadcast */
@@ -62,7 +64,7 @@ static bool has_exact_scalar(weft_kernel_id kernel)
 static bool must_convert(const elementwise *e, int input)
 {
     const weft_layout *layout = e->lowering->inputs[input];
-    return e->lowering->num_inputs > 1 && weft_conversion_matters(layout->dtype, e->common) &&
+    return e->lowering->num_inputs > 1 && e->absent == 0 && weft_conversion_matters(layout->dtype, e->common) &&
            !(has_exact_scalar(e->lowering->operation->kernel) && input == 1 && is_single(layout));
 }
 
@@ -87,6 +89,11 @@ void weft_elementwise_types(const weft_lowering *lowering, weft_elementwise_args
     }
 }
 
+static bool is_absent(const elementwise *e, int input)
+{
+    return e->absent >> input & 1;
+}
+
 static bool is_aligned(const weft_layout *output, const weft_layout *input)
 {
     return input->ndim == output->ndim && (output->ndim == 0 || input->shape[0] == output->shape[0]);
@@ -106,13 +113,17 @@ static void set_strides(elementwise *e, int input)
 
 static elementwise prepare(const weft_lowering *lowering)
 {
-    elementwise e = { .lowering = lowering, .common = common_type(lowering) };
+    elementwise e = { .lowering = lowering, .common = common_type(lowering), .kernel = lowering->operation->kernel };
+    for (int i = 0; i < lowering->num_inputs && lowering->operation->joins != 0; i++) {
+        e.absent |= weft_lowering_adds(lowering, i) ? 0 : 1u << i;
+    }
+    e.kernel = e.absent != 0 ? WEFT_KERNEL_convert : e.kernel;
     e.arithmetic = weft_arithmetic_type(e.common);
     e.streams = outgrows_cache(lowering);
     for (int i = 0; i < lowering->num_inputs; i++) {
         set_strides(&e, i);
         e.converted |= must_convert(&e, i) ? 2u << i : 0;
-        e.aligned |= is_aligned(lowering->output, lowering->inputs[i]) ? 1u << i : 0;
+        e.aligned |= !is_absent(&e, i) && is_aligned(lowering->output, lowering->inputs[i]) ? 1u << i : 0;
     }
     return e;
 }
@@ -166,8 +177,8 @@ static bool add_task(const elementwise *e, weft_row_walk *walk, const part *p)
 {
     const weft_lowering *lowering = e->lowering;
     const weft_layout *output = lowering->output;
-    weft_elementwise_args *args =
-        weft_task_begin(lowering->tasks, lowering->operation->kernel, sizeof(*args));
+    weft_elementwise_args *args = weft_task_begin(lowering->tasks, e->kernel, sizeof(*args));
+    int operand = 0;
     if (args == NULL) {
         return false;
     }
@@ -185,9 +196,12 @@ static bool add_task(const elementwise *e, weft_row_walk *walk, const part *p)
                   weft_rows_output_offset(walk) + column_offset(e, p, args->stride[0], output->dtype),
                   walk->access);
     for (int i = 0; i < lowering->num_inputs; i++) {
-        args->types[i + 1] = lowering->inputs[i]->dtype;
+        if (is_absent(e, i)) {
+            continue;
+        }
+        args->types[++operand] = lowering->inputs[i]->dtype;
         for (int d = 0; d < output->ndim; d++) {
-            args->stride[i + 1][d] = e->strides[i][d];
+            args->stride[operand][d] = e->strides[i][d];
         }
         add_input(e, walk, p, i);
     }
@@ -202,7 +216,7 @@ static bool split(const elementwise *e, weft_row_walk *walk, const part *whole, 
 {
     const weft_lowering *lowering = e->lowering;
     while (input < lowering->num_inputs &&
-           ((e->aligned & (1u << input)) || weft_lowering_input(lowering, input)->num_panels <= 1)) {
+           (((e->aligned | e->absent) & (1u << input)) || weft_lowering_input(lowering, input)->num_panels <= 1)) {
         input++;
     }
     if (input == lowering->num_inputs) {
@@ -228,6 +242,9 @@ static bool split(const elementwise *e, weft_row_walk *walk, const part *whole, 
 bool weft_lower_elementwise(const weft_lowering *lowering)
 {
     elementwise e = prepare(lowering);
+    if (lowering->num_inputs > 0 && e.absent == (1u << lowering->num_inputs) - 1) {
+        return weft_lower_fill(lowering, (weft_exact){ 0, 0 });
+    }
     const weft_box *box = &weft_lowering_output(lowering)->box;
     part whole = { .panel = { 0 } };
     for (int d = 0; d < lowering->output->ndim; d++) {

@@ -159,6 +159,7 @@ static void set_rule(weft_operation *operation, const weft_operation_description
     operation->write_rule = NULL;
     operation->choose = NULL;
     operation->numbers_are_shape = false;
+    operation->joins = 0;
     for (int o = 0; o < outputs_of(operation); o++) {
         operation->outputs[o].linear = d->outputs[o].linear;
     }
@@ -173,6 +174,7 @@ static void set_kernel(weft_operation *operation, const weft_operation_descripti
     operation->only_contiguous = d->rule == NULL;
     operation->accumulates = d->accumulates;
     operation->whole_pieces = false;
+    operation->joins = 0;
     operation->lower = NULL;
     operation->expand = NULL;
     operation->expands = NULL;

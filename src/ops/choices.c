@@ -23,7 +23,7 @@ BINARY(copysign, WEFT_TYPES_NUMBER, WEFT_TYPE_FLOATING, NOT_LINEAR, ONE(copysign
 
 /* ---- in place of NaN and infinities -------------------------------------------------------------------- */
 
-GRADIENT(nan_to_num, zero_where(weft_logical_not(weft_isfinite(a)), g))
+GRADIENT(nan_to_num, weft_zero_where(weft_logical_not(weft_isfinite(a)), g))
 
 /* scalars: in place of NaN, infinity, minus infinity. */
 static const weft_operation operation_nan_to_num = {

@@ -61,7 +61,7 @@ weft_tensor *weft_complex_sign_gradient(weft_tensor *g, weft_tensor *a, weft_ten
     weft_tensor *size = weft_abs(a), *zero = size == NULL ? NULL : is_zero(size);
     weft_tensor *along = zero == NULL ? NULL : weft_mul(sign, weft_real(weft_mul(g, weft_conj(sign))));
     weft_tensor *across = along == NULL ? NULL : weft_div(weft_sub(g, along), weft_masked_fill(size, zero, 1));
-    return across == NULL ? NULL : zero_where(zero, across);
+    return across == NULL ? NULL : weft_zero_where(zero, across);
 }
 
 /* ---- parts --------------------------------------------------------------------------------------------- */

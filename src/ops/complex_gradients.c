@@ -56,7 +56,7 @@ static weft_tensor *base_gradient(weft_tensor *g, weft_tensor *a, weft_tensor *b
     weft_tensor *less = weft_add_scalar(b, -1), *zero = is_zero(b);
     weft_tensor *slope = less == NULL || zero == NULL ? NULL : weft_mul(b, weft_pow(a, less));
     weft_tensor *gradient = times(g, slope);
-    return gradient == NULL ? NULL : zero_where(zero, gradient);
+    return gradient == NULL ? NULL : weft_zero_where(zero, gradient);
 }
 
 static weft_tensor *exponent_gradient(weft_tensor *g, weft_tensor *a, weft_tensor *b)
@@ -65,7 +65,7 @@ static weft_tensor *exponent_gradient(weft_tensor *g, weft_tensor *a, weft_tenso
     weft_tensor *constant = part == NULL || origin == NULL ? NULL : weft_logical_and(origin, weft_ge_scalar(part, 0));
     weft_tensor *base = constant == NULL ? NULL : weft_masked_fill(a, constant, 1);
     weft_tensor *gradient = base == NULL ? NULL : times(g, weft_mul(weft_pow(base, b), weft_log(base)));
-    return gradient == NULL ? NULL : zero_where(constant, gradient);
+    return gradient == NULL ? NULL : weft_zero_where(constant, gradient);
 }
 
 bool weft_complex_power_gradients(const weft_gradient *of)

@@ -21,7 +21,7 @@ static weft_tensor *sum_of_squares(weft_tensor *a, weft_tensor *b)
 static weft_tensor *share_of_angle(weft_tensor *gradient, weft_tensor *a, weft_tensor *b)
 {
     weft_tensor *squares = sum_of_squares(a, b), *origin = is_zero(squares);
-    return zero_where(origin, weft_div(weft_mul(gradient, a), weft_masked_fill(squares, origin, 1)));
+    return weft_zero_where(origin, weft_div(weft_mul(gradient, a), weft_masked_fill(squares, origin, 1)));
 }
 
 GRADIENTS(sub, g, weft_neg(g))
@@ -35,19 +35,19 @@ static weft_tensor *exponent_gradient(const weft_gradient *of, weft_tensor *g, w
     weft_tensor *constant = weft_logical_and(is_zero(a), weft_eq(b, weft_relu(b)));
     weft_tensor *base = of->differentiated ? weft_masked_fill(a, constant, 1) : a;
     weft_tensor *power = of->differentiated ? weft_pow(base, b) : y;
-    return zero_where(constant, weft_mul(g, weft_mul(power, weft_log(base))));
+    return weft_zero_where(constant, weft_mul(g, weft_mul(power, weft_log(base))));
 }
 
 /* g log(b), and 0 where 0 log(b) is 0 for all b; likewise. */
 static weft_tensor *factor_gradient(const weft_gradient *of, weft_tensor *g, weft_tensor *a, weft_tensor *b)
 {
     weft_tensor *constant = weft_logical_and(is_zero(a), weft_le_scalar(b, 0));
-    return zero_where(constant, weft_xlogy(g, of->differentiated ? weft_masked_fill(b, constant, 1) : b));
+    return weft_zero_where(constant, weft_xlogy(g, of->differentiated ? weft_masked_fill(b, constant, 1) : b));
 }
 
 /* As PyTorch's: a^0 does not depend on a, nor 0^b on b where b is not below 0. */
 GRADIENTS(real_pow, of->differentiated ? weft_base_gradient(g, a, b)
-                                  : zero_where(is_zero(b), weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1))))),
+                                  : weft_zero_where(is_zero(b), weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1))))),
           exponent_gradient(of, g, a, b, y))
 GRADIENT_FUNCTION(pow, weft_has_complex(of) ? weft_complex_power_gradients(of) : gradients_of_real_pow(of))
 GRADIENTS(maximum, maximum_backward(g, as_computed(g, a), as_computed(g, b), 0, 0),
@@ -68,7 +68,7 @@ static weft_scalar conjugate_factor(const weft_gradient *of)
 
 GRADIENT(scale, weft_scale(g, conjugate_factor(of)))
 GRADIENT(clamp, clamp_backward(g, a, NULL, s, t))
-GRADIENT(masked_fill, zero_where(b, g))
+GRADIENT(masked_fill, weft_zero_where(b, g))
 GRADIENTS(add_scaled, g, weft_scale(g, conjugate_factor(of)))
 GRADIENTS(lerp, weft_scale(g, 1 - s), weft_scale(g, s))
 GRADIENTS(add_products, g, weft_scale(weft_mul(g, weft_conjugate(c)), conjugate_factor(of)))
@@ -94,8 +94,8 @@ static bool gradients_of_where(const weft_gradient *of)
 {
     weft_tensor *g = weft_gradient_of_output(of, 0), *condition = of->call->inputs[0];
     return (!weft_gradient_wanted(of, 1) ||
-            weft_give_gradient(of, 1, zero_where(weft_logical_not(condition), g))) &&
-           (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, zero_where(condition, g)));
+            weft_give_gradient(of, 1, weft_zero_where(weft_logical_not(condition), g))) &&
+           (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, weft_zero_where(condition, g)));
 }
 
 static bool gradients_of_lerp_tensor(const weft_gradient *of)
@@ -116,10 +116,10 @@ static bool gradients_of_copy(const weft_gradient *of)
 
 /* ---- two tensors --------------------------------------------------------------------------------------- */
 
-BINARY(add, WEFT_TYPES_ANY, WEFT_TYPE_PROMOTED, LINEAR, WEFT_GRADIENT_SAME)
-BINARY(sub, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, WEFT_TYPE_PROMOTED, LINEAR, BOTH(sub, 0, 0))
+BINARY(add, WEFT_TYPES_ANY, WEFT_TYPE_PROMOTED, LINEAR, WEFT_GRADIENT_SAME, .joins = 1u << 0 | 1u << 1)
+BINARY(sub, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, WEFT_TYPE_PROMOTED, LINEAR, BOTH(sub, 0, 0), .joins = 1u << 0)
 BINARY(mul, WEFT_TYPES_ANY, WEFT_TYPE_PROMOTED, LINEAR_IN(1u << 0 | 1u << 1), BOTH(mul, IN_1, IN_0))
-BINARY(div, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, BOTH(div, IN_1, IN_1 | OUT))
+BINARY(div, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, LINEAR_IN(1u << 0), BOTH(div, IN_1, IN_1 | OUT))
 BINARY(floor_div, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, STEPS)
 BINARY(remainder, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(remainder, 0, IN_0 | IN_1))
 BINARY(fmod, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(fmod, 0, IN_0 | IN_1))
@@ -145,7 +145,8 @@ static const weft_operation operation_to_type = {
     .gradient = WEFT_GRADIENT_SAME,
     .rules = { "A->A" },
     .inputs = { { "a", WEFT_TYPES_ANY, false } },
-    .outputs[0].type = WEFT_TYPE_GIVEN,
+    .outputs[0] = { .type = WEFT_TYPE_GIVEN, .linear = LINEAR },
+    .only_widens = true,
     .kernel = WEFT_KERNEL_convert,
 };
 
@@ -283,6 +284,42 @@ weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b)
                                        .inputs = { condition, a, b } });
 }
 
+/* masked_fill with 0, through which Partial passes. */
+static const weft_operation operation_zero_where = {
+    .name = "zero_where",
+    .gradient = ONE(masked_fill, IN_1),
+    .rules = { "...,...->..." },
+    .outputs[0].linear = LINEAR_IN(1u << 0),
+    .inputs = { { "a", WEFT_TYPES_ANY, false }, { "mask", WEFT_TYPES_BOOL, false } },
+    .kernel = WEFT_KERNEL_masked_fill,
+};
+
+weft_tensor *weft_zero_where(weft_tensor *mask, weft_tensor *a)
+{
+    const weft_call call = {
+        .function = "weft_masked_fill", .operation = &operation_zero_where, .num_inputs = 2, .inputs = { a, mask }
+    };
+    return mask == NULL || a == NULL ? NULL : weft_dispatch(&call);
+}
+
+/* add, of a Partial sum and an addend as large: the result stays one. */
+static const weft_operation operation_add_addend = {
+    .name = "add_addend",
+    .gradient = WEFT_GRADIENT_SAME,
+    .rules = { "...,...->..." },
+    .outputs[0] = { .type = WEFT_TYPE_PROMOTED, .linear = LINEAR },
+    .inputs = { { "a", WEFT_TYPES_ANY, false }, { "b", WEFT_TYPES_ANY, false } },
+    .joins = 1u << 0,
+    .joins_large = true,
+    .kernel = WEFT_KERNEL_add,
+};
+
+weft_tensor *weft_add_addend(weft_tensor *sum, weft_tensor *addend)
+{
+    return weft_dispatch(
+        &(weft_call){ .function = "weft_add", .operation = &operation_add_addend, .num_inputs = 2, .inputs = { sum, addend } });
+}
+
 static const weft_operation operation_masked_fill = {
     .name = "masked_fill",
     .gradient = ONE(masked_fill, IN_1),
@@ -330,7 +367,8 @@ weft_tensor *(weft_masked_fill)(weft_tensor *a, weft_tensor *mask, weft_scalar v
                                            .scalars = { taken.value, [WEFT_SCALAR_RESTS] = taken.rest } });  \
     }
 
-COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, BOTH(add_scaled, 0, 0))
+COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, BOTH(add_scaled, 0, 0),
+         .joins = 1u << 0)
 COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT, LINEAR, BOTH(lerp, 0, 0))
 COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, NOT_LINEAR, THREE(addcmul, 0, IN_2, IN_1))
 COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, NOT_LINEAR,
@@ -399,7 +437,7 @@ IN_PLACE(copy_inplace, assign, "...,...->...", WEFT_TYPES_ANY, PASSES_ALL, true,
 IN_PLACE(fill_inplace, fill, "A->A", WEFT_TYPES_ANY, NOT_LINEAR, true, WEFT_GRADIENT_ZERO("a number"))
 IN_PLACE(add_inplace, add_scaled, "...,...->...", WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, false, BOTH(add_scaled, 0, 0))
 IN_PLACE(mul_inplace, mul, "...,...->...", WEFT_TYPES_ANY, LINEAR_IN(1u << 0), false, BOTH(mul, IN_1, IN_0))
-IN_PLACE(div_inplace, div, "...,...->...", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, NOT_LINEAR, false, BOTH(div, IN_1, IN_1 | OUT))
+IN_PLACE(div_inplace, div, "...,...->...", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, LINEAR_IN(1u << 0), false, BOTH(div, IN_1, IN_1 | OUT))
 IN_PLACE(scale_inplace, scale, "A->A", WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, false, ONE(scale, 0))
 IN_PLACE(lerp_inplace, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR, false, BOTH(lerp, 0, 0))
 
@@ -481,6 +519,8 @@ const weft_operation *const weft_elementwise_operations[] = {
     &operation_add_scalar,
     &operation_clamp,
     &operation_where,
+    &operation_zero_where,
+    &operation_add_addend,
     &operation_masked_fill,
     &operation_add_scaled,
     &operation_lerp,

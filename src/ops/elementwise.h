@@ -104,10 +104,9 @@ static inline weft_tensor *as_computed(const weft_tensor *gradient, weft_tensor 
 }
 
 /* 0 where the condition holds, also for NaN. */
-static inline weft_tensor *zero_where(weft_tensor *condition, weft_tensor *a)
-{
-    return weft_masked_fill(a, condition, 0);
-}
+weft_tensor *weft_zero_where(weft_tensor *condition, weft_tensor *a);
+/* The sum of two tensors; a Partial sum stays one, whatever the size of the addend. */
+weft_tensor *weft_add_addend(weft_tensor *sum, weft_tensor *addend);
 
 static inline weft_tensor *is_zero(weft_tensor *a)
 {

@@ -3,6 +3,7 @@
 
 #include "codelets/losses.h"
 #include "ops/class_losses.h"
+#include "ops/row_reduce.h"
 
 /* ---- arguments ----------------------------------------------------------------------------------------- */
 
@@ -122,6 +123,14 @@ static bool check_general_targets(const loss *l)
                                            "indices (i64 or i32), or probabilities of a floating type"));
 }
 
+/* Classes are sharded, so that each statistic of a row is a message: kept for the gradient. */
+static bool keeps_statistics(const loss *l)
+{
+    const weft_layout *layout = weft_layout_of(l->values);
+    return l->operation == weft_loss_cross_entropy && weft_operation_in_use(l->operation) == l->operation && layout->ndim == 2 &&
+           weft_is_cut(layout, 1 << 1) && layout->shape[1] > 0;
+}
+
 static weft_tensor *run(const loss *l)
 {
     if (!check(l) || !check_general_targets(l)) {
@@ -145,7 +154,14 @@ static weft_tensor *run(const loss *l)
         return weft_dispatch(&call);
     }
     call.attributes.type = WEFT_F64;
-    return weft_dispatch_pair(&call, l->kept);
+    call.operation = keeps_statistics(l) ? weft_loss_cross_entropy_of_parts : call.operation;
+    call.attributes.omitted = weft_call_num_outputs(&call) - (l->kept != NULL ? 2 : 1);
+    weft_tensor *outputs[WEFT_MAX_OUTPUTS] = { NULL };
+    bool done = weft_dispatch_all(&call, outputs);
+    if (l->kept != NULL) {
+        *l->kept = done ? outputs[1] : NULL;
+    }
+    return done ? outputs[0] : NULL;
 }
 
 /* ---- cross-entropy ------------------------------------------------------------------------------------- */

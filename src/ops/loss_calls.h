@@ -4,7 +4,7 @@
 
 #include "ops/ops.h"
 
-extern const weft_operation *const weft_loss_cross_entropy, *const weft_loss_cross_entropy_backward,
+extern const weft_operation *const weft_loss_cross_entropy, *const weft_loss_cross_entropy_of_parts, *const weft_loss_cross_entropy_backward,
     *const weft_loss_cross_entropy_backward_with_log_sums, *const weft_loss_nll, *const weft_loss_nll_backward;
 
 /* Adds an optional input (WEFT_LOSS_HAS_..., in the order of codelets/losses.h), unless it is NULL. */

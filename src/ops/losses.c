@@ -43,6 +43,11 @@ static void write_backward_rule(const weft_call_layouts *call, char *text, size_
     write_inputs(call, has_statistics(call) ? "nc" : "n[c]", "nc", text, size);
 }
 
+static void write_parts_rule(const weft_call_layouts *call, char *text, size_t size)
+{
+    write_inputs(call, "nc", call->attributes->numbers[WEFT_LOSS_PER_ROW] ? "n,n,n1,n1" : ",n,n1,n1", text, size);
+}
+
 static void write_pick_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     write_inputs(call, "nc", call->attributes->numbers[WEFT_LOSS_PER_ROW] ? "n" : "", text, size);
@@ -72,6 +77,7 @@ static bool gradient_of_nll_backward(const weft_gradient *of);
 
 #define BACKWARD_READS (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2))
 #define BACKWARD_READS_ALL (BACKWARD_READS | WEFT_READS_INPUT(3))
+#define BACKWARD_READS_PARTS (BACKWARD_READS_ALL | WEFT_READS_INPUT(4))
 
 /* Outputs: the loss, or one for each row; the rows' log-sums. Where losses are summed, the body asks for those of rows in
  * double precision (cross_entropy_rows). */
@@ -96,6 +102,20 @@ CROSS_ENTROPY(cross_entropy, WEFT_TYPE_FIRST, .rule_like = "n[c],n*->,n",
               .expand = expand_cross_entropy, .expands = cross_entropy_expands)
 CROSS_ENTROPY(cross_entropy_rows, WEFT_TYPE_GIVEN, .rule_like = "n[c],n*->n,n",
               .gradient = WEFT_GRADIENT_OF_WHOLE("cross_entropy"))
+
+/* Of sharded classes: outputs 2 and 3 are the rows' statistics, [n, 1], which ranks have agreed on. The gradient by them needs no
+ * message. */
+static const weft_operation operation_cross_entropy_of_parts = {
+    .name = "cross_entropy_of_parts",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_cross_entropy, WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_OUTPUT(2) |
+                                                                WEFT_READS_OUTPUT(3)),
+    .write_rule = write_parts_rule,
+    .rule_like = "nc,n*->,n,n1,n1",
+    .inputs = { { "logits", WEFT_TYPES_FLOAT, false }, { "targets", WEFT_TYPES_INDEX, false } },
+    .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_GIVEN }, { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_FIRST } },
+    .num_outputs = 4,
+    .expand = expand_cross_entropy,
+};
 
 /* The statistics may have any type: arguments of the program are checked before. */
 #define LOSS(name_, first, rule_, like, kernel_, type_, linear_, adds, ...)                                  \
@@ -155,6 +175,25 @@ static const weft_operation operation_cross_entropy_backward_with_log_sums = {
     .expands = loss_expands,
 };
 
+/* By the statistics that cross_entropy_of_parts has kept. */
+static const weft_operation operation_cross_entropy_of_parts_backward = {
+    .name = "cross_entropy_of_parts_backward",
+    .gradient = { .function = gradients_of_cross_entropy_backward,
+                  .reads = { BACKWARD_READS_PARTS, 0, BACKWARD_READS_PARTS, BACKWARD_READS_PARTS, BACKWARD_READS_PARTS } },
+    .write_rule = write_backward_rule,
+    .rule_like = "nc,n*,n1,n1,->nc",
+    .inputs = { { "logits", WEFT_TYPES_FLOAT, false },
+                { "targets", WEFT_TYPES_INDEX, false },
+                { "largest", WEFT_TYPES_FLOAT, false },
+                { "sum", WEFT_TYPES_FLOAT, false },
+                { "gradient", WEFT_TYPES_ALL, false },
+                { "count", WEFT_TYPES_ALL, false } },
+    .outputs[0].type = WEFT_TYPE_FIRST,
+    .kernel = WEFT_KERNEL_cross_entropy_backward,
+    .expand = expand_loss,
+    .expands = loss_expands,
+};
+
 static const weft_operation operation_count_targets = {
     .name = "count_targets",
     .gradient = WEFT_GRADIENT_ZERO("a count"),
@@ -167,6 +206,7 @@ static const weft_operation operation_count_targets = {
 
 /* Operations of calls of the program. */
 const weft_operation *const weft_loss_cross_entropy = &operation_cross_entropy,
+                     *const weft_loss_cross_entropy_of_parts = &operation_cross_entropy_of_parts,
                      *const weft_loss_cross_entropy_backward = &operation_cross_entropy_backward,
                      *const weft_loss_cross_entropy_backward_with_log_sums =
                          &operation_cross_entropy_backward_with_log_sums,
@@ -178,12 +218,21 @@ static bool is_backward(const weft_operation *operation)
 {
     return weft_operation_is(operation, &operation_cross_entropy_backward) ||
            weft_operation_is(operation, &operation_cross_entropy_backward_with_log_sums) ||
+           weft_operation_is(operation, &operation_cross_entropy_of_parts_backward) ||
            weft_operation_is(operation, &operation_nll_backward);
 }
 
-/* Rows are sharded, and are not gathered. */
+static bool is_of_parts(const weft_call *call)
+{
+    return weft_operation_is(call->operation, &operation_cross_entropy_of_parts);
+}
+
+/* Rows are sharded, and are not gathered; or statistics are asked for. */
 static bool needs_statistics(const weft_call_layouts *call)
 {
+    if (weft_operation_is(call->operation, &operation_cross_entropy_of_parts)) {
+        return true;
+    }
     bool of_rows = weft_operation_is(call->operation, &operation_cross_entropy) ||
                    weft_operation_is(call->operation, &operation_cross_entropy_backward) ||
                    weft_operation_is(call->operation, &operation_cross_entropy_backward_with_log_sums);
@@ -265,15 +314,36 @@ static bool add_statistics(const weft_call *call, weft_call *part)
     return mean != NULL;
 }
 
+/* What a forward pass has kept of the rows: log-sums, statistics, or nothing. */
+typedef struct kept_rows {
+    weft_tensor *log_sums, *largest, *sum;
+} kept_rows;
+
 /* Optional inputs of a backward call of the program's; NULL: it has none. */
-static weft_tensor *log_sums_of(const weft_call *call)
+static kept_rows kept_of(const weft_call *call)
 {
-    return call->attributes.numbers[WEFT_LOSS_PARTS] & WEFT_LOSS_HAS_LOG_SUMS ? call->inputs[2] : NULL;
+    int64_t parts = call->attributes.numbers[WEFT_LOSS_PARTS];
+    kept_rows kept = { .log_sums = parts & WEFT_LOSS_HAS_LOG_SUMS ? call->inputs[2] : NULL };
+    if (parts & WEFT_LOSS_HAS_STATISTICS) {
+        kept.largest = call->inputs[2];
+        kept.sum = call->inputs[3];
+    }
+    return kept;
+}
+
+static void add_kept(weft_call *call, const kept_rows *kept)
+{
+    if (kept->largest != NULL) {
+        weft_loss_add_part(call, WEFT_LOSS_HAS_STATISTICS, kept->largest);
+        call->inputs[call->num_inputs++] = kept->sum;
+    }
+    weft_loss_add_part(call, WEFT_LOSS_HAS_LOG_SUMS, kept->log_sums);
 }
 
 static int gradient_input(const weft_call *call)
 {
-    return log_sums_of(call) == NULL ? 2 : 3;
+    const kept_rows kept = kept_of(call);
+    return kept.largest != NULL ? 4 : kept.log_sums != NULL ? 3 : 2;
 }
 
 static weft_tensor *gradient_of_loss(const weft_call *call)
@@ -298,8 +368,9 @@ static bool complete(const weft_call *call, weft_call *part)
     /* Statistics replace log-sums, which have lost digits of large logits; a part of a row cannot find these again. */
     if (by_statistics && is_backward(call->operation)) {
         part->operation = &operation_cross_entropy_backward;
-    } else {
-        weft_loss_add_part(part, WEFT_LOSS_HAS_LOG_SUMS, log_sums_of(call));
+    } else if (!by_statistics) {
+        const kept_rows kept = kept_of(call);
+        add_kept(part, &kept);
     }
     weft_loss_add_part(part, WEFT_LOSS_HAS_GRADIENT, gradient_of_loss(call));
     weft_loss_add_part(part, WEFT_LOSS_HAS_COUNT, count);
@@ -340,10 +411,15 @@ static weft_tensor *sum_of_rows(const weft_call *call, weft_tensor *losses)
 
 static bool expand_cross_entropy(const weft_call *call, weft_tensor *outputs[])
 {
-    bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW];
+    bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW], of_parts = is_of_parts(call);
     weft_call part;
     if (!complete(call, &part)) {
         return false;
+    }
+    if (of_parts) {
+        part.operation = &operation_cross_entropy;
+        outputs[2] = part.inputs[2];
+        outputs[3] = part.inputs[3];
     }
     if (!per_row) {
         part.operation = &operation_cross_entropy_rows;
@@ -351,7 +427,7 @@ static bool expand_cross_entropy(const weft_call *call, weft_tensor *outputs[])
         part.scalars[WEFT_LOSS_SCALE] = 1;
     }
     part.attributes.type = WEFT_F64;
-    part.attributes.omitted = call->attributes.omitted;
+    part.attributes.omitted = of_parts ? call->attributes.omitted > 2 : call->attributes.omitted;
     bool done = weft_dispatch_itself_all(&part, outputs);
     outputs[0] = !done || per_row ? outputs[0] : sum_of_rows(call, outputs[0]);
     return done && outputs[0] != NULL;
@@ -360,8 +436,7 @@ static bool expand_cross_entropy(const weft_call *call, weft_tensor *outputs[])
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
 /* The call's gradient by its values, times a gradient of its output (NULL: 1). */
-static weft_tensor *backward_call(const weft_call *of, const weft_operation *operation, weft_tensor *log_sums,
-                                  weft_tensor *gradient)
+static weft_tensor *backward_call(const weft_call *of, const weft_operation *operation, kept_rows kept, weft_tensor *gradient)
 {
     weft_call call = *of;
     call.operation = operation;
@@ -369,15 +444,32 @@ static weft_tensor *backward_call(const weft_call *of, const weft_operation *ope
     call.attributes.type = (int64_t)weft_layout_of(of->inputs[0])->dtype;
     call.attributes.omitted = 0;
     call.attributes.numbers[WEFT_LOSS_PARTS] = 0;
-    weft_loss_add_part(&call, WEFT_LOSS_HAS_LOG_SUMS, log_sums);
+    add_kept(&call, &kept);
     weft_loss_add_part(&call, WEFT_LOSS_HAS_GRADIENT, gradient);
     return weft_dispatch(&call);
 }
 
-static weft_tensor *softmax_call(const weft_call *of, weft_tensor *log_sums, weft_tensor *gradient)
+static weft_tensor *softmax_call(const weft_call *of, kept_rows kept, weft_tensor *gradient)
 {
-    return backward_call(of, log_sums == NULL ? &operation_cross_entropy_backward : &operation_cross_entropy_backward_with_log_sums,
-                         log_sums, gradient);
+    return backward_call(of, kept.largest != NULL    ? &operation_cross_entropy_of_parts_backward
+                             : kept.log_sums != NULL ? &operation_cross_entropy_backward_with_log_sums
+                                                     : &operation_cross_entropy_backward,
+                         kept, gradient);
+}
+
+/* Of the largest logit and the sum of e^(logit - largest); equal ones share the former. */
+static weft_tensor *gradient_of_statistics(const weft_gradient *of)
+{
+    weft_tensor *logits = of->call->inputs[0], *largest = of->outputs[2], *sum = of->outputs[3];
+    weft_tensor *of_largest = weft_gradient_of_output(of, 2), *of_sum = weft_gradient_of_output(of, 3), *all = NULL;
+    if (of_sum != NULL) {
+        weft_tensor *by_largest = weft_neg(weft_mul(of_sum, sum));
+        all = weft_mul(weft_exp(weft_sub(logits, largest)), of_sum);
+        of_largest = of_largest == NULL ? by_largest : weft_add(of_largest, by_largest);
+    }
+    weft_tensor *hits = weft_to_type(weft_eq(logits, largest), weft_layout_of(sum)->dtype);
+    weft_tensor *shared = weft_mul(weft_div(hits, weft_sum(hits, 1, true)), of_largest);
+    return all == NULL || shared == NULL ? shared : weft_add(all, shared);
 }
 
 /* That of a log-sum by the row's logits is their softmax. */
@@ -385,13 +477,19 @@ static bool gradient_of_cross_entropy(const weft_gradient *of)
 {
     weft_tensor *gradient = weft_gradient_of_output(of, 0), *of_log_sums = weft_gradient_of_output(of, 1), *sum = NULL;
     weft_tensor *logits = of->call->inputs[0];
+    bool of_parts = is_of_parts(of->call);
     if (gradient != NULL) {
-        sum = softmax_call(of->call, of->outputs[1], gradient);
+        sum = softmax_call(of->call, of_parts ? (kept_rows){ NULL, of->outputs[2], of->outputs[3] } : (kept_rows){ of->outputs[1] },
+                           gradient);
     }
     if (of_log_sums != NULL && (gradient == NULL || sum != NULL)) {
         weft_dtype type = weft_layout_of(logits)->dtype;
         weft_tensor *each = weft_unsqueeze(weft_to_type(of_log_sums, type), 1);
         weft_tensor *own = weft_mul(weft_softmax(logits, 1), each);
+        sum = sum == NULL || own == NULL ? own : weft_add(sum, own);
+    }
+    if (of_parts && (weft_gradient_of_output(of, 2) != NULL || weft_gradient_of_output(of, 3) != NULL)) {
+        weft_tensor *own = gradient_of_statistics(of);
         sum = sum == NULL || own == NULL ? own : weft_add(sum, own);
     }
     return sum != NULL && weft_give_gradient(of, 0, sum);
@@ -400,7 +498,19 @@ static bool gradient_of_cross_entropy(const weft_gradient *of)
 static bool gradient_of_nll(const weft_gradient *of)
 {
     return weft_give_gradient(of, 0,
-                              backward_call(of->call, &operation_nll_backward, NULL, weft_gradient_of_output(of, 0)));
+                              backward_call(of->call, &operation_nll_backward, (kept_rows){ NULL },
+                                            weft_gradient_of_output(of, 0)));
+}
+
+/* Of the softmax e^(logit - largest) / sum times a factor for each row. */
+static bool gradients_by_statistics(const weft_gradient *of, const kept_rows *kept, weft_tensor *scaled)
+{
+    weft_tensor *powers = weft_exp(weft_sub(of->call->inputs[0], kept->largest));
+    weft_tensor *each = scaled == NULL ? NULL : weft_mul(scaled, weft_div(powers, kept->sum));
+    weft_tensor *less = each == NULL ? NULL : weft_neg(weft_sum(each, 1, true));
+    return less != NULL && (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, each)) &&
+           (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, less)) &&
+           (!weft_gradient_wanted(of, 3) || weft_give_gradient(of, 3, weft_div(less, kept->sum)));
 }
 
 /* g / count (softmax - target) for each row, of logits and g; h is the gradient of that. With log-sums, the softmax is e^(logit -
@@ -413,24 +523,30 @@ static bool gradients_of_cross_entropy_backward(const weft_gradient *of)
     bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW];
     int place = gradient_input(call);
     if (gradient != NULL && weft_gradient_wanted(of, place)) {
-        weft_tensor *each = weft_mul(h, softmax_call(call, log_sums_of(call), NULL));
+        weft_tensor *each = weft_mul(h, softmax_call(call, kept_of(call), NULL));
         if (each == NULL || !weft_give_gradient(of, place, per_row ? weft_sum(each, -1, false) : each)) {
             return false;
         }
     }
     /* Sharded classes do not use them. */
-    bool has_log_sums = log_sums_of(call) != NULL, wants_log_sums = has_log_sums && weft_gradient_wanted(of, 2);
+    const kept_rows kept = kept_of(call);
+    weft_tensor *log_sums = kept.log_sums;
+    bool has_log_sums = log_sums != NULL, wants_log_sums = has_log_sums && weft_gradient_wanted(of, 2);
     bool uses_log_sums = has_log_sums && !weft_is_cut(weft_layout_of(logits), 1 << 1);
-    if (wants_log_sums && !uses_log_sums && !weft_give_gradient(of, 2, weft_zeros_like(log_sums_of(call)))) {
+    if (wants_log_sums && !uses_log_sums && !weft_give_gradient(of, 2, weft_zeros_like(log_sums))) {
         return false;
     }
-    if (!weft_gradient_wanted(of, 0) && !(wants_log_sums && uses_log_sums)) {
+    bool wants_statistics = kept.largest != NULL && (weft_gradient_wanted(of, 2) || weft_gradient_wanted(of, 3));
+    if (!weft_gradient_wanted(of, 0) && !(wants_log_sums && uses_log_sums) && !wants_statistics) {
         return true;
     }
     /* The factor of each row's softmax gradient, from the loss of its target alone. */
     int last = weft_layout_of(logits)->ndim - 1;
-    weft_tensor *at_target = backward_call(call, &operation_nll_backward, NULL, gradient);
+    weft_tensor *at_target = backward_call(call, &operation_nll_backward, (kept_rows){ NULL }, gradient);
     weft_tensor *scaled = at_target == NULL ? NULL : weft_mul(h, weft_sum(at_target, last, true));
+    if (kept.largest != NULL) {
+        return gradients_by_statistics(of, &kept, scaled);
+    }
     weft_tensor *softmax = weft_softmax(logits, last);
     if (!uses_log_sums) {
         return weft_give_gradient(of, 0, weft_softmax_backward(scaled, softmax, last));
@@ -455,8 +571,10 @@ static bool gradient_of_nll_backward(const weft_gradient *of)
 const weft_operation *const weft_loss_operations[] = {
     &operation_cross_entropy,
     &operation_cross_entropy_rows,
+    &operation_cross_entropy_of_parts,
     &operation_cross_entropy_backward,
     &operation_cross_entropy_backward_with_log_sums,
+    &operation_cross_entropy_of_parts_backward,
     &operation_target_logits,
     &operation_nll,
     &operation_nll_backward,

@@ -1,7 +1,7 @@
 /* Elements and slices that take others' places, or are combined with them; sums by number. */
 #include <math.h>
 
-#include "ops/ops.h"
+#include "ops/elementwise.h"
 
 /* attributes.leading: the dimension. numbers: */
 enum { SCATTER_TOGETHER, SCATTER_REDUCTION, SCATTER_INCLUDES, SCATTER_NUMBERS };
@@ -78,6 +78,37 @@ static weft_tensor *positions_of(const weft_scattering *x)
                                        : weft_add(weft_zeros_like(x->indices), along(line, x->dim, source->ndim));
 }
 
+static bool is_sum(const weft_layout *layout)
+{
+    bool sums = layout->has_partial && layout->dtype != WEFT_BOOL;
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        sums &= layout->placements[m].kind != WEFT_PARTIAL || layout->placements[m].op == WEFT_SUM;
+    }
+    return sums;
+}
+
+/* Replicated where `a` has addends, which are more than these. */
+static weft_tensor *beside_addends(const char *function, weft_tensor *few, const weft_layout *a)
+{
+    const weft_layout *own = weft_layout_of(few);
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < a->mesh->ndim; m++) {
+        placements[m] = a->placements[m].kind == WEFT_PARTIAL ? weft_replicate() : own->placements[m];
+    }
+    const weft_layout *to = weft_check_layout(function, own->mesh, placements, own->ndim, own->shape, own->dtype);
+    return to == NULL ? NULL : weft_in_layout(function, few, to);
+}
+
+/* `values` where `found`, else a. A Partial sum stays one: 0 there, and the values as addends. */
+static weft_tensor *replaced(weft_tensor *found, weft_tensor *values, weft_tensor *a)
+{
+    if (!is_sum(weft_layout_of(a))) {
+        return weft_where(found, values, a);
+    }
+    weft_tensor *rest = weft_zero_where(found, a), *taken = weft_zero_where(weft_logical_not(found), values);
+    return rest == NULL || taken == NULL ? NULL : weft_add_addend(rest, taken);
+}
+
 /* The last of several elements for one place wins: that of the largest position. */
 static bool expand_copy(const weft_call *call, weft_tensor *outputs[])
 {
@@ -90,11 +121,14 @@ static bool expand_copy(const weft_call *call, weft_tensor *outputs[])
     weft_tensor *last = positions == NULL ? NULL
                                           : weft_scatter_by(x.function, WEFT_MAX, positions, x.together ? 0 : x.dim,
                                                             false, x.indices, weft_layout_of(x.a)->shape[x.dim]);
+    if (last != NULL && is_sum(weft_layout_of(x.a))) {
+        last = beside_addends(x.function, last, weft_layout_of(x.a));
+    }
     weft_tensor *found = last == NULL ? NULL : weft_ge(last, weft_zeros_like(last));
     weft_tensor *taken = found == NULL ? NULL : weft_mul(last, found);
     weft_tensor *values = taken == NULL ? NULL : weft_look_up(x.function, x.source, x.dim, x.together, taken);
     found = x.together ? along(found, x.dim, weft_layout_of(x.a)->ndim) : found;
-    outputs[0] = values == NULL || found == NULL ? NULL : weft_where(found, values, x.a);
+    outputs[0] = values == NULL || found == NULL ? NULL : replaced(found, values, x.a);
     return outputs[0] != NULL;
 }
 
@@ -262,11 +296,6 @@ static bool expand_reduce(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-static weft_tensor *zero_where(weft_tensor *condition, weft_tensor *a)
-{
-    return condition == NULL || a == NULL ? NULL : weft_masked_fill(a, condition, 0);
-}
-
 static weft_tensor *mul(weft_tensor *a, weft_tensor *b)
 {
     return a == NULL || b == NULL ? NULL : weft_mul(a, b);
@@ -311,8 +340,8 @@ static bool gradients_of_extremes(const weft_scattering *x, weft_reduce_op reduc
     count = count != NULL && includes ? weft_add(count, weft_logical_not(own_lost)) : count;
     weft_tensor *share =
         count == NULL ? NULL : weft_div(gradient, weft_masked_fill(count, weft_logical_not(count), 1));
-    given[1] = zero_where(lost, gather(x, share));
-    given[0] = includes ? zero_where(own_lost, share) : NULL;
+    given[1] = weft_zero_where(lost, gather(x, share));
+    given[0] = includes ? weft_zero_where(own_lost, share) : NULL;
     return given[1] != NULL;
 }
 
@@ -331,7 +360,7 @@ static bool gradients_of_reduce(const weft_gradient *of)
         given[0] = share;
         given[1] = gather(&x, share);
     }
-    given[0] = includes ? given[0] : zero_where(targets_of(&x), gradient);
+    given[0] = includes ? given[0] : weft_zero_where(targets_of(&x), gradient);
     return done && (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, given[0])) &&
            (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, given[1]));
 }

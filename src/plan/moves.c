@@ -1,5 +1,5 @@
 /* Stages that move: candidates, compared by predicted cost. */
-#include "plan/moves.h"
+#include "plan/paths.h"
 
 #include <math.h>
 #include <string.h>
@@ -85,9 +85,8 @@ static int changes_of(const weft_route *r)
     return changes;
 }
 
-/* Changes one mesh dimension at a time; bit i of `joined`: the change that i others follow is made together with the next one. Fewer
- * peers per stage, but more stages. False: no memory. */
-static bool move_by_dimension(const weft_planner *p, const weft_route *r, bool last_first, unsigned joined, weft_chain *c)
+/* Changes one mesh dimension at a time. Fewer peers per stage, but more stages. False: no memory. */
+static bool move_by_dimension(const weft_planner *p, const weft_route *r, bool last_first, weft_chain *c)
 {
     int ndim = r->mesh->ndim, changes = changes_of(r);
     const weft_layout *current = r->from;
@@ -99,10 +98,6 @@ static bool move_by_dimension(const weft_planner *p, const weft_route *r, bool l
             continue;
         }
         placements[m] = r->last[m];
-        if (joined >> (changes - 1) & 1) {
-            changes--;
-            continue;
-        }
         const weft_layout *next = --changes == 0 ? r->to : weft_layout_on_mesh(p, r->to, r->mesh, placements);
         if (next == NULL) {
             return false;
@@ -117,14 +112,12 @@ static bool move_by_dimension(const weft_planner *p, const weft_route *r, bool l
     return true;
 }
 
-/* In both orders. `joins`: of three changes also two at once, the first ones or the last ones. */
-static bool try_route(const weft_planner *p, const weft_route *r, const char *algorithm, bool joins, weft_chain *best)
+/* In both orders. */
+static bool try_route(const weft_planner *p, const weft_route *r, const char *algorithm, weft_chain *best)
 {
-    static const unsigned joined[] = { 0, 1u << 1, 1u << 2 };
-    int ways = joins && !p->estimates && changes_of(r) == 3 ? 3 : 1;
-    for (int i = 0; i < 2 * ways; i++) {
+    for (int i = 0; i < 2; i++) {
         weft_chain staged = { .algorithm = algorithm };
-        if (!move_by_dimension(p, r, i < ways, joined[i % ways], &staged)) {
+        if (!move_by_dimension(p, r, i == 0, &staged)) {
             return false;
         }
         if (weft_chain_is_better(&staged, best)) {
@@ -185,7 +178,7 @@ static bool try_factored(const weft_planner *p, const weft_layout *from, const w
         }
         former = factored.fine;
         bool done = weft_route_factor(p, &factored, from, to, &r, &possible);
-        if (possible && !(done && try_route(p, &r, "factored", false, best))) {
+        if (possible && !(done && try_route(p, &r, "factored", best))) {
             return false;
         }
     }
@@ -204,7 +197,7 @@ static bool best_staged(const weft_planner *p, const weft_layout *from, const we
     weft_route r = { .from = from, .to = to, .mesh = from->mesh };
     memcpy(r.first, from->placements, sizeof(r.first));
     memcpy(r.last, to->placements, sizeof(r.last));
-    return changes_of(&r) < 2 || try_route(p, &r, "staged", true, best);
+    return changes_of(&r) < 2 || try_route(p, &r, "staged", best);
 }
 
 /* The cheapest route without reductions, scatter+gather and slices. */
@@ -247,64 +240,39 @@ static bool try_through(const weft_planner *p, const weft_layout *from, const we
     return try_below(p, from, middle, to, algorithm, INFINITY, best);
 }
 
-/* The layout with its copies along some mesh dimensions (bits) cut along dimension d, inside of all other cuts: each rank has its part. */
-static const weft_layout *sliced(const weft_planner *p, const weft_layout *layout, unsigned mesh_dims, int d)
+/* By way of other layouts, of which slices of replicas need no message. On large meshes each stage may be a chain of its own. */
+static bool try_path(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
 {
-    weft_placement placements[WEFT_MAX_DIMS];
-    for (int m = 0; m < layout->mesh->ndim; m++) {
-        placements[m] = layout->placements[m];
-        if (mesh_dims >> m & 1) {
-            placements[m] = weft_shard(d);
-            placements[m].level = WEFT_MAX_DIMS;
-        }
+    weft_chain path, all = { .num_stages = 0 }, next;
+    bool found;
+    if (!weft_find_path(p, from, to, best->us, &path, &found)) {
+        return false;
     }
-    return with_placements(p, layout, placements);
-}
-
-/* Finds slices along some mesh dimensions from which the rest costs less than `least` on the mesh as it is. False: no memory. */
-static bool compare_slices(const weft_planner *p, const weft_layout *from, const weft_layout *to, unsigned mesh_dims, double *least,
-                           const weft_layout **slices)
-{
-    for (int d = 0; d < from->ndim; d++) {
-        const weft_layout *middle = sliced(p, from, mesh_dims, d);
-        weft_chain rest;
-        if (middle == NULL) {
+    for (int i = 0; found && i < path.num_stages; i++) {
+        const weft_stage *stage = &path.stages[i];
+        if (!best_unsliced(p, stage->from, stage->to, &next)) {
             return false;
         }
-        if (middle == to || !weft_layouts_number_all_alike(middle, to)) {
-            continue;
+        if (all.num_stages + next.num_stages > WEFT_MAX_STAGES) {
+            return true;
         }
-        if (!best_staged(p, middle, to, &rest)) {
-            return false;
-        }
-        *slices = rest.us < *least ? middle : *slices;
-        *least = rest.us < *least ? rest.us : *least;
+        weft_chain_append(&all, &next);
+    }
+    if (found && weft_chain_is_better(&all, best)) {
+        all.algorithm = path.slices ? "sliced" : "staged";
+        *best = all;
     }
     return true;
-}
-
-/* Where the destination cuts what the source has copies of, some of these would send and others might have nothing to do. If each rank
- * keeps a slice first, all of them send. */
-static bool try_sliced(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
-{
-    const weft_layout *slices = NULL;
-    double least = best->us;
-    unsigned dims = 0;
-    for (int m = 0; m < from->mesh->ndim; m++) {
-        bool cut = from->placements[m].kind == WEFT_REPLICATE && to->placements[m].kind == WEFT_SHARD && from->mesh->shape[m] > 1;
-        dims |= (unsigned)cut << m;
-    }
-    if (dims == 0 || best->bytes == 0 || p->estimates) {
-        return true;
-    }
-    return compare_slices(p, from, to, dims, &least, &slices) &&
-           (slices == NULL || try_through(p, from, slices, to, "sliced", best));
 }
 
 /* The cheapest route without reductions and without scatter+gather. */
 static bool best_exchange(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
 {
-    return best_unsliced(p, from, to, best) && (from->mesh != to->mesh || from == to || try_sliced(p, from, to, best));
+    if (!best_unsliced(p, from, to, best)) {
+        return false;
+    }
+    bool moves = from->mesh == to->mesh && best->bytes > 0;
+    return !moves || p->estimates || try_path(p, from, to, best);
 }
 
 /* Scatter and gather use each link twice, and need memory for the layout in between. So they must be twice

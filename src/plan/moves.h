@@ -9,7 +9,7 @@ typedef struct weft_planner {
     weft_layout_table *table;
     const weft_topology *topology;
     const weft_cost_model *cost;
-    bool estimates; /* without slices and joined changes: weft_plan_estimate() */
+    bool estimates; /* by no other layouts: weft_plan_estimate() */
 } weft_planner;
 
 /* A candidate: a list of stages. */
@@ -19,6 +19,7 @@ typedef struct weft_chain {
     double us;
     double bytes; /* into the busiest rank of each stage */
     const char *algorithm;
+    bool slices; /* of weft_find_path(): it begins without a message */
 } weft_chain;
 
 void weft_chain_add(const weft_planner *p, weft_chain *c, weft_stage stage);

@@ -119,6 +119,13 @@ struct weft_operation {
     const weft_operation_halo *halos;
     weft_halo_function halo; /* NULL: they do not depend on the call */
     bool takes_strides;
+    /* Bit i: input i may stay a Partial sum, or average, where the others are whole and repeated along the output: these are addends
+     * of a sum at coordinate 0 alone (weft_lowering_adds()), and of all of an average's. Elementwise operations alone: ranks
+     * without an addend copy the rest. */
+    unsigned joins;
+    bool joins_large; /* the others need not be repeated */
+    /* Partial passes only where the output's type has all values of input 0's, of the same kind or a complex one. */
+    bool only_widens;
     /* Write-only, in place: the output becomes input 1, if there is one, and takes over its memory if
      * possible. */
     bool overwrites;

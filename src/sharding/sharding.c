@@ -197,17 +197,29 @@ static weft_status list_windows(const weft_call_layouts *call, const weft_bindin
     return WEFT_OK;
 }
 
+/* All values of a floating type, and their sums. */
+static bool widens(weft_dtype from, weft_dtype to)
+{
+    bool numbers = weft_dtype_has_gradient(from) && weft_dtype_has_gradient(to);
+    return numbers && weft_dtype_size(to) >= 2 * weft_dtype_size(from) && weft_dtype_can_hold(to, from);
+}
+
 void weft_call_outputs(const weft_call_layouts *call, int num_outputs, weft_output_kind outputs[])
 {
     for (int o = 0; o < num_outputs; o++) {
         const weft_operation_output *described = &call->operation->outputs[o];
         outputs[o] = (weft_output_kind){ .linear = described->linear,
                                          .in_place = described->in_place,
-                                         .repeats = described->repeats };
+                                         .repeats = described->repeats,
+                                         .joins = call->operation->joins,
+                                         .joins_large = call->operation->joins_large };
         outputs[o].dtype = described->in_place
                                ? call->inputs[o]->dtype
                                : weft_output_dtype(described->type, call->num_inputs, call->inputs,
                                                    (weft_dtype)call->attributes->type);
+        if (call->operation->only_widens && !widens(call->inputs[0]->dtype, outputs[o].dtype)) {
+            outputs[o].linear.kind = WEFT_NOT_LINEAR;
+        }
     }
 }
 

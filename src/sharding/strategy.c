@@ -124,6 +124,25 @@ static int list_cuts(const weft_binding *binding, const weft_output_kind outputs
     return count;
 }
 
+/* Whether all inputs but one are repeated along the output: biases. Of addends as large as the sum each rank would read all. */
+static bool repeats_others(const weft_binding *binding, int input)
+{
+    const weft_bound_output *output = &binding->outputs[0];
+    bool all = true;
+    for (int i = 0; i < binding->num_inputs; i++) {
+        bool repeats = false;
+        for (int d = 0; d < output->ndim; d++) {
+            bool has = false;
+            for (int own = 0; own < binding->input_ndim[i]; own++) {
+                has |= binding->input_factor_of[i][own] == output->factor_of[d];
+            }
+            repeats |= output->factor_of[d] >= 0 && !has;
+        }
+        all &= i == input || repeats;
+    }
+    return all;
+}
+
 int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[], const weft_mesh_impl *mesh,
                        const weft_layout *const inputs[], int mesh_dim, weft_strategy strategies[WEFT_MAX_STRATEGIES])
 {
@@ -146,6 +165,12 @@ int weft_strategy_list(const weft_binding *binding, const weft_output_kind outpu
             if (linear.inputs & (1u << i)) {
                 strategies[count++] = pass_partial(binding, 1u << i, (weft_reduce_op)op);
             }
+        }
+    }
+    for (int i = 0; i < binding->num_inputs; i++) {
+        bool joins = (outputs[0].joins >> i & 1) && (outputs[0].joins_large || repeats_others(binding, i));
+        for (int op = WEFT_SUM; op <= WEFT_AVG && joins; op++) {
+            strategies[count++] = pass_partial(binding, 1u << i, (weft_reduce_op)op);
         }
     }
     strategies[count++] = all_replicate();

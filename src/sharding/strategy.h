@@ -22,6 +22,8 @@ typedef struct weft_output_kind {
     weft_linearity linear;
     bool in_place; /* it is the input of the same number, and keeps its layout */
     bool repeats;  /* along factors that it lacks ranks compute the same, and not parts of it */
+    unsigned joins; /* weft_operation.joins */
+    bool joins_large;
 } weft_output_kind;
 
 /* A shard of each factor, once more for each input that is cut otherwise, Partial passing through for every op and input, all

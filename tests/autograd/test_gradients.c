@@ -10,6 +10,7 @@
 #include "gradient_check.h"
 #include "gradient_rows.h"
 #include "ops/backward.h"
+#include "ops/elementwise.h"
 
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 
@@ -226,11 +227,16 @@ static weft_tensor *call_cross_entropy_log_sums(weft_tensor *const x[])
     return weft_add(loss, weft_mul(log_sums, log_sums));
 }
 
+CALL(call_add_addend, weft_add_addend(x[0], x[1]))
+CALL(call_zero_where, weft_zero_where(weft_gt_scalar(x[0], 0.5), x[1]))
+
 CALL(call_cross_entropy_mean, cross_entropy(x, WEFT_LOSS_MEAN))
 CALL(call_cross_entropy_each, cross_entropy(x, WEFT_LOSS_NONE))
 
 static const call_row rows[] = {
     { THIS_ROW, { "5x2:u" }, call_neg, false },
+    { THIS_ROW, { "5x2:u", "5x2:u" }, call_add_addend, false },
+    { THIS_ROW, { "5x2:u", "5x2:u" }, call_zero_where, false },
     { THIS_ROW, { "5x2:u" }, call_abs, false },
     { THIS_ROW, { "5x2:u" }, call_square, false },
     { THIS_ROW, { "5x2:p" }, call_reciprocal, false },

@@ -1,4 +1,4 @@
-/* src/plan: a plan is at most a little dearer than two plans by way of another layout. */
+/* src/plan: a plan is no dearer than two plans by way of another layout, but that more bytes must save 2 % of the time. */
 #include "plan_support.h"
 
 #include <stdio.h>
@@ -60,9 +60,10 @@ static double by_another(const ways *w, int i, int j, int *other)
     return least;
 }
 
-static void no_way_is_much_cheaper(void **state)
+static void no_way_is_cheaper(void **state)
 {
     fixture *f = *state;
+    const double accuracy = 0.98; /* weft_chain_is_better() */
     static const int64_t meshes[][3] = { { 2, 2, 2 }, { 4, 2, 3 }, { 8, 8, 1 }, { 4, 4, 4 } };
     static const int64_t shapes[][2] = { { 8, 8 }, { 64, 64 }, { 1024, 1024 }, { 1000, 77 }, { 5, 3 }, { 1048576, 0 }, { 1000, 0 } };
     for (size_t n = 0; n < 28; n++) {
@@ -74,7 +75,7 @@ static void no_way_is_much_cheaper(void **state)
             for (int j = 0; j < w.count; j++) {
                 int other;
                 double least = by_another(&w, i, j, &other);
-                if (w.us[i][j] > (n < 7 ? 1.05 : 1.3) * least) {
+                if (w.us[i][j] * accuracy > least + 1e-6) {
                     char text[160];
                     fail_msg("%s: %.1f us, by way of %s %.1f", describe_plan(w.layouts[i], w.layouts[j], &topology), w.us[i][j],
                              weft_layout_format(w.layouts[other], text, sizeof(text)), least);
@@ -103,7 +104,7 @@ static void replicas_share_the_sends(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(no_way_is_much_cheaper, fixture_new, fixture_free),
+    const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(no_way_is_cheaper, fixture_new, fixture_free),
                                         cmocka_unit_test_setup_teardown(replicas_share_the_sends, fixture_new, fixture_free) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
