@@ -36,6 +36,8 @@ extern const weft_operation *const weft_linalg_operations[];
 extern const weft_operation *const weft_linalg_lu_operations[];
 extern const weft_operation *const weft_linalg_function_operations[];
 extern const weft_operation *const weft_linalg_spectral_operations[];
+extern const weft_operation *const weft_lu_block_operations[];
+extern const weft_operation *const weft_lu_factor_operations[];
 extern const weft_operation *const weft_loss_operations[];
 extern const weft_operation *const weft_matmul_operations[];
 extern const weft_operation *const weft_mse_operations[];

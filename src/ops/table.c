@@ -30,6 +30,8 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_cosine_operations,
     weft_linalg_operations,
     weft_cholesky_block_operations,
+    weft_lu_factor_operations,
+    weft_lu_block_operations,
     weft_linalg_lu_operations,
     weft_linalg_function_operations,
     weft_linalg_spectral_operations,
