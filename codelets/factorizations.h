@@ -24,7 +24,8 @@ enum {
 void weft_kernel_triangular_solve(const weft_kernel_call *call);
 
 /* A [..., m, n] -> L and U in one matrix, pivots [..., min(m, n)], i64: A = P L U, L without its diagonal of ones. P A exchanges row i with
- * row pivots[i], for i = 0, 1, .... numbers[0]: a pivot of 0 is reported. */
+ * row pivots[i], for i = 0, 1, .... numbers[0]: a pivot of 0 is reported. The pivots may be
+ * missing. */
 void weft_kernel_lu_factor(const weft_kernel_call *call);
 /* LU, B [..., n, k], pivots -> X with A X = B; with numbers[0], A^H X = B. */
 void weft_kernel_lu_solve(const weft_kernel_call *call);

@@ -22,7 +22,7 @@ typedef struct weft_lapack {
     int (*cholesky)(bool upper, int n, void *a);
     /* In place of b, which is rows x columns. i > 0: diagonal element i - 1 is 0, and b is as it was. */
     int (*triangular_solve)(const weft_triangular *t, int rows, int columns, const void *a, void *b);
-    /* In place. i > 0: pivot i - 1 is 0. */
+    /* In place. pivots: may be NULL. i > 0: pivot i - 1 is 0. */
     int (*lu_factor)(int m, int n, void *a, int64_t pivots[]);
     /* In place of b, which is n x k. i > 0: pivot i - 1 is 0, and b is as it was. */
     int (*lu_solve)(bool adjoint, int n, int k, const void *lu, const int64_t pivots[], void *b);
