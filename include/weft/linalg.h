@@ -11,10 +11,12 @@
  * pivot 2 is 0". Its results are undefined.
  *
  * One large matrix: weft_cholesky(), weft_triangular_solve() with `left`, and so weft_cholesky_solve(), of a tensor [n, n] with
- * n >= 512 that is sharded on a mesh of one dimension, at least 32 rows for each rank, work on blocks of its rows. weft_qr(), weft_svd(),
+ * n >= 512 that is sharded on a mesh of one dimension, at least 32 rows for each rank, work on blocks of its rows; weft_lu_factor(),
+ * weft_lu(), weft_lu_solve(), weft_solve(), weft_inverse(), weft_det() and weft_slogdet() on blocks of its columns. weft_qr(), weft_svd(),
  * weft_pinv() and weft_lstsq() of a tall tensor [m, n] in S0 on such a mesh with m / ranks >= 4 n decompose each rank's rows, and then
- * the factors R of all ranks, [ranks n, n], on each rank. These calls bring no such matrix to a rank as a whole; the gradient of
- * weft_cholesky() does. All other matrices are whole on each rank that works on them, and one task computes each.
+ * the factors R of all ranks, [ranks n, n], on each rank. These calls bring no such matrix to a rank as a whole, nor do the
+ * gradients of weft_solve() and weft_slogdet(); other gradients do. All other matrices are whole on each rank that works on them, and one
+ * task computes each.
  *
  * Gradients are PyTorch's. Partial sums of right-hand sides pass through solvers unreduced, except where ranks share the one large matrix:
  * then they are reduced first. The tasks run on CPUs. */

@@ -233,6 +233,6 @@ def matrix_exp(x: Tensor, /) -> Tensor:
     return made(_lib.weft_matrix_exp(tensor(x, "x")), "weft_matrix_exp")
 
 
-__all__ = ["cholesky", "cholesky_solve", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_exp", "matrix_norm",
-           "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd",
-           "svdvals", "tensordot", "trace", "vecdot", "vector_norm"]
+__all__ = ["cholesky", "cholesky_solve", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "lu", "lu_factor", "lu_solve",
+           "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr",
+           "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm"]

@@ -204,7 +204,8 @@ static void test_singular(void)
 {
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 2 }, NULL);
     const weft_placement rows = weft_shard(0);
-    weft_tensor *large = weft_eye(WEFT_F64, 600, 600, mesh, &rows), *column = weft_ones(WEFT_F64, 2, (const int64_t[]){ 600, 1 }, mesh, NULL);
+    weft_tensor *large = weft_eye(WEFT_F64, 600, 600, mesh, &rows);
+    weft_tensor *column = weft_ones(WEFT_F64, 2, (const int64_t[]){ 600, 1 }, mesh, NULL);
     weft_tensor *hole = weft_mul(large, weft_ne_scalar(weft_arange(WEFT_F64, 0, 600, 1, mesh, NULL), 411)), *logarithm;
     assert_late(weft_solve(hole, column), "weft_solve: a is singular: pivot 411 is 0");
     assert_late(weft_inverse(hole), "weft_inverse: a is singular: pivot 411 is 0");
