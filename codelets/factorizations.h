@@ -24,11 +24,15 @@ enum {
 void weft_kernel_triangular_solve(const weft_kernel_call *call);
 
 /* A [..., m, n] -> L and U in one matrix, pivots [..., min(m, n)], i64: A = P L U, L without its diagonal of ones. P A exchanges row i with
- * row pivots[i], for i = 0, 1, .... numbers[0]: a pivot of 0 is reported. */
+ * row pivots[i], for i = 0, 1, .... numbers[0]: a pivot of 0 is reported. The pivots may be
+ * missing. */
 void weft_kernel_lu_factor(const weft_kernel_call *call);
 /* LU, B [..., n, k], pivots -> X with A X = B; with numbers[0], A^H X = B. */
 void weft_kernel_lu_solve(const weft_kernel_call *call);
-/* LU, pivots -> the determinant; with numbers[0], the determinant divided by its size, and the logarithm of the size. */
+/* Pivots [..., k] -> the rows of A [..., m] in the order of P^T A, k <= m; with numbers[0], of P A. */
+void weft_kernel_row_order(const weft_kernel_call *call);
+/* The diagonal of LU [..., n], pivots -> the determinant; with numbers[0], the determinant divided by its size, and the logarithm of the
+ * size. */
 void weft_kernel_determinant(const weft_kernel_call *call);
 /* A [..., n, n] -> A^-1 */
 void weft_kernel_inverse(const weft_kernel_call *call);
@@ -58,5 +62,16 @@ void weft_kernel_cholesky_panel(const weft_kernel_call *call);
 /* In place, A [blocks, q, n], whose row (b, i) is row b q + i of the matrix: rows [first, first + k) become those of the panel U
  * [k, n], and from rows after them U^H U is subtracted, from the diagonal on. numbers[0]: first. */
 void weft_kernel_cholesky_update(const weft_kernel_call *call);
+
+/* The same of LU with the transpose: rows [first, first + k) of A^T, [k, n], updated by all rows before -> the packed factors of these
+ * columns of A, pivots [k] (rows of A). numbers: first; how many of the n rows of A there are, the others are 0; a pivot of 0 is
+ * reported. */
+void weft_kernel_lu_panel(const weft_kernel_call *call);
+/* In place, A^T [blocks, q, n], with the panel and its pivots: rows [first, first + k) become those of the panel; rows after them, their
+ * elements from `first` on, are exchanged, and become those of U and of what is left. numbers: first; the rows of A. */
+void weft_kernel_lu_update(const weft_kernel_call *call);
+/* In place, A^T [blocks, q, n] with all pivots: the exchanges of the rows of L after each row's own block. numbers: rows of
+ * a block; the rows of A. */
+void weft_kernel_lu_exchange(const weft_kernel_call *call);
 
 #endif

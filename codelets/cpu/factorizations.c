@@ -129,6 +129,9 @@ static void report(const job *j, int64_t i, int info, failure positive)
         weft_problem_memory(error, WEFT_PROBLEM_RESULTS, 0);
     } else if (info == WEFT_LAPACK_NOT_FINITE) {
         weft_kernel_error_set(error, WEFT_ERR_INVALID, "%s has elements that are not finite", name);
+    } else if (info == WEFT_LAPACK_NO_EXCHANGES) {
+        weft_kernel_error_set(error, WEFT_ERR_INVALID, "%s: a pivot is no row from its own one on",
+                              name_of(j, i, "pivots", text, sizeof(text)));
     } else if (positive == NOT_POSITIVE) {
         weft_kernel_error_set(error, WEFT_ERR_INVALID, "%s is not positive-definite: its leading minor of order %d is not positive",
                               name, info);
@@ -175,7 +178,7 @@ static void run(const weft_kernel_call *call, const int input_dims[], const int 
         done = open_stack(&j.outputs[o], &call->outputs[o], output_dims[o], false) && done;
     }
     const weft_view *a = &call->inputs[0];
-    j.rows = (int)a->extent[a->ndim - 2];
+    j.rows = a->ndim > 1 ? (int)a->extent[a->ndim - 2] : 1;
     j.columns = (int)a->extent[a->ndim - 1];
     for (int d = 0; d < j.outputs[0].batch_dims; d++) {
         j.count *= call->output.extent[d];
@@ -254,12 +257,25 @@ void weft_kernel_lu_factor(const weft_kernel_call *call)
     run(call, (const int[]){ 2 }, (const int[]){ 2, 1 }, lu_factor, SINGULAR);
 }
 
+/* Pivots may be the program's. */
+static bool are_exchanges(const int64_t pivots[], int64_t count, int64_t rows)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (pivots[i] < i || pivots[i] >= rows) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static int lu_solve(const job *j, int64_t i)
 {
     const weft_view *x = &j->call->output;
-    j->lapack->lu_solve(j->call->numbers[0] != 0, j->rows, (int)x->extent[x->ndim - 1], input(j, 0, i), input(j, 2, i),
-                        copied(j, 1, i));
-    return 0;
+    if (!are_exchanges(input(j, 2, i), j->rows, j->rows)) {
+        return WEFT_LAPACK_NO_EXCHANGES;
+    }
+    return j->lapack->lu_solve(j->call->numbers[0] != 0, j->rows, (int)x->extent[x->ndim - 1], input(j, 0, i), input(j, 2, i),
+                               copied(j, 1, i));
 }
 
 void weft_kernel_lu_solve(const weft_kernel_call *call)
@@ -267,19 +283,43 @@ void weft_kernel_lu_solve(const weft_kernel_call *call)
     run(call, (const int[]){ 2, 2, 1 }, (const int[]){ 2 }, lu_solve, SINGULAR);
 }
 
+static int row_order(const job *j, int64_t i)
+{
+    const int64_t count = j->columns, rows = j->outputs[0].elements, *pivots = input(j, 0, i);
+    int64_t *order = output(j, 0, i);
+    bool of_product = j->call->numbers[0] != 0;
+    if (!are_exchanges(pivots, count, rows)) {
+        return WEFT_LAPACK_NO_EXCHANGES;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        order[r] = r;
+    }
+    for (int64_t k = 0; k < count; k++) {
+        int64_t own = of_product ? count - 1 - k : k, held = order[own];
+        order[own] = order[pivots[own]];
+        order[pivots[own]] = held;
+    }
+    return 0;
+}
+
+void weft_kernel_row_order(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 1 }, (const int[]){ 1 }, row_order, SINGULAR);
+}
+
 static int determinant(const job *j, int64_t i)
 {
     bool logarithm = j->call->numbers[0] != 0;
     double unwanted;
     void *second = output(j, 1, i);
-    j->lapack->determinant(j->rows, input(j, 0, i), input(j, 1, i), output(j, 0, i),
+    j->lapack->determinant(j->columns, input(j, 0, i), input(j, 1, i), output(j, 0, i),
                            !logarithm ? NULL : second != NULL ? second : &unwanted);
     return 0;
 }
 
 void weft_kernel_determinant(const weft_kernel_call *call)
 {
-    run(call, (const int[]){ 2, 1 }, (const int[]){ 0, 0 }, determinant, SINGULAR);
+    run(call, (const int[]){ 1, 1 }, (const int[]){ 0, 0 }, determinant, SINGULAR);
 }
 
 static int inverse(const job *j, int64_t i)
@@ -355,35 +395,102 @@ void weft_kernel_cholesky_panel(const weft_kernel_call *call)
     run(call, (const int[]){ 2 }, (const int[]){ 2 }, cholesky_panel, NOT_POSITIVE);
 }
 
-/* Rows [row, row + rows) of the matrix. */
-static void update_block(const weft_lapack *lapack, const stack *panel, int64_t first, int64_t row, int64_t rows, char *block)
+static int lu_panel(const job *j, int64_t i)
 {
-    const weft_view *view = panel->view;
-    const int64_t k = view->extent[0], n = view->extent[1], last = first + k;
-    const size_t row_bytes = (size_t)n * element_size(panel);
-    const char *u = item_of(panel, 0);
-    for (int64_t r = row; r < row + rows && r < last; r++) {
-        if (r >= first) {
-            memcpy(block + (size_t)(r - row) * row_bytes, u + (size_t)(r - first) * row_bytes, row_bytes);
-        }
+    const int64_t *numbers = j->call->numbers;
+    int info = j->lapack->lu_panel(j->rows, j->columns, (int)numbers[0], (int)numbers[1], copied(j, 0, i), output(j, 1, i));
+    return info > 0 && numbers[2] == 0 ? 0 : info;
+}
+
+void weft_kernel_lu_panel(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 2, 1 }, lu_panel, SINGULAR);
+}
+
+/* What an update does with rows [row, row + rows) of the matrix, `size` bytes each. */
+typedef struct update {
+    const weft_kernel_call *call;
+    const weft_lapack *lapack;
+    stack inputs[2]; /* a panel and its pivots, or all pivots */
+    int n;
+    size_t size;
+} update;
+typedef void (*update_function)(const update *u, int64_t row, int64_t rows, char *block);
+
+/* All rows of a tensor [blocks, q, n], in place. */
+static void run_update(const weft_kernel_call *call, const int item_dims[], update_function function)
+{
+    const weft_view *a = &call->output;
+    const int n = (int)a->extent[2];
+    update u = { .call = call, .lapack = weft_lapack_of(a->dtype), .n = n, .size = (size_t)n * weft_dtype_size(a->dtype) };
+    bool done = true;
+    for (int i = 0; i < call->num_inputs; i++) {
+        done = open_stack(&u.inputs[i], &call->inputs[i], item_dims[i], true) && done;
     }
-    int64_t begin = row > last ? row : last;
-    if (begin < row + rows) {
-        lapack->cholesky_update((int)(row + rows - begin), (int)begin, (int)k, (int)n, u, block + (size_t)(begin - row) * row_bytes);
+    if (!done) {
+        weft_problem_memory(call->error, WEFT_PROBLEM_RESULTS, 0);
+    }
+    for (int64_t b = 0; b < weft_view_rows(a) && done; b++) {
+        int64_t row = (a->offset[0] + b) * a->shape[1] + a->offset[1];
+        function(&u, row, a->extent[1], weft_view_row(a, b, NULL));
+    }
+    for (int i = 0; i < call->num_inputs; i++) {
+        close_stack(&u.inputs[i], false);
+    }
+}
+
+/* Rows [first, first + k) become the panel's. Returns how many of the rows are not after them. */
+static int64_t copy_panel(const update *u, int64_t first, int64_t row, int64_t rows, char *block)
+{
+    const int64_t last = first + u->inputs[0].view->extent[0];
+    const char *panel = item_of(&u->inputs[0], 0);
+    for (int64_t r = row > first ? row : first; r < row + rows && r < last; r++) {
+        memcpy(block + (size_t)(r - row) * u->size, panel + (size_t)(r - first) * u->size, u->size);
+    }
+    return last < row ? 0 : last - row < rows ? last - row : rows;
+}
+
+static void cholesky_update(const update *u, int64_t row, int64_t rows, char *block)
+{
+    int64_t done = copy_panel(u, u->call->numbers[0], row, rows, block);
+    if (done < rows) {
+        u->lapack->cholesky_update((int)(rows - done), (int)(row + done), (int)u->inputs[0].view->extent[0], u->n,
+                                   item_of(&u->inputs[0], 0), block + (size_t)done * u->size);
     }
 }
 
 void weft_kernel_cholesky_update(const weft_kernel_call *call)
 {
-    const weft_view *a = &call->output;
-    stack panel;
-    if (!open_stack(&panel, &call->inputs[0], 2, true)) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_RESULTS, 0);
-        return;
+    run_update(call, (const int[]){ 2 }, cholesky_update);
+}
+
+static void lu_update(const update *u, int64_t row, int64_t rows, char *block)
+{
+    const int64_t *numbers = u->call->numbers, done = copy_panel(u, numbers[0], row, rows, block);
+    const int64_t after = (row + rows < numbers[1] ? row + rows : numbers[1]) - row - done; /* the others are 0 */
+    if (after > 0) {
+        u->lapack->lu_update((int)after, (int)u->inputs[0].view->extent[0], u->n, (int)numbers[0], (int)numbers[1],
+                             item_of(&u->inputs[0], 0), item_of(&u->inputs[1], 0), block + (size_t)done * u->size);
     }
-    for (int64_t b = 0; b < weft_view_rows(a); b++) {
-        int64_t row = (a->offset[0] + b) * a->shape[1] + a->offset[1];
-        update_block(weft_lapack_of(a->dtype), &panel, call->numbers[0], row, a->extent[1], weft_view_row(a, b, NULL));
+}
+
+void weft_kernel_lu_update(const weft_kernel_call *call)
+{
+    run_update(call, (const int[]){ 2, 1 }, lu_update);
+}
+
+static void lu_exchange(const update *u, int64_t row, int64_t rows, char *block)
+{
+    const int64_t size = u->call->numbers[0], end = u->call->numbers[1], *pivots = item_of(&u->inputs[0], 0);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t first = ((row + r) / size + 1) * size;
+        if (first < end) {
+            u->lapack->exchange_columns(1, u->n, (int)first, (int)(end - first), pivots + first, block + (size_t)r * u->size);
+        }
     }
-    close_stack(&panel, false);
+}
+
+void weft_kernel_lu_exchange(const weft_kernel_call *call)
+{
+    run_update(call, (const int[]){ 1 }, lu_exchange);
 }

@@ -10,7 +10,7 @@
 #include "codelets/factorizations.h"
 
 /* Results beside LAPACK's own: 0, or a positive number. */
-enum { WEFT_LAPACK_NO_MEMORY = -1000, WEFT_LAPACK_NOT_FINITE };
+enum { WEFT_LAPACK_NO_MEMORY = -1000, WEFT_LAPACK_NOT_FINITE, WEFT_LAPACK_NO_EXCHANGES };
 
 typedef struct weft_triangular {
     bool upper, left, unit, adjoint;
@@ -22,12 +22,12 @@ typedef struct weft_lapack {
     int (*cholesky)(bool upper, int n, void *a);
     /* In place of b, which is rows x columns. i > 0: diagonal element i - 1 is 0, and b is as it was. */
     int (*triangular_solve)(const weft_triangular *t, int rows, int columns, const void *a, void *b);
-    /* In place. i > 0: pivot i - 1 is 0. */
+    /* In place. pivots: may be NULL. i > 0: pivot i - 1 is 0. */
     int (*lu_factor)(int m, int n, void *a, int64_t pivots[]);
-    /* In place of b, which is n x k. */
-    void (*lu_solve)(bool adjoint, int n, int k, const void *lu, const int64_t pivots[], void *b);
+    /* In place of b, which is n x k. i > 0: pivot i - 1 is 0, and b is as it was. */
+    int (*lu_solve)(bool adjoint, int n, int k, const void *lu, const int64_t pivots[], void *b);
     /* logarithm: NULL for the determinant itself. */
-    void (*determinant)(int n, const void *lu, const int64_t pivots[], void *determinant, void *logarithm);
+    void (*determinant)(int n, const void *diagonal, const int64_t pivots[], void *determinant, void *logarithm);
     /* In place. i > 0: pivot i - 1 is 0. */
     int (*inverse)(int n, void *a);
     int (*cofactors)(int n, const void *a, void *cofactors);
@@ -42,6 +42,13 @@ typedef struct weft_lapack {
     int (*cholesky_panel)(int k, int n, int first, int end, void *panel);
     /* Subtracts U^H U from `rows` rows, the first of which is number `row`, from column `row` on. */
     void (*cholesky_update)(int rows, int row, int k, int n, const void *panel, void *a);
+    /* In place of k columns of a matrix, columns first, first + 1, ..., each of them a row of n elements of which `end` are the
+     * matrix's: the factors of what is below row `first`. i > 0: pivot i - 1 is 0. */
+    int (*lu_panel)(int k, int n, int first, int end, void *panel, int64_t pivots[]);
+    /* `rows` later columns of the matrix after a panel: its exchanges, its U, and what is left of the rows below. */
+    void (*lu_update)(int rows, int k, int n, int first, int end, const void *panel, const int64_t pivots[], void *a);
+    /* Exchanges element first + i with element pivots[i] of each of `rows` rows, for i = 0, ..., count - 1. */
+    void (*exchange_columns)(int rows, int n, int first, int count, const int64_t pivots[], void *a);
 } weft_lapack;
 
 /* WEFT_F32, WEFT_F64, WEFT_C64 or WEFT_C128. */

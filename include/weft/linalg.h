@@ -11,10 +11,12 @@
  * pivot 2 is 0". Its results are undefined.
  *
  * One large matrix: weft_cholesky(), weft_triangular_solve() with `left`, and so weft_cholesky_solve(), of a tensor [n, n] with
- * n >= 512 that is sharded on a mesh of one dimension, at least 32 rows for each rank, work on blocks of its rows. weft_qr(), weft_svd(),
+ * n >= 512 that is sharded on a mesh of one dimension, at least 32 rows for each rank, work on blocks of its rows; weft_lu_factor(),
+ * weft_lu(), weft_lu_solve(), weft_solve(), weft_inverse(), weft_det() and weft_slogdet() on blocks of its columns. weft_qr(), weft_svd(),
  * weft_pinv() and weft_lstsq() of a tall tensor [m, n] in S0 on such a mesh with m / ranks >= 4 n decompose each rank's rows, and then
- * the factors R of all ranks, [ranks n, n], on each rank. These calls bring no such matrix to a rank as a whole; the gradient of
- * weft_cholesky() does. All other matrices are whole on each rank that works on them, and one task computes each.
+ * the factors R of all ranks, [ranks n, n], on each rank. These calls bring no such matrix to a rank as a whole, nor do the
+ * gradients of weft_solve() and weft_slogdet(); other gradients do. All other matrices are whole on each rank that works on them, and one
+ * task computes each.
  *
  * Gradients are PyTorch's. Partial sums of right-hand sides pass through solvers unreduced, except where ranks share the one large matrix:
  * then they are reduced first. The tasks run on CPUs. */
@@ -55,6 +57,30 @@ WEFT_API weft_tensor *weft_triangular_solve(weft_tensor *a, weft_tensor *b, bool
  *
  *     weft_tensor *x = weft_solve(a, b); */
 WEFT_API weft_tensor *weft_solve(weft_tensor *a, weft_tensor *b);
+/**
+ * LU with partial pivoting of a [..., m, n]: a = P L U, for k = min(m, n) L [..., m, k] is lower triangular with a diagonal of ones, U
+ * [..., k, n] upper triangular. Returns both in one tensor [..., m, n]: U in its upper triangle, and L without its diagonal below. A
+ * pivot of 0 is an error, as in weft_solve().
+ *
+ * \param pivots  receives the exchanges [..., k], WEFT_I64: row i was exchanged with row pivots[i] >= i, for i = 0, 1, .... NULL on
+ *                error; may be NULL. They count from 0; those of LAPACK and PyTorch count from 1
+ *
+ *     weft_tensor *pivots, *lu = weft_lu_factor(a, &pivots);
+ */
+WEFT_API weft_tensor *weft_lu_factor(weft_tensor *a, weft_tensor **pivots);
+/** Solves a x = b, with `adjoint` a^H x = b, by the factors of a [..., n, n] that weft_lu_factor() has returned: b [..., n, k] gives
+ * x [..., n, k]. Batches broadcast; columns of b may stay sharded. Pivots that are no exchanges are WEFT_ERR_INVALID, in the next
+ * call that waits.
+ *
+ *     weft_tensor *x = weft_lu_solve(lu, pivots, b, false); */
+WEFT_API weft_tensor *weft_lu_solve(weft_tensor *lu, weft_tensor *pivots, weft_tensor *b, bool adjoint);
+/** LU with partial pivoting as three matrices: returns P [..., m, m], a permutation in the type of a, with a = P L U. A pivot of 0 is no
+ * error.
+ *
+ * \param lower, upper  receive L [..., m, k] and U [..., k, n], k = min(m, n); NULL on error. May be NULL
+ *
+ *     weft_tensor *l, *u, *p = weft_lu(a, &l, &u); */
+WEFT_API weft_tensor *weft_lu(weft_tensor *a, weft_tensor **lower, weft_tensor **upper);
 /** The inverses of a [..., n, n]. weft_solve() is faster and more accurate than a product with an inverse. */
 WEFT_API weft_tensor *weft_inverse(weft_tensor *a);
 /** The determinants of a [..., n, n]: [...]. That of a singular matrix is 0 or near 0, and no error; its gradient, the cofactors, is

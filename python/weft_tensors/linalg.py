@@ -90,6 +90,40 @@ def solve(a: Tensor, b: Tensor, /) -> Tensor:
     return made(_lib.weft_solve(tensor(a, "a"), tensor(b, "b")), "weft_solve")
 
 
+class LUFactorResult(NamedTuple):
+    """What lu_factor() returns."""
+
+    LU: Tensor
+    pivots: Tensor
+
+
+def lu_factor(x: Tensor, /) -> LUFactorResult:
+    """L below and U in the upper triangle of one tensor, and the row that each row is exchanged with, from 0 on."""
+    second = c_void_p()
+    lu_ = made(_lib.weft_lu_factor(tensor(x, "x"), byref(second)), "weft_lu_factor")
+    return LUFactorResult(lu_, made(second.value, "weft_lu_factor"))
+
+
+def lu_solve(LU: Tensor, pivots: Tensor, b: Tensor, *, adjoint: bool = False) -> Tensor:
+    """Solves a x = b, or a^H x = b, by what lu_factor() has returned for a."""
+    return made(_lib.weft_lu_solve(tensor(LU, "LU"), tensor(pivots, "pivots"), tensor(b, "b"), adjoint), "weft_lu_solve")
+
+
+class LUResult(NamedTuple):
+    """What lu() returns."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+def lu(x: Tensor, /) -> LUResult:
+    """P, L and U with x = P L U."""
+    lower, upper = c_void_p(), c_void_p()
+    p = made(_lib.weft_lu(tensor(x, "x"), byref(lower), byref(upper)), "weft_lu")
+    return LUResult(p, made(lower.value, "weft_lu"), made(upper.value, "weft_lu"))
+
+
 def inv(x: Tensor, /) -> Tensor:
     """The inverse."""
     return made(_lib.weft_inverse(tensor(x, "x")), "weft_inverse")
@@ -199,6 +233,6 @@ def matrix_exp(x: Tensor, /) -> Tensor:
     return made(_lib.weft_matrix_exp(tensor(x, "x")), "weft_matrix_exp")
 
 
-__all__ = ["cholesky", "cholesky_solve", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_exp", "matrix_norm",
-           "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd",
-           "svdvals", "tensordot", "trace", "vecdot", "vector_norm"]
+__all__ = ["cholesky", "cholesky_solve", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "lu", "lu_factor", "lu_solve",
+           "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr",
+           "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm"]

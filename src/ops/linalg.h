@@ -44,6 +44,9 @@ bool weft_cholesky_by_blocks(const weft_call *call, weft_tensor *outputs[]);
  * blocks for each rank. Each rank has at least one whole block. */
 bool weft_matrix_is_shared(const weft_layout *a);
 int64_t weft_block_of(const weft_layout *a);
+/* `expands` and `expand` of the operation lu_factor (lu_factors.c) of one matrix that ranks share. */
+bool weft_lu_is_shared(const weft_call_layouts *call);
+bool weft_lu_by_blocks(const weft_call *call, weft_tensor *outputs[]);
 /* The rows as [blocks of each rank, ranks x block, n]: dimension 1 is shared. The rows and columns after the last are 0. */
 weft_tensor *weft_deal_rows(const char *function, weft_tensor *a, int64_t block);
 /* Block number `step` of such rows, as a matrix. */
@@ -63,6 +66,13 @@ typedef struct weft_triangle {
 /* A system with one matrix that ranks share. */
 bool weft_triangle_is_shared(const weft_call_layouts *call);
 bool weft_solve_by_blocks(const weft_call *call, weft_triangle how, weft_tensor *outputs[]);
+
+/* Partial sums are reduced, and all rows are on each rank: if rows were shared and there are enough columns, these are then. */
+weft_tensor *weft_right_sides(const char *function, weft_tensor *b);
+
+/* The packed factors and pivots of weft_lu_factor(); `reports`: a pivot of 0 is an error. And a solution by them. */
+bool weft_factor_lu(const char *function, weft_tensor *a, bool reports, weft_tensor *factors[2]);
+weft_tensor *weft_solve_factored(const char *function, weft_tensor *const factors[2], weft_tensor *b, bool adjoint);
 
 /* Live tensors. NULL with the error kept. */
 weft_tensor *weft_solve_triangle(const char *function, weft_tensor *a, weft_tensor *b, weft_triangle how);

@@ -1,71 +1,30 @@
-/* Linear systems, inverses and determinants, by LU with partial pivoting. */
+/* Linear systems, inverses and determinants, by the factors of lu_factors.c. */
 #include "ops/linalg.h"
 
-#include <stdio.h>
-
-/* ---- factors ------------------------------------------------------------------------------------------- */
-
-/* numbers[0]: a pivot of 0 is an error. The factors' own gradient is not needed: those of what is made of them follow from the matrix. */
-static const weft_operation operation_lu_factor = {
-    .name = "lu_factor",
-    .gradient = WEFT_GRADIENT_OF_WHOLE("a solver or a determinant"),
-    .rules = { "A*[m][n]->A[m][n],A[k]" },
-    .inputs = { { "a", WEFT_TYPES_LINALG, false } },
-    .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_INDEX } },
-    .num_outputs = 2,
-    .kernel = WEFT_KERNEL_lu_factor,
-};
-
-static bool factor(const char *function, weft_tensor *a, bool reports, weft_tensor *factors[2])
-{
-    const weft_layout *layout = weft_layout_of(a);
-    int64_t k = weft_min_i64(layout->shape[layout->ndim - 2], layout->shape[layout->ndim - 1]);
-    return weft_dispatch_all(&(weft_call){ .function = function,
-                                           .operation = &operation_lu_factor,
-                                           .num_inputs = 1,
-                                           .inputs = { a },
-                                           .attributes = { .num_sizes = 1,
-                                                           .sizes = { k },
-                                                           .num_numbers = 1,
-                                                           .numbers = { reports } } },
-                             factors);
-}
+#include "runtime/runtime.h"
 
 /* ---- systems ------------------------------------------------------------------------------------------- */
-
-/* Inputs: the factors, b, the pivots: batches of the first two may differ. numbers[0]: the adjoint system. */
-static void write_lu_solve_rule(const weft_call_layouts *call, char *text, size_t size)
-{
-    snprintf(text, size, weft_batches_differ(call) ? "...[m][n],...[m]k,...[n]->...[n]k" : "A*[m][n],A[m]k*,A[n]->A[n]k");
-}
-
-static const weft_operation operation_lu_solve = {
-    .name = "lu_solve",
-    .gradient = WEFT_GRADIENT_OF_WHOLE("a solver"),
-    .write_rule = write_lu_solve_rule,
-    .rule_like = "A*[m][n],A[m]k*,A[n]->A[n]k",
-    .inputs = { { "a", WEFT_TYPES_LINALG, true }, { "b", WEFT_TYPES_LINALG, true }, { "pivots", WEFT_TYPE_BIT(WEFT_I64), false } },
-    .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 1, .ops = WEFT_LINEAR_OPS },
-    .kernel = WEFT_KERNEL_lu_solve,
-    .expand = weft_expand_batches,
-    .expands = weft_batches_differ,
-};
-
-static weft_tensor *solve_factored(const char *function, weft_tensor *const factors[2], weft_tensor *b, bool adjoint)
-{
-    return weft_dispatch(&(weft_call){ .function = function,
-                                       .operation = &operation_lu_solve,
-                                       .num_inputs = 3,
-                                       .inputs = { factors[0], b, factors[1] },
-                                       .attributes = { .num_numbers = 1, .numbers = { adjoint } } });
-}
 
 /* Outputs: x, and for the gradients the factors and pivots. */
 static bool expand_solve(const weft_call *call, weft_tensor *outputs[])
 {
-    bool done = factor(call->function, call->inputs[0], true, outputs + 1);
-    outputs[0] = done ? solve_factored(call->function, outputs + 1, call->inputs[1], false) : NULL;
+    bool done = weft_factor_lu(call->function, call->inputs[0], true, outputs + 1);
+    outputs[0] = done ? weft_solve_factored(call->function, outputs + 1, call->inputs[1], false) : NULL;
     return outputs[0] != NULL;
+}
+
+/* x y^H, for the gradient of a matrix: if ranks share that, the product is sharded as it is. */
+static weft_tensor *product_beside(const char *function, const weft_layout *matrix, weft_tensor *x, weft_tensor *y)
+{
+    if (matrix->ndim == 2 && weft_matrix_is_shared(matrix)) {
+        weft_placement p = matrix->placements[0];
+        weft_tensor **side = p.dim == 0 ? &x : &y;
+        p.dim = 0;
+        const weft_layout *layout = weft_layout_of(*side);
+        const weft_layout *to = weft_layout_intern(weft_runtime.layouts, layout->mesh, &p, 2, layout->shape, layout->dtype);
+        *side = to == NULL ? NULL : weft_in_layout(function, *side, to);
+    }
+    return weft_product_adjoint(x, y);
 }
 
 /* Gradients that are differentiated are made from the inputs: those of the factors are not known. */
@@ -74,12 +33,12 @@ static bool gradients_of_solve(const weft_gradient *of)
     const weft_call *call = of->call;
     weft_tensor *g = weft_gradient_of_output(of, 0);
     weft_tensor *of_b = of->differentiated ? weft_solve(weft_adjoint(call->inputs[0]), g)
-                                           : solve_factored(call->function, of->outputs + 1, g, true);
+                                           : weft_solve_factored(call->function, of->outputs + 1, g, true);
     bool done = of_b != NULL && (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, of_b));
     if (!done || !weft_gradient_wanted(of, 0)) {
         return done;
     }
-    weft_tensor *product = weft_product_adjoint(of_b, of->outputs[0]);
+    weft_tensor *product = product_beside(call->function, weft_layout_of(call->inputs[0]), of_b, of->outputs[0]);
     return product != NULL && weft_give_gradient(of, 0, weft_neg(product));
 }
 
@@ -155,12 +114,25 @@ static bool gradient_of_inverse(const weft_gradient *of)
     return product != NULL && weft_give_gradient(of, 0, weft_neg(product));
 }
 
+/* Of a matrix that ranks share: each rank solves for its own columns. */
+static bool expand_inverse(const weft_call *call, weft_tensor *outputs[])
+{
+    const weft_layout *layout = weft_layout_of(call->inputs[0]);
+    const weft_placement by_columns = weft_shard(1);
+    weft_tensor *unit = weft_eye(layout->dtype, layout->shape[0], layout->shape[0], layout->mesh->handle, &by_columns), *factors[2];
+    bool done = unit != NULL && weft_factor_lu(call->function, call->inputs[0], true, factors);
+    outputs[0] = done ? weft_solve_factored(call->function, factors, unit, false) : NULL;
+    return outputs[0] != NULL;
+}
+
 static const weft_operation operation_inverse = {
     .name = "inverse",
     .gradient = WEFT_GRADIENT_BY(gradient_of_inverse, WEFT_READS_OUTPUT(0)),
     .rules = { "A*[m][n]->A[n][m]" },
     .inputs = { { "a", WEFT_TYPES_LINALG, false } },
     .kernel = WEFT_KERNEL_inverse,
+    .expand = expand_inverse,
+    .expands = weft_lu_is_shared,
 };
 
 static weft_tensor *of_square(const char *function, const weft_operation *operation, weft_tensor *a)
@@ -196,24 +168,36 @@ static const weft_operation operation_cofactors = {
         .name = #name_,                                                                                      \
         .gradient = WEFT_GRADIENT_OF_WHOLE("a determinant"),                                                 \
         .rules = { rule },                                                                                   \
-        .inputs = { { "a", WEFT_TYPES_LINALG, false }, { "pivots", WEFT_TYPE_BIT(WEFT_I64), false } },       \
+        .inputs = { { "diagonal", WEFT_TYPES_LINALG, false }, { "pivots", WEFT_TYPE_BIT(WEFT_I64), false } }, \
         .kernel = WEFT_KERNEL_determinant,                                                                   \
         __VA_ARGS__                                                                                          \
     };
 
-DETERMINANT(lu_det, "A*[m][n],A[n]->A", .num_outputs = 0)
-DETERMINANT(lu_slogdet, "A*[m][n],A[n]->A,A",
+DETERMINANT(lu_det, "A*[n],A[n]->A", .num_outputs = 0)
+DETERMINANT(lu_slogdet, "A*[n],A[n]->A,A",
             .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_REAL } }, .num_outputs = 2)
+
+/* If ranks share the matrix, without its rows: each rank sums its own columns of a diagonal matrix. */
+static weft_tensor *diagonal_of(weft_tensor *a)
+{
+    const weft_layout *layout = weft_layout_of(a);
+    if (layout->ndim > 2 || !weft_matrix_is_shared(layout)) {
+        return weft_diagonal(a, 0, -2, -1);
+    }
+    weft_tensor *upper = weft_triu(a, 0), *both = upper == NULL ? NULL : weft_tril(upper, 0);
+    return both == NULL ? NULL : weft_sum(both, 0, false);
+}
 
 static bool determinant_of(const weft_call *call, const weft_operation *operation, weft_tensor *outputs[])
 {
     weft_tensor *factors[2];
-    bool logarithm = operation == &operation_lu_slogdet;
-    return factor(call->function, call->inputs[0], false, factors) &&
+    bool logarithm = operation == &operation_lu_slogdet, done = weft_factor_lu(call->function, call->inputs[0], false, factors);
+    weft_tensor *diagonal = done ? diagonal_of(factors[0]) : NULL;
+    return diagonal != NULL &&
            weft_dispatch_all(&(weft_call){ .function = call->function,
                                            .operation = operation,
                                            .num_inputs = 2,
-                                           .inputs = { factors[0], factors[1] },
+                                           .inputs = { diagonal, factors[1] },
                                            .attributes = { .num_numbers = 1, .numbers = { logarithm } } },
                              outputs);
 }
@@ -299,6 +283,6 @@ weft_tensor *weft_slogdet(weft_tensor *a, weft_tensor **logarithm)
 }
 
 const weft_operation *const weft_linalg_lu_operations[] = {
-    &operation_lu_factor, &operation_lu_solve,   &operation_solve,   &operation_solve_vector, &operation_inverse, &operation_cofactors,
+    &operation_solve,   &operation_solve_vector, &operation_inverse, &operation_cofactors,
     &operation_lu_det,    &operation_lu_slogdet, &operation_det,     &operation_slogdet,      NULL,
 };

@@ -20,13 +20,20 @@ typedef struct sweep {
     weft_tensor *rest;               /* of the adjoint: rows of b that are not solved, less what the solved ones make of them */
 } sweep;
 
-static weft_tensor *everywhere(const char *function, weft_tensor *a)
+static weft_tensor *placed(const char *function, weft_tensor *a, weft_placement placement)
 {
     const weft_layout *layout = weft_layout_of(a);
-    const weft_placement replicated = weft_replicate();
     const weft_layout *to =
-        weft_layout_intern(weft_runtime.layouts, layout->mesh, &replicated, layout->ndim, layout->shape, layout->dtype);
+        weft_layout_intern(weft_runtime.layouts, layout->mesh, &placement, layout->ndim, layout->shape, layout->dtype);
     return to == NULL ? NULL : weft_in_layout(function, a, to);
+}
+
+weft_tensor *weft_right_sides(const char *function, weft_tensor *b)
+{
+    const weft_layout *layout = weft_layout_of(b);
+    const weft_placement *p = &layout->placements[0];
+    bool has_rows = p->kind == WEFT_SHARD && p->dim == 0;
+    return has_rows && layout->shape[1] >= layout->mesh->shape[0] ? placed(function, b, weft_shard(1)) : weft_unshard_dim(function, b, 0);
 }
 
 /* a - b */
@@ -35,10 +42,24 @@ static weft_tensor *difference(weft_tensor *a, weft_tensor *b)
     return a == NULL || b == NULL ? NULL : weft_sub(a, b);
 }
 
-/* Columns of a block of rows: those of its diagonal, or those after it (upper) or before. */
+/* The columns of the triangle in a block of rows, on each rank. */
+static weft_tensor *panel_of(const sweep *s, int64_t step, int64_t first, int64_t last)
+{
+    weft_tensor *rows = weft_take_block(s->dealt, step, s->block);
+    weft_tensor *columns = rows == NULL ? NULL : s->how.upper ? weft_slice(rows, 1, first, s->n, 1) : weft_slice(rows, 1, 0, last, 1);
+    weft_tensor *panel = columns == NULL ? NULL : placed(s->function, columns, weft_replicate());
+    return panel == NULL ? NULL : weft_slice(panel, 0, 0, last - first, 1);
+}
+
+/* Those of them on the block's diagonal, and those after it (upper) or before. */
+static weft_tensor *diagonal_of(const sweep *s, weft_tensor *panel, int64_t first, int64_t last)
+{
+    return s->how.upper ? weft_slice(panel, 1, 0, last - first, 1) : weft_slice(panel, 1, first, last, 1);
+}
+
 static weft_tensor *others_of(const sweep *s, weft_tensor *panel, int64_t first, int64_t last)
 {
-    return s->how.upper ? weft_slice(panel, 1, last, s->n, 1) : weft_slice(panel, 1, 0, first, 1);
+    return s->how.upper ? weft_slice(panel, 1, last - first, s->n - first, 1) : weft_slice(panel, 1, 0, first, 1);
 }
 
 /* What the block's rows are equal to. */
@@ -64,10 +85,8 @@ static bool update_rest(sweep *s, weft_tensor *panel, weft_tensor *x, int64_t fi
 static bool solve_block(sweep *s, int64_t step)
 {
     const int64_t first = step * s->block, last = weft_min_i64(s->n, first + s->block);
-    weft_tensor *rows = weft_take_block(s->dealt, step, s->block);
-    weft_tensor *panel = rows == NULL ? NULL : everywhere(s->function, rows);
-    panel = panel == NULL ? NULL : weft_slice(panel, 0, 0, last - first, 1);
-    weft_tensor *diagonal = panel == NULL ? NULL : weft_slice(panel, 1, first, last, 1);
+    weft_tensor *panel = panel_of(s, step, first, last);
+    weft_tensor *diagonal = panel == NULL ? NULL : diagonal_of(s, panel, first, last);
     weft_tensor *side = diagonal == NULL ? NULL : right_side(s, panel, first, last);
     weft_triangle how = s->how;
     how.first = first;
@@ -90,7 +109,7 @@ bool weft_solve_by_blocks(const weft_call *call, weft_triangle how, weft_tensor 
         s.how.upper = !how.upper;
         s.how.adjoint = !how.adjoint;
     }
-    s.b = s.rest = weft_unshard_dim(call->function, call->inputs[1], 0);
+    s.b = s.rest = weft_right_sides(call->function, call->inputs[1]);
     s.dealt = a == NULL || s.b == NULL ? NULL : weft_deal_rows(call->function, a, s.block);
     const int64_t steps = (s.n + s.block - 1) / s.block;
     bool done = s.dealt != NULL, forward = s.how.upper == s.how.adjoint;

@@ -163,6 +163,31 @@ static weft_tensor *logarithm_of_det(weft_tensor *a, bool sign)
     return sign ? weft_mul(of_sign, logarithm) : logarithm;
 }
 
+/* Its rows are exchanged, whatever the small changes. */
+static weft_tensor *turned_squares(weft_tensor *a)
+{
+    return weft_flip(squares(a), 1, (const int[]){ -2 });
+}
+
+/* The pivots are those of other matrices. */
+static weft_tensor *solve_factored(weft_tensor *a, weft_tensor *b, bool adjoint)
+{
+    weft_tensor *pivots;
+    weft_lu_factor(turned_squares(a), &pivots);
+    return weft_lu_solve(squares(a), pivots, b, adjoint);
+}
+
+static weft_tensor *product_of_factors(weft_tensor *a)
+{
+    weft_tensor *l, *u, *p = weft_lu(turned_squares(a), &l, &u);
+    return weft_matmul(weft_matmul(p, weft_square(l)), weft_exp(weft_scale(u, 0.25)));
+}
+
+FUNCTION(lu_factor, weft_lu_factor(turned_squares(a), NULL))
+FUNCTION(lu_factor_any, weft_lu_factor(a, NULL))
+FUNCTION(lu_both, product_of_factors(a))
+FUNCTION(lu_solve, solve_factored(a, b, false))
+FUNCTION(lu_solve_adjoint, solve_factored(a, b, true))
 FUNCTION(cholesky, weft_cholesky(positive(a), false))
 FUNCTION(cholesky_upper, weft_cholesky(positive(a), true))
 FUNCTION(cholesky_solve, weft_cholesky_solve(b, weft_tril(squares(a), 0), false))
@@ -236,6 +261,8 @@ static const row rows[] = {
     MATRICES("slogdet", slogdet), MATRICES("slogdet", log_det), MATRICES("eigh", eigenvalues), MATRICES("eigh", vectors),
     SYSTEMS("cholesky_solve", cholesky_solve), SYSTEMS("cholesky_solve", cholesky_solve_upper), SYSTEMS("triangular_solve", triangle),
     SYSTEMS("triangular_solve", triangle_right), SYSTEMS("solve", solve), SYSTEMS("solve_vector", solve_vector),
+    MATRICES("lu_factor", lu_factor), MATRIX("lu_factor", lu_factor_any, 3, 5), MATRIX("lu_factor", lu_factor_any, 5, 3),
+    MATRICES("lu", lu_both), SYSTEMS("lu_solve", lu_solve), SYSTEMS("lu_solve", lu_solve_adjoint),
     MATRIX("qr", qr, 4, 3), MATRIX("qr", qr, 3, 3), MATRIX("qr", qr, 3, 5), MATRIX("qr", qr_q, 4, 3), MATRIX("qr", qr_q, 3, 5),
     MATRIX("pinv", pseudo_inverse, 3, 4), MATRIX("pinv", pseudo_inverse, 4, 3), SYSTEMS("lstsq", least_squares),
     MATRICES("matrix_power", matrix_power), MATRICES("matrix_exp", matrix_exp),

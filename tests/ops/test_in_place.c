@@ -343,6 +343,8 @@ static void test_all_operations(void **state)
                                             "interpolation",
                                             "running_average",
                                             "cholesky_update", /* of blocks that weft_cholesky() has made */
+                                            "lu_update", /* and weft_lu_factor() */
+                                            "lu_exchange",
                                             "scalar_add_inplace" /* of scalars: in the oracle */ };
     for (int f = 0; weft_operation_families[f] != NULL; f++) {
         for (int i = 0; weft_operation_families[f][i] != NULL; i++) {

@@ -91,6 +91,38 @@ static void case_solve(void)
     release_complex(&b);
 }
 
+/* Of any shape; systems with square ones. */
+static void case_lu(void)
+{
+    int64_t first[2], m = any_order(), n = below(2) ? m : any_order(), k = m < n ? m : n, columns = below(6);
+    int dims = any_batch(first);
+    bool adjoint = below(2);
+    batch values, of_b;
+    char what[400];
+    weft_mesh *mesh = any_mesh();
+    complex_operand a = make_matrices(mesh, any_type(), dims, first, m, n, m == n ? TRIANGULAR : ANY, &values);
+    weft_tensor *lower, *upper, *order = weft_lu(a.tensor, &lower, &upper), *pivots;
+    batch p = read_back(order, a.dtype, 2, text_of("lu", &a, what, sizeof(what)));
+    batch l = read_back(lower, a.dtype, 2, what), u = read_back(upper, a.dtype, 2, what), product = product_of(&l, &u);
+    assert_shape(order, dims, first, 2, (const int64_t[]){ m, m });
+    assert_shape(lower, dims, first, 2, (const int64_t[]){ m, k });
+    assert_shape(upper, dims, first, 2, (const int64_t[]){ k, n });
+    assert_triangle(&l, false, what);
+    assert_triangle(&u, true, what);
+    assert_close(&values, product_of(&p, &product), (double)(m > n ? m : n) * 4, &values, NULL, a.dtype, what);
+    complex_operand b = make_matrices(mesh, a.dtype, dims, first, m, columns, ANY, &of_b);
+    if (m == n) {
+        weft_tensor *lu = weft_lu_factor(a.tensor, &pivots);
+        assert_shape(pivots, dims, first, 1, &k);
+        batch x = read_back(weft_lu_solve(lu, pivots, b.tensor, adjoint), a.dtype, 2, what), turned = adjoint_of(&values);
+        check_system(true, adjoint ? &turned : &values, &of_b, &x, a.dtype, what);
+        free(x.values), free(turned.values);
+    }
+    free(values.values), free(p.values), free(l.values), free(u.values), free(product.values), free(of_b.values);
+    release_complex(&a);
+    release_complex(&b);
+}
+
 static void case_inverse(void)
 {
     int64_t first[2], n = any_order();
@@ -349,6 +381,7 @@ static void case_exponential(void)
 static const family families[] = {
     { "pinv", case_pinv },               { "power", case_power },           { "exponential", case_exponential },
     { "cholesky", case_cholesky },       { "triangular", case_triangular }, { "solve", case_solve }, { "inverse", case_inverse },
+    { "lu", case_lu },
     { "determinant", case_determinant }, { "qr", case_qr },                 { "eigh", case_eigh },   { "svd", case_svd },
 };
 

@@ -275,7 +275,7 @@ static const char *exempt(const weft_operation *operation)
     static const char *const complex_ones[] = { "complex_norm", "fft", "rfft", "irfft", "fftn", "rfftn", "irfftn", "hfft", "ihfft", "dct", "dst",
                                                 "fftshift", "real", "imag", "conj", "angle", "complex_abs_backward", "complex",
                                                 "polar", "view_as_real", "view_as_complex", "cholesky", "cholesky_solve", "triangular_solve",
-                                                "solve", "solve_vector", "inverse", "det", "slogdet", "qr", "eigh", "svd", "pinv", "lstsq",
+                                                "solve", "solve_vector", "lu_factor", "lu_solve", "lu", "inverse", "det", "slogdet", "qr", "eigh", "svd", "pinv", "lstsq",
                                                 "matrix_power", "matrix_exp" };
     for (size_t i = 0; i < sizeof(complex_ones) / sizeof(complex_ones[0]); i++) {
         if (strcmp(operation->name, complex_ones[i]) == 0) {

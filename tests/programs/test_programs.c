@@ -169,7 +169,8 @@ static void test_printed_programs(void **state)
 static const char *const reached_seldom[] = { "attention_state", "attention_finish", "max_pool_pick", "norm_share",
                                               "running_average",
                                               /* of matrices that are not singular, which programs do not know: ops/test_ops_linalg.c */
-                                              "cholesky", "cholesky_panel", "cholesky_update", "cholesky_solve", "triangular_solve", "lu_factor", "lu_solve", "solve",
+                                              "cholesky", "cholesky_panel", "cholesky_update", "cholesky_solve", "triangular_solve", "lu_factor", "lu_panel",
+                                              "lu_update", "lu_exchange", "row_order", "lu", "lu_solve", "solve",
                                               "solve_vector", "inverse", "cofactors", "lu_det", "lu_slogdet", "det", "slogdet", "qr",
                                               "eigh", "svd", "pinv", "lstsq", "matrix_power", "matrix_exp", NULL };
 
@@ -274,6 +275,7 @@ static const char *const not_in_the_table[] = {
     "weft_explain_begin", "weft_explain_end", "weft_explain",
     /* Matrices must not be singular. */
     "weft_cholesky", "weft_cholesky_solve", "weft_triangular_solve", "weft_solve", "weft_inverse", "weft_det", "weft_slogdet", "weft_qr",
+    "weft_lu_factor", "weft_lu_solve", "weft_lu",
     "weft_eigh", "weft_svd", "weft_pinv", "weft_lstsq", "weft_matrix_power", "weft_matrix_exp",
     /* Modules make no tensors but by the functions that they are given. */
     "weft_module_create", "weft_module_destroy", "weft_module_add_child", "weft_module_add_parameter", "weft_module_add_buffer",

@@ -290,12 +290,14 @@ def test_decompositions(mesh, name):
     positive = a @ wt.linalg.matrix_transpose(wt.conj(a)) if np.dtype(name).kind == "c" else a @ wt.linalg.matrix_transpose(a)
     factor = wt.linalg.cholesky(positive)
     vector = wt.asarray(x[0, 0], mesh=mesh)
+    p, lower, upper = wt.linalg.lu(a)
+    packed, pivots = wt.linalg.lu_factor(a)
     for found, there in (
             (wt.linalg.solve(a, h), np.linalg.solve(x, hermitian)), (wt.linalg.inv(a), np.linalg.inv(x)), (wt.linalg.det(a), np.linalg.det(x)),
             (sign, np.linalg.slogdet(x)[0]), (logarithm, np.linalg.slogdet(x)[1]), (wt.linalg.pinv(a[:, :2]), np.linalg.pinv(x[:, :2])),
             (values, np.linalg.eigvalsh(hermitian)), (wt.linalg.eigvalsh(h, UPLO="U"), np.linalg.eigvalsh(hermitian)),
             (s, np.linalg.svd(x[:, :3], compute_uv=False)), (wt.linalg.svdvals(a), np.linalg.svd(x, compute_uv=False)),
-            (q @ r, x[:, :, :3]), ((u * s.unsqueeze(-2)) @ vh, x[:, :3]), (h @ vectors, hermitian @ vectors.numpy()),
+            (q @ r, x[:, :, :3]), (p @ (lower @ upper), x), (wt.linalg.lu_solve(packed, pivots, h), np.linalg.solve(x, hermitian)), ((u * s.unsqueeze(-2)) @ vh, x[:, :3]), (h @ vectors, hermitian @ vectors.numpy()),
             (wt.linalg.matrix_power(a, -2), np.linalg.matrix_power(x, -2)), (factor, np.linalg.cholesky(positive.numpy())),
             (wt.linalg.cholesky_solve(h, factor), np.linalg.solve(positive.numpy(), hermitian)),
             (wt.linalg.solve_triangular(factor, h, upper=False), np.linalg.solve(factor.numpy(), hermitian)),

@@ -58,6 +58,9 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_cholesky_solve, tensor, regular, false);
     TRY(weft_triangular_solve, regular, tensor, true, true, false);
     TRY(weft_solve, regular, tensor);
+    TRY(weft_lu_factor, regular, &other);
+    TRY(weft_lu_solve, regular, other, tensor, false);
+    TRY(weft_lu, tensor, &other, NULL);
     TRY(weft_inverse, regular);
     TRY(weft_det, tensor);
     TRY(weft_slogdet, tensor, &other);

@@ -1,5 +1,6 @@
-/* Cholesky's factorisation of one matrix beside ScaLAPACK's pdpotrf, alternating in one run. The residual is that of a product with
- * a vector. One rank per process. Arguments: other sizes than 2048 and 4096; B=block. */
+/* Factorisations of one matrix beside ScaLAPACK's, alternating in one run: Cholesky's beside pdpotrf, or, with the argument `lu`, LU beside
+ * pdgetrf. The residual is that of a product with a vector. One rank per process. Other arguments: other sizes than 2048 and 4096;
+ * B=block. */
 #include <math.h>
 #include <mpi.h>
 #include <string.h>
@@ -16,13 +17,17 @@ int numroc_(const int *n, const int *block, const int *coordinate, const int *fi
 void descinit_(int descriptor[9], const int *m, const int *n, const int *mb, const int *nb, const int *first_row,
                const int *first_column, const int *context, const int *leading, int *info);
 void pdpotrf_(const char *uplo, const int *n, double *a, const int *ia, const int *ja, const int descriptor[9], int *info);
+void pdgetrf_(const int *m, const int *n, double *a, const int *ia, const int *ja, const int descriptor[9], int *pivots, int *info);
 
 static int process, processes;
+static bool lu;
 
-/* Positive-definite: large on the diagonal. */
+/* Positive-definite: large on the diagonal. For LU from -0.5 to 0.5, in no order: almost every row is exchanged. */
 static double element(int64_t i, int64_t j, int n)
 {
-    return i == j ? n : 1 / (1 + fabs((double)(i - j)));
+    uint64_t x = (uint64_t)(i * n + j + 1) * 0x9E3779B97F4A7C15u;
+    x = (x ^ (x >> 29)) * 0xBF58476D1CE4E5B9u;
+    return lu ? (double)(x >> 11) * 0x1p-53 - 0.5 : i == j ? n : 1 / (1 + fabs((double)(i - j)));
 }
 
 static double slowest(double start)
@@ -32,7 +37,7 @@ static double slowest(double start)
     return most;
 }
 
-/* Milliseconds of pdpotrf on the grid that suits it best: as square as possible. */
+/* Microseconds of pdpotrf or pdgetrf on the grid that suits it best: as square as possible. */
 static double run_scalapack(int n, int block)
 {
     const int zero = 0, one = 1;
@@ -58,15 +63,21 @@ static double run_scalapack(int n, int block)
             a[(size_t)j * (size_t)leading + (size_t)i] = element(global_row, global_column, n);
         }
     }
+    int *pivots = malloc((size_t)(leading + block) * sizeof(*pivots));
     MPI_Barrier(MPI_COMM_WORLD);
     double start = bench_now_us();
-    pdpotrf_("L", &n, a, &one, &one, descriptor, &info);
+    if (lu) {
+        pdgetrf_(&n, &n, a, &one, &one, descriptor, pivots, &info);
+    } else {
+        pdpotrf_("L", &n, a, &one, &one, descriptor, &info);
+    }
     double us = slowest(start);
     if (info != 0) {
-        fprintf(stderr, "bench: pdpotrf says %d\n", info);
+        fprintf(stderr, "bench: ScaLAPACK says %d\n", info);
         exit(1);
     }
     free(a);
+    free(pivots);
     Cblacs_gridexit(context);
     return us;
 }
@@ -76,7 +87,12 @@ static double run_weft(weft_tensor *a)
     weft_scope_begin();
     MPI_Barrier(MPI_COMM_WORLD);
     double start = bench_now_us();
-    weft_cholesky(a, true);
+    weft_tensor *pivots;
+    if (lu) {
+        weft_lu_factor(a, &pivots);
+    } else {
+        weft_cholesky(a, true);
+    }
     weft_wait();
     double us = slowest(start);
     weft_scope_end();
@@ -84,15 +100,17 @@ static double run_weft(weft_tensor *a)
     return us;
 }
 
-/* |U^H U x - A x| / |A x| for x of ones. */
+/* |P L U x - A x| / |A x| for x of ones; P L = U^H for Cholesky's. */
 static double residual(weft_tensor *a)
 {
     double value;
     weft_scope_begin();
-    weft_tensor *u = weft_cholesky(a, true);
+    weft_tensor *l = NULL, *u = NULL, *p = lu ? weft_lu(a, &l, &u) : NULL;
+    u = lu ? u : weft_cholesky(a, true);
     weft_tensor *x = weft_ones(WEFT_F64, 2, (const int64_t[]){ weft_tensor_size(a, 0), 1 }, weft_tensor_mesh(a), NULL);
-    weft_tensor *ax = weft_matmul(a, x), *ux = weft_matmul_ex(u, true, weft_matmul(u, x), false);
-    weft_tensor_item(weft_div(weft_norm(weft_sub(ux, ax), 2, WEFT_ALL_DIMS, false), weft_norm(ax, 2, WEFT_ALL_DIMS, false)), &value);
+    weft_tensor *ax = weft_matmul(a, x), *ux = weft_matmul(u, x);
+    weft_tensor *product = lu ? weft_matmul(p, weft_matmul(l, ux)) : weft_matmul_ex(u, true, ux, false);
+    weft_tensor_item(weft_div(weft_norm(weft_sub(product, ax), 2, WEFT_ALL_DIMS, false), weft_norm(ax, 2, WEFT_ALL_DIMS, false)), &value);
     weft_scope_end();
     bench_check();
     return value;
@@ -103,7 +121,7 @@ static void measure(int n, int block)
     double ours[BENCH_REPETITIONS], theirs[BENCH_REPETITIONS];
     weft_placement dealt;
     char text[32];
-    snprintf(text, sizeof(text), "S0*%d", block);
+    snprintf(text, sizeof(text), lu ? "S1*%d" : "S0*%d", block);
     weft_placements_parse(text, 1, &dealt);
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ processes }, NULL);
     double *dense = malloc((size_t)n * (size_t)n * sizeof(double));
@@ -127,9 +145,9 @@ static void measure(int n, int block)
     weft_scope_end();
     if (process == 0) {
         double us = bench_median(ours, BENCH_REPETITIONS), their_us = bench_median(theirs, BENCH_REPETITIONS);
-        printf("{\"bench\": \"cholesky\", \"n\": %d, \"block\": %d, \"processes\": %d, \"ms\": %.1f, \"pdpotrf_ms\": %.1f, "
-               "\"vs_pdpotrf\": %.3f, \"residual\": %.1e}\n",
-               n, block, processes, us * 1e-3, their_us * 1e-3, us / their_us, error);
+        printf("{\"bench\": \"%s\", \"n\": %d, \"block\": %d, \"processes\": %d, \"ms\": %.1f, \"scalapack_ms\": %.1f, "
+               "\"vs_scalapack\": %.3f, \"residual\": %.1e}\n",
+               lu ? "lu" : "cholesky", n, block, processes, us * 1e-3, their_us * 1e-3, us / their_us, error);
         fflush(stdout);
     }
 }
@@ -145,6 +163,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "B=", 2) == 0) {
             block = atoi(argv[i] + 2);
+        } else if (strcmp(argv[i], "lu") == 0) {
+            lu = true;
         } else if (given < 8) {
             sizes[given++] = atoi(argv[i]);
             num_sizes = given;
