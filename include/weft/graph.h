@@ -216,6 +216,7 @@ enum { WEFT_MAX_FROZEN_SCALARS = 64 };
  *  - any other function is called that is not a call of the graph and has an effect: weft_wait(), weft_pause(),
  *    weft_random_seed(), weft_mesh_push() without weft_mesh_pop(), and what sets up modules and operations;
  *  - the function leaves tensors behind that are not outputs;
+ *  - it uses a tensor that weft_module_set_tensor() has replaced;
  *  - outputs require gradients, or tensors that do are changed in place (except leaves).
  *
  * If `on` is false, the function is called in each run again. WEFT_ERR_STATE if you call this from within the
@@ -270,12 +271,16 @@ typedef enum weft_graph_format {
 } weft_graph_format;
 
 /** Prints the graph: each call with its attributes (sizes, numbers) and the layout of its first output. Redistributions,
- * and functions that make a tensor of memory, show their mesh and placements as arguments. "memory k" is passed anew in each run:
+ * and functions that make a tensor of memory, show their mesh and placements as arguments. "memory k" is passed anew in each run.
+ * inputs[K] are those of the call, constant[K] those of the K-th opaque function of WEFT_OPAQUE_CONSTANT, others the function has got
+ * elsewhere. A graph that is frozen lists where numbers come from, and weft_here() adds lines of the program:
  *
  *     %0 = input : f32[4, 6] [R] on 2
  *     %1 = weft_from_local(memory 0) mesh (dp 2) [S0] : f32[8, 4]
  *     %2 = weft_matmul(%1, %0) : f32[8, 6] [S0] on 2
  *     %3 = weft_redistribute(%2) mesh (dp 2) [R] : f32[8, 6]
+ *     %4 = weft_scale(%3) : f32[8, 6] [R] on 2 scalars=scalars[0]  # step.c:12
+ *     outputs[0] = %4
  *
  * If a size of an input has changed between calls, the inputs are listed first, with symbols for such sizes. Then
  * come the facts that held for the symbols in all calls: their range, linear dependence (from three points on), a

@@ -48,6 +48,7 @@ typedef struct weft_tensor_impl {
     struct weft_tape_value *tape; /* src/autograd: the value that it is of the tape; NULL: a constant */
     struct weft_gathering *gathering; /* src/autograd: the sharded tensor that has its values; NULL: none is known */
     struct weft_ghosted *ghosted;     /* it lies in ghosted arrays (ghosts.h); NULL: it does not */
+    bool replaced;                    /* another tensor has taken its place in a module */
     bool is_array;                    /* it is the arrays of a ghosted tensor, margins included */
     struct weft_tensor_impl *newer, *older;                   /* list of all, also those without a handle */
     struct weft_tensor_impl *next_promised, *former_promised; /* list of all promised tensors */

@@ -251,7 +251,7 @@ static const char *const not_in_the_table[] = {
     "weft_checkpoint_num_keys", "weft_checkpoint_key", "weft_checkpoint_random_states",
     "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_grad", "weft_zero_grad", "weft_backward",
     "weft_backward", "weft_gradients", "weft_detach", "weft_no_grad_begin", "weft_no_grad_end",
-    "weft_set_grad_placements", "weft_set_grad_hook", "weft_set_regather", "weft_recompute", "weft_graph_create", "weft_graph_call", "weft_graph_destroy", "weft_graph_get_info", "weft_graph_print",
+    "weft_set_grad_placements", "weft_set_grad_hook", "weft_set_regather", "weft_recompute", "weft_custom_gradient", "weft_save_for_backward", "weft_here", "weft_graph_create", "weft_graph_call", "weft_graph_destroy", "weft_graph_get_info", "weft_graph_print",
     "weft_graph_set_passes", "weft_graph_save", "weft_scale_loss", "weft_unscale_gradients", "weft_autocast_begin",
     "weft_graph_freeze", "weft_graph_predict", "weft_graph_donate", "weft_graph_opaque",
     "weft_graph_shard", "weft_graph_get_placements", "weft_graph_get_shard_info",

@@ -21,6 +21,7 @@ void weft_trace_free(weft_graph_trace *trace)
     }
     if (trace != NULL) {
         free(trace->wanted);
+        free(trace->outputs);
         weft_vec_free(&trace->nodes);
         weft_vec_free(&trace->values);
     }
@@ -41,7 +42,7 @@ bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bo
 {
     weft_graph_value *value = weft_vec_push(&trace->values, sizeof(*value));
     if (value != NULL) {
-        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .argument = -1, .last_use = -1, .replaced = -1 };
+        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .argument = -1, .constant = -1, .last_use = -1, .replaced = -1 };
         value->recorded = (int)trace->values.count - 1;
         trace->bytes += sizeof(*value);
     }
@@ -56,6 +57,7 @@ bool weft_trace_add_like(weft_graph_trace *trace, const weft_graph_value *value)
         added->is_fake = value->is_fake;
         added->is_memory = value->is_memory;
         added->argument = value->argument;
+        added->constant = value->constant;
         added->ghosts = value->ghosts;
     }
     return done;
@@ -165,6 +167,8 @@ weft_graph_trace *weft_trace_begin_like(const weft_graph_trace *trace, size_t nu
         const weft_graph_node *node = weft_trace_node(trace, i);
         done = weft_trace_add_node(like, node->call, node->inputs, node->num_outputs, node->outputs);
         if (done) {
+            weft_trace_node(like, i)->here = node->here;
+            weft_trace_node(like, i)->here_line = node->here_line;
             weft_trace_node(like, i)->implicit = node->implicit;
             weft_trace_node(like, i)->draws = node->draws;
             weft_trace_node(like, i)->without_data = node->without_data;

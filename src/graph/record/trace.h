@@ -19,6 +19,8 @@ typedef struct weft_graph_node {
     int num_inputs, num_outputs;
     int *inputs;     /* numbers; -1: NULL. The outputs' follow */
     int *outputs;    /* -1: not asked for */
+    const char *here; /* the program's file of the call (weft_here()); NULL: unknown */
+    int here_line;
     bool draws;      /* takes random numbers */
     bool implicit;   /* within weft_implicit_replication_begin() */
     bool without_data; /* its outputs have none: nothing is executed */
@@ -38,6 +40,7 @@ typedef struct weft_graph_value {
     bool is_memory; /* an input that weft_from_local() has made within the segment */
     bool is_promised; /* of a body: a promised tensor waits for it */
     int argument; /* of an input: its number among the graph's inputs; -1: it is none */
+    int constant; /* of an input: the number of the opaque function that made it once; -1: none did */
     int last_use; /* the last node that reads it; -1: none */
     int recorded; /* its number in the recorded trace; -1: it is a body's alone */
     int replaced; /* of a body: the value that takes its place; -1: none */
@@ -57,6 +60,7 @@ typedef struct weft_graph_trace {
     bool *wanted;      /* by value: promised in the newest run; NULL: not executed yet */
     uint64_t run_number; /* weft_deferral.number of the newest of these */
     struct weft_trace_sharding *sharding; /* chosen layouts (graph/shard/shard.h); NULL: those of the capture */
+    int *outputs;      /* of the newest checked run that ended with it: weft_output_place of each; NULL: none yet */
     struct weft_frozen *frozen; /* what is known of its numbers and tensors (graph/run/frozen.h); NULL: nothing */
     struct weft_graph_body *executed; /* by the newest run; NULL: the trace itself */
     int num_bodies;
@@ -129,7 +133,8 @@ void weft_call_attributes(weft_text *text, const weft_attributes *attributes);
 
 /* ---- as text (print.c) ------------------------------------------------------------------------------------ */
 
-void weft_trace_print(const weft_graph_trace *trace, FILE *file);
+/* `numbers` adds what is known of the scalars of a node; NULL: nothing. */
+void weft_trace_print(const weft_graph_trace *trace, void (*numbers)(weft_text *text, const weft_graph_trace *trace, size_t node), FILE *file);
 /* Its calls and inputs as nodes and its values as edges of a graph in DOT, in a cluster with this number. */
 void weft_trace_print_dot(const weft_graph_trace *trace, size_t number, FILE *file);
 

@@ -211,6 +211,10 @@ static void note_failed_guard(const weft_graph_run *run, const taking *t)
     graph->info.guards_failed++;
     int used = snprintf(graph->failed_guard, sizeof(graph->failed_guard), "call %zu: ", run->calls.count);
     matches(run, run->replayed, t, graph->failed_guard + used, sizeof(graph->failed_guard) - (size_t)used);
+    if (weft_runtime.here != NULL) {
+        size_t length = strlen(graph->failed_guard);
+        snprintf(graph->failed_guard + length, sizeof(graph->failed_guard) - length, " at %s:%d", weft_runtime.here, weft_runtime.here_line);
+    }
 }
 
 /* ---- capturing ------------------------------------------------------------------------------------------- */
@@ -299,6 +303,7 @@ static bool add_traced_input(const weft_graph_run *run, weft_graph_trace *trace,
                                      .is_fake = !weft_has_values(input),
                                      .is_memory = input->imported_in == run->deferral.number,
                                      .argument = argument_of(run, input),
+                                     .constant = weft_graph_constant_of(run->graph, input),
                                      .ghosts = weft_ghosted_digest(input) };
     return weft_trace_add_like(trace, &value);
 }
@@ -308,6 +313,7 @@ static bool add_traced_output(weft_graph_trace *trace, const taking *t, int outp
     const weft_graph_value value = { .layout = layout,
                                      .is_fake = t->has_fake,
                                      .argument = -1,
+                                     .constant = -1,
                                      .ghosts = weft_call_changes(t->call, output) ? weft_ghosted_digest(t->inputs[output]) : 0 };
     return weft_trace_add_like(trace, &value);
 }
@@ -317,6 +323,8 @@ static bool add_traced_node(weft_graph_trace *trace, const taking *t, const int 
     bool done = weft_trace_add_node(trace, t->call, t->numbers, t->num_outputs, outputs);
     if (done) {
         weft_graph_node *node = weft_trace_node(trace, trace->nodes.count - 1);
+        node->here = weft_runtime.here;
+        node->here_line = weft_runtime.here_line;
         node->draws = node->draws && !t->has_fake;
         node->without_data = t->has_fake || weft_runtime.world == WEFT_WORLD_FAKE;
     }
@@ -509,7 +517,7 @@ static bool pass(weft_graph_run *run, const weft_call *call, weft_status *status
     if (weft_call_does(call, WEFT_LEAVES_VALUES)) {
         return false;
     }
-    *status = weft_run_end_segment(run);
+    *status = weft_run_end_segment(run, call->function);
     return *status != WEFT_OK;
 }
 

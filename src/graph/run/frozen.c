@@ -257,6 +257,11 @@ static void learn_bound(struct weft_frozen *f, const weft_graph_run *run, weft_t
             refuse_value(f, i, "is memory that the function passes to weft_from_local()");
         } else if (found.kind == OF_PROGRAM && found.handle == NULL) {
             refuse_value(f, i, "is a value that a backward pass has saved outside the graph");
+        } else if (found.kind == OF_PROGRAM && tensor->replaced) {
+            char what[160];
+            snprintf(what, sizeof(what), "was %s in a module, where weft_module_set_tensor() has replaced it",
+                     tensor->name == NULL ? "a tensor" : tensor->name);
+            refuse_value(f, i, what);
         } else if (!agree_on(f, (weft_source *)f->bound.items + i, found)) {
             refuse_value(f, i, "is another tensor in each run, and no input");
         }
@@ -376,6 +381,46 @@ static bool is_refused(weft_graph_run *run, struct weft_freezing *freezing)
         snprintf(freezing->why, sizeof(freezing->why), "%s inside is no call of the graph", run->at_once);
     }
     return run->at_once != NULL;
+}
+
+static void add_number(weft_text *text, const weft_number *n)
+{
+    int entry = 0;
+    while (n->changed && entry < WEFT_MAX_FROZEN_SCALARS - 1 && (n->entries >> entry & 1) == 0) {
+        entry++;
+    }
+    if (!n->changed) {
+        weft_text_add(text, "%.17g", n->value);
+    } else if (n->entries != 0) {
+        weft_text_add(text, "scalars[%d]", entry);
+    } else {
+        weft_text_add(text, "a count");
+    }
+}
+
+/* Numbers at the end that are 0 are none of the call's. */
+void weft_frozen_add_numbers(weft_text *text, const weft_graph_trace *trace, size_t node)
+{
+    const struct weft_frozen *f = trace->frozen;
+    if (!weft_frozen_is_ready(f)) {
+        return;
+    }
+    const weft_number *numbers = &f->numbers[node * WEFT_MAX_SCALARS];
+    int count = WEFT_MAX_SCALARS;
+    for (size_t i = 0; i < f->derived.count; i++) {
+        const weft_frozen_derived *derived = (const weft_frozen_derived *)f->derived.items + i;
+        if (derived->node == node) {
+            numbers = derived->origins;
+            count = derived->derivation->num_origins;
+        }
+    }
+    while (count > 0 && !numbers[count - 1].changed && numbers[count - 1].value == 0) {
+        count--;
+    }
+    for (int k = 0; k < count; k++) {
+        weft_text_add(text, k == 0 ? " scalars=" : ",");
+        add_number(text, &numbers[k]);
+    }
 }
 
 bool weft_frozen_counts(const struct weft_frozen *f)

@@ -201,7 +201,7 @@ static weft_status execute(struct weft_frozen *f, weft_graph_run *run, weft_tens
         status = weft_run_fail_memory(run);
     }
     run->failed = status;
-    weft_status ended = weft_run_end_segment(run);
+    weft_status ended = weft_run_end_segment(run, NULL);
     run->graph->num_newest = run->position;
     if (ended == WEFT_OK) {
         run->graph->info.frozen_replays++;

@@ -22,6 +22,7 @@ static void delete_graph(weft_graph_impl *graph)
     weft_graph_forget_tested(graph);
     weft_vec_free(&graph->tested);
     free(graph->donated);
+    free(graph->output_places);
     weft_handle_remove(&weft_runtime.handles.graphs, graph->handle);
     weft_vec_free(&graph->segments);
     weft_vec_free(&graph->spare_bound);
@@ -102,9 +103,10 @@ weft_graph *weft_graph_create(const char *name, weft_graph_function run, void *c
                                     .num_scalars = num_scalars, .num_outputs = num_outputs,
                                     .passes = weft_runtime.graph_passes };
         graph->name = malloc(strlen(name) + 1);
+        graph->output_places = calloc(2 * (size_t)num_outputs + 1, sizeof(int));
         graph->handle = weft_handle_add(&weft_runtime.handles.graphs, WEFT_HANDLE_GRAPH, graph);
     }
-    if (graph == NULL || graph->name == NULL || graph->handle == NULL) {
+    if (graph == NULL || graph->name == NULL || graph->output_places == NULL || graph->handle == NULL) {
         if (graph != NULL) {
             delete_graph(graph);
         }
@@ -253,9 +255,15 @@ static weft_status call_deferred(weft_graph_impl *graph, weft_tensor *const inpu
     if (status == WEFT_OK && !weft_run_donate(&run, inputs, outputs)) {
         status = weft_run_fail_memory(&run);
     }
-    weft_status ended = weft_run_end_segment(&run);
+    if (status == WEFT_OK) {
+        weft_run_note_outputs(&run, outputs);
+    }
+    weft_status ended = weft_run_end_segment(&run, NULL);
     weft_context_leave(outer);
     graph->num_newest = run.position;
+    if (status == WEFT_OK && ended == WEFT_OK) {
+        weft_run_keep_outputs(&run);
+    }
     weft_run_free(&run);
     return status == WEFT_OK ? ended : status;
 }
@@ -438,9 +446,14 @@ static weft_status print_traces(const weft_graph_impl *graph, bool bodies, FILE 
     for (size_t i = 0; i < graph->num_newest; i++) {
         const weft_graph_trace *trace = newest_trace(graph, i);
         if (i > 0) {
-            fprintf(file, "  ---- values are read ----\n");
+            const char *by = ((const weft_graph_segment *)graph->segments.items)[i - 1].ended_by;
+            fprintf(file, "  ---- values are read by %s ----\n", by);
         }
-        weft_trace_print(bodies && trace->executed != NULL ? trace->executed->trace : trace, file);
+        bool body = bodies && trace->executed != NULL;
+        weft_trace_print(body ? trace->executed->trace : trace, body ? NULL : weft_frozen_add_numbers, file);
+    }
+    if (!bodies) {
+        weft_graph_print_outputs(graph, file);
     }
     return WEFT_OK;
 }

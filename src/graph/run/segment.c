@@ -148,7 +148,7 @@ static void break_promises(void)
     }
 }
 
-weft_status weft_run_end_segment(weft_graph_run *run)
+weft_status weft_run_end_segment(weft_graph_run *run, const char *function)
 {
     weft_graph_trace *trace = NULL;
     weft_status status = run->failed;
@@ -158,7 +158,10 @@ weft_status weft_run_end_segment(weft_graph_run *run)
         status = status == WEFT_OK && !weft_run_take_donated(run) ? weft_latest_status() : status;
         status = status == WEFT_OK ? weft_run_execute(run, trace) : status;
         weft_context_leave(outer);
-        run->position += trace != NULL;
+        if (trace != NULL) {
+            weft_run_segment(run)->ended_by = function;
+            run->position++;
+        }
     } else if (status == WEFT_OK && !weft_run_take_donated(run)) {
         status = weft_latest_status();
     }
@@ -181,7 +184,7 @@ static void note(weft_deferral *self, const char *function)
 static weft_status finish(weft_deferral *self, const char *function)
 {
     note(self, function);
-    return weft_run_end_segment((weft_graph_run *)self);
+    return weft_run_end_segment((weft_graph_run *)self, function);
 }
 
 void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph)
