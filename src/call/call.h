@@ -19,6 +19,7 @@ typedef enum weft_effects {
     WEFT_READS_LAYOUTS = 32, /* of its inputs, and no values */
     WEFT_KEEPS = 64,         /* concerns references to input 0, not its values */
     WEFT_IS_NOT_MISSED = 128, /* a frozen graph, which does not repeat it, loses nothing */
+    WEFT_ONLY_READS = 512, /* values of its inputs: the program gets numbers, and nothing else happens */
     WEFT_CHANGES = 256 /* its inputs in place (details->num_changed), and depends on nothing but them: may be deferred */
 } weft_effects;
 

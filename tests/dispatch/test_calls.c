@@ -227,7 +227,7 @@ static bool only_asks(const char *function)
                                         "weft_graph_set_passes", "weft_graph_save", "weft_fixed_boxes",
                                         "weft_graph_freeze", "weft_graph_predict", "weft_graph_donate",
                                         "weft_graph_shard", "weft_graph_get_placements", "weft_graph_get_shard_info",
-                                        "weft_graph_require", "weft_graph_omit", "weft_graph_test", "weft_graph_size",
+                                        "weft_graph_require", "weft_graph_omit", "weft_graph_derive", "weft_graph_test", "weft_graph_size",
                                         "weft_region_", "weft_print_regions", "weft_explain", "weft_index_list_count",
                                         "weft_index_list_placements", "weft_index_list_destroy",
                                         "weft_wait", "weft_test", "weft_pause", "weft_resume", "weft_finalize", "weft_init",

@@ -255,7 +255,7 @@ static const char *const not_in_the_table[] = {
     "weft_graph_set_passes", "weft_graph_save", "weft_scale_loss", "weft_unscale_gradients", "weft_autocast_begin",
     "weft_graph_freeze", "weft_graph_predict", "weft_graph_donate", "weft_graph_opaque",
     "weft_graph_shard", "weft_graph_get_placements", "weft_graph_get_shard_info",
-    "weft_graph_require", "weft_graph_omit_requirements", "weft_graph_test", "weft_graph_size",
+    "weft_graph_require", "weft_graph_omit_requirements", "weft_graph_derive_numbers", "weft_graph_test", "weft_graph_size",
     "weft_autocast_end", "weft_autocast_dtype", "weft_autocast_print",
     "weft_fake", "weft_fake_like", "weft_tensor_is_fake", "weft_print_pending",
     "weft_tensor_print_text", "weft_version",

@@ -277,6 +277,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_graph_predict, graph, NULL, &prediction, sizeof(prediction));
     TRY(weft_graph_donate, graph, 0, true);
     TRY(weft_graph_require, graph, "i0.0 >= 0");
+    TRY(weft_graph_derive_numbers, graph, NULL, NULL, 0);
     TRY(weft_graph_omit_requirements, graph, true);
     TRY(weft_graph_test, graph, "i0.0 >= 0", &truth_value);
     TRY(weft_graph_size, graph, "i0.0", &place[0]);

@@ -508,13 +508,25 @@ static weft_status take_tensors(weft_graph_run *run, taking *t, weft_tensor *out
     return defer(run, t, outputs);
 }
 
-/* A call that is executed now ends the segment, unless it leaves values alone. */
+/* Whether its inputs are all from before the segment, which has not changed them up to now. */
+static bool reads_from_before(const weft_call *call)
+{
+    bool from_before = weft_call_does(call, WEFT_ONLY_READS);
+    for (int i = 0; i < weft_call_num_tensors(call) && from_before; i++) {
+        const weft_tensor *handle = weft_call_tensor(call, i);
+        const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
+        from_before = tensor != NULL && !tensor->promised && !tensor->fake;
+    }
+    return from_before;
+}
+
+/* A call that is executed now ends the segment, unless it leaves values alone, or reads some that wait for none of its calls. */
 static bool pass(weft_graph_run *run, const weft_call *call, weft_status *status)
 {
     if (!weft_call_does(call, WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED)) {
         run->deferral.note(&run->deferral, call->function);
     }
-    if (weft_call_does(call, WEFT_LEAVES_VALUES)) {
+    if (weft_call_does(call, WEFT_LEAVES_VALUES) || reads_from_before(call)) {
         return false;
     }
     *status = weft_run_end_segment(run, call->function);

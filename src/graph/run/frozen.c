@@ -37,7 +37,9 @@ static struct weft_frozen *frozen_new(const weft_graph_impl *graph)
     if (f == NULL) {
         return NULL;
     }
-    *f = (struct weft_frozen){ .of = graph->freezing, .num_inputs = graph->num_inputs, .num_scalars = graph->num_scalars, .num_outputs = graph->num_outputs };
+    *f = (struct weft_frozen){ .of = graph->freezing, .num_inputs = graph->num_inputs,
+                                .num_scalars = graph->num_scalars + graph->num_derived, .num_derived = graph->num_derived,
+                                .num_outputs = graph->num_outputs };
     f->scalars = calloc((size_t)f->num_scalars + 1, sizeof(double));
     f->outputs = calloc((size_t)f->num_outputs + 1, sizeof(weft_source));
     f->input_numbers = calloc((size_t)f->num_inputs + 1, sizeof(int));
@@ -89,16 +91,18 @@ void weft_freezing_forget(struct weft_freezing *freezing, const weft_graph_trace
     }
 }
 
-static uint64_t all_entries(const struct weft_frozen *f)
+/* The entries that the program gives: those derived from them may have one value for long. */
+static uint64_t given_entries(const struct weft_frozen *f)
 {
-    return f->num_scalars == 64 ? ~UINT64_C(0) : (UINT64_C(1) << f->num_scalars) - 1;
+    int given = f->num_scalars - f->num_derived;
+    return given == 64 ? ~UINT64_C(0) : (UINT64_C(1) << given) - 1;
 }
 
 /* What is still to be observed; NULL: nothing. */
 static const char *missing(const struct weft_frozen *f)
 {
     return f == NULL || f->observations < 2 ? "two replays of one trace must be observed first"
-           : f->varied != all_entries(f)    ? "an entry of scalars[] has had one value only"
+           : (given_entries(f) & ~f->varied) != 0 ? "an entry of scalars[] has had one value only"
                                             : NULL;
 }
 

@@ -213,6 +213,16 @@ static weft_status execute(struct weft_frozen *f, weft_graph_run *run, weft_tens
     return ended;
 }
 
+/* A derived number that has had one value only: numbers that follow from it have looked like constants. */
+static bool derived_changes(const struct weft_frozen *f, const double scalars[])
+{
+    bool changes = false;
+    for (int i = f->num_scalars - f->num_derived; i < f->num_scalars; i++) {
+        changes |= (f->varied >> i & 1) == 0 && !weft_same_bits(scalars[i], f->scalars[i]);
+    }
+    return changes;
+}
+
 /* True: *status is that of the call. False: it is to be checked, because of `why`. */
 static bool replay(weft_graph_impl *graph, struct weft_frozen *f, weft_tensor *const inputs[], const double scalars[],
                    weft_tensor *outputs[], weft_status *status, char *why, size_t size)
@@ -229,6 +239,10 @@ static bool replay(weft_graph_impl *graph, struct weft_frozen *f, weft_tensor *c
     alike = alike && number_inputs(f, &run, inputs, why, size);
     if (alike && f->inputs_hash != graph->inputs_hash) { /* its function may look at the sizes of one */
         snprintf(why, size, "an input that no call reads has another layout");
+        alike = false;
+    }
+    if (alike && derived_changes(f, scalars)) {
+        snprintf(why, size, "a derived number has another value for the first time");
         alike = false;
     }
     if (alike && weft_frozen_counts(f) && f->of->newest != f) {

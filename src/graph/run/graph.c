@@ -340,6 +340,12 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
         !weft_graph_check_shapes_of(graph, inputs)) {
         return weft_latest_status();
     }
+    double all[WEFT_MAX_FROZEN_SCALARS];
+    if (graph->derive != NULL) {
+        memcpy(all, scalars, (size_t)graph->num_scalars * sizeof(*scalars));
+        graph->derive(graph->derive_context, all, all + graph->num_scalars);
+        scalars = all;
+    }
     uintptr_t in = (uintptr_t)inputs, out = (uintptr_t)outputs;
     bool overlap = in < out + (size_t)graph->num_outputs * sizeof(*outputs) && out < in + (size_t)graph->num_inputs * sizeof(*inputs);
     return (overlap ? call_with_copy : call_graph)(graph, inputs, scalars, outputs);
@@ -363,6 +369,34 @@ weft_status weft_graph_donate(weft_graph *handle, int input, bool on)
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %d inputs", graph->num_inputs);
     }
     graph->donated[input] = on;
+    return WEFT_OK;
+}
+
+weft_status weft_graph_derive_numbers(weft_graph *handle, weft_graph_numbers_function derive, void *context, int num_derived)
+{
+    static const char function[] = "weft_graph_derive_numbers";
+    weft_graph_impl *graph = check_at_rest(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    if (num_derived < 0 || (derive == NULL) != (num_derived == 0)) {
+        return weft_fail(WEFT_ERR_INVALID, function, "num_derived is %d, and function is %s", num_derived,
+                         derive == NULL ? "NULL" : "not NULL");
+    }
+    if (derive != NULL && num_derived > WEFT_MAX_FROZEN_SCALARS - graph->num_scalars) {
+        return weft_fail(WEFT_ERR_UNSUPPORTED, function, "graph %s has %d scalars, expected at most %d with the derived ones",
+                         graph->name, graph->num_scalars, WEFT_MAX_FROZEN_SCALARS);
+    }
+    bool freezes = graph->freezing != NULL;
+    struct weft_freezing *again = freezes ? weft_freezing_new() : NULL;
+    if (freezes && again == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory to freeze a graph");
+    }
+    weft_graph_unfreeze(graph);
+    graph->freezing = again;
+    graph->derive = derive;
+    graph->derive_context = context;
+    graph->num_derived = num_derived;
     return WEFT_OK;
 }
 

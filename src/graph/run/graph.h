@@ -46,6 +46,9 @@ typedef struct weft_graph_impl {
     weft_graph_function function;
     void *context;
     int num_inputs, num_scalars, num_outputs;
+    weft_graph_numbers_function derive; /* of more scalars, after these; NULL: there are none */
+    void *derive_context;
+    int num_derived;
     unsigned passes;
     weft_vec segments; /* weft_graph_segment */
     weft_vec spare_bound, spare_calls; /* memory of runs that have ended, for the next one */
