@@ -460,10 +460,7 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
                                  const weft_output_kind outputs[], const weft_layout *const inputs[],
                                  weft_sharding *sharding, char *why, size_t why_size)
 {
-    weft_searcher *s = malloc(sizeof(*s));
-    if (s == NULL) {
-        return WEFT_ERR_NOMEM;
-    }
+    weft_searcher space, *s = &space; /* free() of so much memory would put the allocator's small blocks together, each time */
     memset(s, 0, offsetof(weft_searcher, strategies));
     s->search = search;
     s->binding = binding;
@@ -495,6 +492,5 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
         weft_vec_free(&s->reductions[o]);
     }
     weft_vec_free(&s->wished);
-    free(s);
     return status;
 }

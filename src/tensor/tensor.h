@@ -62,6 +62,8 @@ typedef struct weft_tensor_impl {
 /* The object of a handle. NULL, with the error kept: not a live tensor. `argument` is its name in
  * messages. A NULL handle after an earlier error keeps that error: chains of calls need one check. */
 weft_tensor_impl *weft_check_tensor(const char *function, const char *argument, const weft_tensor *tensor);
+/* The same for entry `i` of a list of tensors: "list[i]" in messages. Costs no text where it is live. */
+weft_tensor_impl *weft_check_entry(const char *function, const char *list, int i, const weft_tensor *tensor);
 /* The same for a checked handle, without a message. */
 static inline weft_tensor_impl *weft_tensor_get(const weft_tensor *tensor)
 {

@@ -56,7 +56,7 @@ typedef struct weft_graph_trace {
     bool whole;        /* captured until the end of its segment */
     uint64_t runs;     /* how often it was executed */
     uint64_t digest;   /* weft_trace_digest() */
-    uint64_t template; /* weft_trace_template() */
+    uint64_t template; /* of weft_trace_digest() */
     bool *wanted;      /* by value: promised in the newest run; NULL: not executed yet */
     uint64_t run_number; /* weft_deferral.number of the newest of these */
     struct weft_trace_sharding *sharding; /* chosen layouts (graph/shard/shard.h); NULL: those of the capture */
@@ -112,10 +112,9 @@ bool weft_call_is_like(const weft_call *a, const weft_call *b);
 bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why, size_t size);
 /* Whether the first `count` nodes of two traces are the same calls on the same values. */
 bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count);
-/* Equal on processes whose traces are; equal traces have equal digests. */
-uint64_t weft_trace_digest(const weft_graph_trace *trace);
-/* The same without sizes: equal for traces of one TEMPLATE, whose calls, types, meshes and placements are the same. */
-uint64_t weft_trace_template(const weft_graph_trace *trace);
+/* Equal on processes whose traces are; equal traces have equal digests. *template: the same without sizes, equal for traces of one
+ * TEMPLATE, whose calls, types, meshes and placements are the same; may be NULL. */
+uint64_t weft_trace_digest(const weft_graph_trace *trace, uint64_t *template);
 
 /* Arguments of a deferred call that are no part of its record. */
 typedef struct weft_deferred_call {

@@ -131,11 +131,10 @@ static bool is_like(const weft_graph_run *run, const weft_graph_value *value, co
            value->is_memory == (input->imported_in == run->deferral.number);
 }
 
-/* The difference of such a tensor from the recorded one, in words. */
+/* The difference of such a tensor from the recorded one, in words; layouts that differ are left to weft_graph_failed_guard(). */
 static void compare_inputs(const weft_graph_run *run, const weft_graph_trace *trace, const taking *t, int input, char *why,
                            size_t size)
 {
-    char before[200], now[200];
     const weft_graph_value *value = weft_trace_value(trace, t->numbers[input]);
     const weft_tensor_impl *tensor = t->inputs[input];
     if (value->is_fake == weft_has_values(tensor)) {
@@ -148,9 +147,9 @@ static void compare_inputs(const weft_graph_run *run, const weft_graph_trace *tr
         snprintf(why, size, "%s: tensor %d was %s, is %s", t->call->function, input,
                  value->is_memory ? "of weft_from_local()" : "an input", value->is_memory ? "an input" : "of weft_from_local()");
     } else {
-        snprintf(why, size, "%s: tensor %d was %s, is %s", t->call->function, input,
-                 weft_layout_format(value->layout, before, sizeof(before)),
-                 weft_layout_format(tensor->layout, now, sizeof(now)));
+        snprintf(why, size, "%s: tensor %d was ", t->call->function, input);
+        run->graph->guard.before = value->layout;
+        run->graph->guard.now = tensor->layout;
     }
 }
 
@@ -209,12 +208,9 @@ static void note_failed_guard(const weft_graph_run *run, const taking *t)
         return;
     }
     graph->info.guards_failed++;
+    graph->guard = (weft_failed_guard){ .here = weft_runtime.here, .here_line = weft_runtime.here_line };
     int used = snprintf(graph->failed_guard, sizeof(graph->failed_guard), "call %zu: ", run->calls.count);
     matches(run, run->replayed, t, graph->failed_guard + used, sizeof(graph->failed_guard) - (size_t)used);
-    if (weft_runtime.here != NULL) {
-        size_t length = strlen(graph->failed_guard);
-        snprintf(graph->failed_guard + length, sizeof(graph->failed_guard) - length, " at %s:%d", weft_runtime.here, weft_runtime.here_line);
-    }
 }
 
 /* ---- capturing ------------------------------------------------------------------------------------------- */

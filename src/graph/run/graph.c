@@ -42,6 +42,8 @@ static void meet_layouts(const weft_graph_impl *graph)
     for (int i = 0; i < graph->num_inputs && graph->input_layouts != NULL; i++) {
         weft_meet_layout(graph->input_layouts[i]);
     }
+    weft_meet_layout(graph->guard.before);
+    weft_meet_layout(graph->guard.now);
 }
 
 void weft_graphs_meet_layouts(void)
@@ -190,9 +192,7 @@ static bool check_arguments(const weft_graph_impl *graph, weft_tensor *const inp
         return false;
     }
     for (int i = 0; i < graph->num_inputs; i++) {
-        char name[32];
-        snprintf(name, sizeof(name), "inputs[%d]", i);
-        if (weft_check_tensor(function, name, inputs[i]) == NULL) {
+        if (weft_check_entry(function, "inputs", i, inputs[i]) == NULL) {
             return false;
         }
     }
@@ -217,6 +217,9 @@ static weft_status call_function(weft_graph_impl *graph, weft_tensor *const inpu
     }
     for (int i = 0; i < graph->num_outputs; i++) {
         char name[48];
+        if (outputs[i] != NULL && weft_tensor_get(outputs[i]) != NULL) {
+            continue;
+        }
         snprintf(name, sizeof(name), "outputs[%d] of the function", i);
         if (weft_check_tensor(function, name, outputs[i]) == NULL) {
             return weft_latest_status();
@@ -441,12 +444,12 @@ static void add_counts(weft_graph_info *info, const weft_body_counts *counts)
 weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *given, size_t size)
 {
     static const char function[] = "weft_graph_get_info";
-    const weft_graph_impl *graph = weft_check_graph(function, handle);
+    weft_graph_impl *graph = weft_check_graph(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
     }
     weft_graph_info own = graph->info, *info = &own;
-    info->failed_guard = graph->failed_guard;
+    info->failed_guard = weft_graph_failed_guard(graph);
     info->frozen = graph->freezing != NULL && weft_freezing_is_ready(graph->freezing, &info->not_frozen);
     info->not_frozen = info->not_frozen == NULL ? "" : info->not_frozen;
     for (size_t i = 0; i < graph->num_newest; i++) {

@@ -39,6 +39,13 @@ static inline weft_graph_instance *weft_segment_instance(const weft_graph_segmen
     return (weft_graph_instance *)segment->instances.items + i;
 }
 
+/* The end of the text of a failed guard, which few ask for: layouts that differ, and the program's line. NULL: nothing. */
+typedef struct weft_failed_guard {
+    const weft_layout *before, *now;
+    const char *here;
+    int here_line;
+} weft_failed_guard;
+
 /* The object behind a weft_graph handle. */
 typedef struct weft_graph_impl {
     weft_graph *handle;
@@ -68,6 +75,7 @@ typedef struct weft_graph_impl {
     struct weft_freezing *freezing; /* NULL: weft_graph_freeze() was not asked for */
     weft_graph_info info;
     char failed_guard[512];
+    weft_failed_guard guard; /* what is still to be added to that */
 } weft_graph_impl;
 
 /* A live graph of the program's; NULL with the error kept (check.c). */
@@ -126,6 +134,8 @@ static inline weft_tensor_impl **weft_run_bound(const weft_graph_run *run, int n
     return (weft_tensor_impl **)run->bound.items + number;
 }
 
+/* The whole text of the guard that failed last (segment.c). */
+const char *weft_graph_failed_guard(weft_graph_impl *graph);
 /* weft_deferral.take of a run that defers calls (defer.c). */
 bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status);
 

@@ -75,8 +75,7 @@ static weft_status compare_captured(const weft_graph_run *run, const weft_graph_
 /* All processes have captured the same calls: the first trace of a template is compared, which BLOCKS. */
 static weft_status check_same(const weft_graph_run *run, weft_graph_trace *trace)
 {
-    trace->digest = weft_trace_digest(trace);
-    trace->template = weft_trace_template(trace);
+    trace->digest = weft_trace_digest(trace, &trace->template);
     uint64_t template = weft_digest_add(trace->template, run->position);
     if (weft_graph_has_agreed(run->graph, template)) {
         return weft_run_tell(trace->digest) ? WEFT_OK : weft_latest_status();
@@ -104,6 +103,23 @@ static weft_status keep_captured(weft_graph_run *run)
     return WEFT_OK;
 }
 
+const char *weft_graph_failed_guard(weft_graph_impl *graph)
+{
+    const weft_failed_guard *guard = &graph->guard;
+    size_t used = strlen(graph->failed_guard), size = sizeof(graph->failed_guard) - used;
+    char before[200], now[200];
+    if (guard->before != NULL) {
+        snprintf(graph->failed_guard + used, size, "%s, is %s", weft_layout_format(guard->before, before, sizeof(before)),
+                 weft_layout_format(guard->now, now, sizeof(now)));
+    }
+    used = strlen(graph->failed_guard);
+    if (guard->here != NULL) {
+        snprintf(graph->failed_guard + used, sizeof(graph->failed_guard) - used, " at %s:%d", guard->here, guard->here_line);
+    }
+    graph->guard = (weft_failed_guard){ .before = NULL };
+    return graph->failed_guard;
+}
+
 /* The run was shorter than the replayed trace: its calls are a trace of their own. */
 static weft_status capture_end(weft_graph_run *run)
 {
@@ -117,6 +133,7 @@ static weft_status capture_end(weft_graph_run *run)
         }
     }
     graph->info.guards_failed++;
+    graph->guard = (weft_failed_guard){ .before = NULL };
     snprintf(graph->failed_guard, sizeof(graph->failed_guard), "call %zu: recorded %s, came the end", run->calls.count,
              weft_trace_node(run->replayed, run->calls.count)->call->function);
     return weft_run_begin_capture(run, run->num_values) ? WEFT_OK : weft_run_fail_memory(run);
