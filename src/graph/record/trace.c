@@ -22,6 +22,7 @@ void weft_trace_free(weft_graph_trace *trace)
     if (trace != NULL) {
         free(trace->wanted);
         free(trace->outputs);
+        free(trace->prefixes);
         weft_vec_free(&trace->nodes);
         weft_vec_free(&trace->values);
     }
@@ -190,7 +191,6 @@ void weft_trace_finish(weft_graph_trace *trace)
             }
         }
     }
-    trace->whole = true;
 }
 
 /* ---- comparison ------------------------------------------------------------------------------------------ */
@@ -343,4 +343,38 @@ uint64_t weft_trace_digest(const weft_graph_trace *trace, uint64_t *template)
         *template = d.template;
     }
     return weft_digest_add(d.template, d.sizes);
+}
+
+/* ---- digests of the first calls: of this process alone ------------------------------------------------------ */
+
+uint64_t weft_prefix_call(uint64_t so_far, const weft_call *call, bool implicit)
+{
+    digests d = { .template = weft_digest_add(so_far, implicit), .sizes = (uint64_t)(uintptr_t)call->operation ^ (uint64_t)(uintptr_t)call->action };
+    add_call(&d, call);
+    if (call->details != NULL) {
+        d.sizes = weft_digest_add(d.sizes, (uint64_t)(uintptr_t)call->details->layout);
+    }
+    return weft_digest_add(d.template, d.sizes);
+}
+
+bool weft_trace_find_prefixes(weft_graph_trace *trace)
+{
+    trace->prefixes = malloc((trace->nodes.count + 1) * sizeof(*trace->prefixes));
+    uint64_t digest = 0;
+    for (size_t i = 0, known = 0; i < trace->nodes.count && trace->prefixes != NULL; i++) {
+        const weft_graph_node *node = weft_trace_node(trace, i);
+        size_t next = known;
+        digest = weft_prefix_call(digest, node->call, node->implicit);
+        for (int k = 0; k < node->num_inputs + node->num_outputs; k++) { /* the outputs follow the inputs */
+            int number = node->inputs[k];
+            bool is_new = number >= 0 && (size_t)number >= known;
+            if (k < node->num_inputs) {
+                digest = weft_prefix_input(digest, number, is_new ? weft_trace_value(trace, number)->layout : NULL);
+            }
+            next = is_new && (size_t)number >= next ? (size_t)number + 1 : next;
+        }
+        known = next;
+        trace->prefixes[i] = digest;
+    }
+    return trace->prefixes != NULL;
 }

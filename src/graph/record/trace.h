@@ -52,8 +52,10 @@ typedef struct weft_graph_trace {
     weft_vec nodes;  /* weft_graph_node */
     weft_vec values; /* weft_graph_value, by number */
     size_t bytes;
+    uint64_t inputs;   /* weft_graph_impl.inputs_hash of the newest run that used it */
     uint64_t last_run; /* of the graph: the least recently used trace goes first */
-    bool whole;        /* captured until the end of its segment */
+    struct weft_graph_trace *older, *newer; /* of its segment, by use */
+    uint64_t *prefixes; /* of a segment's: by node, of the calls up to it (weft_prefix_call()); NULL: of none */
     uint64_t runs;     /* how often it was executed */
     uint64_t digest;   /* weft_trace_digest() */
     uint64_t template; /* of weft_trace_digest() */
@@ -112,6 +114,15 @@ bool weft_call_is_like(const weft_call *a, const weft_call *b);
 bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why, size_t size);
 /* Whether the first `count` nodes of two traces are the same calls on the same values. */
 bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count);
+/* A digest of this process alone: of a call after others, without its tensors; then of each input, with its layout where it is from
+ * before the segment and met here, else NULL. */
+uint64_t weft_prefix_call(uint64_t so_far, const weft_call *call, bool implicit);
+static inline uint64_t weft_prefix_input(uint64_t so_far, int number, const weft_layout *layout)
+{
+    return weft_digest_add(weft_digest_add(so_far, (uint64_t)(int64_t)number), (uint64_t)(uintptr_t)layout);
+}
+/* Sets the prefixes. False: no memory. */
+bool weft_trace_find_prefixes(weft_graph_trace *trace);
 /* Equal on processes whose traces are; equal traces have equal digests. *template: the same without sizes, equal for traces of one
  * TEMPLATE, whose calls, types, meshes and placements are the same; may be NULL. */
 uint64_t weft_trace_digest(const weft_graph_trace *trace, uint64_t *template);

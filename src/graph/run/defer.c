@@ -190,10 +190,15 @@ static bool matches(const weft_graph_run *run, const weft_graph_trace *trace, co
 /* Another trace that agrees with all calls so far and with this one; NULL: none. */
 static weft_graph_trace *find_other(const weft_graph_run *run, const taking *t)
 {
-    const weft_graph_segment *segment = weft_run_segment(run);
-    for (size_t i = 0; i < segment->instances.count; i++) {
-        weft_graph_trace *trace = weft_segment_instance(segment, i)->trace;
-        if (trace != run->replayed && trace->whole && matches(run, trace, t, NULL, 0) &&
+    const weft_map *known = &weft_run_segment(run)->by_calls;
+    uint64_t prefix = run->calls.count == 0 ? 0 : run->replayed->prefixes[run->calls.count - 1];
+    prefix = weft_prefix_call(prefix, t->call, weft_runtime.implicit_replications > 0);
+    for (int i = 0; i < t->num_inputs; i++) {
+        prefix = weft_prefix_input(prefix, t->numbers[i], t->numbers[i] >= t->former_values ? t->inputs[i]->layout : NULL);
+    }
+    for (weft_map_slot *slot = weft_map_first(known, prefix); slot != NULL; slot = weft_map_next(known, slot)) {
+        weft_graph_trace *trace = slot->value;
+        if (trace != run->replayed && matches(run, trace, t, NULL, 0) &&
             weft_trace_begins_like(trace, run->replayed, run->calls.count)) {
             return trace;
         }

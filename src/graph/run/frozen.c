@@ -20,8 +20,7 @@ void weft_graph_unfreeze(weft_graph_impl *graph)
 {
     for (size_t i = 0; i < graph->segments.count; i++) {
         const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
-        for (size_t k = 0; k < segment->instances.count; k++) {
-            weft_graph_trace *trace = weft_segment_instance(segment, k)->trace;
+        for (weft_graph_trace *trace = segment->newest; trace != NULL; trace = trace->older) {
             weft_frozen_free(trace->frozen);
             trace->frozen = NULL;
         }
@@ -444,9 +443,10 @@ static bool alternates(const struct weft_frozen *f, const weft_graph_run *run)
 {
     const weft_graph_segment *segment = weft_run_segment(run);
     bool other = false;
-    for (size_t i = 0; i < segment->instances.count; i++) {
-        const weft_graph_instance *instance = weft_segment_instance(segment, i);
-        other |= instance->inputs == f->inputs_hash && instance->trace != f->trace && instance->trace->last_run > f->trace->last_run;
+    for (weft_map_slot *slot = weft_map_first(&segment->by_inputs, f->inputs_hash); slot != NULL;
+         slot = weft_map_next(&segment->by_inputs, slot)) {
+        const weft_graph_trace *trace = slot->value;
+        other |= trace != f->trace && trace->last_run > f->trace->last_run;
     }
     return other;
 }

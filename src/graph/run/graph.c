@@ -35,8 +35,8 @@ static void meet_layouts(const weft_graph_impl *graph)
 {
     for (size_t i = 0; i < graph->segments.count; i++) {
         const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
-        for (size_t k = 0; k < segment->instances.count; k++) {
-            weft_graph_trace_meet_layouts(weft_segment_instance(segment, k)->trace);
+        for (const weft_graph_trace *trace = segment->newest; trace != NULL; trace = trace->older) {
+            weft_graph_trace_meet_layouts(trace);
         }
     }
     for (int i = 0; i < graph->num_inputs && graph->input_layouts != NULL; i++) {
@@ -168,9 +168,9 @@ weft_status weft_graph_set_passes(weft_graph *handle, unsigned passes)
     }
     graph->passes = passes;
     for (size_t i = 0; i < graph->segments.count; i++) {
-        weft_graph_segment *segment = (weft_graph_segment *)graph->segments.items + i;
-        for (size_t k = 0; k < segment->instances.count; k++) {
-            weft_graph_forget_bodies(graph, weft_segment_instance(segment, k)->trace);
+        const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
+        for (weft_graph_trace *trace = segment->newest; trace != NULL; trace = trace->older) {
+            weft_graph_forget_bodies(graph, trace);
         }
     }
     return WEFT_OK;
@@ -469,7 +469,7 @@ static void print_relations(const weft_graph_impl *graph, FILE *file)
 {
     for (size_t i = 0; i < graph->num_newest && graph->shapes != NULL; i++) {
         const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
-        if (weft_segment_instance(segment, segment->newest_number)->inputs == graph->inputs_hash) {
+        if (segment->newest->inputs == graph->inputs_hash) {
             weft_graph_print_derived(graph, segment->newest, file);
         }
     }

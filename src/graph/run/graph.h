@@ -19,25 +19,15 @@
 
 /* ---- graphs (graph.c) ------------------------------------------------------------------------------------ */
 
-/* A trace, and the inputs (weft_graph_impl.inputs_hash) of the newest run that used it. */
-typedef struct weft_graph_instance {
-    uint64_t inputs;
-    weft_graph_trace *trace;
-} weft_graph_instance;
-
 /* Traces of the segments at one position of the function's runs (instances.c). */
 typedef struct weft_graph_segment {
-    weft_vec instances; /* weft_graph_instance */
+    weft_graph_trace *newest, *oldest; /* by use; NULL: there is none */
+    int num_traces;
     size_t num_nodes;   /* of all */
-    size_t newest_number;
-    weft_graph_trace *newest; /* used last; NULL: there is none */
+    weft_map by_inputs; /* weft_graph_trace *, by `inputs` */
+    weft_map by_calls;  /* the same, by each of its prefixes that no later one has too */
     const char *ended_by;     /* the function that needed its values, in the newest run; NULL: none, or the last of the run */
 } weft_graph_segment;
-
-static inline weft_graph_instance *weft_segment_instance(const weft_graph_segment *segment, size_t i)
-{
-    return (weft_graph_instance *)segment->instances.items + i;
-}
 
 /* The end of the text of a failed guard, which few ask for: layouts that differ, and the program's line. NULL: nothing. */
 typedef struct weft_failed_guard {

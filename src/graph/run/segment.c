@@ -94,11 +94,15 @@ static weft_status keep_captured(weft_graph_run *run)
 {
     weft_graph_segment *segment = obtain_segment(run);
     weft_trace_finish(run->captured);
-    if (segment == NULL || !weft_segment_add(run->graph, segment, run->captured)) {
+    if (segment == NULL) {
         return weft_run_fail_memory(run);
     }
+    bool added = weft_segment_add(run->graph, segment, run->captured);
     run->replayed = run->captured;
     run->captured = NULL;
+    if (!added) {
+        return weft_run_fail_memory(run);
+    }
     run->graph->info.captures++;
     return WEFT_OK;
 }
@@ -125,8 +129,7 @@ static weft_status capture_end(weft_graph_run *run)
 {
     weft_graph_impl *graph = run->graph;
     const weft_graph_segment *segment = weft_run_segment(run);
-    for (size_t i = 0; i < segment->instances.count; i++) {
-        weft_graph_trace *trace = weft_segment_instance(segment, i)->trace;
+    for (weft_graph_trace *trace = segment->newest; trace != NULL; trace = trace->older) {
         if (trace->nodes.count == run->calls.count && weft_trace_begins_like(trace, run->replayed, run->calls.count)) {
             run->replayed = trace;
             return WEFT_OK;
