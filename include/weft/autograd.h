@@ -151,6 +151,71 @@ typedef weft_status (*weft_segment_function)(void *context, int num_inputs, weft
 WEFT_API weft_status weft_recompute(weft_segment_function function, void *context, size_t context_size, int num_inputs,
                                     weft_tensor *const inputs[], int num_outputs, weft_tensor *outputs[]);
 
+/* ---- functions with a gradient of their own ------------------------------------------------------------------- */
+
+/** What a backward function computes gradients from. Valid until it returns. */
+typedef struct weft_custom_request {
+    int num_inputs, num_outputs; /**< of the call of weft_custom_gradient() */
+    int num_saved;               /**< tensors that the forward function saved */
+    weft_tensor *const *saved;   /**< these, with the values that they had */
+    const void *bytes;           /**< the bytes that it saved; NULL: none */
+    size_t num_bytes;
+    weft_tensor *const *output_gradients; /**< one per output: of its shape and type, in any layout; NULL means zero */
+    const bool *wanted;                   /**< one per input */
+} weft_custom_request;
+
+/** Writes the wanted gradients, each of its input's shape, of any floating type and in any layout; NULL means zero.
+ * Returns WEFT_OK, or the status of a failed call. */
+typedef weft_status (*weft_custom_backward)(void *context, const weft_custom_request *request, weft_tensor *gradients[]);
+
+/** Calls `forward`, and records the call as a whole: the backward pass calls `backward` for the gradients of the inputs
+ * (PyTorch: torch.autograd.Function, JAX: custom_vjp). Nothing within `forward` is recorded. What `backward` needs,
+ * `forward` gives to weft_save_for_backward(). Both may call all of weft, and run when they are called, also in the
+ * function of a graph (<weft/graph.h>): their calls are captured and replayed there. If one of them reads values, the
+ * graph ends a segment there, and its listing says where.
+ *
+ * With create_graph the calls of `backward` are recorded. Saved tensors are then the inputs and outputs that they were,
+ * so second gradients are right, if `backward` is written as a function of inputs, outputs and their gradients. What
+ * else was computed from the inputs would count as a constant: floating tensors that are no inputs or outputs must not
+ * be saved then (return them as outputs), and saved bytes must not depend on values of inputs.
+ *
+ * \param context       passed to both functions; must stay valid until the backward pass, or until the outputs are
+ *                      released
+ * \param context_size  if > 0, `backward` gets a copy of this many bytes of it
+ *
+ * WEFT_ERR_INVALID if an argument is NULL or a number negative. WEFT_ERR_STATE if `forward` used a tensor that requires
+ * a gradient and is no input, because that gradient would be lost, or changed an input in place. The status of
+ * `forward` if that is not WEFT_OK. Backward passes return WEFT_ERR_SHAPE if a gradient has another shape than its
+ * input, WEFT_ERR_DTYPE if it is not floating, and WEFT_ERR_UNSUPPORTED if they have create_graph and another floating
+ * tensor was saved.
+ *
+ * For example, log(1 + exp(x)), whose gradient does not overflow:
+ *
+ *     weft_status forward(void *context, int num_inputs, weft_tensor *const in[], int num_outputs, weft_tensor *out[])
+ *     {
+ *         out[0] = weft_log1p(weft_exp(in[0]));
+ *         return out[0] == NULL ? weft_last_status() : weft_save_for_backward(1, in, NULL, 0);
+ *     }
+ *     weft_status backward(void *context, const weft_custom_request *request, weft_tensor *gradients[])
+ *     {
+ *         gradients[0] = weft_mul(request->output_gradients[0], weft_sigmoid(request->saved[0]));
+ *         return gradients[0] == NULL ? weft_last_status() : WEFT_OK;
+ *     }
+ *     weft_custom_gradient(forward, backward, NULL, 0, 1, &x, 1, &y); */
+WEFT_API weft_status weft_custom_gradient(weft_segment_function forward, weft_custom_backward backward, void *context,
+                                          size_t context_size, int num_inputs, weft_tensor *const inputs[],
+                                          int num_outputs, weft_tensor *outputs[]);
+/** Within the forward function of weft_custom_gradient(): saves tensors and bytes for its backward function, in place of
+ * what the same call has saved before. Tensors are saved as they are now, and share their memory until they are written
+ * to; bytes are copied. weft frees both after the backward pass, or with the outputs. If nothing is recorded, nothing is
+ * saved.
+ *
+ * \param bytes  NULL if num_bytes is 0
+ *
+ * WEFT_ERR_STATE elsewhere; WEFT_ERR_INVALID if an argument is NULL or negative. */
+WEFT_API weft_status weft_save_for_backward(int num_tensors, weft_tensor *const tensors[], const void *bytes,
+                                            size_t num_bytes);
+
 /* ---- mixed precision ------------------------------------------------------------------------------------- */
 
 /** Opens and closes a region in which products, convolutions and attention convert floating inputs to `dtype`

@@ -24,7 +24,9 @@
  * You may use all of weft inside the function. Tensors that you did not pass as inputs (for example parameters, by
  * way of `context`) become inputs too. Some calls read values (weft_tensor_item(), weft_to_host(),
  * weft_local_acquire(), ...) or run your code on them (weft_local_map()). Such a call first executes all calls before
- * it: the trace ends there, and another one begins. All processes must read at the same points, even those that host
+ * it: the trace ends there, and another one begins. It does not where the values are from before the trace, and the
+ * calls since have not changed them: weft_tensor_item(), weft_to_host() and other functions that only copy, compare or
+ * print then wait for these values alone. All processes must read at the same points, even those that host
  * no shard of the tensor. If only one process is to read, let all call weft_wait() first. Memory that you lent by
  * weft_from_local() must not change until the graph's call has returned, except through weft_local_acquire(). Results
  * are bit for bit those of the same function called without a graph.
@@ -42,6 +44,9 @@
 #include <weft/tensor.h>
 
 WEFT_BEGIN_DECLS
+
+/** Entries of scalars[] of a graph that is frozen, or has derived numbers. */
+enum { WEFT_MAX_FROZEN_SCALARS = 64 };
 
 /** An opaque handle, not an address. If you pass the handle of a freed graph, the function returns WEFT_ERR_INVALID. */
 typedef struct weft_graph weft_graph;
@@ -158,6 +163,27 @@ WEFT_API weft_status weft_graph_test(weft_graph *graph, const char *relation, bo
  *     weft_graph_size(graph, "(i0.0 + 7) / 8 * 8", &padded); */
 WEFT_API weft_status weft_graph_size(const weft_graph *graph, const char *expression, int64_t *value);
 
+/** Computes numbers from the scalars of a call. It gets no other input: equal scalars must give equal numbers, on all
+ * processes, and it must not call weft. */
+typedef void (*weft_graph_numbers_function)(void *context, const double scalars[], double derived[]);
+/** Registers a function of yours that computes `num_derived` more numbers in each weft_graph_call(): the graph's function
+ * finds them in scalars[], after those of the call. A frozen graph computes them too, and knows them as it knows entries
+ * of scalars[]: for numbers such as a learning rate that follows from the step.
+ *
+ *     void cosine(void *context, const double scalars[], double derived[])
+ *     {
+ *         derived[0] = 0.5 * rate * (1 + cos(pi * scalars[0] / steps));
+ *     }
+ *     graph = weft_graph_create("step", step, &model, 1, 1, 1);
+ *     weft_graph_derive_numbers(graph, cosine, NULL, 1); // step() finds the rate in scalars[1]
+ *
+ * Another function replaces it; NULL and 0 remove it. A frozen graph then observes its function again. `context` must stay
+ * valid as long. WEFT_ERR_INVALID if num_derived is negative, or is 0 and there is a function, or the reverse;
+ * WEFT_ERR_UNSUPPORTED if there are more than WEFT_MAX_FROZEN_SCALARS scalars with them; WEFT_ERR_STATE from within the
+ * graph's function. */
+WEFT_API weft_status weft_graph_derive_numbers(weft_graph *graph, weft_graph_numbers_function function, void *context,
+                                               int num_derived);
+
 /** A function of yours that is not captured. Its outputs are new references of the innermost scope. */
 typedef weft_status (*weft_opaque_function)(void *context, weft_tensor *const inputs[], weft_tensor *outputs[]);
 
@@ -184,13 +210,11 @@ WEFT_API weft_status weft_graph_opaque(const char *name, weft_opaque_kind kind, 
                                        int num_inputs, weft_tensor *const inputs[], int num_outputs,
                                        weft_tensor *outputs[]);
 
-enum { WEFT_MAX_FROZEN_SCALARS = 64 };
-
 /** Freezes a graph (`on`): weft stops calling the function, and executes its calls as they were recorded. It freezes
  * once two replays, with two values of each entry of scalars[], have shown where the numbers of the calls come from,
  * for each set of layouts of the inputs by itself. Each number is then
  *  - a constant,
- *  - an entry of scalars[], bit for bit, or
+ *  - an entry of scalars[], bit for bit, those of weft_graph_derive_numbers() among them, or
  *  - a number that weft derives from these, such as the corrections of weft_adam() and weft_adamw(), whose step
  *    increases by one in each run. Random numbers are drawn as in a run that is checked.
  *
@@ -212,11 +236,12 @@ enum { WEFT_MAX_FROZEN_SCALARS = 64 };
  *
  * weft_graph_call() also returns WEFT_ERR_STATE, before it does anything, if the observed runs cannot be repeated in
  * this way. The message names the call, and weft_graph_info.not_frozen has it too. The reasons are:
- *  - a number changed and is none of the above (`2 * scalars[0]`);
+ *  - a number changed and is none of the above (`2 * scalars[0]`: register a function that computes it);
  *  - inside the function a value is read, memory is lent or a tensor is distributed;
  *  - any other function is called that is not a call of the graph and has an effect: weft_wait(), weft_pause(),
  *    weft_random_seed(), weft_mesh_push() without weft_mesh_pop(), and what sets up modules and operations;
  *  - the function leaves tensors behind that are not outputs;
+ *  - it uses a tensor that weft_module_set_tensor() has replaced;
  *  - outputs require gradients, or tensors that do are changed in place (except leaves).
  *
  * If `on` is false, the function is called in each run again. WEFT_ERR_STATE if you call this from within the
@@ -271,12 +296,16 @@ typedef enum weft_graph_format {
 } weft_graph_format;
 
 /** Prints the graph: each call with its attributes (sizes, numbers) and the layout of its first output. Redistributions,
- * and functions that make a tensor of memory, show their mesh and placements as arguments. "memory k" is passed anew in each run:
+ * and functions that make a tensor of memory, show their mesh and placements as arguments. "memory k" is passed anew in each run.
+ * inputs[K] are those of the call, constant[K] those of the K-th opaque function of WEFT_OPAQUE_CONSTANT, others the function has got
+ * elsewhere. A graph that is frozen lists where numbers come from, and weft_here() adds lines of the program:
  *
  *     %0 = input : f32[4, 6] [R] on 2
  *     %1 = weft_from_local(memory 0) mesh (dp 2) [S0] : f32[8, 4]
  *     %2 = weft_matmul(%1, %0) : f32[8, 6] [S0] on 2
  *     %3 = weft_redistribute(%2) mesh (dp 2) [R] : f32[8, 6]
+ *     %4 = weft_scale(%3) : f32[8, 6] [R] on 2 scalars=scalars[0]  # step.c:12
+ *     outputs[0] = %4
  *
  * If a size of an input has changed between calls, the inputs are listed first, with symbols for such sizes. Then
  * come the facts that held for the symbols in all calls: their range, linear dependence (from three points on), a

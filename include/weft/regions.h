@@ -40,6 +40,18 @@ WEFT_API weft_status weft_region_begin(const char *name, unsigned flags);
 WEFT_API weft_status weft_region_end(void);
 /** \} */
 
+/** Says where in the program the calls that follow are, until the next weft_here(): messages of errors, listings of graphs
+ * (weft_graph_print()), failed guards, and the names of tasks in StarPU's tools then name the line. Nothing compares it,
+ * and a graph shows the lines of its capture. The name is copied; NULL: the calls are nowhere any more.
+ *
+ *     WEFT_HERE;
+ *     scores = weft_matmul(q, k);
+ *
+ * WEFT_ERR_INVALID if the line is negative; WEFT_ERR_STATE, WEFT_ERR_NOMEM. */
+WEFT_API weft_status weft_here(const char *file, int line);
+/** The line of the program where it stands. */
+#define WEFT_HERE ((void)weft_here(__FILE__, __LINE__))
+
 /** Counters of one public function in one region on this process. */
 typedef struct weft_region_counters {
     const char *region;   /**< "step/attention"; valid until weft_finalize() */

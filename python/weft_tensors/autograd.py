@@ -2,14 +2,15 @@
 from __future__ import annotations
 
 import ctypes
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator
 from ctypes import byref, c_void_p
 from typing import Any, Optional
 
 from . import _api, _library
-from ._callbacks import GradHook, Registry, SegmentFunction, guarded, hand_over, scope
-from ._library import world
+from ._callbacks import BackwardFunction, GradHook, Registry, SegmentFunction, guarded, hand_over, scope
+from ._library import kept, world
 from ._core import (Placements, Tensor, _handle, _lib, _placement_array, bfloat16, borrowed, check, check_call, dtype_of, made, tensors)
 
 
@@ -138,6 +139,109 @@ def checkpoint(function: Callable[..., Any], *inputs: Tensor, num_outputs: int =
     return results if num_outputs > 1 else results[0]
 
 
+# ---- functions with a gradient of their own ----
+class FunctionContext:
+    """What a Function's forward() keeps for its backward(): tensors by save_for_backward(), and attributes, which are pickled."""
+
+    def __init__(self) -> None:
+        self._saved: tuple[Tensor, ...] = ()
+
+    def save_for_backward(self, *saved: Tensor) -> None:
+        """Keeps tensors with the values of now. With create_graph they must be inputs or outputs."""
+        self._saved = saved
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor, ...]:
+        """The kept tensors, in backward()."""
+        return self._saved
+
+
+class Function:
+    """torch.autograd.Function: forward(ctx, *arguments) computes, without recording; backward(ctx, *gradients) gives one gradient for each
+    argument, or None. A gradient of an output that is not used is None. Other than in PyTorch num_outputs says how many tensors
+    forward() returns."""
+    num_outputs = 1
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Any:
+        """Returns a tensor, or a tuple of num_outputs of them."""
+        raise NotImplementedError
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """Returns a gradient, or a tuple of one for each argument. ctx.needs_input_grad says which are used."""
+        raise NotImplementedError
+
+    @classmethod
+    def apply(cls, *arguments: Any) -> Any:
+        """forward() with its gradient on the tape."""
+        inputs = [each for each in arguments if isinstance(each, Tensor)]
+        key = _function_keys[cls] = _function_keys.get(cls) or _functions.add(cls)
+        outputs = (c_void_p * cls.num_outputs)()
+        _calls.append((cls, arguments))
+        try:
+            with scope():
+                check_call(_lib.weft_custom_gradient(ctypes.cast(_forward, c_void_p), ctypes.cast(_backward, c_void_p), key, 0, len(inputs),
+                                                     tensors(inputs), cls.num_outputs, outputs))
+                results = tuple(made(handle) for handle in outputs)
+        finally:
+            _calls.pop()
+        return results if cls.num_outputs > 1 else results[0]
+
+
+_functions = Registry()
+_function_keys: dict[type, int] = {}
+_library.at_end.append(_function_keys.clear)
+_calls: list[tuple[type[Function], tuple[Any, ...]]] = []
+
+
+def _run_forward(context: int, num_inputs: int, inputs: Any, num_outputs: int, outputs: Any) -> int:
+    def run() -> None:
+        function, arguments = _calls[-1]
+        handles = iter(inputs[i] for i in range(num_inputs))
+        given = [borrowed(next(handles)) if isinstance(each, Tensor) else each for each in arguments]
+        ctx = FunctionContext()
+        results = function.forward(ctx, *given)
+        results = results if isinstance(results, tuple) else (results,)
+        if len(results) != num_outputs:
+            raise ValueError(f"{function.__name__}.forward() returned {len(results)} tensors, but num_outputs is {num_outputs}")
+        saved, ctx._saved = ctx._saved, ()
+        if any(each.requires_grad for each in arguments if isinstance(each, Tensor)):
+            state = pickle.dumps((vars(ctx), [isinstance(each, Tensor) for each in arguments]))
+            check(_lib.weft_save_for_backward(len(saved), tensors(saved), state, len(state)))
+        hand_over(results, outputs)
+
+    return guarded(run)
+
+
+def _run_backward(context: int, request: Any, gradients: Any) -> int:
+    def run() -> None:
+        given, function = request.contents, _functions[context]
+        saved, grads = (ctypes.cast(each, ctypes.POINTER(c_void_p)) for each in (given.saved, given.output_gradients))
+        wanted = ctypes.cast(given.wanted, ctypes.POINTER(ctypes.c_bool))
+        ctx = FunctionContext()
+        attributes, is_tensor = pickle.loads(ctypes.string_at(given.bytes, given.num_bytes))
+        vars(ctx).update(attributes)
+        ctx._saved = tuple(borrowed(saved[i]) for i in range(given.num_saved))
+        places = [i for i, each in enumerate(is_tensor) if each]
+        needs = {place: bool(wanted[i]) for i, place in enumerate(places)}
+        ctx.needs_input_grad = tuple(needs.get(i, False) for i in range(len(is_tensor))) # type: ignore[attr-defined]
+        results = function.backward(ctx, *[borrowed(grads[i]) if grads[i] else None for i in range(given.num_outputs)])
+        results = results if isinstance(results, tuple) else (results,)
+        if len(results) != len(is_tensor):
+            raise ValueError(f"{function.__name__}.backward() returned {len(results)} gradients for {len(is_tensor)} arguments")
+        for i, place in enumerate(places):
+            if results[place] is not None:
+                gradients[i] = _handle(results[place])
+        kept.extend(each for each in results if each is not None)
+
+    return guarded(run)
+
+
+_forward = SegmentFunction(_run_forward)
+_backward = BackwardFunction(_run_backward)
+
+
 # ---- 16-bit gradients ----
 class GradScaler:
     """Scales losses whose 16-bit gradients would be rounded to zero; skips steps with gradients that are not finite."""
@@ -223,6 +327,6 @@ class explain:
         return self.text
 
 
-__all__ = ["GradScaler", "autocast", "checkpoint", "explain", "gradients", "implicit_replication", "no_grad", "region", "region_counts",
+__all__ = ["Function", "GradScaler", "autocast", "checkpoint", "explain", "gradients", "implicit_replication", "no_grad", "region", "region_counts",
            "set_grad_hook", "set_grad_placements", "zero_grad"]
 del Iterator, bfloat16

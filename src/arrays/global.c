@@ -266,7 +266,7 @@ static weft_status perform_to_host(const weft_call *call, weft_tensor *outputs[]
                                call->details->bytes);
 }
 
-static const weft_operation action_to_host = { .name = "to_host", .perform = perform_to_host, .effects = WEFT_NEEDS_DATA };
+static const weft_operation action_to_host = { .name = "to_host", .perform = perform_to_host, .effects = WEFT_NEEDS_DATA | WEFT_ONLY_READS };
 
 weft_status weft_to_host(weft_tensor *handle, void *global, size_t bytes)
 {
@@ -295,7 +295,7 @@ static weft_status perform_item(const weft_call *call, weft_tensor *outputs[])
     return status;
 }
 
-static const weft_operation action_item = { .name = "item", .perform = perform_item, .effects = WEFT_NEEDS_DATA };
+static const weft_operation action_item = { .name = "item", .perform = perform_item, .effects = WEFT_NEEDS_DATA | WEFT_ONLY_READS };
 
 weft_status weft_tensor_item(weft_tensor *handle, double *value)
 {

@@ -245,7 +245,7 @@ static weft_status perform_to_host(const weft_call *call, weft_tensor *outputs[]
 }
 
 static const weft_operation action_to_host = {
-    .name = "local_to_host", .perform = perform_to_host, .effects = WEFT_NEEDS_DATA
+    .name = "local_to_host", .perform = perform_to_host, .effects = WEFT_NEEDS_DATA | WEFT_ONLY_READS
 };
 
 weft_status weft_local_to_host(weft_tensor *handle, int local_rank, void *host, size_t bytes)

@@ -128,7 +128,7 @@ static weft_status perform_print(const weft_call *call, weft_tensor *outputs[])
 
 static weft_status print_tensor(const char *function, weft_tensor *handle, bool here, FILE *file)
 {
-    static const weft_operation action = { .name = "tensor_print", .perform = perform_print };
+    static const weft_operation action = { .name = "tensor_print", .perform = perform_print, .effects = WEFT_ONLY_READS };
     if (weft_check_tensor(function, "tensor", handle) == NULL) {
         return weft_latest_status();
     }

@@ -58,7 +58,7 @@ static weft_status perform(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_to_host_on(weft_tensor *handle, int process, void *global, size_t bytes)
 {
     static const char function[] = "weft_to_host_on";
-    static const weft_operation action = { .name = "to_host_on", .perform = perform, .effects = WEFT_NEEDS_DATA };
+    static const weft_operation action = { .name = "to_host_on", .perform = perform, .effects = WEFT_NEEDS_DATA | WEFT_ONLY_READS };
     if (weft_check_tensor(function, "tensor", handle) == NULL) {
         weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
         return weft_latest_status();

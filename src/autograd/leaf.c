@@ -100,7 +100,11 @@ weft_status weft_zero_grad(int n, weft_tensor *const leaves[])
                      : weft_fail(WEFT_ERR_INVALID, function, "leaves is NULL");
     }
     for (int i = 0; i < n; i++) {
+        const weft_tensor_impl *tensor = leaves[i] == NULL ? NULL : weft_tensor_get(leaves[i]);
         char name[32];
+        if (tensor != NULL && leaf_of(tensor) != NULL) {
+            continue;
+        }
         snprintf(name, sizeof(name), "leaves[%d]", i);
         if (check_leaf(function, name, leaves[i]) == NULL) {
             return weft_latest_status();

@@ -118,7 +118,9 @@ static bool mark(weft_pass *pass)
 static bool check(const weft_pass *pass, const weft_tape_node *node)
 {
     const weft_call *call = node->call;
-    const char *name = node->kind == WEFT_TAPE_SEGMENT ? "weft_recompute" : call->function;
+    const char *name = call != NULL                        ? call->function
+                       : node->kind == WEFT_TAPE_SEGMENT ? "weft_recompute()"
+                                                          : "weft_custom_gradient()";
     if (node->spent) { /* it knows its inputs no more, and so not whether it is needed */
         weft_fail(WEFT_ERR_STATE, pass->function,
                   "the tape of %s has been released by a former backward pass: ask that one to retain it", name);
@@ -126,6 +128,11 @@ static bool check(const weft_pass *pass, const weft_tape_node *node)
     }
     if (!node->needed) {
         return true;
+    }
+    if (pass->create_graph && node->no_second != NULL) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, pass->function, "gradients through %s cannot be differentiated again: %s", name,
+                  node->no_second);
+        return false;
     }
     const char *missing = call == NULL ? NULL : weft_call_missing_gradient(call);
     if (missing != NULL) {

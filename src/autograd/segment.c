@@ -38,8 +38,7 @@ static bool note_outputs(weft_tape *tape, const char *function, int num_outputs,
     return done;
 }
 
-/* Gives up the list of values used. */
-static void forget_used(weft_tape *tape)
+void weft_tape_forget_used(weft_tape *tape)
 {
     weft_tape_value **used = tape->used.items;
     for (size_t i = 0; i < tape->used.count; i++) {
@@ -103,6 +102,7 @@ static weft_tape_node *make_node(const char *function, segment *s, int num_outpu
         return NULL;
     }
     node->differentiate = differentiate;
+    node->no_second = "it runs again without recording";
     segment *own = room;
     *own = *s;
     own->states = memcpy(own + 1, s->states, states);
@@ -163,9 +163,7 @@ static bool check_outputs(const char *function, int num_outputs, weft_tensor *co
     return right;
 }
 
-/* The outputs as values of the node: shares, because the function may have returned a tensor that was there before, such
- * as a leaf. */
-static bool attach(weft_tape_node *node, weft_tensor *outputs[])
+bool weft_tape_attach_shares(weft_tape_node *node, weft_tensor *outputs[])
 {
     bool done = true;
     for (int i = 0; i < node->num_outputs && done; i++) {
@@ -197,12 +195,12 @@ static weft_status record(const char *function, segment *s, weft_tensor *const i
     }
     if (status == WEFT_OK && any_value(tape, s)) {
         weft_tape_node *node = make_node(function, s, num_outputs);
-        status = node != NULL && attach(node, outputs) ? WEFT_OK : weft_latest_status();
+        status = node != NULL && weft_tape_attach_shares(node, outputs) ? WEFT_OK : weft_latest_status();
         if (node != NULL) {
             weft_tape_node_release(node);
         }
     }
-    forget_used(tape);
+    weft_tape_forget_used(tape);
     forget_start(s);
     return status;
 }
@@ -359,11 +357,6 @@ static bool pass_back(const weft_pass *outer, weft_tape_node *node, const bool w
 static bool differentiate(const weft_pass *pass, weft_tape_node *node, const bool wanted[], weft_tensor *const output_gradients[],
                           weft_tensor *gradients[])
 {
-    if (pass->create_graph) {
-        weft_fail(WEFT_ERR_UNSUPPORTED, pass->function,
-                  "gradients through weft_recompute() cannot be differentiated again");
-        return false;
-    }
     weft_tensor **inputs = calloc((size_t)node->num_inputs + (size_t)node->num_outputs, sizeof(*inputs)),
                 **outputs = inputs == NULL ? NULL : inputs + node->num_inputs;
     if (inputs == NULL) {

@@ -48,7 +48,7 @@ typedef struct weft_tape_input {
     weft_saved saved;
 } weft_tape_input;
 
-typedef enum weft_tape_kind { WEFT_TAPE_LEAF, WEFT_TAPE_CALL, WEFT_TAPE_SEGMENT } weft_tape_kind;
+typedef enum weft_tape_kind { WEFT_TAPE_LEAF, WEFT_TAPE_CALL, WEFT_TAPE_SEGMENT, WEFT_TAPE_CUSTOM } weft_tape_kind;
 
 struct weft_pass;
 struct weft_tape_node;
@@ -72,6 +72,8 @@ typedef struct weft_tape_node {
     weft_tape_value *outputs;
     const weft_call *call;         /* of WEFT_TAPE_CALL */
     const struct segment *segment; /* of WEFT_TAPE_SEGMENT */
+    const struct custom *custom;   /* of WEFT_TAPE_CUSTOM */
+    const char *no_second;         /* why no pass through it can be recorded; NULL: it can */
     weft_differentiate *differentiate; /* NULL: weft_call_gradients() of the call */
     struct weft_tape_node *older, *newer; /* all nodes but leaves */
 } weft_tape_node;
@@ -150,6 +152,11 @@ static inline weft_tape_leaf *weft_tape_leaf_of(const weft_tape_value *value)
 }
 /* Makes the tensor refer to another value; NULL: to none. */
 void weft_tape_set(weft_tensor_impl *tensor, weft_tape_value *value);
+/* Makes the outputs of a function of the program values of the node: shares, because it may have returned a tensor that was there
+ * before, such as a leaf. False with the error kept. */
+bool weft_tape_attach_shares(weft_tape_node *node, weft_tensor *outputs[]);
+/* Gives up the list of values used. */
+void weft_tape_forget_used(weft_tape *tape);
 /* Notes that a segment's first run uses the tensor's value. False with the error kept: no memory. */
 bool weft_tape_use(weft_tape *tape, const char *function, const weft_tensor *handle);
 

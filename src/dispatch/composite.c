@@ -211,8 +211,9 @@ bool weft_composite_call(const weft_call *call, weft_tensor *outputs[])
     }
     bool fake = weft_runtime.context.steps != NULL, valid = weft_require_init(call->function) == WEFT_OK;
     for (int i = 0; i < num_inputs && valid; i++) {
-        char text[32];
-        inputs[i] = weft_check_tensor(call->function, name_of(call, i, text, sizeof(text)), weft_call_tensor(call, i));
+        inputs[i] = i < call->num_inputs
+                        ? weft_check_tensor(call->function, call->operation->inputs[i].name, call->inputs[i])
+                        : weft_check_entry(call->function, "tensors", i - call->num_inputs, weft_call_tensor(call, i));
         valid = inputs[i] != NULL;
         fake = valid && (fake || inputs[i]->fake);
     }

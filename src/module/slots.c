@@ -21,10 +21,11 @@ void weft_module_hold(weft_module_slot *slot, weft_tensor_impl *tensor)
     weft_tensor_impl *former = slot->tensor;
     if (tensor != NULL) {
         tensor->references++;
+        tensor->replaced = false;
     }
     slot->tensor = tensor;
     if (former != tensor) {
-        weft_note_change("weft_module_set_tensor", slot->was_used);
+        weft_note_change("weft_module_set_tensor", slot->was_used || (former != NULL && former->graph_run != 0));
     }
     if (former != NULL) {
         weft_tensor_unreference(former);
@@ -159,6 +160,27 @@ weft_tensor *weft_module_use(weft_module *module, const char *path)
     return tensor == NULL || !slot->has_use ? tensor : weft_gather_for_use("weft_module_use", tensor, slot->use);
 }
 
+/* The slot's former tensor is marked, unless another slot holds it too: a frozen graph that still uses it is to say so. False with
+ * the error kept. */
+static bool replace(const char *function, const weft_module_impl *module, weft_module_slot *slot, weft_tensor *tensor)
+{
+    weft_tensor_impl *former = slot->tensor;
+    if (former != NULL) {
+        former->references++;
+    }
+    bool done = true;
+    if (tensor == NULL) {
+        weft_module_hold(slot, NULL);
+    } else {
+        done = weft_module_fill(function, slot, tensor);
+    }
+    if (former != NULL) {
+        former->replaced = done && first_slot_of(weft_module_root(module), former) == NULL;
+        weft_tensor_unreference(former);
+    }
+    return done;
+}
+
 weft_status weft_module_set_tensor(weft_module *handle, const char *path, weft_tensor *tensor)
 {
     static const char function[] = "weft_module_set_tensor";
@@ -168,9 +190,7 @@ weft_status weft_module_set_tensor(weft_module *handle, const char *path, weft_t
         (tensor != NULL && !weft_module_check_tensor(function, slot->path, slot->is_parameter, tensor))) {
         return weft_latest_status();
     }
-    if (tensor == NULL) {
-        weft_module_hold(slot, NULL);
-    } else if (!weft_module_fill(function, slot, tensor)) {
+    if (!replace(function, module, slot, tensor)) {
         return weft_latest_status();
     }
     for (; module != NULL; module = module->parent) {

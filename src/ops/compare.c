@@ -129,7 +129,7 @@ static weft_status act(const char *function, const weft_operation *action, weft_
 weft_status weft_equal(weft_tensor *a, weft_tensor *b, bool *result)
 {
     static const char function[] = "weft_equal";
-    static const weft_operation action = { .name = "equal", .perform = perform_equal, .effects = WEFT_NEEDS_DATA };
+    static const weft_operation action = { .name = "equal", .perform = perform_equal, .effects = WEFT_NEEDS_DATA | WEFT_ONLY_READS };
     return check_pair(function, a, b, result) ? act(function, &action, a, b, (const double[3]){ 0 }, result)
                                               : weft_latest_status();
 }
@@ -138,7 +138,7 @@ weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double at
                           bool *result)
 {
     static const char function[] = "weft_allclose";
-    static const weft_operation action = { .name = "allclose", .perform = perform_allclose, .effects = WEFT_NEEDS_DATA };
+    static const weft_operation action = { .name = "allclose", .perform = perform_allclose, .effects = WEFT_NEEDS_DATA | WEFT_ONLY_READS };
     if (!check_pair(function, a, b, result)) {
         return weft_latest_status();
     }

@@ -98,11 +98,9 @@ static weft_status refuse(const char *function)
 static const weft_layout *check_item(const char *function, const char *list, weft_tensor *const tensors[],
                                      int i)
 {
-    char name[48];
-    snprintf(name, sizeof(name), "%s[%d]", list, i);
-    const weft_tensor_impl *tensor = weft_check_tensor(function, name, tensors[i]);
+    const weft_tensor_impl *tensor = weft_check_entry(function, list, i, tensors[i]);
     if (tensor != NULL && !weft_dtype_is_floating(tensor->layout->dtype)) {
-        weft_fail(WEFT_ERR_DTYPE, function, "%s is %s, expected a floating type", name,
+        weft_fail(WEFT_ERR_DTYPE, function, "%s[%d] is %s, expected a floating type", list, i,
                   weft_dtype_name(tensor->layout->dtype));
         return NULL;
     }
@@ -127,9 +125,6 @@ static bool check_belongs(const stepping *s, const char *list, weft_tensor *cons
         return false;
     }
     const weft_layout *parameter = weft_layout_of(s->parameters[i]);
-    char text[160], expected[160];
-    weft_layout_format(own, text, sizeof(text));
-    weft_layout_format(parameter, expected, sizeof(expected));
     bool same_shape = own->ndim == parameter->ndim &&
                       memcmp(own->shape, parameter->shape, (size_t)own->ndim * sizeof(own->shape[0])) == 0;
     weft_status status = !same_shape                                  ? WEFT_ERR_SHAPE
@@ -137,7 +132,10 @@ static bool check_belongs(const stepping *s, const char *list, weft_tensor *cons
                          : placed && !weft_placements_equal(own->placements, parameter->placements, own->mesh->ndim) ? WEFT_ERR_LAYOUT
                                                                       : WEFT_OK;
     if (status != WEFT_OK) {
-        weft_fail(status, s->function, "%s[%d] is %s, expected the %s of parameters[%d], %s", list, i, text,
+        char text[160], expected[160];
+        weft_layout_format(parameter, expected, sizeof(expected));
+        weft_fail(status, s->function, "%s[%d] is %s, expected the %s of parameters[%d], %s", list, i,
+                  weft_layout_format(own, text, sizeof(text)),
                   status == WEFT_ERR_SHAPE  ? "shape"
                   : status == WEFT_ERR_MESH ? "mesh"
                                             : "placements",

@@ -34,9 +34,12 @@ static struct {
     atomic_bool is_broken;
 } late = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-static void write_message(char *message, const char *function, const char *format, va_list arguments)
+/* `here`: of a call that is made, at the line that the program has said. */
+static void write_message(char *message, bool here, const char *function, const char *format, va_list arguments)
 {
-    int used = snprintf(message, MESSAGE_SIZE, "%s: ", function);
+    here = here && weft_runtime.here != NULL;
+    int used = here ? snprintf(message, MESSAGE_SIZE, "%s at %.1000s:%d: ", function, weft_runtime.here, weft_runtime.here_line)
+                    : snprintf(message, MESSAGE_SIZE, "%s: ", function);
     if (used >= 0 && used < MESSAGE_SIZE) {
         vsnprintf(message + used, (size_t)(MESSAGE_SIZE - used), format, arguments);
     }
@@ -90,7 +93,7 @@ static void tell_others(weft_status status, const char *message)
 static void fail(weft_status status, bool alone, const char *function, const char *format, va_list arguments)
 {
     char message[MESSAGE_SIZE];
-    write_message(message, function, format, arguments);
+    write_message(message, true, function, format, arguments);
     keep(status, message);
     weft_failure_count(message);
     weft_failure_show(message);
@@ -145,7 +148,7 @@ void weft_fail_later(uint64_t operation, weft_status status, const char *functio
     if (first) {
         va_list arguments;
         va_start(arguments, format);
-        write_message(message, function, format, arguments);
+        write_message(message, false, function, format, arguments);
         va_end(arguments);
         keep_first(&late.next, status, message);
     }
@@ -160,7 +163,7 @@ void weft_break(weft_status status, const char *function, const char *format, ..
     char message[MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    write_message(message, function, format, arguments);
+    write_message(message, false, function, format, arguments);
     va_end(arguments);
     if (keep_late(&late.broken, status, message)) {
         weft_failure_show(message);

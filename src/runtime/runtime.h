@@ -50,6 +50,7 @@ typedef struct weft_context {
     struct weft_steps *steps;       /* calls are collected instead of executed (tensor/actions.h); NULL: executed */
     struct weft_tensor_impl *dying; /* an input of the elementwise call that is made, whose memory the output may take over:
                                        nothing needs it after the call; NULL: none */
+    struct weft_saving_forward *saving; /* a forward function of weft_custom_gradient() runs (src/autograd); NULL: none */
 } weft_context;
 
 /* The library's one state. Written by the submitting thread alone. */
@@ -84,6 +85,9 @@ typedef struct weft_runtime_state {
     /* The current or last submitting public call, for reports. Calls are numbered from 1 in worlds of
      * several processes. */
     const char *call;
+    const char *here;    /* the program's file of the calls, by weft_here(); NULL: it has not said */
+    int here_line;       /* the line in it */
+    weft_map here_files; /* char *: all that it has named */
     uint64_t call_number;
     uint64_t digest; /* of all calls, over the data that WEFT_CHECK compares */
     bool check;      /* WEFT_CHECK */
@@ -280,6 +284,8 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
 /* Second half of the start, when the machine's figures are known: costs, panels and layouts. */
 weft_status weft_runtime_configure(const char *function, const weft_settings *settings);
 void weft_runtime_stop(void);
+/* Forgets the lines of the program (here.c). */
+void weft_here_stop(weft_runtime_state *state);
 
 /* CPU workers of this process: writes the logical number of an hwloc processing unit for each, and returns
  * their number. *bind is false if cores are shared (more processes than cores). */

@@ -272,6 +272,7 @@ void weft_runtime_stop(void)
     weft_models_remove();
     give_blas_threads_back();
     weft_trace_stop(state->trace);
+    weft_here_stop(state);
     *state = (weft_runtime_state){ .handles = state->handles };
     weft_unbreak();
 }

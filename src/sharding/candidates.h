@@ -17,14 +17,14 @@ typedef struct weft_searcher {
     const weft_binding *binding;
     const weft_layout *const *inputs;
     const weft_mesh_impl *mesh;
-    weft_strategy strategies[WEFT_MAX_DIMS]
-                            [WEFT_MAX_STRATEGIES]; /* for each mesh dimension, the possible ones */
     int num_strategies[WEFT_MAX_DIMS];
     weft_vec candidates[WEFT_MAX_INPUTS];  /* weft_candidate: the considered layouts of each input */
     weft_vec wished;                       /* weft_candidate: layouts of output 0, and its way to where it is wished */
     weft_vec reductions[WEFT_MAX_OUTPUTS]; /* weft_candidate: layouts of each output whose reduction counts */
     const weft_output_kind *outputs;
     bool out_of_memory;
+    /* For each mesh dimension, the possible ones. The last member, and not zeroed: the first few of a third of a megabyte are used. */
+    weft_strategy strategies[WEFT_MAX_DIMS][WEFT_MAX_STRATEGIES];
 } weft_searcher;
 
 /* The size of the dimension that reads an input's dimension through an access map, or -1 without one. */

@@ -87,7 +87,8 @@ typedef enum weft_effects {
     WEFT_READS_LAYOUTS = 32, /* of its inputs, and no values */
     WEFT_KEEPS = 64,         /* concerns references to input 0, not its values */
     WEFT_IS_NOT_MISSED = 128, /* a frozen graph, which does not repeat it, loses nothing */
-    WEFT_CHANGES = 256 /* its inputs in place (details->num_changed), and depends on nothing but them: may be deferred */
+    WEFT_CHANGES = 256, /* its inputs in place (details->num_changed), and depends on nothing but them: may be deferred */
+    WEFT_ONLY_READS = 512 /* values of its inputs: the program gets numbers, and nothing else happens */
 } weft_effects;
 
 /* A function of tensors: a constant beside the public function. Most have a rule, from which layouts follow, and become

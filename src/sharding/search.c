@@ -332,20 +332,24 @@ static void prune(weft_searcher *s, int mesh_dim, int keep)
  * nothing that moves an input can be better: keeps these alone. False: there are none. */
 static bool drop_needless_moves(weft_searcher *s)
 {
-    weft_strategy fitting[WEFT_MAX_DIMS][WEFT_MAX_STRATEGIES];
-    int count[WEFT_MAX_DIMS] = { 0 };
     for (int d = 0; d < s->mesh->ndim; d++) {
-        for (int i = 0; i < s->num_strategies[d]; i++) {
-            if (keeps_inputs(s, &s->strategies[d][i], d)) {
-                fitting[d][count[d]++] = s->strategies[d][i];
-            }
+        int i = 0;
+        while (i < s->num_strategies[d] && !keeps_inputs(s, &s->strategies[d][i], d)) {
+            i++;
         }
-        if (count[d] == 0) {
+        if (i == s->num_strategies[d]) {
             return false;
         }
     }
-    memcpy(s->strategies, fitting, sizeof(fitting));
-    memcpy(s->num_strategies, count, sizeof(count));
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        int count = 0;
+        for (int i = 0; i < s->num_strategies[d]; i++) {
+            if (keeps_inputs(s, &s->strategies[d][i], d)) {
+                s->strategies[d][count++] = s->strategies[d][i];
+            }
+        }
+        s->num_strategies[d] = count;
+    }
     return true;
 }
 
@@ -456,10 +460,8 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
                                  const weft_output_kind outputs[], const weft_layout *const inputs[],
                                  weft_sharding *sharding, char *why, size_t why_size)
 {
-    weft_searcher *s = calloc(1, sizeof(*s));
-    if (s == NULL) {
-        return WEFT_ERR_NOMEM;
-    }
+    weft_searcher space, *s = &space; /* free() of so much memory would put the allocator's small blocks together, each time */
+    memset(s, 0, offsetof(weft_searcher, strategies));
     s->search = search;
     s->binding = binding;
     s->inputs = inputs;
@@ -490,6 +492,5 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
         weft_vec_free(&s->reductions[o]);
     }
     weft_vec_free(&s->wished);
-    free(s);
     return status;
 }

@@ -1,7 +1,8 @@
 /* Names of tasks and panels in StarPU's traces; only in processes that trace, but for weft_tensor_label().
  *
  * A panel's handle carries the suffix for names of tasks that write it: the tensor, the panel's number if
- * there are several, the rank if the process hosts several: "h[3]@1" gives "matmul:h[3]@1". Its coordinates are panel and rank. A tensor
+ * there are several, the rank if the process hosts several: "h[3]@1" gives "matmul:h[3]@1", and with weft_here()
+ * "matmul:h[3]@1(step.c:12)". Its coordinates are panel and rank. A tensor
  * without a name has an origin, the operation that made it, under which its transfers and copies are
  * shown. */
 #include <string.h>
@@ -71,9 +72,15 @@ void weft_tensor_trace_renamed(const weft_tensor_impl *tensor)
 const char *weft_task_trace_name(const char *operation, starpu_data_handle_t handle)
 {
     const char *written = starpu_data_get_user_data(handle);
-    if (written == NULL || written[0] == '\0') {
+    char line[80] = "";
+    if (weft_runtime.here != NULL) {
+        const char *slash = strrchr(weft_runtime.here, '/');
+        snprintf(line, sizeof(line), "(%.60s:%d)", slash == NULL ? weft_runtime.here : slash + 1, weft_runtime.here_line);
+    }
+    written = written == NULL ? "" : written;
+    if (written[0] == '\0' && line[0] == '\0') {
         return operation;
     }
-    bool named = written[0] != '[' && written[0] != '@';
-    return weft_trace_intern("%s%s%s", operation, named ? ":" : "", written);
+    bool named = written[0] != '\0' && written[0] != '[' && written[0] != '@';
+    return weft_trace_intern("%s%s%s%s", operation, named ? ":" : "", written, line);
 }

@@ -24,6 +24,17 @@ weft_tensor_impl *weft_check_tensor(const char *function, const char *argument, 
     return alive;
 }
 
+weft_tensor_impl *weft_check_entry(const char *function, const char *list, int i, const weft_tensor *tensor)
+{
+    char name[64];
+    weft_tensor_impl *alive = tensor == NULL || weft_require_init(function) != WEFT_OK ? NULL : weft_tensor_get(tensor);
+    if (alive == NULL) {
+        snprintf(name, sizeof(name), "%s[%d]", list, i);
+        return weft_check_tensor(function, name, tensor);
+    }
+    return alive;
+}
+
 /* ---- shards -------------------------------------------------------------------------------------------- */
 
 /* Bytes of the panels before global row `row`. */

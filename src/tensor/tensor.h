@@ -48,6 +48,7 @@ typedef struct weft_tensor_impl {
     struct weft_tape_value *tape; /* src/autograd: the value that it is of the tape; NULL: a constant */
     struct weft_gathering *gathering; /* src/autograd: the sharded tensor that has its values; NULL: none is known */
     struct weft_ghosted *ghosted;     /* it lies in ghosted arrays (ghosts.h); NULL: it does not */
+    bool replaced;                    /* another tensor has taken its place in a module */
     bool is_array;                    /* it is the arrays of a ghosted tensor, margins included */
     struct weft_tensor_impl *newer, *older;                   /* list of all, also those without a handle */
     struct weft_tensor_impl *next_promised, *former_promised; /* list of all promised tensors */
@@ -61,6 +62,8 @@ typedef struct weft_tensor_impl {
 /* The object of a handle. NULL, with the error kept: not a live tensor. `argument` is its name in
  * messages. A NULL handle after an earlier error keeps that error: chains of calls need one check. */
 weft_tensor_impl *weft_check_tensor(const char *function, const char *argument, const weft_tensor *tensor);
+/* The same for entry `i` of a list of tensors: "list[i]" in messages. Costs no text where it is live. */
+weft_tensor_impl *weft_check_entry(const char *function, const char *list, int i, const weft_tensor *tensor);
 /* The same for a checked handle, without a message. */
 static inline weft_tensor_impl *weft_tensor_get(const weft_tensor *tensor)
 {

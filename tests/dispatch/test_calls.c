@@ -227,12 +227,12 @@ static bool only_asks(const char *function)
                                         "weft_graph_set_passes", "weft_graph_save", "weft_fixed_boxes",
                                         "weft_graph_freeze", "weft_graph_predict", "weft_graph_donate",
                                         "weft_graph_shard", "weft_graph_get_placements", "weft_graph_get_shard_info",
-                                        "weft_graph_require", "weft_graph_omit", "weft_graph_test", "weft_graph_size",
+                                        "weft_graph_require", "weft_graph_omit", "weft_graph_derive", "weft_graph_test", "weft_graph_size",
                                         "weft_region_", "weft_print_regions", "weft_explain", "weft_index_list_count",
                                         "weft_index_list_placements", "weft_index_list_destroy",
                                         "weft_wait", "weft_test", "weft_pause", "weft_resume", "weft_finalize", "weft_init",
                                         "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_set_grad_",
-                                        "weft_set_regather", "weft_autocast_", "weft_grad", "weft_zero_grad", "weft_no_grad_" };
+                                        "weft_set_regather", "weft_save_for_backward", "weft_here", "weft_autocast_", "weft_grad", "weft_zero_grad", "weft_no_grad_" };
     if (strcmp(function, "weft_implicit_replication") == 0) {
         return true; /* the setting alone */
     }
@@ -250,7 +250,7 @@ static bool is_transparent(const char *function)
     return strncmp(function, "weft_backward", strlen("weft_backward")) == 0 || strcmp(function, "weft_gradients") == 0 ||
            strncmp(function, "weft_module_", strlen("weft_module_")) == 0 ||
            strcmp(function, "weft_distribute_module") == 0 || strcmp(function, "weft_parallelize") == 0 ||
-           strcmp(function, "weft_recompute") == 0 || strcmp(function, "weft_scale_loss") == 0 ||
+           strcmp(function, "weft_recompute") == 0 || strcmp(function, "weft_custom_gradient") == 0 || strcmp(function, "weft_scale_loss") == 0 ||
            strcmp(function, "weft_unscale_gradients") == 0 || strcmp(function, "weft_graph_call") == 0 ||
            strcmp(function, "weft_graph_opaque") == 0;
 }

@@ -482,10 +482,11 @@ static void test_f1_listing(void **state)
     int ranks = weft_world_size();
     snprintf(expected, sizeof(expected),
              "graph listed:\n"
-             "  %%0 = input : f32[8, 4] [S1] on %d\n"
-             "  %%1 = input : f32[4, 6] [S0] on %d\n"
+             "  %%0 = inputs[0] : f32[8, 4] [S1] on %d\n"
+             "  %%1 = inputs[1] : f32[4, 6] [S0] on %d\n"
              "  %%2 = weft_matmul(%%0, %%1) numbers=0,0 : f32[8, 6] [P(sum)] on %d\n"
-             "  %%3 = weft_redistribute(%%2) mesh (%d) [R] : f32[8, 6]\n",
+             "  %%3 = weft_redistribute(%%2) mesh (%d) [R] : f32[8, 6]\n"
+             "  outputs[0] = %%3\n",
              ranks, ranks, ranks, ranks);
     if (ranks > 1) {
         assert_string_equal(text, expected);

@@ -91,7 +91,8 @@ static void test_f1_program_of_the_seed(void **state)
                  "graph import:\n"
                  "  %%0 = weft_from_local(memory 0) mesh (dp %d) [S0] : f64[%d, 3]\n"
                  "  %%1 = weft_redistribute(%%0) mesh (dp %d) [R] : f64[%d, 3]\n"
-                 "  %%2 = weft_add_scalar(%%1) : f64[%d, 3] [R] on %d\n",
+                 "  %%2 = weft_add_scalar(%%1) : f64[%d, 3] [R] on %d\n"
+                 "  outputs[0] = %%2\n",
                  ranks, 2 * ranks, ranks, 2 * ranks, 2 * ranks, ranks);
         char *text = listing_of(graph);
         assert_string_equal(text, expected);

@@ -244,7 +244,7 @@ static void test_f4_sizes_become_symbols(void **state)
                                    "    s1 in 9..129, == 2*s0 + 1, != 1\n"
                                    "    requires i0.0 % 4 == 0\n"
                                    "    requires i1.0 == 2*i0.0 + 1\n"
-                                   "  %0 = input : f64[8, 3] [S0]";
+                                   "  %0 = inputs[0] : f64[8, 3] [S0]";
     if (strncmp(text, expected, strlen(expected)) != 0) {
         fail_msg("%s", text);
     }

@@ -368,15 +368,15 @@ static void go_back(const attention *a, int64_t i, int64_t row, double weights[]
         dot_mass += mass_at(a->in[GRADIENT], at + f) * fabs(o[f].real);
     }
     for (int64_t key = 0; key < a->keys; key++) {
-        double along = 0, mass = dot_mass;
+        double along = 0, mass = dot_mass, most = fmax(1, weights[key]); /* log-sums of other values give weights above 1 */
         for (int64_t f = 0; f < a->width; f++) {
             double v = a->in[V]->at[of_v + key * a->width + f].real;
             along += g[f].real * v;
             mass += mass_at(a->in[GRADIENT], at + f) * fabs(v);
             of[2].values[of_v + key * a->width + f] += weights[key] * g[f].real;
-            of[2].masses[of_v + key * a->width + f] += mass_at(a->in[GRADIENT], at + f) * roundings;
+            of[2].masses[of_v + key * a->width + f] += mass_at(a->in[GRADIENT], at + f) * roundings * most;
         }
-        double slope = a->scale * weights[key] * (along - dot), size = fabs(a->scale) * mass * roundings;
+        double slope = a->scale * weights[key] * (along - dot), size = fabs(a->scale) * mass * roundings * most;
         for (int64_t e = 0; e < a->inner; e++) {
             int64_t in_q = of_q + e, in_k = of_k + key * a->inner + e;
             double q = a->in[Q]->at[in_q].real, k = a->in[K]->at[in_k].real;

@@ -42,6 +42,57 @@ def test_gradients(mesh):
     np.testing.assert_allclose(b.grad.numpy(), expected)
 
 
+class Power(wt.Function):
+    """x ** exponent, with a gradient that says how often it was asked."""
+    asked = 0
+
+    @staticmethod
+    def forward(ctx, x, exponent, unused):
+        ctx.exponent = exponent
+        ctx.save_for_backward(x)
+        return x ** exponent
+
+    @staticmethod
+    def backward(ctx, gradient):
+        Power.asked += 1
+        x, = ctx.saved_tensors
+        assert ctx.needs_input_grad == (True, False, False)
+        return gradient * x ** (ctx.exponent - 1) * ctx.exponent, None, None
+
+
+def test_functions_with_a_gradient_of_their_own(mesh):
+    x = numbers((6, 4))
+    a = wt.asarray(x, mesh=mesh, placements="S0,R", requires_grad=True)
+    Power.asked = 0
+    Power.apply(a, 3, None).sum().backward()
+    np.testing.assert_allclose(a.grad.numpy(), 3 * x ** 2)
+    first, = wt.gradients(Power.apply(a, 3, None).sum(), a, create_graph=True)
+    second, = wt.gradients(first.sum(), a)
+    np.testing.assert_allclose(second.numpy(), 6 * x)
+    assert Power.asked == 2
+    with wt.no_grad():
+        assert not Power.apply(a, 2, None).requires_grad
+    a.grad = None
+
+    @wt.graph
+    def step(a):
+        gradient, = wt.gradients(Power.apply(a, 3, None).sum(), a)
+        return gradient
+
+    for _ in range(3):
+        np.testing.assert_allclose(step(a).numpy(), 3 * x ** 2)
+
+    class Wrong(wt.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x, x
+
+    with pytest.raises(ValueError, match="num_outputs is 1"):
+        Wrong.apply(a)
+    with pytest.raises(NotImplementedError):
+        wt.Function.apply(a)
+
+
 def test_hooks_and_their_exceptions(mesh):
     seen = []
     b = wt.ones(3, mesh=mesh, requires_grad=True)

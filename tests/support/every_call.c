@@ -40,6 +40,12 @@ static weft_status no_segment(void *context, int num_inputs, weft_tensor *const 
     return WEFT_OK;
 }
 
+static weft_status no_custom_backward(void *context, const weft_custom_request *request, weft_tensor *gradients[])
+{
+    (void)context, (void)request, (void)gradients;
+    return WEFT_OK;
+}
+
 static void no_local_function(const weft_local_call *call)
 {
     (void)call;
@@ -258,6 +264,9 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_scale_loss, &scaler, tensor);
     TRY(weft_unscale_gradients, &scaler, 1, list, &truth_value);
     TRY(weft_recompute, no_segment, NULL, 0, 1, list, 1, outputs);
+    TRY(weft_custom_gradient, no_segment, no_custom_backward, NULL, 0, 1, list, 1, outputs);
+    TRY(weft_save_for_backward, 1, list, NULL, 0);
+    TRY(weft_here, NULL, 0);
     TRY(weft_graph_create, "graph", no_graph, NULL, 0, 0, 0);
     TRY(weft_graph_call, graph, list, NULL, outputs);
     TRY(weft_graph_get_info, graph, &graph_info, sizeof(graph_info));
@@ -268,6 +277,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_graph_predict, graph, NULL, &prediction, sizeof(prediction));
     TRY(weft_graph_donate, graph, 0, true);
     TRY(weft_graph_require, graph, "i0.0 >= 0");
+    TRY(weft_graph_derive_numbers, graph, NULL, NULL, 0);
     TRY(weft_graph_omit_requirements, graph, true);
     TRY(weft_graph_test, graph, "i0.0 >= 0", &truth_value);
     TRY(weft_graph_size, graph, "i0.0", &place[0]);

@@ -76,7 +76,7 @@ class Headers:
         text = without_comments("\n".join(texts.values())).replace("\\\n", " ")
         text = re.sub(r"^struct \w+;$", "", text, flags=re.MULTILINE)
         self.macros = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(WEFT_\w+)[ \t]+(\S.*?)[ \t]*$", text, re.MULTILINE))
-        for name in ("WEFT_API", "WEFT_INLINE", "WEFT_SCALAR_CONSTRUCTORS"):
+        for name in ("WEFT_API", "WEFT_INLINE", "WEFT_SCALAR_CONSTRUCTORS", "WEFT_HERE"):
             self.macros.pop(name, None)
         code = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
         code = re.sub(r"__attribute__\(\(.*?\)\)\)?", "", code)

@@ -72,7 +72,7 @@ static bool run_passes(weft_graph_body *body)
 /* A digest of everything that messages depend on. */
 static uint64_t digest_of(const weft_graph_body *body)
 {
-    uint64_t digest = weft_trace_digest(body->trace) ^ body->passes;
+    uint64_t digest = weft_trace_digest(body->trace, NULL) ^ body->passes;
     return weft_hash_bytes(body->wanted, body->recorded->values.count * sizeof(bool), digest);
 }
 

@@ -35,6 +35,18 @@ static void print_numbers(const int numbers[], int count, FILE *file)
     }
 }
 
+/* One of the graph's inputs, the result of an opaque function, or a tensor that the function has got elsewhere. */
+static void print_input(size_t number, const weft_graph_value *value, FILE *file)
+{
+    char space[400], from[40] = "input";
+    if (value->argument >= 0 || value->constant >= 0) {
+        bool constant = value->argument < 0;
+        snprintf(from, sizeof(from), "%s[%d]", constant ? "constant" : "inputs", constant ? value->constant : value->argument);
+    }
+    fprintf(file, "  %%%zu = %s : %s%s\n", number, from, weft_layout_format(value->layout, space, sizeof(space)),
+            value->is_fake ? ", without data" : "");
+}
+
 static void print_inputs(const weft_graph_trace *trace, FILE *file)
 {
     char space[400];
@@ -48,8 +60,7 @@ static void print_inputs(const weft_graph_trace *trace, FILE *file)
             add_type(&text, value->layout);
             fprintf(file, "  %%%zu = weft_from_local(memory %d) %s\n", i, num_memories++, space);
         } else if (value->is_input) {
-            fprintf(file, "  %%%zu = input : %s%s\n", i, weft_layout_format(value->layout, space, sizeof(space)),
-                    value->is_fake ? ", without data" : "");
+            print_input(i, value, file);
         }
     }
 }
@@ -86,7 +97,23 @@ static void print_words(const weft_call *call, FILE *file)
     fputs(space, file);
 }
 
-void weft_trace_print(const weft_graph_trace *trace, FILE *file)
+/* What is known of its numbers, and its line in the program. */
+static void print_end_of_line(const weft_graph_trace *trace, size_t i, void (*numbers)(weft_text *text, const weft_graph_trace *trace, size_t node), FILE *file)
+{
+    const weft_graph_node *node = weft_trace_node(trace, i);
+    char space[1000] = "";
+    weft_text text = weft_text_in(space, sizeof(space));
+    if (numbers != NULL) {
+        numbers(&text, trace, i);
+    }
+    fputs(space, file);
+    if (node->here != NULL) {
+        fprintf(file, "  # %s:%d", node->here, node->here_line);
+    }
+    fprintf(file, "\n");
+}
+
+void weft_trace_print(const weft_graph_trace *trace, void (*numbers)(weft_text *text, const weft_graph_trace *trace, size_t node), FILE *file)
 {
     print_inputs(trace, file);
     for (size_t i = 0; i < trace->nodes.count; i++) {
@@ -100,7 +127,7 @@ void weft_trace_print(const weft_graph_trace *trace, FILE *file)
         if (node->num_outputs > 0 && node->outputs[0] >= 0) {
             print_output(node, weft_trace_value(trace, node->outputs[0])->layout, file);
         }
-        fprintf(file, "\n");
+        print_end_of_line(trace, i, numbers, file);
     }
 }
 

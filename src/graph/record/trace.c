@@ -21,6 +21,8 @@ void weft_trace_free(weft_graph_trace *trace)
     }
     if (trace != NULL) {
         free(trace->wanted);
+        free(trace->outputs);
+        free(trace->prefixes);
         weft_vec_free(&trace->nodes);
         weft_vec_free(&trace->values);
     }
@@ -41,7 +43,7 @@ bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bo
 {
     weft_graph_value *value = weft_vec_push(&trace->values, sizeof(*value));
     if (value != NULL) {
-        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .argument = -1, .last_use = -1, .replaced = -1 };
+        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .argument = -1, .constant = -1, .last_use = -1, .replaced = -1 };
         value->recorded = (int)trace->values.count - 1;
         trace->bytes += sizeof(*value);
     }
@@ -56,6 +58,7 @@ bool weft_trace_add_like(weft_graph_trace *trace, const weft_graph_value *value)
         added->is_fake = value->is_fake;
         added->is_memory = value->is_memory;
         added->argument = value->argument;
+        added->constant = value->constant;
         added->ghosts = value->ghosts;
     }
     return done;
@@ -165,6 +168,8 @@ weft_graph_trace *weft_trace_begin_like(const weft_graph_trace *trace, size_t nu
         const weft_graph_node *node = weft_trace_node(trace, i);
         done = weft_trace_add_node(like, node->call, node->inputs, node->num_outputs, node->outputs);
         if (done) {
+            weft_trace_node(like, i)->here = node->here;
+            weft_trace_node(like, i)->here_line = node->here_line;
             weft_trace_node(like, i)->implicit = node->implicit;
             weft_trace_node(like, i)->draws = node->draws;
             weft_trace_node(like, i)->without_data = node->without_data;
@@ -186,7 +191,6 @@ void weft_trace_finish(weft_graph_trace *trace)
             }
         }
     }
-    trace->whole = true;
 }
 
 /* ---- comparison ------------------------------------------------------------------------------------------ */
@@ -285,58 +289,92 @@ bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b
 
 /* ---- digests: no addresses, which differ between processes ------------------------------------------------- */
 
-static uint64_t add_layout(uint64_t digest, const weft_layout *layout, bool with_sizes)
+/* Of what does not depend on sizes, and of the rest. */
+typedef struct digests {
+    uint64_t template, sizes;
+} digests;
+
+static void add_layout(digests *d, const weft_layout *layout)
 {
-    digest = weft_digest_add(digest, with_sizes ? layout->digest : layout->sizeless_digest);
-    return weft_digest_add(digest, layout->mesh->digest);
+    d->template = weft_digest_add(weft_digest_add(d->template, layout->sizeless_digest), layout->mesh->digest);
+    d->sizes = weft_digest_add(d->sizes, layout->digest);
 }
 
-static uint64_t add_details(uint64_t digest, const weft_call_details *details, bool with_sizes)
+static void add_numbers(digests *d, int64_t count, const int64_t numbers[])
 {
-    digest = weft_digest_add(digest, (uint64_t)details->num_numbers);
-    for (int i = 0; i < details->num_numbers && with_sizes; i++) {
-        digest = weft_digest_add(digest, (uint64_t)details->numbers[i]);
+    d->template = weft_digest_add(d->template, (uint64_t)count);
+    for (int64_t i = 0; i < count; i++) {
+        d->sizes = weft_digest_add(d->sizes, (uint64_t)numbers[i]);
     }
-    return details->text == NULL ? digest : weft_digest_text(digest, details->text);
 }
 
-static uint64_t add_attributes(uint64_t digest, const weft_attributes *a, bool with_sizes)
+static void add_call(digests *d, const weft_call *call)
 {
-    const int64_t fixed[] = { a->rule, a->leading, a->type, a->omitted, a->num_sizes, a->num_numbers };
-    digest = weft_hash_bytes(fixed, sizeof(fixed), digest);
-    if (with_sizes) {
-        digest = weft_digest_add(digest, (uint64_t)a->wish);
-        digest = weft_hash_bytes(a->sizes, sizeof(a->sizes), digest);
-        digest = weft_hash_bytes(a->numbers, sizeof(a->numbers), digest);
+    const weft_attributes *a = &call->attributes;
+    const uint64_t fixed = (uint64_t)a->rule ^ (uint64_t)a->leading << 16 ^ (uint64_t)a->type << 32 ^ (uint64_t)a->omitted << 48;
+    d->template = weft_digest_text(d->template, call->operation->name);
+    d->template = weft_digest_add(d->template, fixed);
+    d->sizes = weft_digest_add(d->sizes, (uint64_t)a->wish);
+    add_numbers(d, a->num_sizes, a->sizes);
+    add_numbers(d, a->num_numbers, a->numbers);
+    if (call->details != NULL) {
+        add_numbers(d, call->details->num_numbers, call->details->numbers);
+        d->template = call->details->text == NULL ? d->template : weft_digest_text(d->template, call->details->text);
     }
-    return digest;
 }
 
-static uint64_t digest_of(const weft_graph_trace *trace, bool with_sizes)
+uint64_t weft_trace_digest(const weft_graph_trace *trace, uint64_t *template)
 {
-    uint64_t digest = weft_digest_add(trace->nodes.count, trace->values.count);
+    digests d = { .template = weft_digest_add(trace->nodes.count, trace->values.count), .sizes = 0 };
     for (size_t i = 0; i < trace->values.count; i++) {
         const weft_graph_value *value = weft_trace_value(trace, (int)i);
-        digest = add_layout(digest, value->layout, with_sizes);
-        digest = weft_digest_add(digest, (uint64_t)value->is_input << 2 | (uint64_t)value->is_fake << 1 | value->is_memory);
-        digest = value->ghosts == 0 ? digest : weft_digest_add(digest, value->ghosts);
+        add_layout(&d, value->layout);
+        d.template = weft_digest_add(d.template, (uint64_t)value->is_input << 2 | (uint64_t)value->is_fake << 1 | value->is_memory);
+        d.template = value->ghosts == 0 ? d.template : weft_digest_add(d.template, value->ghosts);
     }
     for (size_t i = 0; i < trace->nodes.count; i++) {
         const weft_graph_node *node = weft_trace_node(trace, i);
-        digest = weft_digest_text(digest, node->call->operation->name);
-        digest = add_attributes(digest, &node->call->attributes, with_sizes);
-        digest = node->call->details == NULL ? digest : add_details(digest, node->call->details, with_sizes);
-        digest = weft_hash_bytes(node->inputs, (size_t)(node->num_inputs + node->num_outputs) * sizeof(int), digest);
+        add_call(&d, node->call);
+        for (int k = 0; k < node->num_inputs + node->num_outputs; k++) { /* the outputs follow the inputs */
+            d.template = weft_digest_add(d.template, (uint64_t)(int64_t)node->inputs[k]);
+        }
     }
-    return digest;
+    if (template != NULL) {
+        *template = d.template;
+    }
+    return weft_digest_add(d.template, d.sizes);
 }
 
-uint64_t weft_trace_digest(const weft_graph_trace *trace)
+/* ---- digests of the first calls: of this process alone ------------------------------------------------------ */
+
+uint64_t weft_prefix_call(uint64_t so_far, const weft_call *call, bool implicit)
 {
-    return digest_of(trace, true);
+    digests d = { .template = weft_digest_add(so_far, implicit), .sizes = (uint64_t)(uintptr_t)call->operation };
+    add_call(&d, call);
+    if (call->details != NULL) {
+        d.sizes = weft_digest_add(d.sizes, (uint64_t)(uintptr_t)call->details->layout);
+    }
+    return weft_digest_add(d.template, d.sizes);
 }
 
-uint64_t weft_trace_template(const weft_graph_trace *trace)
+bool weft_trace_find_prefixes(weft_graph_trace *trace)
 {
-    return digest_of(trace, false);
+    trace->prefixes = malloc((trace->nodes.count + 1) * sizeof(*trace->prefixes));
+    uint64_t digest = 0;
+    for (size_t i = 0, known = 0; i < trace->nodes.count && trace->prefixes != NULL; i++) {
+        const weft_graph_node *node = weft_trace_node(trace, i);
+        size_t next = known;
+        digest = weft_prefix_call(digest, node->call, node->implicit);
+        for (int k = 0; k < node->num_inputs + node->num_outputs; k++) { /* the outputs follow the inputs */
+            int number = node->inputs[k];
+            bool is_new = number >= 0 && (size_t)number >= known;
+            if (k < node->num_inputs) {
+                digest = weft_prefix_input(digest, number, is_new ? weft_trace_value(trace, number)->layout : NULL);
+            }
+            next = is_new && (size_t)number >= next ? (size_t)number + 1 : next;
+        }
+        known = next;
+        trace->prefixes[i] = digest;
+    }
+    return trace->prefixes != NULL;
 }

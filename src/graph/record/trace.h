@@ -19,6 +19,8 @@ typedef struct weft_graph_node {
     int num_inputs, num_outputs;
     int *inputs;     /* numbers; -1: NULL. The outputs' follow */
     int *outputs;    /* -1: not asked for */
+    const char *here; /* the program's file of the call (weft_here()); NULL: unknown */
+    int here_line;
     bool draws;      /* takes random numbers */
     bool implicit;   /* within weft_implicit_replication_begin() */
     bool without_data; /* its outputs have none: nothing is executed */
@@ -38,6 +40,7 @@ typedef struct weft_graph_value {
     bool is_memory; /* an input that weft_from_local() has made within the segment */
     bool is_promised; /* of a body: a promised tensor waits for it */
     int argument; /* of an input: its number among the graph's inputs; -1: it is none */
+    int constant; /* of an input: the number of the opaque function that made it once; -1: none did */
     int last_use; /* the last node that reads it; -1: none */
     int recorded; /* its number in the recorded trace; -1: it is a body's alone */
     int replaced; /* of a body: the value that takes its place; -1: none */
@@ -49,14 +52,17 @@ typedef struct weft_graph_trace {
     weft_vec nodes;  /* weft_graph_node */
     weft_vec values; /* weft_graph_value, by number */
     size_t bytes;
+    uint64_t inputs;   /* weft_graph_impl.inputs_hash of the newest run that used it */
     uint64_t last_run; /* of the graph: the least recently used trace goes first */
-    bool whole;        /* captured until the end of its segment */
+    struct weft_graph_trace *older, *newer; /* of its segment, by use */
+    uint64_t *prefixes; /* of a segment's: by node, of the calls up to it (weft_prefix_call()); NULL: of none */
     uint64_t runs;     /* how often it was executed */
     uint64_t digest;   /* weft_trace_digest() */
-    uint64_t template; /* weft_trace_template() */
+    uint64_t template; /* of weft_trace_digest() */
     bool *wanted;      /* by value: promised in the newest run; NULL: not executed yet */
     uint64_t run_number; /* weft_deferral.number of the newest of these */
     struct weft_trace_sharding *sharding; /* chosen layouts (graph/shard/shard.h); NULL: those of the capture */
+    int *outputs;      /* of the newest checked run that ended with it: weft_output_place of each; NULL: none yet */
     struct weft_frozen *frozen; /* what is known of its numbers and tensors (graph/run/frozen.h); NULL: nothing */
     struct weft_graph_body *executed; /* by the newest run; NULL: the trace itself */
     int num_bodies;
@@ -108,10 +114,18 @@ bool weft_call_is_like(const weft_call *a, const weft_call *b);
 bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why, size_t size);
 /* Whether the first `count` nodes of two traces are the same calls on the same values. */
 bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count);
-/* Equal on processes whose traces are; equal traces have equal digests. */
-uint64_t weft_trace_digest(const weft_graph_trace *trace);
-/* The same without sizes: equal for traces of one TEMPLATE, whose calls, types, meshes and placements are the same. */
-uint64_t weft_trace_template(const weft_graph_trace *trace);
+/* A digest of this process alone: of a call after others, without its tensors; then of each input, with its layout where it is from
+ * before the segment and met here, else NULL. */
+uint64_t weft_prefix_call(uint64_t so_far, const weft_call *call, bool implicit);
+static inline uint64_t weft_prefix_input(uint64_t so_far, int number, const weft_layout *layout)
+{
+    return weft_digest_add(weft_digest_add(so_far, (uint64_t)(int64_t)number), (uint64_t)(uintptr_t)layout);
+}
+/* Sets the prefixes. False: no memory. */
+bool weft_trace_find_prefixes(weft_graph_trace *trace);
+/* Equal on processes whose traces are; equal traces have equal digests. *template: the same without sizes, equal for traces of one
+ * TEMPLATE, whose calls, types, meshes and placements are the same; may be NULL. */
+uint64_t weft_trace_digest(const weft_graph_trace *trace, uint64_t *template);
 
 /* Arguments of a deferred call that are no part of its record. */
 typedef struct weft_deferred_call {
@@ -129,7 +143,8 @@ void weft_call_attributes(weft_text *text, const weft_attributes *attributes);
 
 /* ---- as text (print.c) ------------------------------------------------------------------------------------ */
 
-void weft_trace_print(const weft_graph_trace *trace, FILE *file);
+/* `numbers` adds what is known of the scalars of a node; NULL: nothing. */
+void weft_trace_print(const weft_graph_trace *trace, void (*numbers)(weft_text *text, const weft_graph_trace *trace, size_t node), FILE *file);
 /* Its calls and inputs as nodes and its values as edges of a graph in DOT, in a cluster with this number. */
 void weft_trace_print_dot(const weft_graph_trace *trace, size_t number, FILE *file);
 

@@ -131,11 +131,10 @@ static bool is_like(const weft_graph_run *run, const weft_graph_value *value, co
            value->is_memory == (input->imported_in == run->deferral.number);
 }
 
-/* The difference of such a tensor from the recorded one, in words. */
+/* The difference of such a tensor from the recorded one, in words; layouts that differ are left to weft_graph_failed_guard(). */
 static void compare_inputs(const weft_graph_run *run, const weft_graph_trace *trace, const taking *t, int input, char *why,
                            size_t size)
 {
-    char before[200], now[200];
     const weft_graph_value *value = weft_trace_value(trace, t->numbers[input]);
     const weft_tensor_impl *tensor = t->inputs[input];
     if (value->is_fake == weft_has_values(tensor)) {
@@ -148,9 +147,9 @@ static void compare_inputs(const weft_graph_run *run, const weft_graph_trace *tr
         snprintf(why, size, "%s: tensor %d was %s, is %s", t->call->function, input,
                  value->is_memory ? "of weft_from_local()" : "an input", value->is_memory ? "an input" : "of weft_from_local()");
     } else {
-        snprintf(why, size, "%s: tensor %d was %s, is %s", t->call->function, input,
-                 weft_layout_format(value->layout, before, sizeof(before)),
-                 weft_layout_format(tensor->layout, now, sizeof(now)));
+        snprintf(why, size, "%s: tensor %d was ", t->call->function, input);
+        run->graph->guard.before = value->layout;
+        run->graph->guard.now = tensor->layout;
     }
 }
 
@@ -191,10 +190,15 @@ static bool matches(const weft_graph_run *run, const weft_graph_trace *trace, co
 /* Another trace that agrees with all calls so far and with this one; NULL: none. */
 static weft_graph_trace *find_other(const weft_graph_run *run, const taking *t)
 {
-    const weft_graph_segment *segment = weft_run_segment(run);
-    for (size_t i = 0; i < segment->instances.count; i++) {
-        weft_graph_trace *trace = weft_segment_instance(segment, i)->trace;
-        if (trace != run->replayed && trace->whole && matches(run, trace, t, NULL, 0) &&
+    const weft_map *known = &weft_run_segment(run)->by_calls;
+    uint64_t prefix = run->calls.count == 0 ? 0 : run->replayed->prefixes[run->calls.count - 1];
+    prefix = weft_prefix_call(prefix, t->call, weft_runtime.implicit_replications > 0);
+    for (int i = 0; i < t->num_inputs; i++) {
+        prefix = weft_prefix_input(prefix, t->numbers[i], t->numbers[i] >= t->former_values ? t->inputs[i]->layout : NULL);
+    }
+    for (weft_map_slot *slot = weft_map_first(known, prefix); slot != NULL; slot = weft_map_next(known, slot)) {
+        weft_graph_trace *trace = slot->value;
+        if (trace != run->replayed && matches(run, trace, t, NULL, 0) &&
             weft_trace_begins_like(trace, run->replayed, run->calls.count)) {
             return trace;
         }
@@ -209,6 +213,7 @@ static void note_failed_guard(const weft_graph_run *run, const taking *t)
         return;
     }
     graph->info.guards_failed++;
+    graph->guard = (weft_failed_guard){ .here = weft_runtime.here, .here_line = weft_runtime.here_line };
     int used = snprintf(graph->failed_guard, sizeof(graph->failed_guard), "call %zu: ", run->calls.count);
     matches(run, run->replayed, t, graph->failed_guard + used, sizeof(graph->failed_guard) - (size_t)used);
 }
@@ -299,6 +304,7 @@ static bool add_traced_input(const weft_graph_run *run, weft_graph_trace *trace,
                                      .is_fake = !weft_has_values(input),
                                      .is_memory = input->imported_in == run->deferral.number,
                                      .argument = argument_of(run, input),
+                                     .constant = weft_graph_constant_of(run->graph, input),
                                      .ghosts = weft_ghosted_digest(input) };
     return weft_trace_add_like(trace, &value);
 }
@@ -308,6 +314,7 @@ static bool add_traced_output(weft_graph_trace *trace, const taking *t, int outp
     const weft_graph_value value = { .layout = layout,
                                      .is_fake = t->has_fake,
                                      .argument = -1,
+                                     .constant = -1,
                                      .ghosts = weft_call_changes(t->call, output) ? weft_ghosted_digest(t->inputs[output]) : 0 };
     return weft_trace_add_like(trace, &value);
 }
@@ -317,6 +324,8 @@ static bool add_traced_node(weft_graph_trace *trace, const taking *t, const int 
     bool done = weft_trace_add_node(trace, t->call, t->numbers, t->num_outputs, outputs);
     if (done) {
         weft_graph_node *node = weft_trace_node(trace, trace->nodes.count - 1);
+        node->here = weft_runtime.here;
+        node->here_line = weft_runtime.here_line;
         node->draws = node->draws && !t->has_fake;
         node->without_data = t->has_fake || weft_runtime.world == WEFT_WORLD_FAKE;
     }
@@ -500,16 +509,28 @@ static weft_status take_tensors(weft_graph_run *run, taking *t, weft_tensor *out
     return defer(run, t, outputs);
 }
 
-/* A call that is executed now ends the segment, unless it leaves values alone. */
+/* Whether its inputs are all from before the segment, which has not changed them up to now. */
+static bool reads_from_before(const weft_call *call)
+{
+    bool from_before = weft_call_does(call, WEFT_ONLY_READS);
+    for (int i = 0; i < weft_call_num_tensors(call) && from_before; i++) {
+        const weft_tensor *handle = weft_call_tensor(call, i);
+        const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
+        from_before = tensor != NULL && !tensor->promised && !tensor->fake;
+    }
+    return from_before;
+}
+
+/* A call that is executed now ends the segment, unless it leaves values alone, or reads some that wait for none of its calls. */
 static bool pass(weft_graph_run *run, const weft_call *call, weft_status *status)
 {
     if (!weft_call_does(call, WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED)) {
         run->deferral.note(&run->deferral, call->function);
     }
-    if (weft_call_does(call, WEFT_LEAVES_VALUES)) {
+    if (weft_call_does(call, WEFT_LEAVES_VALUES) || reads_from_before(call)) {
         return false;
     }
-    *status = weft_run_end_segment(run);
+    *status = weft_run_end_segment(run, call->function);
     return *status != WEFT_OK;
 }
 

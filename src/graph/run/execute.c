@@ -376,9 +376,11 @@ static void begin_places(const executing *e)
     weft_pool_reuse_later(weft_runtime.pool, e->body != NULL && e->body->is_ordered);
 }
 
-/* Tasks submitted from here on are those of this node: their place among the body's. */
+/* Tasks submitted from here on are those of this node: its line in the program, and their place among the body's. */
 static void set_place(const executing *e, int node, uint64_t operations_before)
 {
+    weft_runtime.here = weft_trace_node(e->executed, (size_t)node)->here;
+    weft_runtime.here_line = weft_trace_node(e->executed, (size_t)node)->here_line;
     if (e->body != NULL && e->body->places != NULL) {
         weft_runtime.delay = operations_before + e->body->places[node] - weft_runtime.operations;
     }
@@ -402,6 +404,8 @@ static weft_status execute_calls(const executing *e, made_call *made)
     const uint64_t numbered = weft_runtime.comm != NULL;
     uint64_t digest = weft_runtime.digest, number = weft_runtime.call_number;
     const uint64_t operations = weft_runtime.operations;
+    const char *here = weft_runtime.here;
+    const int here_line = weft_runtime.here_line;
     weft_status status = WEFT_OK;
     begin_places(e);
     for (int i = 0; i < (int)e->executed->nodes.count && status == WEFT_OK; i++) {
@@ -418,6 +422,8 @@ static weft_status execute_calls(const executing *e, made_call *made)
         next++;
     }
     end_places(e, operations);
+    weft_runtime.here = here;
+    weft_runtime.here_line = here_line;
     weft_runtime.digest = weft_digest_add(digest, e->executed->nodes.count);
     weft_runtime.call_number = number + (uint64_t)e->executed->nodes.count * numbered;
     return status;

@@ -20,8 +20,7 @@ void weft_graph_unfreeze(weft_graph_impl *graph)
 {
     for (size_t i = 0; i < graph->segments.count; i++) {
         const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
-        for (size_t k = 0; k < segment->instances.count; k++) {
-            weft_graph_trace *trace = weft_segment_instance(segment, k)->trace;
+        for (weft_graph_trace *trace = segment->newest; trace != NULL; trace = trace->older) {
             weft_frozen_free(trace->frozen);
             trace->frozen = NULL;
         }
@@ -37,7 +36,9 @@ static struct weft_frozen *frozen_new(const weft_graph_impl *graph)
     if (f == NULL) {
         return NULL;
     }
-    *f = (struct weft_frozen){ .of = graph->freezing, .num_inputs = graph->num_inputs, .num_scalars = graph->num_scalars, .num_outputs = graph->num_outputs };
+    *f = (struct weft_frozen){ .of = graph->freezing, .num_inputs = graph->num_inputs,
+                                .num_scalars = graph->num_scalars + graph->num_derived, .num_derived = graph->num_derived,
+                                .num_outputs = graph->num_outputs };
     f->scalars = calloc((size_t)f->num_scalars + 1, sizeof(double));
     f->outputs = calloc((size_t)f->num_outputs + 1, sizeof(weft_source));
     f->input_numbers = calloc((size_t)f->num_inputs + 1, sizeof(int));
@@ -89,16 +90,18 @@ void weft_freezing_forget(struct weft_freezing *freezing, const weft_graph_trace
     }
 }
 
-static uint64_t all_entries(const struct weft_frozen *f)
+/* The entries that the program gives: those derived from them may have one value for long. */
+static uint64_t given_entries(const struct weft_frozen *f)
 {
-    return f->num_scalars == 64 ? ~UINT64_C(0) : (UINT64_C(1) << f->num_scalars) - 1;
+    int given = f->num_scalars - f->num_derived;
+    return given == 64 ? ~UINT64_C(0) : (UINT64_C(1) << given) - 1;
 }
 
 /* What is still to be observed; NULL: nothing. */
 static const char *missing(const struct weft_frozen *f)
 {
     return f == NULL || f->observations < 2 ? "two replays of one trace must be observed first"
-           : f->varied != all_entries(f)    ? "an entry of scalars[] has had one value only"
+           : (given_entries(f) & ~f->varied) != 0 ? "an entry of scalars[] has had one value only"
                                             : NULL;
 }
 
@@ -257,6 +260,11 @@ static void learn_bound(struct weft_frozen *f, const weft_graph_run *run, weft_t
             refuse_value(f, i, "is memory that the function passes to weft_from_local()");
         } else if (found.kind == OF_PROGRAM && found.handle == NULL) {
             refuse_value(f, i, "is a value that a backward pass has saved outside the graph");
+        } else if (found.kind == OF_PROGRAM && tensor->replaced) {
+            char what[160];
+            snprintf(what, sizeof(what), "was %s in a module, where weft_module_set_tensor() has replaced it",
+                     tensor->name == NULL ? "a tensor" : tensor->name);
+            refuse_value(f, i, what);
         } else if (!agree_on(f, (weft_source *)f->bound.items + i, found)) {
             refuse_value(f, i, "is another tensor in each run, and no input");
         }
@@ -378,6 +386,46 @@ static bool is_refused(weft_graph_run *run, struct weft_freezing *freezing)
     return run->at_once != NULL;
 }
 
+static void add_number(weft_text *text, const weft_number *n)
+{
+    int entry = 0;
+    while (n->changed && entry < WEFT_MAX_FROZEN_SCALARS - 1 && (n->entries >> entry & 1) == 0) {
+        entry++;
+    }
+    if (!n->changed) {
+        weft_text_add(text, "%.17g", n->value);
+    } else if (n->entries != 0) {
+        weft_text_add(text, "scalars[%d]", entry);
+    } else {
+        weft_text_add(text, "a count");
+    }
+}
+
+/* Numbers at the end that are 0 are none of the call's. */
+void weft_frozen_add_numbers(weft_text *text, const weft_graph_trace *trace, size_t node)
+{
+    const struct weft_frozen *f = trace->frozen;
+    if (!weft_frozen_is_ready(f)) {
+        return;
+    }
+    const weft_number *numbers = &f->numbers[node * WEFT_MAX_SCALARS];
+    int count = WEFT_MAX_SCALARS;
+    for (size_t i = 0; i < f->derived.count; i++) {
+        const weft_frozen_derived *derived = (const weft_frozen_derived *)f->derived.items + i;
+        if (derived->node == node) {
+            numbers = derived->origins;
+            count = derived->derivation->num_origins;
+        }
+    }
+    while (count > 0 && !numbers[count - 1].changed && numbers[count - 1].value == 0) {
+        count--;
+    }
+    for (int k = 0; k < count; k++) {
+        weft_text_add(text, k == 0 ? " scalars=" : ",");
+        add_number(text, &numbers[k]);
+    }
+}
+
 bool weft_frozen_counts(const struct weft_frozen *f)
 {
     bool any = false;
@@ -395,9 +443,10 @@ static bool alternates(const struct weft_frozen *f, const weft_graph_run *run)
 {
     const weft_graph_segment *segment = weft_run_segment(run);
     bool other = false;
-    for (size_t i = 0; i < segment->instances.count; i++) {
-        const weft_graph_instance *instance = weft_segment_instance(segment, i);
-        other |= instance->inputs == f->inputs_hash && instance->trace != f->trace && instance->trace->last_run > f->trace->last_run;
+    for (weft_map_slot *slot = weft_map_first(&segment->by_inputs, f->inputs_hash); slot != NULL;
+         slot = weft_map_next(&segment->by_inputs, slot)) {
+        const weft_graph_trace *trace = slot->value;
+        other |= trace != f->trace && trace->last_run > f->trace->last_run;
     }
     return other;
 }

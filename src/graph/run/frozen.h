@@ -39,7 +39,8 @@ typedef struct weft_source {
 /* What is known of one trace. */
 struct weft_frozen {
     struct weft_freezing *of; /* the graph's */
-    int num_inputs, num_scalars, num_outputs;
+    int num_inputs, num_scalars, num_outputs; /* derived scalars are the last ones */
+    int num_derived;
     const weft_graph_trace *trace;
     uint64_t inputs_hash; /* weft_graph_impl.inputs_hash */
     int observations; /* 0: it begins */

@@ -201,7 +201,7 @@ static weft_status execute(struct weft_frozen *f, weft_graph_run *run, weft_tens
         status = weft_run_fail_memory(run);
     }
     run->failed = status;
-    weft_status ended = weft_run_end_segment(run);
+    weft_status ended = weft_run_end_segment(run, NULL);
     run->graph->num_newest = run->position;
     if (ended == WEFT_OK) {
         run->graph->info.frozen_replays++;
@@ -211,6 +211,16 @@ static weft_status execute(struct weft_frozen *f, weft_graph_run *run, weft_tens
         f->of->counted = f->of->counted || weft_frozen_counts(f);
     }
     return ended;
+}
+
+/* A derived number that has had one value only: numbers that follow from it have looked like constants. */
+static bool derived_changes(const struct weft_frozen *f, const double scalars[])
+{
+    bool changes = false;
+    for (int i = f->num_scalars - f->num_derived; i < f->num_scalars; i++) {
+        changes |= (f->varied >> i & 1) == 0 && !weft_same_bits(scalars[i], f->scalars[i]);
+    }
+    return changes;
 }
 
 /* True: *status is that of the call. False: it is to be checked, because of `why`. */
@@ -229,6 +239,10 @@ static bool replay(weft_graph_impl *graph, struct weft_frozen *f, weft_tensor *c
     alike = alike && number_inputs(f, &run, inputs, why, size);
     if (alike && f->inputs_hash != graph->inputs_hash) { /* its function may look at the sizes of one */
         snprintf(why, size, "an input that no call reads has another layout");
+        alike = false;
+    }
+    if (alike && derived_changes(f, scalars)) {
+        snprintf(why, size, "a derived number has another value for the first time");
         alike = false;
     }
     if (alike && weft_frozen_counts(f) && f->of->newest != f) {

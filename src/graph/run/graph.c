@@ -22,6 +22,7 @@ static void delete_graph(weft_graph_impl *graph)
     weft_graph_forget_tested(graph);
     weft_vec_free(&graph->tested);
     free(graph->donated);
+    free(graph->output_places);
     weft_handle_remove(&weft_runtime.handles.graphs, graph->handle);
     weft_vec_free(&graph->segments);
     weft_vec_free(&graph->spare_bound);
@@ -34,13 +35,15 @@ static void meet_layouts(const weft_graph_impl *graph)
 {
     for (size_t i = 0; i < graph->segments.count; i++) {
         const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
-        for (size_t k = 0; k < segment->instances.count; k++) {
-            weft_graph_trace_meet_layouts(weft_segment_instance(segment, k)->trace);
+        for (const weft_graph_trace *trace = segment->newest; trace != NULL; trace = trace->older) {
+            weft_graph_trace_meet_layouts(trace);
         }
     }
     for (int i = 0; i < graph->num_inputs && graph->input_layouts != NULL; i++) {
         weft_meet_layout(graph->input_layouts[i]);
     }
+    weft_meet_layout(graph->guard.before);
+    weft_meet_layout(graph->guard.now);
 }
 
 void weft_graphs_meet_layouts(void)
@@ -102,9 +105,10 @@ weft_graph *weft_graph_create(const char *name, weft_graph_function run, void *c
                                     .num_scalars = num_scalars, .num_outputs = num_outputs,
                                     .passes = weft_runtime.graph_passes };
         graph->name = malloc(strlen(name) + 1);
+        graph->output_places = calloc(2 * (size_t)num_outputs + 1, sizeof(int));
         graph->handle = weft_handle_add(&weft_runtime.handles.graphs, WEFT_HANDLE_GRAPH, graph);
     }
-    if (graph == NULL || graph->name == NULL || graph->handle == NULL) {
+    if (graph == NULL || graph->name == NULL || graph->output_places == NULL || graph->handle == NULL) {
         if (graph != NULL) {
             delete_graph(graph);
         }
@@ -164,9 +168,9 @@ weft_status weft_graph_set_passes(weft_graph *handle, unsigned passes)
     }
     graph->passes = passes;
     for (size_t i = 0; i < graph->segments.count; i++) {
-        weft_graph_segment *segment = (weft_graph_segment *)graph->segments.items + i;
-        for (size_t k = 0; k < segment->instances.count; k++) {
-            weft_graph_forget_bodies(graph, weft_segment_instance(segment, k)->trace);
+        const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
+        for (weft_graph_trace *trace = segment->newest; trace != NULL; trace = trace->older) {
+            weft_graph_forget_bodies(graph, trace);
         }
     }
     return WEFT_OK;
@@ -188,9 +192,7 @@ static bool check_arguments(const weft_graph_impl *graph, weft_tensor *const inp
         return false;
     }
     for (int i = 0; i < graph->num_inputs; i++) {
-        char name[32];
-        snprintf(name, sizeof(name), "inputs[%d]", i);
-        if (weft_check_tensor(function, name, inputs[i]) == NULL) {
+        if (weft_check_entry(function, "inputs", i, inputs[i]) == NULL) {
             return false;
         }
     }
@@ -215,6 +217,9 @@ static weft_status call_function(weft_graph_impl *graph, weft_tensor *const inpu
     }
     for (int i = 0; i < graph->num_outputs; i++) {
         char name[48];
+        if (outputs[i] != NULL && weft_tensor_get(outputs[i]) != NULL) {
+            continue;
+        }
         snprintf(name, sizeof(name), "outputs[%d] of the function", i);
         if (weft_check_tensor(function, name, outputs[i]) == NULL) {
             return weft_latest_status();
@@ -253,9 +258,15 @@ static weft_status call_deferred(weft_graph_impl *graph, weft_tensor *const inpu
     if (status == WEFT_OK && !weft_run_donate(&run, inputs, outputs)) {
         status = weft_run_fail_memory(&run);
     }
-    weft_status ended = weft_run_end_segment(&run);
+    if (status == WEFT_OK) {
+        weft_run_note_outputs(&run, outputs);
+    }
+    weft_status ended = weft_run_end_segment(&run, NULL);
     weft_context_leave(outer);
     graph->num_newest = run.position;
+    if (status == WEFT_OK && ended == WEFT_OK) {
+        weft_run_keep_outputs(&run);
+    }
     weft_run_free(&run);
     return status == WEFT_OK ? ended : status;
 }
@@ -332,6 +343,12 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
         !weft_graph_check_shapes_of(graph, inputs)) {
         return weft_latest_status();
     }
+    double all[WEFT_MAX_FROZEN_SCALARS];
+    if (graph->derive != NULL) {
+        memcpy(all, scalars, (size_t)graph->num_scalars * sizeof(*scalars));
+        graph->derive(graph->derive_context, all, all + graph->num_scalars);
+        scalars = all;
+    }
     uintptr_t in = (uintptr_t)inputs, out = (uintptr_t)outputs;
     bool overlap = in < out + (size_t)graph->num_outputs * sizeof(*outputs) && out < in + (size_t)graph->num_inputs * sizeof(*inputs);
     return (overlap ? call_with_copy : call_graph)(graph, inputs, scalars, outputs);
@@ -355,6 +372,34 @@ weft_status weft_graph_donate(weft_graph *handle, int input, bool on)
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %d inputs", graph->num_inputs);
     }
     graph->donated[input] = on;
+    return WEFT_OK;
+}
+
+weft_status weft_graph_derive_numbers(weft_graph *handle, weft_graph_numbers_function derive, void *context, int num_derived)
+{
+    static const char function[] = "weft_graph_derive_numbers";
+    weft_graph_impl *graph = check_at_rest(function, handle);
+    if (graph == NULL) {
+        return weft_latest_status();
+    }
+    if (num_derived < 0 || (derive == NULL) != (num_derived == 0)) {
+        return weft_fail(WEFT_ERR_INVALID, function, "num_derived is %d, and function is %s", num_derived,
+                         derive == NULL ? "NULL" : "not NULL");
+    }
+    if (derive != NULL && num_derived > WEFT_MAX_FROZEN_SCALARS - graph->num_scalars) {
+        return weft_fail(WEFT_ERR_UNSUPPORTED, function, "graph %s has %d scalars, expected at most %d with the derived ones",
+                         graph->name, graph->num_scalars, WEFT_MAX_FROZEN_SCALARS);
+    }
+    bool freezes = graph->freezing != NULL;
+    struct weft_freezing *again = freezes ? weft_freezing_new() : NULL;
+    if (freezes && again == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory to freeze a graph");
+    }
+    weft_graph_unfreeze(graph);
+    graph->freezing = again;
+    graph->derive = derive;
+    graph->derive_context = context;
+    graph->num_derived = num_derived;
     return WEFT_OK;
 }
 
@@ -399,12 +444,12 @@ static void add_counts(weft_graph_info *info, const weft_body_counts *counts)
 weft_status weft_graph_get_info(const weft_graph *handle, weft_graph_info *given, size_t size)
 {
     static const char function[] = "weft_graph_get_info";
-    const weft_graph_impl *graph = weft_check_graph(function, handle);
+    weft_graph_impl *graph = weft_check_graph(function, handle);
     if (graph == NULL) {
         return weft_latest_status();
     }
     weft_graph_info own = graph->info, *info = &own;
-    info->failed_guard = graph->failed_guard;
+    info->failed_guard = weft_graph_failed_guard(graph);
     info->frozen = graph->freezing != NULL && weft_freezing_is_ready(graph->freezing, &info->not_frozen);
     info->not_frozen = info->not_frozen == NULL ? "" : info->not_frozen;
     for (size_t i = 0; i < graph->num_newest; i++) {
@@ -424,7 +469,7 @@ static void print_relations(const weft_graph_impl *graph, FILE *file)
 {
     for (size_t i = 0; i < graph->num_newest && graph->shapes != NULL; i++) {
         const weft_graph_segment *segment = (const weft_graph_segment *)graph->segments.items + i;
-        if (weft_segment_instance(segment, segment->newest_number)->inputs == graph->inputs_hash) {
+        if (segment->newest->inputs == graph->inputs_hash) {
             weft_graph_print_derived(graph, segment->newest, file);
         }
     }
@@ -438,9 +483,14 @@ static weft_status print_traces(const weft_graph_impl *graph, bool bodies, FILE 
     for (size_t i = 0; i < graph->num_newest; i++) {
         const weft_graph_trace *trace = newest_trace(graph, i);
         if (i > 0) {
-            fprintf(file, "  ---- values are read ----\n");
+            const char *by = ((const weft_graph_segment *)graph->segments.items)[i - 1].ended_by;
+            fprintf(file, "  ---- values are read by %s ----\n", by);
         }
-        weft_trace_print(bodies && trace->executed != NULL ? trace->executed->trace : trace, file);
+        bool body = bodies && trace->executed != NULL;
+        weft_trace_print(body ? trace->executed->trace : trace, body ? NULL : weft_frozen_add_numbers, file);
+    }
+    if (!bodies) {
+        weft_graph_print_outputs(graph, file);
     }
     return WEFT_OK;
 }

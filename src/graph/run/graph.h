@@ -19,24 +19,22 @@
 
 /* ---- graphs (graph.c) ------------------------------------------------------------------------------------ */
 
-/* A trace, and the inputs (weft_graph_impl.inputs_hash) of the newest run that used it. */
-typedef struct weft_graph_instance {
-    uint64_t inputs;
-    weft_graph_trace *trace;
-} weft_graph_instance;
-
 /* Traces of the segments at one position of the function's runs (instances.c). */
 typedef struct weft_graph_segment {
-    weft_vec instances; /* weft_graph_instance */
+    weft_graph_trace *newest, *oldest; /* by use; NULL: there is none */
+    int num_traces;
     size_t num_nodes;   /* of all */
-    size_t newest_number;
-    weft_graph_trace *newest; /* used last; NULL: there is none */
+    weft_map by_inputs; /* weft_graph_trace *, by `inputs` */
+    weft_map by_calls;  /* the same, by each of its prefixes that no later one has too */
+    const char *ended_by;     /* the function that needed its values, in the newest run; NULL: none, or the last of the run */
 } weft_graph_segment;
 
-static inline weft_graph_instance *weft_segment_instance(const weft_graph_segment *segment, size_t i)
-{
-    return (weft_graph_instance *)segment->instances.items + i;
-}
+/* The end of the text of a failed guard, which few ask for: layouts that differ, and the program's line. NULL: nothing. */
+typedef struct weft_failed_guard {
+    const weft_layout *before, *now;
+    const char *here;
+    int here_line;
+} weft_failed_guard;
 
 /* The object behind a weft_graph handle. */
 typedef struct weft_graph_impl {
@@ -45,6 +43,9 @@ typedef struct weft_graph_impl {
     weft_graph_function function;
     void *context;
     int num_inputs, num_scalars, num_outputs;
+    weft_graph_numbers_function derive; /* of more scalars, after these; NULL: there are none */
+    void *derive_context;
+    int num_derived;
     unsigned passes;
     weft_vec segments; /* weft_graph_segment */
     weft_vec spare_bound, spare_calls; /* memory of runs that have ended, for the next one */
@@ -60,9 +61,11 @@ typedef struct weft_graph_impl {
     weft_vec requirements; /* weft_shape_relation, with texts of their own */
     weft_vec tested;       /* char *: the relations that the newest run of the function has tested, as they were (sizes.c) */
     bool omits_requirements, requirements_hold; /* of input_layouts */
+    int *output_places; /* of the newest checked run (outputs.c) */
     struct weft_freezing *freezing; /* NULL: weft_graph_freeze() was not asked for */
     weft_graph_info info;
     char failed_guard[512];
+    weft_failed_guard guard; /* what is still to be added to that */
 } weft_graph_impl;
 
 /* A live graph of the program's; NULL with the error kept (check.c). */
@@ -121,6 +124,8 @@ static inline weft_tensor_impl **weft_run_bound(const weft_graph_run *run, int n
     return (weft_tensor_impl **)run->bound.items + number;
 }
 
+/* The whole text of the guard that failed last (segment.c). */
+const char *weft_graph_failed_guard(weft_graph_impl *graph);
 /* weft_deferral.take of a run that defers calls (defer.c). */
 bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status);
 
@@ -169,8 +174,9 @@ static inline void weft_run_set_number(const weft_graph_run *run, weft_tensor_im
     tensor->graph_run = run->deferral.number;
 }
 
-/* Executes the segment's calls and begins the next segment. A status with the error kept. */
-weft_status weft_run_end_segment(weft_graph_run *run);
+/* Executes the segment's calls, because `function` needs their values (NULL: the run ends), and begins the next segment. A status
+ * with the error kept. */
+weft_status weft_run_end_segment(weft_graph_run *run, const char *function);
 
 /* Executes the deferred calls, and fulfils all promises of the segment (execute.c). A status with the error kept. */
 weft_status weft_run_execute(weft_graph_run *run, weft_graph_trace *trace);
@@ -210,6 +216,14 @@ bool weft_relation_has_dimensions(const weft_shape_relation *relation, const wef
 /* A run of the function begins. */
 void weft_graph_forget_tested(weft_graph_impl *graph);
 
+/* ---- outputs in listings (outputs.c) ------------------------------------------------------------------------------- */
+
+/* Notes where the outputs of a run whose function has returned come from, before its last segment ends; then keeps that with the
+ * last trace. */
+void weft_run_note_outputs(const weft_graph_run *run, weft_tensor *const outputs[]);
+void weft_run_keep_outputs(const weft_graph_run *run);
+void weft_graph_print_outputs(const weft_graph_impl *graph, FILE *file);
+
 /* ---- donated inputs (donate.c), opaque functions (opaque.c) --------------------------------------------------- */
 
 /* False with the error kept: an input may not be donated. */
@@ -218,6 +232,8 @@ bool weft_graph_check_donated(const weft_graph_impl *graph, weft_tensor *const i
 bool weft_run_donate(weft_graph_run *run, weft_tensor *const inputs[], weft_tensor *const outputs[]);
 /* Takes their memory. False with the error kept. */
 bool weft_run_take_donated(weft_graph_run *run);
+/* The number of the opaque function whose result it is; -1: it is none. */
+int weft_graph_constant_of(const weft_graph_impl *graph, const weft_tensor_impl *tensor);
 /* Frees the results that are kept. */
 void weft_graph_forget_constants(weft_graph_impl *graph);
 
@@ -229,6 +245,8 @@ struct weft_freezing *weft_freezing_new(void);
 void weft_graph_unfreeze(weft_graph_impl *graph);
 /* Whether the newest run's trace is replayed without the function; a refusal: in *why, or "". */
 bool weft_freezing_is_ready(const struct weft_freezing *freezing, const char **why);
+/* Adds what is known of the sources of a call's numbers, where the trace is frozen: " scalars=0.9,scalars[0]". */
+void weft_frozen_add_numbers(weft_text *text, const weft_graph_trace *trace, size_t node);
 /* May be NULL. */
 void weft_frozen_free(struct weft_frozen *frozen);
 /* A call of a frozen graph: false if something is unknown, and the function is to be called and observed; true: it is replayed, or

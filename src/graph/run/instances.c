@@ -1,79 +1,130 @@
 /* Traces of one position of a graph: which one a run is compared with first, and which are kept. */
 #include "graph/run/graph.h"
 
+#include <string.h>
+
 /* Recorded calls that one position keeps, and traces that it keeps however long they are. Counts, which are the same on all
  * processes, and no bytes: a trace that one process has freed would be captured by it alone. */
 enum { MOST_NODES = 1 << 15, LEAST_TRACES = 16 };
 
+static weft_map_slot *slot_of(const weft_map *map, uint64_t hash, const weft_graph_trace *trace)
+{
+    weft_map_slot *slot = weft_map_first(map, hash);
+    while (slot != NULL && slot->value != trace) {
+        slot = weft_map_next(map, slot);
+    }
+    return slot;
+}
+
+static void forget(weft_map *map, uint64_t hash, const weft_graph_trace *trace)
+{
+    weft_map_slot *slot = slot_of(map, hash, trace);
+    if (slot != NULL) {
+        weft_map_remove(map, slot);
+    }
+}
+
 weft_graph_trace *weft_segment_find(const weft_graph_segment *segment, uint64_t inputs)
 {
-    if (segment->newest == NULL || weft_segment_instance(segment, segment->newest_number)->inputs == inputs) {
+    if (segment->newest == NULL || segment->newest->inputs == inputs) {
         return segment->newest;
     }
     weft_graph_trace *found = NULL;
-    for (size_t i = 0; i < segment->instances.count; i++) {
-        const weft_graph_instance *instance = weft_segment_instance(segment, i);
-        if (instance->inputs == inputs && (found == NULL || instance->trace->last_run > found->last_run)) {
-            found = instance->trace;
-        }
+    for (weft_map_slot *slot = weft_map_first(&segment->by_inputs, inputs); slot != NULL; slot = weft_map_next(&segment->by_inputs, slot)) {
+        weft_graph_trace *trace = slot->value;
+        found = found == NULL || trace->last_run > found->last_run ? trace : found;
     }
     return found == NULL ? segment->newest : found;
 }
 
+/* Takes it out of the order of use. */
+static void unlink_trace(weft_graph_segment *segment, weft_graph_trace *trace)
+{
+    *(trace->older == NULL ? &segment->oldest : &trace->older->newer) = trace->newer;
+    *(trace->newer == NULL ? &segment->newest : &trace->newer->older) = trace->older;
+}
+
+static void link_newest(weft_graph_segment *segment, weft_graph_trace *trace)
+{
+    trace->older = segment->newest;
+    trace->newer = NULL;
+    *(segment->newest == NULL ? &segment->oldest : &segment->newest->newer) = trace;
+    segment->newest = trace;
+}
+
+/* Without memory for its place it is found by its calls. */
 void weft_segment_use(weft_graph_segment *segment, weft_graph_trace *trace, uint64_t inputs, uint64_t run)
 {
     if (trace != segment->newest) {
-        size_t i = 0;
-        while (weft_segment_instance(segment, i)->trace != trace) {
-            i++;
-        }
-        segment->newest = trace;
-        segment->newest_number = i;
+        unlink_trace(segment, trace);
+        link_newest(segment, trace);
     }
-    weft_segment_instance(segment, segment->newest_number)->inputs = inputs;
+    if (trace->inputs != inputs) {
+        forget(&segment->by_inputs, trace->inputs, trace);
+        trace->inputs = inputs;
+        weft_map_add(&segment->by_inputs, inputs, trace);
+    }
     trace->last_run = run;
 }
 
 static void drop_oldest(weft_graph_impl *graph, weft_graph_segment *segment)
 {
-    size_t oldest = 0;
-    for (size_t i = 1; i < segment->instances.count; i++) {
-        bool older = weft_segment_instance(segment, i)->trace->last_run < weft_segment_instance(segment, oldest)->trace->last_run;
-        oldest = older ? i : oldest;
-    }
-    weft_graph_trace *trace = weft_segment_instance(segment, oldest)->trace;
+    weft_graph_trace *trace = segment->oldest;
     graph->info.bytes -= trace->bytes;
     graph->info.num_traces--;
+    segment->num_traces--;
     segment->num_nodes -= trace->nodes.count;
     if (graph->freezing != NULL) {
         weft_freezing_forget(graph->freezing, trace);
     }
+    unlink_trace(segment, trace);
+    forget(&segment->by_inputs, trace->inputs, trace);
+    for (size_t i = 0; i < trace->nodes.count; i++) {
+        forget(&segment->by_calls, trace->prefixes[i], trace);
+    }
     weft_graph_trace_free(trace);
-    *weft_segment_instance(segment, oldest) = *weft_segment_instance(segment, --segment->instances.count);
+}
+
+/* False: no memory. */
+static bool index_calls(weft_graph_segment *segment, weft_graph_trace *trace)
+{
+    bool done = weft_trace_find_prefixes(trace);
+    for (size_t i = 0; i < trace->nodes.count && done; i++) {
+        weft_map_slot *slot = weft_map_first(&segment->by_calls, trace->prefixes[i]);
+        if (slot != NULL) {
+            slot->value = trace;
+        } else {
+            done = weft_map_add(&segment->by_calls, trace->prefixes[i], trace);
+        }
+    }
+    return done;
 }
 
 bool weft_segment_add(weft_graph_impl *graph, weft_graph_segment *segment, weft_graph_trace *trace)
 {
-    weft_graph_instance *added = weft_vec_push(&segment->instances, sizeof(*added));
-    if (added == NULL) {
-        return false;
-    }
-    added->trace = trace;
+    trace->inputs = graph->inputs_hash;
     trace->last_run = graph->info.runs; /* else it would be the oldest one */
+    link_newest(segment, trace);
+    segment->num_traces++;
     segment->num_nodes += trace->nodes.count;
     graph->info.num_traces++;
     graph->info.bytes += trace->bytes;
-    while (segment->num_nodes > MOST_NODES && segment->instances.count > LEAST_TRACES) {
+    if (!index_calls(segment, trace) || !weft_map_add(&segment->by_inputs, trace->inputs, trace)) {
+        return false;
+    }
+    while (segment->num_nodes > MOST_NODES && segment->num_traces > LEAST_TRACES) {
         drop_oldest(graph, segment);
     }
-    segment->newest = NULL; /* its number may be another one */
     return true;
 }
 
 void weft_segment_free(weft_graph_segment *segment)
 {
-    for (size_t i = 0; i < segment->instances.count; i++) {
-        weft_graph_trace_free(weft_segment_instance(segment, i)->trace);
+    for (weft_graph_trace *trace = segment->newest; trace != NULL;) {
+        weft_graph_trace *older = trace->older;
+        weft_graph_trace_free(trace);
+        trace = older;
     }
-    weft_vec_free(&segment->instances);
+    weft_map_free(&segment->by_inputs);
+    weft_map_free(&segment->by_calls);
 }

@@ -32,6 +32,19 @@ void weft_graph_forget_constants(weft_graph_impl *graph)
     weft_vec_free(&graph->constants);
 }
 
+int weft_graph_constant_of(const weft_graph_impl *graph, const weft_tensor_impl *tensor)
+{
+    for (size_t i = 0; i < graph->constants.count; i++) {
+        const constant *c = (const constant *)graph->constants.items + i;
+        for (int k = 0; k < c->num_outputs; k++) {
+            if (c->outputs[k] == tensor) {
+                return (int)i;
+            }
+        }
+    }
+    return -1;
+}
+
 /* As any other code of the program's, not deferred. A status with the error kept. */
 static weft_status call(const char *name, weft_opaque_function function, void *context, weft_tensor *const inputs[], int num_outputs,
                         weft_tensor *outputs[])
@@ -167,7 +180,7 @@ weft_status weft_graph_opaque(const char *name, weft_opaque_kind kind, weft_opaq
     } else {
         if (run != NULL) {
             run->at_once = "weft_graph_opaque";
-            status = weft_run_end_segment(run);
+            status = weft_run_end_segment(run, "weft_graph_opaque");
         }
         status = status == WEFT_OK ? call(name, function, context, inputs, num_outputs, outputs) : status;
     }

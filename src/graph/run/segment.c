@@ -75,8 +75,7 @@ static weft_status compare_captured(const weft_graph_run *run, const weft_graph_
 /* All processes have captured the same calls: the first trace of a template is compared, which BLOCKS. */
 static weft_status check_same(const weft_graph_run *run, weft_graph_trace *trace)
 {
-    trace->digest = weft_trace_digest(trace);
-    trace->template = weft_trace_template(trace);
+    trace->digest = weft_trace_digest(trace, &trace->template);
     uint64_t template = weft_digest_add(trace->template, run->position);
     if (weft_graph_has_agreed(run->graph, template)) {
         return weft_run_tell(trace->digest) ? WEFT_OK : weft_latest_status();
@@ -95,13 +94,34 @@ static weft_status keep_captured(weft_graph_run *run)
 {
     weft_graph_segment *segment = obtain_segment(run);
     weft_trace_finish(run->captured);
-    if (segment == NULL || !weft_segment_add(run->graph, segment, run->captured)) {
+    if (segment == NULL) {
         return weft_run_fail_memory(run);
     }
+    bool added = weft_segment_add(run->graph, segment, run->captured);
     run->replayed = run->captured;
     run->captured = NULL;
+    if (!added) {
+        return weft_run_fail_memory(run);
+    }
     run->graph->info.captures++;
     return WEFT_OK;
+}
+
+const char *weft_graph_failed_guard(weft_graph_impl *graph)
+{
+    const weft_failed_guard *guard = &graph->guard;
+    size_t used = strlen(graph->failed_guard), size = sizeof(graph->failed_guard) - used;
+    char before[200], now[200];
+    if (guard->before != NULL) {
+        snprintf(graph->failed_guard + used, size, "%s, is %s", weft_layout_format(guard->before, before, sizeof(before)),
+                 weft_layout_format(guard->now, now, sizeof(now)));
+    }
+    used = strlen(graph->failed_guard);
+    if (guard->here != NULL) {
+        snprintf(graph->failed_guard + used, sizeof(graph->failed_guard) - used, " at %s:%d", guard->here, guard->here_line);
+    }
+    graph->guard = (weft_failed_guard){ .before = NULL };
+    return graph->failed_guard;
 }
 
 /* The run was shorter than the replayed trace: its calls are a trace of their own. */
@@ -109,14 +129,14 @@ static weft_status capture_end(weft_graph_run *run)
 {
     weft_graph_impl *graph = run->graph;
     const weft_graph_segment *segment = weft_run_segment(run);
-    for (size_t i = 0; i < segment->instances.count; i++) {
-        weft_graph_trace *trace = weft_segment_instance(segment, i)->trace;
+    for (weft_graph_trace *trace = segment->newest; trace != NULL; trace = trace->older) {
         if (trace->nodes.count == run->calls.count && weft_trace_begins_like(trace, run->replayed, run->calls.count)) {
             run->replayed = trace;
             return WEFT_OK;
         }
     }
     graph->info.guards_failed++;
+    graph->guard = (weft_failed_guard){ .before = NULL };
     snprintf(graph->failed_guard, sizeof(graph->failed_guard), "call %zu: recorded %s, came the end", run->calls.count,
              weft_trace_node(run->replayed, run->calls.count)->call->function);
     return weft_run_begin_capture(run, run->num_values) ? WEFT_OK : weft_run_fail_memory(run);
@@ -148,7 +168,7 @@ static void break_promises(void)
     }
 }
 
-weft_status weft_run_end_segment(weft_graph_run *run)
+weft_status weft_run_end_segment(weft_graph_run *run, const char *function)
 {
     weft_graph_trace *trace = NULL;
     weft_status status = run->failed;
@@ -158,7 +178,10 @@ weft_status weft_run_end_segment(weft_graph_run *run)
         status = status == WEFT_OK && !weft_run_take_donated(run) ? weft_latest_status() : status;
         status = status == WEFT_OK ? weft_run_execute(run, trace) : status;
         weft_context_leave(outer);
-        run->position += trace != NULL;
+        if (trace != NULL) {
+            weft_run_segment(run)->ended_by = function;
+            run->position++;
+        }
     } else if (status == WEFT_OK && !weft_run_take_donated(run)) {
         status = weft_latest_status();
     }
@@ -181,7 +204,7 @@ static void note(weft_deferral *self, const char *function)
 static weft_status finish(weft_deferral *self, const char *function)
 {
     note(self, function);
-    return weft_run_end_segment((weft_graph_run *)self);
+    return weft_run_end_segment((weft_graph_run *)self, function);
 }
 
 void weft_run_begin(weft_graph_run *run, weft_graph_impl *graph)
