@@ -158,7 +158,7 @@ static const weft_call *reduce_inputs(weft_tape *tape, const weft_call *call, we
     }
     const weft_sharding *sharding = weft_obtain_layouts(call, tensors, &found, &guessed, &cached);
     unsigned reads = reads_of(call);
-    for (int i = 0; i < call->num_inputs && sharding != NULL && call != NULL; i++) {
+    for (int i = 0; call != NULL && i < call->num_inputs && sharding != NULL; i++) {
         const weft_layout *to = sharding->inputs[i];
         bool changes = i < weft_call_num_outputs(call) && weft_call_changes(call, i);
         bool matters = tensors[i]->tape != NULL || (reads & WEFT_READS_INPUT(i)) != 0;
