@@ -132,25 +132,10 @@ static bool may_reduce(const weft_tape *tape, const weft_call *call)
            weft_operation_in_use(call->operation) == call->operation && !weft_call_expands(call);
 }
 
-/* With a reference, and in no scope. NULL with the error kept. */
-static weft_tensor_impl *reduce(const char *function, const weft_tensor_impl *tensor, const weft_layout *to)
-{
-    if (!weft_scope_begin_unrecorded()) {
-        return NULL;
-    }
-    weft_tensor *handle = weft_in_layout(function, tensor->handle, to);
-    weft_tensor_impl *reduced = handle == NULL ? NULL : weft_tensor_get(handle);
-    if (reduced != NULL) {
-        reduced->references++;
-    }
-    weft_scope_end_keeping(0, NULL, NULL, NULL);
-    return reduced;
-}
-
 static void drop_reduced(weft_tape *tape)
 {
     for (; tape->num_reduced > 0; tape->num_reduced--) {
-        weft_tensor_unreference(tape->reduced[tape->num_reduced - 1]);
+        weft_tensor_release_own(tape->reduced[tape->num_reduced - 1]->handle);
     }
 }
 
@@ -173,7 +158,7 @@ static const weft_call *reduce_inputs(weft_tape *tape, const weft_call *call, we
     }
     const weft_sharding *sharding = weft_obtain_layouts(call, tensors, &found, &guessed, &cached);
     unsigned reads = reads_of(call);
-    for (int i = 0; i < call->num_inputs && sharding != NULL && call != NULL; i++) {
+    for (int i = 0; call != NULL && i < call->num_inputs && sharding != NULL; i++) {
         const weft_layout *to = sharding->inputs[i];
         bool changes = i < weft_call_num_outputs(call) && weft_call_changes(call, i);
         bool matters = tensors[i]->tape != NULL || (reads & WEFT_READS_INPUT(i)) != 0;
@@ -184,10 +169,10 @@ static const weft_call *reduce_inputs(weft_tape *tape, const weft_call *call, we
             *own = *call;
             call = own;
         }
-        reduced[num_reduced] = reduce(call->function, tensors[i], to);
-        own->inputs[i] = weft_tensor_handle(reduced[num_reduced]);
+        own->inputs[i] = weft_in_layout(call->function, tensors[i]->handle, to);
         call = own->inputs[i] == NULL ? NULL : call;
-        num_reduced += call != NULL;
+        reduced[num_reduced] = call == NULL ? NULL : weft_tensor_get(own->inputs[i]);
+        num_reduced += call != NULL && reduced[num_reduced]->caller_references > 0; /* else it is a scope's */
     }
     weft_cache_release(cached);
     tape->reduced_for = call;
@@ -394,7 +379,7 @@ static weft_status around(weft_interposer *self, weft_call_frame *frame)
         weft_tape_node_release(r.node);
     }
     for (int i = 0; i < num_reduced; i++) {
-        weft_tensor_unreference(reduced[i]);
+        weft_tensor_release_own(reduced[i]->handle);
     }
     return status;
 }

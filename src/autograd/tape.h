@@ -100,7 +100,7 @@ typedef struct weft_tape {
     int64_t deferred; /* live tensors that are gathered when they are used */
     weft_tape_node *newest;
     weft_tape_leaf *leaves;
-    /* Inputs that have been reduced for a call that is about to be made, with references until it is (record.c). */
+    /* Inputs that have been reduced, outside of any scope, for a call that is about to be made (record.c). */
     const weft_call *reduced_for;
     int num_reduced;
     weft_tensor_impl *reduced[WEFT_MAX_INPUTS];

@@ -115,7 +115,8 @@ static bool list_nodes(paths *p, const bool used[])
         for (m = 0; m < ndim; m++) {
             placements[m] = options[m][chosen[m]];
         }
-        const weft_layout *layout = weft_layout_on_mesh(p->planner, p->from, p->from->mesh, placements);
+        const weft_layout *layout =
+            weft_layout_intern(p->planner->table, p->from->mesh, placements, p->from->ndim, p->from->shape, p->from->dtype);
         p->failed = layout == NULL;
         if (layout != NULL) {
             add_node(p, layout);

@@ -291,6 +291,18 @@ static void check_pooling(bool largest)
     assert_int_equal(weft_wait(), WEFT_OK);
 }
 
+/* The gradient of a cross-entropy of sharded classes. */
+static void check_sharded_classes(void)
+{
+    const int64_t shape[] = { 6, 9 }, ranks = weft_world_size();
+    weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+    const weft_placement columns = weft_shard(1);
+    weft_tensor *logits = weft_ones(WEFT_F32, 2, shape, mesh, &columns), *targets = weft_zeros(WEFT_I64, 1, shape, mesh, NULL);
+    assert_int_equal(weft_set_requires_grad(logits, true), WEFT_OK);
+    assert_int_equal(weft_backward(weft_cross_entropy(logits, targets, NULL), NULL), WEFT_OK);
+    assert_int_equal(weft_wait(), WEFT_OK);
+}
+
 /* Linear algebra, which random programs do not call: they do not know whether a matrix is singular. A matrix that lies in several
  * panels, and a batch of them that is sharded. */
 static void check_linear_algebra(void)
@@ -344,6 +356,7 @@ static void test_lists_of_gradients(void **state)
     check_parts();
     check_pooling(true);
     check_pooling(false);
+    check_sharded_classes();
     check_linear_algebra();
     assert_int_equal(weft_finalize(), WEFT_OK);
     print_message("# %d operations\n", count);
