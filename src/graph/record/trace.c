@@ -43,7 +43,8 @@ bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bo
 {
     weft_graph_value *value = weft_vec_push(&trace->values, sizeof(*value));
     if (value != NULL) {
-        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .argument = -1, .constant = -1, .last_use = -1, .replaced = -1 };
+        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .argument = -1, .constant = -1,
+                                     .last_use = -1, .replaced = -1 };
         value->recorded = (int)trace->values.count - 1;
         trace->bytes += sizeof(*value);
     }
@@ -349,7 +350,7 @@ uint64_t weft_trace_digest(const weft_graph_trace *trace, uint64_t *template)
 
 uint64_t weft_prefix_call(uint64_t so_far, const weft_call *call, bool implicit)
 {
-    digests d = { .template = weft_digest_add(so_far, implicit), .sizes = (uint64_t)(uintptr_t)call->operation ^ (uint64_t)(uintptr_t)call->action };
+    digests d = { .template = weft_digest_add(so_far, implicit), .sizes = (uint64_t)(uintptr_t)call->operation };
     add_call(&d, call);
     if (call->details != NULL) {
         d.sizes = weft_digest_add(d.sizes, (uint64_t)(uintptr_t)call->details->layout);

@@ -143,8 +143,10 @@ void weft_call_attributes(weft_text *text, const weft_attributes *attributes);
 
 /* ---- as text (print.c) ------------------------------------------------------------------------------------ */
 
-/* `numbers` adds what is known of the scalars of a node; NULL: nothing. */
-void weft_trace_print(const weft_graph_trace *trace, void (*numbers)(weft_text *text, const weft_graph_trace *trace, size_t node), FILE *file);
+/* Adds what is known of the scalars of a node. */
+typedef void weft_add_numbers(weft_text *text, const weft_graph_trace *trace, size_t node);
+/* `numbers` may be NULL. */
+void weft_trace_print(const weft_graph_trace *trace, weft_add_numbers *numbers, FILE *file);
 /* Its calls and inputs as nodes and its values as edges of a graph in DOT, in a cluster with this number. */
 void weft_trace_print_dot(const weft_graph_trace *trace, size_t number, FILE *file);
 
