@@ -41,9 +41,14 @@ weft_status weft_here(const char *file, int line)
     if (file != NULL && now == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the name of a file");
     }
-    weft_runtime.here = now;
-    weft_runtime.here_line = line;
+    weft_here_set(now, line);
     return WEFT_OK;
+}
+
+void weft_here_set(const char *file, int line)
+{
+    weft_runtime.here = file;
+    weft_runtime.here_line = line;
 }
 
 void weft_here_stop(weft_runtime_state *state)

@@ -284,7 +284,9 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
 /* Second half of the start, when the machine's figures are known: costs, panels and layouts. */
 weft_status weft_runtime_configure(const char *function, const weft_settings *settings);
 void weft_runtime_stop(void);
-/* Forgets the lines of the program (here.c). */
+/* Calls are at this line of a file that weft_here() has named, or NULL: for calls that are executed later (here.c). */
+void weft_here_set(const char *file, int line);
+/* Forgets the lines of the program. */
 void weft_here_stop(weft_runtime_state *state);
 
 /* CPU workers of this process: writes the logical number of an hwloc processing unit for each, and returns

@@ -36,8 +36,9 @@ static weft_status raise_to_power(void *context, int num_inputs, weft_tensor *co
     weft_tensor *middle = weft_pow_scalar(inputs[0], (double)p->exponent - 1);
     outputs[0] = weft_mul(middle, inputs[0]);
     assert_int_equal(weft_save_for_backward(1, &middle, "another", 8), WEFT_OK); /* replaced by the next one */
+    weft_tensor *const *saved = p->form == SAVES_INPUT ? inputs : &middle;
     weft_status status = p->form == SAVES_NOTHING ? weft_save_for_backward(0, NULL, NULL, 0)
-                                                  : weft_save_for_backward(1, p->form == SAVES_INPUT ? inputs : &middle, &bytes, sizeof(bytes));
+                                                  : weft_save_for_backward(1, saved, &bytes, sizeof(bytes));
     bytes.exponent = -1;
     return outputs[0] == NULL ? weft_last_status() : status;
 }
@@ -412,8 +413,10 @@ static weft_status wrong_backward(void *context, const weft_custom_request *requ
 static void test_refusals(void **state)
 {
     (void)state;
-    static const weft_status expected[] = { WEFT_ERR_STATE, WEFT_ERR_STATE, WEFT_ERR_INVALID, WEFT_ERR_IO, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_IO };
-    static const char *const words[] = { "is no input", "changed inputs[0]", "outputs[0]", "the forward function", "gradients[0]", "gradients[0]", "backward function" };
+    static const weft_status expected[] = { WEFT_ERR_STATE, WEFT_ERR_STATE, WEFT_ERR_INVALID, WEFT_ERR_IO,
+                                            WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_IO };
+    static const char *const words[] = { "is no input",  "changed inputs[0]", "outputs[0]",       "the forward function",
+                                         "gradients[0]", "gradients[0]",      "backward function" };
     for (int m = 0; m < NUM_MISTAKES; m++) {
         weft_scope_begin();
         weft_tensor *x = twos(layout(1), 5), *y;
@@ -475,9 +478,15 @@ static void test_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients_from_what_is_saved), cmocka_unit_test(test_saved_values_stay), cmocka_unit_test(test_second_gradients),
-        cmocka_unit_test(test_outputs_are_saved),            cmocka_unit_test(test_memory),            cmocka_unit_test(test_without_recording),
-        cmocka_unit_test(test_captured),                     cmocka_unit_test(test_not_captured),      cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_gradients_from_what_is_saved),
+        cmocka_unit_test(test_saved_values_stay),
+        cmocka_unit_test(test_second_gradients),
+        cmocka_unit_test(test_outputs_are_saved),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_without_recording),
+        cmocka_unit_test(test_captured),
+        cmocka_unit_test(test_not_captured),
+        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_arguments),
     };
     return RUN_ON_RANKS(tests);

@@ -232,7 +232,8 @@ static bool only_asks(const char *function)
                                         "weft_index_list_placements", "weft_index_list_destroy",
                                         "weft_wait", "weft_test", "weft_pause", "weft_resume", "weft_finalize", "weft_init",
                                         "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_set_grad_",
-                                        "weft_set_regather", "weft_save_for_backward", "weft_here", "weft_autocast_", "weft_grad", "weft_zero_grad", "weft_no_grad_" };
+                                        "weft_set_regather", "weft_save_for_backward", "weft_here",
+                                        "weft_autocast_", "weft_grad", "weft_zero_grad", "weft_no_grad_" };
     if (strcmp(function, "weft_implicit_replication") == 0) {
         return true; /* the setting alone */
     }
@@ -250,7 +251,8 @@ static bool is_transparent(const char *function)
     return strncmp(function, "weft_backward", strlen("weft_backward")) == 0 || strcmp(function, "weft_gradients") == 0 ||
            strncmp(function, "weft_module_", strlen("weft_module_")) == 0 ||
            strcmp(function, "weft_distribute_module") == 0 || strcmp(function, "weft_parallelize") == 0 ||
-           strcmp(function, "weft_recompute") == 0 || strcmp(function, "weft_custom_gradient") == 0 || strcmp(function, "weft_scale_loss") == 0 ||
+           strcmp(function, "weft_recompute") == 0 || strcmp(function, "weft_custom_gradient") == 0 ||
+           strcmp(function, "weft_scale_loss") == 0 ||
            strcmp(function, "weft_unscale_gradients") == 0 || strcmp(function, "weft_graph_call") == 0 ||
            strcmp(function, "weft_graph_opaque") == 0;
 }

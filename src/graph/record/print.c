@@ -98,7 +98,7 @@ static void print_words(const weft_call *call, FILE *file)
 }
 
 /* What is known of its numbers, and its line in the program. */
-static void print_end_of_line(const weft_graph_trace *trace, size_t i, void (*numbers)(weft_text *text, const weft_graph_trace *trace, size_t node), FILE *file)
+static void print_end_of_line(const weft_graph_trace *trace, size_t i, weft_add_numbers *numbers, FILE *file)
 {
     const weft_graph_node *node = weft_trace_node(trace, i);
     char space[1000] = "";
@@ -113,7 +113,7 @@ static void print_end_of_line(const weft_graph_trace *trace, size_t i, void (*nu
     fprintf(file, "\n");
 }
 
-void weft_trace_print(const weft_graph_trace *trace, void (*numbers)(weft_text *text, const weft_graph_trace *trace, size_t node), FILE *file)
+void weft_trace_print(const weft_graph_trace *trace, weft_add_numbers *numbers, FILE *file)
 {
     print_inputs(trace, file);
     for (size_t i = 0; i < trace->nodes.count; i++) {

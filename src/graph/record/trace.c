@@ -43,7 +43,8 @@ bool weft_trace_add_value(weft_graph_trace *trace, const weft_layout *layout, bo
 {
     weft_graph_value *value = weft_vec_push(&trace->values, sizeof(*value));
     if (value != NULL) {
-        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .argument = -1, .constant = -1, .last_use = -1, .replaced = -1 };
+        *value = (weft_graph_value){ .layout = layout, .is_input = is_input, .argument = -1, .constant = -1,
+                                     .last_use = -1, .replaced = -1 };
         value->recorded = (int)trace->values.count - 1;
         trace->bytes += sizeof(*value);
     }
@@ -369,7 +370,9 @@ bool weft_trace_find_prefixes(weft_graph_trace *trace)
             int number = node->inputs[k];
             bool is_new = number >= 0 && (size_t)number >= known;
             if (k < node->num_inputs) {
-                digest = weft_prefix_input(digest, number, is_new ? weft_trace_value(trace, number)->layout : NULL);
+                const weft_graph_value *value = is_new ? weft_trace_value(trace, number) : NULL;
+                digest = value == NULL ? weft_prefix_input(digest, number, NULL, false, false, 0)
+                                       : weft_prefix_input(digest, number, value->layout, value->is_fake, value->is_memory, value->ghosts);
             }
             next = is_new && (size_t)number >= next ? (size_t)number + 1 : next;
         }

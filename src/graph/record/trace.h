@@ -114,12 +114,14 @@ bool weft_call_is_like(const weft_call *a, const weft_call *b);
 bool weft_node_is(const weft_graph_node *node, const weft_call *call, char *why, size_t size);
 /* Whether the first `count` nodes of two traces are the same calls on the same values. */
 bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b, size_t count);
-/* A digest of this process alone: of a call after others, without its tensors; then of each input, with its layout where it is from
- * before the segment and met here, else NULL. */
+/* A digest of this process alone: of a call after others, without its tensors; then of each input, with its layout and what else guards
+ * compare (weft_graph_value) where it is from before the segment and met here, else NULL. */
 uint64_t weft_prefix_call(uint64_t so_far, const weft_call *call, bool implicit);
-static inline uint64_t weft_prefix_input(uint64_t so_far, int number, const weft_layout *layout)
+static inline uint64_t weft_prefix_input(uint64_t so_far, int number, const weft_layout *layout, bool is_fake, bool is_memory, uint64_t ghosts)
 {
-    return weft_digest_add(weft_digest_add(so_far, (uint64_t)(int64_t)number), (uint64_t)(uintptr_t)layout);
+    so_far = weft_digest_add(so_far, (uint64_t)(int64_t)number);
+    return layout == NULL ? so_far
+                          : weft_digest_add(so_far, (uint64_t)(uintptr_t)layout ^ (uint64_t)is_fake ^ (uint64_t)is_memory << 1 ^ ghosts << 2);
 }
 /* Sets the prefixes. False: no memory. */
 bool weft_trace_find_prefixes(weft_graph_trace *trace);
@@ -143,8 +145,10 @@ void weft_call_attributes(weft_text *text, const weft_attributes *attributes);
 
 /* ---- as text (print.c) ------------------------------------------------------------------------------------ */
 
-/* `numbers` adds what is known of the scalars of a node; NULL: nothing. */
-void weft_trace_print(const weft_graph_trace *trace, void (*numbers)(weft_text *text, const weft_graph_trace *trace, size_t node), FILE *file);
+/* Adds what is known of the scalars of a node. */
+typedef void weft_add_numbers(weft_text *text, const weft_graph_trace *trace, size_t node);
+/* `numbers` may be NULL. */
+void weft_trace_print(const weft_graph_trace *trace, weft_add_numbers *numbers, FILE *file);
 /* Its calls and inputs as nodes and its values as edges of a graph in DOT, in a cluster with this number. */
 void weft_trace_print_dot(const weft_graph_trace *trace, size_t number, FILE *file);
 

@@ -194,7 +194,9 @@ static weft_graph_trace *find_other(const weft_graph_run *run, const taking *t)
     uint64_t prefix = run->calls.count == 0 ? 0 : run->replayed->prefixes[run->calls.count - 1];
     prefix = weft_prefix_call(prefix, t->call, weft_runtime.implicit_replications > 0);
     for (int i = 0; i < t->num_inputs; i++) {
-        prefix = weft_prefix_input(prefix, t->numbers[i], t->numbers[i] >= t->former_values ? t->inputs[i]->layout : NULL);
+        const weft_tensor_impl *input = t->inputs[i];
+        prefix = weft_prefix_input(prefix, t->numbers[i], t->numbers[i] >= t->former_values ? input->layout : NULL, !weft_has_values(input),
+                                   input->imported_in == run->deferral.number, weft_ghosted_digest(input));
     }
     for (weft_map_slot *slot = weft_map_first(known, prefix); slot != NULL; slot = weft_map_next(known, slot)) {
         weft_graph_trace *trace = slot->value;

@@ -379,8 +379,7 @@ static void begin_places(const executing *e)
 /* Tasks submitted from here on are those of this node: its line in the program, and their place among the body's. */
 static void set_place(const executing *e, int node, uint64_t operations_before)
 {
-    weft_runtime.here = weft_trace_node(e->executed, (size_t)node)->here;
-    weft_runtime.here_line = weft_trace_node(e->executed, (size_t)node)->here_line;
+    weft_here_set(weft_trace_node(e->executed, (size_t)node)->here, weft_trace_node(e->executed, (size_t)node)->here_line);
     if (e->body != NULL && e->body->places != NULL) {
         weft_runtime.delay = operations_before + e->body->places[node] - weft_runtime.operations;
     }
@@ -422,8 +421,7 @@ static weft_status execute_calls(const executing *e, made_call *made)
         next++;
     }
     end_places(e, operations);
-    weft_runtime.here = here;
-    weft_runtime.here_line = here_line;
+    weft_here_set(here, here_line);
     weft_runtime.digest = weft_digest_add(digest, e->executed->nodes.count);
     weft_runtime.call_number = number + (uint64_t)e->executed->nodes.count * numbered;
     return status;
