@@ -184,8 +184,8 @@ typedef weft_status (*weft_custom_backward)(void *context, const weft_custom_req
  * \param context_size  if > 0, `backward` gets a copy of this many bytes of it
  *
  * WEFT_ERR_INVALID if an argument is NULL or a number negative. WEFT_ERR_STATE if `forward` used a tensor that requires
- * a gradient and is no input, because that gradient would be lost, or changed an input in place. The status of
- * `forward` if that is not WEFT_OK. Backward passes return WEFT_ERR_SHAPE if a gradient has another shape than its
+ * a gradient and is no input, because that gradient would be lost, or changed an input in place (which is noticed where something is
+ * recorded). The status of `forward` if that is not WEFT_OK. Backward passes return WEFT_ERR_SHAPE if a gradient has another shape than its
  * input, WEFT_ERR_DTYPE if it is not floating, and WEFT_ERR_UNSUPPORTED if they have create_graph and another floating
  * tensor was saved.
  *

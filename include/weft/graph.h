@@ -92,7 +92,7 @@ WEFT_API weft_status weft_graph_call(weft_graph *graph, weft_tensor *const input
 
 /** Passes: how weft changes a trace before it executes it. From a trace's second run on, weft executes a BODY, which
  * the passes make of the trace. Guards still compare calls with the recorded trace. Results are bit for bit those of
- * the recorded calls. */
+ * the recorded calls, except that a NaN may be another NaN. */
 typedef enum weft_graph_pass {
     WEFT_PASS_REDUNDANT = 1, /**< drops redistributions to the layout that a value has, or has been brought to before */
     WEFT_PASS_COMMON = 2,    /**< drops a call that was made before on the same tensors with the same scalars, unless

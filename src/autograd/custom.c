@@ -173,6 +173,10 @@ static weft_status run_noting(making *m)
     tape->in_first_run = true;
     weft_status status = run_forward(m);
     tape->in_first_run = false;
+    for (int o = 0; o < m->num_outputs && status == WEFT_OK; o++) { /* a leaf may be returned as it is */
+        bool own = weft_tensor_get(m->outputs[o])->tape == NULL || weft_tape_use(tape, function, m->outputs[o]);
+        status = own ? WEFT_OK : weft_latest_status();
+    }
     if (status == WEFT_OK && !(check_used(m, tape) && check_tensors(function, "inputs", m->num_inputs, m->inputs))) {
         status = weft_latest_status();
     }

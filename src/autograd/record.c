@@ -121,7 +121,10 @@ static bool reads_omitted(const weft_call *call, int num_outputs)
 static bool may_reduce(const weft_tape *tape, const weft_call *call)
 {
     bool any = false;
-    for (int i = 0; i < call->num_inputs && call->operation != NULL; i++) {
+    if (weft_call_is_action(call)) {
+        return false;
+    }
+    for (int i = 0; i < call->num_inputs; i++) {
         const weft_tensor_impl *tensor = input_of(call, i);
         if (tensor == NULL || tensor->layout->mesh != input_of(call, 0)->layout->mesh) {
             return false;
@@ -132,11 +135,24 @@ static bool may_reduce(const weft_tape *tape, const weft_call *call)
            weft_operation_in_use(call->operation) == call->operation && !weft_call_expands(call);
 }
 
+/* A release is a call too, before which this runs again. */
 static void drop_reduced(weft_tape *tape)
 {
-    for (; tape->num_reduced > 0; tape->num_reduced--) {
-        weft_tensor_release_own(tape->reduced[tape->num_reduced - 1]->handle);
+    while (tape->num_reduced > 0) {
+        weft_tensor *handle = tape->reduced[--tape->num_reduced]->handle;
+        weft_tensor_release_own(handle);
     }
+}
+
+/* Which input before this one is the same tensor, and has been reduced to the same layout. -1: none. */
+static int reduced_before(const weft_call *own, weft_tensor_impl *const tensors[], const weft_sharding *sharding, int input)
+{
+    for (int i = 0; i < input; i++) {
+        if (tensors[i] == tensors[input] && sharding->inputs[i] == sharding->inputs[input] && weft_tensor_get(own->inputs[i]) != tensors[i]) {
+            return i;
+        }
+    }
+    return -1;
 }
 
 /* A Partial input that the call reduces is reduced by a call of its own: the backward pass would reduce saved addends again, and the
@@ -168,6 +184,11 @@ static const weft_call *reduce_inputs(weft_tape *tape, const weft_call *call, we
         if (call != own) {
             *own = *call;
             call = own;
+        }
+        int same = reduced_before(own, tensors, sharding, i);
+        if (same >= 0) {
+            own->inputs[i] = own->inputs[same];
+            continue;
         }
         own->inputs[i] = weft_in_layout(call->function, tensors[i]->handle, to);
         call = own->inputs[i] == NULL ? NULL : call;

@@ -162,6 +162,18 @@ weft_tensor *weft_module_use(weft_module *module, const char *path)
 
 /* The slot's former tensor is marked, unless another slot holds it too: a frozen graph that still uses it is to say so. False with
  * the error kept. */
+/* Whether a slot of any module holds the tensor. */
+static bool is_held(const weft_tensor_impl *tensor)
+{
+    const weft_vec *slots = &weft_runtime.handles.modules.slots;
+    bool found = false;
+    for (size_t i = 0; i < slots->count && !found; i++) {
+        const weft_module_impl *module = ((const weft_handle_slot *)slots->items)[i].object;
+        found = module != NULL && module->parent == NULL && first_slot_of(module, tensor) != NULL;
+    }
+    return found;
+}
+
 static bool replace(const char *function, const weft_module_impl *module, weft_module_slot *slot, weft_tensor *tensor)
 {
     weft_tensor_impl *former = slot->tensor;
@@ -175,7 +187,7 @@ static bool replace(const char *function, const weft_module_impl *module, weft_m
         done = weft_module_fill(function, slot, tensor);
     }
     if (former != NULL) {
-        former->replaced = done && first_slot_of(weft_module_root(module), former) == NULL;
+        former->replaced = done && !is_held(former);
         weft_tensor_unreference(former);
     }
     return done;

@@ -121,6 +121,9 @@ static bool list_nodes(paths *p, const bool used[])
         if (layout != NULL) {
             add_node(p, layout);
         }
+        if (p->count == MAX_NODES) {
+            return false;
+        }
         for (m = ndim - 1; m >= 0 && ++chosen[m] == count[m]; m--) {
             chosen[m] = 0;
         }

@@ -51,6 +51,10 @@ bool weft_body_insert(weft_graph_body *body, size_t before, const weft_call *cal
         return false;
     }
     added.node.implicit = false;
+    if (before < body->trace->nodes.count) { /* messages name the line of the call that it stands for, or serves */
+        added.node.here = weft_trace_node(body->trace, before)->here;
+        added.node.here_line = weft_trace_node(body->trace, before)->here_line;
+    }
     added.node.without_data = is_without_data(body, call, inputs);
     for (int i = 0; i < num_outputs && added.node.without_data; i++) {
         if (outputs[i] >= 0) {

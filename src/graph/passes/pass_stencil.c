@@ -1,6 +1,6 @@
 /* Stencils: elementwise calls on tensors that were shifted, cut and padded. The calls that make one output become one call of an
  * operation (ops/stencil.h), which reads the tensors at shifted indices; nothing is copied but the edges of other ranks. The
- * kernels are those of the calls, so that results have the same bits. */
+ * kernels are those of the calls, so that results have the same bits, but for which NaN a NaN is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -348,12 +348,30 @@ uint64_t weft_trace_digest(const weft_graph_trace *trace, uint64_t *template)
 
 /* ---- digests of the first calls: of this process alone ------------------------------------------------------ */
 
+static uint64_t add_map(uint64_t digest, const weft_access_map *map)
+{
+    digest = weft_digest_add(digest, (uint64_t)(uintptr_t)map->cut);
+    for (int d = 0; d < map->cut->ndim; d++) {
+        const weft_window *window = &map->of[d];
+        digest = map->has[d] ? weft_digest_add(weft_digest_add(digest, (uint64_t)window->before), (uint64_t)window->after) : digest;
+    }
+    return digest;
+}
+
+/* Of all that compare() compares, or it would not be found again. */
 uint64_t weft_prefix_call(uint64_t so_far, const weft_call *call, bool implicit)
 {
     digests d = { .template = weft_digest_add(so_far, implicit), .sizes = (uint64_t)(uintptr_t)call->operation };
     add_call(&d, call);
-    if (call->details != NULL) {
-        d.sizes = weft_digest_add(d.sizes, (uint64_t)(uintptr_t)call->details->layout);
+    for (int i = 0; i < call->num_inputs; i++) {
+        d.sizes = call->access_map[i] == NULL ? d.sizes : add_map(d.sizes, call->access_map[i]);
+    }
+    const weft_call_details *details = call->details;
+    if (details != NULL) {
+        d.sizes = weft_digest_add(d.sizes, (uint64_t)(uintptr_t)details->layout);
+        d.sizes = weft_digest_add(d.sizes, (uint64_t)details->num_outputs << 32 | (uint64_t)details->num_changed);
+        d.sizes = details->context_size == 0 ? weft_digest_add(d.sizes, (uint64_t)(uintptr_t)details->context)
+                                             : weft_hash_bytes(details->context, details->context_size, d.sizes);
     }
     return weft_digest_add(d.template, d.sizes);
 }

@@ -90,10 +90,11 @@ void weft_freezing_forget(struct weft_freezing *freezing, const weft_graph_trace
     }
 }
 
-/* The entries that the program gives: those derived from them may have one value for long. */
-static uint64_t given_entries(const struct weft_frozen *f)
+/* The entries that must have varied: those that the program gives. A derived one may have one value for long, unless the function counts,
+ * since it could not be called once more when that changes. */
+static uint64_t entries_to_vary(const struct weft_frozen *f)
 {
-    int given = f->num_scalars - f->num_derived;
+    int given = f->num_scalars - (weft_frozen_counts(f) ? 0 : f->num_derived);
     return given == 64 ? ~UINT64_C(0) : (UINT64_C(1) << given) - 1;
 }
 
@@ -101,7 +102,7 @@ static uint64_t given_entries(const struct weft_frozen *f)
 static const char *missing(const struct weft_frozen *f)
 {
     return f == NULL || f->observations < 2 ? "two replays of one trace must be observed first"
-           : (given_entries(f) & ~f->varied) != 0 ? "an entry of scalars[] has had one value only"
+           : (entries_to_vary(f) & ~f->varied) != 0 ? "an entry of scalars[] has had one value only"
                                             : NULL;
 }
 

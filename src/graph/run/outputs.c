@@ -17,10 +17,11 @@ static void find_place(const weft_graph_run *run, const weft_tensor *handle, int
     const weft_tensor_impl *tensor = weft_tensor_get(handle);
     place[0] = OF_PROGRAM;
     place[1] = 0;
-    for (int i = run->graph->num_inputs; i-- > 0;) {
+    for (int i = 0; i < run->graph->num_inputs; i++) {
         if (run->inputs[i] == handle) {
             place[0] = OF_INPUTS;
             place[1] = i;
+            break;
         }
     }
     bool is_new = tensor->graph_run == run->deferral.number;

@@ -94,7 +94,7 @@ static weft_status keep_captured(weft_graph_run *run)
 {
     weft_graph_segment *segment = obtain_segment(run);
     weft_trace_finish(run->captured);
-    if (segment == NULL) {
+    if (segment == NULL || !weft_trace_find_prefixes(run->captured)) {
         return weft_run_fail_memory(run);
     }
     bool added = weft_segment_add(run->graph, segment, run->captured);
