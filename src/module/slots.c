@@ -174,7 +174,7 @@ static bool is_held(const weft_tensor_impl *tensor)
     return found;
 }
 
-static bool replace(const char *function, const weft_module_impl *module, weft_module_slot *slot, weft_tensor *tensor)
+static bool replace(const char *function, weft_module_slot *slot, weft_tensor *tensor)
 {
     weft_tensor_impl *former = slot->tensor;
     if (former != NULL) {
@@ -202,7 +202,7 @@ weft_status weft_module_set_tensor(weft_module *handle, const char *path, weft_t
         (tensor != NULL && !weft_module_check_tensor(function, slot->path, slot->is_parameter, tensor))) {
         return weft_latest_status();
     }
-    if (!replace(function, module, slot, tensor)) {
+    if (!replace(function, slot, tensor)) {
         return weft_latest_status();
     }
     for (; module != NULL; module = module->parent) {
