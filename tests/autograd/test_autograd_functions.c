@@ -382,7 +382,7 @@ static void test_not_captured(void **state)
 
 /* ---- what is refused ----------------------------------------------------------------------------------------------- */
 
-typedef enum mistake { OTHER_LEAF, CHANGES_INPUT, NO_OUTPUT, OWN_ERROR, WRONG_SHAPE, WRONG_TYPE, BACKWARD_ERROR, NUM_MISTAKES } mistake;
+typedef enum mistake { OTHER_LEAF, RETURNED_LEAF, CHANGES_INPUT, NO_OUTPUT, OWN_ERROR, WRONG_SHAPE, WRONG_TYPE, BACKWARD_ERROR, NUM_MISTAKES } mistake;
 
 typedef struct wrong {
     mistake mistake;
@@ -394,7 +394,9 @@ static weft_status wrong_forward(void *context, int num_inputs, weft_tensor *con
     (void)num_inputs, (void)num_outputs;
     wrong *w = context;
     outputs[0] = weft_square(w->mistake == OTHER_LEAF ? w->leaf : inputs[0]);
-    if (w->mistake == CHANGES_INPUT) {
+    if (w->mistake == RETURNED_LEAF) {
+        outputs[0] = w->leaf;
+    } else if (w->mistake == CHANGES_INPUT) {
         weft_scale_inplace(inputs[0], 1);
     } else if (w->mistake == NO_OUTPUT) {
         outputs[0] = NULL;
@@ -413,9 +415,9 @@ static weft_status wrong_backward(void *context, const weft_custom_request *requ
 static void test_refusals(void **state)
 {
     (void)state;
-    static const weft_status expected[] = { WEFT_ERR_STATE, WEFT_ERR_STATE, WEFT_ERR_INVALID, WEFT_ERR_IO,
+    static const weft_status expected[] = { WEFT_ERR_STATE, WEFT_ERR_STATE, WEFT_ERR_STATE, WEFT_ERR_INVALID, WEFT_ERR_IO,
                                             WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_IO };
-    static const char *const words[] = { "is no input",  "changed inputs[0]", "outputs[0]",       "the forward function",
+    static const char *const words[] = { "is no input",  "is no input", "changed inputs[0]", "outputs[0]",       "the forward function",
                                          "gradients[0]", "gradients[0]",      "backward function" };
     for (int m = 0; m < NUM_MISTAKES; m++) {
         weft_scope_begin();

@@ -223,6 +223,37 @@ static void sums_stay_and_move_nothing(void **state)
     }
 }
 
+/* A recorded call reduces a tensor once that is two of its inputs; a recorded redistribution reports nothing. */
+static void an_input_is_reduced_once(void **state)
+{
+    (void)state;
+    WORLD(RANKS);
+    weft_scope_begin();
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);
+    weft_tensor *x = leaf("S1", 2, (int64_t[]){ N, K }, mesh), *w = leaf("S0", 2, (int64_t[]){ K, M }, mesh);
+    weft_tensor *sum = weft_matmul(x, w);
+    int64_t before = elements_moved();
+    assert_non_null(weft_mul(sum, sum));
+    assert_int_equal(elements_moved() - before, 3 * N * M); /* scattered */
+    assert_non_null(weft_redistribute(sum, NULL, (weft_placement[]){ weft_replicate() }));
+    assert_string_equal(weft_last_error(), "");
+    weft_scope_end();
+}
+
+/* Without a scope the reduced tensor is released by a call, also where the second one fails. */
+static void reduced_inputs_are_released(void **state)
+{
+    (void)state;
+    WORLD(RANKS);
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);
+    weft_tensor *x = leaf("S1", 2, (int64_t[]){ N, K }, mesh), *w = leaf("S0", 2, (int64_t[]){ K, M }, mesh);
+    weft_tensor *one = weft_matmul(x, w), *two = weft_scale(one, 2);
+    weft_tensor *all[] = { x, w, one, two, weft_atan2(one, two), weft_atan2(two, one) };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        assert_int_equal(weft_tensor_release(all[i]), WEFT_OK);
+    }
+}
+
 /* Of two sums along both mesh dimensions, the smaller one is reduced. */
 static void a_product_of_sums_reduces_the_smaller_one(void **state)
 {
@@ -244,6 +275,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(passes_move_what_they_must, world_stop),
                                         cmocka_unit_test_teardown(sums_stay_and_move_nothing, world_stop),
+                                        cmocka_unit_test_teardown(an_input_is_reduced_once, world_stop),
+                                        cmocka_unit_test_teardown(reduced_inputs_are_released, world_stop),
                                         cmocka_unit_test_teardown(a_product_of_sums_reduces_the_smaller_one, world_stop) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

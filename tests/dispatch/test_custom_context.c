@@ -321,6 +321,27 @@ static void run_graph(bool copied, bool frozen)
     weft_scope_end();
 }
 
+/* Contexts that take turns are two traces, each found again. */
+static void test_contexts_in_turn(void **state)
+{
+    (void)state;
+    start_registered(NULL, NULL);
+    weft_scope_begin();
+    copies = true;
+    weft_tensor *x = ramp(COUNT), *output;
+    weft_graph *graph = weft_graph_create("noisy_line", noisy_line, NULL, 1, 1, 1);
+    for (int run = 0; run < 20; run++) {
+        of_graph = (line){ run % 2, 1 };
+        assert_int_equal(weft_graph_call(graph, &x, &(double){ 1 }, &output), WEFT_OK);
+    }
+    weft_graph_info info;
+    assert_int_equal(weft_graph_get_info(graph, &info, sizeof(info)), WEFT_OK);
+    assert_int_equal(info.captures, 2);
+    assert_int_equal(weft_graph_destroy(graph), WEFT_OK);
+    weft_scope_end();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 static void test_graphs(void **state)
 {
     (void)state;
@@ -401,6 +422,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_statistics), cmocka_unit_test(test_gradients),     cmocka_unit_test(test_recomputed),
         cmocka_unit_test(test_graphs),     cmocka_unit_test(test_refused),       cmocka_unit_test(test_large_context),
+        cmocka_unit_test(test_contexts_in_turn),
         cmocka_unit_test(test_replaced),
     };
     return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
