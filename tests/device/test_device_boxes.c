@@ -153,7 +153,7 @@ static void test_reduce(void **state)
             }
         }
     }
-    assert_true(launches_so_far() > launches + 4 * CASES / 30 * REAL_TYPES / 2);
+    assert_true(launches_so_far() > launches + 4 * (CASES / 30) * REAL_TYPES / 2);
 }
 
 static void test_constant(void **state)

@@ -31,7 +31,7 @@ typedef struct record {
     uint64_t tried[NUM_MUTATIONS], passed[NUM_MUTATIONS];
 } record;
 
-enum { MAX_RECORDS = 400, TRIES = 3 };
+enum { MAX_RECORDS = 600, TRIES = 3 };
 
 static record records[MAX_RECORDS];
 static int num_records;

@@ -7,8 +7,8 @@
 #include "tensor/actions.h"
 
 /* Actions that are recorded. */
-static const weft_operation *const actions[] = { &weft_action_redistribute, &weft_action_full, &weft_action_empty,
-                                                 &weft_action_gather };
+static const weft_operation *const actions[] = { &weft_action_redistribute, &weft_action_full, &weft_action_empty, &weft_action_gather,
+                                                 &weft_action_to_layout };
 
 bool weft_saved_name_of(const weft_call *call, weft_saved_name *found)
 {
