@@ -9,7 +9,7 @@ static const char *const narrow[] = { "matmul", "outer", "convolution", "conv3d"
                                      "attention_grouped", "prelu" };
 static const char *const wide[] = {
     "sum",       "prod",    "cumsum",        "cumprod", "p_norm",  "var",    "softmax",    "log_softmax", "norm",
-    "rms_norm",  "nll",     "cross_entropy", "mse",     "exp",     "expm1",  "exp2",       "log",         "log1p",
+    "rms_norm",  "nll",     "cross_entropy", "cross_entropy_of_parts", "mse", "exp", "expm1",   "exp2",        "log",         "log1p",
     "log2",      "log10",   "pow",           "rsqrt",   "softplus", "tan",   "pow_scalar", "reciprocal",  "sinh",
     "cosh",      "asin",    "acos",          "huber",   "binary_cross_entropy", "kl_div", "kl_div_of_logs", "logit_cross_entropy",
     "weighted_logit_cross_entropy", "general_cross_entropy", "group_norm", "cosine_similarity",

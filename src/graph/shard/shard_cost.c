@@ -50,7 +50,7 @@ int64_t weft_shard_move_cost(weft_shard_world *world, const weft_layout *from, c
             return known->cost;
         }
     }
-    double us = weft_plan_cost(weft_runtime.layouts, &world->topology, &world->cost, from, to);
+    double us = weft_plan_estimate(weft_runtime.layouts, &world->topology, &world->cost, from, to);
     known_move *new = malloc(sizeof(*new));
     int64_t cost = us < 0 ? WEFT_ASSIGN_IMPOSSIBLE : picoseconds(us);
     add_asked(world, cost);
