@@ -52,7 +52,7 @@ static int smaller(int a, int b)
 #define IS_COMPLEX 0
 #define NUMBER double
 #define FACTOR(x) (x)
-#define SIZE(x) fabs(x)
+#define SIZE(x) fabs((double)(x))
 #define REAL(x) (x)
 #define CONJUGATE(x) (x)
 #define FINITE(x) isfinite(x)
