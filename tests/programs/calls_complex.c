@@ -6,13 +6,14 @@
 
 enum { OF_REAL, OF_IMAG, OF_PRODUCT, OF_SIZE, OF_ANGLE, OF_NORM, NUM_OF };
 
-/* whole[0]: which of these. What comes between is released with its scope. */
+/* whole[0]: which of these. What comes between is released with its scope. A norm may be a Partial maximum, which later calls cannot change
+ * in place; its size is whole. */
 CALLS(of_complex, weft_scope_begin(); out[0] = weft_scope_keep(whole[0] == 0   ? weft_real(weft_complex(in[0], in[1]))
                            : whole[0] == 1 ? weft_imag(weft_conj(weft_complex(in[0], in[1])))
                            : whole[0] == 2 ? weft_imag(weft_mul(weft_complex(in[0], in[1]), weft_complex(in[1], in[0])))
                            : whole[0] == 3 ? weft_abs(weft_polar(in[0], in[1]))
                            : whole[0] == 4 ? weft_angle(weft_add(in[0], in[1]))
-                                           : weft_norm(weft_complex(in[0], in[1]), INFINITY, -1, true)); weft_scope_end())
+                                           : weft_abs(weft_norm(weft_complex(in[0], in[1]), INFINITY, -1, true))); weft_scope_end())
 CALLS(of_pairs, weft_scope_begin(); out[0] = weft_scope_keep(weft_view_as_real(weft_square(weft_view_as_complex(in[0])))); weft_scope_end())
 
 static bool make_of_complex(maker *m, step *s)
