@@ -31,7 +31,7 @@ static double attention_flops(weft_kernel_id kernel, const weft_kernel_args *arg
     return 2 * products * pairs * (args->numbers[WEFT_ATTENTION_CAUSAL] != 0 ? 0.5 : 1);
 }
 
-/* Of the kernels of factorizations.h: operations for each element of the matrices and each of their columns, about. */
+/* Kernels of factorizations.h take about so many operations for each element of a matrix and each of its columns. */
 static double factorization_flops(weft_kernel_id kernel, const weft_kernel_args *args)
 {
     const weft_kernel_operand *x = &args->operands[0], *a = &args->operands[args->num_outputs];

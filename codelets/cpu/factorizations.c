@@ -407,7 +407,7 @@ void weft_kernel_lu_panel(const weft_kernel_call *call)
     run(call, (const int[]){ 2 }, (const int[]){ 2, 1 }, lu_panel, SINGULAR);
 }
 
-/* What an update does with rows [row, row + rows) of the matrix, `size` bytes each. */
+/* An update, which changes the rows [row, row + rows) of the matrix, `size` bytes each. */
 typedef struct update {
     const weft_kernel_call *call;
     const weft_lapack *lapack;

@@ -153,7 +153,7 @@ WEFT_API weft_status weft_recompute(weft_segment_function function, void *contex
 
 /* ---- functions with a gradient of their own ------------------------------------------------------------------- */
 
-/** What a backward function computes gradients from. Valid until it returns. */
+/** A backward function computes gradients from this. Valid until it returns. */
 typedef struct weft_custom_request {
     int num_inputs, num_outputs; /**< of the call of weft_custom_gradient() */
     int num_saved;               /**< tensors that the forward function saved */

@@ -6,7 +6,7 @@
 #include "call/context.h"
 #include "ops/ops.h"
 
-/* What a forward function has saved, while it runs: weft_context.saving. */
+/* The tensors and bytes that a forward function has saved, while it runs: weft_context.saving. */
 typedef struct weft_saving_forward {
     bool keeps; /* else nothing is recorded, and nothing saved */
     int num_tensors;

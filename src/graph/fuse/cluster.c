@@ -15,7 +15,7 @@ enum { FEW_PLACES = 64, MOST_PARTS = 32 };
 
 /* ---- the kernel ------------------------------------------------------------------------------------------ */
 
-/* What a task's time was spent for, while StarPU traces: by operation. */
+/* The time that a task worked for each operation, for StarPU's trace. */
 typedef struct parts {
     int count;
     const weft_operation *of[MOST_PARTS];

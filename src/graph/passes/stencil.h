@@ -6,7 +6,7 @@
 #include "codelets/stencil.h"
 #include "graph/passes/pass.h"
 
-/* What is known of the trace. */
+/* Facts of the trace that each stencil asks for. */
 typedef struct weft_stencil_trace {
     const weft_graph_trace *trace;
     int *defined;  /* by value: the node that makes it; -1: none, or one that changes it in place */

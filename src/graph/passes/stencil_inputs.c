@@ -10,7 +10,7 @@ static bool is_divided(const weft_stencil_making *m, int d)
     return d == 0 || weft_layout_parts(m->output, d) > 1;
 }
 
-/* What one box of a view reads: index of the source minus that of the output, along divided dimensions one number. */
+/* One box of a view reads the source at this distance: its index minus that of the output, one number for each divided dimension. */
 typedef struct reading {
     int64_t low[WEFT_MAX_DIMS], high[WEFT_MAX_DIMS];
 } reading;

@@ -15,7 +15,7 @@ bool weft_stencil_has_partial(const weft_layout *layout)
 
 /* ---- one call -------------------------------------------------------------------------------------------- */
 
-/* What a call that moves elements does along a dimension: indices [first, last) are those from `source` on, others are filled. */
+/* A call that moves elements takes the indices [first, last) of a dimension from `source` on, and fills the others. */
 typedef struct piece {
     int64_t first, last, source;
 } piece;

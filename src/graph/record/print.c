@@ -97,7 +97,7 @@ static void print_words(const weft_call *call, FILE *file)
     fputs(space, file);
 }
 
-/* What is known of its numbers, and its line in the program. */
+/* Prints where the call's numbers come from, if that is known, and its line in the program. */
 static void print_end_of_line(const weft_graph_trace *trace, size_t i, weft_add_numbers *numbers, FILE *file)
 {
     const weft_graph_node *node = weft_trace_node(trace, i);

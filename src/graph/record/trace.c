@@ -290,7 +290,7 @@ bool weft_trace_begins_like(const weft_graph_trace *a, const weft_graph_trace *b
 
 /* ---- digests: no addresses, which differ between processes ------------------------------------------------- */
 
-/* Of what does not depend on sizes, and of the rest. */
+/* One digest covers all that does not depend on sizes, the other one the rest. */
 typedef struct digests {
     uint64_t template, sizes;
 } digests;
