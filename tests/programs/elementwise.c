@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "run.h"
+
 /* ---- types and shapes ---------------------------------------------------------------------------------- */
 
 int category_of(weft_dtype dtype)
@@ -114,7 +116,7 @@ static void pass_addends(scene *s, const elementwise *e, dense *x)
             plain &= own == 0 || own == 1;
             factor = fmax(factor, fabs(own));
         }
-        mass *= factor;
+        mass = isinf(factor) ? (double)INFINITY : mass * factor; /* the mass may be 0 */
         unit = plain ? unit : 0;
     }
     }
@@ -294,8 +296,10 @@ static bool make_into_addends(maker *m, step *s, const elementwise *e)
     int found = NO_VALUE;
     for (int v = 0; v < m->program->num_values; v++) {
         const knowledge *k = &m->known[v];
+        /* from_local takes boxes. */
+        bool boxes = !has_runs(m->program->meshes[mesh_of(m, v)].ndim, k->placements);
         bool sums = k->is_partial && !k->stale && is_alive(&m->evaluation, v) &&
-                    (e->types & BIT(value_of(m, v)->dtype));
+                    (e->types & BIT(value_of(m, v)->dtype)) && (boxes || e->passes != PASSES_SUM);
         for (int d = 0; d < MAX_MESH_DIMS && sums; d++) {
             sums = k->placements[d].kind != WEFT_PARTIAL || k->placements[d].op == WEFT_SUM ||
                    k->placements[d].op == WEFT_AVG;
@@ -310,7 +314,7 @@ static bool make_into_addends(maker *m, step *s, const elementwise *e)
     s->outputs[0] = found;
     s->num_reals = e->numbers;
     s->reals[0] = (double)between(m, -2, 3) * (x->dtype == WEFT_U8 ? 0 : 1);
-    if (e->inputs == 2 && e->passes == PASSES_PRODUCT) {
+    if (e->inputs == 2 && e->passes != PASSES_SUM) {
         s->inputs[s->num_inputs++] = choose_broadcast(m, found, BIT(x->dtype), VALUES_SMALL);
     } else if (e->inputs == 2) {
         step given = step_of(operation_find("from_local"), 0);
