@@ -67,18 +67,6 @@ void weft_segment_use(weft_graph_segment *segment, weft_graph_trace *trace, uint
     trace->last_run = run;
 }
 
-/* Others that begin with the same calls stand for these. Without memory they are recorded again. */
-static void restore_calls(weft_graph_segment *segment, const weft_graph_trace *gone)
-{
-    for (const weft_graph_trace *other = segment->newest; other != NULL; other = other->older) {
-        for (size_t i = 0; i < gone->nodes.count && i < other->nodes.count && other->prefixes[i] == gone->prefixes[i]; i++) {
-            if (weft_map_first(&segment->by_calls, other->prefixes[i]) == NULL) {
-                weft_map_add(&segment->by_calls, other->prefixes[i], (void *)other);
-            }
-        }
-    }
-}
-
 static void drop_oldest(weft_graph_impl *graph, weft_graph_segment *segment)
 {
     weft_graph_trace *trace = segment->oldest;
@@ -91,10 +79,11 @@ static void drop_oldest(weft_graph_impl *graph, weft_graph_segment *segment)
     }
     unlink_trace(segment, trace);
     forget(&segment->by_inputs, trace->inputs, trace);
+    /* Others that begin with the same calls may be left, and stay found by their inputs; by these calls they are recorded again. To look
+     * for them here would take each new size the time of all that are kept. */
     for (size_t i = 0; i < trace->nodes.count; i++) {
         forget(&segment->by_calls, trace->prefixes[i], trace);
     }
-    restore_calls(segment, trace);
     weft_graph_trace_free(trace);
 }
 
