@@ -371,11 +371,7 @@ static int poll_transport(weft_comm *comm)
 
 static void sleep_locked(weft_comm *comm, double sleep_us)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (long)(sleep_us * 1e3);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = weft_time_after(sleep_us);
     starpu_pthread_cond_timedwait(&comm->wake, &comm->mutex, &until);
 }
 
@@ -479,7 +475,7 @@ static bool make_locks(weft_comm *comm)
     if (starpu_pthread_mutex_init(&comm->mutex, NULL) != 0) {
         return false;
     }
-    bool wakes = starpu_pthread_cond_init(&comm->wake, NULL) == 0;
+    bool wakes = weft_cond_init(&comm->wake);
     if (wakes && starpu_pthread_cond_init(&comm->idle, NULL) == 0) {
         return true;
     }

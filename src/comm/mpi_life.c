@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "comm/mpi_requests.h"
@@ -69,9 +68,7 @@ typedef struct watch {
 /* Waits for so long, the mutex held. */
 static bool is_over_within(watch *w, double seconds)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)seconds;
+    struct timespec until = weft_time_after(seconds * 1e6);
     int error = 0;
     while (!w->is_over && error == 0) {
         error = pthread_cond_timedwait(&w->ended, &w->mutex, &until);
@@ -85,7 +82,7 @@ static bool begin_watch(watch *w, void *(*look_on)(void *))
     if (pthread_mutex_init(&w->mutex, NULL) != 0) {
         return false;
     }
-    if (pthread_cond_init(&w->ended, NULL) == 0) {
+    if (weft_cond_init(&w->ended)) {
         if (weft_background_start(&w->thread, look_on, w)) {
             return true;
         }

@@ -7,7 +7,6 @@
 
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "comm/nccl_round.h"
 #include "runtime/background.h"
@@ -41,17 +40,13 @@ static void spin(weft_nccl_data *state)
 /* Waits for a round to issue. NULL: there is none yet. */
 static weft_nccl_round *await_round(weft_nccl_data *state, bool *stopping)
 {
-    enum { LOOK_NS = 10000000 };
+    const double look_us = 10e3;
     pthread_mutex_lock(&state->mutex);
     spin(state);
     if (state->next == NULL && state->first == NULL && !state->stopping) {
         pthread_cond_wait(&state->wake, &state->mutex);
     } else if (state->next == NULL && !state->stopping) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        struct timespec until = weft_time_after(look_us);
         pthread_cond_timedwait(&state->wake, &state->mutex, &until);
     }
     *stopping = state->stopping;
@@ -273,11 +268,14 @@ int64_t weft_nccl_staging_bytes(int processes, int64_t round_bytes)
 int weft_nccl_data_open(const weft_nccl_parts *parts, weft_data *data)
 {
     weft_nccl_data *state = calloc(1, sizeof(*state));
-    if (state == NULL || pthread_mutex_init(&state->mutex, NULL) != 0) {
+    bool locks = state != NULL && pthread_mutex_init(&state->mutex, NULL) == 0;
+    if (!locks || !weft_cond_init(&state->wake)) {
+        if (locks) {
+            pthread_mutex_destroy(&state->mutex);
+        }
         free(state);
         return (int)cudaErrorMemoryAllocation;
     }
-    pthread_cond_init(&state->wake, NULL);
     int64_t bytes = weft_nccl_staging_bytes(parts->processes, parts->round_bytes);
     state->below = *data;
     state->parts = *parts;

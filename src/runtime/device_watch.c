@@ -193,11 +193,7 @@ static void *look_on(void *argument)
             }
         }
         sigabrt.looks++;
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_MS * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        struct timespec until = weft_time_after(LOOK_MS * 1e3);
         pthread_mutex_lock(&watch->mutex);
         if (!watch->stopping) {
             pthread_cond_timedwait(&watch->stop, &watch->mutex, &until);
@@ -221,7 +217,7 @@ weft_device_watch *weft_device_watch_new(void)
         free(watch);
         return NULL;
     }
-    if (watch != NULL && pthread_cond_init(&watch->stop, NULL) != 0) {
+    if (watch != NULL && !weft_cond_init(&watch->stop)) {
         pthread_mutex_destroy(&watch->mutex);
         free(watch);
         return NULL;
