@@ -429,8 +429,9 @@ static weft_status perform_halo_exchange(const weft_call *call, weft_tensor *out
 static weft_status perform_read(const weft_call *call, weft_tensor *outputs[])
 {
     weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]), *copy = weft_tensor_new(call->function, tensor->layout);
-    outputs[0] = weft_tensor_handle(copy);
-    return copy != NULL && weft_ghosted_read(call->function, tensor, copy) ? WEFT_OK : weft_latest_status();
+    bool done = copy != NULL && weft_ghosted_read(call->function, tensor, copy);
+    outputs[0] = weft_tensor_handle(done ? copy : weft_tensor_discard(copy));
+    return done ? WEFT_OK : weft_latest_status();
 }
 
 static weft_status perform_write(const weft_call *call, weft_tensor *outputs[])

@@ -303,7 +303,8 @@ weft_tensor_impl *weft_index_list_run(const char *function, weft_index_list_impl
     weft_tensor_impl *source = exchange == NULL ? NULL : weft_tensor_to_layout(function, tensor, from);
     weft_tensor_impl *target = source == NULL ? NULL : weft_tensor_new(function, to);
     weft_runtime.counters.stages += target != NULL;
-    return target != NULL && weft_exchange_run(function, exchange, source, target, true) ? target : NULL;
+    bool done = target != NULL && weft_exchange_run(function, exchange, source, target, true);
+    return done ? target : weft_tensor_discard(target);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */

@@ -219,7 +219,7 @@ static weft_status perform_detach(const weft_call *call, weft_tensor *outputs[])
     if (tensor->borrowed) {
         constant = weft_tensor_new(call->function, tensor->layout);
         if (constant != NULL && !weft_tensor_copy_into(call->function, constant, tensor)) {
-            constant = NULL;
+            constant = weft_tensor_discard(constant);
         }
     } else {
         constant = weft_tensor_save(call->function, tensor);

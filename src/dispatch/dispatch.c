@@ -289,10 +289,16 @@ static bool obtain_outputs(weft_operands *o)
 }
 
 /* Makes the outputs and submits their tasks. New tensors belong to the innermost scope. False with the
- * error kept. */
+ * error kept, and none of them is left. */
 static bool make_outputs(weft_operands *o)
 {
-    return share_memory(o) || (obtain_outputs(o) && run_tasks(o) && place_access(o));
+    bool done = share_memory(o) || (obtain_outputs(o) && run_tasks(o) && place_access(o));
+    for (int i = 0; i < o->num_outputs && !done; i++) {
+        if (!o->call->operation->outputs[i].in_place) {
+            o->outputs[i] = weft_tensor_discard(o->outputs[i]);
+        }
+    }
+    return done;
 }
 
 /* Whether an input changed in place is also another input: that one means the values before the call,

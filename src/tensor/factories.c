@@ -234,6 +234,7 @@ static weft_status perform_full(const weft_call *call, weft_tensor *outputs[])
     weft_tensor_impl *tensor = weft_tensor_new(call->function, call->details->layout);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
         if (!weft_shard_fill(tensor, &tensor->shards[i], value)) {
+            weft_tensor_discard(tensor);
             return weft_latest_status();
         }
     }

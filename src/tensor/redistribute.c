@@ -103,7 +103,7 @@ weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *
     weft_tensor_impl *target = plan == NULL ? NULL : weft_tensor_new(function, layout);
     bool done = target != NULL && weft_plan_run(function, plan, tensor, target, true);
     weft_plan_release(plan);
-    return done ? target : NULL;
+    return done ? target : weft_tensor_discard(target);
 }
 
 const weft_layout *weft_access_layout(const char *function, const weft_layout *from, const weft_access_map *access_map)
@@ -142,7 +142,7 @@ weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *ten
         weft_plan_release(plan);
         is_new = false;
     } while (done && weft_access_map_next_image(&map));
-    return done ? target : NULL;
+    return done ? target : weft_tensor_discard(target);
 }
 
 static weft_status perform_access(const weft_call *call, weft_tensor *outputs[])

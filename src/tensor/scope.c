@@ -34,11 +34,7 @@ bool weft_scope_adopt(weft_tensor_impl *tensor)
 bool weft_tensor_register(const char *function, weft_tensor_impl *tensor)
 {
     tensor->handle = weft_handle_add(&weft_runtime.handles.tensors, WEFT_HANDLE_TENSOR, tensor);
-    if (tensor->handle == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
-        return false;
-    }
-    if (!weft_scope_adopt(tensor)) {
+    if (tensor->handle == NULL || !weft_scope_adopt(tensor)) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
         return false;
     }
@@ -53,6 +49,25 @@ void weft_tensor_unreference(weft_tensor_impl *tensor)
     if (--tensor->references == 0) {
         weft_tensor_delete(tensor);
     }
+}
+
+weft_tensor_impl *weft_tensor_discard(weft_tensor_impl *tensor)
+{
+    if (tensor == NULL) {
+        return NULL;
+    }
+    weft_vec *all = &weft_runtime.tensors->references;
+    if (weft_runtime.tensors->scopes.count == 0) {
+        tensor->caller_references--;
+    } else {
+        size_t i = all->count - 1;
+        while (references()[i] != tensor) {
+            i--;
+        }
+        references()[i] = references()[--all->count];
+    }
+    weft_tensor_unreference(tensor);
+    return NULL;
 }
 
 /* An action without tensors. */

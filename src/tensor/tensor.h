@@ -87,6 +87,8 @@ static inline bool weft_tensor_is_layout_alone(const weft_tensor_impl *tensor)
 
 /* A new tensor with undefined values, owned by the innermost scope; NULL with the error kept: no memory. */
 weft_tensor_impl *weft_tensor_new(const char *function, const weft_layout *layout);
+/* Deletes a new tensor of a call that fails, in the scope in which it was made. `tensor` NULL: nothing. Returns NULL. */
+weft_tensor_impl *weft_tensor_discard(weft_tensor_impl *tensor);
 /* The same in the memory of a tensor of this layout, whose values nobody needs any more but the tasks that write to the new
  * one, if nothing else has that memory. */
 weft_tensor_impl *weft_tensor_new_over(const char *function, weft_tensor_impl *dying);

@@ -137,11 +137,23 @@ static void values_of(weft_tensor *tensor, char *bytes, size_t size)
     assert_int_equal(weft_to_host(tensor, bytes, size), WEFT_OK);
 }
 
-/* The call with allocation number `number` failing; returns whether there was such an allocation. */
-static bool call_with_failure(const world *w, size_t call, int64_t number, const char *expected, size_t size)
+static uint64_t bytes_of_tensors(void)
+{
+    weft_counters counters;
+    weft_wait();
+    assert_int_equal(weft_get_counters(&counters, sizeof(counters)), WEFT_OK);
+    return counters.tensor_bytes;
+}
+
+/* The call with allocation number `number` failing; returns whether there was such an allocation. Without a scope the result is the
+ * caller's, and a call that fails leaves nothing. */
+static bool call_with_failure(const world *w, size_t call, int64_t number, bool scoped, const char *expected, size_t size)
 {
     char found[MAX_BYTES];
-    weft_scope_begin();
+    uint64_t bytes = bytes_of_tensors();
+    if (scoped) {
+        weft_scope_begin();
+    }
     int64_t before = failed;
     countdown = number;
     failed_late = false;
@@ -157,8 +169,12 @@ static bool call_with_failure(const world *w, size_t call, int64_t number, const
         values_of(result, found, size);
         assert_memory_equal(found, expected, size);
     }
-    weft_scope_end();
-    weft_wait();
+    if (scoped) {
+        weft_scope_end();
+    } else if (result != NULL) {
+        weft_tensor_release(result);
+    }
+    assert_int_equal(bytes_of_tensors(), bytes);
     assert_no_error();
     return had;
 }
@@ -180,9 +196,10 @@ static void test_memory_comes_first(void **state)
             assert_true(size <= sizeof(expected));
             values_of(result, expected, size);
             weft_scope_end();
-            int64_t number = 1;
-            while (call_with_failure(&w, call, number, expected, size)) {
-                number++;
+            for (int scoped = 0; scoped < 2; scoped++) {
+                for (int64_t number = 1; call_with_failure(&w, call, number, scoped, expected, size);) {
+                    number++;
+                }
             }
         }
         assert_no_error();
