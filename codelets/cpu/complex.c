@@ -10,7 +10,6 @@
 
 #include "codelets/cpu/vectors.h"
 #include "codelets/elementwise.h"
-#include "codelets/problems.h"
 #include "codelets/reductions.h"
 #include "codelets/scalars.h"
 
@@ -169,9 +168,9 @@ static void add_row(const weft_view *in, const int64_t strides[], int64_t row, w
 void weft_complex_sum(const weft_kernel_call *call)
 {
     int64_t count = weft_view_count(&call->output), strides[WEFT_MAX_DIMS] = { 0 };
-    weft_c128 *results = calloc((size_t)count, sizeof(*results));
+    weft_c128 *results = calloc((size_t)count + 1, sizeof(*results));
     if (results == NULL) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_RESULTS, 0);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_RESULTS, 0);
         return;
     }
     if (!call->first) {

@@ -6,9 +6,9 @@
 
 #include "codelets/cpu/clones.h"
 #include "codelets/cpu/onednn_convolution.h"
+#include "codelets/cpu/vectors.h"
 #include "codelets/convert.h"
 #include "codelets/linear.h"
-#include "codelets/problems.h"
 
 typedef weft_image image;
 typedef weft_geometry geometry;
@@ -121,21 +121,6 @@ static void add_columns(const geometry *g, const image *x, int64_t sample, int64
     }
 }
 
-static void zero_output(const weft_kernel_call *call)
-{
-    const weft_view *view = &call->output;
-    for (int64_t row = 0, together; row < view->extent[0]; row += together) {
-        void *target = weft_view_row(view, row, &together);
-        memset(target, 0, (size_t)(together * view->row_elements) * weft_dtype_size(view->dtype));
-    }
-}
-
-static void out_of_memory(const weft_kernel_call *call)
-{
-    zero_output(call);
-    weft_problem_memory(call->error, WEFT_PROBLEM_COLUMNS, 0);
-}
-
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
 /* Sets every element of the sample to the bias, or 0. */
@@ -198,11 +183,11 @@ void weft_kernel_convolution(const weft_kernel_call *call)
         .geometry = &g, .x = &x, .y = &out, .groups = g.groups, .weight = weight, .bias = (const float *)bias
     };
     if ((weight == NULL && weft_view_count(w.view) > 0) || (adds && bias == NULL)) {
-        out_of_memory(call);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_COLUMNS, 0);
     } else if (!weft_onednn_convolve(&task)) {
         char *columns = malloc((size_t)(g.taps * rows * out.extent[3]) * g.size + 1);
         if (columns == NULL) {
-            out_of_memory(call);
+            weft_kernel_lacks_memory(call, WEFT_PROBLEM_COLUMNS, 0);
         } else {
             convolve(&g, &x, &out, weight, (const char *)bias, columns, rows);
         }
@@ -269,14 +254,14 @@ void weft_kernel_convolution_backward_input(const weft_kernel_call *call)
     size_t row_bytes = (size_t)(rows * gradient.room[3]) * g.size, column_bytes = (size_t)g.taps * row_bytes;
     bool any = weft_view_count(gradient.view) > 0 && weight != NULL;
     const weft_convolution_task task = { .geometry = &g, .x = &out, .y = &gradient, .groups = g.groups, .weight = weight };
-    zero_output(call);
+    weft_view_set_to_zero(&call->output);
     if (weight == NULL && weft_view_count(w.view) > 0) {
-        out_of_memory(call);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_COLUMNS, 0);
     } else if (any && !weft_onednn_convolve_backward_input(&task)) {
         char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
-        zero_output(call);
+        weft_view_set_to_zero(&call->output);
         if (memory == NULL) {
-            out_of_memory(call);
+            weft_kernel_lacks_memory(call, WEFT_PROBLEM_COLUMNS, 0);
         } else {
             spread(&g, &gradient, &out, weight, memory, memory + column_bytes, rows);
         }
@@ -356,14 +341,14 @@ void weft_kernel_convolution_backward_weight(const weft_kernel_call *call)
     size_t row_bytes = (size_t)(rows * gradient.room[3]) * g.size, column_bytes = (size_t)g.taps * row_bytes;
     bool any = weft_view_count(gradient.view) > 0 && g.taps > 0;
     if (call->first) {
-        zero_output(call);
+        weft_view_set_to_zero(&call->output);
     }
     if (!any || gather_at_once(&g, &gradient, &x, &out)) {
         return;
     }
     char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
     if (memory == NULL) {
-        out_of_memory(call);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_COLUMNS, 0);
         return;
     }
     for (int64_t sample = 0; sample < gradient.extent[0]; sample++) {

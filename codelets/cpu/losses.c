@@ -9,7 +9,6 @@
 #include "codelets/functions.h"
 #include "codelets/cpu/line_sums.h"
 #include "codelets/cpu/vectors.h"
-#include "codelets/problems.h"
 
 /* ---- targets ------------------------------------------------------------------------------------------- */
 
@@ -137,7 +136,7 @@ void weft_kernel_cross_entropy(const weft_kernel_call *call)
     void *line = malloc((size_t)lines.length * sizeof(double) + 1);
     row_values rows = { .most = { 0 } };
     if (line == NULL) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_ROW, 0);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_ROW, 0);
         return;
     }
     for (int64_t count = weft_view_rows(targets); rows.first < count; rows.first += ROWS) {
@@ -328,7 +327,7 @@ void weft_kernel_cross_entropy_backward(const weft_kernel_call *call)
     size_t line = (size_t)in.length * weft_dtype_size(type);
     char *memory = malloc(2 * line + 1);
     if (memory == NULL) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_ROW, 0);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_ROW, 0);
         return;
     }
     double scale = scale_of(call);

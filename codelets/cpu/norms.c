@@ -6,7 +6,6 @@
 #include "codelets/cpu/clones.h"
 #include "codelets/cpu/line_sums.h"
 #include "codelets/cpu/vectors.h"
-#include "codelets/problems.h"
 
 /* ---- one call ------------------------------------------------------------------------------------------ */
 
@@ -61,7 +60,7 @@ static bool begin(job *j, const weft_kernel_call *call, int num_tensors)
     j->line = (size_t)j->a.length * weft_dtype_size(j->type);
     j->memory = malloc(BUFFERS * j->line + 1);
     if (j->memory == NULL) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_VECTOR, 0);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_VECTOR, 0);
         return false;
     }
     if (call->numbers[WEFT_NORM_PARTS] & WEFT_NORM_HAS_STATISTICS) {
@@ -311,7 +310,7 @@ void weft_kernel_norm_gain_backward(const weft_kernel_call *call)
     }
     double *totals = calloc((size_t)weft_view_count(&call->output) + 1, sizeof(*totals));
     if (totals == NULL) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_VECTOR, 0);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_VECTOR, 0);
     } else {
         if (!call->first) {
             weft_view_load(&call->output, WEFT_F64, totals);

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "codelets/convert.h"
+#include "codelets/cpu/vectors.h"
 #include "codelets/kernels.h"
 #include "codelets/pooling_windows.h"
-#include "codelets/problems.h"
 
 _Static_assert((int)WEFT_POOLING_NUMBERS <= (int)WEFT_KERNEL_NUMBERS, "a call has room for them");
 
@@ -126,7 +126,7 @@ static bool make_room(job *j, const weft_kernel_call *call)
     size_t count = (size_t)most + 1;
     j->windows = malloc(count * (sizeof(*j->windows) + 3 * sizeof(double) + sizeof(*j->places)));
     if (j->windows == NULL) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_ROW, 0);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_ROW, 0);
         return false;
     }
     j->lengths = (double *)(j->windows + count);
@@ -134,17 +134,6 @@ static bool make_room(job *j, const weft_kernel_call *call)
     j->out = j->in + count;
     j->places = (int64_t *)(j->out + count);
     return true;
-}
-
-static void zero_outputs(const weft_kernel_call *call)
-{
-    for (int o = 0; o < call->num_outputs; o++) {
-        const weft_view *view = &call->outputs[o];
-        for (int64_t row = 0, together; row < weft_view_rows(view); row += together) {
-            void *target = weft_view_row(view, row, &together);
-            memset(target, 0, (size_t)(together * view->row_elements) * weft_dtype_size(view->dtype));
-        }
-    }
 }
 
 /* `backward`: the output is the image's gradient; else it has an element for each window. */
@@ -161,7 +150,6 @@ static void run(const weft_kernel_call *call, bool backward, line_function make)
         j.outputs[o] = image_of(&call->outputs[o], dims);
     }
     if (!make_room(&j, call)) {
-        zero_outputs(call);
         return;
     }
     set_axes(&j, call->numbers, backward ? &j.outputs[0] : &j.inputs[0], backward ? &j.inputs[0] : &j.outputs[0]);

@@ -10,7 +10,6 @@
 #include "codelets/convert.h"
 #include "codelets/cpu/clones.h"
 #include "codelets/cpu/vectors.h"
-#include "codelets/problems.h"
 
 /* LANES: interleaved parts, enough to hide the latency of an addition. COLUMNS: results that stay in the
  * nearest cache. LINE, AHEAD: bytes. */
@@ -412,7 +411,7 @@ static void run_job(const weft_kernel_call *call, const reduction *kind, prepare
     double few[2 * BLOCK];
     double *memory = j.count <= BLOCK ? few : malloc((size_t)j.count * (centred ? 2 : 1) * sizeof(*memory));
     if (memory == NULL) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_RESULTS, 0);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_RESULTS, 0);
         return;
     }
     j.results = memory;
@@ -472,12 +471,9 @@ void weft_kernel_place(const weft_kernel_call *call)
 {
     const weft_view *out = &call->output;
     job j = { .run = find_run, .whole = is_whole(call->inputs[0].dtype), .count = weft_view_count(out) };
-    int64_t *memory = malloc(2 * (size_t)j.count * sizeof(*memory));
+    int64_t *memory = malloc((2 * (size_t)j.count + 1) * sizeof(*memory));
     if (memory == NULL) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_RESULTS, 0);
-        for (int64_t i = 0; i < j.count; i++) {
-            weft_view_set(out, i, 0);
-        }
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_RESULTS, 0);
         return;
     }
     j.results = memory;

@@ -7,7 +7,6 @@
 #include "codelets/functions.h"
 #include "codelets/cpu/line_sums.h"
 #include "codelets/cpu/vectors.h"
-#include "codelets/problems.h"
 
 /* ---- whole rows ---------------------------------------------------------------------------------------- */
 
@@ -97,9 +96,9 @@ static void run_lines(const weft_kernel_call *call, line_function function)
         in[i] = weft_vectors_along(&call->inputs[i], dim, dim);
     }
     size_t line = (size_t)out.length * weft_dtype_size(type);
-    char *memory = malloc(3 * line);
+    char *memory = malloc(3 * line + 1);
     if (memory == NULL) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_ROW, 0);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_ROW, 0);
         return;
     }
     for (int64_t v = 0; v < out.count; v++) {
@@ -159,7 +158,7 @@ static void run_sums(const weft_kernel_call *call, sum_function function, bool o
     size_t line = (size_t)in.length * weft_dtype_size(type);
     char *memory = malloc(2 * line + 1);
     if (memory == NULL) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_ROW, 0);
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_ROW, 0);
         return;
     }
     int64_t count = weft_view_count(&call->output);

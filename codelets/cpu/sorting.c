@@ -6,7 +6,7 @@
 
 #include "codelets/convert.h"
 #include "codelets/cpu/lines.h"
-#include "codelets/problems.h"
+#include "codelets/cpu/vectors.h"
 #include "codelets/sort_keys.h"
 
 enum { BLOCK = 512, FEW = 48 }; /* up to FEW values: insertion sort */
@@ -165,26 +165,15 @@ static void store_values(const weft_lines *out, const weft_lines *in, int64_t ou
     }
 }
 
-static void store_zeros(const weft_view *out)
-{
-    for (int64_t row = 0, rows; row < weft_view_rows(out); row += rows) {
-        void *to = weft_view_row(out, row, &rows);
-        memset(to, 0, (size_t)(rows * out->row_elements) * weft_dtype_size(out->dtype));
-    }
-}
-
 /* Sorts lines; either output may be NULL. */
 static void sort_lines(const weft_kernel_call *call, const weft_view *values, const weft_view *places)
 {
     int dim = (int)call->numbers[0];
     weft_lines in = weft_lines_of(&call->inputs[0], dim), out = weft_lines_of(values != NULL ? values : places, dim);
     uint64_t flip = call->numbers[1] != 0 ? UINT64_MAX : 0;
-    entry *entries = malloc(2 * (size_t)in.length * sizeof(*entries));
+    entry *entries = malloc((2 * (size_t)in.length + 1) * sizeof(*entries));
     if (entries == NULL) {
-        weft_problem_memory(call->error, WEFT_PROBLEM_SORT, in.length);
-        for (int o = 0; o < call->num_outputs; o++) {
-            store_zeros(&call->outputs[o]);
-        }
+        weft_kernel_lacks_memory(call, WEFT_PROBLEM_SORT, in.length);
         return;
     }
     for (int64_t outer = 0; outer < out.outer; outer++) {

@@ -1,5 +1,7 @@
 #include "codelets/cpu/vectors.h"
 
+#include <string.h>
+
 #include "codelets/convert.h"
 
 /* Vector 0, if contiguous vectors of rows follow each other in memory: then no vector is searched for, which takes divisions. */
@@ -183,5 +185,21 @@ void weft_view_store(const weft_view *view, weft_dtype arithmetic, const void *s
         void *to = weft_view_row(view, row, &together);
         weft_store(view->dtype, to, 1, arithmetic, place, together * view->row_elements);
         place += (size_t)(together * view->row_elements) * weft_dtype_size(arithmetic);
+    }
+}
+
+void weft_view_set_to_zero(const weft_view *view)
+{
+    for (int64_t row = 0, together; row < weft_view_rows(view); row += together) {
+        void *to = weft_view_row(view, row, &together);
+        memset(to, 0, (size_t)(together * view->row_elements) * weft_dtype_size(view->dtype));
+    }
+}
+
+void weft_kernel_lacks_memory(const weft_kernel_call *call, weft_problem problem, int64_t value)
+{
+    weft_problem_memory(call->error, problem, value);
+    for (int o = 0; o < call->num_outputs; o++) {
+        weft_view_set_to_zero(&call->outputs[o]);
     }
 }

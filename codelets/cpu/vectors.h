@@ -5,6 +5,8 @@
 
 #include <weft/kernel.h>
 
+#include "codelets/problems.h"
+
 typedef struct weft_vectors {
     const weft_view *view;
     int first;       /* first dimension; 0: a vector extends over all rows */
@@ -39,6 +41,10 @@ void weft_view_store_part(const weft_view *view, weft_dtype arithmetic, int64_t 
  * it. */
 void weft_view_load(const weft_view *view, weft_dtype arithmetic, void *target);
 void weft_view_store(const weft_view *view, weft_dtype arithmetic, const void *source);
+
+void weft_view_set_to_zero(const weft_view *view);
+/* Memory is short: says so, and sets all outputs to zero, which later kernels may read (codelets/args.h). */
+void weft_kernel_lacks_memory(const weft_kernel_call *call, weft_problem problem, int64_t value);
 
 /* The type in which a kernel computes on a floating type. */
 static inline weft_dtype weft_float_arithmetic(weft_dtype dtype)
