@@ -228,7 +228,7 @@ static bool run_tasks(const weft_operands *o)
 
 static bool place_access(const weft_operands *o)
 {
-    for (int i = 0; i < o->call->num_inputs; i++) {
+    for (int i = 0; i < o->call->num_inputs && o->call->operation->places; i++) {
         const weft_access_map *access_map = o->access_map[i];
         if (access_map != NULL && access_map->placed &&
             !weft_tensor_place(o->call->function, o->outputs[0], o->inputs[i], access_map)) {
@@ -454,13 +454,6 @@ static bool dispatch_held(weft_operands *o)
     return needs_moves(o) ? move_and_make(o) : make_outputs(o);
 }
 
-static bool dispatch(weft_operands *o)
-{
-    bool done = dispatch_held(o);
-    weft_cache_release(o->cached);
-    return done;
-}
-
 /* ---- every call of an operation ------------------------------------------------------------------------- */
 
 /* Uses the current random state, which advances on success. */
@@ -471,7 +464,7 @@ static bool dispatch_drawing(const weft_call *call, weft_operands *o)
     weft_random_pack(drawing.scalars + WEFT_RANDOM_SEED, state->seed);
     weft_random_pack(drawing.scalars + WEFT_RANDOM_OFFSET, state->offset);
     o->call = &drawing;
-    bool done = dispatch(o);
+    bool done = dispatch_held(o);
     state->offset += done && !o->outputs[0]->fake;
     return done;
 }
@@ -489,13 +482,12 @@ static const weft_call *call_in_use(const weft_call *call, weft_call *own)
     return own;
 }
 
-bool weft_dispatch_itself_all(const weft_call *given, weft_tensor *outputs[])
+static bool dispatch(const weft_call *call, weft_tensor *outputs[])
 {
-    weft_call own;
-    const weft_call *call = call_in_use(given, &own);
     weft_operands o = { .call = call };
     bool draws = call->operation->draws && weft_require_init(call->function) == WEFT_OK;
-    bool done = draws && weft_runtime.context.steps == NULL ? dispatch_drawing(call, &o) : dispatch(&o);
+    bool done = draws && weft_runtime.context.steps == NULL ? dispatch_drawing(call, &o) : dispatch_held(&o);
+    weft_cache_release(o.cached);
     for (int i = 0; i < o.num_outputs && done; i++) {
         outputs[i] = weft_tensor_handle(o.outputs[i]);
     }
@@ -503,6 +495,12 @@ bool weft_dispatch_itself_all(const weft_call *given, weft_tensor *outputs[])
         outputs[o.num_outputs + i] = NULL;
     }
     return done;
+}
+
+bool weft_dispatch_itself_all(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call own;
+    return dispatch(call_in_use(call, &own), outputs);
 }
 
 weft_tensor *weft_dispatch_itself(const weft_call *call)
@@ -515,7 +513,7 @@ static weft_status perform(const weft_call *given, weft_tensor *outputs[])
 {
     weft_call own;
     const weft_call *call = call_in_use(given, &own);
-    bool done = weft_call_expands(call) ? weft_composite_call(call, outputs) : weft_dispatch_itself_all(call, outputs);
+    bool done = weft_call_expands(call) ? weft_composite_call(call, outputs) : dispatch(call, outputs);
     return done ? WEFT_OK : weft_latest_status();
 }
 
