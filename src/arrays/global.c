@@ -441,14 +441,9 @@ weft_status weft_tensor_set_name(weft_tensor *handle, const char *name)
     if (tensor == NULL) {
         return weft_latest_status();
     }
-    char *copy = NULL;
-    if (name != NULL) {
-        size_t size = strlen(name) + 1;
-        copy = malloc(size);
-        if (copy == NULL) {
-            return weft_fail(WEFT_ERR_NOMEM, function, "no memory for a name");
-        }
-        memcpy(copy, name, size);
+    char *copy = name == NULL ? NULL : strdup(name);
+    if (copy == NULL && name != NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for a name");
     }
     free(tensor->name);
     tensor->name = copy;

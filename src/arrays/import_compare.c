@@ -13,16 +13,6 @@
  * largest number of ranks that any process hosts. */
 enum { STATUS = WEFT_NUMBERS_STATUS, FINGERPRINT = WEFT_NUMBERS_FINGERPRINT, SIZES };
 
-static int max_local_ranks(void)
-{
-    int most = 0;
-    for (int p = 0; p < weft_runtime.num_processes; p++) {
-        int hosted = weft_runtime.first_rank_of[p + 1] - weft_runtime.first_rank_of[p];
-        most = hosted > most ? hosted : most;
-    }
-    return most;
-}
-
 static uint64_t fingerprint(const weft_import *import)
 {
     const weft_mesh_impl *mesh = import->mesh;
@@ -132,7 +122,7 @@ static bool find_layout(weft_import *import, int count, const int64_t all[])
 
 bool weft_import_compare(weft_import *import, bool right)
 {
-    int count = SIZES + max_local_ranks() * WEFT_MAX_DIMS;
+    int count = SIZES + weft_most_local_ranks() * WEFT_MAX_DIMS;
     int64_t *mine = calloc((size_t)count, sizeof(*mine));
     int64_t *all = calloc((size_t)count * (size_t)weft_runtime.num_processes, sizeof(*all));
     bool same = mine != NULL && all != NULL;

@@ -105,21 +105,11 @@ static void find_bad(const making *m, int64_t header[])
 
 /* ---- numbers of all ranks ---------------------------------------------------------------------------------------- */
 
-static int most_ranks(void)
-{
-    int most = 0;
-    for (int p = 0; p < weft_runtime.num_processes; p++) {
-        int ranks = weft_runtime.first_rank_of[p + 1] - weft_runtime.first_rank_of[p];
-        most = ranks > most ? ranks : most;
-    }
-    return most;
-}
-
 /* Gathers a header of each process and `each` numbers of each rank: at (*all)[process * stride], and from `ranks` on, by rank.
  * The caller frees both. False with the error kept. */
 static bool gather(const char *function, int header, int each, const int64_t mine[], int64_t **all, int64_t **ranks)
 {
-    int stride = header + each * most_ranks();
+    int stride = header + each * weft_most_local_ranks();
     *all = malloc((size_t)stride * (size_t)weft_runtime.num_processes * sizeof(**all));
     *ranks = malloc((size_t)each * (size_t)weft_runtime.topology.num_ranks * sizeof(**ranks));
     if (*all == NULL || *ranks == NULL) {
@@ -196,7 +186,7 @@ static bool find_named(making *m, int64_t numbers[])
  * the counts of all. False with the error kept, on all processes alike. */
 static bool agree(making *m, bool right, int64_t **ranks)
 {
-    int stride = HEADER + RANK_NUMBERS * most_ranks();
+    int stride = HEADER + RANK_NUMBERS * weft_most_local_ranks();
     int64_t *mine = calloc((size_t)stride, sizeof(*mine)), *all = NULL;
     if (mine == NULL) {
         return weft_index_list_fail_memory(m->function);
@@ -411,7 +401,7 @@ static bool tell_rows(making *m, const int64_t named_sizes[], const int64_t held
 /* Rows that others name of each part. False with the error kept. */
 static bool gather_held(const making *m, int64_t held_sizes[])
 {
-    int64_t *mine = calloc((size_t)most_ranks() + 1, sizeof(*mine)), *all = NULL, *ranks = NULL;
+    int64_t *mine = calloc((size_t)weft_most_local_ranks() + 1, sizeof(*mine)), *all = NULL, *ranks = NULL;
     bool done = mine != NULL || weft_index_list_fail_memory(m->function);
     for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
         for (int64_t part = 0; part < m->parts; part++) {

@@ -1,6 +1,7 @@
 #include "base/map.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Inserts; a free slot exists. */
 static void put(weft_map *map, uint64_t hash, void *value)
@@ -97,4 +98,28 @@ bool weft_map_remove_pointer(weft_map *set, const void *pointer)
         weft_map_remove(set, slot);
     }
     return slot != NULL;
+}
+
+const char *weft_map_intern(weft_map *map, const char *text)
+{
+    uint64_t hash = weft_hash_bytes(text, strlen(text), 0);
+    for (weft_map_slot *slot = weft_map_first(map, hash); slot != NULL; slot = weft_map_next(map, slot)) {
+        if (strcmp(slot->value, text) == 0) {
+            return slot->value;
+        }
+    }
+    char *added = strdup(text);
+    if (added == NULL || !weft_map_add(map, hash, added)) {
+        free(added);
+        return NULL;
+    }
+    return added;
+}
+
+void weft_map_free_texts(weft_map *map)
+{
+    for (weft_map_slot *slot = weft_map_each(map, NULL); slot != NULL; slot = weft_map_each(map, slot)) {
+        free(slot->value);
+    }
+    weft_map_free(map);
 }

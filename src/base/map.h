@@ -58,6 +58,11 @@ weft_map_slot *weft_map_each(const weft_map *map, const weft_map_slot *slot);
 /* Frees the slots; values are the caller's. */
 void weft_map_free(weft_map *map);
 
+/* The map's own copy of a text, of which it has one. NULL: no memory. */
+const char *weft_map_intern(weft_map *map, const char *text);
+/* Frees the slots and the texts. */
+void weft_map_free_texts(weft_map *map);
+
 static inline uint64_t weft_hash_pointer(const void *pointer)
 {
     return weft_hash_u64((uint64_t)(uintptr_t)pointer);

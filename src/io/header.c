@@ -141,16 +141,9 @@ bool weft_file_sort(weft_file_header *header, void (*keys)(const weft_file_tenso
 
 /* ---- writing --------------------------------------------------------------------------------------------- */
 
-static char *copy_of(const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *copy = malloc(size);
-    return copy == NULL ? NULL : memcpy(copy, text, size);
-}
-
 bool weft_file_add_tensor(weft_file_header *header, const char *name, weft_dtype type, int ndim, const int64_t shape[])
 {
-    weft_file_tensor *tensor = weft_file_add_named(header, copy_of(name));
+    weft_file_tensor *tensor = weft_file_add_named(header, strdup(name));
     if (tensor == NULL) {
         return false;
     }
@@ -170,12 +163,12 @@ char *weft_file_pairs_key(const char *name)
 
 bool weft_file_add_pairs(weft_file_header *header, const char *name)
 {
-    return weft_file_take_entry(header, weft_file_pairs_key(name), copy_of("complex: real and imaginary part"));
+    return weft_file_take_entry(header, weft_file_pairs_key(name), strdup("complex: real and imaginary part"));
 }
 
 bool weft_file_add_entry(weft_file_header *header, const char *key, const char *value)
 {
-    return weft_file_take_entry(header, copy_of(key), copy_of(value));
+    return weft_file_take_entry(header, strdup(key), strdup(value));
 }
 
 static void by_alignment(const weft_file_tensor *tensor, weft_file_sort_key *out)

@@ -32,16 +32,6 @@ weft_rows_piece weft_rows_piece_at(const weft_layout *rows, int64_t index)
     return piece;
 }
 
-int weft_most_local_ranks(void)
-{
-    int most = 0;
-    for (int p = 0; p < weft_runtime.num_processes; p++) {
-        int ranks = weft_runtime.first_rank_of[p + 1] - weft_runtime.first_rank_of[p];
-        most = ranks > most ? ranks : most;
-    }
-    return most;
-}
-
 uint32_t weft_join_checksums(const weft_layout *rows, const int64_t all[], int64_t count, int64_t place)
 {
     uint32_t crc = 0;

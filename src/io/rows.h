@@ -34,7 +34,6 @@ weft_tensor_impl *weft_rows_snapshot(const char *function, weft_tensor_impl *ten
 /* Checksums travel in a row of numbers for each process, of which a tensor has weft_most_local_ranks(): one for
  * each hosted rank's piece. weft_join_checksums: that of the whole tensor, whose numbers begin at `place` in each
  * row of `count`. */
-int weft_most_local_ranks(void);
 uint32_t weft_join_checksums(const weft_layout *rows, const int64_t all[], int64_t count, int64_t place);
 
 /* The memory of a hosted shard: `bytes` of weft_rows_piece_at(), contiguous. */

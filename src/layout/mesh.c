@@ -126,13 +126,11 @@ static weft_status copy_names(weft_mesh_impl *mesh, const char *const names[], c
         if (names[d] == NULL) {
             continue;
         }
-        size_t size = strlen(names[d]) + 1;
-        mesh->names[d] = malloc(size);
+        mesh->names[d] = strdup(names[d]);
         if (mesh->names[d] == NULL) {
             snprintf(why, why_size, "no memory for a name");
             return WEFT_ERR_NOMEM;
         }
-        memcpy(mesh->names[d], names[d], size);
     }
     return WEFT_OK;
 }

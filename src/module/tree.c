@@ -63,14 +63,6 @@ const char *weft_module_label(const weft_module_impl *module)
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
-/* NULL: no memory. */
-static char *copy_text(const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *copy = malloc(size);
-    return copy == NULL ? NULL : memcpy(copy, text, size);
-}
-
 static void delete_slot(weft_module_slot *slot)
 {
     weft_module_hold(slot, NULL);
@@ -128,8 +120,8 @@ weft_module *weft_module_create(const char *type)
     }
     weft_module_impl *module = calloc(1, sizeof(*module));
     if (module != NULL) {
-        module->type = copy_text(type);
-        module->path = copy_text("");
+        module->type = strdup(type);
+        module->path = strdup("");
         module->handle = weft_handle_add(&weft_runtime.handles.modules, WEFT_HANDLE_MODULE, module);
     }
     if (module == NULL || module->type == NULL || module->path == NULL || module->handle == NULL) {
@@ -216,7 +208,7 @@ static bool set_paths(weft_module_impl *top, const char *path)
             const char *former = i == 0 ? at->path : weft_module_slot_at(at, i - 1)->path;
             char **made = weft_vec_push(&paths, sizeof(*made));
             const char *rest = former + cut + (cut > 0 && former[cut] == '.');
-            char *joined = made == NULL ? NULL : rest[0] == '\0' ? copy_text(path) : join(path, rest);
+            char *joined = made == NULL ? NULL : rest[0] == '\0' ? strdup(path) : join(path, rest);
             if (made != NULL) {
                 *made = joined;
             }
@@ -379,7 +371,7 @@ weft_status weft_module_add_child(weft_module *handle, const char *name, weft_mo
     if (child == NULL || !check_new_name(function, module, name) || !check_child(function, module, child)) {
         return weft_latest_status();
     }
-    char *own = copy_text(name), *path = join(module->path, name);
+    char *own = strdup(name), *path = join(module->path, name);
     bool room = own != NULL && path != NULL &&
                 weft_vec_reserve(&module->children, module->children.count + 1, sizeof(weft_module_impl *));
     if (!room || !set_paths(child, path)) {
@@ -401,7 +393,7 @@ static weft_module_slot *add_slot(const char *function, weft_module_impl *module
 {
     weft_module_slot *slot = calloc(1, sizeof(*slot)), **place = NULL;
     if (slot != NULL) {
-        slot->name = copy_text(name);
+        slot->name = strdup(name);
         slot->path = join(module->path, name);
         slot->is_parameter = is_parameter;
         bool right = slot->name != NULL && slot->path != NULL;

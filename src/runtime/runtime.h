@@ -305,4 +305,10 @@ static inline bool weft_hosts(int rank)
     return rank >= weft_runtime.first_rank && rank < weft_runtime.first_rank + weft_runtime.local_ranks;
 }
 
+/* The largest number of ranks that a process hosts: the first ones host one more (runtime/start.c). */
+static inline int weft_most_local_ranks(void)
+{
+    return weft_runtime.first_rank_of[1] - weft_runtime.first_rank_of[0];
+}
+
 #endif

@@ -80,11 +80,7 @@ void weft_trace_stop(weft_trace *trace)
     if (trace == NULL) {
         return;
     }
-    const weft_map *texts = &trace->texts;
-    for (weft_map_slot *slot = weft_map_each(texts, NULL); slot != NULL; slot = weft_map_each(texts, slot)) {
-        free(slot->value);
-    }
-    weft_map_free(&trace->texts);
+    weft_map_free_texts(&trace->texts);
     free(trace);
 }
 
@@ -107,20 +103,8 @@ const char *weft_trace_intern(const char *format, ...)
     va_start(arguments, format);
     write_plain(buffer, sizeof(buffer), ' ' + 1, format, arguments);
     va_end(arguments);
-    size_t size = strlen(buffer) + 1;
-    weft_map *texts = &weft_runtime.trace->texts;
-    uint64_t hash = weft_hash_bytes(buffer, size, 0);
-    for (weft_map_slot *slot = weft_map_first(texts, hash); slot != NULL; slot = weft_map_next(texts, slot)) {
-        if (strcmp(slot->value, buffer) == 0) {
-            return slot->value;
-        }
-    }
-    char *added = malloc(size);
-    if (added == NULL || !weft_map_add(texts, hash, added)) {
-        free(added);
-        return "";
-    }
-    return memcpy(added, buffer, size);
+    const char *text = weft_map_intern(&weft_runtime.trace->texts, buffer);
+    return text == NULL ? "" : text;
 }
 
 void weft_trace_event(const char *format, ...)

@@ -143,14 +143,14 @@ static weft_status perform_create(const weft_call *call, weft_tensor *outputs[])
     if (!check_call(call)) {
         return weft_latest_status();
     }
-    char *copy = malloc(strlen(name) + 1);
+    char *copy = strdup(name);
     weft_named_state *new =
         copy == NULL ? NULL : weft_vec_push(&weft_runtime.tensors->random_states, sizeof(*new));
     if (new == NULL) {
         free(copy);
         return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a state");
     }
-    *new = (weft_named_state){ strcpy(copy, name), state_of(call) };
+    *new = (weft_named_state){ copy, state_of(call) };
     return WEFT_OK;
 }
 

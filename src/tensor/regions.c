@@ -44,13 +44,13 @@ static weft_region_counters *row_of(weft_regions *all, const char *function)
             return &rows[i];
         }
     }
-    char *region = malloc(strlen(all->path) + 1);
+    char *region = strdup(all->path);
     weft_region_counters *row = region == NULL ? NULL : weft_vec_push(&all->rows, sizeof(*row));
     if (row == NULL) {
         free(region);
         return NULL;
     }
-    *row = (weft_region_counters){ .region = strcpy(region, all->path), .function = function };
+    *row = (weft_region_counters){ .region = region, .function = function };
     return row;
 }
 

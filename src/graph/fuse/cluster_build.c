@@ -57,7 +57,7 @@ static bool place_operand(const writing *w, const weft_graph_node *node, const w
         place->operand = weft_cluster_add_operand(w->program, w->index[home], slot->panel, operand->access);
         return place->operand >= 0;
     }
-    place->offset += w->offsets[home] + panel_start(weft_layout_of_value(w->b, value), w->rank, slot->panel);
+    place->offset += w->offsets[home] + panel_start(weft_trace_layout(w->b->trace, value), w->rank, slot->panel);
     return true;
 }
 
@@ -127,7 +127,7 @@ static bool allocate_outputs(writing *w, int number)
             weft_scratch_prolong(&w->scratch, w->offsets[home], last_use);
             continue;
         }
-        const weft_layout *layout = weft_layout_of_value(w->b, value);
+        const weft_layout *layout = weft_trace_layout(w->b->trace, value);
         int64_t bytes = weft_layout_shard(layout, w->rank).count * (int64_t)weft_dtype_size(layout->dtype);
         w->offsets[value] = weft_scratch_allocate(&w->scratch, bytes, last_use);
         done = w->offsets[value] >= 0;

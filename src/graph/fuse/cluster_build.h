@@ -39,11 +39,6 @@ typedef struct weft_cluster_building {
     bool *is_changed;    /* by value: some call changes it in place */
 } weft_cluster_building;
 
-static inline const weft_layout *weft_layout_of_value(const weft_cluster_building *b, int value)
-{
-    return weft_trace_value(b->trace, value)->layout;
-}
-
 /* For tests: a third of all calls, others on each process. */
 static inline bool weft_cluster_ends_at_random(int call)
 {

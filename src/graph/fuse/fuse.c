@@ -43,12 +43,12 @@ bool weft_layouts_share_rows(const weft_layout *a, const weft_layout *b)
 /* Operands of elementwise kernels: the output, and the inputs. */
 static void list_elementwise(const weft_cluster_building *b, const weft_graph_node *node, weft_lowered *call)
 {
-    const weft_layout *output = weft_layout_of_value(b, node->outputs[0]);
+    const weft_layout *output = weft_trace_layout(b->trace, node->outputs[0]);
     bool changes = weft_call_changes(node->call, 0);
     call->operands[call->num_operands++] =
         (weft_fused_operand){ node->outputs[0], true, changes ? WEFT_SLOT_READ_WRITE : WEFT_SLOT_WRITE };
     for (int i = 0; i < node->num_inputs; i++) {
-        const weft_layout *own = weft_layout_of_value(b, node->inputs[i]);
+        const weft_layout *own = weft_trace_layout(b->trace, node->inputs[i]);
         bool moves = own->ndim == output->ndim && (own->ndim == 0 || own->shape[0] == output->shape[0]);
         int value = changes && i == 0 ? node->outputs[0] : node->inputs[i];
         call->operands[call->num_operands++] = (weft_fused_operand){ value, moves, WEFT_SLOT_READ };

@@ -12,7 +12,7 @@ bool weft_layouts_share_rows(const weft_layout *a, const weft_layout *b);
 
 static inline const weft_layout *weft_fused_layout(const weft_cluster_building *b, const weft_fused_operand *operand)
 {
-    return weft_layout_of_value(b, operand->value);
+    return weft_trace_layout(b->trace, operand->value);
 }
 
 #endif

@@ -106,7 +106,7 @@ static int64_t lay_out(const fusing *f, int64_t units)
                 continue;
             }
             f->offsets[value] =
-                weft_scratch_allocate(&scratch, units * unit_bytes(f, weft_layout_of_value(f->b, value)), last_use);
+                weft_scratch_allocate(&scratch, units * unit_bytes(f, weft_trace_layout(f->b->trace, value)), last_use);
             done = f->offsets[value] >= 0;
         }
         weft_scratch_release(&scratch, n);
@@ -122,7 +122,7 @@ static int64_t traffic_of_unit(const fusing *f)
     const weft_layout *leader = weft_fused_layout(f->b, &f->b->calls[cluster->first].operands[0]);
     int64_t bytes = 0;
     for (int i = 0; i < cluster->num_inputs + cluster->num_outputs; i++) {
-        const weft_layout *own = weft_layout_of_value(f->b, cluster->values[i]);
+        const weft_layout *own = weft_trace_layout(f->b->trace, cluster->values[i]);
         bytes += weft_layouts_share_rows(own, leader) ? unit_bytes(f, own) : 0;
     }
     return weft_max_i64(bytes, 1);
@@ -328,7 +328,7 @@ static int64_t traffic_of_task(const fusing *f, const weft_cluster_program *prog
     const weft_cluster_operand *operands = program->operands.items;
     int64_t bytes = 0;
     for (size_t i = 0; i < program->operands.count; i++) {
-        const weft_layout *own = weft_layout_of_value(f->b, f->cluster->values[operands[i].value]);
+        const weft_layout *own = weft_trace_layout(f->b->trace, f->cluster->values[operands[i].value]);
         int times = !weft_layouts_share_rows(own, leader) ? 0 : operands[i].access == WEFT_SLOT_READ_WRITE ? 2 : 1;
         bytes += times * program->num_units * unit_bytes(f, own);
     }

@@ -27,15 +27,10 @@ typedef struct collecting {
     weft_vec buckets; /* collected: those of one group follow each other */
 } collecting;
 
-static const weft_layout *layout_of(const collecting *c, int value)
-{
-    return weft_trace_value(c->body->trace, value)->layout;
-}
-
 static bool is_candidate(const collecting *c, const weft_graph_node *node)
 {
     return weft_pass_is_move(node) && node->inputs[0] != node->outputs[0] &&
-           weft_bucket_takes(layout_of(c, node->inputs[0]), layout_of(c, node->outputs[0]));
+           weft_bucket_takes(weft_trace_layout(c->body->trace, node->inputs[0]), weft_trace_layout(c->body->trace, node->outputs[0]));
 }
 
 /* ---- tails ----------------------------------------------------------------------------------------------- */
@@ -49,7 +44,7 @@ static bool is_quiet(const collecting *c, const weft_graph_node *node, bool *don
         return false;
     }
     for (int i = 0; i < node->num_inputs; i++) {
-        layouts[i] = layout_of(c, node->inputs[i]);
+        layouts[i] = weft_trace_layout(c->body->trace, node->inputs[i]);
     }
     return weft_pass_layouts(node, layouts, &sharding, done) &&
            memcmp(layouts, sharding.inputs, (size_t)node->num_inputs * sizeof(layouts[0])) == 0;
@@ -80,11 +75,12 @@ static bool find_tails(const collecting *c)
 /* The open bucket of a redistribution's kind; a new one if there is none. NULL: no memory. */
 static collected *find_bucket(collecting *c, const weft_graph_node *node)
 {
-    const weft_layout *from = layout_of(c, node->inputs[0]), *to = layout_of(c, node->outputs[0]);
+    const weft_layout *from = weft_trace_layout(c->body->trace, node->inputs[0]), *to = weft_trace_layout(c->body->trace, node->outputs[0]);
     collected *all = c->buckets.items;
     for (size_t i = c->buckets.count; i-- > 0 && all[i].group == c->group;) {
         const weft_graph_node *first = weft_trace_node(c->body->trace, (size_t)((int *)all[i].nodes.items)[0]);
-        if (weft_bucket_takes_both(layout_of(c, first->inputs[0]), layout_of(c, first->outputs[0]), from, to)) {
+        const weft_graph_trace *trace = c->body->trace;
+        if (weft_bucket_takes_both(weft_trace_layout(trace, first->inputs[0]), weft_trace_layout(trace, first->outputs[0]), from, to)) {
             return &all[i];
         }
     }
@@ -117,7 +113,8 @@ static void set_late(const collecting *c, const weft_graph_node *node)
 static bool collect(collecting *c, int number)
 {
     const weft_graph_node *node = weft_trace_node(c->body->trace, (size_t)number);
-    int64_t bytes = weft_bucket_bytes(layout_of(c, node->inputs[0]), layout_of(c, node->outputs[0]));
+    const weft_graph_trace *trace = c->body->trace;
+    int64_t bytes = weft_bucket_bytes(weft_trace_layout(trace, node->inputs[0]), weft_trace_layout(trace, node->outputs[0]));
     collected *bucket = find_bucket(c, node);
     if (bucket != NULL && bucket->bytes + bytes > WEFT_BUCKET_BYTES) {
         c->group++;

@@ -61,11 +61,6 @@ typedef struct item_pair {
 
 /* ---- costs ----------------------------------------------------------------------------------------------- */
 
-static const weft_layout *layout_of(const ordering *o, int value)
-{
-    return weft_trace_value(o->body->trace, value)->layout;
-}
-
 static bool is_finite(int64_t cost)
 {
     return cost < WEFT_ASSIGN_IMPOSSIBLE;
@@ -77,7 +72,8 @@ static int64_t cost_of_moves(ordering *o, const weft_graph_node *node)
     int64_t sum = 0;
     for (int i = 0; i < node->num_outputs && i < node->num_inputs; i++) {
         bool known = node->inputs[i] >= 0 && node->outputs[i] >= 0;
-        const weft_layout *from = known ? layout_of(o, node->inputs[i]) : NULL, *to = known ? layout_of(o, node->outputs[i]) : NULL;
+        const weft_layout *from = known ? weft_trace_layout(o->body->trace, node->inputs[i]) : NULL;
+        const weft_layout *to = known ? weft_trace_layout(o->body->trace, node->outputs[i]) : NULL;
         known = known && from->mesh == to->mesh && from->dtype == to->dtype;
         int64_t cost = known ? weft_shard_move_cost(&o->world, from, to) : 0;
         sum += is_finite(cost) ? cost : 0;
@@ -94,7 +90,7 @@ static bool add_costs(ordering *o, const weft_graph_node *node, item *own)
     bool whole = layouts != NULL && !weft_call_is_action(node->call) && node->call->details == NULL;
     for (int i = 0; i < node->num_inputs && whole; i++) {
         whole = node->inputs[i] >= 0;
-        layouts[i] = whole ? layout_of(o, node->inputs[i]) : NULL;
+        layouts[i] = whole ? weft_trace_layout(o->body->trace, node->inputs[i]) : NULL;
     }
     o->world.asked = 0;
     if (whole && weft_shard_ask(&o->world, node, layouts, layouts + node->num_inputs, &all)) {

@@ -26,11 +26,6 @@ typedef struct finding {
     weft_map by_ends;   /* known_move, by value and layout */
 } finding;
 
-static const weft_layout *layout_of(const finding *f, int value)
-{
-    return weft_trace_value(f->body->trace, value)->layout;
-}
-
 static uint64_t hash_of(int from, const weft_layout *to)
 {
     return weft_hash_u64(weft_hash_pointer(to) ^ (uint64_t)from);
@@ -42,7 +37,7 @@ static int find(const finding *f, int from, const weft_layout *to)
     weft_map_slot *slot = weft_map_first(&f->by_ends, hash_of(from, to));
     for (; slot != NULL; slot = weft_map_next(&f->by_ends, slot)) {
         const known_move *move = slot->value;
-        if (move->from == from && layout_of(f, move->to) == to && f->makers[move->to] != GONE) {
+        if (move->from == from && weft_trace_layout(f->body->trace, move->to) == to && f->makers[move->to] != GONE) {
             return move->to;
         }
     }
@@ -54,7 +49,7 @@ static void add(finding *f, int from, int to)
 {
     known_move *move = &f->moves[f->num_moves++];
     *move = (known_move){ from, to };
-    weft_map_add(&f->by_ends, hash_of(from, layout_of(f, to)), move);
+    weft_map_add(&f->by_ends, hash_of(from, weft_trace_layout(f->body->trace, to)), move);
 }
 
 static bool replaces(finding *f, weft_graph_node *node, int by)
@@ -81,7 +76,8 @@ static void shorten(finding *f, weft_graph_node *node)
     }
     weft_graph_node *former = weft_trace_node(trace, (size_t)maker);
     int begin = weft_body_value(f->body, former->inputs[0]);
-    const weft_layout *from = layout_of(f, begin), *through = layout_of(f, middle), *to = layout_of(f, node->outputs[0]);
+    const weft_layout *from = weft_trace_layout(trace, begin), *through = weft_trace_layout(trace, middle);
+    const weft_layout *to = weft_trace_layout(trace, node->outputs[0]);
     bool simple = from->mesh == through->mesh && through->mesh == to->mesh && !through->has_partial &&
                   !f->sharing.changed[begin] && !f->sharing.changed[middle];
     if (!simple) {
@@ -109,15 +105,15 @@ static void examine(finding *f, int number)
         return;
     }
     int input = weft_body_value(f->body, node->inputs[0]), output = node->outputs[0];
-    const weft_layout *to = layout_of(f, output);
-    if (replaces(f, node, layout_of(f, input) == to ? input : find(f, input, to))) {
+    const weft_layout *to = weft_trace_layout(f->body->trace, output);
+    if (replaces(f, node, weft_trace_layout(f->body->trace, input) == to ? input : find(f, input, to))) {
         return;
     }
     shorten(f, node);
     input = weft_body_value(f->body, node->inputs[0]);
     f->makers[output] = number;
     add(f, input, output);
-    if (!to->has_partial && !layout_of(f, input)->has_partial) {
+    if (!to->has_partial && !weft_trace_layout(f->body->trace, input)->has_partial) {
         add(f, output, input);
     }
 }

@@ -12,15 +12,10 @@ typedef struct sharding_pass {
     int *now; /* by recorded value: its number in the body, in the layout that it is passed on in; -1: none yet */
 } sharding_pass;
 
-static const weft_layout *layout_of(const sharding_pass *p, int number)
-{
-    return weft_trace_value(p->body->trace, number)->layout;
-}
-
 /* The value in another layout, made before node `before`. -1: no memory. */
 static int redistribute(const sharding_pass *p, int number, const weft_layout *layout, size_t before)
 {
-    if (layout_of(p, number) == layout) {
+    if (weft_trace_layout(p->body->trace, number) == layout) {
         return number;
     }
     const weft_call call = { .function = "weft_redistribute", .operation = &weft_action_to_layout, .num_inputs = 1,

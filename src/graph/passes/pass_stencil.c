@@ -249,7 +249,7 @@ static weft_stencil *write_program(finding *f, weft_stencil_making *m)
         s->source_of[i] = m->input_sources[i];
     }
     for (int i = 0; i < m->num_sources; i++) {
-        s->types[i] = weft_stencil_layout(m, m->source_values[i])->dtype;
+        s->types[i] = weft_trace_layout(m->known->trace, m->source_values[i])->dtype;
     }
     memcpy(s->constants, m->constants, sizeof(s->constants));
     s->views_at = (int64_t)(sizeof(*s) + steps);

@@ -30,11 +30,6 @@ typedef struct weft_stencil_making {
     int64_t low[WEFT_MAX_KERNEL_INPUTS][WEFT_MAX_DIMS], high[WEFT_MAX_KERNEL_INPUTS][WEFT_MAX_DIMS]; /* index read minus index written */
 } weft_stencil_making;
 
-static inline const weft_layout *weft_stencil_layout(const weft_stencil_making *m, int value)
-{
-    return weft_trace_value(m->known->trace, value)->layout;
-}
-
 /* The number of the view that a value is, which is added. -1: there are too many, or it has neither the output's shape nor one element
  * without dimensions. */
 int weft_stencil_add_view(weft_stencil_making *m, int value);

@@ -29,7 +29,7 @@ static bool fits_into(const weft_stencil_making *m, int input, const weft_layout
 /* False: there are too many inputs. */
 static bool add_reading(weft_stencil_making *m, int source, const reading *r)
 {
-    const weft_layout *from = weft_stencil_layout(m, m->source_values[source]);
+    const weft_layout *from = weft_trace_layout(m->known->trace, m->source_values[source]);
     int input = 0;
     while (input < m->num_inputs && (m->input_sources[input] != source || !fits_into(m, input, from, r))) {
         input++;
@@ -79,7 +79,7 @@ bool weft_stencil_find_inputs(weft_stencil_making *m)
     }
     bool has_shape = false;
     for (int i = 0; i < m->num_inputs; i++) {
-        has_shape |= weft_stencil_layout(m, m->source_values[m->input_sources[i]])->ndim > 0;
+        has_shape |= weft_trace_layout(m->known->trace, m->source_values[m->input_sources[i]])->ndim > 0;
     }
     return done && has_shape;
 }
@@ -89,7 +89,7 @@ bool weft_stencil_attributes(const weft_stencil_making *m, weft_attributes *attr
     bool known[WEFT_MAX_DIMS] = { false }, fits = true; /* by dimension: some input has it as it is */
     *attributes = (weft_attributes){ .type = m->output->dtype };
     for (int i = 0; i < m->num_inputs && fits; i++) {
-        const weft_layout *from = weft_stencil_layout(m, m->source_values[m->input_sources[i]]);
+        const weft_layout *from = weft_trace_layout(m->known->trace, m->source_values[m->input_sources[i]]);
         for (int d = 0; d < from->ndim && fits; d++) {
             int64_t before = -m->low[i][d], after = m->high[i][d];
             bool same = from->shape[d] == m->output->shape[d] && (!is_divided(m, d) || (before == 0 && after == 0));

@@ -136,7 +136,7 @@ static int find_constant(weft_stencil_making *m, const weft_operation *operation
 /* Goes from the output of a call to its input. False: the view has to begin with the output. */
 static bool go_through(weft_stencil_making *m, const weft_graph_node *node, int level, weft_stencil_view *view)
 {
-    const weft_layout *from = weft_stencil_layout(m, node->inputs[0]);
+    const weft_layout *from = weft_trace_layout(m->known->trace, node->inputs[0]);
     weft_stencil_view moved = { .ndim = view->ndim };
     pieces all[WEFT_MAX_DIMS];
     int constant = find_constant(m, node->call->operation, &node->call->attributes);
@@ -194,7 +194,7 @@ int weft_stencil_add_view(weft_stencil_making *m, int value)
             return i;
         }
     }
-    const weft_layout *layout = weft_stencil_layout(m, value);
+    const weft_layout *layout = weft_trace_layout(m->known->trace, value);
     bool fits = layout->ndim == 0 || (layout->ndim == m->output->ndim &&
                                       memcmp(layout->shape, m->output->shape, (size_t)layout->ndim * sizeof(layout->shape[0])) == 0);
     if (!fits || m->num_views == WEFT_STENCIL_VIEWS) {
@@ -208,7 +208,7 @@ int weft_stencil_add_view(weft_stencil_making *m, int value)
     }
     int from = find_beginning(m, value, view);
     view->source = find_source(m, from);
-    bool known = view->source >= 0 && !m->known->changed[from] && !weft_stencil_has_partial(weft_stencil_layout(m, from)) &&
+    bool known = view->source >= 0 && !m->known->changed[from] && !weft_stencil_has_partial(weft_trace_layout(m->known->trace, from)) &&
                  weft_trace_value(m->known->trace, from)->ghosts == 0 && !weft_trace_value(m->known->trace, from)->is_fake;
     m->view_values[m->num_views] = value;
     return known ? m->num_views++ : -1;

@@ -79,6 +79,11 @@ static inline weft_graph_value *weft_trace_value(const weft_graph_trace *trace, 
     return (weft_graph_value *)trace->values.items + number;
 }
 
+static inline const weft_layout *weft_trace_layout(const weft_graph_trace *trace, int number)
+{
+    return weft_trace_value(trace, number)->layout;
+}
+
 /* NULL: no memory. */
 weft_graph_trace *weft_trace_new(void);
 /* Without its bodies and its sharding (weft_graph_trace_free()). May be NULL. */

@@ -104,7 +104,7 @@ weft_graph *weft_graph_create(const char *name, weft_graph_function run, void *c
         *graph = (weft_graph_impl){ .function = run, .context = context, .num_inputs = num_inputs,
                                     .num_scalars = num_scalars, .num_outputs = num_outputs,
                                     .passes = weft_runtime.graph_passes };
-        graph->name = malloc(strlen(name) + 1);
+        graph->name = strdup(name);
         graph->output_places = calloc(2 * (size_t)num_outputs + 1, sizeof(int));
         graph->handle = weft_handle_add(&weft_runtime.handles.graphs, WEFT_HANDLE_GRAPH, graph);
     }
@@ -115,7 +115,6 @@ weft_graph *weft_graph_create(const char *name, weft_graph_function run, void *c
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a graph");
         return NULL;
     }
-    strcpy(graph->name, name);
     return graph->handle;
 }
 

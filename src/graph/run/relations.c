@@ -113,13 +113,13 @@ static weft_status add_requirement(weft_graph_impl *graph, weft_shape_relation r
             return WEFT_OK;
         }
     }
-    char *text = malloc(strlen(relation.text) + 1);
+    char *text = strdup(relation.text);
     weft_shape_relation *added = text == NULL ? NULL : weft_vec_push(&graph->requirements, sizeof(*added));
     if (added == NULL) {
         free(text);
         return weft_fail(WEFT_ERR_NOMEM, "weft_graph_require", "no memory for a relation");
     }
-    relation.text = strcpy(text, relation.text);
+    relation.text = text;
     *added = relation;
     graph->requirements_hold = false;
     return WEFT_OK;

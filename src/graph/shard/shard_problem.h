@@ -34,11 +34,6 @@ static inline weft_shard_unit *weft_shard_unit_at(const weft_shard_problem *s, i
     return (weft_shard_unit *)s->units.items + number;
 }
 
-static inline const weft_layout *weft_shard_recorded_layout(const weft_shard_problem *s, int value)
-{
-    return weft_trace_value(s->trace, value)->layout;
-}
-
 static inline const weft_layout *weft_shard_layout_at(const weft_shard_value *v, int choice)
 {
     return ((const weft_layout *const *)v->layouts.items)[choice];

@@ -138,11 +138,11 @@ static void settle_lists(const weft_shard_problem *s, weft_trace_sharding *to)
         bool right = outputs != NULL && weft_shard_ask(s->world, node, inputs, outputs, &cost) &&
                      fits_outputs(s, to, node, inputs, outputs);
         for (int k = 0; k < node->num_inputs && !right; k++) {
-            inputs[k] = node->inputs[k] < 0 ? NULL : weft_shard_recorded_layout(s, node->inputs[k]);
+            inputs[k] = node->inputs[k] < 0 ? NULL : weft_trace_layout(s->trace, node->inputs[k]);
         }
         for (int o = 0; o < node->num_outputs; o++) {
             if (node->outputs[o] >= 0 && weft_shard_returned_input(node, o) < 0) {
-                to->values[node->outputs[o]] = right ? outputs[o] : weft_shard_recorded_layout(s, node->outputs[o]);
+                to->values[node->outputs[o]] = right ? outputs[o] : weft_trace_layout(s->trace, node->outputs[o]);
             }
         }
         free(outputs);
@@ -154,7 +154,8 @@ bool weft_shard_can_be_made(const weft_shard_problem *s, const weft_trace_shardi
     bool can = true;
     for (int v = 0; v < (int)s->trace->values.count; v++) {
         can &= can_move(s, of->values[v], of->passed[v]);
-        can &= of->has_moved_inputs || !s->values[v].wanted || s->values[v].bound || can_move(s, of->passed[v], weft_shard_recorded_layout(s, v));
+        can &= of->has_moved_inputs || !s->values[v].wanted || s->values[v].bound ||
+               can_move(s, of->passed[v], weft_trace_layout(s->trace, v));
     }
     for (size_t i = 0; i < s->trace->nodes.count; i++) {
         const weft_graph_node *node = weft_trace_node(s->trace, i);
@@ -187,7 +188,7 @@ weft_trace_sharding *weft_shard_read_solution(const weft_shard_problem *s)
         }
         if (value->unit < 0) {
             to->values[v] = to->passed[v];
-            to->has_moved_inputs |= to->values[v] != weft_shard_recorded_layout(s, v);
+            to->has_moved_inputs |= to->values[v] != weft_trace_layout(s->trace, v);
         }
     }
     if (to != NULL) {
@@ -229,7 +230,7 @@ bool weft_shard_describe(const weft_shard_problem *s, weft_trace_sharding *solut
     int unused;
     const weft_layout **recorded = malloc((solution->num_values + 1) * sizeof(*recorded));
     for (int v = 0; v < (int)solution->num_values && recorded != NULL; v++) {
-        recorded[v] = weft_shard_recorded_layout(s, v);
+        recorded[v] = weft_trace_layout(s->trace, v);
         solution->alternatives[v] = alternative(s, v, solution);
     }
     solution->cost = solution->search.cost;

@@ -90,7 +90,7 @@ static bool has_own_variable(const weft_shard_value *v)
 static bool list_value_layouts(weft_shard_problem *s, int number)
 {
     weft_shard_value *v = &s->values[number];
-    const weft_layout *recorded = weft_shard_recorded_layout(s, number);
+    const weft_layout *recorded = weft_trace_layout(s->trace, number);
     bool done = add_layout(s, v, recorded);
     if (v->unit < 0 && s->request->movable != NULL && s->request->movable[number]) {
         weft_vec all = { 0 };
@@ -144,7 +144,7 @@ static bool note_variable(weft_shard_problem *s, int variable, int *place)
 static bool add_value_variable(weft_shard_problem *s, int number)
 {
     weft_shard_value *v = &s->values[number];
-    const weft_layout *recorded = weft_shard_recorded_layout(s, number);
+    const weft_layout *recorded = weft_trace_layout(s->trace, number);
     if (!list_value_layouts(s, number)) {
         return false;
     }
@@ -178,7 +178,7 @@ static bool add_unit_variable(weft_shard_problem *s, weft_shard_unit *unit)
             if (v == NULL || layout == NULL || v->unit < 0 || weft_shard_unit_at(s, v->unit) != unit || has_own_variable(v)) {
                 continue;
             }
-            int64_t last = v->wanted ? weft_shard_move_cost(s->world, layout, weft_shard_recorded_layout(s, value)) : 0;
+            int64_t last = v->wanted ? weft_shard_move_cost(s->world, layout, weft_trace_layout(s->trace, value)) : 0;
             cost[c] = cost[c] + last < WEFT_ASSIGN_IMPOSSIBLE ? cost[c] + last : WEFT_ASSIGN_IMPOSSIBLE;
             memory[c] += is_live(s, value, s->widest_node) ? weft_shard_bytes(layout) : 0;
         }
@@ -316,7 +316,7 @@ static int recorded_choice(const weft_shard_problem *s, const weft_shard_unit *u
         int equal = 0;
         for (int slot = 0; slot < unit->num_inputs + unit->num_outputs; slot++) {
             int value = weft_shard_value_of(s, unit, slot);
-            bool same = value < 0 || weft_shard_unit_layout(unit, c, slot) == weft_shard_recorded_layout(s, value);
+            bool same = value < 0 || weft_shard_unit_layout(unit, c, slot) == weft_trace_layout(s->trace, value);
             equal += same ? 1 + (unit->is_move && slot == 1) : 0;
         }
         best = equal > most ? c : best;
@@ -355,7 +355,7 @@ static weft_status prepare(weft_shard_problem *s)
         s->values[s->request->pins[i].value].pinned = true;
     }
     for (int v = 0; v < (int)s->trace->values.count; v++) {
-        recorded[v] = weft_shard_recorded_layout(s, v);
+        recorded[v] = weft_trace_layout(s->trace, v);
     }
     weft_shard_peak(s, recorded, &s->widest_node);
     free(recorded);
