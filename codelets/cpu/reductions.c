@@ -12,7 +12,7 @@
 #include "codelets/cpu/vectors.h"
 
 /* LANES: interleaved parts, enough to hide the latency of an addition. COLUMNS: results that stay in the
- * nearest cache. LINE, AHEAD: bytes. */
+ * first-level cache. LINE, AHEAD: bytes. */
 enum { BLOCK = WEFT_REDUCED_BLOCK, LANES = 32, COLUMNS = 2048, LINE = 64, AHEAD = 4096 };
 
 /* ---- one reduction ------------------------------------------------------------------------------------- */

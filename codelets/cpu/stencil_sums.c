@@ -4,7 +4,7 @@
 
 /* ---- which steps are a sum ------------------------------------------------------------------------------- */
 
-/* A value times a number, in one more operation. False: that would be rounded twice. */
+/* Multiplies the value by a number. False: the steps round after both products, and one product would round once. */
 static bool scale(weft_stencil_sum *value, double by)
 {
     double *factor = value->num_terms == 1 ? &value->factors[0] : &value->factor;
@@ -13,7 +13,7 @@ static bool scale(weft_stencil_sum *value, double by)
     return exact && value->other < 0;
 }
 
-/* a + b, in one more operation. False: it is no sum with terms from the left to the right. */
+/* Adds b to a. False: the result is no sum whose terms are added from the left to the right. */
 static bool add(weft_stencil_sum *a, const weft_stencil_sum *b)
 {
     const bool last = b->num_terms == 1; /* addition commutes */
@@ -58,6 +58,7 @@ static bool has_one_type(const weft_stencil_step *step, weft_dtype type)
     return has;
 }
 
+/* A sum of one view. */
 static weft_stencil_sum term(int view)
 {
     return (weft_stencil_sum){ .num_terms = 1, .terms = { view }, .other = -1, .factors = { 1 }, .factor = 1 };

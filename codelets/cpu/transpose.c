@@ -92,10 +92,10 @@ typedef struct transposition {
 } transposition;
 
 /* Whether rows far apart, which map to few cache sets, would be evicted before they are complete. */
-static bool outgrows_near_caches(const transposition *t)
+static bool outgrows_second_level_cache(const transposition *t)
 {
-    enum { NEAR = 4 << 20 }; /* bytes */
-    return t->rows * t->target_stride * t->size >= NEAR;
+    enum { SECOND_LEVEL = 4 << 20 }; /* bytes */
+    return t->rows * t->target_stride * t->size >= SECOND_LEVEL;
 }
 
 /* Whether lines are aligned in every row: non-temporal stores write whole ones. */
@@ -105,7 +105,7 @@ static bool has_whole_lines(const transposition *t)
 }
 
 /* Prefetches a tile, whose lines are in as many pages as it has columns: hardware prefetchers do not foresee
- * them. Not into the nearest cache, where lines at a distance of a page share one set. */
+ * them. Not into the first-level cache, where lines at a distance of a page share one set. */
 static void prefetch_tile(const transposition *t, int64_t i, int64_t j)
 {
 #if defined(__GNUC__)
@@ -118,7 +118,7 @@ static void prefetch_tile(const transposition *t, int64_t i, int64_t j)
 }
 
 /* Rows 0 .. rows - 1 and columns first .. end - 1, whole tiles. In strips of columns whose source rows fit
- * into the nearest cache and TLB. */
+ * into the first-level cache and TLB. */
 static void transpose_tiles(const transposition *t, int64_t rows, int64_t first, int64_t end)
 {
     tile_function tile = tile_of((size_t)t->size);
@@ -141,8 +141,8 @@ static void transpose_tiles(const transposition *t, int64_t rows, int64_t first,
 static void copy_columns(const transposition *t, int64_t i, int64_t first, int64_t end)
 {
     weft_cpu_copy_row(t->target + (i * t->target_stride + first) * t->size,
-             t->source + (i + first * t->source_stride) * t->size, end - first, 1, t->source_stride,
-             (size_t)t->size);
+                      t->source + (i + first * t->source_stride) * t->size, end - first, 1, t->source_stride,
+                      (size_t)t->size);
 }
 
 static void transpose(const transposition *t)
@@ -217,7 +217,7 @@ bool weft_cpu_transpose_box(char *target, const char *source, const weft_strided
                             .size = size,
                             .edge = edge };
         /* Tiles of bytes, 64 lines at once, are written faster through the caches. */
-        t.streams = ((streams && size > 1) || outgrows_near_caches(&t)) && has_whole_lines(&t);
+        t.streams = ((streams && size > 1) || outgrows_second_level_cache(&t)) && has_whole_lines(&t);
         transpose(&t);
         streamed |= t.streams;
     }

@@ -15,7 +15,7 @@ typedef struct job {
     weft_product_side sides[2];
     int batch_dims;
     weft_cuda_queue *queue;
-    weft_device_products pending; /* to be begun: count 0: none */
+    weft_device_products pending; /* not yet submitted; count 0: none */
 } job;
 
 static int64_t least(int64_t a, int64_t b)
@@ -75,8 +75,8 @@ static int add(job *j, const weft_device_products *next)
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
-/* The side's stored rows from `first` on that follow each other in memory; of a vector its elements. Matrices with
- * further dimensions lie in one piece each. */
+/* The side's stored rows from `first` to the end of their panel; a vector's elements are its rows. With a batch, each matrix is
+ * contiguous. */
 static span piece(const job *j, int number, int64_t first)
 {
     const weft_view *view = &j->inputs[number];
@@ -87,7 +87,7 @@ static span piece(const job *j, int number, int64_t first)
     return (span){ first, least(all, first + together) };
 }
 
-/* Whether a side's pieces divide the terms, and not its own dimension of the product. */
+/* Whether panel borders of this side cut the summed dimension k, rather than m or n. */
 static bool divides_terms(const job *j, int number)
 {
     bool transposed = number == 0 ? j->gemm.transpose_a : j->gemm.transpose_b;
@@ -153,7 +153,7 @@ int weft_cuda_bmm(const weft_task_run *run, weft_cuda_queue *queue)
     j.batch_dims = j.output.ndim - (j.inputs[0].ndim > 1) - (j.inputs[1].ndim > 1);
     const span all_m = { 0, j.gemm.m }, all_n = { 0, j.gemm.n }, all_k = { 0, j.gemm.k };
     int failed = 0;
-    /* Parts over k come in order, so the first one of each element of the output is that from 0 on. */
+    /* Parts over k come in order: the one from 0 on overwrites C, the others add to it. */
     for (span a = piece(&j, 0, 0);; a = piece(&j, 0, a.last)) {
         for (span b = piece(&j, 1, 0);; b = piece(&j, 1, b.last)) {
             span k = divides_terms(&j, 0) ? a : all_k;

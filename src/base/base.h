@@ -29,6 +29,13 @@ static inline int64_t weft_ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
 }
+
+/* Rounded towards minus infinity; b > 0. */
+static inline int64_t weft_floor_div_i64(int64_t a, int64_t b)
+{
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+
 /* As malloc() aligns: up to a multiple of 16 bytes. */
 static inline size_t weft_aligned(size_t bytes)
 {
@@ -36,11 +43,6 @@ static inline size_t weft_aligned(size_t bytes)
 }
 
 /* Products and sums of non-negative sizes. False: overflow, *out is unchanged. */
-/* Rounded towards minus infinity; b > 0. */
-static inline int64_t weft_floor_div_i64(int64_t a, int64_t b)
-{
-    return a >= 0 ? a / b : -((b - 1 - a) / b);
-}
 bool weft_mul_checked(int64_t a, int64_t b, int64_t *out);
 bool weft_add_checked(int64_t a, int64_t b, int64_t *out);
 /* Operands are not negative; INT64_MAX on overflow, and from operands of INT64_MAX. */

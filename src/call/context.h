@@ -1,4 +1,4 @@
-/* src/call: public calls as values, what is around them, and who is told of them before they are carried out.
+/* src/call: public calls as values, their context, and interposers.
  *
  * The context of a call (weft_context) is ambient: bodies of composites, gradients and hooks call weft_add(a, b), and pass nothing
  * on. Code that changes it enters a context, and leaves it on every way out:

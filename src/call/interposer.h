@@ -1,4 +1,4 @@
-/* Interposers: who stands between a public call and what carries it out.
+/* Interposers: functions that run around each public call.
  *
  * A public function that makes, changes, redistributes, reads or releases tensors calls weft_call_make() once its arguments are
  * checked, before it does anything else. Each interposer runs around the rest of the call, as a TorchDispatchMode does:
@@ -13,8 +13,7 @@
 #include "call/call.h"
 #include "runtime/runtime.h"
 
-/* Carries out a call of one kind, an operation's or an action's, which nothing stands before any more. A status with the error
- * kept. */
+/* Executes a call, of an operation or an action, after all interposers have run. A status with the error kept. */
 typedef weft_status (*weft_perform_function)(const weft_call *call, weft_tensor *outputs[]);
 
 /* A public call under way, valid until it returns; weft_call_copy() copies the call. Tensors are handles, without a reference of
@@ -63,7 +62,7 @@ weft_status weft_call_through_all(const weft_call *call, weft_tensor *outputs[],
 /* Defers the call, or performs it. */
 weft_status weft_call_carry_out(const weft_call *call, weft_tensor *outputs[], weft_perform_function perform);
 
-/* Makes a call: the one way of all that are made from outside of expansions. A status with the error kept. */
+/* Every call is made here, except those of an expansion that runs. A status with the error kept. */
 static inline weft_status weft_call_make(const weft_call *call, weft_tensor *outputs[], weft_perform_function perform)
 {
     return weft_is_listened_to() ? weft_call_through_all(call, outputs, perform) : weft_call_carry_out(call, outputs, perform);

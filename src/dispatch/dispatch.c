@@ -238,8 +238,8 @@ static bool place_access(const weft_operands *o)
     return true;
 }
 
-/* Makes the output input 1 itself, or a view of input 0, if memory allows. False: tasks are needed, or an
- * error is kept. */
+/* Makes the output input 1 itself, or a view of input 0, if memory allows. False: that is not possible, or there is no memory for
+ * a view; then tasks make the output. */
 static bool share_memory(weft_operands *o)
 {
     const weft_call *call = o->call;

@@ -96,7 +96,7 @@ double weft_number_of_type(weft_dtype dtype, double number);
         .kernel = WEFT_KERNEL_##name_##_backward,                                                            \
     };
 
-/* An input as it is computed with: in the output's type, which is that of its gradient. */
+/* The input converted to the output's type, in which the operation computes; the gradient has that type. */
 static inline weft_tensor *as_computed(const weft_tensor *gradient, weft_tensor *a)
 {
     weft_dtype type = weft_layout_of(gradient)->dtype;

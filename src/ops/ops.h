@@ -43,7 +43,7 @@ bool weft_is_slice(const weft_call *call);
  * with the error kept. */
 bool weft_add_to_slice(const weft_call *call, weft_tensor *whole, weft_tensor *part);
 
-/* ---- what operations that are put together from others share (composite.c) ------------------------------ */
+/* ---- shared by composites (common.c) ---------------------------------------------------------------------- */
 
 /* Makes a dimension of a live tensor nonnegative; -1 with the error kept. A scalar takes 0 and -1, as a vector of one element
  * does: the result is then 0, and the layout has no such dimension. */

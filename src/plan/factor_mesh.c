@@ -21,7 +21,7 @@ typedef struct factors {
     int64_t items[WEFT_MAX_DIMS];
 } factors;
 
-/* One round: each factor above the limit is split in two, as long as there is room for `room` more. */
+/* One round: each factor above the limit is split in two, while *room > 0, the number of dimensions that the mesh may still gain. */
 static void split_factors(factors *f, int64_t above, int *room)
 {
     factors finer = { 0 };
@@ -89,15 +89,15 @@ static bool chunks_alike(int64_t rows, const int64_t sizes[], int count)
         inner *= sizes[i];
     }
     int64_t outer_chunk = weft_ceil_div(rows, sizes[0]), chunk = weft_ceil_div(rows, sizes[0] * inner);
-    int64_t rest = rows % outer_chunk; /* of the last outer chunk that is not empty */
+    int64_t rest = rows % outer_chunk; /* rows of the last non-empty outer chunk if it is not full, else 0 */
     if (outer_chunk != inner * chunk || (rest > 1 && weft_ceil_div(rest, inner) != chunk)) {
         return false;
     }
     return chunks_alike(outer_chunk, sizes + 1, count - 1) && chunks_alike(rest, sizes + 1, count - 1);
 }
 
-/* The same for `rows` of one tensor dimension, from place i of the layout's order on. Other cuts than chunks are not those of
- * factors. */
+/* The same for `rows` of one tensor dimension, from place i of the layout's order on. A factored mesh dimension can only be cut into
+ * equal chunks; other cuts give other boxes. */
 static bool cuts_alike(const weft_factored_mesh *factored, const weft_layout *layout, int dim, int i, int64_t rows)
 {
     while (i < layout->mesh->ndim && !weft_layout_shards(layout, layout->order[i], dim)) {
