@@ -15,6 +15,8 @@ typedef struct job {
     bool weighted;
     weft_fft_kind kind;
     int64_t n;
+    int64_t line; /* 0: no step of a longer transform */
+    int steps;
     double scale;
     const double *scalars;
     const weft_fft_plan *plan, *half_plan; /* half_plan: of n / 2, of real signals of an even size; else NULL */
@@ -25,6 +27,13 @@ typedef struct job {
 static int cosine_type(weft_fft_kind kind)
 {
     return kind < WEFT_FFT_COSINE_KIND ? 0 : ((int)kind - WEFT_FFT_COSINE_KIND) % 4 + 1;
+}
+
+/* The index along the dimension before the transformed one. */
+static int64_t row_of(const job *j, int64_t line)
+{
+    const int d = j->out.dim - 1;
+    return j->out.view->offset[d] + line / j->out.inner % j->out.view->extent[d];
 }
 
 /* Where element i goes: even ones first, in order, odd ones from the end. */
@@ -103,6 +112,8 @@ void weft_kernel_fft(const weft_kernel_call *call)
               .weighted = call->numbers[WEFT_FFT_WEIGHTED] != 0,
               .kind = (weft_fft_kind)call->numbers[WEFT_FFT_KIND],
               .n = call->numbers[WEFT_FFT_SIZE],
+              .line = call->numbers[WEFT_FFT_LINE],
+              .steps = (int)call->numbers[WEFT_FFT_STEP],
               .scale = call->scalars[WEFT_FFT_SCALE],
               .scalars = call->scalars };
     bool single = weft_part_type(call->output.dtype) == WEFT_F32;
