@@ -23,6 +23,11 @@ typedef struct job {
     double *angles; /* of cosines and sines: 2 n pairs, cos and sin of pi k / 2 n, then of pi (2 k + 1) / 4 n */
 } job;
 
+/* Lines of a view that are transformed together. */
+typedef struct group {
+    int64_t first, lines, lanes;
+} group;
+
 /* Type 1 to 4 of a cosine or sine transform; 0: another transform. */
 static int cosine_type(weft_fft_kind kind)
 {
@@ -43,22 +48,23 @@ static int64_t dealt(int64_t i, int64_t n)
 }
 
 #define T double
+#define LANES WEFT_FFT_LANES_F64
 #define OF(name) name##_f64
 #define TABLE f64
 #include "codelets/cpu/fft_lines.inc"
 
 #define T float
+#define LANES WEFT_FFT_LANES_F32
 #define OF(name) name##_f32
 #define TABLE f32
 #include "codelets/cpu/fft_lines.inc"
 
-/* Numbers of lines that are transformed together: a few vectors of the processor, if the group stays in a near cache. */
-static int64_t lanes_of(int64_t room, int64_t count)
+/* How many lines are transformed together: a vector's numbers, or twice as many where the nearest cache holds the group. */
+static int64_t lanes_of(const weft_fft_plan *plan, int64_t room, bool single)
 {
-    enum { MOST = 16, NUMBERS = 1 << 15 };
-    int64_t lanes = NUMBERS / room;
-    lanes = lanes < 1 ? 1 : lanes > MOST ? MOST : lanes;
-    return lanes < count ? lanes : count;
+    enum { NEAR = 64 };
+    const int64_t vector = single ? WEFT_FFT_LANES_F32 : WEFT_FFT_LANES_F64;
+    return plan->first != NULL ? WEFT_FFT_COLUMNS : room <= NEAR ? 2 * vector : vector;
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -121,8 +127,8 @@ void weft_kernel_fft(const weft_kernel_call *call)
     bool planned = count > 0 && obtain_plans(&j);
     /* A real signal is loaded and stored as a whole, beside its transform of half the size. */
     int64_t room = !planned ? 0 : larger(weft_fft_room(j.half_plan != NULL ? j.half_plan : j.plan), j.n);
-    int64_t lanes = planned ? lanes_of(room, count) : 0;
-    void *memory = planned ? malloc((size_t)(4 * room * lanes) * (single ? sizeof(float) : sizeof(double))) : NULL;
+    int64_t lanes = planned ? lanes_of(j.plan, room, single) : 0;
+    void *memory = planned ? malloc((size_t)(4 * (room * lanes + WEFT_FFT_GAP)) * (single ? sizeof(float) : sizeof(double))) : NULL;
     if (memory != NULL && single) {
         run_f32(&j, lanes, room, memory);
     } else if (memory != NULL) {

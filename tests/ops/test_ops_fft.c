@@ -446,7 +446,7 @@ static void check_accuracy(weft_mesh *mesh, int64_t n, weft_dtype type)
 static void test_accuracy(void)
 {
     static const int64_t sizes[] = { 1,   2,   3,   4,   5,    7,    11,   13,   16,   27,   49,   121,  128,  169, 243, 343,
-                                     625, 720, 997, 1001, 1024, 1331, 1500, 1009, 2048, 2187, 1594, 3000, 83,  17,  37 };
+                                     625, 720, 997, 1001, 1024, 1331, 1500, 1009, 2048, 2187, 1594, 3000, 83,  17,  37, 1536, 2039, 4096 };
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 1 }, NULL);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         check_accuracy(mesh, sizes[i], WEFT_C64);
