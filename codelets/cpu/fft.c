@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codelets/complex.h"
+#include "codelets/cpu/fft_library.h"
 #include "codelets/cpu/fft_plan.h"
 #include "codelets/cpu/lines.h"
 #include "codelets/problems.h"
@@ -124,6 +125,9 @@ void weft_kernel_fft(const weft_kernel_call *call)
               .scalars = call->scalars };
     bool single = weft_part_type(call->output.dtype) == WEFT_F32;
     int64_t count = j.out.outer * j.out.inner;
+    if (count > 0 && weft_fft_has_library() && (single ? by_library_f32 : by_library_f64)(&j)) {
+        return;
+    }
     bool planned = count > 0 && obtain_plans(&j);
     /* A real signal is loaded and stored as a whole, beside its transform of half the size. */
     int64_t room = !planned ? 0 : larger(weft_fft_room(j.half_plan != NULL ? j.half_plan : j.plan), j.n);
