@@ -76,10 +76,10 @@ void weft_fft_join_f32(float *numbers, int64_t step, int64_t count, int64_t colu
 void weft_fft_line_f64(const weft_fft_plan *plan, const double *line, double *target, bool inverse, double scale,
                        double *buffers[4]);
 void weft_fft_line_f32(const weft_fft_plan *plan, const float *line, float *target, bool inverse, float scale, float *buffers[4]);
-/* The same of at most WEFT_FFT_COLUMNS neighbouring columns, whose elements are `step` parts apart. */
-void weft_fft_columns_f64(const weft_fft_plan *plan, int64_t columns, const double *numbers, double *target, int64_t step, bool inverse,
-                          double scale, double *buffers[4]);
-void weft_fft_columns_f32(const weft_fft_plan *plan, int64_t columns, const float *numbers, float *target, int64_t step, bool inverse,
+/* The same of at most WEFT_FFT_COLUMNS neighbouring columns: those from `at` parts on of plan->n rows, which lie anywhere. */
+void weft_fft_columns_f64(const weft_fft_plan *plan, double *const rows[], double *const targets[], int64_t at, int64_t columns,
+                          bool inverse, double scale, double *buffers[4]);
+void weft_fft_columns_f32(const weft_fft_plan *plan, float *const rows[], float *const targets[], int64_t at, int64_t columns, bool inverse,
                           float scale, float *buffers[4]);
 
 #endif
