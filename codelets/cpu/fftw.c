@@ -71,7 +71,7 @@ static struct {
     pthread_mutex_t lock;
     uint64_t uses;
     kept_plan plans[KEPT];
-} fftw_plans = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} fft_plans = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static bool same(const kept_plan *own, const kept_plan *wanted)
 {
@@ -86,7 +86,7 @@ static kept_plan *find(const kept_plan *wanted)
 {
     kept_plan *place = NULL;
     for (int i = 0; i < KEPT; i++) {
-        kept_plan *own = &fftw_plans.plans[i];
+        kept_plan *own = &fft_plans.plans[i];
         if (same(own, wanted)) {
             return own;
         }
@@ -98,24 +98,24 @@ static kept_plan *find(const kept_plan *wanted)
 }
 
 /* For one more user, or NULL. */
-static kept_plan *obtain(kept_plan wanted, const void *in, void *out)
+static kept_plan *obtain(const kept_plan *wanted, void *in, void *out)
 {
-    const interface *library = &interfaces[wanted.batch.single];
-    pthread_mutex_lock(&fftw_plans.lock);
-    kept_plan *place = find(&wanted);
-    if (place != NULL && !same(place, &wanted)) {
+    const interface *library = &interfaces[wanted->batch.single];
+    pthread_mutex_lock(&fft_plans.lock);
+    kept_plan *place = find(wanted);
+    if (place != NULL && !same(place, wanted)) {
         if (place->plan != NULL) {
             interfaces[place->batch.single].destroy(place->plan);
         }
-        *place = wanted;
-        place->plan = library->plan(&wanted.batch, (void *)(uintptr_t)in, out); /* an estimated plan leaves both as they are */
+        *place = *wanted;
+        place->plan = library->plan(&wanted->batch, in, out); /* an estimated plan leaves both as they are */
     }
     place = place == NULL || place->plan == NULL ? NULL : place;
     if (place != NULL) {
         place->users++;
-        place->used = ++fftw_plans.uses;
+        place->used = ++fft_plans.uses;
     }
-    pthread_mutex_unlock(&fftw_plans.lock);
+    pthread_mutex_unlock(&fft_plans.lock);
     return place;
 }
 
@@ -123,14 +123,15 @@ bool weft_fft_by_library(const weft_fft_batch *batch, const void *in, void *out)
 {
     const interface *library = &interfaces[batch->single];
     void *values = (void *)(uintptr_t)in; /* FFTW_PRESERVE_INPUT */
-    kept_plan *kept = obtain((kept_plan){ .batch = *batch, .alignments = { library->alignment(values), library->alignment(out) } }, in, out);
+    const kept_plan wanted = { .batch = *batch, .alignments = { library->alignment(values), library->alignment(out) } };
+    kept_plan *kept = obtain(&wanted, values, out);
     if (kept == NULL) {
         return false;
     }
     library->execute(batch, kept->plan, values, out);
-    pthread_mutex_lock(&fftw_plans.lock);
+    pthread_mutex_lock(&fft_plans.lock);
     kept->users--;
-    pthread_mutex_unlock(&fftw_plans.lock);
+    pthread_mutex_unlock(&fft_plans.lock);
     return true;
 }
 

@@ -184,16 +184,16 @@ static double cost_of_columns(const weft_layout *a, const shared_line *s)
                       : cost_of_move(weft_layout_intern(weft_runtime.layouts, a->mesh, a->placements, a->ndim, to->shape, a->dtype), to);
 }
 
-/* With its own copies. */
+/* With its own copies and tasks. */
 static double cost_of_shared(const weft_layout *a, const shared_line *s, double lines)
 {
-    enum { COPIES = 4 };
+    enum { COPIES = 4, TASKS = 10 };
     const bool real = s->of.kind == WEFT_FFT_REAL_KIND;
     const double share = lines / (double)weft_layout_parts(a, s->of.dim);
     const double bytes = COPIES * share * (double)s->of.n * (double)weft_dtype_size(weft_complex_type(a->dtype));
     return cost_of_columns(a, s) + cost_of_exchange(a, s->of.dim, s->second, s->first) +
            (real ? cost_of_exchange(a, s->of.dim, s->first, results_of(s)) : 0) + cost_of_lines(share, s->of.n) +
-           bytes / weft_runtime.machine.copy_bytes_per_us;
+           bytes / weft_runtime.machine.copy_bytes_per_us + TASKS * weft_runtime.machine.task_us;
 }
 
 static bool is_cheaper(const weft_layout *a, const shared_line *s)
@@ -279,7 +279,11 @@ weft_tensor *weft_fft_share(const weft_transform *t, weft_tensor *a)
     a = rows_of(&s, layout, reshaped(a, dim, rows, s.second, false), s.second, rows);
     a = rows_of(&s, layout, transformed(&s, a, false), s.first, s.second);
     a = transformed(&s, a, true);
-    a = t->kind == WEFT_FFT_REAL_KIND ? rows_of(&s, layout, a, results_of(&s), s.first) : a == NULL ? NULL : weft_transpose(a, dim, dim + 1);
+    if (t->kind == WEFT_FFT_REAL_KIND) {
+        a = rows_of(&s, layout, a, results_of(&s), s.first);
+    } else {
+        a = a == NULL ? NULL : weft_transpose(a, dim, dim + 1);
+    }
     a = a == NULL ? NULL : reshaped(a, dim, weft_layout_of(a)->shape[dim], s.first, true);
     return weft_fft_fit(a, dim, t->kind == WEFT_FFT_REAL_KIND ? t->n / 2 + 1 : t->n);
 }
