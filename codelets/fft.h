@@ -13,8 +13,18 @@
  *               of x_0, and of x_(n/2) where n is even, are not read
  *
  * n is numbers[WEFT_FFT_SIZE]. The values are cut, or followed by zeros, to n; those of HALF to n / 2 + 1. Results are multiplied by
- * scalars[WEFT_FFT_SCALE]. With numbers[WEFT_FFT_WEIGHTED] the bins k of REAL and HALF that stand for two, all but 0 and n / 2, are multiplied by 2
- * (REAL, results) or by 1/2 (HALF, values): the adjoints of HALF and of REAL.
+ * scalars[WEFT_FFT_SCALE]. With numbers[WEFT_FFT_WEIGHTED] the bins k of REAL and HALF that stand for two, all but 0 and n / 2, are
+ * multiplied by 2 (REAL, results) or by 1/2 (HALF, values): the adjoints of HALF and of REAL.
+ *
+ * With numbers[WEFT_FFT_LINE] a transform FORWARD or INVERSE is a step of that of a line of so many elements, N, that ranks share:
+ * element k of row r, of R rows of dimension numbers[WEFT_FFT_DIM] - 1, is element r + R k of the line. numbers[WEFT_FFT_STEP] has bits:
+ *
+ *     WEFT_FFT_TURNS             results k of row r are multiplied by e^(-2 pi i r k / N), INVERSE: e^(+2 pi i r k / N)
+ *     WEFT_FFT_DOUBLES_VALUES    elements i of the line, 0 < i < N / 2, are multiplied by 2 before; the imaginary parts of elements 0
+ *                                and N / 2 are not read
+ *     WEFT_FFT_DOUBLES_RESULTS   such elements are multiplied by 2 afterwards, and the imaginary parts of the two others become 0
+ *
+ * As many results are stored as the output has; where it is real, their real parts.
  *
  * The others are of real values, or of both parts of complex ones; results have the type of the values:
  *
@@ -24,7 +34,8 @@
  *     COSINE_4   cos(pi (2 j + 1) (2 k + 1) / 4 n)                   SINE_4   sin(pi (2 j + 1) (2 k + 1) / 4 n)
  *
  * Before and after it x_0, x_(n-1), y_0 and y_(n-1) are multiplied by scalars[WEFT_FFT_X_FIRST], ... */
-enum { WEFT_FFT_DIM, WEFT_FFT_KIND, WEFT_FFT_SIZE, WEFT_FFT_WEIGHTED, WEFT_FFT_NUMBERS };
+enum { WEFT_FFT_DIM, WEFT_FFT_KIND, WEFT_FFT_SIZE, WEFT_FFT_WEIGHTED, WEFT_FFT_LINE, WEFT_FFT_STEP, WEFT_FFT_NUMBERS };
+enum { WEFT_FFT_TURNS = 1, WEFT_FFT_DOUBLES_VALUES = 2, WEFT_FFT_DOUBLES_RESULTS = 4 };
 enum { WEFT_FFT_SCALE, WEFT_FFT_X_FIRST, WEFT_FFT_X_LAST, WEFT_FFT_Y_FIRST, WEFT_FFT_Y_LAST };
 typedef enum weft_fft_kind {
     WEFT_FFT_FORWARD_KIND,

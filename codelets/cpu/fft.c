@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codelets/complex.h"
+#include "codelets/cpu/fft_library.h"
 #include "codelets/cpu/fft_plan.h"
 #include "codelets/cpu/lines.h"
 #include "codelets/problems.h"
@@ -15,16 +16,30 @@ typedef struct job {
     bool weighted;
     weft_fft_kind kind;
     int64_t n;
+    int64_t line; /* 0: no step of a longer transform */
+    int steps;
     double scale;
     const double *scalars;
     const weft_fft_plan *plan, *half_plan; /* half_plan: of n / 2, of real signals of an even size; else NULL */
     double *angles; /* of cosines and sines: 2 n pairs, cos and sin of pi k / 2 n, then of pi (2 k + 1) / 4 n */
 } job;
 
+/* Lines of a view that are transformed together. */
+typedef struct group {
+    int64_t first, lines, lanes;
+} group;
+
 /* Type 1 to 4 of a cosine or sine transform; 0: another transform. */
 static int cosine_type(weft_fft_kind kind)
 {
     return kind < WEFT_FFT_COSINE_KIND ? 0 : ((int)kind - WEFT_FFT_COSINE_KIND) % 4 + 1;
+}
+
+/* The index along the dimension before the transformed one. */
+static int64_t row_of(const job *j, int64_t line)
+{
+    const int d = j->out.dim - 1;
+    return j->out.view->offset[d] + line / j->out.inner % j->out.view->extent[d];
 }
 
 /* Where element i goes: even ones first, in order, odd ones from the end. */
@@ -34,22 +49,23 @@ static int64_t dealt(int64_t i, int64_t n)
 }
 
 #define T double
+#define LANES WEFT_FFT_LANES_F64
 #define OF(name) name##_f64
 #define TABLE f64
 #include "codelets/cpu/fft_lines.inc"
 
 #define T float
+#define LANES WEFT_FFT_LANES_F32
 #define OF(name) name##_f32
 #define TABLE f32
 #include "codelets/cpu/fft_lines.inc"
 
-/* Numbers of lines that are transformed together: a few vectors of the processor, if the group stays in a near cache. */
-static int64_t lanes_of(int64_t room, int64_t count)
+/* How many lines are transformed together: a vector's numbers, or twice as many where the nearest cache holds the group. */
+static int64_t lanes_of(const weft_fft_plan *plan, int64_t room, bool single)
 {
-    enum { MOST = 16, NUMBERS = 1 << 15 };
-    int64_t lanes = NUMBERS / room;
-    lanes = lanes < 1 ? 1 : lanes > MOST ? MOST : lanes;
-    return lanes < count ? lanes : count;
+    enum { NEAR = 64 };
+    const int64_t vector = single ? WEFT_FFT_LANES_F32 : WEFT_FFT_LANES_F64;
+    return plan->first != NULL ? WEFT_FFT_COLUMNS : room <= NEAR ? 2 * vector : vector;
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -103,15 +119,20 @@ void weft_kernel_fft(const weft_kernel_call *call)
               .weighted = call->numbers[WEFT_FFT_WEIGHTED] != 0,
               .kind = (weft_fft_kind)call->numbers[WEFT_FFT_KIND],
               .n = call->numbers[WEFT_FFT_SIZE],
+              .line = call->numbers[WEFT_FFT_LINE],
+              .steps = (int)call->numbers[WEFT_FFT_STEP],
               .scale = call->scalars[WEFT_FFT_SCALE],
               .scalars = call->scalars };
     bool single = weft_part_type(call->output.dtype) == WEFT_F32;
     int64_t count = j.out.outer * j.out.inner;
+    if (count > 0 && weft_fft_has_library() && (single ? by_library_f32 : by_library_f64)(&j)) {
+        return;
+    }
     bool planned = count > 0 && obtain_plans(&j);
     /* A real signal is loaded and stored as a whole, beside its transform of half the size. */
     int64_t room = !planned ? 0 : larger(weft_fft_room(j.half_plan != NULL ? j.half_plan : j.plan), j.n);
-    int64_t lanes = planned ? lanes_of(room, count) : 0;
-    void *memory = planned ? malloc((size_t)(4 * room * lanes) * (single ? sizeof(float) : sizeof(double))) : NULL;
+    int64_t lanes = planned ? lanes_of(j.plan, room, single) : 0;
+    void *memory = planned ? malloc((size_t)(4 * (room * lanes + WEFT_FFT_GAP)) * (single ? sizeof(float) : sizeof(double))) : NULL;
     if (memory != NULL && single) {
         run_f32(&j, lanes, room, memory);
     } else if (memory != NULL) {

@@ -53,15 +53,17 @@ static void table_set_unit(weft_fft_table *table, int64_t place, int64_t k, int6
     table_set(table, place, cosine, -sine);
 }
 
+static const weft_fft_plan *obtain(int64_t n, bool part);
+
 /* ---- passes -------------------------------------------------------------------------------------------- */
 
-static const int radices[] = { 4, 2, 3, 5, 7, 11, 13 };
+static const int radices[] = { 8, 4, 2, 3, 5, 7, 11, 13 };
 enum { RADICES = sizeof(radices) / sizeof(radices[0]) };
 
 /* The largest divisor of n without those radices: 1, or the size has a large prime factor. */
 static int64_t rest_of(int64_t n)
 {
-    for (int i = 1; i < RADICES; i++) {
+    for (int i = 2; i < RADICES; i++) {
         while (n % radices[i] == 0) {
             n /= radices[i];
         }
@@ -74,7 +76,8 @@ static bool make_passes(weft_fft_plan *plan)
 {
     int64_t left = plan->n, count = 0;
     for (int i = 0; i < RADICES; i++) {
-        for (; left % radices[i] == 0; left /= radices[i]) {
+        /* 16 is 4 times 4 */
+        for (; left % radices[i] == 0 && !(radices[i] == 8 && left % 16 == 0 && left % 32 != 0); left /= radices[i]) {
             weft_fft_pass *pass = &plan->passes[plan->num_passes++];
             *pass = (weft_fft_pass){ radices[i], left, plan->n / left, count };
             count += left / radices[i] * (radices[i] - 1);
@@ -91,6 +94,38 @@ static bool make_passes(weft_fft_plan *plan)
                 table_set_unit(&plan->twiddles, place++, p * k, pass->length);
             }
         }
+    }
+    return true;
+}
+
+/* Two sizes, as nearly equal as possible, for lines that a near cache does not hold; 0: there are none, or it does. Several vectors of
+ * columns divide both. */
+static int64_t half_of(int64_t n, bool part)
+{
+    enum { LONG = 1024, LONG_PART = 4096, COLUMNS = WEFT_FFT_COLUMNS, RATIO = 16 };
+    int64_t half = 0;
+    for (int64_t size = COLUMNS; n >= (part ? LONG_PART : LONG) && size * size <= n; size += COLUMNS) {
+        half = n % size == 0 && n / size % COLUMNS == 0 && n / size / size < RATIO ? size : half;
+    }
+    return half;
+}
+
+/* False: no memory. */
+static bool make_halves(weft_fft_plan *plan, int64_t half)
+{
+    const int64_t n = plan->n, columns = n / half;
+    plan->first = obtain(half, true);
+    plan->second = obtain(columns, true);
+    if (plan->first == NULL || plan->second == NULL || !table_make(&plan->turns, n)) {
+        return false;
+    }
+    for (int64_t place = 0; place < n; place++) {
+        double cosine, sine;
+        weft_fft_unit(place / columns * (place % columns), n, &cosine, &sine);
+        plan->turns.f64[place] = cosine;
+        plan->turns.f64[n + place] = -sine;
+        plan->turns.f32[place] = (float)cosine;
+        plan->turns.f32[n + place] = (float)-sine;
     }
     return true;
 }
@@ -130,23 +165,24 @@ static int64_t padded_size(int64_t least)
 /* The transform, in double precision, of the conjugates of the chirp, which wrap around. */
 static bool make_spectrum(weft_fft_plan *plan)
 {
-    int64_t m = plan->padded;
-    double *memory = calloc((size_t)m * 4, sizeof(*memory)), *buffers[4];
+    enum { LANES = WEFT_FFT_LANES_F64 };
+    int64_t m = plan->padded, room = weft_fft_room(plan->convolution);
+    double *memory = calloc((size_t)(room * LANES) * 4, sizeof(*memory)), *buffers[4];
     if (memory == NULL || !table_make(&plan->spectrum, m)) {
         free(memory);
         return false;
     }
     for (int i = 0; i < 4; i++) {
-        buffers[i] = memory + i * m;
+        buffers[i] = memory + i * room * LANES;
     }
     for (int64_t j = 0; j < plan->n; j++) {
         int64_t mirror = j == 0 ? 0 : m - j;
-        buffers[0][j] = buffers[0][mirror] = plan->chirp.f64[2 * j];
-        buffers[1][j] = buffers[1][mirror] = -plan->chirp.f64[2 * j + 1];
+        buffers[0][LANES * j] = buffers[0][LANES * mirror] = plan->chirp.f64[2 * j];
+        buffers[1][LANES * j] = buffers[1][LANES * mirror] = -plan->chirp.f64[2 * j + 1];
     }
-    weft_fft_execute_f64(plan->convolution, 1, buffers);
+    weft_fft_execute_f64(plan->convolution, LANES, buffers);
     for (int64_t k = 0; k < m; k++) {
-        table_set(&plan->spectrum, k, buffers[0][k] / (double)m, buffers[1][k] / (double)m);
+        table_set(&plan->spectrum, k, buffers[0][LANES * k] / (double)m, buffers[1][LANES * k] / (double)m);
     }
     free(memory);
     return true;
@@ -178,22 +214,29 @@ static void destroy(weft_fft_plan *plan)
     }
     table_free(&plan->twiddles);
     table_free(&plan->units);
+    table_free(&plan->turns);
     table_free(&plan->chirp);
     table_free(&plan->spectrum);
-    if (plan->convolution != NULL) {
-        weft_fft_plan_release(plan->convolution);
+    const weft_fft_plan *const parts[] = { plan->convolution, plan->first, plan->second };
+    for (int i = 0; i < 3; i++) {
+        if (parts[i] != NULL) {
+            weft_fft_plan_release(parts[i]);
+        }
     }
     free(plan);
 }
 
-static weft_fft_plan *make(int64_t n)
+static weft_fft_plan *make(int64_t n, bool part)
 {
     weft_fft_plan *plan = calloc(1, sizeof(*plan));
     if (plan == NULL) {
         return NULL;
     }
     plan->n = n;
-    if (!make_units(plan) || !(rest_of(n) == 1 ? make_passes(plan) : make_bluestein(plan))) {
+    plan->part = part;
+    const bool smooth = rest_of(n) == 1;
+    const int64_t half = smooth ? half_of(n, part) : 0;
+    if (!make_units(plan) || !(half > 0 ? make_halves(plan, half) : smooth ? make_passes(plan) : make_bluestein(plan))) {
         destroy(plan);
         return NULL;
     }
@@ -215,11 +258,11 @@ static struct {
 } fft_plans = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* With the lock: a plan of the size, for one more user; NULL: none. */
-static const weft_fft_plan *find(int64_t n)
+static const weft_fft_plan *find(int64_t n, bool part)
 {
     for (int i = 0; i < KEPT; i++) {
         kept_plan *own = &fft_plans.plans[i];
-        if (own->plan != NULL && own->plan->n == n) {
+        if (own->plan != NULL && own->plan->n == n && own->plan->part == part) {
             own->users++;
             own->used = ++fft_plans.uses;
             return own->plan;
@@ -247,20 +290,20 @@ static weft_fft_plan *keep(weft_fft_plan *plan)
     return former;
 }
 
-const weft_fft_plan *weft_fft_plan_obtain(int64_t n)
+static const weft_fft_plan *obtain(int64_t n, bool part)
 {
     pthread_mutex_lock(&fft_plans.lock);
-    const weft_fft_plan *found = find(n);
+    const weft_fft_plan *found = find(n, part);
     pthread_mutex_unlock(&fft_plans.lock);
     if (found != NULL) {
         return found;
     }
-    weft_fft_plan *made = make(n), *unused = made; /* without the lock: it takes long, and may obtain another one */
+    weft_fft_plan *made = make(n, part), *unused = made; /* without the lock: it takes long, and may obtain another one */
     if (made == NULL) {
         return NULL;
     }
     pthread_mutex_lock(&fft_plans.lock);
-    found = find(n); /* of a thread that was faster */
+    found = find(n, part); /* of a thread that was faster */
     if (found == NULL) {
         unused = keep(made);
         found = made;
@@ -270,6 +313,11 @@ const weft_fft_plan *weft_fft_plan_obtain(int64_t n)
         destroy(unused);
     }
     return found;
+}
+
+const weft_fft_plan *weft_fft_plan_obtain(int64_t n)
+{
+    return obtain(n, false);
 }
 
 void weft_fft_plan_release(const weft_fft_plan *plan)
@@ -288,5 +336,9 @@ void weft_fft_plan_release(const weft_fft_plan *plan)
 
 int64_t weft_fft_room(const weft_fft_plan *plan)
 {
-    return plan->padded > plan->n ? plan->padded : plan->n;
+    if (plan->first != NULL) { /* the line, and one of its parts */
+        const int64_t first = weft_fft_room(plan->first), second = weft_fft_room(plan->second);
+        return plan->n + (first > second ? first : second);
+    }
+    return plan->padded > 0 ? weft_fft_room(plan->convolution) : plan->n;
 }

@@ -5,6 +5,10 @@
 #include <weft/base.h>
 
 enum { WEFT_FFT_MAX_PASSES = 64, WEFT_FFT_MAX_RADIX = 13 };
+/* Numbers of a vector of 32 bytes; and the columns that long lines are transformed by. */
+enum { WEFT_FFT_LANES_F64 = 4, WEFT_FFT_LANES_F32 = 8, WEFT_FFT_COLUMNS = 8 };
+/* Numbers between arrays of lanes: equal elements of two are not in the same set of a cache. */
+enum { WEFT_FFT_GAP = 16 };
 
 /* One pass of Stockham's algorithm: transforms of `length` remain, `stride` of them interleaved. */
 typedef struct weft_fft_pass {
@@ -22,10 +26,15 @@ typedef struct weft_fft_table {
 typedef struct weft_fft_plan weft_fft_plan;
 struct weft_fft_plan {
     int64_t n;
-    int num_passes; /* 0: n is 1, or Bluestein's algorithm is used */
+    bool part; /* of a long line */
+    int num_passes; /* 0: n is 1, or it is long, or Bluestein's algorithm is used */
     weft_fft_pass passes[WEFT_FFT_MAX_PASSES];
     weft_fft_table twiddles;
     weft_fft_table units; /* e^(-2 pi i k / n), k < n / 2 + 1: of real transforms */
+    /* Of a long line, as a matrix of first->n rows; e^(-2 pi i k1 j2 / n) at k1 second->n + j2, all cosines, then all sines. NULL:
+     * passes. */
+    const weft_fft_plan *first, *second;
+    weft_fft_table turns;
     /* Bluestein's algorithm: a convolution of size `padded`, 0: none; e^(-pi i j^2 / n), j < n; and the transform of the conjugates,
      * divided by `padded`. */
     int64_t padded;
@@ -41,11 +50,37 @@ void weft_fft_plan_release(const weft_fft_plan *plan);
 /* The factors of `radix`'s transform: cos and sin of 2 pi k / radix, k < radix. */
 void weft_fft_unit(int64_t k, int64_t n, double *cosine, double *sine);
 
-/* Transforms `lanes` lines of plan->n complex numbers, without a factor: element k of line l is re[k lanes + l] + i im[...]. `buffers`: re,
- * im and two more arrays of weft_fft_room(plan) lanes each; the results are in *re and *im afterwards, which are two of these. To
- * transform with e^(+2 pi i ...), exchange re and im. */
+/* Transforms `lanes` lines, a multiple of the numbers of a vector, of plan->n complex numbers, without a factor: element k of line l is
+ * re[k lanes + l] + i im[...]. `buffers`: re, im and two more arrays of weft_fft_room(plan) lanes each; the results are in *re and *im
+ * afterwards, which are two of these. To transform with e^(+2 pi i ...), exchange re and im. */
 int64_t weft_fft_room(const weft_fft_plan *plan);
 void weft_fft_execute_f64(const weft_fft_plan *plan, int64_t lanes, double *buffers[4]);
 void weft_fft_execute_f32(const weft_fft_plan *plan, int64_t lanes, float *buffers[4]);
+
+/* From complex numbers to elements of lanes, and back: of as many lines as a vector has numbers; or of neighbouring columns, from row to
+ * row `step` parts apart. Results are multiplied by `scale`. */
+void weft_fft_gather_f64(const double *const lines[WEFT_FFT_LANES_F64], int64_t count, int64_t lanes, double *re, double *im);
+void weft_fft_gather_f32(const float *const lines[WEFT_FFT_LANES_F32], int64_t count, int64_t lanes, float *re, float *im);
+void weft_fft_scatter_f64(double *const lines[WEFT_FFT_LANES_F64], int64_t count, int64_t lanes, double scale, const double *re,
+                          const double *im);
+void weft_fft_scatter_f32(float *const lines[WEFT_FFT_LANES_F32], int64_t count, int64_t lanes, float scale, const float *re,
+                          const float *im);
+void weft_fft_split_f64(const double *numbers, int64_t step, int64_t count, int64_t columns, int64_t lanes, double *re, double *im);
+void weft_fft_split_f32(const float *numbers, int64_t step, int64_t count, int64_t columns, int64_t lanes, float *re, float *im);
+void weft_fft_join_f64(double *numbers, int64_t step, int64_t count, int64_t columns, int64_t lanes, double scale, const double *re,
+                       const double *im);
+void weft_fft_join_f32(float *numbers, int64_t step, int64_t count, int64_t columns, int64_t lanes, float scale, const float *re,
+                       const float *im);
+
+/* One line of complex numbers, of a plan with `first`, to the same bits as weft_fft_execute(). `buffers`: as there; their contents are
+ * lost; of WEFT_FFT_COLUMNS lanes, and gaps. */
+void weft_fft_line_f64(const weft_fft_plan *plan, const double *line, double *target, bool inverse, double scale,
+                       double *buffers[4]);
+void weft_fft_line_f32(const weft_fft_plan *plan, const float *line, float *target, bool inverse, float scale, float *buffers[4]);
+/* The same of at most WEFT_FFT_COLUMNS neighbouring columns: those from `at` parts on of plan->n rows, which lie anywhere. */
+void weft_fft_columns_f64(const weft_fft_plan *plan, double *const rows[], double *const targets[], int64_t at, int64_t columns,
+                          bool inverse, double scale, double *buffers[4]);
+void weft_fft_columns_f32(const weft_fft_plan *plan, float *const rows[], float *const targets[], int64_t at, int64_t columns, bool inverse,
+                          float scale, float *buffers[4]);
 
 #endif

@@ -1,7 +1,9 @@
 /** \file
  * Discrete Fourier transforms, as torch.fft and numpy.fft. The transformed dimension is whole on each rank that works on it: if a tensor
  * is sharded along it, weft redistributes the tensor so that another dimension is sharded, as a hand-written pencil
- * decomposition does. The result stays in the layout that the transform has made.
+ * decomposition does. The result stays in the layout that the transform has made. Where no other dimension has an index for each
+ * rank, as in a tensor of one dimension, ranks share a line (docs/fft.md, "Long lines"): the result's layout is then
+ * periodic, as S0%64. Redistribute it if you need another one.
  *
  * Most transforms return complex tensors: WEFT_C128 for WEFT_F64 and WEFT_C128, otherwise WEFT_C64. weft_irfft(), weft_irfftn() and
  * weft_hfft() return real ones: WEFT_F64, or WEFT_F32. Cosine and sine transforms keep the type. Any size is possible; products of 2, 3, 5, 7, 11 and 13 are

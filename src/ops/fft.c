@@ -58,6 +58,25 @@ bool weft_fft_expand_narrow(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
+static bool expands(const weft_call_layouts *call)
+{
+    return weft_fft_is_narrow(call) || weft_fft_may_be_shared(call);
+}
+
+static bool expand(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call_layouts layouts;
+    weft_call_get_layouts(call, &layouts);
+    if (weft_fft_is_narrow(&layouts)) {
+        return weft_fft_expand_narrow(call, outputs);
+    }
+    const weft_transform t = transform_of(call);
+    weft_call itself = *call;
+    itself.inherited = WEFT_ALL_SCALARS;
+    outputs[0] = weft_fft_is_shared(&t, layouts.inputs[0]) ? weft_fft_share(&t, call->inputs[0]) : weft_dispatch_itself(&itself);
+    return outputs[0] != NULL;
+}
+
 #define TRANSFORM(variable, name_, types, type_)                                                             \
     static const weft_operation variable = {                                                                 \
         .name = name_,                                                                                       \
@@ -66,8 +85,8 @@ bool weft_fft_expand_narrow(const weft_call *call, weft_tensor *outputs[])
         .gradient = { .function = gradient_of_transform },                                                   \
         .inputs = { { "a", types, false } },                                                                 \
         .kernel = WEFT_KERNEL_fft,                                                                           \
-        .expand = weft_fft_expand_narrow,                                                                             \
-        .expands = weft_fft_is_narrow,                                                                                \
+        .expand = expand,                                                                                    \
+        .expands = expands,                                                                                  \
         .passes_scalars = true,                                                                              \
     };
 
@@ -83,18 +102,21 @@ weft_tensor *weft_transform_dim(const weft_transform *t, weft_tensor *a)
                                                         [WEFT_FFT_HALF_KIND] = &operation_irfft };
     return weft_dispatch(&(weft_call){
         .function = t->function,
-        .operation = operations[t->kind],
+        .operation = t->real ? &operation_irfft : operations[t->kind],
         .num_inputs = 1,
         .inputs = { a },
         .attributes = { .leading = t->dim,
                         .num_sizes = 1,
-                        .sizes = { t->kind == WEFT_FFT_REAL_KIND ? t->n / 2 + 1 : t->n },
+                        .sizes = { t->line > 0 ? t->size : t->kind == WEFT_FFT_REAL_KIND ? t->n / 2 + 1 : t->n },
                         .num_numbers = WEFT_FFT_NUMBERS,
                         .numbers = { [WEFT_FFT_DIM] = t->dim,
                                      [WEFT_FFT_KIND] = t->kind,
                                      [WEFT_FFT_SIZE] = t->n,
-                                     [WEFT_FFT_WEIGHTED] = t->weighted } },
+                                     [WEFT_FFT_WEIGHTED] = t->weighted,
+                                     [WEFT_FFT_LINE] = t->line,
+                                     [WEFT_FFT_STEP] = t->step } },
         .scalars = { t->scale },
+        .inherited = t->inherited,
     });
 }
 
@@ -143,7 +165,12 @@ static weft_tensor *transform(const char *function, weft_fft_kind kind, weft_ten
               : weft_check_own_dim(function, "dim", a, dim);
     n = dim < 0 ? -1 : weft_fft_size(function, "n", kind, weft_layout_of(a)->shape[dim], dim, n);
     return n < 0 ? NULL
-                 : weft_transform_dim(&(weft_transform){ function, kind, dim, n, weft_fft_scale(kind, n, norm), false }, a);
+                 : weft_transform_dim(&(weft_transform){ .function = function,
+                                                             .kind = kind,
+                                                             .dim = dim,
+                                                             .n = n,
+                                                             .scale = weft_fft_scale(kind, n, norm) },
+                                          a);
 }
 
 weft_tensor *weft_fft(weft_tensor *a, int64_t n, int dim, weft_fft_norm norm)

@@ -14,6 +14,11 @@ typedef struct weft_transform {
     int64_t n; /* at least 1 */
     double scale;
     bool weighted;
+    /* A step of a transform of a longer line (codelets/fft.h); line 0: none. */
+    int64_t line, size; /* size: results of each line */
+    int step;
+    bool real; /* real parts of the results */
+    unsigned inherited; /* weft_call.inherited */
 } weft_transform;
 
 /* The factor of a transform of size n. */
@@ -24,6 +29,11 @@ weft_tensor *weft_transform_dim(const weft_transform *t, weft_tensor *a);
 int64_t weft_fft_size(const char *function, const char *argument, weft_fft_kind kind, int64_t size, int dim, int64_t n);
 /* The gradient of a tensor of this size: elements that were cut get 0, and zeros that were filled in are dropped. NULL of NULL. */
 weft_tensor *weft_fft_fit(weft_tensor *gradient, int dim, int64_t size);
+/* Whether ranks share lines that they cannot share out; whether the four-step algorithm is possible then, and predicted to be faster
+ * than a transform of whole lines; and that transform (fft_shared.c). NULL with the error kept. */
+bool weft_fft_may_be_shared(const weft_call_layouts *call);
+bool weft_fft_is_shared(const weft_transform *t, const weft_layout *a);
+weft_tensor *weft_fft_share(const weft_transform *t, weft_tensor *a);
 /* `expands` and `expand` of a transform: integers and 16 bits become WEFT_F32 first. */
 bool weft_fft_is_narrow(const weft_call_layouts *call);
 bool weft_fft_expand_narrow(const weft_call *call, weft_tensor *outputs[]);

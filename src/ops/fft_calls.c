@@ -42,7 +42,8 @@ static weft_tensor *transform_dims(const weft_call *call, weft_fft_kind kind, we
         int64_t next = next_dim(weft_layout_of(a), dims, count, done);
         done[next] = true;
         double scale = weft_fft_scale(kind, sizes[next], (weft_fft_norm)call->attributes.numbers[NORM]);
-        a = weft_transform_dim(&(weft_transform){ call->function, kind, (int)dims[next], sizes[next], scale, false }, a);
+        const weft_transform t = { .function = call->function, .kind = kind, .dim = (int)dims[next], .n = sizes[next], .scale = scale };
+        a = weft_transform_dim(&t, a);
     }
     return a;
 }
@@ -51,7 +52,8 @@ static weft_tensor *transform_last(const weft_call *call, weft_fft_kind kind, we
 {
     int64_t dim = call->attributes.sizes[last], n = call->attributes.sizes[WEFT_MAX_DIMS + last];
     double scale = weft_fft_scale(kind, n, (weft_fft_norm)call->attributes.numbers[NORM]);
-    return a == NULL ? NULL : weft_transform_dim(&(weft_transform){ call->function, kind, (int)dim, n, scale, false }, a);
+    const weft_transform t = { .function = call->function, .kind = kind, .dim = (int)dim, .n = n, .scale = scale };
+    return a == NULL ? NULL : weft_transform_dim(&t, a);
 }
 
 static bool expand_dims(const weft_call *call, weft_tensor *outputs[])
@@ -171,9 +173,11 @@ static weft_tensor *transform_again(const weft_call *call, weft_tensor *a)
 {
     const int64_t *numbers = call->attributes.numbers;
     return a == NULL ? NULL
-                     : weft_transform_dim(&(weft_transform){ call->function, (weft_fft_kind)numbers[WEFT_FFT_KIND],
-                                                             (int)numbers[WEFT_FFT_DIM], numbers[WEFT_FFT_SIZE],
-                                                             call->scalars[0], false },
+                     : weft_transform_dim(&(weft_transform){ .function = call->function,
+                                                             .kind = (weft_fft_kind)numbers[WEFT_FFT_KIND],
+                                                             .dim = (int)numbers[WEFT_FFT_DIM],
+                                                             .n = numbers[WEFT_FFT_SIZE],
+                                                             .scale = call->scalars[0] },
                                           a);
 }
 

@@ -5,6 +5,7 @@
 
 #include "complex_gradients.h"
 #include "ops/ops.h"
+#include "runtime/runtime.h"
 #include "support.h"
 
 #include <math.h>
@@ -78,6 +79,7 @@ FUNCTION(irfft, weft_irfft(a, 0, 1, WEFT_FFT_BACKWARD))
 FUNCTION(irfft_odd, weft_irfft(a, 7, 1, WEFT_FFT_ORTHO))
 FUNCTION(irfft_padded, weft_irfft(a, 12, 1, WEFT_FFT_FORWARD))
 FUNCTION(irfft_cut, weft_irfft(a, 3, 1, WEFT_FFT_BACKWARD))
+FUNCTION(fft_line, weft_fft(a, 16, 1, WEFT_FFT_ORTHO))
 FUNCTION(hfft, weft_hfft(a, 0, 1, WEFT_FFT_BACKWARD))
 FUNCTION(ihfft, weft_ihfft(a, 0, 1, WEFT_FFT_BACKWARD))
 FUNCTION(fftn, weft_fftn(a, 2, NULL, NULL, WEFT_FFT_ORTHO))
@@ -225,6 +227,8 @@ typedef struct row {
 #define R1(operation, call) { THIS_ROW, operation, call, 1, { true, false }, { { 3, 4 }, { 0 } } }
 #define C2(operation, call) { THIS_ROW, operation, call, 2, { false, false }, { { 3, 4 }, { 3, 4 } } }
 #define R2(operation, call) { THIS_ROW, operation, call, 2, { true, true }, { { 3, 4 }, { 3, 4 } } }
+/* Lines that ranks share: fft_shared.c. */
+#define LINE(operation, call, n, real) { THIS_ROW, operation, call, 1, { real, false }, { { 1, n }, { 0 } } }
 #define MATRIX(operation, call, m, n)                                                                        \
     { THIS_ROW, operation, call, 1, { false, false }, { { m, n }, { 0 } } },                                 \
     { THIS_ROW, operation, call, 1, { true, false }, { { m, n }, { 0 } } }
@@ -268,6 +272,8 @@ static const row rows[] = {
     MATRICES("matrix_power", matrix_power), MATRICES("matrix_exp", matrix_exp),
     MATRIX("svd", singular_values, 3, 4), MATRIX("svd", both_vectors, 3, 3), MATRIX("svd", both_vectors, 3, 4),
     MATRIX("svd", both_vectors, 4, 3), MATRIX("svd", left, 4, 3), MATRIX("svd", left, 3, 4),
+    LINE("fft", fft_line, 16, false), LINE("fft", ifft, 16, false), LINE("fft", fft_line, 13, true), LINE("rfft", rfft, 16, true),
+    LINE("irfft", irfft, 9, false), LINE("irfft", irfft, 10, true),
     R1("rfftn", rfftn), C1("irfftn", irfftn), C1("fftshift", fftshift), R2("fft", convolved),
 };
 /* clang-format on */
@@ -469,6 +475,7 @@ static void check_row(const row *r, bool second)
 static void check_rows(bool second, int rounds)
 {
     WORLD(4);
+    weft_runtime.machine.product_flops_per_us = 1e-6; /* so that ranks share lines */
     source = prng_start(second ? 11 : 7);
     for (int i = 0; i < rounds; i++) {
         for (int r = 0; r < ROWS; r++) {
