@@ -7,6 +7,7 @@
 #include <weft/kernel.h>
 
 #include "codelets/kernels.h"
+#include "codelets/types.h"
 
 static inline bool weft_dtype_is_complex(weft_dtype dtype)
 {
@@ -25,8 +26,9 @@ static inline weft_dtype weft_complex_type(weft_dtype dtype)
     return dtype == WEFT_F64 || dtype == WEFT_C128 ? WEFT_C128 : WEFT_C64;
 }
 
-/* Whether a task reads or writes complex numbers: such tasks run on CPUs alone. `arguments`: of a kernel of this form. PURE. */
-bool weft_task_is_complex(weft_kernel_form form, const void *arguments, int num_operands);
+/* Whether a task reads or writes complex numbers, or one of the types after them, which no kernel for devices knows: such tasks run on
+ * CPUs alone. `arguments`: of a kernel of this form. PURE. */
+bool weft_task_is_for_cpus(weft_kernel_form form, const void *arguments, int num_operands);
 
 #ifndef __cplusplus
 typedef float _Complex weft_c64;

@@ -233,6 +233,7 @@ static void follow_lines(extremes *x, const weft_lines *in, const weft_lines *ou
         n = !along ? 1 : n < BLOCK ? n : BLOCK;
         const int64_t count = along ? n : width;
         weft_load(x->whole ? WEFT_I64 : WEFT_F64, &block, type, from + (size_t)first * weft_dtype_size(type), 1, count);
+        weft_flip_order(type, block.i64, count);
         follow(x, &block, k, count, along, found);
         memcpy(to + first, found, (size_t)count * sizeof(found[0]));
     }

@@ -33,10 +33,13 @@ typedef struct part {
  * result is rounded once. Operations on floating types take WEFT_F32 for integers. */
 static weft_dtype common_type(const weft_lowering *lowering)
 {
-    weft_dtype first = lowering->inputs[0]->dtype;
-    if (lowering->operation->kernel == WEFT_KERNEL_convert && (first == WEFT_I64 || first == WEFT_I32) &&
-        weft_dtype_size(lowering->output->dtype) == 2) {
-        return first; /* single precision would round them a first time */
+    weft_dtype first = lowering->inputs[0]->dtype, to = lowering->output->dtype;
+    if (lowering->operation->kernel == WEFT_KERNEL_convert) {
+        const bool integers = (WEFT_TYPES_INTEGER & WEFT_TYPE_BIT(first)) != 0, narrow = to == WEFT_BF16 || to == WEFT_F16 || weft_dtype_is_stored(to);
+        if (weft_dtype_is_stored(first) || (integers && narrow) || (weft_dtype_is_stored(to) && !weft_dtype_is_complex(first)) ||
+            (integers && ((WEFT_TYPES_INTEGER | WEFT_TYPES_BOOL) & WEFT_TYPE_BIT(to)))) {
+            return weft_dtype_is_complex(to) ? to : first; /* single precision would round integers a first time */
+        }
     }
     weft_dtype type = weft_promoted(lowering->num_inputs, lowering->inputs);
     weft_output_type kind = lowering->operation->outputs[0].type;

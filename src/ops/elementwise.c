@@ -144,7 +144,7 @@ static const weft_operation operation_to_type = {
     .name = "to_type",
     .gradient = WEFT_GRADIENT_SAME,
     .rules = { "A->A" },
-    .inputs = { { "a", WEFT_TYPES_ANY, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY | WEFT_TYPES_STORED, false } },
     .outputs[0] = { .type = WEFT_TYPE_GIVEN, .linear = LINEAR },
     .only_widens = true,
     .kernel = WEFT_KERNEL_convert,
@@ -231,18 +231,24 @@ static const weft_operation operation_clamp = {
 };
 
 /* A bound beyond what an integer type has becomes the nearest that it has: what it is compared with would
- * wrap around (64 bits: the kernel sees to that). False with the error kept. */
+ * wrap around. False with the error kept. */
 static bool take_bound(const char *function, const char *argument, weft_dtype dtype, weft_scalar bound, weft_exact *taken)
 {
-    const double value = bound.dtype == WEFT_I64 ? (double)bound.whole : bound.real;
-    const bool has_fraction = !isinf(value) && value != trunc(value), wide = bound.dtype == WEFT_I64 && dtype == WEFT_I64;
+    const bool whole = bound.dtype == WEFT_I64 || bound.dtype == WEFT_U64, high = bound.dtype == WEFT_U64 && bound.whole < 0;
+    const double value = high ? (double)(uint64_t)bound.whole : whole ? (double)bound.whole : bound.real;
+    const bool has_fraction = !isinf(value) && value != trunc(value);
     const bool has_imag = bound.dtype == WEFT_C128 && bound.imag != 0;
-    if (weft_dtype_is_floating(dtype) || has_fraction || has_imag || wide) {
+    int64_t least, number = whole ? bound.whole : value >= 0x1p63 && value < 0x1p64 ? (int64_t)(uint64_t)value : 0;
+    uint64_t most;
+    if (!weft_whole_range(dtype, &least, &most) || has_fraction || has_imag) {
         return weft_take_number(function, argument, dtype, bound, taken);
     }
-    const double least = dtype == WEFT_U8 ? 0 : dtype == WEFT_I32 ? INT32_MIN : -HUGE_VAL;
-    const double most = dtype == WEFT_U8 ? UINT8_MAX : dtype == WEFT_I32 ? INT32_MAX : HUGE_VAL;
-    *taken = (weft_exact){ fmin(fmax(value, least), most), 0 };
+    if (!whole && value >= -0x1p63 && value < 0x1p63) {
+        number = (int64_t)value;
+    }
+    const bool positive = value > 0, above = positive && (value >= 0x1p64 || (uint64_t)number > most);
+    const bool below = !positive && (value < -0x1p63 || number < least);
+    *taken = weft_exact_of(above ? (int64_t)most : below ? least : number);
     return true;
 }
 

@@ -52,7 +52,7 @@ static weft_tensor *make_range(const char *function, const weft_layout *layout, 
 /* The number as a double; its imaginary part is dropped. */
 static double real_of(weft_scalar number)
 {
-    return number.dtype == WEFT_I64 ? (double)number.whole : number.real;
+    return number.dtype == WEFT_I64 ? (double)number.whole : number.dtype == WEFT_U64 ? (double)(uint64_t)number.whole : number.real;
 }
 
 /* False: it has a fraction, or is too large. */
@@ -102,7 +102,7 @@ static bool check_range(const char *function, weft_dtype dtype, weft_scalar star
         weft_fail(WEFT_ERR_INVALID, function, "step is %g, which has the wrong sign: start is %g and stop is %g", by, from, to);
         return false;
     }
-    if (dtype == WEFT_BOOL || weft_dtype_is_complex(dtype)) {
+    if (dtype == WEFT_BOOL || !((WEFT_TYPES_FLOAT | WEFT_TYPES_INTEGER) & WEFT_TYPE_BIT(dtype))) {
         weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s, expected a type of %snumbers", weft_dtype_name(dtype),
                   dtype == WEFT_BOOL ? "" : "real ");
         return false;
@@ -114,8 +114,10 @@ static bool check_range(const char *function, weft_dtype dtype, weft_scalar star
 static bool check_last(const char *function, weft_dtype dtype, weft_exact first, weft_exact step, double size)
 {
     const double last = first.value + step.value * (size - 1);
-    const double least = dtype == WEFT_U8 ? 0 : INT32_MIN, most = dtype == WEFT_U8 ? UINT8_MAX : INT32_MAX;
-    const bool fits = (dtype != WEFT_U8 && dtype != WEFT_I32) || size == 0 || (last >= least && last <= most);
+    int64_t least;
+    uint64_t most;
+    const bool narrow = weft_whole_range(dtype, &least, &most) && weft_dtype_size(dtype) < 8;
+    const bool fits = !narrow || size == 0 || (last >= (double)least && last <= (double)most);
     if (!fits) {
         weft_fail(WEFT_ERR_DTYPE, function, "the last number is %.0f, expected one in the range of %s", last, weft_dtype_name(dtype));
     }
