@@ -7,6 +7,7 @@
 
 #include "arrays/arrays.h"
 #include "base/disk.h"
+#include "codelets/types.h"
 #include "io/check.h"
 #include "io/hdf5_file.h"
 #include "io/rows.h"

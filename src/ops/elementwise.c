@@ -246,8 +246,8 @@ static bool take_bound(const char *function, const char *argument, weft_dtype dt
     if (!whole && value >= -0x1p63 && value < 0x1p63) {
         number = (int64_t)value;
     }
-    const bool positive = value > 0, above = positive && (value >= 0x1p64 || (uint64_t)number > most);
-    const bool below = !positive && (value < -0x1p63 || number < least);
+    const bool positive = value > 0, above = positive && ((!whole && value >= 0x1p64) || (uint64_t)number > most);
+    const bool below = !positive && ((!whole && value < -0x1p63) || number < least);
     *taken = weft_exact_of(above ? (int64_t)most : below ? least : number);
     return true;
 }

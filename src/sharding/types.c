@@ -76,7 +76,8 @@ bool weft_are_promoted(int num_inputs, const weft_layout *const inputs[], int re
         types[which] = first[which] < 0 ? inputs[i]->dtype : weft_promote(types[which], inputs[i]->dtype);
         first[which] = first[which] < 0 ? i : first[which];
     }
-    if (all && first[0] >= 0 && first[1] >= 0 && category_of(types[0]) > category_of(types[1])) {
+    /* A complex number beside integers is what the result is. */
+    if (all && first[0] >= 0 && first[1] >= 0 && category_of(types[0]) > category_of(types[1]) && category_of(types[0]) != COMPLEX) {
         refused[0] = first[1];
         refused[1] = first[0];
         all = weft_have_common_type(types[0], types[1]);
