@@ -10,10 +10,10 @@ enum { BLOCK = 256 }; /* values of wider types, on the way between others */
 
 /* ---- loops --------------------------------------------------------------------------------------------- */
 
-/* Contiguous elements have their own, vectorised loop. */
-#define CONVERT(name, from, to, expression)                                                                  \
-    WEFT_CLONES static void name(void *target, int64_t target_stride, const void *source,                    \
-                                 int64_t source_stride, int64_t n)                                           \
+/* Contiguous elements have their own, vectorised loop. `versions`: WEFT_CLONES, or nothing. */
+#define CONVERT_IN(versions, name, from, to, expression)                                                     \
+    versions static void name(void *target, int64_t target_stride, const void *source,                       \
+                              int64_t source_stride, int64_t n)                                              \
     {                                                                                                        \
         to *out = target;                                                                                    \
         const from *in = source;                                                                             \
@@ -30,6 +30,8 @@ enum { BLOCK = 256 }; /* values of wider types, on the way between others */
         }                                                                                                    \
     }
 
+#define CONVERT(name, from, to, expression) CONVERT_IN(WEFT_CLONES, name, from, to, expression)
+
 /* In place. */
 #define NARROW(name, wide, expression)                                                                       \
     WEFT_CLONES static void name(void *values, int64_t n)                                                    \
@@ -42,27 +44,29 @@ enum { BLOCK = 256 }; /* values of wider types, on the way between others */
     }
 
 /* Types that kernels compute in wider ones: one loop to a wide type and one back each; conversions to and from other types go
- * through blocks of the wide type. Signed and unsigned integers of one size are stored by the same loop. */
-CONVERT(i8_to_i64, int8_t, int64_t, x)
-CONVERT(i16_to_i64, int16_t, int64_t, x)
-CONVERT(u16_to_i64, uint16_t, int64_t, x)
-CONVERT(u32_to_i64, uint32_t, int64_t, x)
-CONVERT(i64_to_u16, int64_t, uint16_t, (uint16_t)x)
-CONVERT(u64_to_f64, uint64_t, double, x)
-CONVERT(u64_to_f32, uint64_t, float, x)
-CONVERT(f64_to_u64, double, uint64_t, x >= 0x1p64 ? UINT64_MAX : x > 0 ? (uint64_t)x : 0)
-CONVERT(f8_e4m3_to_f32, uint8_t, float, weft_f8_e4m3_to_f32(x))
-CONVERT(f8_e5m2_to_f32, uint8_t, float, weft_f8_e5m2_to_f32(x))
-CONVERT(f32_to_f8_e4m3, float, uint8_t, weft_f32_to_f8_e4m3(x))
-CONVERT(f32_to_f8_e5m2, float, uint8_t, weft_f32_to_f8_e5m2(x))
+ * through blocks of the wide type. Signed and unsigned integers of one size are stored by the same loop. One version of each loop
+ * for all processors: that keeps the library small. */
+#define CONVERT_ONCE(name, from, to, expression) CONVERT_IN(, name, from, to, expression)
+CONVERT_ONCE(i8_to_i64, int8_t, int64_t, x)
+CONVERT_ONCE(i16_to_i64, int16_t, int64_t, x)
+CONVERT_ONCE(u16_to_i64, uint16_t, int64_t, x)
+CONVERT_ONCE(u32_to_i64, uint32_t, int64_t, x)
+CONVERT_ONCE(i64_to_u16, int64_t, uint16_t, (uint16_t)x)
+CONVERT_ONCE(u64_to_f64, uint64_t, double, x)
+CONVERT_ONCE(u64_to_f32, uint64_t, float, x)
+CONVERT_ONCE(f64_to_u64, double, uint64_t, x >= 0x1p64 ? UINT64_MAX : x > 0 ? (uint64_t)x : 0)
+CONVERT_ONCE(f8_e4m3_to_f32, uint8_t, float, weft_f8_e4m3_to_f32(x))
+CONVERT_ONCE(f8_e5m2_to_f32, uint8_t, float, weft_f8_e5m2_to_f32(x))
+CONVERT_ONCE(f32_to_f8_e4m3, float, uint8_t, weft_f32_to_f8_e4m3(x))
+CONVERT_ONCE(f32_to_f8_e5m2, float, uint8_t, weft_f32_to_f8_e5m2(x))
 /* To single precision on the way to 16 or 8 bits: rounded once all the same. */
-CONVERT(f64_to_narrow, double, float, weft_before_rounding(x))
-CONVERT(i64_to_narrow, int64_t, float, weft_before_rounding(weft_whole_before_rounding(x)))
-CONVERT(u64_to_narrow, uint64_t, float, weft_before_rounding(weft_unsigned_before_rounding(x)))
+CONVERT_ONCE(f64_to_narrow, double, float, weft_before_rounding(x))
+CONVERT_ONCE(i64_to_narrow, int64_t, float, weft_before_rounding(weft_whole_before_rounding(x)))
+CONVERT_ONCE(u64_to_narrow, uint64_t, float, weft_before_rounding(weft_unsigned_before_rounding(x)))
 
-WEFT_CLONES static void clamp(double *values, int64_t n, double least, double most)
+static void clamp(double *values, int64_t n, double least, double most)
 {
-    for (int64_t i = 0; i < n; i++) { /* vectorised */
+    for (int64_t i = 0; i < n; i++) {
         values[i] = clamped(values[i], least, most);
     }
 }

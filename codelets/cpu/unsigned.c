@@ -1,5 +1,5 @@
-/* Elementwise kernels on unsigned integers of 64 bits: the loops of unsigned.inc. */
-#include "codelets/cpu/clones.h"
+/* Elementwise kernels on unsigned integers of 64 bits: the loops of unsigned.inc, in one version for all processors, which keeps the
+ * library small. */
 #include "codelets/elementwise.h"
 #include "codelets/expressions.h"
 #include "codelets/kernels.h"
@@ -23,14 +23,14 @@ static bool are_close_unsigned(T a, T b, const double scalars[])
 }
 
 #define UNSIGNED(name, count, R, expression)                                                                 \
-    WEFT_CLONES static void name##_unsigned(void *out, const void *pa, const void *pb, const void *pc,       \
-                                            int64_t n, const double scalars[])                               \
+    static void name##_unsigned(void *out, const void *pa, const void *pb, const void *pc, int64_t n,        \
+                                const double scalars[])                                                      \
     {                                                                                                        \
         const T s = (T)AS_int64_t(scalars, 0), t = (T)AS_int64_t(scalars, 1);                                \
         R *o = out;                                                                                          \
         const T *as = pa, *bs = (count) > 1 ? pb : pa;                                                       \
         (void)s, (void)t, (void)pc;                                                                          \
-        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
             const T a = as[i], b = bs[i];                                                                    \
             (void)b;                                                                                         \
             o[i] = (R)(expression);                                                                          \
