@@ -531,7 +531,7 @@ void weft_kernel_min_with_indices(const weft_kernel_call *call)
 void weft_kernel_sum(const weft_kernel_call *call)
 {
     if (weft_dtype_is_complex(call->inputs[0].dtype)) {
-        weft_complex_sum(call);
+        weft_complex_sum(call, false);
         return;
     }
     run(call, &reduce_sum, NULL);
@@ -539,6 +539,10 @@ void weft_kernel_sum(const weft_kernel_call *call)
 
 void weft_kernel_prod(const weft_kernel_call *call)
 {
+    if (weft_dtype_is_complex(call->inputs[0].dtype)) {
+        weft_complex_sum(call, true);
+        return;
+    }
     run(call, &reduce_prod, NULL);
 }
 

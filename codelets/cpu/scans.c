@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-#include "codelets/cpu/clones.h"
+#include "codelets/complex.h"
 #include "codelets/convert.h"
+#include "codelets/cpu/clones.h"
 #include "codelets/cpu/lines.h"
 
 /* PIECE: of lines scanned together. Longer pieces of lines in memory are read slower than the additions take. */
@@ -157,6 +158,10 @@ static job begin(const weft_kernel_call *call, const scan *kind)
 
 static void run(const weft_kernel_call *call, const scan *kind)
 {
+    if (weft_dtype_is_complex(call->output.dtype)) {
+        weft_complex_scan(call, kind == &scan_prod);
+        return;
+    }
     job j = begin(call, kind);
     values running;
     int64_t outer = 0;

@@ -103,9 +103,9 @@ static bool gradients_of_lerp_tensor(const weft_gradient *of)
     weft_tensor *g = weft_gradient_of_output(of, 0), *const *inputs = of->call->inputs;
     weft_tensor *a = inputs[0], *b = inputs[1], *weight = inputs[2];
     return (!weft_gradient_wanted(of, 0) ||
-            weft_give_gradient(of, 0, weft_mul(g, weft_add_scalar(weft_neg(weight), 1)))) &&
-           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weft_mul(g, weight))) &&
-           (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, weft_mul(g, weft_sub(b, a))));
+            weft_give_gradient(of, 0, weft_mul(g, weft_add_scalar(weft_neg(weft_conjugate(weight)), 1)))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weft_mul(g, weft_conjugate(weight)))) &&
+           (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, weft_mul(g, weft_conjugate(weft_sub(b, a)))));
 }
 
 /* a is overwritten: its gradient is zero. */
@@ -136,9 +136,9 @@ BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 BINARY(le, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 BINARY(gt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 BINARY(ge, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
-BINARY(logical_and, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
-BINARY(logical_or, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
-BINARY(logical_xor, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(logical_and, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(logical_or, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(logical_xor, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 
 static const weft_operation operation_to_type = {
     .name = "to_type",
@@ -375,7 +375,7 @@ weft_tensor *(weft_masked_fill)(weft_tensor *a, weft_tensor *mask, weft_scalar v
 
 COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, BOTH(add_scaled, 0, 0),
          .joins = 1u << 0)
-COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT, LINEAR, BOTH(lerp, 0, 0))
+COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, LINEAR, BOTH(lerp, 0, 0))
 COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, NOT_LINEAR, THREE(addcmul, 0, IN_2, IN_1))
 COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, NOT_LINEAR,
          THREE(addcdiv, 0, IN_2, IN_1 | IN_2))
@@ -394,7 +394,9 @@ static const weft_operation operation_lerp_tensor = {
     .name = "lerp_tensor",
     .rules = { "...,...,...->..." },
     .gradient = THREE(lerp_tensor, IN_2, IN_2, IN_0 | IN_1),
-    .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "b", WEFT_TYPES_FLOAT, false }, { "weight", WEFT_TYPES_FLOAT, false } },
+    .inputs = { { "a", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, false },
+                { "b", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, false },
+                { "weight", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, false } },
     .outputs[0].type = WEFT_TYPE_PROMOTED,
     .kernel = WEFT_KERNEL_lerp_tensor,
 };
