@@ -185,7 +185,7 @@ struct job {
     const reduction *reduction;
     prepare_function prepare;
     bool whole;    /* integers and truth values */
-    weft_dtype ordered; /* WEFT_U64 where its numbers are compared, which is done as WEFT_I64 in the same order */
+    weft_dtype ordered; /* of numbers that are compared: those of WEFT_U64 are WEFT_I64 in the same order */
     void *results; /* in the type of the arithmetic, or indices: one per element of the output's part */
     /* Per result, or NULL: subtracted from the values, or their factor; or, in the type of the arithmetic, the value
      * searched for. */
@@ -204,8 +204,8 @@ static int64_t whole_identity(const reduction *kind, weft_dtype type)
 {
     int64_t identity = kind->whole_identity, least;
     uint64_t most;
-    if (!weft_whole_range(type, &least, &most) || type == WEFT_U64) {
-        return identity; /* that of the same numbers in order as WEFT_I64 */
+    if (!weft_whole_range(type, &least, &most) || type == WEFT_U64) { /* in order as WEFT_I64 */
+        return identity;
     }
     return identity < least ? least : identity > (int64_t)most ? (int64_t)most : identity;
 }
@@ -402,19 +402,13 @@ static bool is_whole(weft_dtype dtype)
     return dtype >= WEFT_I64;
 }
 
-static bool is_extreme(const reduction *kind)
-{
-    return kind == &reduce_max || kind == &reduce_min || kind == &reduce_max_abs;
-}
-
 static void run_job(const weft_kernel_call *call, const reduction *kind, prepare_function prepare, bool scales)
 {
-    job j = { .run = reduce_run,
-              .scales = scales,
+    job j = { .run = reduce_run, .scales = scales,
               .reduction = kind,
               .prepare = prepare,
               .whole = is_whole(call->inputs[0].dtype),
-              .ordered = is_extreme(kind) ? call->inputs[0].dtype : WEFT_I64,
+              .ordered = kind == &reduce_max || kind == &reduce_min ? call->inputs[0].dtype : WEFT_I64,
               .count = weft_view_count(&call->output) };
     bool centred = call->num_inputs > 1;
     double few[2 * BLOCK];
@@ -532,18 +526,18 @@ void weft_kernel_sum(const weft_kernel_call *call)
 {
     if (weft_dtype_is_complex(call->inputs[0].dtype)) {
         weft_complex_sum(call, false);
-        return;
+    } else {
+        run(call, &reduce_sum, NULL);
     }
-    run(call, &reduce_sum, NULL);
 }
 
 void weft_kernel_prod(const weft_kernel_call *call)
 {
     if (weft_dtype_is_complex(call->inputs[0].dtype)) {
         weft_complex_sum(call, true);
-        return;
+    } else {
+        run(call, &reduce_prod, NULL);
     }
-    run(call, &reduce_prod, NULL);
 }
 
 void weft_kernel_max(const weft_kernel_call *call)

@@ -212,7 +212,8 @@ WEFT_API weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64
 WEFT_API weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
 /** weft_checkpoint_load() from an HDF5 file, which may come from another program. BLOCKS. Each process reads the
  * shards of its ranks. The dataset's numbers may have any order of bytes, and another type than the tensor's if that has all of
- * them: narrower integers or floating numbers, or integers that the floating type holds without rounding. WEFT_ERR_DTYPE for other types. */
+ * them: narrower integers or floating numbers, or integers that the floating type holds without rounding. Other types are
+ * WEFT_ERR_DTYPE. */
 WEFT_API weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
 
 WEFT_END_DECLS

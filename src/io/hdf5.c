@@ -216,8 +216,8 @@ static bool check_types(const weft_file_call *call)
     for (int i = 0; i < call->n; i++) {
         const weft_dtype type = weft_layout_of(call->tensors[i])->dtype;
         if (weft_dtype_is_stored(type)) {
-            weft_fail(WEFT_ERR_DTYPE, call->function, "tensors[%d] is %s, which HDF5 has no type for: weft_to_type() or weft_checkpoint_save()",
-                      i, weft_dtype_name(type));
+            weft_fail(WEFT_ERR_DTYPE, call->function,
+                      "tensors[%d] is %s, which HDF5 has no type for: weft_to_type() or weft_checkpoint_save()", i, weft_dtype_name(type));
             return false;
         }
     }

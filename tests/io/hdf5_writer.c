@@ -4,7 +4,8 @@
 static int write_dataset(hid_t file, const char *name, hid_t type, const double values[])
 {
     const hsize_t sizes[] = { 4, 3 };
-    const hid_t space = H5Screate_simple(2, sizes, NULL), dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t space = H5Screate_simple(2, sizes, NULL);
+    const hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     const int failed = dataset < 0 || H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0;
     H5Dclose(dataset);
     H5Sclose(space);

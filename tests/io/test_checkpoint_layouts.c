@@ -341,7 +341,8 @@ static void a12_hdf5_of_others(void **state)
         bool fits;
     } cases[] = { { "f64 be", WEFT_F64, true }, { "f64 be", WEFT_F32, false }, { "i16", WEFT_I16, true },   { "i16", WEFT_F64, true },
                   { "i16", WEFT_I64, true },    { "i16", WEFT_U32, false },    { "i16 be", WEFT_F32, true }, { "i16 be", WEFT_BF16, false },
-                  { "i64 be", WEFT_I64, true }, { "i64 be", WEFT_F64, false }, { "f32 be", WEFT_F32, true }, { "f32 be", WEFT_C64, false } };
+                  { "i64 be", WEFT_I64, true }, { "i64 be", WEFT_F64, false }, { "f32 be", WEFT_F32, true },
+                  { "f32 be", WEFT_C64, false } };
     if (hdf5_writer == NULL) {
         skip();
     }

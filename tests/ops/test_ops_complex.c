@@ -31,35 +31,17 @@ static void case_redistribute(void)
 
 typedef number (*binary)(number a, number b);
 
-static number add(number a, number b)
-{
-    return a + b;
-}
-
-static number subtract(number a, number b)
-{
-    return a - b;
-}
-
-static number multiply(number a, number b)
-{
-    return a * b;
-}
-
-static number divide(number a, number b)
-{
-    return a / b;
-}
-
-static number equal(number a, number b)
-{
-    return a == b;
-}
-
-static number differ(number a, number b)
-{
-    return a != b;
-}
+#define PLAIN(name, expression)                                                                              \
+    static number name(number a, number b)                                                                   \
+    {                                                                                                        \
+        return expression;                                                                                   \
+    }
+PLAIN(add, a + b)
+PLAIN(subtract, a - b)
+PLAIN(multiply, a * b)
+PLAIN(divide, a / b)
+PLAIN(equal, a == b)
+PLAIN(differ, a != b)
 
 static number add_twice(number a, number b)
 {
@@ -71,25 +53,10 @@ static weft_tensor *weft_add_twice(weft_tensor *a, weft_tensor *b)
     return weft_add_scaled(a, b, 2);
 }
 
-static number both(number a, number b)
-{
-    return a != 0 && b != 0;
-}
-
-static number either(number a, number b)
-{
-    return a != 0 || b != 0;
-}
-
-static number one_of(number a, number b)
-{
-    return (a != 0) != (b != 0);
-}
-
-static number between(number a, number b)
-{
-    return 0.75 * a + 0.25 * b;
-}
+PLAIN(both, a != 0 && b != 0)
+PLAIN(either, a != 0 || b != 0)
+PLAIN(one_of, (a != 0) != (b != 0))
+PLAIN(between, 0.75 * a + 0.25 * b)
 
 static weft_tensor *weft_between(weft_tensor *a, weft_tensor *b)
 {
@@ -506,8 +473,8 @@ static void case_matmul(void)
     check_complex(weft_matmul_ex(a.tensor, transpose_a, b.tensor, transpose_b), type, 2, (const int64_t[]){ m, n }, expected, 400,
                   40 + 18 * (double)k, what);
     weft_tensor *operands[] = { a.tensor, b.tensor };
-    check_complex(weft_einsum(transpose_a ? (transpose_b ? "ki,jk->ij" : "ki,kj->ij") : transpose_b ? "ik,jk->ij" : "ik,kj->ij", 2, operands),
-                  type, 2, (const int64_t[]){ m, n }, expected, 400, 40 + 18 * (double)k, what);
+    const char *equation = transpose_a ? (transpose_b ? "ki,jk->ij" : "ki,kj->ij") : transpose_b ? "ik,jk->ij" : "ik,kj->ij";
+    check_complex(weft_einsum(equation, 2, operands), type, 2, (const int64_t[]){ m, n }, expected, 400, 40 + 18 * (double)k, what);
     free(expected);
     release_complex(&a);
     release_complex(&b);

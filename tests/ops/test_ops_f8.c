@@ -65,13 +65,14 @@ static int make_values(weft_dtype type, double values[])
     for (int bits = 0; bits < 127; bits++) {
         const double a = number_of(type, bits), b = bits + 1 > (type == WEFT_F8_E4M3 ? 126 : 123) ? a * 1.25 : number_of(type, bits + 1);
         const double middle = isfinite(a) && isfinite(b) ? (a + b) / 2 : a;
-        const double all[] = { a, middle, nextafter(middle, 0), nextafter(middle, 1e9), (double)nextafterf((float)middle, 0), a * 1.01, -middle, -a };
+        const double all[] = { a,        middle,  nextafter(middle, 0), nextafter(middle, 1e9), (double)nextafterf((float)middle, 0),
+                               a * 1.01, -middle, -a };
         for (int k = 0; k < 8; k++) {
             values[count++] = all[k];
         }
     }
-    const double extra[] = { 464, 464.001, 463.999, 480, 1e300, -1e300, 61439.99, 61440, 61441, INFINITY, -INFINITY, NAN, 0x1p-10, 0x1p-1074,
-                             -0.0, 0x1p-17, 0x1.8p-17, 0x1p-18 };
+    const double extra[] = { 464,      464.001,   463.999, 480,     1e300,     -1e300,   61439.99, 61440,     61441,
+                             INFINITY, -INFINITY, NAN,     0x1p-10, 0x1p-1074, -0.0,     0x1p-17,  0x1.8p-17, 0x1p-18 };
     for (size_t k = 0; k < sizeof(extra) / sizeof(extra[0]); k++) {
         values[count++] = extra[k];
     }
@@ -216,7 +217,8 @@ static void test_files(void **state)
     }
     snprintf(path, sizeof(path), "%s/f8", folder == NULL ? "/tmp" : folder);
     for (int k = 0; k < 2; k++) {
-        weft_tensor *a = weft_distribute(stored_types[k], 2, shape, bits, mesh, &rows), *b = weft_zeros(stored_types[k], 2, shape, mesh, NULL);
+        weft_tensor *a = weft_distribute(stored_types[k], 2, shape, bits, mesh, &rows);
+        weft_tensor *b = weft_zeros(stored_types[k], 2, shape, mesh, NULL);
         const char *name = "a";
         assert_int_equal(weft_checkpoint_save(path, 1, &name, &a, NULL), WEFT_OK);
         assert_int_equal(weft_checkpoint_load(path, 1, &name, &b), WEFT_OK);
