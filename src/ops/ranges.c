@@ -55,6 +55,18 @@ static double real_of(weft_scalar number)
     return number.dtype == WEFT_I64 ? (double)number.whole : number.dtype == WEFT_U64 ? (double)(uint64_t)number.whole : number.real;
 }
 
+/* A number below 2^63 as WEFT_I64; 2^63, which `stop` may be, as WEFT_F64, and so any number beside floating types. */
+static weft_scalar settled(weft_dtype type, weft_scalar number)
+{
+    const bool real = type <= WEFT_F16 || number.whole == INT64_MIN;
+    if (number.dtype == WEFT_U64 && number.whole >= 0) {
+        number.dtype = WEFT_I64;
+    } else if (number.dtype == WEFT_U64 && real) {
+        number = (weft_scalar){ WEFT_F64, real_of(number), 0, 0 };
+    }
+    return number;
+}
+
 /* False: it has a fraction, or is too large. */
 static bool is_whole(weft_scalar number, int64_t *whole)
 {
@@ -81,6 +93,10 @@ static double range_size(weft_scalar start, weft_scalar stop, weft_scalar step)
 static bool is_real(const char *function, const char *argument, weft_scalar number)
 {
     const bool real = number.dtype != WEFT_C128 || number.imag == 0;
+    if (number.dtype == WEFT_U64) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %llu, expected at most 2^63", argument, (unsigned long long)number.whole);
+        return false;
+    }
     if (!real) {
         weft_fail(WEFT_ERR_DTYPE, function, "%s is %g + %gi, expected a real number", argument, number.real, number.imag);
     }
@@ -116,8 +132,8 @@ static bool check_last(const char *function, weft_dtype dtype, weft_exact first,
     const double last = first.value + step.value * (size - 1);
     int64_t least;
     uint64_t most;
-    const bool narrow = weft_whole_range(dtype, &least, &most) && weft_dtype_size(dtype) < 8;
-    const bool fits = !narrow || size == 0 || (last >= (double)least && last <= (double)most);
+    const bool bounded = weft_whole_range(dtype, &least, &most) && dtype != WEFT_I64;
+    const bool fits = !bounded || size == 0 || (last >= (double)least && last <= (double)most);
     if (!fits) {
         weft_fail(WEFT_ERR_DTYPE, function, "the last number is %.0f, expected one in the range of %s", last, weft_dtype_name(dtype));
     }
@@ -130,6 +146,9 @@ weft_tensor *(weft_arange)(weft_dtype dtype, weft_scalar start, weft_scalar stop
     weft_factory request = { .function = "weft_arange", .dtype = dtype, .mesh = mesh, .placements = placements };
     const weft_dtype type = weft_plain_type(dtype);
     weft_exact first, by, end;
+    start = settled(type, start);
+    stop = settled(type, stop);
+    step = settled(type, step);
     /* No element is `stop`, which may have a fraction beside integers. */
     bool right = weft_check_given_type(request.function, dtype) &&
                  weft_take_number(request.function, "stop", stop.dtype == WEFT_I64 ? WEFT_I64 : WEFT_C128, stop, &end) &&

@@ -516,6 +516,11 @@ static void test_common_types(void **state)
     assert_null(weft_full(WEFT_I8, 128, 0, NULL, mesh, NULL));
     assert_int_equal(weft_last_status(), WEFT_ERR_DTYPE);
     weft_clear_error();
+    assert_null(weft_arange(WEFT_U64, 0, (UINT64_C(1) << 63) + 10, UINT64_C(1) << 61, mesh, NULL));
+    assert_int_equal(weft_last_status(), WEFT_ERR_DTYPE);
+    weft_clear_error();
+    assert_int_equal(weft_tensor_num_elements(weft_arange(WEFT_U64, 0, UINT64_C(1) << 63, INT64_C(1) << 61, mesh, NULL)), 4);
+    assert_int_equal(weft_tensor_num_elements(weft_arange(WEFT_F64, 0, UINT64_C(3) << 62, UINT64_C(1) << 62, mesh, NULL)), 3);
     assert_int_equal(weft_set_requires_grad(i8, true), WEFT_ERR_DTYPE);
     weft_clear_error();
     weft_scope_end();
