@@ -7,6 +7,7 @@
 #include <weft/kernel.h>
 
 #include "codelets/kernels.h"
+#include "codelets/types.h"
 
 static inline bool weft_dtype_is_complex(weft_dtype dtype)
 {
@@ -25,8 +26,9 @@ static inline weft_dtype weft_complex_type(weft_dtype dtype)
     return dtype == WEFT_F64 || dtype == WEFT_C128 ? WEFT_C128 : WEFT_C64;
 }
 
-/* Whether a task reads or writes complex numbers: such tasks run on CPUs alone. `arguments`: of a kernel of this form. PURE. */
-bool weft_task_is_complex(weft_kernel_form form, const void *arguments, int num_operands);
+/* Whether a task reads or writes complex numbers, or one of the types after them, which no kernel for devices knows: such tasks run on
+ * CPUs alone. `arguments`: of a kernel of this form. PURE. */
+bool weft_task_is_for_cpus(weft_kernel_form form, const void *arguments, int num_operands);
 
 #ifndef __cplusplus
 typedef float _Complex weft_c64;
@@ -44,8 +46,10 @@ extern const weft_complex_loops weft_complex_loops_table[WEFT_KERNEL_COUNT - WEF
 
 /* The bytes of the input's rows, as elements of another type: view_as_real, view_as_complex. */
 void weft_kernel_reinterpret(const weft_kernel_call *call);
-/* The sum of weft_kernel_sum() (reductions.h) for complex inputs, in double precision, in index order. */
-void weft_complex_sum(const weft_kernel_call *call);
+/* The sum of weft_kernel_sum() (reductions.h), or the product, for complex inputs, in double precision, in index order. */
+void weft_complex_sum(const weft_kernel_call *call, bool multiplies);
+/* Those of weft_kernel_cumsum() and weft_kernel_cumprod() (scans.h), in double precision. */
+void weft_complex_scan(const weft_kernel_call *call, bool multiplies);
 #endif
 
 #endif

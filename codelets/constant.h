@@ -5,9 +5,9 @@
 #include "codelets/args.h"
 #include "codelets/half.h"
 
-/* Sets `count` elements of base.dtype in operand 0 (W) to `value`, which the type can represent (WEFT_U8:
- * or its negative, which wraps around; WEFT_BOOL: value != 0). WEFT_I64: value + rest, which has all 64 bits; complex
- * types: value + i rest. */
+/* Sets `count` elements of base.dtype in operand 0 (W) to `value`, which the type can represent (unsigned types:
+ * or its negative, which wraps around; WEFT_BOOL: value != 0). WEFT_I64: value + rest, which has all 64 bits, as has the int64_t
+ * of WEFT_U64's bits; complex types: value + i rest. */
 typedef struct weft_constant_args {
     weft_task_args base;
     int64_t count;
@@ -31,6 +31,10 @@ static inline uint64_t weft_constant_bits(weft_dtype dtype, double value, double
         return weft_f64_to_bf16(value);
     case WEFT_F16:
         return weft_f64_to_f16(value);
+    case WEFT_F8_E4M3:
+        return weft_f32_to_f8_e4m3(weft_before_rounding(value));
+    case WEFT_F8_E5M2:
+        return weft_f32_to_f8_e5m2(weft_before_rounding(value));
     case WEFT_BOOL:
         return value != 0;
     default:

@@ -21,6 +21,8 @@ typedef struct weft_elementwise_loops {
 } weft_elementwise_loops;
 
 extern const weft_elementwise_loops weft_elementwise_loops_table[WEFT_KERNEL_COUNT - WEFT_KERNEL_ELEMENTWISE];
+/* Loops of WEFT_U64 where they differ from those of WEFT_I64 (unsigned.inc); else NULL. */
+extern const weft_elementwise_loop weft_unsigned_loops_table[WEFT_KERNEL_COUNT - WEFT_KERNEL_ELEMENTWISE];
 /* Loops in f32 for calls whose inputs and outputs are all bf16. NULL: kernels with WEFT_BOOL results, or of whole numbers. */
 extern const weft_elementwise_loop weft_elementwise_bf16_loops[WEFT_KERNEL_COUNT - WEFT_KERNEL_ELEMENTWISE];
 
@@ -32,7 +34,7 @@ void weft_elementwise_look_up(void *out, const void *a, const void *b, const voi
 
 /* Operand 0: output (W, or RW in place); the others: inputs (in place, the output is input 0 as well). All
  * have the index box `extent`, each its own strides in elements (0 along a broadcast dimension) and its
- * own type. base.dtype: the type of the arithmetic, WEFT_F64, WEFT_F32, WEFT_I64 or complex. An input whose bit is
+ * own type. base.dtype: the type of the arithmetic, WEFT_F64, WEFT_F32, WEFT_I64, WEFT_U64 or complex. An input whose bit is
  * set in `converted` is first converted to `common`. Stores to 16 bits round to nearest even; stores to
  * integers go towards zero, and saturate. */
 typedef struct weft_elementwise_args {

@@ -1,4 +1,5 @@
-/* 16-bit floating types, stored as bits: bfloat16 and IEEE binary16. Rounding to nearest even. */
+/* Floating types of 16 and 8 bits, stored as bits: bfloat16, IEEE binary16, and E4M3FN and E5M2 of the OCP 8-bit floating point
+ * specification. Rounding to nearest even. */
 #ifndef WEFT_CODELETS_HALF_H
 #define WEFT_CODELETS_HALF_H
 
@@ -109,6 +110,57 @@ WEFT_INLINE uint16_t weft_i64_to_bf16(int64_t value)
 WEFT_INLINE uint16_t weft_i64_to_f16(int64_t value)
 {
     return weft_f64_to_f16(weft_whole_before_rounding(value));
+}
+
+/* The same of unsigned numbers. */
+WEFT_INLINE double weft_unsigned_before_rounding(uint64_t value)
+{
+    return value >> 63 ? (double)weft_with_sticky_bit(value, 11) : weft_whole_before_rounding((int64_t)value);
+}
+
+/* ---- 8 bits -------------------------------------------------------------------------------------------- */
+
+/* The magnitude, which is no NaN, with `fraction` bits of fraction and exponents' bias `bias`, whatever the largest exponent is. */
+WEFT_INLINE uint32_t weft_rounded_f8(uint32_t magnitude, int fraction, int bias)
+{
+    const uint32_t smallest = (uint32_t)(128 - bias) << 23, below = ((uint32_t)1 << (23 - fraction)) - 1;
+    if (magnitude < smallest) { /* subnormal: the sum leaves the rounded fraction in the low bits */
+        const uint32_t unit = (uint32_t)(151 - bias - fraction) << 23;
+        return weft_bits_of_float(weft_float_of_bits(magnitude) + weft_float_of_bits(unit)) - unit;
+    }
+    const uint32_t moved = magnitude - ((uint32_t)(127 - bias) << 23);
+    return (moved + (below >> 1) + (moved >> (23 - fraction) & 1u)) >> (23 - fraction);
+}
+
+/* NaN beyond the largest number, 448. */
+WEFT_INLINE uint8_t weft_f32_to_f8_e4m3(float value)
+{
+    const uint32_t bits = weft_bits_of_float(value), magnitude = bits & 0x7fffffffu;
+    const uint32_t rounded = magnitude > 0x7f800000u ? 0x7fu : weft_rounded_f8(magnitude, 3, 7);
+    return (uint8_t)((bits >> 24 & 0x80u) | (rounded > 0x7eu ? 0x7fu : rounded));
+}
+
+/* Infinity beyond the largest number, 57344. */
+WEFT_INLINE uint8_t weft_f32_to_f8_e5m2(float value)
+{
+    const uint32_t bits = weft_bits_of_float(value), magnitude = bits & 0x7fffffffu;
+    const uint32_t rounded = magnitude > 0x7f800000u ? 0x7eu : weft_rounded_f8(magnitude, 2, 15);
+    return (uint8_t)((bits >> 24 & 0x80u) | (magnitude <= 0x7f800000u && rounded > 0x7cu ? 0x7cu : rounded));
+}
+
+WEFT_INLINE float weft_f8_e4m3_to_f32(uint8_t byte)
+{
+    const uint32_t sign = (uint32_t)(byte & 0x80u) << 24, magnitude = byte & 0x7fu;
+    if (magnitude < 8) { /* zero or subnormal */
+        return weft_float_of_bits(weft_bits_of_float((float)magnitude * 0x1p-9f) | sign);
+    }
+    return weft_float_of_bits(sign | (magnitude == 0x7fu ? 0x7fc00000u : (magnitude << 20) + (120u << 23)));
+}
+
+/* The high bytes of f16. */
+WEFT_INLINE float weft_f8_e5m2_to_f32(uint8_t byte)
+{
+    return weft_f16_to_f32((uint16_t)(byte << 8));
 }
 
 #endif

@@ -49,21 +49,27 @@ const weft_kernel_info weft_kernel_infos[WEFT_KERNEL_COUNT] = {
 #include "codelets/kernels.inc"
 };
 
-bool weft_task_is_complex(weft_kernel_form form, const void *arguments, int num_operands)
+/* Complex, or a type after those. */
+static bool is_for_cpus(weft_dtype dtype)
+{
+    return dtype >= WEFT_C64;
+}
+
+bool weft_task_is_for_cpus(weft_kernel_form form, const void *arguments, int num_operands)
 {
     bool found = false;
     if (form == WEFT_FORM_ELEMENTWISE) {
         const weft_elementwise_args *args = arguments;
         for (int k = 0; k < num_operands && k <= WEFT_MAX_ELEMENTWISE_INPUTS; k++) {
-            found |= weft_dtype_is_complex(args->types[k]);
+            found |= is_for_cpus(args->types[k]);
         }
     } else if (form == WEFT_FORM_VIEWS) {
         const weft_kernel_args *args = arguments;
         for (int k = 0; k < args->num_outputs + args->num_inputs; k++) {
-            found |= weft_dtype_is_complex(args->operands[k].dtype);
+            found |= is_for_cpus(args->operands[k].dtype);
         }
     } else {
-        found = weft_dtype_is_complex(((const weft_task_args *)arguments)->dtype);
+        found = is_for_cpus(((const weft_task_args *)arguments)->dtype);
     }
     return found;
 }

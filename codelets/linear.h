@@ -6,8 +6,8 @@
 
 #include "codelets/args.h"
 
-/* C = alpha op(A) op(B) + beta C, of one type: WEFT_F64 and WEFT_F32 by oneDNN or CBLAS, complex types by CBLAS, one thread; WEFT_I64,
- * WEFT_I32 and WEFT_U8 by loops, which wrap around. A, B as stored, row-major: A is m x k, or k x m with
+/* C = alpha op(A) op(B) + beta C, of one type: WEFT_F64 and WEFT_F32 by oneDNN or CBLAS, complex types by CBLAS, one thread;
+ * integers by loops, which wrap around. A, B as stored, row-major: A is m x k, or k x m with
  * transpose_a; B is k x n, or n x k with transpose_b. Strides from row to row in elements, at least 1. Any
  * of m, n, k may be 0. With beta 0, C is not read. */
 typedef struct weft_gemm {

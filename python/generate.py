@@ -331,7 +331,8 @@ class Function:
 
 
 TYPES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16", "I64": "int64", "I32": "int32", "U8": "uint8", "BOOL": "bool", "C64": "complex64",
-         "C128": "complex128"}
+         "C128": "complex128", "I8": "int8", "I16": "int16", "U16": "uint16", "U32": "uint32", "U64": "uint64", "F8_E4M3": "float8_e4m3fn",
+         "F8_E5M2": "float8_e5m2"}
 
 
 def docstring(doc):

@@ -26,7 +26,8 @@ static void print_types(unsigned types)
     static const struct {
         unsigned types;
         const char *name;
-    } sets[] = { { WEFT_TYPES_ANY, "all, complex" },
+    } sets[] = { { WEFT_TYPES_ANY | WEFT_TYPES_STORED, "all, complex, f8" },
+                 { WEFT_TYPES_ANY, "all, complex" },
                  { WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, "numbers, complex" },
                  { WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, "floating, complex" },
                  { WEFT_TYPES_COMPLEX, "complex" },

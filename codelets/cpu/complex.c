@@ -8,6 +8,7 @@
 #undef I
 #undef complex
 
+#include "codelets/cpu/lines.h"
 #include "codelets/cpu/vectors.h"
 #include "codelets/elementwise.h"
 #include "codelets/reductions.h"
@@ -145,15 +146,17 @@ static void result_strides(const weft_kernel_call *call, int64_t strides[])
     }
 }
 
-/* Adds row `row` of the input. */
-static void add_row(const weft_view *in, const int64_t strides[], int64_t row, weft_c128 results[])
+/* Adds row `row` of the input, or multiplies by it. */
+static void add_row(const weft_view *in, const int64_t strides[], int64_t row, bool multiplies, weft_c128 results[])
 {
     const char *from = weft_view_row(in, row, NULL);
     int64_t index[WEFT_MAX_DIMS] = { 0 }, place = in->ndim == 0 ? 0 : row * strides[0];
     int64_t count = in->ndim == 0 ? 1 : in->row_elements;
     for (int64_t i = 0; i < count; i++) {
-        results[place] += in->dtype == WEFT_C64 ? ((const weft_c64 *)(const void *)from)[i]
-                                                : ((const weft_c128 *)(const void *)from)[i];
+        typedef double P;
+        const weft_c128 value = in->dtype == WEFT_C64 ? ((const weft_c64 *)(const void *)from)[i]
+                                                      : ((const weft_c128 *)(const void *)from)[i];
+        results[place] = multiplies ? TIMES(results[place], value) : results[place] + value;
         for (int d = in->ndim - 1; d >= 1; d--) {
             place += strides[d];
             if (++index[d] < in->extent[d]) {
@@ -165,7 +168,7 @@ static void add_row(const weft_view *in, const int64_t strides[], int64_t row, w
     }
 }
 
-void weft_complex_sum(const weft_kernel_call *call)
+void weft_complex_sum(const weft_kernel_call *call, bool multiplies)
 {
     int64_t count = weft_view_count(&call->output), strides[WEFT_MAX_DIMS] = { 0 };
     weft_c128 *results = calloc((size_t)count + 1, sizeof(*results));
@@ -173,12 +176,15 @@ void weft_complex_sum(const weft_kernel_call *call)
         weft_kernel_lacks_memory(call, WEFT_PROBLEM_RESULTS, 0);
         return;
     }
+    for (int64_t i = 0; i < count && multiplies; i++) {
+        results[i] = 1;
+    }
     if (!call->first) {
         weft_view_load(&call->output, WEFT_C128, results);
     }
     result_strides(call, strides);
     for (int64_t row = 0; row < weft_view_rows(&call->inputs[0]); row++) {
-        add_row(&call->inputs[0], strides, row, results);
+        add_row(&call->inputs[0], strides, row, multiplies, results);
     }
     for (int64_t i = 0; i < count && call->last && call->scalars[0] != 0; i++) {
         double scale = call->scalars[0];
@@ -186,4 +192,36 @@ void weft_complex_sum(const weft_kernel_call *call)
     }
     weft_view_store(&call->output, WEFT_C128, results);
     free(results);
+}
+
+static void scan_line(const weft_lines *in, const weft_lines *out, int64_t outer, int64_t j, bool multiplies)
+{
+    typedef double P;
+    const bool single = in->view->dtype == WEFT_C64;
+    weft_c128 running = multiplies ? 1 : 0;
+    for (int64_t k = 0, n; k < in->length; k += n) {
+        int64_t in_together, out_together;
+        const void *from = weft_line_at(in, outer, k, &in_together);
+        void *to = weft_line_at(out, outer, k, &out_together);
+        n = in_together < out_together ? in_together : out_together;
+        for (int64_t i = j; i < n * in->inner; i += in->inner) {
+            const weft_c128 value = single ? ((const weft_c64 *)from)[i] : ((const weft_c128 *)from)[i];
+            running = multiplies ? TIMES(running, value) : running + value;
+            if (single) {
+                ((weft_c64 *)to)[i] = (weft_c64)running;
+            } else {
+                ((weft_c128 *)to)[i] = running;
+            }
+        }
+    }
+}
+
+void weft_complex_scan(const weft_kernel_call *call, bool multiplies)
+{
+    const weft_lines in = weft_lines_of(&call->inputs[0], (int)call->numbers[0]), out = weft_lines_of(&call->output, (int)call->numbers[0]);
+    for (int64_t outer = 0; outer < out.outer; outer++) {
+        for (int64_t j = 0; j < out.inner; j++) {
+            scan_line(&in, &out, outer, j, multiplies);
+        }
+    }
 }

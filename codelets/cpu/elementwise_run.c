@@ -18,10 +18,13 @@ weft_dtype weft_arithmetic_type(weft_dtype dtype)
     case WEFT_F64:
     case WEFT_C64:
     case WEFT_C128:
+    case WEFT_U64:
         return dtype;
     case WEFT_F32:
     case WEFT_BF16:
     case WEFT_F16:
+    case WEFT_F8_E4M3:
+    case WEFT_F8_E5M2:
         return WEFT_F32;
     default:
         return WEFT_I64;
@@ -32,11 +35,20 @@ weft_dtype weft_arithmetic_type(weft_dtype dtype)
 static int precision_of(weft_dtype type)
 {
     static const int precision[WEFT_DTYPE_COUNT] = {
-        [WEFT_F64] = 53, [WEFT_F32] = 24, [WEFT_BF16] = 8, [WEFT_F16] = 11,
-        [WEFT_I64] = 64, [WEFT_I32] = 32, [WEFT_U8] = 8,   [WEFT_BOOL] = 1,
-        [WEFT_C64] = 24, [WEFT_C128] = 53
+        [WEFT_F64] = 53, [WEFT_F32] = 24,  [WEFT_BF16] = 8, [WEFT_F16] = 11, [WEFT_I64] = 64, [WEFT_I32] = 32,
+        [WEFT_U8] = 8,   [WEFT_BOOL] = 1,  [WEFT_C64] = 24, [WEFT_C128] = 53, [WEFT_I8] = 8,  [WEFT_I16] = 16,
+        [WEFT_U16] = 16, [WEFT_U32] = 32,  [WEFT_U64] = 64, [WEFT_F8_E4M3] = 4, [WEFT_F8_E5M2] = 3,
     };
     return precision[type];
+}
+
+/* Of integer types: whether one has numbers that the other lacks. */
+static bool range_matters(weft_dtype type, weft_dtype common)
+{
+    int64_t least, least_common;
+    uint64_t most, most_common;
+    return weft_whole_range(type, &least, &most) && weft_whole_range(common, &least_common, &most_common) &&
+           (least < least_common || most > most_common);
 }
 
 bool weft_conversion_matters(weft_dtype type, weft_dtype common)
@@ -45,7 +57,7 @@ bool weft_conversion_matters(weft_dtype type, weft_dtype common)
         return false;
     }
     bool halves = weft_dtype_size(type) == 2 && weft_dtype_size(common) == 2; /* ranges differ */
-    return halves || precision_of(type) > precision_of(common);
+    return halves || precision_of(type) > precision_of(common) || range_matters(type, common);
 }
 
 /* ---- index space --------------------------------------------------------------------------------------- */
@@ -201,6 +213,9 @@ static void choose_loop(runner *run, weft_kernel_id kernel, const weft_elementwi
     weft_elementwise_loop bf16 = weft_elementwise_bf16_loops[kernel - WEFT_KERNEL_ELEMENTWISE];
     run->type = run->args->base.dtype;
     run->loop = run->type == WEFT_F64 ? loops->f64 : run->type == WEFT_F32 ? loops->f32 : loops->i64;
+    if (run->type == WEFT_U64 && weft_unsigned_loops_table[kernel - WEFT_KERNEL_ELEMENTWISE] != NULL) {
+        run->loop = weft_unsigned_loops_table[kernel - WEFT_KERNEL_ELEMENTWISE];
+    }
     weft_dtype stored = run->args->types[0];
     bool one_type = have_type(run->args, box, stored);
     run->table = one_type ? weft_elementwise_table(kernel, stored, count_of(box)) : NULL;

@@ -115,6 +115,7 @@ static void multiply_matrices(const weft_gemm *g, const void *a, const void *b, 
 
 INTEGERS(uint64_t)
 INTEGERS(uint32_t)
+INTEGERS(uint16_t)
 INTEGERS(uint8_t)
 
 /* ---- all types ----------------------------------------------------------------------------------------- */
@@ -136,10 +137,16 @@ static void scale_row(weft_dtype dtype, void *row, double factor, int64_t n)
             ((weft_c128 *)row)[i] *= factor;
             break;
         case WEFT_I64:
+        case WEFT_U64:
             ((uint64_t *)row)[i] *= (uint64_t)(int64_t)factor;
             break;
         case WEFT_I32:
+        case WEFT_U32:
             ((uint32_t *)row)[i] *= (uint32_t)(int64_t)factor;
+            break;
+        case WEFT_I16:
+        case WEFT_U16:
+            ((uint16_t *)row)[i] = (uint16_t)((uint32_t)((uint16_t *)row)[i] * (uint32_t)(int64_t)factor);
             break;
         default:
             ((uint8_t *)row)[i] = (uint8_t)(((uint8_t *)row)[i] * (uint8_t)(int64_t)factor);
@@ -250,10 +257,16 @@ void weft_multiply(const weft_gemm *g, const void *a, const void *b, void *c)
         multiply_as_vector(&onto, a, b, c);
         break;
     case WEFT_I64:
+    case WEFT_U64:
         multiply_uint64_t(g, a, b, c);
         break;
     case WEFT_I32:
+    case WEFT_U32:
         multiply_uint32_t(g, a, b, c);
+        break;
+    case WEFT_I16:
+    case WEFT_U16:
+        multiply_uint16_t(g, a, b, c);
         break;
     default:
         multiply_uint8_t(g, a, b, c);

@@ -165,35 +165,46 @@ typedef void (*combine_function)(void *target, const void *values, const int64_t
     COMBINE(multiply_##name, T, T, a *b)                                                                     \
     COMBINE(smaller_##name, T, T, a <= b || a != a ? a : b)                                                  \
     COMBINE(larger_##name, T, T, a >= b || a != a ? a : b)
+#define EXTREMES(T, V, name)                                                                                 \
+    COMBINE(smaller_##name, T, V, a <= b ? a : b)                                                            \
+    COMBINE(larger_##name, T, V, a >= b ? a : b)
 #define INTEGER(T, U, name)                                                                                  \
     COMBINE(add_##name, T, int64_t, (U)a + (U)b)                                                             \
     COMBINE(multiply_##name, T, int64_t, (U)a * (U)b)                                                        \
-    COMBINE(smaller_##name, T, int64_t, a <= b ? a : b)                                                      \
-    COMBINE(larger_##name, T, int64_t, a >= b ? a : b)
+    EXTREMES(T, int64_t, name)
 
 FLOATING(double, f64)
 FLOATING(float, f32)
 INTEGER(int64_t, uint64_t, i64)
 INTEGER(int32_t, uint32_t, i32)
 INTEGER(uint8_t, uint32_t, u8)
+INTEGER(uint16_t, uint32_t, u16)
+EXTREMES(int8_t, int64_t, i8)
+EXTREMES(int16_t, int64_t, i16)
+EXTREMES(uint32_t, int64_t, u32)
+EXTREMES(uint64_t, uint64_t, u64)
 COMBINE(add_c64, weft_c64, weft_c64, a + b)
 COMBINE(add_c128, weft_c128, weft_c128, a + b)
 COMBINE(either, uint8_t, int64_t, a != 0 || b != 0)
 COMBINE(both, uint8_t, int64_t, a != 0 && b != 0)
 
-#define OF_TYPES(name, of_bool)                                                                              \
+#define OF_TYPES(name, of_bool, of_i8, of_i16, of_u32, of_u64)                                               \
     {                                                                                                        \
         [WEFT_F64] = name##_f64, [WEFT_F32] = name##_f32, [WEFT_I64] = name##_i64, [WEFT_I32] = name##_i32,  \
-        [WEFT_U8] = name##_u8, [WEFT_BOOL] = of_bool                                                         \
+        [WEFT_U8] = name##_u8, [WEFT_BOOL] = of_bool, [WEFT_I8] = of_i8, [WEFT_I16] = of_i16,                \
+        [WEFT_U16] = name##_u16, [WEFT_U32] = of_u32, [WEFT_U64] = of_u64                                    \
     }
+/* Sums and products have the same bits with a sign and without. */
+#define OF_BITS(name, of_bool) OF_TYPES(name, of_bool, name##_u8, name##_u16, name##_i32, name##_i64)
+#define OF_ORDER(name, of_bool) OF_TYPES(name, of_bool, name##_i8, name##_i16, name##_u32, name##_u64)
 
 static const combine_function complex_sums[WEFT_DTYPE_COUNT] = { [WEFT_C64] = add_c64, [WEFT_C128] = add_c128 };
 
 static const combine_function combine_functions[][WEFT_DTYPE_COUNT] = {
-    [WEFT_SUM] = OF_TYPES(add, either),
-    [WEFT_PROD] = OF_TYPES(multiply, both),
-    [WEFT_MIN] = OF_TYPES(smaller, both),
-    [WEFT_MAX] = OF_TYPES(larger, either),
+    [WEFT_SUM] = OF_BITS(add, either),
+    [WEFT_PROD] = OF_BITS(multiply, both),
+    [WEFT_MIN] = OF_ORDER(smaller, both),
+    [WEFT_MAX] = OF_ORDER(larger, either),
 };
 
 /* Fills with the neutral value: that of an element to which nothing is scattered. */
@@ -204,27 +215,16 @@ static void fill_neutral(void *target, weft_dtype type, weft_reduce_op op, int64
         memset(target, 0, (size_t)n * weft_dtype_size(type));
         return;
     }
+    int64_t least;
+    uint64_t most;
+    const bool whole = weft_whole_range(type, &least, &most);
+    const double real = op == WEFT_PROD ? 1 : is_least ? -INFINITY : INFINITY;
+    const int64_t number = op == WEFT_PROD ? 1 : is_least ? least : (int64_t)most;
+    const size_t size = weft_dtype_size(type);
+    char neutral[sizeof(weft_c128)];
+    weft_store(type, neutral, 1, whole ? WEFT_I64 : WEFT_F64, whole ? (const void *)&number : &real, 1);
     for (int64_t i = 0; i < n; i++) {
-        switch (type) {
-        case WEFT_F64:
-            ((double *)target)[i] = op == WEFT_PROD ? 1 : is_least ? -INFINITY : INFINITY;
-            break;
-        case WEFT_F32:
-            ((float *)target)[i] = op == WEFT_PROD ? 1 : is_least ? -INFINITY : INFINITY;
-            break;
-        case WEFT_I64:
-            ((int64_t *)target)[i] = op == WEFT_PROD ? 1 : is_least ? INT64_MIN : INT64_MAX;
-            break;
-        case WEFT_I32:
-            ((int32_t *)target)[i] = op == WEFT_PROD ? 1 : is_least ? INT32_MIN : INT32_MAX;
-            break;
-        case WEFT_U8:
-            ((uint8_t *)target)[i] = op == WEFT_PROD ? 1 : is_least ? 0 : UINT8_MAX;
-            break;
-        default:
-            ((uint8_t *)target)[i] = !is_least;
-            break;
-        }
+        copy_element((char *)target + (size_t)i * size, neutral, size);
     }
 }
 

@@ -194,6 +194,11 @@ DEFINE_REDUCE_AT(i64, int64_t, GENERAL_ROW)
 DEFINE_REDUCE_AT(i32, int32_t, GENERAL_ROW)
 DEFINE_REDUCE_AT(u8, uint8_t, GENERAL_ROW)
 DEFINE_REDUCE_AT(boolean, uint8_t, GENERAL_ROW)
+DEFINE_REDUCE_AT(i8, int8_t, GENERAL_ROW)
+DEFINE_REDUCE_AT(i16, int16_t, GENERAL_ROW)
+DEFINE_REDUCE_AT(u16, uint16_t, GENERAL_ROW)
+DEFINE_REDUCE_AT(u32, uint32_t, GENERAL_ROW)
+DEFINE_REDUCE_AT(u64, uint64_t, GENERAL_ROW)
 DEFINE_REDUCE_AT(c64, weft_c64, GENERAL_ROW)
 DEFINE_REDUCE_AT(c128, weft_c128, GENERAL_ROW)
 
@@ -202,7 +207,9 @@ typedef void (*reduce_at)(void *const operands[], const many_walks *walk, bool c
 static const reduce_at reductions[WEFT_DTYPE_COUNT] = {
     [WEFT_F64] = reduce_at_f64, [WEFT_F32] = reduce_at_f32, [WEFT_BF16] = reduce_at_bf16,
     [WEFT_F16] = reduce_at_f16, [WEFT_I64] = reduce_at_i64, [WEFT_I32] = reduce_at_i32,
-    [WEFT_U8] = reduce_at_u8,   [WEFT_BOOL] = reduce_at_boolean,
+    [WEFT_U8] = reduce_at_u8,   [WEFT_BOOL] = reduce_at_boolean, [WEFT_I8] = reduce_at_i8,
+    [WEFT_I16] = reduce_at_i16, [WEFT_U16] = reduce_at_u16, [WEFT_U32] = reduce_at_u32,
+    [WEFT_U64] = reduce_at_u64,
     [WEFT_C64] = reduce_at_c64, [WEFT_C128] = reduce_at_c128,
 };
 

@@ -185,6 +185,7 @@ struct job {
     const reduction *reduction;
     prepare_function prepare;
     bool whole;    /* integers and truth values */
+    weft_dtype ordered; /* of numbers that are compared: those of WEFT_U64 are WEFT_I64 in the same order */
     void *results; /* in the type of the arithmetic, or indices: one per element of the output's part */
     /* Per result, or NULL: subtracted from the values, or their factor; or, in the type of the arithmetic, the value
      * searched for. */
@@ -201,13 +202,12 @@ static weft_dtype arithmetic_of(const job *j)
 /* The identity in the range of the type: the result without elements. */
 static int64_t whole_identity(const reduction *kind, weft_dtype type)
 {
-    int64_t least = type == WEFT_I64 ? INT64_MIN : type == WEFT_I32 ? INT32_MIN : 0;
-    int64_t most = type == WEFT_I64   ? INT64_MAX
-                   : type == WEFT_I32 ? INT32_MAX
-                   : type == WEFT_U8  ? UINT8_MAX
-                                      : 1;
-    int64_t identity = kind->whole_identity;
-    return identity < least ? least : identity > most ? most : identity;
+    int64_t identity = kind->whole_identity, least;
+    uint64_t most;
+    if (!weft_whole_range(type, &least, &most) || type == WEFT_U64) { /* in order as WEFT_I64 */
+        return identity;
+    }
+    return identity < least ? least : identity > (int64_t)most ? (int64_t)most : identity;
 }
 
 static void start_results(const job *j, const weft_kernel_call *call)
@@ -215,6 +215,7 @@ static void start_results(const job *j, const weft_kernel_call *call)
     if (!call->first) {
         weft_load(arithmetic_of(j), j->results, call->output.dtype, weft_view_row(&call->output, 0, NULL), 1,
                   j->count);
+        weft_flip_order(j->ordered, j->results, j->count);
         return;
     }
     int64_t identity = whole_identity(j->reduction, call->output.dtype);
@@ -234,6 +235,7 @@ static void store_results(const job *j, const weft_kernel_call *call)
             ((double *)j->results)[i] *= call->scalars[0];
         }
     }
+    weft_flip_order(j->ordered, j->results, j->count);
     weft_store(call->output.dtype, weft_view_row(&call->output, 0, NULL), 1, arithmetic_of(j), j->results,
                j->count);
 }
@@ -311,6 +313,7 @@ static void reduce_run(const job *j, const walker *w, const char *from, int64_t 
         values block;
         n = length - first < BLOCK ? length - first : BLOCK;
         weft_load(arithmetic_of(j), &block, type, from + (size_t)first * weft_dtype_size(type), 1, n);
+        weft_flip_order(j->ordered, block.i64, n);
         reduce_block(j, w, &block, place + (w->reduces_last ? 0 : first), n);
     }
 }
@@ -401,11 +404,11 @@ static bool is_whole(weft_dtype dtype)
 
 static void run_job(const weft_kernel_call *call, const reduction *kind, prepare_function prepare, bool scales)
 {
-    job j = { .run = reduce_run,
-              .scales = scales,
+    job j = { .run = reduce_run, .scales = scales,
               .reduction = kind,
               .prepare = prepare,
               .whole = is_whole(call->inputs[0].dtype),
+              .ordered = kind == &reduce_max || kind == &reduce_min ? call->inputs[0].dtype : WEFT_I64,
               .count = weft_view_count(&call->output) };
     bool centred = call->num_inputs > 1;
     double few[2 * BLOCK];
@@ -522,15 +525,19 @@ void weft_kernel_min_with_indices(const weft_kernel_call *call)
 void weft_kernel_sum(const weft_kernel_call *call)
 {
     if (weft_dtype_is_complex(call->inputs[0].dtype)) {
-        weft_complex_sum(call);
-        return;
+        weft_complex_sum(call, false);
+    } else {
+        run(call, &reduce_sum, NULL);
     }
-    run(call, &reduce_sum, NULL);
 }
 
 void weft_kernel_prod(const weft_kernel_call *call)
 {
-    run(call, &reduce_prod, NULL);
+    if (weft_dtype_is_complex(call->inputs[0].dtype)) {
+        weft_complex_sum(call, true);
+    } else {
+        run(call, &reduce_prod, NULL);
+    }
 }
 
 void weft_kernel_max(const weft_kernel_call *call)

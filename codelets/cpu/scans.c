@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-#include "codelets/cpu/clones.h"
+#include "codelets/complex.h"
 #include "codelets/convert.h"
+#include "codelets/cpu/clones.h"
 #include "codelets/cpu/lines.h"
 
 /* PIECE: of lines scanned together. Longer pieces of lines in memory are read slower than the additions take. */
@@ -157,6 +158,10 @@ static job begin(const weft_kernel_call *call, const scan *kind)
 
 static void run(const weft_kernel_call *call, const scan *kind)
 {
+    if (weft_dtype_is_complex(call->output.dtype)) {
+        weft_complex_scan(call, kind == &scan_prod);
+        return;
+    }
     job j = begin(call, kind);
     values running;
     int64_t outer = 0;
@@ -233,6 +238,7 @@ static void follow_lines(extremes *x, const weft_lines *in, const weft_lines *ou
         n = !along ? 1 : n < BLOCK ? n : BLOCK;
         const int64_t count = along ? n : width;
         weft_load(x->whole ? WEFT_I64 : WEFT_F64, &block, type, from + (size_t)first * weft_dtype_size(type), 1, count);
+        weft_flip_order(type, block.i64, count);
         follow(x, &block, k, count, along, found);
         memcpy(to + first, found, (size_t)count * sizeof(found[0]));
     }

@@ -33,6 +33,7 @@ static void load_keys(const weft_lines *in, int64_t outer, int64_t j, uint64_t f
             n = together - first < BLOCK ? together - first : BLOCK;
             weft_load(whole ? WEFT_I64 : WEFT_F64, &block, type,
                       from + (size_t)(first * in->inner + j) * weft_dtype_size(type), in->inner, n);
+            weft_flip_order(type, block.i64, n);
             for (int64_t i = 0; i < n; i++) {
                 uint64_t key = whole ? weft_sort_key_of_whole(block.i64[i]) : weft_sort_key_of_real(block.f64[i]);
                 entries[k + first + i] = (entry){ key ^ flip, k + first + i };

@@ -117,7 +117,10 @@ WEFT_API const char *weft_status_string(weft_status status);
 
 /** Element types. WEFT_BF16 and WEFT_F16 are stored as 16 bits, WEFT_BOOL as one byte (0 or 1). WEFT_C64 and WEFT_C128 are
  * pairs of WEFT_F32 and of WEFT_F64, the real part first, as C99's `float complex`, Fortran and NumPy have them
- * (<weft/complex.h>). */
+ * (<weft/complex.h>). WEFT_I8 to WEFT_I64 are signed integers, WEFT_U8 to WEFT_U64 unsigned ones; arithmetic wraps around.
+ * WEFT_F8_E4M3 (four bits of exponent, three of fraction; no infinity, the largest number is 448) and WEFT_F8_E5M2 (largest
+ * 57344) are for storage: weft_to_type() converts from and to them; they are made, redistributed, read by the program and kept
+ * in files (not HDF5) as all types. All operations refuse them (WEFT_ERR_DTYPE). */
 typedef enum weft_dtype
 #ifdef __cplusplus
     : unsigned int /* as in C: also with ::WEFT_WITH_GRAD */
@@ -132,11 +135,18 @@ typedef enum weft_dtype
     WEFT_U8,
     WEFT_BOOL,
     WEFT_C64,
-    WEFT_C128
+    WEFT_C128,
+    WEFT_I8,
+    WEFT_I16,
+    WEFT_U16,
+    WEFT_U32,
+    WEFT_U64,
+    WEFT_F8_E4M3,
+    WEFT_F8_E5M2
 } weft_dtype;
 
 /** Number of values of ::weft_dtype: valid types are 0 to WEFT_DTYPE_COUNT - 1. */
-#define WEFT_DTYPE_COUNT 10
+#define WEFT_DTYPE_COUNT 17
 
 /** Combine this flag with the dtype (by |) to make the new tensor a leaf, as if you called weft_set_requires_grad()
  * right after (<weft/autograd.h>). It works with the functions that make a tensor of nothing or of your memory: the
@@ -162,7 +172,7 @@ typedef enum weft_dtype
     weft_scalar(unsigned x) : weft_scalar((long long)x) {}                                                   \
     weft_scalar(unsigned long long x) : weft_scalar(double(x))                                               \
     {                                                                                                        \
-        dtype = x >> 63 ? WEFT_F64 : WEFT_I64;                                                               \
+        dtype = x >> 63 ? WEFT_U64 : WEFT_I64;                                                               \
         whole = (int64_t)x;                                                                                  \
     }                                                                                                        \
     weft_scalar(unsigned long x) : weft_scalar((unsigned long long)x) {}                                     \
@@ -188,11 +198,13 @@ WEFT_END_DECLS /* C++ has a template in the struct */
  *     weft_add_scalar(z, 1 + 2 * I);
  *
  * A whole number given for a floating tensor is converted to the tensor's type. WEFT_ERR_DTYPE if the tensor's type
- * does not have the number: it is beyond the range of an integer type (-255 to -1 wrap around in WEFT_U8, and
- * WEFT_BOOL takes any whole number), or has an imaginary part beside real numbers. Comparisons and weft_clamp() take
+ * does not have the number: it is beyond the range of an integer type (negative numbers down to minus the largest one wrap
+ * around in unsigned types, as -255 to -1 in WEFT_U8, and WEFT_BOOL takes any whole number), or has an imaginary part beside real
+ * numbers. Comparisons and weft_clamp() take
  * numbers beyond the range. */
 typedef struct weft_scalar {
-    weft_dtype dtype; /**< WEFT_F64: the number is `real`; WEFT_C128: real + i imag; WEFT_I64: `whole` */
+    /** WEFT_F64: the number is `real`; WEFT_C128: real + i imag; WEFT_I64: `whole`; WEFT_U64: `whole`, as uint64_t has it */
+    weft_dtype dtype;
     double real, imag;
     int64_t whole;
     WEFT_SCALAR_CONSTRUCTORS
@@ -233,7 +245,7 @@ static inline weft_scalar weft_scalar_whole(int64_t x)
 }
 static inline weft_scalar weft_scalar_unsigned(uint64_t x)
 {
-    const weft_scalar scalar = { x >> 63 ? WEFT_F64 : WEFT_I64, (double)x, 0, (int64_t)x };
+    const weft_scalar scalar = { x >> 63 ? WEFT_U64 : WEFT_I64, (double)x, 0, (int64_t)x };
     return scalar;
 }
 #endif
@@ -241,8 +253,8 @@ static inline weft_scalar weft_scalar_unsigned(uint64_t x)
 /** Returns the bytes of one element; 0 if the value is not a ::weft_dtype. */
 WEFT_API size_t weft_dtype_size(weft_dtype dtype);
 
-/** Returns "f64", "f32", "bf16", "f16", "i64", "i32", "u8", "bool", "c64" or "c128"; "?" if the value is not a ::weft_dtype.
- */
+/** Returns "f64", "f32", "bf16", "f16", "i64", "i32", "u8", "bool", "c64", "c128", "i8", "i16", "u16", "u32", "u64", "f8_e4m3" or
+ * "f8_e5m2"; "?" if the value is not a ::weft_dtype. */
 WEFT_API const char *weft_dtype_name(weft_dtype dtype);
 
 WEFT_END_DECLS

@@ -204,13 +204,16 @@ WEFT_API weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64
 /* ---- HDF5 -------------------------------------------------------------------------------------------------- */
 
 /** weft_checkpoint_save() to an HDF5 file, for HPC programs. BLOCKS. Each tensor becomes one dataset of its shape and
- * type. WEFT_F16 and WEFT_BF16 become floating types of 16 bits, WEFT_BOOL the enumeration FALSE, TRUE of h5py. A
+ * type. WEFT_F16 and WEFT_BF16 become floating types of 16 bits, WEFT_BOOL the enumeration FALSE, TRUE of h5py; floating types of 8
+ * bits are WEFT_ERR_DTYPE. A
  * name with '/' is put into groups. Each dataset has the attributes "name", "dtype" and "layout" (at the time of
  * saving). Processes write one after another, so libhdf5 need not be parallel. WEFT_ERR_UNSUPPORTED if weft was built
  * without libhdf5. */
 WEFT_API weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
 /** weft_checkpoint_load() from an HDF5 file, which may come from another program. BLOCKS. Each process reads the
- * shards of its ranks. */
+ * shards of its ranks. The dataset's numbers may have any order of bytes, and another type than the tensor's if that has all of
+ * them: narrower integers or floating numbers, or integers that the floating type holds without rounding. Other types are
+ * WEFT_ERR_DTYPE. */
 WEFT_API weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
 
 WEFT_END_DECLS

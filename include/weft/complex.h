@@ -2,14 +2,17 @@
  * Complex numbers. WEFT_C64 and WEFT_C128 are pairs of WEFT_F32 and of WEFT_F64, with the real part first, as in C99
  * (`float complex`, `double complex`), Fortran, std::complex and NumPy.
  *
- * Types promote as in PyTorch: WEFT_F64 with WEFT_C64 gives WEFT_C128; other real types do not change a complex type.
+ * Types promote as in PyTorch: WEFT_F64 with WEFT_C64 gives WEFT_C128; other real types do not change a complex type, and WEFT_U16,
+ * WEFT_U32 and WEFT_U64 have no common type with it.
  * weft_to_type() converts real to complex numbers. It refuses the other direction (WEFT_ERR_DTYPE): use weft_real().
  *
  * These functions take complex tensors: arithmetic (weft_add(), weft_sub(), weft_mul(), weft_div(), weft_pow(), weft_scale(),
  * weft_add_scalar(), weft_pow_scalar(), weft_add_scaled(), weft_addcmul(), weft_addcdiv(), and those in place), weft_neg(),
- * weft_abs(), weft_square(), weft_reciprocal(), weft_sqrt(), weft_exp(), weft_log(), weft_sin(), weft_cos(), weft_tanh(),
- * weft_eq(), weft_ne(), weft_eq_scalar(), weft_ne_scalar(), weft_logical_not(), weft_isnan(), weft_isinf(), weft_isfinite(), weft_where(), weft_masked_fill(), sums and
- * means, weft_norm(), products of matrices, weft_randn(), and all functions that only move elements. Complex numbers
+ * weft_abs(), weft_square(), weft_reciprocal(), weft_sqrt(), weft_rsqrt(), weft_exp(), weft_log(), weft_sin(), weft_cos(), weft_tanh(),
+ * weft_sigmoid(), weft_lerp(), weft_lerp_tensor(), weft_eq(), weft_ne(), weft_eq_scalar(), weft_ne_scalar(), weft_logical_not() and the
+ * other logical operations, weft_isnan(), weft_isinf(), weft_isfinite(), weft_where(), weft_masked_fill(), weft_nonzero(), weft_any(),
+ * weft_all(), sums, means and products, also cumulative ones, weft_norm(), products of matrices, weft_einsum(), weft_randn(), and all
+ * functions that only move elements. Complex numbers
  * have no order, so comparisons, maxima, sorting and rounding refuse them (WEFT_ERR_DTYPE).
  *
  * Numbers beside complex tensors may be complex (::weft_scalar), except exponents, the factors of weft_addmm() and the values of

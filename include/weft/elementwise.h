@@ -6,7 +6,8 @@
  * floating). So the conversion may change values: if you combine a WEFT_I64 scalar with a WEFT_I32 tensor, the scalar
  * loses its upper bits, and if you combine WEFT_I64 with WEFT_BF16, it is rounded to 16 bits. Comparisons and logical
  * operations convert in the same way. Operations without an integer result convert integers and truth values to
- * WEFT_F32. In place, the result is converted to the type of the first argument.
+ * WEFT_F32. In place, the result is converted to the type of the first argument. WEFT_I8 and WEFT_U8 give WEFT_I16. As in PyTorch,
+ * WEFT_U16, WEFT_U32 and WEFT_U64 have a common type with themselves and floating types alone (WEFT_ERR_DTYPE).
  *
  * WEFT_BF16 and WEFT_F16 are computed in single precision, and the result is rounded once. Two kinds of operands are
  * not rounded to 16 bits first:
@@ -26,7 +27,9 @@
 WEFT_BEGIN_DECLS
 
 /** Converts a tensor to another type. Floating values are truncated to integers and saturate at the ends of the range;
- * NaN becomes 0. Wider integers lose their upper bits. If the tensor has the type already, the function returns the
+ * NaN becomes 0. Wider integers lose their upper bits, and those of the same size keep all: -1 becomes the largest number of an
+ * unsigned type. To floating types numbers are rounded to nearest even, once; beyond the largest one they become infinite, or, in
+ * WEFT_F8_E4M3, which has no infinity, NaN. If the tensor has the type already, the function returns the
  * tensor itself. */
 WEFT_API weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype);
 

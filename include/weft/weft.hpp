@@ -461,6 +461,11 @@ template <> struct dtype_of<std::complex<float>> { static constexpr weft_dtype v
 template <> struct dtype_of<std::int64_t> { static constexpr weft_dtype value = WEFT_I64; };
 template <> struct dtype_of<std::int32_t> { static constexpr weft_dtype value = WEFT_I32; };
 template <> struct dtype_of<std::uint8_t> { static constexpr weft_dtype value = WEFT_U8; };
+template <> struct dtype_of<std::int8_t> { static constexpr weft_dtype value = WEFT_I8; };
+template <> struct dtype_of<std::int16_t> { static constexpr weft_dtype value = WEFT_I16; };
+template <> struct dtype_of<std::uint16_t> { static constexpr weft_dtype value = WEFT_U16; };
+template <> struct dtype_of<std::uint32_t> { static constexpr weft_dtype value = WEFT_U32; };
+template <> struct dtype_of<std::uint64_t> { static constexpr weft_dtype value = WEFT_U64; };
 /** \} */
 
 namespace maker {
@@ -531,10 +536,10 @@ namespace operand {
 inline tensor number(const tensor &a, weft_scalar value)
 {
     const weft_dtype type = a.dtype();
-    const bool floating = type != WEFT_I64 && type != WEFT_I32 && type != WEFT_U8 && type != WEFT_BOOL; /* or complex */
+    const bool floating = type <= WEFT_F16 || type == WEFT_C64 || type == WEFT_C128;
     weft_dtype own = value.dtype;
-    if (own == WEFT_I64) {
-        own = floating ? WEFT_F64 : WEFT_I64;
+    if (own == WEFT_I64 || own == WEFT_U64) {
+        own = floating ? WEFT_F64 : own;
     } else if (own == WEFT_F64 && !floating) {
         const bool whole = std::floor(value.real) == value.real && std::fabs(value.real) < 9007199254740992.0;
         own = whole ? WEFT_I64 : WEFT_F32;

@@ -11,7 +11,8 @@
 docs/python.md is the manual.
 """
 from ._api import VERSION as __version__
-from ._core import DTYPES, Cyclic, DType, Mesh, Partial, Placement, Replicate, Shard, Tensor, bfloat16, bool_, complex64, complex128, current_mesh, float16, float32, float64, int32, int64, uint8
+from ._core import DTYPES, Cyclic, DType, Mesh, Partial, Placement, Replicate, Shard, Tensor, bfloat16, bool_, complex64, complex128, current_mesh
+from ._core import float8_e4m3fn, float8_e5m2, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from ._layouts import set_mesh
 from ._library import (WeftError, WeftIOError, WeftMemoryError, WeftTimeoutError, WeftValueError, counters, finalize, first_rank, init, local_ranks,
                        machine, num_processes, pending, process_index, wait, world_size)

@@ -11,15 +11,16 @@ import numpy
 
 from . import _api, _library
 from ._layouts import (DTYPES, WITH_GRAD, Axes, Cyclic, DType, Mesh, Partial, Placement, Placements, Replicate, Shard, _Counted, _placement, _placement_array, _texts,
-                       axes, bfloat16, bool_, complex64, complex128, current_mesh, dtype_of, float16, float32, float64, int32, int64, int64s, ints, many, resolve, same_length,
-                       sized, spread, uint8)
+                       axes, bfloat16, bool_, complex64, complex128, current_mesh, dtype_of, float8_e4m3fn, float8_e5m2, float16, float32, float64, int8, int16,
+                       int32, int64, int64s, ints, many, resolve, same_length, sized, spread, uint8, uint16, uint32, uint64)
 from ._library import asked, check, choose, ended, failure, kept, lib as _lib, raised, settle_tensor, text_of, world
-from ._numbers import BOOL, FLOATING, KEPT, U8, number_of, with_number
+from ._numbers import BOOL, FLOATING, KEPT, UNSIGNED, number_of, with_number
 
 __all__ = ["DTYPES", "WITH_GRAD", "Axes", "Cyclic", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor",
            "WithIndices", "axes", "bfloat16", "bool_", "borrowed", "check", "check_call", "choose", "complex64", "complex128",
-           "current_mesh", "done", "dtype_of", "failure", "fill", "float16", "float32", "float64",
-           "int32", "int64", "int64s", "ints", "made", "many", "operands", "resolve", "same_length", "sized", "spread", "tensor", "tensors", "uint8"]
+           "current_mesh", "done", "dtype_of", "failure", "fill", "float8_e4m3fn", "float8_e5m2", "float16", "float32", "float64",
+           "int8", "int16", "int32", "int64", "int64s", "ints", "made", "many", "operands", "resolve", "same_length", "sized", "spread", "tensor", "tensors", "uint8", "uint16",
+           "uint32", "uint64"]
 
 
 # ---- arguments for C ----
@@ -56,7 +57,8 @@ def fill(kind: Any, **values: Any) -> Any:
     return options
 
 
-_RANGES = {int64: (-2**63, 2**63 - 1), int32: (-2**31, 2**31 - 1), uint8: (0, 255)}
+_RANGES = {each: (-2**(8 * each.itemsize - 1), 2**(8 * each.itemsize - 1) - 1) for each in (int64, int32, int16, int8)}
+_RANGES.update({each: (0, 2**(8 * each.itemsize) - 1) for each in (uint8, uint16, uint32, uint64)})
 
 
 def check_range(value: int, dtype: DType) -> None:
@@ -342,8 +344,8 @@ class Tensor:
 
     def numpy(self, process: Optional[int] = None) -> Any:
         """The whole tensor as a NumPy array, on every process or on one (None on the others). Waits; all processes must call it.
-        bfloat16 becomes float32."""
-        if self.dtype is bfloat16:
+        bfloat16 and the types of 8 bits become float32."""
+        if self.dtype.numpy is None:
             return made(_lib.weft_to_type(self, float32)).numpy(process)
         array = numpy.empty(self.shape, self.dtype.numpy) if process in (None, _lib.weft_process_index()) else None
         settle_tensor(self)
@@ -441,7 +443,7 @@ class Tensor:
 
     def local(self, local_rank: int = 0) -> Any:
         """The shard of a hosted rank as a NumPy array that shares its memory, read-only, with the values of now: later changes of
-        the tensor do not show. Waits for the shard; local. bfloat16 comes as uint16. access() writes."""
+        the tensor do not show. Waits for the shard; local. bfloat16 comes as uint16, floating types of 8 bits as uint8. access() writes."""
         from .arrays import to_dlpack_array
         settle_tensor(self)
         return to_dlpack_array(self, local_rank)
@@ -566,7 +568,7 @@ class Tensor:
     def __sub__(self, other: Any) -> Any:
         if type(other) is Tensor:
             return made(_sub(self._as_parameter_, other._as_parameter_))
-        if type(other) is float or type(other) is int and -2**31 < other < 2**31 and _dtype_number(self._as_parameter_) != U8:
+        if type(other) is float or type(other) is int and -2**31 < other < 2**31 and _dtype_number(self._as_parameter_) not in UNSIGNED:
             return _with_number(self, -other, _add_number, _add)
         return _binary(_sub, self, other)
 

@@ -22,11 +22,13 @@ WITH_GRAD = _api.WITH_GRAD
 
 # ---- element types ----
 class DType(int):
-    """An element type: float64, float32, bfloat16, float16, int64, int32, uint8, bool, complex64 or complex128."""
+    """An element type: float64, float32, bfloat16, float16, int64, int32, int16, int8, uint64, uint32, uint16, uint8, bool, complex64, complex128;
+    float8_e4m3fn and float8_e5m2, which are for storage."""
 
     name: str
     itemsize: int
     numpy: Optional[numpy.dtype]
+    memory: numpy.dtype # as its elements lie in memory: the bits of types that NumPy lacks
     is_floating_point: bool
     is_complex: bool
 
@@ -59,6 +61,7 @@ def _dtype(value: int, name: str, kind: Optional[str]) -> DType:
     made_type = DType(value)
     made_type.name, made_type.itemsize = name, _lib.weft_dtype_size(value)
     made_type.numpy = numpy.dtype(kind) if kind else None
+    made_type.memory = made_type.numpy or numpy.dtype(f"u{made_type.itemsize}")
     made_type.is_floating_point, made_type.is_complex = "float" in name, "complex" in name
     return made_type
 
@@ -69,12 +72,16 @@ bfloat16, float16 = _dtype(_kinds.BF16, "bfloat16", None), _dtype(_kinds.F16, "f
 int64, int32, uint8 = _dtype(_kinds.I64, "int64", "i8"), _dtype(_kinds.I32, "int32", "i4"), _dtype(_kinds.U8, "uint8", "u1")
 bool_ = _dtype(_kinds.BOOL, "bool", "?")
 complex64, complex128 = _dtype(_kinds.C64, "complex64", "c8"), _dtype(_kinds.C128, "complex128", "c16")
-DTYPES = [float64, float32, bfloat16, float16, int64, int32, uint8, bool_, complex64, complex128]
+int8, int16 = _dtype(_kinds.I8, "int8", "i1"), _dtype(_kinds.I16, "int16", "i2")
+uint16, uint32, uint64 = _dtype(_kinds.U16, "uint16", "u2"), _dtype(_kinds.U32, "uint32", "u4"), _dtype(_kinds.U64, "uint64", "u8")
+float8_e4m3fn, float8_e5m2 = _dtype(_kinds.F8_E4M3, "float8_e4m3fn", None), _dtype(_kinds.F8_E5M2, "float8_e5m2", None)
+DTYPES = [float64, float32, bfloat16, float16, int64, int32, uint8, bool_, complex64, complex128, int8, int16, uint16, uint32, uint64,
+          float8_e4m3fn, float8_e5m2]
 _of_numpy = {dtype.numpy: dtype for dtype in DTYPES if dtype.numpy is not None}
 
 
 def dtype_of(given: Any) -> DType:
-    """A DType of one, or of NumPy's (ml_dtypes' bfloat16 too), Python's or a name."""
+    """A DType of one, or of NumPy's (ml_dtypes' too), Python's or a name."""
     if isinstance(given, DType):
         return given
     if isinstance(given, str):
@@ -87,8 +94,9 @@ def dtype_of(given: Any) -> DType:
         raise TypeError(f"dtype: {given!r} is no element type") from None
     if found in _of_numpy:
         return _of_numpy[found]
-    if found.name == "bfloat16":
-        return bfloat16
+    for dtype in (bfloat16, float8_e4m3fn, float8_e5m2):
+        if found.name == dtype.name:
+            return dtype
     raise TypeError(f"dtype: weft has no {found}; it has {', '.join(dtype.name for dtype in DTYPES)}")
 
 

@@ -7,7 +7,7 @@ from ctypes import c_void_p
 from typing import Any
 
 from . import _api
-from ._layouts import DTYPES, bool_, float64, int64, uint8
+from ._layouts import DTYPES, bool_, float64, int64, uint64
 from ._library import lib as _lib
 
 
@@ -30,7 +30,8 @@ _floats: dict[float, _Number] = {}
 _wholes: dict[int, _Number] = {}
 KEPT: dict[type, dict[Any, _Number]] = {float: _floats, int: _wholes}
 FLOATING = frozenset(int(each) for each in DTYPES if each.is_floating_point or each.is_complex)
-_F64, _I64, U8, BOOL = int(float64), int(int64), int(uint8), int(bool_)
+_F64, _I64, _U64, BOOL = int(float64), int(int64), int(uint64), int(bool_)
+UNSIGNED = frozenset(int(each) for each in DTYPES if each.name.startswith("uint"))
 
 
 def number_of(value: Any) -> _Number:
@@ -38,7 +39,8 @@ def number_of(value: Any) -> _Number:
     if type(value) is int:
         found = _wholes.get(value)
         if found is None:
-            found = _Number(_I64, 0.0, 0.0, value) if -2**63 <= value < 2**63 else _Number(_F64, _nearest(value), 0.0, 0)
+            found = (_Number(_I64, 0.0, 0.0, value) if -2**63 <= value < 2**63 else
+                     _Number(_U64, float(value), 0.0, value - 2**64) if 0 < value < 2**64 else _Number(_F64, _nearest(value), 0.0, 0))
             if len(_wholes) < 1000:
                 _wholes[value] = found
         return found

@@ -471,9 +471,10 @@ def isdtype(dtype: DType, kind: Any) -> bool:
         return any(isdtype(dtype, each) for each in kind)
     if isinstance(kind, DType):
         return dtype is kind
-    sets = {"bool": ["bool"], "signed integer": ["int64", "int32"], "unsigned integer": ["uint8"], "integral": ["int64", "int32", "uint8"],
+    signed, unsigned = ["int64", "int32", "int16", "int8"], ["uint64", "uint32", "uint16", "uint8"]
+    sets = {"bool": ["bool"], "signed integer": signed, "unsigned integer": unsigned, "integral": signed + unsigned,
             "real floating": ["float64", "float32", "bfloat16", "float16"], "complex floating": ["complex64", "complex128"],
-            "numeric": [each.name for each in DTYPES if each is not bool_]}
+            "numeric": [each.name for each in DTYPES if each is not bool_ and not each.name.startswith("float8")]}
     if kind not in sets:
         raise ValueError(f"kind: {kind!r} is none of {', '.join(map(repr, sets))}")
     return dtype.name in sets[kind]

@@ -9,7 +9,7 @@ from typing import Any, Optional
 import numpy
 
 from . import _api, _library
-from ._core import (WITH_GRAD, DType, Mesh, Placements, Tensor, _lib, _placement_array, bfloat16, bool_, check, choose, dtype_of, failure, float32,
+from ._core import (WITH_GRAD, DType, Mesh, Placements, Tensor, _lib, _placement_array, bool_, check, choose, dtype_of, failure, float32,
                     int64, int64s, made, operands, resolve)
 from ._core import tensors as handles
 
@@ -71,9 +71,9 @@ class _Shard:
 
 
 def to_dlpack_array(tensor: Tensor, local_rank: int) -> Any:
-    if tensor.dtype is bfloat16: # NumPy has none
+    if tensor.dtype.numpy is None:
         shape = tensor._local_extent(local_rank)
-        array: Any = numpy.empty(shape, numpy.uint16)
+        array: Any = numpy.empty(shape, tensor.dtype.memory)
         check(_lib.weft_local_to_host(tensor, local_rank, array.ctypes.data, array.nbytes))
     else:
         array = numpy.from_dlpack(_Shard(tensor, local_rank))
@@ -97,7 +97,7 @@ class Access:
         if not address and _lib.weft_last_status():
             raise failure()
         dtype = self.tensor.dtype
-        kind = dtype.numpy if dtype.numpy is not None else numpy.dtype(numpy.uint16)
+        kind = dtype.memory
         count = int(numpy.prod(extent, dtype=numpy.int64))
         if not count:
             return numpy.empty(extent, kind)
@@ -140,7 +140,8 @@ def _dtype_and_shape(managed: int, name: bytes) -> tuple[DType, tuple[int, ...]]
     code, bits = ctypes.c_uint8.from_address(base + 20).value, ctypes.c_uint8.from_address(base + 21).value
     shape = (c_int64 * ndim).from_address(c_void_p.from_address(base + 24).value or 0) if ndim else ()
     names = {(2, 64): "float64", (2, 32): "float32", (4, 16): "bfloat16", (2, 16): "float16", (0, 64): "int64", (0, 32): "int32",
-             (1, 8): "uint8", (6, 8): "bool", (5, 64): "complex64", (5, 128): "complex128"}
+             (1, 8): "uint8", (6, 8): "bool", (5, 64): "complex64", (5, 128): "complex128", (0, 8): "int8", (0, 16): "int16",
+             (1, 16): "uint16", (1, 32): "uint32", (1, 64): "uint64", (10, 8): "float8_e4m3fn", (12, 8): "float8_e5m2"}
     if (code, bits) not in names:
         raise TypeError(f"weft has no element type of DLPack's code {code} with {bits} bits")
     return dtype_of(names[code, bits]), tuple(shape)
@@ -228,8 +229,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, mesh: Optional[Mesh] = None, plac
     else:
         array = numpy.asarray(obj)
     wanted = dtype_of(dtype) if dtype is not None else dtype_of(array.dtype)
-    if wanted is bfloat16 and array.dtype.name != "bfloat16":
-        made_array = distribute(numpy.asarray(array, numpy.float32), mesh, placements).astype(bfloat16)
+    if wanted.numpy is None and array.dtype.name != wanted.name:
+        made_array = distribute(numpy.asarray(array, numpy.float32), mesh, placements).astype(wanted)
         made_array.requires_grad = requires_grad
         return made_array
     if wanted.numpy is not None and array.dtype != wanted.numpy:

@@ -19,7 +19,7 @@ _library.when_settled.append(_kept.clear)
 def _view(local: Any) -> Any:
     shape = tuple(local.extent[:local.ndim])
     dtype = DTYPES[local.dtype]
-    kind = dtype.numpy if dtype.numpy is not None else numpy.dtype(numpy.uint16)
+    kind = dtype.memory
     if not local.count:
         return numpy.empty(shape, kind)
     return numpy.frombuffer((ctypes.c_char * (local.count * kind.itemsize)).from_address(local.data), kind).reshape(shape)

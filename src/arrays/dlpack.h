@@ -9,7 +9,16 @@
 #include "arrays/import.h"
 
 /* Kinds of elements; their number of bits tells them apart further. */
-enum { WEFT_DL_INT = 0, WEFT_DL_UINT = 1, WEFT_DL_FLOAT = 2, WEFT_DL_BFLOAT = 4, WEFT_DL_COMPLEX = 5, WEFT_DL_BOOL = 6 };
+enum {
+    WEFT_DL_INT = 0,
+    WEFT_DL_UINT = 1,
+    WEFT_DL_FLOAT = 2,
+    WEFT_DL_BFLOAT = 4,
+    WEFT_DL_COMPLEX = 5,
+    WEFT_DL_BOOL = 6,
+    WEFT_DL_F8_E4M3 = 10, /* kDLFloat8_e4m3fn */
+    WEFT_DL_F8_E5M2 = 12  /* kDLFloat8_e5m2 */
+};
 /* Kinds of memory that the CPU reads and writes like any other: its own, and its own pinned for CUDA and for ROCm. */
 enum { WEFT_DL_CPU = 1, WEFT_DL_CUDA_PINNED = 3, WEFT_DL_ROCM_PINNED = 11 };
 /* Memory of a device, whose number is CUDA's. */

@@ -59,7 +59,9 @@ weft_dl_type weft_dl_type_of(weft_dtype dtype)
         [WEFT_F64] = { WEFT_DL_FLOAT, 64 }, [WEFT_F32] = { WEFT_DL_FLOAT, 32 }, [WEFT_BF16] = { WEFT_DL_BFLOAT, 16 },
         [WEFT_F16] = { WEFT_DL_FLOAT, 16 }, [WEFT_I64] = { WEFT_DL_INT, 64 },   [WEFT_I32] = { WEFT_DL_INT, 32 },
         [WEFT_U8] = { WEFT_DL_UINT, 8 },    [WEFT_BOOL] = { WEFT_DL_BOOL, 8 },  [WEFT_C64] = { WEFT_DL_COMPLEX, 64 },
-        [WEFT_C128] = { WEFT_DL_COMPLEX, 128 },
+        [WEFT_C128] = { WEFT_DL_COMPLEX, 128 }, [WEFT_I8] = { WEFT_DL_INT, 8 }, [WEFT_I16] = { WEFT_DL_INT, 16 },
+        [WEFT_U16] = { WEFT_DL_UINT, 16 }, [WEFT_U32] = { WEFT_DL_UINT, 32 }, [WEFT_U64] = { WEFT_DL_UINT, 64 },
+        [WEFT_F8_E4M3] = { WEFT_DL_F8_E4M3, 8 }, [WEFT_F8_E5M2] = { WEFT_DL_F8_E5M2, 8 },
     };
     return types[dtype];
 }
@@ -69,6 +71,7 @@ static const char *kind_name(uint8_t kind)
     static const char *const names[] = {
         [WEFT_DL_INT] = "integers",         [WEFT_DL_UINT] = "unsigned integers",   [WEFT_DL_FLOAT] = "floating numbers",
         [WEFT_DL_BFLOAT] = "bfloat numbers", [WEFT_DL_COMPLEX] = "complex numbers", [WEFT_DL_BOOL] = "booleans",
+        [WEFT_DL_F8_E4M3] = "floating numbers of four bits of exponent", [WEFT_DL_F8_E5M2] = "floating numbers of five bits of exponent",
     };
     return kind < WEFT_ARRAY_SIZE(names) && names[kind] != NULL ? names[kind] : "elements of another kind";
 }

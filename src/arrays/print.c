@@ -40,6 +40,27 @@ static void print_value(FILE *file, weft_dtype dtype, const void *values, int64_
     case WEFT_C64:
         fprintf(file, "%.9g%+.9gi", (double)((const float *)values)[2 * i], (double)((const float *)values)[2 * i + 1]);
         break;
+    case WEFT_I8:
+        fprintf(file, "%d", ((const int8_t *)values)[i]);
+        break;
+    case WEFT_I16:
+        fprintf(file, "%d", ((const int16_t *)values)[i]);
+        break;
+    case WEFT_U16:
+        fprintf(file, "%u", ((const uint16_t *)values)[i]);
+        break;
+    case WEFT_U32:
+        fprintf(file, "%lu", (unsigned long)((const uint32_t *)values)[i]);
+        break;
+    case WEFT_U64:
+        fprintf(file, "%llu", (unsigned long long)((const uint64_t *)values)[i]);
+        break;
+    case WEFT_F8_E4M3:
+        fprintf(file, "%.4g", (double)weft_f8_e4m3_to_f32(((const uint8_t *)values)[i]));
+        break;
+    case WEFT_F8_E5M2:
+        fprintf(file, "%.4g", (double)weft_f8_e5m2_to_f32(((const uint8_t *)values)[i]));
+        break;
     case WEFT_C128:
         fprintf(file, "%.17g%+.17gi", ((const double *)values)[2 * i], ((const double *)values)[2 * i + 1]);
         break;

@@ -47,6 +47,8 @@ static const struct {
     [WEFT_F64] = { "f64", 8 }, [WEFT_F32] = { "f32", 4 },   [WEFT_BF16] = { "bf16", 2 },
     [WEFT_F16] = { "f16", 2 }, [WEFT_I64] = { "i64", 8 },   [WEFT_I32] = { "i32", 4 },
     [WEFT_U8] = { "u8", 1 },   [WEFT_BOOL] = { "bool", 1 }, [WEFT_C64] = { "c64", 8 },   [WEFT_C128] = { "c128", 16 },
+    [WEFT_I8] = { "i8", 1 },   [WEFT_I16] = { "i16", 2 },   [WEFT_U16] = { "u16", 2 },   [WEFT_U32] = { "u32", 4 },
+    [WEFT_U64] = { "u64", 8 }, [WEFT_F8_E4M3] = { "f8_e4m3", 1 }, [WEFT_F8_E5M2] = { "f8_e5m2", 1 },
 };
 
 static bool is_dtype(weft_dtype dtype)

@@ -29,14 +29,21 @@ typedef struct part {
 
 /* ---- what depends on the operation --------------------------------------------------------------------- */
 
+/* Whether a conversion is computed in the type of its input: a common type would round a first time, or there is none. */
+static bool converts_once(weft_dtype from, weft_dtype to)
+{
+    const unsigned bits = WEFT_TYPE_BIT(to), of_integers = WEFT_TYPES_INTEGER | WEFT_TYPES_BOOL | (WEFT_TYPES_FLOAT & ~WEFT_TYPES_WIDE);
+    return weft_dtype_is_stored(from) || weft_dtype_is_stored(to) ||
+           ((WEFT_TYPES_INTEGER & WEFT_TYPE_BIT(from)) != 0 && (of_integers & bits) != 0);
+}
+
 /* As in PyTorch: operands are converted to one type, 16-bit ones are computed in single precision, and the
  * result is rounded once. Operations on floating types take WEFT_F32 for integers. */
 static weft_dtype common_type(const weft_lowering *lowering)
 {
-    weft_dtype first = lowering->inputs[0]->dtype;
-    if (lowering->operation->kernel == WEFT_KERNEL_convert && (first == WEFT_I64 || first == WEFT_I32) &&
-        weft_dtype_size(lowering->output->dtype) == 2) {
-        return first; /* single precision would round them a first time */
+    weft_dtype first = lowering->inputs[0]->dtype, to = lowering->output->dtype;
+    if (lowering->operation->kernel == WEFT_KERNEL_convert && converts_once(first, to)) {
+        return weft_dtype_is_complex(to) ? to : first;
     }
     weft_dtype type = weft_promoted(lowering->num_inputs, lowering->inputs);
     weft_output_type kind = lowering->operation->outputs[0].type;

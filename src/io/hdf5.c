@@ -7,6 +7,7 @@
 
 #include "arrays/arrays.h"
 #include "base/disk.h"
+#include "codelets/types.h"
 #include "io/check.h"
 #include "io/hdf5_file.h"
 #include "io/rows.h"
@@ -209,13 +210,27 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
     return status;
 }
 
+/* HDF5's floating types have infinities, which WEFT_F8_E4M3 has not. */
+static bool check_types(const weft_file_call *call)
+{
+    for (int i = 0; i < call->n; i++) {
+        const weft_dtype type = weft_layout_of(call->tensors[i])->dtype;
+        if (weft_dtype_is_stored(type)) {
+            weft_fail(WEFT_ERR_DTYPE, call->function,
+                      "tensors[%d] is %s, which HDF5 has no type for: weft_to_type() or weft_checkpoint_save()", i, weft_dtype_name(type));
+            return false;
+        }
+    }
+    return true;
+}
+
 weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
     static const weft_operation action = { .name = "hdf5_save", .perform = perform_save, .effects = WEFT_NEEDS_DATA };
     weft_file_call call = {
         .function = "weft_hdf5_save", .path = path, .n = n, .names = names, .tensors = tensors
     };
-    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call)) {
+    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !check_types(&call)) {
         weft_check_file_spmd(&call, false);
         return weft_latest_status();
     }
@@ -309,7 +324,7 @@ weft_status weft_hdf5_load(const char *path, int n, const char *const names[], w
     weft_file_call call = {
         .function = "weft_hdf5_load", .path = path, .n = n, .names = names, .tensors = tensors
     };
-    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call)) {
+    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call) || !check_types(&call)) {
         weft_check_file_spmd(&call, false);
         return weft_latest_status();
     }

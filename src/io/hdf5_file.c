@@ -61,6 +61,19 @@ static hid_t type_of(weft_dtype dtype)
         return H5Tcopy(H5T_STD_U8LE);
     case WEFT_BOOL:
         return truth();
+    case WEFT_I8:
+        return H5Tcopy(H5T_STD_I8LE);
+    case WEFT_I16:
+        return H5Tcopy(H5T_STD_I16LE);
+    case WEFT_U16:
+        return H5Tcopy(H5T_STD_U16LE);
+    case WEFT_U32:
+        return H5Tcopy(H5T_STD_U32LE);
+    case WEFT_U64:
+        return H5Tcopy(H5T_STD_U64LE);
+    case WEFT_F8_E4M3:
+    case WEFT_F8_E5M2:
+        break; /* whoever calls this has refused them: HDF5's floating types all have infinities */
     case WEFT_C64:
         return pair_of(H5T_IEEE_F32LE);
     case WEFT_C128:
@@ -74,7 +87,7 @@ static const char *type_text(hid_t type, char *text, size_t size)
 {
     static const char *const classes[] = { "integers",    "floating numbers", "times",      "strings", "bit fields", "opaque bytes",
                                            "a compound", "references",       "an enumeration", "lists of varying length", "arrays" };
-    for (int d = 0; d < WEFT_DTYPE_COUNT; d++) {
+    for (int d = 0; d < WEFT_F8_E4M3; d++) {
         hid_t own = type_of((weft_dtype)d);
         bool same = H5Tequal(type, own) > 0;
         H5Tclose(own);
@@ -90,6 +103,55 @@ static const char *type_text(hid_t type, char *text, size_t size)
              class >= 0 && class < (int)WEFT_ARRAY_SIZE(classes) ? classes[class] : "an unknown type", H5Tget_size(type),
              number && H5Tget_order(type) == H5T_ORDER_BE ? ", the highest first" : "");
     return text;
+}
+
+/* Bits of the exponent and of the significand, the first one included, of a floating type. */
+static void floating_bits(hid_t type, size_t *exponent, size_t *significand)
+{
+    size_t sign, at, fraction_at;
+    H5Tget_fields(type, &sign, &at, exponent, &fraction_at, significand);
+    *significand += 1;
+}
+
+/* Whether libhdf5 converts numbers of the file to the tensor's type, in whatever order their bytes are, and all numbers stay what they
+ * are. */
+static bool keeps_numbers(hid_t from, hid_t to)
+{
+    const H5T_class_t class = H5Tget_class(from), wanted = H5Tget_class(to);
+    size_t exponent, significand, exponent_to, significand_to;
+    const size_t bits = H5Tget_precision(from), bits_to = H5Tget_precision(to);
+    if (class == H5T_INTEGER && wanted == H5T_INTEGER) {
+        const bool has_sign = H5Tget_sign(from) != H5T_SGN_NONE, has_sign_to = H5Tget_sign(to) != H5T_SGN_NONE;
+        return has_sign == has_sign_to ? bits <= bits_to : !has_sign && bits < bits_to;
+    }
+    if (wanted != H5T_FLOAT || (class != H5T_INTEGER && class != H5T_FLOAT)) {
+        return false;
+    }
+    floating_bits(to, &exponent_to, &significand_to);
+    if (class == H5T_INTEGER) {
+        return bits <= significand_to && exponent_to >= 8;
+    }
+    floating_bits(from, &exponent, &significand);
+    return exponent <= exponent_to && significand <= significand_to;
+}
+
+/* The same, also of h5py's complex numbers. */
+static bool is_readable_as(hid_t from, hid_t to)
+{
+    if (H5Tget_class(from) != H5T_COMPOUND || H5Tget_class(to) != H5T_COMPOUND) {
+        return keeps_numbers(from, to);
+    }
+    bool all = H5Tget_nmembers(from) == 2;
+    for (unsigned i = 0; i < 2 && all; i++) {
+        const int at = H5Tget_member_index(from, i == 0 ? "r" : "i");
+        hid_t part = at < 0 ? -1 : H5Tget_member_type(from, (unsigned)at), part_to = H5Tget_member_type(to, i);
+        all = part >= 0 && keeps_numbers(part, part_to);
+        if (part >= 0) {
+            H5Tclose(part);
+        }
+        H5Tclose(part_to);
+    }
+    return all;
 }
 
 /* ---- one file ------------------------------------------------------------------------------------------------- */
@@ -291,7 +353,7 @@ static bool check_dataset(hid_t dataset, const weft_hdf5_part *part, weft_outcom
     hsize_t sizes[H5S_MAX_RANK];
     int64_t found[H5S_MAX_RANK];
     hid_t type = H5Dget_type(dataset), wanted = type_of(layout->dtype), space = H5Dget_space(dataset);
-    bool same_type = H5Tequal(type, wanted) > 0;
+    bool same_type = H5Tequal(type, wanted) > 0 || is_readable_as(type, wanted);
     int ndim = H5Sget_simple_extent_dims(space, sizes, NULL);
     for (int d = 0; d < ndim; d++) {
         found[d] = (int64_t)sizes[d];

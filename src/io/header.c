@@ -14,7 +14,8 @@ enum { CRC_DIGITS = WEFT_CRC_DIGITS, LENGTH_BYTES = WEFT_LENGTH_BYTES };
 static const char *const dtype_names[WEFT_DTYPE_COUNT] = {
     [WEFT_F64] = "F64", [WEFT_F32] = "F32", [WEFT_BF16] = "BF16", [WEFT_F16] = "F16",
     [WEFT_I64] = "I64", [WEFT_I32] = "I32", [WEFT_U8] = "U8",     [WEFT_BOOL] = "BOOL",
-    [WEFT_C64] = "C64", [WEFT_C128] = "C128",
+    [WEFT_C64] = "C64", [WEFT_C128] = "C128", [WEFT_I8] = "I8", [WEFT_I16] = "I16", [WEFT_U16] = "U16",
+    [WEFT_U32] = "U32", [WEFT_U64] = "U64", [WEFT_F8_E4M3] = "F8_E4M3", [WEFT_F8_E5M2] = "F8_E5M2",
 };
 
 const char *weft_file_dtype_name(weft_dtype type)

@@ -15,8 +15,7 @@ static int64_t element_bytes(const char *name)
     static const struct {
         const char *name;
         int64_t bytes;
-    } others[] = { { "I16", 2 }, { "U16", 2 }, { "U32", 4 }, { "U64", 8 }, { "I8", 1 }, { "C64", 8 },
-                   { "F8_E4M3", 1 }, { "F8_E5M2", 1 }, { "F8_E8M0", 1 } };
+    } others[] = { { "F8_E8M0", 1 } };
     weft_dtype type;
     if (weft_file_dtype_of(name, &type)) {
         return (int64_t)weft_dtype_size(type);

@@ -152,7 +152,7 @@ weft_dtype weft_wide_type(weft_dtype dtype)
 
 bool weft_sum_is_rounded(const weft_call_layouts *call)
 {
-    return weft_dtype_size(call->inputs[0]->dtype) == 2 && call->attributes->type == (int64_t)call->inputs[0]->dtype;
+    return weft_wide_type(call->inputs[0]->dtype) != call->inputs[0]->dtype && call->attributes->type == (int64_t)call->inputs[0]->dtype;
 }
 
 bool weft_expand_rounded_sum(const weft_call *call, weft_tensor *outputs[])

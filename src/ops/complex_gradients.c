@@ -39,6 +39,10 @@ weft_tensor *weft_complex_gradient(const weft_gradient *of, weft_kernel_id funct
         return minus(times(g, weft_square(y)));
     case WEFT_KERNEL_sqrt:
         return weft_div(g, weft_conjugate(weft_scale(y, 2)));
+    case WEFT_KERNEL_rsqrt:
+        return times(g, weft_scale(weft_mul(weft_square(y), y), -0.5));
+    case WEFT_KERNEL_sigmoid:
+        return times(g, weft_sub(y, weft_square(y)));
     case WEFT_KERNEL_sin:
         return times(g, weft_cos(z));
     case WEFT_KERNEL_cos:

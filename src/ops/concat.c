@@ -88,8 +88,14 @@ static bool find_type(const char *function, int n, weft_tensor *const tensors[],
         layouts[i] = weft_layout_of(tensors[i]);
     }
     *type = weft_promoted(n, layouts);
+    int refused[2];
+    const bool common = weft_are_promoted(n, layouts, refused);
+    if (!common) {
+        weft_fail(WEFT_ERR_DTYPE, function,
+                  "tensors[%d] is %s and tensors[%d] %s, which have no common type: weft_to_type() converts one of them", refused[0], weft_dtype_name(layouts[refused[0]]->dtype), refused[1], weft_dtype_name(layouts[refused[1]]->dtype));
+    }
     free(layouts);
-    return true;
+    return common;
 }
 
 /* The shape of the result. False with the error kept. */

@@ -337,12 +337,12 @@ static bool expand_einsum(const weft_call *call, weft_tensor *outputs[])
 }
 
 #define ALL ((1u << WEFT_MAX_INPUTS) - 1)
-#define TENSOR { "tensors", WEFT_TYPES_NUMBER, true }
+#define TENSOR { "tensors", WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, true }
 
 static const weft_operation operation_einsum = {
     .name = "einsum",
     .gradient = { .function = weft_gradient_of_body, .reads = { ALL, ALL, ALL, ALL, ALL, ALL, ALL } },
-    .inputs = { { "tensors", WEFT_TYPES_NUMBER, false }, TENSOR, TENSOR, TENSOR, TENSOR, TENSOR, TENSOR },
+    .inputs = { { "tensors", WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, false }, TENSOR, TENSOR, TENSOR, TENSOR, TENSOR, TENSOR },
     .expand = expand_einsum,
 };
 

@@ -103,9 +103,9 @@ static bool gradients_of_lerp_tensor(const weft_gradient *of)
     weft_tensor *g = weft_gradient_of_output(of, 0), *const *inputs = of->call->inputs;
     weft_tensor *a = inputs[0], *b = inputs[1], *weight = inputs[2];
     return (!weft_gradient_wanted(of, 0) ||
-            weft_give_gradient(of, 0, weft_mul(g, weft_add_scalar(weft_neg(weight), 1)))) &&
-           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weft_mul(g, weight))) &&
-           (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, weft_mul(g, weft_sub(b, a))));
+            weft_give_gradient(of, 0, weft_mul(g, weft_add_scalar(weft_neg(weft_conjugate(weight)), 1)))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weft_mul(g, weft_conjugate(weight)))) &&
+           (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, weft_mul(g, weft_conjugate(weft_sub(b, a)))));
 }
 
 /* a is overwritten: its gradient is zero. */
@@ -136,15 +136,15 @@ BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 BINARY(le, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 BINARY(gt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 BINARY(ge, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
-BINARY(logical_and, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
-BINARY(logical_or, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
-BINARY(logical_xor, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(logical_and, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(logical_or, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(logical_xor, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 
 static const weft_operation operation_to_type = {
     .name = "to_type",
     .gradient = WEFT_GRADIENT_SAME,
     .rules = { "A->A" },
-    .inputs = { { "a", WEFT_TYPES_ANY, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY | WEFT_TYPES_STORED, false } },
     .outputs[0] = { .type = WEFT_TYPE_GIVEN, .linear = LINEAR },
     .only_widens = true,
     .kernel = WEFT_KERNEL_convert,
@@ -231,18 +231,24 @@ static const weft_operation operation_clamp = {
 };
 
 /* A bound beyond what an integer type has becomes the nearest that it has: what it is compared with would
- * wrap around (64 bits: the kernel sees to that). False with the error kept. */
+ * wrap around. False with the error kept. */
 static bool take_bound(const char *function, const char *argument, weft_dtype dtype, weft_scalar bound, weft_exact *taken)
 {
-    const double value = bound.dtype == WEFT_I64 ? (double)bound.whole : bound.real;
-    const bool has_fraction = !isinf(value) && value != trunc(value), wide = bound.dtype == WEFT_I64 && dtype == WEFT_I64;
+    const bool whole = bound.dtype == WEFT_I64 || bound.dtype == WEFT_U64, high = bound.dtype == WEFT_U64 && bound.whole < 0;
+    const double value = high ? (double)(uint64_t)bound.whole : whole ? (double)bound.whole : bound.real;
+    const bool has_fraction = !isinf(value) && value != trunc(value);
     const bool has_imag = bound.dtype == WEFT_C128 && bound.imag != 0;
-    if (weft_dtype_is_floating(dtype) || has_fraction || has_imag || wide) {
+    int64_t least, number = whole ? bound.whole : value >= 0x1p63 && value < 0x1p64 ? (int64_t)(uint64_t)value : 0;
+    uint64_t most;
+    if (!weft_whole_range(dtype, &least, &most) || has_fraction || has_imag) {
         return weft_take_number(function, argument, dtype, bound, taken);
     }
-    const double least = dtype == WEFT_U8 ? 0 : dtype == WEFT_I32 ? INT32_MIN : -HUGE_VAL;
-    const double most = dtype == WEFT_U8 ? UINT8_MAX : dtype == WEFT_I32 ? INT32_MAX : HUGE_VAL;
-    *taken = (weft_exact){ fmin(fmax(value, least), most), 0 };
+    if (!whole && value >= -0x1p63 && value < 0x1p63) {
+        number = (int64_t)value;
+    }
+    const bool positive = value > 0, above = positive && ((!whole && value >= 0x1p64) || (uint64_t)number > most);
+    const bool below = !positive && ((!whole && value < -0x1p63) || number < least);
+    *taken = weft_exact_of(above ? (int64_t)most : below ? least : number);
     return true;
 }
 
@@ -369,7 +375,7 @@ weft_tensor *(weft_masked_fill)(weft_tensor *a, weft_tensor *mask, weft_scalar v
 
 COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, LINEAR, BOTH(add_scaled, 0, 0),
          .joins = 1u << 0)
-COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT, LINEAR, BOTH(lerp, 0, 0))
+COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, LINEAR, BOTH(lerp, 0, 0))
 COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER | WEFT_TYPES_COMPLEX, NOT_LINEAR, THREE(addcmul, 0, IN_2, IN_1))
 COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, NOT_LINEAR,
          THREE(addcdiv, 0, IN_2, IN_1 | IN_2))
@@ -388,7 +394,9 @@ static const weft_operation operation_lerp_tensor = {
     .name = "lerp_tensor",
     .rules = { "...,...,...->..." },
     .gradient = THREE(lerp_tensor, IN_2, IN_2, IN_0 | IN_1),
-    .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "b", WEFT_TYPES_FLOAT, false }, { "weight", WEFT_TYPES_FLOAT, false } },
+    .inputs = { { "a", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, false },
+                { "b", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, false },
+                { "weight", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, false } },
     .outputs[0].type = WEFT_TYPE_PROMOTED,
     .kernel = WEFT_KERNEL_lerp_tensor,
 };

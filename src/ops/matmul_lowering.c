@@ -424,7 +424,7 @@ bool weft_lower_product(const weft_lowering *lowering)
     if (p.adds && lowering->sharding->rows[C] == WEFT_ROWS_SAME) {
         aligned |= 1u << C;
     }
-    p.apart = weft_dtype_size(lowering->output->dtype) == 2 && adds_up(&p);
+    p.apart = weft_wide_type(lowering->output->dtype) != lowering->output->dtype && adds_up(&p);
     weft_row_walk walk;
     for (weft_rows_begin(&walk, lowering, aligned); weft_rows_next(&walk);) {
         if (!(p.apart ? lower_rounded_piece(&p, &walk) : lower_piece(&p, &walk))) {

@@ -252,21 +252,15 @@ weft_tensor *weft_normal_inplace(weft_tensor *a, double mean, double deviation)
 /* Whether an integer type contains low .. last. */
 static bool holds(weft_dtype dtype, int64_t low, int64_t last)
 {
-    switch (dtype) {
-    case WEFT_I32:
-        return low >= INT32_MIN && last <= INT32_MAX;
-    case WEFT_U8:
-        return low >= 0 && last <= UINT8_MAX;
-    case WEFT_BOOL:
-        return low >= 0 && last <= 1;
-    default:
-        return true;
-    }
+    int64_t least;
+    uint64_t most;
+    weft_whole_range(dtype, &least, &most);
+    return low >= least && (last < 0 || (uint64_t)last <= most);
 }
 
 static bool check_range(const char *function, int64_t low, int64_t high, weft_dtype dtype)
 {
-    if (weft_dtype_is_floating(dtype)) {
+    if (!((WEFT_TYPES_INTEGER | WEFT_TYPES_BOOL) & WEFT_TYPE_BIT(dtype))) {
         weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s, expected integers or truth values",
                   weft_dtype_name(dtype));
         return false;

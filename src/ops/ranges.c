@@ -52,7 +52,19 @@ static weft_tensor *make_range(const char *function, const weft_layout *layout, 
 /* The number as a double; its imaginary part is dropped. */
 static double real_of(weft_scalar number)
 {
-    return number.dtype == WEFT_I64 ? (double)number.whole : number.real;
+    return number.dtype == WEFT_I64 ? (double)number.whole : number.dtype == WEFT_U64 ? (double)(uint64_t)number.whole : number.real;
+}
+
+/* A number below 2^63 as WEFT_I64; 2^63, which `stop` may be, as WEFT_F64, and so any number beside floating types. */
+static weft_scalar settled(weft_dtype type, weft_scalar number)
+{
+    const bool real = type <= WEFT_F16 || number.whole == INT64_MIN;
+    if (number.dtype == WEFT_U64 && number.whole >= 0) {
+        number.dtype = WEFT_I64;
+    } else if (number.dtype == WEFT_U64 && real) {
+        number = (weft_scalar){ WEFT_F64, real_of(number), 0, 0 };
+    }
+    return number;
 }
 
 /* False: it has a fraction, or is too large. */
@@ -81,6 +93,10 @@ static double range_size(weft_scalar start, weft_scalar stop, weft_scalar step)
 static bool is_real(const char *function, const char *argument, weft_scalar number)
 {
     const bool real = number.dtype != WEFT_C128 || number.imag == 0;
+    if (number.dtype == WEFT_U64) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %llu, expected at most 2^63", argument, (unsigned long long)number.whole);
+        return false;
+    }
     if (!real) {
         weft_fail(WEFT_ERR_DTYPE, function, "%s is %g + %gi, expected a real number", argument, number.real, number.imag);
     }
@@ -102,7 +118,7 @@ static bool check_range(const char *function, weft_dtype dtype, weft_scalar star
         weft_fail(WEFT_ERR_INVALID, function, "step is %g, which has the wrong sign: start is %g and stop is %g", by, from, to);
         return false;
     }
-    if (dtype == WEFT_BOOL || weft_dtype_is_complex(dtype)) {
+    if (dtype == WEFT_BOOL || !((WEFT_TYPES_FLOAT | WEFT_TYPES_INTEGER) & WEFT_TYPE_BIT(dtype))) {
         weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s, expected a type of %snumbers", weft_dtype_name(dtype),
                   dtype == WEFT_BOOL ? "" : "real ");
         return false;
@@ -114,8 +130,10 @@ static bool check_range(const char *function, weft_dtype dtype, weft_scalar star
 static bool check_last(const char *function, weft_dtype dtype, weft_exact first, weft_exact step, double size)
 {
     const double last = first.value + step.value * (size - 1);
-    const double least = dtype == WEFT_U8 ? 0 : INT32_MIN, most = dtype == WEFT_U8 ? UINT8_MAX : INT32_MAX;
-    const bool fits = (dtype != WEFT_U8 && dtype != WEFT_I32) || size == 0 || (last >= least && last <= most);
+    int64_t least;
+    uint64_t most;
+    const bool bounded = weft_whole_range(dtype, &least, &most) && dtype != WEFT_I64;
+    const bool fits = !bounded || size == 0 || (last >= (double)least && last <= (double)most);
     if (!fits) {
         weft_fail(WEFT_ERR_DTYPE, function, "the last number is %.0f, expected one in the range of %s", last, weft_dtype_name(dtype));
     }
@@ -128,6 +146,9 @@ weft_tensor *(weft_arange)(weft_dtype dtype, weft_scalar start, weft_scalar stop
     weft_factory request = { .function = "weft_arange", .dtype = dtype, .mesh = mesh, .placements = placements };
     const weft_dtype type = weft_plain_type(dtype);
     weft_exact first, by, end;
+    start = settled(type, start);
+    stop = settled(type, stop);
+    step = settled(type, step);
     /* No element is `stop`, which may have a fraction beside integers. */
     bool right = weft_check_given_type(request.function, dtype) &&
                  weft_take_number(request.function, "stop", stop.dtype == WEFT_I64 ? WEFT_I64 : WEFT_C128, stop, &end) &&

@@ -49,6 +49,12 @@ static bool widens(const weft_call_layouts *call)
            !weft_dtype_has_gradient(input->dtype) && input->dtype != WEFT_I64;
 }
 
+/* Complex numbers become truth values first. */
+static bool tests_complex(const weft_call_layouts *call)
+{
+    return call->operation->outputs[0].type == WEFT_TYPE_BOOL && weft_dtype_is_complex(call->inputs[0]->dtype);
+}
+
 static bool is_rounded(const weft_call_layouts *call)
 {
     return call->operation->outputs[0].type == WEFT_TYPE_GIVEN && weft_sum_is_rounded(call);
@@ -56,7 +62,7 @@ static bool is_rounded(const weft_call_layouts *call)
 
 static bool reduction_expands(const weft_call_layouts *call)
 {
-    return weft_reduction_drops_rows(call) || widens(call) || is_rounded(call);
+    return weft_reduction_drops_rows(call) || widens(call) || tests_complex(call) || is_rounded(call);
 }
 
 static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
@@ -67,7 +73,9 @@ static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
     bool rounded = is_rounded(&layouts), drops = weft_reduction_drops_rows(&layouts);
     weft_call inner = *call;
     inner.inherited = WEFT_ALL_SCALARS;
-    inner.inputs[0] = widens(&layouts) ? weft_to_type(call->inputs[0], WEFT_I64) : call->inputs[0];
+    inner.inputs[0] = widens(&layouts)          ? weft_to_type(call->inputs[0], WEFT_I64)
+                      : tests_complex(&layouts) ? weft_ne_scalar(call->inputs[0], 0)
+                                                : call->inputs[0];
     inner.attributes.type = rounded ? (int64_t)weft_wide_type(input->dtype) : call->attributes.type;
     inner.attributes.numbers[WEFT_REDUCTION_KEEPS] = drops || call->attributes.numbers[WEFT_REDUCTION_KEEPS];
     weft_tensor *result = inner.inputs[0] == NULL ? NULL : weft_dispatch_itself(&inner);
@@ -179,7 +187,7 @@ static bool gradient_of_sum(const weft_gradient *of)
  * of the rest at that element; 0 everywhere if several are 0. */
 static bool gradient_of_prod(const weft_gradient *of)
 {
-    weft_tensor *a = of->call->inputs[0], *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
+    weft_tensor *a = weft_conjugate(of->call->inputs[0]), *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
     int dims[WEFT_MAX_DIMS], num_dims = weft_reduced_dims(of->call, dims);
     if (num_dims == 0) {
         return weft_give_gradient(of, 0, gradient); /* the element itself */
@@ -212,11 +220,11 @@ static bool gradient_of_extreme(const weft_gradient *of)
 
 /* The call gives the type of sums: wider than 16 bits, so that they are rounded once. */
 REDUCTION(sum, WEFT_TYPES_ANY, WEFT_TYPE_GIVEN, LINEAR, WEFT_GRADIENT_BY(gradient_of_sum, 0))
-REDUCTION(prod, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, BY(WEFT_PROD), WEFT_GRADIENT_BY(gradient_of_prod, WEFT_READS_INPUT(0)))
+REDUCTION(prod, WEFT_TYPES_ANY, WEFT_TYPE_GIVEN, BY(WEFT_PROD), WEFT_GRADIENT_BY(gradient_of_prod, WEFT_READS_INPUT(0)))
 REDUCTION(max, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MAX), EXTREME)
 REDUCTION(min, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MIN), EXTREME)
-REDUCTION(any, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, { .contracts = WEFT_MAX }, WEFT_GRADIENT_ZERO("truth values"))
-REDUCTION(all, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, { .contracts = WEFT_MIN }, WEFT_GRADIENT_ZERO("truth values"))
+REDUCTION(any, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, { .contracts = WEFT_MAX }, WEFT_GRADIENT_ZERO("truth values"))
+REDUCTION(all, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, { .contracts = WEFT_MIN }, WEFT_GRADIENT_ZERO("truth values"))
 REDUCTION(sum_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, WEFT_GRADIENT_OF_WHOLE("p_norm"))
 REDUCTION(sum_square, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, WEFT_GRADIENT_OF_WHOLE("p_norm"))
 REDUCTION(sum_pow, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, WEFT_GRADIENT_OF_WHOLE("p_norm"))

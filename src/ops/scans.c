@@ -6,7 +6,7 @@
 /* Narrow integers become WEFT_I64 first, so that addends do not wrap around. */
 static bool is_narrow(const weft_call_layouts *call)
 {
-    return !weft_dtype_is_floating(call->inputs[0]->dtype) && call->inputs[0]->dtype != WEFT_I64;
+    return !weft_dtype_has_gradient(call->inputs[0]->dtype) && call->inputs[0]->dtype != WEFT_I64;
 }
 
 static bool expand_widened(const weft_call *call, weft_tensor *outputs[])
@@ -23,7 +23,7 @@ static bool expand_widened(const weft_call *call, weft_tensor *outputs[])
         .gradient = __VA_ARGS__,                                                                             \
         .rules = { "A[n]B->A[n]B" },                                                                         \
         .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = (ops_) },                                            \
-        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                    \
+        .inputs = { { "a", WEFT_TYPES_ANY, false } },                                                    \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
         .expand = expand_widened,                                                                            \
         .expands = is_narrow,                                                                                \
@@ -68,7 +68,7 @@ static bool gradient_of_cumsum(const weft_gradient *of)
  * 0, the first one being a factor. */
 static bool gradient_of_cumprod(const weft_gradient *of)
 {
-    weft_tensor *gradient = weft_gradient_of_output(of, 0), *a = of->call->inputs[0];
+    weft_tensor *gradient = weft_gradient_of_output(of, 0), *a = weft_conjugate(of->call->inputs[0]);
     int dim = (int)of->call->attributes.numbers[0];
     if (of->differentiated) {
         return weft_give_gradient(of, 0, weft_cumprod_gradient(gradient, a, dim));
@@ -77,7 +77,7 @@ static bool gradient_of_cumprod(const weft_gradient *of)
     weft_tensor *first = weft_logical_and(zero, weft_eq(weft_cumsum(zero, dim), zero));
     weft_tensor *without_first = weft_cumprod(weft_masked_fill(a, first, 1), dim);
     weft_tensor *at_first = sums_behind(weft_mul(gradient, without_first), dim);
-    weft_tensor *elsewhere = weft_div(sums_behind(weft_mul(gradient, of->outputs[0]), dim), a);
+    weft_tensor *elsewhere = weft_div(sums_behind(weft_mul(gradient, weft_conjugate(of->outputs[0])), dim), a);
     weft_tensor *rest = weft_masked_fill(elsewhere, zero, 0);
     return rest != NULL && at_first != NULL && weft_give_gradient(of, 0, weft_where(first, at_first, rest));
 }

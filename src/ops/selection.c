@@ -79,7 +79,7 @@ static bool expand_nonzero(const weft_call *call, weft_tensor *outputs[])
 static const weft_operation operation_nonzero = {
     .name = "nonzero",
     .gradient = WEFT_GRADIENT_ZERO("indices"),
-    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false } },
     .outputs[0].type = WEFT_TYPE_INDEX,
     .expand = expand_nonzero,
 };

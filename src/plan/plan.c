@@ -197,6 +197,11 @@ static weft_status check_partials(const weft_layout *from, const weft_layout *to
     }
     for (int m = 0; m < from->mesh->ndim; m++) {
         weft_placement p = from->placements[m];
+        if (p.kind == WEFT_PARTIAL && !is_kept(from, to, m) && weft_dtype_is_stored(from->dtype)) {
+            snprintf(why, why_size, "Partial(%s) of %s cannot be reduced: the type has no arithmetic", weft_reduce_op_name(p.op),
+                     weft_dtype_name(from->dtype));
+            return WEFT_ERR_DTYPE;
+        }
         if (p.kind == WEFT_PARTIAL && p.op == WEFT_AVG && !is_kept(from, to, m) &&
             !is_floating(from->dtype)) {
             snprintf(why, why_size, "Partial(avg) of %s cannot be reduced: an average needs a floating type",

@@ -80,6 +80,10 @@ const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl 
                       canonical[m].op == WEFT_MIN ? "min" : "max", weft_dtype_name(dtype));
             return NULL;
         }
+        if (canonical[m].kind == WEFT_PARTIAL && weft_dtype_is_stored(dtype)) {
+            weft_fail(WEFT_ERR_LAYOUT, function, "placements: entry %d is Partial, but %s has no arithmetic", m, weft_dtype_name(dtype));
+            return NULL;
+        }
     }
     char why[200];
     weft_status status = weft_placements_check_sizes(mesh, canonical, shape, why, sizeof(why));

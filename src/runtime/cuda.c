@@ -111,9 +111,9 @@ static bool fits_on_device(struct starpu_task *task)
     return bytes <= (size_t)(weft_runtime.device_bytes / TASKS_AT_ONCE);
 }
 
-static bool is_complex(const weft_codelet *codelet, const weft_task_run *run)
+static bool is_for_cpus(const weft_codelet *codelet, const weft_task_run *run)
 {
-    return weft_task_is_complex(codelet->info->form, run->arguments, run->num_operands);
+    return weft_task_is_for_cpus(codelet->info->form, run->arguments, run->num_operands);
 }
 
 /* Devices run all that has a CUDA function and fits there, CPUs the rest; where the results' bits are the same anyway, CPUs may
@@ -122,7 +122,7 @@ static int can_execute(unsigned worker, struct starpu_task *task, unsigned imple
 {
     const weft_codelet *codelet = (const weft_codelet *)(const void *)task->cl;
     (void)implementation;
-    bool on_device = (codelet->on_devices == NULL ? !is_complex(codelet, task->cl_arg) : codelet->on_devices(task->cl_arg)) &&
+    bool on_device = (codelet->on_devices == NULL ? !is_for_cpus(codelet, task->cl_arg) : codelet->on_devices(task->cl_arg)) &&
                      fits_on_device(task);
     if (starpu_worker_get_type((int)worker) == STARPU_CUDA_WORKER) {
         return on_device;

@@ -51,7 +51,7 @@ static weft_status check_type(const weft_call_layouts *call, int input, char *wh
     const weft_operation_input *described = &call->operation->inputs[input];
     weft_dtype type = call->inputs[input]->dtype, first = call->inputs[0]->dtype;
     if (!(described->types & WEFT_TYPE_BIT(type))) {
-        char expected[80];
+        char expected[120];
         snprintf(why, why_size, "%s is %s, expected %s", described->name, weft_dtype_name(type),
                  types_text(described->types, expected, sizeof(expected)));
         return WEFT_ERR_DTYPE;
@@ -64,11 +64,36 @@ static weft_status check_type(const weft_call_layouts *call, int input, char *wh
     return WEFT_OK;
 }
 
+/* Whether the inputs that are converted to one type have one: not conditions, indices, and what is copied. */
+static bool are_promoted(const weft_call_layouts *call, int refused[2])
+{
+    const weft_operation *operation = call->operation;
+    const weft_output_type kind = operation->outputs[0].type;
+    const bool elementwise = operation->kernel < WEFT_KERNEL_COUNT && weft_kernel_is_elementwise(operation->kernel) &&
+                             operation->kernel != WEFT_KERNEL_assign;
+    const weft_layout *inputs[WEFT_MAX_INPUTS];
+    if (!elementwise && kind != WEFT_TYPE_PROMOTED && kind != WEFT_TYPE_FLOATING && kind != WEFT_TYPE_COMPLEX) {
+        return true;
+    }
+    for (int i = 0; i < call->num_inputs; i++) {
+        inputs[i] = operation->inputs[i].types != WEFT_TYPES_BOOL ? call->inputs[i] : NULL;
+    }
+    return weft_are_promoted(call->num_inputs, inputs, refused);
+}
+
 weft_status weft_call_check_types(const weft_call_layouts *call, char *why, size_t why_size)
 {
     weft_status status = WEFT_OK;
+    int refused[2];
     for (int i = 0; i < call->num_inputs && status == WEFT_OK; i++) {
         status = check_type(call, i, why, why_size);
+    }
+    if (status == WEFT_OK && call->num_inputs > 1 && !are_promoted(call, refused)) {
+        const weft_operation_input *described = call->operation->inputs;
+        snprintf(why, why_size, "%s is %s and %s %s, which have no common type: weft_to_type() converts one of them",
+                 described[refused[0]].name, weft_dtype_name(call->inputs[refused[0]]->dtype), described[refused[1]].name,
+                 weft_dtype_name(call->inputs[refused[1]]->dtype));
+        return WEFT_ERR_DTYPE;
     }
     return status;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/types.h"
 #include "sharding/candidates.h"
 
 /* Whether the strategy of a mesh dimension leaves all inputs as they are along it. */
@@ -247,8 +248,16 @@ static bool converts(const weft_searcher *s, int input, int output, weft_reduce_
 {
     weft_dtype type = s->inputs[input]->dtype, to = s->outputs[output].dtype;
     bool wider = weft_dtype_size(to) > weft_dtype_size(type) || type == WEFT_BOOL;
+    int64_t least = 0, least_to = 0;
+    uint64_t most;
     if (type == to) {
         return true;
+    }
+    if (weft_dtype_is_stored(to)) {
+        return false; /* no Partial */
+    }
+    if (weft_whole_range(to, &least_to, &most) && weft_whole_range(type, &least, &most)) {
+        wider &= least_to <= least;
     }
     if (WEFT_TYPES_COMPLEX & (WEFT_TYPE_BIT(type) | WEFT_TYPE_BIT(to))) {
         return op <= WEFT_AVG && ((WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX) & WEFT_TYPE_BIT(type)); /* no order, and other products */

@@ -1,12 +1,13 @@
 #include "sharding/types.h"
 
-typedef enum category { TRUTH, INTEGER, FLOATING, COMPLEX } category;
+typedef enum category { STORED, TRUTH, INTEGER, FLOATING, COMPLEX } category; /* STORED: no arithmetic */
 
 static category category_of(weft_dtype dtype)
 {
     return dtype == WEFT_BOOL                              ? TRUTH
            : WEFT_TYPES_INTEGER & WEFT_TYPE_BIT(dtype) ? INTEGER
            : weft_dtype_is_complex(dtype)              ? COMPLEX
+           : WEFT_TYPES_STORED & WEFT_TYPE_BIT(dtype)  ? STORED
                                                        : FLOATING;
 }
 
@@ -25,10 +26,19 @@ bool weft_dtype_can_hold(weft_dtype to, weft_dtype from)
     return category_of(to) >= category_of(from);
 }
 
+bool weft_have_common_type(weft_dtype a, weft_dtype b)
+{
+    const unsigned types = WEFT_TYPE_BIT(a) | WEFT_TYPE_BIT(b);
+    return a == b || ((types & WEFT_TYPES_STORED) == 0 && ((types & WEFT_TYPES_UNSIGNED) == 0 || (types & WEFT_TYPES_FLOAT) != 0));
+}
+
 weft_dtype weft_promote(weft_dtype a, weft_dtype b)
 {
     if (a == b) {
         return a;
+    }
+    if ((WEFT_TYPE_BIT(a) | WEFT_TYPE_BIT(b)) == (WEFT_TYPE_BIT(WEFT_I8) | WEFT_TYPE_BIT(WEFT_U8))) {
+        return WEFT_I16;
     }
     category of_a = category_of(a), of_b = category_of(b);
     if (of_a == COMPLEX || of_b == COMPLEX) {
@@ -48,6 +58,31 @@ weft_dtype weft_promote(weft_dtype a, weft_dtype b)
 static weft_dtype complex_beside(weft_dtype scalar, weft_dtype others)
 {
     return category_of(others) == FLOATING ? weft_complex_type(others) : scalar;
+}
+
+bool weft_are_promoted(int num_inputs, const weft_layout *const inputs[], int refused[2])
+{
+    int first[2] = { -1, -1 };
+    weft_dtype types[2] = { WEFT_BOOL, WEFT_BOOL };
+    bool all = true;
+    for (int i = 0; i < num_inputs && all; i++) {
+        if (inputs[i] == NULL) {
+            continue;
+        }
+        const int which = inputs[i]->ndim > 0;
+        all = first[which] < 0 || weft_have_common_type(types[which], inputs[i]->dtype);
+        refused[0] = first[which];
+        refused[1] = i;
+        types[which] = first[which] < 0 ? inputs[i]->dtype : weft_promote(types[which], inputs[i]->dtype);
+        first[which] = first[which] < 0 ? i : first[which];
+    }
+    /* A complex number beside integers is what the result is. */
+    if (all && first[0] >= 0 && first[1] >= 0 && category_of(types[0]) > category_of(types[1]) && category_of(types[0]) != COMPLEX) {
+        refused[0] = first[1];
+        refused[1] = first[0];
+        all = weft_have_common_type(types[0], types[1]);
+    }
+    return all;
 }
 
 weft_dtype weft_promoted(int num_inputs, const weft_layout *const inputs[])

@@ -48,23 +48,14 @@ const weft_layout *weft_factory_layout(const weft_factory *r)
 
 static bool has_number(weft_dtype dtype, double value)
 {
-    double least = -0x1p63, beyond = 0x1p63;
-    switch (dtype) {
-    case WEFT_I64:
-    case WEFT_BOOL:
-        break;
-    case WEFT_I32:
-        least = -0x1p31;
-        beyond = 0x1p31;
-        break;
-    case WEFT_U8:
-        least = -255;
-        beyond = 256;
-        break;
-    default:
+    int64_t least;
+    uint64_t most;
+    if (!weft_whole_range(dtype, &least, &most)) {
         return true;
     }
-    return value == trunc(value) && value >= least && value < beyond;
+    const bool wide = dtype == WEFT_I64 || dtype == WEFT_BOOL;
+    const double beyond = wide ? 0x1p63 : (double)most + 1, first = wide ? -0x1p63 : least < 0 ? (double)least : 1 - beyond;
+    return value == trunc(value) && value >= fmax(first, -0x1p63) && value < beyond;
 }
 
 bool weft_check_number(const char *function, const char *argument, weft_dtype dtype, double value)
@@ -78,7 +69,7 @@ bool weft_check_number(const char *function, const char *argument, weft_dtype dt
 }
 
 /* The nearest double below 2^63 at most, so that it is an int64_t, and what is left. */
-static weft_exact split(int64_t number)
+weft_exact weft_exact_of(int64_t number)
 {
     const double value = fmin((double)number, 0x1p63 - 1024);
     return (weft_exact){ value, (double)(number - (int64_t)value) };
@@ -102,6 +93,25 @@ static double nearest(weft_dtype dtype, int64_t number)
     return odd;
 }
 
+/* A number of 2^63 or more. */
+static bool take_high_number(const char *function, const char *argument, weft_dtype dtype, uint64_t number, weft_exact *taken)
+{
+    int64_t least;
+    uint64_t most;
+    if (!weft_whole_range(dtype, &least, &most)) {
+        const bool wide = dtype == WEFT_F64 || dtype == WEFT_C128;
+        *taken = (weft_exact){ wide ? (double)number : weft_unsigned_before_rounding(number), 0 };
+        return true;
+    }
+    *taken = dtype == WEFT_BOOL ? (weft_exact){ 1, 0 } : weft_exact_of((int64_t)number);
+    if (dtype != WEFT_BOOL && dtype != WEFT_U64) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %llu, expected a number in the range of %s", argument, (unsigned long long)number,
+                  weft_dtype_name(dtype));
+        return false;
+    }
+    return true;
+}
+
 bool weft_take_number(const char *function, const char *argument, weft_dtype dtype, weft_scalar number, weft_exact *taken)
 {
     if (number.dtype == WEFT_C128 && weft_dtype_is_complex(dtype)) {
@@ -114,19 +124,25 @@ bool weft_take_number(const char *function, const char *argument, weft_dtype dty
         return false;
     }
     if (number.dtype == WEFT_F64 || number.dtype == WEFT_C128) {
-        *taken = (weft_exact){ number.real, 0 };
+        const bool high = dtype == WEFT_U64 && number.real >= 0x1p63 && number.real < 0x1p64;
+        *taken = high ? weft_exact_of((int64_t)(uint64_t)number.real) : (weft_exact){ number.real, 0 };
         return weft_check_number(function, argument, dtype, number.real);
     }
-    if (number.dtype != WEFT_I64) {
-        weft_fail(WEFT_ERR_DTYPE, function, "%s is a weft_scalar of type %d, expected WEFT_F64, WEFT_C128 or WEFT_I64", argument,
-                  (int)number.dtype);
+    if (number.dtype == WEFT_U64 && number.whole < 0) {
+        return take_high_number(function, argument, dtype, (uint64_t)number.whole, taken);
+    }
+    if (number.dtype != WEFT_I64 && number.dtype != WEFT_U64) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is a weft_scalar of type %d, expected WEFT_F64, WEFT_C128, WEFT_I64 or WEFT_U64",
+                  argument, (int)number.dtype);
         return false;
     }
-    *taken = split(number.whole);
-    if (weft_dtype_is_floating(dtype) || weft_dtype_is_complex(dtype)) {
+    int64_t least;
+    uint64_t most;
+    *taken = weft_exact_of(number.whole);
+    if (!weft_whole_range(dtype, &least, &most)) {
         *taken = (weft_exact){ nearest(dtype, number.whole), 0 };
     }
-    const bool has = dtype == WEFT_I64 || has_number(dtype, taken->value);
+    const bool has = dtype == WEFT_I64 || dtype == WEFT_U64 || has_number(dtype, taken->value);
     if (!has) {
         weft_fail(WEFT_ERR_DTYPE, function, "%s is %lld, expected a number in the range of %s", argument, (long long)number.whole,
                   weft_dtype_name(dtype));
@@ -142,7 +158,7 @@ bool weft_take_double(const char *function, const char *argument, weft_dtype dty
     }
     *taken = exact.value;
     if (exact.rest != 0) {
-        if (number.dtype == WEFT_I64) {
+        if (number.dtype != WEFT_C128) {
             weft_fail(WEFT_ERR_DTYPE, function, "%s is %lld, expected a number that a double has", argument,
                       (long long)number.whole);
         } else {

@@ -168,10 +168,12 @@ weft_tensor *weft_made(weft_dtype given, weft_tensor *tensor);
 const weft_layout *weft_factory_layout(const weft_factory *request);
 /* Submits the tasks that set all elements of a shard, which is not empty. False with the error kept. */
 bool weft_shard_fill(const weft_tensor_impl *tensor, const weft_local_shard *shard, weft_exact value);
+/* An integer as a call passes it. */
+weft_exact weft_exact_of(int64_t number);
 /* Whether a number can be an operand beside elements of a type: integer types take whole numbers in their
- * range (WEFT_U8 from -255 on, which wrap around), WEFT_BOOL any whole number. False with the error kept. */
+ * range (WEFT_U8 from -255 on, which wrap around, and so on), WEFT_BOOL any whole number. False with the error kept. */
 bool weft_check_number(const char *function, const char *argument, weft_dtype dtype, double value);
-/* The same for a number of the program, which becomes what a call passes. */
+/* The same for a number of the program, which becomes what a call passes; beside WEFT_U64 the int64_t of its bits. */
 bool weft_take_number(const char *function, const char *argument, weft_dtype dtype, weft_scalar number, weft_exact *taken);
 /* For kernels that take one double: also false for whole numbers that no double has. */
 bool weft_take_double(const char *function, const char *argument, weft_dtype dtype, weft_scalar number, double *taken);

@@ -442,7 +442,7 @@ static void test_refused_arrays(void **state)
     assert_null(weft_from_dlpack(WEFT_F64, 1, g.shape, g.versioned, (weft_mesh *)&g, g.placements, 0));
     assert_error(WEFT_ERR_INVALID, "mesh");
     assert_null(weft_from_dlpack((weft_dtype)WEFT_DTYPE_COUNT, 1, g.shape, g.versioned, line, g.placements, 0));
-    assert_error(WEFT_ERR_DTYPE, "dtype is 10");
+    assert_error(WEFT_ERR_DTYPE, "dtype is 17");
     assert_null(weft_from_dlpack(WEFT_F64, 1, g.shape, g.versioned, line, g.placements, 8));
     assert_error(WEFT_ERR_INVALID, "flags is 0x8");
     assert_null(weft_from_dlpack(WEFT_F64, 9, g.shape, g.versioned, line, g.placements, 0));

@@ -49,6 +49,14 @@ FUNCTION(addcdiv, weft_addcdiv(a, a, b, CMPLX(0.5, -0.25)))
 FUNCTION(negative, weft_neg(a))
 FUNCTION(square, weft_square(a))
 FUNCTION(inverse, weft_reciprocal(a))
+FUNCTION(inverse_root, weft_rsqrt(a))
+FUNCTION(logistic, weft_sigmoid(a))
+FUNCTION(between, weft_lerp(a, b, 0.3))
+FUNCTION(between_by, weft_lerp_tensor(a, b, weft_scale(b, 0.5)))
+FUNCTION(products, weft_prod(a, 0, false))
+FUNCTION(sums_so_far, weft_cumsum(a, 1))
+FUNCTION(products_so_far, weft_cumprod(a, 0))
+FUNCTION(einsum, weft_einsum("ij,kj->ik", 2, (weft_tensor *[]){ a, b }))
 FUNCTION(root, weft_sqrt(a))
 FUNCTION(exponential, weft_exp(a))
 FUNCTION(logarithm, weft_log(a))
@@ -250,6 +258,9 @@ static const row rows[] = {
     { THIS_ROW, "add", add, 2, { true, false }, { { 3, 4 }, { 1, 4 } } },
     { THIS_ROW, "pow", power, 2, { false, true }, { { 3, 4 }, { 3, 4 } } },
     C2("add_scaled", add_scaled), C2("addcmul", addcmul), C2("addcdiv", addcdiv), C1("neg", negative), C1("square", square),
+    C1("rsqrt", inverse_root), C1("sigmoid", logistic), C2("lerp", between), C2("lerp_tensor", between_by), C1("prod", products),
+    C1("cumsum", sums_so_far), C1("cumprod", products_so_far),
+    C2("einsum", einsum),
     C1("reciprocal", inverse), C1("sqrt", root), C1("exp", exponential), C1("log", logarithm), C1("sin", sine), C1("cos", cosine),
     C1("tanh", hyperbolic), C1("pow_scalar", cube), C1("pow_scalar", rooted), C1("sum", sum), C1("mean", mean),
     { THIS_ROW, "matmul", product, 2, { false, false }, { { 3, 4 }, { 4, 2 } } },

@@ -41,16 +41,16 @@ static void types_have_names_and_sizes(void **state)
         const char *name;
         size_t size;
     } expected[] = {
-        { THIS_ROW, WEFT_F64, "f64", 8 },
-        { THIS_ROW, WEFT_F32, "f32", 4 },
-        { THIS_ROW, WEFT_BF16, "bf16", 2 },
-        { THIS_ROW, WEFT_F16, "f16", 2 },
-        { THIS_ROW, WEFT_I64, "i64", 8 },
-        { THIS_ROW, WEFT_I32, "i32", 4 },
+        { THIS_ROW, WEFT_F64, "f64", 8 }, { THIS_ROW, WEFT_F32, "f32", 4 },
+        { THIS_ROW, WEFT_BF16, "bf16", 2 }, { THIS_ROW, WEFT_F16, "f16", 2 },
+        { THIS_ROW, WEFT_I64, "i64", 8 }, { THIS_ROW, WEFT_I32, "i32", 4 },
         { THIS_ROW, WEFT_U8, "u8", 1 },
         { THIS_ROW, WEFT_BOOL, "bool", 1 },
         { THIS_ROW, WEFT_C64, "c64", 8 },
         { THIS_ROW, WEFT_C128, "c128", 16 },
+        { THIS_ROW, WEFT_I8, "i8", 1 }, { THIS_ROW, WEFT_I16, "i16", 2 }, { THIS_ROW, WEFT_U16, "u16", 2 },
+        { THIS_ROW, WEFT_U32, "u32", 4 }, { THIS_ROW, WEFT_U64, "u64", 8 },
+        { THIS_ROW, WEFT_F8_E4M3, "f8_e4m3", 1 }, { THIS_ROW, WEFT_F8_E5M2, "f8_e5m2", 1 },
     };
     /* clang-format on */
     assert_int_equal(WEFT_ARRAY_SIZE(expected), WEFT_DTYPE_COUNT);

@@ -49,7 +49,7 @@ void write_bytes(const char *path, const char *bytes, int64_t count)
 int64_t element_value(int number, int64_t i, weft_dtype dtype)
 {
     int64_t value = (int64_t)((uint64_t)(i + 1) * 2654435761u + (uint64_t)number * 40503u) % 101;
-    return dtype == WEFT_BOOL ? value & 1 : value;
+    return dtype == WEFT_BOOL ? value & 1 : dtype == WEFT_F8_E4M3 || dtype == WEFT_F8_E5M2 ? value % 9 : value;
 }
 
 /* Values of the shard, as doubles; the addends of a Partial tensor: all at the first coordinate, 0 elsewhere. */

@@ -183,7 +183,7 @@ static const char foreign[] =
     " {\"a\":{\"dtype\":\"F32\",\"shape\":[5,3],\"data_offsets\":[0,60]},\"layers.0.w\":{\"shape\":[7],\"dtype\":\"F64\","
     "\"data_offsets\":[60,116]},\"b\":{\"data_offsets\":[116,140],\"dtype\":\"BF16\",\"shape\":[2,3,2]},\"empty\":{\"dtype\":"
     "\"I32\",\"shape\":[0,4],\"data_offsets\":[140,140]},\"scalar\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[140,148]},"
-    "\"__metadata__\":{\"format\":\"pt\"},\"other\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[148,151]}}";
+    "\"__metadata__\":{\"format\":\"pt\"},\"other\":{\"dtype\":\"F8_E8M0\",\"shape\":[3],\"data_offsets\":[148,151]}}";
 
 static void test_mutations_of_foreign_files(void **state)
 {
@@ -197,7 +197,7 @@ static void test_mutations_of_foreign_files(void **state)
     write_file(foreign + 1, 151);
     weft_tensor *other = weft_zeros(WEFT_U8, 1, (const int64_t[]){ 3 }, mesh, NULL);
     assert_int_equal(weft_checkpoint_load(checkpoint_path(), 1, (const char *const[]){ "other" }, &other), WEFT_ERR_DTYPE);
-    assert_error(WEFT_ERR_DTYPE, "F8_E4M3");
+    assert_error(WEFT_ERR_DTYPE, "F8_E8M0");
     weft_checkpoint_file *file = weft_checkpoint_open(checkpoint_path());
     weft_checkpoint_entry entry;
     assert_int_equal(weft_checkpoint_tensor(file, 5, &entry), WEFT_OK);

@@ -31,35 +31,17 @@ static void case_redistribute(void)
 
 typedef number (*binary)(number a, number b);
 
-static number add(number a, number b)
-{
-    return a + b;
-}
-
-static number subtract(number a, number b)
-{
-    return a - b;
-}
-
-static number multiply(number a, number b)
-{
-    return a * b;
-}
-
-static number divide(number a, number b)
-{
-    return a / b;
-}
-
-static number equal(number a, number b)
-{
-    return a == b;
-}
-
-static number differ(number a, number b)
-{
-    return a != b;
-}
+#define PLAIN(name, expression)                                                                              \
+    static number name(number a, number b)                                                                   \
+    {                                                                                                        \
+        return expression;                                                                                   \
+    }
+PLAIN(add, a + b)
+PLAIN(subtract, a - b)
+PLAIN(multiply, a * b)
+PLAIN(divide, a / b)
+PLAIN(equal, a == b)
+PLAIN(differ, a != b)
 
 static number add_twice(number a, number b)
 {
@@ -69,6 +51,16 @@ static number add_twice(number a, number b)
 static weft_tensor *weft_add_twice(weft_tensor *a, weft_tensor *b)
 {
     return weft_add_scaled(a, b, 2);
+}
+
+PLAIN(both, a != 0 && b != 0)
+PLAIN(either, a != 0 || b != 0)
+PLAIN(one_of, (a != 0) != (b != 0))
+PLAIN(between, 0.75 * a + 0.25 * b)
+
+static weft_tensor *weft_between(weft_tensor *a, weft_tensor *b)
+{
+    return weft_lerp(a, b, 0.25);
 }
 
 static weft_dtype any_part(void)
@@ -101,8 +93,10 @@ static void case_two(void)
         bool truth;
     } all[] = { { "add", add, weft_add, false },      { "sub", subtract, weft_sub, false }, { "mul", multiply, weft_mul, false },
                 { "div", divide, weft_div, false },   { "eq", equal, weft_eq, true },       { "ne", differ, weft_ne, true },
-                { "add_scaled", add_twice, weft_add_twice, false } };
-    size_t o = (size_t)below(7);
+                { "add_scaled", add_twice, weft_add_twice, false }, { "lerp", between, weft_between, false },
+                { "logical_and", both, weft_logical_and, true }, { "logical_or", either, weft_logical_or, true },
+                { "logical_xor", one_of, weft_logical_xor, true } };
+    size_t o = (size_t)below((int64_t)(sizeof(all) / sizeof(all[0])));
     int64_t shape[WEFT_MAX_DIMS], of_b[WEFT_MAX_DIMS];
     int ndim = random_shape(&source, 3, 7, shape), missing = (int)below(ndim + 1);
     for (int d = missing; d < ndim; d++) {
@@ -214,6 +208,16 @@ static weft_tensor *weft_root(weft_tensor *a)
     return weft_pow_scalar(a, 0.3);
 }
 
+static number inverse_root(number a)
+{
+    return 1 / csqrt(a);
+}
+
+static number logistic(number a)
+{
+    return 1 / (1 + cexp(-a));
+}
+
 static void case_one(void)
 {
     static const struct {
@@ -229,7 +233,8 @@ static void case_one(void)
                 { "angle", angle, weft_angle, true },   { "real", real, weft_real, true },
                 { "imag", imag, weft_imag, true },      { "conj", conj, weft_conj, false },
                 { "scale", scaled, weft_scaled, false }, { "add_scalar", shifted, weft_shifted, false },
-                { "pow_scalar", cube, weft_cube, false }, { "root", root, weft_root, false } };
+                { "pow_scalar", cube, weft_cube, false }, { "root", root, weft_root, false },
+                { "rsqrt", inverse_root, weft_rsqrt, false }, { "sigmoid", logistic, weft_sigmoid, false } };
     size_t o = (size_t)below((int64_t)(sizeof(all) / sizeof(all[0])));
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = random_shape(&source, 3, 9, shape);
@@ -409,6 +414,45 @@ static void case_sum(void)
     release_complex(&a);
 }
 
+/* Products, truth values, and places of what is not 0: along the last dimension. */
+static void case_products(void)
+{
+    const int64_t shape[] = { any_size(), any_size() };
+    const bool exact = below(2) != 0;
+    complex_operand a = make_complex(any_mesh(), any_complex(), 2, shape, exact);
+    number expected[MAX_SIZE], any[MAX_SIZE], all[MAX_SIZE];
+    double largest = 1;
+    int64_t count = 0;
+    for (int64_t i = 0; i < shape[0]; i++) {
+        expected[i] = all[i] = 1;
+        any[i] = 0;
+        double size_of_row = 1;
+        for (int64_t j = 0; j < shape[1]; j++) {
+            const number value = a.dense[i * shape[1] + j];
+            expected[i] *= value;
+            any[i] = any[i] != 0 || value != 0;
+            all[i] = all[i] != 0 && value != 0;
+            count += value != 0;
+            size_of_row *= 1 + cabs(value);
+        }
+        largest = size_of_row > largest ? size_of_row : largest;
+    }
+    char what[400];
+    snprintf(what, sizeof(what), "prod, any, all of %s %s", weft_dtype_name(a.dtype), describe_complex(&a));
+    check_complex(weft_prod(a.tensor, 1, false), a.dtype, 1, shape, expected, 400, 40 * largest, what);
+    weft_tensor *so_far = weft_cumprod(a.tensor, 1), *sums = weft_cumsum(a.tensor, 1);
+    if (shape[1] > 0) {
+        check_complex(weft_select(so_far, 1, -1), a.dtype, 1, shape, expected, 400, 40 * largest, what);
+        assert_int_equal(weft_tensor_dtype(sums), a.dtype);
+    }
+    if (exact) {
+        check_complex(weft_any(a.tensor, 1, false), WEFT_BOOL, 1, shape, any, 0, 0, what);
+        check_complex(weft_all(a.tensor, 1, false), WEFT_BOOL, 1, shape, all, 0, 0, what);
+        assert_int_equal(weft_tensor_size(weft_nonzero(a.tensor), 0), count);
+    }
+    release_complex(&a);
+}
+
 static void case_matmul(void)
 {
     int64_t m = any_size(), k = any_size(), n = any_size();
@@ -428,6 +472,9 @@ static void case_matmul(void)
              describe_complex(&b), transpose_b);
     check_complex(weft_matmul_ex(a.tensor, transpose_a, b.tensor, transpose_b), type, 2, (const int64_t[]){ m, n }, expected, 400,
                   40 + 18 * (double)k, what);
+    weft_tensor *operands[] = { a.tensor, b.tensor };
+    const char *equation = transpose_a ? (transpose_b ? "ki,jk->ij" : "ki,kj->ij") : transpose_b ? "ik,jk->ij" : "ik,kj->ij";
+    check_complex(weft_einsum(equation, 2, operands), type, 2, (const int64_t[]){ m, n }, expected, 400, 40 + 18 * (double)k, what);
     free(expected);
     release_complex(&a);
     release_complex(&b);
@@ -436,6 +483,7 @@ static void case_matmul(void)
 static const family families[] = {
     { "redistribute", case_redistribute }, { "two", case_two },   { "one", case_one },       { "parts", case_parts },
     { "views", case_views },               { "move", case_move }, { "sum", case_sum }, { "matmul", case_matmul },
+    { "products", case_products },
 };
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 60, 1, NULL };

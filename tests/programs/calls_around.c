@@ -88,7 +88,7 @@ static bool padded(scene *s)
         }
     }
     double value = constant ? s->step->reals[0] : 0;
-    if (!is_floating(x->dtype) && (value != nearbyint(value) || (value < 0 && x->dtype >= WEFT_U8))) {
+    if (!is_floating(x->dtype) && (value != nearbyint(value) || (value < 0 && lacks_sign(x->dtype)))) {
         return false;
     }
     dense *out = move_elements(s, 0, x, x->ndim, shape, map_pad);

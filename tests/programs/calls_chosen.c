@@ -75,7 +75,7 @@ static bool where(scene *s)
         return false;
     }
     int ndim = broadcast_shape(3, s->in, shape);
-    if (ndim < 0) {
+    if (ndim < 0 || !are_promoted(2, s->in + 1)) {
         return false;
     }
     dense *out = scene_output(s, 0, promoted(3, s->in), ndim, shape);

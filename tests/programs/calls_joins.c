@@ -90,6 +90,9 @@ static bool concatenated(scene *s)
         }
         shape[dim] += is_nothing(x) ? 0 : x->shape[dim];
     }
+    if (!are_promoted(call->num_inputs, s->in)) {
+        return false;
+    }
     dense *out = scene_output(s, 0, promoted(call->num_inputs, s->in), like->ndim, shape);
     int64_t before = 0;
     for (int i = 0; i < call->num_inputs; i++) {
@@ -149,6 +152,9 @@ static bool stacked(scene *s)
         if (x == NULL || x->ndim != like->ndim) {
             return false;
         }
+    }
+    if (!are_promoted(call->num_inputs, s->in)) {
+        return false;
     }
     dense *out = scene_output(s, 0, promoted(call->num_inputs, s->in), like->ndim + 1, shape);
     for (int i = 0; i < call->num_inputs; i++) {

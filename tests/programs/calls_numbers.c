@@ -40,7 +40,7 @@ static double no_real(scalars *v)
     return v->a;
 }
 
-#define INTEGERS (INDICES | BIT(WEFT_U8))
+#define INTEGERS (INDICES | SHORT_INTEGERS | BIT(WEFT_U8))
 #define BITS(name_, inputs_, call_, types_, ...)                                                             \
     static int64_t whole_##name_(scalars *v)                                                                 \
     {                                                                                                        \

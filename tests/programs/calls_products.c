@@ -217,7 +217,7 @@ static bool matrices_multiplied(scene *s)
 static bool outer(scene *s)
 {
     const dense *x = s->in[0], *y = s->in[1];
-    if (x == NULL || y == NULL || x->ndim != 1 || y->ndim != 1) {
+    if (x == NULL || y == NULL || x->ndim != 1 || y->ndim != 1 || !are_promoted(2, s->in)) {
         return false;
     }
     weft_dtype type = promoted(2, s->in);

@@ -185,8 +185,8 @@ static bool drawn_normal(scene *s)
 
 static bool make_randint(maker *m, step *s)
 {
-    make_factory(m, s, INDICES | BIT(WEFT_U8) | BIT(WEFT_BOOL));
-    bool truth = s->dtype == WEFT_BOOL, byte = s->dtype == WEFT_U8;
+    make_factory(m, s, INDICES | SHORT_INTEGERS | BIT(WEFT_U8) | BIT(WEFT_BOOL));
+    bool truth = s->dtype == WEFT_BOOL, byte = lacks_sign(s->dtype);
     s->num_wholes = 2;
     s->wholes[0] = truth ? below(m, 2) : byte ? below(m, 9) : between(m, -9, 9);
     s->wholes[1] = truth ? 2 : s->wholes[0] + between(m, 1, 12);

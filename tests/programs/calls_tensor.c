@@ -162,7 +162,7 @@ static bool filled(scene *s)
                             : scene_output(s, 0, dtype, call->ndim, call->shape);
     const double *value = call->operation->details == NULL ? &call->reals[0] : call->operation->details;
     if (!is_floating(dtype) &&
-        (*value != nearbyint(*value) || (*value < 0 && value != &undefined && dtype >= WEFT_U8))) {
+        (*value != nearbyint(*value) || (*value < 0 && value != &undefined && lacks_sign(dtype)))) {
         return false;
     }
     x->signed_zeros = value != &undefined;
@@ -184,12 +184,12 @@ static bool make_range(maker *m, step *s)
     s->mesh = any_mesh(m);
     s->dtype = any_type(m, spaced ? FLOATS : NUMBERS);
     any_placements(m, s->mesh, 1, false, s->placements);
-    double unit = is_floating(s->dtype) ? 0.5 : 1, sign = s->dtype == WEFT_U8 || one_in(m, 2) ? 1 : -1;
+    double unit = is_floating(s->dtype) ? 0.5 : 1, sign = lacks_sign(s->dtype) || one_in(m, 2) ? 1 : -1;
     s->num_wholes = 1;
     s->num_reals = 3;
     s->wholes[0] = between(m, 0, 9);
     s->reals[2] = sign * unit * (double)between(m, 1, 3);
-    s->reals[0] = unit * (double)between(m, s->dtype == WEFT_U8 ? 0 : -5, 5);
+    s->reals[0] = unit * (double)between(m, lacks_sign(s->dtype) ? 0 : -5, 5);
     s->reals[1] = s->reals[0] + s->reals[2] * (double)(spaced && s->wholes[0] > 0 ? s->wholes[0] - 1 : s->wholes[0]);
     return true;
 }
@@ -207,7 +207,7 @@ static bool ranged(scene *s)
     double step_size = !spaced ? call->reals[2] : count > 1 ? (call->reals[1] - first) / (double)(count - 1) : 0;
     bool whole = first == nearbyint(first) && call->reals[2] == nearbyint(call->reals[2]);
     if (!(length >= 0 && length < 1000) || 2 * step_size != nearbyint(2 * step_size) || (!is_floating(call->dtype) && !whole) ||
-        (call->dtype == WEFT_U8 && (first < 0 || call->reals[2] < 0))) {
+        (lacks_sign(call->dtype) && (first < 0 || call->reals[2] < 0))) {
         return false;
     }
     dense *x = scene_output(s, 0, call->dtype, 1, &count);

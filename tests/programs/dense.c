@@ -133,9 +133,22 @@ double rounded(weft_dtype dtype, double x)
     }
 }
 
+bool lacks_sign(weft_dtype dtype)
+{
+    return dtype == WEFT_U8 || dtype == WEFT_U16 || dtype == WEFT_U32 || dtype == WEFT_BOOL;
+}
+
 int64_t wrapped(weft_dtype dtype, int64_t x)
 {
     switch (dtype) {
+    case WEFT_I8:
+        return (int8_t)(uint8_t)(uint64_t)x;
+    case WEFT_I16:
+        return (int16_t)(uint16_t)(uint64_t)x;
+    case WEFT_U16:
+        return (uint16_t)(uint64_t)x;
+    case WEFT_U32:
+        return (uint32_t)(uint64_t)x;
     case WEFT_I32:
         return (int32_t)(uint32_t)(uint64_t)x;
     case WEFT_U8:
@@ -157,6 +170,14 @@ static int64_t whole_of(weft_dtype to, double x)
     switch (to) {
     case WEFT_I32:
         return clamped(x, INT32_MIN, INT32_MAX);
+    case WEFT_I8:
+        return clamped(x, INT8_MIN, INT8_MAX);
+    case WEFT_I16:
+        return clamped(x, INT16_MIN, INT16_MAX);
+    case WEFT_U16:
+        return clamped(x, 0, UINT16_MAX);
+    case WEFT_U32:
+        return clamped(x, 0, UINT32_MAX);
     case WEFT_U8:
         return clamped(x, 0, UINT8_MAX);
     case WEFT_BOOL:
@@ -242,6 +263,14 @@ element element_load(weft_dtype dtype, const void *memory, int64_t i)
         return (element){ .whole = ((const int64_t *)memory)[i] };
     case WEFT_I32:
         return (element){ .whole = ((const int32_t *)memory)[i] };
+    case WEFT_I8:
+        return (element){ .whole = ((const int8_t *)memory)[i] };
+    case WEFT_I16:
+        return (element){ .whole = ((const int16_t *)memory)[i] };
+    case WEFT_U16:
+        return (element){ .whole = ((const uint16_t *)memory)[i] };
+    case WEFT_U32:
+        return (element){ .whole = ((const uint32_t *)memory)[i] };
     default:
         return (element){ .whole = ((const uint8_t *)memory)[i] };
     }
@@ -266,7 +295,12 @@ void element_store(weft_dtype dtype, void *memory, int64_t i, element x)
         ((int64_t *)memory)[i] = x.whole;
         break;
     case WEFT_I32:
-        ((int32_t *)memory)[i] = (int32_t)x.whole;
+    case WEFT_U32:
+        ((uint32_t *)memory)[i] = (uint32_t)x.whole;
+        break;
+    case WEFT_I16:
+    case WEFT_U16:
+        ((uint16_t *)memory)[i] = (uint16_t)x.whole;
         break;
     default:
         ((uint8_t *)memory)[i] = (uint8_t)x.whole;

@@ -50,6 +50,8 @@ dense *dense_copy(arena *a, const dense *x);
 void dense_allow(arena *a, dense *x, int64_t i, double slack);
 
 bool is_floating(weft_dtype dtype);
+/* Unsigned integers and truth values. */
+bool lacks_sign(weft_dtype dtype);
 /* Bits of the significand; 2^-digits is half an ulp of 1. */
 int digits_of(weft_dtype dtype);
 /* The type of arithmetic: WEFT_F32 for 16 bits, WEFT_I64 for integers and WEFT_BOOL. */

@@ -19,7 +19,30 @@ weft_dtype promoted_pair(weft_dtype a, weft_dtype b)
     if (a != b && is_floating(a) && a >= WEFT_BF16 && b >= WEFT_BF16) {
         return WEFT_F32;
     }
-    return a < b ? a : b; /* within a category the types are in the order of their sizes, the largest first */
+    if (a != b && BIT(a) + BIT(b) == BIT(WEFT_I8) + BIT(WEFT_U8)) {
+        return WEFT_I16;
+    }
+    return weft_dtype_size(a) >= weft_dtype_size(b) ? a : b;
+}
+
+static bool have_common_type(weft_dtype a, weft_dtype b)
+{
+    const unsigned lonely = BIT(WEFT_U16) | BIT(WEFT_U32);
+    return a == b || is_floating(a) || is_floating(b) || ((BIT(a) | BIT(b)) & lonely) == 0;
+}
+
+bool are_promoted(int count, const dense *const inputs[])
+{
+    bool any[2] = { false, false }, all = true;
+    weft_dtype types[2] = { WEFT_BOOL, WEFT_BOOL };
+    for (int i = 0; i < count; i++) {
+        int which = inputs[i]->ndim > 0;
+        all = all && (!any[which] || have_common_type(types[which], inputs[i]->dtype));
+        types[which] = any[which] ? promoted_pair(types[which], inputs[i]->dtype) : inputs[i]->dtype;
+        any[which] = true;
+    }
+    const bool joins = any[0] && any[1] && category_of(types[0]) > category_of(types[1]);
+    return all && (!joins || have_common_type(types[0], types[1]));
 }
 
 weft_dtype promoted(int count, const dense *const inputs[])
@@ -156,6 +179,9 @@ static bool has_types(const scene *s, const elementwise *e)
         if (x == NULL || !(e->types & BIT(x->dtype)) || (e->same_shape && x->dtype != s->in[0]->dtype)) {
             return false;
         }
+    }
+    if (strcmp(s->step->operation->name, "copy_inplace") != 0 && !are_promoted(e->inputs, s->in)) {
+        return false;
     }
     return !(s->step->operation->flags & IN_PLACE) || e->inputs < 2 ||
            category_of(s->in[1]->dtype) <= category_of(s->in[0]->dtype);
@@ -313,7 +339,7 @@ static bool make_into_addends(maker *m, step *s, const elementwise *e)
     *s = step_of(s->operation, 1, found);
     s->outputs[0] = found;
     s->num_reals = e->numbers;
-    s->reals[0] = (double)between(m, -2, 3) * (x->dtype == WEFT_U8 ? 0 : 1);
+    s->reals[0] = (double)between(m, -2, 3) * (lacks_sign(x->dtype) ? 0 : 1);
     if (e->inputs == 2 && e->passes != PASSES_SUM) {
         s->inputs[s->num_inputs++] = choose_broadcast(m, found, BIT(x->dtype), VALUES_SMALL);
     } else if (e->inputs == 2) {

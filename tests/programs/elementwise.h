@@ -12,6 +12,8 @@ enum { MIXED_TYPES_ONE_IN = 4 };
  * category (truth value, integer, floating). */
 weft_dtype promoted_pair(weft_dtype a, weft_dtype b);
 weft_dtype promoted(int count, const dense *const inputs[]);
+/* False: PyTorch has no common type for them. */
+bool are_promoted(int count, const dense *const inputs[]);
 /* Truth value, integer, floating: 0, 1, 2. */
 int category_of(weft_dtype dtype);
 

@@ -334,7 +334,7 @@ static int64_t given_whole(value_kind kind, int64_t limit, weft_dtype dtype, uin
         return dtype == WEFT_BOOL ? 1 : (int64_t)(random % 4) + 1;
     }
     return dtype == WEFT_BOOL ? (int64_t)(random % 2)
-           : dtype == WEFT_U8 ? (int64_t)(random % 10)
+           : lacks_sign(dtype) ? (int64_t)(random % 10)
                               : (int64_t)(random % 11) - 5;
 }
 
@@ -369,7 +369,7 @@ element given_addend(weft_reduce_op op, weft_dtype dtype, element value, int64_t
         return chosen ? value : one;
     case WEFT_MIN:
     case WEFT_MAX:
-        if (chosen || dtype == WEFT_BOOL || dtype == WEFT_U8) {
+        if (chosen || lacks_sign(dtype) || dtype == WEFT_I8 || dtype == WEFT_I16) { /* noise would wrap around */
             return value;
         }
         return plus(dtype, value, noise(salt, i, part) * (op == WEFT_MIN ? 1 : -1));

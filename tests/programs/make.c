@@ -22,6 +22,9 @@ bool one_in(maker *m, int64_t n)
     return below(m, n) == 0;
 }
 
+static const weft_dtype types_drawn[] = { WEFT_F64, WEFT_F32, WEFT_BF16, WEFT_F16, WEFT_I64, WEFT_I32, WEFT_U8, WEFT_BOOL,
+                                          WEFT_I8,  WEFT_I16, WEFT_U16,  WEFT_U32 };
+
 weft_dtype any_type(maker *m, unsigned types)
 {
     weft_dtype dtype;
@@ -33,7 +36,7 @@ weft_dtype any_type(maker *m, unsigned types)
         types = whole;
     }
     do {
-        dtype = (weft_dtype)below(m, REAL_TYPES);
+        dtype = types_drawn[below(m, sizeof(types_drawn) / sizeof(types_drawn[0]))];
     } while (!(types & BIT(dtype)));
     return dtype;
 }
@@ -99,7 +102,7 @@ void any_cuts(maker *m, int mesh, int ndim, const int64_t shape[], weft_placemen
 double any_number(maker *m, weft_dtype dtype)
 {
     double number = (double)between(m, -3, 4);
-    return dtype == WEFT_U8 || dtype == WEFT_BOOL ? fabs(number)
+    return lacks_sign(dtype)                       ? fabs(number)
            : is_floating(dtype) && one_in(m, 3)   ? number / 8
            : is_floating(dtype) && one_in(m, 4)   ? number * 0.3
                                                   : number;

@@ -217,8 +217,14 @@ def test_types():
     assert wt.asarray([1.0], dtype="bfloat16").dtype is wt.bfloat16
     np.testing.assert_array_equal(wt.asarray([1.5, -2.25], dtype=wt.bfloat16).numpy(), np.float32([1.5, -2.25]))
     assert wt.asarray(2**62 + 1).item() == 2**62 + 1
+    for name in ("float8_e4m3fn", "float8_e5m2"): # for storage
+        stored = wt.asarray([1.5, -2.25], dtype=name)
+        assert stored.dtype.name == name and stored.dtype.itemsize == 1
+        np.testing.assert_array_equal(stored.numpy(), np.float32([1.5, -2.25 if name == "float8_e4m3fn" else -2.0]))
+        with pytest.raises(ValueError, match="a is f8_e"):
+            stored + stored
     assert wt.result_type(wt.int64, wt.float32) is wt.float32 and wt.isdtype(wt.uint8, "unsigned integer")
-    for wrong in ("complex256", "int8", np.uint64, object, "nothing"):
+    for wrong in ("complex256", "int128", np.longdouble, object, "nothing"):
         with pytest.raises(TypeError):
             wt.zeros(2, dtype=wrong)
 
@@ -306,8 +312,8 @@ def test_from_local(mesh):
         wt.from_local(shards + shards[:1], mesh, "S0,R")
     with pytest.raises((ValueError, TypeError)):
         wt.from_local(shards, mesh, "S0,R", shape=(9, 3), check_ranks=True)
-    with pytest.raises(TypeError):
-        wt.from_local([np.zeros(3, np.uint64)] * wt.local_ranks())
+    with pytest.raises((TypeError, BufferError)):
+        wt.from_local([np.zeros(3, np.longdouble)] * wt.local_ranks())
 
 
 def test_exchange_with_numpy():
@@ -582,3 +588,28 @@ def test_cuts():
     assert wt.zeros(10, mesh=mesh, placements=Shard(0, (3, 3, 3, 1))).placements == (Shard(0),) if ranks == 4 else True
     with pytest.raises(ValueError, match="cut: 'even' is neither"):
         Shard(0, "even")
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "uint16", "uint32", "uint64"])
+def test_integers(kind):
+    limits, random = np.iinfo(kind), np.random.default_rng(5)
+    x, y = (random.integers(limits.min, limits.max, 20, dtype=kind, endpoint=True) for _ in range(2))
+    y[y == 0] = 3
+    a, b = wt.asarray(x), wt.asarray(y)
+    assert a.dtype is getattr(wt, kind) and a.dtype == np.dtype(kind)
+    with np.errstate(over="ignore"):
+        for call in (lambda p, q: p + q, lambda p, q: p - q, lambda p, q: p * q, lambda p, q: p & q, lambda p, q: p ^ q, lambda p, q: p < q,
+                     lambda p, q: p == q, lambda p, q: p // q, lambda p, q: p % q):
+            result = call(a, b).numpy()
+            np.testing.assert_array_equal(result, call(x, y))
+            assert result.dtype == call(x, y).dtype
+    assert a.sum().dtype is wt.int64 and a.sum().item() == int(x.astype("int64").sum())
+    np.testing.assert_array_equal(wt.sort(a).numpy(), np.sort(x))
+    assert a.max().numpy() == x.max()
+    np.testing.assert_array_equal((a > limits.max // 2).numpy(), x > limits.max // 2)
+    np.testing.assert_array_equal(wt.full((2,), limits.max, dtype=kind).numpy(), np.full(2, limits.max, kind))
+    with pytest.raises(OverflowError):
+        a + (limits.max + 1)
+    if kind.startswith("u"):
+        with pytest.raises(ValueError, match="no common type"):
+            a + wt.asarray(x.astype("int64"))

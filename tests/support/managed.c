@@ -13,7 +13,9 @@ static const struct {
 } types[WEFT_DTYPE_COUNT] = {
     [WEFT_F64] = { 2, 64 }, [WEFT_F32] = { 2, 32 }, [WEFT_BF16] = { 4, 16 }, [WEFT_F16] = { 2, 16 },
     [WEFT_I64] = { 0, 64 }, [WEFT_I32] = { 0, 32 }, [WEFT_U8] = { 1, 8 },    [WEFT_BOOL] = { 6, 8 },
-    [WEFT_C64] = { 5, 64 },  [WEFT_C128] = { 5, 128 },
+    [WEFT_C64] = { 5, 64 },  [WEFT_C128] = { 5, 128 }, [WEFT_I8] = { 0, 8 },  [WEFT_I16] = { 0, 16 },
+    [WEFT_U16] = { 1, 16 },  [WEFT_U32] = { 1, 32 },   [WEFT_U64] = { 1, 64 }, [WEFT_F8_E4M3] = { 10, 8 },
+    [WEFT_F8_E5M2] = { 12, 8 },
 };
 
 void end_producer(producer *p)
