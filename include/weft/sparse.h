@@ -56,7 +56,7 @@ WEFT_API weft_sparse *weft_sparse_create_csr(int64_t rows, int64_t columns, weft
                                              const weft_placement *column_placements, weft_dtype index_type,
                                              const void *const offsets[], const void *const indices[]);
 /**
- * The same from coordinates, as PETSc's MatSetPreallocationCOO(): each rank names entries by row and column, in any order, also of rows
+ * The same from coordinates (BLOCKS), as PETSc's MatSetPreallocationCOO(): each rank names entries by row and column, in any order, also of rows
  * that other ranks hold, as in the assembly of finite elements. Entries named several times are one entry, the sum.
  *
  * \param counts                      for each hosted rank, the number of its coordinates: 0 or more, and 0 outside the mesh
