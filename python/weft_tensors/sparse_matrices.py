@@ -9,7 +9,7 @@ import numpy
 
 from . import _api, _library
 from ._core import Mesh, Placements, Tensor, _handle, _lib, check, failure, made, resolve
-from ._layouts import _placement
+from ._layouts import _placement, dtype_of
 from .arrays import from_local
 
 
@@ -56,7 +56,7 @@ class SparseMatrix:
         indices = [numpy.ascontiguousarray(one.indices, kind) for one in each]
         self.shape = int(shape[0]), int(shape[1])
         self._structure = _Structure(_lib.weft_sparse_create_csr(
-            *self.shape, mesh, of_rows, of_columns, _api.I64 if wide else _api.I32,
+            *self.shape, mesh, of_rows, of_columns, dtype_of(kind),
             (c_void_p * ranks)(*(one.ctypes.data for one in offsets)), (c_void_p * ranks)(*(one.ctypes.data for one in indices))))
         array = (_api.weft_placement * _lib.weft_mesh_ndim(mesh if mesh is not None else _lib.weft_mesh_current()))()
         check(_lib.weft_sparse_placements(self._structure.handle, array))
