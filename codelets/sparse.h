@@ -20,12 +20,12 @@ typedef struct weft_sparse_part {
 void weft_sparse_rows_times(const weft_sparse_part *p, int64_t first, int64_t last, void *out);
 /* The product of the transpose with the matrix x, of num_rows rows, into own and others. */
 void weft_sparse_transpose_times(const weft_sparse_part *p, const void *x);
-/* For each entry the inner product of the rows of x and of the dense matrix that it joins, into out; `conjugate`: that one's are conjugated, or
- * (`of_x`) those of x. */
+/* For each entry the inner product of the rows of x and of the dense matrix that it joins, into out. Those of the dense matrix are
+ * conjugated, or (`of_x`) those of x. */
 void weft_sparse_inner_products(const weft_sparse_part *p, const void *x, bool of_x, void *out);
 
-/* Entries of rows first .. last - 1 into the dense rows `out`, [last - first, columns], by the columns that own and others name (int64_t); and the
- * elements of `from`, of all rows, at the entries. */
+/* Entries of rows first .. last - 1 into the dense rows `out`, [last - first, columns], by the columns that own and others name
+ * (int64_t); and the elements of `from`, of all rows, at the entries. */
 void weft_sparse_write_dense(const weft_sparse_part *p, int64_t first, int64_t last, int64_t columns, void *out);
 void weft_sparse_read_dense(const weft_sparse_part *p, int64_t columns, const void *from, void *out);
 

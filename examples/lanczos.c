@@ -24,7 +24,8 @@ static bool read_grid(const char *text, void *into)
 {
     long long size[2] = { 0, 0 };
     char end;
-    bool done = sscanf(text, "%lldx%lld%c", &size[0], &size[1], &end) == 2 && size[0] > 1 && size[1] > 1 && size[0] < 5000 && size[1] < 5000;
+    bool done = sscanf(text, "%lldx%lld%c", &size[0], &size[1], &end) == 2 && size[0] > 1 && size[1] > 1 && size[0] < 5000 &&
+                size[1] < 5000;
     ((int64_t *)into)[0] = size[0];
     ((int64_t *)into)[1] = size[1];
     return done;

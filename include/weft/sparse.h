@@ -18,7 +18,8 @@
  *     weft_sparse_destroy(a);
  *
  * Captured graphs may use a structure that was made before. Such a graph cannot be frozen, as with local regions
- * (<weft/local_map.h>), and not be saved or predicted, because index lists belong to the ranks that made them. The tasks run on CPUs. Weft has no sparse solvers and no products of two sparse matrices. */
+ * (<weft/local_map.h>), and not be saved or predicted, because index lists belong to the ranks that made them. The tasks run on CPUs.
+ * weft has no sparse solvers and no products of two sparse matrices. */
 #ifndef WEFT_SPARSE_H
 #define WEFT_SPARSE_H
 
@@ -47,8 +48,9 @@ typedef struct weft_sparse weft_sparse;
  * \param indices            for each hosted rank an array: the columns of its entries, row by row, as numbers of the whole matrix, in any
  *                           order. A column that a row has twice counts twice. NULL for a rank without entries. Both arrays are copied:
  *                           columns are numbered anew, as WEFT_I32
- * \return NULL on error, with the same status on all processes: WEFT_ERR_INVALID if offsets do not ascend or an index is out of range (the message names the
- *         rank and the row), WEFT_ERR_SHAPE, WEFT_ERR_LAYOUT if placements are not as above, WEFT_ERR_DTYPE, WEFT_ERR_MISMATCH if
+ * \return NULL on error, with the same status on all processes: WEFT_ERR_INVALID if offsets do not ascend or an index is out of range
+ *         (the message names the rank and the row), WEFT_ERR_SHAPE, WEFT_ERR_LAYOUT if placements are not as above, WEFT_ERR_DTYPE,
+ *         WEFT_ERR_MISMATCH if
  *         processes give different shapes or placements, WEFT_ERR_UNSUPPORTED in a fake world, or if a rank needs 2^31 or more elements
  *         of a vector. weft_finalize() frees the structures that are left.
  */
@@ -56,8 +58,8 @@ WEFT_API weft_sparse *weft_sparse_create_csr(int64_t rows, int64_t columns, weft
                                              const weft_placement *column_placements, weft_dtype index_type,
                                              const void *const offsets[], const void *const indices[]);
 /**
- * The same from coordinates (BLOCKS), as PETSc's MatSetPreallocationCOO(): each rank names entries by row and column, in any order, also of rows
- * that other ranks hold, as in the assembly of finite elements. Entries named several times are one entry, the sum.
+ * The same from coordinates (BLOCKS), as PETSc's MatSetPreallocationCOO(): each rank names entries by row and column, in any order, also
+ * of rows that other ranks hold, as in the assembly of finite elements. Entries named several times are one entry, the sum.
  *
  * \param counts                      for each hosted rank, the number of its coordinates: 0 or more, and 0 outside the mesh
  * \param row_indices, column_indices those of the first hosted rank, then those of the next one, and so on. Copied. NULL if there are none
@@ -84,15 +86,16 @@ WEFT_API weft_status weft_sparse_placements(const weft_sparse *a, weft_placement
  * The product with a dense vector or matrix, a x, or with `transposed` a^T x (not conjugated). A new tensor: [rows] or
  * [rows, k], with rows as in row_placements; transposed [columns] or [columns, k], as in column_placements.
  *
- * \param values  [nnz], of type WEFT_F32, WEFT_F64, WEFT_C64 or WEFT_C128. If it lies otherwise than weft_sparse_placements() says, it is redistributed first
- * \param x       [columns] or [columns, k], transposed [rows] or [rows, k], of the type of values, on the structure's mesh. If dimension 0 lies otherwise than the
- *                placements of the structure say, it is redistributed first. Dimension 1 may be sharded along other mesh
- *                dimensions, and is so in the result
+ * \param values  [nnz], of type WEFT_F32, WEFT_F64, WEFT_C64 or WEFT_C128. If it lies otherwise than weft_sparse_placements() says, it is
+ *                redistributed first
+ * \param x       [columns] or [columns, k], transposed [rows] or [rows, k], of the type of values, on the structure's mesh. If dimension
+ *                0 lies otherwise than the placements of the structure say, it is redistributed first. Dimension 1 may be sharded
+ *                along other mesh dimensions, and is so in the result
  * \return NULL on error: WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_MESH, WEFT_ERR_LAYOUT in a strict region that it
  *         would redistribute in
  *
  * A row is added up in the order of its entries. Transposed, each rank adds up its rows in their order, and then the sums of
- * others are added by rank. Values and x have gradients.
+ * others are added by rank. Values and x have gradients, of the first order.
  *
  *     weft_tensor *y = weft_sparse_matmul(a, values, x, false);
  */

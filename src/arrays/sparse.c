@@ -14,7 +14,8 @@ const weft_sparse_impl *weft_check_sparse(const char *function, const weft_spars
     }
     const weft_sparse_impl *a = handle == NULL ? NULL : weft_handle_get(&weft_runtime.handles.sparse, handle);
     if (a == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "a is %s", handle == NULL ? "NULL" : "no structure of a sparse matrix: it has been destroyed");
+        weft_fail(WEFT_ERR_INVALID, function, "a is %s",
+                  handle == NULL ? "NULL" : "no structure of a sparse matrix: it has been destroyed");
     }
     return a;
 }

@@ -277,14 +277,14 @@ static weft_index_list *list_of(const making *m, weft_placement cut, int64_t siz
         memcpy(next, indices[i], (size_t)counts[i] * sizeof(*next));
     }
     weft_sparse_place(&m->cuts, cut, placements);
-    weft_index_list *list =
-        together == NULL ? (fail_memory(m->function), NULL)
-                         : weft_index_list_new(&(weft_index_list_arguments){ m->function, size, m->cuts.mesh->handle, placements, counts, together });
+    const weft_index_list_arguments given = { m->function, size, m->cuts.mesh->handle, placements, counts, together };
+    weft_index_list *list = together == NULL ? (fail_memory(m->function), NULL) : weft_index_list_new(&given);
     free(together);
     return list;
 }
 
-/* Brings numbers along a list, or back: `width` of each coordinate, from one array for each hosted rank to another. False with the error kept. */
+/* Brings numbers along a list, or back: `width` of each coordinate, from one array for each hosted rank to another. False with the
+ * error kept. */
 static bool bring(const making *m, weft_index_list *list, bool back, weft_placement cut, int64_t width, int64_t *const from[],
                   int64_t *const to[])
 {

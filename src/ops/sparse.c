@@ -172,7 +172,8 @@ static weft_tensor *multiply_columns(const product *p)
     const weft_dtype dtype = weft_layout_of(p->values)->dtype;
     const int64_t shape[2] = { a->columns, p->width };
     const int64_t of_ghosts[2] = { a->ghosts == NULL ? 0 : weft_index_list_count(a->ghosts), p->width };
-    const weft_local_output sums[2] = { { dtype, p->ndim, shape, p->of_columns, false }, { dtype, p->ndim, of_ghosts, p->of_ghosts, false } };
+    const weft_local_output sums[2] = { { dtype, p->ndim, shape, p->of_columns, false },
+                                        { dtype, p->ndim, of_ghosts, p->of_ghosts, false } };
     weft_tensor *results[2] = { NULL, NULL };
     if (!run(p, multiply_transposed, multiply_transposed_gradient, false, 1, &p->x, 1 + (a->ghosts != NULL), sums, results)) {
         return NULL;
@@ -217,7 +218,8 @@ static bool check_mesh(const product *p, const char *name, weft_tensor *tensor)
 static bool check_values(const product *p)
 {
     if (weft_check_tensor(p->function, "values", p->values) == NULL ||
-        !weft_check_type(p->function, "values", p->values, WEFT_TYPES_LINALG, "f32, f64, c64 or c128") || !check_mesh(p, "values", p->values)) {
+        !weft_check_type(p->function, "values", p->values, WEFT_TYPES_LINALG, "f32, f64, c64 or c128") ||
+        !check_mesh(p, "values", p->values)) {
         return false;
     }
     const weft_layout *values = weft_layout_of(p->values);
