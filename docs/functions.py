@@ -22,7 +22,7 @@ TASKS = [
     ("Choose, gather, scatter, sort, compare", ["indexing", "index_list"]),
     ("Shapes, slices, joins", ["shapes"]),
     ("Products, convolution, attention", ["products"]),
-    ("Linear algebra", ["linalg"]),
+    ("Linear algebra", ["linalg", "sparse"]),
     ("Images", ["images"]),
     ("Layers and losses", ["nn", "losses"]),
     ("Gradients", ["autograd"]),

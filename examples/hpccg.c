@@ -9,7 +9,8 @@
  *
  *   plain   values that others need are packed and sent by MPI_Isend(), and received behind the process's own part of the vector
  *   weft    the vectors are tensors. An index list (weft_index_list_gather()) brings the ghosts; the product is a function of the
- *           program's that weft runs on the shards (weft_local_map()); nothing waits before the end
+ *           program's that weft runs on the shards (weft_local_map()); nothing waits before the end. With --sparse the product is that
+ *           of a sparse matrix (weft_sparse_matmul()), on the program's values in place
  *
  * Both use the same loops, and sums of two processes are the same bits; those of more MPI may add in another order. The residuals are
  * those that HPCCG prints for this size. */
@@ -28,7 +29,7 @@ enum { NEIGHBOURS = 27, MAX_ITERATIONS = 10000 };
 
 static struct {
     int64_t size[3], iterations, turns;
-    bool json;
+    bool sparse, json;
 } o = { .size = { 32, 32, 32 }, .iterations = 149, .turns = 3 };
 
 static bool read_size(const char *text, void *into);
@@ -38,6 +39,7 @@ static const argument arguments[] = {
     { "size", ARGUMENT_OTHER, o.size, "XxYxZ", "points of each process (32x32x32)", .read = read_size },
     { "iterations", ARGUMENT_INTEGER, &o.iterations, "N", "in each turn", 1, MAX_ITERATIONS },
     { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
+    { "sparse", ARGUMENT_FLAG, &o.sparse, NULL, "weft multiplies by its own sparse matrix" },
     { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
 };
 static const turns_program program = { .name = "hpccg",
@@ -372,6 +374,8 @@ static void turn_shards(const weft_local_call *call)
 typedef struct problem {
     const matrix *a;
     weft_index_list *ghosts;
+    weft_sparse *sparse; /* with --sparse, and its values */
+    weft_tensor *values;
     weft_local_output vector, sum; /* like the vectors; an addend on each rank */
 } problem;
 
@@ -382,6 +386,29 @@ static problem problem_of(const matrix *a)
                       .ghosts = weft_index_list_create(a->all, NULL, &by_rows, &a->num_ghosts, a->ghosts),
                       .vector = { WEFT_F64, 1, &a->all, &by_rows },
                       .sum = { WEFT_F64, 0, NULL, &addends } };
+}
+
+/* The matrix as weft's, on the program's values. */
+static void make_sparse(problem *it)
+{
+    const matrix *a = it->a;
+    const int64_t count = a->begin[a->rows];
+    int64_t *offsets = malloc(((size_t)a->rows + 1) * sizeof(*offsets)), *columns = malloc((size_t)count * sizeof(*columns));
+    const weft_placement by_rows = weft_shard(0);
+    weft_placement of_values = by_rows;
+    for (int64_t row = 0; row <= a->rows; row++) {
+        offsets[row] = a->begin[row];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        columns[i] = a->columns[i] < a->rows ? a->first + a->columns[i] : a->ghosts[a->columns[i] - a->rows];
+    }
+    it->sparse = weft_sparse_create_csr(a->all, a->all, NULL, &by_rows, NULL, WEFT_I64, (const void *[]){ offsets },
+                                        (const void *[]){ columns });
+    weft_sparse_placements(it->sparse, &of_values);
+    const int64_t nnz = weft_sparse_nnz(it->sparse);
+    it->values = weft_from_local(WEFT_F64, 1, &nnz, (void *[]){ a->values }, NULL, &of_values, 0);
+    free(offsets);
+    free(columns);
 }
 
 /* Reduces the addends, to all ranks: MPI_Iallreduce(). */
@@ -400,8 +427,13 @@ static weft_status iteration(void *context, weft_tensor *const in[], const doubl
     const weft_local_map_options options = { .name = "product", .context = (void *)&it->a, .context_size = sizeof(it->a) };
     const weft_local_output products[] = { it->vector, it->sum }, advanced[] = { it->vector, it->vector, it->sum };
     weft_tensor *product[2], *next[3];
-    weft_local_map(multiply_shards, 2, (weft_tensor *[]){ in[P], weft_index_list_gather(it->ghosts, in[P]) }, 2, products, &options,
-                   product);
+    if (o.sparse) {
+        product[0] = weft_sparse_matmul(it->sparse, it->values, in[P], false);
+        product[1] = weft_dot(in[P], product[0]);
+    } else {
+        weft_local_map(multiply_shards, 2, (weft_tensor *[]){ in[P], weft_index_list_gather(it->ghosts, in[P]) }, 2, products,
+                       &options, product);
+    }
     weft_tensor *state[] = { in[X], in[R], in[P], product[0], in[SQUARE], total(product[1]) };
     weft_local_map(advance_shards, 6, state, 3, advanced, NULL, next);
     out[X] = next[0];
@@ -547,6 +579,9 @@ static bool run(void)
     bool good = turns_all(matrix_make(&a) && vectors_make(&t.v, &a)) && exchange_make(&t.e, &a);
     if (good) {
         t.it = problem_of(&a);
+        if (o.sparse) {
+            make_sparse(&t.it);
+        }
         r.report = (turns_report){ "iteration", o.iterations, 3, o.size, turns_measure(o.turns, &t, start, take) };
         compare(&a, &t.v, &r);
         good = r.difference < 1e-6;

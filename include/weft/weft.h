@@ -22,6 +22,7 @@
 #include <weft/regions.h>
 #include <weft/runtime.h>
 #include <weft/scalapack.h>
+#include <weft/sparse.h>
 #include <weft/tensor.h>
 
 #endif

@@ -34,6 +34,7 @@ from .complexes import * # noqa: F403
 from .graphs import Graph, graph
 from .index_lists import IndexList
 from .local_map import local_map
+from .sparse_matrices import SparseMatrix
 from .checkpoints import * # noqa: F403
 from .random import manual_seed
 from .linalg import cross

@@ -75,6 +75,11 @@ weft_tensor_impl *weft_tensor_replicas_as_addends(const char *function, weft_ten
 void weft_index_lists_stop(void);
 void weft_index_lists_meet_layouts(void);
 
+/* ---- sparse matrices (sparse.c) -------------------------------------------------------------------------- */
+
+/* Frees the structures that are left. */
+void weft_sparse_stop(void);
+
 /* ---- start and stop (boxes_agree.c) -------------------------------------------------------------------- */
 
 weft_status weft_arrays_start(void);

@@ -33,6 +33,7 @@ void weft_arrays_stop(void)
     if (weft_runtime.arrays == NULL) {
         return;
     }
+    weft_sparse_stop();
     weft_index_lists_stop();
     weft_vec *plans = &weft_runtime.arrays->box_plans;
     for (size_t i = 0; i < plans->count; i++) {

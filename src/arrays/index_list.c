@@ -120,6 +120,30 @@ void weft_index_lists_meet_layouts(void)
     }
 }
 
+weft_index_list *weft_index_list_new(const weft_index_list_arguments *arguments)
+{
+    weft_index_list_impl *list = weft_index_list_make(arguments);
+    if (list == NULL) {
+        return NULL;
+    }
+    list->number = ++weft_runtime.arrays->index_lists;
+    weft_index_list *handle = weft_handle_add(&weft_runtime.handles.index_lists, WEFT_HANDLE_INDEX_LIST, list);
+    if (handle == NULL) {
+        weft_index_list_free(list);
+        weft_fail(WEFT_ERR_NOMEM, arguments->function, "no memory for an index list");
+    }
+    return handle;
+}
+
+void weft_index_list_drop(weft_index_list *handle)
+{
+    weft_index_list_impl *list = handle == NULL ? NULL : weft_handle_get(&weft_runtime.handles.index_lists, handle);
+    if (list != NULL) {
+        weft_handle_remove(&weft_runtime.handles.index_lists, handle);
+        weft_index_list_free(list);
+    }
+}
+
 /* details->memory: the arguments; receives the handle. */
 typedef struct creation {
     weft_index_list_arguments given;
@@ -134,17 +158,8 @@ static weft_status perform_create(const weft_call *call, weft_tensor *outputs[])
         !weft_check_spmd(&(weft_call_signature){ .function = call->function })) {
         return weft_latest_status();
     }
-    weft_index_list_impl *list = weft_index_list_make(&c->given);
-    if (list == NULL) {
-        return weft_latest_status();
-    }
-    list->number = ++weft_runtime.arrays->index_lists;
-    c->handle = weft_handle_add(&weft_runtime.handles.index_lists, WEFT_HANDLE_INDEX_LIST, list);
-    if (c->handle == NULL) {
-        weft_index_list_free(list);
-        return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for an index list");
-    }
-    return WEFT_OK;
+    c->handle = weft_index_list_new(&c->given);
+    return c->handle == NULL ? weft_latest_status() : WEFT_OK;
 }
 
 weft_index_list *weft_index_list_create(int64_t size, weft_mesh *mesh, const weft_placement *placements, const int64_t counts[],
@@ -180,8 +195,7 @@ weft_status weft_index_list_destroy(weft_index_list *handle)
         return weft_latest_status();
     }
     weft_note_change(function, true);
-    weft_handle_remove(&weft_runtime.handles.index_lists, handle);
-    weft_index_list_free(list);
+    weft_index_list_drop(handle);
     return WEFT_OK;
 }
 

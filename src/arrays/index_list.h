@@ -74,6 +74,27 @@ typedef struct weft_index_list_arguments {
     const int64_t *indices; /* one rank's after the other's */
 } weft_index_list_arguments;
 
+/* How rows are cut, as a program says: one of the placements cuts dimension 0, the others replicate. The names are for messages. */
+typedef struct weft_row_cut_arguments {
+    const weft_mesh_impl *mesh;
+    const weft_placement *placements;
+    const char *name;
+    int64_t size;
+    const char *size_name;
+} weft_row_cut_arguments;
+
+/* Finds the mesh dimension that cuts, and how. False with the error kept. */
+bool weft_check_row_cut(const char *function, const weft_row_cut_arguments *given, int *mesh_dim, weft_placement *cut);
+
+/* Of one process. */
+/* Gathers a header of each process and `each` numbers of each rank: (*all)[process * stride], and (*ranks), by rank. mine[]: the header,
+ * and numbers of weft_most_local_ranks() ranks; their sum is the stride. BLOCKS. The caller frees both. False with the error kept. */
+bool weft_rank_numbers_gather(const char *function, int header, int each, const int64_t mine[], int64_t **all, int64_t **ranks);
+
+/* Makes a list, and its handle: a call of all processes. BLOCKS. NULL with the error kept, the same status everywhere. */
+weft_index_list *weft_index_list_new(const weft_index_list_arguments *arguments);
+/* Its end; NULL: nothing. */
+void weft_index_list_drop(weft_index_list *list);
 /* Made by all processes together (index_list_make.c). BLOCKS. NULL with the error kept, the same status everywhere. */
 weft_index_list_impl *weft_index_list_make(const weft_index_list_arguments *arguments);
 

@@ -27,42 +27,48 @@ static bool is_member(const making *m, int i)
 
 /* ---- checks ---------------------------------------------------------------------------------------------------- */
 
-static bool check_placements(making *m)
+bool weft_check_row_cut(const char *function, const weft_row_cut_arguments *given, int *mesh_dim, weft_placement *cut)
 {
-    weft_index_list_impl *list = m->list;
     weft_placement placements[WEFT_MAX_DIMS];
-    const char *function = m->function;
-    list->mesh_dim = -1;
-    if (m->given->placements == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "placements is NULL");
+    *mesh_dim = -1;
+    if (given->placements == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", given->name);
         return false;
     }
-    if (list->size < 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "size is %lld, expected at least 0", (long long)list->size);
+    if (given->size < 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is %lld, expected at least 0", given->size_name, (long long)given->size);
         return false;
     }
-    if (!weft_check_shape(function, 1, &list->size) ||
-        weft_check_layout(function, list->mesh, m->given->placements, 1, &list->size, WEFT_I64) == NULL ||
-        !weft_check_placements(function, list->mesh, m->given->placements, 1, placements)) {
+    if (!weft_check_shape(function, 1, &given->size) ||
+        weft_check_layout(function, given->mesh, given->placements, 1, &given->size, WEFT_I64) == NULL ||
+        !weft_check_placements(function, given->mesh, given->placements, 1, placements)) {
         return false;
     }
-    for (int d = 0; d < list->mesh->ndim; d++) {
-        bool again = placements[d].kind == WEFT_SHARD && list->mesh_dim >= 0;
+    for (int d = 0; d < given->mesh->ndim; d++) {
+        bool again = placements[d].kind == WEFT_SHARD && *mesh_dim >= 0;
         if (again || placements[d].kind == WEFT_PARTIAL) {
-            weft_fail(WEFT_ERR_LAYOUT, function, "placements[%d] is %s: one Shard of dimension 0 is expected, else Replicate", d,
+            weft_fail(WEFT_ERR_LAYOUT, function, "%s[%d] is %s: one Shard of dimension 0 is expected, else Replicate", given->name, d,
                       again ? "another Shard" : "Partial");
             return false;
         }
         if (placements[d].kind == WEFT_SHARD) {
-            list->mesh_dim = d;
-            list->held = placements[d];
-            list->held.level = 0;
+            *mesh_dim = d;
+            *cut = placements[d];
+            cut->level = 0;
         }
     }
-    if (list->mesh_dim < 0) {
-        weft_fail(WEFT_ERR_LAYOUT, function, "placements has no Shard of dimension 0");
+    if (*mesh_dim < 0) {
+        weft_fail(WEFT_ERR_LAYOUT, function, "%s has no Shard of dimension 0", given->name);
     }
-    return list->mesh_dim >= 0;
+    return *mesh_dim >= 0;
+}
+
+static bool check_placements(const making *m)
+{
+    weft_index_list_impl *list = m->list;
+    return weft_check_row_cut(m->function,
+                              &(weft_row_cut_arguments){ list->mesh, m->given->placements, "placements", list->size, "size" },
+                              &list->mesh_dim, &list->held);
 }
 
 static bool check_lists(const making *m)
@@ -105,9 +111,7 @@ static void find_bad(const making *m, int64_t header[])
 
 /* ---- numbers of all ranks ---------------------------------------------------------------------------------------- */
 
-/* Gathers a header of each process and `each` numbers of each rank: at (*all)[process * stride], and from `ranks` on, by rank.
- * The caller frees both. False with the error kept. */
-static bool gather(const char *function, int header, int each, const int64_t mine[], int64_t **all, int64_t **ranks)
+bool weft_rank_numbers_gather(const char *function, int header, int each, const int64_t mine[], int64_t **all, int64_t **ranks)
 {
     int stride = header + each * weft_most_local_ranks();
     *all = malloc((size_t)stride * (size_t)weft_runtime.num_processes * sizeof(**all));
@@ -205,7 +209,7 @@ static bool agree(making *m, bool right, int64_t **ranks)
             return weft_index_list_fail_memory(m->function);
         }
     }
-    bool done = gather(m->function, HEADER, RANK_NUMBERS, mine, &all, ranks) &&
+    bool done = weft_rank_numbers_gather(m->function, HEADER, RANK_NUMBERS, mine, &all, ranks) &&
                 weft_numbers_agree(m->function, stride, all, right) && check_range(m, all, stride);
     free(mine);
     free(all);
@@ -408,7 +412,7 @@ static bool gather_held(const making *m, int64_t held_sizes[])
             mine[i] += m->held[(i * m->parts + part) * WEFT_PAIR_NUMBERS + WEFT_PAIR_COUNT];
         }
     }
-    done = done && gather(m->function, 0, 1, mine, &all, &ranks);
+    done = done && weft_rank_numbers_gather(m->function, 0, 1, mine, &all, &ranks);
     for (int64_t i = 0; i < m->list->mesh->num_ranks && done; i++) {
         int rank = weft_mesh_rank_at(m->list->mesh, i);
         held_sizes[weft_part_of_rank(m->list, rank)] = ranks[rank];

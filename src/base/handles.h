@@ -22,7 +22,8 @@ typedef enum weft_handle_kind {
     WEFT_HANDLE_MESH = 9,
     WEFT_HANDLE_GRAPH = 11,
     WEFT_HANDLE_OPERATION = 13,
-    WEFT_HANDLE_INDEX_LIST = 15
+    WEFT_HANDLE_INDEX_LIST = 15,
+    WEFT_HANDLE_SPARSE = 2
 } weft_handle_kind;
 
 enum {

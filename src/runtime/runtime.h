@@ -130,7 +130,7 @@ typedef struct weft_runtime_state {
     bool counts_flops;        /* StarPU traces, or measures its models */
     /* Survive weft_finalize(): handles of an earlier world stay invalid. */
     struct {
-        weft_handle_table tensors, meshes, operations, modules, savings, files, graphs, index_lists;
+        weft_handle_table tensors, meshes, operations, modules, savings, files, graphs, index_lists, sparse;
     } handles;
 } weft_runtime_state;
 

@@ -41,6 +41,7 @@ static void start(int ranks, weft_placement placement)
     };
     things.operation = weft_operation_register(&description);
     things.list = list_for_calls(things.mesh);
+    things.sparse = sparse_for_calls(things.mesh);
     things.ghosted = ghosted_for_calls(things.mesh);
     assert_no_error();
 }
@@ -229,7 +230,8 @@ static bool only_asks(const char *function)
                                         "weft_graph_shard", "weft_graph_get_placements", "weft_graph_get_shard_info",
                                         "weft_graph_require", "weft_graph_omit", "weft_graph_derive", "weft_graph_test", "weft_graph_size",
                                         "weft_region_", "weft_print_regions", "weft_explain", "weft_index_list_count",
-                                        "weft_index_list_placements", "weft_index_list_destroy",
+                                        "weft_index_list_placements", "weft_index_list_destroy", "weft_sparse_nnz",
+                                        "weft_sparse_placements", "weft_sparse_destroy",
                                         "weft_wait", "weft_test", "weft_pause", "weft_resume", "weft_finalize", "weft_init",
                                         "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_set_grad_",
                                         "weft_set_regather", "weft_save_for_backward", "weft_here",

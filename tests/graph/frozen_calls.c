@@ -58,7 +58,8 @@ static void make_things(called *c, const weft_operation *operation)
                                   .places = thing(WEFT_I64, 2, false), .cube = thing(WEFT_F32, 3, true),
                                   .image = thing(WEFT_F32, 4, true),
                                   .pairs = thing(WEFT_C64, 2, false), .regular = weft_eye(WEFT_F32, 2, 2, line(), NULL),
-                                  .list = list_for_calls(line()), .ghosted = ghosted_for_calls(line()) };
+                                  .list = list_for_calls(line()),
+                                  .sparse = sparse_for_calls(line()), .ghosted = ghosted_for_calls(line()) };
     c->one = weft_ones(WEFT_F64, 1, (int64_t[]){ weft_world_size() }, line(), (weft_placement[]){ weft_shard(0) });
     c->before = weft_zeros_like(c->one);
     c->after = weft_zeros_like(c->one);
@@ -190,8 +191,9 @@ static void try_one(every_function *e, const char *function)
     weft_scope_end();
     if (why[0] != '\0') {
         e->refused++;
-        /* One that reads by a public function of its own is refused as that. */
-        const char *named = strcmp(function, "weft_unscale_gradients") == 0 ? "weft_tensor_item" : function;
+        /* One that reads by a public function, or calls one that is refused, is refused as that. */
+        bool is_sparse = strcmp(function, "weft_sparse_matmul") == 0 || strcmp(function, "weft_sparse_to_dense") == 0;
+        const char *named = strcmp(function, "weft_unscale_gradients") == 0 ? "weft_tensor_item" : is_sparse ? "weft_local_map" : function;
         bool names_it = strstr(why, named) != NULL && strstr(why, "inside is no call of the graph") != NULL;
         if (!names_it && strstr(why, "is memory that the function passes") == NULL && strstr(why, "outlives the function") == NULL) {
             fail_msg("%s: %s", function, why);

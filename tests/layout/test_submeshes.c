@@ -375,6 +375,7 @@ static void a1_every_call_from_outside(void **state)
             .pairs = zeros(WEFT_C64, 2, mesh),
             .regular = weft_eye(WEFT_F32, 2, 2, mesh, NULL),
             .list = list_for_calls(mesh),
+            .sparse = sparse_for_calls(mesh),
             .ghosted = ghosted_for_calls(mesh),
             .operation = weft_operation_register(
                 &(weft_operation_description){ .name = "copy",

@@ -133,6 +133,36 @@ def test_multinomial(mesh):
         wt.multinomial(wt.ones(3), 4)
 
 
+class Rows:
+    """Some rows of a dense matrix, as scipy.sparse.csr_array has them."""
+
+    def __init__(self, dense, kind):
+        self.indptr = np.concatenate([[0], np.cumsum((dense != 0).sum(axis=1))]).astype(kind)
+        self.indices, self.data = np.nonzero(dense)[1].astype(kind), dense[dense != 0]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_sparse_matrix(kind):
+    rows, columns, ranks = 11, 7, wt.world_size()
+    dense = np.where(np.arange(rows * columns) % 3 == 0, np.arange(1.0, rows * columns + 1), 0).reshape(rows, columns)
+    height = -(-rows // ranks)
+    own = [Rows(dense[rank * height:(rank + 1) * height], kind) for rank in range(wt.first_rank(), wt.first_rank() + wt.local_ranks())]
+    a = wt.SparseMatrix(own, (rows, columns))
+    x, y = np.arange(7.0), np.arange(22.0).reshape(11, 2)
+    assert a.nnz == np.count_nonzero(dense) and a.T.shape == (columns, rows)
+    assert np.array_equal((a @ wt.tensor(x)).numpy(), dense @ x)
+    assert np.array_equal((a.T @ wt.tensor(y, placements="S0")).numpy(), dense.T @ y)
+    assert np.array_equal(a.to_dense().numpy(), dense) and np.array_equal(a.T.to_dense().numpy(), dense.T)
+    values = (a.values * 1).detach()
+    values.requires_grad = True
+    (a.with_values(values) @ wt.tensor(x)).sum().backward()
+    assert np.array_equal(values.grad.numpy(), x[np.nonzero(dense)[1]])
+    with pytest.raises(ValueError, match="has column 7, expected 0 to 6" if kind == np.int64 else "has column"):
+        for one in own:
+            one.indices = one.indices + kind(7)
+        wt.SparseMatrix(own, (rows, columns))
+
+
 def test_index_list():
     size, ranks = 11, wt.world_size()
     named = [np.array([10, rank, 10, 2 * rank + 1]) for rank in range(ranks)]

@@ -84,6 +84,20 @@ weft_index_list *list_for_calls(weft_mesh *mesh)
     return weft_index_list_create(2, mesh, &by_rows, counts, &rows[first]);
 }
 
+weft_sparse *sparse_for_calls(weft_mesh *mesh)
+{
+    static const int64_t offsets[] = { 0, 1, 2 };
+    const weft_placement by_rows = weft_shard(0);
+    const void *begin[MOST_RANKS], *columns[MOST_RANKS];
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        int64_t place = 0;
+        weft_mesh_coordinate(mesh, weft_first_rank() + i, &place);
+        begin[i] = offsets;
+        columns[i] = &offsets[place < 2 ? place : 0];
+    }
+    return weft_sparse_create_csr(2, 2, mesh, &by_rows, NULL, WEFT_I64, begin, columns);
+}
+
 weft_tensor *ghosted_for_calls(weft_mesh *mesh)
 {
     static float arrays[MOST_RANKS][8];
@@ -134,6 +148,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     weft_module *module = weft_module_create("type"), *other_module = weft_module_create("type");
     weft_module *third_module = weft_module_create("type"), *modules[2];
     static const int64_t no_counts[MOST_RANKS] = { 0 };
+    static const void *const no_rows[MOST_RANKS] = { NULL };
     const weft_placement by_rows = weft_shard(0);
     weft_graph *graph = weft_graph_create("graph", no_graph, NULL, 1, 0, 1);
     weft_graph_info graph_info;
@@ -333,6 +348,13 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_index_list_placements, arguments->list, layout.placements);
     TRY(weft_index_list_gather, arguments->list, tensor);
     TRY(weft_index_list_scatter_add, arguments->list, tensor);
+    /* <weft/sparse.h> */
+    TRY(weft_sparse_create_csr, 0, 2, mesh, &by_rows, NULL, WEFT_I64, no_rows, no_rows);
+    TRY(weft_sparse_create_coo, 2, 2, mesh, &by_rows, NULL, no_counts, NULL, NULL, NULL);
+    TRY(weft_sparse_nnz, arguments->sparse);
+    TRY(weft_sparse_placements, arguments->sparse, layout.placements);
+    TRY(weft_sparse_matmul, arguments->sparse, arguments->line, tensor, false);
+    TRY(weft_sparse_to_dense, arguments->sparse, arguments->line);
     /* <weft/operation.h> */
     TRY(weft_operation_register, &description);
     TRY(weft_operation_restore, "exp");
@@ -366,6 +388,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_implicit_replication, );
     /* The last, for where they do not fail. */
     TRY(weft_index_list_destroy, arguments->list);
+    TRY(weft_sparse_destroy, arguments->sparse);
     TRY(weft_finalize, );
 }
 

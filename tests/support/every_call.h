@@ -19,11 +19,14 @@ typedef struct call_arguments {
     weft_tensor *regular;                  /* f32 [2, 2], the unit matrix */
     const weft_operation *operation;       /* of one input */
     weft_index_list *list;                 /* of the rows of f32 [2, 2] along the mesh */
+    weft_sparse *sparse;                   /* the structure of the unit matrix [2, 2] */
     weft_tensor *ghosted;   /* lies in ghosted arrays */
 } call_arguments;
 
 /* A list for the arguments: the first rank of the mesh names row 0 and the second row 1; a single one names both. Every process calls it. NULL on error. */
 weft_index_list *list_for_calls(weft_mesh *mesh);
+/* A structure likewise. */
+weft_sparse *sparse_for_calls(weft_mesh *mesh);
 /* On the hosted ranks of the mesh. */
 weft_tensor *ghosted_for_calls(weft_mesh *mesh);
 
