@@ -225,26 +225,34 @@ static void exchange_free(exchange *e)
     free(e->statuses);
 }
 
-/* Tells each process which of its rows this one needs. */
+/* Tells each process which of its rows this one needs. False on all processes alike. */
 static bool tell_rows(exchange *e, const matrix *a)
 {
-    int64_t count = 0, *asked;
-    int *begin = calloc(2 * (size_t)e->processes, sizeof(*begin)), *ghost_begin = begin + e->processes;
+    int64_t count = 0;
     for (int p = 0; p < e->processes; p++) {
-        begin[p] = (int)count;
         count += e->sent[p];
-        ghost_begin[p] = p == 0 ? 0 : ghost_begin[p - 1] + e->received[p - 1];
     }
-    asked = malloc(((size_t)count + 1) * sizeof(*asked));
+    int *begin = calloc(2 * (size_t)e->processes, sizeof(*begin));
+    int64_t *asked = malloc(((size_t)count + 1) * sizeof(*asked));
     e->rows = malloc(((size_t)count + 1) * sizeof(*e->rows));
     e->buffer = malloc(((size_t)count + 1) * sizeof(*e->buffer));
+    if (!turns_all(begin != NULL && asked != NULL && e->rows != NULL && e->buffer != NULL)) {
+        free(asked);
+        free(begin);
+        return false;
+    }
+    int *ghost_begin = begin + e->processes;
+    for (int p = 1; p < e->processes; p++) {
+        begin[p] = begin[p - 1] + e->sent[p - 1];
+        ghost_begin[p] = ghost_begin[p - 1] + e->received[p - 1];
+    }
     MPI_Alltoallv(a->ghosts, e->received, ghost_begin, MPI_INT64_T, asked, e->sent, begin, MPI_INT64_T, MPI_COMM_WORLD);
     for (int64_t i = 0; i < count; i++) {
         e->rows[i] = (int32_t)(asked[i] - a->first);
     }
     free(asked);
     free(begin);
-    return e->rows != NULL && e->buffer != NULL;
+    return true;
 }
 
 static bool exchange_make(exchange *e, const matrix *a)
@@ -254,7 +262,7 @@ static bool exchange_make(exchange *e, const matrix *a)
     e->received = calloc((size_t)e->processes, sizeof(*e->received));
     e->requests = malloc(2 * (size_t)e->processes * sizeof(*e->requests));
     e->statuses = malloc(2 * (size_t)e->processes * sizeof(*e->statuses));
-    if (e->sent == NULL || e->received == NULL || e->requests == NULL || e->statuses == NULL) {
+    if (!turns_all(e->sent != NULL && e->received != NULL && e->requests != NULL && e->statuses != NULL)) {
         return false;
     }
     for (int64_t i = 0; i < a->num_ghosts; i++) {

@@ -28,6 +28,7 @@ static bool table_make(weft_fft_table *table, int64_t count)
 {
     table->f64 = malloc((size_t)count * 2 * sizeof(double) + 1);
     table->f32 = malloc((size_t)count * 2 * sizeof(float) + 1);
+    table->count = count;
     return table->f64 != NULL && table->f32 != NULL;
 }
 
@@ -60,7 +61,7 @@ static const weft_fft_plan *obtain(int64_t n, bool part);
 static const int radices[] = { 8, 4, 2, 3, 5, 7, 11, 13 };
 enum { RADICES = sizeof(radices) / sizeof(radices[0]) };
 
-/* The largest divisor of n without those radices: 1, or the size has a large prime factor. */
+/* The largest divisor of n without those radices: 1 if n is a product of them; else Bluestein's algorithm is needed. */
 static int64_t rest_of(int64_t n)
 {
     for (int i = 2; i < RADICES; i++) {
@@ -207,6 +208,12 @@ static bool make_bluestein(weft_fft_plan *plan)
 
 /* ---- plans --------------------------------------------------------------------------------------------- */
 
+static int64_t bytes_of(const weft_fft_plan *plan)
+{
+    const int64_t count = plan->twiddles.count + plan->units.count + plan->turns.count + plan->chirp.count + plan->spectrum.count;
+    return count * (int64_t)(2 * (sizeof(double) + sizeof(float)));
+}
+
 static void destroy(weft_fft_plan *plan)
 {
     if (plan == NULL) {
@@ -290,6 +297,37 @@ static weft_fft_plan *keep(weft_fft_plan *plan)
     return former;
 }
 
+/* With the lock: removes the plan that has not been used for the longest time, which is returned to be freed, if those that are kept
+ * take too much memory. NULL: they do not, or all are in use. */
+static weft_fft_plan *take_excess(void)
+{
+    const int64_t most_bytes = INT64_C(256) << 20;
+    kept_plan *oldest = NULL;
+    int64_t bytes = 0;
+    for (int i = 0; i < KEPT; i++) {
+        kept_plan *own = &fft_plans.plans[i];
+        bytes += own->plan == NULL ? 0 : bytes_of(own->plan);
+        oldest = own->plan != NULL && own->users == 0 && (oldest == NULL || own->used < oldest->used) ? own : oldest;
+    }
+    if (bytes <= most_bytes || oldest == NULL) {
+        return NULL;
+    }
+    weft_fft_plan *plan = oldest->plan;
+    *oldest = (kept_plan){ 0 };
+    return plan;
+}
+
+static void free_excess(void)
+{
+    weft_fft_plan *plan;
+    do {
+        pthread_mutex_lock(&fft_plans.lock);
+        plan = take_excess();
+        pthread_mutex_unlock(&fft_plans.lock);
+        destroy(plan);
+    } while (plan != NULL);
+}
+
 static const weft_fft_plan *obtain(int64_t n, bool part)
 {
     pthread_mutex_lock(&fft_plans.lock);
@@ -312,6 +350,7 @@ static const weft_fft_plan *obtain(int64_t n, bool part)
     if (unused != made || found != made) {
         destroy(unused);
     }
+    free_excess();
     return found;
 }
 

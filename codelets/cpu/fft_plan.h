@@ -21,6 +21,7 @@ typedef struct weft_fft_pass {
 typedef struct weft_fft_table {
     double *f64; /* pairs */
     float *f32;
+    int64_t count;
 } weft_fft_table;
 
 typedef struct weft_fft_plan weft_fft_plan;
@@ -47,7 +48,7 @@ struct weft_fft_plan {
 const weft_fft_plan *weft_fft_plan_obtain(int64_t n);
 void weft_fft_plan_release(const weft_fft_plan *plan);
 
-/* The factors of `radix`'s transform: cos and sin of 2 pi k / radix, k < radix. */
+/* cos and sin of 2 pi k / n, 0 <= k < n. */
 void weft_fft_unit(int64_t k, int64_t n, double *cosine, double *sine);
 
 /* Transforms `lanes` lines, a multiple of the numbers of a vector, of plan->n complex numbers, without a factor: element k of line l is

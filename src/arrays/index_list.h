@@ -86,7 +86,6 @@ typedef struct weft_row_cut_arguments {
 /* Finds the mesh dimension that cuts, and how. False with the error kept. */
 bool weft_check_row_cut(const char *function, const weft_row_cut_arguments *given, int *mesh_dim, weft_placement *cut);
 
-/* Of one process. */
 /* Gathers a header of each process and `each` numbers of each rank: (*all)[process * stride], and (*ranks), by rank. mine[]: the header,
  * and numbers of weft_most_local_ranks() ranks; their sum is the stride. BLOCKS. The caller frees both. False with the error kept. */
 bool weft_rank_numbers_gather(const char *function, int header, int each, const int64_t mine[], int64_t **all, int64_t **ranks);

@@ -127,13 +127,15 @@ static bool check_range(const char *function, weft_dtype dtype, weft_scalar star
 }
 
 /* Whether an integer type has all `size` numbers. False with the error kept. */
-static bool check_last(const char *function, weft_dtype dtype, weft_exact first, weft_exact step, double size)
+static bool check_last(const char *function, weft_dtype dtype, weft_exact first, weft_exact step, weft_scalar stop, double size)
 {
     const double last = first.value + step.value * (size - 1);
     int64_t least;
     uint64_t most;
-    const bool bounded = weft_whole_range(dtype, &least, &most) && dtype != WEFT_I64;
-    const bool fits = !bounded || size == 0 || (last >= (double)least && last <= (double)most);
+    /* A range of 64 bits that ends within them has only such numbers; the double nearest to its last one may be 2^63. */
+    const bool ends_within = dtype == WEFT_I64 && (stop.dtype == WEFT_I64 || fabs(stop.real) <= 0x1p63);
+    const bool bounded = weft_whole_range(dtype, &least, &most) && !ends_within;
+    const bool fits = !bounded || size == 0 || (last >= (double)least && (dtype == WEFT_I64 ? last < 0x1p63 : last <= (double)most));
     if (!fits) {
         weft_fail(WEFT_ERR_DTYPE, function, "the last number is %.0f, expected one in the range of %s", last, weft_dtype_name(dtype));
     }
@@ -155,7 +157,7 @@ weft_tensor *(weft_arange)(weft_dtype dtype, weft_scalar start, weft_scalar stop
                  check_range(request.function, type, start, stop, step) &&
                  weft_take_number(request.function, "start", type, start, &first) &&
                  weft_take_number(request.function, "step", type, step, &by) &&
-                 check_last(request.function, type, first, by, range_size(start, stop, step));
+                 check_last(request.function, type, first, by, stop, range_size(start, stop, step));
     const weft_layout *layout = right ? range_layout(&request, range_size(start, stop, step)) : NULL;
     return weft_made(dtype, layout == NULL ? NULL : make_range(request.function, layout, first, by, 0, INFINITY));
 }

@@ -217,6 +217,8 @@ static void test_ranges(void **state)
     }
     assert_null(weft_arange(WEFT_I64, 0, (INT64_C(3) << 61) + 1, 1, mesh, NULL));
     assert_error(WEFT_ERR_SHAPE, "too many");
+    assert_null(weft_arange(WEFT_I64, 0, 2e19, INT64_C(1000000000000000000), mesh, NULL));
+    assert_error(WEFT_ERR_DTYPE, "the last number is 19000000000000000000");
     assert_null(weft_arange(WEFT_I64, 0.5, 3, 1, mesh, NULL));
     assert_error(WEFT_ERR_DTYPE, "weft_arange: start is 0.5");
     assert_null(weft_arange(WEFT_F64, 0, CMPLX(3, 1), 1, mesh, NULL));
