@@ -73,8 +73,8 @@ WEFT_API weft_sparse *weft_sparse_create_csr(int64_t rows, int64_t columns, weft
 WEFT_API weft_sparse *weft_sparse_create_coo(int64_t rows, int64_t columns, weft_mesh *mesh, const weft_placement *row_placements,
                                              const weft_placement *column_placements, const int64_t counts[],
                                              const int64_t row_indices[], const int64_t column_indices[], weft_index_list **coordinates);
-/** Frees a structure. Every process calls it. Products that have been called are carried out; captured graphs and backward passes
- * can no longer use it (WEFT_ERR_STATE). */
+/** Frees a structure. Every process calls it. Products that have been called are carried out; captured graphs (WEFT_ERR_INVALID) and
+ * backward passes (WEFT_ERR_STATE, if ranks need rows of others) can no longer use it. */
 WEFT_API weft_status weft_sparse_destroy(weft_sparse *a);
 
 /** Returns the number of entries of all ranks; -1 on error. */

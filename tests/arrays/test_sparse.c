@@ -412,7 +412,16 @@ static void graphs(void **state)
         assert_int_equal(weft_graph_call(graph, inputs, &factor, &output), WEFT_OK);
         assert_values(&s, output, N, y, "the graph's product");
     }
+    /* A structure that is gone. */
+    double factor = 1;
+    weft_tensor *inputs[] = { values_of(&s), tensor_of(&s, 1, &s.rows, x, s.row_placements) }, *output = NULL;
+    weft_set_requires_grad(inputs[1], true);
+    weft_tensor *loss = weft_sum(weft_sparse_matmul(s.a, inputs[0], inputs[1], false), WEFT_ALL_DIMS, false);
     assert_int_equal(weft_sparse_destroy(s.a), WEFT_OK);
+    assert_int_equal(weft_backward(loss, NULL), weft_world_size() == 1 ? WEFT_OK : WEFT_ERR_STATE);
+    weft_clear_error();
+    assert_int_equal(weft_graph_call(graph, inputs, &factor, &output), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "it has been destroyed");
     weft_graph_destroy(graph);
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
