@@ -81,9 +81,8 @@ LOAD(int64_t, i64)
         case WEFT_BOOL:                                                                                      \
             ((uint8_t *)memory)[i] = narrow##_to_bool(value);                                                  \
             break;                                                                                           \
-        case WEFT_C64:                                                                                       \
-        case WEFT_C128:                                                                                      \
-            break; /* on CPUs alone */                                                                       \
+        default:                                                                                             \
+            break; /* others: on CPUs alone */                                                               \
         }                                                                                                    \
     }
 STORE(double, f64, f64, u8)
