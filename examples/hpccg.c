@@ -396,14 +396,19 @@ static problem problem_of(const matrix *a)
                       .sum = { WEFT_F64, 0, NULL, &addends } };
 }
 
-/* The matrix as weft's, on the program's values. */
-static void make_sparse(problem *it)
+/* The matrix as weft's, on the program's values. False on all processes alike. */
+static bool make_sparse(problem *it)
 {
     const matrix *a = it->a;
     const int64_t count = a->begin[a->rows];
-    int64_t *offsets = malloc(((size_t)a->rows + 1) * sizeof(*offsets)), *columns = malloc((size_t)count * sizeof(*columns));
+    int64_t *offsets = malloc(((size_t)a->rows + 1) * sizeof(*offsets)), *columns = malloc(((size_t)count + 1) * sizeof(*columns));
     const weft_placement by_rows = weft_shard(0);
     weft_placement of_values = by_rows;
+    if (!turns_all(offsets != NULL && columns != NULL)) {
+        free(offsets);
+        free(columns);
+        return false;
+    }
     for (int64_t row = 0; row <= a->rows; row++) {
         offsets[row] = a->begin[row];
     }
@@ -412,11 +417,15 @@ static void make_sparse(problem *it)
     }
     it->sparse = weft_sparse_create_csr(a->all, a->all, NULL, &by_rows, NULL, WEFT_I64, (const void *[]){ offsets },
                                         (const void *[]){ columns });
+    free(offsets);
+    free(columns);
+    if (it->sparse == NULL) {
+        return false;
+    }
     weft_sparse_placements(it->sparse, &of_values);
     const int64_t nnz = weft_sparse_nnz(it->sparse);
     it->values = weft_from_local(WEFT_F64, 1, &nnz, (void *[]){ a->values }, NULL, &of_values, 0);
-    free(offsets);
-    free(columns);
+    return it->values != NULL;
 }
 
 /* Reduces the addends, to all ranks: MPI_Iallreduce(). */
@@ -587,15 +596,18 @@ static bool run(void)
     bool good = turns_all(matrix_make(&a) && vectors_make(&t.v, &a)) && exchange_make(&t.e, &a);
     if (good) {
         t.it = problem_of(&a);
-        if (o.sparse) {
-            make_sparse(&t.it);
-        }
+        good = !o.sparse || make_sparse(&t.it);
+    }
+    if (good) {
         r.report = (turns_report){ "iteration", o.iterations, 3, o.size, turns_measure(o.turns, &t, start, take) };
         compare(&a, &t.v, &r);
         good = r.difference < 1e-6;
         if (weft_process_index() == 0) {
             print(&r);
         }
+    }
+    if (t.it.sparse != NULL) {
+        weft_sparse_destroy(t.it.sparse);
     }
     good = turns_end(&program, good); /* weft may use the arrays until here */
     exchange_free(&t.e);

@@ -74,7 +74,7 @@ static void add_points(coordinates *c, int64_t rank, int64_t ranks)
 static weft_sparse *make_matrix(weft_tensor **values)
 {
     const int64_t n = o.size[0] * o.size[1];
-    const size_t most = (size_t)(9 * n);
+    const size_t most = (size_t)(9 * (n / weft_world_size() + 1) * weft_local_ranks());
     const weft_placement by_rows = weft_shard_balanced(0);
     int64_t counts[MOST_RANKS] = { 0 }, total;
     void *locals[MOST_RANKS] = { NULL };
@@ -92,10 +92,12 @@ static weft_sparse *make_matrix(weft_tensor **values)
         counts[i] = c.count - before;
     }
     weft_sparse *a = weft_sparse_create_coo(n, n, NULL, &by_rows, NULL, counts, c.rows, c.columns, &list);
-    weft_index_list_placements(list, &given);
-    total = weft_index_list_count(list);
-    *values = weft_index_list_scatter_add(list, weft_from_local(WEFT_F64, 1, &total, locals, NULL, &given, WEFT_COPY));
-    weft_index_list_destroy(list);
+    if (a != NULL) {
+        weft_index_list_placements(list, &given);
+        total = weft_index_list_count(list);
+        *values = weft_index_list_scatter_add(list, weft_from_local(WEFT_F64, 1, &total, locals, NULL, &given, WEFT_COPY));
+        weft_index_list_destroy(list);
+    }
     free(c.rows);
     free(c.columns);
     free(c.values);
@@ -110,6 +112,17 @@ static weft_tensor *whole(weft_tensor *scalar)
     return weft_redistribute(scalar, NULL, NULL);
 }
 
+/* Subtracts from w its parts along the first vectors of the basis. */
+static weft_tensor *orthogonal(weft_tensor *w, weft_tensor *const basis[], int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        weft_scope_begin();
+        w = weft_scope_keep(weft_sub(w, weft_mul(basis[i], whole(weft_dot(basis[i], w)))));
+        weft_scope_end();
+    }
+    return w;
+}
+
 /* Makes the tridiagonal matrix of `steps` steps: alpha[] on its diagonal, beta[] beside it. Returns the number of steps. */
 static int64_t tridiagonalise(const weft_sparse *a, weft_tensor *values, int64_t steps, double alpha[], double beta[])
 {
@@ -119,16 +132,16 @@ static int64_t tridiagonalise(const weft_sparse *a, weft_tensor *values, int64_t
     weft_tensor *v = weft_randn(WEFT_F64, 1, &n, NULL, &by_rows);
     basis[0] = weft_div(v, whole(weft_norm(v, 2, WEFT_ALL_DIMS, false)));
     for (int64_t k = 0; k < steps; k++) {
+        weft_scope_begin();
         weft_tensor *w = weft_sparse_matmul(a, values, basis[k], false), *diagonal = whole(weft_dot(basis[k], w));
         for (int64_t turn = 0; turn < 2; turn++) { /* twice is enough */
-            for (int64_t i = 0; i <= k; i++) {
-                w = weft_sub(w, weft_mul(basis[i], whole(weft_dot(basis[i], w))));
-            }
+            w = orthogonal(w, basis, k + 1);
         }
         weft_tensor *size = whole(weft_norm(w, 2, WEFT_ALL_DIMS, false));
-        basis[k + 1] = weft_div(w, size);
+        basis[k + 1] = weft_scope_keep(weft_div(w, size));
         weft_tensor_item(diagonal, &alpha[k]);
         weft_tensor_item(size, &beta[k]);
+        weft_scope_end();
         if (beta[k] < 1e-10 || k + 1 == n) {
             return k + 1;
         }
@@ -189,6 +202,9 @@ static bool run(void)
             printf("largest eigenvalue  %.10f, known %.10f\n", found[1], expected[1]);
             printf("%s\n", good ? "they agree" : "they do not agree yet: more --steps");
         }
+    }
+    if (weft_last_status() != WEFT_OK) {
+        fprintf(stderr, "lanczos: %s\n", weft_last_error());
     }
     weft_sparse_destroy(a);
     weft_scope_end();

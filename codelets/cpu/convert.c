@@ -4,6 +4,7 @@
 
 #include "codelets/complex.h"
 #include "codelets/cpu/clones.h"
+#include "codelets/elementwise.h"
 #include "codelets/expressions.h"
 
 enum { BLOCK = 256 }; /* values of wider types, on the way between others */
@@ -136,11 +137,13 @@ void weft_narrow(weft_dtype type, void *values, int64_t n)
         loops[type](values, n);
         return;
     }
+    const size_t size = weft_dtype_size(weft_arithmetic_type(type));
     for (int64_t i = 0, step; i < n; i += step) {
         int64_t stored[BLOCK];
+        char *part = (char *)values + (size_t)i * size;
         step = n - i < BLOCK ? n - i : BLOCK;
-        to_stored[type](stored, 1, (int64_t *)values + i, 1, step);
-        from_stored[type]((int64_t *)values + i, 1, stored, 1, step);
+        to_stored[type](stored, 1, part, 1, step);
+        from_stored[type](part, 1, stored, 1, step);
     }
 }
 

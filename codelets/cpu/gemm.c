@@ -74,19 +74,19 @@ static void multiply_matrices(const weft_gemm *g, const void *a, const void *b, 
 
 /* ---- integers ------------------------------------------------------------------------------------------ */
 
-/* Unsigned, because these wrap around; signed sums have the same bits. */
-#define INTEGERS(T)                                                                                          \
+/* Unsigned, because these wrap around; signed sums have the same bits. W: in which products do, as int does not. */
+#define INTEGERS(T, W)                                                                                        \
     WEFT_CLONES static void add_scaled_##T(T *c, T factor, const T *b, int64_t n)                            \
     {                                                                                                        \
         for (int64_t j = 0; j < n; j++) { /* vectorised */                                                   \
-            c[j] = (T)(c[j] + (T)(factor * b[j]));                                                           \
+            c[j] = (T)(c[j] + (T)((W)factor * b[j]));                                                           \
         }                                                                                                    \
     }                                                                                                        \
     WEFT_CLONES static T dot_##T(const T *a, int64_t step, const T *b, int64_t n)                            \
     {                                                                                                        \
         T sum = 0;                                                                                           \
         for (int64_t j = 0; j < n; j++) { /* vectorised */                                                   \
-            sum = (T)(sum + (T)(a[j * step] * b[j]));                                                        \
+            sum = (T)(sum + (T)((W)a[j * step] * b[j]));                                                        \
         }                                                                                                    \
         return sum;                                                                                          \
     }                                                                                                        \
@@ -103,20 +103,20 @@ static void multiply_matrices(const weft_gemm *g, const void *a, const void *b, 
                     const T *a = (const T *)a_ + i * row + l * step, *b = b_;                                \
                     T *c = (T *)c_ + i * g->ldc + j;                                                         \
                     for (int64_t x = 0; g->transpose_b && x < n; x++) {                                      \
-                        c[x] = (T)(c[x] + (T)(alpha * dot_##T(a, step, b + (j + x) * g->ldb + l, k)));       \
+                        c[x] = (T)(c[x] + (T)((W)alpha * dot_##T(a, step, b + (j + x) * g->ldb + l, k)));       \
                     }                                                                                        \
                     for (int64_t x = 0; !g->transpose_b && x < k; x++) {                                     \
-                        add_scaled_##T(c, (T)(alpha * a[x * step]), b + (l + x) * g->ldb + j, n);            \
+                        add_scaled_##T(c, (T)((W)alpha * a[x * step]), b + (l + x) * g->ldb + j, n);            \
                     }                                                                                        \
                 }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
     }
 
-INTEGERS(uint64_t)
-INTEGERS(uint32_t)
-INTEGERS(uint16_t)
-INTEGERS(uint8_t)
+INTEGERS(uint64_t, uint64_t)
+INTEGERS(uint32_t, uint32_t)
+INTEGERS(uint16_t, uint32_t)
+INTEGERS(uint8_t, uint32_t)
 
 /* ---- all types ----------------------------------------------------------------------------------------- */
 

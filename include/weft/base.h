@@ -120,7 +120,7 @@ WEFT_API const char *weft_status_string(weft_status status);
  * (<weft/complex.h>). WEFT_I8 to WEFT_I64 are signed integers, WEFT_U8 to WEFT_U64 unsigned ones; arithmetic wraps around.
  * WEFT_F8_E4M3 (four bits of exponent, three of fraction; no infinity, the largest number is 448) and WEFT_F8_E5M2 (largest
  * 57344) are for storage: weft_to_type() converts from and to them; they are made, redistributed, read by the program and kept
- * in files (not HDF5) as all types. All operations refuse them (WEFT_ERR_DTYPE). */
+ * in files (not HDF5) as all types. All other operations refuse them (WEFT_ERR_DTYPE). */
 typedef enum weft_dtype
 #ifdef __cplusplus
     : unsigned int /* as in C: also with ::WEFT_WITH_GRAD */
@@ -199,7 +199,7 @@ WEFT_END_DECLS /* C++ has a template in the struct */
  *
  * A whole number given for a floating tensor is converted to the tensor's type. WEFT_ERR_DTYPE if the tensor's type
  * does not have the number: it is beyond the range of an integer type (negative numbers down to minus the largest one wrap
- * around in unsigned types, as -255 to -1 in WEFT_U8, and WEFT_BOOL takes any whole number), or has an imaginary part beside real
+ * around in unsigned types, as -255 to -1 in WEFT_U8, but in WEFT_U64 from -2^63 on; and WEFT_BOOL takes any whole number), or has an imaginary part beside real
  * numbers. Comparisons and weft_clamp() take
  * numbers beyond the range. */
 typedef struct weft_scalar {

@@ -50,8 +50,8 @@ typedef struct weft_sparse weft_sparse;
  *                           columns are numbered anew, as WEFT_I32
  * \return NULL on error, with the same status on all processes: WEFT_ERR_INVALID if offsets do not ascend or an index is out of range
  *         (the message names the rank and the row), WEFT_ERR_SHAPE, WEFT_ERR_LAYOUT if placements are not as above, WEFT_ERR_DTYPE,
- *         WEFT_ERR_MISMATCH if
- *         processes give different shapes or placements, WEFT_ERR_UNSUPPORTED in a fake world, or if a rank needs 2^31 or more elements
+ *         WEFT_ERR_STATE if a process has acquired a shard, WEFT_ERR_MISMATCH if processes give different shapes or placements,
+ *         WEFT_ERR_UNSUPPORTED in a fake world, or if a rank needs 2^31 or more elements
  *         of a vector. weft_finalize() frees the structures that are left.
  */
 WEFT_API weft_sparse *weft_sparse_create_csr(int64_t rows, int64_t columns, weft_mesh *mesh, const weft_placement *row_placements,
@@ -61,10 +61,11 @@ WEFT_API weft_sparse *weft_sparse_create_csr(int64_t rows, int64_t columns, weft
  * The same from coordinates (BLOCKS), as PETSc's MatSetPreallocationCOO(): each rank names entries by row and column, in any order, also
  * of rows that other ranks hold, as in the assembly of finite elements. Entries named several times are one entry, the sum.
  *
- * \param counts                      for each hosted rank, the number of its coordinates: 0 or more, and 0 outside the mesh
+ * \param counts                      for each hosted rank, the number of its coordinates: 0 or more, and 0 outside the mesh. Ranks that differ
+ *                                    only in the other mesh dimensions than the one that cuts must give the same coordinates, in the same order
  * \param row_indices, column_indices those of the first hosted rank, then those of the next one, and so on. Copied. NULL if there are none
  * \param coordinates                 receives an index list, which turns a value for each coordinate into the values of the matrix;
- *                                    may be NULL. weft_index_list_placements() says how the former lie. Destroy it after use. NULL on error
+ *                                    may be NULL, on all processes or on none. weft_index_list_placements() says how the former lie. Destroy it after use. NULL on error
  * \return as weft_sparse_create_csr(); the message names the rank and the position of an index out of range
  *
  *     weft_sparse *a = weft_sparse_create_coo(n, n, mesh, by_rows, NULL, counts, rows, columns, &list);
@@ -90,9 +91,9 @@ WEFT_API weft_status weft_sparse_placements(const weft_sparse *a, weft_placement
  *                redistributed first
  * \param x       [columns] or [columns, k], transposed [rows] or [rows, k], of the type of values, on the structure's mesh. If dimension
  *                0 lies otherwise than the placements of the structure say, it is redistributed first. Dimension 1 may be sharded
- *                along other mesh dimensions, and is so in the result
+ *                along other mesh dimensions in chunks, and is so in the result
  * \return NULL on error: WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_MESH, WEFT_ERR_LAYOUT in a strict region that it
- *         would redistribute in
+ *         would redistribute in, WEFT_ERR_UNSUPPORTED if a rank's values are in more panels than a task can have
  *
  * A row is added up in the order of its entries. Transposed, each rank adds up its rows in their order, and then the sums of
  * others are added by rank. Values and x have gradients, of the first order.

@@ -539,7 +539,7 @@ inline tensor number(const tensor &a, weft_scalar value)
     const bool floating = type <= WEFT_F16 || type == WEFT_C64 || type == WEFT_C128;
     weft_dtype own = value.dtype;
     if (own == WEFT_I64 || own == WEFT_U64) {
-        own = floating ? WEFT_F64 : own;
+        own = floating ? WEFT_F64 : own == WEFT_U64 ? type : own; /* full() refuses what an integer type has not */
     } else if (own == WEFT_F64 && !floating) {
         const bool whole = std::floor(value.real) == value.real && std::fabs(value.real) < 9007199254740992.0;
         own = whole ? WEFT_I64 : WEFT_F32;

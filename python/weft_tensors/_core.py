@@ -14,7 +14,7 @@ from ._layouts import (DTYPES, WITH_GRAD, Axes, Cyclic, DType, Mesh, Partial, Pl
                        axes, bfloat16, bool_, complex64, complex128, current_mesh, dtype_of, float8_e4m3fn, float8_e5m2, float16, float32, float64, int8, int16,
                        int32, int64, int64s, ints, many, resolve, same_length, sized, spread, uint8, uint16, uint32, uint64)
 from ._library import asked, check, choose, ended, failure, kept, lib as _lib, raised, settle_tensor, text_of, world
-from ._numbers import BOOL, FLOATING, KEPT, UNSIGNED, number_of, with_number
+from ._numbers import BOOL, FLOATING, KEPT, UNNEGATED, number_of, with_number
 
 __all__ = ["DTYPES", "WITH_GRAD", "Axes", "Cyclic", "DType", "Mesh", "Partial", "Placement", "Placements", "Replicate", "Shard", "Tensor",
            "WithIndices", "axes", "bfloat16", "bool_", "borrowed", "check", "check_call", "choose", "complex64", "complex128",
@@ -568,7 +568,7 @@ class Tensor:
     def __sub__(self, other: Any) -> Any:
         if type(other) is Tensor:
             return made(_sub(self._as_parameter_, other._as_parameter_))
-        if type(other) is float or type(other) is int and -2**31 < other < 2**31 and _dtype_number(self._as_parameter_) not in UNSIGNED:
+        if type(other) is float or type(other) is int and -2**31 < other < 2**31 and _dtype_number(self._as_parameter_) not in UNNEGATED:
             return _with_number(self, -other, _add_number, _add)
         return _binary(_sub, self, other)
 

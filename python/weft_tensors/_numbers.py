@@ -31,7 +31,8 @@ _wholes: dict[int, _Number] = {}
 KEPT: dict[type, dict[Any, _Number]] = {float: _floats, int: _wholes}
 FLOATING = frozenset(int(each) for each in DTYPES if each.is_floating_point or each.is_complex)
 _F64, _I64, _U64, BOOL = int(float64), int(int64), int(uint64), int(bool_)
-UNSIGNED = frozenset(int(each) for each in DTYPES if each.name.startswith("uint"))
+# A number is subtracted from these, not its negative added, which may be out of their range.
+UNNEGATED = frozenset(int(each) for each in DTYPES if each.name.startswith("uint") or each.name in ("int8", "int16"))
 
 
 def number_of(value: Any) -> _Number:

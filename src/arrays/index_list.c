@@ -154,10 +154,10 @@ static weft_status perform_create(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;
     creation *c = call->details->memory;
-    if ((weft_runtime.num_processes > 1 && !weft_check_nothing_waits(call->function)) ||
-        !weft_check_spmd(&(weft_call_signature){ .function = call->function })) {
+    if (!weft_check_spmd(&(weft_call_signature){ .function = call->function })) {
         return weft_latest_status();
     }
+    c->given.refused = weft_runtime.num_processes > 1 && !weft_check_nothing_waits(call->function);
     c->handle = weft_index_list_new(&c->given);
     return c->handle == NULL ? weft_latest_status() : WEFT_OK;
 }

@@ -72,6 +72,7 @@ typedef struct weft_index_list_arguments {
     const weft_placement *placements;
     const int64_t *counts;
     const int64_t *indices; /* one rank's after the other's */
+    bool refused;           /* here, with the error kept: the other processes are told */
 } weft_index_list_arguments;
 
 /* How rows are cut, as a program says: one of the placements cuts dimension 0, the others replicate. The names are for messages. */

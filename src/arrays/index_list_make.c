@@ -481,7 +481,7 @@ weft_index_list_impl *weft_index_list_make(const weft_index_list_arguments *argu
         return NULL;
     }
     int64_t *ranks = NULL;
-    bool right = mesh != NULL && check_placements(&m) && check_lists(&m);
+    bool right = mesh != NULL && !arguments->refused && check_placements(&m) && check_lists(&m);
     m.parts = right ? mesh->shape[m.list->mesh_dim] : 1;
     weft_scope_begin();
     bool done = obtain(&m) && agree(&m, right, &ranks) && exchange_names(&m, ranks);

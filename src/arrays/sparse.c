@@ -92,12 +92,11 @@ static weft_status perform_create(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;
     creation *c = call->details->memory;
-    if ((weft_runtime.num_processes > 1 && !weft_check_nothing_waits(call->function)) ||
-        !weft_check_spmd(&(weft_call_signature){ .function = call->function })) {
+    if (!weft_check_spmd(&(weft_call_signature){ .function = call->function })) {
         return weft_latest_status();
     }
     c->given.csr.mesh = weft_check_mesh(call->function, c->mesh);
-    bool right = check_arguments(c);
+    bool right = (weft_runtime.num_processes == 1 || weft_check_nothing_waits(call->function)) && check_arguments(c);
     weft_scope_begin();
     weft_sparse_impl *a = c->of_coordinates ? weft_sparse_make_of_coordinates(&c->given, right, &c->coordinates)
                                             : weft_sparse_make(&c->given.csr, right);
@@ -105,6 +104,8 @@ static weft_status perform_create(const weft_call *call, weft_tensor *outputs[])
     c->handle = a == NULL ? NULL : weft_handle_add(&weft_runtime.handles.sparse, WEFT_HANDLE_SPARSE, a);
     if (a != NULL && c->handle == NULL) {
         weft_sparse_free(a);
+        weft_index_list_drop(c->coordinates);
+        c->coordinates = NULL;
         return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for the structure of a sparse matrix");
     }
     return a == NULL ? weft_latest_status() : WEFT_OK;

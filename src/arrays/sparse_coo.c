@@ -189,7 +189,9 @@ static bool agree(making *m, bool right)
     int64_t first[WEFT_NUMBERS_OWN] = { 0 }, *all = malloc(WEFT_NUMBERS_OWN * (size_t)weft_runtime.num_processes * sizeof(*all));
     right = right && weft_sparse_check_cuts(&m->given->csr, &m->cuts) && check_counts(m);
     first[WEFT_NUMBERS_STATUS] = right ? WEFT_OK : weft_latest_status();
-    first[WEFT_NUMBERS_FINGERPRINT] = right ? weft_sparse_fingerprint(&m->given->csr, &m->cuts) : 0;
+    /* Whether a list of the coordinates is made, too: all processes make it. */
+    first[WEFT_NUMBERS_FINGERPRINT] =
+        right ? (int64_t)weft_digest_add((uint64_t)weft_sparse_fingerprint(&m->given->csr, &m->cuts), m->given->lists) : 0;
     bool done = (all != NULL || fail_memory(m->function)) && weft_numbers_gather(m->function, WEFT_NUMBERS_OWN, first, all) &&
                 weft_numbers_agree(m->function, WEFT_NUMBERS_OWN, all, right);
     free(all);
@@ -277,8 +279,9 @@ static weft_index_list *list_of(const making *m, weft_placement cut, int64_t siz
         memcpy(next, indices[i], (size_t)counts[i] * sizeof(*next));
     }
     weft_sparse_place(&m->cuts, cut, placements);
-    const weft_index_list_arguments given = { m->function, size, m->cuts.mesh->handle, placements, counts, together };
-    weft_index_list *list = together == NULL ? (fail_memory(m->function), NULL) : weft_index_list_new(&given);
+    const bool refused = together == NULL && !fail_memory(m->function);
+    const weft_index_list_arguments given = { m->function, size, m->cuts.mesh->handle, placements, counts, together, refused };
+    weft_index_list *list = weft_index_list_new(&given);
     free(together);
     return list;
 }

@@ -372,8 +372,9 @@ static bool make_list(const making *m)
         memcpy(next, m->parts[i].ghosts, (size_t)counts[i] * sizeof(*ghosts));
     }
     weft_sparse_place(m->a, m->a->column_cut, placements);
-    const weft_index_list_arguments given = { m->function, m->a->columns, m->a->mesh->handle, placements, counts, ghosts };
-    m->a->ghosts = counts == NULL || ghosts == NULL ? (fail_memory(m->function), NULL) : weft_index_list_new(&given);
+    const bool refused = (counts == NULL || ghosts == NULL) && !fail_memory(m->function);
+    const weft_index_list_arguments given = { m->function, m->a->columns, m->a->mesh->handle, placements, counts, ghosts, refused };
+    m->a->ghosts = weft_index_list_new(&given);
     free(counts);
     free(ghosts);
     return m->a->ghosts != NULL;

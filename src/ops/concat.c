@@ -79,18 +79,22 @@ static bool check_shapes(const char *function, int n, weft_tensor *const tensors
 /* PyTorch's result_type(). False with the error kept: no memory. */
 static bool find_type(const char *function, int n, weft_tensor *const tensors[], weft_dtype *type)
 {
-    const weft_layout **layouts = malloc((size_t)n * sizeof(const weft_layout *));
+    const weft_layout **layouts = calloc((size_t)n + 1, sizeof(const weft_layout *));
     if (layouts == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the layouts");
         return false;
     }
+    int refused[2], stored = -1;
     for (int i = 0; i < n; i++) {
         layouts[i] = weft_layout_of(tensors[i]);
+        stored = weft_dtype_is_stored(layouts[i]->dtype) ? i : stored;
     }
     *type = weft_promoted(n, layouts);
-    int refused[2];
-    const bool common = weft_are_promoted(n, layouts, refused);
-    if (!common) {
+    const bool common = stored < 0 && weft_are_promoted(n, layouts, refused);
+    if (stored >= 0) {
+        weft_fail(WEFT_ERR_DTYPE, function, "tensors[%d] is %s, which no operation takes: weft_to_type() converts it", stored,
+                  weft_dtype_name(layouts[stored]->dtype));
+    } else if (!common) {
         weft_fail(WEFT_ERR_DTYPE, function,
                   "tensors[%d] is %s and tensors[%d] %s, which have no common type: weft_to_type() converts one of them", refused[0], weft_dtype_name(layouts[refused[0]]->dtype), refused[1], weft_dtype_name(layouts[refused[1]]->dtype));
     }

@@ -139,7 +139,7 @@ static double cost_of_move(const weft_layout *from, const weft_layout *to)
 static double cost_of_lines(double lines, int64_t n)
 {
     enum { SLOWER = 10 };
-    return lines * 5 * (double)n * log2((double)n) * SLOWER / weft_runtime.machine.product_flops_per_us;
+    return lines * 5 * (double)n * log2((double)n) * SLOWER / weft_runtime.planned.product_flops_per_us;
 }
 
 /* As the dispatcher would: the least cost of moving counts, and the time of the rank with the most lines comes with it. */
@@ -193,7 +193,7 @@ static double cost_of_shared(const weft_layout *a, const shared_line *s, double 
     const double bytes = COPIES * share * (double)s->of.n * (double)weft_dtype_size(weft_complex_type(a->dtype));
     return cost_of_columns(a, s) + cost_of_exchange(a, s->of.dim, s->second, s->first) +
            (real ? cost_of_exchange(a, s->of.dim, s->first, results_of(s)) : 0) + cost_of_lines(share, s->of.n) +
-           bytes / weft_runtime.machine.copy_bytes_per_us + TASKS * weft_runtime.machine.task_us;
+           bytes / weft_runtime.planned.copy_bytes_per_us + TASKS * weft_runtime.planned.task_us;
 }
 
 static bool is_cheaper(const weft_layout *a, const shared_line *s)
@@ -228,6 +228,9 @@ static weft_tensor *rows_of(const shared_line *s, const weft_layout *line, weft_
 {
     weft_tensor *a = turned == NULL ? NULL : weft_transpose(turned, s->of.dim, s->of.dim + 1);
     const weft_layout *to = a == NULL ? NULL : by_rows(line, s->of.dim, rows, columns, weft_layout_of(a)->dtype);
+    if (a != NULL && to == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, s->of.function, "no memory for a layout");
+    }
     return to == NULL ? NULL : weft_in_layout(s->of.function, a, to);
 }
 
@@ -269,13 +272,14 @@ weft_tensor *weft_fft_share(const weft_transform *t, weft_tensor *a)
     const weft_layout *layout = weft_layout_of(a);
     const int dim = t->dim;
     shared_line s;
-    if (!describe_line(t, layout, &s)) {
+    const weft_layout *columns = describe_line(t, layout, &s) ? by_columns(layout, &s) : NULL;
+    if (columns == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, t->function, "no memory for a layout");
         return NULL;
     }
     const int64_t rows = weft_ceil_div(s.given, s.second);
-    const weft_layout *columns = by_columns(layout, &s);
     a = weft_fft_fit(weft_fft_fit(a, dim, s.given), dim, rows * s.second);
-    a = a == NULL || columns == NULL ? NULL : weft_in_layout(t->function, a, columns);
+    a = a == NULL ? NULL : weft_in_layout(t->function, a, columns);
     a = rows_of(&s, layout, reshaped(a, dim, rows, s.second, false), s.second, rows);
     a = rows_of(&s, layout, transformed(&s, a, false), s.first, s.second);
     a = transformed(&s, a, true);

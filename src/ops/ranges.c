@@ -109,6 +109,11 @@ static bool check_range(const char *function, weft_dtype dtype, weft_scalar star
     if (!is_real(function, "start", start) || !is_real(function, "stop", stop) || !is_real(function, "step", step)) {
         return false;
     }
+    const bool late = start.dtype != WEFT_I64 && from >= 0x1p63, steep = step.dtype != WEFT_I64 && by >= 0x1p63;
+    if ((WEFT_TYPES_INTEGER & WEFT_TYPE_BIT(dtype)) && (late || steep) && isfinite(late ? from : by)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %.0f, expected less than 2^63", late ? "start" : "step", late ? from : by);
+        return false;
+    }
     if (!isfinite(from) || !isfinite(to) || !isfinite(by) || by == 0) {
         weft_fail(WEFT_ERR_INVALID, function, "start is %g, stop %g and step %g, expected finite numbers, and no step of 0", from, to, by);
         return false;

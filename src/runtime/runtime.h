@@ -65,6 +65,7 @@ typedef struct weft_runtime_state {
     weft_topology topology;
     weft_machine
         machine; /* as measured, the same on every process; the members below follow from it */
+    weft_machine planned; /* by which choices are made: rounded if it was measured, so that another measurement seldom changes them */
     const char *machine_source; /* "built in", "kept", "measured": static storage */
     weft_spread spread;
     weft_cost_model cost;

@@ -231,7 +231,7 @@ weft_status weft_runtime_configure(const char *function, const weft_settings *se
 {
     weft_runtime_state *state = &weft_runtime;
     bool measured = state->machine_source != weft_machine_builtin;
-    weft_machine machine = measured ? weft_machine_rounded(&state->machine) : state->machine;
+    const weft_machine machine = state->planned = measured ? weft_machine_rounded(&state->machine) : state->machine;
     state->cost = weft_machine_cost(&machine, state->spread);
     state->cost.algorithm = settings->algorithm;
     state->graph_passes = settings->graph_passes;

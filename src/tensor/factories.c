@@ -159,8 +159,10 @@ bool weft_take_double(const char *function, const char *argument, weft_dtype dty
     *taken = exact.value;
     if (exact.rest != 0) {
         if (number.dtype != WEFT_C128) {
-            weft_fail(WEFT_ERR_DTYPE, function, "%s is %lld, expected a number that a double has", argument,
-                      (long long)number.whole);
+            const bool high = number.dtype == WEFT_U64 && number.whole < 0;
+            weft_fail(WEFT_ERR_DTYPE, function, "%s is %s%llu, expected a number that a double has", argument,
+                      number.whole < 0 && !high ? "-" : "",
+                      number.whole < 0 && !high ? 0 - (unsigned long long)number.whole : (unsigned long long)number.whole);
         } else {
             weft_fail(WEFT_ERR_DTYPE, function, "%s is %g + %gi, expected a real number", argument, number.real, number.imag);
         }

@@ -524,6 +524,37 @@ static void wrong_coordinates(void **state)
     counts[own - 1] = last ? -1 : 0;
     assert_null(weft_sparse_create_coo(3, 5, mesh, &by_rows, NULL, counts, NULL, NULL, NULL));
     assert_error(WEFT_ERR_INVALID, last ? "-1, is negative" : "gave wrong arguments");
+    if (weft_num_processes() > 1) { /* a list on some processes alone */
+        weft_index_list *list = NULL;
+        counts[own - 1] = 0;
+        assert_null(weft_sparse_create_coo(3, 5, mesh, &by_rows, NULL, counts, NULL, NULL, last ? &list : NULL));
+        assert_error(WEFT_ERR_MISMATCH, "gave other arguments");
+        assert_null(list);
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* What only one process refuses, all refuse. */
+static void acquired_shard(void **state)
+{
+    (void)state;
+    WORLD(4);
+    static scene s;
+    make_second_differences(&s);
+    weft_tensor *other = weft_ones(WEFT_F64, 1, &s.rows, s.mesh, NULL);
+    const bool holds = weft_process_index() == weft_num_processes() - 1;
+    if (weft_num_processes() > 1) {
+        assert_true(!holds || weft_local_acquire(other, 0, WEFT_WRITE) != NULL);
+        weft_add(other, other); /* waits for it */
+        create_csr(&s, WEFT_I64, NULL);
+        assert_null(s.a);
+        assert_error(WEFT_ERR_STATE, holds ? "weft_local_release()" : "process");
+        const int64_t none[MAX_RANKS] = { 0 };
+        const weft_placement by_rows = weft_shard(0);
+        assert_null(weft_index_list_create(N, s.mesh, &by_rows, none, NULL));
+        assert_error(WEFT_ERR_STATE, holds ? "weft_local_release()" : "process");
+        assert_int_equal(holds ? weft_local_release(other, 0) : WEFT_OK, WEFT_OK);
+    }
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -562,7 +593,7 @@ int main(void)
     num_matrices = cases_to_run(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_rows),       cmocka_unit_test(random_coordinates), cmocka_unit_test(graphs),
-        cmocka_unit_test(values_in_place),   cmocka_unit_test(wrong_rows),         cmocka_unit_test(wrong_coordinates),
+        cmocka_unit_test(values_in_place),   cmocka_unit_test(wrong_rows),         cmocka_unit_test(wrong_coordinates), cmocka_unit_test(acquired_shard),
         cmocka_unit_test(wrong_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

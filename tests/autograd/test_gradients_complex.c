@@ -486,7 +486,7 @@ static void check_row(const row *r, bool second)
 static void check_rows(bool second, int rounds)
 {
     WORLD(4);
-    weft_runtime.machine.product_flops_per_us = 1e-6; /* so that ranks share lines */
+    weft_runtime.planned.product_flops_per_us = 1e-6; /* so that ranks share lines */
     source = prng_start(second ? 11 : 7);
     for (int i = 0; i < rounds; i++) {
         for (int r = 0; r < ROWS; r++) {

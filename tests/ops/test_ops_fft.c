@@ -136,8 +136,8 @@ static int shared_lines; /* results of the four-step algorithm */
 static void slow_down(bool slow)
 {
     static double usual;
-    usual = slow ? weft_runtime.machine.product_flops_per_us : usual;
-    weft_runtime.machine.product_flops_per_us = slow ? 1e-6 : usual;
+    usual = slow ? weft_runtime.planned.product_flops_per_us : usual;
+    weft_runtime.planned.product_flops_per_us = slow ? 1e-6 : usual;
     weft_lru_clear(&weft_runtime.call_cache);
 }
 

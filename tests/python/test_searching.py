@@ -157,6 +157,8 @@ def test_sparse_matrix(kind):
     values.requires_grad = True
     (a.with_values(values) @ wt.tensor(x)).sum().backward()
     assert np.array_equal(values.grad.numpy(), x[np.nonzero(dense)[1]])
+    with pytest.raises(ValueError, match="rows, and indptr ends with" if wt.local_ranks() > 0 else "arguments"):
+        wt.SparseMatrix(own, (rows + 2 * ranks, columns))
     with pytest.raises(ValueError, match="has column 7, expected 0 to 6" if kind == np.int64 else "has column"):
         for one in own:
             one.indices = one.indices + kind(7)

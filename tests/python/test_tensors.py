@@ -610,6 +610,9 @@ def test_integers(kind):
     np.testing.assert_array_equal(wt.full((2,), limits.max, dtype=kind).numpy(), np.full(2, limits.max, kind))
     with pytest.raises(OverflowError):
         a + (limits.max + 1)
+    np.testing.assert_array_equal((a - limits.min).numpy(), x - np.array(limits.min, kind))
+    with pytest.raises(OverflowError):
+        a - (limits.max + 1)
     if kind.startswith("u"):
         with pytest.raises(ValueError, match="no common type"):
             a + wt.asarray(x.astype("int64"))
