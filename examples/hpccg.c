@@ -22,10 +22,11 @@
 
 #include <weft/weft.h>
 
+#include "block_matrix.h"
 #include "state.h"
 #include "turns.h"
 
-enum { NEIGHBOURS = 27, MAX_ITERATIONS = 10000 };
+enum { MAX_ITERATIONS = 10000 };
 
 static struct {
     int64_t size[3], iterations, turns;
@@ -50,123 +51,7 @@ static const turns_program program = { .name = "hpccg",
                                        .arguments = arguments,
                                        .run = run };
 
-/* A process's rows. Columns below `rows` are its own, the others are ghosts. */
-typedef struct matrix {
-    int64_t rows, first, all; /* the first one's global index; rows of all processes */
-    int32_t *begin, *columns; /* where the rows begin, and the end */
-    double *values;
-    bool *reaches;            /* by row: it has a column that is a ghost */
-    int64_t num_ghosts, *ghosts; /* their global indices, ascending */
-} matrix;
-
 /* ---- the matrix ------------------------------------------------------------------------------------------- */
-
-static int64_t clamp(int64_t i, int64_t lowest, int64_t highest)
-{
-    return i < lowest ? lowest : i > highest ? highest : i;
-}
-
-/* Global columns of the row of point (x, y, z) of the process's block, ascending. */
-static int row_columns(const matrix *a, int64_t x, int64_t y, int64_t z, int64_t columns[NEIGHBOURS])
-{
-    int count = 0;
-    int64_t plane = o.size[0] * o.size[1], planes = a->all / plane, above = a->first / plane + z;
-    for (int64_t k = clamp(above - 1, 0, planes - 1); k <= clamp(above + 1, 0, planes - 1); k++) {
-        for (int64_t j = clamp(y - 1, 0, o.size[1] - 1); j <= clamp(y + 1, 0, o.size[1] - 1); j++) {
-            for (int64_t i = clamp(x - 1, 0, o.size[0] - 1); i <= clamp(x + 1, 0, o.size[0] - 1); i++) {
-                columns[count++] = (k * o.size[1] + j) * o.size[0] + i;
-            }
-        }
-    }
-    return count;
-}
-
-static int by_index(const void *a, const void *b)
-{
-    int64_t p = *(const int64_t *)a, q = *(const int64_t *)b;
-    return (p > q) - (p < q);
-}
-
-static bool is_own(const matrix *a, int64_t column)
-{
-    return column >= a->first && column < a->first + a->rows;
-}
-
-/* Sorts the ghosts, and leaves each one once. */
-static void sort_ghosts(matrix *a)
-{
-    int64_t kept = 0;
-    qsort(a->ghosts, (size_t)a->num_ghosts, sizeof(*a->ghosts), by_index);
-    for (int64_t i = 0; i < a->num_ghosts; i++) {
-        if (i == 0 || a->ghosts[i] != a->ghosts[kept - 1]) {
-            a->ghosts[kept++] = a->ghosts[i];
-        }
-    }
-    a->num_ghosts = kept;
-}
-
-/* Global columns of all rows in `wide`; notes the ghosts. */
-static void fill(matrix *a, int64_t wide[])
-{
-    int64_t row = 0;
-    int32_t next = 0;
-    for (int64_t z = 0; z < o.size[2]; z++) {
-        for (int64_t y = 0; y < o.size[1]; y++) {
-            for (int64_t x = 0; x < o.size[0]; x++, row++) {
-                int count = row_columns(a, x, y, z, &wide[next]);
-                a->begin[row] = next;
-                for (int i = 0; i < count; i++, next++) {
-                    a->values[next] = wide[next] == a->first + row ? NEIGHBOURS : -1;
-                    if (!is_own(a, wide[next])) {
-                        a->reaches[row] = true;
-                        a->ghosts[a->num_ghosts++] = wide[next];
-                    }
-                }
-            }
-        }
-    }
-    a->begin[row] = next;
-}
-
-static void number_columns(matrix *a, const int64_t wide[])
-{
-    for (int32_t i = 0; i < a->begin[a->rows]; i++) {
-        const int64_t *ghost =
-            is_own(a, wide[i]) ? NULL : bsearch(&wide[i], a->ghosts, (size_t)a->num_ghosts, sizeof(*ghost), by_index);
-        a->columns[i] = (int32_t)(ghost == NULL ? wide[i] - a->first : a->rows + (ghost - a->ghosts));
-    }
-}
-
-/* False: no memory. */
-static bool matrix_make(matrix *a)
-{
-    int64_t rows = o.size[0] * o.size[1] * o.size[2];
-    size_t entries = (size_t)rows * NEIGHBOURS;
-    *a = (matrix){ .rows = rows, .first = rows * weft_process_index(), .all = rows * weft_num_processes() };
-    a->begin = calloc((size_t)rows + 1, sizeof(*a->begin));
-    a->columns = malloc(entries * sizeof(*a->columns));
-    a->values = malloc(entries * sizeof(*a->values));
-    a->reaches = calloc((size_t)rows, sizeof(*a->reaches));
-    a->ghosts = malloc(entries * sizeof(*a->ghosts));
-    int64_t *wide = malloc(entries * sizeof(*wide));
-    bool done = a->begin != NULL && a->columns != NULL && a->values != NULL && a->reaches != NULL && a->ghosts != NULL && wide != NULL;
-    if (done) {
-        fill(a, wide);
-        sort_ghosts(a);
-        number_columns(a, wide);
-    }
-    free(wide);
-    return done;
-}
-
-static void matrix_free(matrix *a)
-{
-    free(a->begin);
-    free(a->columns);
-    free(a->values);
-    free(a->reaches);
-    free(a->ghosts);
-}
 
 /* The right side, of the solution 1. */
 static double right_side(const matrix *a, int64_t row)
@@ -569,7 +454,7 @@ static void compare(const matrix *a, const vectors *v, result *r)
 
 static void print(const result *r)
 {
-    int64_t every = clamp((o.iterations + 1) / 10, 1, 50);
+    const int64_t tenth = (o.iterations + 1) / 10, every = tenth < 1 ? 1 : tenth > 50 ? 50 : tenth;
     printf("Initial Residual = %g\n", r->residuals[1][0]);
     for (int64_t k = 1; k <= o.iterations; k++) {
         if (k % every == 0 || k == o.iterations) {
@@ -593,7 +478,7 @@ static bool run(void)
     matrix a = { 0 };
     turn t = { .r = &r };
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL));
-    bool good = turns_all(matrix_make(&a) && vectors_make(&t.v, &a)) && exchange_make(&t.e, &a);
+    bool good = turns_all(matrix_make(&a, o.size) && vectors_make(&t.v, &a)) && exchange_make(&t.e, &a);
     if (good) {
         t.it = problem_of(&a);
         good = !o.sparse || make_sparse(&t.it);
