@@ -5,15 +5,23 @@
 
 #include "codelets/cpu/clones.h"
 
-/* By parts: C's own product of complex numbers looks after infinities, in a function. */
+/* By parts: C's own product of complex numbers looks after infinities, in a function. clang has no CMPLX() with every C library. */
 static inline float complex multiply_c64(float complex a, float complex b)
 {
-    return CMPLXF(crealf(a) * crealf(b) - cimagf(a) * cimagf(b), crealf(a) * cimagf(b) + cimagf(a) * crealf(b));
+    const union {
+        float parts[2];
+        float complex value;
+    } product = { { crealf(a) * crealf(b) - cimagf(a) * cimagf(b), crealf(a) * cimagf(b) + cimagf(a) * crealf(b) } };
+    return product.value;
 }
 
 static inline double complex multiply_c128(double complex a, double complex b)
 {
-    return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
+    const union {
+        double parts[2];
+        double complex value;
+    } product = { { creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b) } };
+    return product.value;
 }
 
 /* The column of the whole matrix of entry i, where own and others name columns. */

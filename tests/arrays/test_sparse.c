@@ -37,7 +37,7 @@ static bool is_complex(weft_dtype dtype)
 static number draw_number(prng *random, weft_dtype dtype)
 {
     double real = (double)prng_below(random, 9) - 4, imaginary = (double)prng_below(random, 9) - 4;
-    return is_complex(dtype) ? CMPLX(real, imaginary) : CMPLX(real, 0);
+    return is_complex(dtype) ? real + imaginary * I : real;
 }
 
 static void pack(weft_dtype dtype, int64_t count, const number from[], void *to)
