@@ -451,8 +451,11 @@ static void values_in_place(void **state)
     weft_tensor *values = weft_from_local(WEFT_F64, 1, &s.nnz, locals, s.mesh, placements, 0);
     multiply(&s, false, false, 1, ones, row_sums);
     assert_values(&s, weft_sparse_matmul(s.a, values, tensor_of(&s, 1, &s.rows, ones, NULL), false), N, row_sums, "the sums of rows");
+    const int ranks = weft_local_ranks();
     assert_int_equal(weft_finalize(), WEFT_OK);
-    free_locals(locals);
+    for (int i = 0; i < ranks; i++) {
+        free(locals[i]);
+    }
 }
 
 /* ---- errors ----------------------------------------------------------------------------------------------------------- */
