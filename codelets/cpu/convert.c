@@ -46,24 +46,24 @@ enum { BLOCK = 256 }; /* values of wider types, on the way between others */
 
 /* Types that kernels compute in wider ones: one loop to a wide type and one back each; conversions to and from other types go
  * through blocks of the wide type. Signed and unsigned integers of one size are stored by the same loop. One version of each loop
- * for all processors: that keeps the library small. */
+ * for all processors: that keeps the library small. Those between 64 bits and floating numbers need instructions that it has not. */
 #define CONVERT_ONCE(name, from, to, expression) CONVERT_IN(, name, from, to, expression)
 CONVERT_ONCE(i8_to_i64, int8_t, int64_t, x)
 CONVERT_ONCE(i16_to_i64, int16_t, int64_t, x)
 CONVERT_ONCE(u16_to_i64, uint16_t, int64_t, x)
 CONVERT_ONCE(u32_to_i64, uint32_t, int64_t, x)
 CONVERT_ONCE(i64_to_u16, int64_t, uint16_t, (uint16_t)x)
-CONVERT_ONCE(u64_to_f64, uint64_t, double, x)
-CONVERT_ONCE(u64_to_f32, uint64_t, float, x)
-CONVERT_ONCE(f64_to_u64, double, uint64_t, x >= 0x1p64 ? UINT64_MAX : x > 0 ? (uint64_t)x : 0)
+CONVERT_ONCE(u64_to_f64, uint64_t, double, x) /* not vectorised */
+CONVERT_ONCE(u64_to_f32, uint64_t, float, x) /* not vectorised */
+CONVERT_ONCE(f64_to_u64, double, uint64_t, x >= 0x1p64 ? UINT64_MAX : x > 0 ? (uint64_t)x : 0) /* not vectorised */
 CONVERT_ONCE(f8_e4m3_to_f32, uint8_t, float, weft_f8_e4m3_to_f32(x))
 CONVERT_ONCE(f8_e5m2_to_f32, uint8_t, float, weft_f8_e5m2_to_f32(x))
 CONVERT_ONCE(f32_to_f8_e4m3, float, uint8_t, weft_f32_to_f8_e4m3(x))
 CONVERT_ONCE(f32_to_f8_e5m2, float, uint8_t, weft_f32_to_f8_e5m2(x))
 /* To single precision on the way to 16 or 8 bits: rounded once all the same. */
 CONVERT_ONCE(f64_to_narrow, double, float, weft_before_rounding(x))
-CONVERT_ONCE(i64_to_narrow, int64_t, float, weft_before_rounding(weft_whole_before_rounding(x)))
-CONVERT_ONCE(u64_to_narrow, uint64_t, float, weft_before_rounding(weft_unsigned_before_rounding(x)))
+CONVERT_ONCE(i64_to_narrow, int64_t, float, weft_before_rounding(weft_whole_before_rounding(x))) /* not vectorised */
+CONVERT_ONCE(u64_to_narrow, uint64_t, float, weft_before_rounding(weft_unsigned_before_rounding(x))) /* not vectorised */
 
 static void clamp(double *values, int64_t n, double least, double most)
 {
