@@ -162,7 +162,7 @@ static bool is_float(weft_dtype type)
 /* From a real type to WEFT_F64, WEFT_F32, WEFT_I64 or WEFT_U64 by one loop; NULL: there is none. */
 static conversion load_of(weft_dtype to, weft_dtype from)
 {
-    if (is_64_bits(to) && from >= WEFT_I8 && !is_float(from)) {
+    if (is_64_bits(to) && from >= WEFT_I8 && from <= WEFT_U64) {
         return from_stored[from];
     }
     if (from == WEFT_U64) {
