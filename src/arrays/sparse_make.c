@@ -368,11 +368,11 @@ static bool make_list(const making *m)
         total += counts[i];
     }
     int64_t *ghosts = malloc(((size_t)total + 1) * sizeof(*ghosts)), *next = ghosts;
-    for (int i = 0; i < ranks && counts != NULL && ghosts != NULL; next += counts[i++]) {
-        memcpy(next, m->parts[i].ghosts, (size_t)counts[i] * sizeof(*ghosts));
+    const bool refused = (counts == NULL || ghosts == NULL) && !fail_memory(m->function);
+    for (int i = 0; i < ranks && !refused; next += m->parts[i++].num_ghosts) {
+        memcpy(next, m->parts[i].ghosts, (size_t)m->parts[i].num_ghosts * sizeof(*ghosts));
     }
     weft_sparse_place(m->a, m->a->column_cut, placements);
-    const bool refused = (counts == NULL || ghosts == NULL) && !fail_memory(m->function);
     const weft_index_list_arguments given = { m->function, m->a->columns, m->a->mesh->handle, placements, counts, ghosts, refused };
     m->a->ghosts = weft_index_list_new(&given);
     free(counts);

@@ -243,7 +243,8 @@ static bool take_bound(const char *function, const char *argument, weft_dtype dt
     if (!weft_whole_range(dtype, &least, &most) || has_fraction || has_imag) {
         return weft_take_number(function, argument, dtype, bound, taken);
     }
-    if (!whole && value >= -0x1p63 && value < 0x1p63) {
+    const double limit = 0x1p63;
+    if (!whole && value >= -limit && value < limit) {
         number = (int64_t)value;
     }
     const bool positive = value > 0, above = positive && ((!whole && value >= 0x1p64) || (uint64_t)number > most);

@@ -90,7 +90,8 @@ static void place(const weft_layout *layout, int dim, int to, int64_t period, bo
         placements[m] = layout->placements[m];
         if (weft_layout_shards(layout, m, dim)) {
             placements[m] = to < 0 ? weft_replicate()
-                                   : (weft_placement){ .kind = WEFT_SHARD, .dim = to, .level = level++, .period = period };
+                                   : (weft_placement){ .kind = WEFT_SHARD, .dim = to, .level = level, .period = period };
+            level++;
             period = weft_ceil_div(period, layout->mesh->shape[m]);
         } else if (placements[m].kind == WEFT_PARTIAL) {
             placements[m] = weft_replicate();
