@@ -76,7 +76,7 @@ static double run_weft(weft_tensor *a, int ndim)
     return us;
 }
 
-/* Of there and back, relative to the largest element. */
+/* The largest error of a transform and its inverse, divided by the largest element. */
 static double error_of(weft_tensor *a, int ndim)
 {
     double error, most;

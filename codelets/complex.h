@@ -48,7 +48,7 @@ extern const weft_complex_loops weft_complex_loops_table[WEFT_KERNEL_COUNT - WEF
 void weft_kernel_reinterpret(const weft_kernel_call *call);
 /* The sum of weft_kernel_sum() (reductions.h), or the product, for complex inputs, in double precision, in index order. */
 void weft_complex_sum(const weft_kernel_call *call, bool multiplies);
-/* Those of weft_kernel_cumsum() and weft_kernel_cumprod() (scans.h), in double precision. */
+/* Scans complex inputs, for weft_kernel_cumsum() and weft_kernel_cumprod() (scans.h), in double precision. */
 void weft_complex_scan(const weft_kernel_call *call, bool multiplies);
 #endif
 

@@ -20,8 +20,8 @@ typedef struct weft_sparse_part {
 void weft_sparse_rows_times(const weft_sparse_part *p, int64_t first, int64_t last, void *out);
 /* The product of the transpose with the matrix x, of num_rows rows, into own and others. */
 void weft_sparse_transpose_times(const weft_sparse_part *p, const void *x);
-/* For each entry the inner product of the rows of x and of the dense matrix that it joins, into out. Those of the dense matrix are
- * conjugated, or (`of_x`) those of x. */
+/* An entry joins a row of x and a row of the dense matrix. Writes the inner product of both to `out`, for each entry. Rows of the dense
+ * matrix are conjugated, or (`of_x`) rows of x. */
 void weft_sparse_inner_products(const weft_sparse_part *p, const void *x, bool of_x, void *out);
 
 /* Entries of rows first .. last - 1 into the dense rows `out`, [last - first, columns], by the columns that own and others name

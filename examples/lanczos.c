@@ -54,7 +54,7 @@ static void add_edge(coordinates *c, int64_t a, int64_t b)
     add(c, b, a, -1);
 }
 
-/* Of each point that is this rank's turn: the edges to the right and below, and those across the border. */
+/* Each rank adds the edges to the right of and below every point that is its turn, and what the border adds to the diagonal. */
 static void add_points(coordinates *c, int64_t rank, int64_t ranks)
 {
     const int64_t nx = o.size[0], ny = o.size[1];

@@ -46,7 +46,8 @@ enum { BLOCK = 256 }; /* values of wider types, on the way between others */
 
 /* Types that kernels compute in wider ones: one loop to a wide type and one back each; conversions to and from other types go
  * through blocks of the wide type. Signed and unsigned integers of one size are stored by the same loop. One version of each loop
- * for all processors: that keeps the library small. Those between 64 bits and floating numbers need instructions that it has not. */
+ * for all processors: that keeps the library small. No vector
+ * instruction of all processors converts between integers of 64 bits and floating numbers. */
 #define CONVERT_ONCE(name, from, to, expression) CONVERT_IN(, name, from, to, expression)
 CONVERT_ONCE(i8_to_i64, int8_t, int64_t, x)
 CONVERT_ONCE(i16_to_i64, int16_t, int64_t, x)

@@ -42,7 +42,7 @@ static int precision_of(weft_dtype type)
     return precision[type];
 }
 
-/* Of integer types: whether one has numbers that the other lacks. */
+/* Whether both are integer types, and `type` has numbers that `common` lacks. */
 static bool range_matters(weft_dtype type, weft_dtype common)
 {
     int64_t least, least_common;

@@ -32,8 +32,8 @@ struct weft_fft_plan {
     weft_fft_pass passes[WEFT_FFT_MAX_PASSES];
     weft_fft_table twiddles;
     weft_fft_table units; /* e^(-2 pi i k / n), k < n / 2 + 1: of real transforms */
-    /* Of a long line, as a matrix of first->n rows; e^(-2 pi i k1 j2 / n) at k1 second->n + j2, all cosines, then all sines. NULL:
-     * passes. */
+    /* A long line is transformed as a matrix of first->n rows. `turns` has e^(-2 pi i k1 j2 / n) at k1 second->n + j2: all cosines, then
+     * all sines. NULL: the line is short, and passes transform it. */
     const weft_fft_plan *first, *second;
     weft_fft_table turns;
     /* Bluestein's algorithm: a convolution of size `padded`, 0: none; e^(-pi i j^2 / n), j < n; and the transform of the conjugates,

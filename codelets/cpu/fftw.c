@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Of one precision: plans are passed as pointers of no type. */
+/* FFTW's functions of one precision. Plans are `void *`, because each precision has a type of its own. */
 typedef struct interface {
     void *(*plan)(const weft_fft_batch *batch, void *in, void *out);
     void (*execute)(const weft_fft_batch *batch, void *plan, void *in, void *out);

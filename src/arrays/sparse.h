@@ -39,7 +39,7 @@ int64_t weft_sparse_fingerprint(const weft_csr_arguments *given, const weft_spar
 /* The layout of a cut of dimension 0; NULL with the error kept. */
 const weft_layout *weft_sparse_layout(const char *function, const weft_sparse_impl *a, weft_placement cut, int ndim,
                                       const int64_t shape[], weft_dtype dtype);
-/* What a hosted rank holds of a dimension of `size`: the first index, and how many. Outside the mesh: none. */
+/* A rank holds the indices *first to *first + *count - 1 of a dimension of `size`; none if it is outside the mesh. */
 void weft_sparse_range(const weft_sparse_impl *a, weft_placement cut, int64_t size, int rank, int64_t *first, int64_t *count);
 /* Makes a structure: a call of all processes, within a scope. `right`: the arguments are, else the error is kept. BLOCKS. NULL with
  * the error kept, the same status everywhere. */

@@ -188,7 +188,7 @@ static uint64_t digest_of(weft_dtype type, const void *numbers, int64_t count)
     return digest;
 }
 
-/* Of all hosted ranks: mine[] receives what they tell. False with the error kept. */
+/* Finds the parts of all hosted ranks, and writes what they tell the others to mine[]. False with the error kept. */
 static bool find_parts(const making *m, int64_t mine[])
 {
     const weft_sparse_impl *a = m->a;
@@ -218,7 +218,7 @@ static bool find_parts(const making *m, int64_t mine[])
 
 /* ---- agreement --------------------------------------------------------------------------------------------------------- */
 
-/* What is wrong on the first process where something is, named by each of them. */
+/* Each process reports the same error: that of the first process that has one. False with the error kept. */
 static bool check_arrays(const making *m, const int64_t all[], int stride)
 {
     for (int p = 0; p < weft_runtime.num_processes; p++) {

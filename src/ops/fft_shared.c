@@ -40,7 +40,7 @@ static int count_cuts(const weft_layout *layout, int dim, int64_t *period)
     return count;
 }
 
-/* Those that each rank gets equally many of are best; then those that are nearly equal. False: there are none for so many ranks. */
+/* Chooses n1 and n2: preferably multiples of the number of ranks, else close to each other. False: n has no such factors. */
 static bool find_sizes(const weft_layout *layout, int dim, int64_t n, int64_t *first, int64_t *second)
 {
     int64_t period, parts = weft_layout_parts(layout, dim);
