@@ -222,8 +222,8 @@ static void convert_real(weft_dtype to, char *target, int64_t target_stride, wef
     }
     const weft_dtype middle = middle_of(to, from);
     const conversion half = first_half(to, middle, from);
-    int64_t least;
-    uint64_t most;
+    int64_t least = 0;
+    uint64_t most = 0;
     const bool clamps = middle == WEFT_F64 && !is_64_bits(to) && weft_whole_range(to, &least, &most);
     for (int64_t i = 0, step; i < n; i += step) {
         double block[BLOCK];
