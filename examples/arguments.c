@@ -21,18 +21,6 @@ bool integer_read(const char *text, int64_t min, int64_t max, int64_t *value)
     return true;
 }
 
-bool mesh_read(const char *text, int64_t *first, int64_t *second)
-{
-    enum { MOST = 64 }; /* limit of each size: without mpirun all share one machine */
-    const char *cross = strchr(text, 'x');
-    char before[8] = "";
-    if (cross == NULL || cross == text || (size_t)(cross - text) >= sizeof(before)) {
-        return false;
-    }
-    memcpy(before, text, (size_t)(cross - text));
-    return integer_read(before, 1, MOST, first) && integer_read(cross + 1, 1, MOST, second);
-}
-
 bool float_type_read(const char *text, void *into)
 {
     bool single = strcmp(text, "f32") == 0;
@@ -51,6 +39,32 @@ static bool read_positive(const char *text, double *value)
     return true;
 }
 
+/* How many sizes it has. */
+static int count_sizes(const argument *a)
+{
+    int count = 1;
+    for (const char *c = a->value; *c != '\0'; c++) {
+        count += *c == 'x';
+    }
+    return count;
+}
+
+static bool read_sizes(const argument *a, const char *text)
+{
+    int64_t *sizes = a->into;
+    const int count = count_sizes(a);
+    for (int d = 0; d < count; d++) {
+        char *end = NULL;
+        errno = 0;
+        sizes[d] = strtoll(text, &end, 10);
+        if (errno != 0 || end == text || sizes[d] < a->min || sizes[d] > a->max || *end != (d < count - 1 ? 'x' : '\0')) {
+            return false;
+        }
+        text = end + 1;
+    }
+    return true;
+}
+
 static bool read_one(const argument *a, const char *text)
 {
     switch (a->kind) {
@@ -61,6 +75,8 @@ static bool read_one(const argument *a, const char *text)
         return integer_read(text, a->min, a->max, a->into);
     case ARGUMENT_NUMBER:
         return read_positive(text, a->into);
+    case ARGUMENT_SIZES:
+        return read_sizes(a, text);
     case ARGUMENT_STRING:
         *(const char **)a->into = text;
         return true;
@@ -75,6 +91,11 @@ static void print_default(const argument *a)
         printf(" (%" PRId64 ")", *(const int64_t *)a->into);
     } else if (a->kind == ARGUMENT_NUMBER) {
         printf(" (%g)", *(const double *)a->into);
+    } else if (a->kind == ARGUMENT_SIZES && *(const int64_t *)a->into != 0) {
+        for (int d = 0; d < count_sizes(a); d++) {
+            printf("%s%" PRId64, d == 0 ? " (" : "x", ((const int64_t *)a->into)[d]);
+        }
+        putchar(')');
     } else if (a->kind == ARGUMENT_STRING && *(const char **)a->into != NULL) {
         printf(" (%s)", *(const char **)a->into);
     }

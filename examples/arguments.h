@@ -7,11 +7,15 @@
 
 #include <weft/base.h>
 
+/* The most ranks along a dimension of a mesh: without mpirun all share one machine. */
+enum { MOST_RANKS = 64 };
+
 typedef enum argument_kind {
     ARGUMENT_FLAG,    /* into: bool; takes no value */
     ARGUMENT_INTEGER, /* into: int64_t, min .. max */
     ARGUMENT_NUMBER,  /* into: double, above 0 */
     ARGUMENT_STRING,  /* into: const char *, which points into argv */
+    ARGUMENT_SIZES,   /* into: int64_t[]; "128x64" where `value` is "RxC", each min .. max; a default that begins with 0 is not shown */
     ARGUMENT_OTHER    /* whatever `read` makes of it */
 } argument_kind;
 
@@ -28,8 +32,6 @@ typedef struct argument {
 /* A whole number of min .. max. */
 bool integer_read(const char *text, int64_t min, int64_t max, int64_t *value);
 
-/* "2x3": the sizes of a mesh of two dimensions, 1 to 64 each. */
-bool mesh_read(const char *text, int64_t *first, int64_t *second);
 /* "f32" or "f64", into a weft_dtype. For ARGUMENT_OTHER. */
 bool float_type_read(const char *text, void *into);
 

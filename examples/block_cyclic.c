@@ -31,7 +31,7 @@ void pdpotrs_(const char *triangle, const int *n, const int *columns, const doub
               const int descriptor_a[9], double *b, const int *ib, const int *jb, const int descriptor_b[9], int *info);
 
 static struct {
-    int64_t rows, columns, size, block;
+    int64_t mesh[2], size, block;
     bool json;
 } o = { .size = 500, .block = 32 };
 
@@ -110,7 +110,7 @@ static bool run(int context)
     int of_g[9];
     double *memory = fill(context, of_g);
     weft_scope_begin();
-    weft_mesh *grid = weft_mesh_create(2, (const int64_t[]){ o.rows, o.columns }, NULL);
+    weft_mesh *grid = weft_mesh_create(2, (const int64_t[]){ o.mesh[0], o.mesh[1] }, NULL);
     weft_tensor *g = weft_from_scalapack(WEFT_F64, of_g, (void *[]){ memory }, grid, 0); /* G^T */
     const weft_placement *cyclic = weft_tensor_placements(g);
     const int64_t shape[] = { o.size, o.size }, row[] = { 1, o.size };
@@ -142,16 +142,10 @@ static bool run(int context)
     return right;
 }
 
-static bool grid_read(const char *text, void *into)
-{
-    (void)into;
-    return mesh_read(text, &o.rows, &o.columns);
-}
-
 int main(int argc, char *argv[])
 {
     static const argument table[] = {
-        { "grid", ARGUMENT_OTHER, &o, "RxC", "rows and columns of processes (as square as can be)", .read = grid_read },
+        { "grid", ARGUMENT_SIZES, o.mesh, "RxC", "rows and columns of processes (as square as can be)", 1, MOST_RANKS },
         { "size", ARGUMENT_INTEGER, &o.size, "N", "rows of the matrix", 1, 40000 },
         { "block", ARGUMENT_INTEGER, &o.block, "N", "rows and columns of a block", 1, 40000 },
         { "json", ARGUMENT_FLAG, &o.json, NULL, "print one JSON object" },
@@ -163,15 +157,15 @@ int main(int argc, char *argv[])
     }
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_size(MPI_COMM_WORLD, &processes);
-    if (o.rows == 0) {
+    if (o.mesh[0] == 0) {
         int sides[2] = { 0, 0 };
         MPI_Dims_create(processes, 2, sides);
-        o.rows = sides[0];
-        o.columns = sides[1];
+        o.mesh[0] = sides[0];
+        o.mesh[1] = sides[1];
     }
-    if (o.rows * o.columns != processes) {
-        fprintf(stderr, "block_cyclic: --grid %dx%d is for %d processes, this is %d\n", (int)o.rows, (int)o.columns,
-                (int)(o.rows * o.columns), processes);
+    if (o.mesh[0] * o.mesh[1] != processes) {
+        fprintf(stderr, "block_cyclic: --grid %dx%d is for %d processes, this is %d\n", (int)o.mesh[0], (int)o.mesh[1],
+                (int)(o.mesh[0] * o.mesh[1]), processes);
         MPI_Finalize();
         return 2;
     }
@@ -181,7 +175,7 @@ int main(int argc, char *argv[])
     }
     int context;
     Cblacs_get(0, 0, &context);
-    Cblacs_gridinit(&context, "Row", (int)o.rows, (int)o.columns);
+    Cblacs_gridinit(&context, "Row", (int)o.mesh[0], (int)o.mesh[1]);
     bool right = run(context);
     Cblacs_gridexit(context);
     weft_finalize();

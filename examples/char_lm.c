@@ -244,8 +244,8 @@ static bool run(options *o, const text *t, double losses[])
         return false;
     }
     summary s = { .example = "char_lm",
-                  .dp = o->dp,
-                  .tp = o->tp,
+                  .dp = o->mesh[0],
+                  .tp = o->mesh[1],
                   .parameters = model_parameters(o),
                   .steps = o->run.steps,
                   .tokens = o->run.steps * o->run.batch,
@@ -268,7 +268,7 @@ int main(int argc, char *argv[])
     }
     text t;
     double *losses = calloc((size_t)o.run.steps, sizeof(*losses));
-    bool good = world_start("char_lm", (const char *[]){ "dp", "tp" }, o.dp, o.tp, o.run.seed) && losses != NULL &&
+    bool good = world_start("char_lm", (const char *[]){ "dp", "tp" }, o.mesh[0], o.mesh[1], o.run.seed) && losses != NULL &&
                 text_load(&t, o.run.text, CONTEXT + 1, weft_process_index() == 0 ? "char_lm" : NULL);
     if (good) {
         weft_scope_begin();

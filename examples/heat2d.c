@@ -31,11 +31,10 @@ static struct {
     bool json, calls;
 } o = { .size = { 257, 255 }, .steps = 50, .turns = 3 };
 
-static bool read_size(const char *text, void *into);
 static bool run(void);
 
 static const argument arguments[] = {
-    { "size", ARGUMENT_OTHER, o.size, "YxX", "points (257x255)", .read = read_size },
+    { "size", ARGUMENT_SIZES, o.size, "YxX", "points", 1, 1 << 16 },
     { "steps", ARGUMENT_INTEGER, &o.steps, "N", "in each turn", 1, 1 << 20 },
     { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
     { "picture", ARGUMENT_STRING, &o.picture, "FILE", "writes the last temperatures as a PPM picture" },
@@ -351,11 +350,6 @@ static bool run(void)
     tile_free(&both.plain);
     tile_free(&both.own);
     return good;
-}
-
-static bool read_size(const char *text, void *into)
-{
-    return turns_read_size(text, 2, 1 << 16, into);
 }
 
 int main(int argc, char *argv[])

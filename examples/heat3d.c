@@ -29,11 +29,10 @@ static struct {
     bool json;
 } o = { .size = { 64, 64, 64 }, .steps = 50, .turns = 3 };
 
-static bool read_size(const char *text, void *into);
 static bool run(void);
 
 static const argument arguments[] = {
-    { "size", ARGUMENT_OTHER, o.size, "XxYxZ", "points, those of the border included (64x64x64)", .read = read_size },
+    { "size", ARGUMENT_SIZES, o.size, "XxYxZ", "points, those of the border included", 1, 4096 },
     { "steps", ARGUMENT_INTEGER, &o.steps, "N", "in each turn", 1, 1 << 20 },
     { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
     { "json", ARGUMENT_FLAG, &o.json, NULL, "last line of the output: the result as one JSON object" },
@@ -272,11 +271,6 @@ static bool run(void)
     slab_free(&both.plain);
     slab_free(&both.own);
     return good;
-}
-
-static bool read_size(const char *text, void *into)
-{
-    return turns_read_size(text, 3, 4096, into);
 }
 
 int main(int argc, char *argv[])

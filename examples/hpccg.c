@@ -33,11 +33,10 @@ static struct {
     bool sparse, json;
 } o = { .size = { 32, 32, 32 }, .iterations = 149, .turns = 3 };
 
-static bool read_size(const char *text, void *into);
 static bool run(void);
 
 static const argument arguments[] = {
-    { "size", ARGUMENT_OTHER, o.size, "XxYxZ", "points of each process (32x32x32)", .read = read_size },
+    { "size", ARGUMENT_SIZES, o.size, "XxYxZ", "points of each process", 1, 400 },
     { "iterations", ARGUMENT_INTEGER, &o.iterations, "N", "in each turn", 1, MAX_ITERATIONS },
     { "turns", ARGUMENT_INTEGER, &o.turns, "N", "of both, alternating; the fastest ones count", 1, 1000 },
     { "sparse", ARGUMENT_FLAG, &o.sparse, NULL, "weft multiplies by its own sparse matrix" },
@@ -499,11 +498,6 @@ static bool run(void)
     vectors_free(&t.v);
     matrix_free(&a);
     return good;
-}
-
-static bool read_size(const char *text, void *into)
-{
-    return turns_read_size(text, 3, 400, into);
 }
 
 int main(int argc, char *argv[])

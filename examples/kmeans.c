@@ -29,10 +29,10 @@
 enum { MAX_RANKS = 64 * 64, MAX_CLUSTERS = 26, MAX_FEATURES = 1024 };
 
 static struct {
-    int64_t points, features, clusters, iterations, check, seed, rows, columns;
+    int64_t points, features, clusters, iterations, check, seed, mesh[2];
     const char *save;
     bool graph, quiet, json;
-} o = { .points = 20000, .features = 2, .clusters = 7, .iterations = 200, .check = 5, .seed = 1, .rows = 2, .columns = 1 };
+} o = { .points = 20000, .features = 2, .clusters = 7, .iterations = 200, .check = 5, .seed = 1, .mesh = { 2, 1 } };
 
 /* Rows over the mesh's first dimension, features over its second; labels over the first, the same along the second. */
 static const weft_placement tiles[2] = { { .kind = WEFT_SHARD, .dim = 0 }, { .kind = WEFT_SHARD, .dim = 1 } };
@@ -281,7 +281,7 @@ static void print_table(const result *r)
     print_picture(r);
     printf("\n  points       %lld of %lld features, %lld clusters\n", (long long)o.points, (long long)o.features,
            (long long)o.clusters);
-    mesh_print(o.rows, o.columns);
+    mesh_print(o.mesh[0], o.mesh[1]);
     printf("  iterations   %lld in %.2f s, %.3f ms each%s\n", (long long)r->iterations, r->seconds,
            1e3 * r->seconds / (double)r->iterations, r->converged ? "" : ": not converged");
     printf("  cost         %.4f, the sum of squared distances\n", r->costs[r->num_costs - 1]);
@@ -294,7 +294,7 @@ static void print_json(const result *r)
     printf("{\"example\": \"kmeans\", \"mesh\": [%lld, %lld], \"ranks\": %d, \"processes\": %d, \"points\": %lld, "
            "\"features\": %lld, \"iterations\": %lld, \"converged\": %s, \"cost\": %.17g, \"wrong\": %lld, "
            "\"differs\": %.3g, \"seconds\": %.6f, \"tasks\": %lld, \"transfers\": %lld, \"bytes_moved\": %lld, \"centres\": [",
-           (long long)o.rows, (long long)o.columns, weft_world_size(), weft_num_processes(), (long long)o.points,
+           (long long)o.mesh[0], (long long)o.mesh[1], weft_world_size(), weft_num_processes(), (long long)o.points,
            (long long)o.features, (long long)r->iterations, r->converged ? "true" : "false", r->costs[r->num_costs - 1],
            (long long)r->wrong, r->differs, r->seconds, (long long)r->work[0], (long long)r->work[1], (long long)r->work[2]);
     for (int64_t i = 0; i < o.clusters * o.features; i++) {
@@ -359,16 +359,10 @@ static const char introduction[] =
     "Finds clusters of points by k-means on a mesh of ranks. All ranks live in this process; under\n"
     "mpirun they are spread over the processes.\n";
 
-static bool read_mesh(const char *text, void *into)
-{
-    (void)into;
-    return mesh_read(text, &o.rows, &o.columns);
-}
-
 int main(int argc, char *argv[])
 {
     const argument table[] = {
-        { "mesh", ARGUMENT_OTHER, NULL, "RxC", "ranks along the points and along the features (2x1)", .read = read_mesh },
+        { "mesh", ARGUMENT_SIZES, o.mesh, "RxC", "ranks along the points and along the features", 1, MOST_RANKS },
         { "points", ARGUMENT_INTEGER, &o.points, "N", "", 1, 1 << 28 },
         { "features", ARGUMENT_INTEGER, &o.features, "N", "of each point; the picture shows two", 1, MAX_FEATURES },
         { "clusters", ARGUMENT_INTEGER, &o.clusters, "N", "", 1, MAX_CLUSTERS },
@@ -384,6 +378,6 @@ int main(int argc, char *argv[])
     if (code >= 0) {
         return code;
     }
-    bool good = world_start("kmeans", (const char *[]){ "points", "features" }, o.rows, o.columns, 0) && run_and_report();
+    bool good = world_start("kmeans", (const char *[]){ "points", "features" }, o.mesh[0], o.mesh[1], 0) && run_and_report();
     return world_end("kmeans", good);
 }

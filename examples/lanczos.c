@@ -14,7 +14,7 @@
 
 #include "arguments.h"
 
-enum { MOST_STEPS = 1000, MOST_RANKS = 64 };
+enum { MOST_STEPS = 1000 };
 
 static struct {
     int64_t size[2], steps, ranks;

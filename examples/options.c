@@ -1,8 +1,7 @@
 #include "options.h"
 
 static const options defaults = {
-    .dp = 2,
-    .tp = 2,
+    .mesh = { 2, 2 },
     .hidden = 256,
     .embed = 32,
     .dtype = WEFT_F32,
@@ -20,19 +19,12 @@ static const char introduction[] =
     "Trains a next-character model on a mesh of ranks, and lets it write. All ranks live in this\n"
     "process; under mpirun they are spread over the processes, and every loss stays what it was.\n";
 
-static bool read_mesh(const char *text, void *into)
-{
-    options *o = into;
-    return mesh_read(text, &o->dp, &o->tp);
-}
-
 int options_read(options *o, int argc, char *argv[])
 {
     enum { MOST = 1 << 24 };
     *o = defaults;
     const argument table[] = {
-        { "mesh", ARGUMENT_OTHER, o, "DPxTP", "dp splits the batch, tp the hidden layer (2x2)",
-          .read = read_mesh },
+        { "mesh", ARGUMENT_SIZES, o->mesh, "DPxTP", "dp splits the batch, tp the hidden layer", 1, MOST_RANKS },
         { "hidden", ARGUMENT_INTEGER, &o->hidden, "N", "width of the two hidden layers", 1, MOST },
         { "embed", ARGUMENT_INTEGER, &o->embed, "N", "numbers per character", 1, MOST },
         { "dtype", ARGUMENT_OTHER, &o->dtype, "f32|f64", "(f32)", .read = float_type_read },

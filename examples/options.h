@@ -10,7 +10,7 @@
 #include "training_options.h"
 
 typedef struct options {
-    int64_t dp, tp; /* sizes of the mesh's two dimensions */
+    int64_t mesh[2]; /* its dimensions dp and tp */
     int64_t hidden, embed;
     weft_dtype dtype;
     training_options run;

@@ -29,10 +29,10 @@
 enum { MAX_FEATURES = 512, MAX_COMPONENTS = 16 };
 
 static struct {
-    int64_t samples, features, components, iterations, check, seed, rows, columns;
+    int64_t samples, features, components, iterations, check, seed, mesh[2];
     const char *save;
     bool graph, quiet, json;
-} o = { .samples = 20000, .features = 48, .components = 5, .iterations = 200, .check = 5, .seed = 1, .rows = 2, .columns = 2 };
+} o = { .samples = 20000, .features = 48, .components = 5, .iterations = 200, .check = 5, .seed = 1, .mesh = { 2, 2 } };
 
 /* Relative change of a variance in an iteration that ends the loop. */
 static const double TOLERANCE = 1e-12;
@@ -197,7 +197,7 @@ static void print_table(const result *r)
 {
     print_picture(r);
     printf("\n  samples      %lld of %lld features\n", (long long)o.samples, (long long)o.features);
-    mesh_print(o.rows, o.columns);
+    mesh_print(o.mesh[0], o.mesh[1]);
     printf("  iterations   %lld in %.2f s, %.3f ms each%s\n", (long long)r->iterations, r->seconds,
            1e3 * r->seconds / (double)r->iterations, r->converged ? "" : ": not converged");
     printf("  truth        variances within %.1f standard errors (%.1f %%), directions within %.2f degrees\n", r->wrong_variance,
@@ -219,7 +219,7 @@ static void print_json(const result *r)
     printf("{\"example\": \"pca\", \"mesh\": [%lld, %lld], \"ranks\": %d, \"processes\": %d, \"samples\": %lld, "
            "\"features\": %lld, \"iterations\": %lld, \"converged\": %s, \"wrong_variance\": %.6g, \"wrong_direction\": %.6g, "
            "\"seconds\": %.6f, \"tasks\": %lld, \"transfers\": %lld, \"bytes_moved\": %lld",
-           (long long)o.rows, (long long)o.columns, weft_world_size(), weft_num_processes(), (long long)o.samples,
+           (long long)o.mesh[0], (long long)o.mesh[1], weft_world_size(), weft_num_processes(), (long long)o.samples,
            (long long)o.features, (long long)r->iterations, r->converged ? "true" : "false", r->wrong_variance,
            r->wrong_direction, r->seconds, (long long)r->work[0], (long long)r->work[1], (long long)r->work[2]);
     print_list("variances", o.components, r->variances);
@@ -274,16 +274,10 @@ static const char introduction[] =
     "Finds principal components by orthogonal iteration on a mesh of ranks. All ranks live in this\n"
     "process; under mpirun they are spread over the processes.\n";
 
-static bool read_mesh(const char *text, void *into)
-{
-    (void)into;
-    return mesh_read(text, &o.rows, &o.columns);
-}
-
 int main(int argc, char *argv[])
 {
     const argument table[] = {
-        { "mesh", ARGUMENT_OTHER, NULL, "RxC", "ranks along the samples and along the features (2x2)", .read = read_mesh },
+        { "mesh", ARGUMENT_SIZES, o.mesh, "RxC", "ranks along the samples and along the features", 1, MOST_RANKS },
         { "samples", ARGUMENT_INTEGER, &o.samples, "N", "", 100, 1 << 28 },
         { "features", ARGUMENT_INTEGER, &o.features, "N", "of each sample", 1, MAX_FEATURES },
         { "components", ARGUMENT_INTEGER, &o.components, "N", "to find, at most as many as features", 1, MAX_COMPONENTS },
@@ -303,6 +297,6 @@ int main(int argc, char *argv[])
         fprintf(stderr, "pca: --components %lld is more than --features %lld\n", (long long)o.components, (long long)o.features);
         return 2;
     }
-    bool good = world_start("pca", (const char *[]){ "samples", "features" }, o.rows, o.columns, o.seed) && run_and_report();
+    bool good = world_start("pca", (const char *[]){ "samples", "features" }, o.mesh[0], o.mesh[1], o.seed) && run_and_report();
     return world_end("pca", good);
 }

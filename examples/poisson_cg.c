@@ -29,12 +29,12 @@
 enum { MAX_RANKS = 64 * 64 };
 
 static struct {
-    int64_t size, rows, columns, iterations, check;
+    int64_t size, mesh[2], iterations, check;
     double tolerance;
     weft_dtype type;
     const char *save;
     bool graph, quiet, json;
-} o = { .size = 256, .rows = 2, .columns = 2, .iterations = 10000, .check = 10, .tolerance = 1e-8, .type = WEFT_F64 };
+} o = { .size = 256, .mesh = { 2, 2 }, .iterations = 10000, .check = 10, .tolerance = 1e-8, .type = WEFT_F64 };
 
 /* ---- the program's own arrays ---------------------------------------------------------------------------- */
 
@@ -241,7 +241,7 @@ static void print_table(const result *r)
     printf("Residual\n\n");
     chart_print_log(stdout, c->tests, c->norms, 72, 12, c->iterations);
     printf("\n  grid         %lld x %lld points, %s\n", (long long)o.size, (long long)o.size, type_name());
-    mesh_print(o.rows, o.columns);
+    mesh_print(o.mesh[0], o.mesh[1]);
     printf("  iterations   %lld in %.2f s, %.3f ms each\n", (long long)c->iterations, r->seconds,
            c->iterations > 0 ? 1e3 * r->seconds / (double)c->iterations : 0);
     printf("  residual     %.2e of the first one%s\n", c->norms[c->tests - 1],
@@ -256,7 +256,7 @@ static void print_json(const result *r)
     printf("{\"example\": \"poisson_cg\", \"mesh\": [%lld, %lld], \"ranks\": %d, \"processes\": %d, \"size\": %lld, "
            "\"type\": \"%s\", \"iterations\": %lld, \"converged\": %s, \"error\": %.9g, \"seconds\": %.6f, "
            "\"tasks\": %lld, \"transfers\": %lld, \"bytes_moved\": %lld, \"residuals\": [",
-           (long long)o.rows, (long long)o.columns, weft_world_size(), weft_num_processes(), (long long)o.size,
+           (long long)o.mesh[0], (long long)o.mesh[1], weft_world_size(), weft_num_processes(), (long long)o.size,
            type_name(), (long long)c->iterations, c->reached ? "true" : "false", r->error, r->seconds,
            (long long)r->work[0], (long long)r->work[1], (long long)r->work[2]);
     for (int64_t i = 0; i < c->tests; i++) {
@@ -319,17 +319,10 @@ static bool read_tolerance(const char *text, void *into)
     return end != text && *end == '\0' && *(double *)into >= 0 && *(double *)into < 1;
 }
 
-static bool read_mesh(const char *text, void *into)
-{
-    (void)into;
-    return mesh_read(text, &o.rows, &o.columns);
-}
-
 int main(int argc, char *argv[])
 {
     const argument table[] = {
-        { "mesh", ARGUMENT_OTHER, NULL, "RxC", "ranks along the rows and the columns of the grid (2x2)",
-          .read = read_mesh },
+        { "mesh", ARGUMENT_SIZES, o.mesh, "RxC", "ranks along the rows and the columns of the grid", 1, MOST_RANKS },
         { "size", ARGUMENT_INTEGER, &o.size, "N", "N x N points, those of the border included", 3, 1 << 20 },
         { "type", ARGUMENT_OTHER, &o.type, "f64|f32", "(f64)", .read = float_type_read },
         { "tolerance", ARGUMENT_OTHER, &o.tolerance, "X", "relative residual to reach; 0: all iterations (1e-8)",
@@ -346,7 +339,7 @@ int main(int argc, char *argv[])
     if (code >= 0) {
         return code;
     }
-    bool good = world_start("poisson_cg", (const char *[]){ "rows", "columns" }, o.rows, o.columns, 0) &&
+    bool good = world_start("poisson_cg", (const char *[]){ "rows", "columns" }, o.mesh[0], o.mesh[1], 0) &&
                 solve_and_report();
     return world_end("poisson_cg", good);
 }

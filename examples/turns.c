@@ -1,7 +1,6 @@
 #include "turns.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <mpi.h>
 
@@ -12,19 +11,6 @@ bool turns_all(bool good)
 {
     MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
     return good;
-}
-
-bool turns_read_size(const char *text, int n, int64_t max, int64_t size[])
-{
-    char *end = NULL;
-    for (int d = 0; d < n; d++) {
-        size[d] = strtoll(text, &end, 10);
-        if (end == text || size[d] < 1 || size[d] > max || *end != (d < n - 1 ? 'x' : '\0')) {
-            return false;
-        }
-        text = end + 1;
-    }
-    return true;
 }
 
 /* ---- turns ----------------------------------------------------------------------------------------------- */

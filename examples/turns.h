@@ -23,9 +23,6 @@ bool turns_end(const turns_program *program, bool good);
 /* The same on all processes: whether it is true on each. */
 bool turns_all(bool good);
 
-/* "128x64x32": n sizes of 1 .. max. */
-bool turns_read_size(const char *text, int n, int64_t max, int64_t size[]);
-
 /* Seconds of the fastest turn of each way, those of the slowest process. */
 typedef struct turns_seconds {
     double plain, weft;

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "arrays/boxes.h"
-#include "codelets/copy.h"
+#include "tasks/copies.h"
 
-enum { SOURCE = WEFT_EXCHANGE_SOURCE, TARGET = WEFT_EXCHANGE_TARGET, MOST_SOURCES = WEFT_MAX_OPERANDS - 1 };
+enum { SOURCE = WEFT_EXCHANGE_SOURCE, TARGET = WEFT_EXCHANGE_TARGET };
 
 /* A part of a transfer inside one panel and one chunk. */
 typedef struct box_piece {
@@ -109,7 +109,7 @@ static void cut_transfer(lowering *l, const weft_box_transfer *transfer)
     const weft_box_plan *plan = l->plan;
     int own = weft_runtime.process;
     int at_box = owned_of(l, transfer->box)->process;
-    int at_rank = weft_topology_process_of(&weft_runtime.topology, transfer->rank);
+    int at_rank = weft_process_of(transfer->rank);
     bool in_place = at_box == own && plan->in_place[transfer->box - plan->first_own] && at_rank == own;
     box_piece piece = { .box = transfer->box, .rank = transfer->rank, .peer = -1 };
     if (at_box != at_rank) {
@@ -178,17 +178,8 @@ typedef struct piece_place {
 
 static piece_place place_in_panel(const lowering *l, const box_piece *p)
 {
-    const weft_layout *layout = l->plan->layout;
     piece_place place = { .slot = { l->plan->into_tensor ? TARGET : SOURCE, p->rank - weft_runtime.first_rank, p->panel } };
-    weft_box shard;
-    weft_layout_shard_box(layout, p->rank, &shard);
-    int64_t first, last, step = 1;
-    weft_panel_range(layout, &shard, p->panel, &first, &last);
-    for (int d = layout->ndim - 1; d >= 0; d--) {
-        place.stride[d] = step;
-        place.offset += (p->part.offset[d] - (d == 0 ? first : shard.offset[d])) * step * (int64_t)l->element_size;
-        step *= shard.extent[d];
-    }
+    place.offset = weft_panel_offset(l->plan->layout, p->rank, p->panel, &p->part, place.stride);
     return place;
 }
 
@@ -223,11 +214,6 @@ static piece_place read_place(const lowering *l, const box_piece *p)
     return l->plan->into_tensor ? place_in_region(l, p) : place_in_panel(l, p);
 }
 
-static bool same_slot(const piece_place *a, const piece_place *b)
-{
-    return a->slot.tensor == b->slot.tensor && a->slot.shard == b->slot.shard && a->slot.panel == b->slot.panel;
-}
-
 static void add_message(lowering *l, const box_piece *p, const piece_place *place)
 {
     int own_rank = weft_runtime.first_rank, other_rank = weft_runtime.first_rank_of[p->peer];
@@ -247,15 +233,15 @@ static void add_message(lowering *l, const box_piece *p, const piece_place *plac
 static void add_sends(lowering *l)
 {
     const box_piece *all = l->pieces.items;
-    piece_place last = { .slot = { -2, 0, 0 } };
+    weft_slot last = { -2, 0, 0 };
     for (size_t i = 0; i < l->pieces.count; i++) {
         if (!all[i].sent) {
             continue;
         }
         piece_place place = read_place(l, &all[i]);
-        if (!same_slot(&place, &last)) {
+        if (!weft_slot_equal(place.slot, last)) {
             weft_transfer_begin(&l->exchange->list, WEFT_RECORD_SEND, place.slot, WEFT_SLOT_READ);
-            last = place;
+            last = place.slot;
         }
         add_message(l, &all[i], &place);
     }
@@ -266,51 +252,24 @@ static double position_of(const lowering *l, const box_piece *p)
     return l->plan->set.ndim == 0 ? 0 : weft_row_position(l->plan->layout, p->rank, p->part.offset[0]);
 }
 
-static void end_copies(lowering *l, const box_piece *last, int copies)
-{
-    weft_task_trim(&l->exchange->list, offsetof(weft_copy_args, boxes) + (size_t)copies * sizeof(weft_strided_box));
-    l->failed = !weft_task_end(&l->exchange->list, position_of(l, last)) || l->failed;
-}
-
-/* Copies into one panel or region: tasks of up to MOST_SOURCES. */
+/* Copies into one panel or region. */
 static void add_copies(lowering *l, const box_piece *pieces, size_t count, bool whole)
 {
-    weft_task_list *list = &l->exchange->list;
-    weft_copy_args *args = NULL;
-    int copies = 0;
+    weft_copies copies = { .list = &l->exchange->list,
+                           .dtype = l->plan->layout->dtype,
+                           .element_size = l->element_size,
+                           .target = written_place(l, pieces).slot,
+                           .access = whole ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE };
     for (size_t i = 0; i < count && !l->failed; i++) {
         const box_piece *p = &pieces[i];
-        if (p->peer >= 0) {
-            continue;
-        }
-        piece_place to = written_place(l, p), from = read_place(l, p);
-        if (args == NULL) {
-            args = weft_task_begin(list, WEFT_KERNEL_copy, sizeof(*args));
-            if (args == NULL) {
-                l->failed = true;
-                return;
-            }
-            args->base.dtype = l->plan->layout->dtype;
-            args->element_size = l->element_size;
-            weft_task_add(list, to.slot, 0, whole ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE);
-            whole = false;
-        }
-        args->target_offset[copies] = to.offset;
-        weft_strided_box *box = &args->boxes[copies++];
-        box->ndim = l->plan->set.ndim;
-        memcpy(box->extent, p->part.extent, (size_t)box->ndim * sizeof(int64_t));
-        memcpy(box->source_stride, from.stride, (size_t)box->ndim * sizeof(int64_t));
-        memcpy(box->target_stride, to.stride, (size_t)box->ndim * sizeof(int64_t));
-        weft_task_add(list, from.slot, from.offset, WEFT_SLOT_READ);
-        if (copies == MOST_SOURCES) {
-            end_copies(l, p, copies);
-            args = NULL;
-            copies = 0;
+        if (p->peer < 0) {
+            piece_place to = written_place(l, p), from = read_place(l, p);
+            weft_strided_box box = weft_strided_box_of(l->plan->set.ndim, p->part.extent, from.stride, to.stride);
+            l->failed = !weft_copies_add(&copies, to.offset, from.slot, from.offset, &box);
+            copies.position = position_of(l, p);
         }
     }
-    if (args != NULL) {
-        end_copies(l, &pieces[count - 1], copies);
-    }
+    l->failed = l->failed || !weft_copies_end(&copies);
 }
 
 /* All records of one panel or region. A panel is filled whole; beside boxes' elements there may be others in a region. */

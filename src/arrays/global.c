@@ -36,7 +36,7 @@ static bool check_global(const char *function, const weft_layout *layout, const 
     int64_t count = 1, missing = 0;
     weft_count_checked(layout->ndim, layout->shape, &count);
     int root = weft_mesh_rank_at(layout->mesh, 0);
-    int process = weft_topology_process_of(&weft_runtime.topology, root);
+    int process = weft_process_of(root);
     if (weft_hosts(root) && count > 0 && global == NULL) {
         weft_fail(WEFT_ERR_INVALID, function,
                   "global is NULL on the process that hosts the mesh's first rank");

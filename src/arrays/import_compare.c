@@ -46,7 +46,7 @@ static void describe(const weft_import *import, bool right, int64_t mine[])
 /* The sizes given for a rank. */
 static const int64_t *sizes_of(int count, const int64_t all[], int rank)
 {
-    int process = weft_topology_process_of(&weft_runtime.topology, rank);
+    int process = weft_process_of(rank);
     int place = rank - weft_runtime.first_rank_of[process];
     return all + (ptrdiff_t)process * count + SIZES + place * WEFT_MAX_DIMS;
 }

@@ -47,7 +47,7 @@ static int64_t panel_at(const weft_layout *layout, int rank, int64_t row, int64_
 static int peer_of(const weft_pair_ends *ends)
 {
     int other = weft_hosts(ends->source) ? ends->target : ends->source;
-    return weft_topology_process_of(&weft_runtime.topology, other);
+    return weft_process_of(other);
 }
 
 static bool cut(weft_list_lowering *l, const weft_row_pair *pair)

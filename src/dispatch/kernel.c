@@ -1,8 +1,6 @@
 /* The lowering of operations with a kernel: the walks over its tasks. parts.h says what each reads and writes. */
-#include <stddef.h>
-
-#include "codelets/copy.h"
 #include "dispatch/parts.h"
+#include "tasks/copies.h"
 
 /* One task for the whole shard. */
 static bool lower_whole(const weft_lowering *lowering)
@@ -55,14 +53,11 @@ static int64_t groups_of(const weft_lowering *lowering, int64_t output_bytes, in
     return weft_max_i64(1, weft_min_i64(most, MAX_GROUPS));
 }
 
-/* The next source of a copy or a reduction: so many rows of an output, in a temporary, from `offset` bytes on. */
-static void add_source(const weft_lowering *lowering, weft_strided_box *box, const weft_part *p, int64_t rows, weft_slot from,
-                       int64_t offset)
+/* Whole rows of an output, as they follow each other. */
+static weft_strided_box box_of_rows(const weft_part *p, int64_t rows)
 {
-    box->ndim = 1;
-    box->extent[0] = rows * weft_row_elements(p->layout->ndim, &p->shard->box);
-    box->source_stride[0] = box->target_stride[0] = 1;
-    weft_task_add(lowering->tasks, from, offset, WEFT_SLOT_READ);
+    const int64_t elements = rows * weft_row_elements(p->layout->ndim, &p->shard->box);
+    return (weft_strided_box){ .ndim = 1, .extent = { elements }, .source_stride = { 1 }, .target_stride = { 1 } };
 }
 
 /* One panel: output = output op others[1] op ..., in this order. The others have the rows from `first` on. */
@@ -79,8 +74,8 @@ static bool combine(const weft_lowering *lowering, const weft_part *output, cons
     weft_task_add(lowering->tasks, weft_output_slot(lowering, 0, output->first_panel), 0,
                   WEFT_SLOT_READ_WRITE);
     for (int64_t g = 1; g < groups; g++) {
-        add_source(lowering, &args->boxes[g - 1], output, output->last - output->first, others[g],
-                   (output->first - first) * weft_part_row_bytes(output));
+        args->boxes[g - 1] = box_of_rows(output, output->last - output->first);
+        weft_task_add(lowering->tasks, others[g], (output->first - first) * weft_part_row_bytes(output), WEFT_SLOT_READ);
     }
     return weft_task_end(lowering->tasks, weft_lowering_position(lowering, output->first));
 }
@@ -219,20 +214,19 @@ static void choose_group(const row_groups *g, weft_part *p)
 static bool copy_groups(const weft_lowering *lowering, const row_groups *g)
 {
     const weft_part *p = &g->panel;
-    weft_copy_args *args = weft_task_begin(lowering->tasks, WEFT_KERNEL_copy, sizeof(*args));
-    if (args == NULL) {
-        return false;
-    }
-    args->base.dtype = p->layout->dtype;
-    args->element_size = weft_dtype_size(p->layout->dtype);
-    weft_slot panel = { p->slot.tensor, p->slot.shard, p->first_panel };
-    weft_task_add(lowering->tasks, panel, 0, WEFT_SLOT_READ_WRITE);
+    weft_copies copies = { .list = lowering->tasks,
+                           .dtype = p->layout->dtype,
+                           .element_size = weft_dtype_size(p->layout->dtype),
+                           .target = { p->slot.tensor, p->slot.shard, p->first_panel },
+                           .access = WEFT_SLOT_READ_WRITE,
+                           .position = weft_lowering_position(lowering, g->begin[0]) };
     for (int64_t i = 1; i < g->count; i++) {
-        args->target_offset[i - 1] = (g->begin[i] - g->begin[0]) * weft_part_row_bytes(p);
-        add_source(lowering, &args->boxes[i - 1], p, g->begin[i + 1] - g->begin[i], g->slots[i], 0);
+        weft_strided_box rows = box_of_rows(p, g->begin[i + 1] - g->begin[i]);
+        if (!weft_copies_add(&copies, (g->begin[i] - g->begin[0]) * weft_part_row_bytes(p), g->slots[i], 0, &rows)) {
+            return false;
+        }
     }
-    weft_task_trim(lowering->tasks, offsetof(weft_copy_args, boxes) + (size_t)(g->count - 1) * sizeof(args->boxes[0]));
-    return weft_task_end(lowering->tasks, weft_lowering_position(lowering, g->begin[0]));
+    return weft_copies_end(&copies);
 }
 
 static bool lower_rows(const weft_lowering *lowering, int64_t first, int64_t last, int64_t height, row_groups all[])

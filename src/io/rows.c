@@ -37,7 +37,7 @@ uint32_t weft_join_checksums(const weft_layout *rows, const int64_t all[], int64
     uint32_t crc = 0;
     for (int64_t index = 0; index < rows->mesh->num_ranks; index++) {
         weft_rows_piece piece = weft_rows_piece_at(rows, index);
-        int process = weft_topology_process_of(&weft_runtime.topology, piece.rank);
+        int process = weft_process_of(piece.rank);
         int local_rank = piece.rank - weft_runtime.first_rank_of[process];
         if (piece.bytes > 0) {
             crc = weft_crc32c_join(crc, (uint32_t)all[process * count + place + local_rank], piece.bytes);

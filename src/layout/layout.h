@@ -333,6 +333,8 @@ void weft_panel_margins(const weft_layout *layout, const weft_box *box, int *lea
 bool weft_panel_is_margin(const weft_layout *layout, const weft_box *box, int64_t index);
 /* The panel that holds global row `row` of the box. */
 int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_t row);
+/* Strides (elements) of a rank's shard, and bytes from the first row of a panel to the first element of `part`, a part of it. */
+int64_t weft_panel_offset(const weft_layout *layout, int rank, int64_t panel, const weft_box *part, int64_t stride[]);
 
 /* "f32[5, 3] [S0,R] on 2x2"; always terminated; returns text. */
 char *weft_layout_format(const weft_layout *layout, char *text, size_t size);

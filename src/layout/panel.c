@@ -239,3 +239,17 @@ double weft_row_position(const weft_layout *layout, int rank, int64_t row)
     double position = (double)row / (double)layout->shape[0] - place / (double)layout->mesh->num_ranks;
     return position < 0 ? position + 1 : position;
 }
+
+int64_t weft_panel_offset(const weft_layout *layout, int rank, int64_t panel, const weft_box *part, int64_t stride[])
+{
+    weft_box shard;
+    weft_layout_shard_box(layout, rank, &shard);
+    int64_t first, last, step = 1, elements = 0;
+    weft_panel_range(layout, &shard, panel, &first, &last);
+    for (int d = layout->ndim - 1; d >= 0; d--) {
+        stride[d] = step;
+        elements += (part->offset[d] - (d == 0 ? first : shard.offset[d])) * step;
+        step *= shard.extent[d];
+    }
+    return elements * (int64_t)weft_dtype_size(layout->dtype);
+}

@@ -1,10 +1,9 @@
 #include "ops/affine.h"
 
-#include <stddef.h>
 #include <stdio.h>
 
-#include "codelets/copy.h"
 #include "runtime/last_cache.h"
+#include "tasks/copies.h"
 
 weft_affine_loop weft_affine_same(int64_t extent, int source, int target)
 {
@@ -191,45 +190,12 @@ static void go_to_panel(place *p, int64_t panel)
     }
 }
 
-/* Collects the copies to one panel of the output into tasks with as many sources as a task takes. */
+/* The copies to one panel of the output. */
 typedef struct copier {
     const weft_lowering *lowering;
     place from, to;
-    bool streams;         /* copies use non-temporal stores */
-    bool open;            /* a task has begun */
-    weft_copy_args *args; /* its arguments */
-    int num_sources;
-    weft_slot_access access; /* of the next task to the panel */
+    weft_copies copies;
 } copier;
-
-static bool begin_task(copier *c)
-{
-    weft_task_list *tasks = c->lowering->tasks;
-    c->args = weft_task_begin(tasks, WEFT_KERNEL_copy, sizeof(*c->args));
-    if (c->args == NULL) {
-        return false;
-    }
-    c->open = true;
-    c->num_sources = 0;
-    c->args->base.dtype = c->to.layout->dtype;
-    c->args->element_size = weft_dtype_size(c->to.layout->dtype);
-    c->args->streams = c->streams;
-    weft_task_add(tasks, weft_output_slot(c->lowering, 0, c->to.panel), 0, c->access);
-    c->access = WEFT_SLOT_READ_WRITE;
-    return true;
-}
-
-static bool end_task(copier *c)
-{
-    if (!c->open) {
-        return true;
-    }
-    c->open = false;
-    weft_task_trim(c->lowering->tasks,
-                   offsetof(weft_copy_args, boxes) + (size_t)c->num_sources * sizeof(c->args->boxes[0]));
-    int64_t row = c->to.layout->ndim == 0 ? 0 : c->to.box.offset[0];
-    return weft_task_end(c->lowering->tasks, weft_lowering_position(c->lowering, row));
-}
 
 /* Bytes from the panel's start to the beginning of a region. */
 static int64_t region_offset(const weft_affine *map, bool target, const place *p, const region *r)
@@ -245,33 +211,17 @@ static int64_t region_offset(const weft_affine *map, bool target, const place *p
     return elements * (int64_t)weft_dtype_size(p->layout->dtype);
 }
 
-static void set_box(const weft_affine *map, const copier *c, const region *r, weft_strided_box *box)
-{
-    box->ndim = map->num_loops;
-    for (int i = 0; i < map->num_loops; i++) {
-        const weft_affine_loop *loop = &map->loops[i];
-        box->extent[i] = r->last[i] - r->first[i];
-        box->source_stride[i] =
-            loop->source.dim < 0 ? 0 : loop->source.step * c->from.strides[loop->source.dim];
-        box->target_stride[i] =
-            loop->target.dim < 0 ? 0 : loop->target.step * c->to.strides[loop->target.dim];
-    }
-}
-
 static bool add_region(copier *c, const weft_affine *map, const region *r)
 {
-    if (c->open && c->num_sources == WEFT_MAX_OPERANDS - 1 && !end_task(c)) {
-        return false;
+    weft_strided_box box = { .ndim = map->num_loops };
+    for (int i = 0; i < map->num_loops; i++) {
+        const weft_affine_loop *loop = &map->loops[i];
+        box.extent[i] = r->last[i] - r->first[i];
+        box.source_stride[i] = loop->source.dim < 0 ? 0 : loop->source.step * c->from.strides[loop->source.dim];
+        box.target_stride[i] = loop->target.dim < 0 ? 0 : loop->target.step * c->to.strides[loop->target.dim];
     }
-    if (!c->open && !begin_task(c)) {
-        return false;
-    }
-    int piece = c->num_sources++;
-    set_box(map, c, r, &c->args->boxes[piece]);
-    c->args->target_offset[piece] = region_offset(map, true, &c->to, r);
-    weft_task_add(c->lowering->tasks, weft_input_slot(c->lowering, map->input, c->from.panel),
-                  region_offset(map, false, &c->from, r), WEFT_SLOT_READ);
-    return true;
+    return weft_copies_add(&c->copies, region_offset(map, true, &c->to, r), weft_input_slot(c->lowering, map->input, c->from.panel),
+                           region_offset(map, false, &c->from, r), &box);
 }
 
 /* ---- all tasks ----------------------------------------------------------------------------------------- */
@@ -331,18 +281,26 @@ static bool is_covered(const copier *c, int num_maps, const weft_affine maps[])
 
 bool weft_lower_affine(const weft_lowering *lowering, int num_maps, const weft_affine maps[])
 {
-    copier c = { .lowering = lowering,
-                 .streams = weft_outgrows_cache(lowering->output),
-                 .to = place_of(lowering->output, weft_lowering_output(lowering), NULL) };
+    const weft_layout *output = lowering->output;
+    const bool streams = weft_outgrows_cache(output);
+    copier c = { .lowering = lowering, .to = place_of(output, weft_lowering_output(lowering), NULL) };
     for (int64_t panel = 0; panel < c.to.shard->num_panels; panel++) {
         go_to_panel(&c.to, panel);
-        c.access = is_covered(&c, num_maps, maps) ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE;
+        c.copies = (weft_copies){
+            .list = lowering->tasks,
+            .dtype = output->dtype,
+            .element_size = weft_dtype_size(output->dtype),
+            .streams = streams,
+            .target = weft_output_slot(lowering, 0, panel),
+            .access = is_covered(&c, num_maps, maps) ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE,
+            .position = weft_lowering_position(lowering, output->ndim == 0 ? 0 : c.to.box.offset[0]),
+        };
         for (int i = 0; i < num_maps; i++) {
             if (!copy_map(&c, &maps[i])) {
                 return false;
             }
         }
-        if (!end_task(&c)) {
+        if (!weft_copies_end(&c.copies)) {
             return false;
         }
     }

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codelets/copy.h"
 #include "ops/ops.h"
+#include "tasks/copies.h"
 
 /* ---- lowering: where the output cannot share the memory ------------------------------------------------ */
 
@@ -20,9 +20,7 @@ static void panel_bytes(const weft_layout *layout, const weft_shard_info *shard,
     *last = (*last - begin) * row_bytes;
 }
 
-/* Fills bytes [first, last) of the output's shard, which are in one panel, from the input's panels
- * beginning with *source, which advances to the last one used. Each task reads up to WEFT_MAX_OPERANDS - 1
- * panels. */
+/* Fills one panel of the output from the input's panels beginning with *source, which advances to the last one used. */
 static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t *source)
 {
     const weft_layout *input = lowering->inputs[0];
@@ -30,35 +28,23 @@ static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t 
     int64_t first, last, row, row_end;
     weft_panel_range(lowering->output, &to->box, panel, &row, &row_end);
     panel_bytes(lowering->output, to, panel, &first, &last);
-    for (int64_t at = first; at < last;) {
-        weft_copy_args *args = weft_task_begin(lowering->tasks, WEFT_KERNEL_copy, sizeof(*args));
-        if (args == NULL) {
+    weft_copies copies = { .list = lowering->tasks,
+                           .dtype = input->dtype,
+                           .element_size = 1,
+                           .target = weft_output_slot(lowering, 0, panel),
+                           .access = WEFT_SLOT_WRITE,
+                           .position = weft_lowering_position(lowering, row) };
+    for (int64_t at = first, end; at < last; at = end) {
+        int64_t source_first, source_last;
+        panel_bytes(input, from, *source, &source_first, &source_last);
+        end = weft_min_i64(last, source_last);
+        const weft_strided_box bytes = { .ndim = 1, .extent = { end - at }, .source_stride = { 1 }, .target_stride = { 1 } };
+        if (!weft_copies_add(&copies, at - first, weft_input_slot(lowering, 0, *source), at - source_first, &bytes)) {
             return false;
         }
-        args->base.dtype = input->dtype;
-        args->element_size = 1;
-        weft_task_add(lowering->tasks, weft_output_slot(lowering, 0, panel), 0,
-                      at == first ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE);
-        int i = 0;
-        for (; i < WEFT_MAX_OPERANDS - 1 && at < last; i++) {
-            int64_t source_first, source_last;
-            panel_bytes(input, from, *source, &source_first, &source_last);
-            int64_t end = weft_min_i64(last, source_last);
-            args->target_offset[i] = at - first;
-            args->boxes[i].ndim = 1;
-            args->boxes[i].extent[0] = end - at;
-            args->boxes[i].source_stride[0] = args->boxes[i].target_stride[0] = 1;
-            weft_task_add(lowering->tasks, weft_input_slot(lowering, 0, *source), at - source_first,
-                          WEFT_SLOT_READ);
-            at = end;
-            *source += end == source_last;
-        }
-        weft_task_trim(lowering->tasks, offsetof(weft_copy_args, boxes) + (size_t)i * sizeof(args->boxes[0]));
-        if (!weft_task_end(lowering->tasks, weft_lowering_position(lowering, row))) {
-            return false;
-        }
+        *source += end == source_last;
     }
-    return true;
+    return weft_copies_end(&copies);
 }
 
 static bool lower_copy(const weft_lowering *lowering)

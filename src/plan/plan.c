@@ -235,6 +235,49 @@ static const weft_layout *reduced(const weft_planner *p, const weft_layout *from
     return fits ? middle : reduced(p, from, to, false);
 }
 
+/* The layout with its rows in the order of their numbers: each cut is a plain one. NULL: no memory. */
+static const weft_layout *in_order(const weft_planner *p, const weft_layout *layout)
+{
+    weft_placement placements[WEFT_MAX_DIMS];
+    memcpy(placements, layout->placements, sizeof(placements));
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        if (placements[m].kind == WEFT_SHARD) {
+            placements[m] = weft_shard(placements[m].dim);
+        }
+    }
+    return weft_layout_on_mesh(p, layout, layout->mesh, placements);
+}
+
+static bool build(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *all);
+
+/* Between layouts that number rows differently, without a Partial that is reduced: in one stage, in which each rank may need all
+ * others; or by way of rows in order at both ends, between which stages with few peers lead. At most `room` stages. */
+static bool renumber(const weft_planner *p, const weft_layout *from, const weft_layout *to, int room, weft_chain *all)
+{
+    const weft_layout *first = in_order(p, from), *last = in_order(p, to);
+    weft_chain longer = { .num_stages = 0 }, middle;
+    weft_chain_add_move(p, all, from, to);
+    if (first == NULL || last == NULL) {
+        return false;
+    }
+    if (first == last || !weft_layouts_number_all_alike(first, last)) {
+        return true;
+    }
+    if (!build(p, first, last, &middle)) {
+        return false;
+    }
+    if (middle.num_stages + 2 > room) {
+        return true;
+    }
+    weft_chain_add_move(p, &longer, from, first);
+    weft_chain_append(&longer, &middle);
+    weft_chain_add_move(p, &longer, last, to);
+    if (weft_chain_is_better(&longer, all)) {
+        *all = longer;
+    }
+    return true;
+}
+
 static bool build(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *all)
 {
     *all = (weft_chain){ .algorithm = "identity" };
@@ -243,11 +286,10 @@ static bool build(const weft_planner *p, const weft_layout *from, const weft_lay
     }
     if (!weft_layouts_number_all_alike(from, to)) {
         const weft_layout *middle = reduced(p, from, to, true);
-        bool done = middle != NULL && build(p, from, middle, all);
-        if (done) {
-            weft_chain_add_move(p, all, middle, to);
-            all->algorithm = middle == from ? "renumber" : "reduce+renumber";
-        }
+        weft_chain last = { .num_stages = 0 };
+        bool done = middle != NULL && build(p, from, middle, all) && renumber(p, middle, to, WEFT_MAX_STAGES - all->num_stages, &last);
+        weft_chain_append(all, &last);
+        all->algorithm = middle == from ? "renumber" : "reduce+renumber";
         return done;
     }
     if (!factor_reduction(p, &from, &to)) {

@@ -306,6 +306,12 @@ static inline bool weft_hosts(int rank)
     return rank >= weft_runtime.first_rank && rank < weft_runtime.first_rank + weft_runtime.local_ranks;
 }
 
+/* The process that hosts a rank. */
+static inline int weft_process_of(int rank)
+{
+    return weft_topology_process_of(&weft_runtime.topology, rank);
+}
+
 /* The largest number of ranks that a process hosts: the first ones host one more (runtime/start.c). */
 static inline int weft_most_local_ranks(void)
 {

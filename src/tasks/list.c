@@ -24,11 +24,6 @@ void weft_task_list_free(weft_task_list *list)
 
 /* ---- slots --------------------------------------------------------------------------------------------- */
 
-static bool same_slot(weft_slot a, weft_slot b)
-{
-    return a.tensor == b.tensor && a.shard == b.shard && a.panel == b.panel;
-}
-
 static uint64_t hash_slot(weft_slot slot)
 {
     return weft_hash_u64((uint64_t)slot.panel * 0x9e3779b97f4a7c15u ^ (uint64_t)(uint32_t)slot.tensor << 32 ^
@@ -42,7 +37,7 @@ static uint32_t number_of(weft_task_list *list, weft_slot slot)
     weft_map_slot *known = weft_map_first(&list->slot_index, hash);
     for (; known != NULL; known = weft_map_next(&list->slot_index, known)) {
         size_t number = (size_t)(uintptr_t)known->value - 1;
-        if (same_slot(((const weft_slot *)list->slots.items)[number], slot)) {
+        if (weft_slot_equal(((const weft_slot *)list->slots.items)[number], slot)) {
             return (uint32_t)number;
         }
     }
@@ -459,7 +454,7 @@ static bool same_task(const weft_task_list *a, const weft_task *p, const weft_ta
     for (uint32_t i = 0; i < p->num_operands; i++) {
         const weft_task_operand *x = weft_task_operand_at(a, p, i), *y = weft_task_operand_at(b, q, i);
         if (x->offset != y->offset || x->access != y->access ||
-            !same_slot(weft_task_list_slots(a)[x->slot], weft_task_list_slots(b)[y->slot])) {
+            !weft_slot_equal(weft_task_list_slots(a)[x->slot], weft_task_list_slots(b)[y->slot])) {
             return false;
         }
     }

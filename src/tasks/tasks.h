@@ -35,6 +35,11 @@ typedef struct weft_slot {
     int64_t panel;  /* of the shard; or number of the temporary */
 } weft_slot;
 
+static inline bool weft_slot_equal(weft_slot a, weft_slot b)
+{
+    return a.tensor == b.tensor && a.shard == b.shard && a.panel == b.panel;
+}
+
 typedef enum weft_slot_access {
     WEFT_SLOT_READ = 1,
     WEFT_SLOT_WRITE = 2, /* former contents are not needed */

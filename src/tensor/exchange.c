@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/copy.h"
 #include "runtime/last_cache.h"
+#include "tasks/copies.h"
 #include "tensor/exchange_pieces.h"
 #include "tensor/staging.h"
 
@@ -27,23 +27,6 @@ typedef struct lowering {
 } lowering;
 
 /* ---- where a piece lies in a panel --------------------------------------------------------------------- */
-
-/* Strides (elements) of a shard, and bytes from the first row of panel `panel` to the box's first element. */
-static int64_t box_in_panel(const weft_layout *layout, int rank, int64_t panel, const weft_box *box,
-                            int64_t stride[])
-{
-    weft_box shard;
-    weft_layout_shard_box(layout, rank, &shard);
-    int64_t first, last;
-    weft_panel_range(layout, &shard, panel, &first, &last);
-    int64_t step = 1, elements = 0;
-    for (int d = layout->ndim - 1; d >= 0; d--) {
-        stride[d] = step;
-        elements += (box->offset[d] - (d == 0 ? first : shard.offset[d])) * step;
-        step *= shard.extent[d];
-    }
-    return elements * (int64_t)weft_dtype_size(layout->dtype);
-}
 
 /* The piece's box in the target's indices. */
 static weft_box box_in_target(const weft_stage *stage, const piece *p)
@@ -61,7 +44,7 @@ static weft_task_message message_of(const weft_layout *layout, int rank, int64_t
                                     const piece *p)
 {
     int64_t stride[WEFT_MAX_DIMS];
-    int64_t offset = box_in_panel(layout, rank, panel, box, stride);
+    int64_t offset = weft_panel_offset(layout, rank, panel, box, stride);
     return (weft_task_message){
         .peer = p->peer,
         .tag = p->tag,
@@ -161,66 +144,33 @@ static weft_slot add_staged(lowering *l, const piece *p)
 
 /* ---- tasks --------------------------------------------------------------------------------------------- */
 
-static weft_strided_box strided_box(const weft_layout *layout, const piece *p, const int64_t source_stride[],
-                                    const int64_t target_stride[])
-{
-    weft_strided_box box = { .ndim = layout->ndim };
-    size_t size = (size_t)layout->ndim * sizeof(int64_t);
-    memcpy(box.extent, p->box.extent, size);
-    memcpy(box.source_stride, source_stride, size);
-    memcpy(box.target_stride, target_stride, size);
-    return box;
-}
-
-/* Adds the copy of a piece to the open task. */
-static void add_copy(const lowering *l, const piece *p, weft_copy_args *args, int number)
+static bool add_copy(const lowering *l, const piece *p, weft_copies *copies)
 {
     const weft_stage *stage = l->stage;
     int64_t source_stride[WEFT_MAX_DIMS], target_stride[WEFT_MAX_DIMS];
-    int64_t source_offset =
-        box_in_panel(source_layout(stage, p), p->source_rank, p->source_panel, &p->box, source_stride);
+    int64_t source_offset = weft_panel_offset(source_layout(stage, p), p->source_rank, p->source_panel, &p->box, source_stride);
     weft_box in_target = box_in_target(stage, p);
-    args->target_offset[number] =
-        box_in_panel(stage->to, p->target_rank, p->target_panel, &in_target, target_stride);
-    args->boxes[number] = strided_box(stage->from, p, source_stride, target_stride);
-    weft_task_add(l->list, source_slot(p), source_offset, WEFT_SLOT_READ);
+    int64_t target_offset = weft_panel_offset(stage->to, p->target_rank, p->target_panel, &in_target, target_stride);
+    weft_strided_box box = weft_strided_box_of(stage->from->ndim, p->box.extent, source_stride, target_stride);
+    return weft_copies_add(copies, target_offset, source_slot(p), source_offset, &box);
 }
 
-static bool end_copies(const lowering *l, const piece *pieces, int count)
-{
-    weft_task_trim(l->list, offsetof(weft_copy_args, boxes) + (size_t)count * sizeof(weft_strided_box));
-    return weft_task_end(l->list, target_position(l->stage, pieces));
-}
-
-/* The pieces of one target panel whose source is hosted here: tasks of up to MAX_SOURCES copies. */
+/* The pieces of one target panel whose source is hosted here. */
 static bool add_copies(const lowering *l, const piece *pieces, size_t count, bool whole)
 {
-    weft_copy_args *args = NULL;
-    int copies = 0;
+    weft_copies copies = { .list = l->list,
+                           .dtype = l->stage->from->dtype,
+                           .element_size = weft_dtype_size(l->stage->from->dtype),
+                           .streams = l->streams,
+                           .target = target_slot(pieces),
+                           .access = write_access(whole),
+                           .position = target_position(l->stage, pieces) };
     for (size_t i = 0; i < count; i++) {
-        if (pieces[i].peer >= 0) {
-            continue;
+        if (pieces[i].peer < 0 && !add_copy(l, &pieces[i], &copies)) {
+            return false;
         }
-        if (copies == MAX_SOURCES) {
-            if (!end_copies(l, pieces, copies)) {
-                return false;
-            }
-            copies = 0;
-        }
-        if (copies == 0) {
-            args = weft_task_begin(l->list, WEFT_KERNEL_copy, sizeof(*args));
-            if (args == NULL) {
-                return false;
-            }
-            args->base.dtype = l->stage->from->dtype;
-            args->element_size = weft_dtype_size(l->stage->from->dtype);
-            args->streams = l->streams;
-            weft_task_add(l->list, target_slot(pieces), 0, write_access(whole));
-            whole = false;
-        }
-        add_copy(l, &pieces[i], args, copies++);
     }
-    return copies == 0 || end_copies(l, pieces, copies);
+    return weft_copies_end(&copies);
 }
 
 /* Slot, offset and strides of an addend. */
@@ -234,7 +184,7 @@ static addend addend_of(lowering *l, const piece *p)
     addend a = { .offset = 0 };
     if (p->peer < 0) {
         a.slot = source_slot(p);
-        a.offset = box_in_panel(l->stage->from, p->source_rank, p->source_panel, &p->box, a.stride);
+        a.offset = weft_panel_offset(l->stage->from, p->source_rank, p->source_panel, &p->box, a.stride);
         return a;
     }
     for (int64_t d = l->stage->from->ndim - 1, step = 1; d >= 0; step *= p->box.extent[d--]) {
@@ -272,14 +222,14 @@ static bool add_reduction(lowering *l, const piece *pieces, int count, weft_slot
         return false;
     }
     int64_t stride[WEFT_MAX_DIMS];
-    int64_t offset = box_in_panel(stage->to, pieces->target_rank, pieces->target_panel, &pieces->box, stride);
+    int64_t offset = weft_panel_offset(stage->to, pieces->target_rank, pieces->target_panel, &pieces->box, stride);
     args->base.dtype = stage->from->dtype;
     args->combine = combine_of(stage->op);
     args->accumulate = !first;
     args->scale = last ? stage->scale : 1.0;
     weft_task_add(l->list, target_slot(pieces), offset, access);
     for (int i = 0; i < count; i++) {
-        args->boxes[i] = strided_box(stage->from, &pieces[i], addends[i].stride, stride);
+        args->boxes[i] = weft_strided_box_of(stage->from->ndim, pieces[i].box.extent, addends[i].stride, stride);
         weft_task_add(l->list, addends[i].slot, addends[i].offset, WEFT_SLOT_READ);
         weft_staging_was_read(&l->staging, addends[i].slot);
     }

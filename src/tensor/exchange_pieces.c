@@ -185,11 +185,6 @@ static bool cut_renumbered(weft_vec *pieces, const weft_stage *stage, const piec
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
-static int process_of(int rank)
-{
-    return weft_topology_process_of(&weft_runtime.topology, rank);
-}
-
 static bool cut(weft_vec *pieces, const weft_stage *stage, const piece *like, const weft_box *box)
 {
     return (weft_stage_renumbers(stage) ? cut_renumbered : cut_move)(pieces, stage, like, box);
@@ -213,7 +208,7 @@ bool weft_collect_receives(weft_vec *pieces, const weft_stage *stage, int target
     for (size_t i = 0; i < moves.count && done; i++) {
         int source = moves.items[i].peer;
         piece like = piece_between(stage, source, target, moves.items[i].forwarded);
-        like.peer = weft_hosts(source) ? -1 : process_of(source);
+        like.peer = weft_hosts(source) ? -1 : weft_process_of(source);
         done = cut(pieces, stage, &like, &moves.items[i].box);
     }
     weft_transfers_free(&moves);
@@ -230,7 +225,7 @@ bool weft_collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
             continue;
         }
         piece like = piece_between(stage, source, target, moves.items[i].forwarded);
-        like.peer = process_of(target);
+        like.peer = weft_process_of(target);
         done = cut(pieces, stage, &like, &moves.items[i].box);
     }
     weft_transfers_free(&moves);

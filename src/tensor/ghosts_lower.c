@@ -3,15 +3,12 @@
  * whole rows do, is sent from there, and received in a panel that is a margin. A panel of rows inside is both read by sends and
  * written by receives: a receive into the panel itself would wait for its sends, and these for the other process's receive, which
  * waits likewise. */
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/copy.h"
+#include "tasks/copies.h"
 #include "tensor/exchange_pieces.h"
 #include "tensor/ghosts.h"
-
-enum { MOST_SOURCES = WEFT_MAX_OPERANDS - 1 };
 
 /* One end of a copy: a box of a shard, or a buffer that has the box alone. */
 typedef struct box_end {
@@ -110,56 +107,31 @@ static int by_target(const void *a, const void *b)
     return order != 0 ? order : compare_slots(&p->source.slot, &q->source.slot);
 }
 
-/* One task, into one slot. */
-static void add_task(lowering *l, const part *parts, size_t count, bool whole)
-{
-    weft_task_list *list = &l->exchange->list;
-    weft_copy_args *args = l->failed ? NULL : weft_task_begin(list, WEFT_KERNEL_copy, sizeof(*args));
-    if (args == NULL) {
-        l->failed = true;
-        return;
-    }
-    args->base.dtype = l->exchange->stage.from->dtype;
-    args->element_size = l->element_size;
-    weft_task_add(list, parts->target.slot, 0, whole ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE);
-    for (size_t i = 0; i < count; i++) {
-        args->target_offset[i] = parts[i].target.offset;
-        args->boxes[i].ndim = l->ndim;
-        memcpy(args->boxes[i].extent, parts[i].extent, sizeof(parts->extent));
-        memcpy(args->boxes[i].source_stride, parts[i].source.stride, sizeof(parts->extent));
-        memcpy(args->boxes[i].target_stride, parts[i].target.stride, sizeof(parts->extent));
-        weft_task_add(list, parts[i].source.slot, parts[i].source.offset, WEFT_SLOT_READ);
-    }
-    weft_task_trim(list, offsetof(weft_copy_args, boxes) + count * sizeof(args->boxes[0]));
-    const bool fills = l->exchange->stage.from == l->exchange->stage.to; /* margins, for which neighbours wait */
-    l->failed = !weft_task_end(list, fills ? 0 : parts->target.position);
-}
-
 /* Makes tasks of all parts. */
 static void add_tasks(lowering *l)
 {
     const part *all = l->parts.items;
+    const bool fills = l->exchange->stage.from == l->exchange->stage.to; /* margins, for which neighbours wait */
+    weft_copies copies = { .list = &l->exchange->list, .dtype = l->exchange->stage.from->dtype, .element_size = l->element_size };
     if (l->parts.count > 0) {
         qsort(l->parts.items, l->parts.count, sizeof(part), by_target);
     }
-    for (size_t begin = 0, end; begin < l->parts.count; begin = end) {
-        bool first = begin == 0 || compare_slots(&all[begin - 1].target.slot, &all[begin].target.slot) != 0;
-        for (end = begin + 1; end < l->parts.count && end - begin < MOST_SOURCES; end++) {
-            if (compare_slots(&all[end].target.slot, &all[begin].target.slot) != 0) {
-                break;
-            }
+    for (size_t i = 0; i < l->parts.count && !l->failed; i++) {
+        const row_place *from = &all[i].source, *to = &all[i].target;
+        if (i == 0 || !weft_slot_equal(to->slot, copies.target)) {
+            l->failed = !weft_copies_end(&copies);
+            copies.target = to->slot;
+            copies.access = all[i].whole ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE;
+            copies.position = fills ? 0 : to->position;
         }
-        add_task(l, &all[begin], end - begin, first && all[begin].whole);
+        weft_strided_box box = weft_strided_box_of(l->ndim, all[i].extent, from->stride, to->stride);
+        l->failed = l->failed || !weft_copies_add(&copies, to->offset, from->slot, from->offset, &box);
     }
+    l->failed = l->failed || !weft_copies_end(&copies);
     l->parts.count = 0;
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
-
-static int process_of(int rank)
-{
-    return weft_topology_process_of(&weft_runtime.topology, rank);
-}
 
 static int64_t bytes_of(const lowering *l, const weft_ghost_move *move)
 {
@@ -184,7 +156,7 @@ static void add_transfer(lowering *l, const weft_ghost_move *of, weft_slot slot,
 {
     weft_task_list *list = &l->exchange->list;
     const bool receives = access != WEFT_SLOT_READ;
-    const int peer = process_of(receives ? of->source : of->target);
+    const int peer = weft_process_of(receives ? of->source : of->target);
     weft_tag_range *range = receives ? &l->exchange->receives[peer] : &l->exchange->sends[peer];
     weft_transfer_begin(list, receives ? WEFT_RECORD_RECEIVE : WEFT_RECORD_SEND, slot, access);
     for (int64_t at = 0, size; at < bytes && !l->failed; at += size) {
