@@ -314,19 +314,68 @@ int64_t weft_parts_filled(weft_placement shard, int64_t n, int64_t parts, int64_
         return has_sizes(shard, n, parts) ? shard.sizes->filled[last + 1] - shard.sizes->filled[first] : last - first + 1;
     }
     int64_t filled = 0;
-    for (int64_t index = first; index <= last; index++) {
-        filled += runs_begin(shard, n, parts, index) < runs_begin(shard, n, parts, index + 1);
+    for (int64_t index = first, alike; index <= last; index += alike) {
+        alike = weft_min_i64(weft_parts_alike(shard, n, parts, index), last - index + 1);
+        filled += runs_begin(shard, n, parts, index) < runs_begin(shard, n, parts, index + 1) ? alike : 0;
     }
     return filled;
 }
 
+/* The first part whose chunk or block ends behind row n, of balanced parts of `rows` rows. */
+static int64_t balanced_part_at(int64_t rows, int64_t n, int64_t parts)
+{
+    int64_t less = rows / parts, more = rows % parts, before = more * (less + 1);
+    return n < before ? n / (less + 1) : less == 0 ? parts : more + (n - before) / less;
+}
+
+/* How many parts from `index` on have as many rows as it, or fewer of these parts, where `rows` rows are cut without regard to the
+ * period, of which the first n exist. */
+static int64_t alike_within(weft_placement shard, int64_t rows, int64_t n, int64_t parts, int64_t index)
+{
+    int64_t borders[] = { parts, parts, parts, parts }; /* parts from which on their blocks or chunks are whole, cut short, or none */
+    if (shard.cut == WEFT_CUT_CYCLIC) {
+        int64_t last = n % weft_mul_saturated(shard.block, parts) / shard.block + shard.first; /* block of the last round */
+        borders[0] = shard.first % parts;
+        borders[1] = last % parts;
+        borders[2] = (last + 1) % parts;
+    } else if (shard.cut == WEFT_CUT_ZIGZAG) {
+        int64_t chunk = weft_ceil_div(rows, 2 * parts), last = chunk == 0 ? 0 : n / chunk;
+        borders[0] = last;
+        borders[1] = last + 1;
+        borders[2] = 2 * parts - 1 - last;
+        borders[3] = 2 * parts - last;
+    } else if (has_sizes(shard, rows, parts)) {
+        int64_t begin = begin_within(shard, rows, n, parts, index), end = begin_within(shard, rows, n, parts, index + 1);
+        for (borders[0] = index + 1; borders[0] < parts; borders[0]++) {
+            int64_t next = begin_within(shard, rows, n, parts, borders[0] + 1);
+            if (next - end != end - begin) {
+                break;
+            }
+            begin = end;
+            end = next;
+        }
+    } else {
+        int64_t chunk = chunk_of(shard, rows, parts);
+        bool balanced = shard.cut == WEFT_CUT_BALANCED;
+        borders[0] = balanced ? balanced_part_at(rows, n, parts) : chunk == 0 ? 0 : n / chunk;
+        borders[1] = borders[0] + 1;
+        borders[2] = balanced ? rows % parts : parts;
+    }
+    int64_t next = parts;
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(borders); i++) {
+        next = borders[i] > index ? weft_min_i64(next, borders[i]) : next;
+    }
+    return next - index;
+}
+
 int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t index)
 {
+    if (shard.period > 0) {
+        int64_t whole = n < shard.period ? parts : alike_within(shard, shard.period, shard.period, parts, index);
+        return weft_min_i64(whole, alike_within(shard, shard.period, n % shard.period, parts, index));
+    }
     if (weft_cut_has_runs(shard)) {
-        int64_t begin = runs_begin(shard, n, parts, index), end = runs_begin(shard, n, parts, index + 1), rows = end - begin;
-        int64_t next = index + 1;
-        for (; next < parts && (begin = end, end = runs_begin(shard, n, parts, next + 1), end - begin == rows); next++) {}
-        return next - index;
+        return alike_within(shard, n, n, parts, index);
     }
     if (has_sizes(shard, n, parts)) {
         int64_t next = index + 1;

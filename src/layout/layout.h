@@ -119,7 +119,7 @@ int64_t weft_part_of_row(weft_placement shard, int64_t n, int64_t parts, int64_t
 int64_t weft_part_largest(weft_placement shard, int64_t n, int64_t parts, int64_t *rows);
 /* How many of the parts first .. last have rows, where these two have. */
 int64_t weft_parts_filled(weft_placement shard, int64_t n, int64_t parts, int64_t first, int64_t last);
-/* How many parts from `index` on have as many rows as it: 1 or more. */
+/* Parts from `index` on that have as many rows as it: 1 or more, in cuts with runs perhaps not all of them. */
 int64_t weft_parts_alike(weft_placement shard, int64_t n, int64_t parts, int64_t index);
 /* The different numbers of rows that the parts of a dimension have, as far as it has been cut. */
 typedef struct weft_extents {

@@ -12,6 +12,9 @@ static bool stays_in_process(const weft_stage *stage, const weft_topology *topol
     if (topology->num_processes == 1 || mesh != stage->to->mesh) {
         return topology->num_processes == 1;
     }
+    if (topology->num_processes == topology->num_ranks) {
+        return false; /* or it exchanges nothing */
+    }
     int64_t low[WEFT_MAX_DIMS], high[WEFT_MAX_DIMS];
     weft_mesh_unravel(mesh, index, low);
     weft_mesh_unravel(mesh, index, high);
@@ -44,13 +47,12 @@ static double held_bytes(const weft_layout *layout, int rank)
     return (double)weft_layout_shard_count(layout, rank) * (double)weft_dtype_size(layout->dtype);
 }
 
-static double cost_of_rank(const weft_stage *stage, const weft_cost_model *cost, int rank,
-                           const weft_traffic *traffic, bool local)
+static double cost_of_rank(const weft_cost_model *cost, const weft_traffic *traffic, bool local)
 {
     int64_t messages = weft_max_i64(traffic->messages_in, traffic->messages_out);
     int64_t bytes = weft_max_i64(traffic->bytes_in, traffic->bytes_out);
     /* A rank copies what stays on it, and reads all addends of what it reduces. */
-    double us = held_bytes(stage->to, rank) * cost->local_byte_us;
+    double us = (double)traffic->held * cost->local_byte_us;
     if (messages > 0) {
         us += local ? cost->local_latency_us : cost->remote_latency_us;
         us += (double)messages * (local ? cost->local_message_us : cost->remote_message_us);
@@ -70,7 +72,7 @@ static void add_load(const weft_stage *stage, const weft_topology *topology, con
     l->messages_in = larger(l->messages_in, (double)t.messages_in);
     l->messages_out = larger(l->messages_out, (double)t.messages_out);
     bool local = stays_in_process(stage, topology, index);
-    l->direct_us = larger(l->direct_us, cost_of_rank(stage, cost, rank, &t, local));
+    l->direct_us = larger(l->direct_us, cost_of_rank(cost, &t, local));
 }
 
 static load load_of(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
@@ -213,10 +215,10 @@ static weft_algorithm cheapest(const broadcast_cost *r, const weft_cost_model *c
     return best;
 }
 
-double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost, double *bytes)
+double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost, weft_stage_load *busiest)
 {
     load l = load_of(stage, topology, cost);
-    *bytes = l.bytes_in;
+    *busiest = (weft_stage_load){ l.bytes_in, larger(l.messages_in, l.messages_out) };
     stage->algorithm = WEFT_DIRECT;
     bool prescribed = cost->algorithm != WEFT_ALGORITHM_AUTO;
     if (stage->reduces || weft_stage_renumbers(stage) || !(prescribed || may_broadcast(stage, topology, &l))) {
@@ -252,7 +254,7 @@ double weft_access_map_cost(const weft_topology *topology, const weft_cost_model
         int64_t index = looked_at == 1 ? 0 : i * (ranks - 1) / (looked_at - 1);
         int rank = weft_mesh_rank_at(from->mesh, index);
         weft_traffic t = weft_access_map_traffic(&stage, rank);
-        us = larger(us, cost_of_rank(&stage, cost, rank, &t, stays_in_process(&stage, topology, index)));
+        us = larger(us, cost_of_rank(cost, &t, stays_in_process(&stage, topology, index)));
     }
     return us;
 }

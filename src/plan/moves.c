@@ -11,9 +11,10 @@
 
 void weft_chain_add(const weft_planner *p, weft_chain *c, weft_stage stage)
 {
-    double bytes;
-    c->us += weft_stage_choose(&stage, p->topology, p->cost, &bytes);
-    c->bytes += bytes;
+    weft_stage_load load;
+    c->us += weft_stage_choose(&stage, p->topology, p->cost, &load);
+    c->bytes += load.bytes;
+    c->messages = fmax(c->messages, load.messages);
     c->stages[c->num_stages++] = stage;
 }
 
@@ -85,14 +86,15 @@ static int changes_of(const weft_route *r)
     return changes;
 }
 
-/* Changes one mesh dimension at a time. Fewer peers per stage, but more stages. False: no memory. */
-static bool move_by_dimension(const weft_planner *p, const weft_route *r, bool last_first, weft_chain *c)
+/* Changes one mesh dimension at a time. Fewer peers per stage, but more stages. It ends early where it takes `most_us` or more.
+ * False: no memory. */
+static bool move_by_dimension(const weft_planner *p, const weft_route *r, bool last_first, double most_us, weft_chain *c)
 {
     int ndim = r->mesh->ndim, changes = changes_of(r);
     const weft_layout *current = r->from;
     weft_placement placements[WEFT_MAX_DIMS];
     memcpy(placements, r->first, sizeof(placements));
-    for (int i = 0; i < ndim; i++) {
+    for (int i = 0; i < ndim && c->us < most_us; i++) {
         int m = last_first ? ndim - 1 - i : i;
         if (weft_placement_equal(r->first[m], r->last[m])) {
             continue;
@@ -117,7 +119,7 @@ static bool try_route(const weft_planner *p, const weft_route *r, const char *al
 {
     for (int i = 0; i < 2; i++) {
         weft_chain staged = { .algorithm = algorithm };
-        if (!move_by_dimension(p, r, i == 0, &staged)) {
+        if (!move_by_dimension(p, r, i == 0, best->us, &staged)) {
             return false;
         }
         if (weft_chain_is_better(&staged, best)) {
@@ -137,28 +139,14 @@ static void mark_changed(const weft_layout *from, const weft_layout *to, bool ch
 /* A mesh dimension of fewer ranks is not worth another stage; with fewer messages a rank has none to save. */
 enum { MIN_FACTORED = 16, MAX_ROUNDS = 2 };
 
-static int64_t max_messages(const weft_stage *stage)
+static bool is_worth_factoring(const weft_chain *direct, const bool changed[])
 {
-    const weft_mesh_impl *meshes[] = { stage->from->mesh, stage->to->mesh };
-    int64_t messages = 0;
-    for (int k = 0; k < (meshes[0] == meshes[1] ? 1 : 2); k++) {
-        weft_positions positions = weft_stage_positions(stage, meshes[k]);
-        for (int64_t i = 0; i < positions.count; i++) {
-            int rank = weft_mesh_rank_at(meshes[k], weft_position_index(&positions, i));
-            weft_traffic traffic = weft_stage_traffic(stage, rank);
-            messages = weft_max_i64(messages, weft_max_i64(traffic.messages_in, traffic.messages_out));
-        }
-    }
-    return messages;
-}
-
-static bool is_worth_factoring(const weft_stage *direct, const bool changed[])
-{
+    const weft_mesh_impl *mesh = direct->stages[0].from->mesh;
     int64_t largest = 0;
-    for (int m = 0; m < direct->from->mesh->ndim; m++) {
-        largest = changed[m] ? weft_max_i64(largest, direct->from->mesh->shape[m]) : largest;
+    for (int m = 0; m < mesh->ndim; m++) {
+        largest = changed[m] ? weft_max_i64(largest, mesh->shape[m]) : largest;
     }
-    return largest >= MIN_FACTORED && max_messages(direct) >= MIN_FACTORED;
+    return largest >= MIN_FACTORED && direct->messages >= MIN_FACTORED;
 }
 
 /* Moves on factored meshes: each dimension that changes in two factors, and in four. */
@@ -185,34 +173,32 @@ static bool try_factored(const weft_planner *p, const weft_layout *from, const w
     return true;
 }
 
-/* The cheapest route on the mesh as it is. False: no memory. */
-static bool best_staged(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+/* In one stage; without a stage if the layouts are one. */
+static weft_chain direct_chain(const weft_planner *p, const weft_layout *from, const weft_layout *to)
 {
-    *best = (weft_chain){ .num_stages = 0 };
-    weft_chain_add_move(p, best, from, to);
-    best->algorithm = weft_algorithm_name(best->stages[0].algorithm);
+    weft_chain direct = { .num_stages = 0 };
+    weft_chain_add_move(p, &direct, from, to);
+    direct.algorithm = weft_algorithm_name(direct.stages[0].algorithm);
+    return direct;
+}
+
+/* The cheapest route without reductions, scatter+gather and slices. `direct`: in one stage. */
+static bool best_unsliced(const weft_planner *p, const weft_layout *from, const weft_layout *to, const weft_chain *direct,
+                          weft_chain *best)
+{
+    bool changed[WEFT_MAX_DIMS];
+    *best = *direct;
     if (from == to || from->mesh != to->mesh) {
         return true;
     }
     weft_route r = { .from = from, .to = to, .mesh = from->mesh };
     memcpy(r.first, from->placements, sizeof(r.first));
     memcpy(r.last, to->placements, sizeof(r.last));
-    return changes_of(&r) < 2 || try_route(p, &r, "staged", best);
-}
-
-/* The cheapest route without reductions, scatter+gather and slices. */
-static bool best_unsliced(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
-{
-    bool changed[WEFT_MAX_DIMS];
-    weft_stage direct = { .from = from, .to = to, .scale = 1.0 };
-    if (!best_staged(p, from, to, best)) {
+    if (changes_of(&r) > 1 && !try_route(p, &r, "staged", best)) {
         return false;
     }
-    if (from == to || from->mesh != to->mesh) {
-        return true;
-    }
     mark_changed(from, to, changed);
-    return !is_worth_factoring(&direct, changed) || try_factored(p, from, to, changed, best);
+    return !is_worth_factoring(direct, changed) || try_factored(p, from, to, changed, best);
 }
 
 /* To `middle` first, and from there to the end. Taken if it is better than `best` and takes less than `most_us`. */
@@ -223,10 +209,17 @@ static bool try_below(const weft_planner *p, const weft_layout *from, const weft
     if (middle != NULL && !weft_layouts_number_all_alike(middle, to)) {
         return true;
     }
-    if (middle == NULL || !best_unsliced(p, middle, to, &rest)) {
+    if (middle == NULL) {
         return false;
     }
     weft_chain_add_move(p, &c, from, middle);
+    if (c.us >= fmin(most_us, best->us)) {
+        return true;
+    }
+    const weft_chain direct = direct_chain(p, middle, to);
+    if (!best_unsliced(p, middle, to, &direct, &rest)) {
+        return false;
+    }
     weft_chain_append(&c, &rest);
     if (c.us < most_us && weft_chain_is_better(&c, best)) {
         *best = c;
@@ -250,7 +243,8 @@ static bool try_path(const weft_planner *p, const weft_layout *from, const weft_
     }
     for (int i = 0; found && i < path.num_stages; i++) {
         const weft_stage *stage = &path.stages[i];
-        if (!best_unsliced(p, stage->from, stage->to, &next)) {
+        const weft_chain direct = direct_chain(p, stage->from, stage->to);
+        if (!best_unsliced(p, stage->from, stage->to, &direct, &next)) {
             return false;
         }
         if (all.num_stages + next.num_stages > WEFT_MAX_STAGES) {
@@ -266,9 +260,10 @@ static bool try_path(const weft_planner *p, const weft_layout *from, const weft_
 }
 
 /* The cheapest route without reductions and without scatter+gather. */
-static bool best_exchange(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+static bool best_exchange(const weft_planner *p, const weft_layout *from, const weft_layout *to, const weft_chain *direct,
+                          weft_chain *best)
 {
-    if (!best_unsliced(p, from, to, best)) {
+    if (!best_unsliced(p, from, to, direct, best)) {
         return false;
     }
     bool moves = from->mesh == to->mesh && best->bytes > 0;
@@ -326,12 +321,11 @@ static bool try_other_mesh(const weft_planner *p, const weft_layout *from, const
 /* The cheapest route without reductions. */
 bool weft_best_move(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
 {
-    weft_chain direct = { .num_stages = 0 };
-    weft_chain_add_move(p, &direct, from, to);
-    if (!best_exchange(p, from, to, best)) {
+    const weft_chain direct = direct_chain(p, from, to);
+    if (!best_exchange(p, from, to, &direct, best)) {
         return false;
     }
-    if (from->mesh != to->mesh && max_messages(&direct.stages[0]) >= MIN_FACTORED && !try_other_mesh(p, from, to, best)) {
+    if (from->mesh != to->mesh && direct.messages >= MIN_FACTORED && !try_other_mesh(p, from, to, best)) {
         return false;
     }
     bool forwards = from != to && direct.stages[0].algorithm != WEFT_DIRECT && p->cost->algorithm == WEFT_ALGORITHM_AUTO;

@@ -18,6 +18,7 @@ typedef struct weft_chain {
     weft_stage stages[WEFT_MAX_STAGES];
     double us;
     double bytes; /* into the busiest rank of each stage */
+    double messages; /* of the busiest rank in one stage, at most */
     const char *algorithm;
     bool slices; /* of weft_find_path(): it begins without a message */
 } weft_chain;

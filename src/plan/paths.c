@@ -170,10 +170,11 @@ static void extend(paths *p, int i)
             continue;
         }
         weft_stage stage = { .from = at->layout, .to = next->layout, .scale = 1.0 };
-        double bytes, us = at->us + weft_stage_choose(&stage, p->planner->topology, p->planner->cost, &bytes);
+        weft_stage_load load;
+        double us = at->us + weft_stage_choose(&stage, p->planner->topology, p->planner->cost, &load);
         if (us < most && (next->us < 0 || us < next->us)) {
             next->us = us;
-            next->bytes = at->bytes + bytes;
+            next->bytes = at->bytes + load.bytes;
             next->before = i;
             next->stage = stage;
         }

@@ -216,10 +216,14 @@ void weft_stage_shift(const weft_stage *stage, int rank, int64_t shift[]);
 weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank,
                              weft_transfers *moves);
 
-/* Sets the stage's algorithm, to the cheapest or as the cost model prescribes; returns weft_stage_cost()
- * for it. *bytes: into the busiest rank. */
-double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost,
-                         double *bytes);
+/* Of the busiest rank. */
+typedef struct weft_stage_load {
+    double bytes;    /* into it */
+    double messages; /* into it, or from it if these are more */
+} weft_stage_load;
+
+/* Sets the stage's algorithm, to the cheapest or as the cost model prescribes; returns weft_stage_cost() for it. */
+double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost, weft_stage_load *load);
 /* The cost of one stage for its slowest rank, in closed form (peers are not enumerated). */
 double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost);
 

@@ -23,17 +23,9 @@ typedef struct descent {
     const weft_fixed *fixed;
     int dim;
     int64_t begin, end; /* the interval to intersect */
-    int64_t stride[WEFT_MAX_DIMS];
+    int64_t stride[WEFT_MAX_DIMS]; /* of a list: of the mesh, and where it is kept */
     weft_vec *intervals;
 } descent;
-
-static descent descent_start(const weft_layout *layout, int dim, int64_t begin, int64_t end,
-                             const weft_fixed *fixed, weft_vec *intervals)
-{
-    descent down = { layout, fixed, dim, begin, end, { 0 }, intervals };
-    weft_mesh_strides(layout->mesh, down.stride);
-    return down;
-}
 
 /* The first mesh dimension of the layout's order, from place `i` on, that shards the tensor dimension: its place; mesh->ndim: none. */
 static int next_cut(const descent *down, int i)
@@ -102,7 +94,8 @@ static bool list(const descent *down, int i, int64_t offset, int64_t n, int64_t 
 bool weft_shard_intervals(const weft_layout *layout, int dim, int64_t begin, int64_t end,
                           const weft_fixed *fixed, weft_vec *intervals)
 {
-    descent down = descent_start(layout, dim, begin, end, fixed, intervals);
+    descent down = { layout, fixed, dim, begin, end, .intervals = intervals };
+    weft_mesh_strides(layout->mesh, down.stride);
     weft_coverage coverage = weft_shard_intervals_measure(layout, dim, begin, end, fixed);
     return weft_vec_reserve(intervals, intervals->count + (size_t)coverage.count,
                             sizeof(weft_shard_interval)) &&
@@ -146,6 +139,6 @@ static weft_coverage measure(const descent *down, int i, int64_t offset, int64_t
 weft_coverage weft_shard_intervals_measure(const weft_layout *layout, int dim, int64_t begin, int64_t end,
                                            const weft_fixed *fixed)
 {
-    descent down = descent_start(layout, dim, begin, end, fixed, NULL);
+    descent down = { layout, fixed, dim, begin, end };
     return measure(&down, 0, 0, layout->shape[dim]);
 }

@@ -7,6 +7,7 @@
 /* Between this rank and others; without copies to itself. */
 typedef struct weft_traffic {
     int64_t bytes_in, bytes_out, messages_in, messages_out;
+    int64_t held; /* bytes of what it has afterwards */
 } weft_traffic;
 
 /* Incoming traffic is exact. Outgoing traffic is exact if weft_stage_traffic_exact() says so; else an even
