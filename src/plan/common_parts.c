@@ -60,23 +60,49 @@ static bool add_rows(const weft_layout *layout, int dim, const int64_t coordinat
     return interval != NULL;
 }
 
-bool weft_common_parts(const weft_layout *layout, int dim, const weft_fixed *fixed, const weft_layout *other,
-                       const int64_t other_coordinate[], weft_vec *intervals)
+/* Whether one part alone is not fixed elsewhere: its coordinate; 0 along mesh dimensions that do not cut this one. */
+static bool is_one_part(const weft_layout *layout, int dim, const weft_fixed *fixed, int64_t coordinate[])
 {
-    weft_vec held = { 0 };
+    bool one = true;
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        bool cuts = weft_layout_shards(layout, m, dim);
+        coordinate[m] = cuts ? fixed->coordinate[m] : 0;
+        one = one && coordinate[m] >= 0;
+    }
+    return one;
+}
+
+/* All parts that have rows of the runs. */
+static bool find_parts(const weft_layout *layout, int dim, const weft_fixed *fixed, const weft_vec *held, weft_vec *intervals)
+{
     int64_t coordinate[WEFT_MAX_DIMS] = { 0 };
     const size_t first = intervals->count;
-    bool done = weft_layout_runs(other, other_coordinate, dim, &held);
-    const weft_run *runs = held.items;
-    for (size_t r = 0; r < held.count && done; r++) {
+    const weft_run *runs = held->items;
+    bool done = true;
+    for (size_t r = 0; r < held->count && done; r++) {
         int64_t end = runs[r].begin + runs[r].rows;
         for (int64_t row = runs[r].begin, rows; row < end && done; row += rows) {
             rows = weft_min_i64(weft_layout_place(layout, dim, row, coordinate), end - row);
             done = is_fixed_elsewhere(layout, dim, fixed, coordinate) || add_rows(layout, dim, coordinate, rows, first, intervals);
         }
     }
-    weft_vec_free(&held);
     join_parts(intervals, first);
+    return done;
+}
+
+bool weft_common_parts(const weft_layout *layout, int dim, const weft_fixed *fixed, const weft_layout *other,
+                       const int64_t other_coordinate[], weft_vec *intervals)
+{
+    weft_vec held = { 0 };
+    int64_t coordinate[WEFT_MAX_DIMS];
+    bool done = weft_layout_runs(other, other_coordinate, dim, &held);
+    if (done && is_one_part(layout, dim, fixed, coordinate)) {
+        int64_t rows = count_common(layout, dim, coordinate, &held);
+        done = rows == 0 || (rows > 0 && add_rows(layout, dim, coordinate, rows, intervals->count, intervals));
+    } else if (done) {
+        done = find_parts(layout, dim, fixed, &held, intervals);
+    }
+    weft_vec_free(&held);
     return done;
 }
 

@@ -233,12 +233,13 @@ static bool try_through(const weft_planner *p, const weft_layout *from, const we
     return try_below(p, from, middle, to, algorithm, INFINITY, best);
 }
 
-/* By way of other layouts, of which slices of replicas need no message. On large meshes each stage may be a chain of its own. */
-static bool try_path(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+/* By way of other layouts, of which slices of replicas need no message, in less than `most_us`. On large meshes each stage may be a
+ * chain of its own. */
+static bool try_path(const weft_planner *p, const weft_layout *from, const weft_layout *to, double most_us, weft_chain *best)
 {
     weft_chain path, all = { .num_stages = 0 }, next;
     bool found;
-    if (!weft_find_path(p, from, to, best->us, &path, &found)) {
+    if (!weft_find_path(p, from, to, fmin(best->us, most_us), &path, &found)) {
         return false;
     }
     for (int i = 0; found && i < path.num_stages; i++) {
@@ -261,13 +262,13 @@ static bool try_path(const weft_planner *p, const weft_layout *from, const weft_
 
 /* The cheapest route without reductions and without scatter+gather. */
 static bool best_exchange(const weft_planner *p, const weft_layout *from, const weft_layout *to, const weft_chain *direct,
-                          weft_chain *best)
+                          double most_us, weft_chain *best)
 {
     if (!best_unsliced(p, from, to, direct, best)) {
         return false;
     }
     bool moves = from->mesh == to->mesh && best->bytes > 0;
-    return !moves || p->estimates || try_path(p, from, to, best);
+    return !moves || p->estimates || try_path(p, from, to, most_us, best);
 }
 
 /* Scatter and gather use each link twice, and need memory for the layout in between. So they must be twice
@@ -319,10 +320,10 @@ static bool try_other_mesh(const weft_planner *p, const weft_layout *from, const
 }
 
 /* The cheapest route without reductions. */
-bool weft_best_move(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best)
+bool weft_best_move(const weft_planner *p, const weft_layout *from, const weft_layout *to, double most_us, weft_chain *best)
 {
     const weft_chain direct = direct_chain(p, from, to);
-    if (!best_exchange(p, from, to, &direct, best)) {
+    if (!best_exchange(p, from, to, &direct, most_us, best)) {
         return false;
     }
     if (from->mesh != to->mesh && direct.messages >= MIN_FACTORED && !try_other_mesh(p, from, to, best)) {

@@ -46,7 +46,8 @@ typedef struct weft_route {
 bool weft_route_factor(const weft_planner *p, const weft_factored_mesh *factored, const weft_layout *from, const weft_layout *to,
                        weft_route *r, bool *possible);
 
-/* The cheapest chain between layouts without a Partial that is reduced. False: no memory. */
-bool weft_best_move(const weft_planner *p, const weft_layout *from, const weft_layout *to, weft_chain *best);
+/* The cheapest chain between layouts without a Partial that is reduced; another one where all take `most_us` or more. False: no
+ * memory. */
+bool weft_best_move(const weft_planner *p, const weft_layout *from, const weft_layout *to, double most_us, weft_chain *best);
 
 #endif

@@ -1,5 +1,6 @@
 /* The stages that turn one layout into another: candidates, compared by predicted cost. All of it is a
  * function of layouts, topology and cost model, so every rank decides alike. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,8 +112,12 @@ static bool try_middle(const weft_planner *p, const weft_layout *current, const 
     }
     weft_chain c = { .algorithm = middle == to ? "reduce" : "reduce+move" };
     weft_chain_add(p, &c, reduce_stage(current, middle, g));
+    const double left = best->num_stages == 0 ? INFINITY : best->us - c.us;
     weft_chain rest = { .num_stages = 0 };
-    if (last && !weft_best_move(p, middle, to, &rest)) {
+    if (left <= 0) {
+        return true;
+    }
+    if (last && !weft_best_move(p, middle, to, left, &rest)) {
         return false;
     }
     weft_chain_append(&c, &rest);
@@ -301,7 +306,7 @@ static bool build(const weft_planner *p, const weft_layout *from, const weft_lay
         group g = last_group(current, to);
         last = !reductions_left(current, to, &g);
         bool done =
-            g.size > 0 ? best_reduction(p, current, to, &g, last, &next) : weft_best_move(p, current, to, &next);
+            g.size > 0 ? best_reduction(p, current, to, &g, last, &next) : weft_best_move(p, current, to, INFINITY, &next);
         if (!done) {
             return false;
         }
