@@ -243,7 +243,7 @@ static void plans_of_65536_ranks(void **state)
                          *square = mesh(f, 2, (int64_t[]){ 256, 256 });
     static const char *const moves[][2] = { { "S0", "R" }, { "S0", "S1" },    { "S1", "S0" }, { "R", "S0" },
                                             { "R", "S1" }, { "P", "S0" },     { "P", "S1" },  { "P", "R" },
-                                            { "S1", "R" }, { "P(max)", "S0" } };
+                                            { "S1", "R" }, { "P(max)", "S0" }, { "S0z", "R" }, { "S1", "S0z" } };
     const int64_t even[] = { 65536, 1024 }, uneven[] = { 100003, 77 };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(moves); i++) {
         assert_true(plan_large(f, line, even, moves[i][0], moves[i][1], 17) <= 4 * 256);
