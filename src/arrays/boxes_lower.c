@@ -123,16 +123,11 @@ static void cut_transfer(lowering *l, const weft_box_transfer *transfer)
 
 /* ---- the order of messages ----------------------------------------------------------------------------- */
 
-static int compare_numbers(int64_t a, int64_t b)
-{
-    return (a > b) - (a < b);
-}
-
 static int compare_places(const box_piece *p, const box_piece *q)
 {
     int order = 0;
     for (int d = 0; d < WEFT_MAX_DIMS && order == 0; d++) {
-        order = compare_numbers(p->part.offset[d], q->part.offset[d]);
+        order = weft_compare_i64(p->part.offset[d], q->part.offset[d]);
     }
     return order;
 }
@@ -141,9 +136,9 @@ static int compare_places(const box_piece *p, const box_piece *q)
 static int by_panel(const void *a, const void *b)
 {
     const box_piece *p = a, *q = b;
-    int order = compare_numbers(p->panel, q->panel);
-    order = order != 0 ? order : compare_numbers(p->rank, q->rank);
-    order = order != 0 ? order : compare_numbers(p->box, q->box);
+    int order = weft_compare_i64(p->panel, q->panel);
+    order = order != 0 ? order : weft_compare_i64(p->rank, q->rank);
+    order = order != 0 ? order : weft_compare_i64(p->box, q->box);
     return order != 0 ? order : compare_places(p, q);
 }
 
@@ -151,9 +146,9 @@ static int by_panel(const void *a, const void *b)
 static int by_chunk(const void *a, const void *b)
 {
     const box_piece *p = a, *q = b;
-    int order = compare_numbers(p->chunk, q->chunk);
-    order = order != 0 ? order : compare_numbers(p->box, q->box);
-    order = order != 0 ? order : compare_numbers(p->rank, q->rank);
+    int order = weft_compare_i64(p->chunk, q->chunk);
+    order = order != 0 ? order : weft_compare_i64(p->box, q->box);
+    order = order != 0 ? order : weft_compare_i64(p->rank, q->rank);
     return order != 0 ? order : compare_places(p, q);
 }
 

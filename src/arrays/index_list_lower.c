@@ -91,24 +91,19 @@ static bool cut(weft_list_lowering *l, const weft_row_pair *pair)
     return true;
 }
 
-static int compare(int64_t a, int64_t b)
-{
-    return (a > b) - (a < b);
-}
-
 static int by_number(const void *a, const void *b)
 {
     const weft_row_piece *p = a, *q = b;
-    int order = compare(p->target_rank, q->target_rank);
-    order = order != 0 ? order : compare(p->target, q->target);
-    order = order != 0 ? order : compare(p->source_part, q->source_part);
-    return order != 0 ? order : compare(p->first, q->first);
+    int order = weft_compare_i64(p->target_rank, q->target_rank);
+    order = order != 0 ? order : weft_compare_i64(p->target, q->target);
+    order = order != 0 ? order : weft_compare_i64(p->source_part, q->source_part);
+    return order != 0 ? order : weft_compare_i64(p->first, q->first);
 }
 
 static int by_pair(const void *a, const void *b)
 {
     const weft_row_piece *p = a, *q = b;
-    return p->pair != q->pair ? (p->pair < q->pair ? -1 : 1) : compare(p->first, q->first);
+    return p->pair != q->pair ? (p->pair < q->pair ? -1 : 1) : weft_compare_i64(p->first, q->first);
 }
 
 static void number(weft_vec *pieces, weft_tag_range *ranges)

@@ -90,7 +90,7 @@ static int by_namer(const void *a, const void *b)
     if (p->namer != q->namer) {
         return p->namer < q->namer ? -1 : 1;
     }
-    return (p->holder_part > q->holder_part) - (p->holder_part < q->holder_part);
+    return weft_compare_i64(p->holder_part, q->holder_part);
 }
 
 /* Sorts the pairs, and finds the places of their rows in buffers. */

@@ -136,8 +136,7 @@ static bool is_own(const part *p, int64_t column)
 
 static int by_value(const void *a, const void *b)
 {
-    int64_t p = *(const int64_t *)a, q = *(const int64_t *)b;
-    return (p > q) - (p < q);
+    return weft_compare_i64(*(const int64_t *)a, *(const int64_t *)b);
 }
 
 /* Finds the ghosts; *bad where a column is out of range. False: no memory. */

@@ -24,6 +24,12 @@ static inline int64_t weft_max_i64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* Below, at or above 0, as qsort() wants it. */
+static inline int weft_compare_i64(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
 /* ceil(a / b) for a >= 0, b > 0 */
 static inline int64_t weft_ceil_div(int64_t a, int64_t b)
 {

@@ -90,8 +90,7 @@ typedef struct coverage {
 
 static int compare_numbers(const void *a, const void *b)
 {
-    int64_t p = *(const int64_t *)a, q = *(const int64_t *)b;
-    return (p > q) - (p < q);
+    return weft_compare_i64(*(const int64_t *)a, *(const int64_t *)b);
 }
 
 /* The borders of the boxes along a dimension, strictly inside the region. */

@@ -16,7 +16,7 @@ static int64_t count_common(const weft_layout *layout, int dim, const int64_t co
 static int by_index(const void *a, const void *b)
 {
     const weft_shard_interval *p = a, *q = b;
-    return (p->index > q->index) - (p->index < q->index);
+    return weft_compare_i64(p->index, q->index);
 }
 
 /* Makes one interval, from 0 on, of all those of a part. */

@@ -17,7 +17,7 @@ static int by_row(const void *a, const void *b)
     if (p->row != q->row) {
         return p->row < q->row ? -1 : 1;
     }
-    return (p->position > q->position) - (p->position < q->position);
+    return weft_compare_i64(p->position, q->position);
 }
 
 /* The entries, sorted; those of lists in order are so already. NULL: no memory. */

@@ -261,13 +261,6 @@ static bool make_tensors(const weft_graph_trace *trace, const int changed_from[]
     return done;
 }
 
-static void break_promises(void)
-{
-    while (weft_runtime.tensors->promised != NULL) {
-        weft_tensor_break_promise(weft_runtime.tensors->promised);
-    }
-}
-
 /* A trace with bodies of its own: those of the graph belong to the hosted ranks. */
 static weft_graph_trace begin_trace(const weft_graph_trace *trace)
 {
@@ -294,7 +287,7 @@ static weft_status rehearse_trace(weft_graph_impl *graph, const weft_graph_trace
     weft_status status = done ? weft_run_execute(&run, own)
                               : weft_fail(WEFT_ERR_NOMEM, "weft_graph_predict", "no memory for the tensors of graph %s",
                                           graph->name);
-    break_promises();
+    weft_promised_break_all();
     weft_run_free(&run);
     free(wanted);
     free(changed_from);

@@ -13,6 +13,7 @@
 #include "runtime/background.h"
 #include "runtime/device_watch.h"
 #include "runtime/home.h"
+#include "runtime/variables.h"
 #include "sched/sched.h"
 
 /* StarPU allocates device memory in blocks of 32 MB, which it divides. Where a few of these are all there is, it waits for
@@ -130,13 +131,6 @@ static int can_execute(unsigned worker, struct starpu_task *task, unsigned imple
     return !on_device || (codelet->on_devices == NULL && weft_kernel_has_same_bits(codelet->info));
 }
 
-/* StarPU measures models while STARPU_CALIBRATE is set, and keeps them. */
-static bool is_calibrating(void)
-{
-    const char *text = getenv("STARPU_CALIBRATE");
-    return text != NULL && atoi(text) > 0;
-}
-
 static bool has_model(const char *symbol)
 {
     char path[PATH_MAX];
@@ -191,7 +185,7 @@ void weft_cuda_fill_in(weft_codelet *codelet)
         starpu->cuda_funcs[0] = run_cuda;
         starpu->cuda_flags[0] = STARPU_CUDA_ASYNC;
         starpu->can_execute = can_execute;
-        codelet->asks = is_calibrating() || has_model(codelet->symbol);
+        codelet->asks = weft_starpu_measures() || has_model(codelet->symbol);
     }
 }
 
@@ -252,7 +246,7 @@ weft_status weft_cuda_started(const char *function, const weft_settings *setting
         return weft_fail(WEFT_ERR_NOMEM, function, "no thread to watch the devices");
     }
     if (conf->sched_policy != NULL) {
-        weft_sched_use_models(asks_model, is_calibrating());
+        weft_sched_use_models(asks_model, weft_starpu_measures());
     }
     return WEFT_OK;
 }

@@ -15,6 +15,7 @@
 #include "runtime/runtime.h"
 #include "runtime/task_memory.h"
 #include "runtime/trace.h"
+#include "runtime/variables.h"
 #include "sched/sched.h"
 
 /* OpenBLAS's own; NULL with another BLAS. */
@@ -188,13 +189,6 @@ static int64_t default_pool_bytes(weft_process_place place)
     return memory / 4 / weft_max_i64(1, place.node_processes);
 }
 
-/* Whether StarPU measures its models. */
-static bool is_calibrating(void)
-{
-    const char *text = getenv("STARPU_CALIBRATE");
-    return text != NULL && atoi(text) > 0;
-}
-
 weft_status weft_runtime_start(const char *function, const weft_settings *settings, weft_process_place place)
 {
     weft_runtime_state *state = &weft_runtime;
@@ -211,7 +205,7 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
     if (status == WEFT_OK) {
         take_blas_threads();
         state->trace = weft_trace_start(place);
-        state->counts_flops = state->trace != NULL || is_calibrating();
+        state->counts_flops = state->trace != NULL || weft_starpu_measures();
         state->pool =
             weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
         state->pending = weft_pending_new(settings->max_pending_tasks);

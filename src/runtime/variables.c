@@ -1,6 +1,5 @@
 #include "runtime/variables.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,4 +110,10 @@ void weft_variables_warn(FILE *file)
             warn_of(*entry, strcspn(*entry, "="), file);
         }
     }
+}
+
+bool weft_starpu_measures(void)
+{
+    const char *text = getenv("STARPU_CALIBRATE");
+    return text != NULL && atoi(text) > 0;
 }

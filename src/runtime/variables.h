@@ -3,6 +3,7 @@
 #ifndef WEFT_SRC_RUNTIME_VARIABLES_H
 #define WEFT_SRC_RUNTIME_VARIABLES_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* Adding a variable is adding a line; it is read with weft_variable_text(WEFT_VARIABLE_NAME). */
@@ -52,5 +53,8 @@ const char *weft_variable_text(weft_variable variable);
  * Variables of the tests and scripts of weft itself (WEFT_TEST_, WEFT_BENCH_, WEFT_PEERS_) and of the Python package
  * (WEFT_TENSORS_) are left out. */
 void weft_variables_warn(FILE *file);
+
+/* Whether StarPU measures its models, and keeps them: STARPU_CALIBRATE is above 0. */
+bool weft_starpu_measures(void);
 
 #endif

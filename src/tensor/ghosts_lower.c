@@ -91,19 +91,18 @@ static void add_parts(lowering *l, const box_end *source, const box_end *target,
 
 static int compare_slots(const weft_slot *a, const weft_slot *b)
 {
-    return a->tensor != b->tensor  ? (a->tensor < b->tensor ? -1 : 1)
-           : a->shard != b->shard ? (a->shard < b->shard ? -1 : 1)
-           : a->panel != b->panel ? (a->panel < b->panel ? -1 : 1)
-                                  : 0;
+    int order = weft_compare_i64(a->tensor, b->tensor);
+    order = order != 0 ? order : weft_compare_i64(a->shard, b->shard);
+    return order != 0 ? order : weft_compare_i64(a->panel, b->panel);
 }
 
 /* By panel first, so that the tasks after the first panels can begin. */
 static int by_target(const void *a, const void *b)
 {
     const part *p = a, *q = b;
-    int order = p->target.slot.panel != q->target.slot.panel ? (p->target.slot.panel < q->target.slot.panel ? -1 : 1)
-                                                             : compare_slots(&p->target.slot, &q->target.slot);
-    order = order != 0 ? order : (p->target.offset > q->target.offset) - (p->target.offset < q->target.offset);
+    int order = weft_compare_i64(p->target.slot.panel, q->target.slot.panel);
+    order = order != 0 ? order : compare_slots(&p->target.slot, &q->target.slot);
+    order = order != 0 ? order : weft_compare_i64(p->target.offset, q->target.offset);
     return order != 0 ? order : compare_slots(&p->source.slot, &q->source.slot);
 }
 

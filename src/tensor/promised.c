@@ -63,7 +63,7 @@ bool weft_tensor_fulfil(const char *function, weft_tensor_impl *promised, const 
     return true;
 }
 
-void weft_tensor_break_promise(weft_tensor_impl *promised)
+static void break_promise(weft_tensor_impl *promised)
 {
     bool has_memory = false;
     weft_promised_remove(promised);
@@ -73,5 +73,12 @@ void weft_tensor_break_promise(weft_tensor_impl *promised)
     if (!has_memory) {
         promised->num_shards = 0;
         promised->fake = true;
+    }
+}
+
+void weft_promised_break_all(void)
+{
+    while (weft_runtime.tensors->promised != NULL) {
+        break_promise(weft_runtime.tensors->promised);
     }
 }

@@ -12,8 +12,9 @@ weft_tensor_impl *weft_tensor_promise(const char *function, const weft_layout *l
  * NULL too. False with the error kept: no memory; it is
  * still pending. */
 bool weft_tensor_fulfil(const char *function, weft_tensor_impl *promised, const weft_tensor_impl *values);
-/* The values will not come: a new one becomes a tensor without data, a changed one keeps its former values. */
-void weft_tensor_break_promise(weft_tensor_impl *promised);
+/* The values of all promised tensors will not come: a new one becomes a tensor without data, a changed one keeps its former
+ * values. */
+void weft_promised_break_all(void);
 
 /* weft_tensor_save() of the values that a tensor has now, also where a deferred call is to change it. */
 weft_tensor_impl *weft_tensor_save_memory(const char *function, const weft_tensor_impl *tensor);

@@ -161,13 +161,6 @@ static weft_status finish_trace(weft_graph_run *run, weft_graph_trace **trace)
     return status;
 }
 
-static void break_promises(void)
-{
-    while (weft_runtime.tensors->promised != NULL) {
-        weft_tensor_break_promise(weft_runtime.tensors->promised);
-    }
-}
-
 weft_status weft_run_end_segment(weft_graph_run *run, const char *function)
 {
     weft_graph_trace *trace = NULL;
@@ -187,7 +180,7 @@ weft_status weft_run_end_segment(weft_graph_run *run, const char *function)
     }
     if (status != WEFT_OK) {
         run->failed = status;
-        break_promises();
+        weft_promised_break_all();
     }
     weft_graph_trace_free(run->captured);
     release_bound(run);
