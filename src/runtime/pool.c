@@ -310,9 +310,11 @@ static bool free_list_add(weft_pool *pool, weft_buffer *buffer)
     return true;
 }
 
-void weft_pool_reuse_later(weft_pool *pool, bool on)
+bool weft_pool_reuse_later(weft_pool *pool, bool on)
 {
+    const bool before = pool->reuses_later;
     pool->reuses_later = on;
+    return before;
 }
 
 static void retire_free(weft_pool *pool, int64_t left);

@@ -58,8 +58,8 @@ void weft_pool_delete(weft_pool *pool);
 /* A buffer with one reference and undefined contents; earlier tasks may still use it. NULL: no memory. */
 weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut);
 /* From now on the newest free buffers are left for a while: their tasks may run late, and a task that writes to them would wait for
- * these. As many buffers are needed in all, but fewer of them are in caches. */
-void weft_pool_reuse_later(weft_pool *pool, bool on);
+ * these. As many buffers are needed in all, but fewer of them are in caches. Returns what was said before. */
+bool weft_pool_reuse_later(weft_pool *pool, bool on);
 /* A new allocation, which no task uses, with a copy of `memory` (NULL: undefined contents). */
 weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory);
 /* A buffer on the program's memory, in this memory node: STARPU_MAIN_RAM, or that of a device. */
