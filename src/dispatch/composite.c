@@ -304,17 +304,17 @@ static bool give_outputs(const running *r, const weft_expansion *expansion, weft
 
 /* Before an operation's body, and after it. If it leads, its tasks go before those of LEAD operations called before, and steps do not write
  * to memory that the last ones read: they would wait until these have ended. */
-static bool begin_lead(const weft_operation *operation)
+static weft_reuse begin_lead(const weft_operation *operation)
 {
     weft_runtime.delay -= operation->leads ? LEAD : 0;
-    return operation->leads && weft_pool_reuse_later(weft_runtime.pool, true);
+    return operation->leads ? weft_pool_set_reuse(weft_runtime.pool, WEFT_REUSE_OLD) : WEFT_REUSE_NEWEST;
 }
 
-static void end_lead(const weft_operation *operation, bool reused_later)
+static void end_lead(const weft_operation *operation, weft_reuse before)
 {
     if (operation->leads) {
         weft_runtime.delay += LEAD;
-        weft_pool_reuse_later(weft_runtime.pool, reused_later);
+        weft_pool_set_reuse(weft_runtime.pool, before);
     }
 }
 
@@ -338,11 +338,11 @@ bool weft_expansion_run(const weft_expansion *expansion, const weft_call *call, 
     bool done = true;
     weft_composite_enter();
     const weft_context outer = weft_context_enter(weft_context_expanded());
-    const bool reused_later = begin_lead(call->operation);
+    const weft_reuse reuse = begin_lead(call->operation);
     for (size_t i = 0; i < expansion->steps.count && done; i++) {
         done = run_step(&r, &steps[i]);
     }
-    end_lead(call->operation, reused_later);
+    end_lead(call->operation, reuse);
     weft_context_leave(outer);
     weft_composite_close();
     done = done && give_outputs(&r, expansion, outputs);
